@@ -1,0 +1,37 @@
+// Plain JavaScript that old Nodes can read too: says one clear sentence instead of a syntax error.
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+
+/**
+ * Runs an entry point of this package under a Node that can: this one, else the one that is pinned
+ * beside the sources. Published packages hold compiled JavaScript, a checkout the sources themselves.
+ */
+export function launch(entry) {
+  const built = join(root, 'dist', entry + '.js');
+  const source = join(root, entry + '.ts');
+  const target = existsSync(source) ? source : built;
+  const version = process.versions.node.split('.').map(Number);
+  if (version[0] > 22 || (version[0] === 22 && version[1] >= 18)) {
+    import(pathToFileURL(target).href).catch((error) => {
+      console.error(error);
+      process.exit(1);
+    });
+    return;
+  }
+  const pinned = join(root, 'node_modules', 'node', 'bin', 'node');
+  if (!existsSync(pinned)) {
+    console.error(
+      'Skerry needs Node 22.18 or newer, and this is ' +
+        process.versions.node +
+        ': install a current Node, or run "npm ci" here, which brings one along.',
+    );
+    process.exit(1);
+  }
+  const child = spawn(pinned, [target, ...process.argv.slice(2)], { stdio: 'inherit' });
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
+  child.on('exit', (code, signal) => process.exit(signal === null ? code : 128 + 2));
+}

@@ -1,0 +1,19 @@
+import { describe, expect, it } from 'vitest';
+import { summarise } from './test-summary.ts';
+
+const report = { numPassedTests: 3, numFailedTests: 1, numPendingTests: 0, testResults: [] };
+
+describe('the closing line of a test run', () => {
+  it('adds up all suites', () => {
+    expect(summarise([report, report]).text).toBe('6 passed, 2 failed');
+  });
+
+  it('counts a file that could not be run as a failure', () => {
+    const broken = { ...report, testResults: [{ status: 'failed', assertionResults: [] }] };
+    expect(summarise([broken])).toMatchObject({ passed: 3, failed: 2 });
+  });
+
+  it('names skipped tests', () => {
+    expect(summarise([{ ...report, numPendingTests: 2 }]).text).toBe('3 passed, 1 failed, 2 skipped');
+  });
+});
