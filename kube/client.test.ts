@@ -1,0 +1,150 @@
+import { describe, expect, it } from 'vitest';
+import { ApiError, isAlreadyExists, isConflict, isForbidden, isNotFound } from './errors.ts';
+import { resources } from './resources.ts';
+import { startFakeCluster } from './testing/index.ts';
+import type { KubeObject } from './types.ts';
+
+const ref = { namespace: 'ns', name: 'a' };
+
+describe('KubeClient', () => {
+  it('creates, reads, replaces and deletes', async () => {
+    await using cluster = await startFakeCluster();
+    const { client, server } = cluster;
+    const created = await client.create(resources.configMaps, { metadata: ref, data: { a: '1' } });
+    expect(created).toMatchObject({ apiVersion: 'v1', kind: 'ConfigMap', metadata: ref });
+    await client.update(resources.configMaps, { ...created, data: { a: '2' } });
+    expect(await client.get(resources.configMaps, ref)).toMatchObject({ data: { a: '2' } });
+    await client.delete(resources.configMaps, ref);
+    expect(server.list(resources.configMaps)).toEqual([]);
+  });
+
+  it('keeps fields that it does not know, through every verb', async () => {
+    await using cluster = await startFakeCluster();
+    const { client } = cluster;
+    const object = { metadata: { ...ref, fresh: { a: [1] } }, spec: { fromTheFuture: { deep: true } }, extra: 1 };
+    await client.create(resources.pods, object);
+    const read = await client.get(resources.pods, ref);
+    expect(read).toMatchObject(object);
+    await client.update(resources.pods, { ...read, spec: { ...(read['spec'] as object), more: 1 } });
+    await client.patch(resources.pods, ref, { metadata: { labels: { l: 'x' } } }, { type: 'merge' });
+    const { items } = await client.list(resources.pods);
+    expect(items[0]).toMatchObject({ ...object, spec: { fromTheFuture: { deep: true }, more: 1 } });
+  });
+
+  it('turns a Status into an error that can be told apart', async () => {
+    await using cluster = await startFakeCluster();
+    const { client, server } = cluster;
+    const missing = await client.get(resources.pods, ref).catch((error: unknown) => error);
+    expect(isNotFound(missing)).toBe(true);
+    await client.create(resources.pods, { metadata: ref });
+    const again = await client.create(resources.pods, { metadata: ref }).catch((error: unknown) => error);
+    expect([isAlreadyExists(again), isConflict(again)]).toEqual([true, false]);
+    server.inject({
+      fault: { kind: 'status', code: 403, reason: 'Forbidden', causes: [{ reason: 'NamespaceTerminating' }] },
+    });
+    const forbidden = await client.create(resources.pods, { metadata: ref }).catch((error: unknown) => error);
+    expect(isForbidden(forbidden) && forbidden.hasCause('NamespaceTerminating')).toBe(true);
+    expect(forbidden).toMatchObject({ retryable: false, message: expect.stringContaining('POST /api/v1') });
+  });
+
+  it('tells how long a busy server wants to be left alone', async () => {
+    await using cluster = await startFakeCluster();
+    cluster.server.inject({ fault: { kind: 'status', code: 429, reason: 'TooManyRequests', retryAfterSeconds: 7 } });
+    await expect(cluster.client.list(resources.pods)).rejects.toMatchObject({
+      code: 429,
+      retryAfterMs: 7_000,
+      retryable: true,
+    });
+  });
+
+  it('understands an error that is no Status', async () => {
+    await using cluster = await startFakeCluster();
+    cluster.server.inject({ fault: { kind: 'status', code: 502, text: '<html>bad gateway</html>' } });
+    const error = await cluster.client.get(resources.pods, ref).catch((each: unknown) => each);
+    expect(error).toBeInstanceOf(ApiError);
+    expect(error).toMatchObject({ code: 502, reason: '', retryable: true });
+    expect(String(error)).toContain('bad gateway');
+  });
+
+  it('deletes only the object that is meant', async () => {
+    await using cluster = await startFakeCluster();
+    const { client, server } = cluster;
+    const { metadata } = await client.create<KubeObject>(resources.pods, { metadata: ref });
+    for (const precondition of [{ uid: 'another' }, { resourceVersion: '1' }]) {
+      const error = await client.delete(resources.pods, ref, precondition).catch((each: unknown) => each);
+      expect(isConflict(error)).toBe(true);
+    }
+    expect(server.list(resources.pods)).toHaveLength(1);
+    const { uid = '', resourceVersion = '' } = metadata;
+    await client.delete(resources.pods, ref, { uid, resourceVersion, gracePeriodSeconds: 0 });
+    expect(server.list(resources.pods)).toEqual([]);
+  });
+
+  it('replaces only the version that was read', async () => {
+    await using cluster = await startFakeCluster();
+    const { client } = cluster;
+    const read = await client.create(resources.pods, { metadata: ref });
+    await client.patch(resources.pods, ref, { spec: { a: 1 } }, { type: 'merge' });
+    const error = await client.update(resources.pods, read).catch((each: unknown) => each);
+    expect(isConflict(error)).toBe(true);
+    expect(error).toMatchObject({ retryable: true });
+  });
+
+  it('sends each kind of patch as what it is', async () => {
+    await using cluster = await startFakeCluster();
+    const { client } = cluster;
+    await client.create(resources.configMaps, { metadata: ref, data: { a: '1', b: '2' } });
+    const merged = await client.patch(resources.configMaps, ref, { data: { a: null } }, { type: 'merge' });
+    expect(merged['data']).toEqual({ b: '2' });
+    const operations = [{ op: 'add', path: '/data/c~1d', value: '3' }];
+    const patched = await client.patch(resources.configMaps, ref, operations, { type: 'json' });
+    expect(patched['data']).toEqual({ b: '2', 'c/d': '3' });
+    const applied = { metadata: { name: 'new' }, data: { x: 'y' } };
+    const options = { type: 'apply', fieldManager: 'test', force: true } as const;
+    await client.patch(resources.configMaps, { namespace: 'ns', name: 'new' }, applied, options);
+    const { query } = cluster.server.requests.at(-1) ?? {};
+    expect([query?.get('fieldManager'), query?.get('force')]).toEqual(['test', 'true']);
+    await expect(client.patch(resources.configMaps, ref, {}, { type: 'apply' })).rejects.toThrow('fieldManager');
+  });
+
+  it('writes status and spec apart', async () => {
+    await using cluster = await startFakeCluster();
+    const { client } = cluster;
+    const pod = await client.create(resources.pods, { metadata: ref, spec: { a: 1 } });
+    const changed = { ...pod, spec: { a: 2 }, status: { phase: 'Running' } };
+    await client.update(resources.pods, changed, { subresource: 'status' });
+    expect(await client.get(resources.pods, ref)).toMatchObject({ spec: { a: 1 }, status: { phase: 'Running' } });
+  });
+
+  it('posts to subresources', async () => {
+    await using cluster = await startFakeCluster();
+    const { client } = cluster;
+    await client.create(resources.pods, { metadata: ref });
+    await client.createSubresource(resources.pods, ref, 'binding', { target: { name: 'node-1' } });
+    expect(await client.get(resources.pods, ref)).toMatchObject({ spec: { nodeName: 'node-1' } });
+  });
+
+  it('asks without doing in a dry run', async () => {
+    await using cluster = await startFakeCluster();
+    await cluster.client.create(resources.pods, { metadata: ref }, { dryRun: true });
+    expect(cluster.server.list(resources.pods)).toEqual([]);
+  });
+
+  it('never lets a name become another path', async () => {
+    await using cluster = await startFakeCluster();
+    const { client, server } = cluster;
+    await expect(client.get(resources.pods, { namespace: 'ns', name: '..' })).rejects.toThrow('no object');
+    await expect(client.get(resources.pods, { namespace: 'ns', name: '' })).rejects.toThrow('no object');
+    await expect(client.get(resources.pods, { name: 'a' })).rejects.toThrow('without its namespace');
+    await expect(client.create(resources.pods, { metadata: { name: 'a' } })).rejects.toThrow('namespace');
+    await client.get(resources.pods, { namespace: 'ns', name: 'x/../y?z' }).catch(() => {});
+    expect(server.requests).toHaveLength(1);
+    expect(server.requests[0]).toMatchObject({ name: 'x/../y?z', namespace: 'ns' });
+  });
+
+  it('reads what is not JSON', async () => {
+    await using cluster = await startFakeCluster();
+    expect(await cluster.client.raw('GET', '/readyz')).toBe('ok');
+    expect(await cluster.client.raw('GET', '/version')).toMatchObject({ major: '1' });
+  });
+});

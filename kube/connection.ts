@@ -1,0 +1,280 @@
+import { Agent, Client, type Dispatcher, Pool } from 'undici';
+import { onAbort } from './abort.ts';
+import { ConnectionError } from './errors.ts';
+
+/** Where an API server is and how to be somebody there. PEM texts, not paths. */
+export interface ConnectionOptions {
+  /** `https://host:port`, optionally with a path in front of the API. */
+  server: string;
+  ca?: string;
+  cert?: string;
+  key?: string;
+  token?: string;
+  /** Asked before every request, for credentials that change (exec plugins). Answers are cached by the giver. */
+  authorization?: () => Promise<string | undefined>;
+  tlsServerName?: string;
+  insecureSkipTlsVerify?: boolean;
+  userAgent?: string;
+  /** How long an answer may take. Default 30 s. */
+  requestTimeoutMs?: number;
+  /** Called once for every call, when its answer starts or it fails; must not throw. */
+  onCall?: (call: CallRecord) => void;
+}
+
+export type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete' | 'other';
+
+export interface CallRecord {
+  method: string;
+  verb: Verb;
+  /** Plural name; empty when the path is none of a resource. */
+  resource: string;
+  /** 0: there was no answer. */
+  status: number;
+  durationMs: number;
+}
+
+/** One HTTP call as the rest of this room describes it. `path` includes the query. */
+export interface Call {
+  method: string;
+  path: string;
+  verb: Verb;
+  resource: string;
+  body?: string | undefined;
+  contentType?: string | undefined;
+  signal?: AbortSignal | undefined;
+  timeoutMs?: number | undefined;
+}
+
+export interface Answer {
+  status: number;
+  text: string;
+  retryAfter: string | undefined;
+}
+
+export interface Stream {
+  status: number;
+  retryAfter: string | undefined;
+  body: Dispatcher.ResponseData['body'];
+}
+
+/**
+ * All traffic to one API server: one undici agent, HTTP/2 where the server offers it, no cap on
+ * connections. With a cap of one, requests after a GOAWAY wait until the old watches have drained,
+ * and a full set of streams blocks everything else.
+ */
+export class Connection {
+  readonly server: string;
+  readonly #agent: Agent;
+  readonly #origin: string;
+  readonly #basePath: string;
+  readonly #headers: Record<string, string>;
+  readonly #authorization: (() => Promise<string | undefined>) | undefined;
+  readonly #timeoutMs: number;
+  readonly #onCall: ((call: CallRecord) => void) | undefined;
+
+  constructor(options: ConnectionOptions) {
+    const url = serverUrl(options.server);
+    if ((options.cert === undefined) !== (options.key === undefined)) {
+      throw new TypeError('a client certificate needs its key, and a key its certificate');
+    }
+    this.server = options.server.replace(/\/+$/, '');
+    this.#origin = url.origin;
+    this.#basePath = url.pathname.replace(/\/+$/, '');
+    this.#timeoutMs = options.requestTimeoutMs ?? 30_000;
+    this.#onCall = options.onCall;
+    this.#authorization = options.authorization;
+    this.#headers = { accept: 'application/json', 'user-agent': options.userAgent ?? 'skerry' };
+    if (options.token !== undefined) this.#headers['authorization'] = `Bearer ${options.token}`;
+    this.#agent = new Agent({
+      allowH2: true,
+      factory: (origin, poolOptions) => new Pool(origin, { ...poolOptions, factory: createClient }),
+      keepAliveTimeout: 30_000,
+      connectTimeout: Math.min(10_000, this.#timeoutMs),
+      connect: {
+        ...(options.ca === undefined ? {} : { ca: options.ca }),
+        ...(options.cert === undefined ? {} : { cert: options.cert }),
+        ...(options.key === undefined ? {} : { key: options.key }),
+        ...(options.tlsServerName === undefined ? {} : { servername: options.tlsServerName }),
+        ...(options.insecureSkipTlsVerify ? { rejectUnauthorized: false } : {}),
+      },
+    });
+  }
+
+  /** Sends a call and reads the whole answer, whatever its status. Throws ConnectionError or the signal's reason. */
+  async request(call: Call): Promise<Answer> {
+    const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
+    const guard = new Guard(call.signal, timeoutMs + backstopMs);
+    const startedAt = performance.now();
+    let status = 0;
+    const work = async (): Promise<Answer> => {
+      const response = await this.#send(call, guard.signal, timeoutMs, timeoutMs);
+      const text = await response.body.text();
+      return { status: response.statusCode, text, retryAfter: one(response.headers['retry-after']) };
+    };
+    try {
+      const answer = await guard.race(work());
+      status = answer.status;
+      return answer;
+    } catch (error) {
+      throw this.failure(error, call.signal, guard);
+    } finally {
+      guard.release();
+      this.#record(call, status, startedAt);
+    }
+  }
+
+  /**
+   * Sends a call whose answer is a stream. `timeoutMs` limits the wait for its start, `bodyTimeoutMs`
+   * the silence between two chunks. The caller owns the body: read it to the end or destroy it.
+   * A silent body fails with UND_ERR_BODY_TIMEOUT; undici then probes the connection and replaces a dead one.
+   */
+  async stream(call: Call, bodyTimeoutMs: number): Promise<Stream> {
+    const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
+    const guard = new Guard(call.signal, timeoutMs + backstopMs);
+    const startedAt = performance.now();
+    let status = 0;
+    // The caller's signal outlives the guard: it also ends the body.
+    const signal = call.signal === undefined ? guard.signal : AbortSignal.any([call.signal, guard.signal]);
+    try {
+      const response = await guard.race(this.#send(call, signal, timeoutMs, bodyTimeoutMs));
+      status = response.statusCode;
+      return { status, retryAfter: one(response.headers['retry-after']), body: response.body };
+    } catch (error) {
+      throw this.failure(error, call.signal, guard);
+    } finally {
+      guard.release();
+      this.#record(call, status, startedAt);
+    }
+  }
+
+  /** Turns what undici threw into what callers of this room see. */
+  failure(error: unknown, signal: AbortSignal | undefined, guard?: { expired: boolean }): unknown {
+    if (signal?.aborted) return signal.reason;
+    if (guard?.expired) return new ConnectionError(this.server, 'ETIMEDOUT', error);
+    return new ConnectionError(this.server, errorCode(error), error);
+  }
+
+  /** Ends every request and watch at once and frees the sockets. */
+  async close(): Promise<void> {
+    await this.#agent.destroy();
+  }
+
+  async #send(
+    call: Call,
+    signal: AbortSignal,
+    headersTimeout: number,
+    bodyTimeout: number,
+  ): Promise<Dispatcher.ResponseData> {
+    let headers = this.#headers;
+    if (call.contentType !== undefined) headers = { ...headers, 'content-type': call.contentType };
+    if (this.#authorization !== undefined) {
+      const authorization = await this.#authorization();
+      if (authorization !== undefined) headers = { ...headers, authorization };
+    }
+    return this.#agent.request({
+      origin: this.#origin,
+      path: this.#basePath + call.path,
+      method: call.method,
+      headers,
+      body: call.body ?? null,
+      signal,
+      headersTimeout,
+      bodyTimeout,
+    });
+  }
+
+  #record(call: Call, status: number, startedAt: number): void {
+    this.#onCall?.({
+      method: call.method,
+      verb: call.verb,
+      resource: call.resource,
+      status,
+      durationMs: performance.now() - startedAt,
+    });
+  }
+}
+
+/**
+ * After a GOAWAY, an undici client with open streams (and watches are open for minutes) opens a new
+ * session for the requests that it holds only if it may have more than one in flight. It takes that
+ * number from its session while it has one; so it is told here, when HTTP/2 has been agreed on.
+ */
+function createClient(origin: URL, options: Pool.Options): Dispatcher {
+  const { connect } = options;
+  if (typeof connect !== 'function') return new Client(origin, options);
+  const client = new Client(origin, {
+    ...options,
+    connect: (target, callback) =>
+      connect(target, (error, socket) => {
+        if (error !== null) {
+          callback(error, null);
+          return;
+        }
+        // A plain socket has agreed on nothing.
+        client.pipelining = 'alpnProtocol' in socket && socket.alpnProtocol === 'h2' ? 100 : 1;
+        callback(null, socket);
+      }),
+  });
+  return client;
+}
+
+/**
+ * undici's own timeouts fire first, because they also make it probe the connection; this deadline
+ * is for what they do not cover: a body that trickles, a queue behind a connect.
+ */
+const backstopMs = 1_000;
+
+class Guard {
+  readonly #controller = new AbortController();
+  readonly #timer: NodeJS.Timeout;
+  readonly #unlink: () => void;
+  expired = false;
+
+  constructor(outer: AbortSignal | undefined, timeoutMs: number) {
+    this.#timer = setTimeout(() => {
+      this.expired = true;
+      this.#controller.abort();
+    }, timeoutMs);
+    this.#unlink = onAbort(outer, () => this.#controller.abort(outer?.reason));
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /**
+   * The result of `work`, or a rejection as soon as the guard fires. undici hears an abort only once a
+   * request has been given to a connection; one that waits in its queue would not end.
+   */
+  race<T>(work: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      work.then(resolve, reject);
+      onAbort(this.signal, () => reject(this.signal.reason));
+    });
+  }
+
+  release(): void {
+    clearTimeout(this.#timer);
+    this.#unlink();
+  }
+}
+
+function serverUrl(server: string): URL {
+  const url = URL.canParse(server) ? new URL(server) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol)) {
+    throw new TypeError(`"${server}" is not the address of an API server: give https://host:port`);
+  }
+  return url;
+}
+
+function errorCode(error: unknown): string {
+  for (let e = error; e instanceof Error; e = e.cause) {
+    const code: unknown = 'code' in e ? e.code : undefined;
+    if (typeof code === 'string' && code !== '') return code;
+  }
+  return 'ECONNFAILED';
+}
+
+function one(header: string | string[] | undefined): string | undefined {
+  return Array.isArray(header) ? header[0] : header;
+}

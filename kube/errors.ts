@@ -1,0 +1,149 @@
+/** One entry of `Status.details.causes`. */
+export interface StatusCause {
+  reason?: string;
+  message?: string;
+  field?: string;
+}
+
+/** `metav1.Status`: what an API server answers when it refuses or has nothing else to say. */
+export interface Status {
+  kind?: string;
+  apiVersion?: string;
+  status?: string;
+  message?: string;
+  reason?: string;
+  code?: number;
+  details?: {
+    name?: string;
+    group?: string;
+    kind?: string;
+    uid?: string;
+    causes?: StatusCause[];
+    retryAfterSeconds?: number;
+    [field: string]: unknown;
+  };
+  [field: string]: unknown;
+}
+
+/** An API server answered, and the answer is not a success. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError';
+  /** HTTP status. */
+  readonly code: number;
+  /** `Status.reason`, for example `NotFound`; empty when the body was no Status. */
+  readonly reason: string;
+  readonly status: Status | undefined;
+  /** How long the server asks to wait, from `Retry-After` or `details.retryAfterSeconds`. */
+  readonly retryAfterMs: number | undefined;
+  /** True for 429, 5xx and Conflict: the same intention may succeed later. */
+  readonly retryable: boolean;
+
+  constructor(code: number, status: Status | undefined, what: string, retryAfter?: string) {
+    super(`${what}: ${status?.message ?? `HTTP ${code}`}`);
+    this.code = code;
+    this.reason = status?.reason ?? '';
+    this.status = status;
+    this.retryAfterMs = retryAfterMs(retryAfter, status);
+    this.retryable = code === 429 || code >= 500 || this.reason === 'Conflict';
+  }
+
+  /** True when the server names this among its causes, for example `NamespaceTerminating`. */
+  hasCause(type: string): boolean {
+    return this.status?.details?.causes?.some((cause) => cause.reason === type) ?? false;
+  }
+}
+
+const remedies: Record<string, string> = {
+  ECONNREFUSED: 'nothing listens there; is the API server running?',
+  ENOTFOUND: 'the host name does not resolve',
+  EAI_AGAIN: 'the host name does not resolve at the moment',
+  ETIMEDOUT: 'no answer in time',
+  UND_ERR_CONNECT_TIMEOUT: 'no connection in time; is the address right and reachable?',
+  UND_ERR_HEADERS_TIMEOUT: 'no answer in time',
+  UND_ERR_BODY_TIMEOUT: 'the answer stopped half-way',
+  UND_ERR_DESTROYED: 'the connection was closed on our side',
+  CERT_HAS_EXPIRED: 'its certificate has expired; renew it',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is not signed by the CA in the kubeconfig',
+  SELF_SIGNED_CERT_IN_CHAIN: 'its certificate is not signed by the CA in the kubeconfig',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'its certificate is not signed by the CA in the kubeconfig',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'its certificate is not signed by the CA in the kubeconfig',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for another name; check the address or tls-server-name',
+};
+
+/** The API server could not be reached, or the connection broke before the answer was complete. */
+export class ConnectionError extends Error {
+  override readonly name = 'ConnectionError';
+  /** Of Node.js, OpenSSL or undici: `ECONNREFUSED`, `ECONNRESET`, `UND_ERR_HEADERS_TIMEOUT`, ... */
+  readonly code: string;
+  readonly retryable = true;
+  readonly server: string;
+
+  constructor(server: string, code: string, cause?: unknown, detail?: string) {
+    const why = detail ?? remedies[code] ?? (cause instanceof Error ? cause.message : 'connection failed');
+    super(`${server}: ${why} (${code})`, { cause });
+    this.server = server;
+    this.code = code;
+  }
+}
+
+/** A kubeconfig that cannot be read, or that holds more than may be trusted. */
+export class KubeconfigError extends Error {
+  override readonly name = 'KubeconfigError';
+  readonly code: 'InvalidKubeconfig' | 'KubeconfigNotFound' | 'ForbiddenField' | 'UnsupportedField';
+  readonly retryable = false;
+
+  constructor(code: KubeconfigError['code'], message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+export function isNotFound(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.code === 404;
+}
+
+export function isAlreadyExists(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.reason === 'AlreadyExists';
+}
+
+/** A failed precondition (resourceVersion or UID); AlreadyExists is a 409 too, but not this. */
+export function isConflict(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.code === 409 && error.reason !== 'AlreadyExists';
+}
+
+/** The resourceVersion or continue token is too old: list again. */
+export function isGone(error: unknown): error is ApiError {
+  return (
+    error instanceof ApiError && (error.code === 410 || error.reason === 'Expired' || error.reason === 'Gone')
+  );
+}
+
+export function isForbidden(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.code === 403;
+}
+
+export function isUnauthorized(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.code === 401;
+}
+
+export function isInvalid(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.code === 422;
+}
+
+/**
+ * The server does not know a resourceVersion that is as high as ours. Either it lags, or its data
+ * is older than what we have seen: a restored backup, another server behind the same address.
+ */
+export function isResourceVersionTooLarge(error: unknown): error is ApiError {
+  return (
+    error instanceof ApiError &&
+    (error.hasCause('ResourceVersionTooLarge') ||
+      (error.code === 504 && /too large resource version/i.test(error.message)))
+  );
+}
+
+function retryAfterMs(header: string | undefined, status: Status | undefined): number | undefined {
+  if (header !== undefined && /^\d+$/.test(header)) return Number(header) * 1000;
+  const seconds = status?.details?.retryAfterSeconds;
+  return typeof seconds === 'number' && seconds > 0 ? seconds * 1000 : undefined;
+}

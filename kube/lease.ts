@@ -1,0 +1,214 @@
+import { linkedController } from './abort.ts';
+import type { KubeClient } from './client.ts';
+import { type Clock, systemClock } from './clock.ts';
+import { isAlreadyExists, isConflict, isNotFound } from './errors.ts';
+import { resources } from './resources.ts';
+import type { KubeObject } from './types.ts';
+
+export interface LeaseOptions {
+  client: KubeClient;
+  namespace: string;
+  name: string;
+  /** Who holds the lease; must differ between all that compete for it. */
+  identity: string;
+  /** How long others wait for a holder that says nothing. Default 15 s. */
+  leaseDurationMs?: number;
+  /** Pause between renewals and between attempts. Default 2 s. */
+  renewMs?: number;
+  clock?: Clock;
+  /** Told when the server cannot be asked; the election goes on. */
+  onProblem?: (error: unknown) => void;
+}
+
+interface Lease extends KubeObject {
+  spec?: {
+    holderIdentity?: string;
+    leaseDurationSeconds?: number;
+    acquireTime?: string;
+    renewTime?: string;
+    leaseTransitions?: number;
+    [field: string]: unknown;
+  };
+}
+
+/**
+ * At most one of those who compete for a Lease object leads. Clocks of different machines are never
+ * compared: a lease counts as abandoned when it has not changed for its duration on our own monotonic
+ * clock, and we stop leading before others may think so of us.
+ */
+export class LeaseElection {
+  readonly #client: KubeClient;
+  readonly #namespace: string;
+  readonly #name: string;
+  readonly #identity: string;
+  readonly #durationMs: number;
+  readonly #renewMs: number;
+  readonly #clock: Clock;
+  readonly #onProblem: ((error: unknown) => void) | undefined;
+  /** Monotonic time until which our last successful renewal, counted from before it was sent, surely holds. */
+  #holdsUntil = Number.NEGATIVE_INFINITY;
+  /** The last foreign state that we saw, and when it first looked like that. */
+  #observed: { resourceVersion: string | undefined; at: number } | undefined;
+
+  constructor(options: LeaseOptions) {
+    this.#client = options.client;
+    this.#namespace = options.namespace;
+    this.#name = options.name;
+    this.#identity = options.identity;
+    this.#durationMs = Math.max(1, Math.round((options.leaseDurationMs ?? 15_000) / 1000)) * 1000;
+    this.#renewMs = options.renewMs ?? 2_000;
+    this.#clock = options.clock ?? systemClock;
+    this.#onProblem = options.onProblem;
+    if (options.identity === '') throw new TypeError('a lease needs an identity');
+    if (this.#renewMs >= this.#giveUpMs) {
+      throw new RangeError(
+        `renewMs (${this.#renewMs}) must be well below leaseDurationMs (${this.#durationMs})`,
+      );
+    }
+  }
+
+  /** Whether nobody else can hold the lease at this moment. Ask before each write that must be the leader's. */
+  holdsNow(): boolean {
+    return this.#clock.monotonic() < this.#holdsUntil;
+  }
+
+  /**
+   * Competes until aborted. While leading, runs `lead`; its signal is aborted when the lease is lost,
+   * and the next attempt waits for it to end. When `lead` ends by itself, gives the lease up and ends
+   * the same way. Server faults are waited out.
+   */
+  async run(signal: AbortSignal, lead: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    while (!signal.aborted) {
+      if (!(await this.#attempt(signal))) {
+        await this.#rest(signal);
+      } else if (await this.#lead(signal, lead)) {
+        return;
+      }
+    }
+  }
+
+  /** One term of office. True when `lead` ended by itself; throws what it threw then. */
+  async #lead(signal: AbortSignal, lead: (signal: AbortSignal) => Promise<void>): Promise<boolean> {
+    const { controller: term, release } = linkedController(signal);
+    let endedByItself = false;
+    const work = (async () => {
+      try {
+        await lead(term.signal);
+      } finally {
+        endedByItself = !term.signal.aborted;
+        term.abort();
+      }
+    })();
+    // Awaited below; until then a rejection is not unhandled.
+    work.catch(ignore);
+    try {
+      await this.#keep(term.signal);
+      term.abort(new Error('the lease was lost'));
+      await work.catch((error: unknown) => {
+        if (endedByItself) throw error;
+      });
+      return endedByItself;
+    } finally {
+      release();
+      await this.#release();
+    }
+  }
+
+  get #giveUpMs(): number {
+    return (this.#durationMs * 2) / 3;
+  }
+
+  /** Renews until the term ends or the lease is lost. */
+  async #keep(term: AbortSignal): Promise<void> {
+    while (!term.aborted) {
+      await this.#rest(term);
+      if (term.aborted) return;
+      const renewed = await this.#attempt(term);
+      if (!renewed && !this.holdsNow()) return;
+    }
+  }
+
+  async #rest(signal: AbortSignal): Promise<void> {
+    await this.#clock.sleep(this.#renewMs, signal).catch(ignore);
+  }
+
+  /** One try to take or renew the lease; false when somebody else holds it or the server cannot say. */
+  async #attempt(signal: AbortSignal): Promise<boolean> {
+    const startedAt = this.#clock.monotonic();
+    try {
+      const options = { signal, timeoutMs: Math.max(this.#renewMs, 1_000) };
+      const ref = { namespace: this.#namespace, name: this.#name };
+      let lease: Lease;
+      try {
+        lease = await this.#client.get<Lease>(resources.leases, ref, options);
+      } catch (error) {
+        if (!isNotFound(error)) throw error;
+        await this.#client.create<Lease>(resources.leases, this.#claim({ metadata: ref }), options);
+        this.#holdsUntil = startedAt + this.#giveUpMs;
+        return true;
+      }
+      if (!this.#free(lease)) {
+        // Somebody else holds it: whatever we believed is over.
+        this.#holdsUntil = Number.NEGATIVE_INFINITY;
+        return false;
+      }
+      await this.#client.update<Lease>(resources.leases, this.#claim(lease), options);
+      this.#holdsUntil = startedAt + this.#giveUpMs;
+      return true;
+    } catch (error) {
+      // Losing a race to somebody else is what elections are about.
+      if (!signal.aborted && !isConflict(error) && !isAlreadyExists(error)) this.#onProblem?.(error);
+      return false;
+    }
+  }
+
+  /** Whether the lease is ours, nobody's, or unchanged for as long as its holder asked for. */
+  #free(lease: Lease): boolean {
+    const holder = lease.spec?.holderIdentity;
+    if (!holder || holder === this.#identity) return true;
+    const now = this.#clock.monotonic();
+    if (this.#observed?.resourceVersion !== lease.metadata.resourceVersion) {
+      this.#observed = { resourceVersion: lease.metadata.resourceVersion, at: now };
+      return false;
+    }
+    return now - (this.#observed?.at ?? now) > (lease.spec?.leaseDurationSeconds ?? 0) * 1000;
+  }
+
+  #claim(lease: Lease): Lease {
+    const now = microTime(this.#clock.now());
+    const mine = lease.spec?.holderIdentity === this.#identity;
+    return {
+      ...lease,
+      spec: {
+        ...lease.spec,
+        holderIdentity: this.#identity,
+        leaseDurationSeconds: this.#durationMs / 1000,
+        renewTime: now,
+        acquireTime: mine ? (lease.spec?.acquireTime ?? now) : now,
+        leaseTransitions: (lease.spec?.leaseTransitions ?? 0) + (mine || !lease.spec ? 0 : 1),
+      },
+    };
+  }
+
+  /** Lets the next one in at once instead of after the lease's duration. Best effort. */
+  async #release(): Promise<void> {
+    this.#holdsUntil = Number.NEGATIVE_INFINITY;
+    try {
+      const ref = { namespace: this.#namespace, name: this.#name };
+      const options = { timeoutMs: 2_000 };
+      const lease = await this.#client.get<Lease>(resources.leases, ref, options);
+      if (lease.spec?.holderIdentity !== this.#identity) return;
+      const spec = { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1 };
+      await this.#client.update<Lease>(resources.leases, { ...lease, spec }, options);
+    } catch {
+      // It expires by itself.
+    }
+  }
+}
+
+/** RFC 3339 with six digits: the server parses MicroTime strictly. */
+function microTime(ms: number): string {
+  return new Date(ms).toISOString().replace('Z', '000Z');
+}
+
+function ignore(): void {}

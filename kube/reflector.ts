@@ -1,0 +1,290 @@
+import { linkedController, onAbort } from './abort.ts';
+import { Backoff } from './backoff.ts';
+import type { KubeClient } from './client.ts';
+import { type Clock, systemClock } from './clock.ts';
+import { ApiError, ConnectionError, isGone, isResourceVersionTooLarge } from './errors.ts';
+import { collectionPath, query, requestJson } from './request.ts';
+import type { Store } from './store.ts';
+import type { KubeObject, Resource } from './types.ts';
+import { silentWatch, watch } from './watch.ts';
+
+export interface ReflectorProblem {
+  /** `refused`: `beforeReplace` turned the list down. `internal`: a defect on this side. */
+  phase: 'list' | 'watch' | 'refused' | 'internal';
+  error: unknown;
+  /** Failures since the server was last heard. */
+  failures: number;
+  retryInMs: number;
+}
+
+export interface ReflectorOptions<T extends KubeObject> {
+  client: KubeClient;
+  resource: Resource;
+  store: Store<T>;
+  namespace?: string;
+  labelSelector?: string;
+  fieldSelector?: string;
+  pageSize?: number;
+  /**
+   * The first list asks for what the server has in memory, which is cheap for it, may be slightly old,
+   * and comes in one piece whatever the page size. True: the most recent state, in pages.
+   */
+  consistentStart?: boolean;
+  /** See WatchOptions. */
+  bodyTimeoutMs?: number;
+  clock?: Clock;
+  random?: () => number;
+  onProblem?: (problem: ReflectorProblem) => void;
+  /** Every version heard, so that a caller may notice one that runs backwards. */
+  onResourceVersion?: (resourceVersion: string, source: 'list' | 'watch') => void;
+  /**
+   * Sees every list before the store does. Throwing refuses it: the store stays as it is, and after
+   * a back-off the server is asked again.
+   */
+  beforeReplace?: (objects: readonly T[], resourceVersion: string, signal: AbortSignal) => Promise<void>;
+}
+
+/** What the next turn of the loop does. */
+type Next =
+  | { do: 'list'; resourceVersion: '' | '0'; versionsMayRepeat: boolean }
+  | { do: 'watch'; resourceVersion: string; verify: boolean };
+
+const longestRetryAfterMs = 60_000;
+const shortWatchMs = 1_000;
+
+/**
+ * Keeps a store equal to what an API server has, by list and watch. Survives whatever servers and
+ * networks do; only its signal ends it.
+ */
+export class Reflector<T extends KubeObject = KubeObject> {
+  readonly #options: ReflectorOptions<T>;
+  readonly #clock: Clock;
+  readonly #random: () => number;
+  readonly #backoff: Backoff;
+  #running = false;
+  #hasSynced = false;
+  #waiters: (() => void)[] = [];
+  #lastActivityMs: number;
+  #failures = 0;
+  /** Ends the current watch; set only while there is one. */
+  #interrupt: (() => void) | undefined;
+  #relistWanted = false;
+
+  constructor(options: ReflectorOptions<T>) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+    this.#random = options.random ?? Math.random;
+    this.#backoff = new Backoff({ clock: this.#clock, random: this.#random });
+    this.#lastActivityMs = this.#clock.monotonic();
+  }
+
+  /** True from the first list that reached the store. */
+  get hasSynced(): boolean {
+    return this.#hasSynced;
+  }
+
+  /** When the server was last heard, on the monotonic clock. */
+  get lastActivityMs(): number {
+    return this.#lastActivityMs;
+  }
+
+  /** Resolves when the first list is in the store; rejects with the signal's reason. */
+  synced(signal?: AbortSignal): Promise<void> {
+    if (this.#hasSynced) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      const waiter = (): void => {
+        release();
+        resolve();
+      };
+      this.#waiters.push(waiter);
+      const release = onAbort(signal, () => {
+        this.#waiters = this.#waiters.filter((each) => each !== waiter);
+        reject(signal?.reason);
+      });
+    });
+  }
+
+  /** Asks for a fresh list soon: the watch is ended, and what it has missed shows as unwatched events. */
+  relist(): void {
+    this.#relistWanted = true;
+    this.#interrupt?.();
+  }
+
+  /** Works until aborted, then resolves. */
+  async run(signal: AbortSignal): Promise<void> {
+    if (this.#running) throw new Error('this reflector is running already');
+    this.#running = true;
+    let next: Next = this.#options.consistentStart ? freshList() : { ...freshList(), resourceVersion: '0' };
+    try {
+      while (!signal.aborted) {
+        try {
+          next = next.do === 'list' ? await this.#list(next, signal) : await this.#watch(next, signal);
+        } catch (error) {
+          if (signal.aborted) return;
+          await this.#pause('internal', error, signal);
+          next = freshList();
+        }
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    } finally {
+      this.#running = false;
+    }
+  }
+
+  async #list(wanted: Next & { do: 'list' }, signal: AbortSignal): Promise<Next> {
+    const { client, resource, store, beforeReplace } = this.#options;
+    this.#relistWanted = false;
+    const options = { ...this.#scope(), resourceVersion: wanted.resourceVersion, signal };
+    let resourceVersion: string;
+    let objects: T[];
+    try {
+      const list = await client.list<T>(resource, options);
+      objects = list.items;
+      resourceVersion = list.metadata.resourceVersion ?? '';
+    } catch (error) {
+      await this.#pause('list', error, signal);
+      return isGone(error) || isResourceVersionTooLarge(error) ? { ...wanted, resourceVersion: '' } : wanted;
+    }
+    this.#heard();
+    this.#options.onResourceVersion?.(resourceVersion, 'list');
+    try {
+      await beforeReplace?.(objects, resourceVersion, signal);
+    } catch (error) {
+      await this.#pause('refused', error, signal);
+      return { ...wanted, resourceVersion: '' };
+    }
+    store.replace(objects, { versionsMayRepeat: wanted.versionsMayRepeat });
+    this.#failures = 0;
+    this.#markSynced();
+    return { do: 'watch', resourceVersion, verify: false };
+  }
+
+  async #watch(from: Next & { do: 'watch' }, signal: AbortSignal): Promise<Next> {
+    if (this.#relistWanted) return freshList();
+    const { client, resource, store, onResourceVersion } = this.#options;
+    const startedAt = this.#clock.monotonic();
+    const timeoutSeconds = 300 + Math.floor(this.#random() * 300);
+    const { controller: interrupt, release } = linkedController(signal);
+    this.#interrupt = () => interrupt.abort();
+    let { resourceVersion } = from;
+    try {
+      if (from.verify) await this.#verify(resourceVersion, interrupt.signal);
+      const events = watch<T>(client.connection, resource, {
+        ...this.#scope(),
+        resourceVersion,
+        timeoutSeconds,
+        signal: interrupt.signal,
+        ...(this.#options.bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs: this.#options.bodyTimeoutMs }),
+      });
+      for await (const { type, object } of events) {
+        if (type === 'ADDED' || type === 'MODIFIED' || type === 'DELETED') store.apply(type, object);
+        resourceVersion = object.metadata.resourceVersion ?? resourceVersion;
+        this.#heard();
+        this.#failures = 0;
+        onResourceVersion?.(resourceVersion, 'watch');
+      }
+    } catch (error) {
+      signal.throwIfAborted();
+      if (this.#relistWanted) return freshList();
+      return await this.#afterFailure(error, resourceVersion, startedAt, signal);
+    } finally {
+      release();
+      this.#interrupt = undefined;
+    }
+    const livedMs = this.#clock.monotonic() - startedAt;
+    // A server that ends watches at once would otherwise be asked in a tight loop.
+    if (livedMs < shortWatchMs) {
+      await this.#pause('watch', new Error('the server ended the watch at once'), signal);
+    }
+    return { do: 'watch', resourceVersion, verify: livedMs < timeoutSeconds * 900 };
+  }
+
+  async #afterFailure(
+    error: unknown,
+    resourceVersion: string,
+    startedAt: number,
+    signal: AbortSignal,
+  ): Promise<Next> {
+    if (isGone(error)) {
+      await this.#pause('watch', error, signal);
+      return freshList();
+    }
+    if (isResourceVersionTooLarge(error)) {
+      await this.#pause('watch', error, signal);
+      return { do: 'list', resourceVersion: '', versionsMayRepeat: true };
+    }
+    const resume: Next = { do: 'watch', resourceVersion, verify: true };
+    if (error instanceof ConnectionError) {
+      const lived = this.#clock.monotonic() - startedAt >= shortWatchMs;
+      if (!(error.code === silentWatch && lived)) await this.#pause('watch', error, signal);
+      return resume;
+    }
+    await this.#pause('watch', error, signal);
+    // Busy and failing servers may recover with our version still good; one that keeps refusing it will not.
+    const passing = error instanceof ApiError && (error.code === 429 || error.code >= 500);
+    return passing && this.#failures < 3 ? resume : freshList();
+  }
+
+  /**
+   * A server that came back with older data accepts a watch from our version and then never sends
+   * anything, because all of its versions are lower. A list that must not be older than ours makes
+   * it say so (ResourceVersionTooLarge), for the price of one object.
+   */
+  async #verify(resourceVersion: string, signal: AbortSignal): Promise<void> {
+    if (resourceVersion === '' || resourceVersion === '0') return;
+    const { client, resource, namespace } = this.#options;
+    await requestJson(client.connection, {
+      method: 'GET',
+      verb: 'list',
+      resource: resource.plural,
+      path:
+        collectionPath(resource, namespace) +
+        query({ limit: 1, resourceVersion, resourceVersionMatch: 'NotOlderThan' }),
+      signal,
+    });
+    this.#heard();
+  }
+
+  /** Reports a failure and waits as long as the server asks, or the back-off. Throws when aborted. */
+  async #pause(phase: ReflectorProblem['phase'], error: unknown, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    this.#failures += 1;
+    let retryInMs = this.#backoff.next();
+    if (error instanceof ApiError && error.retryAfterMs !== undefined) {
+      const asked = Math.min(error.retryAfterMs, longestRetryAfterMs);
+      retryInMs = Math.max(retryInMs, asked * (1 + this.#random() * 0.1));
+    }
+    try {
+      this.#options.onProblem?.({ phase, error, failures: this.#failures, retryInMs });
+    } catch {
+      // Whoever listens to problems must not become one.
+    }
+    await this.#clock.sleep(retryInMs, signal);
+  }
+
+  #scope(): { namespace?: string; labelSelector?: string; fieldSelector?: string; pageSize?: number } {
+    const { namespace, labelSelector, fieldSelector, pageSize } = this.#options;
+    return {
+      ...(namespace === undefined ? {} : { namespace }),
+      ...(labelSelector === undefined ? {} : { labelSelector }),
+      ...(fieldSelector === undefined ? {} : { fieldSelector }),
+      ...(pageSize === undefined ? {} : { pageSize }),
+    };
+  }
+
+  #heard(): void {
+    this.#lastActivityMs = this.#clock.monotonic();
+  }
+
+  #markSynced(): void {
+    if (this.#hasSynced) return;
+    this.#hasSynced = true;
+    for (const waiter of this.#waiters) waiter();
+    this.#waiters = [];
+  }
+}
+
+function freshList(): Next & { do: 'list' } {
+  return { do: 'list', resourceVersion: '', versionsMayRepeat: false };
+}

@@ -1,0 +1,64 @@
+import type { Resource } from './types.ts';
+
+function core(plural: string, kind: string, namespaced = true): Resource {
+  return { group: '', version: 'v1', plural, kind, namespaced };
+}
+
+/** The built-in resources that Skerry reads or writes. */
+export const resources = {
+  namespaces: core('namespaces', 'Namespace', false),
+  pods: core('pods', 'Pod'),
+  services: core('services', 'Service'),
+  configMaps: core('configmaps', 'ConfigMap'),
+  secrets: core('secrets', 'Secret'),
+  serviceAccounts: core('serviceaccounts', 'ServiceAccount'),
+  persistentVolumeClaims: core('persistentvolumeclaims', 'PersistentVolumeClaim'),
+  persistentVolumes: core('persistentvolumes', 'PersistentVolume', false),
+  nodes: core('nodes', 'Node', false),
+  events: core('events', 'Event'),
+  endpoints: core('endpoints', 'Endpoints'),
+  endpointSlices: resource('discovery.k8s.io', 'v1', 'endpointslices', 'EndpointSlice', true),
+  storageClasses: resource('storage.k8s.io', 'v1', 'storageclasses', 'StorageClass', false),
+  leases: resource('coordination.k8s.io', 'v1', 'leases', 'Lease', true),
+  serviceCidrs: resource('networking.k8s.io', 'v1', 'servicecidrs', 'ServiceCIDR', false),
+  ipAddresses: resource('networking.k8s.io', 'v1', 'ipaddresses', 'IPAddress', false),
+  clusterRoleBindings: resource(
+    'rbac.authorization.k8s.io',
+    'v1',
+    'clusterrolebindings',
+    'ClusterRoleBinding',
+    false,
+  ),
+  customResourceDefinitions: resource(
+    'apiextensions.k8s.io',
+    'v1',
+    'customresourcedefinitions',
+    'CustomResourceDefinition',
+    false,
+  ),
+  deployments: resource('apps', 'v1', 'deployments', 'Deployment', true),
+  virtualClusters: resource('skerry.dev', 'v1alpha1', 'virtualclusters', 'VirtualCluster', true),
+  controlPlaneTemplates: resource(
+    'skerry.dev',
+    'v1alpha1',
+    'controlplanetemplates',
+    'ControlPlaneTemplate',
+    false,
+  ),
+} as const;
+
+/** Describes a resource that is not in `resources`. */
+export function resource(
+  group: string,
+  version: string,
+  plural: string,
+  kind: string,
+  namespaced: boolean,
+): Resource {
+  return { group, version, plural, kind, namespaced };
+}
+
+/** `v1` for the core group, else `group/version`. */
+export function apiVersionOf(resource: Resource): string {
+  return resource.group === '' ? resource.version : `${resource.group}/${resource.version}`;
+}

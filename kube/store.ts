@@ -1,0 +1,154 @@
+import { StoreIndex } from './store-index.ts';
+import type { KubeObject, ObjectRef } from './types.ts';
+
+export interface StoreEvent<T extends KubeObject = KubeObject> {
+  type: 'added' | 'modified' | 'deleted';
+  /** For `deleted`: the last known state. */
+  object: T;
+  previous?: T;
+  /** True: the server reported this change in a watch. False: found by comparing a list with the store. */
+  watched: boolean;
+}
+
+export interface StoreOptions<T extends KubeObject> {
+  /** What is kept of an object; may change and return the one it is given. Must keep name, namespace, uid, resourceVersion. */
+  transform?: (object: T) => T;
+  /** For each index, the values under which an object is found. Must depend on the object alone. */
+  indexes?: Record<string, (object: T) => readonly string[]>;
+  /** Told when a listener or `transform` throws. Default: a process warning. */
+  onListenerError?: (error: unknown) => void;
+}
+
+/**
+ * The objects of one resource as last heard from the server. Objects are shared with everybody who
+ * asks and must not be changed. Keeps one object per name; another UID under a name is another object.
+ */
+export class Store<T extends KubeObject = KubeObject> {
+  readonly #objects = new Map<string, T>();
+  readonly #indexes = new Map<string, StoreIndex<T>>();
+  /** Replaced, never changed, so that a listener may unsubscribe while events are delivered. */
+  #listeners: readonly ((event: StoreEvent<T>) => void)[] = [];
+  readonly #transform: ((object: T) => T) | undefined;
+  readonly #onListenerError: (error: unknown) => void;
+
+  constructor(options: StoreOptions<T> = {}) {
+    this.#transform = options.transform;
+    this.#onListenerError = options.onListenerError ?? warn;
+    for (const [name, valuesOf] of Object.entries(options.indexes ?? {})) {
+      this.#indexes.set(name, new StoreIndex(valuesOf));
+    }
+  }
+
+  get size(): number {
+    return this.#objects.size;
+  }
+
+  get(ref: ObjectRef): T | undefined {
+    return this.#objects.get(keyOf(ref.namespace, ref.name));
+  }
+
+  list(): IterableIterator<T> {
+    return this.#objects.values();
+  }
+
+  /** Throws for an index that was not declared. Costs what it returns. */
+  byIndex(index: string, value: string): T[] {
+    const found = this.#indexes.get(index);
+    if (found === undefined) throw new RangeError(`this store has no index "${index}"`);
+    const objects: T[] = [];
+    for (const key of found.keys(value) ?? []) {
+      const object = this.#objects.get(key);
+      if (object !== undefined) objects.push(object);
+    }
+    return objects;
+  }
+
+  /** Called after the store has changed, for every change, in order. Returns how to stop that. */
+  subscribe(listener: (event: StoreEvent<T>) => void): () => void {
+    this.#listeners = [...this.#listeners, listener];
+    return () => {
+      this.#listeners = this.#listeners.filter((each) => each !== listener);
+    };
+  }
+
+  /** Takes one watch event. What the store knows already changes nothing. */
+  apply(type: 'ADDED' | 'MODIFIED' | 'DELETED', raw: T): void {
+    const key = keyOf(raw.metadata.namespace, raw.metadata.name);
+    const previous = this.#objects.get(key);
+    if (type !== 'DELETED') {
+      if (previous !== undefined && sameVersion(previous, raw)) return;
+      this.#put(key, previous, this.#transformed(raw), true);
+    } else if (previous !== undefined && previous.metadata.uid === raw.metadata.uid) {
+      // A deletion of another UID is about an earlier object of that name.
+      this.#remove(key, previous, this.#transformed(raw), true);
+    }
+  }
+
+  /**
+   * Takes a whole list: what is not in it is deleted. With `versionsMayRepeat`, the server's history
+   * is not the one that the store has seen, and an equal resourceVersion does not prove equality.
+   */
+  replace(objects: readonly T[], options: { versionsMayRepeat?: boolean } = {}): void {
+    const keys = new Set<string>();
+    for (const { metadata } of objects) keys.add(keyOf(metadata.namespace, metadata.name));
+    for (const [key, object] of this.#objects) {
+      if (!keys.has(key)) this.#remove(key, object, object, false);
+    }
+    for (const raw of objects) {
+      const key = keyOf(raw.metadata.namespace, raw.metadata.name);
+      const previous = this.#objects.get(key);
+      if (previous !== undefined && !options.versionsMayRepeat && sameVersion(previous, raw)) continue;
+      this.#put(key, previous, this.#transformed(raw), false);
+    }
+  }
+
+  #put(key: string, previous: T | undefined, object: T, watched: boolean): void {
+    if (previous !== undefined && previous.metadata.uid !== object.metadata.uid) {
+      this.#remove(key, previous, previous, watched);
+      previous = undefined;
+    }
+    this.#objects.set(key, object);
+    for (const index of this.#indexes.values()) index.update(key, previous, object);
+    if (previous === undefined) this.#emit({ type: 'added', object, watched });
+    else this.#emit({ type: 'modified', object, previous, watched });
+  }
+
+  #remove(key: string, previous: T, object: T, watched: boolean): void {
+    this.#objects.delete(key);
+    for (const index of this.#indexes.values()) index.update(key, previous, undefined);
+    this.#emit({ type: 'deleted', object, previous, watched });
+  }
+
+  #emit(event: StoreEvent<T>): void {
+    for (const listener of this.#listeners) {
+      try {
+        listener(event);
+      } catch (error) {
+        this.#onListenerError(error);
+      }
+    }
+  }
+
+  #transformed(raw: T): T {
+    if (this.#transform === undefined) return raw;
+    try {
+      return this.#transform(raw);
+    } catch (error) {
+      this.#onListenerError(error);
+      return raw;
+    }
+  }
+}
+
+function keyOf(namespace: string | undefined, name: string | undefined): string {
+  return namespace === undefined ? `/${name}` : `${namespace}/${name}`;
+}
+
+function sameVersion(a: KubeObject, b: KubeObject): boolean {
+  const version = a.metadata.resourceVersion;
+  return version !== undefined && version === b.metadata.resourceVersion && a.metadata.uid === b.metadata.uid;
+}
+
+function warn(error: unknown): void {
+  process.emitWarning(error instanceof Error ? error : String(error), { type: 'StoreListenerWarning' });
+}

@@ -1,0 +1,364 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
+import {
+  createSecureServer,
+  type Http2SecureServer,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+  type ServerHttp2Session,
+} from 'node:http2';
+import type { AddressInfo, Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import type { ConnectionOptions } from '../connection.ts';
+import { apiVersionOf } from '../resources.ts';
+import type { KubeObject, ObjectRef, Resource } from '../types.ts';
+import { FakeApi } from './fake-api.ts';
+import { FakeStorage, type Snapshot } from './fake-storage.ts';
+import { FakeWatch, type Response } from './fake-watch.ts';
+import { type Fault, type FaultRule, Faults } from './faults.ts';
+import { Refusal, refusals } from './refusal.ts';
+import { parseRequest, type RequestInfo } from './request-path.ts';
+import type { TestCertificates } from './test-certificates.ts';
+
+export interface FakeApiServerOptions {
+  /** With certificates the server speaks HTTPS, HTTP/2 and HTTP/1.1; without, plain HTTP/1.1. */
+  certificates?: TestCertificates;
+  /** Only clients with a certificate of the CA are let in. */
+  requireClientCertificate?: boolean;
+  /** False: HTTP/1.1 only. */
+  http2?: boolean;
+  /** Plurals whose status is a subresource. Default: those of the built-in resources that have one. */
+  statusResources?: string[];
+}
+
+const withStatus = [
+  'pods',
+  'services',
+  'namespaces',
+  'nodes',
+  'persistentvolumes',
+  'persistentvolumeclaims',
+  'deployments',
+  'virtualclusters',
+];
+
+/**
+ * An API server in memory on a loopback port: CRUD with preconditions, patches, paging, watches
+ * with history and bookmarks, for any resource and without schemas, and every fault that a client
+ * must survive. What real servers do and this one does not: validation, admission, defaults,
+ * strategic merge, field ownership, existence of namespaces.
+ */
+export class FakeApiServer {
+  /** Every request, in order of arrival. */
+  readonly requests: RequestInfo[] = [];
+  readonly #options: FakeApiServerOptions;
+  readonly #storage: FakeStorage;
+  readonly #api: FakeApi;
+  readonly #faults = new Faults();
+  readonly #watches = new Set<FakeWatch>();
+  readonly #sockets = new Set<Socket>();
+  readonly #sessions = new Set<ServerHttp2Session>();
+  #server: Server | Http2SecureServer | undefined;
+  #port = 0;
+  #observers: (() => void)[] = [];
+
+  private constructor(options: FakeApiServerOptions) {
+    this.#options = options;
+    this.#storage = new FakeStorage((change) => {
+      for (const watch of this.#watches) watch.change(change);
+      this.#observe();
+    });
+    this.#api = new FakeApi(this.#storage, options.statusResources ?? withStatus);
+  }
+
+  static async start(options: FakeApiServerOptions = {}): Promise<FakeApiServer> {
+    const server = new FakeApiServer(options);
+    await server.listen();
+    return server;
+  }
+
+  get url(): string {
+    return `${this.#options.certificates ? 'https' : 'http'}://127.0.0.1:${this.#port}`;
+  }
+
+  get connectionOptions(): ConnectionOptions {
+    const { certificates } = this.#options;
+    if (certificates === undefined) return { server: this.url };
+    return {
+      server: this.url,
+      ca: certificates.ca,
+      cert: certificates.client.cert,
+      key: certificates.client.key,
+    };
+  }
+
+  get resourceVersion(): string {
+    return String(this.#storage.version);
+  }
+
+  get openConnections(): number {
+    return this.#sockets.size;
+  }
+
+  /** Starts again after `stop`, on the same port and with the same data. */
+  async listen(): Promise<void> {
+    const { certificates, requireClientCertificate = false, http2 = true } = this.#options;
+    const handler = (request: IncomingMessage, response: Response): void => {
+      void this.#handle(request, response);
+    };
+    if (certificates === undefined) {
+      this.#server = createServer({ keepAliveTimeout: 60_000 }, handler);
+    } else {
+      this.#server = createSecureServer(
+        {
+          ...certificates.server,
+          ca: certificates.ca,
+          requestCert: true,
+          rejectUnauthorized: requireClientCertificate,
+          allowHTTP1: true,
+          ...(http2 ? {} : { ALPNProtocols: ['http/1.1'] }),
+        },
+        handler as unknown as (request: Http2ServerRequest, response: Http2ServerResponse) => void,
+      );
+      this.#server.on('session', (session: ServerHttp2Session) => {
+        this.#sessions.add(session);
+        session.on('error', ignore).on('close', () => this.#sessions.delete(session));
+      });
+      this.#server.on('secureConnection', (socket: TLSSocket) => socket.on('error', ignore));
+    }
+    this.#server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.on('error', ignore).on('close', () => this.#sockets.delete(socket));
+    });
+    this.#server.listen(this.#port, '127.0.0.1');
+    await once(this.#server, 'listening');
+    this.#port = (this.#server.address() as AddressInfo).port;
+  }
+
+  /** Cuts every connection and refuses new ones. */
+  async stop(): Promise<void> {
+    const server = this.#server;
+    if (server === undefined) return;
+    this.#server = undefined;
+    const closed = once(server, 'close');
+    server.close();
+    this.resetConnections();
+    await closed;
+  }
+
+  /** Cuts every connection, as a crash or a broken network does. */
+  resetConnections(): void {
+    this.#watches.clear();
+    for (const session of this.#sessions) session.destroy();
+    for (const socket of this.#sockets) socket.resetAndDestroy();
+  }
+
+  /** Tells HTTP/2 clients to open no more streams on their connections; open streams go on. */
+  goAway(): void {
+    for (const session of this.#sessions) session.goaway();
+  }
+
+  /** Changes the state as somebody else would; status included. Creates the object or replaces it. */
+  put(resource: Resource, object: KubeObject): KubeObject {
+    const typed = { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object };
+    return this.#storage.put(collectionOf(resource), typed);
+  }
+
+  /** Removes an object at once, whatever its finalizers. */
+  remove(resource: Resource, ref: ObjectRef): KubeObject | undefined {
+    return this.#storage.remove(collectionOf(resource), ref);
+  }
+
+  get(resource: Resource, ref: ObjectRef): KubeObject | undefined {
+    return this.#storage.get(collectionOf(resource), ref);
+  }
+
+  list(resource: Resource): KubeObject[] {
+    return this.#storage.list(collectionOf(resource));
+  }
+
+  /** Counts the resourceVersion up, as a write to something that nobody watches. */
+  bump(): void {
+    this.#storage.bump();
+  }
+
+  /** Forgets history: older resourceVersions and continue tokens are answered with 410 from now on. */
+  compact(): void {
+    this.#storage.compact();
+  }
+
+  snapshot(): Snapshot {
+    return this.#storage.snapshot();
+  }
+
+  /** A server that comes back with older data: versions run backwards, and all connections break. */
+  restore(snapshot: Snapshot): void {
+    this.#storage.restore(snapshot);
+    this.#api.forgetPages();
+    this.resetConnections();
+  }
+
+  inject(rule: FaultRule): () => void {
+    return this.#faults.add(rule);
+  }
+
+  clearFaults(): void {
+    this.#faults.clear();
+  }
+
+  /** The open watches, of one resource or all. */
+  watches(plural?: string): FakeWatch[] {
+    return [...this.#watches].filter(({ info }) => plural === undefined || info.plural === plural);
+  }
+
+  bookmark(): void {
+    for (const watch of this.#watches) watch.bookmark(this.#storage.version);
+  }
+
+  /** Resolves when the predicate holds; asked again after every request and every change. */
+  async until(predicate: () => boolean): Promise<void> {
+    while (!predicate()) await new Promise<void>((resolve) => this.#observers.push(resolve));
+  }
+
+  #observe(): void {
+    for (const observer of this.#observers.splice(0)) observer();
+  }
+
+  async #handle(request: IncomingMessage, response: Response): Promise<void> {
+    const info = parseRequest(request.method ?? 'GET', request.url ?? '/');
+    const cut = (): void => {
+      // The compatibility API hides its socket; destroying the session takes the socket along.
+      if ('stream' in request) (request as unknown as Http2ServerRequest).stream.session?.destroy();
+      else request.socket.destroy();
+    };
+    response.on('error', ignore);
+    try {
+      const body = await readBody(request);
+      this.requests.push(info);
+      const fault = this.#faults.take(info);
+      if (info.verb === 'watch') {
+        this.#watch(info, response, cut, fault);
+      } else {
+        this.#answer(info, body, String(request.headers['content-type'] ?? ''), response, cut, fault);
+      }
+    } catch (error) {
+      if (error instanceof Refusal) send(response, error.status.code, JSON.stringify(error.status));
+      else if (isAborted(error)) cut();
+      else send(response, 500, String(error));
+    } finally {
+      this.#observe();
+    }
+  }
+
+  #answer(
+    info: RequestInfo,
+    body: unknown,
+    contentType: string,
+    response: Response,
+    cut: () => void,
+    fault: Fault | undefined,
+  ): void {
+    if (refuse(fault, response, cut)) return;
+    if (info.path === '/readyz' || info.path === '/livez') {
+      send(response, 200, 'ok', 'text/plain');
+      return;
+    }
+    if (info.path === '/version') {
+      send(response, 200, JSON.stringify({ major: '1', minor: '36', gitVersion: 'v1.36.0' }));
+      return;
+    }
+    const reply = this.#api.handle(info, body, contentType);
+    const text = JSON.stringify(reply.body);
+    if (fault?.kind === 'half-body' || fault?.kind === 'reset-in-body') {
+      response.writeHead(reply.code, { 'content-type': 'application/json' });
+      response.write(text.slice(0, text.length / 2), () => {
+        if (fault.kind === 'half-body') response.end();
+        else cut();
+      });
+      return;
+    }
+    send(response, reply.code, text);
+  }
+
+  #watch(info: RequestInfo, response: Response, cut: () => void, fault: Fault | undefined): void {
+    if (refuse(fault, response, cut)) return;
+    const asked = Number(info.query.get('resourceVersion') || 0);
+    response.writeHead(200, { 'content-type': 'application/json' });
+    // Without a first write, HTTP/1.1 headers wait for the first event.
+    response.flushHeaders();
+    const watch = new FakeWatch(info, response, asked === 0 ? this.#storage.version : asked, cut);
+    if (fault?.kind === 'error-event') {
+      watch.error(fault.code, fault.reason, fault.causes ? { causes: fault.causes } : {});
+    } else if (fault?.kind === 'end') {
+      watch.end();
+    } else if (asked > 0 && asked < this.#storage.compacted) {
+      const { code, reason = '' } = refusals.expired().status;
+      watch.error(code, reason);
+    } else {
+      this.#open(watch, info, response, asked);
+    }
+  }
+
+  #open(watch: FakeWatch, info: RequestInfo, response: Response, asked: number): void {
+    if (asked === 0) {
+      const objects = this.#storage.list(info.collection);
+      watch.initial(
+        objects.filter(({ metadata }) => (info.namespace ?? metadata.namespace) === metadata.namespace),
+      );
+    } else {
+      for (const change of this.#storage.changesAfter(asked)) watch.change(change);
+    }
+    this.#watches.add(watch);
+    const timeoutSeconds = Number(info.query.get('timeoutSeconds') ?? 0);
+    const timer =
+      timeoutSeconds > 0 ? setTimeout(() => watch.end(), timeoutSeconds * 1000).unref() : undefined;
+    response.on('close', () => {
+      clearTimeout(timer);
+      this.#watches.delete(watch);
+      this.#observe();
+    });
+  }
+}
+
+/** Carries out the faults that replace the answer. */
+function refuse(fault: Fault | undefined, response: Response, cut: () => void): boolean {
+  if (fault?.kind === 'hang') return true;
+  if (fault?.kind === 'reset') {
+    cut();
+    return true;
+  }
+  if (fault?.kind !== 'status') return false;
+  const { code, reason = '', message = `injected ${code}`, retryAfterSeconds, causes, text } = fault;
+  if (retryAfterSeconds !== undefined) response.setHeader('retry-after', String(retryAfterSeconds));
+  if (text !== undefined) send(response, code, text, 'text/plain');
+  else
+    send(response, code, JSON.stringify(new Refusal(code, reason, message, causes ? { causes } : {}).status));
+  return true;
+}
+
+function send(response: Response, code: number, text: string, type = 'application/json'): void {
+  response.writeHead(code, { 'content-type': type });
+  response.end(text);
+}
+
+async function readBody(request: IncomingMessage): Promise<unknown> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  const text = Buffer.concat(chunks).toString();
+  if (text === '') return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw refusals.badRequest('the body is not JSON');
+  }
+}
+
+function collectionOf(resource: Resource): string {
+  return `${resource.group}/${resource.version}/${resource.plural}`;
+}
+
+function isAborted(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ECONNRESET';
+}
+
+function ignore(): void {}

@@ -1,0 +1,7 @@
+export { FakeApiServer, type FakeApiServerOptions } from './fake-api-server.ts';
+export { FakeClock } from './fake-clock.ts';
+export type { Snapshot } from './fake-storage.ts';
+export type { FakeWatch } from './fake-watch.ts';
+export type { Fault, FaultRule } from './faults.ts';
+export { type FakeCluster, startFakeCluster } from './harness.ts';
+export { createTestCertificates, type TestCertificates } from './test-certificates.ts';

@@ -1,0 +1,31 @@
+import type { CallOptions, KubeClient } from './client.ts';
+import { isConflict } from './errors.ts';
+import type { KubeObject, ObjectRef, Resource } from './types.ts';
+
+const attempts = 10;
+
+/**
+ * Reads an object, changes it, and writes its status; when somebody else was faster, does so again
+ * with what they wrote. `change` may return undefined: there is nothing to do. It may change the
+ * object that it is given, and is called once per attempt. Returns the object as the server has it.
+ */
+export async function modifyStatus<T extends KubeObject>(
+  client: KubeClient,
+  resource: Resource,
+  ref: ObjectRef,
+  change: (current: T) => T | undefined,
+  options: CallOptions = {},
+): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    const current = await client.get<T>(resource, ref, options);
+    const resourceVersion = current.metadata.resourceVersion;
+    const changed = change(current);
+    if (changed === undefined) return current;
+    const object = { ...changed, metadata: { ...changed.metadata, resourceVersion } } as T;
+    try {
+      return await client.update<T>(resource, object, { ...options, subresource: 'status' });
+    } catch (error) {
+      if (!isConflict(error) || attempt === attempts) throw error;
+    }
+  }
+}

@@ -1,0 +1,144 @@
+import { describe, expect, it } from 'vitest';
+import { isGone } from './errors.ts';
+import { resources } from './resources.ts';
+import { type FakeCluster, startFakeCluster } from './testing/index.ts';
+import { type WatchEvent, type WatchOptions, watch } from './watch.ts';
+
+function open(cluster: FakeCluster, options: Partial<WatchOptions> = {}): AsyncGenerator<WatchEvent> {
+  const { connection } = cluster.client;
+  return watch(connection, resources.configMaps, {
+    resourceVersion: cluster.server.resourceVersion,
+    timeoutSeconds: 300,
+    ...options,
+  });
+}
+
+/** Reads to the end; what ended it is the last entry. */
+async function read(events: AsyncGenerator<WatchEvent>): Promise<unknown[]> {
+  const seen: unknown[] = [];
+  try {
+    for await (const { type, object } of events) {
+      seen.push(`${type} ${object.metadata.name ?? object.metadata.resourceVersion}`);
+    }
+  } catch (error) {
+    seen.push(error);
+  }
+  return seen;
+}
+
+function put(cluster: FakeCluster, name: string, data: Record<string, string> = {}): void {
+  cluster.server.put(resources.configMaps, { metadata: { name, namespace: 'ns' }, data });
+}
+
+describe('watch', () => {
+  it('yields changes and bookmarks until the server ends it', async () => {
+    await using cluster = await startFakeCluster();
+    const { server } = cluster;
+    const events = read(open(cluster));
+    await server.until(() => server.watches().length === 1);
+    put(cluster, 'a');
+    put(cluster, 'a');
+    server.remove(resources.configMaps, { namespace: 'ns', name: 'a' });
+    server.bump();
+    server.bookmark();
+    for (const each of server.watches()) each.end();
+    expect(await events).toEqual(['ADDED a', 'MODIFIED a', 'DELETED a', `BOOKMARK ${server.resourceVersion}`]);
+    const { query } = server.requests[0] ?? {};
+    expect([query?.get('allowWatchBookmarks'), query?.get('timeoutSeconds')]).toEqual(['true', '300']);
+  });
+
+  it('reads objects of several MB and characters that are split between chunks', async () => {
+    await using cluster = await startFakeCluster();
+    const { server } = cluster;
+    const events = open(cluster);
+    const next = events.next();
+    await server.until(() => server.watches().length === 1);
+    const [stream] = server.watches();
+    if (stream) stream.splitBytes = 7;
+    put(cluster, 'small', { text: 'ä€😀'.repeat(50) });
+    if (stream) stream.splitBytes = 65_537;
+    put(cluster, 'big', { text: 'ä€😀'.repeat(500_000) });
+    expect((await next).value).toMatchObject({ object: { data: { text: 'ä€😀'.repeat(50) } } });
+    const big = (await events.next()).value as WatchEvent;
+    expect((big.object['data'] as { text: string }).text === 'ä€😀'.repeat(500_000)).toBe(true);
+    await events.return(undefined);
+  });
+
+  it('throws an ERROR event as the error that it is', async () => {
+    await using cluster = await startFakeCluster();
+    cluster.server.inject({ verb: 'watch', fault: { kind: 'error-event', code: 410, reason: 'Expired' } });
+    const [error] = await read(open(cluster));
+    expect(isGone(error)).toBe(true);
+  });
+
+  it('throws when the server refuses', async () => {
+    await using cluster = await startFakeCluster();
+    const fault = { kind: 'status', code: 429, reason: 'TooManyRequests', retryAfterSeconds: 3 } as const;
+    cluster.server.inject({ verb: 'watch', fault });
+    expect(await read(open(cluster))).toMatchObject([{ name: 'ApiError', code: 429, retryAfterMs: 3_000 }]);
+  });
+
+  it.each(['end', 'reset'] as const)('never yields half an event (%s)', async (then) => {
+    await using cluster = await startFakeCluster();
+    const { server } = cluster;
+    const events = read(open(cluster));
+    await server.until(() => server.watches().length === 1);
+    put(cluster, 'a');
+    server.watches()[0]?.halfLine(then);
+    expect(await events).toMatchObject(['ADDED a', { name: 'ConnectionError' }]);
+  });
+
+  it('takes silence for the death of the peer', async () => {
+    await using cluster = await startFakeCluster();
+    const { server } = cluster;
+    const events = read(open(cluster, { bodyTimeoutMs: 60 }));
+    await server.until(() => server.watches().length === 1);
+    server.watches()[0]?.silence();
+    put(cluster, 'a');
+    expect(await events).toMatchObject([{ name: 'ConnectionError', code: 'UND_ERR_BODY_TIMEOUT' }]);
+  });
+
+  it('ends a watch that outlives its time', async () => {
+    await using cluster = await startFakeCluster();
+    const events = read(open(cluster, { timeoutSeconds: 0, graceMs: 50 }));
+    expect(await events).toMatchObject([{ name: 'ConnectionError', code: 'WATCH_OVERDUE' }]);
+  });
+
+  it("throws its signal's reason, before and after it has started", async () => {
+    await using cluster = await startFakeCluster();
+    const { server } = cluster;
+    const reason = new Error('enough');
+    expect(await read(open(cluster, { signal: AbortSignal.abort(reason) }))).toEqual([reason]);
+    const controller = new AbortController();
+    const events = read(open(cluster, { signal: controller.signal }));
+    await server.until(() => server.watches().length === 1);
+    controller.abort(reason);
+    expect(await events).toEqual([reason]);
+    await server.until(() => server.watches().length === 0);
+  });
+
+  it('closes its stream when the reader leaves', async () => {
+    await using cluster = await startFakeCluster();
+    const { server } = cluster;
+    const events = open(cluster);
+    const first = events.next();
+    await server.until(() => server.watches().length === 1);
+    put(cluster, 'a');
+    await first;
+    await events.return(undefined);
+    await server.until(() => server.watches().length === 0);
+  });
+
+  it('shows objects that enter and leave its selector as added and deleted', async () => {
+    await using cluster = await startFakeCluster();
+    const { server } = cluster;
+    const events = read(open(cluster, { labelSelector: 'in=yes' }));
+    await server.until(() => server.watches().length === 1);
+    const metadata = { name: 'a', namespace: 'ns' };
+    for (const label of ['no', 'yes', 'yes', 'no']) {
+      server.put(resources.configMaps, { metadata: { ...metadata, labels: { in: label } } });
+    }
+    server.watches()[0]?.end();
+    expect(await events).toEqual(['ADDED a', 'MODIFIED a', 'DELETED a']);
+  });
+});
