@@ -1,0 +1,250 @@
+import PQueue from 'p-queue';
+import { type Clock, systemClock } from '../../kube/index.ts';
+import {
+  type BinaryLocation,
+  type BinaryName,
+  type BinaryRequest,
+  checkedRequest,
+  defaultRequests,
+} from './binary.ts';
+import { BinaryCache } from './binary-cache.ts';
+import { type BinaryAttempt, BinaryError, BinaryUnavailableError } from './errors.ts';
+import { withFileLock } from './file-lock.ts';
+import { goBuild } from './go-build.ts';
+import { type LocalResult, searchLocally } from './local-search.ts';
+import { hostPlatform, type Platform } from './platform.ts';
+import type { BinaryProgress, Report } from './progress.ts';
+import { releaseFile } from './release.ts';
+import { downloadRelease } from './release-download.ts';
+import { ReleaseHttp } from './release-http.ts';
+import { UserDirectories } from './user-directories.ts';
+import { knownGoVersion } from './version.ts';
+
+export interface BinariesOptions {
+  /** Searched before those that the environment names. */
+  userDirectories?: readonly string[];
+  /** Skerry's cache directory; binaries go into `binaries/` below it. */
+  cacheDir: string;
+  /** Read: SKERRY_BINARIES, KUBEBUILDER_ASSETS, SKERRY_DOWNLOAD_BASE, proxy settings, PATH, and whatever go reads. */
+  env: Readonly<Record<string, string | undefined>>;
+  /** A mirror of the release servers (see `releaseFile`); takes precedence over SKERRY_DOWNLOAD_BASE. */
+  downloadBase?: (name: BinaryName) => string;
+  /** Use no network: no downloads, and builds only from modules that Go already has. */
+  offline?: boolean;
+  onProgress?: (progress: BinaryProgress) => void;
+  platform?: Platform;
+  clock?: Clock;
+  connectTimeoutMs?: number;
+  idleTimeoutMs?: number;
+}
+
+/** One line of `vc-manager binaries`. */
+export interface BinaryListing extends Pick<LocalResult, 'found' | 'notes'> {
+  name: BinaryName;
+  /** Wanted; what was found may differ in its patch number. */
+  version: string;
+}
+
+/**
+ * Finds the programs that control planes are made of: in the user's directories, in the cache, from the official
+ * release, or by building them. One object is one run: it remembers which servers gave no answer.
+ */
+export class Binaries {
+  readonly #options: BinariesOptions;
+  readonly #platform: Platform;
+  readonly #clock: Clock;
+  readonly #directories: UserDirectories;
+  readonly #cache: BinaryCache;
+  readonly #http: ReleaseHttp;
+  readonly #downloads = new PQueue({ concurrency: 3 });
+  /** One at a time: a build keeps all processors busy, and the next one reuses what it compiled. */
+  readonly #builds = new PQueue({ concurrency: 1 });
+
+  constructor(options: BinariesOptions) {
+    const { userDirectories = [], cacheDir, env, platform = hostPlatform(), clock = systemClock } = options;
+    this.#options = options;
+    this.#platform = platform;
+    this.#clock = clock;
+    this.#directories = new UserDirectories(userDirectories, env);
+    this.#cache = new BinaryCache(cacheDir, platform);
+    const { connectTimeoutMs, idleTimeoutMs } = options;
+    this.#http = new ReleaseHttp({
+      env,
+      ...(connectTimeoutMs === undefined ? {} : { connectTimeoutMs }),
+      ...(idleTimeoutMs === undefined ? {} : { idleTimeoutMs }),
+    });
+  }
+
+  /** What is on this machine and fit to run; fetches nothing. */
+  async find(request: BinaryRequest): Promise<BinaryLocation | undefined> {
+    const { found } = await this.#look(checkedRequest(request));
+    if (found === undefined) return undefined;
+    const { sizeBytes: _, ...location } = found;
+    return location;
+  }
+
+  /** @throws BinaryUnavailableError when no source has it; BinaryError CacheUnusable, InvalidRequest; the signal's reason */
+  async ensure(request: BinaryRequest, { signal }: { signal: AbortSignal }): Promise<BinaryLocation> {
+    const wanted = checkedRequest(request);
+    const report = this.#reporter(wanted);
+    signal.throwIfAborted();
+    const { found, attempts, notes } = await this.#look(wanted);
+    if (found !== undefined) {
+      const { sizeBytes: _, ...location } = found;
+      return location;
+    }
+    for (const note of notes) report('note', note);
+    const entry = await this.#cache.prepare(wanted);
+    const lock = {
+      path: entry.lock,
+      clock: this.#clock,
+      signal,
+      onWait: (pid: number) => report('waiting', `process ${pid} is fetching it`),
+    };
+    return withFileLock(lock, async () => {
+      // Whoever held the lock before may have fetched it.
+      if ((await this.#cache.check(wanted)).state === 'sound') {
+        return { ...wanted, path: entry.path, source: 'cache' };
+      }
+      const source = await this.#fetch(wanted, attempts, report, signal);
+      report('ready', source === 'build' ? 'built' : 'downloaded');
+      return { ...wanted, path: entry.path, source };
+    });
+  }
+
+  /**
+   * All of them, in the order of the requests; works on several at once and goes on after a failure, so that the
+   * next run finds what could be had.
+   * @throws BinaryUnavailableError that names everything that is missing
+   */
+  async ensureAll(
+    requests: readonly BinaryRequest[],
+    { signal }: { signal: AbortSignal },
+  ): Promise<BinaryLocation[]> {
+    const results = await Promise.allSettled(requests.map((request) => this.ensure(request, { signal })));
+    signal.throwIfAborted();
+    const errors = results
+      .filter((result) => result.status === 'rejected')
+      .map((result) => result.reason as unknown);
+    const other = errors.find((error) => !(error instanceof BinaryUnavailableError));
+    if (other !== undefined) throw other;
+    const missing = errors.flatMap((error) => (error instanceof BinaryUnavailableError ? error.missing : []));
+    if (missing.length > 0) throw new BinaryUnavailableError(missing, this.#platformName());
+    return results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+  }
+
+  /** What there is of the given binaries, by default all that Skerry uses. Fetches nothing. */
+  async list(requests: readonly BinaryRequest[] = defaultRequests()): Promise<BinaryListing[]> {
+    return Promise.all(
+      requests.map(checkedRequest).map(async (wanted) => {
+        const { found, notes } = await this.#look(wanted);
+        return { ...wanted, found, notes };
+      }),
+    );
+  }
+
+  #look(wanted: BinaryRequest): Promise<LocalResult> {
+    return searchLocally(wanted, this.#directories, this.#cache);
+  }
+
+  async #fetch(
+    wanted: BinaryRequest,
+    attempts: BinaryAttempt[],
+    report: Report,
+    signal: AbortSignal,
+  ): Promise<'download' | 'build'> {
+    const sources = [
+      { source: 'download', queue: this.#downloads, fetch: this.#download },
+      { source: 'build', queue: this.#builds, fetch: this.#build },
+    ] as const;
+    for (const { source, queue, fetch } of sources) {
+      const attempt = { what: source === 'download' ? 'download' : 'build from Go modules', reason: '' };
+      let running: Promise<void> | undefined;
+      try {
+        await queue.add(
+          () => {
+            running = fetch.call(this, wanted, attempt, report, signal);
+            return running;
+          },
+          { signal },
+        );
+        return source;
+      } catch (error) {
+        // The queue lets go at once when aborted; processes and files are gone when the work itself has ended.
+        await running?.catch(() => undefined);
+        signal.throwIfAborted();
+        if (error instanceof BinaryError && error.code === 'CacheUnusable') throw error;
+        attempt.reason = (error as Error).message;
+        attempts.push(attempt);
+        if (source === 'download')
+          report('note', `${attempt.what}: ${attempt.reason}; trying to build it instead`);
+      }
+    }
+    const missing = { ...wanted, goVersion: knownGoVersion(wanted.name, wanted.version), attempts };
+    throw new BinaryUnavailableError([missing], this.#platformName());
+  }
+
+  async #download(
+    wanted: BinaryRequest,
+    attempt: BinaryAttempt,
+    report: Report,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { env, offline, downloadBase } = this.#options;
+    if (offline) throw new BinaryError('Unreachable', 'not tried, offline was asked for');
+    const mirror = downloadBase?.(wanted.name) ?? (env['SKERRY_DOWNLOAD_BASE'] || undefined);
+    const release = releaseFile(wanted.name, wanted.version, this.#platform, mirror);
+    attempt.what = `download from ${URL.parse(release.url)?.origin ?? release.url}`;
+    const { path } = await this.#cache.prepare(wanted);
+    await this.#cache.withTemporaryDirectory(wanted.name, async (directory) => {
+      const target = `${directory}/${wanted.name}`;
+      const partial = `${path}.partial`;
+      await downloadRelease({
+        http: this.#http,
+        release,
+        partial,
+        target,
+        env,
+        clock: this.#clock,
+        report,
+        signal,
+      });
+      await this.#cache.install(wanted, target);
+    });
+  }
+
+  async #build(wanted: BinaryRequest, _: BinaryAttempt, report: Report, signal: AbortSignal): Promise<void> {
+    const { cacheDir, env, offline = false } = this.#options;
+    await this.#cache.withTemporaryDirectory(wanted.name, async (directory) => {
+      const platform = this.#platform;
+      const program = await goBuild({
+        request: wanted,
+        platform,
+        directory,
+        home: cacheDir,
+        env,
+        offline,
+        report,
+        signal,
+      });
+      await this.#cache.install(wanted, program);
+    });
+  }
+
+  #reporter({ name, version }: BinaryRequest): Report {
+    const since = this.#clock.monotonic();
+    return (stage, message, percent) =>
+      this.#options.onProgress?.({
+        name,
+        version,
+        stage,
+        message,
+        ...(percent === undefined ? {} : { percent }),
+        elapsedMs: this.#clock.monotonic() - since,
+      });
+  }
+
+  #platformName(): string {
+    return `${this.#platform.os}/${this.#platform.arch}`;
+  }
+}

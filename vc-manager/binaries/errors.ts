@@ -1,0 +1,99 @@
+/**
+ * - `InvalidRequest`: unknown name or malformed version
+ * - `UnsupportedPlatform`: this operating system or processor is not served
+ * - `NotPublished`: no official file for this platform, or one without a published SHA-256
+ * - `Unreachable`: no connection, or no answer in time
+ * - `HttpStatus`: the server answered with something else than the file
+ * - `Interrupted`: the transfer broke off repeatedly; what arrived is kept and resumed next time
+ * - `ChecksumMismatch`: what arrived is not what was published
+ * - `ArchiveUnreadable`: the archive has the right hash but could not be unpacked here
+ * - `GoMissing`, `GoTooOld`, `BuildFailed`: the build from Go modules
+ * - `CacheUnusable`: the cache directory cannot be written
+ * - `Unavailable`: every source failed; `attempts` says how
+ */
+export type BinaryErrorCode =
+  | 'InvalidRequest'
+  | 'UnsupportedPlatform'
+  | 'NotPublished'
+  | 'Unreachable'
+  | 'HttpStatus'
+  | 'Interrupted'
+  | 'ChecksumMismatch'
+  | 'ArchiveUnreadable'
+  | 'GoMissing'
+  | 'GoTooOld'
+  | 'BuildFailed'
+  | 'CacheUnusable'
+  | 'Unavailable';
+
+const retryableCodes: ReadonlySet<BinaryErrorCode> = new Set(['Unreachable', 'Interrupted', 'Unavailable']);
+
+export class BinaryError extends Error {
+  readonly code: BinaryErrorCode;
+  /** Whether the same call may succeed later with nothing changed on this machine. */
+  readonly retryable: boolean;
+
+  constructor(code: BinaryErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'BinaryError';
+    this.code = code;
+    this.retryable = retryableCodes.has(code);
+  }
+}
+
+/** One source that was tried in vain. */
+export interface BinaryAttempt {
+  /** `directory /opt/k8s`, `cache …`, `download from …`, `build from Go modules`. */
+  what: string;
+  reason: string;
+}
+
+export interface UnavailableBinary {
+  name: string;
+  version: string;
+  /** Lowest Go version that can build it, where known. */
+  goVersion: string | undefined;
+  attempts: readonly BinaryAttempt[];
+}
+
+/** Everything that was asked for and could not be had, in one message: each try, why it failed, and what can be done. */
+export class BinaryUnavailableError extends BinaryError {
+  readonly missing: readonly UnavailableBinary[];
+
+  constructor(missing: readonly UnavailableBinary[], platform: string) {
+    super('Unavailable', unavailableMessage(missing, platform));
+    this.name = 'BinaryUnavailableError';
+    this.missing = missing;
+  }
+}
+
+function unavailableMessage(missing: readonly UnavailableBinary[], platform: string): string {
+  // Six binaries mostly fail for the same reasons: those that do are told together.
+  const groups = new Map<string, string[]>();
+  for (const { name, version, attempts } of missing) {
+    const tries = attempts
+      .map(({ what, reason }) => `  - ${what}: ${reason.replaceAll('\n', '\n      ')}`)
+      .join('\n');
+    const names = groups.get(tries) ?? [];
+    names.push(`${name} ${version}`);
+    groups.set(tries, names);
+  }
+  const parts = [...groups].map(
+    ([tries, names]) => `${names.join(', ')} (${platform}) could not be obtained:\n${tries}`,
+  );
+  const names = missing
+    .map(({ name, version }) => `${name} ${version.replace(/\.\d+(-.*)?$/, '')}`)
+    .join(', ');
+  const goVersion = missing
+    .map((binary) => binary.goVersion ?? '1.26')
+    .reduce((a, b) => (a.localeCompare(b, 'en', { numeric: true }) > 0 ? a : b));
+  parts.push(
+    [
+      'Any one of these helps:',
+      `  - set SKERRY_BINARIES to a directory that holds ${names}`,
+      '  - give this machine a way to the release servers: set HTTPS_PROXY, or SKERRY_DOWNLOAD_BASE to a mirror of them',
+      `  - install Go ${goVersion} or newer and let Skerry build them (about 7 minutes, once; needs a Go module proxy, see GOPROXY)`,
+    ].join('\n'),
+  );
+  return parts.join('\n');
+}

@@ -1,0 +1,107 @@
+import { writeFileSync } from 'node:fs';
+import { readdir, readFile, utimes, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { type Clock, systemClock } from '../../kube/index.ts';
+import { withFileLock } from './file-lock.ts';
+import { startOf } from './process-identity.ts';
+import { Workplace } from './testing/workplace.ts';
+
+const { signal } = new AbortController();
+
+describe('withFileLock', () => {
+  it('lets one caller work at a time', async () => {
+    await using place = await Workplace.create();
+    const path = join(place.directory, 'lock');
+    expect(await mostAtOnce(path)).toBe(1);
+    expect(await readdir(place.directory)).toEqual(['bin']);
+  });
+
+  it('waits for a living process and says for which', async () => {
+    await using place = await Workplace.create();
+    const path = join(place.directory, 'lock');
+    const start = await startOf(process.ppid);
+    await writeFile(path, JSON.stringify({ pid: process.ppid, start, token: 'other' }));
+    const abort = new AbortController();
+    const onWait = (pid: number) => abort.abort(new Error(`waited for ${pid}`));
+    const waiting = withFileLock(
+      { path, clock: systemClock, signal: abort.signal, onWait },
+      async () => 'in',
+    );
+    await expect(waiting).rejects.toThrow(`waited for ${process.ppid}`);
+    expect(JSON.parse(await readFile(path, 'utf8'))).toMatchObject({ token: 'other' });
+  });
+
+  it.each([
+    ['whose process is gone', { pid: 999_999_999, start: '1', token: 'other' }],
+    ['whose process number belongs to a later process', { pid: process.pid, start: '1', token: 'other' }],
+  ])('lets one caller at a time take over a lock %s', async (_, holder) => {
+    await using place = await Workplace.create();
+    const path = join(place.directory, 'lock');
+    await writeFile(path, JSON.stringify(holder));
+    expect(await mostAtOnce(path)).toBe(1);
+    expect(await readdir(place.directory)).toEqual(['bin']);
+  });
+
+  it('does not take away a lock that replaced the abandoned one meanwhile', async () => {
+    await using place = await Workplace.create();
+    const path = join(place.directory, 'lock');
+    const living = JSON.stringify({ pid: process.ppid, start: await startOf(process.ppid), token: 'other' });
+    await writeFile(path, '');
+    const past = new Date(Date.now() - 60_000);
+    await utimes(path, past, past);
+    // The age of the silent lock is the last thing that is asked before it counts as abandoned.
+    const clock: Clock = {
+      ...systemClock,
+      now() {
+        writeFileSync(path, living);
+        return Date.now();
+      },
+    };
+    const abort = new AbortController();
+    const onWait = (pid: number) => abort.abort(new Error(`waited for ${pid}`));
+    const waiting = withFileLock({ path, clock, signal: abort.signal, onWait }, async () => 'in');
+    await expect(waiting).rejects.toThrow(`waited for ${process.ppid}`);
+    expect(await readFile(path, 'utf8')).toBe(living);
+  });
+
+  it('respects a lock that says nothing yet, and takes it over when it stays silent', async () => {
+    await using place = await Workplace.create();
+    const path = join(place.directory, 'lock');
+    await writeFile(path, '');
+    let waits = 0;
+    const onWait = async () => {
+      waits += 1;
+      const past = new Date(Date.now() - 60_000);
+      await utimes(path, past, past);
+    };
+    const options = { path, clock: systemClock, signal, pollMs: 20, onWait: () => void onWait() };
+    await expect(withFileLock(options, async () => 'in')).resolves.toBe('in');
+    expect(waits).toBeGreaterThan(0);
+  });
+
+  it('gives the lock back when the work fails', async () => {
+    await using place = await Workplace.create();
+    const path = join(place.directory, 'lock');
+    const failing = withFileLock({ path, clock: systemClock, signal }, async () => {
+      throw new Error('no');
+    });
+    await expect(failing).rejects.toThrow('no');
+    expect(await readdir(place.directory)).toEqual(['bin']);
+  });
+});
+
+/** Ten callers want the same lock; how many of them were inside together. */
+async function mostAtOnce(path: string): Promise<number> {
+  let inside = 0;
+  let most = 0;
+  const work = async () => {
+    inside += 1;
+    most = Math.max(most, inside);
+    await readFile(path);
+    inside -= 1;
+  };
+  const options = { path, clock: systemClock, signal, pollMs: 1 };
+  await Promise.all(Array.from({ length: 10 }, () => withFileLock(options, work)));
+  return most;
+}

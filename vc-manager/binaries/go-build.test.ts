@@ -1,0 +1,162 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { execa } from 'execa';
+import { describe, expect, it } from 'vitest';
+import { startOf } from './process-identity.ts';
+import { program, Workplace } from './testing/workplace.ts';
+
+const apiserver = { name: 'kube-apiserver', version: '1.36.3' } as const;
+const { signal } = new AbortController();
+const moduleFile = `\
+module k8s.io/kubernetes
+
+go 1.26.0
+
+godebug default=go1.26
+
+replace (
+	k8s.io/api => ./staging/src/k8s.io/api
+	k8s.io/client-go => ./staging/src/k8s.io/client-go
+)
+`;
+
+/** A `go` that keeps a log of its calls and builds what the test says. */
+async function fakeGo(place: Workplace, build: string, version = 'go1.26.8'): Promise<void> {
+  await place.script('kubernetes.mod', moduleFile);
+  const script = `\
+#!/bin/sh
+echo "go $*" >> '${place.directory}/calls'
+case "$1" in
+  env) echo ${version} ;;
+  list) echo '{ "GoMod": "${place.directory}/kubernetes.mod" }' ;;
+  get) echo 'go: downloading k8s.io/api v0.36.3' >&2; cp go.mod '${place.directory}/go.mod' ;;
+  build)
+    env | grep -E '^(GO|CGO)' | sort > '${place.directory}/environment'
+    while [ "$1" != -o ]; do shift; done
+    target=$2
+    ${build} ;;
+esac
+`;
+  await place.script('bin/go', script);
+}
+
+function successfulBuild(version: string): string {
+  return `echo k8s.io/api/core/v1 >&2; printf '%s' "${program(`Kubernetes v${version}`).replaceAll('\n', '\\n')}" | sed 's/\\\\n/\\n/g' > "$target"; chmod +x "$target"`;
+}
+
+describe('building from Go modules', () => {
+  it('builds in a throw-away module, with the version stamped, and installs the result', async () => {
+    await using place = await Workplace.create();
+    await fakeGo(place, successfulBuild('1.36.3'));
+    const binaries = place.binaries({ offline: true });
+    const location = await binaries.ensure(apiserver, { signal });
+    expect(location).toEqual({
+      ...apiserver,
+      path: place.cached('kube-apiserver', '1.36.3'),
+      source: 'build',
+    });
+    expect((await execa(location.path, ['--version'])).stdout).toBe('Kubernetes v1.36.3');
+    expect((await binaries.ensure(apiserver, { signal })).source).toBe('cache');
+
+    expect(await readFile(join(place.directory, 'go.mod'), 'utf8')).toBe(`\
+module skerry.local/build
+go 1.26.0
+godebug default=go1.26
+require k8s.io/kubernetes v1.36.3
+replace k8s.io/api => k8s.io/api v0.36.3
+replace k8s.io/client-go => k8s.io/client-go v0.36.3
+`);
+    const calls = await readFile(join(place.directory, 'calls'), 'utf8');
+    expect(calls).toContain('go get k8s.io/kubernetes@v1.36.3\n');
+    expect(calls).toMatch(/go build .*-trimpath .*-X k8s.io\/component-base\/version.gitVersion=v1.36.3 /);
+    expect(calls).toMatch(/ k8s.io\/kubernetes\/cmd\/kube-apiserver\n$/);
+    expect((await readFile(join(place.directory, 'environment'), 'utf8')).split('\n')).toEqual(
+      expect.arrayContaining([
+        'CGO_ENABLED=0',
+        'GOFLAGS=-mod=mod',
+        'GOPROXY=off',
+        'GOTOOLCHAIN=local',
+        'GOWORK=off',
+      ]),
+    );
+    expect(place.messages('building')).toEqual(
+      expect.arrayContaining([
+        'fetching modules (1): k8s.io/api v0.36.3',
+        'compiling packages (1): k8s.io/api/core/v1',
+      ]),
+    );
+  });
+
+  it('does not accept a program of another version than asked for', async () => {
+    await using place = await Workplace.create();
+    await fakeGo(place, successfulBuild('0.0.0'));
+    await expect(place.binaries({ offline: true }).ensure(apiserver, { signal })).rejects.toThrow(
+      'build from Go modules: the program that was built says that it is 0.0.0',
+    );
+    expect(await place.binaries().find(apiserver)).toBeUndefined();
+  });
+
+  it('shows the end of what go said when it fails', async () => {
+    await using place = await Workplace.create();
+    await fakeGo(
+      place,
+      'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do echo "line $i" >&2; done; exit 1',
+    );
+    const error: unknown = await place
+      .binaries({ offline: true })
+      .ensure(apiserver, { signal })
+      .catch((e: unknown) => e);
+    const { message } = error as Error;
+    expect(message).toContain('build from Go modules: go build failed:\n      line 2\n');
+    expect(message).toContain('line 16');
+    expect(message).not.toContain('line 1\n');
+  });
+
+  it('refuses a toolchain that is too old before it fetches anything', async () => {
+    await using place = await Workplace.create();
+    await fakeGo(place, successfulBuild('1.36.3'), 'go1.25.7');
+    await expect(place.binaries({ offline: true }).ensure(apiserver, { signal })).rejects.toThrow(
+      'kube-apiserver 1.36.3 needs Go 1.26 or newer, this machine has go1.25.7',
+    );
+    expect(await readFile(join(place.directory, 'calls'), 'utf8')).toBe('go env GOVERSION\n');
+  });
+
+  it('believes the module about versions that are not known here', async () => {
+    await using place = await Workplace.create();
+    await fakeGo(place, successfulBuild('1.37.0'), 'go1.25.7');
+    const request = { name: 'kube-apiserver', version: '1.37.0' } as const;
+    await expect(place.binaries({ offline: true }).ensure(request, { signal })).rejects.toThrow(
+      'kube-apiserver 1.37.0 needs Go 1.26.0 or newer',
+    );
+  });
+
+  it('ends the compilers too when aborted, and leaves nothing behind', async () => {
+    await using place = await Workplace.create();
+    await fakeGo(place, 'sleep 1000 & echo "compiler $!" >&2; wait');
+    const abort = new AbortController();
+    let compiler = 0;
+    const binaries = place.binaries({
+      offline: true,
+      onProgress: ({ message }) => {
+        const pid = / compiler (\d+)$/.exec(message)?.[1];
+        if (pid === undefined) return;
+        compiler = Number(pid);
+        abort.abort(new Error('stopped by the user'));
+      },
+    });
+    await expect(binaries.ensure(apiserver, { signal: abort.signal })).rejects.toThrow('stopped by the user');
+    expect(compiler).toBeGreaterThan(0);
+    await expect.poll(() => startOf(compiler)).toBeUndefined();
+    expect(await readdir(join(place.cache, 'binaries', '.tmp'))).toEqual([]);
+    expect(await readdir(join(place.cached('kube-apiserver', '1.36.3'), '..'))).toEqual([]);
+  });
+
+  it('removes what a killed build left behind', async () => {
+    await using place = await Workplace.create();
+    await fakeGo(place, successfulBuild('1.36.3'));
+    const left = 'etcd_999999999_1_abcdef';
+    await place.script(`cache/binaries/.tmp/${left}/etcd`, 'half');
+    await place.binaries({ offline: true }).ensure(apiserver, { signal });
+    expect(await readdir(join(place.cache, 'binaries', '.tmp'))).toEqual([]);
+  });
+});

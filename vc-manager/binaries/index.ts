@@ -1,0 +1,22 @@
+export { Binaries, type BinariesOptions, type BinaryListing } from './binaries.ts';
+export {
+  type BinaryFamily,
+  type BinaryLocation,
+  type BinaryName,
+  type BinaryRequest,
+  binaryNames,
+  defaultRequests,
+  defaultVersions,
+  familyOf,
+} from './binary.ts';
+export { defaultCacheDirectory } from './cache-directory.ts';
+export {
+  type BinaryAttempt,
+  BinaryError,
+  type BinaryErrorCode,
+  BinaryUnavailableError,
+  type UnavailableBinary,
+} from './errors.ts';
+export { lockHolder, withFileLock } from './file-lock.ts';
+export { hostPlatform, type Platform } from './platform.ts';
+export type { BinaryProgress, BinaryStage } from './progress.ts';
