@@ -1,0 +1,262 @@
+import { once } from 'node:events';
+import { connect } from 'node:tls';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { issue, type KeyPair } from '../pki/index.ts';
+import { EtcdAdmin } from './admin.ts';
+import { EtcdGateway } from './gateway.ts';
+import { permissionsOf, rolesOf } from './grants.ts';
+import { prefixRange } from './key-range.ts';
+import { EtcdSession } from './session.ts';
+import { tenantPrefix, tenantUser } from './tenant-names.ts';
+import { grpcCall } from './testing/grpc-client.ts';
+import { RealEtcd } from './testing/real-etcd.ts';
+
+const permissionDenied = 7;
+let etcd: RealEtcd;
+let admin: EtcdAdmin;
+/** A way in that does not go through EtcdAdmin, to look at what it did. */
+let session: EtcdSession;
+let gateway: EtcdGateway;
+
+beforeAll(async () => {
+  etcd = await RealEtcd.start();
+  admin = etcd.admin();
+  const { certPem: cert, keyPem: key } = etcd.pki.etcdManager;
+  gateway = new EtcdGateway({ endpoint: etcd.endpoint, ca: etcd.pki.etcdCa.certPem, cert, key });
+  session = new EtcdSession(gateway, etcd.pki.etcdRootPassword);
+});
+
+afterAll(async () => {
+  await admin?.close();
+  await gateway?.close();
+  await etcd?.stop();
+});
+
+async function certificateOf(id: string): Promise<KeyPair> {
+  return await issue(etcd.pki.etcdCa, { commonName: tenantUser(id), usage: ['client'] });
+}
+
+async function asTenant(id: string, method: string, fields: Record<number, string | Uint8Array>) {
+  const { certPem: cert, keyPem: key } = await certificateOf(id);
+  return await grpcCall(etcd.endpoint, { ca: etcd.pki.etcdCa.certPem, cert, key }, method, fields);
+}
+
+async function put(key: string | Uint8Array): Promise<void> {
+  const body = { key: Buffer.from(key as string).toString('base64'), value: 'dg==' };
+  await session.call('/v3/kv/put', body);
+}
+
+describe('EtcdAdmin before authentication is on', () => {
+  it('does nothing that needs a user, and says why', async () => {
+    await expect(admin.countKeys('')).rejects.toMatchObject({ code: 'auth-disabled' });
+  });
+
+  it('switches it on once, however many ask at the same time', async () => {
+    const other = etcd.admin();
+    await Promise.all([admin.enableAuth(), admin.enableAuth(), other.enableAuth()]);
+    await other.close();
+    await admin.enableAuth();
+    expect(await session.call('/v3/auth/status', {})).toMatchObject({ enabled: true });
+    expect(await rolesOf(session, 'root')).toEqual(['root']);
+  });
+});
+
+describe('a request that names no user', () => {
+  it('is nobody, and not the server whose certificate the gateway uses', async () => {
+    const request = { key: 'YQ==' };
+    await expect(gateway.post('/v3/kv/range', request)).rejects.toMatchObject({
+      code: 'permission-denied',
+      message: expect.stringContaining('user name is empty'),
+    });
+  });
+});
+
+describe('a tenant in the datastore', () => {
+  it('may read and write its own prefix and nothing else', async () => {
+    expect(await admin.ensureTenant('blue')).toEqual({ user: 'tenant-blue', prefix: '/tenants/blue/' });
+    const { key, rangeEnd } = prefixRange('/tenants/blue/');
+    expect(await permissionsOf(session, 'tenant-blue')).toEqual([
+      {
+        permType: 'READWRITE',
+        key: Buffer.from(key).toString('base64'),
+        range_end: Buffer.from(rangeEnd).toString('base64'),
+      },
+    ]);
+    expect(await rolesOf(session, 'tenant-blue')).toEqual(['tenant-blue']);
+  });
+
+  it('is told by etcd from another tenant by its certificate', async () => {
+    await Promise.all(['blue', 'blue-b', 'green'].map((id) => admin.ensureTenant(id)));
+    const secret = `${tenantPrefix('green')}secret`;
+    expect(await asTenant('green', 'KV/Put', { 1: secret, 2: 'value' })).toMatchObject({ status: 0 });
+    expect(await asTenant('blue', 'KV/Range', { 1: `${tenantPrefix('blue')}mine` })).toMatchObject({
+      status: 0,
+    });
+
+    const refused = {
+      'reads a key of another': await asTenant('blue', 'KV/Range', { 1: secret }),
+      'reads one whose id begins with its own': await asTenant('blue', 'KV/Range', {
+        1: '/tenants/blue-b/x',
+      }),
+      'reads beyond its end': await asTenant('blue', 'KV/Range', {
+        1: '/tenants/blue/',
+        2: '/tenants/blue1',
+      }),
+      'reads everything': await asTenant('blue', 'KV/Range', { 1: Uint8Array.of(0), 2: Uint8Array.of(0) }),
+      'writes a key of another': await asTenant('blue', 'KV/Put', { 1: secret, 2: 'x' }),
+      'deletes a key of another': await asTenant('blue', 'KV/DeleteRange', { 1: secret }),
+      compacts: await asTenant('blue', 'KV/Compact', {}),
+      'lists users': await asTenant('blue', 'Auth/UserList', {}),
+      'adds a role': await asTenant('blue', 'Auth/RoleAdd', { 1: 'mine' }),
+      defragments: await asTenant('blue', 'Maintenance/Defragment', {}),
+    };
+    const statuses = Object.fromEntries(Object.entries(refused).map(([what, { status }]) => [what, status]));
+    expect(statuses).toEqual(
+      Object.fromEntries(Object.keys(refused).map((what) => [what, permissionDenied])),
+    );
+    expect(await admin.countKeys(secret)).toBe(1);
+  });
+
+  it('cannot use the JSON gateway at all, nor come as a peer', async () => {
+    await admin.ensureTenant('blue');
+    const { certPem: cert, keyPem: key } = await certificateOf('blue');
+    const ca = etcd.pki.etcdCa.certPem;
+    const intruder = new EtcdAdmin({ endpoint: etcd.endpoint, ca, cert, key, rootPassword: 'guess' });
+    await expect(intruder.ensureTenant('blue')).rejects.toMatchObject({ code: 'certificate-refused' });
+    await intruder.close();
+
+    const peer = connect({ host: '127.0.0.1', port: etcd.peerPort, ca, cert, key });
+    const [error] = await once(
+      peer.on('secureConnect', () => peer.resume()),
+      'error',
+    );
+    expect(error).toMatchObject({ code: expect.stringContaining('ALERT') });
+  });
+
+  it('may be ensured many times at once, by several managers, without changing anything twice', async () => {
+    const other = etcd.admin();
+    const ids = Array.from({ length: 12 }, (_, index) => `many-${index}`);
+    await Promise.all([...ids, ...ids].map((id, index) => (index % 2 ? admin : other).ensureTenant(id)));
+    const { users, roles } = await admin.listTenants();
+    expect(users).toEqual(expect.arrayContaining(ids));
+    expect(roles).toEqual(users);
+
+    const before = await session.call('/v3/auth/status', {});
+    await Promise.all(ids.map((id) => other.ensureTenant(id)));
+    const after = await session.call('/v3/auth/status', {});
+    expect((after as { authRevision: string }).authRevision).toBe(
+      (before as { authRevision: string }).authRevision,
+    );
+    await Promise.all(ids.map((id) => admin.removeTenant(id)));
+    await other.close();
+  });
+
+  it('loses what it was granted beyond its own', async () => {
+    await admin.ensureTenant('blue');
+    await admin.ensureTenant('green');
+    const all = { permType: 'READ', key: 'AA==', range_end: 'AA==' };
+    await session.call('/v3/auth/role/grant', { name: 'tenant-blue', perm: all });
+    await session.call('/v3/auth/user/grant', { user: 'tenant-blue', role: 'tenant-green' });
+    expect((await asTenant('blue', 'KV/Range', { 1: '/tenants/green/secret' })).status).toBe(0);
+
+    await admin.ensureTenant('blue');
+    expect(await permissionsOf(session, 'tenant-blue')).toHaveLength(1);
+    expect(await rolesOf(session, 'tenant-blue')).toEqual(['tenant-blue']);
+    expect((await asTenant('blue', 'KV/Range', { 1: '/tenants/green/secret' })).status).toBe(
+      permissionDenied,
+    );
+  });
+
+  it('is completed when an earlier call was interrupted', async () => {
+    await session.call('/v3/auth/role/add', { name: 'tenant-half' });
+    await admin.ensureTenant('half');
+    expect((await asTenant('half', 'KV/Put', { 1: '/tenants/half/x', 2: 'v' })).status).toBe(0);
+  });
+});
+
+describe('removing a tenant', () => {
+  it('leaves no key, user or role, and its neighbours as they were', async () => {
+    await Promise.all(['red', 'red-a', 're'].map((id) => admin.ensureTenant(id)));
+    const own = Array.from({ length: 40 }, (_, index) => `/tenants/red/registry/pods/p${index}`);
+    const neighbours = [
+      '/tenants/re/x',
+      '/tenants/red-a/x',
+      '/tenants/red',
+      '/tenants/red0',
+      '/tenants/redx/y',
+    ];
+    // Bytes that are no text: the last possible key of the prefix.
+    const highest = Buffer.concat([Buffer.from('/tenants/red/'), Buffer.of(0xff, 0xff)]);
+    await Promise.all([...own, ...neighbours, highest].map(put));
+
+    await admin.removeTenant('red');
+    expect(await admin.countKeys('/tenants/red/')).toBe(0);
+    const counts = await Promise.all(
+      neighbours.map((key) => admin.countKeys(key === '/tenants/red' ? '/tenants/red' : key)),
+    );
+    expect(counts).toEqual([1, 1, 4, 1, 1]);
+    const { users, roles } = await admin.listTenants();
+    expect(users).not.toContain('red');
+    expect(roles).not.toContain('red');
+    expect(users).toEqual(expect.arrayContaining(['re', 'red-a']));
+    expect((await asTenant('red', 'KV/Put', { 1: '/tenants/red/x', 2: 'v' })).status).not.toBe(0);
+  });
+
+  it('deletes more keys than fit in one request', async () => {
+    await admin.ensureTenant('large');
+    const ops = (from: number) =>
+      Array.from({ length: 125 }, (_, index) => ({
+        requestPut: { key: Buffer.from(`/tenants/large/${from + index}`).toString('base64'), value: 'dg==' },
+      }));
+    for (let from = 0; from < 2500; from += 125) await session.call('/v3/kv/txn', { success: ops(from) });
+    expect(await admin.countKeys('/tenants/large/')).toBe(2500);
+    expect(await admin.emptyTenant('large')).toBe(2500);
+    expect((await asTenant('large', 'KV/Put', { 1: '/tenants/large/x', 2: 'v' })).status).toBe(0);
+    await admin.removeTenant('large');
+    expect(await admin.countKeys('/tenants/large/')).toBe(0);
+  });
+
+  it('may be repeated, run twice at once, and meet a tenant that is not there', async () => {
+    await admin.ensureTenant('twice');
+    const other = etcd.admin();
+    await Promise.all([
+      admin.removeTenant('twice'),
+      admin.removeTenant('twice'),
+      other.removeTenant('twice'),
+    ]);
+    await admin.removeTenant('twice');
+    await other.close();
+    const { users, roles, prefixes } = await admin.listTenants();
+    expect([...users, ...roles, ...prefixes]).not.toContain('twice');
+  });
+
+  it('and making it again at once ends as the last call says', async () => {
+    await Promise.all([
+      admin.ensureTenant('again'),
+      admin.removeTenant('again'),
+      admin.ensureTenant('again'),
+      admin.removeTenant('again'),
+      admin.ensureTenant('again'),
+    ]);
+    expect((await asTenant('again', 'KV/Put', { 1: '/tenants/again/x', 2: 'v' })).status).toBe(0);
+  });
+
+  it('is still to be seen while it is half done', async () => {
+    await put('/tenants/orphan/x');
+    await session.call('/v3/auth/role/add', { name: 'tenant-rest' });
+    const { users, roles, prefixes } = await admin.listTenants();
+    expect(users).not.toContain('rest');
+    expect(roles).toContain('rest');
+    expect(prefixes).toContain('orphan');
+    await Promise.all(['orphan', 'rest'].map((id) => admin.removeTenant(id)));
+    const left = await admin.listTenants();
+    expect(left.roles).not.toContain('rest');
+    expect(left.prefixes).not.toContain('orphan');
+  });
+
+  it('stops at once when it is aborted', async () => {
+    const reason = new Error('stopping');
+    await expect(admin.removeTenant('blue', { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+    expect((await admin.listTenants()).users).toContain('blue');
+  });
+});

@@ -1,0 +1,174 @@
+import { EtcdError, tenantNotRemoved } from './errors.ts';
+import { EtcdGateway, type GatewayOptions } from './gateway.ts';
+import { applyGrant, type Grant, isGranted, permissionsOf, rolesOf, tolerate } from './grants.ts';
+import { InOrder } from './in-order.ts';
+import { countKeys, deleteKeys, listSegments } from './keyspace.ts';
+import { EtcdSession } from './session.ts';
+import { tenantOfUser, tenantPrefix, tenantUser } from './tenant-names.ts';
+
+export interface EtcdAdminOptions extends GatewayOptions {
+  /** Of etcd's user `root`; set when authentication is switched on for the first time. 1 to 72 bytes. */
+  readonly rootPassword: string;
+}
+
+export interface EtcdHealth {
+  readonly healthy: boolean;
+  /** What etcd, or the attempt to reach it, says; empty when healthy. */
+  readonly reason: string;
+}
+
+interface AdminCall {
+  readonly signal?: AbortSignal;
+}
+
+/** All changes to users and roles wait in this one line: each makes etcd repeat the requests that are under way. */
+const authChanges = 'auth';
+
+/**
+ * Keeps the tenants' users, roles and keys in their common etcd. Every call may be repeated and may run beside any other,
+ * of this or of another EtcdAdmin: what is there already is left as it is. Throws EtcdError, or the signal's reason.
+ */
+export class EtcdAdmin {
+  readonly #gateway: EtcdGateway;
+  readonly #session: EtcdSession;
+  readonly #rootPassword: string;
+  readonly #order = new InOrder();
+
+  constructor(options: EtcdAdminOptions) {
+    const bytes = Buffer.byteLength(options.rootPassword);
+    if (bytes < 1 || bytes > 72) {
+      throw new EtcdError('invalid-options', `The root password has ${bytes} bytes: etcd takes 1 to 72.`);
+    }
+    this.#rootPassword = options.rootPassword;
+    this.#gateway = new EtcdGateway(options);
+    this.#session = new EtcdSession(this.#gateway, options.rootPassword);
+  }
+
+  /** From then on a certificate or token is nobody unless etcd has a user of its name. */
+  async enableAuth({ signal }: AdminCall = {}): Promise<void> {
+    if (!(await this.#authEnabled(signal))) {
+      await this.#order.run(authChanges, async () => {
+        if (await this.#authEnabled(signal)) return;
+        await this.#switchAuthOn(signal);
+        this.#session.signOut();
+      });
+    }
+    // Asks for a token if there is none: a wrong password is told now and not in the middle of a tenant.
+    await this.#session.call('/v3/auth/status', {}, signal);
+  }
+
+  /**
+   * The user `tenant-<id>` (the common name of the tenant's client certificate; it has no password) may read and write
+   * below `/tenants/<id>/` and nothing else. Switches authentication on first where it is off.
+   */
+  async ensureTenant(id: string, { signal }: AdminCall = {}): Promise<{ user: string; prefix: string }> {
+    const grant = grantOf(id);
+    await this.#order.run(grant.user, async () => {
+      await this.enableAuth({ ...(signal && { signal }) });
+      if (await isGranted(this.#session, grant, signal)) return;
+      await this.#order.run(authChanges, () => applyGrant(this.#session, grant, signal));
+    });
+    return { user: grant.user, prefix: grant.prefix };
+  }
+
+  /**
+   * Takes the tenant's user away, then its keys, then its role, so that nothing can write behind the delete and
+   * what an interrupted call left is still listed. Throws `tenant-not-removed` when something is there afterwards.
+   */
+  async removeTenant(id: string, { signal }: AdminCall = {}): Promise<void> {
+    const { user, role, prefix } = grantOf(id);
+    await this.#order.run(user, async () => {
+      await this.enableAuth({ ...(signal && { signal }) });
+      await this.#deleteAuth('user', user, signal);
+      await deleteKeys(this.#session, prefix, signal);
+      await this.#deleteAuth('role', role, signal);
+
+      const left: string[] = [];
+      if ((await rolesOf(this.#session, user, signal)) !== undefined) left.push(`user ${user}`);
+      if ((await permissionsOf(this.#session, role, signal)) !== undefined) left.push(`role ${role}`);
+      const keys = await countKeys(this.#session, prefix, signal);
+      if (keys > 0) left.push(`${keys} keys below ${prefix}`);
+      if (left.length > 0) throw tenantNotRemoved(id, left);
+    });
+  }
+
+  /** Deletes every key of a tenant and keeps its user and role. Returns how many there were. */
+  async emptyTenant(id: string, { signal }: AdminCall = {}): Promise<number> {
+    return await deleteKeys(this.#session, tenantPrefix(id), signal);
+  }
+
+  /** Ids of the tenants that have a user, a role, or keys; sorted. A tenant in order is in all three. */
+  async listTenants({
+    signal,
+  }: AdminCall = {}): Promise<{ users: string[]; roles: string[]; prefixes: string[] }> {
+    const users = (await this.#session.call('/v3/auth/user/list', {}, signal)) as { users?: string[] };
+    const roles = (await this.#session.call('/v3/auth/role/list', {}, signal)) as { roles?: string[] };
+    const prefixes = await listSegments(this.#session, '/tenants/', signal);
+    return { users: idsOf(users.users), roles: idsOf(roles.roles), prefixes: prefixes.sort() };
+  }
+
+  /** Keys that start with `prefix`; the empty prefix counts all. */
+  async countKeys(prefix: string, { signal }: AdminCall = {}): Promise<number> {
+    return await countKeys(this.#session, prefix, signal);
+  }
+
+  /** Needs no user. Never throws for a fault of etcd or of the way to it. */
+  async health({ signal }: AdminCall = {}): Promise<EtcdHealth> {
+    try {
+      const { status, body } = await this.#gateway.get('/health', { signal });
+      const said = (body ?? {}) as { health?: string; reason?: string };
+      const healthy = status === 200 && said.health === 'true';
+      return { healthy, reason: healthy ? '' : said.reason || `HTTP ${status}` };
+    } catch (error) {
+      if (error instanceof EtcdError) return { healthy: false, reason: error.message };
+      throw error;
+    }
+  }
+
+  /** Ends its connections; calls that are under way fail. */
+  async close(): Promise<void> {
+    await this.#gateway.close();
+  }
+
+  async #authEnabled(signal: AbortSignal | undefined): Promise<boolean> {
+    try {
+      const answer = (await this.#gateway.post('/v3/auth/status', {}, { signal })) as { enabled?: boolean };
+      return answer.enabled === true;
+    } catch (error) {
+      // With authentication on, even this question is not for everybody.
+      if (error instanceof EtcdError && error.code === 'permission-denied') return true;
+      throw error;
+    }
+  }
+
+  async #switchAuthOn(signal: AbortSignal | undefined): Promise<void> {
+    const root = { name: 'root', password: this.#rootPassword };
+    const post = (path: string, body: object) => this.#gateway.post(path, body, { signal });
+    try {
+      // The password comes first, and again if root is there already: a root without one could never ask for a token.
+      await tolerate('already-exists', post('/v3/auth/user/add', root));
+      await post('/v3/auth/user/changepw', root);
+      await tolerate('already-exists', post('/v3/auth/role/add', { name: 'root' }));
+      await post('/v3/auth/user/grant', { user: 'root', role: 'root' });
+      await post('/v3/auth/enable', {});
+    } catch (error) {
+      // Another manager was faster: from its last step on, ours are refused.
+      if (!(error instanceof EtcdError && error.code === 'permission-denied')) throw error;
+    }
+  }
+
+  async #deleteAuth(what: 'user' | 'role', name: string, signal: AbortSignal | undefined): Promise<void> {
+    const body = what === 'user' ? { name } : { role: name };
+    await this.#order.run(authChanges, () =>
+      tolerate('not-found', this.#session.call(`/v3/auth/${what}/delete`, body, signal)),
+    );
+  }
+}
+
+function grantOf(id: string): Grant {
+  return { user: tenantUser(id), role: tenantUser(id), prefix: tenantPrefix(id) };
+}
+
+function idsOf(names: readonly string[] | undefined): string[] {
+  return (names ?? []).flatMap((name) => tenantOfUser(name) ?? []).sort();
+}

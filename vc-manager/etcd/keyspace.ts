@@ -1,0 +1,72 @@
+import { base64, type KeyRange, keyAfter, prefixRange } from './key-range.ts';
+import type { EtcdSession } from './session.ts';
+
+interface RangeAnswer {
+  kvs?: { key?: string }[];
+  /** A 64-bit number, which JSON carries as text; absent when zero. */
+  count?: string;
+}
+
+/** Keys that go in one request: a large delete would hold up everybody else's writes. */
+const pageSize = 1000;
+
+export async function countKeys(session: EtcdSession, prefix: string, signal?: AbortSignal): Promise<number> {
+  const answer = await range(session, prefixRange(prefix), { count_only: true }, signal);
+  return Number(answer.count ?? 0);
+}
+
+/** Deletes in pages, in one pass: what is written behind it while it runs stays. Returns the number of deleted keys. */
+export async function deleteKeys(
+  session: EtcdSession,
+  prefix: string,
+  signal?: AbortSignal,
+): Promise<number> {
+  const all = prefixRange(prefix);
+  let from = all.key;
+  let deleted = 0;
+  for (;;) {
+    const found = await range(session, { ...all, key: from }, { keys_only: true, limit: pageSize }, signal);
+    const last = found.kvs?.at(-1)?.key;
+    if (last === undefined) return deleted;
+    const end = keyAfter(Buffer.from(last, 'base64'));
+    const answer = (await session.call('/v3/kv/deleterange', wire({ key: from, rangeEnd: end }), signal)) as {
+      deleted?: string;
+    };
+    deleted += Number(answer.deleted ?? 0);
+    from = end;
+  }
+}
+
+/** The first path segment below `prefix` of every key there; one request for each. */
+export async function listSegments(
+  session: EtcdSession,
+  prefix: string,
+  signal?: AbortSignal,
+): Promise<string[]> {
+  const all = prefixRange(prefix);
+  const segments: string[] = [];
+  let from = all.key;
+  for (;;) {
+    const found = await range(session, { ...all, key: from }, { keys_only: true, limit: 1 }, signal);
+    const first = found.kvs?.[0]?.key;
+    if (first === undefined) return segments;
+    const key = Buffer.from(first, 'base64').toString();
+    const segment = key.slice(prefix.length).split('/', 1)[0] ?? '';
+    segments.push(segment);
+    const isLeaf = key === `${prefix}${segment}`;
+    from = isLeaf ? keyAfter(Buffer.from(first, 'base64')) : prefixRange(`${prefix}${segment}/`).rangeEnd;
+  }
+}
+
+async function range(
+  session: EtcdSession,
+  keys: KeyRange,
+  options: { count_only?: boolean; keys_only?: boolean; limit?: number },
+  signal?: AbortSignal,
+): Promise<RangeAnswer> {
+  return (await session.call('/v3/kv/range', { ...wire(keys), ...options }, signal)) as RangeAnswer;
+}
+
+function wire(keys: KeyRange): { key: string; range_end: string } {
+  return { key: base64(keys.key), range_end: base64(keys.rangeEnd) };
+}

@@ -1,0 +1,13 @@
+export {
+  type Address,
+  addressAt,
+  type Cidr,
+  cidrContains,
+  cidrsOverlap,
+  parseAddress,
+  parseCidr,
+} from './cidr.ts';
+export { NetworkError, type NetworkErrorCode } from './errors.ts';
+export { type FreePortOptions, freePort } from './free-port.ts';
+export { machineAddress } from './machine-address.ts';
+export { allocateSlice } from './slices.ts';

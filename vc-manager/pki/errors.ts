@@ -1,0 +1,63 @@
+/** What can go wrong in this room. `invalid-name` and `unsafe-directory` are the caller's; the others are found on what was stored. */
+export type PkiErrorCode =
+  | 'damaged-authority'
+  | 'expired-authority'
+  | 'invalid-name'
+  | 'invalid-validity'
+  | 'unsafe-directory';
+
+/** Never retryable: each needs a person or a different request. */
+export class PkiError extends Error {
+  override readonly name = 'PkiError';
+  readonly code: PkiErrorCode;
+  /** What the error is about: an entry of the PKI, a name, or a path. */
+  readonly subject: string;
+  readonly retryable = false;
+
+  constructor(code: PkiErrorCode, subject: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+    this.subject = subject;
+  }
+}
+
+export function damagedAuthority(entry: string, why: string, cause?: unknown): PkiError {
+  return new PkiError(
+    'damaged-authority',
+    entry,
+    `The certificate authority "${entry}" is damaged: ${why}. It is not replaced, because every certificate and pod that trusts it would break. Restore its certificate and key from a backup, or delete both to start with a new authority.`,
+    { cause },
+  );
+}
+
+export function expiredAuthority(entry: string, notAfter: Date): PkiError {
+  return new PkiError(
+    'expired-authority',
+    entry,
+    `The certificate authority "${entry}" expired on ${notAfter.toISOString()}. Check this machine's clock; if it is right, delete the authority's certificate and key so that a new one is made, and hand out new kubeconfigs.`,
+  );
+}
+
+export function invalidName(value: string, why: string): PkiError {
+  return new PkiError(
+    'invalid-name',
+    value,
+    `"${value}" cannot stand in a certificate: ${why}. Use a DNS name (lower-case labels of letters, digits and "-", at most 253 characters, "*" only as the first label) or an IP address.`,
+  );
+}
+
+export function invalidValidity(commonName: string, validForMs: number): PkiError {
+  return new PkiError(
+    'invalid-validity',
+    commonName,
+    `The certificate "${commonName}" cannot be valid for ${validForMs} ms. Ask for at least one second.`,
+  );
+}
+
+export function unsafeDirectory(directory: string, why: string): PkiError {
+  return new PkiError(
+    'unsafe-directory',
+    directory,
+    `Keys cannot be kept in ${directory}: ${why}. Choose another state directory, or make it a directory that belongs to you.`,
+  );
+}

@@ -1,0 +1,127 @@
+import { randomBytes, X509Certificate } from 'node:crypto';
+import { type CertificateAuthority, createAuthority, readAuthority } from './authority.ts';
+import { damagedAuthority, expiredAuthority } from './errors.ts';
+import { issue, type KeyPair, type LeafRequest } from './issue.ts';
+import { createServiceAccountKey, publicPemOf, type ServiceAccountKey } from './keys.ts';
+import { type RenewalReason, renewalReason } from './renewal.ts';
+import { renewalTime } from './validity.ts';
+
+/**
+ * Everything of a PKI by file name: `<name>.crt` and `<name>.key` for authorities and leafs,
+ * `<name>.key` and `<name>.pub` for token keys, `<name>.password` for passwords.
+ */
+export type PkiData = Readonly<Record<string, string>>;
+
+/** What a PKI consists of. Names become file names. */
+export interface PkiSpec {
+  readonly authorities: Readonly<Record<string, { readonly commonName: string }>>;
+  readonly serviceAccountKeys?: readonly string[];
+  readonly passwords?: readonly string[];
+  /** `authority`: one of the set's own by name, or one that is kept elsewhere. */
+  readonly leafs: Readonly<
+    Record<string, LeafRequest & { readonly authority: string | CertificateAuthority }>
+  >;
+}
+
+export interface Renewal {
+  readonly name: string;
+  readonly reason: RenewalReason;
+}
+
+export interface EnsuredPki {
+  readonly data: PkiData;
+  readonly changed: boolean;
+  /** The leafs that were issued by this call. */
+  readonly renewals: readonly Renewal[];
+  /** When the first leaf is due: call again then at the latest. */
+  readonly renewAt: Date;
+}
+
+/**
+ * Completes stored data to what the spec asks for. Authorities, token keys and passwords are made when they are
+ * missing and never again; leafs are issued anew when they are due or no longer what is asked for.
+ * Entries that the spec does not name are kept. Same input and nothing due: same output, `changed` false.
+ * Throws PkiError; nothing is half done then, as the input is not touched.
+ */
+export async function ensurePkiSet(
+  existing: PkiData | undefined,
+  spec: PkiSpec,
+  now: Date,
+): Promise<EnsuredPki> {
+  const data: Record<string, string> = { ...existing };
+  const before = JSON.stringify(data);
+
+  for (const [name, { commonName }] of Object.entries(spec.authorities)) {
+    if (data[`${name}.crt`] === undefined && data[`${name}.key`] === undefined) {
+      storePair(data, name, await createAuthority({ commonName, now }));
+    }
+  }
+  for (const name of spec.serviceAccountKeys ?? []) await ensureServiceAccountKey(data, name);
+  for (const name of spec.passwords ?? []) data[`${name}.password`] ??= randomBytes(32).toString('base64url');
+
+  const renewals: Renewal[] = [];
+  let renewAt = Number.POSITIVE_INFINITY;
+  for (const [name, { authority: signer, ...wanted }] of Object.entries(spec.leafs)) {
+    const entry = typeof signer === 'string' ? signer : `signer of ${name}`;
+    const authority = typeof signer === 'string' ? authorityOf(data, signer) : signer;
+    const { certificate: issuer } = readAuthority(entry, authority);
+    if (issuer.validToDate <= now) throw expiredAuthority(entry, issuer.validToDate);
+    const reason = renewalReason(storedPair(data, name), wanted, issuer, now);
+    if (reason !== undefined) {
+      storePair(data, name, await issue(authority, { ...wanted, now }));
+      renewals.push({ name, reason });
+    }
+    renewAt = Math.min(renewAt, renewalTime(new X509Certificate(pairOf(data, name).certPem)).getTime());
+  }
+  const changed = JSON.stringify(data) !== before;
+  return { data, changed, renewals, renewAt: new Date(Math.min(renewAt, maximumDateMs)) };
+}
+
+/** The last moment that a Date can hold: stands for "never" in a set without leafs. */
+const maximumDateMs = 8.64e15;
+
+async function ensureServiceAccountKey(data: Record<string, string>, name: string): Promise<void> {
+  const stored = data[`${name}.key`];
+  if (stored === undefined) {
+    if (data[`${name}.pub`] !== undefined) throw damagedAuthority(name, 'its private key is missing');
+    const key = await createServiceAccountKey();
+    data[`${name}.key`] = key.privatePem;
+    data[`${name}.pub`] = key.publicPem;
+    return;
+  }
+  try {
+    const publicPem = publicPemOf(stored);
+    if (data[`${name}.pub`] !== publicPem) data[`${name}.pub`] = publicPem;
+  } catch (error) {
+    throw damagedAuthority(name, 'its private key cannot be read', error);
+  }
+}
+
+/** An authority of a set; throws `damaged-authority` when half of it is missing. */
+export function authorityOf(data: PkiData, name: string): CertificateAuthority {
+  const { certPem, keyPem } = storedPair(data, name);
+  if (certPem === undefined) throw damagedAuthority(name, 'its certificate is missing');
+  if (keyPem === undefined) throw damagedAuthority(name, 'its key is missing');
+  return { certPem, keyPem };
+}
+
+/** A leaf that `ensurePkiSet` has put there. */
+export function pairOf(data: PkiData, name: string): KeyPair {
+  return authorityOf(data, name);
+}
+
+/** A token key that `ensurePkiSet` has put there. */
+export function serviceAccountKeyOf(data: PkiData, name: string): ServiceAccountKey {
+  return { privatePem: data[`${name}.key`] ?? '', publicPem: data[`${name}.pub`] ?? '' };
+}
+
+function storedPair(data: PkiData, name: string): Partial<KeyPair> {
+  const certPem = data[`${name}.crt`];
+  const keyPem = data[`${name}.key`];
+  return { ...(certPem !== undefined && { certPem }), ...(keyPem !== undefined && { keyPem }) };
+}
+
+function storePair(data: Record<string, string>, name: string, pair: KeyPair): void {
+  data[`${name}.crt`] = pair.certPem;
+  data[`${name}.key`] = pair.keyPem;
+}

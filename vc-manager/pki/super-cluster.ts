@@ -1,0 +1,123 @@
+import { join, resolve } from 'node:path';
+import { ensurePkiDirectory } from './directory.ts';
+import { type PairFiles, pairFiles } from './files.ts';
+import type { LeafRequest } from './issue.ts';
+import { etcdServerName } from './manager.ts';
+import { subjectNames } from './names.ts';
+import type { Renewal } from './pki-set.ts';
+import { frontProxyClientName } from './tenant.ts';
+
+export interface SuperClusterPkiOptions {
+  /** First address of its service range. */
+  readonly serviceAddress: string;
+  /** For example `cluster.local`. */
+  readonly clusterDomain: string;
+  /** Further hosts under which its API server is reached; loopback and the `kubernetes` Service are always among them. */
+  readonly hosts?: readonly string[];
+  readonly now: Date;
+}
+
+/** The local super cluster's own PKI. It shares no authority with the manager or with any tenant. */
+export interface SuperClusterPki {
+  readonly servingCa: PairFiles;
+  readonly clientCa: PairFiles;
+  readonly frontProxyCa: PairFiles;
+  readonly etcdCa: PairFiles;
+  readonly etcdServer: PairFiles;
+  /** The API server's way into its etcd. */
+  readonly etcdClient: PairFiles;
+  readonly apiserver: PairFiles;
+  readonly kubeletClient: PairFiles;
+  readonly frontProxyClient: PairFiles;
+  /** Group system:masters. */
+  readonly admin: PairFiles;
+  readonly scheduler: PairFiles;
+  readonly controllerManager: PairFiles;
+  /** The simulated kubelets, user `system:kwok`; in system:masters, as the super cluster has no role for them. */
+  readonly kwok: PairFiles;
+  readonly serviceAccountKey: { readonly privateFile: string; readonly publicFile: string };
+  readonly renewals: readonly Renewal[];
+  readonly renewAt: Date;
+}
+
+const loopback = ['localhost', '127.0.0.1', '::1'];
+
+/** Keeps the local super cluster's PKI as files in `directory`; safe to call at every start. */
+export async function ensureSuperClusterPki(
+  directory: string,
+  options: SuperClusterPkiOptions,
+): Promise<SuperClusterPki> {
+  const path = resolve(directory);
+  const { data, renewals, renewAt } = await ensurePkiDirectory(
+    path,
+    {
+      authorities: {
+        'serving-ca': { commonName: 'skerry super cluster serving CA' },
+        'client-ca': { commonName: 'skerry super cluster client CA' },
+        'front-proxy-ca': { commonName: 'skerry super cluster front-proxy CA' },
+        'etcd-ca': { commonName: 'skerry super cluster etcd CA' },
+      },
+      serviceAccountKeys: ['service-account'],
+      leafs: {
+        'etcd-server': {
+          authority: 'etcd-ca',
+          commonName: etcdServerName,
+          usage: ['server', 'client'],
+          ...subjectNames(loopback),
+        },
+        'etcd-client': { authority: 'etcd-ca', commonName: 'kube-apiserver', usage: ['client'] },
+        apiserver: { authority: 'serving-ca', ...apiServerLeaf(options) },
+        'kubelet-client': user('system:kube-apiserver-kubelet-client', 'system:masters'),
+        'front-proxy-client': {
+          authority: 'front-proxy-ca',
+          commonName: frontProxyClientName,
+          usage: ['client'],
+        },
+        admin: user('system:admin', 'system:masters'),
+        scheduler: user('system:kube-scheduler'),
+        'controller-manager': user('system:kube-controller-manager'),
+        kwok: user('system:kwok', 'system:masters'),
+      },
+    },
+    options.now,
+  );
+  const files = (name: string): PairFiles => pairFiles(path, data, name);
+  return {
+    servingCa: files('serving-ca'),
+    clientCa: files('client-ca'),
+    frontProxyCa: files('front-proxy-ca'),
+    etcdCa: files('etcd-ca'),
+    etcdServer: files('etcd-server'),
+    etcdClient: files('etcd-client'),
+    apiserver: files('apiserver'),
+    kubeletClient: files('kubelet-client'),
+    frontProxyClient: files('front-proxy-client'),
+    admin: files('admin'),
+    scheduler: files('scheduler'),
+    controllerManager: files('controller-manager'),
+    kwok: files('kwok'),
+    serviceAccountKey: {
+      privateFile: join(path, 'service-account.key'),
+      publicFile: join(path, 'service-account.pub'),
+    },
+    renewals,
+    renewAt,
+  };
+}
+
+function user(commonName: string, ...organizations: string[]): LeafRequest & { authority: string } {
+  return { authority: 'client-ca', commonName, organizations, usage: ['client'] };
+}
+
+function apiServerLeaf(options: SuperClusterPkiOptions): LeafRequest {
+  const names = subjectNames([
+    'kubernetes',
+    'kubernetes.default',
+    'kubernetes.default.svc',
+    `kubernetes.default.svc.${options.clusterDomain}`,
+    options.serviceAddress,
+    ...loopback,
+    ...(options.hosts ?? []),
+  ]);
+  return { commonName: 'kube-apiserver', usage: ['server'], ...names };
+}

@@ -1,0 +1,139 @@
+import { tenantUser } from '../etcd/index.ts';
+import type { CertificateAuthority } from './authority.ts';
+import type { KeyPair, LeafRequest } from './issue.ts';
+import type { ServiceAccountKey } from './keys.ts';
+import { subjectNames } from './names.ts';
+import {
+  authorityOf,
+  type EnsuredPki,
+  ensurePkiSet,
+  type PkiData,
+  pairOf,
+  serviceAccountKeyOf,
+} from './pki-set.ts';
+
+export interface TenantPkiOptions {
+  /** `status.id` of the VirtualCluster. */
+  readonly id: string;
+  /** For example `cluster.local`. */
+  readonly clusterDomain: string;
+  /** First address of the tenant's service range, where its `kubernetes` Service lives. */
+  readonly serviceAddress?: string;
+  /** Hosts under which the API server is published, and `spec.extraNames`: DNS names or addresses. */
+  readonly hosts: readonly string[];
+  /** The manager's: it signs the tenant's way into the datastore. */
+  readonly etcdCa: CertificateAuthority;
+  /** The manager's: it signs the tenant's way to the kubelet proxy. */
+  readonly kubeletProxyCa: CertificateAuthority;
+  readonly now: Date;
+}
+
+/** Three authorities that trust nothing of each other, so that a CSR signed by one is nobody to the other two. */
+export interface TenantPki {
+  /** Who may be a user of the tenant's API server. */
+  readonly clientCa: CertificateAuthority;
+  /** Who may be the tenant's API server. */
+  readonly servingCa: CertificateAuthority;
+  /** Who may vouch for users (`--requestheader-client-ca-file`). */
+  readonly frontProxyCa: CertificateAuthority;
+  readonly serviceAccountKey: ServiceAccountKey;
+  readonly leafs: {
+    readonly apiserver: KeyPair;
+    /** Known to the kubelet proxy by its common name, `tenant-<id>`. */
+    readonly kubeletClient: KeyPair;
+    /** Its common name is `front-proxy-client`: the value for `--requestheader-allowed-names`. */
+    readonly frontProxyClient: KeyPair;
+    readonly controllerManager: KeyPair;
+    /** Its common name is the tenant's etcd user. */
+    readonly etcdClient: KeyPair;
+    /** For people; in `adminGroup`, which is bound to cluster-admin in the tenant and can be unbound. */
+    readonly admin: KeyPair;
+    readonly syncer: KeyPair;
+    readonly manager: KeyPair;
+  };
+}
+
+export const adminGroup = 'skerry:cluster-admins';
+export const frontProxyClientName = 'front-proxy-client';
+
+/**
+ * Nothing revokes a member of system:masters, so the syncer's and the manager's certificates live a week.
+ * They are renewed after four days and sixteen hours: the operator may be down for more than two days before one ends.
+ */
+const shortLifeMs = 7 * 24 * 60 * 60_000;
+
+/** `existing` is the decoded data of the tenant's PKI Secret. What is kept and what is renewed: see `ensurePkiSet`. */
+export async function ensureTenantPki(
+  existing: PkiData | undefined,
+  options: TenantPkiOptions,
+): Promise<EnsuredPki & { readonly pki: TenantPki }> {
+  const ensured = await ensurePkiSet(
+    existing,
+    {
+      authorities: {
+        'client-ca': { commonName: `skerry ${options.id} client CA` },
+        'serving-ca': { commonName: `skerry ${options.id} serving CA` },
+        'front-proxy-ca': { commonName: `skerry ${options.id} front-proxy CA` },
+      },
+      serviceAccountKeys: ['service-account'],
+      leafs: {
+        apiserver: { authority: 'serving-ca', ...apiServerLeaf(options) },
+        'kubelet-client': {
+          authority: options.kubeletProxyCa,
+          commonName: `tenant-${options.id}`,
+          organizations: ['skerry:kubelet-clients'],
+          usage: ['client'],
+        },
+        'front-proxy-client': {
+          authority: 'front-proxy-ca',
+          commonName: frontProxyClientName,
+          usage: ['client'],
+        },
+        'controller-manager': user('system:kube-controller-manager'),
+        'etcd-client': { authority: options.etcdCa, commonName: tenantUser(options.id), usage: ['client'] },
+        admin: user('skerry:admin', adminGroup),
+        syncer: { ...user('skerry:syncer', 'system:masters'), validForMs: shortLifeMs },
+        manager: { ...user('skerry:manager', 'system:masters'), validForMs: shortLifeMs },
+      },
+    },
+    options.now,
+  );
+  return { ...ensured, pki: tenantPkiOf(ensured.data) };
+}
+
+function user(commonName: string, ...organizations: string[]): LeafRequest & { authority: string } {
+  return { authority: 'client-ca', commonName, organizations, usage: ['client'] };
+}
+
+function apiServerLeaf(options: TenantPkiOptions): LeafRequest {
+  const names = subjectNames([
+    'kubernetes',
+    'kubernetes.default',
+    'kubernetes.default.svc',
+    `kubernetes.default.svc.${options.clusterDomain}`,
+    'localhost',
+    '127.0.0.1',
+    ...(options.serviceAddress === undefined ? [] : [options.serviceAddress]),
+    ...options.hosts,
+  ]);
+  return { commonName: 'kube-apiserver', usage: ['server'], ...names };
+}
+
+function tenantPkiOf(data: PkiData): TenantPki {
+  return {
+    clientCa: authorityOf(data, 'client-ca'),
+    servingCa: authorityOf(data, 'serving-ca'),
+    frontProxyCa: authorityOf(data, 'front-proxy-ca'),
+    serviceAccountKey: serviceAccountKeyOf(data, 'service-account'),
+    leafs: {
+      apiserver: pairOf(data, 'apiserver'),
+      kubeletClient: pairOf(data, 'kubelet-client'),
+      frontProxyClient: pairOf(data, 'front-proxy-client'),
+      controllerManager: pairOf(data, 'controller-manager'),
+      etcdClient: pairOf(data, 'etcd-client'),
+      admin: pairOf(data, 'admin'),
+      syncer: pairOf(data, 'syncer'),
+      manager: pairOf(data, 'manager'),
+    },
+  };
+}
