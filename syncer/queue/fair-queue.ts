@@ -1,0 +1,287 @@
+import { Backoff } from './backoff.ts';
+import type { MonotonicClock } from './clock.ts';
+import { hasten, merge, nextRun, type Wish } from './delay.ts';
+import { Entry, type EntryRun } from './entry.ts';
+import { QueueError, requireCount, requirePositive } from './errors.ts';
+import { IndexedHeap } from './heap.ts';
+import type {
+  AddOptions,
+  FairQueueOptions,
+  Outcome,
+  Priority,
+  QueueObserver,
+  TenantDepth,
+} from './options.ts';
+import { type Tenant, TenantTable } from './tenant.ts';
+import { Turns } from './turns.ts';
+
+/**
+ * Which item goes next, for many tenants that share a number of workers. Synchronous and without I/O: whoever runs
+ * the items calls `take`, then `done` (see `QueueRunner`).
+ *
+ * - An item is known by tenant and key. However often it is added, it waits once, in its newest form; added while
+ *   in process it runs once more afterwards. No two workers ever hold the same item.
+ * - Tenants take turns by measured service time over weight, live items before background ones.
+ * - A tenant holds at most its share of the workers.
+ */
+export class FairQueue<Item> {
+  readonly #keyOf: (item: Item) => string;
+  readonly #tenantOf: (item: Item) => string;
+  readonly #clock: MonotonicClock;
+  readonly #backoff: Backoff;
+  readonly #releaseEveryMs: number;
+  readonly #observer: QueueObserver<Item>;
+  readonly #tenants = new TenantTable<Item>();
+  readonly #turns: Turns<Item>;
+  readonly #delayed = new IndexedHeap<Entry<Item>>((a, b) => a.dueAt < b.dueAt);
+  #size = 0;
+  #listener: (() => void) | undefined;
+
+  constructor(options: FairQueueOptions<Item>) {
+    this.#keyOf = options.keyOf;
+    this.#tenantOf = options.tenantOf;
+    this.#clock = options.clock;
+    this.#turns = new Turns(options, this.#tenants);
+    this.#backoff = new Backoff(
+      options.backoff ?? { baseMs: 100, maxMs: 60_000 },
+      options.random ?? Math.random,
+    );
+    this.#releaseEveryMs = requirePositive('releaseEveryMs', options.releaseEveryMs ?? 1_000);
+    this.#observer = options.observer ?? {};
+  }
+
+  /** Tells one listener that `take` or `nextDueAt` may answer differently. Calls come from within the queue's methods. */
+  onChange(listener: (() => void) | undefined): void {
+    this.#listener = listener;
+  }
+
+  add(item: Item, options: AddOptions = {}): void {
+    const now = this.#clock.monotonic();
+    this.#wakeDue(now);
+    const tenant = this.#tenants.ensure(this.#tenantOf(item));
+    const wish: Wish = {
+      at: now + Math.max(0, options.afterMs ?? 0),
+      priority: options.priority ?? 'live',
+      version: options.version,
+    };
+    const key = this.#keyOf(item);
+    const entry = tenant.entries.get(key) ?? this.#newEntry(tenant, key, item, wish.priority);
+    entry.item = item;
+    switch (entry.state) {
+      case 'new':
+        entry.delay = 'wish';
+        this.#schedule(entry, wish.at, now);
+        break;
+      case 'ready':
+        if (wish.priority === 'live' && entry.priority === 'background') this.#promote(entry, now);
+        break;
+      case 'delayed':
+        if (wish.priority === 'live') entry.priority = 'live';
+        this.#reschedule(entry, hasten(entry, wish, this.#releaseEveryMs), now);
+        break;
+      case 'processing': {
+        const run = entry.run as EntryRun;
+        run.again = merge(run.again, wish);
+        break;
+      }
+    }
+  }
+
+  /** The item to be processed now, or undefined if none may. Each one taken must be given back with `done`. */
+  take(): Item | undefined {
+    const now = this.#clock.monotonic();
+    this.#wakeDue(now);
+    const turn = this.#turns.next(now);
+    if (turn === undefined) return undefined;
+    const list = turn.tenant.ready[turn.priority];
+    const entry = list.first() as Entry<Item>;
+    list.remove(entry);
+    entry.state = 'processing';
+    entry.run = {
+      startedAt: now,
+      expectedMs: this.#turns.begin(turn, now),
+      again: undefined,
+      dropped: false,
+    };
+    if (entry.delay === 'released') entry.releasedAt = now;
+    const item = entry.item;
+    this.#observer.taken?.(item, now - entry.readyAt);
+    return item;
+  }
+
+  /**
+   * Ends the run of an item that was taken, and charges it to its tenant.
+   * @param serviceMs default: the time since it was taken
+   * @throws QueueError NotProcessing
+   */
+  done(item: Item, outcome: Outcome = { action: 'done' }, serviceMs?: number): void {
+    const now = this.#clock.monotonic();
+    const tenant = this.#tenants.get(this.#tenantOf(item));
+    const entry = tenant?.entries.get(this.#keyOf(item));
+    const run = entry?.run;
+    if (tenant === undefined || entry === undefined || run === undefined) {
+      throw new QueueError(
+        'NotProcessing',
+        `${this.#tenantOf(item)} ${this.#keyOf(item)} is not in process; call done once for each item taken`,
+      );
+    }
+    const measuredMs = serviceMs ?? now - run.startedAt;
+    this.#turns.finish(entry, run.startedAt, run.expectedMs, measuredMs, now);
+    const dueAt = nextRun(entry, run, outcome, now, this.#backoff, this.#releaseEveryMs);
+    entry.run = undefined;
+    entry.state = 'new';
+    if (dueAt === undefined) this.#discard(entry);
+    else this.#schedule(entry, dueAt, now);
+    this.#turns.settle(tenant, now);
+    this.#tenants.sweep(tenant);
+    this.#observer.done?.(item, measuredMs, outcome);
+    this.#listener?.();
+  }
+
+  /** Ends the back-off of a tenant's items, e.g. because its API server is back. What was refused stays refused. */
+  retryNow(tenantName: string): void {
+    const now = this.#clock.monotonic();
+    const tenant = this.#tenants.get(tenantName);
+    if (tenant === undefined) return;
+    for (const entry of tenant.entries.values()) {
+      if (entry.state === 'delayed' && entry.delay === 'backoff') this.#reschedule(entry, now, now);
+    }
+  }
+
+  /** A tenant has weight 1 until told otherwise. Also makes the tenant known, so that shares count it from now on. */
+  setWeight(tenantName: string, weight: number): void {
+    requirePositive('weight', weight);
+    const now = this.#clock.monotonic();
+    const tenant = this.#tenants.ensure(tenantName);
+    this.#tenants.setWeight(tenant, weight);
+    this.#turns.weigh(tenant, now);
+    this.#limitsChanged(now);
+  }
+
+  /** Workers that a tenant may hold at once instead of its share; undefined: its share again. */
+  setLimit(tenantName: string, limit: number | undefined): void {
+    if (limit !== undefined) requireCount('limit', limit);
+    const tenant = this.#tenants.ensure(tenantName);
+    tenant.limit = limit;
+    this.#limitsChanged(this.#clock.monotonic());
+  }
+
+  /** Forgets a tenant and all its items. Those in process finish, and do not come back unless they are added again. */
+  removeTenant(tenantName: string): void {
+    const now = this.#clock.monotonic();
+    const tenant = this.#tenants.get(tenantName);
+    if (tenant === undefined || tenant.removed) return;
+    for (const entry of tenant.entries.values()) {
+      if (entry.run !== undefined) {
+        entry.run.dropped = true;
+        entry.run.again = undefined;
+        entry.releasedAt = undefined;
+      } else {
+        this.#unschedule(entry);
+        this.#discard(entry);
+      }
+    }
+    this.#tenants.remove(tenant);
+    this.#turns.weigh(tenant, now);
+    this.#turns.settle(tenant, now);
+    this.#limitsChanged(now);
+  }
+
+  /** When the first delayed item is due, on the queue's clock. */
+  nextDueAt(): number | undefined {
+    return this.#delayed.first()?.dueAt;
+  }
+
+  /** Items that are ready, delayed or in process. */
+  depth(tenantName?: string): number {
+    return tenantName === undefined ? this.#size : (this.#tenants.get(tenantName)?.entries.size ?? 0);
+  }
+
+  depths(): TenantDepth[] {
+    return Array.from(this.#tenants.values(), (tenant) => ({
+      tenant: tenant.name,
+      weight: tenant.weight,
+      limit: this.#turns.limit(tenant),
+      live: tenant.ready.live.size,
+      background: tenant.ready.background.size,
+      delayed: tenant.delayed,
+      processing: tenant.processing,
+    }));
+  }
+
+  #newEntry(tenant: Tenant<Item>, key: string, item: Item, priority: Priority): Entry<Item> {
+    const entry = new Entry(key, tenant, item);
+    entry.priority = priority;
+    tenant.entries.set(key, entry);
+    this.#size += 1;
+    return entry;
+  }
+
+  #discard(entry: Entry<Item>): void {
+    entry.tenant.entries.delete(entry.key);
+    this.#size -= 1;
+  }
+
+  #schedule(entry: Entry<Item>, dueAt: number, now: number): void {
+    if (dueAt <= now) {
+      this.#makeReady(entry, now);
+    } else {
+      entry.state = 'delayed';
+      entry.dueAt = dueAt;
+      entry.tenant.delayed += 1;
+      this.#delayed.push(entry);
+    }
+    this.#listener?.();
+  }
+
+  #reschedule(entry: Entry<Item>, dueAt: number, now: number): void {
+    if (dueAt === entry.dueAt) return;
+    this.#unschedule(entry);
+    this.#schedule(entry, dueAt, now);
+  }
+
+  #unschedule(entry: Entry<Item>): void {
+    if (entry.state === 'delayed') {
+      this.#delayed.remove(entry);
+      entry.tenant.delayed -= 1;
+    } else if (entry.state === 'ready') {
+      entry.tenant.ready[entry.priority].remove(entry);
+    }
+    entry.state = 'new';
+  }
+
+  #makeReady(entry: Entry<Item>, now: number): void {
+    const { tenant, priority } = entry;
+    entry.state = 'ready';
+    entry.readyAt = now;
+    tenant.ready[priority].append(entry);
+    if (tenant.ready[priority].size > 1) return;
+    this.#turns.activate(tenant, priority, now);
+  }
+
+  /** Moves a ready item from background to live; it keeps the time since when it waits. */
+  #promote(entry: Entry<Item>, now: number): void {
+    const readyAt = entry.readyAt;
+    this.#unschedule(entry);
+    entry.priority = 'live';
+    this.#makeReady(entry, now);
+    entry.readyAt = readyAt;
+    this.#turns.settle(entry.tenant, now);
+    this.#listener?.();
+  }
+
+  #wakeDue(now: number): void {
+    for (;;) {
+      const entry = this.#delayed.first();
+      if (entry === undefined || entry.dueAt > now) return;
+      this.#unschedule(entry);
+      this.#makeReady(entry, now);
+      entry.readyAt = entry.dueAt;
+    }
+  }
+
+  #limitsChanged(now: number): void {
+    this.#turns.settleAll(now);
+    this.#listener?.();
+  }
+}

@@ -1,0 +1,155 @@
+import { type HeapNode, IndexedHeap } from './heap.ts';
+
+/** A key costs at least this much, so that a clock too coarse to see it cannot make work free. */
+const minServiceMs = 0.01;
+/** How quickly the expected service time follows what is measured. */
+const learning = 0.1;
+
+/** One tenant's account in a ring. All times in milliseconds; virtual time is service time divided by weight. */
+export class Flow<Owner> implements HeapNode {
+  readonly owner: Owner;
+  weight: number;
+  heapIndex = -1;
+  /** Virtual time of all finished work. */
+  settled = 0;
+  inFlight = 0;
+  /** Sum of the start times of what is in flight. */
+  startsMs = 0;
+  /** Sum of the expected service times of what is in flight. */
+  expectedMs = 0;
+  /** Expected service time of the next item; undefined until one was measured. */
+  meanMs: number | undefined;
+  /** Virtual time as of the last look. Never above what it would be now: time in flight only adds. */
+  key = 0;
+  /** Of equal keys the one that waits longest goes first. */
+  order = 0;
+
+  constructor(owner: Owner, weight: number) {
+    this.owner = owner;
+    this.weight = weight;
+  }
+}
+
+/**
+ * Start-time fair queueing over measured service time: whoever has the least virtual time goes next.
+ *
+ * Work in flight counts: the time it has run, and its expected service time on top. So a burst of takes cannot give
+ * one flow every worker, and a call that hangs is charged while it hangs.
+ * The floor is the virtual time of the flow that was furthest behind when last looked at; it never falls. A flow that
+ * comes back starts there: no credit for having been away, and no more debt than `memoryMs`.
+ */
+export class FairRing<Owner> {
+  readonly #heap = new IndexedHeap<Flow<Owner>>(
+    (a, b) => a.key < b.key || (a.key === b.key && a.order < b.order),
+  );
+  readonly #memoryMs: number;
+  readonly #busy = new Set<Flow<Owner>>();
+  #floor = 0;
+  #furthest = 0;
+  #order = 0;
+  #meanMs = minServiceMs;
+
+  constructor(memoryMs: number) {
+    this.#memoryMs = memoryMs;
+  }
+
+  /** Brings the floor up to date. To be called when a flow that had nothing ready has something, before it enters. */
+  arrive(arriving: Flow<Owner>, now: number): void {
+    const first = this.first(now);
+    let floor = Number.POSITIVE_INFINITY;
+    if (first !== undefined) {
+      floor = this.#received(first, now);
+    } else {
+      for (const flow of this.#busy) {
+        if (flow !== arriving) floor = Math.min(floor, this.#received(flow, now));
+      }
+      // Nobody is served: what was used of an idle system is held against no one.
+      if (this.#busy.size === 0) floor = this.#furthest;
+    }
+    if (floor !== Number.POSITIVE_INFINITY) this.#floor = Math.max(this.#floor, floor);
+  }
+
+  /** Makes a flow eligible. It gets no credit for the time outside, whether it was idle or at its limit. */
+  enter(flow: Flow<Owner>, now: number): void {
+    const behind = this.#floor - this.#virtualTime(flow, now);
+    if (behind > 0) flow.settled += behind;
+    flow.key = this.#virtualTime(flow, now);
+    flow.order = ++this.#order;
+    this.#heap.push(flow);
+  }
+
+  leave(flow: Flow<Owner>): void {
+    if (flow.heapIndex >= 0) this.#heap.remove(flow);
+  }
+
+  /** The eligible flow that goes next. */
+  first(now: number): Flow<Owner> | undefined {
+    // Keys are lower bounds: bringing the top one up to date until it stays on top finds the least.
+    for (;;) {
+      const flow = this.#heap.first();
+      if (flow === undefined || flow.inFlight === 0) return flow;
+      const key = this.#virtualTime(flow, now);
+      if (key <= flow.key) return flow;
+      flow.key = key;
+      this.#heap.update(flow);
+      if (this.#heap.first() === flow) return flow;
+    }
+  }
+
+  /** Charges an item of this flow from now on. Returns the service time expected of it, to be handed to `finish`. */
+  begin(flow: Flow<Owner>, now: number): number {
+    this.#floor = Math.max(this.#floor, this.#received(flow, now));
+    const mean = flow.meanMs ?? this.#meanMs;
+    // Calls under way that already take longer than usual say more about the next one than those before.
+    const ageMs = flow.inFlight === 0 ? 0 : (flow.inFlight * now - flow.startsMs) / flow.inFlight;
+    const expectedMs = Math.max(mean, ageMs);
+    flow.inFlight += 1;
+    flow.startsMs += now;
+    flow.expectedMs += expectedMs;
+    this.#busy.add(flow);
+    this.#rekey(flow, now);
+    return expectedMs;
+  }
+
+  finish(flow: Flow<Owner>, startMs: number, expectedMs: number, measuredMs: number, now: number): void {
+    const serviceMs = Math.max(minServiceMs, measuredMs);
+    flow.inFlight -= 1;
+    if (flow.inFlight === 0) {
+      // Also ends the drift of adding and subtracting floating-point numbers.
+      flow.startsMs = 0;
+      flow.expectedMs = 0;
+      this.#busy.delete(flow);
+    } else {
+      flow.startsMs -= startMs;
+      flow.expectedMs -= expectedMs;
+    }
+    flow.settled += serviceMs / flow.weight;
+    this.#furthest = Math.max(this.#furthest, flow.settled);
+    flow.meanMs = flow.meanMs === undefined ? serviceMs : flow.meanMs + (serviceMs - flow.meanMs) * learning;
+    this.#meanMs += (serviceMs - this.#meanMs) * learning;
+    this.#rekey(flow, now);
+  }
+
+  setWeight(flow: Flow<Owner>, weight: number, now: number): void {
+    flow.weight = weight;
+    this.#rekey(flow, now);
+  }
+
+  #rekey(flow: Flow<Owner>, now: number): void {
+    if (flow.heapIndex < 0) return;
+    flow.key = this.#virtualTime(flow, now);
+    flow.order = ++this.#order;
+    this.#heap.update(flow);
+  }
+
+  /** Where the flow stands in the order: what it had so far, and what its work in flight is expected to need yet. */
+  #virtualTime(flow: Flow<Owner>, now: number): number {
+    const time = this.#received(flow, now) + flow.expectedMs / flow.weight;
+    return Math.min(time, this.#floor + this.#memoryMs);
+  }
+
+  /** What the flow really had so far. The floor is made of this: expectations may prove too high, and it never falls. */
+  #received(flow: Flow<Owner>, now: number): number {
+    return flow.settled + Math.max(0, flow.inFlight * now - flow.startsMs) / flow.weight;
+  }
+}

@@ -1,0 +1,74 @@
+import { type Entry, EntryList } from './entry.ts';
+import { Flow } from './ring.ts';
+
+/** What the queue keeps of one tenant, from its first item or weight until it is removed. */
+export class Tenant<Item> {
+  readonly name: string;
+  weight = 1;
+  /** Set by hand; otherwise the tenant's share applies. */
+  limit: number | undefined = undefined;
+  /** Every item of the tenant that is ready, delayed or in process. */
+  readonly entries = new Map<string, Entry<Item>>();
+  readonly ready = { live: new EntryList<Item>(), background: new EntryList<Item>() };
+  readonly flows: { live: Flow<Tenant<Item>>; background: Flow<Tenant<Item>> };
+  delayed = 0;
+  /** Over both priorities. */
+  processing = 0;
+  /** Removed, but still with a worker; forgotten when that one is done, unless something is added before. */
+  removed = false;
+
+  constructor(name: string) {
+    this.name = name;
+    this.flows = { live: new Flow(this, 1), background: new Flow(this, 1) };
+  }
+}
+
+/** The tenants that the queue knows, and their weight in all. */
+export class TenantTable<Item> {
+  readonly #tenants = new Map<string, Tenant<Item>>();
+  #totalWeight = 0;
+
+  /** Of all tenants that are not removed. */
+  get totalWeight(): number {
+    return this.#totalWeight;
+  }
+
+  get(name: string): Tenant<Item> | undefined {
+    return this.#tenants.get(name);
+  }
+
+  values(): MapIterator<Tenant<Item>> {
+    return this.#tenants.values();
+  }
+
+  /** A tenant that is new, or was removed, starts with weight 1 and no limit of its own. */
+  ensure(name: string): Tenant<Item> {
+    let tenant = this.#tenants.get(name);
+    if (tenant !== undefined && !tenant.removed) return tenant;
+    if (tenant === undefined) {
+      tenant = new Tenant(name);
+      this.#tenants.set(name, tenant);
+    }
+    tenant.removed = false;
+    this.#totalWeight += tenant.weight;
+    return tenant;
+  }
+
+  setWeight(tenant: Tenant<Item>, weight: number): void {
+    if (!tenant.removed) this.#totalWeight += weight - tenant.weight;
+    tenant.weight = weight;
+  }
+
+  remove(tenant: Tenant<Item>): void {
+    this.#totalWeight -= tenant.weight;
+    tenant.weight = 1;
+    tenant.limit = undefined;
+    tenant.removed = true;
+    this.sweep(tenant);
+  }
+
+  /** Forgets a removed tenant once no worker holds an item of it. */
+  sweep(tenant: Tenant<Item>): void {
+    if (tenant.removed && tenant.processing === 0) this.#tenants.delete(tenant.name);
+  }
+}

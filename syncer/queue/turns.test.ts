@@ -1,0 +1,170 @@
+import { describe, expect, it } from 'vitest';
+import { FairQueue } from './fair-queue.ts';
+import { type FairQueueOptions, weightedShare } from './options.ts';
+import { ManualClock } from './testing/manual-clock.ts';
+
+interface Item {
+  tenant: string;
+  id: string;
+}
+
+function queueOf(options: Partial<FairQueueOptions<Item>> & { maxConcurrent: number }) {
+  const clock = new ManualClock();
+  const queue = new FairQueue<Item>({
+    keyOf: (item) => item.id,
+    tenantOf: (item) => item.tenant,
+    clock,
+    ...options,
+  });
+  const addMany = (tenant: string, count: number, priority: 'live' | 'background') => {
+    for (let i = 0; i < count; i += 1) queue.add({ tenant, id: `${priority}-${i}` }, { priority });
+  };
+  /** Runs items one after the other, 1 ms each. */
+  const drain = (count: number) => {
+    const order: string[] = [];
+    for (let i = 0; i < count; i += 1) {
+      const item = queue.take();
+      if (item === undefined) break;
+      order.push(`${item.tenant}/${item.id}`);
+      clock.advance(1);
+      queue.done(item);
+    }
+    return order;
+  };
+  return { clock, queue, addMany, drain };
+}
+
+describe('priorities', () => {
+  it('takes live items before background items, of one tenant and of all', () => {
+    const { addMany, drain } = queueOf({ maxConcurrent: 1 });
+    addMany('a', 2, 'background');
+    addMany('b', 1, 'live');
+    addMany('a', 1, 'live');
+    expect(drain(10)).toEqual(['b/live-0', 'a/live-0', 'a/background-0', 'a/background-1']);
+  });
+
+  it('gives background items one turn in eight while live items keep coming', () => {
+    const { addMany, drain } = queueOf({ maxConcurrent: 1 });
+    addMany('a', 100, 'background');
+    addMany('b', 100, 'live');
+    const order = drain(80);
+    expect(order.filter((item) => item.startsWith('a/'))).toHaveLength(10);
+  });
+
+  it('moves a waiting background item forward when it is added live', () => {
+    const { addMany, drain, queue } = queueOf({ maxConcurrent: 1 });
+    addMany('a', 3, 'background');
+    queue.add({ tenant: 'a', id: 'background-2' });
+    expect(drain(10)).toEqual(['a/background-2', 'a/background-0', 'a/background-1']);
+  });
+
+  it('does not move a waiting live item back when it is added in the background', () => {
+    const { drain, queue } = queueOf({ maxConcurrent: 1 });
+    queue.add({ tenant: 'a', id: 'x' });
+    queue.add({ tenant: 'a', id: 'x' }, { priority: 'background' });
+    queue.add({ tenant: 'b', id: 'y' });
+    expect(drain(10)).toEqual(['a/x', 'b/y']);
+  });
+
+  it('keeps workers free of background items', () => {
+    const { addMany, queue } = queueOf({ maxConcurrent: 8, shareOf: () => 8 });
+    addMany('a', 20, 'background');
+    const taken = Array.from({ length: 8 }, () => queue.take()).filter((item) => item !== undefined);
+    expect(taken).toHaveLength(6);
+    addMany('b', 3, 'live');
+    expect([queue.take(), queue.take(), queue.take()].map((item) => item?.tenant)).toEqual([
+      'b',
+      'b',
+      undefined,
+    ]);
+  });
+
+  it('charges background work to the tenant among background work only', () => {
+    const { addMany, drain } = queueOf({ maxConcurrent: 1 });
+    addMany('a', 200, 'background');
+    drain(100);
+    addMany('a', 10, 'live');
+    addMany('b', 10, 'live');
+    const live = drain(20).filter((item) => item.includes('live'));
+    expect(live.slice(0, 8).filter((item) => item.startsWith('a/'))).toHaveLength(4);
+  });
+});
+
+describe('order within a tenant', () => {
+  it('is that in which items became ready, delayed ones at their due time', () => {
+    const { clock, drain, queue } = queueOf({ maxConcurrent: 1 });
+    queue.add({ tenant: 'a', id: 'late' }, { afterMs: 20 });
+    queue.add({ tenant: 'a', id: 'soon' }, { afterMs: 10 });
+    clock.advance(30);
+    queue.add({ tenant: 'a', id: 'now' });
+    expect(drain(10)).toEqual(['a/soon', 'a/late', 'a/now']);
+  });
+});
+
+describe('weightedShare', () => {
+  it('never hands out more than there is as long as there are as many workers as tenants', () => {
+    for (const tenants of [1, 2, 3, 5, 7, 16]) {
+      expect(weightedShare(1, tenants, 16) * tenants).toBeLessThanOrEqual(16);
+    }
+    expect(weightedShare(1, 100, 16)).toBe(1);
+    expect(weightedShare(1, 1, 1)).toBe(1);
+  });
+});
+
+describe('FairQueue', () => {
+  it('counts what waits, is delayed and is in process, by tenant', () => {
+    const { addMany, queue } = queueOf({ maxConcurrent: 4 });
+    queue.setWeight('a', 3);
+    addMany('a', 3, 'live');
+    addMany('a', 2, 'background');
+    queue.add({ tenant: 'a', id: 'z' }, { afterMs: 5 });
+    addMany('b', 1, 'background');
+    queue.take();
+    expect(queue.depths()).toEqual([
+      { tenant: 'a', weight: 3, limit: 3, live: 2, background: 2, delayed: 1, processing: 1 },
+      { tenant: 'b', weight: 1, limit: 1, live: 0, background: 1, delayed: 0, processing: 0 },
+    ]);
+    expect([queue.depth(), queue.depth('a'), queue.depth('b'), queue.depth('c')]).toEqual([7, 6, 1, 0]);
+  });
+
+  it('measures the wait from when an item could have run, and its service', () => {
+    const seen: unknown[] = [];
+    const { clock, queue } = queueOf({
+      maxConcurrent: 1,
+      observer: {
+        taken: (item, waitMs) => seen.push(['taken', item.id, waitMs]),
+        done: (item, serviceMs, outcome) => seen.push(['done', item.id, serviceMs, outcome.action]),
+      },
+    });
+    const item = { tenant: 'a', id: 'x' };
+    queue.add(item, { afterMs: 100, priority: 'background' });
+    clock.advance(100);
+    queue.setLimit('a', 1);
+    queue.add({ tenant: 'a', id: 'y' });
+    expect(queue.take()?.id).toBe('y');
+    clock.advance(7);
+    queue.add(item);
+    queue.done({ tenant: 'a', id: 'y' }, { action: 'backoff' });
+    expect(queue.take()).toEqual(item);
+    queue.done(item, { action: 'done' }, 3);
+    expect(seen).toEqual([
+      ['taken', 'y', 0],
+      ['done', 'y', 7, 'backoff'],
+      ['taken', 'x', 7],
+      ['done', 'x', 3, 'done'],
+    ]);
+  });
+
+  it('refuses to be told that an item is done which nobody took', () => {
+    const { queue } = queueOf({ maxConcurrent: 1 });
+    queue.add({ tenant: 'a', id: 'x' });
+    expect(() => queue.done({ tenant: 'a', id: 'x' })).toThrow('a x is not in process');
+    expect(() => queue.done({ tenant: 'b', id: 'x' })).toThrow('b x is not in process');
+  });
+
+  it('refuses options that make no sense', () => {
+    expect(() => queueOf({ maxConcurrent: 0 })).toThrow('maxConcurrent');
+    expect(() => queueOf({ maxConcurrent: 1 }).queue.setWeight('a', 0)).toThrow('weight');
+    expect(() => queueOf({ maxConcurrent: 1 }).queue.setLimit('a', 1.5)).toThrow('limit');
+  });
+});
