@@ -21,7 +21,11 @@ describe('KubeClient', () => {
   it('keeps fields that it does not know, through every verb', async () => {
     await using cluster = await startFakeCluster();
     const { client } = cluster;
-    const object = { metadata: { ...ref, fresh: { a: [1] } }, spec: { fromTheFuture: { deep: true } }, extra: 1 };
+    const object = {
+      metadata: { ...ref, fresh: { a: [1] } },
+      spec: { fromTheFuture: { deep: true } },
+      extra: 1,
+    };
     await client.create(resources.pods, object);
     const read = await client.get(resources.pods, ref);
     expect(read).toMatchObject(object);
@@ -49,7 +53,9 @@ describe('KubeClient', () => {
 
   it('tells how long a busy server wants to be left alone', async () => {
     await using cluster = await startFakeCluster();
-    cluster.server.inject({ fault: { kind: 'status', code: 429, reason: 'TooManyRequests', retryAfterSeconds: 7 } });
+    cluster.server.inject({
+      fault: { kind: 'status', code: 429, reason: 'TooManyRequests', retryAfterSeconds: 7 },
+    });
     await expect(cluster.client.list(resources.pods)).rejects.toMatchObject({
       code: 429,
       retryAfterMs: 7_000,
@@ -104,7 +110,9 @@ describe('KubeClient', () => {
     await client.patch(resources.configMaps, { namespace: 'ns', name: 'new' }, applied, options);
     const { query } = cluster.server.requests.at(-1) ?? {};
     expect([query?.get('fieldManager'), query?.get('force')]).toEqual(['test', 'true']);
-    await expect(client.patch(resources.configMaps, ref, {}, { type: 'apply' })).rejects.toThrow('fieldManager');
+    await expect(client.patch(resources.configMaps, ref, {}, { type: 'apply' })).rejects.toThrow(
+      'fieldManager',
+    );
   });
 
   it('writes status and spec apart', async () => {
@@ -113,7 +121,10 @@ describe('KubeClient', () => {
     const pod = await client.create(resources.pods, { metadata: ref, spec: { a: 1 } });
     const changed = { ...pod, spec: { a: 2 }, status: { phase: 'Running' } };
     await client.update(resources.pods, changed, { subresource: 'status' });
-    expect(await client.get(resources.pods, ref)).toMatchObject({ spec: { a: 1 }, status: { phase: 'Running' } });
+    expect(await client.get(resources.pods, ref)).toMatchObject({
+      spec: { a: 1 },
+      status: { phase: 'Running' },
+    });
   });
 
   it('posts to subresources', async () => {

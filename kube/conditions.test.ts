@@ -19,7 +19,11 @@ describe('setCondition', () => {
   });
 
   it('moves lastTransitionTime when the status changes', () => {
-    const conditions = setCondition(setCondition(undefined, wanted, noon), { ...wanted, status: 'False' }, later);
+    const conditions = setCondition(
+      setCondition(undefined, wanted, noon),
+      { ...wanted, status: 'False' },
+      later,
+    );
     expect(findCondition(conditions, 'Ready')?.lastTransitionTime).toBe('2030-01-01T13:00:00Z');
   });
 

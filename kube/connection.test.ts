@@ -42,7 +42,9 @@ describe.each(transports)('Connection over %s', (_name, options) => {
     const server = await start(options());
     const client = connect(server.connectionOptions);
     server.put(resources.pods, { metadata: { name: 'a', namespace: 'ns' } });
-    const gets = Array.from({ length: 200 }, () => client.get(resources.pods, { name: 'a', namespace: 'ns' }));
+    const gets = Array.from({ length: 200 }, () =>
+      client.get(resources.pods, { name: 'a', namespace: 'ns' }),
+    );
     const names = new Set((await Promise.all(gets)).map(({ metadata }) => metadata.name));
     expect(names).toEqual(new Set(['a']));
   });

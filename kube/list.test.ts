@@ -5,7 +5,9 @@ import { type FakeApiServer, startFakeCluster } from './testing/index.ts';
 function fill(server: FakeApiServer, count: number): void {
   for (let i = 0; i < count; i++) {
     const name = `pod-${String(i).padStart(4, '0')}`;
-    server.put(resources.pods, { metadata: { name, namespace: i % 2 ? 'odd' : 'even', labels: { i: `${i % 3}` } } });
+    server.put(resources.pods, {
+      metadata: { name, namespace: i % 2 ? 'odd' : 'even', labels: { i: `${i % 3}` } },
+    });
   }
 }
 
@@ -31,7 +33,11 @@ describe('list', () => {
     expect(new Set(list.items.map(({ metadata }) => metadata.name)).size).toBe(25);
     expect(list.items).toHaveLength(25);
     const last = server.requests.at(-1)?.query;
-    expect([last?.get('limit'), last?.get('continue'), last?.get('resourceVersion')]).toEqual([null, null, null]);
+    expect([last?.get('limit'), last?.get('continue'), last?.get('resourceVersion')]).toEqual([
+      null,
+      null,
+      null,
+    ]);
   });
 
   it('gives the version of the later list when it had to list again', async () => {
@@ -51,7 +57,10 @@ describe('list', () => {
     await using cluster = await startFakeCluster();
     fill(cluster.server, 5);
     await cluster.client.list(resources.pods, { pageSize: 2, resourceVersion: '1' });
-    const asked = cluster.server.requests.map(({ query }) => [query.get('resourceVersion'), query.has('continue')]);
+    const asked = cluster.server.requests.map(({ query }) => [
+      query.get('resourceVersion'),
+      query.has('continue'),
+    ]);
     expect(asked).toEqual([
       ['1', false],
       [null, true],
@@ -89,7 +98,12 @@ describe('list', () => {
 
   it('takes a missing list of items as an empty one', async () => {
     await using cluster = await startFakeCluster();
-    cluster.server.inject({ fault: { kind: 'status', code: 200, text: '{"metadata":{"resourceVersion":"7"},"items":null}' } });
-    expect(await cluster.client.list(resources.pods)).toMatchObject({ items: [], metadata: { resourceVersion: '7' } });
+    cluster.server.inject({
+      fault: { kind: 'status', code: 200, text: '{"metadata":{"resourceVersion":"7"},"items":null}' },
+    });
+    expect(await cluster.client.list(resources.pods)).toMatchObject({
+      items: [],
+      metadata: { resourceVersion: '7' },
+    });
   });
 });

@@ -2,12 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { Reflector, type ReflectorOptions, type ReflectorProblem } from './reflector.ts';
 import { resources } from './resources.ts';
 import { Store, type StoreEvent } from './store.ts';
-import {
-  createTestCertificates,
-  FakeClock,
-  type FakeCluster,
-  startFakeCluster,
-} from './testing/index.ts';
+import { createTestCertificates, FakeClock, type FakeCluster, startFakeCluster } from './testing/index.ts';
 import type { KubeObject } from './types.ts';
 
 interface Running extends AsyncDisposable {
@@ -63,7 +58,10 @@ function reflect(cluster: FakeCluster, options: Partial<ReflectorOptions<KubeObj
 }
 
 function put({ server }: FakeCluster, name: string): void {
-  server.put(resources.configMaps, { metadata: { name, namespace: 'ns' }, data: { at: server.resourceVersion } });
+  server.put(resources.configMaps, {
+    metadata: { name, namespace: 'ns' },
+    data: { at: server.resourceVersion },
+  });
 }
 
 function remove({ server }: FakeCluster, name: string): void {
@@ -173,7 +171,13 @@ describe('Reflector', () => {
     expect(running.clock.sleeps).toEqual([20_000, 20_000]);
     expect(running.problems.map(({ phase }) => phase)).toEqual(['list', 'watch']);
     // The version was still good: only the check before resuming lists.
-    expect(cluster.server.requests.map(({ verb }) => verb)).toEqual(['list', 'list', 'watch', 'list', 'watch']);
+    expect(cluster.server.requests.map(({ verb }) => verb)).toEqual([
+      'list',
+      'list',
+      'watch',
+      'list',
+      'watch',
+    ]);
     expect(cluster.server.requests[3]?.query.get('limit')).toBe('1');
   });
 
@@ -301,12 +305,19 @@ describe('Reflector', () => {
     cluster.server.inject({ verb: 'list', fault: { kind: 'status', code: 504, reason: 'Timeout', causes } });
     await using running = reflect(cluster);
     await running.reflector.synced();
-    expect(cluster.server.requests.map(({ query }) => query.get('resourceVersion')).slice(0, 2)).toEqual(['0', null]);
+    expect(cluster.server.requests.map(({ query }) => query.get('resourceVersion')).slice(0, 2)).toEqual([
+      '0',
+      null,
+    ]);
   });
 
   it('lists again when a watch keeps failing with its version', async () => {
     await using cluster = await startFakeCluster();
-    cluster.server.inject({ verb: 'watch', times: 3, fault: { kind: 'error-event', code: 500, reason: 'InternalError' } });
+    cluster.server.inject({
+      verb: 'watch',
+      times: 3,
+      fault: { kind: 'error-event', code: 500, reason: 'InternalError' },
+    });
     await using running = reflect(cluster);
     await running.reflector.synced();
     await cluster.server.until(() => count(cluster, 'watch') === 4);

@@ -101,7 +101,8 @@ describe('Store', () => {
 
   it('finds objects by an index that follows every change', () => {
     const store = new Store({ indexes: { node: (object) => (object['node'] as string[]) ?? [] } });
-    const names = (node: string): unknown[] => store.byIndex('node', node).map(({ metadata }) => metadata.name);
+    const names = (node: string): unknown[] =>
+      store.byIndex('node', node).map(({ metadata }) => metadata.name);
     store.apply('ADDED', pod('a', 'a', { node: ['n1'] }));
     store.apply('ADDED', pod('b', 'b', { node: ['n1', 'n2'] }));
     expect(names('n1')).toEqual(['a', 'b']);

@@ -42,7 +42,12 @@ describe('watch', () => {
     server.bump();
     server.bookmark();
     for (const each of server.watches()) each.end();
-    expect(await events).toEqual(['ADDED a', 'MODIFIED a', 'DELETED a', `BOOKMARK ${server.resourceVersion}`]);
+    expect(await events).toEqual([
+      'ADDED a',
+      'MODIFIED a',
+      'DELETED a',
+      `BOOKMARK ${server.resourceVersion}`,
+    ]);
     const { query } = server.requests[0] ?? {};
     expect([query?.get('allowWatchBookmarks'), query?.get('timeoutSeconds')]).toEqual(['true', '300']);
   });

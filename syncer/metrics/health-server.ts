@@ -55,7 +55,7 @@ export class HealthServer {
   async close(): Promise<void> {
     if (!this.#server.listening) return;
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
-    
+    this.#server.closeAllConnections();
     await closed;
   }
 

@@ -123,7 +123,7 @@ export class FairRing<Owner> {
       flow.startsMs -= startMs;
       flow.expectedMs -= expectedMs;
     }
-    flow.settled += serviceMs / flow.weight;
+    flow.settled = Math.min(flow.settled + serviceMs / flow.weight, this.#floor + this.#memoryMs);
     this.#furthest = Math.max(this.#furthest, flow.settled);
     flow.meanMs = flow.meanMs === undefined ? serviceMs : flow.meanMs + (serviceMs - flow.meanMs) * learning;
     this.#meanMs += (serviceMs - this.#meanMs) * learning;
