@@ -158,10 +158,10 @@ export class FakeApiServer {
     for (const session of this.#sessions) session.goaway();
   }
 
-  /** Changes the state as somebody else would; status included. Creates the object or replaces it. */
+  /** Changes the state as somebody else would; status included. Creates the object, with its UID if it has one, or replaces it. */
   put(resource: Resource, object: KubeObject): KubeObject {
     const typed = { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object };
-    return this.#storage.put(collectionOf(resource), typed);
+    return this.#storage.put(collectionOf(resource), typed, object.metadata.uid);
   }
 
   /** Removes an object at once, whatever its finalizers. */

@@ -53,8 +53,8 @@ export class FakeStorage {
     return this.#history.filter((change) => change.version > version);
   }
 
-  /** Stores an object under its own name. Gives a new one its UID and creation time. */
-  put(collection: string, object: KubeObject): KubeObject {
+  /** Stores an object under its own name. Gives a new one a UID, `uid` if it is given, and its creation time. */
+  put(collection: string, object: KubeObject, uid?: string): KubeObject {
     const objects = this.#objects(collection);
     const key = keyOf(refOf(object));
     const previous = objects.get(key);
@@ -63,7 +63,7 @@ export class FakeStorage {
       ...object,
       metadata: {
         ...object.metadata,
-        uid: previous?.metadata.uid ?? randomUUID(),
+        uid: previous?.metadata.uid ?? uid ?? randomUUID(),
         creationTimestamp:
           previous?.metadata.creationTimestamp ?? new Date().toISOString().replace(/\.\d+/, ''),
         resourceVersion: String(this.#version),

@@ -1,0 +1,176 @@
+import type { KubeObject } from '../../kube/index.ts';
+import type { Action, DownKind, KeyRef, Notice, SyncContext, UpKind } from '../kinds/index.ts';
+import { isOurs, uidMark } from '../mapping/index.ts';
+import type { Tombstone } from './tenant-state.ts';
+
+/** What the caches show of one key, and what the engine remembers of it. */
+export interface Situation {
+  readonly key: KeyRef;
+  readonly tenantObject: KubeObject | undefined;
+  readonly superObject: KubeObject | undefined;
+  /** Watched deletions that have not been carried over. */
+  readonly tenantTombstone: Tombstone | undefined;
+  readonly superTombstone: Tombstone | undefined;
+  /** UID of a counterpart that we created and that the cache does not show yet. */
+  readonly createdUid: string | undefined;
+  /** For namespaced kinds: whether the super namespace is there and belongs to T's namespace as it is now. */
+  readonly namespaceReady: boolean;
+  readonly context: SyncContext;
+}
+
+/**
+ * What has to hold before the actions may be carried out, because they destroy something on the word
+ * of a cache: the server of `side` is who it should be, and, if `live`, answers 404 for the object.
+ */
+export interface DeleteCheck {
+  readonly side: 'tenant' | 'super';
+  readonly live: boolean;
+  /** Nobody saw this deletion happen: it counts for the mass-deletion guard. */
+  readonly unwatched: boolean;
+}
+
+export interface Decision {
+  readonly actions: readonly Action[];
+  readonly check?: DeleteCheck;
+}
+
+const nothing: Decision = { actions: [] };
+
+function notice(type: Notice['type'], reason: string, message: string): Decision {
+  return { actions: [{ do: 'notice', notice: { type, reason, message } }] };
+}
+
+/** The four cases of sync rule §2 for an object that is born in the tenant. Pure. */
+export function decideDown(kind: DownKind, situation: Situation): Decision {
+  const { tenantObject, superObject, context } = situation;
+  if (tenantObject === undefined) return superObject === undefined ? nothing : tenantGone(kind, situation, superObject);
+  if (superObject === undefined) return superMissing(kind, situation, tenantObject);
+
+  if (!isOurs(superObject, context.tenant)) {
+    if (kind.adopts?.(superObject, tenantObject, context) === true) {
+      return { actions: kind.down(tenantObject, superObject, context) };
+    }
+    if (kind.admit?.(tenantObject, context).wanted === false) return nothing;
+    return notice(
+      'Warning',
+      'NameConflict',
+      `${kind.resource.kind} ${situation.key.name} cannot be synced: its place in the cluster is taken by an object that Skerry did not make`,
+    );
+  }
+
+  if (uidMark(superObject) !== tenantObject.metadata.uid) {
+    if (superObject.metadata.deletionTimestamp !== undefined && !shortens(kind, superObject, undefined)) return nothing;
+    return {
+      actions: [{ do: 'deleteSuper', ...kind.deleteSuper?.(superObject, situation.tenantTombstone?.object) }],
+      check: { side: 'tenant', live: kind.deleteNeedsLiveCheck === true, unwatched: false },
+    };
+  }
+
+  const admission = kind.admit?.(tenantObject, context);
+  if (admission?.wanted === false) {
+    const notices: Action[] = admission.notice === undefined ? [] : [{ do: 'notice', notice: admission.notice }];
+    if (admission.keep === true) {
+      return { actions: [...notices, ...(kind.up?.(tenantObject, superObject, context) ?? [])] };
+    }
+    if (superObject.metadata.deletionTimestamp !== undefined) return { actions: notices };
+    return {
+      actions: [...notices, { do: 'deleteSuper' }],
+      check: { side: 'tenant', live: false, unwatched: false },
+    };
+  }
+  const down = superObject.metadata.deletionTimestamp === undefined ? kind.down(tenantObject, superObject, context) : [];
+  const up = kind.up?.(tenantObject, superObject, context) ?? [];
+  return guarded(down.length === 0 ? up : [...down, ...up]);
+}
+
+/** A delete that a kind asks for needs to know whom it listens to, even while both objects are there. */
+function guarded(actions: readonly Action[]): Decision {
+  for (const action of actions) {
+    if (action.do === 'deleteSuper') return { actions, check: { side: 'tenant', live: false, unwatched: false } };
+    if (action.do === 'deleteTenant') return { actions, check: { side: 'super', live: false, unwatched: false } };
+  }
+  return { actions };
+}
+
+function tenantGone(kind: DownKind, situation: Situation, superObject: KubeObject): Decision {
+  if (!isOurs(superObject, situation.context.tenant)) return nothing;
+  const tombstone = situation.tenantTombstone;
+  const watched = tombstone !== undefined && tombstone.uid === uidMark(superObject);
+  const last = watched ? tombstone.object : undefined;
+  if (superObject.metadata.deletionTimestamp !== undefined && !shortens(kind, superObject, last)) return nothing;
+  return {
+    actions: [{ do: 'deleteSuper', ...kind.deleteSuper?.(superObject, last) }],
+    check: { side: 'tenant', live: !watched || kind.deleteNeedsLiveCheck === true, unwatched: !watched },
+  };
+}
+
+/** Whether a second delete would end S sooner than the one that is under way. */
+function shortens(kind: DownKind, superObject: KubeObject, last: KubeObject | undefined): boolean {
+  const wanted = kind.deleteSuper?.(superObject, last).gracePeriodSeconds;
+  const present = superObject.metadata.deletionGracePeriodSeconds;
+  return wanted !== undefined && present !== undefined && wanted < present;
+}
+
+function superMissing(kind: DownKind, situation: Situation, tenantObject: KubeObject): Decision {
+  const { context } = situation;
+  if (situation.createdUid !== undefined) return nothing;
+  const gone = kind.superGone?.(tenantObject, context);
+  if (gone !== undefined) {
+    if (gone.length === 0) return nothing;
+    const watched = situation.superTombstone !== undefined;
+    return { actions: gone, check: { side: 'super', live: !watched, unwatched: !watched } };
+  }
+  if (tenantObject.metadata.deletionTimestamp !== undefined) return nothing;
+  const admission = kind.admit?.(tenantObject, context);
+  if (admission?.wanted === false) {
+    return admission.notice === undefined ? nothing : { actions: [{ do: 'notice', notice: admission.notice }] };
+  }
+  const requires: KeyRef[] = [];
+  if (situation.key.namespace !== undefined && !situation.namespaceReady) {
+    requires.push({ kind: 'namespaces', name: situation.key.namespace });
+  }
+  requires.push(...(kind.requires?.(tenantObject, context) ?? []));
+  const actions: Action[] = requires.length === 0 ? [] : [{ do: 'require', keys: requires }];
+  actions.push({ do: 'createSuper', object: kind.toSuper(tenantObject, context) });
+  if (admission?.notice !== undefined) actions.push({ do: 'notice', notice: admission.notice });
+  return { actions };
+}
+
+/** The same cases the other way round, for an object that is born in the super cluster. Pure. */
+export function decideUp(kind: UpKind, situation: Situation): Decision {
+  const { tenantObject, superObject, context, key } = situation;
+  const place = superObject === undefined ? undefined : kind.tenantRef(superObject, context);
+  const belongs = place !== undefined && place.name === key.name && place.namespace === key.namespace;
+
+  if (superObject === undefined || !belongs) {
+    if (tenantObject === undefined || uidMark(tenantObject) === undefined) return nothing;
+    const actions = withoutOriginal(kind, tenantObject, context);
+    if (actions.length === 0) return nothing;
+    const unwatched = superObject === undefined && situation.superTombstone === undefined;
+    return { actions, check: { side: 'super', live: superObject === undefined, unwatched } };
+  }
+  if (tenantObject === undefined) {
+    if (situation.createdUid !== undefined || superObject.metadata.deletionTimestamp !== undefined) return nothing;
+    return { actions: [{ do: 'createTenant', object: kind.toTenant(superObject, context) }] };
+  }
+  const mark = uidMark(tenantObject);
+  if (mark === undefined) {
+    return notice(
+      'Warning',
+      'NameConflict',
+      `the cluster offers a ${kind.resource.kind} named ${key.name}; yours of the same name is left alone`,
+    );
+  }
+  if (mark !== superObject.metadata.uid) {
+    const actions = withoutOriginal(kind, tenantObject, context);
+    if (actions.length === 0) return nothing;
+    return { actions, check: { side: 'super', live: false, unwatched: false } };
+  }
+  return guarded(kind.up(tenantObject, superObject, context));
+}
+
+/** What becomes of a copy whose original is gone, or is another one by now. */
+function withoutOriginal(kind: UpKind, copy: KubeObject, context: SyncContext): readonly Action[] {
+  if (kind.superGone !== undefined) return kind.superGone(copy, context);
+  return copy.metadata.deletionTimestamp === undefined ? [{ do: 'deleteTenant' }] : [];
+}

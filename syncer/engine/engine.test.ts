@@ -1,0 +1,182 @@
+import { describe, expect, it } from 'vitest';
+import { type KubeObject, resources } from '../../kube/index.ts';
+import { marks } from '../mapping/index.ts';
+import { TwoSides } from './testing/two-sides.ts';
+
+const settings = (name: string, data: Record<string, string> = { a: '1' }): KubeObject => ({
+  metadata: { name, labels: { [marks.sync]: 'true' } },
+  data,
+});
+
+const pod = (name: string): KubeObject => ({
+  metadata: { name },
+  spec: { serviceAccountName: 'default', containers: [{ name: 'main', image: 'busybox' }] },
+  status: { phase: 'Pending' },
+});
+
+function uidMarkOf(object: KubeObject | undefined): string | undefined {
+  return object?.metadata.annotations?.[marks.uid];
+}
+
+describe('the engine between two servers', () => {
+  it('creates the super namespace first, then what is in it', async () => {
+    await using sides = await TwoSides.start();
+    const t = sides.inShop(resources.configMaps, settings('x'));
+    await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+    const order = sides.super.server.requests
+      .filter((request) => request.verb === 'create')
+      .map((request) => request.plural);
+    expect(order.indexOf('namespaces')).toBeLessThan(order.indexOf('configmaps'));
+    expect(uidMarkOf(sides.inSuper(resources.configMaps, 'x'))).toBe(t.metadata.uid);
+  });
+
+  it('carries changes down, repairs drift, and takes deletions down', async () => {
+    await using sides = await TwoSides.start((s) => s.inShop(resources.configMaps, settings('x')));
+    const data = (): unknown => sides.inSuper(resources.configMaps, 'x')?.['data'];
+    await sides.until(() => data() !== undefined);
+    sides.inShop(resources.configMaps, settings('x', { a: '2' }));
+    await sides.until(() => (data() as { a?: string } | undefined)?.a === '2');
+
+    const s = sides.inSuper(resources.configMaps, 'x') as KubeObject;
+    sides.super.server.put(resources.configMaps, { ...s, data: { a: 'drift' } });
+    await sides.until(() => (data() as { a?: string } | undefined)?.a === '2');
+
+    sides.tenant.server.remove(resources.configMaps, { namespace: 'shop', name: 'x' });
+    await sides.until(() => sides.inSuper(resources.configMaps, 'x') === undefined);
+  });
+
+  it('creates anew what disappears in the super cluster', async () => {
+    await using sides = await TwoSides.start((s) => s.inShop(resources.configMaps, settings('x')));
+    await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+    const first = sides.inSuper(resources.configMaps, 'x')?.metadata.uid;
+    sides.super.server.remove(resources.configMaps, { namespace: sides.shop, name: 'x' });
+    await sides.until(() => ![undefined, first].includes(sides.inSuper(resources.configMaps, 'x')?.metadata.uid));
+  });
+
+  it('never touches a look-alike without its marks (sync rule 28), and says so in the tenant', async () => {
+    await using sides = await TwoSides.start((s) => {
+      s.super.server.put(resources.configMaps, { metadata: { namespace: s.shop, name: 'x' }, data: { whose: 'mine' } });
+      s.inShop(resources.configMaps, settings('x'));
+    });
+    const told = (): KubeObject | undefined =>
+      sides.tenant.server.list(resources.events).find((event) => event['reason'] === 'NameConflict');
+    await sides.until(() => told() !== undefined);
+    expect(told()?.['involvedObject']).toMatchObject({ name: 'x', namespace: 'shop' });
+    expect(sides.inSuper(resources.configMaps, 'x')?.['data']).toEqual({ whose: 'mine' });
+  });
+
+  it('ends with the UID mark of the last T after 50 quick re-creations (sync rule 2)', async () => {
+    await using sides = await TwoSides.start();
+    let last: KubeObject | undefined;
+    for (let round = 0; round < 50; round++) {
+      sides.tenant.server.remove(resources.configMaps, { namespace: 'shop', name: 'x' });
+      last = sides.inShop(resources.configMaps, settings('x', { round: String(round) }));
+      if (round % 7 === 0) await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+    }
+    await sides.until(() => uidMarkOf(sides.inSuper(resources.configMaps, 'x')) === last?.metadata.uid);
+    expect(sides.inSuper(resources.configMaps, 'x')?.['data']).toEqual({ round: '49' });
+  });
+
+  it('looks at what is there when a create says AlreadyExists (sync rule 1)', async () => {
+    await using sides = await TwoSides.start();
+    sides.super.server.inject({ verb: 'create', plural: 'configmaps', fault: { kind: 'reset-in-body' } });
+    const t = sides.inShop(resources.configMaps, settings('x'));
+    await sides.until(() => uidMarkOf(sides.inSuper(resources.configMaps, 'x')) === t.metadata.uid);
+  });
+
+  it('tells the tenant why the super cluster refuses, in its own words, and tries again when T changes (rule 3)', async () => {
+    await using sides = await TwoSides.start();
+    sides.super.server.inject({
+      verb: 'create',
+      plural: 'configmaps',
+      times: 1_000,
+      fault: { kind: 'status', code: 422, reason: 'Invalid', message: `no room in ${sides.shop}` },
+    });
+    sides.inShop(resources.configMaps, settings('x'));
+    const told = (): KubeObject | undefined =>
+      sides.tenant.server.list(resources.events).find((event) => event['reason'] === 'SyncRefused');
+    await sides.until(() => told() !== undefined);
+    expect(told()?.['message']).toBe('no room in shop');
+    sides.super.server.clearFaults();
+    sides.inShop(resources.configMaps, settings('x', { a: '2' }));
+    await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+  });
+
+  it('waits silently for a namespace that is on its way out (rule 3)', async () => {
+    await using sides = await TwoSides.start();
+    sides.super.server.inject({
+      verb: 'create',
+      plural: 'configmaps',
+      fault: {
+        kind: 'status',
+        code: 403,
+        reason: 'Forbidden',
+        causes: [{ reason: 'NamespaceTerminating', message: 'being terminated', field: 'metadata.namespace' }],
+      },
+    });
+    sides.inShop(resources.configMaps, settings('x'));
+    await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+    expect(sides.tenant.server.list(resources.events)).toEqual([]);
+  });
+});
+
+describe('deletions (sync rule 0)', () => {
+  it('stop when the tenant is another server, and nothing is lost', async () => {
+    await using sides = await TwoSides.start((s) => s.inShop(resources.configMaps, settings('x')));
+    await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+    sides.tenant.server.remove(resources.namespaces, { name: 'kube-system' });
+    sides.tenant.server.remove(resources.configMaps, { namespace: 'shop', name: 'x' });
+    sides.tenant.server.remove(resources.namespaces, { name: 'shop' });
+    await sides.reported('mismatch tenant');
+    expect(sides.inSuper(resources.configMaps, 'x')).toBeDefined();
+    expect(sides.super.server.get(resources.namespaces, { name: sides.shop })).toBeDefined();
+  });
+
+  it('wait for the operator when a fifth of the objects, and at least 20, are missing unseen', async () => {
+    const names = Array.from({ length: 30 }, (_, index) => `x-${index}`);
+    await using first = await TwoSides.start((s) => {
+      for (const name of names) s.inShop(resources.configMaps, settings(name));
+    });
+    await first.until(() => names.every((name) => first.inSuper(resources.configMaps, name) !== undefined));
+    const left = first.super.server.list(resources.configMaps);
+    const namespaces = first.super.server.list(resources.namespaces);
+    const shop = first.tenant.server.get(resources.namespaces, { name: 'shop' }) as KubeObject;
+
+    // The syncer was away; now the tenant's server has the namespace, but none of its objects.
+    await using sides = await TwoSides.start((s) => {
+      s.tenant.server.put(resources.namespaces, shop);
+      for (const namespace of namespaces) s.super.server.put(resources.namespaces, namespace);
+      for (const object of left) s.super.server.put(resources.configMaps, object);
+    });
+    await sides.reported('held');
+    expect(sides.super.server.list(resources.configMaps)).toHaveLength(30);
+
+    const { hold } = sides.state.deletions;
+    expect(hold).toMatchObject({ missing: 30 });
+    expect(sides.state.deletions.confirm(hold?.id ?? '')).toBe(true);
+    sides.engine.requeue(sides.state);
+    await sides.until(() => sides.super.server.list(resources.configMaps).length === 0);
+  });
+});
+
+describe('pods', () => {
+  it('come up with their ServiceAccount, are bound and get their status', async () => {
+    await using sides = await TwoSides.start((s) => {
+      s.super.server.put(resources.nodes, { metadata: { name: 'n1' } });
+      s.inShop(resources.serviceAccounts, { metadata: { name: 'default' } });
+      s.inShop(resources.pods, pod('web'));
+    });
+    await sides.until(() => sides.inSuper(resources.pods, 'web') !== undefined);
+    const s = sides.inSuper(resources.pods, 'web') as KubeObject;
+    sides.super.server.put(resources.pods, {
+      ...s,
+      spec: { ...(s['spec'] as object), nodeName: 'n1' },
+      status: { phase: 'Running', podIP: '10.0.0.1', conditions: [{ type: 'Ready', status: 'True' }] },
+    });
+    await sides.until(
+      () => (sides.tenant.server.get(resources.pods, { namespace: 'shop', name: 'web' })?.['status'] as { phase?: string })?.phase === 'Running',
+    );
+    const bindings = sides.tenant.server.requests.filter((request) => request.subresource === 'binding');
+    expect(bindings).toHaveLength(1);
+  });
+});

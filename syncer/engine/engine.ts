@@ -1,0 +1,208 @@
+import type { Clock, KubeClient } from '../../kube/index.ts';
+import type { KeyRef, SyncedKind } from '../kinds/index.ts';
+import { FairQueue, type Outcome as QueueOutcome, QueueRunner, type TenantDepth } from '../queue/index.ts';
+import type { Caches } from './caches.ts';
+import type { IdentityGuard } from './identity-guard.ts';
+import { keyId, type SyncKey } from './key.ts';
+import type { Outcome } from './outcome.ts';
+import { Reconciler } from './reconcile.ts';
+import { type Priority, Router } from './router.ts';
+import type { TenantState } from './tenant-state.ts';
+
+/** What is told about the engine's work, for metrics and logs. Must not throw. */
+export interface EngineObserver {
+  taken?(tenant: TenantState, kind: string, waitMs: number): void;
+  done?(tenant: TenantState, kind: string, serviceMs: number): void;
+  outcome?(tenant: TenantState, key: KeyRef, outcome: Outcome): void;
+}
+
+export interface EngineOptions {
+  kinds: readonly SyncedKind[];
+  superClient: KubeClient;
+  superCaches: Caches;
+  superIdentity: IdentityGuard;
+  clock: Clock;
+  /** Reconciles at once, over all tenants. */
+  workers: number;
+  /** Off: first come, first served over all tenants; only to measure what fairness is worth. */
+  fair?: boolean;
+  onMismatch: (tenant: TenantState, side: 'tenant' | 'super') => void;
+  onHeld: (tenant: TenantState) => void;
+  observer?: EngineObserver;
+}
+
+/** A conflict means that the cache was behind: its watch event is on the way. */
+const conflictDelayMs = 30;
+
+/** Keeps all tenants that joined in agreement with the super cluster, from events of both sides. */
+export class SyncEngine {
+  readonly #options: EngineOptions;
+  readonly #queue: FairQueue<SyncKey>;
+  readonly #reconciler: Reconciler;
+  readonly #router: Router;
+  /** Ends the work of one tenant when it leaves, by UID. */
+  readonly #leaving = new Map<string, AbortController>();
+
+  constructor(options: EngineOptions) {
+    this.#options = options;
+    this.#queue = new FairQueue<SyncKey>({
+      keyOf: options.fair === false ? (key) => `${key.tenant}/${keyId(key)}` : keyId,
+      tenantOf: options.fair === false ? () => 'everyone' : (key) => key.tenant,
+      clock: options.clock,
+      maxConcurrent: options.workers,
+      ...(options.fair === false ? { shareOf: (_weight, _total, all) => all, maxBackground: options.workers } : {}),
+      observer: {
+        taken: (key, waitMs) => this.#tell(key, (tenant) => options.observer?.taken?.(tenant, key.kind, waitMs)),
+        done: (key, serviceMs) => this.#tell(key, (tenant) => options.observer?.done?.(tenant, key.kind, serviceMs)),
+      },
+    });
+    this.#reconciler = new Reconciler({
+      kinds: options.kinds,
+      superClient: options.superClient,
+      superCaches: options.superCaches,
+      superIdentity: options.superIdentity,
+      enqueue: (tenant, key) => this.#enqueue(tenant, key, 'live'),
+      onMismatch: options.onMismatch,
+      onHeld: options.onHeld,
+      nowMs: () => options.clock.now(),
+    });
+    this.#router = new Router({
+      kinds: options.kinds,
+      superCaches: options.superCaches,
+      enqueue: (tenant, key, priority, version) => this.#enqueue(tenant, key, priority, version),
+    });
+  }
+
+  /** Serves this tenant from now on; its caches and those of the super cluster must be complete. */
+  join(tenant: TenantState, weight: number): void {
+    const { uid } = tenant.info;
+    this.#leaving.set(uid, new AbortController());
+    this.#queue.setWeight(uid, weight);
+    this.#router.join(tenant);
+  }
+
+  /** Ends this tenant's work at once, calls under way included. */
+  leave(uid: string): void {
+    this.#router.leave(uid);
+    this.#queue.removeTenant(uid);
+    this.#leaving.get(uid)?.abort(new Error('tenant left'));
+    this.#leaving.delete(uid);
+  }
+
+  setWeight(uid: string, weight: number): void {
+    if (this.#router.tenant(uid) !== undefined) this.#queue.setWeight(uid, weight);
+  }
+
+  /** Looks at everything of a tenant again: its settings changed, or deletes may go on. */
+  requeue(tenant: TenantState): void {
+    tenant.held.clear();
+    this.#router.queueAll(tenant);
+  }
+
+  /** The API server is back: what waited for it is tried again. */
+  retryNow(uid: string): void {
+    this.#queue.retryNow(uid);
+  }
+
+  /** Compares both sides of a tenant and queues what differs; returns how much that was, by kind. */
+  patrol(tenant: TenantState): Map<string, number> {
+    const findings = new Map<string, number>();
+    for (const key of this.#router.keysOf(tenant)) {
+      if (tenant.held.has(keyId(key))) continue;
+      const { actions } = this.#reconciler.wouldDo(tenant, key);
+      if (!actions.some((action) => action.do !== 'notice' && action.do !== 'later')) continue;
+      findings.set(key.kind, (findings.get(key.kind) ?? 0) + 1);
+      this.#enqueue(tenant, key, 'background');
+    }
+    return findings;
+  }
+
+  depth(uid?: string): number {
+    return this.#queue.depth(uid);
+  }
+
+  depths(): TenantDepth[] {
+    return this.#queue.depths();
+  }
+
+  /** `namespace/name` of a tenant that is served; its UID for one that is not. */
+  labelOf(uid: string): string {
+    return this.#router.tenant(uid)?.label ?? uid;
+  }
+
+  /** Objects in the caches, by side and kind. */
+  *objectCounts(): Generator<{ side: 'tenant' | 'super'; kind: string; count: number }> {
+    for (const { name, resource } of this.#options.kinds) {
+      let count = 0;
+      for (const tenant of this.#router.tenants()) count += tenant.caches.store(resource).size;
+      yield { side: 'tenant', kind: name, count };
+      yield { side: 'super', kind: name, count: this.#options.superCaches.store(resource).size };
+    }
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const runner = new QueueRunner({
+      queue: this.#queue,
+      clock: this.#options.clock,
+      process: (key: SyncKey) => this.#process(key),
+    });
+    // One signal per tenant serves all its calls: combining two for each call would cost more than the call.
+    const leaveAll = (): void => {
+      for (const leaving of this.#leaving.values()) leaving.abort(signal.reason);
+    };
+    signal.addEventListener('abort', leaveAll, { once: true });
+    try {
+      await runner.run(signal);
+    } finally {
+      signal.removeEventListener('abort', leaveAll);
+    }
+  }
+
+  async #process(key: SyncKey): Promise<QueueOutcome> {
+    const tenant = this.#router.tenant(key.tenant);
+    const leaving = this.#leaving.get(key.tenant);
+    if (tenant === undefined || leaving === undefined) return { action: 'done' };
+    // Read before: a version that comes during the run has not been refused.
+    const version = this.#version(tenant, key);
+    try {
+      const outcome = await this.#reconciler.reconcile(tenant, key, leaving.signal);
+      this.#options.observer?.outcome?.(tenant, key, outcome);
+      return queueOutcome(outcome, version);
+    } catch (error) {
+      if (leaving.signal.aborted) return { action: 'done' };
+      throw error;
+    }
+  }
+
+  #version(tenant: TenantState, key: KeyRef): string | undefined {
+    const kind = this.#options.kinds.find((each) => each.name === key.kind);
+    return kind && tenant.caches.get(kind.resource, key)?.metadata.resourceVersion;
+  }
+
+  #enqueue(tenant: TenantState, key: KeyRef, priority: Priority, version?: string): void {
+    const uid = tenant.info.uid;
+    if (this.#router.tenant(uid) !== tenant) return;
+    this.#queue.add({ ...key, tenant: uid }, version === undefined ? { priority } : { priority, version });
+  }
+
+  #tell(key: SyncKey, tell: (tenant: TenantState) => void): void {
+    const tenant = this.#router.tenant(key.tenant);
+    if (tenant !== undefined) tell(tenant);
+  }
+}
+
+function queueOutcome(outcome: Outcome, version: string | undefined): QueueOutcome {
+  switch (outcome.is) {
+    case 'done':
+    case 'held':
+      return { action: 'done' };
+    case 'later':
+      return { action: 'later', afterMs: outcome.afterMs };
+    case 'conflict':
+      return { action: 'later', afterMs: conflictDelayMs };
+    case 'retry':
+      return outcome.afterMs === undefined ? { action: 'backoff' } : { action: 'later', afterMs: outcome.afterMs };
+    case 'refused':
+      return version === undefined ? { action: 'backoff' } : { action: 'backoff', refusedVersion: version };
+  }
+}

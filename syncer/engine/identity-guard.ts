@@ -1,0 +1,63 @@
+import { isNotFound, type KubeClient, resources } from '../../kube/index.ts';
+
+/**
+ * Knows which server a side must be: the UID of its `kube-system` Namespace (sync rule 0 A).
+ * A check counts for a caller only if it began after the call, so that what the caller saw
+ * before cannot be younger than the answer; callers that wait share one request.
+ */
+export class IdentityGuard {
+  readonly #client: KubeClient;
+  #expectedUid: string | undefined;
+  #running: Promise<boolean> | undefined;
+  #next: Promise<boolean> | undefined;
+
+  constructor(client: KubeClient, expectedUid: string | undefined) {
+    this.#client = client;
+    this.#expectedUid = expectedUid;
+  }
+
+  /** `undefined` until the first server was seen, where none was given. */
+  get expectedUid(): string | undefined {
+    return this.#expectedUid;
+  }
+
+  /** The operator says that the server with this identity is the right one. */
+  accept(uid: string): void {
+    this.#expectedUid = uid;
+  }
+
+  /** Whether the server is still the one it should be. Throws what the client throws when it cannot tell. */
+  async verify(): Promise<boolean> {
+    if (this.#running === undefined) return this.#start();
+    this.#next ??= this.#running.then(
+      () => this.#start(),
+      () => this.#start(),
+    );
+    return this.#next;
+  }
+
+  #start(): Promise<boolean> {
+    this.#next = undefined;
+    const check = this.#check().finally(() => {
+      if (this.#running === check) this.#running = undefined;
+    });
+    this.#running = check;
+    return check;
+  }
+
+  async #check(): Promise<boolean> {
+    const uid = await this.#currentUid();
+    if (this.#expectedUid === undefined && uid !== undefined) this.#expectedUid = uid;
+    return uid !== undefined && uid === this.#expectedUid;
+  }
+
+  async #currentUid(): Promise<string | undefined> {
+    try {
+      const namespace = await this.#client.get(resources.namespaces, { name: 'kube-system' });
+      return namespace.metadata.uid;
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,58 @@
+import { type KubeObject, resources } from '../../../kube/index.ts';
+import { marks, superMetadata, superMetadataPatch, transparentMetadataPatch } from '../../mapping/index.ts';
+import type { Admission, DownKind, SyncContext } from '../kind.ts';
+import { bringPayloadDown, payloadOf } from '../payload.ts';
+import { asideName, fromAsideName, isReserved, reservedNotice } from '../reserved-names.ts';
+
+const fields = ['data', 'binaryData', 'immutable'] as const;
+const rootCaName = 'kube-root-ca.crt';
+/** Every super namespace has a `kube-root-ca.crt` of its own already, with the super cluster's CA in it. */
+const superRootCaName = 'tenant-kube-root-ca.crt';
+
+/** ConfigMap: those that a pod of the tenant refers to, those that are marked, or all. */
+export const configMapKind: DownKind = {
+  name: 'configmaps',
+  resource: resources.configMaps,
+  direction: 'down',
+  superName,
+  tenantName,
+  admit,
+  toSuper(tenantObject, context) {
+    const name = superName(tenantObject.metadata.name ?? '');
+    return {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: superMetadata(tenantObject, context, { name }),
+      ...payloadOf(tenantObject, fields),
+    };
+  },
+  down(tenantObject, superObject, context) {
+    const metadata = superMetadataPatch(tenantObject, superObject, context);
+    return bringPayloadDown(tenantObject, superObject, fields, metadata);
+  },
+  up(tenantObject, superObject, context) {
+    const patch = transparentMetadataPatch(tenantObject, superObject, context);
+    return patch === undefined ? [] : [{ do: 'patchTenant', patch }];
+  },
+};
+
+function superName(name: string): string {
+  if (name === rootCaName) return superRootCaName;
+  return name === superRootCaName || isReserved(name) ? asideName(name) : name;
+}
+
+function tenantName(name: string): string {
+  return name === superRootCaName ? rootCaName : fromAsideName(name);
+}
+
+function admit(tenantObject: KubeObject, context: SyncContext): Admission {
+  const { name = '', namespace, labels } = tenantObject.metadata;
+  const wanted =
+    context.tenant.syncConfigMaps === 'all' ||
+    labels?.[marks.sync] === 'true' ||
+    context.tenantObjects.byIndex(resources.pods, 'byReference', `configmaps/${namespace}/${name}`).length >
+      0;
+  if (!wanted) return { wanted: false };
+  const reserved = name === superRootCaName || isReserved(name);
+  return reserved ? { wanted: false, notice: reservedNotice(name) } : { wanted: true };
+}

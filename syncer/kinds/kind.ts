@@ -1,0 +1,202 @@
+import type { KubeObject, MergePatch, ObjectRef, Resource } from '../../kube/index.ts';
+
+/** What a kind may know of the tenant it translates for. Plain data, fixed for one reconcile. */
+export interface TenantInfo {
+  /** UID of the VirtualCluster: value of the label `skerry.dev/tenant`. */
+  readonly uid: string;
+  /** `status.id` of the VirtualCluster: root of all names. */
+  readonly id: string;
+  /** Namespace and name of the VirtualCluster. */
+  readonly namespace: string;
+  readonly name: string;
+  readonly clusterDomain: string;
+  /** The slices of the service pool that this tenant's API server allocates from, as CIDRs. */
+  readonly serviceCidrs: readonly string[];
+  /** `slice`: ClusterIPs are asked for as they are; `assigned`: the super cluster chooses, the tenant follows. */
+  readonly serviceIpMode: 'slice' | 'assigned';
+  /** Where pods reach the tenant's API server: what `default/kubernetes` points at. */
+  readonly apiServer: { readonly address: string; readonly port: number };
+  /** Where the tenant's API server reaches what it believes to be kubelets. */
+  readonly kubelet: { readonly address: string; readonly port: number };
+  readonly nodes: 'all' | 'used';
+  readonly syncConfigMaps: 'used' | 'all';
+  readonly syncSecrets: 'used' | 'all';
+  /** Pod Security level enforced on the way down. */
+  readonly podSecurity: 'privileged' | 'baseline' | 'restricted';
+  /** Whether pods of DaemonSets run, each on a node that it names; default: `deny`. */
+  readonly daemonSets?: 'deny' | 'allow';
+  /** Label and annotation keys with these prefixes never go down. */
+  readonly deniedKeyPrefixes: readonly string[];
+  /** Label and annotation keys with these prefixes belong to the super cluster and are copied up. */
+  readonly transparentKeyPrefixes: readonly string[];
+}
+
+/** Reads from the caches of one side; what it returns must not be changed. */
+export interface Lookup {
+  get<T extends KubeObject = KubeObject>(resource: Resource, ref: ObjectRef): T | undefined;
+  /** `index` is one that a kind declares in `indexes` for that side. */
+  byIndex<T extends KubeObject = KubeObject>(resource: Resource, index: string, value: string): readonly T[];
+}
+
+export interface SyncContext {
+  readonly tenant: TenantInfo;
+  readonly tenantObjects: Lookup;
+  readonly superObjects: Lookup;
+  /** Milliseconds since the epoch. */
+  readonly nowMs: number;
+}
+
+/** Names one object in the tenant's coordinates; `kind` is the kind's `name`. */
+export interface KeyRef {
+  readonly kind: string;
+  readonly namespace?: string | undefined;
+  readonly name: string;
+}
+
+/** Something that the tenant should read with `kubectl describe`. Text is free of super cluster names. */
+export interface Notice {
+  readonly type: 'Normal' | 'Warning';
+  /** CamelCase, machine readable. */
+  readonly reason: string;
+  readonly message: string;
+}
+
+/**
+ * One step towards agreement. The engine carries steps out in order and stops at the first that fails.
+ * Deletes carry the UID of the object that the decision was made on, patches its UID and resourceVersion.
+ */
+export type Action =
+  | { readonly do: 'createSuper'; readonly object: KubeObject }
+  | { readonly do: 'patchSuper'; readonly patch: MergePatch; readonly subresource?: string }
+  | { readonly do: 'deleteSuper'; readonly gracePeriodSeconds?: number }
+  | { readonly do: 'createTenant'; readonly object: KubeObject }
+  | { readonly do: 'patchTenant'; readonly patch: MergePatch; readonly subresource?: string }
+  | { readonly do: 'deleteTenant'; readonly gracePeriodSeconds?: number }
+  /** Binds the tenant's pod to a node; the annotations of the Binding land on the pod. */
+  | { readonly do: 'bindTenant'; readonly node: string; readonly annotations: Record<string, string> }
+  /** An event on the tenant's object. */
+  | { readonly do: 'notice'; readonly notice: Notice }
+  /** Stops here until these are in agreement themselves; the engine queues them and comes back. */
+  | { readonly do: 'require'; readonly keys: readonly KeyRef[] }
+  /** Comes back after a time, e.g. for something that goes two minutes after its last use. */
+  | { readonly do: 'later'; readonly afterMs: number };
+
+/**
+ * What the super cluster answered to a refused write (400, 403, 409, 422), as a kind may look at it.
+ * `message` may hold super cluster names.
+ */
+export interface RefusedWrite {
+  readonly code: number;
+  readonly reason: string;
+  readonly message: string;
+  readonly causes: readonly { readonly reason: string; readonly message: string; readonly field: string }[];
+}
+
+interface KindBase {
+  /** The plural of the resource; part of the sync key, label of metrics. */
+  readonly name: string;
+  readonly resource: Resource;
+  /** Its changes wait behind those of other kinds (events: nobody's work depends on them). */
+  readonly patient?: boolean;
+  /** Index functions for the stores of either side; values are looked up with `Lookup.byIndex`. */
+  readonly indexes?: {
+    readonly tenant?: Readonly<Record<string, (object: KubeObject) => readonly string[]>>;
+    readonly super?: Readonly<Record<string, (object: KubeObject) => readonly string[]>>;
+  };
+  /** Drops from a cached object what is never compared nor written (managedFields goes in any case). */
+  readonly compact?: {
+    readonly tenant?: (object: KubeObject) => KubeObject;
+    readonly super?: (object: KubeObject) => KubeObject;
+  };
+  /**
+   * Keys of other objects whose agreement depends on this one; queued when it appears, changes or goes.
+   * Called with the old and with the new state.
+   */
+  readonly touches?: {
+    /** A change of this object touches others only when it changes which ones (a pod and its ConfigMaps). */
+    readonly membershipOnly?: boolean;
+    readonly tenant?: (object: KubeObject, context: SyncContext) => readonly KeyRef[];
+    readonly super?: (object: KubeObject, context: SyncContext) => readonly KeyRef[];
+  };
+}
+
+/** Born in the tenant, mirrored into the super cluster. */
+export interface DownKind extends KindBase {
+  readonly direction: 'down';
+  /** A delete needs a live 404 even after a watched DELETED event (namespaces, claims). */
+  readonly deleteNeedsLiveCheck?: boolean;
+  /** Name in the super namespace; same name unless given. */
+  superName?(name: string): string;
+  /** Inverse of `superName`. */
+  tenantName?(superName: string): string;
+  /**
+   * Whether T should have an S. `{ wanted: false }` without a notice is silent; S, if there, goes
+   * unless `keep` is set.
+   */
+  admit?(tenantObject: KubeObject, context: SyncContext): Admission;
+  /** What must be in agreement before S is created: ServiceAccount, objects that a pod refers to. */
+  requires?(tenantObject: KubeObject, context: SyncContext): readonly KeyRef[];
+  /**
+   * S as it is to be created, complete with name, namespace, marks, labels and annotations
+   * (`superMetadata` in mapping makes them).
+   */
+  toSuper(tenantObject: KubeObject, context: SyncContext): KubeObject;
+  /** Brings S's tenant-owned fields up to date; empty when they are. S carries T's UID mark. */
+  down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[];
+  /** S carries no marks, but stands in our own super namespace and may be taken over (the `default` ServiceAccount). */
+  adopts?(superObject: KubeObject, tenantObject: KubeObject, context: SyncContext): boolean;
+  /** Brings T's super-owned fields up to date, deletion in either direction included. */
+  up?(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[];
+  /**
+   * T is there, S is not, and T shows that S once was: instead of creating it anew (rule 21).
+   * `undefined`: create. Carried out only after a live check of both sides. `last` is S's last known
+   * state, when it was seen.
+   */
+  superGone?(
+    tenantObject: KubeObject,
+    context: SyncContext,
+    last?: KubeObject,
+  ): readonly Action[] | undefined;
+  /** T is gone: how to delete S. `last` is T's last known state, when it was seen. */
+  deleteSuper?(superObject: KubeObject, last: KubeObject | undefined): { gracePeriodSeconds?: number };
+  /** A way round a refused create of S; `undefined`: the refusal stands (event on T, back-off). */
+  recover?(
+    refused: RefusedWrite,
+    tenantObject: KubeObject,
+    attempted: KubeObject,
+    context: SyncContext,
+  ): readonly Action[] | undefined;
+}
+
+export type Admission = {
+  readonly wanted: boolean;
+  readonly notice?: Notice;
+  /** With `wanted: false`: leave an S that is there already. */
+  readonly keep?: boolean;
+};
+
+/** Born in the super cluster, mirrored into tenants. The copy carries S's UID in `skerry.dev/uid`. */
+export interface UpKind extends KindBase {
+  readonly direction: 'up';
+  /** `false`: T is not watched (events); the engine remembers what it wrote. */
+  readonly watchTenant: boolean;
+  /** `marked`: only objects with Skerry's labels are watched in the super cluster; `all`: every one. */
+  readonly superScope: 'marked' | 'all';
+  /**
+   * The super namespace that says whose S is (an event's own, a volume's claim's); without this function
+   * every tenant is asked.
+   */
+  superNamespaceOf?(superObject: KubeObject): string | undefined;
+  /** Where S belongs in this tenant; `undefined`: nowhere. */
+  tenantRef(superObject: KubeObject, context: SyncContext): ObjectRef | undefined;
+  /** Where to look for S, given T's name. */
+  superRef(tenantRef: ObjectRef, context: SyncContext): ObjectRef | undefined;
+  /** T as it is to be created, the mark of a copy included. */
+  toTenant(superObject: KubeObject, context: SyncContext): KubeObject;
+  /** Brings the copy up to date; empty when it is. */
+  up(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[];
+  /** S is gone or no longer belongs here, and T is our copy: what to do; default: delete T. */
+  superGone?(tenantObject: KubeObject, context: SyncContext): readonly Action[];
+}
+
+export type SyncedKind = DownKind | UpKind;

@@ -1,0 +1,91 @@
+import { deepEqual } from 'fast-equals';
+import { type Condition, type KubeObject, type MergePatch, mergePatch } from '../../../kube/index.ts';
+import type { SyncContext } from '../kind.ts';
+import type { Node, NodeStatus } from './model.ts';
+
+/** A field of a later version would be dropped by an older API server and look like a difference for ever. */
+const nodeInfoFields = [
+  'architecture',
+  'bootID',
+  'containerRuntimeVersion',
+  'kernelVersion',
+  'kubeProxyVersion',
+  'kubeletVersion',
+  'machineID',
+  'operatingSystem',
+  'osImage',
+  'systemUUID',
+] as const;
+
+/**
+ * What the virtual node says of itself. Images and attached volumes of S are not in it: they are other
+ * tenants'. Address and port are where our kubelet proxy listens.
+ */
+export function wantedStatus(superObject: Node, context: SyncContext): NodeStatus {
+  const { capacity, allocatable, nodeInfo, conditions } = superObject.status ?? {};
+  const { address, port } = context.tenant.kubelet;
+  return {
+    addresses: [
+      { type: 'InternalIP', address },
+      { type: 'Hostname', address: superObject.metadata.name ?? '' },
+    ],
+    daemonEndpoints: { kubeletEndpoint: { Port: port } },
+    ...(capacity === undefined ? {} : { capacity }),
+    ...(allocatable === undefined ? {} : { allocatable }),
+    ...(nodeInfo === undefined ? {} : { nodeInfo: known(nodeInfo) }),
+    ...(conditions === undefined ? {} : { conditions }),
+  };
+}
+
+function known(nodeInfo: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(nodeInfoFields.map((field) => [field, nodeInfo[field] ?? '']));
+}
+
+/** The difference that is worth a write; heartbeats alone are not. */
+export function statusPatch(
+  tenantObject: Node,
+  superObject: Node,
+  context: SyncContext,
+): MergePatch | undefined {
+  const own = tenantObject.status ?? {};
+  const wanted = wantedStatus(superObject, context);
+  const patch: MergePatch = {};
+  for (const [field, to] of Object.entries(wanted)) {
+    const from = own[field];
+    if (field === 'conditions') {
+      const conditions = mergedConditions(own.conditions ?? [], wanted.conditions ?? []);
+      if (conditions !== undefined) patch[field] = conditions;
+    } else if (field === 'nodeInfo') {
+      const nodeInfo = mergePatch(known(own.nodeInfo ?? {}), wanted.nodeInfo);
+      if (nodeInfo !== undefined) patch[field] = nodeInfo;
+    } else if (!deepEqual(from, to)) {
+      patch[field] = isRecord(from) && isRecord(to) ? mergePatch(from, to) : to;
+    }
+  }
+  return Object.keys(patch).length === 0 ? undefined : patch;
+}
+
+/** S's conditions, and of T's those of types that S does not have. `undefined`: nothing to change. */
+function mergedConditions(own: readonly Condition[], there: readonly Condition[]): Condition[] | undefined {
+  const present = new Map(own.map((condition) => [condition.type, condition]));
+  const changed = there.some((condition) => !sameCondition(present.get(condition.type), condition));
+  if (!changed) return undefined;
+  const types = new Set(there.map(({ type }) => type));
+  return [...there, ...own.filter(({ type }) => !types.has(type))];
+}
+
+function sameCondition(a: Condition | undefined, b: Condition): boolean {
+  return a?.status === b.status && a.reason === b.reason && a.message === b.message;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Drops from S what is large, changes often, or concerns other tenants. */
+export function compactNode(object: KubeObject): KubeObject {
+  const { status, ...rest } = object as Node;
+  if (status === undefined) return object;
+  const { images: _images, volumesInUse: _inUse, volumesAttached: _attached, ...kept } = status;
+  return { ...rest, status: kept };
+}

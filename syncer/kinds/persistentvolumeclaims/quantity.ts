@@ -1,0 +1,26 @@
+const factors: Readonly<Record<string, number>> = {
+  '': 1,
+  n: 1e-9,
+  u: 1e-6,
+  m: 1e-3,
+  k: 1e3,
+  M: 1e6,
+  G: 1e9,
+  T: 1e12,
+  P: 1e15,
+  E: 1e18,
+  Ki: 2 ** 10,
+  Mi: 2 ** 20,
+  Gi: 2 ** 30,
+  Ti: 2 ** 40,
+  Pi: 2 ** 50,
+  Ei: 2 ** 60,
+};
+
+/** A Kubernetes quantity (`1Gi`, `500M`, `1e3`) as a number; `undefined` when it is none. */
+export function parseQuantity(text: string | number | undefined): number | undefined {
+  const match = /^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([numkMGTPE]|[KMGTPE]i)?$/.exec(String(text ?? ''));
+  const value = Number(match?.[1]);
+  const factor = factors[match?.[2] ?? ''];
+  return match === null || Number.isNaN(value) || factor === undefined ? undefined : value * factor;
+}

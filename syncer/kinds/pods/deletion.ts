@@ -1,0 +1,84 @@
+import { findCondition, type MergePatch, setCondition } from '../../../kube/index.ts';
+import { marks, uidMark } from '../../mapping/index.ts';
+import type { Action, SyncContext } from '../kind.ts';
+import { statusPatch } from './status.ts';
+import { isDeleting, isFinished, type Pod, type PodStatus } from './types.ts';
+
+/** T is being deleted: the grace to delete S with, or undefined when S knows already (sync rule 21). */
+export function graceForSuper(tenantPod: Pod, superPod: Pod, nowMs: number): number | undefined {
+  const asked = tenantPod.metadata.deletionGracePeriodSeconds ?? 0;
+  if (isDeleting(superPod) && asked >= (superPod.metadata.deletionGracePeriodSeconds ?? 0)) return undefined;
+  return asked === 0 ? 0 : remainingSeconds(tenantPod, nowMs);
+}
+
+/**
+ * S is being deleted, by the super cluster: the grace to delete T with. Never 0, at which T would be gone
+ * before S's last status can be written to it.
+ */
+export function graceForTenant(superPod: Pod, nowMs: number): number {
+  return remainingSeconds(superPod, nowMs);
+}
+
+/** At least a second: only a grace of 0 that somebody asked for takes a pod away from under its kubelet. */
+function remainingSeconds({ metadata }: Pod, nowMs: number): number {
+  const left = Math.ceil((Date.parse(metadata.deletionTimestamp ?? '') - nowMs) / 1000);
+  const asked = metadata.deletionGracePeriodSeconds ?? 1;
+  return Math.max(1, Math.min(Number.isNaN(left) ? asked : left, asked));
+}
+
+/**
+ * T is there and S is not (sync rule 21). `last` is S's last known state, when it was seen. Undefined: S
+ * never was, and is to be made.
+ */
+export function podGone(
+  tenantPod: Pod,
+  context: SyncContext,
+  last: Pod | undefined,
+): readonly Action[] | undefined {
+  const known = last !== undefined && uidMark(last) === tenantPod.metadata.uid ? last : undefined;
+  if (isDeleting(tenantPod)) {
+    const actions = writeStatus(lastWords(tenantPod, known, context));
+    // With a grace of 0 it is the finalizers that T waits for.
+    if (tenantPod.metadata.deletionGracePeriodSeconds === 0) return actions;
+    return [...actions, { do: 'deleteTenant', gracePeriodSeconds: 0 }];
+  }
+  if (isFinished(tenantPod)) return [];
+  if (
+    (tenantPod.spec?.nodeName ?? '') === '' ||
+    tenantPod.metadata.annotations?.[marks.superUid] === undefined
+  ) {
+    return undefined;
+  }
+  const status = lastWords(tenantPod, known, context);
+  // It finished, and the super cluster was quick to tidy up.
+  if (known !== undefined && isFinished(known)) return writeStatus(status);
+  return [
+    ...writeStatus(disrupted(status, tenantPod, context)),
+    { do: 'deleteTenant', gracePeriodSeconds: 0 },
+  ];
+}
+
+/** What S said last; a pod that is gone has ended, well or, as far as anybody knows, not. */
+function lastWords(tenantPod: Pod, last: Pod | undefined, context: SyncContext): MergePatch {
+  const status = last === undefined ? {} : (statusPatch(tenantPod, last, context) ?? {});
+  const phase = (status['phase'] ?? tenantPod.status?.phase) as string | undefined;
+  return phase === 'Succeeded' || phase === 'Failed' ? status : { ...status, phase: 'Failed' };
+}
+
+/** Jobs with a podFailurePolicy tell by this condition that the pod's own program is not to blame. */
+function disrupted(status: MergePatch, tenantPod: Pod, context: SyncContext): MergePatch {
+  const conditions = (status['conditions'] ?? tenantPod.status?.conditions) as PodStatus['conditions'];
+  if (findCondition(conditions, 'DisruptionTarget')?.status === 'True') return status;
+  const condition = {
+    type: 'DisruptionTarget',
+    status: 'True',
+    reason: 'DeletedOnNode',
+    message: 'the pod was taken off its node',
+  } as const;
+  return { ...status, conditions: setCondition(conditions, condition, new Date(context.nowMs)) };
+}
+
+function writeStatus(status: MergePatch): Action[] {
+  if (Object.keys(status).length === 0) return [];
+  return [{ do: 'patchTenant', patch: { status }, subresource: 'status' }];
+}

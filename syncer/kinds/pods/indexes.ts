@@ -1,0 +1,32 @@
+import type { KubeObject } from '../../../kube/index.ts';
+import { tenantUidOf } from '../../mapping/index.ts';
+import { references } from './references.ts';
+import type { Pod } from './types.ts';
+
+/** Looked up in the tenant's cache. */
+export const tenantIndexes = {
+  /** `<kind>/<namespace>/<name>` of each object that the pod refers to. */
+  byReference: (object: KubeObject) =>
+    references(object as Pod).map(({ kind, namespace, name }) => `${kind}/${namespace}/${name}`),
+  /** Addresses that are the pod's own; those of its node, which a host-network pod shows, are not. */
+  byIP: ({ spec, status }: Pod) => (spec?.hostNetwork === true ? [] : addresses(status)),
+  /** Name of the node that the pod is bound to. */
+  byNode: ({ spec }: Pod) => (spec?.nodeName ? [spec.nodeName] : []),
+};
+
+/** Looked up in the super cluster's cache. */
+export const superIndexes = {
+  /** `<UID of the VirtualCluster>/<node>` of a bound pod. */
+  byTenantNode: (object: Pod) => {
+    const tenant = tenantUidOf(object);
+    const node = object.spec?.nodeName;
+    return tenant === undefined || node === undefined || node === '' ? [] : [`${tenant}/${node}`];
+  },
+};
+
+function addresses(status: Pod['status']): string[] {
+  const all = new Set((status?.podIPs ?? []).map(({ ip }) => ip ?? ''));
+  all.add(status?.podIP ?? '');
+  all.delete('');
+  return [...all];
+}

@@ -1,0 +1,118 @@
+import { describe, expect, it } from 'vitest';
+import { podKind, references } from './index.ts';
+import { podContext, tenantPod } from './testing.ts';
+
+const pod = tenantPod({
+  spec: {
+    serviceAccountName: 'robot',
+    imagePullSecrets: [{ name: 'pull' }],
+    nodeName: 'n1',
+    volumes: [
+      { name: 'a', configMap: { name: 'cm-volume' } },
+      { name: 'b', secret: { secretName: 'secret-volume' } },
+      { name: 'c', persistentVolumeClaim: { claimName: 'data' } },
+      { name: 'scratch', ephemeral: {} },
+      { name: 'e', csi: { driver: 'd', nodePublishSecretRef: { name: 'secret-csi' } } },
+      {
+        name: 'f',
+        projected: {
+          sources: [
+            { configMap: { name: 'cm-projected' } },
+            { secret: { name: 'secret-projected' } },
+            { serviceAccountToken: { path: 'token' } },
+          ],
+        },
+      },
+      { name: 'g', emptyDir: {} },
+    ],
+    initContainers: [
+      {
+        name: 'init',
+        envFrom: [{ secretRef: { name: 'secret-from' } }, { configMapRef: { name: 'cm-from' } }],
+      },
+    ],
+    containers: [
+      {
+        name: 'main',
+        env: [
+          { name: 'A', valueFrom: { configMapKeyRef: { name: 'cm-env', key: 'k' } } },
+          { name: 'B', valueFrom: { secretKeyRef: { name: 'secret-env', key: 'k', optional: true } } },
+          { name: 'C', valueFrom: { configMapKeyRef: { name: 'cm-volume', key: 'k' } } },
+          { name: 'D', value: 'x' },
+        ],
+      },
+    ],
+    ephemeralContainers: [{ name: 'debug', envFrom: [{ secretRef: { name: 'secret-debug' } }] }],
+  },
+  status: { podIP: '10.1.0.5', podIPs: [{ ip: '10.1.0.5' }, { ip: 'fd00::5' }] },
+});
+
+const all = [
+  'serviceaccounts/robot',
+  'secrets/pull',
+  'configmaps/cm-volume',
+  'secrets/secret-volume',
+  'persistentvolumeclaims/data',
+  'persistentvolumeclaims/web-scratch',
+  'secrets/secret-csi',
+  'configmaps/cm-projected',
+  'secrets/secret-projected',
+  'secrets/secret-from',
+  'configmaps/cm-from',
+  'configmaps/cm-env',
+  'secrets/secret-env',
+  'secrets/secret-debug',
+].sort();
+
+describe('what a pod refers to', () => {
+  it('is found in volumes, projections, variables, pull secrets and generated claims, each once', () => {
+    const found = references(pod).map(({ kind, namespace, name }) => {
+      expect(namespace).toBe('shop');
+      return `${kind}/${name}`;
+    });
+    expect(found.sort()).toEqual(all);
+  });
+
+  it('is required before the pod as far as the tenant has it (rule 4)', () => {
+    const object = (kind: string, name: string, namespace = 'shop') => ({
+      kind,
+      metadata: { name, namespace },
+    });
+    const context = podContext({
+      tenantObjects: [
+        object('ServiceAccount', 'robot'),
+        object('ConfigMap', 'cm-env'),
+        object('PersistentVolumeClaim', 'web-scratch'),
+        object('Secret', 'secret-env', 'another'),
+      ],
+    });
+    expect(
+      podKind
+        .requires?.(pod, context)
+        ?.map(({ kind, name }) => `${kind}/${name}`)
+        .sort(),
+    ).toEqual(['configmaps/cm-env', 'persistentvolumeclaims/web-scratch', 'serviceaccounts/robot']);
+  });
+
+  it('is indexed by reference, by address and by node', () => {
+    const { byReference, byIP, byNode } = podKind.indexes?.tenant ?? {};
+    expect(byReference?.(pod)).toContain('secrets/shop/secret-env');
+    expect(byReference?.(pod)).toHaveLength(all.length);
+    expect(byIP?.(pod)).toEqual(['10.1.0.5', 'fd00::5']);
+    expect(byNode?.(pod)).toEqual(['n1']);
+    expect(byNode?.(tenantPod())).toEqual([]);
+  });
+
+  it("does not take the node's address for the pod's", () => {
+    const hostNetwork = { ...pod, spec: { ...pod.spec, hostNetwork: true } };
+    expect(podKind.indexes?.tenant?.['byIP']?.(hostNetwork)).toEqual([]);
+  });
+
+  it('touches ConfigMaps and Secrets, and nodes where only used ones are shown', () => {
+    const touched = (nodes: 'all' | 'used') =>
+      podKind.touches?.tenant?.(pod, podContext({ tenant: { nodes } })).map(({ kind }) => kind);
+    expect(new Set(touched('all'))).toEqual(new Set(['configmaps', 'secrets']));
+    expect(new Set(touched('used'))).toEqual(new Set(['configmaps', 'secrets', 'nodes']));
+    expect(podKind.touches?.membershipOnly).toBe(true);
+  });
+});

@@ -1,0 +1,42 @@
+import { apiVersionOf, type KubeObject, resources } from '../../../kube/index.ts';
+import { superMetadata } from '../../mapping/index.ts';
+import type { SyncContext } from '../kind.ts';
+import { interPodAffinity } from './steps/affinity.ts';
+import { dns } from './steps/dns.ts';
+import { downwardApi } from './steps/downward-api.ts';
+import { environment } from './steps/environment.ts';
+import { placement } from './steps/placement.ts';
+import { rootCa } from './steps/root-ca.ts';
+import { scheduling } from './steps/scheduling.ts';
+import { tokens } from './steps/tokens.ts';
+import { volumes } from './steps/volumes.ts';
+import type { Pod, PodSpec } from './types.ts';
+
+/**
+ * One translation of a pod's spec on its way down. Gives back a new spec, or the one it was given when
+ * there is nothing to translate; never changes it. `pod` is T as it is.
+ */
+export type PodStep = (spec: PodSpec, pod: Pod, context: SyncContext) => PodSpec;
+
+/** In this order: each sees what those before it have made. */
+const steps: readonly PodStep[] = [
+  placement,
+  tokens,
+  volumes,
+  rootCa,
+  downwardApi,
+  environment,
+  dns,
+  scheduling,
+  interPodAffinity,
+];
+
+/** S as it is created for a pod of the tenant (sync rules 5 to 15). */
+export function toSuperPod(pod: Pod, context: SyncContext): KubeObject {
+  return {
+    apiVersion: apiVersionOf(resources.pods),
+    kind: resources.pods.kind,
+    metadata: superMetadata(pod, context),
+    spec: steps.reduce((spec, step) => step(spec, pod, context), pod.spec ?? {}),
+  };
+}

@@ -1,0 +1,51 @@
+import { type MergePatch, resources } from '../../../kube/index.ts';
+import { marks, transparentMetadataPatch } from '../../mapping/index.ts';
+import type { Action, SyncContext } from '../kind.ts';
+import { graceForSuper, graceForTenant } from './deletion.ts';
+import { statusPatch } from './status.ts';
+import { isDeleting, type Pod } from './types.ts';
+
+/** Sync rules 19 to 21: binding, status and deletion, all that is needed in one go. */
+export function podUp(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly Action[] {
+  const actions: Action[] = [];
+  const deleting = isDeleting(tenantPod);
+  if (deleting) {
+    const grace = graceForSuper(tenantPod, superPod, context.nowMs);
+    if (grace !== undefined) actions.push({ do: 'deleteSuper', gracePeriodSeconds: grace });
+  }
+  const superNode = superPod.spec?.nodeName ?? '';
+  const tenantNode = tenantPod.spec?.nodeName ?? '';
+  if (superNode !== '' && tenantNode === '') {
+    if (!deleting && !isDeleting(superPod)) actions.push(...bind(superNode, superPod, context));
+  } else {
+    const metadata = metadataPatch(tenantPod, superPod, context);
+    if (metadata !== undefined) actions.push({ do: 'patchTenant', patch: metadata });
+  }
+  const status = statusPatch(tenantPod, superPod, context);
+  if (status !== undefined) actions.push({ do: 'patchTenant', patch: { status }, subresource: 'status' });
+  if (!deleting && isDeleting(superPod)) {
+    actions.push({ do: 'deleteTenant', gracePeriodSeconds: graceForTenant(superPod, context.nowMs) });
+  }
+  return actions;
+}
+
+function bind(node: string, superPod: Pod, context: SyncContext): Action[] {
+  const binding: Action = {
+    do: 'bindTenant',
+    node,
+    annotations: { [marks.superUid]: superPod.metadata.uid ?? '' },
+  };
+  if (context.tenantObjects.get(resources.nodes, { name: node }) !== undefined) return [binding];
+  return [{ do: 'require', keys: [{ kind: 'nodes', name: node }] }, binding];
+}
+
+/** Transparent keys, and the mark of a bound pod, which goes when somebody replaces all annotations. */
+function metadataPatch(tenantPod: Pod, superPod: Pod, context: SyncContext): MergePatch | undefined {
+  const transparent = transparentMetadataPatch(tenantPod, superPod, context);
+  const { uid } = superPod.metadata;
+  const bound = (tenantPod.spec?.nodeName ?? '') !== '';
+  if (!bound || uid === undefined || tenantPod.metadata.annotations?.[marks.superUid] === uid)
+    return transparent;
+  const metadata = (transparent?.['metadata'] ?? {}) as { annotations?: Record<string, unknown> };
+  return { metadata: { ...metadata, annotations: { ...metadata.annotations, [marks.superUid]: uid } } };
+}

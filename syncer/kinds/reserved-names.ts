@@ -1,0 +1,28 @@
+import type { Notice } from './kind.ts';
+
+/** Skerry keeps ConfigMaps and Secrets of its own under this prefix in super namespaces. */
+const ownPrefix = 'skerry-';
+/** Where reserved names would go. They never do; but no two names of a tenant may mean one super object. */
+const asidePrefix = 'skerry-reserved-';
+
+export function isReserved(name: string): boolean {
+  return name.startsWith(ownPrefix);
+}
+
+/** The place in the super namespace that stays empty because `name` is reserved. */
+export function asideName(name: string): string {
+  return asidePrefix + name;
+}
+
+/** Inverse of `asideName`; other names are their own. */
+export function fromAsideName(superName: string): string {
+  return superName.startsWith(asidePrefix) ? superName.slice(asidePrefix.length) : superName;
+}
+
+export function reservedNotice(name: string): Notice {
+  return {
+    type: 'Warning',
+    reason: 'ReservedName',
+    message: `the name ${name} is reserved and cannot be used by pods; choose another one`,
+  };
+}

@@ -1,0 +1,51 @@
+import { type KubeObject, resources } from '../../../kube/index.ts';
+import { marks, superMetadata, superMetadataPatch, transparentMetadataPatch } from '../../mapping/index.ts';
+import type { Admission, DownKind, SyncContext } from '../kind.ts';
+import { bringPayloadDown, payloadOf } from '../payload.ts';
+import { asideName, fromAsideName, isReserved, reservedNotice } from '../reserved-names.ts';
+
+const fields = ['data', 'immutable'] as const;
+
+/** Secret: those that a pod of the tenant refers to, those that are marked, or all. */
+export const secretKind: DownKind = {
+  name: 'secrets',
+  resource: resources.secrets,
+  direction: 'down',
+  superName: (name) => (isReserved(name) ? asideName(name) : name),
+  tenantName: fromAsideName,
+  admit,
+  toSuper(tenantObject, context) {
+    return {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: superMetadata(tenantObject, context),
+      type: superType(tenantObject),
+      ...payloadOf(tenantObject, fields),
+    };
+  },
+  down(tenantObject, superObject, context) {
+    if (superObject['type'] !== superType(tenantObject)) return [{ do: 'deleteSuper' }];
+    const metadata = superMetadataPatch(tenantObject, superObject, context);
+    return bringPayloadDown(tenantObject, superObject, fields, metadata);
+  },
+  up(tenantObject, superObject, context) {
+    const patch = transparentMetadataPatch(tenantObject, superObject, context);
+    return patch === undefined ? [] : [{ do: 'patchTenant', patch }];
+  },
+};
+
+/** A token Secret that kept its type would be filled with a token of the super cluster. */
+function superType(tenantObject: KubeObject): string {
+  const type = tenantObject['type'];
+  return typeof type !== 'string' || type === 'kubernetes.io/service-account-token' ? 'Opaque' : type;
+}
+
+function admit(tenantObject: KubeObject, context: SyncContext): Admission {
+  const { name = '', namespace, labels } = tenantObject.metadata;
+  const wanted =
+    context.tenant.syncSecrets === 'all' ||
+    labels?.[marks.sync] === 'true' ||
+    context.tenantObjects.byIndex(resources.pods, 'byReference', `secrets/${namespace}/${name}`).length > 0;
+  if (!wanted) return { wanted: false };
+  return isReserved(name) ? { wanted: false, notice: reservedNotice(name) } : { wanted: true };
+}

@@ -1,0 +1,65 @@
+import type { KubeObject } from '../../../kube/index.ts';
+
+export interface ServicePort {
+  name?: string;
+  protocol?: string;
+  port: number;
+  targetPort?: number | string;
+  nodePort?: number;
+  appProtocol?: string;
+  [field: string]: unknown;
+}
+
+export interface ServiceSpec {
+  type?: string;
+  clusterIP?: string;
+  clusterIPs?: string[];
+  ipFamilies?: string[];
+  ipFamilyPolicy?: string;
+  ports?: ServicePort[];
+  selector?: Record<string, string>;
+  healthCheckNodePort?: number;
+  externalIPs?: string[];
+  loadBalancerIP?: string;
+  loadBalancerSourceRanges?: string[];
+  loadBalancerClass?: string;
+  externalTrafficPolicy?: string;
+  [field: string]: unknown;
+}
+
+export interface Service extends KubeObject {
+  spec?: ServiceSpec;
+  status?: { loadBalancer?: Record<string, unknown>; [field: string]: unknown };
+}
+
+/** Where the same source ranges can be given as in `spec.loadBalancerSourceRanges`. */
+export const sourceRangesAnnotation = 'service.beta.kubernetes.io/load-balancer-source-ranges';
+
+export function specOf(service: KubeObject): ServiceSpec {
+  return (service as Service).spec ?? {};
+}
+
+/** The Service through which pods reach their API server (sync rule 24). */
+export function isApiServerService(tenantObject: KubeObject): boolean {
+  return tenantObject.metadata.name === 'kubernetes' && tenantObject.metadata.namespace === 'default';
+}
+
+/** Whether a Service of this type has node ports. */
+export function hasNodePorts(spec: ServiceSpec): boolean {
+  return spec.type === 'NodePort' || spec.type === 'LoadBalancer';
+}
+
+/** Whether a Service has an address of its own: neither ExternalName nor headless. */
+export function hasAddress(spec: ServiceSpec): boolean {
+  return (
+    spec.type !== 'ExternalName' &&
+    spec.clusterIP !== undefined &&
+    spec.clusterIP !== '' &&
+    spec.clusterIP !== 'None'
+  );
+}
+
+/** What tells one port of a Service from the others. */
+export function portKey(port: ServicePort): string {
+  return `${port.port}/${port.protocol ?? 'TCP'}`;
+}

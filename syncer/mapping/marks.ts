@@ -1,0 +1,54 @@
+import type { KubeObject } from '../../kube/index.ts';
+import type { TenantInfo } from '../kinds/index.ts';
+
+/** Keys of the labels and annotations that are Skerry's own (sync rules §1). */
+export const marks = {
+  /** Label: UID of the VirtualCluster. */
+  tenant: 'skerry.dev/tenant',
+  /** Label: `0`..`63`, so that a replica can watch its share. */
+  bucket: 'skerry.dev/bucket',
+  /** Label: the tenant's namespace; on a super namespace, the one that it stands for. */
+  namespace: 'skerry.dev/namespace',
+  /** Annotation: `namespace/name` of the VirtualCluster, for people. */
+  tenantName: 'skerry.dev/tenant-name',
+  /** Annotation: UID of the original, on S that of T, on a copy in a tenant that of S. */
+  uid: 'skerry.dev/uid',
+  /** Annotation: T's owners as JSON; S itself has none. */
+  ownerReferences: 'skerry.dev/owner-references',
+  /**
+   * Annotation: JSON with the keys of labels (`l`) and annotations (`a`) that came from T, so that a
+   * key which T has dropped can be told from one that somebody in the super cluster added.
+   */
+  syncedKeys: 'skerry.dev/synced-keys',
+  /** Annotation on a bound tenant pod: UID of the S that it is bound for. Put there by the Binding. */
+  superUid: 'skerry.dev/super-uid',
+  /** Label: the tenant wants this object down although no pod uses it. */
+  sync: 'skerry.dev/sync',
+  /** Label: the super cluster offers this object to its tenants. */
+  public: 'skerry.dev/public',
+} as const;
+
+/** Whether a key is Skerry's: such keys of a tenant never go down, those of S never come up. */
+export function isOwnKey(key: string): boolean {
+  return key.startsWith('skerry.dev/');
+}
+
+/** The tenant that a super object is marked for, as the UID of its VirtualCluster. */
+export function tenantUidOf(superObject: KubeObject): string | undefined {
+  return superObject.metadata.labels?.[marks.tenant];
+}
+
+/** The tenant's namespace that a marked super object belongs to. */
+export function tenantNamespaceOf(superObject: KubeObject): string | undefined {
+  return superObject.metadata.labels?.[marks.namespace];
+}
+
+/** UID of the counterpart, as written when the object was made. */
+export function uidMark(object: KubeObject): string | undefined {
+  return object.metadata.annotations?.[marks.uid];
+}
+
+/** Whether a super object carries this tenant's mark. Says nothing of which T it was made from. */
+export function isOurs(superObject: KubeObject, tenant: Pick<TenantInfo, 'uid'>): boolean {
+  return tenantUidOf(superObject) === tenant.uid;
+}

@@ -1,0 +1,33 @@
+import type { Logger } from 'pino';
+import type { EngineObserver } from './engine/index.ts';
+import type { SyncerMetrics } from './metrics/index.ts';
+import type { DirectoryHooks } from './tenants/index.ts';
+
+/** What the engine tells, as metrics, and as a log line where a person might want to look. */
+export function observeEngine(metrics: SyncerMetrics, logger: Logger): EngineObserver {
+  return {
+    taken: (tenant, kind, waitMs) => metrics.waited(tenant.label, kind, waitMs),
+    done: (tenant, kind, serviceMs) => metrics.served(tenant.label, kind, serviceMs),
+    outcome: (tenant, key, outcome) => {
+      if (outcome.is !== 'retry' && outcome.is !== 'refused') return;
+      metrics.reconcileError(tenant.label, key.kind, outcome.code);
+      const fields = { tenant: tenant.label, kind: key.kind, namespace: key.namespace, name: key.name };
+      if (outcome.is === 'refused') logger.info({ ...fields, code: outcome.code, message: outcome.message }, 'refused');
+      else if (outcome.code === 'internal') logger.error({ ...fields, err: outcome.error }, 'reconcile failed');
+      else logger.debug({ ...fields, code: outcome.code, err: outcome.error }, 'reconcile will be tried again');
+    },
+  };
+}
+
+/** What is told of tenants, as metrics. */
+export function observeTenants(metrics: SyncerMetrics): DirectoryHooks {
+  return {
+    call: (_tenant, call) => metrics.apiCall('tenant', call),
+    reflectorProblem: (tenant, kind, phase) => metrics.reflectorProblem(tenant, kind, phase),
+    patrol: (tenant, findings) => {
+      for (const [kind, count] of findings) metrics.drift(tenant, kind, 'differs', count);
+    },
+    joined: (tenant) => metrics.addTenant(tenant),
+    left: (tenant) => metrics.removeTenant(tenant),
+  };
+}

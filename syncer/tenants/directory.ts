@@ -1,0 +1,203 @@
+import { type CallRecord, type Clock, type KubeClient, Reflector, resources, Store } from '../../kube/index.ts';
+import type { Caches, SyncEngine } from '../engine/index.ts';
+import type { SyncedKind } from '../kinds/index.ts';
+import { readCredentials } from './credentials.ts';
+import { type SessionLogger, TenantSession } from './session.ts';
+import { StatusWriter } from './status-writer.ts';
+import type { SyncerSettings } from './tenant-info.ts';
+import { isServed, type VirtualCluster } from './virtual-cluster.ts';
+
+export interface DirectoryOptions {
+  superClient: KubeClient;
+  superCaches: Caches;
+  engine: SyncEngine;
+  kinds: readonly SyncedKind[];
+  settings: SyncerSettings;
+  clock: Clock;
+  logger: SessionLogger;
+  hooks?: DirectoryHooks;
+}
+
+/** What is told about tenants, for metrics. `tenant` is `namespace/name`. */
+export interface DirectoryHooks {
+  call?(tenant: string, call: CallRecord): void;
+  reflectorProblem?(tenant: string, kind: string, phase: string): void;
+  patrol?(tenant: string, findings: ReadonlyMap<string, number>): void;
+  joined?(tenant: string): void;
+  left?(tenant: string): void;
+}
+
+interface Served {
+  readonly vc: { namespace: string; name: string; uid: string };
+  readonly stop: AbortController;
+  session: TenantSession | undefined;
+  /** The VirtualCluster as last seen. */
+  latest: VirtualCluster;
+  /** Resolves when everything of this tenant has ended. */
+  ended: Promise<void>;
+}
+
+const restartAfterMs = 2_000;
+const credentialsEveryMs = 60_000;
+
+/** Which tenants this syncer serves: follows the VirtualClusters and runs a session for each that is ready. */
+export class TenantDirectory {
+  readonly #options: DirectoryOptions;
+  readonly #store = new Store<VirtualCluster>();
+  readonly #served = new Map<string, Served>();
+  readonly #status: StatusWriter;
+
+  constructor(options: DirectoryOptions) {
+    this.#options = options;
+    this.#status = new StatusWriter(options.superClient, () => options.clock.now());
+  }
+
+  get size(): number {
+    return this.#served.size;
+  }
+
+  /** The session that serves the VirtualCluster with this UID, if one does. */
+  session(uid: string): TenantSession | undefined {
+    return this.#served.get(uid)?.session;
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { superClient, clock, logger } = this.#options;
+    const unsubscribe = this.#store.subscribe((event) => {
+      if (event.type === 'deleted') this.#leave(event.object);
+      else this.#consider(event.object, signal);
+    });
+    const reflector = new Reflector<VirtualCluster>({
+      client: superClient,
+      resource: resources.virtualClusters,
+      store: this.#store,
+      clock,
+      onProblem: (problem) => logger.warn({ err: problem.error, phase: problem.phase }, 'cannot follow VirtualClusters'),
+    });
+    try {
+      await reflector.run(signal);
+    } finally {
+      unsubscribe();
+      const ending = [...this.#served.values()];
+      for (const served of ending) served.stop.abort(signal.reason);
+      await Promise.all(ending.map((served) => served.ended));
+    }
+  }
+
+  #consider(vc: VirtualCluster, signal: AbortSignal): void {
+    const uid = vc.metadata.uid ?? '';
+    const served = this.#served.get(uid);
+    if (!isServed(vc)) {
+      this.#leave(vc);
+      return;
+    }
+    if (served === undefined) {
+      this.#join(vc, signal);
+      return;
+    }
+    served.latest = vc;
+    served.session?.update(vc, served.stop.signal).catch((error: unknown) => {
+      if (!served.stop.signal.aborted) this.#warn(vc, error, 'cannot take over changed settings');
+    });
+  }
+
+  #join(vc: VirtualCluster, signal: AbortSignal): void {
+    const { namespace = '', name = '', uid = '' } = vc.metadata;
+    const stop = new AbortController();
+    if (signal.aborted) return;
+    const served: Served = {
+      vc: { namespace, name, uid },
+      stop,
+      session: undefined,
+      latest: vc,
+      ended: Promise.resolve(),
+    };
+    this.#served.set(uid, served);
+    this.#options.hooks?.joined?.(`${namespace}/${name}`);
+    served.ended = this.#serve(served).finally(() => {
+      if (this.#served.get(uid) === served) this.#served.delete(uid);
+      this.#status.forget(uid);
+      this.#options.hooks?.left?.(`${namespace}/${name}`);
+    });
+  }
+
+  /** One session after another until told to stop: a session ends when credentials change or something breaks. */
+  async #serve(served: Served): Promise<void> {
+    const { superClient, clock } = this.#options;
+    const { signal } = served.stop;
+    while (!signal.aborted) {
+      try {
+        const credentials = await readCredentials(superClient, served.latest, signal);
+        await this.#runSession(served, credentials);
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#warn(served.latest, error, 'cannot serve this tenant; trying again');
+        await clock.sleep(restartAfterMs, signal).catch(() => undefined);
+      }
+    }
+  }
+
+  async #runSession(served: Served, credentials: Awaited<ReturnType<typeof readCredentials>>): Promise<void> {
+    const { hooks } = this.#options;
+    const tenant = `${served.vc.namespace}/${served.vc.name}`;
+    const ending = new AbortController();
+    const stop = (): void => ending.abort(served.stop.signal.reason);
+    served.stop.signal.addEventListener('abort', stop, { once: true });
+    const session = new TenantSession({
+      ...this.#options,
+      vc: served.latest,
+      credentials,
+      status: this.#status,
+      onCall: (call) => hooks?.call?.(tenant, call),
+      onReflectorProblem: (kind, phase) => hooks?.reflectorProblem?.(tenant, kind, phase),
+      onPatrol: (findings) => hooks?.patrol?.(tenant, findings),
+    });
+    served.session = session;
+    const renewed = this.#untilRenewed(served, credentials.version, ending.signal).finally(() =>
+      ending.abort(new Error('credentials changed')),
+    );
+    try {
+      await session.run(ending.signal);
+    } finally {
+      served.session = undefined;
+      ending.abort(new Error('session ended'));
+      served.stop.signal.removeEventListener('abort', stop);
+      await renewed;
+    }
+  }
+
+  /** Resolves when the Secret holds other credentials than these, or when aborted. */
+  async #untilRenewed(served: Served, version: string, signal: AbortSignal): Promise<void> {
+    const { superClient, clock } = this.#options;
+    while (!signal.aborted) {
+      try {
+        await clock.sleep(credentialsEveryMs, signal);
+        const credentials = await readCredentials(superClient, served.latest, signal);
+        if (credentials.version !== version) return;
+      } catch (error) {
+        if (!signal.aborted) this.#warn(served.latest, error, 'cannot read the credentials of this tenant');
+      }
+    }
+  }
+
+  /** Ends a tenant's session, and tells the manager so: it waits for that before it takes things away. */
+  #leave(vc: VirtualCluster): void {
+    const served = this.#served.get(vc.metadata.uid ?? '');
+    if (served === undefined || served.stop.signal.aborted) return;
+    served.stop.abort(new Error('tenant left'));
+    served.ended
+      .then(() =>
+        this.#status.condition(served.vc, served.vc.uid, {
+          type: 'Synced',
+          status: 'False',
+          reason: 'Left',
+          message: 'the syncer has let go of this tenant',
+        }),
+      )
+      .catch((error: unknown) => this.#warn(vc, error, 'cannot report that the tenant was left'));
+  }
+
+  #warn(vc: VirtualCluster, error: unknown, message: string): void {
+    this.#options.logger.warn({ tenant: `${vc.metadata.namespace}/${vc.metadata.name}`, err: error }, message);
+  }
+}

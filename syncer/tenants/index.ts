@@ -1,0 +1,2 @@
+export { type DirectoryHooks, TenantDirectory } from './directory.ts';
+export type { SyncerSettings } from './tenant-info.ts';

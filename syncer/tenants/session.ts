@@ -1,0 +1,207 @@
+import { type Clock, Connection, KubeClient, Reflector, resources, type CallRecord } from '../../kube/index.ts';
+import { Caches, type SyncEngine, TenantState } from '../engine/index.ts';
+import type { SyncedKind } from '../kinds/index.ts';
+import type { Credentials } from './credentials.ts';
+import { Freeze } from './freeze.ts';
+import type { StatusWriter } from './status-writer.ts';
+import { type SyncerSettings, tenantInfo } from './tenant-info.ts';
+import type { VirtualCluster } from './virtual-cluster.ts';
+
+export interface SessionLogger {
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+}
+
+export interface SessionOptions {
+  vc: VirtualCluster;
+  credentials: Credentials;
+  settings: SyncerSettings;
+  kinds: readonly SyncedKind[];
+  engine: SyncEngine;
+  superCaches: Caches;
+  status: StatusWriter;
+  clock: Clock;
+  logger: SessionLogger;
+  onCall?: (call: CallRecord) => void;
+  onReflectorProblem?: (kind: string, phase: string) => void;
+  /** Findings of one comparison of both sides, by kind. */
+  onPatrol?: (findings: ReadonlyMap<string, number>) => void;
+}
+
+const checkEveryMs = 10_000;
+const patrolEveryMs = 60_000;
+const probeTimeoutMs = 5_000;
+
+/** Serves one tenant: its caches, its place in the engine, its health. Ends with its signal. */
+export class TenantSession {
+  readonly state: TenantState;
+  readonly credentialsVersion: string;
+  readonly #options: SessionOptions;
+  readonly #connection: Connection;
+  readonly #freeze: Freeze;
+  readonly #ref: { namespace: string; name: string };
+  #joined = false;
+  #failedProbes = 0;
+
+  constructor(options: SessionOptions) {
+    this.#options = options;
+    this.credentialsVersion = options.credentials.version;
+    const info = tenantInfo(options.vc, options.settings);
+    this.#ref = { namespace: info.namespace, name: info.name };
+    this.#connection = new Connection({
+      ...options.credentials.connection,
+      userAgent: 'vc-syncer',
+      ...(options.onCall === undefined ? {} : { onCall: options.onCall }),
+    });
+    this.state = new TenantState({
+      info,
+      client: new KubeClient(this.#connection),
+      caches: new Caches(options.kinds, 'tenant'),
+      superCaches: options.superCaches,
+      identity: options.vc.status?.identities?.tenant,
+      nowMs: () => options.clock.now(),
+    });
+    this.#freeze = new Freeze({
+      state: this.state,
+      status: options.status,
+      vc: this.#ref,
+      requeue: () => this.#joined && options.engine.requeue(this.state),
+    });
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { engine, logger } = this.#options;
+    const ending = new AbortController();
+    const stop = (): void => ending.abort(signal.reason);
+    signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) stop();
+    const reflectors = this.#reflectors();
+    const running = reflectors.map((reflector) => reflector.run(ending.signal));
+    try {
+      const watching = this.#watchHealth(ending.signal);
+      const syncing = Promise.all(reflectors.map((reflector) => reflector.synced(ending.signal))).then(() => {
+        engine.join(this.state, this.#weight(this.#options.vc));
+        this.#joined = true;
+        logger.info({ tenant: this.#name }, 'tenant joined');
+        return this.#say('True', 'Joined', 'both sides are watched and kept in agreement');
+      });
+      await Promise.all([syncing, watching]);
+    } catch (error) {
+      if (!ending.signal.aborted) throw error;
+    } finally {
+      ending.abort(new Error('session ended'));
+      engine.leave(this.state.info.uid);
+      signal.removeEventListener('abort', stop);
+      await Promise.all(running);
+      await this.#connection.close();
+      logger.info({ tenant: this.#name }, 'tenant left');
+    }
+  }
+
+  /** Takes over changed settings and reads the operator's answers. */
+  async update(vc: VirtualCluster, signal: AbortSignal): Promise<void> {
+    const { engine, settings } = this.#options;
+    const before = JSON.stringify(this.state.info);
+    this.state.updateInfo(tenantInfo(vc, settings));
+    if (this.#joined) {
+      engine.setWeight(this.state.info.uid, this.#weight(vc));
+      if (JSON.stringify(this.state.info) !== before) engine.requeue(this.state);
+    }
+    await this.#freeze.answer(vc, signal);
+  }
+
+  mismatch(side: 'tenant' | 'super'): Promise<void> {
+    return this.#freeze.mismatch(side);
+  }
+
+  held(): Promise<void> {
+    return this.#freeze.held();
+  }
+
+  get #name(): string {
+    return `${this.#ref.namespace}/${this.#ref.name}`;
+  }
+
+  #weight(vc: VirtualCluster): number {
+    return vc.spec?.weight ?? 1;
+  }
+
+  #reflectors(): Reflector[] {
+    const { kinds, logger, clock } = this.#options;
+    return kinds
+      .filter((kind) => kind.direction === 'down' || kind.watchTenant)
+      .map(
+        (kind) =>
+          new Reflector({
+            client: this.state.client,
+            resource: kind.resource,
+            store: this.state.caches.store(kind.resource),
+            clock,
+            beforeReplace: (_objects, version, signal) => this.#freeze.checkList(version, signal),
+            onResourceVersion: (version) => this.#freeze.observeResourceVersion(version),
+            onProblem: (problem) => {
+              this.#options.onReflectorProblem?.(kind.name, problem.phase);
+              logger.warn(
+                { tenant: this.#name, kind: kind.name, phase: problem.phase, err: problem.error, failures: problem.failures },
+                'cannot follow the tenant',
+              );
+            },
+          }),
+      );
+  }
+
+  /** Until aborted: is the API server there, is it the right one, how much does it hold, does it agree. */
+  async #watchHealth(signal: AbortSignal): Promise<void> {
+    const { clock, logger, engine } = this.#options;
+    let patrolledAtMs = clock.monotonic();
+    for (;;) {
+      await clock.sleep(checkEveryMs, signal);
+      try {
+        await this.#probe(signal);
+        if (!this.#joined) continue;
+        await this.#freeze.recheck(signal);
+        await this.#options.status.usage(this.#ref, this.state.info.uid, this.#usage(), signal);
+        if (clock.monotonic() - patrolledAtMs < patrolEveryMs) continue;
+        patrolledAtMs = clock.monotonic();
+        this.#options.onPatrol?.(engine.patrol(this.state));
+      } catch (error) {
+        if (signal.aborted) throw error;
+        logger.warn({ tenant: this.#name, err: error }, 'health check failed');
+      }
+    }
+  }
+
+  async #probe(signal: AbortSignal): Promise<void> {
+    try {
+      await this.state.client.raw('GET', '/readyz', { signal, timeoutMs: probeTimeoutMs });
+    } catch (error) {
+      if (signal.aborted) throw error;
+      this.#failedProbes += 1;
+      if (this.#failedProbes >= 2) {
+        await this.#say('False', 'Unreachable', `the tenant's API server does not answer: ${text(error)}`);
+      }
+      throw error;
+    }
+    if (this.#failedProbes > 0) this.#options.engine.retryNow(this.state.info.uid);
+    this.#failedProbes = 0;
+    if (this.#joined) await this.#say('True', 'Joined', 'both sides are watched and kept in agreement');
+  }
+
+  async #say(status: 'True' | 'False', reason: string, message: string): Promise<void> {
+    const { uid } = this.state.info;
+    await this.#options.status.condition(this.#ref, uid, { type: 'Synced', status, reason, message });
+  }
+
+  #usage(): { pods: number; services: number; nodes: number } {
+    const { caches } = this.state;
+    return {
+      pods: caches.store(resources.pods).size,
+      services: caches.store(resources.services).size,
+      nodes: caches.store(resources.nodes).size,
+    };
+  }
+}
+
+function text(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,42 @@
+import type { TenantInfo } from '../kinds/index.ts';
+import { defaultDeniedKeyPrefixes } from '../mapping/index.ts';
+import type { VirtualCluster } from './virtual-cluster.ts';
+
+/** What the syncer itself adds to each tenant's settings. */
+export interface SyncerSettings {
+  readonly kubelet: { readonly address: string; readonly port: number };
+  readonly deniedKeyPrefixes: readonly string[];
+  readonly transparentKeyPrefixes: readonly string[];
+}
+
+/** The settings of one VirtualCluster as kinds read them. Throws for one that `isServed` refuses. */
+export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings): TenantInfo {
+  const { metadata, spec, status } = vc;
+  if (
+    metadata.uid === undefined ||
+    metadata.name === undefined ||
+    metadata.namespace === undefined ||
+    status?.id === undefined ||
+    status.advertisedAddress === undefined ||
+    status.serviceCIDR === undefined
+  ) {
+    throw new Error(`VirtualCluster ${metadata.namespace}/${metadata.name} is not ready to be served`);
+  }
+  return {
+    uid: metadata.uid,
+    id: status.id,
+    namespace: metadata.namespace,
+    name: metadata.name,
+    clusterDomain: spec?.clusterDomain ?? 'cluster.local',
+    serviceCidrs: [status.serviceCIDR],
+    serviceIpMode: status.serviceIPMode ?? 'slice',
+    apiServer: { address: status.advertisedAddress, port: status.advertisedPort ?? 443 },
+    kubelet: settings.kubelet,
+    nodes: spec?.nodes?.mode ?? 'all',
+    syncConfigMaps: spec?.sync?.configMaps ?? 'used',
+    syncSecrets: spec?.sync?.secrets ?? 'used',
+    podSecurity: 'baseline',
+    deniedKeyPrefixes: [...defaultDeniedKeyPrefixes, ...settings.deniedKeyPrefixes],
+    transparentKeyPrefixes: settings.transparentKeyPrefixes,
+  };
+}

@@ -1,0 +1,45 @@
+import type { Condition, KubeObject } from '../../kube/index.ts';
+
+/** The part of a VirtualCluster that the syncer reads and writes; the manager owns the rest. */
+export interface VirtualCluster extends KubeObject {
+  spec?: {
+    clusterDomain?: string;
+    weight?: number;
+    nodes?: { mode?: 'all' | 'used' };
+    sync?: { configMaps?: 'used' | 'all'; secrets?: 'used' | 'all' };
+  };
+  status?: {
+    id?: string;
+    phase?: string;
+    conditions?: Condition[];
+    endpoint?: string;
+    advertisedAddress?: string;
+    advertisedPort?: number;
+    serviceCIDR?: string;
+    serviceIPMode?: 'slice' | 'assigned';
+    syncerSecret?: { name: string; key: string };
+    identities?: { tenant?: string; superCluster?: string };
+    usage?: { pods?: number; services?: number; nodes?: number };
+    [field: string]: unknown;
+  };
+}
+
+/** Annotations by which an operator answers a question that stands in a condition. */
+export const answers = {
+  confirmDeletions: 'skerry.dev/confirm-deletions',
+  acceptIdentity: 'skerry.dev/accept-identity',
+} as const;
+
+/** Whether this tenant is to be served now: its control plane was ready once and is not on its way out. */
+export function isServed(vc: VirtualCluster): boolean {
+  const { status } = vc;
+  return (
+    vc.metadata.deletionTimestamp === undefined &&
+    status?.phase !== 'Deleting' &&
+    status?.id !== undefined &&
+    status.syncerSecret !== undefined &&
+    status.identities?.tenant !== undefined &&
+    status.advertisedAddress !== undefined &&
+    status.serviceCIDR !== undefined
+  );
+}
