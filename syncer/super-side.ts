@@ -24,7 +24,7 @@ export class SuperSide {
         resource: kind.resource,
         store: this.caches.store(kind.resource),
         clock: options.clock,
-        ...(all ? {} : { labelSelector: marks.tenant }),
+        ...(all ? {} : { labelSelector: [marks.tenant, kind.selector?.super].filter(Boolean).join(',') }),
         onProblem: (problem) => options.onProblem(kind.name, problem),
       });
     });

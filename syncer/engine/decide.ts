@@ -13,8 +13,11 @@ export interface Situation {
   readonly superTombstone: Tombstone | undefined;
   /** UID of a counterpart that we created and that the cache does not show yet. */
   readonly createdUid: string | undefined;
-  /** For namespaced kinds: whether the super namespace is there and belongs to T's namespace as it is now. */
-  readonly namespaceReady: boolean;
+  /**
+   * For namespaced kinds: whether the super namespace is there and belongs to T's namespace as it is now;
+   * `unwanted`: there never will be one.
+   */
+  readonly namespaceReady: boolean | 'unwanted';
   readonly context: SyncContext;
 }
 
@@ -114,7 +117,7 @@ function shortens(kind: DownKind, superObject: KubeObject, last: KubeObject | un
 function superMissing(kind: DownKind, situation: Situation, tenantObject: KubeObject): Decision {
   const { context } = situation;
   if (situation.createdUid !== undefined) return nothing;
-  const gone = kind.superGone?.(tenantObject, context);
+  const gone = kind.superGone?.(tenantObject, context, situation.superTombstone?.object);
   if (gone !== undefined) {
     if (gone.length === 0) return nothing;
     const watched = situation.superTombstone !== undefined;
@@ -125,6 +128,7 @@ function superMissing(kind: DownKind, situation: Situation, tenantObject: KubeOb
   if (admission?.wanted === false) {
     return admission.notice === undefined ? nothing : { actions: [{ do: 'notice', notice: admission.notice }] };
   }
+  if (situation.namespaceReady === 'unwanted') return nothing;
   const requires: KeyRef[] = [];
   if (situation.key.namespace !== undefined && !situation.namespaceReady) {
     requires.push({ kind: 'namespaces', name: situation.key.namespace });

@@ -1,5 +1,5 @@
 import { marks, uidMark } from '../mapping/index.ts';
-import { allKinds, type DownKind } from '../kinds/index.ts';
+import { allKinds } from '../kinds/index.ts';
 import { byTenantIndex, type Caches } from './caches.ts';
 import { keyId } from './key.ts';
 import { downKeyOf } from './locate.ts';
@@ -80,9 +80,10 @@ export class DeletionGuard {
       if (kind.direction !== 'down') continue;
       for (const object of this.#superCaches.byIndex(kind.resource, byTenantIndex, this.#tenant.info.uid)) {
         if (object.metadata.deletionTimestamp !== undefined) continue;
+        const key = downKeyOf(kind, object);
+        if (key === undefined) continue;
         total += 1;
-        const key = downKeyOf(kind as DownKind, object);
-        if (key === undefined || this.#tenant.caches.get(kind.resource, key) !== undefined) continue;
+        if (this.#tenant.caches.get(kind.resource, key) !== undefined) continue;
         if (this.#tenant.tombstones.tenant.get(keyId(key))?.uid === uidMark(object)) continue;
         const namespace = object.metadata.labels?.[marks.namespace];
         const namespaceIsThere =

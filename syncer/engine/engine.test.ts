@@ -120,6 +120,33 @@ describe('the engine between two servers', () => {
   });
 });
 
+describe('what only looks like ours', () => {
+  it('is left alone: an object that has our labels because a controller copied them', async () => {
+    await using sides = await TwoSides.start((s) => s.inShop(resources.configMaps, settings('x')));
+    await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+    const { labels = {} } = (sides.inSuper(resources.configMaps, 'x') as KubeObject).metadata;
+    const copied = { metadata: { name: 'x-copied', namespace: sides.shop, labels } };
+    sides.super.server.put(resources.configMaps, copied);
+    // What comes after it has been carried down, and it is still there.
+    sides.inShop(resources.configMaps, settings('y'));
+    await sides.until(() => sides.inSuper(resources.configMaps, 'y') !== undefined);
+    sides.inShop(resources.configMaps, settings('x-copied', { mine: 'yes' }));
+    await sides.until(() => sides.tenant.server.list(resources.events).length > 0);
+    expect(sides.inSuper(resources.configMaps, 'x-copied')?.['data']).toBeUndefined();
+  });
+
+  it('goes nowhere when its namespace does not', async () => {
+    await using sides = await TwoSides.start((s) => {
+      s.tenant.server.put(resources.namespaces, { metadata: { name: 'kube-node-lease' } });
+      s.tenant.server.put(resources.serviceAccounts, { metadata: { namespace: 'kube-node-lease', name: 'default' } });
+    });
+    sides.inShop(resources.configMaps, settings('x'));
+    await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+    const created = sides.super.server.requests.filter(({ verb, plural }) => verb === 'create' && plural === 'serviceaccounts');
+    expect(created).toEqual([]);
+  });
+});
+
 describe('deletions (sync rule 0)', () => {
   it('stop when the tenant is another server, and nothing is lost', async () => {
     await using sides = await TwoSides.start((s) => s.inShop(resources.configMaps, settings('x')));

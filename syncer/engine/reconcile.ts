@@ -1,5 +1,5 @@
 import { isNotFound, type KubeClient, type KubeObject, type Resource, resources } from '../../kube/index.ts';
-import type { KeyRef, SyncedKind } from '../kinds/index.ts';
+import type { DownKind, KeyRef, SyncedKind } from '../kinds/index.ts';
 import { isOurs, scrub, uidMark } from '../mapping/index.ts';
 import type { Caches } from './caches.ts';
 import { type DeleteCheck, type Decision, decideDown, decideUp, type Situation } from './decide.ts';
@@ -117,10 +117,12 @@ export class Reconciler {
   }
 
   /** Nothing is created in a super namespace before it carries this tenant's mark and T's UID (sync rule §1). */
-  #namespaceReady(tenant: TenantState, namespace: string): boolean {
+  #namespaceReady(tenant: TenantState, namespace: string): boolean | 'unwanted' {
     const own = tenant.caches.get(resources.namespaces, { name: namespace });
     const there = this.#options.superCaches.get(resources.namespaces, { name: tenant.superNamespace(namespace) });
     if (own === undefined) return false;
+    const kind = this.#kind('namespaces') as DownKind;
+    if (kind.admit?.(own, tenant.context()).wanted === false) return 'unwanted';
     if (there === undefined) {
       return tenant.createdUid('super', keyId({ kind: 'namespaces', name: namespace })) !== undefined;
     }

@@ -98,6 +98,8 @@ interface KindBase {
   readonly resource: Resource;
   /** Its changes wait behind those of other kinds (events: nobody's work depends on them). */
   readonly patient?: boolean;
+  /** Label selectors for what is watched on either side; in the super cluster beside our own mark. */
+  readonly selector?: { readonly tenant?: string; readonly super?: string };
   /** Index functions for the stores of either side; values are looked up with `Lookup.byIndex`. */
   readonly indexes?: {
     readonly tenant?: Readonly<Record<string, (object: KubeObject) => readonly string[]>>;

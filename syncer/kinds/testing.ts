@@ -5,7 +5,7 @@ import {
   type Resource,
   resources,
 } from '../../kube/index.ts';
-import { defaultDeniedKeyPrefixes } from '../mapping/index.ts';
+import { defaultDeniedKeyPrefixes, marks } from '../mapping/index.ts';
 import type { Action, Lookup, SyncContext, SyncedKind, TenantInfo } from './kind.ts';
 
 /** A tenant to test with: VirtualCluster `acme/blue`. */
@@ -140,6 +140,7 @@ export function testNamespace(name: string, labels: Record<string, string> = {})
       name,
       uid: `uid-of-namespace-${name}`,
       labels: { 'kubernetes.io/metadata.name': name, ...labels },
+      ...(labels[marks.tenant] === undefined ? {} : { annotations: { [marks.uid]: `uid-of-${name}-in-the-tenant` } }),
     },
   };
 }

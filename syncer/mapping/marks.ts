@@ -50,5 +50,6 @@ export function uidMark(object: KubeObject): string | undefined {
 
 /** Whether a super object carries this tenant's mark. Says nothing of which T it was made from. */
 export function isOurs(superObject: KubeObject, tenant: Pick<TenantInfo, 'uid'>): boolean {
-  return tenantUidOf(superObject) === tenant.uid;
+  // The label alone proves nothing: controllers copy labels, a Service's onto its EndpointSlices for one.
+  return tenantUidOf(superObject) === tenant.uid && uidMark(superObject) !== undefined;
 }

@@ -66,6 +66,7 @@ function superPod(
       namespace: superShop,
       uid: 'uid-super-pod',
       labels: { [marks.tenant]: tenant },
+      annotations: { [marks.uid]: 'uid-of-the-pod' },
     },
     spec: { nodeName: 'node-1', ...spec },
     status: { podIP: ip, podIPs: [{ ip }] },

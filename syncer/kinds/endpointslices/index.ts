@@ -16,6 +16,8 @@ export const endpointSliceKind: DownKind = {
   name: 'endpointslices',
   resource: resources.endpointSlices,
   direction: 'down',
+  // The great many that either side's own controllers write are nobody's concern here.
+  selector: { tenant: `${managedByLabel}!=${selectorController}`, super: `${managedByLabel}=${managedBy}` },
   indexes: { tenant: { byService, byAddress } },
   admit,
   toSuper(tenantObject, context) {

@@ -1,0 +1,169 @@
+import { describe, expect, it } from 'vitest';
+import { marks } from '../../mapping/index.ts';
+import type { Action } from '../kind.ts';
+import { podKind } from './index.ts';
+import { type PodParts, podContext, superPod, superUid, tenantPod } from './testing.ts';
+import type { Pod, PodStatus } from './types.ts';
+
+const now = Date.parse('2026-01-01T00:00:00Z');
+const context = podContext({ nowMs: now });
+
+function deletion(graceSeconds: number, leftSeconds = graceSeconds) {
+  return {
+    deletionTimestamp: new Date(now + leftSeconds * 1000).toISOString(),
+    deletionGracePeriodSeconds: graceSeconds,
+  };
+}
+
+const marked = { annotations: { [marks.superUid]: superUid } };
+const running = { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] } satisfies PodStatus;
+
+function boundPod(metadata: PodParts['metadata'] = {}, status: PodStatus = running): Pod {
+  return tenantPod({ spec: { nodeName: 'n1' }, metadata: { ...marked, ...metadata }, status });
+}
+
+function up(
+  t: Pod,
+  superMetadata: PodParts['metadata'] = {},
+  status: PodStatus = running,
+): readonly Action[] {
+  const s = superPod(t, { spec: { nodeName: 'n1' }, metadata: superMetadata, status: { ...status } });
+  return podKind.up?.(t, s, context) ?? [];
+}
+
+describe('T is being deleted, S is not (rule 21)', () => {
+  it('deletes S with the grace that T has left', () => {
+    expect(up(boundPod(deletion(30, 12)))).toEqual([{ do: 'deleteSuper', gracePeriodSeconds: 12 }]);
+  });
+
+  it('never forces S because time has passed, only because T was forced', () => {
+    expect(up(boundPod(deletion(30, -600)))).toEqual([{ do: 'deleteSuper', gracePeriodSeconds: 1 }]);
+    expect(up(boundPod(deletion(0)))).toEqual([{ do: 'deleteSuper', gracePeriodSeconds: 0 }]);
+  });
+
+  it('does so again when the grace is shortened, and not otherwise', () => {
+    const t = boundPod(deletion(30, 20));
+    expect(up(t, deletion(28, 18))).toEqual([]);
+    expect(up(boundPod(deletion(5)), deletion(28, 18))).toEqual([
+      { do: 'deleteSuper', gracePeriodSeconds: 5 },
+    ]);
+    expect(up(boundPod(deletion(5, 4)), deletion(5, 4))).toEqual([]);
+    expect(up(boundPod(deletion(0)), deletion(5, 4))).toEqual([{ do: 'deleteSuper', gracePeriodSeconds: 0 }]);
+  });
+
+  it("goes on telling S's status", () => {
+    const actions = up(boundPod(deletion(30)), deletion(30), { ...running, phase: 'Succeeded' });
+    expect(actions).toEqual([
+      { do: 'patchTenant', patch: { status: { phase: 'Succeeded' } }, subresource: 'status' },
+    ]);
+  });
+});
+
+describe('S is being deleted, T is not (rule 21)', () => {
+  it("deletes T with S's grace, after its status", () => {
+    const disrupted = {
+      ...running,
+      conditions: [...running.conditions, { type: 'DisruptionTarget', status: 'True' as const }],
+    };
+    const actions = up(boundPod(), deletion(30, 25), disrupted);
+    expect(actions.map((action) => action.do)).toEqual(['patchTenant', 'deleteTenant']);
+    expect(actions[1]).toEqual({ do: 'deleteTenant', gracePeriodSeconds: 25 });
+  });
+
+  it("never with so little that T would go before S's last word", () => {
+    expect(up(boundPod(), deletion(30, -5))).toEqual([{ do: 'deleteTenant', gracePeriodSeconds: 1 }]);
+    expect(up(boundPod(), deletion(0))).toEqual([{ do: 'deleteTenant', gracePeriodSeconds: 1 }]);
+  });
+});
+
+describe('S is gone (rule 21)', () => {
+  const gone = (t: Pod, last?: Pod) => podKind.superGone?.(t, context, last);
+  const failed = (conditions: boolean) => ({
+    do: 'patchTenant',
+    subresource: 'status',
+    patch: {
+      status: {
+        phase: 'Failed',
+        ...(conditions
+          ? {
+              conditions: expect.arrayContaining([
+                expect.objectContaining({ type: 'DisruptionTarget', status: 'True' }),
+              ]),
+            }
+          : {}),
+      },
+    },
+  });
+  const taken = { do: 'deleteTenant', gracePeriodSeconds: 0 };
+
+  it('patches a bound T to Failed with DisruptionTarget, then deletes it', () => {
+    const actions = gone(boundPod());
+    expect(actions).toEqual([failed(true), taken]);
+    const patch = actions?.[0]?.do === 'patchTenant' ? actions[0].patch : {};
+    expect((patch['status'] as PodStatus).conditions?.map(({ type }) => type)).toEqual([
+      'Ready',
+      'DisruptionTarget',
+    ]);
+  });
+
+  it('makes S anew when T was never bound, or bound without us', () => {
+    expect(gone(tenantPod())).toBeUndefined();
+    expect(gone(tenantPod({ metadata: marked }))).toBeUndefined();
+    expect(gone(tenantPod({ spec: { nodeName: 'n1' } }))).toBeUndefined();
+  });
+
+  it('leaves a finished T as it is: the super cluster tidies finished pods', () => {
+    expect(gone(boundPod({}, { phase: 'Succeeded' }))).toEqual([]);
+    expect(gone(boundPod({}, { phase: 'Failed' }))).toEqual([]);
+  });
+
+  it('lets T go that is being deleted, finished or not, as far as its finalizers let it', () => {
+    expect(gone(boundPod(deletion(30)))).toEqual([failed(false), taken]);
+    expect(gone(boundPod(deletion(30), { phase: 'Succeeded' }))).toEqual([taken]);
+    expect(gone(boundPod(deletion(0)))).toEqual([failed(false)]);
+    expect(gone(boundPod(deletion(0), { phase: 'Failed' }))).toEqual([]);
+    expect(gone(tenantPod({ metadata: deletion(30) }))).toEqual([failed(false), taken]);
+  });
+
+  it("writes S's last status up before T goes", () => {
+    const t = boundPod(deletion(30));
+    const terminated = [{ name: 'main', state: { terminated: { exitCode: 0 } } }];
+    const last = superPod(t, {
+      spec: { nodeName: 'n1' },
+      status: { ...running, phase: 'Succeeded', containerStatuses: terminated },
+    });
+    expect(gone(t, last)).toEqual([
+      {
+        do: 'patchTenant',
+        subresource: 'status',
+        patch: { status: { phase: 'Succeeded', containerStatuses: terminated } },
+      },
+      taken,
+    ]);
+  });
+
+  it('keeps T when S had finished before it was tidied away', () => {
+    const t = boundPod();
+    const last = superPod(t, { spec: { nodeName: 'n1' }, status: { ...running, phase: 'Succeeded' } });
+    expect(gone(t, last)).toEqual([
+      { do: 'patchTenant', subresource: 'status', patch: { status: { phase: 'Succeeded' } } },
+    ]);
+  });
+
+  it('believes no last words of an earlier pod of that name', () => {
+    const earlier = tenantPod({ metadata: { uid: 'earlier' } });
+    const last = superPod(earlier, { status: { phase: 'Succeeded' } });
+    expect(gone(boundPod(), last)).toEqual([failed(true), taken]);
+  });
+});
+
+describe('T is gone', () => {
+  it('takes S away by force when it was seen to go, for nothing else lets T go before S', () => {
+    const t = tenantPod();
+    expect(podKind.deleteSuper?.(superPod(t), t)).toEqual({ gracePeriodSeconds: 0 });
+  });
+
+  it('leaves S its own grace when nobody saw it', () => {
+    expect(podKind.deleteSuper?.(superPod(tenantPod()), undefined)).toEqual({});
+  });
+});
