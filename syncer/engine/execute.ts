@@ -220,7 +220,10 @@ export class Executor {
         signal,
         ...(action.subresource === undefined ? {} : { subresource: action.subresource }),
       });
+      const side = client === tenant.client ? 'tenant' : 'super';
+      const { resourceVersion: written } = patched.metadata;
       if (kind.direction === 'up' && !kind.watchTenant) tenant.written.set(keyId(situation.key), patched);
+      else if (written !== undefined) tenant.expectVersion(side, situation.key, written);
     } catch (error) {
       if (!isNotFound(error)) throw error;
       tenant.written.delete(keyId(situation.key));

@@ -6,7 +6,7 @@ import { type DeleteCheck, type Decision, decideDown, decideUp, type Situation }
 import { Executor, failed, type Work } from './execute.ts';
 import { keyId } from './key.ts';
 import { Notices } from './notices.ts';
-import type { Outcome } from './outcome.ts';
+import { done, type Outcome } from './outcome.ts';
 import type { IdentityGuard } from './identity-guard.ts';
 import type { TenantState } from './tenant-state.ts';
 
@@ -47,6 +47,7 @@ export class Reconciler {
   async reconcile(tenant: TenantState, key: KeyRef, signal: AbortSignal): Promise<Outcome> {
     const kind = this.#kind(key.kind);
     const situation = this.#situation(tenant, kind, key);
+    if (this.#isBehind(tenant, situation)) return done;
     const work: Work = { kind, situation, tenant, notices: this.#noticesOf(tenant), signal };
     let outcome: Outcome;
     try {
@@ -92,6 +93,11 @@ export class Reconciler {
       if (kind.adopts?.(superObject, tenantObject, context) === true) return true;
     }
     return kind.admit?.(tenantObject, context).wanted === false;
+  }
+
+  #isBehind(tenant: TenantState, { key, tenantObject, superObject }: Situation): boolean {
+    const id = keyId(key);
+    return tenant.isBehind('tenant', id, tenantObject) || tenant.isBehind('super', id, superObject);
   }
 
   #kind(name: string): SyncedKind {

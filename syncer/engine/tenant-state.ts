@@ -19,6 +19,12 @@ export interface Tombstone {
   readonly object: KubeObject;
 }
 
+/** What our own write made of an object. */
+interface Expected {
+  readonly resourceVersion: string;
+  readonly atMs: number;
+}
+
 export interface TenantStateOptions {
   info: TenantInfo;
   client: KubeClient;
@@ -30,6 +36,8 @@ export interface TenantStateOptions {
 }
 
 const createdTtlMs = 30_000;
+/** A watch that is later than this has lost its place; the patrol looks after what it missed. */
+const expectedTtlMs = 5_000;
 
 /** What the engine holds for one tenant while it is served. */
 export class TenantState {
@@ -50,6 +58,7 @@ export class TenantState {
   readonly #superCaches: Caches;
   readonly #nowMs: () => number;
   readonly #created = { tenant: new Map<string, Created>(), super: new Map<string, Created>() };
+  readonly #expected = { tenant: new Map<string, Expected>(), super: new Map<string, Expected>() };
   /** Keys that wait, by the id of the key they wait for. */
   readonly #waiters = new Map<string, Map<string, KeyRef>>();
   readonly #superNamespaces = new Map<string, string>();
@@ -124,6 +133,24 @@ export class TenantState {
     this.#created[side].delete(id);
   }
 
+  /** Our own write made this version; until the cache shows it, deciding again would only repeat the write. */
+  expectVersion(side: 'tenant' | 'super', key: KeyRef, resourceVersion: string): void {
+    this.#expected[side].set(keyId(key), { resourceVersion, atMs: this.#nowMs() });
+  }
+
+  /** Whether the cache still shows an object as it was before our own last write. Its watch event is on the way. */
+  isBehind(side: 'tenant' | 'super', id: string, object: KubeObject | undefined): boolean {
+    const expected = this.#expected[side].get(id);
+    if (expected === undefined) return false;
+    const version = object?.metadata.resourceVersion;
+    const behind =
+      version !== undefined &&
+      isOlder(version, expected.resourceVersion) &&
+      this.#nowMs() - expected.atMs < expectedTtlMs;
+    if (!behind) this.#expected[side].delete(id);
+    return behind;
+  }
+
   waitFor(dependency: KeyRef, waiter: KeyRef): void {
     const id = keyId(dependency);
     let waiters = this.#waiters.get(id);
@@ -145,4 +172,10 @@ export class TenantState {
     this.#waiters.delete(id);
     return waiters === undefined ? [] : [...waiters.values()];
   }
+}
+
+/** Versions are decimal numbers that grow; Kubernetes 1.35 made comparing them a promise. */
+function isOlder(version: string, than: string): boolean {
+  if (version.length !== than.length) return version.length < than.length;
+  return version < than;
 }

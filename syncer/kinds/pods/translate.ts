@@ -1,6 +1,7 @@
 import { apiVersionOf, type KubeObject, resources } from '../../../kube/index.ts';
 import { superMetadata } from '../../mapping/index.ts';
 import type { SyncContext } from '../kind.ts';
+import { podMetadataOptions } from './metadata.ts';
 import { interPodAffinity } from './steps/affinity.ts';
 import { dns } from './steps/dns.ts';
 import { downwardApi } from './steps/downward-api.ts';
@@ -36,7 +37,7 @@ export function toSuperPod(pod: Pod, context: SyncContext): KubeObject {
   return {
     apiVersion: apiVersionOf(resources.pods),
     kind: resources.pods.kind,
-    metadata: superMetadata(pod, context),
+    metadata: superMetadata(pod, context, podMetadataOptions(context.tenant)),
     spec: steps.reduce((spec, step) => step(spec, pod, context), pod.spec ?? {}),
   };
 }

@@ -1,0 +1,35 @@
+import { join } from 'node:path';
+import { ArgumentError } from './bench/arguments.ts';
+import { runBench } from './bench/run-bench.ts';
+
+/** `npm run bench`: tables on stdout, progress on stderr, all figures in a JSON file. */
+async function main(): Promise<void> {
+  const stop = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.on(signal, () => stop.abort(new Error(`received ${signal}`)));
+  }
+  const startedAt = performance.now();
+  try {
+    const report = await runBench({
+      argv: process.argv.slice(2),
+      env: process.env,
+      root: join(import.meta.dirname, '..'),
+      signal: stop.signal,
+      onProgress: (message) => {
+        const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+        process.stderr.write(`${seconds.padStart(6)} s  ${message}\n`);
+      },
+    });
+    process.stdout.write(report);
+  } catch (error) {
+    if (error instanceof ArgumentError) {
+      if (error.exitCode !== 0) process.stderr.write(`bench: ${error.message}\n`);
+      process.exitCode = error.exitCode;
+      return;
+    }
+    process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`);
+    process.exitCode = stop.signal.aborted ? 130 : 1;
+  }
+}
+
+await main();

@@ -1,0 +1,38 @@
+import type { PodSample } from '../generator/protocol.ts';
+import type { Cell } from './markdown.ts';
+import { type ProcessGroup, processGroups } from './process-groups.ts';
+import { type Distribution, distribution, median } from './statistics.ts';
+import { totalCpuSeconds, type Usage } from './usage.ts';
+
+/** How long pods took from the create call until a watch showed them Ready, in milliseconds. */
+export function readyTimes(pods: readonly PodSample[]): Distribution {
+  return distribution(pods.flatMap(({ createdMs, readyMs }) => (readyMs === undefined ? [] : readyMs - createdMs)));
+}
+
+/** Pods that were Ready per second, from the first create call until the last was. */
+export function podsPerSecond(pods: readonly PodSample[]): number {
+  const ready = pods.flatMap(({ readyMs }) => readyMs ?? []);
+  const first = Math.min(...pods.map(({ createdMs }) => createdMs));
+  return (ready.length * 1000) / (Math.max(...ready) - first);
+}
+
+export function missing(pods: readonly PodSample[]): number {
+  return pods.filter(({ readyMs }) => readyMs === undefined).length;
+}
+
+export const cpuColumns = ['all', ...processGroups, 'rest of the machine', 'load'] as const;
+
+/** Medians over rounds, by column: milliseconds of CPU per pod, and the load average. */
+export function cpuPerPod(rounds: readonly { usage: Usage; pods: number }[]): Cell[] {
+  const perPod = (seconds: (usage: Usage) => number | undefined): Cell =>
+    median(rounds.flatMap(({ usage, pods }) => {
+      const spent = seconds(usage);
+      return spent === undefined ? [] : (spent * 1000) / pods;
+    }));
+  return [
+    perPod(totalCpuSeconds),
+    ...processGroups.map((group: ProcessGroup) => perPod((usage) => usage.cpuSeconds[group])),
+    perPod((usage) => usage.othersSeconds),
+    median(rounds.map(({ usage }) => usage.load)),
+  ];
+}

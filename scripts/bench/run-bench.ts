@@ -1,0 +1,77 @@
+import { join } from 'node:path';
+import { type BenchOptions, parseArguments } from './arguments.ts';
+import { Lab } from './lab.ts';
+import { describeMachine } from './machine.ts';
+import { type Report, renderReport, writeReport } from './report.ts';
+import type { Scenario } from './scenario.ts';
+import { scenarios } from './scenarios/index.ts';
+import { GivenStack } from './stack/given-stack.ts';
+import { OwnStack } from './stack/own-stack.ts';
+import type { Stack } from './stack/stack.ts';
+
+export interface BenchRun {
+  argv: readonly string[];
+  env: NodeJS.ProcessEnv;
+  /** Root of the checkout. */
+  root: string;
+  signal: AbortSignal;
+  onProgress: (message: string) => void;
+}
+
+const closeTimeoutMs = 300_000;
+
+/** Runs what the command line asks for and resolves to the tables. Whatever was started or created is gone by then. */
+export async function runBench(run: BenchRun): Promise<string> {
+  const options = parseArguments(run.argv, scenarios);
+  const chosen = scenarios.filter(
+    ({ name, needsTenants }) =>
+      options.scenarios.includes(name) && !(needsTenants && options.sides === 'direct'),
+  );
+  const report: Report = { machine: describeMachine(run.root, new Date()), options, scenarios: {} };
+  const stack = await openStack(options, run);
+  let failed = true;
+  try {
+    await runScenarios(stack, chosen, report, run);
+    failed = false;
+  } finally {
+    if (failed && !run.signal.aborted) run.onProgress((await stack.lastWords?.()) ?? '');
+    run.onProgress('cleaning up');
+    await stack.close();
+  }
+  const time = report.machine.at.replaceAll(':', '-').replace(/\..*$/, '');
+  const file = options.jsonFile ?? join(run.root, 'bench', 'results', `${time}.json`);
+  await writeReport(file, report);
+  run.onProgress(`figures: ${file}`);
+  return renderReport(report);
+}
+
+async function runScenarios(
+  stack: Stack,
+  chosen: readonly Scenario[],
+  { options, scenarios: results }: Report,
+  { signal, onProgress }: BenchRun,
+): Promise<void> {
+  const lab = new Lab({ stack, options, signal, onProgress });
+  try {
+    await lab.prepare();
+    for (const scenario of chosen) {
+      onProgress(`== ${scenario.name}`);
+      results[scenario.name] = await scenario.run(lab, options);
+    }
+  } finally {
+    await lab.close({ stackGoesToo: stack instanceof OwnStack, signal: AbortSignal.timeout(closeTimeoutMs) });
+  }
+}
+
+function openStack(options: BenchOptions, { env, signal, onProgress }: BenchRun): Promise<Stack> {
+  if (options.stateDir !== undefined || options.kubeconfig !== undefined) return GivenStack.open(options);
+  onProgress('starting a stack of its own');
+  return OwnStack.start({
+    nodes: options.nodes,
+    env,
+    withSkerry: options.sides === 'both',
+    ...(options.cpuProfileDir === undefined ? {} : { cpuProfileDir: options.cpuProfileDir }),
+    signal,
+    onProgress,
+  });
+}

@@ -1,0 +1,85 @@
+import { cpuTable } from '../cpu-table.ts';
+import type { PodSample, Target } from '../generator/protocol.ts';
+import { missing, readyTimes } from '../measure/figures.ts';
+import type { Cell } from '../measure/markdown.ts';
+import { type Distribution, median } from '../measure/statistics.ts';
+import { direct, type Round, runPodRounds, type Side, tenants, unfairTenants } from '../pod-rounds.ts';
+import type { Scenario } from '../scenario.ts';
+
+/** Greedy tenants create many pods at once while the others create one after the other: who waits for whom. */
+export const fairness: Scenario = {
+  name: 'fairness',
+  summary: 'greedy tenants create all at once, the others one pod after the other',
+  needsTenants: false,
+
+  async run(lab, options) {
+    const { greedyTenants, greedyPods, regularPods, inFlight, repeats, tenants: tenantCount } = options;
+    const canRestart = lab.stack.setSyncer !== undefined;
+    const sides: Side[] = [direct];
+    if (options.sides === 'both') sides.push(tenants, ...(canRestart ? [unfairTenants] : []));
+    const greedy = new Set<string>();
+    const isGreedy = (targets: readonly Target[], { name }: Target): boolean =>
+      targets.slice(0, greedyTenants).some((each) => each.name === name);
+    const rounds = await runPodRounds({
+      lab,
+      options,
+      sides,
+      loads: (targets) =>
+        targets.map((target) => {
+          if (!isGreedy(targets, target)) return { target: target.name, pods: regularPods, shape: 'sequence' };
+          greedy.add(target.name);
+          return { target: target.name, pods: greedyPods, shape: 'burst', inFlight };
+        }),
+    });
+    if (options.sides === 'both') await lab.stack.setSyncer?.({ fair: true }, lab.signal);
+    const bySide = Map.groupBy(rounds, ({ side }) => side);
+    const summary: Record<string, unknown> = {};
+    const rows: Cell[][] = [];
+    for (const [side, ofSide] of bySide) {
+      const regularFigures = figures(ofSide, ({ target }) => !greedy.has(target));
+      const greedyFigures = figures(ofSide, ({ target }) => greedy.has(target));
+      summary[side] = { regular: regularFigures, greedy: greedyFigures };
+      rows.push([
+        side,
+        regularFigures.mean,
+        regularFigures.p50,
+        regularFigures.p99,
+        greedyFigures.mean,
+        greedyFigures.p99,
+        String(regularFigures.notReady + greedyFigures.notReady),
+      ]);
+    }
+    const regularTenants = tenantCount - greedyTenants;
+    return {
+      settings: { greedyTenants, greedyPods, regularTenants, regularPods, inFlight, repeats },
+      rounds,
+      summary,
+      tables: [
+        {
+          title: `fairness: ${greedyTenants} × ${greedyPods} pods at once, ${regularTenants} × ${regularPods} one after the other`,
+          columns: ['side', 'regular mean, ms', 'p50, ms', 'p99, ms', 'greedy mean, ms', 'p99, ms', 'never Ready'],
+          rows,
+          notes:
+            options.sides === 'both' && !canRestart
+              ? ['Not measured without fairness: the syncer of a given stack is not restarted.']
+              : [],
+        },
+        cpuTable('fairness', rounds),
+      ],
+    };
+  },
+};
+
+function figures(
+  rounds: readonly Round[],
+  which: (pod: PodSample) => boolean,
+): Pick<Distribution, 'mean' | 'p50' | 'p99'> & { notReady: number } {
+  const all = rounds.map(({ result }) => result.pods.filter(which));
+  const over = (figure: 'mean' | 'p50' | 'p99'): number => median(all.map((pods) => readyTimes(pods)[figure]));
+  return {
+    mean: over('mean'),
+    p50: over('p50'),
+    p99: over('p99'),
+    notReady: all.reduce((sum, pods) => sum + missing(pods), 0),
+  };
+}

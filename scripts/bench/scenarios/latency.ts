@@ -1,0 +1,69 @@
+import { cpuTable } from '../cpu-table.ts';
+import { missing, readyTimes } from '../measure/figures.ts';
+import { type Cell, renderCell } from '../measure/markdown.ts';
+import { type Distribution, median } from '../measure/statistics.ts';
+import { direct, type Round, runPodRounds, tenants } from '../pod-rounds.ts';
+import type { Scenario } from '../scenario.ts';
+
+/** One tenant creates a few pods per second, the others are quiet: what the way through a tenant adds. */
+export const latency: Scenario = {
+  name: 'latency',
+  summary: 'one tenant creates --rate pods per second, the others are quiet',
+  needsTenants: false,
+
+  async run(lab, options) {
+    const rounds = await runPodRounds({
+      lab,
+      options,
+      sides: options.sides === 'direct' ? [direct] : [direct, tenants],
+      loads: ([target]) =>
+        target === undefined
+          ? []
+          : [{ target: target.name, pods: options.latencyPods, shape: 'rate', perSecond: options.ratePerSecond }],
+    });
+    const sides = new Map(
+      [...Map.groupBy(rounds, ({ side }) => side)].map(([side, ofSide]) => [side, figures(ofSide)]),
+    );
+    const [base, ours] = [sides.get(direct.name), sides.get(tenants.name)];
+    const added = (figure: 'p50' | 'p99'): number => (ours?.[figure] ?? Number.NaN) - (base?.[figure] ?? Number.NaN);
+    const notes =
+      ours === undefined ? [] : [`Added by Skerry: p50 **${renderCell(added('p50'))} ms**, p99 **${renderCell(added('p99'))} ms**.`];
+    const { latencyPods: pods, ratePerSecond, repeats, tenants: tenantCount } = options;
+    return {
+      settings: { pods, ratePerSecond, repeats, tenants: tenantCount },
+      rounds,
+      summary: { ...Object.fromEntries(sides), addedP50: added('p50'), addedP99: added('p99') },
+      tables: [
+        {
+          title: `latency: ${ratePerSecond} pods/s in one of ${tenantCount} tenants, ${pods} pods`,
+          columns: ['side', 'Ready p50, ms', 'p90, ms', 'p99, ms', 'longest, ms', 'never Ready'],
+          rows: [...sides].map(([side, each]): Cell[] => [
+            side,
+            each.p50,
+            each.p90,
+            each.p99,
+            each.max,
+            String(each.notReady),
+          ]),
+          notes,
+        },
+        cpuTable('latency', rounds),
+      ],
+    };
+  },
+};
+
+/** Median over rounds of each figure. */
+function figures(rounds: readonly Round[]): Distribution & { notReady: number } {
+  const all = rounds.map(({ result }) => readyTimes(result.pods));
+  const over = (figure: keyof Distribution): number => median(all.map((each) => each[figure]));
+  return {
+    count: over('count'),
+    mean: over('mean'),
+    p50: over('p50'),
+    p90: over('p90'),
+    p99: over('p99'),
+    max: over('max'),
+    notReady: rounds.reduce((sum, { result }) => sum + missing(result.pods), 0),
+  };
+}

@@ -1,0 +1,66 @@
+import type { KubeObject } from '../../../kube/index.ts';
+import { compareConfig } from './kinds/config.ts';
+import { compareEndpointSlices } from './kinds/endpoint-slices.ts';
+import { compareNamespaces } from './kinds/namespaces.ts';
+import { comparePods } from './kinds/pods.ts';
+import { compareNodes, compareStorageClasses } from './kinds/published.ts';
+import { compareServiceAccounts } from './kinds/service-accounts.ts';
+import { compareServices } from './kinds/services.ts';
+import { compareVolumes } from './kinds/volumes.ts';
+import { at, label, nameOf } from './raw.ts';
+import { type CheckedKind, checkedPaths, type SuperSide, type TenantSide } from './side.ts';
+import { type CheckedTenant, View } from './view.ts';
+
+/**
+ * What is not as the sync rules want it, in words; empty when both sides agree. Pure, and made from the rules and
+ * the marks alone.
+ */
+export function differences(tenant: CheckedTenant, own: TenantSide, superSide: SuperSide): string[] {
+  const view = new View(tenant, own, superSide);
+  return [
+    ...compareNamespaces(view),
+    ...compareServiceAccounts(view),
+    ...compareConfig(view),
+    ...comparePods(view),
+    ...compareServices(view),
+    ...compareEndpointSlices(view),
+    ...compareVolumes(view),
+    ...compareStorageClasses(view),
+    ...compareNodes(view),
+    ...compareSecrecy(view),
+  ].map((difference) => `${tenant.namespace}/${tenant.name}: ${difference}`);
+}
+
+/** Super objects that are marked for a VirtualCluster that is not there (any more). */
+export function remains(superSide: SuperSide): string[] {
+  const living = new Set(superSide.virtualclusters.map(({ metadata }) => metadata.uid));
+  const found: string[] = [];
+  for (const kind of [...(Object.keys(checkedPaths) as CheckedKind[]), 'ipaddresses' as const]) {
+    for (const object of superSide[kind]) {
+      const uid = label(object, 'skerry.dev/tenant');
+      if (uid !== undefined && !living.has(uid)) {
+        found.push(`${kind} ${nameOf(object)} is left of the deleted tenant ${uid}`);
+      }
+    }
+  }
+  const namespaces = new Set(superSide.namespaces.map(({ metadata }) => metadata.name));
+  for (const volume of superSide.persistentvolumes) {
+    const namespace = at<string>(volume, 'spec', 'claimRef', 'namespace');
+    if (namespace !== undefined && !namespaces.has(namespace)) {
+      found.push(`persistentvolumes ${volume.metadata.name} is left of the namespace ${namespace}`);
+    }
+  }
+  return found;
+}
+
+/** No object of the tenant names a super namespace. */
+function compareSecrecy(view: View): string[] {
+  const names = [...view.superNamespaces.values()].flat().map(({ metadata }) => metadata.name ?? '');
+  return (Object.keys(checkedPaths) as CheckedKind[]).flatMap((kind) =>
+    view.own[kind].flatMap((object: KubeObject) => {
+      const text = JSON.stringify(object);
+      const shown = names.find((name) => text.includes(name));
+      return shown === undefined ? [] : [`${kind} ${nameOf(object)}: shows the super namespace ${shown}`];
+    }),
+  );
+}

@@ -1,0 +1,79 @@
+import type { KubeObject } from '../../../kube/index.ts';
+import { compareKeys, compareMarks } from './marks.ts';
+import { annotation, nameOf } from './raw.ts';
+import type { CheckedKind } from './side.ts';
+import type { View } from './view.ts';
+
+/** Whether T must have an S; `may`: both are right. */
+export type Expectation = 'yes' | 'no' | 'may';
+
+export interface DownRules {
+  kind: CheckedKind;
+  /** In words, for messages. */
+  what: string;
+  expected(own: KubeObject, view: View): Expectation;
+  superName?(name: string): string;
+  /** Differences of content, T first. */
+  compare(own: KubeObject, superObject: KubeObject, view: View): string[];
+  /** False: labels and annotations stay in the tenant. */
+  keysGoDown?: boolean;
+  /** Labels and annotations that each side has for itself. */
+  exceptKeys?: readonly string[];
+  /** Marked objects that the super cluster's own controllers have made by copying labels. */
+  isForeign?(superObject: KubeObject): boolean;
+}
+
+/** For one kind: each T that has to be down is there once, with its marks and its content, and nothing else is. */
+export function compareDown(rules: DownRules, view: View): string[] {
+  const { kind, what } = rules;
+  const found: string[] = [];
+  const paired = new Set<KubeObject>();
+  for (const own of view.own[kind]) {
+    const { namespace = '', name = '', deletionTimestamp } = own.metadata;
+    const say = (text: string): void => void found.push(`${what} ${nameOf(own)}: ${text}`);
+    const superObject = view.superObject(kind, namespace, rules.superName?.(name) ?? name);
+    const isMarked = superObject?.metadata.labels?.['skerry.dev/tenant'] !== undefined;
+    const expected = deletionTimestamp === undefined ? rules.expected(own, view) : 'may';
+    if (superObject === undefined || (!isMarked && expected !== 'yes')) {
+      if (expected === 'yes') say('is not in the super cluster');
+      continue;
+    }
+    paired.add(superObject);
+    if (!isMarked) {
+      say('its place in the super cluster is taken by an object without marks');
+      continue;
+    }
+    if (expected === 'no' && !rules.isForeign?.(superObject))
+      say('is in the super cluster and should not be');
+    if (deletionTimestamp === undefined && superObject.metadata.deletionTimestamp !== undefined) {
+      say('is being deleted in the super cluster only');
+    }
+    for (const difference of compareMarks(view, own, superObject)) say(difference);
+    if (rules.keysGoDown !== false) {
+      for (const difference of compareKeys(own, superObject, { except: rules.exceptKeys ?? [] }))
+        say(difference);
+    }
+    for (const difference of rules.compare(own, superObject, view)) say(difference);
+  }
+  found.push(...compareOrphans(rules, view, paired));
+  return found;
+}
+
+function compareOrphans({ what, kind, isForeign }: DownRules, view: View, paired: Set<KubeObject>): string[] {
+  const found: string[] = [];
+  const ofUid = new Map<string, KubeObject>();
+  for (const superObject of view.marked(kind)) {
+    if (isForeign?.(superObject)) continue;
+    const uid = annotation(superObject, 'skerry.dev/uid') ?? '';
+    const twin = ofUid.get(uid);
+    if (twin !== undefined) {
+      found.push(
+        `${what} with UID ${uid} is in the super cluster twice: ${nameOf(twin)} and ${nameOf(superObject)}`,
+      );
+    }
+    ofUid.set(uid, superObject);
+    if (paired.has(superObject)) continue;
+    found.push(`${what} ${nameOf(superObject)} of the super cluster has no counterpart in the tenant`);
+  }
+  return found;
+}

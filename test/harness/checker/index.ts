@@ -1,0 +1,1 @@
+export { type CheckedCluster, Checker } from './checker.ts';

@@ -1,0 +1,78 @@
+import type { KubeObject } from '../../../../kube/index.ts';
+import { compareDown, type DownRules, type Expectation } from '../down.ts';
+import { at, label, listAt, unequal } from '../raw.ts';
+import type { View } from '../view.ts';
+import { containersOf } from './pod-admission.ts';
+
+export const rootCa = 'kube-root-ca.crt';
+
+export function superConfigMapName(name: string): string {
+  return name === rootCa ? `tenant-${rootCa}` : name;
+}
+
+/** ConfigMaps and Secrets go down while a pod uses them, when they are labelled so, or all of them. */
+export function compareConfig(view: View): string[] {
+  const used = usedByPods(view);
+  const expected = (kind: 'configmaps' | 'secrets', own: KubeObject): Expectation => {
+    const { namespace, name = '' } = own.metadata;
+    // Reserved: what is called so in the super cluster is Skerry's.
+    if (name === `tenant-${rootCa}` || name.startsWith('skerry-')) return 'no';
+    const all = kind === 'configmaps' ? view.tenant.configMaps : view.tenant.secrets;
+    if (all === 'all' || label(own, 'skerry.dev/sync') === 'true') return 'yes';
+    return used.has(`${kind}/${namespace}/${name}`) ? 'yes' : 'no';
+  };
+  const configMaps: DownRules = {
+    kind: 'configmaps',
+    what: 'ConfigMap',
+    superName: superConfigMapName,
+    expected: (own) => expected('configmaps', own),
+    compare: (own, superObject) =>
+      ['data', 'binaryData', 'immutable'].flatMap((field) => unequal(own[field], superObject[field], field)),
+  };
+  const secrets: DownRules = {
+    kind: 'secrets',
+    what: 'Secret',
+    expected: (own) => expected('secrets', own),
+    compare(own, superObject) {
+      const type = own['type'] === 'kubernetes.io/service-account-token' ? 'Opaque' : own['type'];
+      return [
+        ...unequal(type, superObject['type'], 'type'),
+        ...['data', 'immutable'].flatMap((field) => unequal(own[field], superObject[field], field)),
+      ];
+    },
+  };
+  return [...compareDown(configMaps, view), ...compareDown(secrets, view)];
+}
+
+/** `kind/namespace/name` of what pods refer to that are in the super cluster. */
+function usedByPods(view: View): Set<string> {
+  const used = new Set<string>();
+  for (const pod of view.own.pods) {
+    const { namespace = '', name = '' } = pod.metadata;
+    if (view.superObject('pods', namespace, name) === undefined) continue;
+    const use = (kind: 'configmaps' | 'secrets', reference: string | undefined): void => {
+      if (reference !== undefined) used.add(`${kind}/${namespace}/${reference}`);
+    };
+    for (const { name: secret } of listAt<{ name: string }>(pod, 'spec', 'imagePullSecrets'))
+      use('secrets', secret);
+    for (const volume of listAt(pod, 'spec', 'volumes')) {
+      use('configmaps', at(volume, 'configMap', 'name'));
+      use('secrets', at(volume, 'secret', 'secretName'));
+      for (const source of listAt(volume, 'projected', 'sources')) {
+        use('configmaps', at(source, 'configMap', 'name'));
+        use('secrets', at(source, 'secret', 'name'));
+      }
+    }
+    for (const container of containersOf(pod)) {
+      for (const source of listAt(container, 'envFrom')) {
+        use('configmaps', at(source, 'configMapRef', 'name'));
+        use('secrets', at(source, 'secretRef', 'name'));
+      }
+      for (const variable of listAt(container, 'env')) {
+        use('configmaps', at(variable, 'valueFrom', 'configMapKeyRef', 'name'));
+        use('secrets', at(variable, 'valueFrom', 'secretKeyRef', 'name'));
+      }
+    }
+  }
+  return used;
+}

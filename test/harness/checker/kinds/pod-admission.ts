@@ -1,0 +1,57 @@
+import type { KubeObject } from '../../../../kube/index.ts';
+import { annotation, at, listAt } from '../raw.ts';
+
+/** Capabilities that Pod Security baseline lets a container add. */
+const harmless = new Set(
+  [
+    'AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE',
+    'SETFCAP SETGID SETPCAP SETUID SYS_CHROOT',
+  ]
+    .join(' ')
+    .split(' '),
+);
+/** Sync rule 14, without what a policy would add. */
+const volumeSources = new Set([
+  'name',
+  'configMap',
+  'secret',
+  'projected',
+  'downwardAPI',
+  'emptyDir',
+  'persistentVolumeClaim',
+  'ephemeral',
+]);
+
+/** Why a pod must not have an S, whatever the tenant's API server lets through; undefined if it may. */
+export function forbidden(pod: KubeObject): string | undefined {
+  const spec = pod['spec'];
+  for (const field of ['hostNetwork', 'hostPID', 'hostIPC']) if (at(spec, field) === true) return field;
+  for (const volume of listAt(spec, 'volumes')) {
+    const source = Object.keys(volume).find((key) => !volumeSources.has(key));
+    if (source !== undefined) return `a volume of type ${source}`;
+  }
+  for (const container of containersOf(pod)) {
+    if (at(container, 'securityContext', 'privileged') === true) return 'privileged';
+    const added = listAt<string>(container, 'securityContext', 'capabilities', 'add');
+    const harmful = added.find((capability) => !harmless.has(capability));
+    if (harmful !== undefined) return `capability ${harmful}`;
+    if (listAt(container, 'ports').some((port) => at<number>(port, 'hostPort'))) return 'a host port';
+  }
+  return undefined;
+}
+
+/** A node that the tenant chose itself: bound pods carry the mark of the Binding instead. */
+export function isPreset(pod: KubeObject): boolean {
+  return at(pod, 'spec', 'nodeName') !== undefined && annotation(pod, 'skerry.dev/super-uid') === undefined;
+}
+
+export function isFinished(pod: KubeObject): boolean {
+  const phase = at(pod, 'status', 'phase');
+  return phase === 'Succeeded' || phase === 'Failed';
+}
+
+export function containersOf(pod: KubeObject): readonly Record<string, unknown>[] {
+  return ['initContainers', 'containers', 'ephemeralContainers'].flatMap((list) => [
+    ...listAt(pod, 'spec', list),
+  ]);
+}

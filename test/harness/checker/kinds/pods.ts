@@ -1,0 +1,146 @@
+import type { KubeObject } from '../../../../kube/index.ts';
+import { compareDown, type DownRules } from '../down.ts';
+import { annotation, at, listAt, nameOf, unequal } from '../raw.ts';
+import type { View } from '../view.ts';
+import { rootCa, superConfigMapName } from './config.ts';
+import { containersOf, forbidden, isFinished, isPreset } from './pod-admission.ts';
+
+const rules: DownRules = {
+  kind: 'pods',
+  what: 'Pod',
+  expected(own) {
+    if (forbidden(own) !== undefined || isPreset(own)) return 'no';
+    return isFinished(own) ? 'may' : 'yes';
+  },
+  compare: (own, superObject) => [
+    ...compareSpec(own, superObject),
+    ...findTokens(superObject),
+    ...compareStatus(own, superObject),
+  ],
+};
+
+export function comparePods(view: View): string[] {
+  const found = compareDown(rules, view);
+  for (const own of view.own.pods) {
+    if (own.metadata.deletionTimestamp === undefined) continue;
+    const { namespace = '', name = '' } = own.metadata;
+    const superObject = view.superObject('pods', namespace, name);
+    if (superObject !== undefined && superObject.metadata.deletionTimestamp === undefined) {
+      found.push(`Pod ${nameOf(own)}: is being deleted in the tenant only`);
+    }
+  }
+  return found;
+}
+
+/** Fields of a container that go down as they are. */
+const containerFields = [
+  'image',
+  'command',
+  'args',
+  'workingDir',
+  'resources',
+  'livenessProbe',
+  'readinessProbe',
+  'startupProbe',
+  'lifecycle',
+  'ports',
+  'securityContext',
+  'imagePullPolicy',
+  'restartPolicy',
+];
+const specFields = [
+  'restartPolicy',
+  'terminationGracePeriodSeconds',
+  'activeDeadlineSeconds',
+  'serviceAccountName',
+  'nodeSelector',
+  'hostname',
+];
+
+function compareSpec(own: KubeObject, superObject: KubeObject): string[] {
+  const found = specFields.flatMap((field) =>
+    unequal(at(own, 'spec', field), at(superObject, 'spec', field), field),
+  );
+  const names = (pod: KubeObject): unknown[] => containersOf(pod).map((container) => container['name']);
+  found.push(...unequal(names(own), names(superObject), 'containers'));
+  for (const container of containersOf(own)) {
+    const other = containersOf(superObject).find(({ name }) => name === container['name']);
+    if (other === undefined) continue;
+    for (const field of containerFields) {
+      found.push(...unequal(container[field], other[field], `${field} of container ${container['name']}`));
+    }
+    found.push(...compareEnv(container, other));
+  }
+  for (const volume of listAt(own, 'spec', 'volumes')) {
+    const other = listAt(superObject, 'spec', 'volumes').find(({ name }) => name === volume['name']);
+    if (other === undefined) found.push(`volume ${volume['name']} is missing in the super cluster`);
+    else found.push(...compareVolume(volume, other));
+  }
+  const refusal = forbidden(superObject);
+  if (refusal !== undefined) found.push(`the super cluster's has ${refusal}`);
+  return found;
+}
+
+/** Values are the same; a reference to the tenant's CA is to its copy. */
+function compareEnv(container: Record<string, unknown>, other: Record<string, unknown>): string[] {
+  return listAt(container, 'env').flatMap((variable) => {
+    const present = listAt(other, 'env').find(({ name }) => name === variable['name']);
+    if (at(variable, 'valueFrom', 'fieldRef') !== undefined) return [];
+    const configMap = at<string>(variable, 'valueFrom', 'configMapKeyRef', 'name');
+    if (configMap === rootCa) return [];
+    return unequal(variable, present, `variable ${variable['name']}`);
+  });
+}
+
+function compareVolume(volume: Record<string, unknown>, other: Record<string, unknown>): string[] {
+  const what = `volume ${volume['name']}`;
+  const configMap = at<string>(volume, 'configMap', 'name');
+  return [
+    ...unequal(
+      configMap === undefined ? undefined : superConfigMapName(configMap),
+      at(other, 'configMap', 'name'),
+      what,
+    ),
+    ...unequal(volume['secret'], other['secret'], what),
+    ...unequal(volume['emptyDir'], other['emptyDir'], what),
+    ...unequal(volume['persistentVolumeClaim'], other['persistentVolumeClaim'], what),
+  ];
+}
+
+/** Sync rule 6: nothing in the super cluster's pod opens the super cluster. */
+function findTokens(superObject: KubeObject): string[] {
+  const found: string[] = [];
+  if (at(superObject, 'spec', 'automountServiceAccountToken') !== false) found.push('its token is mounted');
+  for (const volume of listAt(superObject, 'spec', 'volumes')) {
+    for (const source of listAt(volume, 'projected', 'sources')) {
+      if (source['serviceAccountToken'] !== undefined) found.push(`volume ${volume['name']} holds a token`);
+    }
+  }
+  return found;
+}
+
+function compareStatus(own: KubeObject, superObject: KubeObject): string[] {
+  const node = at<string>(superObject, 'spec', 'nodeName');
+  const found = unequal(at(own, 'spec', 'nodeName'), node, 'node');
+  for (const field of ['phase', 'podIP', 'podIPs', 'hostIP', 'startTime', 'reason']) {
+    found.push(...unequal(at(own, 'status', field), at(superObject, 'status', field), field));
+  }
+  if (node !== undefined && annotation(own, 'skerry.dev/super-uid') !== superObject.metadata.uid) {
+    found.push('it is bound for another pod of the super cluster');
+  }
+  const conditions = (pod: KubeObject): unknown =>
+    Object.fromEntries(listAt(pod, 'status', 'conditions').map(({ type, status }) => [type, status]));
+  found.push(...unequal(conditions(own), conditions(superObject), 'conditions'));
+  for (const field of ['initContainerStatuses', 'containerStatuses', 'ephemeralContainerStatuses']) {
+    const states = (pod: KubeObject): unknown =>
+      listAt(pod, 'status', field).map(({ name, ready, started, restartCount, state }) => ({
+        name,
+        ready,
+        started,
+        restartCount,
+        state,
+      }));
+    found.push(...unequal(states(own), states(superObject), field));
+  }
+  return found;
+}

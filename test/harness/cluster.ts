@@ -1,0 +1,109 @@
+import { writeFileSync } from 'node:fs';
+import { execa } from 'execa';
+import { stringify } from 'yaml';
+import {
+  Connection,
+  connectionFromSecret,
+  isNotFound,
+  KubeClient,
+  type KubeObject,
+  type ObjectRef,
+  type Resource,
+} from '../../kube/index.ts';
+import { type Question, until } from './until.ts';
+
+export interface RunResult {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly exitCode: number;
+}
+
+export interface ClusterOptions {
+  /** For messages. */
+  name: string;
+  kubeconfig: string;
+  /** Where the kubeconfig is written to, for kubectl. */
+  kubeconfigFile: string;
+  kubectl: string;
+}
+
+const kubectlTimeoutMs = 120_000;
+
+/** One API server, by kubectl and by a client of its own, with the rights of its kubeconfig. */
+export class Cluster {
+  readonly name: string;
+  readonly kubeconfig: string;
+  readonly kubeconfigFile: string;
+  readonly client: KubeClient;
+  readonly #kubectl: string;
+
+  constructor({ name, kubeconfig, kubeconfigFile, kubectl }: ClusterOptions) {
+    this.name = name;
+    this.kubeconfig = kubeconfig;
+    this.kubeconfigFile = kubeconfigFile;
+    this.#kubectl = kubectl;
+    writeFileSync(kubeconfigFile, kubeconfig, { mode: 0o600 });
+    const connection = new Connection({ ...connectionFromSecret(kubeconfig), userAgent: 'skerry-e2e' });
+    this.client = new KubeClient(connection);
+  }
+
+  /** Runs kubectl and gives what it printed; throws when it fails. */
+  async kubectl(...args: string[]): Promise<string> {
+    const { stdout, stderr, exitCode } = await this.tryKubectl(args);
+    if (exitCode !== 0)
+      throw new Error(`kubectl ${args.join(' ')} (${this.name}) failed: ${stderr || stdout}`);
+    return stdout;
+  }
+
+  /** Runs kubectl whatever comes of it. */
+  async tryKubectl(
+    args: readonly string[],
+    { input, env }: { input?: string; env?: Record<string, string> } = {},
+  ): Promise<RunResult> {
+    const { stdout, stderr, exitCode } = await execa(
+      this.#kubectl,
+      ['--kubeconfig', this.kubeconfigFile, ...args],
+      {
+        reject: false,
+        timeout: kubectlTimeoutMs,
+        ...(input === undefined ? {} : { input }),
+        ...(env && { env }),
+      },
+    );
+    return { stdout, stderr, exitCode: exitCode ?? -1 };
+  }
+
+  /** `kubectl apply` of objects, server-side so that no annotation is added. */
+  async apply(...objects: object[]): Promise<void> {
+    const input = objects.map((object) => stringify(object)).join('---\n');
+    const { stderr, exitCode } = await this.tryKubectl(['apply', '--server-side', '-f', '-'], { input });
+    if (exitCode !== 0) throw new Error(`kubectl apply (${this.name}) failed: ${stderr}`);
+  }
+
+  until<R, T extends KubeObject = KubeObject>(
+    question: Omit<Question, 'client'>,
+    answer: (objects: T[]) => R | undefined | false,
+  ): Promise<R> {
+    return until<R, T>({ client: this.client, ...question, what: `${question.what} (${this.name})` }, answer);
+  }
+
+  /** Undefined instead of NotFound. */
+  async find<T extends KubeObject = KubeObject>(resource: Resource, ref: ObjectRef): Promise<T | undefined> {
+    try {
+      return await this.client.get<T>(resource, ref);
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+
+  async untilGone(resource: Resource, { namespace, name }: ObjectRef, timeoutMs?: number): Promise<void> {
+    const what = `${resource.kind} ${name} to go`;
+    const question = { resource, namespace, name, what, ...(timeoutMs === undefined ? {} : { timeoutMs }) };
+    await this.until(question, (objects) => objects.length === 0);
+  }
+
+  async close(): Promise<void> {
+    await this.client.connection.close();
+  }
+}

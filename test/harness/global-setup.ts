@@ -1,0 +1,74 @@
+import { cpSync, existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { TestProject } from 'vitest/node';
+import { Binaries, defaultCacheDirectory, defaultVersions } from '../../vc-manager/binaries/index.ts';
+import { runCli } from './cli.ts';
+import { makeRunDirectory, removeLeftovers, removeRun, stateDirOf } from './leftovers.ts';
+import './stack-info.ts';
+
+const upTimeoutMs = 300_000;
+
+/**
+ * Starts the one stack that all suites share, by the command that a user types, and takes it away again.
+ * SKERRY_E2E_STATE names the state directory of a stack that runs already: it is used, and left running.
+ * SKERRY_E2E_LOGS names a directory to copy the logs to at the end.
+ */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const running = process.env['SKERRY_E2E_STATE'];
+  if (running) {
+    await provide(project, running);
+    return async () => undefined;
+  }
+  await removeLeftovers();
+  const directory = makeRunDirectory();
+  const stateDir = stateDirOf(directory);
+  try {
+    await start(stateDir);
+    await provide(project, stateDir);
+  } catch (error) {
+    keepLogs(stateDir);
+    await removeRun(directory);
+    throw error;
+  }
+  return async () => {
+    keepLogs(stateDir);
+    const left = await removeRun(directory);
+    if (left.length > 0) throw new Error(`the stack left something behind:\n${left.join('\n')}`);
+  };
+}
+
+async function start(stateDir: string): Promise<void> {
+  const args = ['--tenants', '0', '--nodes', '3', '--no-samples', '--unsafe-no-fsync'];
+  const { exitCode, stdout, stderr } = await runCli(
+    stateDir,
+    ['up', '--detach', '--state-dir', stateDir, ...args],
+    { timeoutMs: upTimeoutMs },
+  );
+  if (exitCode !== 0) throw new Error(`"vc-manager up" ended with ${exitCode}:\n${stdout}\n${stderr}`);
+}
+
+async function provide(project: TestProject, stateDir: string): Promise<void> {
+  const binaries = new Binaries({ cacheDir: defaultCacheDirectory(process.env), env: process.env });
+  const kubectl = await binaries.ensure(
+    { name: 'kubectl', version: defaultVersions.kubernetes },
+    { signal: new AbortController().signal },
+  );
+  project.provide('stack', {
+    stateDir,
+    superKubeconfig: readFileSync(join(stateDir, 'super-cluster', 'admin.kubeconfig'), 'utf8'),
+    kubectl: kubectl.path,
+  });
+}
+
+function keepLogs(stateDir: string): void {
+  const target = process.env['SKERRY_E2E_LOGS'];
+  if (!target) return;
+  for (const part of ['stack', 'control-planes']) {
+    const source = join(stateDir, part);
+    if (!existsSync(source)) continue;
+    cpSync(source, join(target, part), {
+      recursive: true,
+      filter: (path) => !/\/(files|data)$/.test(path),
+    });
+  }
+}

@@ -1,0 +1,63 @@
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { runCli } from './cli.ts';
+import { identify, isAlive, kill, type ProcessIdentity, processesOf } from './processes.ts';
+
+const prefix = 'skerry-e2e-';
+
+/** A directory of this test run; the next run finds it by the owner that it names, should this one be killed. */
+export function makeRunDirectory(): string {
+  const directory = mkdtempSync(join(realpathSync(tmpdir()), prefix));
+  writeFileSync(join(directory, 'owner.json'), JSON.stringify(identify(process.pid)));
+  return directory;
+}
+
+export function stateDirOf(runDirectory: string): string {
+  return join(runDirectory, 'state');
+}
+
+/** Stops what runs in the directory and removes it. Resolves to what `vc-manager down --purge` had left. */
+export async function removeRun(runDirectory: string): Promise<string[]> {
+  const stateDir = stateDirOf(runDirectory);
+  const left: string[] = [];
+  if (existsSync(stateDir)) {
+    const { exitCode, stderr } = await runCli(stateDir, ['down', '--purge', '--state-dir', stateDir]);
+    if (exitCode !== 0) left.push(`"down --purge" ended with ${exitCode}: ${stderr}`);
+    if (existsSync(stateDir))
+      left.push(`the state directory ${stateDir}: ${readdirSync(stateDir).join(' ')}`);
+  }
+  for (const [pid, what] of processesOf(stateDir)) {
+    left.push(`process ${pid}: ${what}`);
+    const process = identify(pid);
+    if (process !== undefined) await kill(process);
+  }
+  rmSync(runDirectory, { recursive: true, force: true });
+  return left;
+}
+
+/** Cleans up after runs whose process is no more; those of others that run beside us are left alone. */
+export async function removeLeftovers(): Promise<void> {
+  const root = realpathSync(tmpdir());
+  for (const entry of readdirSync(root).filter((name) => name.startsWith(prefix))) {
+    const directory = join(root, entry);
+    const owner = readOwner(directory);
+    if (owner !== undefined && !isAlive(owner)) await removeRun(directory);
+  }
+}
+
+function readOwner(directory: string): ProcessIdentity | undefined {
+  try {
+    return JSON.parse(readFileSync(join(directory, 'owner.json'), 'utf8')) as ProcessIdentity;
+  } catch {
+    return undefined;
+  }
+}

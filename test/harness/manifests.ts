@@ -1,0 +1,99 @@
+import type { KubeObject } from '../../kube/index.ts';
+
+/** Nodes are simulated: the image is never pulled. */
+export const image = 'registry.k8s.io/pause:3.10';
+
+type Spec = Record<string, unknown>;
+
+export function namespace(name: string): KubeObject {
+  return { apiVersion: 'v1', kind: 'Namespace', metadata: { name } };
+}
+
+export function pod(namespace: string, name: string, spec: Spec = {}): KubeObject {
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { namespace, name, labels: { app: name } },
+    spec: { containers: [container()], ...spec },
+  };
+}
+
+export function container(fields: Spec = {}): Spec {
+  return { name: 'main', image, ...fields };
+}
+
+export function deployment(namespace: string, name: string, replicas: number, podSpec: Spec = {}): KubeObject {
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { namespace, name },
+    spec: { replicas, selector: { matchLabels: { app: name } }, template: template(name, podSpec) },
+  };
+}
+
+export function statefulSet(namespace: string, name: string, replicas: number, spec: Spec = {}): KubeObject {
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'StatefulSet',
+    metadata: { namespace, name },
+    spec: {
+      replicas,
+      serviceName: name,
+      selector: { matchLabels: { app: name } },
+      template: template(name, { containers: [container({ volumeMounts: [{ name: 'data', mountPath: '/data' }] })] }),
+      volumeClaimTemplates: [{ metadata: { name: 'data' }, spec: claimSpec() }],
+      ...spec,
+    },
+  };
+}
+
+export function job(namespace: string, name: string): KubeObject {
+  return {
+    apiVersion: 'batch/v1',
+    kind: 'Job',
+    metadata: { namespace, name },
+    spec: {
+      completions: 2,
+      parallelism: 2,
+      template: { spec: { restartPolicy: 'Never', containers: [container()] } },
+    },
+  };
+}
+
+export function service(namespace: string, name: string, spec: Spec = {}): KubeObject {
+  return {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { namespace, name },
+    spec: { selector: { app: name }, ports: [{ name: 'http', port: 80, targetPort: 8080 }], ...spec },
+  };
+}
+
+export function claim(namespace: string, name: string, spec: Spec = {}): KubeObject {
+  return {
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: { namespace, name },
+    spec: { ...claimSpec(), ...spec },
+  };
+}
+
+export function configMap(namespace: string, name: string, data: Record<string, string> = {}): KubeObject {
+  return { apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace, name }, data };
+}
+
+export function secret(namespace: string, name: string, data: Record<string, string> = {}): KubeObject {
+  return { apiVersion: 'v1', kind: 'Secret', metadata: { namespace, name }, stringData: data };
+}
+
+function claimSpec(): Spec {
+  return {
+    accessModes: ['ReadWriteOnce'],
+    storageClassName: 'simulated',
+    resources: { requests: { storage: '1Gi' } },
+  };
+}
+
+function template(app: string, spec: Spec): Spec {
+  return { metadata: { labels: { app } }, spec: { containers: [container()], ...spec } };
+}

@@ -1,0 +1,135 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { resources } from '../../kube/index.ts';
+import type { VirtualCluster } from '../../vc-manager/api/index.ts';
+import { Checker } from './checker/index.ts';
+import { type CliOptions, cliOutput, runCli } from './cli.ts';
+import { Cluster, type RunResult } from './cluster.ts';
+import { componentProcess, type ProcessIdentity } from './processes.ts';
+import type { StackInfo } from './stack-info.ts';
+
+/** A tenant's API server, with the kubeconfig that `vc-manager kubeconfig` prints for people. */
+export class Tenant extends Cluster {
+  readonly virtualCluster: VirtualCluster;
+
+  constructor(options: ConstructorParameters<typeof Cluster>[0] & { virtualCluster: VirtualCluster }) {
+    super(options);
+    this.virtualCluster = options.virtualCluster;
+  }
+
+  get ref(): { namespace: string; name: string } {
+    const { namespace = '', name = '' } = this.virtualCluster.metadata;
+    return { namespace, name };
+  }
+
+  get uid(): string {
+    return this.virtualCluster.metadata.uid ?? '';
+  }
+
+  /** `status.id`: root of the names of its control plane. */
+  get id(): string {
+    return this.virtualCluster.status?.id ?? '';
+  }
+}
+
+/** One suite's view of the shared stack. What it makes here goes with `close`. */
+export class World {
+  readonly stateDir: string;
+  readonly superCluster: Cluster;
+  readonly #stack: StackInfo;
+  readonly #directory: string;
+  readonly #tenants = new Map<string, Tenant>();
+
+  constructor(stack: StackInfo) {
+    this.#stack = stack;
+    this.stateDir = stack.stateDir;
+    this.#directory = mkdtempSync(join(tmpdir(), 'skerry-suite-'));
+    this.superCluster = new Cluster({
+      name: 'super cluster',
+      kubeconfig: stack.superKubeconfig,
+      kubeconfigFile: join(this.#directory, 'super-cluster.kubeconfig'),
+      kubectl: stack.kubectl,
+    });
+  }
+
+  get tenants(): readonly Tenant[] {
+    return [...this.#tenants.values()];
+  }
+
+  /** Runs `vc-manager`, whatever comes of it. */
+  cli(args: readonly string[], options?: CliOptions): Promise<RunResult> {
+    return runCli(this.stateDir, args, options);
+  }
+
+  /** Creates a tenant as a user would, and waits until it can be used. */
+  async createTenant(name: string, ...options: string[]): Promise<Tenant> {
+    await cliOutput(this.stateDir, 'create', name, '--wait', ...options);
+    return this.openTenant(name);
+  }
+
+  createTenants(...names: string[]): Promise<Tenant[]> {
+    return Promise.all(names.map((name) => this.createTenant(name)));
+  }
+
+  /** Opens one that is there; `close` deletes it too. */
+  async openTenant(name: string, namespace = 'default'): Promise<Tenant> {
+    const kubeconfig = await cliOutput(this.stateDir, 'kubeconfig', name, '-n', namespace);
+    const tenant = new Tenant({
+      name,
+      kubeconfig,
+      kubeconfigFile: this.file(`${name}.kubeconfig`),
+      kubectl: this.#stack.kubectl,
+      virtualCluster: await this.virtualCluster(name, namespace),
+    });
+    await this.#tenants.get(name)?.close();
+    this.#tenants.set(name, tenant);
+    return tenant;
+  }
+
+  virtualCluster(name: string, namespace = 'default'): Promise<VirtualCluster> {
+    return this.superCluster.client.get<VirtualCluster>(resources.virtualClusters, { namespace, name });
+  }
+
+  /** As a user would; nothing of it is left afterwards. */
+  async deleteTenant(name: string): Promise<void> {
+    await this.#tenants.get(name)?.close();
+    this.#tenants.delete(name);
+    await cliOutput(this.stateDir, 'delete', name, '--wait');
+  }
+
+  /** A path in the suite's own temporary directory. */
+  file(name: string): string {
+    return join(this.#directory, name);
+  }
+
+  /** A running component: of the stack, or of a tenant's control plane. */
+  async process(component: string, tenant?: Tenant): Promise<ProcessIdentity> {
+    const found = await componentProcess(this.stateDir, tenant ?? 'stack', component);
+    if (found === undefined) throw new Error(`${component} of ${tenant?.name ?? 'the stack'} does not run`);
+    return found;
+  }
+
+  /** A checker of these tenants, or of all of this world. To be closed. */
+  checker(tenants: readonly Tenant[] = this.tenants): Checker {
+    return new Checker({ superKubeconfig: this.superCluster.kubeconfig, tenants });
+  }
+
+  /** Waits, on events, until the checker finds no difference; rejects with those that remain. */
+  async expectAgreement(tenants?: readonly Tenant[], timeoutMs?: number): Promise<void> {
+    const checker = this.checker(tenants);
+    try {
+      await checker.untilAgreed(timeoutMs === undefined ? {} : { timeoutMs });
+    } finally {
+      checker.close();
+    }
+  }
+
+  async close(): Promise<void> {
+    const names = [...this.#tenants.keys()];
+    const results = await Promise.allSettled(names.map((name) => this.deleteTenant(name)));
+    await this.superCluster.close();
+    rmSync(this.#directory, { recursive: true, force: true });
+    for (const result of results) if (result.status === 'rejected') throw result.reason;
+  }
+}

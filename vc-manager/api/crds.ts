@@ -1,0 +1,145 @@
+import type { KubeObject, Resource } from '../../kube/index.ts';
+import { resources } from '../../kube/index.ts';
+import { controlPlaneTemplateSpecSchema } from '../control-plane/index.ts';
+import { group, keys, version } from './names.ts';
+import { type StructuralSchema, structuralSchema } from './structural-schema.ts';
+import { virtualClusterSpecSchema, virtualClusterStatusSchema } from './virtual-cluster.ts';
+
+interface PrinterColumn {
+  name: string;
+  type: 'string' | 'integer' | 'date';
+  jsonPath: string;
+  description: string;
+  /** 1: only in wide output. */
+  priority?: number;
+}
+
+interface CrdOptions {
+  shortNames: string[];
+  schema: StructuralSchema;
+  columns: PrinterColumn[];
+  status: boolean;
+}
+
+// A name becomes a label value and part of Secret names, so it must be a DNS label.
+const nameIsLabel = [
+  {
+    rule: "self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+    message: "metadata.name must be a DNS label: at most 63 lower case letters, digits and '-'",
+  },
+];
+
+/** The CustomResourceDefinitions of Skerry, made from the same schemas as the types. */
+export function crdManifests(): KubeObject[] {
+  return [virtualClusterCrd(), controlPlaneTemplateCrd()];
+}
+
+function virtualClusterCrd(): KubeObject {
+  return crd(resources.virtualClusters, {
+    shortNames: ['vc'],
+    status: true,
+    schema: {
+      type: 'object',
+      description: 'A tenant control plane of its own whose pods, services and volumes live in this cluster.',
+      'x-kubernetes-validations': nameIsLabel,
+      properties: {
+        apiVersion: { type: 'string' },
+        kind: { type: 'string' },
+        metadata: { type: 'object' },
+        spec: { ...structuralSchema(virtualClusterSpecSchema), default: {} },
+        status: structuralSchema(virtualClusterStatusSchema),
+      },
+    },
+    columns: [
+      {
+        name: 'Phase',
+        type: 'string',
+        jsonPath: '.status.phase',
+        description: 'What the control plane is doing',
+      },
+      { name: 'Version', type: 'string', jsonPath: '.status.version', description: 'Kubernetes version' },
+      { name: 'Pods', type: 'integer', jsonPath: '.status.usage.pods', description: 'Pods of the tenant' },
+      {
+        name: 'Age',
+        type: 'date',
+        jsonPath: '.metadata.creationTimestamp',
+        description: 'Time since creation',
+      },
+      wide('Endpoint', '.status.endpoint', 'Where people reach the API server'),
+      wide('Id', '.status.id', 'Root of all names of this control plane'),
+      wide('Services', '.status.serviceCIDR', "Range of the tenant's service addresses"),
+      wide(
+        'Message',
+        '.status.conditions[?(@.type=="Ready")].message',
+        'What is happening, or what is wrong',
+      ),
+    ],
+  });
+}
+
+function controlPlaneTemplateCrd(): KubeObject {
+  return crd(resources.controlPlaneTemplates, {
+    shortNames: ['cpt'],
+    status: false,
+    schema: {
+      type: 'object',
+      description: 'What a tenant control plane is made of: components, flags, files, ports and probes.',
+      required: ['spec'],
+      properties: {
+        apiVersion: { type: 'string' },
+        kind: { type: 'string' },
+        metadata: { type: 'object' },
+        spec: structuralSchema(controlPlaneTemplateSpecSchema),
+      },
+    },
+    columns: [
+      {
+        name: 'Version',
+        type: 'string',
+        jsonPath: '.spec.kubernetesVersion',
+        description: 'Kubernetes version',
+      },
+      {
+        name: 'Age',
+        type: 'date',
+        jsonPath: '.metadata.creationTimestamp',
+        description: 'Time since creation',
+      },
+    ],
+  });
+}
+
+function wide(name: string, jsonPath: string, description: string): PrinterColumn {
+  return { name, type: 'string', jsonPath, description, priority: 1 };
+}
+
+function crd(resource: Resource, options: CrdOptions): KubeObject {
+  return {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: `${resource.plural}.${group}`, labels: { [keys.managedBy]: 'skerry' } },
+    spec: {
+      group,
+      scope: resource.namespaced ? 'Namespaced' : 'Cluster',
+      names: {
+        kind: resource.kind,
+        listKind: `${resource.kind}List`,
+        plural: resource.plural,
+        singular: resource.kind.toLowerCase(),
+        shortNames: options.shortNames,
+        categories: ['skerry'],
+      },
+      conversion: { strategy: 'None' },
+      versions: [
+        {
+          name: version,
+          served: true,
+          storage: true,
+          schema: { openAPIV3Schema: options.schema },
+          subresources: options.status ? { status: {} } : undefined,
+          additionalPrinterColumns: options.columns,
+        },
+      ],
+    },
+  };
+}

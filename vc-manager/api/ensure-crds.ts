@@ -1,0 +1,119 @@
+import { isDeepStrictEqual } from 'node:util';
+import {
+  type Clock,
+  type Condition,
+  isAlreadyExists,
+  isConflict,
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  resources,
+  systemClock,
+} from '../../kube/index.ts';
+import { crdManifests } from './crds.ts';
+import { crdNameConflict, crdNotEstablished } from './errors.ts';
+import { group, version } from './names.ts';
+
+export interface EnsureCrdsOptions {
+  signal?: AbortSignal;
+  clock?: Clock;
+  /** How long the super cluster may take until it serves the new resources. */
+  timeoutMs?: number;
+}
+
+const pollMs = 100;
+const crds = resources.customResourceDefinitions;
+
+/**
+ * Creates Skerry's CustomResourceDefinitions or brings them up to date, and returns once the API server
+ * serves them. Throws `CrdNameConflict` or `CrdNotEstablished`.
+ */
+export async function ensureCrds(client: KubeClient, options: EnsureCrdsOptions = {}): Promise<void> {
+  const manifests = crdManifests();
+  for (const manifest of manifests) await ensureCrd(client, manifest, options);
+  const names = manifests.map((manifest) => manifest.metadata.name ?? '');
+  await eventually(names.join(', '), options, async () => {
+    for (const name of names) if (!(await isEstablished(client, name, options))) return false;
+    return isDiscovered(client, manifests, options);
+  });
+}
+
+async function ensureCrd(
+  client: KubeClient,
+  manifest: KubeObject,
+  options: EnsureCrdsOptions,
+): Promise<void> {
+  const name = manifest.metadata.name ?? '';
+  for (;;) {
+    try {
+      const current = await client.get(crds, { name }, signalOf(options));
+      // Skerry's own part only: other people's labels stay, and an equal spec costs no write.
+      if (isDeepStrictEqual(current['spec'], plain(manifest['spec']))) return;
+      await client.update(crds, { ...current, spec: manifest['spec'] }, signalOf(options));
+      return;
+    } catch (error) {
+      if (isConflict(error)) continue;
+      if (!isNotFound(error)) throw error;
+    }
+    try {
+      await client.create(crds, manifest, signalOf(options));
+      return;
+    } catch (error) {
+      if (!isAlreadyExists(error)) throw error;
+    }
+  }
+}
+
+// As it looks after a trip through JSON: undefined fields are gone.
+function plain(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value));
+}
+
+async function isEstablished(client: KubeClient, name: string, options: EnsureCrdsOptions): Promise<boolean> {
+  const current = await client.get<KubeObject & { status?: { conditions?: Condition[] } }>(
+    crds,
+    { name },
+    signalOf(options),
+  );
+  const conditions = current.status?.conditions ?? [];
+  const refused = conditions.find((c) => c.type === 'NamesAccepted' && c.status === 'False');
+  if (refused !== undefined)
+    throw crdNameConflict(name, refused.message ?? refused.reason ?? 'no reason given');
+  return conditions.some((c) => c.type === 'Established' && c.status === 'True');
+}
+
+async function isDiscovered(
+  client: KubeClient,
+  manifests: readonly KubeObject[],
+  options: EnsureCrdsOptions,
+): Promise<boolean> {
+  try {
+    const found = (await client.raw('GET', `/apis/${group}/${version}`, signalOf(options))) as {
+      resources?: { name: string }[];
+    };
+    const served = new Set(found.resources?.map((resource) => resource.name));
+    return manifests.every((manifest) => served.has((manifest.metadata.name ?? '').split('.', 1)[0] ?? ''));
+  } catch (error) {
+    if (isNotFound(error)) return false;
+    throw error;
+  }
+}
+
+async function eventually(
+  name: string,
+  options: EnsureCrdsOptions,
+  done: () => Promise<boolean>,
+): Promise<void> {
+  const clock = options.clock ?? systemClock;
+  const timeoutMs = options.timeoutMs ?? 30_000;
+  const start = clock.monotonic();
+  while (!(await done())) {
+    const waitedMs = clock.monotonic() - start;
+    if (waitedMs > timeoutMs) throw crdNotEstablished(name, waitedMs);
+    await clock.sleep(pollMs, options.signal);
+  }
+}
+
+function signalOf(options: EnsureCrdsOptions): { signal?: AbortSignal } {
+  return options.signal === undefined ? {} : { signal: options.signal };
+}

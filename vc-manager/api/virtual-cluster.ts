@@ -1,0 +1,164 @@
+import { z } from 'zod';
+import type { Condition, KubeObject } from '../../kube/index.ts';
+import { idPattern } from './names.ts';
+
+const dnsName = /^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+const address = /^[0-9a-fA-F:.]+$/;
+
+// CEL: minor and, where both versions name one, patch may only grow.
+const neverDowngraded = [
+  {
+    rule: "int(self.split('.')[1]) >= int(oldSelf.split('.')[1])",
+    message: 'a control plane cannot be downgraded to an earlier minor version',
+  },
+  {
+    rule:
+      "self.split('.').size() < 3 || oldSelf.split('.').size() < 3 || " +
+      "int(self.split('.')[1]) > int(oldSelf.split('.')[1]) || int(self.split('.')[2]) >= int(oldSelf.split('.')[2])",
+    message: 'a control plane cannot be downgraded to an earlier patch version',
+  },
+];
+
+function neverChanged(field: string): { rule: string; message: string }[] {
+  return [{ rule: 'self == oldSelf', message: `${field} cannot be changed once it is set` }];
+}
+
+export const virtualClusterSpecSchema = z.strictObject({
+  version: z
+    .string()
+    .max(12)
+    .regex(/^1\.[0-9]{1,3}(\.[0-9]{1,3})?$/)
+    .meta({ 'x-kubernetes-validations': neverDowngraded })
+    .describe(
+      'Kubernetes version of the control plane, as 1.36 or 1.36.3. The newest known by default. It can only grow.',
+    )
+    .optional(),
+  template: z
+    .string()
+    .min(1)
+    .max(253)
+    .regex(/^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$/)
+    .describe('Name of the ControlPlaneTemplate to build it from. The one of its version by default.')
+    .optional(),
+  clusterDomain: z
+    .string()
+    .max(180)
+    .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/)
+    .meta({ 'x-kubernetes-validations': neverChanged('clusterDomain') })
+    .describe("DNS domain of the tenant's services. It cannot be changed.")
+    .default('cluster.local'),
+  extraNames: z
+    .array(
+      z
+        .string()
+        .min(1)
+        .max(253)
+        .regex(new RegExp(`${dnsName.source}|${address.source}`)),
+    )
+    .max(32)
+    .meta({ 'x-kubernetes-list-type': 'set' })
+    .describe("More DNS names and addresses for the API server's certificate.")
+    .optional(),
+  weight: z
+    .int()
+    .min(1)
+    .max(1000)
+    .describe("The tenant's share of the syncer, in proportion to the other tenants' weights.")
+    .default(1),
+  nodes: z
+    .strictObject({
+      mode: z
+        .enum(['all', 'used'])
+        .describe(
+          'all: every node that the tenant may use is shown. used: those that run pods of the tenant.',
+        )
+        .default('all'),
+    })
+    .describe('Which nodes the tenant sees.')
+    .optional(),
+  sync: z
+    .strictObject({
+      configMaps: z
+        .enum(['used', 'all'])
+        .describe('used: ConfigMaps that a pod refers to or that are labelled skerry.dev/sync=true.')
+        .default('used'),
+      secrets: z
+        .enum(['used', 'all'])
+        .describe('used: Secrets that a pod refers to or that are labelled skerry.dev/sync=true.')
+        .default('used'),
+    })
+    .describe('What is mirrored into the super cluster.')
+    .optional(),
+});
+
+export const phases = [
+  'Pending',
+  'Provisioning',
+  'Ready',
+  'Failed',
+  'Deleting',
+  'Upgrading',
+  'Asleep',
+] as const;
+
+const conditionSchema = z.strictObject({
+  type: z.string().min(1).max(316),
+  status: z.enum(['True', 'False', 'Unknown']),
+  reason: z.string().max(1024),
+  message: z.string().max(32768),
+  lastTransitionTime: z.string().meta({ format: 'date-time' }),
+  observedGeneration: z.int().min(0).optional(),
+});
+
+const secretKeySchema = z.strictObject({ name: z.string().max(253), key: z.string().max(253) });
+
+export const virtualClusterStatusSchema = z.strictObject({
+  id: z
+    .string()
+    .regex(idPattern)
+    .max(20)
+    .meta({ 'x-kubernetes-validations': neverChanged('id') })
+    .describe('Root of all names of this control plane.')
+    .optional(),
+  phase: z.enum(phases).optional(),
+  conditions: z
+    .array(conditionSchema)
+    .max(64)
+    .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['type'] })
+    .optional(),
+  observedGeneration: z.int().min(0).optional(),
+  endpoint: z.string().max(512).describe('Where people reach the API server.').optional(),
+  advertisedAddress: z.string().max(64).describe('Where pods reach the API server.').optional(),
+  advertisedPort: z.int().min(1).max(65535).optional(),
+  serviceCIDR: z.string().max(64).describe("Range of the tenant's service addresses.").optional(),
+  serviceIPMode: z
+    .enum(['slice', 'assigned'])
+    .describe('slice: a service has one address on both sides. assigned: the super cluster chooses it.')
+    .optional(),
+  version: z.string().max(32).describe('Exact Kubernetes version that runs.').optional(),
+  kubeconfigSecret: secretKeySchema.optional(),
+  syncerSecret: secretKeySchema.optional(),
+  identities: z
+    .strictObject({ tenant: z.string().max(64).optional(), superCluster: z.string().max(64).optional() })
+    .describe('UID of the kube-system namespace on each side.')
+    .optional(),
+  usage: z
+    .strictObject({
+      pods: z.int().min(0).optional(),
+      services: z.int().min(0).optional(),
+      nodes: z.int().min(0).optional(),
+    })
+    .optional(),
+});
+
+export type VirtualClusterSpec = z.input<typeof virtualClusterSpecSchema>;
+export type VirtualClusterPhase = (typeof phases)[number];
+export type VirtualClusterStatus = Omit<z.input<typeof virtualClusterStatusSchema>, 'conditions'> & {
+  conditions?: Condition[];
+};
+
+/** A tenant control plane as its owner asks for it. The API server fills in the defaults of `spec`. */
+export interface VirtualCluster extends KubeObject {
+  spec?: VirtualClusterSpec;
+  status?: VirtualClusterStatus;
+}

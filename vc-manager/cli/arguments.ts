@@ -1,0 +1,37 @@
+import { isIP } from 'node:net';
+import { InvalidArgumentError } from 'commander';
+
+/** A Go duration as kubectl takes it (`90s`, `2m30s`, `1h`) or plain seconds; in milliseconds. */
+export function duration(text: string): number {
+  const units: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
+  if (/^\d+(\.\d+)?$/.test(text)) return Number(text) * 1000;
+  const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h)/g)];
+  if (parts.length === 0 || parts.map(([part]) => part).join('') !== text) {
+    throw new InvalidArgumentError('Give a duration such as 90s, 5m or 1h.');
+  }
+  return parts.reduce((sum, [, amount, unit]) => sum + Number(amount) * (units[unit ?? ''] ?? 0), 0);
+}
+
+export function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER): (text: string) => number {
+  return (text) => {
+    const number = Number(text);
+    if (/^\d+$/.test(text) && number >= least && number <= most) return number;
+    const range = most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`;
+    throw new InvalidArgumentError(`Give a whole number ${range}.`);
+  };
+}
+
+export function ipAddress(text: string): string {
+  if (isIP(text) === 0) throw new InvalidArgumentError('Give an IP address, for example 127.0.0.1.');
+  return text;
+}
+
+export function portRange(text: string): { first: number; last: number } {
+  const [first = 0, last = 0] = /^(\d+)-(\d+)$/.exec(text)?.slice(1).map(Number) ?? [];
+  if (first >= 1 && first <= last && last <= 65_535) return { first, last };
+  throw new InvalidArgumentError('Give two ports, the smaller one first: 21000-21999.');
+}
+
+export function repeatable(text: string, before: readonly string[] = []): string[] {
+  return [...before, text];
+}

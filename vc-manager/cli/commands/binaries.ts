@@ -1,0 +1,81 @@
+import { type Command, Option } from 'commander';
+import {
+  Binaries,
+  type BinaryListing,
+  defaultCacheDirectory,
+  defaultRequests,
+} from '../../binaries/index.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { exitCodes } from '../exit-codes.ts';
+import { json, yaml } from '../output/format.ts';
+import { table } from '../output/table.ts';
+import { progressFor } from '../progress/index.ts';
+import { binariesWithProgress } from '../up/fetch-binaries.ts';
+
+interface Flags extends GlobalFlags {
+  fetch?: boolean;
+  output: 'table' | 'json' | 'yaml';
+}
+
+const help = `
+Looked for in this order: the directories in SKERRY_BINARIES and KUBEBUILDER_ASSETS, the cache, the official release
+(with its SHA-256), a build from Go modules. The exit code is 1 when one is missing.
+
+Examples:
+  vc-manager binaries
+  vc-manager binaries --fetch                    fetch what is missing ahead of time
+  SKERRY_BINARIES=/opt/kubernetes/bin vc-manager binaries`;
+
+export function configure(command: Command, cli: Cli): void {
+  command
+    .option('--fetch', 'download or build what is missing')
+    .addOption(
+      new Option('-o, --output <format>', 'how to print them')
+        .choices(['table', 'json', 'yaml'])
+        .default('table'),
+    )
+    .addHelpText('after', help)
+    .action(async (_, chosen: Command) => binaries(cli, chosen.optsWithGlobals<Flags>()));
+}
+
+async function binaries(cli: Cli, flags: Flags): Promise<void> {
+  const { env, clock, signal } = cli;
+  if (flags.fetch) {
+    const progress = progressFor(cli);
+    try {
+      await binariesWithProgress(cli, progress).ensureAll(defaultRequests(), { signal });
+    } finally {
+      progress.close();
+    }
+  }
+  const listing = await new Binaries({ cacheDir: defaultCacheDirectory(env), env, clock }).list();
+  cli.stdout.write(render(listing, flags.output));
+  for (const { name, notes } of listing) for (const note of notes) cli.stderr.write(`${name}: ${note}\n`);
+  const missing = listing.filter(({ found }) => found === undefined);
+  if (missing.length === 0) return;
+  cli.stderr.write(
+    `${missing.length} missing: "vc-manager binaries --fetch" gets them, and so does "vc-manager up".\n`,
+  );
+  cli.setExitCode(exitCodes.failure);
+}
+
+function render(listing: readonly BinaryListing[], output: Flags['output']): string {
+  const plain = listing.map(({ name, version, found }) => ({
+    name,
+    version: found?.version ?? version,
+    source: found?.source ?? 'missing',
+    ...(found === undefined ? {} : { path: found.path, sizeBytes: found.sizeBytes }),
+  }));
+  if (output === 'json') return json(plain);
+  if (output === 'yaml') return yaml(plain);
+  return table(
+    ['NAME', 'VERSION', 'SOURCE', 'SIZE', 'PATH'],
+    plain.map(({ name, version, source, path, sizeBytes }) => [
+      name,
+      version,
+      source,
+      sizeBytes === undefined ? '-' : `${Math.round(sizeBytes / 1_000_000)} MB`,
+      path ?? '-',
+    ]),
+  );
+}

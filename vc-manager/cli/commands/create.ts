@@ -1,0 +1,123 @@
+import { type Command, Option } from 'commander';
+import { type KubeClient, resources } from '../../../kube/index.ts';
+import { ApiRoomError, apiVersion, type VirtualCluster, validateVirtualCluster } from '../../api/index.ts';
+import { duration, wholeNumber } from '../arguments.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { invalidArgument } from '../errors.ts';
+import { json, resourceName, withKind, yaml } from '../output/format.ts';
+import { inStep, progressFor } from '../progress/index.ts';
+import { withSuperCluster } from '../super-cluster.ts';
+import { waitUntilUsable } from '../up/tenants.ts';
+import {
+  checkedRef,
+  getVirtualCluster,
+  readyCondition,
+  type VirtualClusterRef,
+} from '../virtual-clusters.ts';
+
+interface Flags extends GlobalFlags {
+  namespace: string;
+  version?: string;
+  template?: string;
+  weight?: number;
+  wait?: boolean;
+  timeout: number;
+  output?: 'json' | 'yaml' | 'name';
+}
+
+const help = `
+Examples:
+  vc-manager create team-blue --wait
+  vc-manager create team-blue -n teams --version 1.35
+  vc-manager create batch --weight 1             weights share the syncer out when there is more to do than it can
+  kubectl apply -f virtualcluster.yaml           does the same, in the super cluster`;
+
+export function configure(command: Command, cli: Cli): void {
+  command
+    .argument('<name>', 'of the tenant; a DNS label')
+    .option('-n, --namespace <namespace>', 'namespace of the super cluster for the VirtualCluster', 'default')
+    .option('--version <version>', 'Kubernetes version, as 1.36 or 1.36.3 (default: the newest known)')
+    .option('--template <name>', 'ControlPlaneTemplate to build it from (default: that of the version)')
+    .option(
+      '--weight <n>',
+      'share of the syncer compared with other tenants, 1 to 1000',
+      wholeNumber(1, 1000),
+    )
+    .option('--wait', 'return when its API server can be used')
+    .addOption(
+      new Option('--timeout <duration>', 'how long --wait waits').argParser(duration).default(300_000, '5m'),
+    )
+    .addOption(new Option('-o, --output <format>', 'print the object').choices(['json', 'yaml', 'name']))
+    .addHelpText('after', help)
+    .action(async (name: string, _, chosen: Command) => create(cli, name, chosen.optsWithGlobals<Flags>()));
+}
+
+async function create(cli: Cli, name: string, flags: Flags): Promise<void> {
+  const ref = checkedRef(name, flags.namespace);
+  const wanted = virtualCluster(ref, flags);
+  await withSuperCluster(cli, flags, async (client) => {
+    await client.create(resources.virtualClusters, wanted, { signal: cli.signal });
+    if (flags.output === undefined) cli.stdout.write(`${resourceName(name)} created\n`);
+    if (flags.wait) await waitUntilReady(cli, client, ref, flags.timeout);
+    if (flags.output !== undefined) await print(cli, client, ref, flags.output);
+  });
+}
+
+function virtualCluster(ref: VirtualClusterRef, { version, template, weight }: Flags): VirtualCluster {
+  const wanted: VirtualCluster = {
+    apiVersion,
+    kind: 'VirtualCluster',
+    metadata: { ...ref },
+    spec: {
+      ...(version === undefined ? {} : { version }),
+      ...(template === undefined ? {} : { template }),
+      ...(weight === undefined ? {} : { weight }),
+    },
+  };
+  try {
+    validateVirtualCluster(wanted);
+  } catch (error) {
+    if (error instanceof ApiRoomError) throw invalidArgument(error.message);
+    throw error;
+  }
+  return wanted;
+}
+
+async function waitUntilReady(
+  cli: Cli,
+  client: KubeClient,
+  ref: VirtualClusterRef,
+  timeoutMs: number,
+): Promise<void> {
+  const { clock, signal } = cli;
+  const progress = progressFor(cli);
+  try {
+    await inStep(progress, `Waiting for ${ref.name}`, (step) =>
+      waitUntilUsable(client, ref, {
+        clock,
+        signal,
+        timeoutMs,
+        onChange: (vc) =>
+          step.tell(readyCondition(vc)?.message ?? vc.status?.phase ?? 'waiting for the manager'),
+      }),
+    );
+    const where = ref.namespace === 'default' ? '' : ` -n ${ref.namespace}`;
+    progress.note(`Next: vc-manager kubeconfig ${ref.name}${where} > ${ref.name}.kubeconfig`);
+  } finally {
+    progress.close();
+  }
+}
+
+async function print(
+  cli: Cli,
+  client: KubeClient,
+  ref: VirtualClusterRef,
+  output: 'json' | 'yaml' | 'name',
+): Promise<void> {
+  if (output === 'name') {
+    cli.stdout.write(`${resourceName(ref.name)}\n`);
+    return;
+  }
+  const vc = withKind(await getVirtualCluster(client, ref, cli.signal));
+  cli.stdout.write(output === 'json' ? json(vc) : yaml(vc));
+}

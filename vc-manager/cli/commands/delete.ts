@@ -1,0 +1,114 @@
+import { type Command, Option } from 'commander';
+import { isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
+import type { VirtualCluster } from '../../api/index.ts';
+import { duration } from '../arguments.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { inStep, type Progress, progressFor } from '../progress/index.ts';
+import { withSuperCluster } from '../super-cluster.ts';
+import {
+  checkedRef,
+  getVirtualCluster,
+  notFound,
+  readyCondition,
+  type VirtualClusterRef,
+} from '../virtual-clusters.ts';
+import { waitFor } from '../wait-for.ts';
+
+interface Flags extends GlobalFlags {
+  namespace: string;
+  wait?: boolean;
+  timeout: number;
+  ignoreNotFound?: boolean;
+}
+
+const help = `
+Removes the tenant's pods, services and volumes from the super cluster, its control plane, its data, its certificates
+and its kubeconfig. There is no way back.
+
+Examples:
+  vc-manager delete team-blue --wait
+  vc-manager delete tenant-1 tenant-2`;
+
+export function configure(command: Command, cli: Cli): void {
+  command
+    .argument('<names...>', 'of the tenants')
+    .option('-n, --namespace <namespace>', 'namespace of the VirtualClusters', 'default')
+    .option('--wait', 'return when nothing is left of them')
+    .addOption(
+      new Option('--timeout <duration>', 'how long --wait waits').argParser(duration).default(300_000, '5m'),
+    )
+    .option('--ignore-not-found', 'a tenant that does not exist is no error')
+    .addHelpText('after', help)
+    .action(async (names: string[], _, chosen: Command) =>
+      remove(cli, names, chosen.optsWithGlobals<Flags>()),
+    );
+}
+
+async function remove(cli: Cli, names: readonly string[], flags: Flags): Promise<void> {
+  const refs = names.map((name) => checkedRef(name, flags.namespace));
+  const progress = progressFor(cli);
+  try {
+    await withSuperCluster(cli, flags, async (client) => {
+      const found: VirtualCluster[] = [];
+      // All of them are looked up before the first is deleted: a typing error among several deletes none.
+      for (const ref of refs) {
+        const vc = await find(client, ref, flags, cli);
+        if (vc !== undefined) found.push(vc);
+      }
+      await Promise.all(found.map((vc) => removeOne(cli, client, vc, flags, progress)));
+    });
+  } finally {
+    progress.close();
+  }
+}
+
+async function find(
+  client: KubeClient,
+  ref: VirtualClusterRef,
+  { ignoreNotFound }: Flags,
+  { signal }: Cli,
+): Promise<VirtualCluster | undefined> {
+  if (!ignoreNotFound) return getVirtualCluster(client, ref, signal);
+  try {
+    return await client.get<VirtualCluster>(resources.virtualClusters, ref, { signal });
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}
+
+async function removeOne(
+  cli: Cli,
+  client: KubeClient,
+  { metadata }: VirtualCluster,
+  { wait, timeout, ignoreNotFound }: Flags,
+  progress: Progress,
+): Promise<void> {
+  const { clock, signal } = cli;
+  const { name = '', namespace = '', uid } = metadata;
+  const ref = { namespace, name };
+  try {
+    await client.delete(resources.virtualClusters, ref, { signal, ...(uid === undefined ? {} : { uid }) });
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    if (!ignoreNotFound) throw await notFound(client, ref, signal);
+  }
+  if (!wait) {
+    cli.stdout.write(`virtualcluster.skerry.dev "${name}" is being deleted\n`);
+    return;
+  }
+  await inStep(progress, `Deleting ${name}`, (step) =>
+    waitFor({
+      client,
+      ref,
+      clock,
+      signal,
+      timeoutMs: timeout,
+      what: 'go',
+      // One of the same name that was made in the meantime is another one.
+      until: (vc) => vc === undefined || vc.metadata.uid !== uid,
+      onChange: (vc) => step.tell(readyCondition(vc)?.message ?? 'waiting for the manager'),
+    }),
+  );
+  cli.stdout.write(`virtualcluster.skerry.dev "${name}" deleted\n`);
+}

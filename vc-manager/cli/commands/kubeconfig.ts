@@ -1,0 +1,101 @@
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import type { Command } from 'commander';
+import { mergeKubeconfig, parseKubeconfig } from '../../../kube/index.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { CliError, invalidArgument } from '../errors.ts';
+import { readSettings, stateChoice } from '../state/state-directory.ts';
+import { localKubeconfigFile, withSuperCluster } from '../super-cluster.ts';
+import { adminKubeconfig, checkedRef, getVirtualCluster } from '../virtual-clusters.ts';
+
+interface Flags extends GlobalFlags {
+  namespace: string;
+  superCluster?: boolean;
+  merge?: boolean;
+}
+
+const help = `
+Examples:
+  vc-manager kubeconfig team-blue > blue.kubeconfig && kubectl --kubeconfig blue.kubeconfig get pods -A
+  vc-manager kubeconfig team-blue --merge && kubectl get pods -A
+  vc-manager kubeconfig --super-cluster > super-cluster.kubeconfig`;
+
+export function configure(command: Command, cli: Cli): void {
+  command
+    .argument('[name]', 'of the tenant')
+    .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
+    .option('--super-cluster', 'the kubeconfig of the super cluster instead')
+    .option('--merge', 'add it to $KUBECONFIG or ~/.kube/config and make it current; print nothing')
+    .addHelpText('after', help)
+    .action(async (name: string | undefined, _, chosen: Command) =>
+      kubeconfig(cli, name, chosen.optsWithGlobals<Flags>()),
+    );
+}
+
+async function kubeconfig(cli: Cli, name: string | undefined, flags: Flags): Promise<void> {
+  const text = await kubeconfigText(cli, name, flags);
+  if (!flags.merge) {
+    cli.stdout.write(text);
+    return;
+  }
+  const file = await merge(text, cli.env);
+  cli.stderr.write(
+    `Context "${parseKubeconfig(text)['current-context']}" is now the current one of ${file}.\n`,
+  );
+}
+
+async function kubeconfigText(cli: Cli, name: string | undefined, flags: Flags): Promise<string> {
+  if (flags.superCluster) {
+    if (name !== undefined) throw invalidArgument('give either a NAME or --super-cluster');
+    return superClusterKubeconfig(cli, flags);
+  }
+  if (name === undefined) throw invalidArgument('give the NAME of a tenant, or --super-cluster');
+  const ref = checkedRef(name, flags.namespace);
+  return withSuperCluster(cli, flags, async (client) =>
+    adminKubeconfig(client, await getVirtualCluster(client, ref, cli.signal), cli.signal),
+  );
+}
+
+async function superClusterKubeconfig(cli: Cli, flags: Flags): Promise<string> {
+  const { directory } = stateChoice(cli.env, flags);
+  const settings = await readSettings(directory);
+  const file =
+    settings === undefined || settings.superCluster === 'local'
+      ? localKubeconfigFile(directory)
+      : settings.superCluster.kubeconfig;
+  try {
+    return await readFile(file, 'utf8');
+  } catch (cause) {
+    throw new CliError(
+      'NotFound',
+      `there is no local super cluster in ${directory}: "vc-manager up" starts one`,
+      { cause },
+    );
+  }
+}
+
+/** Where kubectl itself would write. */
+async function merge(added: string, env: Cli['env']): Promise<string> {
+  const named = (env['KUBECONFIG'] ?? '').split(delimiter).find((each) => each !== '');
+  const file = named ?? join(env['HOME'] ?? homedir(), '.kube', 'config');
+  const temporary = `${file}.${process.pid}.tmp`;
+  try {
+    await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+    const existing = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return '';
+      throw error;
+    });
+    await writeFile(temporary, mergeKubeconfig(existing, added), { mode: 0o600 });
+    await rename(temporary, file);
+    return file;
+  } catch (cause) {
+    await rm(temporary, { force: true });
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new CliError(
+      'StateUnusable',
+      `${file} could not be changed (${why}): print the kubeconfig without --merge instead`,
+      { cause },
+    );
+  }
+}

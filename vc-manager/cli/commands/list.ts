@@ -1,0 +1,61 @@
+import { type Command, Option } from 'commander';
+import { type KubeList, type ListOptions, resources } from '../../../kube/index.ts';
+import type { VirtualCluster } from '../../api/index.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { json, listOf, type OutputFormat, outputFormats, resourceName, yaml } from '../output/format.ts';
+import { virtualClusterTable } from '../output/virtual-cluster-table.ts';
+import { withSuperCluster } from '../super-cluster.ts';
+
+interface Flags extends GlobalFlags {
+  namespace?: string;
+  allNamespaces?: boolean;
+  selector?: string;
+  output: OutputFormat;
+}
+
+const help = `
+Examples:
+  vc-manager list
+  vc-manager ls -n teams -o wide
+  vc-manager list -o json | jq -r '.items[].status.endpoint'`;
+
+export function configure(command: Command, cli: Cli): void {
+  command
+    .option('-n, --namespace <namespace>', 'only those of this namespace (default: all)')
+    .option('-A, --all-namespaces', 'those of all namespaces, which is the default')
+    .option('-l, --selector <selector>', 'only those with these labels')
+    .addOption(
+      new Option('-o, --output <format>', 'how to print them').choices(outputFormats).default('table'),
+    )
+    .addHelpText('after', help)
+    .action(async (_, chosen: Command) => list(cli, chosen.optsWithGlobals<Flags>()));
+}
+
+async function list(cli: Cli, flags: Flags): Promise<void> {
+  const { items } = await withSuperCluster(cli, flags, async (client) => {
+    const options: ListOptions = {
+      ...(flags.namespace === undefined || flags.allNamespaces ? {} : { namespace: flags.namespace }),
+      ...(flags.selector === undefined ? {} : { labelSelector: flags.selector }),
+    };
+    return client.list<VirtualCluster>(resources.virtualClusters, { ...options, signal: cli.signal });
+  });
+  cli.stdout.write(render(items, flags.output, cli.clock.now()));
+  if (items.length === 0 && (flags.output === 'table' || flags.output === 'wide')) {
+    const where = flags.namespace === undefined ? '' : ` in namespace ${flags.namespace}`;
+    cli.stderr.write(`No tenants${where}. "vc-manager create NAME --wait" makes one.\n`);
+  }
+}
+
+function render(items: KubeList<VirtualCluster>['items'], output: OutputFormat, nowMs: number): string {
+  switch (output) {
+    case 'json':
+      return json(listOf(items));
+    case 'yaml':
+      return yaml(listOf(items));
+    case 'name':
+      return items.map(({ metadata }) => `${resourceName(metadata.name ?? '')}\n`).join('');
+    case 'table':
+    case 'wide':
+      return virtualClusterTable(items, { isWide: output === 'wide', nowMs });
+  }
+}

@@ -1,0 +1,145 @@
+import type { Command } from 'commander';
+import { type ControlPlaneDriver, DriverError, ProcessDriver } from '../../drivers/index.ts';
+import { wholeNumber } from '../arguments.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { CliError, invalidArgument } from '../errors.ts';
+import { stateChoice } from '../state/state-directory.ts';
+import { withSuperCluster } from '../super-cluster.ts';
+import { controlPlanesDirectory, stackId } from '../up/stop.ts';
+import { checkedRef, getVirtualCluster } from '../virtual-clusters.ts';
+
+interface Flags extends GlobalFlags {
+  namespace: string;
+  stack?: boolean;
+  follow?: boolean;
+  tail?: number;
+}
+
+const help = `
+Examples:
+  vc-manager logs team-blue                      all components of its control plane, each line with its name
+  vc-manager logs team-blue kube-apiserver -f --tail 20
+  vc-manager logs --stack vc-syncer              a component of the local stack; without one: all of them`;
+
+export function configure(command: Command, cli: Cli): void {
+  command
+    .argument('[name]', 'of the tenant')
+    .argument('[component]', 'kube-apiserver or kube-controller-manager (default: both)')
+    .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
+    .option('--stack', 'the local stack instead of a tenant; the only argument is then the component')
+    .option('-f, --follow', 'go on with what is added')
+    .option('--tail <lines>', 'only so many lines of what is there', wholeNumber(0))
+    .addHelpText('after', help)
+    .action(async (name: string | undefined, component: string | undefined, _, chosen: Command) =>
+      logs(cli, name, component, chosen.optsWithGlobals<Flags>()),
+    );
+}
+
+async function logs(
+  cli: Cli,
+  name: string | undefined,
+  component: string | undefined,
+  flags: Flags,
+): Promise<void> {
+  const { directory } = stateChoice(cli.env, flags);
+  const place = flags.stack
+    ? await stackPlace(directory, name, component)
+    : await tenantPlace(cli, directory, name, component, flags);
+  const { driver, id } = place;
+  const components = place.component === undefined ? await componentsOf(driver, id) : [place.component];
+  const longest = Math.max(...components.map((each) => each.length));
+  const ended = new AbortController();
+  const options = {
+    signal: AbortSignal.any([cli.signal, ended.signal]),
+    follow: flags.follow === true,
+    ...(flags.tail === undefined ? {} : { tailLines: flags.tail }),
+  };
+  const print = async (each: string): Promise<void> => {
+    const prefix = components.length === 1 ? '' : `${each.padEnd(longest)} | `;
+    for await (const line of driver.logs(id, each, options)) {
+      // A pipe takes its time; what it has not taken must not pile up in memory.
+      if (!cli.stdout.write(`${prefix}${line}\n`)) await drained(cli.stdout);
+    }
+  };
+  try {
+    // Followed, they interleave as lines come; else one after the other can be read.
+    if (flags.follow) await Promise.all(components.map(print));
+    else for (const each of components) await print(each);
+  } catch (error) {
+    if (error instanceof DriverError && error.code === 'UnknownComponent')
+      throw new CliError('NotFound', error.message);
+    throw error;
+  } finally {
+    ended.abort();
+  }
+}
+
+interface LogPlace {
+  driver: ControlPlaneDriver;
+  id: string;
+  component: string | undefined;
+}
+
+async function stackPlace(
+  directory: string,
+  name: string | undefined,
+  extra: string | undefined,
+): Promise<LogPlace> {
+  if (extra !== undefined) throw invalidArgument('with --stack, give at most one component');
+  const driver = reader(directory);
+  if (!(await driver.list()).includes(stackId)) {
+    throw new CliError('NotFound', `there is no local stack in ${directory}: "vc-manager up" starts one`);
+  }
+  return { driver, id: stackId, component: name };
+}
+
+async function tenantPlace(
+  cli: Cli,
+  directory: string,
+  name: string | undefined,
+  component: string | undefined,
+  flags: Flags,
+): Promise<LogPlace> {
+  if (name === undefined) throw invalidArgument('give the NAME of a tenant, or --stack');
+  const ref = checkedRef(name, flags.namespace);
+  const vc = await withSuperCluster(cli, flags, (client) => getVirtualCluster(client, ref, cli.signal));
+  const id = vc.status?.id;
+  if (id === undefined) {
+    throw new CliError(
+      'NotReady',
+      `${name} has no control plane yet: see "vc-manager describe ${name} -n ${ref.namespace}"`,
+    );
+  }
+  const driver = reader(controlPlanesDirectory(directory));
+  if (!(await driver.list()).includes(id)) {
+    throw new CliError(
+      'NotFound',
+      `the control plane of ${name} (${id}) is not on this machine below ${directory}: ask where its manager runs, or give --state-dir`,
+    );
+  }
+  return { driver, id, component };
+}
+
+async function componentsOf(driver: ControlPlaneDriver, id: string): Promise<string[]> {
+  const { components } = await driver.observe(id);
+  if (components.length > 0) return components.map(({ name }) => name);
+  throw new CliError(
+    'NotFound',
+    `nothing of ${id} runs: name the component whose log you want, for example kube-apiserver`,
+  );
+}
+
+function reader(root: string): ControlPlaneDriver {
+  return new ProcessDriver({
+    root,
+    binaries: {
+      ensure: () => {
+        throw new Error('a driver that only reads was asked to start something');
+      },
+    },
+  });
+}
+
+function drained(stream: NodeJS.WritableStream): Promise<void> {
+  return new Promise((resolve) => stream.once('drain', resolve));
+}

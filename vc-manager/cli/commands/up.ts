@@ -1,0 +1,137 @@
+import { resolve } from 'node:path';
+import { type Command, Option } from 'commander';
+import { ipAddress, wholeNumber } from '../arguments.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { describeFailure } from '../describe-failure.ts';
+import { invalidArgument } from '../errors.ts';
+import { progressFor } from '../progress/index.ts';
+import { stateChoice } from '../state/state-directory.ts';
+import { startDetached } from '../up/detach.ts';
+import type { UpOptions } from '../up/options.ts';
+import { RelayedProgress, sendToStarter } from '../up/relayed-progress.ts';
+import { commandName, quoted, renderSummary } from '../up/summary.ts';
+
+interface Flags extends GlobalFlags {
+  tenants?: number;
+  nodes: number;
+  superKubeconfig?: string;
+  samples: boolean;
+  bindAddress: string;
+  detach?: boolean;
+  unsafeNoFsync?: boolean;
+  supervised?: boolean;
+}
+
+const help = `
+Starts a super cluster with simulated nodes, the manager, the syncer and two sample tenants, and stays. What dies
+is started again. Ctrl-C stops everything in order and keeps its state; "up" resumes with the tenants as they were.
+
+Examples:
+  vc-manager up                                  everything, on this machine alone
+  vc-manager up --tenants 0 --nodes 20           a larger super cluster, and no samples
+  vc-manager up --detach                         in the background; "vc-manager down" stops it
+  vc-manager up --super-kubeconfig FILE          tenants whose pods run in a cluster of yours`;
+
+export function configure(command: Command, cli: Cli): void {
+  command
+    .option(
+      '--tenants <n>',
+      'sample tenants tenant-1, tenant-2, ... (default: 2 the first time, then those that are there)',
+      wholeNumber(0, 100),
+    )
+    .option('--nodes <n>', 'simulated nodes of the super cluster', wholeNumber(0, 5_000), 3)
+    .option('--super-kubeconfig <file>', 'use this cluster instead of a local super cluster (with --context)')
+    .option('--no-samples', 'leave the sample tenants empty')
+    .option('--bind-address <address>', "where tenants' API servers listen", ipAddress, '127.0.0.1')
+    .option('--detach', 'go on in the background once everything is up')
+    .addOption(new Option('--unsafe-no-fsync', 'tests only: lose data when the machine crashes').hideHelp())
+    .addOption(new Option('--supervised').hideHelp())
+    .addHelpText('after', help)
+    .action(async (_, chosen: Command) => up(cli, chosen.optsWithGlobals<Flags>()));
+}
+
+async function up(cli: Cli, flags: Flags): Promise<void> {
+  if (flags.kubeconfig !== undefined) {
+    throw invalidArgument('"up" takes a cluster of yours with --super-kubeconfig, not with --kubeconfig');
+  }
+  const { directory } = stateChoice(cli.env, flags);
+  const options = upOptions(flags, directory);
+  if (flags.supervised) return supervised(cli, options);
+  const progress = progressFor(cli);
+  const name = commandName(cli.env, process.argv[1], process.cwd());
+  const state = flags.stateDir === undefined ? '' : ` --state-dir ${quoted(directory)}`;
+  const command = `${name}${state}`;
+  try {
+    if (flags.detach) {
+      const summary = await startDetached(cli, { stateDir: directory, args: argumentsOf(options), progress });
+      const stopHint = `It goes on in the background (process ${summary.pid}). "${command} down" stops it.`;
+      cli.stdout.write(renderSummary(summary, { command, stopHint }, cli));
+      return;
+    }
+    const { supervise } = await import('../up/supervise.ts');
+    await supervise(cli, {
+      ...options,
+      progress,
+      onReady: (summary) => {
+        const stopHint = 'Ctrl-C stops everything and keeps its state.';
+        cli.stdout.write(`${renderSummary(summary, { command, stopHint }, cli)}\n`);
+      },
+    });
+  } finally {
+    progress.close();
+  }
+}
+
+/** In the background: whoever started us shows the progress and, in the end, the summary. */
+async function supervised(cli: Cli, options: UpOptions): Promise<void> {
+  const progress = new RelayedProgress(progressFor(cli), sendToStarter);
+  try {
+    const { supervise } = await import('../up/supervise.ts');
+    await supervise(cli, {
+      ...options,
+      isDetached: true,
+      progress,
+      onReady: (summary) => sendToStarter({ type: 'ready', summary }),
+    });
+  } catch (error) {
+    sendToStarter({ type: 'failed', ...describeFailure(error) });
+    throw error;
+  } finally {
+    if (process.connected) process.disconnect?.();
+  }
+}
+
+function upOptions(flags: Flags, stateDir: string): UpOptions {
+  const { superKubeconfig, context } = flags;
+  if (superKubeconfig === undefined && context !== undefined) {
+    throw invalidArgument('--context needs --super-kubeconfig, whose context it names');
+  }
+  return {
+    stateDir,
+    tenants: flags.tenants,
+    nodes: flags.nodes,
+    superCluster:
+      superKubeconfig === undefined
+        ? undefined
+        : { kubeconfig: resolve(superKubeconfig), ...(context === undefined ? {} : { context }) },
+    withSamples: flags.samples,
+    bindAddress: flags.bindAddress,
+    unsafeNoFsync: flags.unsafeNoFsync === true,
+    isDetached: false,
+  };
+}
+
+/** The same wish as arguments, for the process in the background. */
+function argumentsOf(options: UpOptions): string[] {
+  const { stateDir, tenants, nodes, superCluster, withSamples, bindAddress, unsafeNoFsync } = options;
+  return [
+    `--state-dir=${stateDir}`,
+    `--nodes=${nodes}`,
+    `--bind-address=${bindAddress}`,
+    ...(tenants === undefined ? [] : [`--tenants=${tenants}`]),
+    ...(superCluster === undefined ? [] : [`--super-kubeconfig=${superCluster.kubeconfig}`]),
+    ...(superCluster?.context === undefined ? [] : [`--context=${superCluster.context}`]),
+    ...(withSamples ? [] : ['--no-samples']),
+    ...(unsafeNoFsync ? ['--unsafe-no-fsync'] : []),
+  ];
+}

@@ -1,0 +1,93 @@
+import type { Command, Option } from 'commander';
+import type { GlobalFlags } from '../context.ts';
+
+export interface Answer {
+  word: string;
+  /** One line; may be empty. */
+  about: string;
+}
+
+export interface CompletionSources {
+  tenants: (flags: GlobalFlags & { namespace?: string }) => Promise<string[]>;
+}
+
+const takeTenants = new Set(['describe', 'kubeconfig', 'delete', 'logs']);
+const tenantComponents = ['kube-apiserver', 'kube-controller-manager'];
+
+/**
+ * What can stand in place of the last word. Empty: file names, as far as anybody knows. The program has to be
+ * built with all of its commands.
+ */
+export async function complete(
+  program: Command,
+  words: readonly string[],
+  { tenants }: CompletionSources,
+): Promise<Answer[]> {
+  const current = words.at(-1) ?? '';
+  const before = words.slice(0, -1);
+  const { command, operands, flags, pending } = read(program, before);
+  const answers = await candidates();
+  return answers.filter(({ word }) => word.startsWith(current));
+
+  async function candidates(): Promise<Answer[]> {
+    if (pending !== undefined) return plain(pending.argChoices ?? []);
+    if (current.startsWith('-')) return options(command);
+    if (command === program) return commands(program);
+    if (command.name() === 'help') return commands(program);
+    if (command.name() === 'completion' && operands.length === 0) return plain(['bash', 'zsh', 'fish']);
+    if (command.name() === 'logs' && operands.length === 1) return plain(tenantComponents);
+    if (!takeTenants.has(command.name())) return [];
+    if (operands.length > 0 && command.name() !== 'delete') return [];
+    return plain((await tenants(flags)).filter((name) => !operands.includes(name)));
+  }
+}
+
+interface Line {
+  command: Command;
+  operands: string[];
+  flags: GlobalFlags & { namespace?: string };
+  /** An option that waits for its value. */
+  pending: Option | undefined;
+}
+
+function read(program: Command, words: readonly string[]): Line {
+  const line: Line = { command: program, operands: [], flags: {}, pending: undefined };
+  const values: Record<string, string> = {};
+  for (const word of words) {
+    if (line.pending !== undefined) {
+      values[line.pending.attributeName()] = word;
+      line.pending = undefined;
+    } else if (word.startsWith('-')) {
+      const [name, value] = word.split('=', 2);
+      const option = line.command.options.find(({ short, long }) => name === short || name === long);
+      if (option === undefined || !(option.required || option.optional)) continue;
+      if (value === undefined) line.pending = option;
+      else values[option.attributeName()] = value;
+    } else if (line.command === program) {
+      const found = program.commands.find((each) => each.name() === word || each.aliases().includes(word));
+      if (found !== undefined) line.command = found;
+    } else {
+      line.operands.push(word);
+    }
+  }
+  line.flags = values;
+  return line;
+}
+
+function commands(program: Command): Answer[] {
+  return program
+    .createHelp()
+    .visibleCommands(program)
+    .map((command) => ({ word: command.name(), about: command.summary() }));
+}
+
+function options(command: Command): Answer[] {
+  return command
+    .createHelp()
+    .visibleOptions(command)
+    .map(({ long, short, description }) => ({ word: long ?? short ?? '', about: description }));
+}
+
+function plain(words: readonly string[]): Answer[] {
+  return words.map((word) => ({ word, about: '' }));
+}

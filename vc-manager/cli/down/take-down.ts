@@ -1,0 +1,77 @@
+import { loadKubeconfig, resources } from '../../../kube/index.ts';
+import type { Cli } from '../context.ts';
+import { CliError } from '../errors.ts';
+import { inStep, type Progress } from '../progress/index.ts';
+import { readSettings } from '../state/state-directory.ts';
+import { findSupervisor, withStateLock } from '../state/supervisor-lock.ts';
+import { withConnection } from '../super-cluster.ts';
+import { stopAll } from '../up/stop.ts';
+
+const supervisorTimeoutMs = 120_000;
+const lookEveryMs = 100;
+
+const silent: Progress = {
+  step: () => ({ tell: () => {}, done: () => {}, fail: () => {} }),
+  note: () => {},
+  close: () => {},
+};
+
+export interface TakeDownOptions {
+  stateDir: string;
+  progress: Progress;
+  purge: boolean;
+  force: boolean;
+}
+
+/** Has the supervisor stop everything, if there is one, and stops what is left. */
+export async function takeDown(
+  cli: Cli,
+  { stateDir, progress, purge, force }: TakeDownOptions,
+): Promise<void> {
+  const { clock, signal } = cli;
+  if (purge && !force) await refuseToForgetTenants(stateDir, signal);
+  const supervisor = await findSupervisor(stateDir, clock);
+  if (supervisor !== undefined) {
+    await inStep(progress, `Asking process ${supervisor.pid} to stop everything`, async () => {
+      send(supervisor.pid, 'SIGTERM');
+      const deadline = clock.monotonic() + supervisorTimeoutMs;
+      while ((await findSupervisor(stateDir, clock))?.pid === supervisor.pid) {
+        if (clock.monotonic() > deadline) {
+          throw new CliError(
+            'TimedOut',
+            `process ${supervisor.pid} has not ended within ${supervisorTimeoutMs / 1000} s: see what it says, or end it with "kill -9 ${supervisor.pid}" and repeat "vc-manager down"`,
+          );
+        }
+        await clock.sleep(lookEveryMs, signal);
+      }
+    });
+  }
+  // A supervisor that was killed leaves all running; one that ended well leaves nothing worth telling.
+  const shown = supervisor === undefined ? progress : silent;
+  await withStateLock({ stateDir, clock, signal }, () => stopAll({ stateDir, progress: shown, signal }));
+}
+
+/** In a super cluster that stays, tenants would have nobody left to delete them. */
+async function refuseToForgetTenants(stateDir: string, signal: AbortSignal): Promise<void> {
+  const settings = await readSettings(stateDir);
+  if (settings === undefined || settings.superCluster === 'local') return;
+  const { kubeconfig, context } = settings.superCluster;
+  const names = await withConnection(await loadKubeconfig(kubeconfig, context), async (client) => {
+    const { items } = await client.list(resources.virtualClusters, { signal, timeoutMs: 15_000 });
+    return items.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`);
+  });
+  if (names.length === 0) return;
+  throw new CliError(
+    'StateUnusable',
+    `${names.length} tenants (${names.slice(0, 5).join(', ')}) are left in the super cluster of ${kubeconfig}, and purging removes ` +
+      'their data: delete them first with "vc-manager delete NAME --wait", or add --force and clean up by hand',
+  );
+}
+
+function send(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}

@@ -1,0 +1,9 @@
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+
+/** The directory of this package, where `bin` lies; sources and built files are at different depths below it. */
+export function packageRoot(): string {
+  for (let folder = import.meta.dirname; ; folder = dirname(folder)) {
+    if (existsSync(join(folder, 'bin', 'vc-manager.js')) || folder === dirname(folder)) return folder;
+  }
+}

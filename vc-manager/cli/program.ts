@@ -1,0 +1,94 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Command, Option } from 'commander';
+import type { Cli } from './context.ts';
+import { styler } from './output/style.ts';
+import { packageRoot } from './package-root.ts';
+import { registered, registry } from './registry.ts';
+
+const epilogue = `
+Examples:
+  vc-manager up                                    a super cluster, the manager, the syncer and two tenants
+  vc-manager create team-blue --wait               one tenant more
+  vc-manager kubeconfig team-blue > blue.kubeconfig
+  kubectl --kubeconfig blue.kubeconfig get pods -A
+  vc-manager delete team-blue --wait
+  vc-manager down                                  stop everything; "up" resumes
+
+"vc-manager COMMAND --help" explains a command.`;
+
+/** The whole command line; only commands that `args` names are filled in, the others are names with a summary. */
+export async function buildProgram(args: readonly string[], cli: Cli): Promise<Command> {
+  const program = new Command('vc-manager')
+    .description(
+      'Gives every tenant a real Kubernetes control plane of its own, all served by one super cluster.',
+    )
+    .usage('COMMAND [options]')
+    // Else `create --version` would print ours.
+    .enablePositionalOptions()
+    .addHelpText('after', epilogue)
+    .addHelpCommand(helpCommand());
+  settle(program, cli);
+  program.version(await version(), '--version', 'print the version');
+  addGlobalOptions(program);
+  const named = new Set(args.map(registered));
+  if (args.includes('__complete')) for (const command of registry) named.add(command);
+  for (const entry of registry) {
+    const command = program
+      .command(entry.name, { hidden: entry.hidden === true })
+      .description(`${entry.summary.charAt(0).toUpperCase()}${entry.summary.slice(1)}.`)
+      .summary(entry.summary)
+      .helpGroup(entry.group);
+    if (entry.alias !== undefined) command.alias(entry.alias);
+    settle(command, cli);
+    if (named.has(entry)) (await entry.load()).configure(command, cli);
+    else command.allowUnknownOption().allowExcessArguments();
+    addGlobalOptions(command);
+  }
+  return program;
+}
+
+/** What holds for the program and each of its commands. */
+function settle(command: Command, cli: Cli): void {
+  const style = styler(cli.stderr);
+  command
+    .exitOverride()
+    .showHelpAfterError(`See "${command.parent === null ? '' : 'vc-manager '}${command.name()} --help".`)
+    .configureHelp({
+      sortOptions: false,
+      helpWidth: Math.min(cli.stdout.columns ?? 100, 120),
+      subcommandTerm: (each) => [each.name(), ...each.aliases()].join(', '),
+    })
+    .helpOption('-h, --help', 'explain this')
+    .configureOutput({
+      writeOut: (text) => cli.stdout.write(text),
+      writeErr: (text) => cli.stderr.write(text),
+      outputError: (text, write) => write(text.replace(/^error:/, style('red', 'error:'))),
+    });
+}
+
+function helpCommand(): Command {
+  return new Command('help')
+    .argument('[command]')
+    .summary('explain a command')
+    .helpOption(false)
+    .helpGroup('This machine:');
+}
+
+function addGlobalOptions(command: Command): void {
+  const options = [
+    new Option(
+      '--kubeconfig <file>',
+      'kubeconfig of the super cluster (default: the local stack, else yours)',
+    ),
+    new Option('--context <name>', 'context of that kubeconfig'),
+    new Option('--state-dir <directory>', 'where the local stack keeps its state (or set SKERRY_STATE)'),
+    new Option('--verbose', 'show where an error comes from (or set DEBUG)'),
+  ];
+  for (const option of options) command.addOption(option.helpGroup('Options of all commands:'));
+}
+
+async function version(): Promise<string> {
+  const text = await readFile(join(packageRoot(), 'package.json'), 'utf8');
+  return (JSON.parse(text) as { version: string }).version;
+}

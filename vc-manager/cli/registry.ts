@@ -1,0 +1,114 @@
+import type { Command } from 'commander';
+import type { Cli } from './context.ts';
+
+export interface CommandModule {
+  /** Arguments, options, examples and action of one command. */
+  configure(command: Command, cli: Cli): void;
+}
+
+export interface RegisteredCommand {
+  name: string;
+  alias?: string;
+  summary: string;
+  group: string;
+  hidden?: boolean;
+  /** Only the command that is asked for is loaded: some draw half of the program in. */
+  load: () => Promise<CommandModule>;
+}
+
+const stack = 'The local stack:';
+const tenants = 'Tenants:';
+const machine = 'This machine:';
+
+export const registry: readonly RegisteredCommand[] = [
+  {
+    name: 'up',
+    group: stack,
+    summary: 'start the local stack and keep it running',
+    load: () => import('./commands/up.ts'),
+  },
+  {
+    name: 'down',
+    group: stack,
+    summary: 'stop the local stack; its state stays',
+    load: () => import('./commands/down.ts'),
+  },
+  {
+    name: 'create',
+    group: tenants,
+    summary: 'create a tenant with a control plane of its own',
+    load: () => import('./commands/create.ts'),
+  },
+  {
+    name: 'list',
+    alias: 'ls',
+    group: tenants,
+    summary: 'list tenants',
+    load: () => import('./commands/list.ts'),
+  },
+  {
+    name: 'describe',
+    group: tenants,
+    summary: 'show all about a tenant, and what to do when something is wrong',
+    load: () => import('./commands/describe.ts'),
+  },
+  {
+    name: 'kubeconfig',
+    group: tenants,
+    summary: 'print the kubeconfig of a tenant or of the super cluster',
+    load: () => import('./commands/kubeconfig.ts'),
+  },
+  {
+    name: 'logs',
+    group: tenants,
+    summary: 'print the logs of a control plane on this machine',
+    load: () => import('./commands/logs.ts'),
+  },
+  {
+    name: 'delete',
+    group: tenants,
+    summary: 'delete tenants and everything that is theirs',
+    load: () => import('./commands/delete.ts'),
+  },
+  {
+    name: 'binaries',
+    group: machine,
+    summary: 'show where the Kubernetes binaries come from, or fetch them',
+    load: () => import('./commands/binaries.ts'),
+  },
+  {
+    name: 'doctor',
+    group: machine,
+    summary: 'check what this machine lacks',
+    load: () => import('./commands/doctor.ts'),
+  },
+  {
+    name: 'gc',
+    group: machine,
+    summary: 'find and remove what belongs to no tenant any more',
+    load: () => import('./commands/gc.ts'),
+  },
+  {
+    name: 'operator',
+    group: machine,
+    summary: 'run the manager alone, for a super cluster of yours',
+    load: () => import('./commands/operator.ts'),
+  },
+  {
+    name: 'completion',
+    group: machine,
+    summary: 'print a completion script for bash, zsh or fish',
+    load: () => import('./commands/completion.ts'),
+  },
+  {
+    name: '__complete',
+    group: machine,
+    summary: 'what the completion scripts ask',
+    hidden: true,
+    load: () => import('./commands/complete.ts'),
+  },
+];
+
+export function registered(name: string): RegisteredCommand | undefined {
+  return registry.find((command) => command.name === name || command.alias === name);
+}

@@ -1,0 +1,104 @@
+import { readFile } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import {
+  Connection,
+  type ConnectionOptions,
+  KubeClient,
+  KubeconfigError,
+  loadKubeconfig,
+  parseKubeconfig,
+} from '../../kube/index.ts';
+import type { Cli, GlobalFlags } from './context.ts';
+import { CliError } from './errors.ts';
+import { readSettings, stateChoice } from './state/state-directory.ts';
+
+const userAgent = 'vc-manager-cli';
+const requestTimeoutMs = 15_000;
+
+/** Where the admin kubeconfig of a local super cluster lies. */
+export function localKubeconfigFile(stateDir: string): string {
+  return join(stateDir, 'super-cluster', 'admin.kubeconfig');
+}
+
+/** Runs `work` with a client of the super cluster that the flags, the local stack or the usual kubeconfig name. */
+export async function withSuperCluster<T>(
+  cli: Cli,
+  flags: GlobalFlags,
+  work: (client: KubeClient) => Promise<T>,
+): Promise<T> {
+  const options = await findSuperCluster(cli, flags);
+  return withConnection({ requestTimeoutMs, ...options }, work);
+}
+
+export async function withConnection<T>(
+  options: ConnectionOptions,
+  work: (client: KubeClient) => Promise<T>,
+): Promise<T> {
+  const connection = new Connection({ userAgent, ...options });
+  try {
+    return await work(new KubeClient(connection));
+  } finally {
+    await connection.close();
+  }
+}
+
+async function findSuperCluster(cli: Cli, flags: GlobalFlags): Promise<ConnectionOptions> {
+  const load = (file?: string, context?: string) => loadKubeconfig(file, context, { ...cli.env });
+  if (flags.kubeconfig !== undefined || flags.context !== undefined)
+    return load(flags.kubeconfig, flags.context);
+  const { directory, isExplicit } = stateChoice(cli.env, flags);
+  const settings = await readSettings(directory);
+  if (settings !== undefined && settings.superCluster !== 'local') {
+    return load(settings.superCluster.kubeconfig, settings.superCluster.context);
+  }
+  const file = localKubeconfigFile(directory);
+  if (await runs(file)) return load(file);
+  if (isExplicit) {
+    throw new CliError(
+      'NotRunning',
+      settings === undefined
+        ? `there is no local stack in ${directory}: "vc-manager up --state-dir ${directory}" starts one`
+        : `the local stack in ${directory} does not run: "vc-manager up --state-dir ${directory}" starts it`,
+    );
+  }
+  try {
+    const options = await load();
+    if (settings !== undefined) {
+      cli.stderr.write(
+        `note: the local stack does not run, so this is about ${options.server} of your kubeconfig\n`,
+      );
+    }
+    return options;
+  } catch (error) {
+    if (!(error instanceof KubeconfigError)) throw error;
+    const nothing =
+      error.code === 'KubeconfigNotFound'
+        ? 'there is no kubeconfig'
+        : `your kubeconfig cannot be used (${error.message})`;
+    throw new CliError(
+      'NotRunning',
+      `no local stack runs, and ${nothing}: start one with "vc-manager up", or name a cluster with --kubeconfig FILE`,
+      { cause: error },
+    );
+  }
+}
+
+/** Whether anybody listens where the kubeconfig of the local super cluster points to. */
+async function runs(kubeconfigFile: string): Promise<boolean> {
+  const text = await readFile(kubeconfigFile, 'utf8').catch(() => undefined);
+  if (text === undefined) return false;
+  const server = parseKubeconfig(text).clusters[0]?.cluster['server'];
+  if (typeof server !== 'string' || !URL.canParse(server)) return false;
+  const { hostname, port } = new URL(server);
+  return new Promise((resolve) => {
+    const socket = connect({ host: hostname, port: Number(port), timeout: 2_000 });
+    const end = (answer: boolean) => () => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.once('connect', end(true));
+    socket.once('error', end(false));
+    socket.once('timeout', end(false));
+  });
+}

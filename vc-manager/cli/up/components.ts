@@ -1,0 +1,122 @@
+import { createHash } from 'node:crypto';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import type { ComponentPlan } from '../../control-plane/index.ts';
+import type { LocalStackParts } from '../../local-stack/index.ts';
+import type { Cli } from '../context.ts';
+import { packageRoot } from '../package-root.ts';
+import type { StateSettings } from '../state/state-directory.ts';
+
+export const managerComponent = 'vc-manager';
+export const syncerComponent = 'vc-syncer';
+
+export interface ComponentOptions {
+  stateDir: string;
+  env: Cli['env'];
+  superCluster: StateSettings['superCluster'];
+  ports: { metrics: number; kubelet: number };
+  bindAddress: string;
+  advertiseAddress: string;
+}
+
+/** Manager and syncer as components of the local stack: processes of their own that can die and be replaced alone. */
+export function ownComponents(options: ComponentOptions, parts: LocalStackParts): ComponentPlan[] {
+  return [manager(options, parts), syncer(options, parts)];
+}
+
+function manager(options: ComponentOptions, parts: LocalStackParts): ComponentPlan {
+  const { stateDir, bindAddress, advertiseAddress } = options;
+  return program(managerComponent, options, parts, {
+    args: [
+      join(packageRoot(), 'bin', 'vc-manager.js'),
+      'operator',
+      ...superClusterArguments(options),
+      `--etcd-endpoint=${parts.datastore.endpoint}`,
+      `--state-dir=${stateDir}`,
+      `--bind-address=${bindAddress}`,
+      `--advertise-address=${advertiseAddress}`,
+      // The same after a restart: it goes on at once and does not wait for its own lease to expire.
+      `--identity=${identity(stateDir)}`,
+    ],
+    dependsOn: ['datastore'],
+    ports: [],
+  });
+}
+
+function syncer(options: ComponentOptions, parts: LocalStackParts): ComponentPlan {
+  const { metrics, kubelet } = options.ports;
+  const host = '127.0.0.1';
+  return program(syncerComponent, options, parts, {
+    args: [
+      join(packageRoot(), 'bin', 'vc-syncer.js'),
+      ...superClusterArguments(options),
+      `--metrics-address=${host}:${metrics}`,
+      `--kubelet-address=${host}:${kubelet}`,
+      `--kubelet-advertise=${host}`,
+    ],
+    dependsOn: [],
+    ports: [
+      { name: 'metrics', port: metrics, host },
+      { name: 'kubelet', port: kubelet, host },
+    ],
+  });
+}
+
+function program(
+  name: string,
+  { env, superCluster }: ComponentOptions,
+  parts: LocalStackParts,
+  { args, dependsOn, ports }: Pick<ComponentPlan, 'args' | 'dependsOn' | 'ports'>,
+): ComponentPlan {
+  const kubeconfig = parts.superCluster?.kubeconfig;
+  return {
+    name,
+    binary: { command: process.execPath },
+    args,
+    env: handedOn(env),
+    files:
+      kubeconfig === undefined
+        ? []
+        : [{ path: 'super-cluster.kubeconfig', content: kubeconfig, mode: 0o600 }],
+    ports,
+    dependsOn: superCluster === 'local' ? ['kube-apiserver', ...dependsOn] : dependsOn,
+    stopTimeoutMs: 15_000,
+  };
+}
+
+function superClusterArguments({ superCluster }: ComponentOptions): string[] {
+  if (superCluster === 'local') return ['--kubeconfig=${files}/super-cluster.kubeconfig'];
+  const context = superCluster.context === undefined ? [] : [`--context=${superCluster.context}`];
+  return [`--kubeconfig=${superCluster.kubeconfig}`, ...context];
+}
+
+function identity(stateDir: string): string {
+  return `${hostname()}-${createHash('sha256').update(stateDir).digest('hex').slice(0, 8)}`;
+}
+
+const variables = [
+  ...['SKERRY_BINARIES', 'SKERRY_CACHE', 'SKERRY_DOWNLOAD_BASE', 'KUBEBUILDER_ASSETS', 'XDG_CACHE_HOME'],
+  ...['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY', 'http_proxy', 'https_proxy', 'no_proxy'],
+  ...[
+    'GOPROXY',
+    'GOSUMDB',
+    'GONOSUMDB',
+    'GOPRIVATE',
+    'GOFLAGS',
+    'GOPATH',
+    'GOCACHE',
+    'GOMODCACHE',
+    'GOTOOLCHAIN',
+  ],
+  ...['SSL_CERT_FILE', 'SSL_CERT_DIR', 'NODE_EXTRA_CA_CERTS'],
+];
+
+/** What the manager needs in order to find binaries as we do; the driver hands on PATH and HOME by itself. */
+function handedOn(env: Cli['env']): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const name of variables) {
+    const value = env[name];
+    if (value) found[name] = value;
+  }
+  return found;
+}

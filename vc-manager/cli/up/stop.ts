@@ -1,0 +1,60 @@
+import { join } from 'node:path';
+import PQueue from 'p-queue';
+import { type ControlPlaneDriver, ProcessDriver } from '../../drivers/index.ts';
+import type { Progress } from '../progress/index.ts';
+import { inStep } from '../progress/index.ts';
+import { managerComponent, syncerComponent } from './components.ts';
+
+export const stackId = 'stack';
+
+export interface StopOptions {
+  stateDir: string;
+  progress: Progress;
+  signal: AbortSignal;
+  /** Kill without asking first. */
+  force?: boolean;
+  /** Of the stack, if this process has started it: its driver must not start again what is stopped here. */
+  driver?: Pick<ControlPlaneDriver, 'stop'>;
+}
+
+/** Where tenants' control planes lie. */
+export function controlPlanesDirectory(stateDir: string): string {
+  return join(stateDir, 'control-planes');
+}
+
+/**
+ * Stops all processes of a state directory, whoever started them, and keeps their state: first manager and
+ * syncer, so that nobody starts anything again, then tenants, then what those stand on.
+ */
+export async function stopAll({ stateDir, progress, signal, force, driver }: StopOptions): Promise<void> {
+  const options = { signal, ...(force ? { timeoutMs: 0 } : {}) };
+  const binaries = { ensure: nothingToStart };
+  const stack = driver ?? new ProcessDriver({ root: stateDir, binaries });
+  const tenants = new ProcessDriver({ root: controlPlanesDirectory(stateDir), binaries });
+  await inStep(progress, 'Stopping manager and syncer', () =>
+    stack.stop(stackId, { ...options, components: [managerComponent, syncerComponent] }),
+  );
+  const ids = await tenants.list();
+  if (ids.length > 0) {
+    const title = `Stopping ${ids.length} tenant control plane${ids.length === 1 ? '' : 's'}`;
+    await inStep(progress, title, async (step) => {
+      const queue = new PQueue({ concurrency: 8 });
+      let stopped = 0;
+      const results = await Promise.allSettled(
+        ids.map((id) =>
+          queue.add(async () => {
+            await tenants.stop(id, options);
+            stopped++;
+            step.tell(`${stopped} of ${ids.length}`);
+          }),
+        ),
+      );
+      for (const result of results) if (result.status === 'rejected') throw result.reason;
+    });
+  }
+  await inStep(progress, 'Stopping super cluster and datastore', () => stack.stop(stackId, options));
+}
+
+function nothingToStart(): never {
+  throw new Error('a driver that only stops was asked to start something');
+}

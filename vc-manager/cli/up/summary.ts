@@ -1,0 +1,105 @@
+import { accessSync, constants } from 'node:fs';
+import { basename, delimiter, join, relative } from 'node:path';
+import type { Cli } from '../context.ts';
+import { styler } from '../output/style.ts';
+import { table } from '../output/table.ts';
+import { packageRoot } from '../package-root.ts';
+
+/** What runs where; plain data, because a detached `up` hands it to the process that started it. */
+export interface UpSummary {
+  superCluster: string;
+  isLocal: boolean;
+  tenants: { namespace: string; name: string; phase: string; version: string; endpoint: string }[];
+  metricsUrl: string;
+  stateDir: string;
+  kubectl: string;
+  sampleNamespace: string | undefined;
+  pid: number;
+}
+
+/** How the reader calls us, for commands that can be copied. */
+export interface Invocation {
+  /** `npx vc-manager`, with the options that each command needs. */
+  command: string;
+  stopHint: string;
+}
+
+export function renderSummary(summary: UpSummary, { command, stopHint }: Invocation, cli: Cli): string {
+  const style = styler(cli.stdout);
+  const facts = [
+    ['super cluster', summary.superCluster],
+    ['syncer metrics', summary.metricsUrl],
+    ['state', summary.stateDir],
+  ];
+  const tenants = summary.tenants.map((tenant) => [
+    tenant.name,
+    tenant.namespace,
+    tenant.phase,
+    tenant.version,
+    tenant.endpoint,
+  ]);
+  return [
+    `\n${style(['bold', 'green'], 'Skerry is up.')}\n\n`,
+    indented(table(undefined, facts)),
+    tenants.length === 0
+      ? ''
+      : `\n${indented(table(['TENANT', 'NAMESPACE', 'PHASE', 'VERSION', 'ENDPOINT'], tenants))}`,
+    `\n${style('bold', 'What to type next')} (in another terminal):\n\n`,
+    indented(`${nextCommands(summary, command, cli.env).join('\n')}\n`),
+    `\n${stopHint}\n`,
+  ].join('');
+}
+
+function nextCommands(summary: UpSummary, command: string, env: Cli['env']): string[] {
+  const kubectl = isOnPath('kubectl', env) ? 'kubectl' : summary.kubectl;
+  const [first] = summary.tenants;
+  const lines = [`${command} list`];
+  if (first !== undefined) {
+    const where = first.namespace === 'default' ? '' : ` -n ${first.namespace}`;
+    const file = `${first.name}.kubeconfig`;
+    lines.push(
+      `${command} kubeconfig ${first.name}${where} > ${file}`,
+      `${kubectl} --kubeconfig ${file} get ${summary.sampleNamespace === undefined ? 'namespaces' : `all,pvc -n ${summary.sampleNamespace}`}`,
+    );
+  }
+  if (summary.isLocal) {
+    lines.push(
+      `${command} kubeconfig --super-cluster > super-cluster.kubeconfig`,
+      `${kubectl} --kubeconfig super-cluster.kubeconfig get pods -A`,
+    );
+  }
+  lines.push(`${command} create team-blue --wait`);
+  return lines;
+}
+
+/** As the reader would type it: through npm, as an installed command, or as a script. */
+export function commandName(env: Cli['env'], script: string | undefined, directory: string): string {
+  if (env['npm_lifecycle_event'] !== undefined || env['npm_command'] !== undefined) return 'npx vc-manager';
+  if (script === undefined || basename(script) === 'vc-manager') return 'vc-manager';
+  // The launcher may have handed over to another file.
+  const launcher = join(packageRoot(), 'bin', 'vc-manager.js');
+  const path = relative(directory, launcher);
+  return `node ${quoted(path.startsWith('..') ? launcher : path)}`;
+}
+
+/** A word for the shell. */
+export function quoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+function isOnPath(name: string, env: Cli['env']): boolean {
+  return (env['PATH'] ?? '').split(delimiter).some((directory) => {
+    // npm puts what only its own scripts see in front.
+    if (directory === '' || directory.includes('node_modules')) return false;
+    try {
+      accessSync(join(directory, name), constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+function indented(text: string): string {
+  return text.replaceAll(/^(?=.)/gm, '  ');
+}

@@ -1,0 +1,96 @@
+import { isNotFound, type KubeClient, resources } from '../../kube/index.ts';
+import { kubeconfigKey, secretNames, type VirtualCluster, validateName } from '../api/index.ts';
+import { CliError, invalidArgument } from './errors.ts';
+
+export interface VirtualClusterRef {
+  namespace: string;
+  name: string;
+}
+
+/** Throws `InvalidArgument` with Kubernetes' reason when there can be no VirtualCluster of that name. */
+export function checkedRef(name: string, namespace: string): VirtualClusterRef {
+  const badNamespace = validateName(namespace);
+  if (badNamespace !== undefined)
+    throw invalidArgument(`the namespace "${namespace}" is not valid: ${badNamespace}`);
+  const badName = validateName(name);
+  if (badName !== undefined) throw invalidArgument(`the name "${name}" is not valid: ${badName}`);
+  return { namespace, name };
+}
+
+/** Throws `NotFound`; names the namespace in which there is one of that name. */
+export async function getVirtualCluster(
+  client: KubeClient,
+  ref: VirtualClusterRef,
+  signal: AbortSignal,
+): Promise<VirtualCluster> {
+  try {
+    return await client.get<VirtualCluster>(resources.virtualClusters, ref, { signal });
+  } catch (error) {
+    if (!isNotFound(error) || !error.status?.details?.name) throw error;
+    throw await notFound(client, ref, signal);
+  }
+}
+
+export async function notFound(
+  client: KubeClient,
+  ref: VirtualClusterRef,
+  signal: AbortSignal,
+): Promise<CliError> {
+  const { items } = await client.list<VirtualCluster>(resources.virtualClusters, { signal });
+  const elsewhere = items
+    .filter(({ metadata }) => metadata.name === ref.name)
+    .map(({ metadata }) => metadata.namespace);
+  const hint =
+    elsewhere.length > 0
+      ? `there is one in namespace ${elsewhere.join(' and ')}: add -n ${elsewhere[0]}`
+      : 'see "vc-manager list"';
+  return new CliError('NotFound', `no VirtualCluster "${ref.name}" in namespace ${ref.namespace}: ${hint}`);
+}
+
+/** The kubeconfig that is meant for people. Throws `NotReady` while there is none. */
+export async function adminKubeconfig(
+  client: KubeClient,
+  vc: VirtualCluster,
+  signal: AbortSignal,
+): Promise<string> {
+  const { name = '', namespace = '' } = vc.metadata;
+  const secret = vc.status?.kubeconfigSecret ?? { name: secretNames(name).kubeconfig, key: kubeconfigKey };
+  let data: unknown;
+  try {
+    data = (await client.get(resources.secrets, { namespace, name: secret.name }, { signal }))['data'];
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    const phase = vc.status?.phase ?? 'Pending';
+    const why = readyCondition(vc)?.message;
+    throw new CliError(
+      'NotReady',
+      `${name} has no kubeconfig yet, it is ${phase}${why === undefined ? '' : ` (${why})`}: ` +
+        `see "vc-manager describe ${name} -n ${namespace}"`,
+      { cause: error },
+    );
+  }
+  const encoded = (data as Record<string, string> | undefined)?.[secret.key];
+  if (encoded === undefined) {
+    throw new CliError(
+      'NotReady',
+      `Secret ${namespace}/${secret.name} has no key "${secret.key}": the manager writes it again soon`,
+    );
+  }
+  return Buffer.from(encoded, 'base64').toString();
+}
+
+export function readyCondition(
+  vc: VirtualCluster,
+): { status: string; reason?: string; message?: string } | undefined {
+  return vc.status?.conditions?.find(({ type }) => type === 'Ready');
+}
+
+/** Usable, and not because of an earlier spec. */
+export function isReady(vc: VirtualCluster): boolean {
+  const { phase, observedGeneration } = vc.status ?? {};
+  return (
+    phase === 'Ready' &&
+    vc.metadata.deletionTimestamp === undefined &&
+    (observedGeneration ?? 0) >= (vc.metadata.generation ?? 0)
+  );
+}

@@ -1,0 +1,76 @@
+import { type KubeClient, Reflector, resources, Store, type StoreEvent } from '../../kube/index.ts';
+import type { VirtualCluster } from '../api/index.ts';
+import type { Cli } from './context.ts';
+import { CliError } from './errors.ts';
+import { readyCondition, type VirtualClusterRef } from './virtual-clusters.ts';
+
+export interface WaitOptions {
+  client: KubeClient;
+  ref: VirtualClusterRef;
+  clock: Cli['clock'];
+  signal: AbortSignal;
+  timeoutMs: number;
+  /** What it is that does not come, for the message: `become Ready`. */
+  what: string;
+  /** Looks at each state; `undefined`: there is no such object (any more). True ends the wait, throwing rejects it. */
+  until: (vc: VirtualCluster | undefined) => boolean;
+  onChange?: (vc: VirtualCluster) => void;
+}
+
+/** Waits for a state of one VirtualCluster. Throws `TimedOut`, what `until` throws, or the signal's reason. */
+export async function waitFor(options: WaitOptions): Promise<void> {
+  const { client, ref, clock, signal, timeoutMs } = options;
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const store = new Store<VirtualCluster>();
+  const look = (vc: VirtualCluster | undefined): void => {
+    try {
+      if (options.until(vc)) resolve();
+    } catch (error) {
+      reject(error);
+    }
+  };
+  store.subscribe(({ type, object }: StoreEvent<VirtualCluster>) => {
+    if (type === 'deleted') return look(undefined);
+    options.onChange?.(object);
+    look(object);
+  });
+  const ended = new AbortController();
+  const running = AbortSignal.any([signal, ended.signal]);
+  const reflector = new Reflector<VirtualCluster>({
+    client,
+    clock,
+    store,
+    resource: resources.virtualClusters,
+    namespace: ref.namespace,
+    fieldSelector: `metadata.name=${ref.name}`,
+    consistentStart: true,
+  });
+  const reflecting = reflector.run(running);
+  const late = clock.sleep(timeoutMs, running).then(() => {
+    throw timedOut(options, store.get(ref));
+  });
+  // An object that is not there causes no event.
+  const synced = reflector.synced(running).then(() => {
+    if (store.size === 0) look(undefined);
+    return promise;
+  });
+  try {
+    await Promise.race([synced, promise, late]);
+  } finally {
+    ended.abort();
+    await Promise.allSettled([reflecting, synced, late]);
+  }
+}
+
+function timedOut({ ref, timeoutMs, what }: WaitOptions, last: VirtualCluster | undefined): CliError {
+  const message = last === undefined ? undefined : readyCondition(last)?.message;
+  const state =
+    last === undefined
+      ? 'the super cluster has not been heard'
+      : `it is ${last.status?.phase ?? 'Pending'}${message ? ` (${message})` : ''}`;
+  return new CliError(
+    'TimedOut',
+    `${ref.name} did not ${what} within ${timeoutMs / 1000} s; ${state}. It goes on in the background: ` +
+      `see "vc-manager describe ${ref.name} -n ${ref.namespace}"`,
+  );
+}

@@ -1,0 +1,54 @@
+export type ControlPlaneErrorCode =
+  | 'InvalidTemplate'
+  | 'UnknownTemplate'
+  | 'UnsupportedVersion'
+  | 'UnknownPlaceholder'
+  | 'InvalidPlan';
+
+/** A template or plan that cannot be carried out as it is. Trying again without a change is of no use. */
+export class ControlPlaneError extends Error {
+  override readonly name = 'ControlPlaneError';
+  readonly code: ControlPlaneErrorCode;
+  readonly retryable = false;
+
+  constructor(code: ControlPlaneErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+export function invalidTemplate(name: string, problems: readonly string[]): ControlPlaneError {
+  return new ControlPlaneError(
+    'InvalidTemplate',
+    `control plane template ${name} is not valid: ${problems.join('; ')}. Correct the template.`,
+  );
+}
+
+export function unknownTemplate(name: string, known: readonly string[]): ControlPlaneError {
+  return new ControlPlaneError(
+    'UnknownTemplate',
+    `there is no control plane template ${name}. Known templates: ${known.join(', ') || 'none'}.`,
+  );
+}
+
+export function unsupportedVersion(version: string, known: readonly string[]): ControlPlaneError {
+  return new ControlPlaneError(
+    'UnsupportedVersion',
+    `Kubernetes version ${version} has no control plane template. Versions with one: ${known.join(', ') || 'none'}. ` +
+      'Choose one of them, or add a ControlPlaneTemplate for this version.',
+  );
+}
+
+export function unknownPlaceholder(component: string, where: string, placeholder: string): ControlPlaneError {
+  return new ControlPlaneError(
+    'UnknownPlaceholder',
+    `${where} of component ${component} uses \${${placeholder}}, which nothing fills in. Correct the template.`,
+  );
+}
+
+export function invalidPlan(id: string, problems: readonly string[]): ControlPlaneError {
+  return new ControlPlaneError(
+    'InvalidPlan',
+    `the plan of control plane ${id} is not valid: ${problems.join('; ')}`,
+  );
+}

@@ -1,0 +1,6 @@
+export { loadTemplates } from './load-templates.ts';
+export type { ComponentPlan, ControlPlanePlan, PlanFile, PlanProbe } from './plan.ts';
+export { renderPlan } from './render-plan.ts';
+export { minorOf, selectTemplate, type TemplateChoice } from './select-template.ts';
+export { type ControlPlaneTemplate, controlPlaneTemplateSpecSchema, parseTemplate } from './template.ts';
+export { startOrder, validatePlan } from './validate-plan.ts';

@@ -1,0 +1,153 @@
+import type { TenantPki } from '../pki/index.ts';
+import { credentialFiles } from './credential-files.ts';
+import { unknownPlaceholder } from './errors.ts';
+import { localAddress } from './local-address.ts';
+import type { ComponentPlan, ControlPlanePlan, PlanFile } from './plan.ts';
+import type { ControlPlaneTemplateSpec, TemplateComponent } from './template.ts';
+import { validatePlan } from './validate-plan.ts';
+
+export interface RenderPlanOptions {
+  /** Root of all names of this control plane. */
+  id: string;
+  template: ControlPlaneTemplateSpec;
+  /** Exact Kubernetes version, at the template's minor. */
+  version: string;
+  serviceCIDR: string;
+  clusterDomain: string;
+  /** Numbers for the port names of the template. */
+  ports: Record<string, number>;
+  bindAddress: string;
+  /** Where pods and other machines reach the API server; never loopback. */
+  advertiseAddress: string;
+  etcd: { endpoint: string };
+  pki: TenantPki;
+  /** Authority of etcd's serving certificate. */
+  etcdCa: string;
+  /** Authority of the kubelet proxy's serving certificate. */
+  kubeletCa: string;
+  /** Per component, flags that replace or (with null) remove those of the template. */
+  extraArgs?: Record<string, Record<string, string | null>>;
+  labels?: Record<string, string>;
+}
+
+/**
+ * The plan of one control plane. Pure: equal options give equal plans, in whatever order the
+ * template's maps were read. Throws `UnknownPlaceholder` or `InvalidPlan`.
+ */
+export function renderPlan(options: RenderPlanOptions): ControlPlanePlan {
+  const plan: ControlPlanePlan = {
+    id: options.id,
+    labels: { 'skerry.dev/id': options.id, ...options.labels },
+    components: options.template.components.map((component) => renderComponent(component, options)),
+  };
+  validatePlan(plan);
+  return plan;
+}
+
+function renderComponent(component: TemplateComponent, options: RenderPlanOptions): ComponentPlan {
+  const fill = new Filler(component, options);
+  const args = { ...component.args };
+  if (component.featureGates !== undefined) {
+    args['feature-gates'] = sorted(component.featureGates)
+      .map(([gate, on]) => `${gate}=${on}`)
+      .join(',');
+  }
+  if (component.controllers !== undefined) args['controllers'] = component.controllers.join(',');
+  const extra = options.extraArgs?.[component.name] ?? {};
+  const rendered = sorted<string | null>({ ...args, ...extra })
+    .filter((entry): entry is [string, string] => entry[1] !== null)
+    .map(([flag, value]) => `--${flag}=${fill.text(value, `flag --${flag}`)}`);
+  const env = Object.fromEntries(
+    sorted(component.env ?? {}).map(([name, value]) => [name, fill.text(value, `variable ${name}`)]),
+  );
+  const host = localAddress(options.bindAddress);
+  const ports = (component.ports ?? []).map((name) => ({
+    name,
+    port: fill.port(name),
+    host: options.bindAddress,
+  }));
+  const plan: ComponentPlan = {
+    name: component.name,
+    binary: { name: component.binary, version: component.version ?? options.version },
+    args: rendered,
+    env,
+    files: [],
+    ports,
+    dependsOn: component.dependsOn ?? [],
+    stopTimeoutMs: component.stopTimeoutSeconds * 1000,
+  };
+  const { probe } = component;
+  if (probe !== undefined) {
+    if (probe.caFile !== undefined) fill.file(probe.caFile, `file:${probe.caFile}`, 'the probe');
+    plan.probe = {
+      scheme: probe.scheme,
+      host,
+      port: fill.port(probe.port),
+      path: probe.path,
+      ...(probe.caFile === undefined ? {} : { caFile: probe.caFile }),
+      timeoutMs: probe.timeoutSeconds * 1000,
+    };
+  }
+  plan.files = fill.files();
+  return plan;
+}
+
+/** Fills the placeholders of one component in and remembers which files they refer to. */
+class Filler {
+  readonly #component: TemplateComponent;
+  readonly #ports: Record<string, number>;
+  readonly #values: Record<string, string>;
+  readonly #credentials: Record<string, () => string>;
+  readonly #used = new Map<string, PlanFile>();
+
+  constructor(component: TemplateComponent, options: RenderPlanOptions) {
+    this.#component = component;
+    this.#ports = options.ports;
+    this.#credentials = credentialFiles(options);
+    this.#values = {
+      id: options.id,
+      serviceCIDR: options.serviceCIDR,
+      clusterDomain: options.clusterDomain,
+      bindAddress: options.bindAddress,
+      advertiseAddress: options.advertiseAddress,
+      etcdEndpoint: options.etcd.endpoint,
+      files: '${files}',
+      data: '${data}',
+    };
+  }
+
+  text(template: string, where: string): string {
+    return template.replaceAll(/\$\{([^}]*)\}/g, (_match, placeholder: string) => {
+      if (placeholder.startsWith('file:')) return this.file(placeholder.slice(5), placeholder, where);
+      if (placeholder.startsWith('port:')) return String(this.port(placeholder.slice(5)));
+      const value = this.#values[placeholder];
+      if (value === undefined) throw unknownPlaceholder(this.#component.name, where, placeholder);
+      return value;
+    });
+  }
+
+  port(name: string): number {
+    const port = this.#ports[name];
+    if (port === undefined) throw unknownPlaceholder(this.#component.name, 'a port', `port:${name}`);
+    return port;
+  }
+
+  /** Adds the file to the component and answers where the component finds it. */
+  file(name: string, placeholder: string, where: string): string {
+    if (!this.#used.has(name)) {
+      const own = this.#component.files?.[name];
+      const content = own === undefined ? this.#credentials[name]?.() : this.text(own, `file ${name}`);
+      if (content === undefined) throw unknownPlaceholder(this.#component.name, where, placeholder);
+      this.#used.set(name, { path: name, content, mode: 0o600 });
+    }
+    return `\${files}/${name}`;
+  }
+
+  files(): PlanFile[] {
+    return [...this.#used.values()].sort((a, b) => (a.path < b.path ? -1 : 1));
+  }
+}
+
+function sorted<T>(map: Record<string, T>): [string, T][] {
+  return Object.entries(map).sort(([a], [b]) => (a < b ? -1 : 1));
+}

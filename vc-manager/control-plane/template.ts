@@ -1,0 +1,67 @@
+import { z } from 'zod';
+import { invalidTemplate } from './errors.ts';
+
+const flags = z.record(z.string(), z.string());
+
+const componentSchema = z.strictObject({
+  name: z.string().regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/),
+  binary: z.enum(['kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'etcd']),
+  /** Version of the binary; the template's Kubernetes version when absent. */
+  version: z.string().optional(),
+  /** Flag (without dashes) to value. */
+  args: flags,
+  featureGates: z.record(z.string(), z.boolean()).optional(),
+  /** Becomes `--controllers`. */
+  controllers: z.array(z.string()).optional(),
+  env: flags.optional(),
+  /** File name to content, for configuration that has no flag. */
+  files: flags.optional(),
+  /** Names of the ports that the component listens on; the numbers are handed out per control plane. */
+  ports: z.array(z.string()).optional(),
+  probe: z
+    .strictObject({
+      scheme: z.enum(['https', 'http']),
+      port: z.string(),
+      path: z.string().startsWith('/'),
+      caFile: z.string().optional(),
+      timeoutSeconds: z.int().min(1).max(3600),
+    })
+    .optional(),
+  dependsOn: z.array(z.string()).optional(),
+  stopTimeoutSeconds: z.int().min(1).max(600),
+});
+
+/**
+ * `spec` of a ControlPlaneTemplate. Values may contain placeholders: `${id}`, `${serviceCIDR}`,
+ * `${clusterDomain}`, `${bindAddress}`, `${advertiseAddress}`, `${etcdEndpoint}`, `${port:NAME}`,
+ * `${file:NAME}` (a credential or a file of the component, written beside it only if referred to),
+ * and the driver's own `${files}` and `${data}`.
+ */
+export const controlPlaneTemplateSpecSchema = z.strictObject({
+  /** Exact version, such as 1.36.3. */
+  kubernetesVersion: z.string().regex(/^\d+\.\d+\.\d+$/),
+  components: z.array(componentSchema).min(1),
+});
+
+export type ControlPlaneTemplateSpec = z.infer<typeof controlPlaneTemplateSpecSchema>;
+export type TemplateComponent = ControlPlaneTemplateSpec['components'][number];
+
+export const controlPlaneTemplateSchema = z.looseObject({
+  apiVersion: z.literal('skerry.dev/v1alpha1'),
+  kind: z.literal('ControlPlaneTemplate'),
+  metadata: z.looseObject({ name: z.string() }),
+  spec: controlPlaneTemplateSpecSchema,
+});
+
+/** A ControlPlaneTemplate object: cluster-scoped, edited by the operator of the super cluster. */
+export type ControlPlaneTemplate = z.infer<typeof controlPlaneTemplateSchema>;
+
+/** Checks an object read from a file or from the API. Throws `InvalidTemplate`. */
+export function parseTemplate(object: unknown, source: string): ControlPlaneTemplate {
+  const result = controlPlaneTemplateSchema.safeParse(object);
+  if (result.success) return result.data;
+  throw invalidTemplate(
+    source,
+    result.error.issues.map((issue) => `${issue.path.join('.') || 'object'}: ${issue.message}`),
+  );
+}

@@ -1,0 +1,42 @@
+import type { KeyPair, TenantPki } from '../../pki/index.ts';
+import type { RenderPlanOptions } from '../render-plan.ts';
+import type { ControlPlaneTemplateSpec } from '../template.ts';
+
+function pair(name: string): KeyPair {
+  return { certPem: `${name} certificate`, keyPem: `${name} key` };
+}
+
+/** Stands in for a tenant's PKI where only the places of its parts matter. */
+export const examplePki: TenantPki = {
+  clientCa: pair('client CA'),
+  servingCa: pair('serving CA'),
+  frontProxyCa: pair('front proxy CA'),
+  serviceAccountKey: { privatePem: 'service account key', publicPem: 'service account public key' },
+  leafs: {
+    apiserver: pair('apiserver'),
+    kubeletClient: pair('kubelet client'),
+    frontProxyClient: pair('front proxy client'),
+    controllerManager: pair('controller manager'),
+    etcdClient: pair('etcd client'),
+    admin: pair('admin'),
+    syncer: pair('syncer'),
+    manager: pair('manager'),
+  },
+};
+
+export function exampleOptions(template: ControlPlaneTemplateSpec): RenderPlanOptions {
+  return {
+    id: 'abc123',
+    template,
+    version: template.kubernetesVersion,
+    serviceCIDR: '10.112.4.0/22',
+    clusterDomain: 'example.local',
+    ports: { 'kube-apiserver': 21000 },
+    bindAddress: '0.0.0.0',
+    advertiseAddress: '192.0.2.10',
+    etcd: { endpoint: 'https://127.0.0.1:20001' },
+    pki: examplePki,
+    etcdCa: 'etcd CA certificate',
+    kubeletCa: 'kubelet CA certificate',
+  };
+}

@@ -1,0 +1,59 @@
+import { randomUUID } from 'node:crypto';
+import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chmod, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { PlanFile } from '../control-plane/index.ts';
+
+/**
+ * Makes `directory` hold exactly the given files with their modes. What is as it should be is not
+ * touched; a file is replaced in one step, so that a reader sees the old one or the new one.
+ */
+export async function writeFiles(directory: string, files: readonly PlanFile[]): Promise<void> {
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  for (const file of files) {
+    const path = join(directory, file.path);
+    if (await isAsWanted(path, file)) continue;
+    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    await writeFileAtomically(path, file.content, file.mode);
+  }
+  const wanted = new Set(files.map((file) => file.path));
+  for (const entry of await readdir(directory, { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name);
+    const name = path.slice(directory.length + 1);
+    if (entry.isFile() && !wanted.has(name)) await rm(path, { force: true });
+  }
+}
+
+export async function writeFileAtomically(path: string, content: string, mode: number): Promise<void> {
+  const temporary = `${path}.${randomUUID()}.tmp`;
+  try {
+    await writeFile(temporary, content, { mode });
+    // The mode given at creation is narrowed by the umask.
+    await chmod(temporary, mode);
+    await rename(temporary, path);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+}
+
+/** For the one place where nothing may happen between an act and its record. */
+export function writeFileAtomicallySync(path: string, content: string): void {
+  const temporary = `${path}.${randomUUID()}.tmp`;
+  try {
+    writeFileSync(temporary, content, { mode: 0o600 });
+    renameSync(temporary, path);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error;
+  }
+}
+
+async function isAsWanted(path: string, file: PlanFile): Promise<boolean> {
+  try {
+    const [content, { mode }] = await Promise.all([readFile(path, 'utf8'), stat(path)]);
+    return content === file.content && (mode & 0o777) === file.mode;
+  } catch {
+    return false;
+  }
+}

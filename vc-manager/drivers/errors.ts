@@ -1,0 +1,143 @@
+export type DriverErrorCode =
+  | 'PortInUse'
+  | 'CannotStart'
+  | 'KeepsExiting'
+  | 'NotReady'
+  | 'WillNotStop'
+  | 'TakenOver'
+  | 'CannotWrite'
+  | 'UnknownComponent'
+  | 'InvalidName';
+
+export interface DriverErrorFields {
+  id?: string;
+  component?: string;
+  port?: number;
+  path?: string;
+  pid?: number;
+}
+
+/** Why a control plane is not as planned. `retryable`: the same call may succeed later without a change. */
+export class DriverError extends Error {
+  override readonly name = 'DriverError';
+  readonly code: DriverErrorCode;
+  readonly fields: DriverErrorFields;
+  readonly retryable: boolean;
+
+  constructor(
+    code: DriverErrorCode,
+    message: string,
+    fields: DriverErrorFields,
+    options: ErrorOptions & { retryable?: boolean } = {},
+  ) {
+    super(message, options);
+    this.code = code;
+    this.fields = fields;
+    this.retryable = options.retryable ?? true;
+  }
+}
+
+interface Where {
+  id: string;
+  component: string;
+}
+
+export function portInUse(
+  where: Where,
+  port: number,
+  holder: { pid: number; command: string } | undefined,
+): DriverError {
+  const by = holder === undefined ? 'another process' : `process ${holder.pid} (${holder.command})`;
+  return new DriverError(
+    'PortInUse',
+    `port ${port}, which ${where.component} of ${where.id} needs, is in use by ${by}. Stop it, or free the port.`,
+    { ...where, port, ...(holder === undefined ? {} : { pid: holder.pid }) },
+  );
+}
+
+export function cannotStart(where: Where, path: string, cause: unknown): DriverError {
+  return new DriverError(
+    'CannotStart',
+    `${where.component} of ${where.id} could not be started: ${messageOf(cause)}. Check that ${path} is a program for this machine and may be executed.`,
+    { ...where, path },
+    { cause },
+  );
+}
+
+export function keepsExiting(
+  where: Where,
+  exits: number,
+  exit: string,
+  tail: readonly string[],
+): DriverError {
+  return new DriverError(
+    'KeepsExiting',
+    `${where.component} of ${where.id} has exited ${exits} times in a row (${exit}).${lastLines(tail)}`,
+    where,
+  );
+}
+
+export function notReady(
+  where: Where,
+  timeoutMs: number,
+  reason: string,
+  tail: readonly string[],
+): DriverError {
+  return new DriverError(
+    'NotReady',
+    `${where.component} of ${where.id} runs but was not ready within ${timeoutMs / 1000} s (${reason}).${lastLines(tail)}`,
+    where,
+  );
+}
+
+export function willNotStop(where: Where, pid: number): DriverError {
+  return new DriverError(
+    'WillNotStop',
+    `process ${pid}, ${where.component} of ${where.id}, goes on after SIGKILL. Look at what it waits for (ps -o stat,wchan ${pid}).`,
+    { ...where, pid },
+  );
+}
+
+export function takenOver(where: Where): DriverError {
+  return new DriverError(
+    'TakenOver',
+    `${where.component} of ${where.id} was stopped or started anew by another manager. Let only one run on this directory.`,
+    where,
+  );
+}
+
+export function cannotWrite(where: Partial<Where>, path: string, cause: unknown): DriverError {
+  return new DriverError(
+    'CannotWrite',
+    `${path} could not be written: ${messageOf(cause)}. Check free space and permissions.`,
+    { ...where, path },
+    { cause },
+  );
+}
+
+export function unknownComponent(where: Where, known: readonly string[]): DriverError {
+  const has = known.length === 0 ? 'It has none here.' : `It has ${known.join(', ')}.`;
+  return new DriverError(
+    'UnknownComponent',
+    `${where.id} has no log of a component ${where.component}. ${has}`,
+    where,
+    { retryable: false },
+  );
+}
+
+export function invalidName(what: string, name: string): DriverError {
+  return new DriverError(
+    'InvalidName',
+    `${JSON.stringify(name)} cannot name a ${what}: use lower-case letters, digits and dashes, at most 63.`,
+    {},
+    { retryable: false },
+  );
+}
+
+function lastLines(tail: readonly string[]): string {
+  return tail.length === 0 ? ' It wrote no log.' : ` Last lines of its log:\n${tail.join('\n')}`;
+}
+
+function messageOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
+}

@@ -1,0 +1,9 @@
+export type {
+  ComponentListener,
+  ControlPlaneDriver,
+  ControlPlaneObservation,
+  EnsureOptions,
+  StopOptions,
+} from './driver.ts';
+export { DriverError } from './errors.ts';
+export { ProcessDriver } from './process-driver.ts';

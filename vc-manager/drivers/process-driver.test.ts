@@ -1,0 +1,367 @@
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { ComponentPlan, ControlPlanePlan } from '../control-plane/index.ts';
+import type { DriverError } from './errors.ts';
+import { ProcessDriver } from './process-driver.ts';
+import { identify } from './process-identity.ts';
+import { fakeComponent, freePort } from './testing/fake-component.ts';
+
+const { signal } = new AbortController();
+const binaries = { ensure: () => Promise.reject(new Error('no binary is needed here')) };
+let root: string;
+const drivers: ProcessDriver[] = [];
+
+function driver(): ProcessDriver {
+  const created = new ProcessDriver({ root, binaries, livenessIntervalMs: 50 });
+  drivers.push(created);
+  return created;
+}
+
+function plan(...components: ComponentPlan[]): ControlPlanePlan {
+  return { id: 'blue', labels: {}, components };
+}
+
+async function pidOf(of: ProcessDriver, name: string): Promise<number> {
+  const { components } = await of.observe('blue');
+  const pid = components.find((component) => component.name === name)?.pid;
+  if (pid === undefined) throw new Error(`${name} does not run`);
+  return pid;
+}
+
+function exitOf(of: ProcessDriver, what: 'exited' | 'started'): Promise<string> {
+  return new Promise((resolve) => {
+    const stop = of.watch((_id, component, event) => {
+      if (event !== what) return;
+      stop();
+      resolve(component);
+    });
+  });
+}
+
+async function failure(promise: Promise<unknown>): Promise<DriverError> {
+  return promise.then(
+    () => Promise.reject(new Error('it did not fail')),
+    (error: DriverError) => error,
+  );
+}
+
+async function lines(iterable: AsyncIterable<string>): Promise<string[]> {
+  const all: string[] = [];
+  for await (const line of iterable) all.push(line);
+  return all;
+}
+
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), 'skerry-driver-'));
+});
+
+afterEach(async () => {
+  const last = driver();
+  for (const id of await last.list()) await last.remove(id, { signal });
+  await Promise.all(drivers.splice(0).map((each) => each.close()));
+  await rm(root, { recursive: true, force: true });
+});
+
+describe('ProcessDriver', () => {
+  it('starts components in the order of their dependencies and returns when all are ready', async () => {
+    const d = driver();
+    const started: string[] = [];
+    d.watch((_id, component, what) => started.push(`${component} ${what}`));
+    const [a, b] = [await freePort(), await freePort()];
+    await d.ensure(
+      plan(fakeComponent('second', b, [], { dependsOn: ['first'] }), fakeComponent('first', a)),
+      { signal },
+    );
+    expect(started).toEqual(['first started', 'second started']);
+    const { components } = await d.observe('blue');
+    expect(components.map(({ name, state, restarts }) => ({ name, state, restarts }))).toEqual([
+      { name: 'first', state: 'running', restarts: 0 },
+      { name: 'second', state: 'running', restarts: 0 },
+    ]);
+  });
+
+  it('leaves what runs as planned alone', async () => {
+    const d = driver();
+    const wanted = plan(fakeComponent('server', await freePort()));
+    await d.ensure(wanted, { signal });
+    const before = await pidOf(d, 'server');
+    await d.ensure(wanted, { signal });
+    expect(await pidOf(d, 'server')).toBe(before);
+  });
+
+  it('writes files with their modes, fills placeholders in, and restarts only what changed', async () => {
+    const d = driver();
+    const [a, b] = [await freePort(), await freePort()];
+    const with_ = (content: string) =>
+      plan(
+        fakeComponent('server', a, [], {
+          files: [{ path: 'deep/settings', content, mode: 0o640 }],
+          env: { SHOW: '${files}/deep/settings' },
+        }),
+        fakeComponent('other', b),
+      );
+    await d.ensure(with_('one'), { signal });
+    const path = join(root, 'blue/files/server/deep/settings');
+    expect(((await stat(path)).mode & 0o777).toString(8)).toBe('640');
+    const [server, other] = [await pidOf(d, 'server'), await pidOf(d, 'other')];
+    await d.ensure(with_('two'), { signal });
+    expect(await readFile(path, 'utf8')).toBe('two');
+    expect(await pidOf(d, 'server')).not.toBe(server);
+    expect(await pidOf(d, 'other')).toBe(other);
+    expect(await lines(d.logs('blue', 'server', { tailLines: 1, signal }))).toEqual(['two']);
+  });
+
+  it('stops what the plan no longer names', async () => {
+    const d = driver();
+    const [a, b] = [await freePort(), await freePort()];
+    await d.ensure(plan(fakeComponent('kept', a), fakeComponent('gone', b)), { signal });
+    const gone = await pidOf(d, 'gone');
+    await d.ensure(plan(fakeComponent('kept', a)), { signal });
+    expect(await identify(gone)).toBeUndefined();
+    expect((await d.observe('blue')).components.map((component) => component.name)).toEqual(['kept']);
+  });
+
+  it('starts a component that dies again and tells watchers', async () => {
+    const d = driver();
+    await d.ensure(plan(fakeComponent('server', await freePort())), { signal });
+    const before = await pidOf(d, 'server');
+    const [exited, started] = [exitOf(d, 'exited'), exitOf(d, 'started')];
+    process.kill(before, 'SIGUSR2');
+    expect(await exited).toBe('server');
+    expect(await started).toBe('server');
+    const { components } = await d.observe('blue');
+    expect(components[0]).toMatchObject({ restarts: 1, lastExit: { code: 3 } });
+    expect(components[0]?.pid).not.toBe(before);
+  });
+
+  it('gives up on a component that exits at once again and again, with the end of its log', async () => {
+    const d = driver();
+    const error = await failure(
+      d.ensure(plan(fakeComponent('server', await freePort(), ['exit'])), { signal }),
+    );
+    expect(error.code).toBe('KeepsExiting');
+    expect(error.message).toContain('exit code 7');
+    expect(error.message).toContain('cannot go on');
+    expect((await d.observe('blue')).components[0]?.state).toBe('failed');
+  }, 30_000);
+
+  it('names the port that is taken and who holds it', async () => {
+    const d = driver();
+    const port = await freePort();
+    const holder = createServer().listen(port, '127.0.0.1');
+    try {
+      const error = await failure(d.ensure(plan(fakeComponent('server', port)), { signal }));
+      expect(error).toMatchObject({
+        code: 'PortInUse',
+        retryable: true,
+        fields: { port, component: 'server' },
+      });
+      if (process.platform === 'linux') expect(error.fields.pid).toBe(process.pid);
+    } finally {
+      await new Promise((resolve) => holder.close(resolve));
+    }
+  });
+
+  it('says why a component did not become ready in time, and lets it run', async () => {
+    const d = driver();
+    const port = await freePort();
+    const probe = { scheme: 'http', host: '127.0.0.1', port, path: '/readyz', timeoutMs: 1500 } as const;
+    const error = await failure(
+      d.ensure(plan(fakeComponent('server', port, ['unready'], { probe })), { signal }),
+    );
+    expect(error.code).toBe('NotReady');
+    expect(error.message).toContain('/readyz answered 500');
+    expect(await identify(await pidOf(d, 'server'))).toBeDefined();
+  });
+
+  it('reports a program that cannot be executed', async () => {
+    const d = driver();
+    const binary = { command: join(root, 'nothing-here') };
+    const error = await failure(
+      d.ensure(plan(fakeComponent('server', await freePort(), [], { binary })), { signal }),
+    );
+    expect(error.code).toBe('CannotStart');
+    expect(error.message).toContain('nothing-here');
+  });
+
+  it('adopts with a new driver what an earlier one started, and sees it die', async () => {
+    const wanted = plan(fakeComponent('server', await freePort()));
+    const earlier = driver();
+    await earlier.ensure(wanted, { signal });
+    const pid = await pidOf(earlier, 'server');
+    await earlier.close();
+
+    const later = driver();
+    expect((await later.observe('blue')).components[0]).toMatchObject({ state: 'running', pid });
+    await later.ensure(wanted, { signal });
+    expect(await pidOf(later, 'server')).toBe(pid);
+    const started = exitOf(later, 'started');
+    process.kill(pid, 'SIGKILL');
+    expect(await started).toBe('server');
+    expect(await pidOf(later, 'server')).not.toBe(pid);
+  });
+
+  it('does not bring back what another driver stops', async () => {
+    const wanted = plan(fakeComponent('server', await freePort()));
+    const one = driver();
+    await one.ensure(wanted, { signal });
+    const exited = exitOf(one, 'exited');
+    await driver().stop('blue', { signal });
+    await exited;
+    await expect.poll(async () => (await one.observe('blue')).components[0]?.state).toBe('stopped');
+    expect(await lines(one.logs('blue', 'server', { signal }))).toEqual(['starting']);
+  });
+
+  it('leaves it to another driver that has started it anew', async () => {
+    const port = await freePort();
+    const one = driver();
+    await one.ensure(plan(fakeComponent('server', port)), { signal });
+    const other = driver();
+    await other.ensure(plan(fakeComponent('server', port, ['changed'])), { signal });
+    const pid = await pidOf(other, 'server');
+    await expect.poll(async () => (await one.observe('blue')).components[0]?.state).toBe('stopped');
+    expect(await identify(pid)).toBeDefined();
+    expect(await lines(other.logs('blue', 'server', { signal }))).toEqual(['starting', 'starting changed']);
+  });
+
+  it('leaves components running when the manager is killed', async () => {
+    const port = await freePort();
+    const manager = spawn(
+      process.execPath,
+      [join(import.meta.dirname, 'testing/manager.ts'), root, String(port)],
+      { stdio: ['ignore', 'pipe', 'inherit'] },
+    );
+    await new Promise((resolve) => manager.stdout.once('data', resolve));
+    const exited = new Promise((resolve) => manager.once('exit', resolve));
+    manager.kill('SIGKILL');
+    await exited;
+    const d = driver();
+    const pid = await pidOf(d, 'server');
+    expect(await (await fetch(`http://127.0.0.1:${port}/`)).text()).toBe(String(pid));
+  });
+
+  it('never touches a process that only has the number of an earlier one', async () => {
+    const d = driver();
+    const wanted = plan(fakeComponent('server', await freePort()));
+    await d.ensure(wanted, { signal });
+    await d.stop('blue', { signal });
+    const stranger = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)']);
+    const record = {
+      pid: stranger.pid,
+      startTime: 'another',
+      argsHash: '',
+      startedAt: new Date().toISOString(),
+    };
+    await writeFile(
+      join(root, 'blue/run/server.json'),
+      JSON.stringify({ ...record, ports: [], dependsOn: [], stopTimeoutMs: 100 }),
+    );
+    await d.ensure(wanted, { signal });
+    await d.remove('blue', { signal });
+    expect(await identify(stranger.pid ?? 0)).toBeDefined();
+    const exited = new Promise((resolve) => stranger.once('exit', resolve));
+    stranger.kill();
+    await exited;
+  });
+
+  it.runIf(process.platform === 'linux')('finds by their mark processes whose record is lost', async () => {
+    const wanted = plan(fakeComponent('server', await freePort()));
+    const earlier = driver();
+    await earlier.ensure(wanted, { signal });
+    const lost = await pidOf(earlier, 'server');
+    await earlier.close();
+    await rm(join(root, 'blue/run'), { recursive: true });
+
+    const later = driver();
+    await later.ensure(wanted, { signal });
+    expect(await identify(lost)).toBeUndefined();
+    const pid = await pidOf(later, 'server');
+    await later.close();
+    await rm(join(root, 'blue/run'), { recursive: true });
+    await driver().remove('blue', { signal });
+    expect(await identify(pid)).toBeUndefined();
+  });
+
+  it('stops dependants first, kills what does not listen, and keeps files and data', async () => {
+    const d = driver();
+    const [a, b] = [await freePort(), await freePort()];
+    const deaf = fakeComponent('second', b, ['deaf'], { dependsOn: ['first'], stopTimeoutMs: 300 });
+    await d.ensure(plan(fakeComponent('first', a), deaf), { signal });
+    const pids = [await pidOf(d, 'first'), await pidOf(d, 'second')];
+    const exits: string[] = [];
+    d.watch((_id, component, what) => exits.push(`${component} ${what}`));
+    await d.stop('blue', { signal });
+    for (const pid of pids) expect(await identify(pid)).toBeUndefined();
+    expect(exits).toEqual([]);
+    expect(existsSync(join(root, 'blue/data/first'))).toBe(true);
+    expect(await lines(d.logs('blue', 'second', { tailLines: 1, signal }))).toEqual(['deaf']);
+  });
+
+  it('stops only the named components, with the patience that it is told', async () => {
+    const d = driver();
+    const [a, b] = [await freePort(), await freePort()];
+    const deaf = fakeComponent('deaf', b, ['deaf'], { stopTimeoutMs: 600_000 });
+    await d.ensure(plan(fakeComponent('kept', a), deaf), { signal });
+    const pid = await pidOf(d, 'deaf');
+    await d.stop('blue', { signal, components: ['deaf'], timeoutMs: 100 });
+    expect(await identify(pid)).toBeUndefined();
+    expect((await d.observe('blue')).components).toMatchObject([{ name: 'kept', state: 'running' }]);
+  });
+
+  it('removes every trace, and removing what is not there is no error', async () => {
+    const d = driver();
+    await d.ensure(plan(fakeComponent('server', await freePort())), { signal });
+    expect(await d.list()).toEqual(['blue']);
+    const pid = await pidOf(d, 'server');
+    await d.remove('blue', { signal });
+    expect(await identify(pid)).toBeUndefined();
+    expect(await d.list()).toEqual([]);
+    expect(existsSync(join(root, 'blue'))).toBe(false);
+    await d.remove('blue', { signal });
+  });
+
+  it('carries out one ensure per control plane at a time', async () => {
+    const d = driver();
+    const port = await freePort();
+    const wanted = plan(fakeComponent('server', port));
+    await Promise.all([
+      d.ensure(wanted, { signal }),
+      d.ensure(wanted, { signal }),
+      d.ensure(wanted, { signal }),
+    ]);
+    expect(await lines(d.logs('blue', 'server', { signal }))).toEqual(['starting']);
+  });
+
+  it('follows a log until told not to', async () => {
+    const d = driver();
+    await d.ensure(plan(fakeComponent('server', await freePort(), ['deaf'], { stopTimeoutMs: 100 })), {
+      signal,
+    });
+    const abort = new AbortController();
+    const seen: string[] = [];
+    for await (const line of d.logs('blue', 'server', { follow: true, signal: abort.signal })) {
+      seen.push(line);
+      if (line === 'starting deaf') process.kill(await pidOf(d, 'server'), 'SIGTERM');
+      if (line === 'deaf') abort.abort();
+    }
+    expect(seen).toEqual(['starting deaf', 'deaf']);
+  });
+
+  it('names the components it knows when asked for a log of another', async () => {
+    const d = driver();
+    await d.ensure(plan(fakeComponent('server', await freePort())), { signal });
+    const error = await failure(lines(d.logs('blue', 'sever', { signal })));
+    expect(error).toMatchObject({ code: 'UnknownComponent', retryable: false });
+    expect(error.message).toContain('It has server.');
+  });
+
+  it.each(['../blue', 'Blue', '', 'a/b'])('refuses %j as a name', async (id) => {
+    const d = driver();
+    expect(await failure(d.remove(id, { signal }))).toMatchObject({ code: 'InvalidName' });
+  });
+});

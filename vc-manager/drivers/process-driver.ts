@@ -1,0 +1,235 @@
+import { readdir, rm } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { type Clock, systemClock } from '../../kube/index.ts';
+import type { Binaries } from '../binaries/index.ts';
+import {
+  type ComponentPlan,
+  type ControlPlanePlan,
+  startOrder,
+  validatePlan,
+} from '../control-plane/index.ts';
+import type {
+  ComponentListener,
+  ComponentObservation,
+  ControlPlaneDriver,
+  ControlPlaneObservation,
+  EnsureOptions,
+  LogOptions,
+  StopOptions,
+} from './driver.ts';
+import { cannotWrite, unknownComponent } from './errors.ts';
+import { inOrder } from './in-order.ts';
+import { KeyedLock } from './keyed-lock.ts';
+import { LivenessPoll } from './liveness.ts';
+import { readLog } from './log-reader.ts';
+import { isControlPlaneName, Place } from './place.ts';
+import { runningPids } from './ports.ts';
+import { isAlive, processesWithVariable } from './process-identity.ts';
+import { readRecords } from './run-record.ts';
+import { Supervisor } from './supervisor.ts';
+import { markVariable, targetOf } from './target.ts';
+
+export interface ProcessDriverOptions {
+  /** Directory of its own; one folder per control plane. */
+  root: string;
+  binaries: Pick<Binaries, 'ensure'>;
+  clock?: Clock;
+  /** Of which a few general variables (PATH, HOME, ...) are handed on. Default: this process's. */
+  environment?: NodeJS.ProcessEnv;
+  livenessIntervalMs?: number;
+}
+
+/**
+ * Runs control planes as processes of this machine. They are detached: neither the end of the manager
+ * nor that of its terminal touches them.
+ */
+export class ProcessDriver implements ControlPlaneDriver {
+  readonly #root: string;
+  readonly #binaries: Pick<Binaries, 'ensure'>;
+  readonly #clock: Clock;
+  readonly #environment: NodeJS.ProcessEnv;
+  readonly #liveness: LivenessPoll;
+  readonly #lock = new KeyedLock();
+  readonly #listeners = new Set<ComponentListener>();
+  /** Id to component name to the one that looks after it; only what this driver has started or adopted. */
+  readonly #supervisors = new Map<string, Map<string, Supervisor>>();
+
+  constructor(options: ProcessDriverOptions) {
+    this.#root = resolve(options.root);
+    this.#binaries = options.binaries;
+    this.#clock = options.clock ?? systemClock;
+    this.#environment = options.environment ?? process.env;
+    this.#liveness = new LivenessPoll(options.livenessIntervalMs);
+  }
+
+  async ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
+    validatePlan(plan);
+    await this.#lock.run(plan.id, options.signal, () => this.#ensure(plan, options));
+  }
+
+  async observe(id: string): Promise<ControlPlaneObservation> {
+    const place = this.#place(id);
+    const components = new Map<string, ComponentObservation>();
+    for (const [name, record] of await readRecords(place.run)) {
+      const runs = await isAlive(record);
+      components.set(name, {
+        name,
+        state: runs ? 'running' : 'stopped',
+        ...(runs ? { pid: record.pid, startedAt: new Date(record.startedAt) } : {}),
+        restarts: 0,
+      });
+    }
+    for (const [name, supervisor] of this.#supervisors.get(id) ?? [])
+      components.set(name, supervisor.observe());
+    return { id, components: [...components.values()].sort((a, b) => (a.name < b.name ? -1 : 1)) };
+  }
+
+  watch(listener: ComponentListener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  async stop(id: string, { signal, components, timeoutMs }: StopOptions): Promise<void> {
+    this.#place(id);
+    await this.#lock.run(id, signal, () => this.#stop(id, components, signal, timeoutMs));
+  }
+
+  async remove(id: string, { signal }: { signal: AbortSignal }): Promise<void> {
+    const place = this.#place(id);
+    await this.#lock.run(id, signal, async () => {
+      await this.#stop(id, undefined, signal);
+      this.#supervisors.delete(id);
+      try {
+        await rm(place.directory, { recursive: true, force: true });
+      } catch (error) {
+        throw cannotWrite({ id }, place.directory, error);
+      }
+    });
+  }
+
+  async list(): Promise<string[]> {
+    const entries = await readdir(this.#root, { withFileTypes: true }).catch(() => []);
+    return entries
+      .filter((entry) => entry.isDirectory() && isControlPlaneName(entry.name))
+      .map((entry) => entry.name)
+      .sort();
+  }
+
+  async *logs(id: string, component: string, options: LogOptions): AsyncGenerator<string> {
+    const place = this.#place(id);
+    const known = (await readdir(place.logs).catch(() => []))
+      .filter((name) => name.endsWith('.log'))
+      .map((name) => name.slice(0, -'.log'.length))
+      .sort();
+    if (!known.includes(component)) throw unknownComponent({ id, component }, known);
+    yield* readLog(place.log(component), { ...options, clock: this.#clock });
+  }
+
+  /** Stops looking after what it has started, without touching any of it. */
+  async close(): Promise<void> {
+    this.#listeners.clear();
+    const all = [...this.#supervisors.values()].flatMap((supervisors) => [...supervisors.values()]);
+    await Promise.all(all.map((supervisor) => supervisor.release()));
+    this.#supervisors.clear();
+    this.#liveness.close();
+  }
+
+  #place(id: string): Place {
+    return new Place(this.#root, id);
+  }
+
+  async #ensure(plan: ControlPlanePlan, { signal, onProgress }: EnsureOptions): Promise<void> {
+    const place = this.#place(plan.id);
+    const wanted = new Set(plan.components.map((component) => component.name));
+    const others = [...(await this.#known(plan.id)).keys()].filter((name) => !wanted.has(name));
+    if (others.length > 0) await this.#stop(plan.id, others, signal);
+    const commands = await this.#commands(plan.components, signal);
+    const marked = await this.#marked(place, [...wanted]);
+    await inOrder(startOrder(plan.components), signal, async (component, startSignal) => {
+      const target = targetOf(component, commands.get(component.name) ?? '', place, {
+        environment: this.#environment,
+        marked: marked.get(component.name) ?? [],
+      });
+      onProgress?.(`starting ${component.name}`);
+      await this.#supervisor(plan.id, component.name).ensure(target, startSignal);
+      onProgress?.(`${component.name} is ready`);
+    });
+  }
+
+  /** Stops the named components, or all of them; those that depend on others first. */
+  async #stop(
+    id: string,
+    names: readonly string[] | undefined,
+    signal: AbortSignal,
+    timeoutMs?: number,
+  ): Promise<void> {
+    const place = this.#place(id);
+    const known = await this.#known(id);
+    const marked = await this.#marked(place, names);
+    const all = new Set([...known.keys(), ...marked.keys()]);
+    const chosen = [...all].filter((name) => names === undefined || names.includes(name));
+    const reversed = chosen.map((name) => ({
+      name,
+      dependsOn: chosen.filter((other) => known.get(other)?.includes(name)),
+    }));
+    await inOrder(startOrder(reversed), signal, async ({ name }, stopSignal) => {
+      await this.#supervisor(id, name).stop(marked.get(name) ?? [], stopSignal, timeoutMs);
+      this.#supervisors.get(id)?.delete(name);
+    });
+  }
+
+  /** Components with a record or a supervisor, and what each depends on. */
+  async #known(id: string): Promise<Map<string, readonly string[]>> {
+    const known = new Map<string, readonly string[]>();
+    for (const [name, record] of await readRecords(this.#place(id).run)) known.set(name, record.dependsOn);
+    for (const [name, supervisor] of this.#supervisors.get(id) ?? []) {
+      if (!known.has(name)) known.set(name, supervisor.dependsOn);
+    }
+    return known;
+  }
+
+  #supervisor(id: string, name: string): Supervisor {
+    const supervisors = this.#supervisors.get(id) ?? new Map<string, Supervisor>();
+    this.#supervisors.set(id, supervisors);
+    let supervisor = supervisors.get(name);
+    if (supervisor === undefined) {
+      supervisor = new Supervisor({
+        id,
+        name,
+        place: this.#place(id),
+        clock: this.#clock,
+        liveness: this.#liveness,
+        // Not from inside the supervisor: a listener that throws must not be taken for a component that fails.
+        emit: (what) =>
+          queueMicrotask(() => {
+            for (const listener of this.#listeners) listener(id, name, what);
+          }),
+      });
+      supervisors.set(name, supervisor);
+    }
+    return supervisor;
+  }
+
+  async #commands(components: readonly ComponentPlan[], signal: AbortSignal): Promise<Map<string, string>> {
+    const commands = new Map<string, string>();
+    for (const { name, binary } of components) {
+      const command =
+        'command' in binary ? binary.command : (await this.#binaries.ensure(binary, { signal })).path;
+      commands.set(name, command);
+    }
+    return commands;
+  }
+
+  /** Component name to the processes that carry its mark; all marks below this place when no names are given. */
+  async #marked(place: Place, names: readonly string[] | undefined): Promise<Map<string, number[]>> {
+    const found = new Map<string, number[]>();
+    const prefix = place.mark('');
+    for (const [pid, mark] of processesWithVariable(markVariable, await runningPids())) {
+      if (!mark.startsWith(prefix)) continue;
+      const name = mark.slice(prefix.length);
+      if (!isControlPlaneName(name) || (names !== undefined && !names.includes(name))) continue;
+      found.set(name, [...(found.get(name) ?? []), pid]);
+    }
+    return found;
+  }
+}

@@ -1,0 +1,213 @@
+import { ComponentProcess, type ComponentProcessOptions } from './component-process.ts';
+import type { ComponentExit, ComponentObservation, ComponentState } from './driver.ts';
+import { keepsExiting, notReady, takenOver } from './errors.ts';
+import { tail } from './log-file.ts';
+import { probeOnce } from './probe.ts';
+import type { RunningProcess } from './running-process.ts';
+import type { Target } from './target.ts';
+
+const firstPauseMs = 500;
+const longestPauseMs = 30_000;
+/** So many exits in a row, each after less than `healthyAfterMs`, are reported as a failure. */
+const exitsUntilFailed = 5;
+const healthyAfterMs = 60_000;
+/** How long a component without a probe must stay up to count as ready. */
+const settleMs = 500;
+const defaultReadyTimeoutMs = 60_000;
+const linesInErrors = 12;
+
+export interface SupervisorOptions extends ComponentProcessOptions {
+  emit: (what: 'exited' | 'started') => void;
+}
+
+/** Keeps one component running. All calls come from one task at a time. */
+export class Supervisor {
+  readonly #o: SupervisorOptions;
+  readonly #where: { id: string; component: string };
+  readonly #process: ComponentProcess;
+  #dependsOn: readonly string[] = [];
+  /** Runs while the component is to be kept alive. */
+  #loop: { abort: AbortController; done: Promise<void> } | undefined;
+  #state: ComponentState = 'stopped';
+  #restarts = 0;
+  #lastExit: ComponentExit | undefined;
+  /** Why it is not ready yet. */
+  #problem = 'it has not started';
+  /** What `ensure` waits for; replaced with each loop. */
+  #outcome = Promise.withResolvers<void>();
+
+  constructor(options: SupervisorOptions) {
+    this.#o = options;
+    this.#where = { id: options.id, component: options.name };
+    this.#process = new ComponentProcess(options);
+  }
+
+  get dependsOn(): readonly string[] {
+    return this.#dependsOn;
+  }
+
+  /** Makes it run as the target says and waits until it is ready. */
+  async ensure(target: Target, signal: AbortSignal): Promise<void> {
+    await this.#leaveLoop();
+    await this.#process.prepare(target, signal);
+    this.#dependsOn = target.component.dependsOn;
+    this.#restarts = 0;
+    this.#outcome = Promise.withResolvers<void>();
+    // Whoever waits gets the error from its own branch; without a waiter it is in `observe`.
+    this.#outcome.promise.catch(() => undefined);
+    const abort = new AbortController();
+    this.#loop = { abort, done: this.#keepRunning(target, abort.signal) };
+    await this.#ready(target, signal);
+  }
+
+  /** Ends it; `timeoutMs` in place of the plan's. It may never have been started from here. */
+  async stop(marked: readonly number[], signal: AbortSignal, timeoutMs?: number): Promise<void> {
+    await this.#leaveLoop();
+    await this.#process.stop(marked, signal, timeoutMs);
+    this.#state = 'stopped';
+  }
+
+  /** Looks away and lets it be. */
+  async release(): Promise<void> {
+    await this.#leaveLoop();
+    this.#process.release();
+  }
+
+  observe(): ComponentObservation {
+    const { current } = this.#process;
+    return {
+      name: this.#o.name,
+      state: this.#state,
+      ...(current === undefined ? {} : { pid: current.identity.pid, startedAt: current.startedAt }),
+      restarts: this.#restarts,
+      ...(this.#lastExit === undefined ? {} : { lastExit: this.#lastExit }),
+    };
+  }
+
+  async #leaveLoop(): Promise<void> {
+    this.#loop?.abort.abort();
+    await this.#loop?.done;
+    this.#loop = undefined;
+  }
+
+  /** Runs until aborted; a process that runs then goes on. */
+  async #keepRunning(target: Target, signal: AbortSignal): Promise<void> {
+    let exits = 0;
+    while (!signal.aborted) {
+      try {
+        if (!(await this.#process.isStillOurs())) return this.#standDown();
+        const running = this.#process.current ?? (await this.#start(target));
+        const exit = await this.#whileItRuns(target, running, signal);
+        if (exit === undefined) return;
+        if (exit.at.getTime() - running.startedAt.getTime() >= healthyAfterMs) exits = 0;
+        exits++;
+        await this.#noteExit(exit, exits);
+      } catch (error) {
+        // One that cannot even be started counts as one that exits at once.
+        if (this.#state === 'starting') exits++;
+        this.#state = 'failed';
+        this.#outcome.reject(error);
+      }
+      const pause = Math.min(longestPauseMs, firstPauseMs * 2 ** (exits - 1));
+      await this.#o.clock.sleep(pause, signal).catch(() => undefined);
+      if (!signal.aborted) this.#restarts++;
+    }
+  }
+
+  #standDown(): void {
+    this.#process.release();
+    this.#state = 'stopped';
+    this.#outcome.reject(takenOver(this.#where));
+  }
+
+  async #start(target: Target): Promise<RunningProcess> {
+    this.#state = 'starting';
+    const started = await this.#process.start(target);
+    this.#o.emit('started');
+    return started;
+  }
+
+  /** Throws when it has happened too often. */
+  async #noteExit(exit: ComponentExit, exits: number): Promise<void> {
+    this.#lastExit = exit;
+    this.#state = exits < exitsUntilFailed ? 'starting' : 'failed';
+    this.#problem = `it exited (${describeExit(exit)})`;
+    this.#process.release();
+    this.#o.emit('exited');
+    if (exits < exitsUntilFailed) return;
+    throw keepsExiting(this.#where, exits, describeExit(exit), await this.#tail());
+  }
+
+  /** Resolves when it has exited, or to undefined when aborted. */
+  async #whileItRuns(
+    target: Target,
+    running: RunningProcess,
+    signal: AbortSignal,
+  ): Promise<ComponentExit | undefined> {
+    const over = new AbortController();
+    const aborted = new Promise<undefined>((resolve) => {
+      signal.addEventListener('abort', () => resolve(undefined), { once: true, signal: over.signal });
+      if (signal.aborted) resolve(undefined);
+    });
+    const readiness = this.#becomeReady(target, running, AbortSignal.any([signal, over.signal]));
+    try {
+      return await Promise.race([running.exited, aborted]);
+    } finally {
+      over.abort();
+      await readiness;
+    }
+  }
+
+  async #becomeReady(target: Target, running: RunningProcess, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#untilReady(target, running, signal);
+    } catch {
+      return;
+    }
+    if (signal.aborted) return;
+    this.#state = 'running';
+    this.#outcome.resolve();
+  }
+
+  /** Resolves when it is ready, however long that takes; rejects when aborted. */
+  async #untilReady(target: Target, running: RunningProcess, signal: AbortSignal): Promise<void> {
+    const { clock, place, name } = this.#o;
+    const { probe } = target.component;
+    if (probe === undefined) {
+      const age = clock.now() - running.startedAt.getTime();
+      if (age < settleMs) await clock.sleep(settleMs - Math.max(0, age), signal);
+      return;
+    }
+    const start = clock.monotonic();
+    for (;;) {
+      const problem = await probeOnce(probe, place.files(name), signal);
+      if (problem === undefined) return;
+      this.#problem = problem;
+      const waited = clock.monotonic() - start;
+      await clock.sleep(waited < 10_000 ? 100 : 1000, signal);
+    }
+  }
+
+  async #ready(target: Target, signal: AbortSignal): Promise<void> {
+    const timeoutMs = target.component.probe?.timeoutMs ?? defaultReadyTimeoutMs;
+    const waiting = new AbortController();
+    const late = this.#o.clock
+      .sleep(timeoutMs, AbortSignal.any([signal, waiting.signal]))
+      .then(async () => Promise.reject(notReady(this.#where, timeoutMs, this.#problem, await this.#tail())));
+    try {
+      await Promise.race([this.#outcome.promise, late]);
+    } finally {
+      waiting.abort();
+      late.catch(() => undefined);
+    }
+  }
+
+  async #tail(): Promise<string[]> {
+    return (await tail(this.#o.place.log(this.#o.name), linesInErrors)).lines;
+  }
+}
+
+function describeExit(exit: ComponentExit): string {
+  if (exit.signal !== undefined) return exit.signal;
+  return exit.code === undefined ? 'exit status unknown' : `exit code ${exit.code}`;
+}

@@ -1,0 +1,173 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  Connection,
+  connectionFromSecret,
+  isNotFound,
+  KubeClient,
+  type KubeObject,
+  type Resource,
+  resource,
+  resources,
+} from '../../kube/index.ts';
+import { Binaries, defaultCacheDirectory } from '../binaries/index.ts';
+import { LocalStack, type LocalStackParts } from './local-stack.ts';
+
+const { signal } = new AbortController();
+const jobs = resource('batch', 'v1', 'jobs', 'Job', true);
+const container = { name: 'main', image: 'example.com/image' };
+
+describe('LocalStack', () => {
+  let directory: string;
+  let parts: LocalStackParts;
+  let connection: Connection;
+  let client: KubeClient;
+
+  function stack(): LocalStack {
+    const binaries = new Binaries({
+      cacheDir: defaultCacheDirectory(process.env),
+      env: process.env,
+      offline: true,
+    });
+    return new LocalStack({
+      stateDir: directory,
+      binaries,
+      advertiseAddress: '192.0.2.10',
+      superCluster: { nodes: 2 },
+      unsafeNoFsync: true,
+    });
+  }
+
+  /** Looks until it is so; the test's own timeout ends a wait in vain. */
+  async function until(
+    condition: (object: KubeObject) => boolean,
+    kind: Resource,
+    name: string,
+  ): Promise<KubeObject> {
+    for (;;) {
+      const namespace = kind.namespaced ? 'default' : undefined;
+      const object = await client.get(kind, { namespace, name }).catch((error: unknown) => {
+        if (isNotFound(error)) return { metadata: {} };
+        throw error;
+      });
+      if (condition(object)) return object;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'skerry-stack-'));
+    parts = await stack().start({ signal });
+    connection = new Connection(connectionFromSecret(parts.superCluster?.kubeconfig ?? ''));
+    client = new KubeClient(connection);
+  }, 180_000);
+
+  afterAll(async () => {
+    await connection.close();
+    await stack().remove({ signal });
+    expect(await readdir(directory)).toEqual([]);
+    await rm(directory, { recursive: true });
+  }, 60_000);
+
+  it('has nodes that are ready and say that they are simulated', async () => {
+    const { items } = await client.list(resources.nodes);
+    expect(items.map((node) => node.metadata.name)).toEqual(['sim-0', 'sim-1']);
+    expect(items.every((node) => node.metadata.labels?.['skerry.dev/simulated'] === 'true')).toBe(true);
+  });
+
+  it('runs a deployment, with addresses of the nodes', async () => {
+    await client.create(resources.deployments, {
+      metadata: { name: 'web', namespace: 'default' },
+      spec: {
+        replicas: 3,
+        selector: { matchLabels: { app: 'web' } },
+        template: {
+          metadata: { labels: { app: 'web' } },
+          spec: { initContainers: [{ name: 'first', image: 'x' }], containers: [container] },
+        },
+      },
+    });
+    await until(
+      (it) => (it['status'] as { readyReplicas?: number })?.readyReplicas === 3,
+      resources.deployments,
+      'web',
+    );
+    const pods = await client.list(resources.pods, { namespace: 'default', labelSelector: 'app=web' });
+    const addresses = pods.items.map((pod) => (pod['status'] as { podIP: string }).podIP);
+    expect(new Set(addresses).size).toBe(3);
+    expect(addresses.every((address) => address.startsWith('10.64.'))).toBe(true);
+    await client.delete(resources.deployments, { namespace: 'default', name: 'web' });
+  }, 60_000);
+
+  it('binds a claim, lets it grow, and removes the volume with it', async () => {
+    const ref = { namespace: 'default', name: 'data' };
+    await client.create(resources.persistentVolumeClaims, {
+      metadata: ref,
+      spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } },
+    });
+    const phase = (it: KubeObject) => (it['status'] as { phase?: string } | undefined)?.phase;
+    const bound = await until((it) => phase(it) === 'Bound', resources.persistentVolumeClaims, 'data');
+    const { volumeName } = bound['spec'] as { volumeName: string };
+    const patch = { spec: { resources: { requests: { storage: '2Gi' } } } };
+    await client.patch(resources.persistentVolumeClaims, ref, patch, { type: 'merge' });
+    const capacity = (it: KubeObject) =>
+      (it['status'] as { capacity?: { storage: string } }).capacity?.storage;
+    await until((it) => capacity(it) === '2Gi', resources.persistentVolumeClaims, 'data');
+    await client.delete(resources.persistentVolumeClaims, ref);
+    await until((it) => it.metadata.name === undefined, resources.persistentVolumes, volumeName);
+  }, 60_000);
+
+  it('completes the pods of jobs, with the exit code that is asked for', async () => {
+    const job = (name: string, annotations: Record<string, string>): KubeObject => ({
+      metadata: { name, namespace: 'default' },
+      spec: {
+        backoffLimit: 0,
+        template: { metadata: { annotations }, spec: { restartPolicy: 'Never', containers: [container] } },
+      },
+    });
+    await client.create(jobs, job('good', {}));
+    await client.create(
+      jobs,
+      job('bad', { 'simulation.skerry.dev/run-for': '10ms', 'simulation.skerry.dev/exit-code': '3' }),
+    );
+    const done = (it: KubeObject) =>
+      ((it['status'] as { conditions?: { type: string }[] }).conditions ?? []).map(
+        (condition) => condition.type,
+      );
+    await until((it) => done(it).includes('Complete'), jobs, 'good');
+    await until((it) => done(it).includes('Failed'), jobs, 'bad');
+  }, 60_000);
+
+  it('keeps a pod with a readiness gate unready until the gate opens, and ends it at once when it is deleted', async () => {
+    const ref = { namespace: 'default', name: 'gated' };
+    await client.create(resources.pods, {
+      metadata: ref,
+      spec: { readinessGates: [{ conditionType: 'example.com/open' }], containers: [container] },
+    });
+    const condition = (it: KubeObject, type: string) =>
+      (it['status'] as { conditions?: { type: string; status: string }[] }).conditions?.find(
+        (each) => each.type === type,
+      )?.status;
+    const closed = await until((it) => condition(it, 'ContainersReady') === 'True', resources.pods, 'gated');
+    expect(condition(closed, 'Ready')).toBe('False');
+    const patch = { status: { conditions: [{ type: 'example.com/open', status: 'True' }] } };
+    await client.patch(resources.pods, ref, patch, { type: 'strategic', subresource: 'status' });
+    await until((it) => condition(it, 'Ready') === 'True', resources.pods, 'gated');
+    await client.delete(resources.pods, ref);
+    await until((it) => it.metadata.name === undefined, resources.pods, 'gated');
+  }, 60_000);
+
+  it('resumes with its state and its ports after a stop, and adopts what runs', async () => {
+    const uid = (await client.get(resources.nodes, { name: 'sim-0' })).metadata.uid;
+    await stack().stop({ signal });
+    const again = await stack().start({ signal });
+    expect(again.superCluster?.kubeconfig).toBe(parts.superCluster?.kubeconfig);
+    expect((await client.get(resources.nodes, { name: 'sim-0' })).metadata.uid).toBe(uid);
+    const pids = async () => (await stack().observe()).components.map(({ name, pid }) => [name, pid]);
+    const before = await pids();
+    await stack().start({ signal });
+    expect(await pids()).toEqual(before);
+  }, 120_000);
+});

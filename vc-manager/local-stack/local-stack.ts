@@ -1,0 +1,222 @@
+import { readFile, rm } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import {
+  type Clock,
+  Connection,
+  connectionFromSecret,
+  KubeClient,
+  resources,
+  systemClock,
+} from '../../kube/index.ts';
+import { type Binaries, defaultVersions } from '../binaries/index.ts';
+import type { ComponentPlan, ControlPlanePlan } from '../control-plane/index.ts';
+import { type ControlPlaneDriver, ProcessDriver, type StopOptions } from '../drivers/index.ts';
+import { ensureManagerPki, ensureSuperClusterPki, type ManagerPki } from '../pki/index.ts';
+import { datastorePlan } from './datastore-plan.ts';
+import { createSimulatedNodes } from './simulated-nodes.ts';
+import { createSimulatedStorage } from './simulated-storage.ts';
+import { simulatedLabel } from './simulation.ts';
+import { stackPorts } from './stack-ports.ts';
+import { storagePlan } from './storage-plan.ts';
+import { superClusterKubeconfig, superClusterPlan } from './super-cluster-plan.ts';
+import { writePrivateFile } from './write-private-file.ts';
+
+export interface LocalStackOptions {
+  stateDir: string;
+  binaries: Pick<Binaries, 'ensure'>;
+  /** An address of this machine that is not loopback. */
+  advertiseAddress: string;
+  /** Without: only the datastore, for a super cluster that is somebody else's. */
+  superCluster?: {
+    /** Simulated nodes to have at least. */
+    nodes: number;
+  };
+  versions?: { kubernetes: string; etcd: string; kwok: string };
+  /** Further components, which may depend on those of the stack, such as manager and syncer. */
+  components?: (parts: LocalStackParts) => ComponentPlan[];
+  /** For tests: etcd does not wait for the disk. */
+  unsafeNoFsync?: boolean;
+  clock?: Clock;
+  driver?: ControlPlaneDriver;
+}
+
+/** What there is to connect to. */
+export interface LocalStackParts {
+  /** Admin's, as a file and as text; absent without a local super cluster. */
+  superCluster?: { server: string; kubeconfigFile: string; kubeconfig: string };
+  datastore: { endpoint: string; pki: ManagerPki; pkiDirectory: string };
+}
+
+export interface LocalStackStart {
+  signal: AbortSignal;
+  onProgress?: (message: string) => void;
+}
+
+const stackId = 'stack';
+const serviceCIDR = '10.96.0.0/16';
+const serviceAddress = '10.96.0.1';
+const clusterDomain = 'cluster.local';
+const nodesReadyTimeoutMs = 60_000;
+
+/**
+ * Everything that a machine of its own needs: a local super cluster with simulated nodes and storage,
+ * and the tenants' datastore. All of it outlives this object; a new one on the same directory takes it over.
+ */
+export class LocalStack {
+  readonly driver: ControlPlaneDriver;
+  readonly #o: LocalStackOptions;
+  readonly #clock: Clock;
+  readonly #stateDir: string;
+
+  constructor(options: LocalStackOptions) {
+    this.#o = options;
+    this.#clock = options.clock ?? systemClock;
+    this.#stateDir = resolve(options.stateDir);
+    // Its one control plane is called `stack`, so that its files lie in <state>/stack.
+    this.driver =
+      options.driver ??
+      new ProcessDriver({ root: this.#stateDir, binaries: options.binaries, clock: this.#clock });
+  }
+
+  /** Brings up what does not run, adopts what does, and returns when the nodes are ready. */
+  async start({ signal, onProgress }: LocalStackStart): Promise<LocalStackParts> {
+    const { plan, parts } = await this.#prepare();
+    await this.driver.ensure(plan, { signal, ...(onProgress === undefined ? {} : { onProgress }) });
+    if (parts.superCluster !== undefined)
+      await this.#furnish(parts.superCluster.kubeconfig, signal, onProgress);
+    return parts;
+  }
+
+  /** Stops every process of the stack, or those named, first what depends on others; the state stays. */
+  async stop(options: StopOptions): Promise<void> {
+    await this.driver.stop(stackId, options);
+  }
+
+  /** Stops it and removes its state, certificates included. */
+  async remove(options: { signal: AbortSignal }): Promise<void> {
+    await this.driver.remove(stackId, options);
+    for (const part of ['super-cluster', 'datastore']) {
+      await rm(join(this.#stateDir, part), { recursive: true, force: true });
+    }
+  }
+
+  observe(): ReturnType<ControlPlaneDriver['observe']> {
+    return this.driver.observe(stackId);
+  }
+
+  logs(
+    component: string,
+    options: Parameters<ControlPlaneDriver['logs']>[2],
+  ): ReturnType<ControlPlaneDriver['logs']> {
+    return this.driver.logs(stackId, component, options);
+  }
+
+  async #prepare(): Promise<{ plan: ControlPlanePlan; parts: LocalStackParts }> {
+    const { advertiseAddress, unsafeNoFsync } = this.#o;
+    const versions = this.#o.versions ?? defaultVersions;
+    const now = new Date(this.#clock.now());
+    const ports = await stackPorts(join(this.#stateDir, 'datastore', 'ports.json'));
+    const noFsync = unsafeNoFsync === undefined ? {} : { unsafeNoFsync };
+
+    const pkiDirectory = join(this.#stateDir, 'datastore', 'pki');
+    const managerPki = await ensureManagerPki(pkiDirectory, {
+      kubeletProxyHosts: ['127.0.0.1', 'localhost', advertiseAddress],
+      now,
+    });
+    const components = datastorePlan({ etcdVersion: versions.etcd, pki: managerPki, ports, ...noFsync });
+    const parts: LocalStackParts = {
+      datastore: {
+        endpoint: `https://127.0.0.1:${ports['datastore-client']}`,
+        pki: managerPki,
+        pkiDirectory,
+      },
+    };
+    if (this.#o.superCluster !== undefined) {
+      const directory = join(this.#stateDir, 'super-cluster');
+      const pki = await ensureSuperClusterPki(join(directory, 'pki'), {
+        serviceAddress,
+        clusterDomain,
+        hosts: [advertiseAddress],
+        now,
+      });
+      const serviceAccountKey = {
+        privatePem: await readFile(pki.serviceAccountKey.privateFile, 'utf8'),
+        publicPem: await readFile(pki.serviceAccountKey.publicFile, 'utf8'),
+      };
+      const options = {
+        versions,
+        pki,
+        serviceAccountKey,
+        ports,
+        serviceCIDR,
+        clusterDomain,
+        advertiseAddress,
+        ...noFsync,
+      };
+      components.push(...superClusterPlan(options), ...storagePlan(options));
+      const kubeconfig = superClusterKubeconfig(options, 'system:admin', pki.admin);
+      const kubeconfigFile = join(directory, 'admin.kubeconfig');
+      await writePrivateFile(kubeconfigFile, kubeconfig);
+      parts.superCluster = {
+        server: `https://127.0.0.1:${ports['super-cluster']}`,
+        kubeconfigFile,
+        kubeconfig,
+      };
+    }
+    components.push(...(this.#o.components?.(parts) ?? []));
+    return { plan: { id: stackId, labels: {}, components }, parts };
+  }
+
+  async #furnish(
+    kubeconfig: string,
+    signal: AbortSignal,
+    onProgress: LocalStackStart['onProgress'],
+  ): Promise<void> {
+    const connection = new Connection({
+      ...connectionFromSecret(kubeconfig),
+      userAgent: 'skerry-local-stack',
+    });
+    const client = new KubeClient(connection);
+    try {
+      await createSimulatedStorage(client, signal);
+      const count = this.#o.superCluster?.nodes ?? 0;
+      const { kubernetes } = this.#o.versions ?? defaultVersions;
+      onProgress?.(`waiting for ${count} simulated nodes`);
+      const address = this.#o.advertiseAddress;
+      await createSimulatedNodes(client, { count, address, kubernetesVersion: kubernetes, signal });
+      await this.#nodesReady(client, count, signal);
+    } finally {
+      await connection.close();
+    }
+  }
+
+  async #nodesReady(client: KubeClient, count: number, signal: AbortSignal): Promise<void> {
+    const deadline = this.#clock.monotonic() + nodesReadyTimeoutMs;
+    for (;;) {
+      const nodes = await client.list<NodeObject>(resources.nodes, {
+        labelSelector: `${simulatedLabel}=true`,
+        signal,
+      });
+      const ready = nodes.items.filter(isSchedulable).length;
+      if (ready >= count) return;
+      if (this.#clock.monotonic() > deadline) {
+        throw new Error(
+          `only ${ready} of ${count} simulated nodes became ready within ${nodesReadyTimeoutMs / 1000} s: see the logs of kwok and kube-controller-manager in ${join(this.#stateDir, stackId, 'logs')}`,
+        );
+      }
+      await this.#clock.sleep(200, signal);
+    }
+  }
+}
+
+type NodeObject = Awaited<ReturnType<KubeClient['get']>> & {
+  spec?: { taints?: { key: string }[] };
+  status?: { conditions?: { type: string; status: string }[] };
+};
+
+// Ready alone is not enough: the taint that a new node carries goes a little later.
+function isSchedulable(node: NodeObject): boolean {
+  const ready = node.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True');
+  const tainted = node.spec?.taints?.some(({ key }) => key === 'node.kubernetes.io/not-ready');
+  return ready === true && tainted !== true;
+}

@@ -1,0 +1,26 @@
+import { extname, join } from 'node:path';
+import type { ComponentPlan } from '../control-plane/index.ts';
+import { type SuperClusterPlanOptions, superClusterKubeconfig } from './super-cluster-plan.ts';
+
+/** The provisioner of simulated volumes, as a process of its own. */
+export function storagePlan(options: Pick<SuperClusterPlanOptions, 'pki' | 'ports'>): ComponentPlan[] {
+  const program = join(import.meta.dirname, `provisioner-main${extname(import.meta.filename)}`);
+  return [
+    {
+      name: 'simulated-storage',
+      binary: { command: process.execPath },
+      args: [program, '${files}/kubeconfig'],
+      env: {},
+      files: [
+        {
+          path: 'kubeconfig',
+          content: superClusterKubeconfig(options, 'system:kwok', options.pki.kwok),
+          mode: 0o600,
+        },
+      ],
+      ports: [],
+      dependsOn: ['kube-apiserver'],
+      stopTimeoutMs: 5000,
+    },
+  ];
+}

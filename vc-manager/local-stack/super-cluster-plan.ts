@@ -1,0 +1,220 @@
+import { stringify } from 'yaml';
+import { renderKubeconfig } from '../../kube/index.ts';
+import type { ComponentPlan, PlanFile } from '../control-plane/index.ts';
+import { etcdServerName, type KeyPair, type ServiceAccountKey, type SuperClusterPki } from '../pki/index.ts';
+import { etcdComponent } from './etcd-component.ts';
+import { kwokConfiguration } from './kwok-configuration.ts';
+import { kwokNodeAnnotation } from './simulation.ts';
+import type { StackPorts } from './stack-ports.ts';
+
+export interface SuperClusterPlanOptions {
+  versions: { kubernetes: string; etcd: string; kwok: string };
+  pki: SuperClusterPki;
+  serviceAccountKey: ServiceAccountKey;
+  ports: StackPorts;
+  serviceCIDR: string;
+  clusterDomain: string;
+  /** An address of this machine that is not loopback. */
+  advertiseAddress: string;
+  /** For tests: faster, and loses data when the machine crashes. */
+  unsafeNoFsync?: boolean;
+}
+
+export const superClusterName = 'skerry-super-cluster';
+
+/** The local super cluster: a whole control plane on loopback, and kwok in place of machines. */
+export function superClusterPlan(options: SuperClusterPlanOptions): ComponentPlan[] {
+  const { pki, ports } = options;
+  const etcd = etcdComponent({
+    name: 'etcd',
+    version: options.versions.etcd,
+    ports: {
+      client: ports['super-etcd-client'],
+      peer: ports['super-etcd-peer'],
+      metrics: ports['super-etcd-metrics'],
+    },
+    caPem: pki.etcdCa.certPem,
+    server: pki.etcdServer,
+    serverName: etcdServerName,
+    ...(options.unsafeNoFsync === undefined ? {} : { unsafeNoFsync: options.unsafeNoFsync }),
+  });
+  return [etcd, apiServer(options), controllerManager(options), scheduler(options), kwok(options)];
+}
+
+/** A kubeconfig for the local super cluster, in the name of whoever the certificate says. */
+export function superClusterKubeconfig(
+  options: Pick<SuperClusterPlanOptions, 'pki' | 'ports'>,
+  user: string,
+  { certPem, keyPem }: KeyPair,
+): string {
+  return renderKubeconfig({
+    clusterName: superClusterName,
+    server: `https://127.0.0.1:${options.ports['super-cluster']}`,
+    ca: options.pki.servingCa.certPem,
+    user,
+    cert: certPem,
+    key: keyPem,
+  });
+}
+
+function apiServer(options: SuperClusterPlanOptions): ComponentPlan {
+  const { pki, ports } = options;
+  const port = ports['super-cluster'];
+  return component('kube-apiserver', options.versions.kubernetes, {
+    args: [
+      `--advertise-address=${options.advertiseAddress}`,
+      '--allow-privileged=true',
+      '--authentication-config=${files}/authentication.yaml',
+      '--authorization-mode=Node,RBAC',
+      '--bind-address=127.0.0.1',
+      '--client-ca-file=${files}/client-ca.crt',
+      '--enable-admission-plugins=NodeRestriction',
+      '--endpoint-reconciler-type=none',
+      '--etcd-cafile=${files}/etcd-ca.crt',
+      '--etcd-certfile=${files}/etcd-client.crt',
+      // etcd compacts by itself.
+      '--etcd-compaction-interval=0',
+      '--etcd-keyfile=${files}/etcd-client.key',
+      `--etcd-servers=https://127.0.0.1:${ports['super-etcd-client']}`,
+      '--kubelet-client-certificate=${files}/kubelet-client.crt',
+      '--kubelet-client-key=${files}/kubelet-client.key',
+      '--kubelet-preferred-address-types=InternalIP',
+      '--profiling=false',
+      '--proxy-client-cert-file=${files}/front-proxy-client.crt',
+      '--proxy-client-key-file=${files}/front-proxy-client.key',
+      '--requestheader-allowed-names=front-proxy-client',
+      '--requestheader-client-ca-file=${files}/front-proxy-ca.crt',
+      '--requestheader-extra-headers-prefix=X-Remote-Extra-',
+      '--requestheader-group-headers=X-Remote-Group',
+      '--requestheader-username-headers=X-Remote-User',
+      `--secure-port=${port}`,
+      `--service-account-issuer=https://kubernetes.default.svc.${options.clusterDomain}`,
+      '--service-account-key-file=${files}/service-account.pub',
+      '--service-account-signing-key-file=${files}/service-account.key',
+      `--service-cluster-ip-range=${options.serviceCIDR}`,
+      '--tls-cert-file=${files}/apiserver.crt',
+      '--tls-private-key-file=${files}/apiserver.key',
+    ],
+    files: [
+      file('authentication.yaml', authenticationConfiguration),
+      file('client-ca.crt', pki.clientCa.certPem),
+      file('serving-ca.crt', pki.servingCa.certPem),
+      file('front-proxy-ca.crt', pki.frontProxyCa.certPem),
+      file('etcd-ca.crt', pki.etcdCa.certPem),
+      file('service-account.pub', options.serviceAccountKey.publicPem),
+      file('service-account.key', options.serviceAccountKey.privatePem),
+      ...pair('etcd-client', pki.etcdClient),
+      ...pair('kubelet-client', pki.kubeletClient),
+      ...pair('front-proxy-client', pki.frontProxyClient),
+      ...pair('apiserver', pki.apiserver),
+    ],
+    ports: [{ name: 'https', port, host: '127.0.0.1' }],
+    probe: {
+      scheme: 'https',
+      host: '127.0.0.1',
+      port,
+      path: '/readyz',
+      caFile: 'serving-ca.crt',
+      timeoutMs: 120_000,
+    },
+    dependsOn: ['etcd'],
+    stopTimeoutMs: 30_000,
+  });
+}
+
+function controllerManager(options: SuperClusterPlanOptions): ComponentPlan {
+  const { pki } = options;
+  return component('kube-controller-manager', options.versions.kubernetes, {
+    args: [
+      // Simulated nodes bring their own pod ranges.
+      '--allocate-node-cidrs=false',
+      '--kube-api-burst=200',
+      '--kube-api-qps=100',
+      '--kubeconfig=${files}/kubeconfig',
+      '--leader-elect=false',
+      // Simulated nodes report every one to one and a half minutes.
+      '--node-monitor-grace-period=5m',
+      '--profiling=false',
+      '--root-ca-file=${files}/serving-ca.crt',
+      '--secure-port=0',
+      '--service-account-private-key-file=${files}/service-account.key',
+      '--use-service-account-credentials=true',
+    ],
+    files: [
+      file(
+        'kubeconfig',
+        superClusterKubeconfig(options, 'system:kube-controller-manager', pki.controllerManager),
+      ),
+      file('serving-ca.crt', pki.servingCa.certPem),
+      file('service-account.key', options.serviceAccountKey.privatePem),
+    ],
+  });
+}
+
+function scheduler(options: SuperClusterPlanOptions): ComponentPlan {
+  return component('kube-scheduler', options.versions.kubernetes, {
+    args: ['--config=${files}/scheduler.yaml', '--secure-port=0'],
+    files: [
+      file('kubeconfig', superClusterKubeconfig(options, 'system:kube-scheduler', options.pki.scheduler)),
+      file('scheduler.yaml', schedulerConfiguration),
+    ],
+  });
+}
+
+function kwok(options: SuperClusterPlanOptions): ComponentPlan {
+  return component('kwok', options.versions.kwok, {
+    args: [
+      '--config=${files}/kwok.yaml',
+      '--kubeconfig=${files}/kubeconfig',
+      '--manage-all-nodes=false',
+      `--manage-nodes-with-annotation-selector=${kwokNodeAnnotation}=fake`,
+      '--node-lease-duration-seconds=0',
+    ],
+    // It would read settings of this user's own kwok from there.
+    env: { HOME: '${data}' },
+    files: [
+      file('kubeconfig', superClusterKubeconfig(options, 'system:kwok', options.pki.kwok)),
+      file('kwok.yaml', kwokConfiguration()),
+    ],
+  });
+}
+
+type Parts = Pick<ComponentPlan, 'args' | 'files'> & Partial<ComponentPlan>;
+
+function component(
+  name: 'kube-apiserver' | 'kube-controller-manager' | 'kube-scheduler' | 'kwok',
+  version: string,
+  parts: Parts,
+): ComponentPlan {
+  return {
+    name,
+    binary: { name, version },
+    env: {},
+    ports: [],
+    dependsOn: ['kube-apiserver'],
+    stopTimeoutMs: 15_000,
+    ...parts,
+  };
+}
+
+function file(path: string, content: string): PlanFile {
+  return { path, content, mode: 0o600 };
+}
+
+function pair(name: string, { certPem, keyPem }: KeyPair): PlanFile[] {
+  return [file(`${name}.crt`, certPem), file(`${name}.key`, keyPem)];
+}
+
+// Health without credentials for probes; nothing else.
+const authenticationConfiguration = stringify({
+  apiVersion: 'apiserver.config.k8s.io/v1',
+  kind: 'AuthenticationConfiguration',
+  anonymous: { enabled: true, conditions: [{ path: '/livez' }, { path: '/readyz' }, { path: '/healthz' }] },
+});
+
+const schedulerConfiguration = stringify({
+  apiVersion: 'kubescheduler.config.k8s.io/v1',
+  kind: 'KubeSchedulerConfiguration',
+  clientConnection: { kubeconfig: '${files}/kubeconfig', qps: 200, burst: 400 },
+  leaderElection: { leaderElect: false },
+});

@@ -1,0 +1,14 @@
+import { runCli } from './cli/index.ts';
+
+// A reader that has seen enough (`| head`) is no failure of ours.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  process.exit(error.code === 'EPIPE' ? 0 : 1);
+});
+// A terminal that was closed cannot be told anything; what runs has to be stopped in order all the same.
+process.stderr.on('error', () => undefined);
+
+process.exitCode = await runCli(process.argv.slice(2), {
+  env: process.env,
+  stdout: process.stdout,
+  stderr: process.stderr,
+});

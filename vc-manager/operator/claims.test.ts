@@ -1,0 +1,55 @@
+import { describe, expect, it } from 'vitest';
+import { Store } from '../../kube/index.ts';
+import type { VirtualCluster } from '../api/index.ts';
+import { Claims } from './claims.ts';
+
+function stored(uid: string, status: VirtualCluster['status']): VirtualCluster {
+  return { metadata: { namespace: 'team', name: uid, uid, resourceVersion: '1' }, status: status ?? {} };
+}
+
+describe('Claims', () => {
+  it('knows what the store knows, and what was handed out since', () => {
+    const store = new Store<VirtualCluster>();
+    store.replace([stored('a', { id: 'aaaaaa', serviceCIDR: '10.112.0.0/22', advertisedPort: 21000 })]);
+    const claims = new Claims(store);
+    claims.remember('b', { id: 'bbbbbb' });
+    claims.remember('b', { slice: '10.112.4.0/22', port: 21001 });
+    expect(claims.slices('c').sort()).toEqual(['10.112.0.0/22', '10.112.4.0/22']);
+    expect([...claims.ports('c')].sort()).toEqual([21000, 21001]);
+    expect(claims.holderOfId('aaaaaa', 'c')).toBe('team/a');
+    expect(claims.holderOfId('bbbbbb', 'c')).toContain('b');
+    expect(claims.holderOfId('cccccc', 'c')).toBeUndefined();
+  });
+
+  it('does not count what one holds itself', () => {
+    const store = new Store<VirtualCluster>();
+    store.replace([stored('a', { id: 'aaaaaa', serviceCIDR: '10.112.0.0/22' })]);
+    const claims = new Claims(store);
+    claims.remember('a', { slice: '10.112.4.0/22' });
+    expect(claims.slices('a')).toEqual([]);
+    expect(claims.holderOfId('aaaaaa', 'a')).toBeUndefined();
+  });
+
+  it('forgets those that are gone', () => {
+    const claims = new Claims(new Store<VirtualCluster>());
+    claims.remember('a', { port: 21000 });
+    claims.forget('a');
+    expect(claims.ports('b').size).toBe(0);
+  });
+
+  it('lets one choose after the other, also after one that failed', async () => {
+    const claims = new Claims(new Store<VirtualCluster>());
+    const choose = (uid: string): Promise<number> =>
+      claims.exclusively(async () => {
+        const port = 21000 + claims.ports(uid).size;
+        await Promise.resolve();
+        claims.remember(uid, { port });
+        return port;
+      });
+    const failing = claims.exclusively(() => {
+      throw new Error('exhausted');
+    });
+    await expect(failing).rejects.toThrow('exhausted');
+    expect(await Promise.all(['a', 'b', 'c'].map(choose))).toEqual([21000, 21001, 21002]);
+  });
+});

@@ -1,0 +1,209 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { resources } from '../../kube/index.ts';
+import { keys } from '../api/index.ts';
+import { DriverError } from '../drivers/index.ts';
+import { EtcdError } from '../etcd/index.ts';
+import { condition, World } from './testing/world.ts';
+
+describe('a step that fails', () => {
+  let world: World;
+  beforeEach(async () => {
+    world = await World.start();
+  });
+  afterEach(() => world.end());
+
+  it('is told with reason and remedy, and tried again', async () => {
+    let down = true;
+    world.datastore.beforeEnsure = () => {
+      if (down) throw new EtcdError('unreachable', 'The datastore cannot be reached. Check that it runs.');
+    };
+    world.run();
+    world.create('a');
+    const failing = await world.untilReason('a', 'DatastoreReady', 'Unreachable');
+    expect(condition(failing, 'DatastoreReady')).toMatchObject({
+      status: 'False',
+      message: expect.stringContaining('Check that it runs'),
+    });
+    expect(condition(failing, 'Ready')).toMatchObject({ status: 'False', reason: 'Unreachable' });
+    expect(failing.status?.phase).toBe('Provisioning');
+    down = false;
+    const { status } = await world.untilReady('a');
+    expect(status?.conditions?.every(({ status }) => status === 'True')).toBe(true);
+  });
+
+  it('of one component is told in the condition of that component', async () => {
+    world.driver.beforeEnsure = () => {
+      throw new DriverError('KeepsExiting', 'it has exited 5 times', {
+        id: 'x',
+        component: 'kube-controller-manager',
+      });
+    };
+    world.run();
+    world.create('a');
+    const failing = await world.untilReason('a', 'ControllerManagerReady', 'KeepsExiting');
+    expect(condition(failing, 'APIServerReady')?.reason).not.toBe('KeepsExiting');
+  });
+
+  it('for a lasting reason makes the phase Failed, until the spec changes', async () => {
+    world.run();
+    world.create('a', { version: '1.99' });
+    const failed = await world.until('a', ({ status }) => status?.phase === 'Failed');
+    expect(condition(failed, 'APIServerReady')).toMatchObject({
+      status: 'False',
+      reason: 'UnsupportedVersion',
+      message: expect.stringContaining('1.36.3'),
+    });
+    expect(failed.status?.observedGeneration).toBe(1);
+    world.edit('a', { version: '1.36' });
+    expect((await world.untilReady('a')).status?.phase).toBe('Ready');
+  });
+
+  it('does not overwrite a Secret that somebody else has made', async () => {
+    const data = { x: 'eQ==' };
+    for (const name of ['a-pki', 'b-kubeconfig']) {
+      world.superCluster.put(resources.secrets, { metadata: { namespace: 'team', name }, data });
+    }
+    world.run();
+    world.create('a');
+    world.create('b');
+    const a = await world.untilReason('a', 'CertificatesReady', 'SecretNotOurs');
+    const b = await world.untilReason('b', 'CertificatesReady', 'SecretNotOurs');
+    expect(a.status?.phase).toBe('Failed');
+    expect(condition(b, 'Ready')?.message).toContain('delete secret b-kubeconfig');
+    await world.delete('a');
+    await world.untilGone('a');
+    for (const name of ['a-pki', 'b-kubeconfig']) {
+      expect(world.superCluster.get(resources.secrets, { namespace: 'team', name })?.['data']).toEqual(data);
+    }
+  });
+
+  it('does not adopt the Secrets of an earlier VirtualCluster of that name', async () => {
+    const ownerReferences = [
+      { apiVersion: 'skerry.dev/v1alpha1', kind: 'VirtualCluster', name: 'a', uid: 'earlier' },
+    ];
+    const labels = { [keys.virtualCluster]: 'a' };
+    world.superCluster.put(resources.secrets, {
+      metadata: { namespace: 'team', name: 'a-pki', labels, ownerReferences },
+    });
+    world.run();
+    world.create('a');
+    await world.untilReason('a', 'CertificatesReady', 'SecretNotOurs');
+  });
+
+  it('passes over a slice whose first address the super cluster has given away', async () => {
+    const parentRef = { resource: 'services', namespace: 'shop', name: 'web' };
+    world.superCluster.put(resources.ipAddresses, { metadata: { name: '10.112.0.10' }, spec: { parentRef } });
+    world.run();
+    world.create('a');
+    expect((await world.untilReady('a')).status?.serviceCIDR).toBe('10.112.4.0/22');
+    expect(world.superCluster.list(resources.ipAddresses).map(({ metadata }) => metadata.name)).toEqual([
+      '10.112.0.10',
+      '10.112.4.1',
+      '10.112.4.10',
+    ]);
+  });
+
+  it('keeps a slice in use and names who has its address', async () => {
+    const operator = world.run();
+    world.create('a');
+    await world.untilReady('a');
+    await operator.stop();
+    const parentRef = { resource: 'services', namespace: 'shop', name: 'web' };
+    world.superCluster.remove(resources.ipAddresses, { name: '10.112.0.1' });
+    world.superCluster.put(resources.ipAddresses, { metadata: { name: '10.112.0.1' }, spec: { parentRef } });
+    world.run();
+    const failing = await world.untilReason('a', 'ServiceSliceReady', 'AddressTaken');
+    expect(condition(failing, 'ServiceSliceReady')?.message).toContain('services/shop/web');
+    expect(failing.status?.serviceCIDR).toBe('10.112.0.0/22');
+  });
+
+  it("accepts that the tenant's own Service has taken a reserved address over", async () => {
+    const operator = world.run();
+    const { metadata } = world.create('a');
+    await world.untilReady('a');
+    await operator.stop();
+    const labels = { [keys.tenant]: metadata.uid ?? '' };
+    world.superCluster.put(resources.services, { metadata: { namespace: 'x', name: 'kubernetes', labels } });
+    const parentRef = { resource: 'services', namespace: 'x', name: 'kubernetes' };
+    world.superCluster.remove(resources.ipAddresses, { name: '10.112.0.1' });
+    world.superCluster.put(resources.ipAddresses, { metadata: { name: '10.112.0.1' }, spec: { parentRef } });
+    const calls = world.driver.ensured.length;
+    world.run();
+    await world.superCluster.until(() => world.driver.ensured.length > calls);
+    expect(condition(await world.untilReady('a'), 'ServiceSliceReady')?.status).toBe('True');
+  });
+
+  it('reserves nothing where the super cluster assigns addresses', async () => {
+    world.superCluster.inject({
+      verb: 'list',
+      plural: 'servicecidrs',
+      times: 1000,
+      fault: { kind: 'status', code: 404, reason: 'NotFound' },
+    });
+    world.run();
+    world.create('a');
+    const { status } = await world.untilReady('a');
+    expect(status).toMatchObject({ serviceIPMode: 'assigned', serviceCIDR: '10.112.0.0/22' });
+    expect(world.superCluster.list(resources.ipAddresses)).toEqual([]);
+  });
+
+  it("refuses an id that is another VirtualCluster's, and removes nothing of the other", async () => {
+    world.run();
+    world.create('a');
+    const { status } = await world.untilReady('a');
+    world.create('thief', {}, { annotations: { [keys.id]: status?.id ?? '' } });
+    const refused = await world.untilReason('thief', 'Ready', 'IdInUse');
+    expect(refused.metadata.finalizers).toBeUndefined();
+    await world.delete('thief');
+    await world.untilGone('thief');
+    expect(await world.driver.list()).toEqual([status?.id]);
+    // Also when it brings the finalizer along.
+    world.create(
+      'thief',
+      {},
+      { annotations: { [keys.id]: status?.id ?? '' }, finalizers: ['skerry.dev/control-plane'] },
+    );
+    await world.untilReason('thief', 'Ready', 'IdInUse');
+    await world.delete('thief');
+    await world.untilGone('thief');
+    expect(await world.driver.list()).toEqual([status?.id]);
+    expect([...world.datastore.tenants]).toEqual([status?.id]);
+  });
+
+  it('takes the id that a restored VirtualCluster brings along', async () => {
+    world.run();
+    world.create('a', {}, { annotations: { [keys.id]: 'restored01' } });
+    expect((await world.untilReady('a')).status?.id).toBe('restored01');
+    world.create('b', {}, { annotations: { [keys.id]: '../etc' } });
+    await world.untilReason('b', 'Ready', 'InvalidId');
+  });
+
+  it('while it is deleted keeps the object until it has succeeded', async () => {
+    let stuck = true;
+    world.driver.beforeRemove = (id) => {
+      if (stuck)
+        throw new DriverError('CannotWrite', 'the directory could not be removed. Check permissions.', {
+          id,
+        });
+    };
+    world.run();
+    world.create('a');
+    await world.untilReady('a');
+    await world.delete('a');
+    const failing = await world.untilReason('a', 'Ready', 'CannotWrite');
+    expect(failing.status?.phase).toBe('Deleting');
+    stuck = false;
+    await world.untilGone('a');
+  });
+
+  it('does not stop others', async () => {
+    world.driver.beforeEnsure = ({ labels }) => {
+      if (labels['skerry.dev/virtualcluster'] === 'bad') throw new Error('always');
+    };
+    world.run();
+    world.create('bad');
+    world.create('good');
+    await world.untilReady('good');
+    await world.untilReason('bad', 'Ready', 'InternalError');
+  });
+});

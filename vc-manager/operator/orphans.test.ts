@@ -1,0 +1,37 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Connection, KubeClient, resources } from '../../kube/index.ts';
+import { keys } from '../api/index.ts';
+import { findOrphans } from './orphans.ts';
+import { World } from './testing/world.ts';
+
+describe('findOrphans', () => {
+  let world: World;
+  beforeEach(async () => {
+    world = await World.start();
+  });
+  afterEach(() => world.end());
+
+  it('finds what belongs to no VirtualCluster, and removes nothing', async () => {
+    const operator = world.run();
+    world.create('a');
+    const lost = world.create('lost');
+    await world.untilReady('a');
+    const { status } = await world.untilReady('lost');
+    await operator.stop();
+    const labels = { [keys.tenant]: lost.metadata.uid ?? '' };
+    world.superCluster.put(resources.namespaces, { metadata: { name: 'team-lost-web', labels } });
+    world.superCluster.remove(resources.virtualClusters, { namespace: 'team', name: 'lost' });
+
+    const client = new KubeClient(new Connection(world.superCluster.connectionOptions));
+    const { signal } = new AbortController();
+    const orphans = await findOrphans({ client, driver: world.driver, datastore: world.datastore, signal });
+    await client.connection.close();
+    expect(orphans).toMatchObject({ controlPlanes: [status?.id], datastores: [status?.id] });
+    expect(orphans.superObjects.map(({ resource, name }) => `${resource.kind} ${name}`)).toEqual([
+      'Namespace team-lost-web',
+      'IPAddress 10.112.4.1',
+      'IPAddress 10.112.4.10',
+    ]);
+    expect((await world.driver.list()).length).toBe(2);
+  });
+});

@@ -1,0 +1,61 @@
+import { isNotFound, type KubeClient, type KubeObject, type Resource, resources } from '../../kube/index.ts';
+import { keys, type VirtualCluster } from '../api/index.ts';
+import type { ControlPlaneDriver } from '../drivers/index.ts';
+import type { Datastore } from './services.ts';
+
+/** What is left of VirtualClusters that are not there: nobody cleans it up by itself. */
+export interface Orphans {
+  /** Ids whose processes or files exist. */
+  controlPlanes: string[];
+  /** Ids that have a user, a role or keys in the datastore. */
+  datastores: string[];
+  /** Objects in the super cluster by the UID of the VirtualCluster that they were made for. */
+  superObjects: { resource: Resource; name: string; tenantUid: string }[];
+}
+
+const labelled: readonly Resource[] = [
+  resources.namespaces,
+  resources.persistentVolumes,
+  resources.ipAddresses,
+];
+
+/** Looks, and removes nothing. The VirtualClusters are read last: one made meanwhile is no orphan's owner. */
+export async function findOrphans(options: {
+  client: KubeClient;
+  driver: Pick<ControlPlaneDriver, 'list'>;
+  datastore: Pick<Datastore, 'listTenants'>;
+  signal: AbortSignal;
+}): Promise<Orphans> {
+  const { client, driver, datastore, signal } = options;
+  const controlPlanes = await driver.list();
+  const { users, roles, prefixes } = await datastore.listTenants({ signal });
+  const objects: Orphans['superObjects'] = [];
+  for (const resource of labelled) {
+    for (const { metadata } of await listLabelled(client, resource, signal)) {
+      objects.push({ resource, name: metadata.name ?? '', tenantUid: metadata.labels?.[keys.tenant] ?? '' });
+    }
+  }
+  const { items } = await client.list<VirtualCluster>(resources.virtualClusters, { signal });
+  const ids = new Set(items.map((vc) => vc.status?.id ?? vc.metadata.annotations?.[keys.id]));
+  const uids = new Set(items.map((vc) => vc.metadata.uid));
+  const unknown = (each: Iterable<string>): string[] =>
+    [...new Set(each)].filter((id) => !ids.has(id)).sort();
+  return {
+    controlPlanes: unknown(controlPlanes),
+    datastores: unknown([...users, ...roles, ...prefixes]),
+    superObjects: objects.filter(({ tenantUid }) => !uids.has(tenantUid)),
+  };
+}
+
+async function listLabelled(
+  client: KubeClient,
+  resource: Resource,
+  signal: AbortSignal,
+): Promise<KubeObject[]> {
+  try {
+    return (await client.list(resource, { labelSelector: keys.tenant, signal })).items;
+  } catch (error) {
+    if (isNotFound(error)) return [];
+    throw error;
+  }
+}

@@ -1,0 +1,128 @@
+import { isNotFound } from '../../kube/index.ts';
+import type { VirtualClusterPhase } from '../api/index.ts';
+import { NotYet, OperatorError } from './errors.ts';
+import { explain } from './explain.ts';
+import { removalSteps } from './removal/index.ts';
+import type { Services } from './services.ts';
+import type { ConditionType } from './status-writer.ts';
+import { provisionSteps, type Step } from './steps/index.ts';
+import type { Tenant } from './tenant.ts';
+import type { Outcome } from './work-queue.ts';
+
+/** So many failures in a row count as lasting, whatever their kind. */
+const lastingFailures = 5;
+
+/** One pass over a VirtualCluster that is to exist: all steps, and what came of it. */
+export async function provision(tenant: Tenant, services: Services, failures: number): Promise<Outcome> {
+  const { status } = tenant;
+  const { phase, observedGeneration } = tenant.vc.status ?? {};
+  const isNew = phase === undefined || phase === 'Pending';
+  const isChanged = phase === 'Failed' && observedGeneration !== tenant.vc.metadata.generation;
+  if (isNew || (isChanged && !tenant.wasReady)) status.set({ phase: 'Provisioning' });
+  const tellsProgress = phase !== 'Ready';
+  return perform(provisionSteps, tenant, services, {
+    before: (step) => {
+      if (tellsProgress) status.condition('Ready', 'False', 'Provisioning', step.doing);
+    },
+    failed: (lasting) => {
+      const { generation } = tenant.vc.metadata;
+      if (generation !== undefined) status.set({ observedGeneration: generation });
+      if (lasting || failures + 1 >= lastingFailures)
+        status.set({ phase: 'Failed' satisfies VirtualClusterPhase });
+    },
+    done: async () => {
+      const { generation } = tenant.vc.metadata;
+      const message = [`The API server is at ${tenant.vc.status?.endpoint}.`, ...tenant.notes].join(' ');
+      status.condition('Ready', 'True', 'Available', message);
+      status.set({ phase: 'Ready', ...(generation === undefined ? {} : { observedGeneration: generation }) });
+      await status.flush();
+      const { settings, clock } = services;
+      const dueMs = (tenant.renewAt?.getTime() ?? Number.POSITIVE_INFINITY) - clock.now();
+      return { kind: 'done', againAfterMs: Math.max(1_000, Math.min(settings.recheckMs, dueMs)) };
+    },
+  });
+}
+
+/** One pass over a VirtualCluster that is to go. */
+export async function remove(tenant: Tenant, services: Services): Promise<Outcome> {
+  const { status } = tenant;
+  status.set({ phase: 'Deleting' });
+  status.condition('Ready', 'False', 'Deleting', 'The control plane and all that it has is being removed.');
+  return perform(removalSteps, tenant, services, {
+    // The syncer learns from the phase that it has to leave.
+    before: () => status.flush(),
+    failed: () => {},
+    done: async () => ({ kind: 'done' }),
+  });
+}
+
+interface Hooks {
+  before: (step: Step) => void | Promise<void>;
+  /** `lasting`: trying again is of no use until somebody changes something. */
+  failed: (lasting: boolean) => void;
+  done: () => Promise<Outcome>;
+}
+
+async function perform(
+  steps: readonly Step[],
+  tenant: Tenant,
+  services: Services,
+  hooks: Hooks,
+): Promise<Outcome> {
+  const logger = services.logger.child({ virtualCluster: tenant.key });
+  let current: Step | undefined;
+  try {
+    for (const step of steps) {
+      current = step;
+      await hooks.before(step);
+      tenant.signal.throwIfAborted();
+      await step.run(tenant, services);
+      logger.debug({ step: step.name }, 'step done');
+    }
+    return await hooks.done();
+  } catch (error) {
+    if (tenant.signal.aborted) throw error;
+    return await fail(error, current, tenant, services, hooks);
+  }
+}
+
+async function fail(
+  error: unknown,
+  step: Step | undefined,
+  tenant: Tenant,
+  services: Services,
+  hooks: Hooks,
+): Promise<Outcome> {
+  const logger = services.logger.child({ virtualCluster: tenant.key, step: step?.name });
+  const { status } = tenant;
+  try {
+    if (error instanceof NotYet) {
+      status.condition('Ready', 'False', 'Deleting', error.message);
+      await status.flush();
+      return { kind: 'done', againAfterMs: error.againAfterMs };
+    }
+    const { reason, message, retryable, retryAfterMs, component } = explain(error);
+    logger.warn({ err: error, reason }, message);
+    const condition = conditionOf(component) ?? step?.condition;
+    if (condition !== undefined) status.condition(condition, 'False', reason, message);
+    status.condition('Ready', 'False', reason, message);
+    hooks.failed(!retryable);
+    await status.flush();
+    return { kind: 'failed', ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
+  } catch (telling) {
+    if (tenant.signal.aborted) throw telling;
+    if (isGone(telling)) return { kind: 'done' };
+    logger.warn({ err: telling }, 'the status could not be written');
+    return { kind: 'failed' };
+  }
+}
+
+/** There is no such VirtualCluster any more, or another one has its name. */
+function isGone(error: unknown): boolean {
+  return isNotFound(error) || (error instanceof OperatorError && error.code === 'ObjectReplaced');
+}
+
+function conditionOf(component: string | undefined): ConditionType | undefined {
+  if (component === 'kube-apiserver') return 'APIServerReady';
+  return component === 'kube-controller-manager' ? 'ControllerManagerReady' : undefined;
+}

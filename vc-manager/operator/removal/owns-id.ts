@@ -1,0 +1,14 @@
+import { idPattern, keys } from '../../api/index.ts';
+import type { Services } from '../services.ts';
+import type { Tenant } from '../tenant.ts';
+
+/**
+ * The id under which things of this tenant may lie: from the status or, when the manager died before it
+ * wrote that, from the annotation, which it writes first. Undefined when there is none, or when it is
+ * another VirtualCluster's: an annotation is easily edited.
+ */
+export function ownsId(tenant: Tenant, { claims }: Services): string | undefined {
+  const id = tenant.vc.status?.id ?? tenant.vc.metadata.annotations?.[keys.id];
+  if (id === undefined || !idPattern.test(id)) return undefined;
+  return claims.holderOfId(id, tenant.uid) === undefined ? id : undefined;
+}

@@ -1,0 +1,100 @@
+import { isAlreadyExists, isNotFound, type KubeObject, resources } from '../../kube/index.ts';
+import { group, keys } from '../api/index.ts';
+import { addressAt } from '../network/index.ts';
+import { find } from './objects.ts';
+import type { Services } from './services.ts';
+import type { Tenant } from './tenant.ts';
+
+interface IPAddress extends KubeObject {
+  spec?: { parentRef?: { group?: string; resource?: string; namespace?: string; name?: string } };
+}
+
+/** Somebody else has an address of the slice. */
+interface Conflict {
+  address: string;
+  holder: string;
+}
+
+/** The tenant's `kubernetes` Service is always at the first address; its DNS, if it has one, at the tenth. */
+const reserved = [
+  { purpose: 'kubernetes', offset: 1 },
+  { purpose: 'dns', offset: 10 },
+];
+
+/**
+ * Keeps the super cluster from giving a tenant's fixed addresses to anybody: it hands out no address that
+ * has an IPAddress object, and leaves objects alone that its own allocator did not make. The syncer takes
+ * a reservation over by replacing it with the Service; that counts as reserved.
+ */
+export async function reserveAddresses(
+  tenant: Tenant,
+  services: Services,
+  slice: string,
+): Promise<Conflict | undefined> {
+  for (const { purpose, offset } of reserved) {
+    const address = addressAt(slice, offset);
+    const conflict = await reserveAddress(tenant, services, address, purpose);
+    if (conflict !== undefined) return conflict;
+  }
+  return undefined;
+}
+
+async function reserveAddress(
+  tenant: Tenant,
+  services: Services,
+  address: string,
+  purpose: string,
+): Promise<Conflict | undefined> {
+  const { client } = services;
+  const { signal } = tenant;
+  const existing = await find<IPAddress>(client, resources.ipAddresses, { name: address }, signal);
+  if (existing === undefined) {
+    try {
+      await client.create<IPAddress>(resources.ipAddresses, reservation(tenant, address, purpose), {
+        signal,
+      });
+      return undefined;
+    } catch (error) {
+      if (!isAlreadyExists(error)) throw error;
+      return await reserveAddress(tenant, services, address, purpose);
+    }
+  }
+  if (existing.metadata.labels?.[keys.tenant] === tenant.uid) return undefined;
+  const parent = existing.spec?.parentRef;
+  if (parent?.resource === 'services' && parent.name !== undefined) {
+    const ref = { namespace: parent.namespace, name: parent.name };
+    const service = await find(client, resources.services, ref, signal);
+    if (service?.metadata.labels?.[keys.tenant] === tenant.uid) return undefined;
+  }
+  const path = [parent?.resource, parent?.namespace, parent?.name].filter(Boolean).join('/');
+  return { address, holder: path || `IPAddress ${address}` };
+}
+
+function reservation(tenant: Tenant, address: string, purpose: string): IPAddress {
+  return {
+    metadata: { name: address, labels: { [keys.tenant]: tenant.uid, [keys.reserved]: purpose } },
+    spec: { parentRef: { group, resource: resources.virtualClusters.plural, ...tenant.ref } },
+  };
+}
+
+/** Gives back all addresses that were reserved for the tenant, in whatever slice. */
+export async function releaseReservations(tenant: Tenant, { client }: Services): Promise<void> {
+  const { signal } = tenant;
+  let found: KubeObject[];
+  try {
+    const labelSelector = `${keys.tenant}=${tenant.uid},${keys.reserved}`;
+    found = (await client.list(resources.ipAddresses, { labelSelector, signal })).items;
+  } catch (error) {
+    // A super cluster that does not know IPAddress has no reservations.
+    if (isNotFound(error)) return;
+    throw error;
+  }
+  for (const { metadata } of found) {
+    try {
+      const uid = metadata.uid === undefined ? {} : { uid: metadata.uid };
+      await client.delete(resources.ipAddresses, { name: metadata.name ?? '' }, { ...uid, signal });
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+    }
+  }
+}

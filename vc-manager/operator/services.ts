@@ -1,0 +1,35 @@
+import type { Logger } from 'pino';
+import type { Clock, KubeClient, Store } from '../../kube/index.ts';
+import type { VirtualCluster } from '../api/index.ts';
+import type { ControlPlaneTemplate } from '../control-plane/index.ts';
+import type { ControlPlaneDriver } from '../drivers/index.ts';
+import type { EtcdAdmin } from '../etcd/index.ts';
+import type { ManagerPki } from '../pki/index.ts';
+import type { Claims } from './claims.ts';
+import type { OperatorSettings } from './settings.ts';
+import type { ServicePool } from './setup/service-pool.ts';
+
+/** What the operator needs of the tenants' datastore. */
+export type Datastore = Pick<EtcdAdmin, 'ensureTenant' | 'removeTenant' | 'listTenants'>;
+
+/** What steps work with; the same for all tenants while this manager leads. */
+export interface Services {
+  /** The super cluster. */
+  client: KubeClient;
+  driver: ControlPlaneDriver;
+  datastore: Datastore;
+  settings: OperatorSettings;
+  /** Renews what is due when it is asked. */
+  managerPki: () => Promise<ManagerPki>;
+  virtualClusters: Store<VirtualCluster>;
+  templates: Store<ControlPlaneTemplate>;
+  claims: Claims;
+  pool: ServicePool;
+  /** UID of the super cluster's kube-system namespace. */
+  superIdentity: string;
+  /** UID to the monotonic time since which a deleted VirtualCluster's syncer is waited for. */
+  leaving: Map<string, number>;
+  newId: () => string;
+  clock: Clock;
+  logger: Logger;
+}

@@ -1,0 +1,82 @@
+import { isIP } from 'node:net';
+import { invalidSettings } from './errors.ts';
+
+export interface OperatorSettings {
+  /** Namespace of the super cluster for what belongs to Skerry itself. */
+  namespace: string;
+  /** Address that tenant API servers listen on. It has to cover `endpointHost` and `advertiseAddress`. */
+  bindAddress: string;
+  /** Address at which pods reach tenant API servers; an endpoint of a Service may not be loopback. */
+  advertiseAddress: string;
+  /** Host in the kubeconfigs that are handed out, and where the manager itself reaches tenants. */
+  endpointHost: string;
+  /** More names and addresses for every tenant's certificate. */
+  extraHosts: readonly string[];
+  /** Ports for tenant API servers, both ends included. */
+  portRange: { first: number; last: number };
+  /** Range of service addresses of all tenants. Only used until the super cluster has a pool of its own. */
+  servicePool: string;
+  /** Size of each tenant's part of the pool. */
+  slicePrefixLength: number;
+  /** Where tenant API servers reach the datastore. */
+  etcdEndpoint: string;
+  /** Kubernetes version of a VirtualCluster that asks for none. */
+  defaultVersion: string;
+  /** How many VirtualClusters are worked on at once. */
+  parallel: number;
+  /** How often each VirtualCluster is looked at when nothing seems to happen. */
+  recheckMs: number;
+  /** How long a deleted tenant's syncer may take to leave. */
+  leaveTimeoutMs: number;
+  /** How long a tenant may take to make its first namespaces and ServiceAccount. */
+  bootstrapTimeoutMs: number;
+}
+
+const defaults: Omit<OperatorSettings, 'advertiseAddress' | 'etcdEndpoint'> = {
+  namespace: 'skerry-system',
+  bindAddress: '0.0.0.0',
+  endpointHost: '127.0.0.1',
+  extraHosts: [],
+  portRange: { first: 21_000, last: 21_999 },
+  servicePool: '10.112.0.0/12',
+  slicePrefixLength: 22,
+  defaultVersion: '1.36.3',
+  parallel: 4,
+  recheckMs: 60_000,
+  leaveTimeoutMs: 15_000,
+  bootstrapTimeoutMs: 60_000,
+};
+
+export type OperatorSettingsInput = Partial<OperatorSettings> &
+  Pick<OperatorSettings, 'advertiseAddress' | 'etcdEndpoint'>;
+
+/** Fills the defaults in and checks the whole. Throws `InvalidSettings`. */
+export function operatorSettings(input: OperatorSettingsInput): OperatorSettings {
+  const settings = { ...defaults, ...input };
+  const { portRange, parallel, advertiseAddress, bindAddress, slicePrefixLength, recheckMs } = settings;
+  if (isIP(bindAddress) === 0) throw invalidSettings('bindAddress', `"${bindAddress}" is not an IP address`);
+  if (isIP(advertiseAddress) === 0) {
+    throw invalidSettings('advertiseAddress', `"${advertiseAddress}" is not an IP address`);
+  }
+  if (isLoopback(advertiseAddress)) {
+    throw invalidSettings(
+      'advertiseAddress',
+      'an endpoint may not be loopback; give another address of this machine',
+    );
+  }
+  const { first, last } = portRange;
+  if (!(Number.isInteger(first) && Number.isInteger(last) && first >= 1 && last <= 65_535 && first <= last)) {
+    throw invalidSettings('portRange', `${first}-${last} is not a range of ports`);
+  }
+  if (!Number.isInteger(parallel) || parallel < 1)
+    throw invalidSettings('parallel', 'it has to be at least 1');
+  if (!(recheckMs >= 1_000)) throw invalidSettings('recheckMs', 'it has to be at least one second');
+  if (!Number.isInteger(slicePrefixLength) || slicePrefixLength < 1 || slicePrefixLength > 124) {
+    throw invalidSettings('slicePrefixLength', `/${slicePrefixLength} is not a size of a range`);
+  }
+  return settings;
+}
+
+function isLoopback(address: string): boolean {
+  return address.startsWith('127.') || address === '::1';
+}

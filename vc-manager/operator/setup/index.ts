@@ -1,0 +1,44 @@
+import type { Logger } from 'pino';
+import { type Clock, type KubeClient, resources } from '../../../kube/index.ts';
+import { ensureCrds, keys } from '../../api/index.ts';
+import type { ControlPlaneTemplate } from '../../control-plane/index.ts';
+import type { ManagerPki } from '../../pki/index.ts';
+import { ensureObject } from '../objects.ts';
+import type { OperatorSettings } from '../settings.ts';
+import { uidOfKubeSystem } from '../steps/index.ts';
+import { ensureKubeletProxySecret } from './kubelet-proxy.ts';
+import { ensureServicePool, type ServicePool } from './service-pool.ts';
+import { ensureTemplates } from './templates.ts';
+
+export type { ServicePool } from './service-pool.ts';
+
+export interface SetupOptions {
+  client: KubeClient;
+  settings: OperatorSettings;
+  templates: readonly ControlPlaneTemplate[];
+  managerPki: () => Promise<ManagerPki>;
+  clock: Clock;
+  logger: Logger;
+}
+
+/** The namespace for what belongs to Skerry itself. */
+export async function ensureNamespace(client: KubeClient, name: string, signal: AbortSignal): Promise<void> {
+  await ensureObject(
+    client,
+    resources.namespaces,
+    { metadata: { name, labels: { [keys.managedBy]: 'skerry' } } },
+    { signal },
+  );
+}
+
+/** All that the super cluster needs before the first VirtualCluster. May be repeated at any time. */
+export async function prepareSuperCluster(
+  { client, settings, templates, managerPki, clock, logger }: SetupOptions,
+  signal: AbortSignal,
+): Promise<{ pool: ServicePool; superIdentity: string }> {
+  await ensureCrds(client, { clock, signal });
+  await ensureTemplates(client, templates, signal);
+  await ensureKubeletProxySecret(client, settings.namespace, await managerPki(), signal);
+  const pool = await ensureServicePool(client, settings, logger, signal);
+  return { pool, superIdentity: await uidOfKubeSystem(client, signal) };
+}

@@ -1,0 +1,66 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Connection, KubeClient, resources } from '../../../kube/index.ts';
+import { FakeApiServer } from '../../../kube/testing/index.ts';
+import { type ControlPlaneTemplate, loadTemplates } from '../../control-plane/index.ts';
+import { ensureTemplates } from './templates.ts';
+
+describe('ensureTemplates', () => {
+  let server: FakeApiServer;
+  let client: KubeClient;
+  let packaged: ControlPlaneTemplate[];
+  const { signal } = new AbortController();
+  beforeEach(async () => {
+    server = await FakeApiServer.start();
+    client = new KubeClient(new Connection(server.connectionOptions));
+    packaged = await loadTemplates();
+  });
+  afterEach(async () => {
+    await client.connection.close();
+    await server.stop();
+  });
+
+  const stored = (name: string): ControlPlaneTemplate =>
+    server.get(resources.controlPlaneTemplates, { name }) as unknown as ControlPlaneTemplate;
+  /** As a later release would bring it. */
+  const newer = (): ControlPlaneTemplate[] =>
+    packaged.map(({ spec, ...rest }) => ({
+      ...rest,
+      spec: { ...spec, components: spec.components.map((each) => ({ ...each, args: { added: 'yes' } })) },
+    }));
+
+  it('creates those that are missing', async () => {
+    await ensureTemplates(client, packaged, signal);
+    expect(stored('v1-36').spec).toEqual(packaged.find(({ metadata }) => metadata.name === 'v1-36')?.spec);
+  });
+
+  it('writes nothing the second time', async () => {
+    await ensureTemplates(client, packaged, signal);
+    const { resourceVersion } = server;
+    await ensureTemplates(client, packaged, signal);
+    expect(server.resourceVersion).toBe(resourceVersion);
+  });
+
+  it('brings those up to date that nobody has edited, and drops what the new ones do not have', async () => {
+    await ensureTemplates(client, packaged, signal);
+    await ensureTemplates(client, newer(), signal);
+    expect(stored('v1-36').spec.components[0]?.args).toEqual({ added: 'yes' });
+  });
+
+  it("keeps an operator's edits", async () => {
+    await ensureTemplates(client, packaged, signal);
+    const edited = stored('v1-36');
+    const spec = { ...edited.spec, components: edited.spec.components.slice(0, 1) };
+    server.put(resources.controlPlaneTemplates, { ...edited, spec });
+    await ensureTemplates(client, newer(), signal);
+    expect(stored('v1-36').spec).toEqual(spec);
+    expect(stored('v1-35').spec.components[0]?.args).toEqual({ added: 'yes' });
+  });
+
+  it('does not touch a template of that name that it has not made', async () => {
+    const own = { ...(packaged[0] as ControlPlaneTemplate), metadata: { name: 'v1-36' } };
+    server.put(resources.controlPlaneTemplates, own);
+    const { resourceVersion } = stored('v1-36').metadata;
+    await ensureTemplates(client, packaged, signal);
+    expect(stored('v1-36').metadata['resourceVersion']).toBe(resourceVersion);
+  });
+});

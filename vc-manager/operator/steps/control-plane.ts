@@ -1,0 +1,83 @@
+import { findCondition } from '../../../kube/index.ts';
+import { type ControlPlanePlan, renderPlan } from '../../control-plane/index.ts';
+import { DriverError } from '../../drivers/index.ts';
+import { portTaken } from '../errors.ts';
+import { choosePort, publishAddress } from '../ports.ts';
+import { ProgressReport } from '../progress-report.ts';
+import type { Services } from '../services.ts';
+import type { Tenant } from '../tenant.ts';
+import type { Step } from './step.ts';
+
+/** Makes the components run as planned, and waits until they are ready. */
+export const controlPlane: Step = {
+  name: 'control-plane',
+  doing: 'Starting the control plane',
+  condition: 'APIServerReady',
+  async run(tenant, services) {
+    const choice = tenant.required(tenant.choice, 'template');
+    // From here on the service range stands in the datastore.
+    tenant.status.set({ version: choice.version });
+    await tellOutage(tenant, services);
+    await tenant.status.flush();
+    await ensure(tenant, services);
+    tenant.status.condition('APIServerReady', 'True', 'Running', `Kubernetes ${choice.version} is ready.`);
+    tenant.status.condition('ControllerManagerReady', 'True', 'Running', 'The controllers run.');
+  },
+};
+
+async function ensure(tenant: Tenant, services: Services): Promise<void> {
+  const refused = new Set<number>();
+  for (;;) {
+    const port = tenant.required(tenant.vc.status?.advertisedPort, 'port');
+    const report = new ProgressReport(tenant);
+    // A look at one that is well is no news.
+    const isWell = findCondition(tenant.vc.status?.conditions, 'Ready')?.status === 'True';
+    try {
+      const onProgress = (message: string): void => (isWell ? undefined : report.tell(message));
+      await services.driver.ensure(await plan(tenant, services, port), { signal: tenant.signal, onProgress });
+      return;
+    } catch (error) {
+      if (!(error instanceof DriverError) || error.code !== 'PortInUse' || error.fields.port !== port)
+        throw error;
+      if (tenant.wasReady) throw portTaken(port, error);
+      refused.add(port);
+    } finally {
+      await report.end();
+    }
+    await publishAddress(tenant, services, await choosePort(tenant, services, refused));
+  }
+}
+
+async function plan(tenant: Tenant, services: Services, port: number): Promise<ControlPlanePlan> {
+  const { settings } = services;
+  const { template, version } = tenant.required(tenant.choice, 'template');
+  const { etcdCa, kubeletProxyCa } = await services.managerPki();
+  return renderPlan({
+    id: tenant.id,
+    template: template.spec,
+    version,
+    serviceCIDR: tenant.required(tenant.vc.status?.serviceCIDR, 'service slice'),
+    clusterDomain: tenant.vc.spec?.clusterDomain ?? 'cluster.local',
+    ports: { 'kube-apiserver': port },
+    bindAddress: settings.bindAddress,
+    advertiseAddress: settings.advertiseAddress,
+    etcd: { endpoint: settings.etcdEndpoint },
+    pki: tenant.required(tenant.pki, 'certificates'),
+    etcdCa: etcdCa.certPem,
+    kubeletCa: kubeletProxyCa.certPem,
+    labels: { 'skerry.dev/virtualcluster': tenant.ref.name, 'skerry.dev/namespace': tenant.ref.namespace },
+  });
+}
+
+/** One that was well and is not: said before the time that mending it takes. */
+async function tellOutage(tenant: Tenant, { driver }: Services): Promise<void> {
+  if (!tenant.wasReady) return;
+  const { components } = await driver.observe(tenant.id);
+  for (const { name, state } of components) {
+    if (state === 'running') continue;
+    const type = name === 'kube-controller-manager' ? 'ControllerManagerReady' : 'APIServerReady';
+    const message = `${name} has ended and is started again.`;
+    tenant.status.condition(type, 'False', 'Restarting', message);
+    tenant.status.condition('Ready', 'False', 'Restarting', message);
+  }
+}

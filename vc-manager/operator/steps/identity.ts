@@ -1,0 +1,44 @@
+import { finalizer, idPattern, keys } from '../../api/index.ts';
+import { idInUse, invalidId } from '../errors.ts';
+import { changeMetadata } from '../metadata.ts';
+import type { Services } from '../services.ts';
+import type { Tenant } from '../tenant.ts';
+import type { Step } from './step.ts';
+
+/**
+ * The id, and the finalizer that keeps the object until all that bears the id is gone. An id that is not
+ * this VirtualCluster's to have is refused before the finalizer is set: else its deletion would remove
+ * what belongs to the other.
+ */
+export const identity: Step = {
+  name: 'identity',
+  doing: 'Choosing an id',
+  async run(tenant, services) {
+    const id = tenant.vc.status?.id ?? (await chooseId(tenant, services));
+    await changeMetadata(tenant, services, ({ metadata }) => {
+      if (metadata.finalizers?.includes(finalizer) && metadata.annotations?.[keys.id] === id)
+        return undefined;
+      return {
+        finalizers: [...new Set([...(metadata.finalizers ?? []), finalizer])],
+        annotations: { [keys.id]: id },
+      };
+    });
+    tenant.status.set({ id });
+    await tenant.status.flush();
+  },
+};
+
+function chooseId(tenant: Tenant, { claims, newId }: Services): Promise<string> {
+  return claims.exclusively(() => {
+    const preset = tenant.vc.metadata.annotations?.[keys.id];
+    if (preset !== undefined) {
+      if (!idPattern.test(preset)) throw invalidId(preset);
+      const holder = claims.holderOfId(preset, tenant.uid);
+      if (holder !== undefined) throw idInUse(preset, holder);
+    }
+    let id = preset ?? newId();
+    while (claims.holderOfId(id, tenant.uid) !== undefined) id = newId();
+    claims.remember(tenant.uid, { id });
+    return id;
+  });
+}

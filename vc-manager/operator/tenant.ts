@@ -1,0 +1,100 @@
+import type { Clock, KubeClient, ObjectRef, OwnerReference } from '../../kube/index.ts';
+import { resources } from '../../kube/index.ts';
+import { apiVersion, keys, type VirtualCluster } from '../api/index.ts';
+import type { TemplateChoice } from '../control-plane/index.ts';
+import type { TenantPki } from '../pki/index.ts';
+import type { StatusWriter } from './status-writer.ts';
+
+export interface TenantOptions {
+  virtualCluster: VirtualCluster;
+  status: StatusWriter;
+  signal: AbortSignal;
+  clock: Clock;
+  /** Connects to the tenant's own API server, as the manager. */
+  connect: (tenant: Tenant) => KubeClient;
+}
+
+/** One VirtualCluster during one pass over it: what the steps know and hand on to each other. */
+export class Tenant {
+  readonly key: string;
+  readonly uid: string;
+  readonly ref: ObjectRef & { namespace: string };
+  readonly status: StatusWriter;
+  readonly signal: AbortSignal;
+  readonly clock: Clock;
+  /** Set by the step `certificates`. */
+  pki: TenantPki | undefined;
+  /** Set by the step `certificates`: when the first certificate is due. */
+  renewAt: Date | undefined;
+  /** Set by the step `version`. */
+  choice: TemplateChoice | undefined;
+  /** What people should know although the control plane is well. */
+  readonly notes: string[] = [];
+  readonly #connect: (tenant: Tenant) => KubeClient;
+  #client: KubeClient | undefined;
+
+  constructor(options: TenantOptions) {
+    const { name, namespace, uid } = options.virtualCluster.metadata;
+    if (!name || !namespace || !uid) throw new TypeError('a VirtualCluster without name, namespace or uid');
+    this.key = `${namespace}/${name}`;
+    this.ref = { namespace, name };
+    this.uid = uid;
+    this.status = options.status;
+    this.signal = options.signal;
+    this.clock = options.clock;
+    this.#connect = options.connect;
+  }
+
+  /** The VirtualCluster as last read or written. */
+  get vc(): VirtualCluster {
+    return this.status.current;
+  }
+
+  /** Root of all names; the first step sees to it. */
+  get id(): string {
+    return this.required(this.vc.status?.id, 'id');
+  }
+
+  /** Once it was usable, addresses stand in kubeconfigs and pods, and are not changed any more. */
+  get wasReady(): boolean {
+    return this.vc.status?.identities?.tenant !== undefined;
+  }
+
+  /** Once its API server was started, the service range stands in the datastore. */
+  get wasStarted(): boolean {
+    return this.vc.status?.version !== undefined;
+  }
+
+  /** What an earlier step has left. */
+  required<T>(value: T | undefined, what: string): T {
+    if (value === undefined) throw new Error(`${this.key} has no ${what} yet; an earlier step makes it`);
+    return value;
+  }
+
+  /** Labels of what belongs to it in its own namespace. */
+  get labels(): Record<string, string> {
+    return { [keys.virtualCluster]: this.ref.name, [keys.managedBy]: 'skerry' };
+  }
+
+  get ownerReference(): OwnerReference {
+    const { kind } = resources.virtualClusters;
+    return {
+      apiVersion,
+      kind,
+      name: this.ref.name,
+      uid: this.uid,
+      controller: true,
+      blockOwnerDeletion: false,
+    };
+  }
+
+  get client(): KubeClient {
+    this.#client ??= this.#connect(this);
+    return this.#client;
+  }
+
+  async close(): Promise<void> {
+    await this.#client?.connection.close();
+    this.#client = undefined;
+  }
+}

@@ -1,0 +1,189 @@
+import { pino } from 'pino';
+import { type CallOptions, Connection, KubeClient, type KubeObject, resources } from '../../../kube/index.ts';
+import { FakeApiServer } from '../../../kube/testing/index.ts';
+import { crdManifests, type VirtualCluster, type VirtualClusterSpec } from '../../api/index.ts';
+import { type ControlPlaneTemplate, loadTemplates } from '../../control-plane/index.ts';
+import type { ManagerPki } from '../../pki/index.ts';
+import { Operator, type OperatorOptions } from '../operator.ts';
+import { FakeDatastore } from './fake-datastore.ts';
+import { FakeDriver } from './fake-driver.ts';
+import { testManagerPki } from './manager-pki.ts';
+
+/** The fake serves any resource but does not say which. */
+class SuperClient extends KubeClient {
+  override async raw(
+    method: string,
+    path: string,
+    options?: CallOptions & { body?: unknown },
+  ): Promise<unknown> {
+    if (path !== '/apis/skerry.dev/v1alpha1') return super.raw(method, path, options);
+    return { resources: [{ name: 'virtualclusters' }, { name: 'controlplanetemplates' }] };
+  }
+}
+
+export interface RunningOperator {
+  /** Waits until it has ended; as after a crash, nothing that it had begun is finished. */
+  stop(): Promise<void>;
+}
+
+/** A super cluster, a tenant, a driver and a datastore that operators under test share. */
+export class World {
+  readonly superCluster: FakeApiServer;
+  /** One stands for all tenants. */
+  readonly tenant: FakeApiServer;
+  readonly driver = new FakeDriver();
+  readonly datastore = new FakeDatastore();
+  readonly #pki: ManagerPki;
+  readonly #templates: ControlPlaneTemplate[];
+  readonly #operators = new Set<RunningOperator>();
+  #identities = 0;
+
+  private constructor(
+    superCluster: FakeApiServer,
+    tenant: FakeApiServer,
+    pki: ManagerPki,
+    templates: ControlPlaneTemplate[],
+  ) {
+    this.superCluster = superCluster;
+    this.tenant = tenant;
+    this.#pki = pki;
+    this.#templates = templates;
+  }
+
+  static async start(): Promise<World> {
+    const superCluster = await FakeApiServer.start();
+    const tenant = await FakeApiServer.start();
+    for (const manifest of crdManifests()) {
+      const conditions = [{ type: 'Established', status: 'True' }];
+      superCluster.put(resources.customResourceDefinitions, plain({ ...manifest, status: { conditions } }));
+    }
+    for (const server of [superCluster, tenant]) {
+      for (const name of ['default', 'kube-system']) server.put(resources.namespaces, { metadata: { name } });
+    }
+    tenant.put(resources.serviceAccounts, { metadata: { namespace: 'default', name: 'default' } });
+    return new World(superCluster, tenant, await testManagerPki(), await loadTemplates());
+  }
+
+  run(options: Partial<OperatorOptions> & { connection?: Connection } = {}): RunningOperator {
+    const connection = options.connection ?? new Connection(this.superCluster.connectionOptions);
+    const operator = new Operator({
+      client: new SuperClient(connection),
+      driver: this.driver,
+      datastore: this.datastore,
+      templates: this.#templates,
+      managerPki: async () => this.#pki,
+      logger: pino({ level: 'silent' }),
+      identity: `manager-${++this.#identities}`,
+      connect: () => new KubeClient(new Connection(this.tenant.connectionOptions)),
+      lease: { leaseDurationMs: 1_000, renewMs: 100 },
+      ...options,
+      settings: {
+        advertiseAddress: '192.0.2.1',
+        etcdEndpoint: 'https://127.0.0.1:2379',
+        ...options.settings,
+      },
+    });
+    const controller = new AbortController();
+    const ended = operator.run(controller.signal);
+    const running: RunningOperator = {
+      stop: async () => {
+        this.#operators.delete(running);
+        controller.abort();
+        await ended;
+        await connection.close();
+      },
+    };
+    this.#operators.add(running);
+    return running;
+  }
+
+  create(
+    name: string,
+    spec: VirtualClusterSpec = {},
+    metadata: Partial<KubeObject['metadata']> = {},
+  ): VirtualCluster {
+    return this.superCluster.put(resources.virtualClusters, {
+      metadata: { namespace: 'team', name, generation: 1, ...metadata },
+      spec: { clusterDomain: 'cluster.local', weight: 1, ...spec },
+    }) as VirtualCluster;
+  }
+
+  get(name: string): VirtualCluster | undefined {
+    return this.superCluster.get(resources.virtualClusters, { namespace: 'team', name }) as
+      | VirtualCluster
+      | undefined;
+  }
+
+  /** Changes the spec as an API server does: the generation counts up. */
+  edit(name: string, spec: VirtualClusterSpec): void {
+    const vc = this.get(name);
+    if (vc === undefined) throw new Error(`no VirtualCluster ${name}`);
+    const generation = (vc.metadata.generation ?? 1) + 1;
+    this.superCluster.put(resources.virtualClusters, {
+      ...vc,
+      metadata: { ...vc.metadata, generation },
+      spec: { ...vc.spec, ...spec },
+    });
+  }
+
+  async delete(name: string): Promise<void> {
+    const client = new KubeClient(new Connection(this.superCluster.connectionOptions));
+    await client.delete(resources.virtualClusters, { namespace: 'team', name });
+    await client.connection.close();
+  }
+
+  async untilGone(name: string): Promise<void> {
+    await this.superCluster.until(() => this.get(name) === undefined);
+  }
+
+  async untilReady(name: string): Promise<VirtualCluster> {
+    return this.until(
+      name,
+      (vc) => vc.status?.phase === 'Ready' && condition(vc, 'Ready')?.status === 'True',
+    );
+  }
+
+  /** Until a condition has this reason. */
+  async untilReason(name: string, type: string, reason: string): Promise<VirtualCluster> {
+    return this.until(name, (vc) => condition(vc, type)?.reason === reason);
+  }
+
+  async until(name: string, predicate: (vc: VirtualCluster) => boolean): Promise<VirtualCluster> {
+    let found: VirtualCluster | undefined;
+    await this.superCluster.until(() => {
+      found = this.get(name);
+      return found !== undefined && predicate(found);
+    });
+    return found as VirtualCluster;
+  }
+
+  /** What is there of any VirtualCluster, anywhere. */
+  async leftovers(): Promise<Record<string, string[]>> {
+    const names = (objects: KubeObject[]): string[] => objects.map(({ metadata }) => metadata.name ?? '');
+    return {
+      secrets: names(this.superCluster.list(resources.secrets)).filter(
+        (name) => name !== 'skerry-kubelet-proxy',
+      ),
+      addresses: names(this.superCluster.list(resources.ipAddresses)),
+      controlPlanes: await this.driver.list(),
+      datastore: [...this.datastore.tenants],
+    };
+  }
+
+  async end(): Promise<void> {
+    await Promise.all([...this.#operators].map((operator) => operator.stop()));
+    await this.superCluster.stop();
+    await this.tenant.stop();
+  }
+}
+
+export function condition(
+  vc: VirtualCluster,
+  type: string,
+): { status: string; reason?: string; message?: string } | undefined {
+  return vc.status?.conditions?.find((each) => each.type === type);
+}
+
+function plain(object: KubeObject): KubeObject {
+  return JSON.parse(JSON.stringify(object)) as KubeObject;
+}

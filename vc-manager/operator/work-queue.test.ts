@@ -1,0 +1,185 @@
+import { describe, expect, it } from 'vitest';
+import { FakeClock } from '../../kube/testing/index.ts';
+import { type Outcome, WorkQueue } from './work-queue.ts';
+
+/** A queue whose handler waits to be told how each piece of work ends. */
+function setUp(parallel = 2) {
+  const clock = new FakeClock();
+  const started: string[] = [];
+  const failures: number[] = [];
+  const open = new Map<string, { finish: (outcome: Outcome) => void; signal: AbortSignal }>();
+  const queue = new WorkQueue({
+    parallel,
+    clock,
+    random: () => 0,
+    minBackoffMs: 100,
+    maxBackoffMs: 1_000,
+    handle: (key, signal, failed) => {
+      started.push(key);
+      failures.push(failed);
+      return new Promise<Outcome>((finish, reject) => {
+        open.set(key, { finish, signal });
+        signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+      });
+    },
+  });
+  const controller = new AbortController();
+  const running = queue.run(controller.signal);
+  const finish = async (key: string, outcome: Outcome): Promise<void> => {
+    open.get(key)?.finish(outcome);
+    await clock.advance(0);
+  };
+  const stop = async (): Promise<void> => {
+    controller.abort();
+    await running;
+  };
+  return { clock, queue, started, failures, open, finish, stop };
+}
+
+describe('WorkQueue', () => {
+  it('works on several keys at once, and on the rest in the order of their arrival', async () => {
+    const { queue, started, clock, finish, stop } = setUp(2);
+    for (const key of ['a', 'b', 'c', 'd']) queue.add(key);
+    await clock.advance(0);
+    expect(started).toEqual(['a', 'b']);
+    await finish('b', { kind: 'done' });
+    expect(started).toEqual(['a', 'b', 'c']);
+    await stop();
+  });
+
+  it('never works on one key twice at the same time, but again when it was added meanwhile', async () => {
+    const { queue, started, clock, finish, stop } = setUp();
+    queue.add('a');
+    await clock.advance(0);
+    queue.add('a');
+    queue.add('a');
+    await clock.advance(0);
+    expect(started).toEqual(['a']);
+    await finish('a', { kind: 'done' });
+    expect(started).toEqual(['a', 'a']);
+    await finish('a', { kind: 'done' });
+    expect(started).toEqual(['a', 'a']);
+    await stop();
+  });
+
+  it('looks again after the time that the handler asks for, or when told', async () => {
+    const { queue, started, clock, finish, stop } = setUp();
+    queue.add('a');
+    await clock.advance(0);
+    await finish('a', { kind: 'done', againAfterMs: 5_000 });
+    await clock.advance(4_999);
+    expect(started).toEqual(['a']);
+    await clock.advance(1);
+    expect(started).toEqual(['a', 'a']);
+    await finish('a', { kind: 'done', againAfterMs: 5_000 });
+    queue.add('a');
+    await clock.advance(0);
+    expect(started).toEqual(['a', 'a', 'a']);
+    await finish('a', { kind: 'done' });
+    await clock.advance(100_000);
+    expect(started).toEqual(['a', 'a', 'a']);
+    await stop();
+  });
+
+  it('waits longer after every failure, up to a limit, and anew after a success', async () => {
+    const { queue, started, failures, clock, finish, stop } = setUp();
+    queue.add('a');
+    await clock.advance(0);
+    for (const pause of [100, 200, 400, 800, 1_000, 1_000]) {
+      const { length } = started;
+      await finish('a', { kind: 'failed' });
+      await clock.advance(pause - 1);
+      expect(started.length).toBe(length);
+      await clock.advance(1);
+      expect(started.length).toBe(length + 1);
+    }
+    expect(failures).toEqual([0, 1, 2, 3, 4, 5, 6]);
+    await finish('a', { kind: 'done', againAfterMs: 1 });
+    await clock.advance(1);
+    expect(failures.at(-1)).toBe(0);
+    await stop();
+  });
+
+  it('does not skip the pause because the key was added while it failed', async () => {
+    const { queue, started, clock, finish, stop } = setUp();
+    queue.add('a');
+    await clock.advance(0);
+    queue.add('a');
+    await finish('a', { kind: 'failed' });
+    expect(started).toEqual(['a']);
+    await clock.advance(100);
+    expect(started).toEqual(['a', 'a']);
+    await stop();
+  });
+
+  it('waits as long as a server asks for', async () => {
+    const { queue, started, clock, finish, stop } = setUp();
+    queue.add('a');
+    await clock.advance(0);
+    await finish('a', { kind: 'failed', retryAfterMs: 7_000 });
+    await clock.advance(6_999);
+    expect(started).toEqual(['a']);
+    await clock.advance(1);
+    expect(started).toEqual(['a', 'a']);
+    await stop();
+  });
+
+  it('gives up what is under way for an interrupted key, and begins anew at once', async () => {
+    const { queue, started, failures, open, clock, finish, stop } = setUp();
+    queue.add('a');
+    await clock.advance(0);
+    await finish('a', { kind: 'failed' });
+    await clock.advance(100);
+    const first = open.get('a');
+    queue.interrupt('a');
+    await clock.advance(0);
+    expect(first?.signal.aborted).toBe(true);
+    expect(started).toEqual(['a', 'a', 'a']);
+    expect(failures.at(-1)).toBe(0);
+    await stop();
+  });
+
+  it('ends only after what is under way has ended', async () => {
+    const clock = new FakeClock();
+    const order: string[] = [];
+    const queue = new WorkQueue({
+      parallel: 1,
+      clock,
+      random: () => 0,
+      handle: async (_key, signal) => {
+        await new Promise<void>((resolve) => signal.addEventListener('abort', () => setImmediate(resolve)));
+        order.push('work');
+        return { kind: 'done' };
+      },
+    });
+    const controller = new AbortController();
+    const running = queue.run(controller.signal).then(() => order.push('run'));
+    queue.add('a');
+    await clock.advance(0);
+    controller.abort();
+    await running;
+    expect(order).toEqual(['work', 'run']);
+  });
+
+  it('survives a handler that throws', async () => {
+    const clock = new FakeClock();
+    let calls = 0;
+    const controller = new AbortController();
+    const queue = new WorkQueue({
+      parallel: 1,
+      clock,
+      random: () => 0,
+      minBackoffMs: 100,
+      handle: async () => {
+        calls += 1;
+        throw new Error('defect');
+      },
+    });
+    const running = queue.run(controller.signal);
+    queue.add('a');
+    await clock.advance(100);
+    expect(calls).toBe(2);
+    controller.abort();
+    await running;
+  });
+});

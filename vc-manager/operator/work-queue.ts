@@ -1,0 +1,146 @@
+import type { Clock } from '../../kube/index.ts';
+
+/** What a handler says about a key when it is done with it. */
+export type Outcome =
+  /** Nothing more to do, or to look at it again after a while. Ends the back-off. */
+  | { kind: 'done'; againAfterMs?: number }
+  /** Try again after a pause that grows with every failure; at least `retryAfterMs`. */
+  | { kind: 'failed'; retryAfterMs?: number };
+
+export interface WorkQueueOptions {
+  /** How many keys are worked on at once. */
+  parallel: number;
+  clock: Clock;
+  random: () => number;
+  /** Must not throw but for its signal, which says that the key is to be looked at anew. */
+  handle: (key: string, signal: AbortSignal, failures: number) => Promise<Outcome>;
+  minBackoffMs?: number;
+  maxBackoffMs?: number;
+}
+
+const interrupted = new DOMException('the key is to be looked at anew', 'AbortError');
+
+/**
+ * Keys to work on: each at most once at a time, in the order of their arrival, several at once, and again
+ * when it was added meanwhile. A key is in at most one of waiting, running and later; `again` is a part
+ * of running.
+ */
+export class WorkQueue {
+  readonly #options: WorkQueueOptions;
+  readonly #waiting = new Set<string>();
+  readonly #running = new Map<string, AbortController>();
+  readonly #again = new Set<string>();
+  /** Key to the monotonic time at which it waits again. */
+  readonly #later = new Map<string, number>();
+  /** Failures in a row. */
+  readonly #failures = new Map<string, number>();
+  #wake: () => void = () => {};
+
+  constructor(options: WorkQueueOptions) {
+    if (!Number.isInteger(options.parallel) || options.parallel < 1) {
+      throw new RangeError(`parallel has to be a whole number above 0, not ${options.parallel}`);
+    }
+    this.#options = options;
+  }
+
+  get size(): number {
+    return this.#waiting.size + this.#running.size + this.#later.size;
+  }
+
+  /** The key is looked at as soon as there is room, or again after the work that is under way. */
+  add(key: string): void {
+    if (this.#running.has(key)) this.#again.add(key);
+    else {
+      this.#later.delete(key);
+      this.#waiting.add(key);
+    }
+    this.#wake();
+  }
+
+  /** Like `add`, but what is under way for the key is given up, and its failures are forgotten. */
+  interrupt(key: string): void {
+    this.#failures.delete(key);
+    this.add(key);
+    this.#running.get(key)?.abort(interrupted);
+  }
+
+  /** Works until aborted, then waits for what is under way to end. */
+  async run(signal: AbortSignal): Promise<void> {
+    const work = new Set<Promise<void>>();
+    while (!signal.aborted) {
+      this.#release();
+      for (const key of this.#waiting) {
+        if (this.#running.size >= this.#options.parallel) break;
+        this.#waiting.delete(key);
+        const task = this.#process(key, signal).finally(() => work.delete(task));
+        work.add(task);
+      }
+      await this.#rest(signal);
+    }
+    for (const controller of this.#running.values()) controller.abort(signal.reason);
+    await Promise.all(work);
+  }
+
+  async #process(key: string, signal: AbortSignal): Promise<void> {
+    const controller = new AbortController();
+    this.#running.set(key, controller);
+    const failures = this.#failures.get(key) ?? 0;
+    let outcome: Outcome | undefined;
+    try {
+      outcome = await this.#options.handle(key, controller.signal, failures);
+    } catch {
+      // Interrupted, or a defect of the handler: the latter must not stop the others.
+      outcome = controller.signal.aborted ? undefined : { kind: 'failed' };
+    } finally {
+      this.#running.delete(key);
+    }
+    const again = this.#again.delete(key);
+    if (signal.aborted) return;
+    if (controller.signal.aborted || outcome === undefined) {
+      this.#waiting.add(key);
+    } else if (outcome.kind === 'failed') {
+      // Also when it was added meanwhile: what ended the work may be what failed it, over and over.
+      this.#failures.set(key, failures + 1);
+      this.#defer(key, Math.max(this.#backoffMs(failures), outcome.retryAfterMs ?? 0));
+    } else {
+      this.#failures.delete(key);
+      if (again) this.#waiting.add(key);
+      else if (outcome.againAfterMs !== undefined) this.#defer(key, outcome.againAfterMs);
+    }
+    this.#wake();
+  }
+
+  #backoffMs(failures: number): number {
+    const { minBackoffMs = 500, maxBackoffMs = 60_000, random } = this.#options;
+    return Math.min(maxBackoffMs, minBackoffMs * 2 ** Math.min(failures, 20)) * (1 + random() / 2);
+  }
+
+  #defer(key: string, ms: number): void {
+    this.#later.set(key, this.#options.clock.monotonic() + ms);
+  }
+
+  #release(): void {
+    const now = this.#options.clock.monotonic();
+    for (const [key, due] of this.#later) {
+      if (due > now) continue;
+      this.#later.delete(key);
+      this.#waiting.add(key);
+    }
+  }
+
+  /** Until something was added or ended, or the next key is due. */
+  async #rest(signal: AbortSignal): Promise<void> {
+    const waker = new AbortController();
+    const onAbort = (): void => waker.abort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    this.#wake = () => waker.abort();
+    if (signal.aborted || (this.#waiting.size > 0 && this.#running.size < this.#options.parallel))
+      waker.abort();
+    const due = Math.min(...this.#later.values());
+    // Timers of Node.js overflow beyond 2^31 ms.
+    const ms = Math.min(Math.max(0, due - this.#options.clock.monotonic()), 60_000);
+    await this.#options.clock.sleep(ms, waker.signal).catch(() => {});
+    signal.removeEventListener('abort', onAbort);
+    this.#wake = () => {};
+  }
+}
