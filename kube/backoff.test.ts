@@ -14,6 +14,14 @@ describe('Backoff', () => {
     expect([backoff.next(), backoff.next()]).toEqual([1_200, 2_400]);
   });
 
+  it('starts over when told to', () => {
+    const backoff = new Backoff({ clock: new FakeClock(), random: () => 0 });
+    backoff.next();
+    backoff.next();
+    backoff.reset();
+    expect(backoff.next()).toBe(800);
+  });
+
   it('starts over after two minutes without a failure', async () => {
     const clock = new FakeClock();
     const backoff = new Backoff({ clock, random: () => 0 });

@@ -31,6 +31,11 @@ export class Backoff {
     this.#nextMs = this.#minMs;
   }
 
+  /** Makes the next failure count as the first. */
+  reset(): void {
+    this.#nextMs = this.#minMs;
+  }
+
   next(): number {
     const now = this.#clock.monotonic();
     if (now - this.#lastAt > this.#resetAfterMs) this.#nextMs = this.#minMs;

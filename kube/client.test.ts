@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ApiError, isAlreadyExists, isConflict, isForbidden, isNotFound } from './errors.ts';
+import { ApiError, isAlreadyExists, isConflict, isForbidden, isGone, isNotFound } from './errors.ts';
 import { resources } from './resources.ts';
 import { startFakeCluster } from './testing/index.ts';
 import type { KubeObject } from './types.ts';
@@ -70,6 +70,15 @@ describe('KubeClient', () => {
     expect(error).toBeInstanceOf(ApiError);
     expect(error).toMatchObject({ code: 502, reason: '', retryable: true });
     expect(String(error)).toContain('bad gateway');
+  });
+
+  it('knows an expired version by its code or its reason', async () => {
+    await using cluster = await startFakeCluster();
+    cluster.server.inject({ fault: { kind: 'status', code: 410, text: 'gone' } });
+    cluster.server.inject({ fault: { kind: 'status', code: 400, reason: 'Expired' } });
+    for (let i = 0; i < 2; i++) {
+      expect(isGone(await cluster.client.list(resources.pods).catch((each: unknown) => each))).toBe(true);
+    }
   });
 
   it('deletes only the object that is meant', async () => {

@@ -1,6 +1,8 @@
-import { Agent, Client, type Dispatcher, Pool } from 'undici';
-import { onAbort } from './abort.ts';
+import { Agent, type Dispatcher, Pool } from 'undici';
+import { laterSignal } from './abort.ts';
+import { CallGuard } from './call-guard.ts';
 import { ConnectionError } from './errors.ts';
+import { createHttpClient } from './http-client.ts';
 
 /** Where an API server is and how to be somebody there. PEM texts, not paths. */
 export interface ConnectionOptions {
@@ -87,7 +89,10 @@ export class Connection {
     if (options.token !== undefined) this.#headers['authorization'] = `Bearer ${options.token}`;
     this.#agent = new Agent({
       allowH2: true,
-      factory: (origin, poolOptions) => new Pool(origin, { ...poolOptions, factory: createClient }),
+      // Wide enough that a burst of watch events never waits for us: an API server closes a watch whose
+      // reader lags for a tenth of a second.
+      h2Options: { settings: { initialWindowSize: 4 << 20 }, connectionWindowSize: 16 << 20 },
+      factory: (origin, poolOptions) => new Pool(origin, { ...poolOptions, factory: createHttpClient }),
       keepAliveTimeout: 30_000,
       connectTimeout: Math.min(10_000, this.#timeoutMs),
       connect: {
@@ -103,7 +108,7 @@ export class Connection {
   /** Sends a call and reads the whole answer, whatever its status. Throws ConnectionError or the signal's reason. */
   async request(call: Call): Promise<Answer> {
     const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
-    const guard = new Guard(call.signal, timeoutMs + backstopMs);
+    const guard = new CallGuard(call.signal, timeoutMs);
     const startedAt = performance.now();
     let status = 0;
     const work = async (): Promise<Answer> => {
@@ -130,7 +135,7 @@ export class Connection {
    */
   async stream(call: Call, bodyTimeoutMs: number): Promise<Stream> {
     const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
-    const guard = new Guard(call.signal, timeoutMs + backstopMs);
+    const guard = new CallGuard(call.signal, timeoutMs);
     const startedAt = performance.now();
     let status = 0;
     // The caller's signal outlives the guard: it also ends the body.
@@ -171,16 +176,26 @@ export class Connection {
       const authorization = await this.#authorization();
       if (authorization !== undefined) headers = { ...headers, authorization };
     }
-    return this.#agent.request({
-      origin: this.#origin,
-      path: this.#basePath + call.path,
-      method: call.method,
-      headers,
-      body: call.body ?? null,
-      signal,
-      headersTimeout,
-      bodyTimeout,
-    });
+    const later = laterSignal(signal);
+    try {
+      const response = await this.#agent.request({
+        origin: this.#origin,
+        path: this.#basePath + call.path,
+        method: call.method,
+        headers,
+        body: call.body ?? null,
+        // An HTTP/2 stream that is aborted in the very turn in which it was made loses its error listener in
+        // undici 8.12: the end of the session would be an uncaught exception.
+        signal: later.signal,
+        headersTimeout,
+        bodyTimeout,
+      });
+      response.body.once('close', later.release);
+      return response;
+    } catch (error) {
+      later.release();
+      throw error;
+    }
   }
 
   #record(call: Call, status: number, startedAt: number): void {
@@ -191,71 +206,6 @@ export class Connection {
       status,
       durationMs: performance.now() - startedAt,
     });
-  }
-}
-
-/**
- * After a GOAWAY, an undici client with open streams (and watches are open for minutes) opens a new
- * session for the requests that it holds only if it may have more than one in flight. It takes that
- * number from its session while it has one; so it is told here, when HTTP/2 has been agreed on.
- */
-function createClient(origin: URL, options: Pool.Options): Dispatcher {
-  const { connect } = options;
-  if (typeof connect !== 'function') return new Client(origin, options);
-  const client = new Client(origin, {
-    ...options,
-    connect: (target, callback) =>
-      connect(target, (error, socket) => {
-        if (error !== null) {
-          callback(error, null);
-          return;
-        }
-        // A plain socket has agreed on nothing.
-        client.pipelining = 'alpnProtocol' in socket && socket.alpnProtocol === 'h2' ? 100 : 1;
-        callback(null, socket);
-      }),
-  });
-  return client;
-}
-
-/**
- * undici's own timeouts fire first, because they also make it probe the connection; this deadline
- * is for what they do not cover: a body that trickles, a queue behind a connect.
- */
-const backstopMs = 1_000;
-
-class Guard {
-  readonly #controller = new AbortController();
-  readonly #timer: NodeJS.Timeout;
-  readonly #unlink: () => void;
-  expired = false;
-
-  constructor(outer: AbortSignal | undefined, timeoutMs: number) {
-    this.#timer = setTimeout(() => {
-      this.expired = true;
-      this.#controller.abort();
-    }, timeoutMs);
-    this.#unlink = onAbort(outer, () => this.#controller.abort(outer?.reason));
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  /**
-   * The result of `work`, or a rejection as soon as the guard fires. undici hears an abort only once a
-   * request has been given to a connection; one that waits in its queue would not end.
-   */
-  race<T>(work: Promise<T>): Promise<T> {
-    return new Promise((resolve, reject) => {
-      work.then(resolve, reject);
-      onAbort(this.signal, () => reject(this.signal.reason));
-    });
-  }
-
-  release(): void {
-    clearTimeout(this.#timer);
-    this.#unlink();
   }
 }
 

@@ -143,6 +143,8 @@ describe('Reflector', () => {
     put(cluster, 'b');
     await settled(cluster, running.store);
     expect(running.events).toEqual(['added a by list', 'added b']);
+    // At once for the first time, but not in a tight loop.
+    expect(running.problems.map(({ retryInMs }) => retryInMs)).toEqual([0, 800]);
   });
 
   it('resumes where it was after the history it needs was forgotten', async () => {
@@ -299,6 +301,26 @@ describe('Reflector', () => {
     await settled(cluster, running.store);
   });
 
+  it('does not trust equal versions of a server that came back with older data', async () => {
+    await using cluster = await startFakeCluster();
+    put(cluster, 'a');
+    const backup = cluster.server.snapshot();
+    await using running = reflect(cluster);
+    await watching(cluster);
+    put(cluster, 'a');
+    put(cluster, 'b');
+    await settled(cluster, running.store);
+    cluster.server.restore(backup);
+    const metadata = { name: 'a', namespace: 'ns' };
+    const { resourceVersion } = cluster.server.put(resources.configMaps, {
+      metadata,
+      data: { other: 'history' },
+    }).metadata;
+    expect(running.store.get(metadata)?.metadata.resourceVersion).toBe(resourceVersion);
+    await settled(cluster, running.store);
+    expect(running.store.get(metadata)).toMatchObject({ data: { other: 'history' } });
+  });
+
   it('lists without a version when the server says that it is too large', async () => {
     await using cluster = await startFakeCluster();
     const causes = [{ reason: 'ResourceVersionTooLarge' }];
@@ -330,6 +352,47 @@ describe('Reflector', () => {
     await using running = reflect(cluster);
     await cluster.server.until(() => count(cluster, 'watch') === 5);
     expect(running.clock.sleeps).toEqual([800, 1_600, 3_200, 6_400]);
+  });
+
+  it('resumes at once when the server ends a watch that had changes to tell', async () => {
+    await using cluster = await startFakeCluster();
+    await using running = reflect(cluster);
+    for (const name of ['a', 'b', 'c']) {
+      await watching(cluster);
+      put(cluster, name);
+      cluster.server.watches()[0]?.end();
+      await cluster.server.until(() => cluster.server.watches().length === 0);
+    }
+    await settled(cluster, running.store);
+    expect(running.clock.sleeps).toEqual([]);
+  });
+
+  it('does not take a last bookmark for a sign of life', async () => {
+    await using cluster = await startFakeCluster();
+    await using running = reflect(cluster);
+    await watching(cluster);
+    cluster.server.bump();
+    cluster.server.bookmark();
+    cluster.server.watches()[0]?.end();
+    await cluster.server.until(() => count(cluster, 'watch') === 2);
+    expect(running.clock.sleeps).toEqual([800]);
+  });
+
+  it('takes what ends a watch that was in order for a new problem', async () => {
+    await using cluster = await startFakeCluster();
+    const clock = new FakeClock();
+    await using running = reflect(cluster, { clock });
+    for (const livedMs of [0, 0, 0, 10_000]) {
+      await watching(cluster);
+      await clock.advance(livedMs);
+      const [stream] = cluster.server.watches();
+      stream?.reset();
+      await clock.untilSleeping();
+      await cluster.server.until(() => cluster.server.watches().length === 0);
+      await clock.advance(clock.sleeps.at(-1) ?? 0);
+    }
+    expect(clock.sleeps).toEqual([800, 1_600, 3_200, 800]);
+    expect(running.problems).toHaveLength(4);
   });
 
   it('leaves the store alone when a list is refused, and asks again', async () => {

@@ -3,9 +3,9 @@ import { Backoff } from './backoff.ts';
 import type { KubeClient } from './client.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { ApiError, ConnectionError, isGone, isResourceVersionTooLarge } from './errors.ts';
-import { collectionPath, query, requestJson } from './request.ts';
 import type { Store } from './store.ts';
 import type { KubeObject, Resource } from './types.ts';
+import { verifyVersion } from './version-check.ts';
 import { silentWatch, watch } from './watch.ts';
 
 export interface ReflectorProblem {
@@ -51,6 +51,10 @@ type Next =
 
 const longestRetryAfterMs = 60_000;
 const shortWatchMs = 1_000;
+/** A watch that lasted this long was in order: what ends it is a new problem, not more of the last one. */
+const healthyWatchMs = 10_000;
+/** Expired versions within this interval are answered with a back-off. */
+const expiryIntervalMs = 30_000;
 
 /**
  * Keeps a store equal to what an API server has, by list and watch. Survives whatever servers and
@@ -69,6 +73,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
   /** Ends the current watch; set only while there is one. */
   #interrupt: (() => void) | undefined;
   #relistWanted = false;
+  #expiredAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -162,14 +167,18 @@ export class Reflector<T extends KubeObject = KubeObject> {
 
   async #watch(from: Next & { do: 'watch' }, signal: AbortSignal): Promise<Next> {
     if (this.#relistWanted) return freshList();
-    const { client, resource, store, onResourceVersion } = this.#options;
+    const { client, resource, namespace, store, onResourceVersion } = this.#options;
     const startedAt = this.#clock.monotonic();
     const timeoutSeconds = 300 + Math.floor(this.#random() * 300);
     const { controller: interrupt, release } = linkedController(signal);
     this.#interrupt = () => interrupt.abort();
     let { resourceVersion } = from;
+    let changed = false;
     try {
-      if (from.verify) await this.#verify(resourceVersion, interrupt.signal);
+      if (from.verify) {
+        await verifyVersion(client.connection, resource, namespace, resourceVersion, interrupt.signal);
+        this.#heard();
+      }
       const events = watch<T>(client.connection, resource, {
         ...this.#scope(),
         resourceVersion,
@@ -178,7 +187,10 @@ export class Reflector<T extends KubeObject = KubeObject> {
         ...(this.#options.bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs: this.#options.bodyTimeoutMs }),
       });
       for await (const { type, object } of events) {
-        if (type === 'ADDED' || type === 'MODIFIED' || type === 'DELETED') store.apply(type, object);
+        if (type !== 'BOOKMARK') {
+          store.apply(type, object);
+          changed = true;
+        }
         resourceVersion = object.metadata.resourceVersion ?? resourceVersion;
         this.#heard();
         this.#failures = 0;
@@ -193,8 +205,10 @@ export class Reflector<T extends KubeObject = KubeObject> {
       this.#interrupt = undefined;
     }
     const livedMs = this.#clock.monotonic() - startedAt;
-    // A server that ends watches at once would otherwise be asked in a tight loop.
-    if (livedMs < shortWatchMs) {
+    // A server that ends watches at once would otherwise be asked in a tight loop. One that had something
+    // to tell has only closed on a reader that it found too slow: there is no time to lose.
+    if (livedMs >= healthyWatchMs) this.#backoff.reset();
+    if (!changed && livedMs < shortWatchMs) {
       await this.#pause('watch', new Error('the server ended the watch at once'), signal);
     }
     return { do: 'watch', resourceVersion, verify: livedMs < timeoutSeconds * 900 };
@@ -206,17 +220,18 @@ export class Reflector<T extends KubeObject = KubeObject> {
     startedAt: number,
     signal: AbortSignal,
   ): Promise<Next> {
-    if (isGone(error)) {
-      await this.#pause('watch', error, signal);
-      return freshList();
-    }
-    if (isResourceVersionTooLarge(error)) {
-      await this.#pause('watch', error, signal);
-      return { do: 'list', resourceVersion: '', versionsMayRepeat: true };
+    const now = this.#clock.monotonic();
+    if (now - startedAt >= healthyWatchMs) this.#backoff.reset();
+    if (isGone(error) || isResourceVersionTooLarge(error)) {
+      // The server is well and has said what to do; only one that says so all the time must be spared.
+      if (now - this.#expiredAt < expiryIntervalMs) await this.#pause('watch', error, signal);
+      else this.#report('watch', error, 0);
+      this.#expiredAt = now;
+      return { ...freshList(), versionsMayRepeat: !isGone(error) };
     }
     const resume: Next = { do: 'watch', resourceVersion, verify: true };
     if (error instanceof ConnectionError) {
-      const lived = this.#clock.monotonic() - startedAt >= shortWatchMs;
+      const lived = now - startedAt >= shortWatchMs;
       if (!(error.code === silentWatch && lived)) await this.#pause('watch', error, signal);
       return resume;
     }
@@ -226,41 +241,25 @@ export class Reflector<T extends KubeObject = KubeObject> {
     return passing && this.#failures < 3 ? resume : freshList();
   }
 
-  /**
-   * A server that came back with older data accepts a watch from our version and then never sends
-   * anything, because all of its versions are lower. A list that must not be older than ours makes
-   * it say so (ResourceVersionTooLarge), for the price of one object.
-   */
-  async #verify(resourceVersion: string, signal: AbortSignal): Promise<void> {
-    if (resourceVersion === '' || resourceVersion === '0') return;
-    const { client, resource, namespace } = this.#options;
-    await requestJson(client.connection, {
-      method: 'GET',
-      verb: 'list',
-      resource: resource.plural,
-      path:
-        collectionPath(resource, namespace) +
-        query({ limit: 1, resourceVersion, resourceVersionMatch: 'NotOlderThan' }),
-      signal,
-    });
-    this.#heard();
-  }
-
   /** Reports a failure and waits as long as the server asks, or the back-off. Throws when aborted. */
   async #pause(phase: ReflectorProblem['phase'], error: unknown, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
-    this.#failures += 1;
     let retryInMs = this.#backoff.next();
     if (error instanceof ApiError && error.retryAfterMs !== undefined) {
       const asked = Math.min(error.retryAfterMs, longestRetryAfterMs);
       retryInMs = Math.max(retryInMs, asked * (1 + this.#random() * 0.1));
     }
+    this.#report(phase, error, retryInMs);
+    await this.#clock.sleep(retryInMs, signal);
+  }
+
+  #report(phase: ReflectorProblem['phase'], error: unknown, retryInMs: number): void {
+    this.#failures += 1;
     try {
       this.#options.onProblem?.({ phase, error, failures: this.#failures, retryInMs });
     } catch {
       // Whoever listens to problems must not become one.
     }
-    await this.#clock.sleep(retryInMs, signal);
   }
 
   #scope(): { namespace?: string; labelSelector?: string; fieldSelector?: string; pageSize?: number } {

@@ -24,6 +24,7 @@ export class SuperSide {
         resource: kind.resource,
         store: this.caches.store(kind.resource),
         clock: options.clock,
+        consistentStart: true,
         ...(all ? {} : { labelSelector: [marks.tenant, kind.selector?.super].filter(Boolean).join(',') }),
         onProblem: (problem) => options.onProblem(kind.name, problem),
       });

@@ -13,6 +13,7 @@ import type { ConnectionOptions } from '../connection.ts';
 import { apiVersionOf } from '../resources.ts';
 import type { KubeObject, ObjectRef, Resource } from '../types.ts';
 import { FakeApi } from './fake-api.ts';
+import { readBody, refuse, send } from './fake-http.ts';
 import { FakeStorage, type Snapshot } from './fake-storage.ts';
 import { FakeWatch, type Response } from './fake-watch.ts';
 import { type Fault, type FaultRule, Faults } from './faults.ts';
@@ -317,39 +318,6 @@ export class FakeApiServer {
       this.#watches.delete(watch);
       this.#observe();
     });
-  }
-}
-
-/** Carries out the faults that replace the answer. */
-function refuse(fault: Fault | undefined, response: Response, cut: () => void): boolean {
-  if (fault?.kind === 'hang') return true;
-  if (fault?.kind === 'reset') {
-    cut();
-    return true;
-  }
-  if (fault?.kind !== 'status') return false;
-  const { code, reason = '', message = `injected ${code}`, retryAfterSeconds, causes, text } = fault;
-  if (retryAfterSeconds !== undefined) response.setHeader('retry-after', String(retryAfterSeconds));
-  if (text !== undefined) send(response, code, text, 'text/plain');
-  else
-    send(response, code, JSON.stringify(new Refusal(code, reason, message, causes ? { causes } : {}).status));
-  return true;
-}
-
-function send(response: Response, code: number, text: string, type = 'application/json'): void {
-  response.writeHead(code, { 'content-type': type });
-  response.end(text);
-}
-
-async function readBody(request: IncomingMessage): Promise<unknown> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(chunk as Buffer);
-  const text = Buffer.concat(chunks).toString();
-  if (text === '') return undefined;
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw refusals.badRequest('the body is not JSON');
   }
 }
 

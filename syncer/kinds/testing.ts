@@ -140,7 +140,9 @@ export function testNamespace(name: string, labels: Record<string, string> = {})
       name,
       uid: `uid-of-namespace-${name}`,
       labels: { 'kubernetes.io/metadata.name': name, ...labels },
-      ...(labels[marks.tenant] === undefined ? {} : { annotations: { [marks.uid]: `uid-of-${name}-in-the-tenant` } }),
+      ...(labels[marks.tenant] === undefined
+        ? {}
+        : { annotations: { [marks.uid]: `uid-of-${name}-in-the-tenant` } }),
     },
   };
 }

@@ -8,7 +8,7 @@ const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration';
  * Metadata of a tenant's copy of a super object: its name, labels and annotations, without the marks of
  * S and with the mark of a copy (`skerry.dev/uid` = UID of S). Never a namespace: S's is not the tenant's.
  */
-export function copyMetadata(superObject: KubeObject, _context?: unknown): ObjectMeta {
+export function copyMetadata(superObject: KubeObject): ObjectMeta {
   const { name, uid, labels, annotations } = superObject.metadata;
   const copiedLabels = without(labels);
   const copiedAnnotations = without(annotations);

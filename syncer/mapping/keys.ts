@@ -58,14 +58,6 @@ export function isTransparent(key: string, tenant: Pick<TenantInfo, 'transparent
   return !isOwnKey(key) && hasPrefix(key, tenant.transparentKeyPrefixes);
 }
 
-/** Whether a label or annotation of S is shown on a copy of it in a tenant. */
-export function isShown(key: string, tenant: Pick<TenantInfo, 'deniedKeyPrefixes'>): boolean {
-  return !isOwnKey(key) && !hasPrefix(key, tenant.deniedKeyPrefixes) && key !== lastApplied;
-}
-
-/** Says how the super cluster's operator applied the original: nothing for tenants to read or to apply by. */
-const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration';
-
 type KeyRules = Pick<TenantInfo, 'deniedKeyPrefixes' | 'transparentKeyPrefixes'>;
 
 function hasPrefix(key: string, prefixes: readonly string[]): boolean {

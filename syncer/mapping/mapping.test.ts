@@ -38,6 +38,12 @@ describe('names (rule §1)', () => {
     expect(one).not.toBe(other);
   });
 
+  it('tells tenants of one name apart by their id, which a re-created tenant does not share', () => {
+    expect(superNamespaceName({ ...tenant, id: 'other' }, 'shop')).not.toBe(
+      superNamespaceName(tenant, 'shop'),
+    );
+  });
+
   it('does not let the id run into the namespace', () => {
     expect(superNamespaceName({ ...tenant, id: 'ab' }, 'c')).not.toBe(
       superNamespaceName({ ...tenant, id: 'a' }, 'bc'),

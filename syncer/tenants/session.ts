@@ -137,6 +137,7 @@ export class TenantSession {
             resource: kind.resource,
             store: this.state.caches.store(kind.resource),
             clock,
+            consistentStart: true,
             ...(kind.selector?.tenant === undefined ? {} : { labelSelector: kind.selector.tenant }),
             beforeReplace: (_objects, version, signal) => this.#freeze.checkList(version, signal),
             onResourceVersion: (version) => this.#freeze.observeResourceVersion(version),

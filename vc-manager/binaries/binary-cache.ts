@@ -14,11 +14,11 @@ import {
   writeFile,
 } from 'node:fs/promises';
 import { join } from 'node:path';
+import { identify } from '../process-identity/index.ts';
 import type { BinaryRequest } from './binary.ts';
 import { sha256OfFile } from './checksum.ts';
 import { BinaryError } from './errors.ts';
 import type { Platform } from './platform.ts';
-import { startOf } from './process-identity.ts';
 
 export interface CacheEntry {
   directory: string;
@@ -117,7 +117,7 @@ export class BinaryCache {
     const directory = await this.#guard(async () => {
       await mkdir(root, { recursive: true });
       await this.#sweep(root);
-      return mkdtemp(join(root, `${label}_${process.pid}_${await startOf(process.pid)}_`));
+      return mkdtemp(join(root, `${label}_${process.pid}_${await startWord(process.pid)}_`));
     });
     try {
       return await work(directory);
@@ -130,7 +130,7 @@ export class BinaryCache {
   async #sweep(root: string): Promise<void> {
     for (const name of await readdir(root)) {
       const [, pid, start] = name.split('_');
-      if ((await startOf(Number(pid))) !== start)
+      if ((await startWord(Number(pid))) !== start)
         await rm(join(root, name), { recursive: true, force: true });
     }
   }
@@ -146,6 +146,11 @@ export class BinaryCache {
       );
     }
   }
+}
+
+/** When the process was started, in letters that build tools take in the name of a directory. */
+async function startWord(pid: number): Promise<string | undefined> {
+  return (await identify(pid))?.startTime.replaceAll(/[^a-zA-Z0-9]+/g, '-');
 }
 
 async function syncToDisk(path: string): Promise<void> {

@@ -3,8 +3,8 @@ import { readdir, readFile, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type Clock, systemClock } from '../../kube/index.ts';
+import { identify } from '../process-identity/index.ts';
 import { withFileLock } from './file-lock.ts';
-import { startOf } from './process-identity.ts';
 import { Workplace } from './testing/workplace.ts';
 
 const { signal } = new AbortController();
@@ -20,7 +20,7 @@ describe('withFileLock', () => {
   it('waits for a living process and says for which', async () => {
     await using place = await Workplace.create();
     const path = join(place.directory, 'lock');
-    const start = await startOf(process.ppid);
+    const start = (await identify(process.ppid))?.startTime;
     await writeFile(path, JSON.stringify({ pid: process.ppid, start, token: 'other' }));
     const abort = new AbortController();
     const onWait = (pid: number) => abort.abort(new Error(`waited for ${pid}`));
@@ -46,7 +46,11 @@ describe('withFileLock', () => {
   it('does not take away a lock that replaced the abandoned one meanwhile', async () => {
     await using place = await Workplace.create();
     const path = join(place.directory, 'lock');
-    const living = JSON.stringify({ pid: process.ppid, start: await startOf(process.ppid), token: 'other' });
+    const living = JSON.stringify({
+      pid: process.ppid,
+      start: (await identify(process.ppid))?.startTime,
+      token: 'other',
+    });
     await writeFile(path, '');
     const past = new Date(Date.now() - 60_000);
     await utimes(path, past, past);

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { readFile, rm, stat, writeFile } from 'node:fs/promises';
 import type { Clock } from '../../kube/index.ts';
-import { startOf } from './process-identity.ts';
+import { identify, isAlive } from '../process-identity/index.ts';
 
 export interface FileLockOptions {
   path: string;
@@ -44,7 +44,11 @@ export async function lockHolder(path: string, clock: Clock): Promise<number | u
 }
 
 async function acquire({ path, clock, signal, onWait, pollMs = 200 }: FileLockOptions): Promise<string> {
-  const holder: Holder = { pid: process.pid, start: (await startOf(process.pid)) ?? '', token: randomUUID() };
+  const holder: Holder = {
+    pid: process.pid,
+    start: (await identify(process.pid))?.startTime ?? '',
+    token: randomUUID(),
+  };
   const since = clock.monotonic();
   for (;;) {
     signal.throwIfAborted();
@@ -71,7 +75,9 @@ async function look(
   if (text === undefined) return { state: 'free', pid: 0 };
   const holder = parseHolder(text);
   const alive =
-    holder === undefined ? await isYoung(path, clock) : (await startOf(holder.pid)) === holder.start;
+    holder === undefined
+      ? await isYoung(path, clock)
+      : await isAlive({ pid: holder.pid, startTime: holder.start });
   return { state: alive ? 'held' : 'abandoned', pid: holder?.pid ?? 0 };
 }
 

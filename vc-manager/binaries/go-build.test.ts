@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { describe, expect, it } from 'vitest';
-import { startOf } from './process-identity.ts';
+import { identify } from '../process-identity/index.ts';
 import { program, Workplace } from './testing/workplace.ts';
 
 const apiserver = { name: 'kube-apiserver', version: '1.36.3' } as const;
@@ -146,7 +146,7 @@ replace k8s.io/client-go => k8s.io/client-go v0.36.3
     });
     await expect(binaries.ensure(apiserver, { signal: abort.signal })).rejects.toThrow('stopped by the user');
     expect(compiler).toBeGreaterThan(0);
-    await expect.poll(() => startOf(compiler)).toBeUndefined();
+    await expect.poll(() => identify(compiler)).toBeUndefined();
     expect(await readdir(join(place.cache, 'binaries', '.tmp'))).toEqual([]);
     expect(await readdir(join(place.cached('kube-apiserver', '1.36.3'), '..'))).toEqual([]);
   });

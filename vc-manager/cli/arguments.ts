@@ -21,6 +21,12 @@ export function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER): (tex
   };
 }
 
+export function kubernetesVersion(text: string): string {
+  const version = text.replace(/^v/, '');
+  if (/^1\.\d{1,3}(\.\d{1,3})?$/.test(version)) return version;
+  throw new InvalidArgumentError('Give a Kubernetes version such as 1.36 or 1.36.3.');
+}
+
 export function ipAddress(text: string): string {
   if (isIP(text) === 0) throw new InvalidArgumentError('Give an IP address, for example 127.0.0.1.');
   return text;

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 /** The directory of this package, where `bin` lies; sources and built files are at different depths below it. */
@@ -6,4 +6,9 @@ export function packageRoot(): string {
   for (let folder = import.meta.dirname; ; folder = dirname(folder)) {
     if (existsSync(join(folder, 'bin', 'vc-manager.js')) || folder === dirname(folder)) return folder;
   }
+}
+
+export function packageVersion(): string {
+  const text = readFileSync(join(packageRoot(), 'package.json'), 'utf8');
+  return (JSON.parse(text) as { version: string }).version;
 }

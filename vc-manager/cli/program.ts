@@ -1,9 +1,7 @@
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { Command, Option } from 'commander';
 import type { Cli } from './context.ts';
 import { styler } from './output/style.ts';
-import { packageRoot } from './package-root.ts';
+import { packageVersion } from './package-root.ts';
 import { registered, registry } from './registry.ts';
 
 const epilogue = `
@@ -29,7 +27,7 @@ export async function buildProgram(args: readonly string[], cli: Cli): Promise<C
     .addHelpText('after', epilogue)
     .addHelpCommand(helpCommand());
   settle(program, cli);
-  program.version(await version(), '--version', 'print the version');
+  program.version(packageVersion(), '--version', 'print the version');
   addGlobalOptions(program);
   const named = new Set(args.map(registered));
   if (args.includes('__complete')) for (const command of registry) named.add(command);
@@ -86,9 +84,4 @@ function addGlobalOptions(command: Command): void {
     new Option('--verbose', 'show where an error comes from (or set DEBUG)'),
   ];
   for (const option of options) command.addOption(option.helpGroup('Options of all commands:'));
-}
-
-async function version(): Promise<string> {
-  const text = await readFile(join(packageRoot(), 'package.json'), 'utf8');
-  return (JSON.parse(text) as { version: string }).version;
 }

@@ -1,12 +1,12 @@
 import { mkdir } from 'node:fs/promises';
 import type { Clock } from '../../kube/index.ts';
+import { identify, sessionOf } from '../process-identity/index.ts';
 import { writeFiles } from './component-files.ts';
 import { cannotStart, cannotWrite, portInUse, willNotStop } from './errors.ts';
 import type { LivenessPoll } from './liveness.ts';
 import { rotateLog } from './log-file.ts';
 import type { Place } from './place.ts';
 import { isPortFree, portHolder } from './ports.ts';
-import { identify, sessionOf } from './process-identity.ts';
 import { type RunRecord, readRecord, removeRecord, writeRecordSync } from './run-record.ts';
 import { RunningProcess } from './running-process.ts';
 import type { Target } from './target.ts';

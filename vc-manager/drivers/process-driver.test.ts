@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ComponentPlan, ControlPlanePlan } from '../control-plane/index.ts';
+import { identify } from '../process-identity/index.ts';
 import type { DriverError } from './errors.ts';
 import { ProcessDriver } from './process-driver.ts';
-import { identify } from './process-identity.ts';
 import { fakeComponent, freePort } from './testing/fake-component.ts';
 
 const { signal } = new AbortController();

@@ -8,6 +8,7 @@ import {
   startOrder,
   validatePlan,
 } from '../control-plane/index.ts';
+import { isAlive, processesWithVariable } from '../process-identity/index.ts';
 import type {
   ComponentListener,
   ComponentObservation,
@@ -24,7 +25,6 @@ import { LivenessPoll } from './liveness.ts';
 import { readLog } from './log-reader.ts';
 import { isControlPlaneName, Place } from './place.ts';
 import { runningPids } from './ports.ts';
-import { isAlive, processesWithVariable } from './process-identity.ts';
 import { readRecords } from './run-record.ts';
 import { Supervisor } from './supervisor.ts';
 import { markVariable, targetOf } from './target.ts';

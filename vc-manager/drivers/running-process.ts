@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync } from 'node:fs';
 import type { Clock } from '../../kube/index.ts';
+import { identify, isAlive, type ProcessIdentity, sendSignal } from '../process-identity/index.ts';
 import type { ComponentExit } from './driver.ts';
 import type { LivenessPoll } from './liveness.ts';
 import { openLog } from './log-file.ts';
-import { identify, isAlive, type ProcessIdentity, sendSignal } from './process-identity.ts';
 
 const killTimeoutMs = 10_000;
 const lookEveryMs = 25;

@@ -32,6 +32,8 @@ export interface LocalStackOptions {
     nodes: number;
   };
   versions?: { kubernetes: string; etcd: string; kwok: string };
+  /** Of this package: what runs of its own programs is restarted when it changes. */
+  packageVersion?: string;
   /** Further components, which may depend on those of the stack, such as manager and syncer. */
   components?: (parts: LocalStackParts) => ComponentPlan[];
   /** For tests: etcd does not wait for the disk. */
@@ -153,7 +155,8 @@ export class LocalStack {
         advertiseAddress,
         ...noFsync,
       };
-      components.push(...superClusterPlan(options), ...storagePlan(options));
+      const { packageVersion } = this.#o;
+      components.push(...superClusterPlan(options), ...storagePlan({ ...options, packageVersion }));
       const kubeconfig = superClusterKubeconfig(options, 'system:admin', pki.admin);
       const kubeconfigFile = join(directory, 'admin.kubeconfig');
       await writePrivateFile(kubeconfigFile, kubeconfig);

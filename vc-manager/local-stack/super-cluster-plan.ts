@@ -92,6 +92,8 @@ function apiServer(options: SuperClusterPlanOptions): ComponentPlan {
       '--service-account-key-file=${files}/service-account.pub',
       '--service-account-signing-key-file=${files}/service-account.key',
       `--service-cluster-ip-range=${options.serviceCIDR}`,
+      // Without it a server that is told to stop waits for its watches, and neither serves nor exits.
+      '--shutdown-watch-termination-grace-period=2s',
       '--tls-cert-file=${files}/apiserver.crt',
       '--tls-private-key-file=${files}/apiserver.key',
     ],

@@ -46,7 +46,7 @@ export const eventKind: UpKind = {
       apiVersion: 'v1',
       kind: 'Event',
       metadata: {
-        ...copyMetadata(superObject, context),
+        ...copyMetadata(superObject),
         ...(name === undefined ? {} : { name }),
         ...(namespace === undefined ? {} : { namespace }),
       },

@@ -44,6 +44,14 @@ describe('which pods go down', () => {
     expect(podKind.admit?.(t, podContext({ superObjects: [s] }))).toEqual({ wanted: true });
   });
 
+  it('keeps it when the super cluster has forgotten that S has a node', () => {
+    const t = tenantPod({
+      spec: { nodeName: 'n1' },
+      metadata: { annotations: { [marks.superUid]: superUid } },
+    });
+    expect(podKind.admit?.(t, podContext({ superObjects: [superPod(t)] }))).toEqual({ wanted: true });
+  });
+
   it('does not keep it for a pod that the tenant bound elsewhere with a forged mark', () => {
     const t = tenantPod({
       spec: { nodeName: 'n2' },

@@ -46,6 +46,13 @@ describe('updates of a pod (rule 17)', () => {
     expect(s.metadata.annotations).toMatchObject({ a: 'b' });
   });
 
+  it('leave the labels alone that each API server takes from its own node at binding', () => {
+    const zone = 'topology.kubernetes.io/zone';
+    const t = tenantPod();
+    const s = superPod(t, { spec: { nodeName: 'n1' }, metadata: { labels: { [zone]: 'real' } } });
+    expect(podKind.down(changed(t, { metadata: { labels: { [zone]: 'shown' } } }), s, context)).toEqual([]);
+  });
+
   it('carry images by name, and leave injected containers where they are', () => {
     const t = tenantPod({ spec: { initContainers: [{ name: 'init', image: 'busybox:1' }] } });
     const injected = { name: 'sidecar', image: 'proxy:1' };

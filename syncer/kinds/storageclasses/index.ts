@@ -28,7 +28,7 @@ export const storageClassKind: UpKind = {
     return {
       apiVersion: 'storage.k8s.io/v1',
       kind: 'StorageClass',
-      metadata: copyMetadata(superObject, context),
+      metadata: copyMetadata(superObject),
       ...wantedFields(superObject),
     };
   },
@@ -77,7 +77,7 @@ function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncCont
   for (const field of immutableFields) {
     if (!deepEqual(tenantObject[field], wanted[field])) return [{ do: 'deleteTenant' }];
   }
-  const patch: MergePatch = { ...exactMetadataPatch(tenantObject, copyMetadata(superObject, context)) };
+  const patch: MergePatch = { ...exactMetadataPatch(tenantObject, copyMetadata(superObject)) };
   for (const field of mutableFields) {
     if (!deepEqual(tenantObject[field], wanted[field])) patch[field] = wanted[field] ?? null;
   }

@@ -1,9 +1,9 @@
 import { type Command, Option } from 'commander';
-import { type KubeClient, resources } from '../../../kube/index.ts';
+import { isAlreadyExists, isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
 import { ApiRoomError, apiVersion, type VirtualCluster, validateVirtualCluster } from '../../api/index.ts';
-import { duration, wholeNumber } from '../arguments.ts';
+import { duration, kubernetesVersion, wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { invalidArgument } from '../errors.ts';
+import { CliError, invalidArgument } from '../errors.ts';
 import { json, resourceName, withKind, yaml } from '../output/format.ts';
 import { inStep, progressFor } from '../progress/index.ts';
 import { withSuperCluster } from '../super-cluster.ts';
@@ -36,7 +36,11 @@ export function configure(command: Command, cli: Cli): void {
   command
     .argument('<name>', 'of the tenant; a DNS label')
     .option('-n, --namespace <namespace>', 'namespace of the super cluster for the VirtualCluster', 'default')
-    .option('--version <version>', 'Kubernetes version, as 1.36 or 1.36.3 (default: the newest known)')
+    .option(
+      '--version <version>',
+      'Kubernetes version, as 1.36 or 1.36.3 (default: the newest known)',
+      kubernetesVersion,
+    )
     .option('--template <name>', 'ControlPlaneTemplate to build it from (default: that of the version)')
     .option(
       '--weight <n>',
@@ -56,11 +60,32 @@ async function create(cli: Cli, name: string, flags: Flags): Promise<void> {
   const ref = checkedRef(name, flags.namespace);
   const wanted = virtualCluster(ref, flags);
   await withSuperCluster(cli, flags, async (client) => {
-    await client.create(resources.virtualClusters, wanted, { signal: cli.signal });
+    await client.create(resources.virtualClusters, wanted, { signal: cli.signal }).catch((error: unknown) => {
+      throw withRemedy(error, ref);
+    });
     if (flags.output === undefined) cli.stdout.write(`${resourceName(name)} created\n`);
     if (flags.wait) await waitUntilReady(cli, client, ref, flags.timeout);
     if (flags.output !== undefined) await print(cli, client, ref, flags.output);
   });
+}
+
+/** The API server says what is wrong, and not what to do about it. */
+function withRemedy(error: unknown, { namespace, name }: VirtualClusterRef): unknown {
+  if (isAlreadyExists(error)) {
+    return new CliError(
+      'AlreadyExists',
+      `VirtualCluster "${name}" exists already in namespace ${namespace}: see "vc-manager describe ${name} -n ${namespace}"`,
+      { cause: error },
+    );
+  }
+  if (isNotFound(error) && error.status?.details?.name === namespace) {
+    return new CliError(
+      'NotFound',
+      `the super cluster has no namespace "${namespace}": make it with "kubectl create namespace ${namespace}" there`,
+      { cause: error },
+    );
+  }
+  return error;
 }
 
 function virtualCluster(ref: VirtualClusterRef, { version, template, weight }: Flags): VirtualCluster {

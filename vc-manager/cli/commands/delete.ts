@@ -107,7 +107,10 @@ async function removeOne(
       what: 'go',
       // One of the same name that was made in the meantime is another one.
       until: (vc) => vc === undefined || vc.metadata.uid !== uid,
-      onChange: (vc) => step.tell(readyCondition(vc)?.message ?? 'waiting for the manager'),
+      onChange: (vc) => {
+        const isNoticed = vc.status?.phase === 'Deleting';
+        step.tell((isNoticed ? readyCondition(vc)?.message : undefined) ?? 'waiting for the manager');
+      },
     }),
   );
   cli.stdout.write(`virtualcluster.skerry.dev "${name}" deleted\n`);

@@ -59,7 +59,8 @@ export function checkInotify(instances: number | undefined): Finding {
   );
 }
 
-const inotifyPerControlPlane = 8;
+/** Counted on Kubernetes 1.36: what a tenant's kube-apiserver watches its files with. */
+const inotifyPerControlPlane = 7;
 
 export function checkOpenFiles(hardLimit: number | undefined): Finding {
   const name = 'open files';

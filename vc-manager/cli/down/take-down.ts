@@ -1,5 +1,6 @@
 import { loadKubeconfig, resources } from '../../../kube/index.ts';
 import type { Cli } from '../context.ts';
+import { describeFailure } from '../describe-failure.ts';
 import { CliError } from '../errors.ts';
 import { inStep, type Progress } from '../progress/index.ts';
 import { readSettings } from '../state/state-directory.ts';
@@ -56,9 +57,13 @@ async function refuseToForgetTenants(stateDir: string, signal: AbortSignal): Pro
   const settings = await readSettings(stateDir);
   if (settings === undefined || settings.superCluster === 'local') return;
   const { kubeconfig, context } = settings.superCluster;
-  const names = await withConnection(await loadKubeconfig(kubeconfig, context), async (client) => {
-    const { items } = await client.list(resources.virtualClusters, { signal, timeoutMs: 15_000 });
-    return items.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`);
+  const names = await tenantsOf(kubeconfig, context, signal).catch((error: unknown) => {
+    throw new CliError(
+      'StateUnusable',
+      `whether tenants are left in the super cluster cannot be found out (${describeFailure(error).message}): ` +
+        'repeat when it can be reached, or add --force',
+      { cause: error },
+    );
   });
   if (names.length === 0) return;
   throw new CliError(
@@ -66,6 +71,17 @@ async function refuseToForgetTenants(stateDir: string, signal: AbortSignal): Pro
     `${names.length} tenants (${names.slice(0, 5).join(', ')}) are left in the super cluster of ${kubeconfig}, and purging removes ` +
       'their data: delete them first with "vc-manager delete NAME --wait", or add --force and clean up by hand',
   );
+}
+
+async function tenantsOf(
+  kubeconfig: string,
+  context: string | undefined,
+  signal: AbortSignal,
+): Promise<string[]> {
+  return withConnection(await loadKubeconfig(kubeconfig, context), async (client) => {
+    const { items } = await client.list(resources.virtualClusters, { signal, timeoutMs: 15_000 });
+    return items.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`);
+  });
 }
 
 function send(pid: number, signal: NodeJS.Signals): void {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { ComponentPlan } from '../../control-plane/index.ts';
 import type { LocalStackParts } from '../../local-stack/index.ts';
 import type { Cli } from '../context.ts';
-import { packageRoot } from '../package-root.ts';
+import { packageRoot, packageVersion } from '../package-root.ts';
 import type { StateSettings } from '../state/state-directory.ts';
 
 export const managerComponent = 'vc-manager';
@@ -73,7 +73,8 @@ function program(
     name,
     binary: { command: process.execPath },
     args,
-    env: handedOn(env),
+    // Restarts it when there is a new one: the path of the program stays.
+    env: { ...handedOn(env), SKERRY_VERSION: packageVersion() },
     files:
       kubeconfig === undefined
         ? []

@@ -3,17 +3,23 @@ import { readSettings, type StateSettings, writeSettings } from '../state/state-
 import type { UpOptions } from './options.ts';
 import { syncerPorts } from './syncer-ports.ts';
 
-/** Settings of this state with everything in it that must stay the same from start to start. */
-export async function settle(
-  options: UpOptions,
-): Promise<StateSettings & { ports: NonNullable<StateSettings['ports']> }> {
-  const { stateDir, superCluster } = options;
+/** Which super cluster this state is for. Throws `StateUnusable` when that is another one than asked for. */
+export async function chooseSuperCluster({
+  stateDir,
+  superCluster,
+}: UpOptions): Promise<StateSettings['superCluster']> {
   const stored = await readSettings(stateDir);
   if (stored !== undefined && superCluster !== undefined) refuseAnother(stateDir, stored, superCluster);
-  const settings = {
-    ...(stored ?? { superCluster: superCluster ?? ('local' as const) }),
-    ports: stored?.ports ?? (await syncerPorts()),
-  };
+  return stored?.superCluster ?? superCluster ?? 'local';
+}
+
+/** Settings of this state with everything in it that must stay the same from start to start. */
+export async function settle(
+  stateDir: string,
+  superCluster: StateSettings['superCluster'],
+): Promise<StateSettings & { ports: NonNullable<StateSettings['ports']> }> {
+  const stored = await readSettings(stateDir);
+  const settings = { ...(stored ?? { superCluster }), ports: stored?.ports ?? (await syncerPorts()) };
   await writeSettings(stateDir, settings);
   return settings;
 }

@@ -3,6 +3,7 @@ import type { VirtualCluster } from '../../api/index.ts';
 import { LocalStack, type LocalStackParts } from '../../local-stack/index.ts';
 import type { Cli } from '../context.ts';
 import { CliError } from '../errors.ts';
+import { packageVersion } from '../package-root.ts';
 import { inStep, type Progress } from '../progress/index.ts';
 import { type StateSettings, writeSettings } from '../state/state-directory.ts';
 import { withConnection } from '../super-cluster.ts';
@@ -12,7 +13,7 @@ import { binariesWithProgress, fetchBinaries } from './fetch-binaries.ts';
 import { awaitSamples, awaitTenants } from './furnish.ts';
 import type { UpOptions } from './options.ts';
 import { sampleNamespace } from './samples.ts';
-import { settle } from './settings.ts';
+import { chooseSuperCluster, settle } from './settings.ts';
 import type { UpSummary } from './summary.ts';
 import { createSampleTenants, existingTenants } from './tenants.ts';
 
@@ -34,9 +35,11 @@ export async function startAll(
     onStack,
   }: { progress: Progress; signal: AbortSignal; onStack: (stack: LocalStack) => void },
 ): Promise<Started> {
-  const settings = await settle(options);
+  const chosen = await chooseSuperCluster(options);
+  // Before anything is written down: a mistyped name must not stick to the state.
+  if (chosen !== 'local') await checkForeign(chosen, progress, signal);
+  const settings = await settle(options.stateDir, chosen);
   const isLocal = settings.superCluster === 'local';
-  if (settings.superCluster !== 'local') await checkForeign(settings.superCluster, progress, signal);
   const binaries = binariesWithProgress(cli, progress);
   const kubectl = await fetchBinaries(binaries, { isLocal, signal });
   const address = advertiseAddress();
@@ -46,6 +49,7 @@ export async function startAll(
     advertiseAddress: address,
     clock: cli.clock,
     unsafeNoFsync: options.unsafeNoFsync,
+    packageVersion: packageVersion(),
     ...(isLocal ? { superCluster: { nodes: options.nodes } } : {}),
     components: (parts) =>
       ownComponents(

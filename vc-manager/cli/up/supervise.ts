@@ -1,6 +1,7 @@
 import type { LocalStack } from '../../local-stack/index.ts';
 import type { Cli } from '../context.ts';
 import { describeFailure } from '../describe-failure.ts';
+import { CliError } from '../errors.ts';
 import type { Progress } from '../progress/index.ts';
 import { claimStateDirectory } from '../state/state-directory.ts';
 import { asSupervisor } from '../state/supervisor-lock.ts';
@@ -28,6 +29,7 @@ export async function supervise(cli: Cli, options: SuperviseOptions): Promise<vo
     const now = cli.clock.monotonic();
     if (!stop.signal.aborted) {
       firstAt = now;
+      progress.note('Stopping everything; Ctrl-C again kills it.');
       stop.abort(new Error(`received ${signal}`));
     } else if (signal === 'SIGINT' && now - firstAt > oneKeypressMs) {
       force.abort(new Error('received a second SIGINT'));
@@ -37,6 +39,7 @@ export async function supervise(cli: Cli, options: SuperviseOptions): Promise<vo
   await asSupervisor({ stateDir, clock: cli.clock, signal: stop.signal, isDetached }, async () => {
     let stack: LocalStack | undefined;
     let failure: unknown;
+    let isUp = false;
     try {
       const { summary, superCluster } = await startAll(cli, options, {
         progress,
@@ -45,6 +48,7 @@ export async function supervise(cli: Cli, options: SuperviseOptions): Promise<vo
           stack = made;
         },
       });
+      isUp = true;
       options.onReady(summary);
       await tellEvents({ stack, superCluster, progress, clock: cli.clock, signal: stop.signal });
     } catch (error) {
@@ -57,6 +61,7 @@ export async function supervise(cli: Cli, options: SuperviseOptions): Promise<vo
     if (stack !== undefined) await stopInOrder(stack, options, force.signal);
     if (failure !== undefined) throw failure;
     progress.note('Stopped. The state is kept: "up" with the same --state-dir resumes.');
+    if (!isUp) throw new CliError('Interrupted', 'stopped before everything was up');
   });
 }
 

@@ -110,7 +110,8 @@ async function answers(tenant: KubeClient, signal: AbortSignal): Promise<boolean
     await tenant.raw('GET', '/readyz', { signal, timeoutMs: 5_000 });
     return true;
   } catch (error) {
-    if (error instanceof ConnectionError || (error instanceof ApiError && error.retryable)) return false;
+    // Until its own roles exist, a starting API server forbids everything.
+    if (error instanceof ConnectionError || error instanceof ApiError) return false;
     throw error;
   }
 }

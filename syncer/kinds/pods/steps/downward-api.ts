@@ -20,14 +20,10 @@ function inContainer(container: Container, metadata: ObjectMeta): Container {
 }
 
 function literal(variable: EnvVar, { namespace = '', uid = '' }: ObjectMeta): EnvVar {
-  switch (variable.valueFrom?.fieldRef?.fieldPath) {
-    case 'metadata.namespace':
-      return { name: variable.name, value: namespace };
-    case 'metadata.uid':
-      return { name: variable.name, value: uid };
-    default:
-      return variable;
-  }
+  const field = variable.valueFrom?.fieldRef?.fieldPath;
+  if (field === 'metadata.namespace') return { name: variable.name, value: namespace };
+  if (field === 'metadata.uid') return { name: variable.name, value: uid };
+  return variable;
 }
 
 const fileFields: Readonly<Record<string, string>> = {

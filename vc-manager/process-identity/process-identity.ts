@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
+import { readText, statFields } from './process-table.ts';
 
 /** A process that cannot be mistaken for a later one with the same number. */
 export interface ProcessIdentity {
@@ -41,38 +41,12 @@ export async function sendSignal(
   }
 }
 
-/** The environment of all processes of this user that carry the variable: pid to its value. Linux only; else empty. */
-export function processesWithVariable(variable: string, pids: Iterable<number>): Map<number, string> {
-  const found = new Map<number, string>();
-  const prefix = `${variable}=`;
-  for (const pid of pids) {
-    const entry = readOrUndefined(`/proc/${pid}/environ`)
-      ?.split('\0')
-      .find((variableEntry) => variableEntry.startsWith(prefix));
-    if (entry !== undefined) found.set(pid, entry.slice(prefix.length));
-  }
-  return found;
-}
-
-/** The process that leads the session of this one; Linux only, else undefined. */
-export function sessionOf(pid: number): number | undefined {
-  const session = statFields(pid)?.[3];
-  return session === undefined ? undefined : Number(session);
-}
-
 // Ticks since boot, field 22 of stat: pid reuse changes it, and the boot's own id keeps two boots apart.
 function linuxStartTime(pid: number): string | undefined {
   const fields = statFields(pid);
   if (fields === undefined || fields[0] === 'Z' || fields[0] === 'X') return undefined;
-  const boot = readOrUndefined('/proc/sys/kernel/random/boot_id')?.trim() ?? '';
+  const boot = readText('/proc/sys/kernel/random/boot_id')?.trim() ?? '';
   return `${boot}:${fields[19]}`;
-}
-
-// From the third field on: the second is the program's name in parentheses and may itself contain
-// spaces and parentheses.
-function statFields(pid: number): string[] | undefined {
-  const stat = readOrUndefined(`/proc/${pid}/stat`);
-  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ');
 }
 
 async function psStartTime(pid: number): Promise<string | undefined> {
@@ -82,14 +56,6 @@ async function psStartTime(pid: number): Promise<string | undefined> {
     });
     const [state, ...start] = stdout.trim().split(/\s+/);
     return state === undefined || state.startsWith('Z') || start.length === 0 ? undefined : start.join(' ');
-  } catch {
-    return undefined;
-  }
-}
-
-function readOrUndefined(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8');
   } catch {
     return undefined;
   }

@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest';
+import type { Condition } from '../../kube/index.ts';
+import type { VirtualCluster, VirtualClusterPhase } from '../api/index.ts';
+import { advice } from './advice.ts';
+
+const createdMs = Date.parse('2030-01-01T00:00:00Z');
+const soon = createdMs + 10_000;
+const late = createdMs + 600_000;
+const joined: Condition = { type: 'Synced', status: 'True', reason: 'Joined' };
+
+function tenant(phase: VirtualClusterPhase | undefined, conditions: Condition[] = []): VirtualCluster {
+  return {
+    metadata: { name: 'blue', namespace: 'teams', creationTimestamp: '2030-01-01T00:00:00Z' },
+    status: { ...(phase === undefined ? {} : { phase }), conditions },
+  };
+}
+
+describe('advice', () => {
+  it('tells how to use a tenant that is ready', () => {
+    expect(advice(tenant('Ready', [joined]), soon)).toEqual([
+      'Use it: vc-manager kubeconfig blue -n teams > blue.kubeconfig',
+    ]);
+  });
+
+  it('tells what the syncer waits for before anything else', () => {
+    const held: Condition = { type: 'DeletionHeld', status: 'True', message: 'confirm with kubectl annotate' };
+    expect(advice(tenant('Ready', [joined, held]), soon)).toEqual(['confirm with kubectl annotate']);
+  });
+
+  it('asks for a syncer when none has joined', () => {
+    expect(advice(tenant('Ready'), soon).join()).toContain('No syncer has joined it yet');
+  });
+
+  it('repeats why a tenant has failed, and names the logs', () => {
+    const ready: Condition = { type: 'Ready', status: 'False', message: 'no port is free' };
+    const lines = advice(tenant('Failed', [ready]), soon);
+    expect(lines[0]).toBe('no port is free');
+    expect(lines.at(-1)).toContain('vc-manager logs blue -n teams');
+  });
+
+  it('lets one wait for the manager at first, and doubts that there is one later', () => {
+    expect(advice(tenant(undefined), soon).join()).toContain('Wait');
+    expect(advice(tenant('Pending'), late).join()).toContain('No manager works on it');
+  });
+
+  it('names what holds a deletion up', () => {
+    const ready: Condition = { type: 'Ready', status: 'False', message: 'Waiting until namespaces are gone: a' };
+    const vc = tenant('Deleting', [ready]);
+    vc.metadata.deletionTimestamp = '2030-01-01T00:00:00Z';
+    expect(advice(vc, soon).join()).toContain('Wait');
+    expect(advice(vc, late).join()).toContain('Waiting until namespaces are gone: a');
+  });
+});
