@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { type Clock, type KubeClient, type KubeObject, resources } from '../kube/index.ts';
-import { IdentityGuard, SyncEngine } from './engine/index.ts';
+import { SyncEngine } from './engine/index.ts';
 import { allKinds } from './kinds/index.ts';
 import { KubeletServer, readServingCertificate } from './kubelet/index.ts';
 import { HealthServer, type SyncerMetrics } from './metrics/index.ts';
@@ -78,7 +78,7 @@ export class Syncer {
       kinds: allKinds,
       superClient,
       superCaches: superSide.caches,
-      superIdentity: new IdentityGuard(superClient, undefined),
+      superIdentity: superSide.identity,
       clock,
       workers: this.#options.workers,
       fair: this.#options.fair,
@@ -89,6 +89,7 @@ export class Syncer {
     const directory = new TenantDirectory({
       superClient,
       superCaches: superSide.caches,
+      superIdentity: superSide.identity,
       engine,
       kinds: allKinds,
       clock,

@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resource, resources } from '../kube/index.ts';
 import { at } from './harness/checker/raw.ts';
-import { deployment, job, namespace, service, statefulSet } from './harness/manifests.ts';
+import { deployment, image, job, namespace, service, statefulSet } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 
-const replicaSets = resource('apps', 'v1', 'replicasets', 'ReplicaSet', true);
-const jobs = resource('batch', 'v1', 'jobs', 'Job', true);
+const statefulSets = resource('apps', 'v1', 'statefulsets', 'StatefulSet', true);
 
 describe('two tenants with the same names for everything', () => {
   let world: World;
@@ -19,7 +18,8 @@ describe('two tenants with the same names for everything', () => {
 
   afterAll(() => world?.close());
 
-  const each = <T>(work: (tenant: Tenant) => Promise<T>): Promise<T[]> => Promise.all(tenants.map((tenant) => work(tenant)));
+  const each = <T>(work: (tenant: Tenant) => Promise<T>): Promise<T[]> =>
+    Promise.all(tenants.map((tenant) => work(tenant)));
 
   /** Pods of a tenant in the super cluster, by what its marks say. */
   const superPods = async (tenant: Tenant, app: string): Promise<KubeObject[]> => {
@@ -27,21 +27,137 @@ describe('two tenants with the same names for everything', () => {
     return (await world.superCluster.client.list(resources.pods, { labelSelector })).items;
   };
 
-  const rolledOut = (tenant: Tenant, name = 'web'): Promise<string> =>
-    tenant.kubectl('-n', 'shop', 'rollout', 'status', `deployment/${name}`, '--timeout=60s');
+  const rolledOut = (tenant: Tenant, what = 'deployment/web'): Promise<string> =>
+    tenant.kubectl('-n', 'shop', 'rollout', 'status', what, '--timeout=60s');
 
-  it('each run their Deployment of 3, and the super cluster has the pods of both', async () => {
-    await each((tenant) => tenant.apply(deployment('shop', 'web', 3), service('shop', 'web')));
-    await each((tenant) => rolledOut(tenant));
-    await world.expectAgreement();
+  /** The same number of pods of both, each made from another T. */
+  const expectPods = async (app: string, count: number): Promise<void> => {
     const uids = await each(async (tenant) => {
-      const own = (await tenant.client.list(resources.pods, { namespace: 'shop' })).items;
-      const marks = (await superPods(tenant, 'web')).map(
+      const own = (
+        await tenant.client.list(resources.pods, { namespace: 'shop', labelSelector: `app=${app}` })
+      ).items;
+      const marks = (await superPods(tenant, app)).map(
         ({ metadata }) => metadata.annotations?.['skerry.dev/uid'],
       );
       expect(marks.toSorted()).toEqual(own.map(({ metadata }) => metadata.uid).toSorted());
       return marks;
     });
-    expect(new Set(uids.flat()).size).toBe(6);
+    expect(new Set(uids.flat()).size).toBe(count * tenants.length);
+  };
+
+  const images = async (tenant: Tenant): Promise<unknown[]> =>
+    (await superPods(tenant, 'web')).map((pod) => at(pod, 'spec', 'containers', '0', 'image'));
+
+  it('each run their Deployment of 3, and the super cluster has the pods of both', async () => {
+    await each((tenant) => tenant.apply(deployment('shop', 'web', 3), service('shop', 'web')));
+    await each((tenant) => rolledOut(tenant));
+    await world.expectAgreement();
+    await expectPods('web', 3);
+  });
+
+  it('scale it, one up and one down', async () => {
+    const [first, second] = tenants as [Tenant, Tenant];
+    await first.kubectl('-n', 'shop', 'scale', 'deployment/web', '--replicas=5');
+    await second.kubectl('-n', 'shop', 'scale', 'deployment/web', '--replicas=1');
+    await each((tenant) => rolledOut(tenant));
+    await world.expectAgreement();
+    expect(await superPods(first, 'web')).toHaveLength(5);
+    expect(await superPods(second, 'web')).toHaveLength(1);
+  });
+
+  it('roll it out to another image and undo that', async () => {
+    await each((tenant) => tenant.kubectl('-n', 'shop', 'scale', 'deployment/web', '--replicas=3'));
+    await each((tenant) =>
+      tenant.kubectl('-n', 'shop', 'set', 'image', 'deployment/web', 'main=example.com/next:2'),
+    );
+    await each((tenant) => rolledOut(tenant));
+    await world.expectAgreement();
+    for (const tenant of tenants)
+      expect(new Set(await images(tenant))).toEqual(new Set(['example.com/next:2']));
+
+    await each((tenant) => tenant.kubectl('-n', 'shop', 'rollout', 'undo', 'deployment/web'));
+    await each((tenant) => rolledOut(tenant));
+    await world.expectAgreement();
+    for (const tenant of tenants) expect(new Set(await images(tenant))).toEqual(new Set([image]));
+    await expectPods('web', 3);
+  });
+
+  it('change the image of a running pod in place', async () => {
+    const [first] = tenants as [Tenant];
+    const [pod] = (await first.client.list(resources.pods, { namespace: 'shop', labelSelector: 'app=web' }))
+      .items;
+    const name = pod?.metadata.name ?? '';
+    await first.kubectl('-n', 'shop', 'set', 'image', `pod/${name}`, 'main=example.com/in-place:3');
+    await world.expectAgreement();
+    const [counterpart] = (await superPods(first, 'web')).filter(({ metadata }) => metadata.name === name);
+    expect(counterpart?.metadata.annotations?.['skerry.dev/uid']).toBe(pod?.metadata.uid);
+    expect(at(counterpart, 'spec', 'containers', '0', 'image')).toBe('example.com/in-place:3');
+  });
+
+  it('complete a Job', async () => {
+    await each((tenant) => tenant.apply(job('shop', 'count')));
+    await each((tenant) =>
+      tenant.kubectl('-n', 'shop', 'wait', 'job/count', '--for=condition=Complete', '--timeout=60s'),
+    );
+    await world.expectAgreement();
+    for (const tenant of tenants) {
+      const { items } = await tenant.client.list(resources.pods, {
+        namespace: 'shop',
+        labelSelector: 'job-name=count',
+      });
+      expect(items.map((pod) => at(pod, 'status', 'phase'))).toEqual(['Succeeded', 'Succeeded']);
+    }
+  });
+
+  it('run a StatefulSet with volumes, whose pods come back by name with the volume they had', async () => {
+    await each((tenant) =>
+      tenant.apply(statefulSet('shop', 'db', 2), service('shop', 'db', { clusterIP: 'None' })),
+    );
+    await each((tenant) => rolledOut(tenant, 'statefulset/db'));
+    const volumeOf = async (tenant: Tenant): Promise<unknown> =>
+      at(
+        await tenant.client.get(resources.persistentVolumeClaims, { namespace: 'shop', name: 'data-db-1' }),
+        'spec',
+        'volumeName',
+      );
+    const volumes = await each(volumeOf);
+    expect(new Set(volumes).size).toBe(2);
+    const ref = { namespace: 'shop', name: 'db-1' };
+    const before = await each(async (tenant) => (await tenant.client.get(resources.pods, ref)).metadata.uid);
+    await each((tenant) => tenant.kubectl('-n', 'shop', 'delete', 'pod', 'db-1', '--timeout=60s'));
+    await each((tenant) =>
+      tenant.until(
+        { resource: statefulSets, namespace: 'shop', name: 'db', what: 'db-1 to be back' },
+        ([set]) => (at(set, 'status', 'readyReplicas') === 2 ? true : undefined),
+      ),
+    );
+    await world.expectAgreement();
+    const after = await each(async (tenant) => (await tenant.client.get(resources.pods, ref)).metadata.uid);
+    for (const [index, uid] of after.entries()) expect(uid).not.toBe(before[index]);
+    expect(await each(volumeOf)).toEqual(volumes);
+  });
+
+  it('delete it, and nothing of it is left on either side', async () => {
+    const [first, second] = tenants as [Tenant, Tenant];
+    await first.kubectl(
+      '-n',
+      'shop',
+      'delete',
+      'deployment/web',
+      'statefulset/db',
+      'job/count',
+      '--timeout=60s',
+    );
+    await first.until(
+      { resource: resources.pods, namespace: 'shop', what: 'the pods to go' },
+      (pods) => pods.length === 0,
+    );
+    await world.expectAgreement();
+    for (const app of ['web', 'db']) expect(await superPods(first, app)).toEqual([]);
+    expect(await superPods(second, 'web')).toHaveLength(3);
+    await second.kubectl('delete', 'namespace', 'shop', '--timeout=90s');
+    await world.expectAgreement();
+    expect(await superPods(second, 'web')).toEqual([]);
+    expect((await second.client.list(resources.persistentVolumes)).items).toEqual([]);
   });
 });

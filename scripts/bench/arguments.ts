@@ -119,18 +119,16 @@ function benchCommand(known: readonly { name: string; summary: string }[]): Comm
     .addHelpText('after', `\nScenarios:\n${summaries}`);
 }
 
-function settled(
-  names: readonly string[],
-  flags: Flags,
-  known: readonly { name: string }[],
-): BenchOptions {
+function settled(names: readonly string[], flags: Flags, known: readonly { name: string }[]): BenchOptions {
   const unknown = names.find((name) => !known.some((scenario) => scenario.name === name));
   if (unknown !== undefined) {
     const choice = known.map(({ name }) => name).join(', ');
     throw new ArgumentError(`there is no scenario "${unknown}": choose from ${choice}`, 2);
   }
   const { tenants, pods } = flags;
-  const scenarios = known.map(({ name }) => name).filter((name) => names.length === 0 || names.includes(name));
+  const scenarios = known
+    .map(({ name }) => name)
+    .filter((name) => names.length === 0 || names.includes(name));
   const greedyTenants = flags.greedy ?? Math.max(1, Math.round(tenants / 5));
   if (scenarios.includes('fairness') && greedyTenants >= tenants) {
     const remedy = names.length === 0 ? 'name the other scenarios, or give' : 'give';

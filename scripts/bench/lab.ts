@@ -138,7 +138,8 @@ export class Lab {
     while (uids.length > 0) {
       const { items } = await this.client.list(resources.pods, { labelSelector, signal: this.signal });
       if (items.length === 0) return;
-      if (performance.now() > deadline) throw new Error(`${items.length} pods of tenants stay in the super cluster`);
+      if (performance.now() > deadline)
+        throw new Error(`${items.length} pods of tenants stay in the super cluster`);
       await systemClock.sleep(250, this.signal);
     }
   }

@@ -1,6 +1,7 @@
 import type { BenchOptions } from './arguments.ts';
 import type { Load, RunResult, Target } from './generator/protocol.ts';
 import type { Lab } from './lab.ts';
+import { parseSyncerWork, type SyncerWork, workBetween } from './measure/syncer-work.ts';
 import { type Usage, UsageMeter } from './measure/usage.ts';
 
 /** One way to run pods: straight on the super cluster, or through tenants. */
@@ -22,6 +23,8 @@ export interface Round {
   wasQuiet: boolean;
   result: RunResult;
   usage: Usage;
+  /** What the syncer did meanwhile; absent where it cannot be asked. */
+  syncer?: Record<string, number>;
 }
 
 export interface PodRounds {
@@ -33,7 +36,7 @@ export interface PodRounds {
   whileLoaded?: (round: Round) => Promise<void>;
 }
 
-const warmUpTimeoutMs = 120_000;
+const warmUpTimeoutMs = 60_000;
 
 /**
  * Measures each side as often as there are repeats, each time in the reverse order of the time before,
@@ -74,20 +77,41 @@ async function runRound(work: PodRounds, side: Side, repeat: number): Promise<Ro
   await generator.open(targets, signal);
   const podPrefix = `r${repeat}`;
   const warmUp: Load[] = targets.map(({ name }) => ({ target: name, pods: 1, shape: 'burst', inFlight: 1 }));
-  await generator.run({ podPrefix: 'warm-up', loads: warmUp, timeoutMs: warmUpTimeoutMs }, signal);
+  const first = await generator.run({ podPrefix: 'warm-up', loads: warmUp, timeoutMs: warmUpTimeoutMs }, signal);
+  throwIfBroken(side, first);
   const clear = async (): Promise<void> => {
     await generator.clear(options.timeoutMs, signal);
     if (side.through !== 'super cluster') await lab.superPodsGone();
   };
   await clear();
   const wasQuiet = await lab.settle();
+  const loads = work.loads(targets);
+  const before = await syncerWork(lab, side);
   const meter = new UsageMeter(() => lab.processes());
   await meter.start();
-  const loads = work.loads(targets);
   const result = await generator.run({ podPrefix, loads, timeoutMs: options.timeoutMs }, signal);
   const usage = await meter.stop();
   const round: Round = { side: side.name, repeat, wasQuiet, result, usage };
+  const after = await syncerWork(lab, side);
+  if (before !== undefined && after !== undefined) {
+    round.syncer = Object.fromEntries(workBetween(before, after));
+  }
   await work.whileLoaded?.(round);
   await clear();
   return round;
+}
+
+/** A stack that does not even run one pod per target has no figures worth waiting for. */
+function throwIfBroken(side: Side, { pods, failures }: RunResult): void {
+  const broken = pods.filter(({ readyMs }) => readyMs === undefined).map(({ target }) => target);
+  if (broken.length === 0) return;
+  const why = failures.length > 0 ? failures.join('; ') : 'no error from the API server';
+  throw new Error(
+    `${side.name}: the first pod did not become Ready within ${warmUpTimeoutMs / 1000} s in ${broken.join(', ')} (${why})`,
+  );
+}
+
+async function syncerWork({ stack }: Lab, { through }: Side): Promise<SyncerWork | undefined> {
+  if (through === 'super cluster' || stack.syncerMetrics === undefined) return undefined;
+  return parseSyncerWork(await stack.syncerMetrics());
 }

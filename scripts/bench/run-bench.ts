@@ -35,7 +35,6 @@ export async function runBench(run: BenchRun): Promise<string> {
     failed = false;
   } finally {
     if (failed && !run.signal.aborted) run.onProgress((await stack.lastWords?.()) ?? '');
-    run.onProgress('cleaning up');
     await stack.close();
   }
   const time = report.machine.at.replaceAll(':', '-').replace(/\..*$/, '');
@@ -59,6 +58,7 @@ async function runScenarios(
       results[scenario.name] = await scenario.run(lab, options);
     }
   } finally {
+    onProgress('cleaning up');
     await lab.close({ stackGoesToo: stack instanceof OwnStack, signal: AbortSignal.timeout(closeTimeoutMs) });
   }
 }

@@ -28,7 +28,7 @@ export interface Situation {
 export interface DeleteCheck {
   readonly side: 'tenant' | 'super';
   readonly live: boolean;
-  /** Nobody saw this deletion happen: it counts for the mass-deletion guard. */
+  /** Nobody saw the counterpart being deleted: a mass-deletion guard that is closed holds this back. */
   readonly unwatched: boolean;
 }
 
@@ -38,6 +38,8 @@ export interface Decision {
 }
 
 const nothing: Decision = { actions: [] };
+/** Our own object will show in the cache, and that queues the key; a look from time to time costs next to nothing. */
+const notShownYet: Decision = { actions: [{ do: 'later', afterMs: 1_000 }] };
 
 function notice(type: Notice['type'], reason: string, message: string): Decision {
   return { actions: [{ do: 'notice', notice: { type, reason, message } }] };
@@ -76,9 +78,10 @@ export function decideDown(kind: DownKind, situation: Situation): Decision {
       return { actions: [...notices, ...(kind.up?.(tenantObject, superObject, context) ?? [])] };
     }
     if (superObject.metadata.deletionTimestamp !== undefined) return { actions: notices };
+    // What other objects want decides here: while too many of those are missing, it proves nothing.
     return {
       actions: [...notices, { do: 'deleteSuper' }],
-      check: { side: 'tenant', live: false, unwatched: false },
+      check: { side: 'tenant', live: false, unwatched: true },
     };
   }
   const down = superObject.metadata.deletionTimestamp === undefined ? kind.down(tenantObject, superObject, context) : [];
@@ -116,12 +119,15 @@ function shortens(kind: DownKind, superObject: KubeObject, last: KubeObject | un
 
 function superMissing(kind: DownKind, situation: Situation, tenantObject: KubeObject): Decision {
   const { context } = situation;
-  if (situation.createdUid !== undefined) return nothing;
-  const gone = kind.superGone?.(tenantObject, context, situation.superTombstone?.object);
+  if (situation.createdUid !== undefined) return notShownYet;
+  const last = situation.superTombstone?.object;
+  const gone = kind.superGone?.(tenantObject, context, last);
   if (gone !== undefined) {
     if (gone.length === 0) return nothing;
-    const watched = situation.superTombstone !== undefined;
-    return { actions: gone, check: { side: 'super', live: !watched, unwatched: !watched } };
+    const watched = last !== undefined && uidMark(last) === tenantObject.metadata.uid;
+    const leaving = tenantObject.metadata.deletionTimestamp !== undefined;
+    // Always live: an S that has only lost its label is reported as deleted too.
+    return { actions: gone, check: { side: 'super', live: true, unwatched: !watched && !leaving } };
   }
   if (tenantObject.metadata.deletionTimestamp !== undefined) return nothing;
   const admission = kind.admit?.(tenantObject, context);
@@ -150,11 +156,12 @@ export function decideUp(kind: UpKind, situation: Situation): Decision {
     if (tenantObject === undefined || uidMark(tenantObject) === undefined) return nothing;
     const actions = withoutOriginal(kind, tenantObject, context);
     if (actions.length === 0) return nothing;
-    const unwatched = superObject === undefined && situation.superTombstone === undefined;
-    return { actions, check: { side: 'super', live: superObject === undefined, unwatched } };
+    const watched = superObject !== undefined || situation.superTombstone?.uid === uidMark(tenantObject);
+    return { actions, check: { side: 'super', live: superObject === undefined, unwatched: !watched } };
   }
   if (tenantObject === undefined) {
-    if (situation.createdUid !== undefined || superObject.metadata.deletionTimestamp !== undefined) return nothing;
+    if (situation.createdUid !== undefined) return notShownYet;
+    if (superObject.metadata.deletionTimestamp !== undefined) return nothing;
     return { actions: [{ do: 'createTenant', object: kind.toTenant(superObject, context) }] };
   }
   const mark = uidMark(tenantObject);

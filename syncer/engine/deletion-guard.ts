@@ -1,19 +1,17 @@
-import { marks, uidMark } from '../mapping/index.ts';
-import { allKinds } from '../kinds/index.ts';
-import { byTenantIndex, type Caches } from './caches.ts';
-import { keyId } from './key.ts';
-import { downKeyOf } from './locate.ts';
-import type { TenantState } from './tenant-state.ts';
-import { resources } from '../../kube/index.ts';
+import { createHash } from 'node:crypto';
+import type { TenantInfo } from '../kinds/index.ts';
 
-/** How many of a tenant's super objects have lost their tenant object without a watched deletion. */
-export interface MissingObjects {
-  readonly missing: number;
+/** Objects that have lost their counterpart although nobody was seen deleting it. */
+export interface Missing {
+  /** UIDs of what would be deleted. */
+  readonly uids: readonly string[];
+  /** How many objects there are of which they are a part. */
   readonly total: number;
 }
 
 /** An operator's question: may this many objects go? */
 export interface Hold {
+  /** The same for the same objects, whoever asks and when; another for any others. */
   readonly id: string;
   readonly missing: number;
   readonly total: number;
@@ -25,20 +23,19 @@ const assessmentTtlMs = 500;
 
 /**
  * Sync rule 0 C: a pass that would delete more than a fifth of a tenant's objects (and at least 20)
- * waits for the operator. Objects whose deletion was watched do not count, nor do those of a
- * namespace that is itself gone: that is one deletion, checked live on its own.
+ * waits for the operator.
  */
 export class DeletionGuard {
-  readonly #tenant: TenantState;
-  readonly #superCaches: Caches;
+  readonly #tenantId: string;
+  readonly #count: () => Missing;
   readonly #nowMs: () => number;
-  #assessed: { atMs: number; missing: MissingObjects } | undefined;
+  #assessed: { atMs: number; missing: Missing } | undefined;
   #hold: Hold | undefined;
   #confirmed: string | undefined;
 
-  constructor(tenant: TenantState, superCaches: Caches, nowMs: () => number) {
-    this.#tenant = tenant;
-    this.#superCaches = superCaches;
+  constructor(tenant: Pick<TenantInfo, 'id'>, count: () => Missing, nowMs: () => number) {
+    this.#tenantId = tenant.id;
+    this.#count = count;
     this.#nowMs = nowMs;
   }
 
@@ -46,52 +43,42 @@ export class DeletionGuard {
     return this.#hold;
   }
 
-  /** The operator agrees to the hold with this id; returns whether that is the present one. */
+  /** The operator agrees to the hold with this id. Returns whether that opens the guard just now. */
   confirm(id: string): boolean {
+    if (this.#confirmed === id || (this.#hold !== undefined && this.#hold.id !== id)) return false;
     this.#confirmed = id;
-    return this.#hold?.id === id;
+    return this.#hold !== undefined;
+  }
+
+  /** To be called when objects are found missing in a list: what was counted before is out of date. */
+  invalidate(): void {
+    this.#assessed = undefined;
   }
 
   /** Whether a deletion that nobody watched may be carried over now. */
   allowsUnwatched(): boolean {
-    const { missing, total } = this.#assess();
-    if (missing < minimumHeld || missing <= total * heldFraction) {
+    const { uids, total } = this.#assess();
+    if (uids.length < minimumHeld || uids.length <= total * heldFraction) {
       this.#hold = undefined;
       return true;
     }
-    if (this.#hold === undefined) {
-      this.#hold = { id: `${this.#tenant.info.id}-${missing}-of-${total}`, missing, total };
+    // A consent covers what the operator was shown, and while that goes, what is left of it; not more.
+    if (this.#hold === undefined || uids.length > this.#hold.missing) {
+      this.#hold = { id: this.#id(uids), missing: uids.length, total };
     }
     return this.#hold.id === this.#confirmed;
   }
 
-  #assess(): MissingObjects {
+  #id(uids: readonly string[]): string {
+    const hash = createHash('sha256').update(uids.toSorted().join('\n')).digest('hex');
+    return `${this.#tenantId}-${uids.length}-${hash.slice(0, 12)}`;
+  }
+
+  #assess(): Missing {
     const nowMs = this.#nowMs();
     if (this.#assessed !== undefined && nowMs - this.#assessed.atMs < assessmentTtlMs) return this.#assessed.missing;
     const missing = this.#count();
     this.#assessed = { atMs: nowMs, missing };
     return missing;
-  }
-
-  #count(): MissingObjects {
-    let missing = 0;
-    let total = 0;
-    for (const kind of allKinds) {
-      if (kind.direction !== 'down') continue;
-      for (const object of this.#superCaches.byIndex(kind.resource, byTenantIndex, this.#tenant.info.uid)) {
-        if (object.metadata.deletionTimestamp !== undefined) continue;
-        const key = downKeyOf(kind, object);
-        if (key === undefined) continue;
-        total += 1;
-        if (this.#tenant.caches.get(kind.resource, key) !== undefined) continue;
-        if (this.#tenant.tombstones.tenant.get(keyId(key))?.uid === uidMark(object)) continue;
-        const namespace = object.metadata.labels?.[marks.namespace];
-        const namespaceIsThere =
-          key.namespace === undefined ||
-          (namespace !== undefined && this.#tenant.caches.get(resources.namespaces, { name: namespace }) !== undefined);
-        if (namespaceIsThere) missing += 1;
-      }
-    }
-    return { missing, total };
   }
 }

@@ -1,4 +1,5 @@
-import type { Clock, KubeClient } from '../../kube/index.ts';
+import { setImmediate } from 'node:timers/promises';
+import type { Clock, KubeClient, Resource } from '../../kube/index.ts';
 import type { KeyRef, SyncedKind } from '../kinds/index.ts';
 import { FairQueue, type Outcome as QueueOutcome, QueueRunner, type TenantDepth } from '../queue/index.ts';
 import type { Caches } from './caches.ts';
@@ -31,8 +32,8 @@ export interface EngineOptions {
   observer?: EngineObserver;
 }
 
-/** A conflict means that the cache was behind: its watch event is on the way. */
-const conflictDelayMs = 30;
+/** A patrol looks this long at a stretch: whoever has an event to be served waits for no more than that. */
+const sliceMs = 5;
 
 /** Keeps all tenants that joined in agreement with the super cluster, from events of both sides. */
 export class SyncEngine {
@@ -40,11 +41,13 @@ export class SyncEngine {
   readonly #queue: FairQueue<SyncKey>;
   readonly #reconciler: Reconciler;
   readonly #router: Router;
+  readonly #resources: ReadonlyMap<string, Resource>;
   /** Ends the work of one tenant when it leaves, by UID. */
   readonly #leaving = new Map<string, AbortController>();
 
   constructor(options: EngineOptions) {
     this.#options = options;
+    this.#resources = new Map(options.kinds.map(({ name, resource }) => [name, resource]));
     this.#queue = new FairQueue<SyncKey>({
       keyOf: options.fair === false ? (key) => `${key.tenant}/${keyId(key)}` : keyId,
       tenantOf: options.fair === false ? () => 'everyone' : (key) => key.tenant,
@@ -104,15 +107,24 @@ export class SyncEngine {
     this.#queue.retryNow(uid);
   }
 
-  /** Compares both sides of a tenant and queues what differs; returns how much that was, by kind. */
-  patrol(tenant: TenantState): Map<string, number> {
+  /**
+   * Compares both sides of a tenant and queues what differs; returns how much that was, by kind. Lets others
+   * work in between. Also ends every wait that nothing else has ended.
+   */
+  async patrol(tenant: TenantState): Promise<Map<string, number>> {
+    const { clock } = this.#options;
     const findings = new Map<string, number>();
+    tenant.forgetPassing();
+    let sliceStart = clock.monotonic();
     for (const key of this.#router.keysOf(tenant)) {
-      if (tenant.held.has(keyId(key))) continue;
-      const { actions } = this.#reconciler.wouldDo(tenant, key);
-      if (!actions.some((action) => action.do !== 'notice' && action.do !== 'later')) continue;
-      findings.set(key.kind, (findings.get(key.kind) ?? 0) + 1);
-      this.#enqueue(tenant, key, 'background');
+      if (!tenant.held.has(keyId(key)) && this.#differs(tenant, key)) {
+        findings.set(key.kind, (findings.get(key.kind) ?? 0) + 1);
+        this.#enqueue(tenant, key, 'background');
+      }
+      if (clock.monotonic() - sliceStart < sliceMs) continue;
+      await setImmediate();
+      if (this.#router.tenant(tenant.info.uid) !== tenant) break;
+      sliceStart = clock.monotonic();
     }
     return findings;
   }
@@ -158,6 +170,16 @@ export class SyncEngine {
     }
   }
 
+  /** A key that cannot even be looked at differs: the reconcile will say what is wrong with it. */
+  #differs(tenant: TenantState, key: KeyRef): boolean {
+    try {
+      const { actions } = this.#reconciler.wouldDo(tenant, key);
+      return actions.some((action) => action.do !== 'notice' && action.do !== 'later');
+    } catch {
+      return true;
+    }
+  }
+
   async #process(key: SyncKey): Promise<QueueOutcome> {
     const tenant = this.#router.tenant(key.tenant);
     const leaving = this.#leaving.get(key.tenant);
@@ -175,8 +197,8 @@ export class SyncEngine {
   }
 
   #version(tenant: TenantState, key: KeyRef): string | undefined {
-    const kind = this.#options.kinds.find((each) => each.name === key.kind);
-    return kind && tenant.caches.get(kind.resource, key)?.metadata.resourceVersion;
+    const resource = this.#resources.get(key.kind);
+    return resource && tenant.caches.get(resource, key)?.metadata.resourceVersion;
   }
 
   #enqueue(tenant: TenantState, key: KeyRef, priority: Priority, version?: string): void {
@@ -199,7 +221,8 @@ function queueOutcome(outcome: Outcome, version: string | undefined): QueueOutco
     case 'later':
       return { action: 'later', afterMs: outcome.afterMs };
     case 'conflict':
-      return { action: 'later', afterMs: conflictDelayMs };
+      // The cache was behind. The event that is on its way ends the back-off; without one there is no hurry.
+      return { action: 'backoff' };
     case 'retry':
       return outcome.afterMs === undefined ? { action: 'backoff' } : { action: 'later', afterMs: outcome.afterMs };
     case 'refused':

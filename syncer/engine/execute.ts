@@ -2,22 +2,17 @@ import {
   ApiError,
   applyMergePatch,
   isAlreadyExists,
-  isConflict,
   isNotFound,
   type KubeClient,
   type KubeObject,
-  type MergePatch,
-  type ObjectRef,
-  resources,
 } from '../../kube/index.ts';
-import type { Action, KeyRef, Notice, SyncedKind } from '../kinds/index.ts';
-import { isOurs, uidMark } from '../mapping/index.ts';
-import type { Situation } from './decide.ts';
+import type { Action, DownKind, KeyRef, Notice } from '../kinds/index.ts';
+import { isOurs, tenantUidOf, uidMark } from '../mapping/index.ts';
 import { keyId } from './key.ts';
-import type { Notices } from './notices.ts';
-import { done, isRecoverable, isTransientRefusal, type Outcome, outcomeOf } from './outcome.ts';
+import { done, isRecoverable, isTransientRefusal, type Outcome } from './outcome.ts';
 import { releaseReservation } from './reservations.ts';
 import type { TenantState } from './tenant-state.ts';
+import { bindPod, deleteObject, patchObject, refOf, rememberCreated, type Work } from './writes.ts';
 
 export interface ExecutorOptions {
   superClient: KubeClient;
@@ -25,14 +20,6 @@ export interface ExecutorOptions {
   isSettled: (tenant: TenantState, key: KeyRef) => boolean;
   /** Queues a key at once. */
   enqueue: (tenant: TenantState, key: KeyRef) => void;
-}
-
-export interface Work {
-  readonly kind: SyncedKind;
-  readonly situation: Situation;
-  readonly tenant: TenantState;
-  readonly notices: Notices;
-  readonly signal: AbortSignal;
 }
 
 /** Carries out the actions of one decision, in order, until one fails or asks to wait. */
@@ -48,59 +35,73 @@ export class Executor {
   }
 
   async run(actions: readonly Action[], work: Work): Promise<Outcome> {
+    const { tenant, situation } = work;
     let later: Outcome = done;
     /** Once T was written here, its cached resourceVersion is known to be old: the UID alone guards. */
     let tenantWritten = false;
     for (const action of actions) {
+      let outcome: Outcome | undefined;
       switch (action.do) {
-        case 'require': {
-          const open = action.keys.filter((key) => !this.#isSettled(work.tenant, key));
-          if (open.length === 0) break;
-          for (const key of open) {
-            work.tenant.waitFor(key, work.situation.key);
-            this.#enqueue(work.tenant, key);
-          }
-          return done;
-        }
+        case 'require':
+          if (this.#waits(work, action.keys)) return done;
+          break;
         case 'later':
           later = { is: 'later', afterMs: action.afterMs };
           break;
         case 'notice':
           await this.#notice(work, action.notice);
           break;
-        case 'createSuper': {
-          const outcome = await this.#createSuper(work, action.object);
-          if (outcome !== undefined) return outcome;
+        case 'createSuper':
+          outcome = await this.#createSuper(work, action.object);
           break;
-        }
-        case 'createTenant': {
-          const outcome = await this.#createTenant(work, action.object);
-          if (outcome !== undefined) return outcome;
+        case 'createTenant':
+          outcome = await this.#createTenant(work, action.object);
           break;
-        }
         case 'patchSuper':
-          {
-            const outcome = await this.#patchSuper(work, action);
-            if (outcome !== undefined) return outcome;
-          }
+          outcome = await this.#patchSuper(work, action);
           break;
         case 'patchTenant':
-          await this.#patch(work.tenant.client, work, work.situation.tenantObject, action, tenantWritten);
+          await patchObject(tenant.client, work, situation.tenantObject, { ...action, uidOnly: tenantWritten });
           tenantWritten = true;
           break;
         case 'bindTenant':
-          await this.#bind(work, action.node, action.annotations);
+          await bindPod(work, action.node, action.annotations);
           tenantWritten = true;
           break;
         case 'deleteSuper':
-          await this.#delete(this.#superClient, work, work.situation.superObject, action.gracePeriodSeconds);
+          await deleteObject(this.#superClient, work, situation.superObject, action.gracePeriodSeconds);
           break;
         case 'deleteTenant':
-          await this.#delete(work.tenant.client, work, work.situation.tenantObject, action.gracePeriodSeconds);
+          await deleteObject(tenant.client, work, situation.tenantObject, action.gracePeriodSeconds);
           break;
       }
+      if (outcome !== undefined) return outcome;
     }
     return later;
+  }
+
+  /**
+   * S is there, but not in the cache. If it is T's own and has merely lost the label that we watch by, it
+   * gets it back; everything else shows in the cache sooner or later.
+   */
+  async found(work: Work, live: KubeObject): Promise<Outcome> {
+    const { kind, tenant, situation } = work;
+    const { tenantObject } = situation;
+    if (kind.direction === 'down' && tenantObject !== undefined && hasLostItsLabel(live, tenantObject)) {
+      return this.#takeOver(kind, tenantObject, live, work);
+    }
+    if (isOurs(live, tenant.info)) rememberCreated('super', work, live);
+    return { is: 'retry', code: 'stillThere' };
+  }
+
+  /** Whether the key has to wait for one of these; then they are queued and it comes back after them. */
+  #waits(work: Work, keys: readonly KeyRef[]): boolean {
+    const missing = keys.filter((key) => !this.#isSettled(work.tenant, key));
+    for (const key of missing) {
+      work.tenant.waiters.add(key, work.situation.key);
+      this.#enqueue(work.tenant, key);
+    }
+    return missing.length > 0;
   }
 
   async #createSuper(work: Work, object: KubeObject): Promise<Outcome | undefined> {
@@ -108,7 +109,7 @@ export class Executor {
     try {
       if (kind.name === 'services') await releaseReservation(this.#superClient, tenant.info, object, signal);
       const created = await this.#superClient.create(kind.resource, object, { signal });
-      this.#remember('super', work, created);
+      rememberCreated('super', work, created);
       return undefined;
     } catch (error) {
       if (isAlreadyExists(error)) return this.#superExists(work, object);
@@ -142,7 +143,7 @@ export class Executor {
     const { superObject } = situation;
     try {
       if (kind.name === 'services') await releaseReservation(this.#superClient, tenant.info, action.patch, signal);
-      await this.#patch(this.#superClient, work, superObject, action, false);
+      await patchObject(this.#superClient, work, superObject, action);
       return undefined;
     } catch (error) {
       if (superObject === undefined || action.subresource !== undefined) throw error;
@@ -153,29 +154,28 @@ export class Executor {
   /** Never judges by the failed call: looks at what is there (sync rule 1). */
   async #superExists(work: Work, object: KubeObject): Promise<Outcome> {
     const { kind, tenant, situation, signal } = work;
+    const { tenantObject } = situation;
     const live = await this.#superClient.get(kind.resource, refOf(object), { signal });
-    const mark = uidMark(live);
-    if (isOurs(live, tenant.info) && mark === situation.tenantObject?.metadata.uid) {
-      this.#remember('super', work, live);
+    if (isOurs(live, tenant.info)) {
+      // S of an earlier T goes when the cache shows it, past the same guards as any other.
+      if (uidMark(live) !== tenantObject?.metadata.uid) return { is: 'retry', code: 'earlierObject' };
+      rememberCreated('super', work, live);
       return done;
     }
-    const seen = { ...situation, superObject: live };
-    if (isOurs(live, tenant.info)) {
-      if (live.metadata.deletionTimestamp === undefined) {
-        await this.#delete(this.#superClient, { ...work, situation: seen }, live, undefined);
-      }
-      return { is: 'retry', code: 'earlierObject' };
-    }
-    const adopts =
-      kind.direction === 'down' &&
-      situation.tenantObject !== undefined &&
-      kind.adopts?.(live, situation.tenantObject, situation.context) === true;
-    if (adopts && kind.direction === 'down' && situation.tenantObject !== undefined) {
-      return this.run(kind.down(situation.tenantObject, live, situation.context), { ...work, situation: seen });
+    if (kind.direction === 'down' && tenantObject !== undefined) {
+      const adopts = kind.adopts?.(live, tenantObject, situation.context) === true;
+      if (adopts || hasLostItsLabel(live, tenantObject)) return this.#takeOver(kind, tenantObject, live, work);
     }
     const message = `${kind.resource.kind} ${situation.key.name} cannot be synced: its place in the cluster is taken by an object that Skerry did not make`;
     await this.#notice(work, { type: 'Warning', reason: 'NameConflict', message });
     return { is: 'refused', code: 'notOurs', message };
+  }
+
+  /** Makes S carry our marks. */
+  #takeOver(kind: DownKind, tenantObject: KubeObject, live: KubeObject, work: Work): Promise<Outcome> {
+    const { situation } = work;
+    const actions = kind.down(tenantObject, live, situation.context).filter((action) => action.do !== 'deleteSuper');
+    return this.run(actions, { ...work, situation: { ...situation, superObject: live } });
   }
 
   async #createTenant(work: Work, object: KubeObject): Promise<Outcome | undefined> {
@@ -183,91 +183,19 @@ export class Executor {
     const watched = kind.direction === 'down' || kind.watchTenant;
     try {
       const created = await tenant.client.create(kind.resource, object, { signal });
-      if (!watched) tenant.written.set(keyId(situation.key), created);
-      else this.#remember('tenant', work, created);
+      if (watched) rememberCreated('tenant', work, created);
+      else tenant.written.set(keyId(situation.key), created);
       return undefined;
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
       if (watched) return { is: 'retry', code: 'exists' };
       const live = await tenant.client.get(kind.resource, refOf(object), { signal });
-      tenant.written.set(keyId(situation.key), live);
       if (kind.direction !== 'up' || situation.superObject === undefined || uidMark(live) === undefined) return done;
+      tenant.written.set(keyId(situation.key), live);
       return this.run(kind.up(live, situation.superObject, situation.context), {
         ...work,
         situation: { ...situation, tenantObject: live },
       });
-    }
-  }
-
-  async #patch(
-    client: KubeClient,
-    work: Work,
-    object: KubeObject | undefined,
-    action: { patch: MergePatch; subresource?: string },
-    uidOnly: boolean,
-  ): Promise<void> {
-    if (object === undefined) return;
-    const { kind, tenant, situation, signal } = work;
-    const { uid, resourceVersion } = object.metadata;
-    const metadata = {
-      ...(action.patch['metadata'] as Record<string, unknown> | undefined),
-      uid,
-      ...(uidOnly ? {} : { resourceVersion }),
-    };
-    try {
-      const patched = await client.patch(kind.resource, refOf(object), { ...action.patch, metadata }, {
-        type: 'merge',
-        signal,
-        ...(action.subresource === undefined ? {} : { subresource: action.subresource }),
-      });
-      const side = client === tenant.client ? 'tenant' : 'super';
-      const { resourceVersion: written } = patched.metadata;
-      if (kind.direction === 'up' && !kind.watchTenant) tenant.written.set(keyId(situation.key), patched);
-      else if (written !== undefined) tenant.expectVersion(side, situation.key, written);
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-      tenant.written.delete(keyId(situation.key));
-    }
-  }
-
-  async #bind(work: Work, node: string, annotations: Record<string, string>): Promise<void> {
-    const { tenantObject } = work.situation;
-    if (tenantObject === undefined) return;
-    const { name, namespace, uid } = tenantObject.metadata;
-    const binding = {
-      apiVersion: 'v1',
-      kind: 'Binding',
-      metadata: { name, namespace, uid, annotations },
-      target: { apiVersion: 'v1', kind: 'Node', name: node },
-    };
-    try {
-      await work.tenant.client.createSubresource(resources.pods, refOf(tenantObject), 'binding', binding, {
-        signal: work.signal,
-      });
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-    }
-  }
-
-  async #delete(
-    client: KubeClient,
-    work: Work,
-    object: KubeObject | undefined,
-    gracePeriodSeconds: number | undefined,
-  ): Promise<void> {
-    if (object === undefined) return;
-    const { uid } = object.metadata;
-    try {
-      await client.delete(work.kind.resource, refOf(object), {
-        signal: work.signal,
-        propagationPolicy: 'Background',
-        ...(uid === undefined ? {} : { uid }),
-        ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }),
-      });
-    } catch (error) {
-      if (isNotFound(error)) return;
-      if (isConflict(error)) return;
-      throw error;
     }
   }
 
@@ -281,25 +209,10 @@ export class Executor {
       if (work.signal.aborted) throw error;
     }
   }
-
-  /** The watch may have been faster than the answer; then there is nothing to remember. */
-  #remember(side: 'tenant' | 'super', work: Work, created: KubeObject): void {
-    const { uid } = created.metadata;
-    const { tenant, situation, kind } = work;
-    if (uid === undefined || tenant.tombstones[side].get(keyId(situation.key))?.uid === uid) return;
-    const lookup = side === 'super' ? situation.context.superObjects : tenant.caches;
-    if (lookup.get(kind.resource, refOf(created))?.metadata.uid === uid) return;
-    tenant.rememberCreated(side, situation.key, uid);
-  }
 }
 
-function refOf(object: KubeObject): ObjectRef {
-  const { name, namespace } = object.metadata;
-  return namespace === undefined ? { name: name ?? '' } : { namespace, name: name ?? '' };
-}
-
-/** Turns what an action threw into an outcome; an aborted run passes through. */
-export function failed(error: unknown, signal: AbortSignal): Outcome {
-  if (signal.aborted) throw error;
-  return outcomeOf(error);
+/** Whether S is T's own by its mark, which names a UID that nobody can guess, but has no label of any tenant. */
+function hasLostItsLabel(superObject: KubeObject, tenantObject: KubeObject): boolean {
+  const { uid } = tenantObject.metadata;
+  return uid !== undefined && uidMark(superObject) === uid && tenantUidOf(superObject) === undefined;
 }

@@ -8,6 +8,7 @@ import { isNotFound, type KubeClient, resources } from '../../kube/index.ts';
 export class IdentityGuard {
   readonly #client: KubeClient;
   #expectedUid: string | undefined;
+  #distrusted: string | undefined;
   #running: Promise<boolean> | undefined;
   #next: Promise<boolean> | undefined;
 
@@ -21,13 +22,24 @@ export class IdentityGuard {
     return this.#expectedUid;
   }
 
+  /** Why the server is not believed although its name is right. */
+  get distrusted(): string | undefined {
+    return this.#distrusted;
+  }
+
   /** The operator says that the server with this identity is the right one. */
   accept(uid: string): void {
     this.#expectedUid = uid;
   }
 
+  /** The server has shown what it cannot have shown, e.g. its own past: from now on it does not pass. */
+  distrust(reason: string): void {
+    this.#distrusted = reason;
+  }
+
   /** Whether the server is still the one it should be. Throws what the client throws when it cannot tell. */
   async verify(): Promise<boolean> {
+    if (this.#distrusted !== undefined) return false;
     if (this.#running === undefined) return this.#start();
     this.#next ??= this.#running.then(
       () => this.#start(),
@@ -48,7 +60,7 @@ export class IdentityGuard {
   async #check(): Promise<boolean> {
     const uid = await this.#currentUid();
     if (this.#expectedUid === undefined && uid !== undefined) this.#expectedUid = uid;
-    return uid !== undefined && uid === this.#expectedUid;
+    return uid !== undefined && uid === this.#expectedUid && this.#distrusted === undefined;
   }
 
   async #currentUid(): Promise<string | undefined> {

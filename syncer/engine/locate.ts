@@ -1,6 +1,14 @@
 import type { KubeObject } from '../../kube/index.ts';
+import type { DownKind, KeyRef, SyncContext, SyncedKind, UpKind } from '../kinds/index.ts';
 import { marks, uidMark } from '../mapping/index.ts';
-import type { DownKind, KeyRef } from '../kinds/index.ts';
+
+/** The key of an object of the tenant. */
+export function tenantKeyOf(kind: SyncedKind, object: KubeObject): KeyRef {
+  const { namespace, name } = object.metadata;
+  return namespace === undefined
+    ? { kind: kind.name, name: name ?? '' }
+    : { kind: kind.name, namespace, name: name ?? '' };
+}
 
 /** The key in its tenant's coordinates of a super object that carries our marks. */
 export function downKeyOf(kind: DownKind, superObject: KubeObject): KeyRef | undefined {
@@ -10,4 +18,19 @@ export function downKeyOf(kind: DownKind, superObject: KubeObject): KeyRef | und
   if (kind.resource.plural === 'namespaces') return { kind: kind.name, name: namespace };
   const tenantName = kind.tenantName?.(name) ?? name;
   return kind.resource.namespaced ? { kind: kind.name, namespace, name: tenantName } : { kind: kind.name, name: tenantName };
+}
+
+/**
+ * The key of a super object of which tenants get copies. One that has no place in this tenant still has a
+ * key if it is cluster-scoped: there may be a copy from before.
+ */
+export function upKeyOf(kind: UpKind, superObject: KubeObject, context: SyncContext): KeyRef | undefined {
+  const place = kind.tenantRef(superObject, context);
+  if (place !== undefined) {
+    return place.namespace === undefined
+      ? { kind: kind.name, name: place.name }
+      : { kind: kind.name, namespace: place.namespace, name: place.name };
+  }
+  const { name } = superObject.metadata;
+  return kind.resource.namespaced || name === undefined ? undefined : { kind: kind.name, name };
 }

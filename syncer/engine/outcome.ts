@@ -5,7 +5,7 @@ import { ApiError, ConnectionError, isConflict } from '../../kube/index.ts';
  *
  * - `done`: both sides agree, or wait for something that will bring an event.
  * - `retry`: with back-off, silently.
- * - `conflict`: the cache was behind; again almost at once.
+ * - `conflict`: the cache was behind; again as soon as it has caught up.
  * - `refused`: the server said no to what the tenant wants; back-off that a new version of T ends.
  * - `later`: nothing is wrong, but there is something to do after a time.
  * - `held`: deletes are stopped; the key is kept until they may go on.

@@ -1,14 +1,16 @@
-import { isNotFound, type KubeClient, type KubeObject, type Resource, resources } from '../../kube/index.ts';
+import { type KubeClient, resources } from '../../kube/index.ts';
 import type { DownKind, KeyRef, SyncedKind } from '../kinds/index.ts';
 import { isOurs, scrub, uidMark } from '../mapping/index.ts';
 import type { Caches } from './caches.ts';
-import { type DeleteCheck, type Decision, decideDown, decideUp, type Situation } from './decide.ts';
-import { Executor, failed, type Work } from './execute.ts';
+import { type Decision, decideDown, decideUp, type Situation } from './decide.ts';
+import { DeleteGate } from './delete-gate.ts';
+import { Executor } from './execute.ts';
+import type { IdentityGuard } from './identity-guard.ts';
 import { keyId } from './key.ts';
 import { Notices } from './notices.ts';
-import { done, type Outcome } from './outcome.ts';
-import type { IdentityGuard } from './identity-guard.ts';
+import { type Outcome, outcomeOf } from './outcome.ts';
 import type { TenantState } from './tenant-state.ts';
+import type { Work } from './writes.ts';
 
 export interface ReconcilerOptions {
   kinds: readonly SyncedKind[];
@@ -17,12 +19,15 @@ export interface ReconcilerOptions {
   superIdentity: IdentityGuard;
   /** Queues a key at once. */
   enqueue: (tenant: TenantState, key: KeyRef) => void;
-  /** A server is not who it should be: deletes of this tenant stop until the operator has spoken. */
+  /** A server is not who it should be: deletes of this tenant have stopped until the operator has spoken. */
   onMismatch: (tenant: TenantState, side: 'tenant' | 'super') => void;
-  /** The mass-deletion guard closed for this tenant. */
+  /** A mass-deletion guard closed for this tenant. */
   onHeld: (tenant: TenantState) => void;
   nowMs: () => number;
 }
+
+/** The cache is behind our own write; the event on its way queues the key, and if it does not, the clock does. */
+const behind: Outcome = { is: 'later', afterMs: 1_000 };
 
 /**
  * One reconcile for all kinds: looks at both sides of a key and does what is missing, in either
@@ -32,11 +37,13 @@ export class Reconciler {
   readonly #options: ReconcilerOptions;
   readonly #kinds: ReadonlyMap<string, SyncedKind>;
   readonly #executor: Executor;
+  readonly #gate: DeleteGate;
   readonly #notices = new WeakMap<TenantState, Notices>();
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
     this.#kinds = new Map(options.kinds.map((kind) => [kind.name, kind]));
+    this.#gate = new DeleteGate(options);
     this.#executor = new Executor({
       superClient: options.superClient,
       enqueue: options.enqueue,
@@ -44,42 +51,28 @@ export class Reconciler {
     });
   }
 
+  /** Rejects only when aborted, with the signal's reason. */
   async reconcile(tenant: TenantState, key: KeyRef, signal: AbortSignal): Promise<Outcome> {
-    const kind = this.#kind(key.kind);
-    const situation = this.#situation(tenant, kind, key);
-    if (this.#isBehind(tenant, situation)) return done;
-    const work: Work = { kind, situation, tenant, notices: this.#noticesOf(tenant), signal };
-    let outcome: Outcome;
+    const outcome = await this.#attempt(tenant, key, signal);
     try {
-      const decision = this.decide(kind, situation);
-      if (decision.check !== undefined && !(await this.#mayDelete(work, decision.check))) {
-        tenant.held.set(keyId(key), key);
-        return { is: 'held' };
-      }
-      outcome = await this.#executor.run(decision.actions, work);
+      this.#tidy(tenant, key);
+      this.#wakeWaiters(tenant, key);
+      return outcome;
     } catch (error) {
-      outcome = failed(error, signal);
-      if (outcome.is === 'refused') outcome = await this.#refused(work, outcome);
+      return outcomeOf(error);
     }
-    this.#tidy(tenant, kind, key);
-    if (tenant.hasWaiters(key) && this.isSettled(tenant, key)) {
-      for (const waiter of tenant.takeWaiters(key)) this.#options.enqueue(tenant, waiter);
-    }
-    return outcome;
   }
 
   /** What would be done for a key now; for the patrol, which only looks. */
   wouldDo(tenant: TenantState, key: KeyRef): Decision {
     const kind = this.#kind(key.kind);
-    return this.decide(kind, this.#situation(tenant, kind, key));
-  }
-
-  decide(kind: SyncedKind, situation: Situation): Decision {
-    return kind.direction === 'down' ? decideDown(kind, situation) : decideUp(kind, situation);
+    const situation = this.#situation(tenant, kind, key);
+    return this.#isBehind(tenant, situation) ? { actions: [] } : this.#decide(kind, situation);
   }
 
   /** Whether nothing stands in the way of what requires this key: its copy is there, or none is to be. */
   isSettled(tenant: TenantState, key: KeyRef): boolean {
+    if (key.kind === 'namespaces') return this.#namespaceReady(tenant, key.name) !== false;
     const kind = this.#kind(key.kind);
     const { tenantObject, superObject, createdUid, context } = this.#situation(tenant, kind, key);
     if (kind.direction === 'up') {
@@ -95,9 +88,40 @@ export class Reconciler {
     return kind.admit?.(tenantObject, context).wanted === false;
   }
 
-  #isBehind(tenant: TenantState, { key, tenantObject, superObject }: Situation): boolean {
+  async #attempt(tenant: TenantState, key: KeyRef, signal: AbortSignal): Promise<Outcome> {
+    let work: Work | undefined;
+    try {
+      const kind = this.#kind(key.kind);
+      const situation = this.#situation(tenant, kind, key);
+      if (this.#isBehind(tenant, situation)) return behind;
+      work = { kind, situation, tenant, notices: this.#noticesOf(tenant), signal };
+      return await this.#carryOut(work, this.#decide(kind, situation));
+    } catch (error) {
+      if (signal.aborted) throw error;
+      const outcome = outcomeOf(error);
+      return outcome.is === 'refused' && work !== undefined ? this.#refused(work, outcome) : outcome;
+    }
+  }
+
+  async #carryOut(work: Work, { actions, check }: Decision): Promise<Outcome> {
+    if (check === undefined) return this.#executor.run(actions, work);
+    const verdict = await this.#gate.judge(work, check);
+    if (verdict.is === 'there') {
+      return check.side === 'super' ? this.#executor.found(work, verdict.live) : { is: 'retry', code: 'stillThere' };
+    }
+    if (verdict.is === 'open') return this.#executor.run(actions, work);
+    const { key } = work.situation;
+    work.tenant.held.set(keyId(key), key);
+    return { is: 'held' };
+  }
+
+  #decide(kind: SyncedKind, situation: Situation): Decision {
+    return kind.direction === 'down' ? decideDown(kind, situation) : decideUp(kind, situation);
+  }
+
+  #isBehind({ memory }: TenantState, { key, tenantObject, superObject }: Situation): boolean {
     const id = keyId(key);
-    return tenant.isBehind('tenant', id, tenantObject) || tenant.isBehind('super', id, superObject);
+    return memory.tenant.isBehind(id, tenantObject) || memory.super.isBehind(id, superObject);
   }
 
   #kind(name: string): SyncedKind {
@@ -110,19 +134,25 @@ export class Reconciler {
     const id = keyId(key);
     const superRef = tenant.superRef(kind, key);
     const unwatched = kind.direction === 'up' && !kind.watchTenant;
+    const tenantObject = unwatched ? tenant.written.get(id) : tenant.caches.get(kind.resource, key);
+    const superObject = superRef === undefined ? undefined : this.#options.superCaches.get(kind.resource, superRef);
+    const mayCreate = tenantObject !== undefined && superObject === undefined && kind.direction === 'down';
     return {
       key,
-      tenantObject: unwatched ? tenant.written.get(id) : tenant.caches.get(kind.resource, key),
-      superObject: superRef === undefined ? undefined : this.#options.superCaches.get(kind.resource, superRef),
+      tenantObject,
+      superObject,
       tenantTombstone: tenant.tombstones.tenant.get(id),
       superTombstone: tenant.tombstones.super.get(id),
-      createdUid: tenant.createdUid(kind.direction === 'down' ? 'super' : 'tenant', id),
-      namespaceReady: key.namespace === undefined || this.#namespaceReady(tenant, key.namespace),
+      createdUid: tenant.memory[kind.direction === 'down' ? 'super' : 'tenant'].createdUid(id),
+      namespaceReady: mayCreate && key.namespace !== undefined ? this.#namespaceReady(tenant, key.namespace) : true,
       context: tenant.context(),
     };
   }
 
-  /** Nothing is created in a super namespace before it carries this tenant's mark and T's UID (sync rule §1). */
+  /**
+   * Whether S's place is there: nothing is created in a super namespace before it carries this tenant's mark
+   * and T's UID (sync rule §1). `unwanted`: there never will be one.
+   */
   #namespaceReady(tenant: TenantState, namespace: string): boolean | 'unwanted' {
     const own = tenant.caches.get(resources.namespaces, { name: namespace });
     const there = this.#options.superCaches.get(resources.namespaces, { name: tenant.superNamespace(namespace) });
@@ -130,7 +160,8 @@ export class Reconciler {
     const kind = this.#kind('namespaces') as DownKind;
     if (kind.admit?.(own, tenant.context()).wanted === false) return 'unwanted';
     if (there === undefined) {
-      return tenant.createdUid('super', keyId({ kind: 'namespaces', name: namespace })) !== undefined;
+      const id = keyId({ kind: 'namespaces', name: namespace });
+      return own.metadata.uid !== undefined && tenant.memory.super.createdFor(id) === own.metadata.uid;
     }
     return (
       there.metadata.deletionTimestamp === undefined &&
@@ -139,43 +170,13 @@ export class Reconciler {
     );
   }
 
-  /** Sync rule 0: identity first, then the live answer, then the size of the pass. */
-  async #mayDelete(work: Work, check: DeleteCheck): Promise<boolean> {
-    const { tenant } = work;
-    if (tenant.frozen !== undefined) return false;
-    const guard = check.side === 'tenant' ? tenant.identity : this.#options.superIdentity;
-    if (!(await guard.verify())) {
-      this.#options.onMismatch(tenant, check.side);
-      return false;
-    }
-    if (check.live) await this.#assertGone(work, check.side);
-    if (check.unwatched && check.side === 'tenant' && !tenant.deletions.allowsUnwatched()) {
-      this.#options.onHeld(tenant);
-      return false;
-    }
-    return true;
-  }
-
-  /** Asks the server itself; throws, for a later try, while the object is there after all. */
-  async #assertGone(work: Work, side: 'tenant' | 'super'): Promise<void> {
-    const { kind, tenant, situation, signal } = work;
-    const ref = side === 'tenant' ? situation.key : tenant.superRef(kind, situation.key);
-    if (ref === undefined) return;
-    const client = side === 'tenant' ? tenant.client : this.#options.superClient;
-    const other = side === 'tenant' ? situation.superObject : situation.tenantObject;
-    const live = await getLive(client, kind.resource, ref, signal);
-    if (live === undefined) return;
-    if (side === 'tenant' && other !== undefined && uidMark(other) !== live.metadata.uid) return;
-    throw new Error(`${kind.name} ${situation.key.name} is still there although the cache has lost it`);
-  }
-
   async #refused(work: Work, outcome: Outcome & { is: 'refused' }): Promise<Outcome> {
-    const message = scrub(outcome.message, work.situation.context);
-    const object = work.situation.tenantObject;
-    if (object === undefined) return { ...outcome, message };
+    const { tenantObject, context } = work.situation;
+    const message = scrub(outcome.message, context);
+    if (tenantObject === undefined) return { ...outcome, message };
     const notice = { type: 'Warning', reason: 'SyncRefused', message } as const;
     try {
-      await work.notices.write(work.kind.resource, object, notice, work.signal);
+      await work.notices.write(work.kind.resource, tenantObject, notice, work.signal);
     } catch {
       // The refusal counts and is tried again; an event that cannot be written must not hide it.
     }
@@ -183,12 +184,20 @@ export class Reconciler {
   }
 
   /** Forgets what both sides have outlived. */
-  #tidy(tenant: TenantState, kind: SyncedKind, key: KeyRef): void {
+  #tidy(tenant: TenantState, key: KeyRef): void {
     const id = keyId(key);
-    const after = this.#situation(tenant, kind, key);
-    if (after.superObject === undefined && after.createdUid === undefined) tenant.tombstones.tenant.delete(id);
-    if (after.tenantObject === undefined) tenant.tombstones.super.delete(id);
-    if (after.superObject === undefined && after.tenantObject === undefined) tenant.written.delete(id);
+    const { tombstones, written } = tenant;
+    const before = { tenant: tombstones.tenant.get(id), super: tombstones.super.get(id), written: written.get(id) };
+    if (before.tenant === undefined && before.super === undefined && before.written === undefined) return;
+    const after = this.#situation(tenant, this.#kind(key.kind), key);
+    if (after.superObject === undefined && after.createdUid === undefined) tombstones.tenant.delete(id);
+    if (after.superObject === undefined && before.written !== undefined) written.delete(id);
+    if (after.tenantObject === undefined || before.written !== undefined) tombstones.super.delete(id);
+  }
+
+  #wakeWaiters(tenant: TenantState, key: KeyRef): void {
+    if (!tenant.waiters.has(key) || !this.isSettled(tenant, key)) return;
+    for (const waiter of tenant.waiters.take(key)) this.#options.enqueue(tenant, waiter);
   }
 
   #noticesOf(tenant: TenantState): Notices {
@@ -200,18 +209,3 @@ export class Reconciler {
     return notices;
   }
 }
-
-async function getLive(
-  client: KubeClient,
-  resource: Resource,
-  ref: { namespace?: string | undefined; name: string },
-  signal: AbortSignal,
-): Promise<KubeObject | undefined> {
-  try {
-    return await client.get(resource, ref, { signal });
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
-}
-

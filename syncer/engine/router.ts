@@ -1,10 +1,11 @@
 import { type KubeObject, resources, type StoreEvent } from '../../kube/index.ts';
-import type { KeyRef, SyncedKind, UpKind } from '../kinds/index.ts';
-import { tenantUidOf } from '../mapping/index.ts';
+import type { KeyRef, SyncedKind } from '../kinds/index.ts';
+import { tenantNamespaceOf, tenantUidOf } from '../mapping/index.ts';
+import type { BoundedMap } from './bounded-map.ts';
 import { byTenantIndex, type Caches } from './caches.ts';
 import { keyId } from './key.ts';
-import { downKeyOf } from './locate.ts';
-import type { TenantState } from './tenant-state.ts';
+import { downKeyOf, tenantKeyOf, upKeyOf } from './locate.ts';
+import type { TenantState, Tombstone } from './tenant-state.ts';
 
 export type Priority = 'live' | 'background';
 
@@ -60,7 +61,7 @@ export class Router {
       const seen = new Set<string>();
       if (kind.direction === 'down' || kind.watchTenant) {
         for (const object of tenant.caches.store(kind.resource).list()) {
-          const key = tenantKey(kind, object);
+          const key = tenantKeyOf(kind, object);
           seen.add(keyId(key));
           yield key;
         }
@@ -78,33 +79,46 @@ export class Router {
 
   #tenantEvent(tenant: TenantState, kind: SyncedKind, event: StoreEvent<KubeObject>): void {
     if (this.#tenants.get(tenant.info.uid) !== tenant) return;
-    const key = tenantKey(kind, event.object);
+    const { object, type, watched } = event;
+    const key = tenantKeyOf(kind, object);
     const id = keyId(key);
-    const uid = event.object.metadata.uid;
-    if (event.type === 'deleted') {
-      if (event.watched && uid !== undefined) tenant.tombstones.tenant.set(id, { uid, object: event.object });
+    if (type === 'deleted') {
+      if (!watched) tenant.deletions.invalidate();
+      else bury(tenant.tombstones.tenant, id, object, kind.direction === 'down' && kind.deleteSuper !== undefined);
     } else if (kind.direction === 'up') {
       tenant.tombstones.tenant.delete(id);
     }
-    if (kind.direction === 'up') tenant.forgetCreated('tenant', id);
-    const priority = event.watched && kind.patient !== true ? 'live' : 'background';
-    this.#options.enqueue(tenant, key, priority, event.object.metadata.resourceVersion);
+    if (kind.direction === 'up') tenant.memory.tenant.forgetCreated(id);
+    const priority = watched && kind.patient !== true ? 'live' : 'background';
+    this.#options.enqueue(tenant, key, priority, object.metadata.resourceVersion);
     this.#touch(tenant, kind, 'tenant', event, priority);
   }
 
   #superEvent(kind: SyncedKind, event: StoreEvent<KubeObject>): void {
-    for (const tenant of this.#concerned(kind, event.object)) {
-      const key = this.#superKey(tenant, kind, event.object);
-      const priority = event.watched && kind.patient !== true ? 'live' : 'background';
+    const { object, previous, type, watched } = event;
+    const priority = watched && kind.patient !== true ? 'live' : 'background';
+    for (const tenant of this.#concerned(kind, object)) {
+      const key = this.#superKey(tenant, kind, object);
       if (key !== undefined) {
         const id = keyId(key);
-        const uid = event.object.metadata.uid;
-        if (event.type !== 'deleted') tenant.tombstones.super.delete(id);
-        else if (event.watched && uid !== undefined) tenant.tombstones.super.set(id, { uid, object: event.object });
-        if (kind.direction === 'down') tenant.forgetCreated('super', id);
+        if (type !== 'deleted') tenant.tombstones.super.delete(id);
+        else if (!watched) tenant.losses.invalidate();
+        else bury(tenant.tombstones.super, id, object, kind.superGone !== undefined);
+        if (kind.direction === 'down') tenant.memory.super.forgetCreated(id);
         this.#options.enqueue(tenant, key, priority);
       }
       this.#touch(tenant, kind, 'super', event, priority);
+    }
+    if (type === 'modified' && previous !== undefined && kind.direction === 'down' && hasMoved(previous, object)) {
+      this.#remarked(kind, previous, priority);
+    }
+  }
+
+  /** Somebody has changed the marks of a super object: whose it was before has to look at it as well. */
+  #remarked(kind: SyncedKind, previous: KubeObject, priority: Priority): void {
+    for (const tenant of this.#concerned(kind, previous)) {
+      const key = this.#superKey(tenant, kind, previous);
+      if (key !== undefined) this.#options.enqueue(tenant, key, priority);
     }
   }
 
@@ -142,26 +156,18 @@ export class Router {
 
   #superKey(tenant: TenantState, kind: SyncedKind, object: KubeObject): KeyRef | undefined {
     if (kind.direction === 'down') return downKeyOf(kind, object);
-    return upKey(tenant, kind, object);
+    return upKeyOf(kind, object, tenant.context());
   }
 }
 
-function upKey(tenant: TenantState, kind: UpKind, object: KubeObject): KeyRef | undefined {
-  const place = kind.tenantRef(object, tenant.context());
-  if (place !== undefined) {
-    return place.namespace === undefined
-      ? { kind: kind.name, name: place.name }
-      : { kind: kind.name, namespace: place.namespace, name: place.name };
-  }
-  const { name } = object.metadata;
-  return kind.resource.namespaced || name === undefined ? undefined : { kind: kind.name, name };
+/** Only the last state that somebody will ask for is worth its memory. */
+function bury(tombstones: BoundedMap<Tombstone>, id: string, object: KubeObject, whole: boolean): void {
+  const { uid } = object.metadata;
+  if (uid !== undefined) tombstones.set(id, { uid, object: whole ? object : { metadata: { uid } } });
 }
 
-function tenantKey(kind: SyncedKind, object: KubeObject): KeyRef {
-  const { namespace, name } = object.metadata;
-  return namespace === undefined
-    ? { kind: kind.name, name: name ?? '' }
-    : { kind: kind.name, namespace, name: name ?? '' };
+function hasMoved(previous: KubeObject, object: KubeObject): boolean {
+  return tenantUidOf(previous) !== tenantUidOf(object) || tenantNamespaceOf(previous) !== tenantNamespaceOf(object);
 }
 
 function sameKeys(a: readonly KeyRef[], b: readonly KeyRef[]): boolean {
@@ -170,4 +176,3 @@ function sameKeys(a: readonly KeyRef[], b: readonly KeyRef[]): boolean {
     return other !== undefined && keyId(key) === keyId(other);
   });
 }
-

@@ -7,11 +7,20 @@ export interface KubeletRequest {
 /** Reads the path of a kubelet's API, e.g. `/containerLogs/<namespace>/<pod>/<container>`. */
 export function parseKubeletPath(url: string): KubeletRequest {
   const [verb, , pod] = url.split('?')[0]?.split('/').slice(1) ?? [];
-  const verbs = { containerLogs: 'logs', exec: 'exec', run: 'exec', attach: 'attach', portForward: 'port-forward' } as const;
-  if (verb !== undefined && verb in verbs && pod !== undefined && pod !== '') {
-    return { verb: verbs[verb as keyof typeof verbs], pod: decodeURIComponent(pod) };
+  const name = text(pod);
+  if (verb === undefined || !Object.hasOwn(verbs, verb) || name === undefined) return { verb: 'other' };
+  return { verb: verbs[verb as keyof typeof verbs], pod: name };
+}
+
+const verbs = { containerLogs: 'logs', exec: 'exec', run: 'exec', attach: 'attach', portForward: 'port-forward' } as const;
+
+/** Whoever asks may send anything: what cannot be decoded is no name. */
+function text(encoded: string | undefined): string | undefined {
+  try {
+    return decodeURIComponent(encoded ?? '') || undefined;
+  } catch {
+    return undefined;
   }
-  return { verb: 'other' };
 }
 
 /** One sentence for the person at kubectl. */

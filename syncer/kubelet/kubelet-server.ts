@@ -35,11 +35,13 @@ export class KubeletServer {
         `HTTP/1.1 ${status} Internal Server Error\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
       );
     });
-    this.#server.on('secureConnection', (socket) => {
+    // Before any handshake: one that never comes would otherwise keep the server from closing.
+    this.#server.on('connection', (socket: Socket) => {
       this.#sockets.add(socket);
       socket.on('error', () => undefined);
       socket.on('close', () => this.#sockets.delete(socket));
     });
+    this.#server.on('secureConnection', (socket) => socket.on('error', () => undefined));
     this.#server.on('tlsClientError', () => undefined);
   }
 

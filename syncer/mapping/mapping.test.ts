@@ -233,7 +233,7 @@ describe('copies in a tenant', () => {
       labels: { [marks.public]: 'true', tier: 'fast' },
       annotations: { [marks.uid]: 'x', 'kubectl.kubernetes.io/last-applied-configuration': '{}', note: 'n' },
     });
-    expect(copyMetadata(s, testContext())).toEqual({
+    expect(copyMetadata(s)).toEqual({
       name: 'settings',
       labels: { tier: 'fast' },
       annotations: { note: 'n', [marks.uid]: 's1' },

@@ -1,5 +1,5 @@
 import { type CallRecord, type Clock, type KubeClient, Reflector, resources, Store } from '../../kube/index.ts';
-import type { Caches, SyncEngine } from '../engine/index.ts';
+import type { Caches, IdentityGuard, SyncEngine } from '../engine/index.ts';
 import type { SyncedKind } from '../kinds/index.ts';
 import { readCredentials } from './credentials.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
@@ -10,6 +10,7 @@ import { isServed, type VirtualCluster } from './virtual-cluster.ts';
 export interface DirectoryOptions {
   superClient: KubeClient;
   superCaches: Caches;
+  superIdentity: IdentityGuard;
   engine: SyncEngine;
   kinds: readonly SyncedKind[];
   settings: SyncerSettings;
@@ -64,7 +65,7 @@ export class TenantDirectory {
   async run(signal: AbortSignal): Promise<void> {
     const { superClient, clock, logger } = this.#options;
     const unsubscribe = this.#store.subscribe((event) => {
-      if (event.type === 'deleted') this.#leave(event.object);
+      if (event.type === 'deleted') this.#leave(event.object, signal);
       else this.#consider(event.object, signal);
     });
     const reflector = new Reflector<VirtualCluster>({
@@ -88,7 +89,7 @@ export class TenantDirectory {
     const uid = vc.metadata.uid ?? '';
     const served = this.#served.get(uid);
     if (!isServed(vc)) {
-      this.#leave(vc);
+      this.#leave(vc, signal);
       return;
     }
     if (served === undefined) {
@@ -96,6 +97,8 @@ export class TenantDirectory {
       return;
     }
     served.latest = vc;
+    // On its way out: it is looked at again when it is out.
+    if (served.stop.signal.aborted) return;
     served.session?.update(vc, served.stop.signal).catch((error: unknown) => {
       if (!served.stop.signal.aborted) this.#warn(vc, error, 'cannot take over changed settings');
     });
@@ -115,9 +118,11 @@ export class TenantDirectory {
     this.#served.set(uid, served);
     this.#options.hooks?.joined?.(`${namespace}/${name}`);
     served.ended = this.#serve(served).finally(() => {
-      if (this.#served.get(uid) === served) this.#served.delete(uid);
+      this.#served.delete(uid);
       this.#status.forget(uid);
-      this.#options.hooks?.left?.(`${namespace}/${name}`);
+      // One that was made anew under this name has taken over what is kept by name.
+      const others = [...this.#served.values()].map(({ vc: other }) => `${other.namespace}/${other.name}`);
+      if (!others.includes(`${namespace}/${name}`)) this.#options.hooks?.left?.(`${namespace}/${name}`);
     });
   }
 
@@ -140,9 +145,6 @@ export class TenantDirectory {
   async #runSession(served: Served, credentials: Awaited<ReturnType<typeof readCredentials>>): Promise<void> {
     const { hooks } = this.#options;
     const tenant = `${served.vc.namespace}/${served.vc.name}`;
-    const ending = new AbortController();
-    const stop = (): void => ending.abort(served.stop.signal.reason);
-    served.stop.signal.addEventListener('abort', stop, { once: true });
     const session = new TenantSession({
       ...this.#options,
       vc: served.latest,
@@ -153,6 +155,10 @@ export class TenantDirectory {
       onPatrol: (findings) => hooks?.patrol?.(tenant, findings),
     });
     served.session = session;
+    const ending = new AbortController();
+    const stop = (): void => ending.abort(served.stop.signal.reason);
+    served.stop.signal.addEventListener('abort', stop, { once: true });
+    if (served.stop.signal.aborted) stop();
     const renewed = this.#untilRenewed(served, credentials.version, ending.signal).finally(() =>
       ending.abort(new Error('credentials changed')),
     );
@@ -181,20 +187,29 @@ export class TenantDirectory {
   }
 
   /** Ends a tenant's session, and tells the manager so: it waits for that before it takes things away. */
-  #leave(vc: VirtualCluster): void {
+  #leave(vc: VirtualCluster, signal: AbortSignal): void {
     const served = this.#served.get(vc.metadata.uid ?? '');
     if (served === undefined || served.stop.signal.aborted) return;
     served.stop.abort(new Error('tenant left'));
-    served.ended
-      .then(() =>
-        this.#status.condition(served.vc, served.vc.uid, {
-          type: 'Synced',
-          status: 'False',
-          reason: 'Left',
-          message: 'the syncer has let go of this tenant',
-        }),
-      )
-      .catch((error: unknown) => this.#warn(vc, error, 'cannot report that the tenant was left'));
+    this.#sayLeft(served, signal)
+      .catch((error: unknown) => this.#warn(vc, error, 'cannot report that the tenant was left'))
+      .finally(() => {
+        const { namespace, name, uid } = served.vc;
+        const now = this.#store.get({ namespace, name });
+        if (now?.metadata.uid === uid && isServed(now)) this.#consider(now, signal);
+      });
+  }
+
+  async #sayLeft({ vc, ended }: Served, signal: AbortSignal): Promise<void> {
+    await ended;
+    const left = {
+      type: 'Synced',
+      status: 'False',
+      reason: 'Left',
+      message: 'the syncer has let go of this tenant',
+    } as const;
+    await this.#status.condition(vc, vc.uid, left, signal);
+    if (!this.#served.has(vc.uid)) this.#status.forget(vc.uid);
   }
 
   #warn(vc: VirtualCluster, error: unknown, message: string): void {

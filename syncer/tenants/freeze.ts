@@ -1,67 +1,138 @@
-import { type KubeClient, type KubeObject, type ObjectRef, resources } from '../../kube/index.ts';
-import type { TenantState } from '../engine/index.ts';
+import {
+  findCondition,
+  type KubeClient,
+  type KubeObject,
+  type ObjectRef,
+  type Resource,
+  resources,
+} from '../../kube/index.ts';
+import { type IdentityGuard, type TenantState, VersionHistory } from '../engine/index.ts';
+import { annotate, answers, answerIn } from './answers.ts';
 import type { StatusWriter } from './status-writer.ts';
-import { answers, type VirtualCluster } from './virtual-cluster.ts';
+import type { VirtualCluster } from './virtual-cluster.ts';
 
 export interface FreezeOptions {
   state: TenantState;
+  superIdentity: IdentityGuard;
   status: StatusWriter;
-  vc: ObjectRef;
+  vc: VirtualCluster;
   /** Queues everything of the tenant again. */
   requeue: () => void;
 }
 
+/** Reasons of the condition `IdentityMismatch`; also what `TenantState.frozen` holds. */
+type Reason = 'TenantIdentity' | 'SuperClusterIdentity' | 'ResourceVersionRanBackwards';
+
 /**
- * Stops a tenant's deletes while its server is not who it should be, or while too many objects would go
- * at once, says so in a condition with the remedy, and goes on when the operator has answered.
+ * Stops a tenant's deletions while either server is not who it should be (sync rule 0 A), says so in a
+ * condition with the remedy, and goes on when it has passed or the operator has answered. What an earlier
+ * syncer has stopped stays so: the condition is the memory.
  */
 export class Freeze {
   readonly #options: FreezeOptions;
+  readonly #ref: ObjectRef;
+  readonly #history = new VersionHistory();
   /** The answer that would lift the present mismatch. */
   #token: string | undefined;
-  /** Highest resourceVersion that the tenant's server has shown. */
-  #highest = 0n;
 
   constructor(options: FreezeOptions) {
     this.#options = options;
+    const { namespace, name = '' } = options.vc.metadata;
+    this.#ref = { namespace, name };
+    const said = findCondition(options.vc.status?.conditions, 'IdentityMismatch');
+    if (said?.status !== 'True') return;
+    options.state.frozen = said.reason ?? 'TenantIdentity';
+    this.#token = answerIn(said.message, answers.acceptIdentity);
   }
 
-  observeResourceVersion(version: string): void {
-    const number = parse(version);
-    if (number !== undefined && number > this.#highest) this.#highest = number;
+  observeVersion(resource: Resource, version: string): void {
+    this.#history.observe(resource, version);
   }
 
   /**
    * Before a list replaces what the cache holds: throws if it comes from another server than the one
-   * this tenant had, or from the past of that server. Servers may answer a list slightly late from
-   * memory, so that an old version is believed only when a consistent read confirms it.
+   * this tenant had, or from the past of that server.
    */
-  async checkList(version: string, signal: AbortSignal): Promise<void> {
+  async checkList(resource: Resource, version: string, signal: AbortSignal): Promise<void> {
     const { state } = this.#options;
     if (!(await state.identity.verify())) {
       await this.mismatch('tenant', signal);
       throw new Error('the API server of this tenant is not the one that it had');
     }
-    const listed = parse(version);
-    if (listed === undefined || listed >= this.#highest) return;
-    const consistent = await state.client.list(resources.namespaces, { limit: 1, signal });
-    const now = parse(consistent.metadata.resourceVersion ?? '');
-    if (now === undefined || now >= this.#highest) return;
-    await this.#backwards(now, signal);
+    const back = await this.#history.regression(state.client, resource, version, signal);
+    if (back === undefined) return;
+    if (state.frozen !== ranBackwards) {
+      const token = `${state.identity.expectedUid}@${back.now}`;
+      await this.#stop(
+        ranBackwards,
+        `the tenant's API server shows ${back.resource} that are older (resourceVersion ${back.now}) than what it has shown before (${back.shown}); all deletes for it are stopped. Restore its data, or accept it as it is now: ${annotate(this.#ref, answers.acceptIdentity, token)}`,
+        token,
+        signal,
+      );
+    }
     throw new Error('the resourceVersion of this tenant ran backwards');
   }
 
   async mismatch(side: 'tenant' | 'super', signal?: AbortSignal): Promise<void> {
-    const { state } = this.#options;
-    if (side === 'super') {
-      await this.#stop(
-        'SuperClusterIdentity',
-        'the super cluster is not the one that this syncer started with; deletes are stopped. Start the syncer again with the right kubeconfig',
-        undefined,
-        signal,
-      );
-      return;
+    await (side === 'super' ? this.#wrongSuper(signal) : this.#wrongTenant(signal));
+  }
+
+  /** Reads the operator's answer from the annotations of the VirtualCluster. */
+  async answer(vc: VirtualCluster, signal: AbortSignal): Promise<void> {
+    const { state, status } = this.#options;
+    const token = this.#token;
+    if (state.frozen === undefined || token === undefined) return;
+    if (vc.metadata.annotations?.[answers.acceptIdentity] !== token) return;
+    if (state.frozen === 'SuperClusterIdentity') {
+      await status.identity(this.#ref, state.info.uid, { superCluster: token }, signal);
+      state.acceptSuper(token);
+    } else if (state.frozen === ranBackwards) {
+      this.#history.forget();
+    } else {
+      // Only who was shown to the operator is accepted, not whoever is there by now.
+      if ((await kubeSystemUid(state.client, signal)) !== token) return;
+      await status.identity(this.#ref, state.info.uid, { tenant: token }, signal);
+      state.identity.accept(token);
     }
+    await this.#goOn(signal);
+  }
+
+  /** Called on a clock: a wrong server may have been a passing mistake. */
+  async recheck(signal: AbortSignal): Promise<void> {
+    const { state, superIdentity } = this.#options;
+    // For these there is nothing to look up; only the operator knows better.
+    if (this.#isForeign()) return this.#wrongSuper(signal);
+    if (state.frozen === undefined || state.frozen === ranBackwards) return;
+    if (!(await superIdentity.verify()) || this.#isForeign()) await this.#wrongSuper(signal);
+    else if (!(await state.identity.verify())) await this.#wrongTenant(signal);
+    else await this.#goOn(signal);
+  }
+
+  #isForeign(): boolean {
+    const { state, superIdentity } = this.#options;
+    return superIdentity.distrusted !== undefined || !state.belongsTo(superIdentity.expectedUid);
+  }
+
+  async #wrongSuper(signal: AbortSignal | undefined): Promise<void> {
+    const { state, superIdentity } = this.#options;
+    if (superIdentity.distrusted !== undefined) {
+      const message = `${superIdentity.distrusted}; all deletes are stopped. If its data is as it should be, start the syncer again`;
+      return this.#stop('SuperClusterIdentity', message, undefined, signal);
+    }
+    const found = superIdentity.expectedUid;
+    if (found === undefined || state.belongsTo(found)) {
+      const message =
+        'the super cluster is not the one that this syncer started with; all deletes are stopped. Start the syncer again with the right kubeconfig';
+      return this.#stop('SuperClusterIdentity', message, undefined, signal);
+    }
+    const message = `this tenant was made on a super cluster whose kube-system Namespace has UID ${state.superIdentity}, and here it is ${found}; all deletes for it are stopped. If it belongs here from now on: ${annotate(this.#ref, answers.acceptIdentity, found)}`;
+    return this.#stop('SuperClusterIdentity', message, found, signal);
+  }
+
+  async #wrongTenant(signal: AbortSignal | undefined): Promise<void> {
+    const { state } = this.#options;
+    // Before anything that can fail: from now on nothing is deleted.
+    state.frozen ??= 'TenantIdentity';
     const found = await kubeSystemUid(state.client, signal);
     const what =
       found === undefined
@@ -69,119 +140,38 @@ export class Freeze {
         : `the tenant's kube-system Namespace has UID ${found}, not ${state.identity.expectedUid}`;
     const remedy =
       found === undefined
-        ? 'restore its data'
-        : `restore its data, or accept it as it is now: ${annotate(this.#options.vc, answers.acceptIdentity, found)}`;
-    await this.#stop('TenantIdentity', `${what}; all deletes for it are stopped. Either ${remedy}`, found, signal);
+        ? 'Restore its data'
+        : `Either restore its data, or accept it as it is now: ${annotate(this.#ref, answers.acceptIdentity, found)}`;
+    await this.#stop('TenantIdentity', `${what}; all deletes for it are stopped. ${remedy}`, found, signal);
   }
 
-  /** The mass-deletion guard has closed. */
-  async held(signal?: AbortSignal): Promise<void> {
-    const { state, status, vc } = this.#options;
-    const { hold } = state.deletions;
-    if (hold === undefined) return;
-    await status.condition(
-      vc,
-      state.info.uid,
-      {
-        type: 'DeletionHeld',
-        status: 'True',
-        reason: 'TooManyAtOnce',
-        message: `${hold.missing} of ${hold.total} objects of this tenant are missing in its API server although nobody was seen deleting them; they are kept. If they are meant to go: ${annotate(vc, answers.confirmDeletions, hold.id)}`,
-      },
-      signal,
-    );
-  }
-
-  /** Reads the operator's answers from the annotations of the VirtualCluster. */
-  async answer(vc: VirtualCluster, signal: AbortSignal): Promise<void> {
+  async #stop(reason: Reason, message: string, token: string | undefined, signal?: AbortSignal): Promise<void> {
     const { state, status } = this.#options;
-    const accepted = vc.metadata.annotations?.[answers.acceptIdentity];
-    if (state.frozen !== undefined && this.#token !== undefined && accepted === this.#token) {
-      const uid = await kubeSystemUid(state.client, signal);
-      if (uid !== undefined) {
-        await status.identity(this.#options.vc, state.info.uid, uid, signal);
-        state.identity.accept(uid);
-        this.#highest = 0n;
-        await this.#goOn(signal);
-      }
-    }
-    const confirmed = vc.metadata.annotations?.[answers.confirmDeletions];
-    if (confirmed !== undefined && state.deletions.confirm(confirmed)) {
-      await this.#released(signal);
-      this.#options.requeue();
-    }
-  }
-
-  /** Called on a clock: a wrong server may have been a passing mistake, and a held pass may have shrunk. */
-  async recheck(signal: AbortSignal): Promise<void> {
-    const { state } = this.#options;
-    if (state.frozen !== undefined && this.#token?.includes('@') !== true && (await state.identity.verify())) {
-      await this.#goOn(signal);
-    }
-    if (state.deletions.hold !== undefined && state.deletions.allowsUnwatched()) {
-      await this.#released(signal);
-      this.#options.requeue();
-    }
-  }
-
-  async #backwards(now: bigint, signal: AbortSignal): Promise<void> {
-    const uid = this.#options.state.identity.expectedUid;
-    const token = `${uid}@${now}`;
-    if (this.#token?.startsWith(`${uid}@`) === true && this.#options.state.frozen !== undefined) return;
-    await this.#stop(
-      'ResourceVersionRanBackwards',
-      `the tenant's API server shows data that is older (${now}) than what it has shown before (${this.#highest}); all deletes for it are stopped. Restore its data, or accept it as it is now: ${annotate(this.#options.vc, answers.acceptIdentity, token)}`,
-      token,
-      signal,
-    );
-  }
-
-  async #stop(reason: string, message: string, token: string | undefined, signal?: AbortSignal): Promise<void> {
-    const { state, status, vc } = this.#options;
     state.frozen = reason;
     this.#token = token;
-    // What was seen while the server was wrong proves nothing.
-    state.tombstones.tenant.clear();
-    await status.condition(vc, state.info.uid, { type: 'IdentityMismatch', status: 'True', reason, message }, signal);
+    await status.condition(this.#ref, state.info.uid, { type: 'IdentityMismatch', status: 'True', reason, message }, signal);
   }
 
   async #goOn(signal: AbortSignal): Promise<void> {
-    const { state, status, vc } = this.#options;
+    const { state, status } = this.#options;
+    // What was seen while a server was wrong proves nothing.
+    state.tombstones.tenant.clear();
+    state.tombstones.super.clear();
     state.frozen = undefined;
     this.#token = undefined;
-    await status.condition(
-      vc,
-      state.info.uid,
-      { type: 'IdentityMismatch', status: 'False', reason: 'Verified', message: 'both sides are who they should be' },
-      signal,
-    );
     this.#options.requeue();
-  }
-
-  async #released(signal: AbortSignal): Promise<void> {
-    const { state, status, vc } = this.#options;
-    await status.condition(
-      vc,
-      state.info.uid,
-      { type: 'DeletionHeld', status: 'False', reason: 'Released', message: 'no deletion is held back' },
-      signal,
-    );
+    const message = 'both sides are who they should be';
+    const wanted = { type: 'IdentityMismatch', status: 'False', reason: 'Verified', message } as const;
+    await status.condition(this.#ref, state.info.uid, wanted, signal);
   }
 }
+
+const ranBackwards = 'ResourceVersionRanBackwards' satisfies Reason;
 
 async function kubeSystemUid(client: KubeClient, signal: AbortSignal | undefined): Promise<string | undefined> {
-  const options = signal === undefined ? {} : { signal };
   const found = await client.list<KubeObject>(resources.namespaces, {
     fieldSelector: 'metadata.name=kube-system',
-    ...options,
+    ...(signal === undefined ? {} : { signal }),
   });
   return found.items[0]?.metadata.uid;
-}
-
-function annotate(vc: ObjectRef, key: string, value: string): string {
-  return `kubectl annotate --overwrite virtualcluster ${vc.name} -n ${vc.namespace} ${key}=${value}`;
-}
-
-function parse(version: string): bigint | undefined {
-  return /^\d+$/.test(version) ? BigInt(version) : undefined;
 }

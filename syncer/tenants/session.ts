@@ -1,8 +1,9 @@
 import { type Clock, Connection, KubeClient, Reflector, resources, type CallRecord } from '../../kube/index.ts';
-import { Caches, type SyncEngine, TenantState } from '../engine/index.ts';
+import { Caches, type IdentityGuard, type SyncEngine, TenantState } from '../engine/index.ts';
 import type { SyncedKind } from '../kinds/index.ts';
 import type { Credentials } from './credentials.ts';
 import { Freeze } from './freeze.ts';
+import { Holds } from './holds.ts';
 import type { StatusWriter } from './status-writer.ts';
 import { type SyncerSettings, tenantInfo } from './tenant-info.ts';
 import type { VirtualCluster } from './virtual-cluster.ts';
@@ -19,6 +20,7 @@ export interface SessionOptions {
   kinds: readonly SyncedKind[];
   engine: SyncEngine;
   superCaches: Caches;
+  superIdentity: IdentityGuard;
   status: StatusWriter;
   clock: Clock;
   logger: SessionLogger;
@@ -39,12 +41,15 @@ export class TenantSession {
   readonly #options: SessionOptions;
   readonly #connection: Connection;
   readonly #freeze: Freeze;
+  readonly #holds: Holds;
   readonly #ref: { namespace: string; name: string };
+  #vc: VirtualCluster;
   #joined = false;
   #failedProbes = 0;
 
   constructor(options: SessionOptions) {
     this.#options = options;
+    this.#vc = options.vc;
     this.credentialsVersion = options.credentials.version;
     const info = tenantInfo(options.vc, options.settings);
     this.#ref = { namespace: info.namespace, name: info.name };
@@ -59,14 +64,17 @@ export class TenantSession {
       caches: new Caches(options.kinds, 'tenant'),
       superCaches: options.superCaches,
       identity: options.vc.status?.identities?.tenant,
+      superIdentity: options.vc.status?.identities?.superCluster,
       nowMs: () => options.clock.now(),
     });
-    this.#freeze = new Freeze({
+    const watched = {
       state: this.state,
       status: options.status,
-      vc: this.#ref,
+      vc: options.vc,
       requeue: () => this.#joined && options.engine.requeue(this.state),
-    });
+    };
+    this.#freeze = new Freeze({ ...watched, superIdentity: options.superIdentity });
+    this.#holds = new Holds(watched);
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -80,10 +88,10 @@ export class TenantSession {
     try {
       const watching = this.#watchHealth(ending.signal);
       const syncing = Promise.all(reflectors.map((reflector) => reflector.synced(ending.signal))).then(() => {
-        engine.join(this.state, this.#weight(this.#options.vc));
+        engine.join(this.state, this.#weight(this.#vc));
         this.#joined = true;
         logger.info({ tenant: this.#name }, 'tenant joined');
-        return this.#say('True', 'Joined', 'both sides are watched and kept in agreement');
+        return this.#check(ending.signal);
       });
       await Promise.all([syncing, watching]);
     } catch (error) {
@@ -101,6 +109,7 @@ export class TenantSession {
   /** Takes over changed settings and reads the operator's answers. */
   async update(vc: VirtualCluster, signal: AbortSignal): Promise<void> {
     const { engine, settings } = this.#options;
+    this.#vc = vc;
     const before = JSON.stringify(this.state.info);
     this.state.updateInfo(tenantInfo(vc, settings));
     if (this.#joined) {
@@ -108,6 +117,7 @@ export class TenantSession {
       if (JSON.stringify(this.state.info) !== before) engine.requeue(this.state);
     }
     await this.#freeze.answer(vc, signal);
+    await this.#holds.answer(vc, signal);
   }
 
   mismatch(side: 'tenant' | 'super'): Promise<void> {
@@ -115,7 +125,7 @@ export class TenantSession {
   }
 
   held(): Promise<void> {
-    return this.#freeze.held();
+    return this.#holds.say();
   }
 
   get #name(): string {
@@ -139,8 +149,8 @@ export class TenantSession {
             clock,
             consistentStart: true,
             ...(kind.selector?.tenant === undefined ? {} : { labelSelector: kind.selector.tenant }),
-            beforeReplace: (_objects, version, signal) => this.#freeze.checkList(version, signal),
-            onResourceVersion: (version) => this.#freeze.observeResourceVersion(version),
+            beforeReplace: (_objects, version, signal) => this.#freeze.checkList(kind.resource, version, signal),
+            onResourceVersion: (version) => this.#freeze.observeVersion(kind.resource, version),
             onProblem: (problem) => {
               this.#options.onReflectorProblem?.(kind.name, problem.phase);
               logger.warn(
@@ -154,22 +164,37 @@ export class TenantSession {
 
   /** Until aborted: is the API server there, is it the right one, how much does it hold, does it agree. */
   async #watchHealth(signal: AbortSignal): Promise<void> {
-    const { clock, logger, engine } = this.#options;
+    const { clock, engine, logger } = this.#options;
     let patrolledAtMs = clock.monotonic();
     for (;;) {
       await clock.sleep(checkEveryMs, signal);
+      if (!(await this.#check(signal)) || !this.#joined) continue;
+      if (clock.monotonic() - patrolledAtMs < patrolEveryMs) continue;
+      patrolledAtMs = clock.monotonic();
       try {
-        await this.#probe(signal);
-        if (!this.#joined) continue;
-        await this.#freeze.recheck(signal);
-        await this.#options.status.usage(this.#ref, this.state.info.uid, this.#usage(), signal);
-        if (clock.monotonic() - patrolledAtMs < patrolEveryMs) continue;
-        patrolledAtMs = clock.monotonic();
-        this.#options.onPatrol?.(engine.patrol(this.state));
+        this.#options.onPatrol?.(await engine.patrol(this.state));
       } catch (error) {
-        if (signal.aborted) throw error;
-        logger.warn({ tenant: this.#name, err: error }, 'health check failed');
+        logger.warn({ tenant: this.#name, err: error }, 'patrol failed');
       }
+    }
+  }
+
+  /** Returns whether all is well; what is not is tried again at the next check, and ends nothing. */
+  async #check(signal: AbortSignal): Promise<boolean> {
+    const { logger, status } = this.#options;
+    try {
+      await this.#probe(signal);
+      if (!this.#joined) return true;
+      await this.#freeze.answer(this.#vc, signal);
+      await this.#freeze.recheck(signal);
+      await this.#holds.answer(this.#vc, signal);
+      await this.#holds.recheck(signal);
+      await status.usage(this.#ref, this.state.info.uid, this.#usage(), signal);
+      return true;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      logger.warn({ tenant: this.#name, err: error }, 'health check failed');
+      return false;
     }
   }
 
@@ -180,18 +205,18 @@ export class TenantSession {
       if (signal.aborted) throw error;
       this.#failedProbes += 1;
       if (this.#failedProbes >= 2) {
-        await this.#say('False', 'Unreachable', `the tenant's API server does not answer: ${text(error)}`);
+        await this.#say('False', 'Unreachable', `the tenant's API server does not answer: ${text(error)}`, signal);
       }
       throw error;
     }
     if (this.#failedProbes > 0) this.#options.engine.retryNow(this.state.info.uid);
     this.#failedProbes = 0;
-    if (this.#joined) await this.#say('True', 'Joined', 'both sides are watched and kept in agreement');
+    if (this.#joined) await this.#say('True', 'Joined', 'both sides are watched and kept in agreement', signal);
   }
 
-  async #say(status: 'True' | 'False', reason: string, message: string): Promise<void> {
+  async #say(status: 'True' | 'False', reason: string, message: string, signal: AbortSignal): Promise<void> {
     const { uid } = this.state.info;
-    await this.#options.status.condition(this.#ref, uid, { type: 'Synced', status, reason, message });
+    await this.#options.status.condition(this.#ref, uid, { type: 'Synced', status, reason, message }, signal);
   }
 
   #usage(): { pods: number; services: number; nodes: number } {

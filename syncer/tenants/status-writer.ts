@@ -16,52 +16,89 @@ export interface SyncerCondition {
   message: string;
 }
 
-/** Writes the syncer's own part of a VirtualCluster's status, and only when it says something new. */
+type Status = NonNullable<VirtualCluster['status']>;
+
+/**
+ * Writes the syncer's own part of a VirtualCluster's status, and only when it says something new. One write
+ * of a VirtualCluster at a time, in the order in which they were asked for.
+ */
 export class StatusWriter {
   readonly #client: KubeClient;
   readonly #nowMs: () => number;
-  /** What was last written, by VirtualCluster and condition type. */
-  readonly #last = new Map<string, string>();
+  /** What was last written, by UID of the VirtualCluster and what it is about. */
+  readonly #last = new Map<string, Map<string, string>>();
+  /** The end of the line of writes, by UID; absent when nobody waits. */
+  readonly #lines = new Map<string, Promise<void>>();
 
   constructor(client: KubeClient, nowMs: () => number) {
     this.#client = client;
     this.#nowMs = nowMs;
   }
 
-  async condition(ref: ObjectRef, uid: string, wanted: SyncerCondition, signal?: AbortSignal): Promise<void> {
-    const key = `${uid}/${wanted.type}`;
+  condition(ref: ObjectRef, uid: string, wanted: SyncerCondition, signal?: AbortSignal): Promise<void> {
     const said = `${wanted.status}/${wanted.reason}/${wanted.message}`;
-    if (this.#last.get(key) === said) return;
-    await this.#modify(ref, uid, signal, (status) => {
-      const conditions = setCondition(status.conditions, wanted, new Date(this.#nowMs()));
-      return { ...status, conditions };
-    });
-    this.#last.set(key, said);
+    return this.#say(ref, uid, wanted.type, said, signal, (status) => ({
+      ...status,
+      conditions: setCondition(status.conditions, wanted, new Date(this.#nowMs())),
+    }));
   }
 
-  async usage(
+  usage(
     ref: ObjectRef,
     uid: string,
     usage: { pods: number; services: number; nodes: number },
     signal?: AbortSignal,
   ): Promise<void> {
-    const key = `${uid}/usage`;
     const said = `${usage.pods}/${usage.services}/${usage.nodes}`;
-    if (this.#last.get(key) === said) return;
-    await this.#modify(ref, uid, signal, (status) => ({ ...status, usage }));
-    this.#last.set(key, said);
+    return this.#say(ref, uid, 'usage', said, signal, (status) => ({ ...status, usage }));
   }
 
-  async identity(ref: ObjectRef, uid: string, tenant: string, signal?: AbortSignal): Promise<void> {
-    await this.#modify(ref, uid, signal, (status) => ({
-      ...status,
-      identities: { ...status.identities, tenant },
-    }));
+  /** The operator has accepted another server on one side. */
+  identity(
+    ref: ObjectRef,
+    uid: string,
+    accepted: { tenant: string } | { superCluster: string },
+    signal?: AbortSignal,
+  ): Promise<void> {
+    return this.#inLine(uid, () =>
+      this.#modify(ref, uid, signal, (status) => ({
+        ...status,
+        identities: { ...status.identities, ...accepted },
+      })),
+    );
   }
 
+  /** To be called when a VirtualCluster is served no more. */
   forget(uid: string): void {
-    for (const key of this.#last.keys()) {
-      if (key.startsWith(`${uid}/`)) this.#last.delete(key);
+    this.#last.delete(uid);
+  }
+
+  #say(
+    ref: ObjectRef,
+    uid: string,
+    about: string,
+    said: string,
+    signal: AbortSignal | undefined,
+    change: (status: Status) => Status,
+  ): Promise<void> {
+    return this.#inLine(uid, async () => {
+      if (this.#last.get(uid)?.get(about) === said) return;
+      await this.#modify(ref, uid, signal, change);
+      let last = this.#last.get(uid);
+      if (last === undefined) this.#last.set(uid, (last = new Map()));
+      last.set(about, said);
+    });
+  }
+
+  async #inLine(uid: string, write: () => Promise<void>): Promise<void> {
+    const before = this.#lines.get(uid);
+    const mine = before === undefined ? write() : before.then(write);
+    const settled = mine.catch(() => undefined);
+    this.#lines.set(uid, settled);
+    try {
+      await mine;
+    } finally {
+      if (this.#lines.get(uid) === settled) this.#lines.delete(uid);
     }
   }
 
@@ -69,7 +106,7 @@ export class StatusWriter {
     ref: ObjectRef,
     uid: string,
     signal: AbortSignal | undefined,
-    change: (status: NonNullable<VirtualCluster['status']>) => NonNullable<VirtualCluster['status']>,
+    change: (status: Status) => Status,
   ): Promise<void> {
     try {
       await modifyStatus<VirtualCluster>(

@@ -24,12 +24,6 @@ export interface VirtualCluster extends KubeObject {
   };
 }
 
-/** Annotations by which an operator answers a question that stands in a condition. */
-export const answers = {
-  confirmDeletions: 'skerry.dev/confirm-deletions',
-  acceptIdentity: 'skerry.dev/accept-identity',
-} as const;
-
 /** Whether this tenant is to be served now: its control plane was ready once and is not on its way out. */
 export function isServed(vc: VirtualCluster): boolean {
   const { status } = vc;

@@ -5,6 +5,9 @@ export const image = 'registry.k8s.io/pause:3.10';
 
 type Spec = Record<string, unknown>;
 
+/** The namespace controller waits for half the grace period of a namespace's pods before it looks again. */
+const quickToGo = { terminationGracePeriodSeconds: 1 };
+
 export function namespace(name: string): KubeObject {
   return { apiVersion: 'v1', kind: 'Namespace', metadata: { name } };
 }
@@ -14,7 +17,7 @@ export function pod(namespace: string, name: string, spec: Spec = {}): KubeObjec
     apiVersion: 'v1',
     kind: 'Pod',
     metadata: { namespace, name, labels: { app: name } },
-    spec: { containers: [container()], ...spec },
+    spec: { ...quickToGo, containers: [container()], ...spec },
   };
 }
 
@@ -22,7 +25,12 @@ export function container(fields: Spec = {}): Spec {
   return { name: 'main', image, ...fields };
 }
 
-export function deployment(namespace: string, name: string, replicas: number, podSpec: Spec = {}): KubeObject {
+export function deployment(
+  namespace: string,
+  name: string,
+  replicas: number,
+  podSpec: Spec = {},
+): KubeObject {
   return {
     apiVersion: 'apps/v1',
     kind: 'Deployment',
@@ -40,7 +48,9 @@ export function statefulSet(namespace: string, name: string, replicas: number, s
       replicas,
       serviceName: name,
       selector: { matchLabels: { app: name } },
-      template: template(name, { containers: [container({ volumeMounts: [{ name: 'data', mountPath: '/data' }] })] }),
+      template: template(name, {
+        containers: [container({ volumeMounts: [{ name: 'data', mountPath: '/data' }] })],
+      }),
       volumeClaimTemplates: [{ metadata: { name: 'data' }, spec: claimSpec() }],
       ...spec,
     },
@@ -55,7 +65,7 @@ export function job(namespace: string, name: string): KubeObject {
     spec: {
       completions: 2,
       parallelism: 2,
-      template: { spec: { restartPolicy: 'Never', containers: [container()] } },
+      template: { spec: { ...quickToGo, restartPolicy: 'Never', containers: [container()] } },
     },
   };
 }
@@ -95,5 +105,17 @@ function claimSpec(): Spec {
 }
 
 function template(app: string, spec: Spec): Spec {
-  return { metadata: { labels: { app } }, spec: { containers: [container()], ...spec } };
+  return { metadata: { labels: { app } }, spec: { ...quickToGo, containers: [container()], ...spec } };
+}
+
+/** A slice of a Service without selector. */
+export function endpointSlice(namespace: string, service: string, addresses: readonly string[]): KubeObject {
+  return {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: { namespace, name: `${service}-1`, labels: { 'kubernetes.io/service-name': service } },
+    addressType: 'IPv4',
+    endpoints: addresses.map((address) => ({ addresses: [address], conditions: { ready: true } })),
+    ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+  };
 }

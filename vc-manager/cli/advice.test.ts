@@ -23,7 +23,11 @@ describe('advice', () => {
   });
 
   it('tells what the syncer waits for before anything else', () => {
-    const held: Condition = { type: 'DeletionHeld', status: 'True', message: 'confirm with kubectl annotate' };
+    const held: Condition = {
+      type: 'DeletionHeld',
+      status: 'True',
+      message: 'confirm with kubectl annotate',
+    };
     expect(advice(tenant('Ready', [joined, held]), soon)).toEqual(['confirm with kubectl annotate']);
   });
 
@@ -44,7 +48,11 @@ describe('advice', () => {
   });
 
   it('names what holds a deletion up', () => {
-    const ready: Condition = { type: 'Ready', status: 'False', message: 'Waiting until namespaces are gone: a' };
+    const ready: Condition = {
+      type: 'Ready',
+      status: 'False',
+      message: 'Waiting until namespaces are gone: a',
+    };
     const vc = tenant('Deleting', [ready]);
     vc.metadata.deletionTimestamp = '2030-01-01T00:00:00Z';
     expect(advice(vc, soon).join()).toContain('Wait');

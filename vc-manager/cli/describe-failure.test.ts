@@ -14,7 +14,7 @@ describe('describeFailure', () => {
     ['a wrong argument', invalidArgument('no'), 2],
     ['something that is not there', new CliError('NotFound', 'no'), 3],
     ['an object that is not there', answer(404, { reason: 'NotFound', message: 'no', ...named }), 3],
-    ['a cluster without Skerry', answer(404, { reason: 'NotFound', message: 'no' }), 3],
+    ['a cluster without Skerry', new ApiError(404, undefined, 'GET /apis/skerry.dev'), 3],
     ['time that is up', new CliError('TimedOut', 'no'), 4],
     ['a stack that does not run', new CliError('NotRunning', 'no'), 5],
     ['a server that does not answer', new ConnectionError('https://x', 'ECONNREFUSED'), 5],
@@ -33,7 +33,7 @@ describe('describeFailure', () => {
   });
 
   it('says what to do when the cluster knows no VirtualClusters', () => {
-    const { message } = describeFailure(answer(404, { reason: 'NotFound', message: 'not found' }));
+    const { message } = describeFailure(new ApiError(404, undefined, 'GET /apis/skerry.dev'));
     expect(message).toContain('Skerry is not installed in it');
   });
 

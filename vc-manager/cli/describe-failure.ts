@@ -9,6 +9,7 @@ import {
 } from '../../kube/index.ts';
 import { BackgroundFailure, CliError } from './errors.ts';
 import { exitCodes } from './exit-codes.ts';
+import { isMissingResource } from './is-missing-resource.ts';
 
 export interface Failure {
   /** Without a final newline; several lines only where the error itself has them. */
@@ -51,9 +52,4 @@ function describeAnswer(error: ApiError): Failure {
   if (isNotFound(error)) return { message: said, exitCode: exitCodes.notFound };
   if (isAlreadyExists(error)) return { message: said, exitCode: exitCodes.conflict };
   return { message: said, exitCode: exitCodes.failure };
-}
-
-/** Not an object is missing, but the very kind. */
-function isMissingResource(error: ApiError): boolean {
-  return isNotFound(error) && !error.status?.details?.name;
 }

@@ -1,2 +1,2 @@
-export { type RunOptions, runCli } from './run.ts';
+export { runCli } from './run.ts';
 export { type ComponentOptions, managerComponent, ownComponents, syncerComponent } from './up/components.ts';

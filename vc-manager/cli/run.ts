@@ -1,18 +1,20 @@
 import { CommanderError } from 'commander';
 import { systemClock } from '../../kube/index.ts';
 import type { Cli } from './context.ts';
+import { describeFailure } from './describe-failure.ts';
+import { CliError } from './errors.ts';
 import { exitCodes } from './exit-codes.ts';
 import { styler } from './output/style.ts';
 import { buildProgram } from './program.ts';
 
-export interface RunOptions extends Pick<Cli, 'env' | 'stdout' | 'stderr'> {}
-
 const signals: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 
 /** Runs one command line (without node and script) and resolves to its exit code. */
-export async function runCli(args: readonly string[], { env, stdout, stderr }: RunOptions): Promise<number> {
+export async function runCli(
+  args: readonly string[],
+  { env, stdout, stderr }: Pick<Cli, 'env' | 'stdout' | 'stderr'>,
+): Promise<number> {
   const interruption = new AbortController();
-  const { CliError } = await import('./errors.ts');
   let listener = (signal: NodeJS.Signals): void =>
     interruption.abort(new CliError('Interrupted', `interrupted by ${signal}`));
   const handle = (signal: NodeJS.Signals): void => listener(signal);
@@ -39,11 +41,10 @@ export async function runCli(args: readonly string[], { env, stdout, stderr }: R
       // Help and version end like this too. What was wrong has been written already.
       exitCode = error.exitCode === 0 ? exitCodes.ok : exitCodes.usage;
     } else {
-      const { describeFailure } = await import('./describe-failure.ts');
       const failure = describeFailure(error);
       exitCode = failure.exitCode;
       stderr.write(`${styler(stderr)('red', 'error:')} ${failure.message}\n`);
-      if (program.opts<{ verbose?: boolean }>().verbose || env['DEBUG']) {
+      if (args.includes('--verbose') || env['DEBUG']) {
         stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`);
       }
     }

@@ -7,9 +7,12 @@ describe('checkedRef', () => {
     expect(checkedRef('team-blue', 'default')).toEqual({ name: 'team-blue', namespace: 'default' });
   });
 
-  it.each(['', 'Team', 'a_b', '-a', 'a-', 'a.b', 'x'.repeat(64)])('refuses the name "%s" with the reason', (name) => {
-    expect(() => checkedRef(name, 'default')).toThrow(/^the name ".*" is not valid: ./s);
-  });
+  it.each(['', 'Team', 'a_b', '-a', 'a-', 'a.b', 'x'.repeat(64)])(
+    'refuses the name "%s" with the reason',
+    (name) => {
+      expect(() => checkedRef(name, 'default')).toThrow(/^the name ".*" is not valid: ./s);
+    },
+  );
 
   it('refuses a namespace with the reason', () => {
     expect(() => checkedRef('a', 'My Team')).toThrow(/^the namespace "My Team" is not valid: ./);
@@ -28,6 +31,8 @@ describe('isReady', () => {
 
   it('does not hold while a change has not been looked at, nor for one that is being deleted', () => {
     expect(isReady({ ...vc, metadata: { generation: 3 } })).toBe(false);
-    expect(isReady({ ...vc, metadata: { generation: 2, deletionTimestamp: '2030-01-01T00:00:00Z' } })).toBe(false);
+    expect(isReady({ ...vc, metadata: { generation: 2, deletionTimestamp: '2030-01-01T00:00:00Z' } })).toBe(
+      false,
+    );
   });
 });

@@ -1,6 +1,7 @@
 import { isNotFound, type KubeClient, resources } from '../../kube/index.ts';
 import { kubeconfigKey, secretNames, type VirtualCluster, validateName } from '../api/index.ts';
 import { CliError, invalidArgument } from './errors.ts';
+import { isMissingResource } from './is-missing-resource.ts';
 
 export interface VirtualClusterRef {
   namespace: string;
@@ -26,7 +27,7 @@ export async function getVirtualCluster(
   try {
     return await client.get<VirtualCluster>(resources.virtualClusters, ref, { signal });
   } catch (error) {
-    if (!isNotFound(error) || !error.status?.details?.name) throw error;
+    if (!isNotFound(error) || isMissingResource(error)) throw error;
     throw await notFound(client, ref, signal);
   }
 }

@@ -58,6 +58,7 @@ export async function waitFor(options: WaitOptions): Promise<void> {
     await Promise.race([synced, promise, late]);
   } finally {
     ended.abort();
+    resolve();
     await Promise.allSettled([reflecting, synced, late]);
   }
 }

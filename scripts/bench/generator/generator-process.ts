@@ -7,7 +7,9 @@ export class GeneratorProcess {
   readonly #ended: Promise<never>;
 
   constructor() {
-    this.#child = fork(new URL('./main.ts', import.meta.url), { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+    this.#child = fork(new URL('./main.ts', import.meta.url), {
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    });
     this.#ended = new Promise((_, reject) => {
       this.#child.once('error', reject);
       this.#child.once('exit', (code, signal) =>

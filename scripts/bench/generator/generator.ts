@@ -38,7 +38,7 @@ export class Generator {
     const run = {
       podPrefix,
       signal: ended.signal,
-      elapsed: () => performance.now() - startedAt,
+      elapsed: () => Math.round((performance.now() - startedAt) * 100) / 100,
       onFailure: (error: unknown) => failures.add(error instanceof Error ? error.message : String(error)),
     };
     const targets = [...this.#targets.values()];

@@ -6,7 +6,9 @@ import { totalCpuSeconds, type Usage } from './usage.ts';
 
 /** How long pods took from the create call until a watch showed them Ready, in milliseconds. */
 export function readyTimes(pods: readonly PodSample[]): Distribution {
-  return distribution(pods.flatMap(({ createdMs, readyMs }) => (readyMs === undefined ? [] : readyMs - createdMs)));
+  return distribution(
+    pods.flatMap(({ createdMs, readyMs }) => (readyMs === undefined ? [] : readyMs - createdMs)),
+  );
 }
 
 /** Pods that were Ready per second, from the first create call until the last was. */
@@ -25,10 +27,12 @@ export const cpuColumns = ['all', ...processGroups, 'rest of the machine', 'load
 /** Medians over rounds, by column: milliseconds of CPU per pod, and the load average. */
 export function cpuPerPod(rounds: readonly { usage: Usage; pods: number }[]): Cell[] {
   const perPod = (seconds: (usage: Usage) => number | undefined): Cell =>
-    median(rounds.flatMap(({ usage, pods }) => {
-      const spent = seconds(usage);
-      return spent === undefined ? [] : (spent * 1000) / pods;
-    }));
+    median(
+      rounds.flatMap(({ usage, pods }) => {
+        const spent = seconds(usage);
+        return spent === undefined ? [] : (spent * 1000) / pods;
+      }),
+    );
   return [
     perPod(totalCpuSeconds),
     ...processGroups.map((group: ProcessGroup) => perPod((usage) => usage.cpuSeconds[group])),

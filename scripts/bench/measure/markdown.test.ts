@@ -40,6 +40,11 @@ describe('a number in a table', () => {
   });
 
   it('is a dash where nothing was measured', () => {
-    expect([undefined, Number.NaN, Number.POSITIVE_INFINITY, 0].map(renderCell)).toEqual(['-', '-', '-', '0']);
+    expect([undefined, Number.NaN, Number.POSITIVE_INFINITY, 0].map(renderCell)).toEqual([
+      '-',
+      '-',
+      '-',
+      '0',
+    ]);
   });
 });

@@ -47,7 +47,14 @@ describe('median', () => {
 
 describe('distribution', () => {
   it('says how many values, their mean and their percentiles', () => {
-    expect(distribution(oneToHundred)).toEqual({ count: 100, mean: 50.5, p50: 50, p90: 90, p99: 99, max: 100 });
+    expect(distribution(oneToHundred)).toEqual({
+      count: 100,
+      mean: 50.5,
+      p50: 50,
+      p90: 90,
+      p99: 99,
+      max: 100,
+    });
   });
 });
 

@@ -1,8 +1,8 @@
+import { costTables } from '../cost-tables.ts';
 import { missing, podsPerSecond, readyTimes } from '../measure/figures.ts';
 import { type Cell, renderCell, type Table } from '../measure/markdown.ts';
 import { type Memory, memoryOf } from '../measure/proc.ts';
 import { median, ratio } from '../measure/statistics.ts';
-import { cpuTable } from '../cpu-table.ts';
 import { direct, type Round, runPodRounds, tenants } from '../pod-rounds.ts';
 import type { Scenario } from '../scenario.ts';
 
@@ -37,9 +37,12 @@ export const burst: Scenario = {
     const [base, ours] = [sides.get(direct.name), sides.get(tenants.name)];
     const throughput = ratio(ours?.podsPerSecond ?? Number.NaN, base?.podsPerSecond ?? 0);
     const syncerMegabytes = median(syncerMemory.map(({ rss }) => rss / bytesPerMegabyte));
-    const notes = ours === undefined ? [] : [
-      `Throughput of tenants to direct: **${renderCell(throughput)}**. Resident memory of the syncer with all pods: ${renderCell(syncerMegabytes)} MB.`,
-    ];
+    const notes =
+      ours === undefined
+        ? []
+        : [
+            `Throughput of tenants to direct: **${renderCell(throughput)}**. Resident memory of the syncer with all pods: ${renderCell(syncerMegabytes)} MB.`,
+          ];
     const { tenants: tenantCount, pods, inFlight, repeats } = options;
     return {
       settings: { tenants: tenantCount, pods, inFlight, repeats },
@@ -47,7 +50,7 @@ export const burst: Scenario = {
       summary: { ...Object.fromEntries(sides), ratio: throughput, syncerRssMegabytes: syncerMegabytes },
       tables: [
         timeTable(`burst: ${tenantCount} × ${pods} pods`, sides, notes),
-        cpuTable('burst', rounds),
+        ...costTables('burst', rounds),
       ],
     };
   },

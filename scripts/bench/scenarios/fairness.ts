@@ -1,4 +1,4 @@
-import { cpuTable } from '../cpu-table.ts';
+import { costTables } from '../cost-tables.ts';
 import type { PodSample, Target } from '../generator/protocol.ts';
 import { missing, readyTimes } from '../measure/figures.ts';
 import type { Cell } from '../measure/markdown.ts';
@@ -26,7 +26,8 @@ export const fairness: Scenario = {
       sides,
       loads: (targets) =>
         targets.map((target) => {
-          if (!isGreedy(targets, target)) return { target: target.name, pods: regularPods, shape: 'sequence' };
+          if (!isGreedy(targets, target))
+            return { target: target.name, pods: regularPods, shape: 'sequence' };
           greedy.add(target.name);
           return { target: target.name, pods: greedyPods, shape: 'burst', inFlight };
         }),
@@ -57,14 +58,22 @@ export const fairness: Scenario = {
       tables: [
         {
           title: `fairness: ${greedyTenants} × ${greedyPods} pods at once, ${regularTenants} × ${regularPods} one after the other`,
-          columns: ['side', 'regular mean, ms', 'p50, ms', 'p99, ms', 'greedy mean, ms', 'p99, ms', 'never Ready'],
+          columns: [
+            'side',
+            'regular mean, ms',
+            'p50, ms',
+            'p99, ms',
+            'greedy mean, ms',
+            'p99, ms',
+            'never Ready',
+          ],
           rows,
           notes:
             options.sides === 'both' && !canRestart
               ? ['Not measured without fairness: the syncer of a given stack is not restarted.']
               : [],
         },
-        cpuTable('fairness', rounds),
+        ...costTables('fairness', rounds),
       ],
     };
   },
@@ -75,7 +84,8 @@ function figures(
   which: (pod: PodSample) => boolean,
 ): Pick<Distribution, 'mean' | 'p50' | 'p99'> & { notReady: number } {
   const all = rounds.map(({ result }) => result.pods.filter(which));
-  const over = (figure: 'mean' | 'p50' | 'p99'): number => median(all.map((pods) => readyTimes(pods)[figure]));
+  const over = (figure: 'mean' | 'p50' | 'p99'): number =>
+    median(all.map((pods) => readyTimes(pods)[figure]));
   return {
     mean: over('mean'),
     p50: over('p50'),

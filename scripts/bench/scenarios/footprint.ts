@@ -37,13 +37,13 @@ export const footprint: Scenario = {
     }
 
     const ofTenants = rounds.filter(({ tenant }) => tenant !== undefined);
-    const rows: Cell[][] = [...Map.groupBy(ofTenants, ({ component }) => component)].map(([component, all]) => [
-      `${component} of a tenant`,
-      ...cells(all),
-    ]);
+    const rows: Cell[][] = [...Map.groupBy(ofTenants, ({ component }) => component)].map(
+      ([component, all]) => [`${component} of a tenant`, ...cells(all)],
+    );
     const whole = [...Map.groupBy(ofTenants, ({ tenant }) => tenant).values()].map(sum);
     if (whole.length > 0) rows.push(['**one tenant**', ...cells(whole)]);
-    for (const each of rounds.filter(({ tenant }) => tenant === undefined)) rows.push([each.component, ...cells([each])]);
+    for (const each of rounds.filter(({ tenant }) => tenant === undefined))
+      rows.push([each.component, ...cells([each])]);
     return {
       settings: { tenants: options.tenants, idleSeconds: options.idleSeconds },
       rounds,

@@ -1,4 +1,4 @@
-import { cpuTable } from '../cpu-table.ts';
+import { costTables } from '../cost-tables.ts';
 import { missing, readyTimes } from '../measure/figures.ts';
 import { type Cell, renderCell } from '../measure/markdown.ts';
 import { type Distribution, median } from '../measure/statistics.ts';
@@ -19,15 +19,27 @@ export const latency: Scenario = {
       loads: ([target]) =>
         target === undefined
           ? []
-          : [{ target: target.name, pods: options.latencyPods, shape: 'rate', perSecond: options.ratePerSecond }],
+          : [
+              {
+                target: target.name,
+                pods: options.latencyPods,
+                shape: 'rate',
+                perSecond: options.ratePerSecond,
+              },
+            ],
     });
     const sides = new Map(
       [...Map.groupBy(rounds, ({ side }) => side)].map(([side, ofSide]) => [side, figures(ofSide)]),
     );
     const [base, ours] = [sides.get(direct.name), sides.get(tenants.name)];
-    const added = (figure: 'p50' | 'p99'): number => (ours?.[figure] ?? Number.NaN) - (base?.[figure] ?? Number.NaN);
+    const added = (figure: 'p50' | 'p99'): number =>
+      (ours?.[figure] ?? Number.NaN) - (base?.[figure] ?? Number.NaN);
     const notes =
-      ours === undefined ? [] : [`Added by Skerry: p50 **${renderCell(added('p50'))} ms**, p99 **${renderCell(added('p99'))} ms**.`];
+      ours === undefined
+        ? []
+        : [
+            `Added by Skerry: p50 **${renderCell(added('p50'))} ms**, p99 **${renderCell(added('p99'))} ms**.`,
+          ];
     const { latencyPods: pods, ratePerSecond, repeats, tenants: tenantCount } = options;
     return {
       settings: { pods, ratePerSecond, repeats, tenants: tenantCount },
@@ -47,7 +59,7 @@ export const latency: Scenario = {
           ]),
           notes,
         },
-        cpuTable('latency', rounds),
+        ...costTables('latency', rounds),
       ],
     };
   },

@@ -1,7 +1,15 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { type ConnectionOptions, loadKubeconfig, systemClock } from '../../../kube/index.ts';
+import {
+  Connection,
+  type ConnectionOptions,
+  isNotFound,
+  KubeClient,
+  loadKubeconfig,
+  resources,
+  systemClock,
+} from '../../../kube/index.ts';
 import { Binaries, defaultCacheDirectory } from '../../../vc-manager/binaries/index.ts';
 import { managerComponent, ownComponents, syncerComponent } from '../../../vc-manager/cli/index.ts';
 import type { ComponentPlan } from '../../../vc-manager/control-plane/index.ts';
@@ -26,6 +34,7 @@ const host = '127.0.0.1';
 const nobody = '192.0.2.1';
 const syncerPortRange: [number, number] = [23_000, 23_999];
 const linesOfLogs = 15;
+const managerTimeoutMs = 90_000;
 
 /**
  * What `vc-manager up` starts, in a temporary directory: the same components with the same arguments.
@@ -37,12 +46,18 @@ export class OwnStack implements Stack {
   readonly #processes: StackProcesses;
   readonly #stack: LocalStack;
   readonly #binaries: Binaries;
+  readonly #metricsPort: number;
   #syncer: SyncerFlags = { fair: true };
   #superCluster: ConnectionOptions | undefined;
 
-  private constructor(directory: string, ports: { metrics: number; kubelet: number }, options: OwnStackOptions) {
+  private constructor(
+    directory: string,
+    ports: { metrics: number; kubelet: number },
+    options: OwnStackOptions,
+  ) {
     this.#directory = directory;
     this.#options = options;
+    this.#metricsPort = ports.metrics;
     this.#processes = new StackProcesses(directory);
     const { env, onProgress } = options;
     this.#binaries = new Binaries({
@@ -96,6 +111,11 @@ export class OwnStack implements Stack {
     await this.#stack.start({ signal });
   }
 
+  async syncerMetrics(): Promise<string> {
+    const answer = await fetch(`http://${host}:${this.#metricsPort}/metrics`);
+    return answer.text();
+  }
+
   async lastWords(): Promise<string> {
     const words: string[] = [];
     for (const component of [managerComponent, syncerComponent]) {
@@ -130,6 +150,7 @@ export class OwnStack implements Stack {
     const { onProgress } = this.#options;
     const { superCluster } = await this.#stack.start({ signal, onProgress });
     this.#superCluster = await loadKubeconfig(superCluster?.kubeconfigFile);
+    if (this.#options.withSkerry) await managerServes(this.#superCluster, signal);
   }
 
   #withFlags(options: Parameters<typeof ownComponents>[0], parts: LocalStackParts): ComponentPlan[] {
@@ -142,5 +163,25 @@ export class OwnStack implements Stack {
         ? { ...component, args: [...profile, ...component.args, ...flags] }
         : component,
     );
+  }
+}
+
+/** Waits until tenants can be asked for. */
+async function managerServes(superCluster: ConnectionOptions, signal: AbortSignal): Promise<void> {
+  const connection = new Connection(superCluster);
+  const client = new KubeClient(connection);
+  const deadline = performance.now() + managerTimeoutMs;
+  try {
+    for (;;) {
+      try {
+        await client.list(resources.virtualClusters, { signal });
+        return;
+      } catch (error) {
+        if (!isNotFound(error) || performance.now() > deadline) throw error;
+      }
+      await systemClock.sleep(100, signal);
+    }
+  } finally {
+    await connection.close();
   }
 }

@@ -16,6 +16,8 @@ export interface Stack {
    * again, which is before it has caught up. Absent: the syncer is not ours to restart.
    */
   setSyncer?(flags: SyncerFlags, signal: AbortSignal): Promise<void>;
+  /** The syncer's metrics as Prometheus' text. Absent: nobody knows where they are. */
+  syncerMetrics?(): Promise<string>;
   /** What may explain a failure: the last lines of the logs. */
   lastWords?(): Promise<string>;
   /** Ends what was started and removes its state. */

@@ -22,7 +22,7 @@ export class Tenants {
   readonly #namespace: string;
   readonly #store = new Store<VirtualCluster>();
   readonly #stop = new AbortController();
-  readonly #running: Promise<void>;
+  #running: Promise<void> | undefined;
   readonly #reflector: Reflector<VirtualCluster>;
 
   constructor(client: KubeClient, namespace: string) {
@@ -35,11 +35,6 @@ export class Tenants {
       namespace,
       consistentStart: true,
     });
-    this.#running = this.#reflector.run(this.#stop.signal);
-  }
-
-  get namespace(): string {
-    return this.#namespace;
   }
 
   get(name: string): VirtualCluster | undefined {
@@ -47,16 +42,27 @@ export class Tenants {
   }
 
   async request(name: string, signal: AbortSignal): Promise<void> {
-    const vc = { apiVersion, kind: 'VirtualCluster', metadata: { name, namespace: this.#namespace }, spec: {} };
+    // Not before: without a manager there is nothing to watch.
+    this.#running ??= this.#reflector.run(this.#stop.signal);
+    const vc = {
+      apiVersion,
+      kind: 'VirtualCluster',
+      metadata: { name, namespace: this.#namespace },
+      spec: {},
+    };
     await this.#client.create(resources.virtualClusters, vc, { signal });
   }
 
   /** Resolves when the tenant's own API server has answered its admin for the first time. */
   async usable(name: string, signal: AbortSignal): Promise<ConnectionOptions> {
-    await this.#when(name, (vc) => {
-      throwIfFailed(vc);
-      return vc?.status?.kubeconfigSecret !== undefined;
-    }, signal);
+    await this.#when(
+      name,
+      (vc) => {
+        throwIfFailed(vc);
+        return vc?.status?.kubeconfigSecret !== undefined;
+      },
+      signal,
+    );
     const options = await this.#kubeconfig(name, signal);
     const connection = new Connection({ ...options, requestTimeoutMs: 5_000 });
     try {
@@ -78,10 +84,14 @@ export class Tenants {
 
   /** Resolves when manager and syncer both say that they are done. */
   async joined(name: string, signal: AbortSignal): Promise<void> {
-    await this.#when(name, (vc) => {
-      throwIfFailed(vc);
-      return isTrue(vc, 'Ready') && isTrue(vc, 'Synced');
-    }, signal);
+    await this.#when(
+      name,
+      (vc) => {
+        throwIfFailed(vc);
+        return isTrue(vc, 'Ready') && isTrue(vc, 'Synced');
+      },
+      signal,
+    );
   }
 
   /** Resolves when nothing is left of them that the manager waits for. */
@@ -89,7 +99,11 @@ export class Tenants {
     await Promise.all(
       names.map(async (name) => {
         try {
-          await this.#client.delete(resources.virtualClusters, { namespace: this.#namespace, name }, { signal });
+          await this.#client.delete(
+            resources.virtualClusters,
+            { namespace: this.#namespace, name },
+            { signal },
+          );
         } catch (error) {
           if (!isNotFound(error)) throw error;
         }
@@ -104,7 +118,10 @@ export class Tenants {
   }
 
   async #kubeconfig(name: string, signal: AbortSignal): Promise<ConnectionOptions> {
-    const secret = this.get(name)?.status?.kubeconfigSecret ?? { name: `${name}-kubeconfig`, key: kubeconfigKey };
+    const secret = this.get(name)?.status?.kubeconfigSecret ?? {
+      name: `${name}-kubeconfig`,
+      key: kubeconfigKey,
+    };
     const { data } = await this.#client.get<KubeObject & { data?: Record<string, string> }>(
       resources.secrets,
       { namespace: this.#namespace, name: secret.name },

@@ -1,88 +1,118 @@
-import { type KubeObject, Reflector, type Resource, resources, systemClock } from '../../../kube/index.ts';
+import { type Clock, type KubeObject, type Resource, resources, systemClock } from '../../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../../kube/testing/index.ts';
-import { allKinds } from '../../kinds/index.ts';
+import { allKinds, type TenantInfo } from '../../kinds/index.ts';
 import { testTenant } from '../../kinds/testing.ts';
-import { superNamespaceName } from '../../mapping/index.ts';
-import { Caches } from '../caches.ts';
+import { SuperSide } from '../../super-side.ts';
+import type { Caches } from '../caches.ts';
 import { SyncEngine } from '../engine.ts';
-import { IdentityGuard } from '../identity-guard.ts';
-import { TenantState } from '../tenant-state.ts';
+import type { TenantState } from '../tenant-state.ts';
+import { TenantSide } from './tenant-side.ts';
 
-const tenantUid = 'uid-of-the-tenants-kube-system';
+export interface TwoSidesOptions {
+  clock?: Clock;
+  workers?: number;
+  fair?: boolean;
+}
 
-/** An engine between two fake API servers, with one tenant. `await using` ends all of it. */
-export class TwoSides implements AsyncDisposable {
-  readonly info = testTenant();
-  readonly tenant: FakeCluster;
-  readonly super: FakeCluster;
-  readonly state: TenantState;
+/** One life of an engine: what it remembers ends with it. */
+interface Life {
   readonly engine: SyncEngine;
+  readonly superSide: SuperSide;
+  readonly states: Map<TenantSide, TenantState>;
+  readonly stop: AbortController;
+  readonly running: Promise<void>[];
+}
+
+/** An engine between fake API servers: a super cluster and one tenant, or more. `await using` ends all of it. */
+export class TwoSides implements AsyncDisposable {
+  readonly super: FakeCluster;
   /** What the engine reported, in order: `mismatch tenant`, `mismatch super`, `held`. */
   readonly reports: string[] = [];
-  readonly #superCaches = new Caches(allKinds, 'super');
-  readonly #stop = new AbortController();
-  #running: Promise<void>[] = [];
+  readonly #first: TenantSide;
+  readonly #tenants: TenantSide[];
+  readonly #options: TwoSidesOptions;
+  #life: Life | undefined;
   #reportWaiters: (() => void)[] = [];
 
-  private constructor(tenant: FakeCluster, superCluster: FakeCluster) {
-    this.tenant = tenant;
+  private constructor(tenant: FakeCluster, superCluster: FakeCluster, options: TwoSidesOptions) {
     this.super = superCluster;
-    this.state = new TenantState({
-      info: this.info,
-      client: tenant.client,
-      caches: new Caches(allKinds, 'tenant'),
-      superCaches: this.#superCaches,
-      identity: tenantUid,
-      nowMs: () => Date.now(),
-    });
-    this.engine = new SyncEngine({
-      kinds: allKinds,
-      superClient: superCluster.client,
-      superCaches: this.#superCaches,
-      superIdentity: new IdentityGuard(superCluster.client, undefined),
-      clock: systemClock,
-      workers: 8,
-      onMismatch: (state, side) => {
-        state.frozen = side;
-        this.#report(`mismatch ${side}`);
-      },
-      onHeld: () => this.#report('held'),
-    });
+    this.super.server.put(resources.namespaces, { metadata: { name: 'kube-system', uid: 'super' } });
+    this.#first = new TenantSide(tenant, testTenant());
+    this.#tenants = [this.#first];
+    this.#options = options;
   }
 
   /** `prepare` fills the servers before the engine looks at them for the first time. */
-  static async start(prepare?: (sides: TwoSides) => void): Promise<TwoSides> {
-    const sides = new TwoSides(await startFakeCluster(), await startFakeCluster());
-    sides.tenant.server.put(resources.namespaces, { metadata: { name: 'kube-system', uid: tenantUid } });
-    sides.super.server.put(resources.namespaces, { metadata: { name: 'kube-system', uid: 'super' } });
-    sides.tenant.server.put(resources.namespaces, { metadata: { name: 'shop' } });
+  static async start(prepare?: (sides: TwoSides) => void, options: TwoSidesOptions = {}): Promise<TwoSides> {
+    const sides = new TwoSides(await startFakeCluster(), await startFakeCluster(), options);
     prepare?.(sides);
-    await sides.join();
+    await sides.restart();
     return sides;
   }
 
-  get shop(): string {
-    return superNamespaceName(this.info, 'shop');
+  get tenant(): FakeCluster {
+    return this.#first.cluster;
   }
 
-  async join(): Promise<void> {
-    const { signal } = this.#stop;
-    const reflectors = allKinds.flatMap(({ resource }) => [
-      new Reflector({ client: this.super.client, resource, store: this.#superCaches.store(resource) }),
-      new Reflector({ client: this.tenant.client, resource, store: this.state.caches.store(resource) }),
-    ]);
-    this.#running = reflectors.map((reflector) => reflector.run(signal));
-    await Promise.all(reflectors.map((reflector) => reflector.synced(signal)));
-    this.engine.join(this.state, 1);
-    this.#running.push(this.engine.run(signal));
+  get info(): TenantInfo {
+    return this.#first.info;
+  }
+
+  get engine(): SyncEngine {
+    return this.#now.engine;
+  }
+
+  get superCaches(): Caches {
+    return this.#now.superSide.caches;
+  }
+
+  get state(): TenantState {
+    return this.stateOf(this.#first);
+  }
+
+  get shop(): string {
+    return this.#first.superNamespace('shop');
+  }
+
+  stateOf(tenant: TenantSide): TenantState {
+    return this.#now.states.get(tenant) as TenantState;
+  }
+
+  /** Serves one more tenant. */
+  async add(info: TenantInfo): Promise<TenantSide> {
+    const tenant = new TenantSide(await startFakeCluster(), info);
+    this.#tenants.push(tenant);
+    await this.#join(this.#now, tenant);
+    return tenant;
+  }
+
+  /** Ends the engine, wherever it is, and starts one that remembers nothing. */
+  async restart(): Promise<void> {
+    await this.#end();
+    const clock = this.#options.clock ?? systemClock;
+    const superSide = new SuperSide({ client: this.super.client, kinds: allKinds, clock, onProblem: () => undefined });
+    const engine = new SyncEngine({
+      kinds: allKinds,
+      superClient: this.super.client,
+      superCaches: superSide.caches,
+      superIdentity: superSide.identity,
+      clock,
+      workers: this.#options.workers ?? 8,
+      fair: this.#options.fair ?? true,
+      onMismatch: (_state, side) => this.#report(`mismatch ${side}`),
+      onHeld: () => this.#report('held'),
+    });
+    const stop = new AbortController();
+    const life: Life = { engine, superSide, states: new Map(), stop, running: [superSide.run(stop.signal)] };
+    this.#life = life;
+    await superSide.synced(stop.signal);
+    life.running.push(engine.run(stop.signal));
+    for (const tenant of this.#tenants) await this.#join(life, tenant);
   }
 
   /** An object of the tenant's namespace `shop`. */
   inShop(resource: Resource, object: KubeObject): KubeObject {
-    return this.tenant.server.put(resource, {
-      ...object,
-      metadata: { namespace: 'shop', ...object.metadata },
-    });
+    return this.#first.inShop(resource, object);
   }
 
   /** Its super object, if there is one. */
@@ -91,7 +121,8 @@ export class TwoSides implements AsyncDisposable {
   }
 
   async until(predicate: () => boolean): Promise<void> {
-    await Promise.race([this.tenant.server.until(predicate), this.super.server.until(predicate)]);
+    const servers = [this.super, ...this.#tenants.map(({ cluster }) => cluster)];
+    await Promise.race(servers.map(({ server }) => server.until(predicate)));
   }
 
   /** Resolves when the engine has reported this. */
@@ -102,10 +133,29 @@ export class TwoSides implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#stop.abort(new Error('test is over'));
-    await Promise.all(this.#running);
-    await this.tenant[Symbol.asyncDispose]();
+    await this.#end();
+    for (const { cluster } of this.#tenants) await cluster[Symbol.asyncDispose]();
     await this.super[Symbol.asyncDispose]();
+  }
+
+  get #now(): Life {
+    if (this.#life === undefined) throw new Error('the engine does not run');
+    return this.#life;
+  }
+
+  async #join(life: Life, tenant: TenantSide): Promise<void> {
+    const clock = this.#options.clock ?? systemClock;
+    const { state, running } = await tenant.follow(life.superSide.caches, clock, life.stop.signal);
+    life.states.set(tenant, state);
+    life.running.push(...running);
+    life.engine.join(state, 1);
+  }
+
+  async #end(): Promise<void> {
+    const life = this.#life;
+    this.#life = undefined;
+    life?.stop.abort(new Error('the engine ends'));
+    await Promise.all(life?.running ?? []);
   }
 
   #report(what: string): void {

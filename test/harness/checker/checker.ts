@@ -1,7 +1,7 @@
 import type { VirtualCluster } from '../../../vc-manager/api/index.ts';
 import { differences, remains } from './differences.ts';
 import { PlainApi } from './plain-api.ts';
-import { readSuperCluster, readTenant, type SuperSide } from './side.ts';
+import { readSuperCluster, readTenant, type SuperSide, type TenantSide } from './side.ts';
 import type { CheckedTenant } from './view.ts';
 
 export interface CheckedCluster {
@@ -16,6 +16,9 @@ export interface CheckerOptions {
   tenants: readonly CheckedCluster[];
 }
 
+/** Is told which lists were read, and of what version they were. */
+type Seen = (api: PlainApi, owner: string, versions: ReadonlyMap<string, string>) => void;
+
 const defaultTimeoutMs = 90_000;
 /** A server that was killed tells nobody when it is back. */
 const retryMs = 250;
@@ -29,12 +32,33 @@ export class Checker {
 
   constructor({ superKubeconfig, tenants }: CheckerOptions) {
     this.#superApi = new PlainApi(superKubeconfig);
-    this.#tenants = tenants.map((tenant) => ({ ...tenant, api: new PlainApi(tenant.kubeconfig) }));
+    this.#tenants = tenants.map(({ uid, name, kubeconfig }) => ({
+      uid,
+      name,
+      kubeconfig,
+      api: new PlainApi(kubeconfig),
+    }));
   }
 
   /** One look. */
   async differences(): Promise<string[]> {
-    return this.#look(() => undefined);
+    return this.#look();
+  }
+
+  /** Both sides as they are. */
+  async read(
+    seen: Seen = () => undefined,
+  ): Promise<{ superSide: SuperSide; tenants: { tenant: CheckedTenant; own: TenantSide }[] }> {
+    // First the tenants: what appears between the two lists is younger in the super cluster and is awaited.
+    const sides = await Promise.all(this.#tenants.map(({ api }) => readTenant(api)));
+    const superCluster = await readSuperCluster(this.#superApi);
+    seen(this.#superApi, 'super cluster', superCluster.versions);
+    const tenants = this.#tenants.map((tenant, index) => {
+      const own = sides[index] as (typeof sides)[number];
+      seen(tenant.api, tenant.name, own.versions);
+      return { tenant: checkedTenant(tenant, superCluster.side), own: own.side };
+    });
+    return { superSide: superCluster.side, tenants };
   }
 
   /** Looks again after every change on either side until there is no difference. Rejects with those that remain. */
@@ -64,25 +88,15 @@ export class Checker {
     for (const { api } of this.#tenants) api.close();
   }
 
-  async #look(
-    seen: (api: PlainApi, owner: string, versions: Map<string, string>) => void,
-  ): Promise<string[]> {
-    // First the tenants: what appears between the two lists is younger in the super cluster and is awaited.
-    const sides = await Promise.all(this.#tenants.map(({ api }) => readTenant(api)));
-    const superCluster = await readSuperCluster(this.#superApi);
-    seen(this.#superApi, 'super', superCluster.versions);
-    const found = remains(superCluster.side);
-    for (const [index, tenant] of this.#tenants.entries()) {
-      const own = sides[index];
-      if (own === undefined) continue;
-      seen(tenant.api, tenant.name, own.versions);
-      const checked = checkedTenant(tenant, superCluster.side);
-      found.push(...differences(checked, own.side, superCluster.side));
-    }
-    return found;
+  async #look(seen: Seen = () => undefined): Promise<string[]> {
+    const { superSide, tenants } = await this.read(seen);
+    return [
+      ...remains(superSide),
+      ...tenants.flatMap(({ tenant, own }) => differences(tenant, own, superSide)),
+    ];
   }
 
-  #watch(api: PlainApi, owner: string, versions: Map<string, string>, watched: Set<string>): void {
+  #watch(api: PlainApi, owner: string, versions: ReadonlyMap<string, string>, watched: Set<string>): void {
     for (const [path, version] of versions) {
       const key = `${owner} ${path}`;
       if (watched.has(key)) continue;

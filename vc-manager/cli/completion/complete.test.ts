@@ -1,9 +1,9 @@
 import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
-import { runCaptured } from '../testing/run-captured.ts';
+import type { Cli } from '../context.ts';
 import { buildProgram } from '../program.ts';
 import { Captured } from '../testing/captured.ts';
-import type { Cli } from '../context.ts';
+import { runCaptured } from '../testing/run-captured.ts';
 import { complete } from './complete.ts';
 import { completionScript, shells } from './scripts.ts';
 

@@ -68,8 +68,8 @@ async function refuseToForgetTenants(stateDir: string, signal: AbortSignal): Pro
   if (names.length === 0) return;
   throw new CliError(
     'StateUnusable',
-    `${names.length} tenants (${names.slice(0, 5).join(', ')}) are left in the super cluster of ${kubeconfig}, and purging removes ` +
-      'their data: delete them first with "vc-manager delete NAME --wait", or add --force and clean up by hand',
+    `the super cluster of ${kubeconfig} still has tenants (${names.slice(0, 5).join(', ')}${names.length > 5 ? ', ...' : ''}), and purging ` +
+      'removes their data: delete them first with "vc-manager delete NAME --wait", or add --force and clean up by hand',
   );
 }
 

@@ -1,16 +1,8 @@
 import { stringify } from 'yaml';
 import type { KubeObject } from '../../../kube/index.ts';
-import { invalidArgument } from '../errors.ts';
 
 export const outputFormats = ['table', 'wide', 'json', 'yaml', 'name'] as const;
 export type OutputFormat = (typeof outputFormats)[number];
-
-/** For `-o`. Throws `InvalidArgument`. */
-export function outputFormat(text: string, allowed: readonly OutputFormat[] = outputFormats): OutputFormat {
-  const found = allowed.find((format) => format === text);
-  if (found === undefined) throw invalidArgument(`-o ${text} is not known: use one of ${allowed.join(', ')}`);
-  return found;
-}
 
 export function json(value: unknown): string {
   return `${JSON.stringify(value, null, 2)}\n`;

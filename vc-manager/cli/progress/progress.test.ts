@@ -1,28 +1,16 @@
 import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { FakeClock } from '../../../kube/testing/index.ts';
+import { Captured } from '../testing/captured.ts';
 import { PlainProgress } from './plain-progress.ts';
-import { inStep, type Progress } from './progress.ts';
+import { inStep } from './progress.ts';
 import { TerminalProgress } from './terminal-progress.ts';
 
-/** Written to at once, unlike a stream. */
-class Screen {
-  readonly isTTY = true;
-  readonly columns = 60;
-  text = '';
-  write(text: string): boolean {
-    this.text += text;
-    return true;
-  }
-}
-
-function terminal(screen: Screen, clock: FakeClock): Progress {
-  return new TerminalProgress(screen as unknown as ConstructorParameters<typeof TerminalProgress>[0], clock);
-}
+const screenOf = (): Captured => new Captured({ isTTY: true, columns: 60 });
 
 describe('PlainProgress', () => {
   it('writes each change of a step once, with the time since it began', async () => {
-    const screen = new Screen();
+    const screen = screenOf();
     const clock = new FakeClock();
     const step = new PlainProgress(screen, clock).step('etcd 3.7.3');
     step.tell('downloading, 1 of 25 MB');
@@ -41,7 +29,7 @@ describe('PlainProgress', () => {
   });
 
   it('repeats from time to time what goes on for long', async () => {
-    const screen = new Screen();
+    const screen = screenOf();
     const clock = new FakeClock();
     const step = new PlainProgress(screen, clock).step('building');
     for (let minute = 0; minute < 3; minute++) {
@@ -54,9 +42,9 @@ describe('PlainProgress', () => {
 
 describe('TerminalProgress', () => {
   it('leaves a line for each step that has ended, with its time, and shows the cursor again', async () => {
-    const screen = new Screen();
+    const screen = screenOf();
     const clock = new FakeClock();
-    const progress = terminal(screen, clock);
+    const progress = new TerminalProgress(screen, clock);
     const first = progress.step('one');
     const second = progress.step('two');
     await clock.advance(2_500);
@@ -70,20 +58,20 @@ describe('TerminalProgress', () => {
   });
 
   it('never draws a line that is too long for the terminal, or has line ends in it', () => {
-    const screen = new Screen();
-    const progress = terminal(screen, new FakeClock());
+    const screen = screenOf();
+    const progress = new TerminalProgress(screen, new FakeClock());
     const step = progress.step('a step');
     step.tell(`much\nto ${'say '.repeat(50)}`);
     progress.note('a note makes it draw');
     progress.close();
-    const lines = stripVTControlCharacters(screen.text).split('\n');
+    const lines = stripVTControlCharacters(screen.text).replaceAll('\r', '').split('\n');
     expect(lines.some((line) => line.includes('much to say'))).toBe(true);
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(screen.columns);
   });
 
   it('does not tell the end of a step twice', () => {
-    const screen = new Screen();
-    const step = terminal(screen, new FakeClock()).step('one');
+    const screen = screenOf();
+    const step = new TerminalProgress(screen, new FakeClock()).step('one');
     step.done();
     step.fail();
     expect(stripVTControlCharacters(screen.text)).not.toContain('✖');
@@ -92,9 +80,14 @@ describe('TerminalProgress', () => {
 
 describe('inStep', () => {
   it('ends the step well or badly, as the work does', async () => {
-    const screen = new Screen();
+    const screen = screenOf();
     const progress = new PlainProgress(screen, new FakeClock());
-    await inStep(progress, 'good', async () => 3, (result) => `${result} done`);
+    await inStep(
+      progress,
+      'good',
+      async () => 3,
+      (result) => `${result} done`,
+    );
     const work = inStep(progress, 'bad', () => Promise.reject(new Error('broken')));
     await expect(work).rejects.toThrow('broken');
     expect(screen.text).toContain('good: 3 done');

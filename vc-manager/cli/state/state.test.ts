@@ -23,7 +23,10 @@ afterEach(() => rm(directory, { recursive: true, force: true }));
 describe('stateChoice', () => {
   it('takes the option before the variable before the default', () => {
     const env = { SKERRY_STATE: '/by/variable', HOME: '/home/me' };
-    expect(stateChoice(env, { stateDir: '/by/option' })).toEqual({ directory: '/by/option', isExplicit: true });
+    expect(stateChoice(env, { stateDir: '/by/option' })).toEqual({
+      directory: '/by/option',
+      isExplicit: true,
+    });
     expect(stateChoice(env, {})).toEqual({ directory: '/by/variable', isExplicit: true });
     expect(stateChoice({ HOME: '/home/me' }, {})).toEqual({
       directory: '/home/me/.local/state/skerry',

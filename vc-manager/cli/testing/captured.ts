@@ -1,7 +1,7 @@
-import { PassThrough } from 'node:stream';
+import { Writable } from 'node:stream';
 
 /** A stream that keeps what was written to it. */
-export class Captured extends PassThrough {
+export class Captured extends Writable {
   readonly isTTY: boolean;
   readonly columns: number;
   text = '';
@@ -10,8 +10,10 @@ export class Captured extends PassThrough {
     super();
     this.isTTY = options.isTTY ?? false;
     this.columns = options.columns ?? 80;
-    this.on('data', (chunk: Buffer) => {
-      this.text += chunk.toString();
-    });
+  }
+
+  override _write(chunk: Buffer, _: BufferEncoding, done: () => void): void {
+    this.text += chunk.toString();
+    done();
   }
 }

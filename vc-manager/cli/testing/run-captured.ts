@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises';
 import { runCli } from '../run.ts';
 import { Captured } from './captured.ts';
 
@@ -10,6 +9,5 @@ export async function runCaptured(
   const stdout = new Captured();
   const stderr = new Captured();
   const exitCode = await runCli(args, { env, stdout, stderr });
-  await setImmediate();
   return { exitCode, stdout: stdout.text, stderr: stderr.text };
 }

@@ -4,7 +4,10 @@ import { describeChange } from './events.ts';
 
 function tenant(phase: VirtualClusterPhase): VirtualCluster {
   const conditions = [{ type: 'Ready', status: 'False' as const, message: 'no port is free' }];
-  return { metadata: { namespace: 'default', name: 'blue' }, status: { phase, endpoint: 'https://x:1', conditions } };
+  return {
+    metadata: { namespace: 'default', name: 'blue' },
+    status: { phase, endpoint: 'https://x:1', conditions },
+  };
 }
 
 describe('describeChange', () => {

@@ -7,7 +7,13 @@ const summary: UpSummary = {
   superCluster: 'https://127.0.0.1:20100',
   isLocal: true,
   tenants: [
-    { namespace: 'default', name: 'tenant-1', phase: 'Ready', version: '1.36.3', endpoint: 'https://127.0.0.1:21000' },
+    {
+      namespace: 'default',
+      name: 'tenant-1',
+      phase: 'Ready',
+      version: '1.36.3',
+      endpoint: 'https://127.0.0.1:21000',
+    },
   ],
   metricsUrl: 'http://127.0.0.1:22000/metrics',
   stateDir: '/state',
@@ -50,7 +56,9 @@ describe('renderSummary', () => {
 
 describe('commandName', () => {
   it('is what the reader has typed', () => {
-    expect(commandName({ npm_lifecycle_event: 'start' }, '/src/bin/vc-manager.js', '/src')).toBe('npx vc-manager');
+    expect(commandName({ npm_lifecycle_event: 'start' }, '/src/bin/vc-manager.js', '/src')).toBe(
+      'npx vc-manager',
+    );
     expect(commandName({}, '/usr/local/bin/vc-manager', '/')).toBe('vc-manager');
     expect(commandName({}, '/x/vc-manager.js', process.cwd())).toBe('node bin/vc-manager.js');
   });

@@ -1,6 +1,5 @@
 import type { LocalStack } from '../../local-stack/index.ts';
 import type { Cli } from '../context.ts';
-import { describeFailure } from '../describe-failure.ts';
 import { CliError } from '../errors.ts';
 import type { Progress } from '../progress/index.ts';
 import { claimStateDirectory } from '../state/state-directory.ts';
@@ -54,8 +53,7 @@ export async function supervise(cli: Cli, options: SuperviseOptions): Promise<vo
     } catch (error) {
       if (!stop.signal.aborted) {
         failure = error;
-        if (stack !== undefined)
-          progress.note(`${describeFailure(error).message}\nStopping what was started.`);
+        if (stack !== undefined) progress.note('That failed; stopping what was started.');
       }
     }
     if (stack !== undefined) await stopInOrder(stack, options, force.signal);

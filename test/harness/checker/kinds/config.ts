@@ -19,7 +19,7 @@ export function compareConfig(view: View): string[] {
     if (name === `tenant-${rootCa}` || name.startsWith('skerry-')) return 'no';
     const all = kind === 'configmaps' ? view.tenant.configMaps : view.tenant.secrets;
     if (all === 'all' || label(own, 'skerry.dev/sync') === 'true') return 'yes';
-    return used.has(`${kind}/${namespace}/${name}`) ? 'yes' : 'no';
+    return used.get(`${kind}/${namespace}/${name}`) ?? 'no';
   };
   const configMaps: DownRules = {
     kind: 'configmaps',
@@ -44,14 +44,18 @@ export function compareConfig(view: View): string[] {
   return [...compareDown(configMaps, view), ...compareDown(secrets, view)];
 }
 
-/** `kind/namespace/name` of what pods refer to that are in the super cluster. */
-function usedByPods(view: View): Set<string> {
-  const used = new Set<string>();
+/**
+ * `kind/namespace/name` of what pods refer to: it has to be there for pods that are in the super cluster, and may be
+ * for others (one that is refused, or that has ended and was tidied away there).
+ */
+function usedByPods(view: View): Map<string, Expectation> {
+  const used = new Map<string, Expectation>();
   for (const pod of view.own.pods) {
     const { namespace = '', name = '' } = pod.metadata;
-    if (view.superObject('pods', namespace, name) === undefined) continue;
+    const isThere = view.superObject('pods', namespace, name) !== undefined;
     const use = (kind: 'configmaps' | 'secrets', reference: string | undefined): void => {
-      if (reference !== undefined) used.add(`${kind}/${namespace}/${reference}`);
+      const key = `${kind}/${namespace}/${reference}`;
+      if (reference !== undefined && used.get(key) !== 'yes') used.set(key, isThere ? 'yes' : 'may');
     };
     for (const { name: secret } of listAt<{ name: string }>(pod, 'spec', 'imagePullSecrets'))
       use('secrets', secret);

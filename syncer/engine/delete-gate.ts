@@ -1,0 +1,110 @@
+import { isNotFound, type KubeClient, type KubeObject, type Resource } from '../../kube/index.ts';
+import { marks, uidMark } from '../mapping/index.ts';
+import type { DeleteCheck } from './decide.ts';
+import type { Work } from './writes.ts';
+import type { IdentityGuard } from './identity-guard.ts';
+import type { TenantState } from './tenant-state.ts';
+
+export interface DeleteGateOptions {
+  superClient: KubeClient;
+  superIdentity: IdentityGuard;
+  /** A server is not who it should be: deletes of this tenant have stopped until the operator has spoken. */
+  onMismatch: (tenant: TenantState, side: 'tenant' | 'super') => void;
+  /** A mass-deletion guard closed for this tenant. */
+  onHeld: (tenant: TenantState) => void;
+}
+
+/**
+ * - `open`: the deletion may be carried out.
+ * - `held`: not before the operator has spoken.
+ * - `there`: the server has the object that the cache has lost.
+ */
+export type Verdict = { readonly is: 'open' } | { readonly is: 'held' } | { readonly is: 'there'; readonly live: KubeObject };
+
+const open: Verdict = { is: 'open' };
+const held: Verdict = { is: 'held' };
+
+/** Sync rule 0, in one place: identity first, then the live answer, then the size of the pass. */
+export class DeleteGate {
+  readonly #options: DeleteGateOptions;
+
+  constructor(options: DeleteGateOptions) {
+    this.#options = options;
+  }
+
+  /** Throws what a client throws when it cannot tell. */
+  async judge(work: Work, check: DeleteCheck): Promise<Verdict> {
+    const { tenant } = work;
+    const { superIdentity } = this.#options;
+    if (tenant.frozen !== undefined) return held;
+    if (this.#isForeign(tenant)) return this.#mismatch(tenant, 'super');
+    const side = check.side === 'tenant' ? tenant.identity : superIdentity;
+    if (!(await side.verify())) return this.#mismatch(tenant, check.side);
+    // The first look at the super cluster may have been this one.
+    if (this.#isForeign(tenant)) return this.#mismatch(tenant, 'super');
+    if (check.live) {
+      const live = await this.#live(work, check.side);
+      if (live !== undefined) return { is: 'there', live };
+    }
+    // Somebody else's look may have found the wrong server while this one was waiting.
+    if (tenant.frozen !== undefined) return held;
+    const guard = check.side === 'tenant' ? tenant.deletions : tenant.losses;
+    if (check.unwatched && !guard.allowsUnwatched()) {
+      this.#options.onHeld(tenant);
+      return held;
+    }
+    return open;
+  }
+
+  /** Whether the super cluster is known not to be this tenant's, or to show its own past. */
+  #isForeign(tenant: TenantState): boolean {
+    const { superIdentity } = this.#options;
+    return superIdentity.distrusted !== undefined || !tenant.belongsTo(superIdentity.expectedUid);
+  }
+
+  /** Closes at once; whoever is told may take his time to say so in the VirtualCluster. */
+  #mismatch(tenant: TenantState, side: 'tenant' | 'super'): Verdict {
+    tenant.frozen ??= side === 'tenant' ? 'TenantIdentity' : 'SuperClusterIdentity';
+    this.#options.onMismatch(tenant, side);
+    return held;
+  }
+
+  /** What the server itself has of the object whose absence is the reason. */
+  async #live(work: Work, side: 'tenant' | 'super'): Promise<KubeObject | undefined> {
+    const { kind, tenant, situation, signal } = work;
+    const ref = side === 'tenant' ? situation.key : tenant.superRef(kind, situation.key);
+    if (ref === undefined) return undefined;
+    const client = side === 'tenant' ? tenant.client : this.#options.superClient;
+    const live = await getLive(client, kind.resource, ref, signal);
+    if (live === undefined) return undefined;
+    const other = side === 'tenant' ? situation.superObject : situation.tenantObject;
+    // What is gone stays gone, whatever has its name now.
+    const isCopy = side === 'tenant' ? kind.direction === 'down' : kind.direction === 'up';
+    const isIt = other === undefined || (isCopy ? isCopyOf(other, live) : isCopyOf(live, other) || isBoundTo(other, live));
+    return isIt ? live : undefined;
+  }
+}
+
+/** Whether the mark of one object names the other. */
+function isCopyOf(copy: KubeObject, original: KubeObject): boolean {
+  return uidMark(copy) === original.metadata.uid;
+}
+
+/** A pod knows its S by UID, even if somebody took all marks off that one. */
+function isBoundTo(tenantObject: KubeObject, superObject: KubeObject): boolean {
+  return tenantObject.metadata.annotations?.[marks.superUid] === superObject.metadata.uid;
+}
+
+async function getLive(
+  client: KubeClient,
+  resource: Resource,
+  ref: { namespace?: string | undefined; name: string },
+  signal: AbortSignal,
+): Promise<KubeObject | undefined> {
+  try {
+    return await client.get(resource, ref, { signal });
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}

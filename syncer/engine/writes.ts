@@ -1,0 +1,121 @@
+import {
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  type MergePatch,
+  type ObjectRef,
+  resources,
+} from '../../kube/index.ts';
+import type { SyncedKind } from '../kinds/index.ts';
+import type { Situation } from './decide.ts';
+import { keyId } from './key.ts';
+import type { Notices } from './notices.ts';
+import type { TenantState } from './tenant-state.ts';
+
+/** One reconcile: what it is about and what it writes with. */
+export interface Work {
+  readonly kind: SyncedKind;
+  readonly situation: Situation;
+  readonly tenant: TenantState;
+  readonly notices: Notices;
+  readonly signal: AbortSignal;
+}
+
+export interface PatchOptions {
+  patch: MergePatch;
+  subresource?: string;
+  /** The object was written in this reconcile already: its cached resourceVersion is known to be old. */
+  uidOnly?: boolean;
+}
+
+/** Patches an object that was decided upon, guarded by its UID and resourceVersion. One that is gone is left so. */
+export async function patchObject(
+  client: KubeClient,
+  work: Work,
+  object: KubeObject | undefined,
+  options: PatchOptions,
+): Promise<void> {
+  if (object === undefined) return;
+  const { kind, tenant, situation, signal } = work;
+  const { uid, resourceVersion } = object.metadata;
+  const metadata = {
+    ...(options.patch['metadata'] as Record<string, unknown> | undefined),
+    uid,
+    ...(options.uidOnly === true ? {} : { resourceVersion }),
+  };
+  const id = keyId(situation.key);
+  try {
+    const patched = await client.patch(kind.resource, refOf(object), { ...options.patch, metadata }, {
+      type: 'merge',
+      signal,
+      ...(options.subresource === undefined ? {} : { subresource: options.subresource }),
+    });
+    const side = client === tenant.client ? 'tenant' : 'super';
+    const { resourceVersion: written } = patched.metadata;
+    if (kind.direction === 'up' && !kind.watchTenant) tenant.written.set(id, patched);
+    else if (written !== undefined) tenant.memory[side].rememberWritten(id, written);
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    tenant.written.delete(id);
+  }
+}
+
+/**
+ * Deletes an object that was decided upon, by UID; nothing happens if it is gone. A conflict (mostly another
+ * object of that name) is thrown: only what the cache shows next can tell whether it was all.
+ */
+export async function deleteObject(
+  client: KubeClient,
+  work: Work,
+  object: KubeObject | undefined,
+  gracePeriodSeconds: number | undefined,
+): Promise<void> {
+  if (object === undefined) return;
+  const { uid } = object.metadata;
+  try {
+    await client.delete(work.kind.resource, refOf(object), {
+      signal: work.signal,
+      propagationPolicy: 'Background',
+      ...(uid === undefined ? {} : { uid }),
+      ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }),
+    });
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
+}
+
+/** Binds T to a node; the annotations of the Binding land on the pod. */
+export async function bindPod(work: Work, node: string, annotations: Record<string, string>): Promise<void> {
+  const { tenantObject } = work.situation;
+  if (tenantObject === undefined) return;
+  const { name, namespace, uid } = tenantObject.metadata;
+  const binding = {
+    apiVersion: 'v1',
+    kind: 'Binding',
+    metadata: { name, namespace, uid, annotations },
+    target: { apiVersion: 'v1', kind: 'Node', name: node },
+  };
+  try {
+    await work.tenant.client.createSubresource(resources.pods, refOf(tenantObject), 'binding', binding, {
+      signal: work.signal,
+    });
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
+}
+
+/** The watch may have been faster than the answer; then there is nothing to remember. */
+export function rememberCreated(side: 'tenant' | 'super', work: Work, created: KubeObject): void {
+  const { uid } = created.metadata;
+  const { tenant, situation, kind } = work;
+  const id = keyId(situation.key);
+  if (uid === undefined || tenant.tombstones[side].get(id)?.uid === uid) return;
+  const lookup = side === 'super' ? situation.context.superObjects : tenant.caches;
+  if (lookup.get(kind.resource, refOf(created))?.metadata.uid === uid) return;
+  tenant.memory[side].rememberCreated(id, created);
+}
+
+export function refOf(object: KubeObject): ObjectRef {
+  const { name, namespace } = object.metadata;
+  return namespace === undefined ? { name: name ?? '' } : { namespace, name: name ?? '' };
+}

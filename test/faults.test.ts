@@ -1,0 +1,132 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { type Resource, resources } from '../kube/index.ts';
+import { at } from './harness/checker/raw.ts';
+import { Churn } from './harness/churn.ts';
+import { deployment, namespace, pod, service } from './harness/manifests.ts';
+import { poll } from './harness/poll.ts';
+import { componentProcess, kill, type ProcessIdentity, send } from './harness/processes.ts';
+import { type Tenant, World } from './harness/world.ts';
+
+const writesAround = 60;
+const restartTimeoutMs = 60_000;
+
+describe('under load', () => {
+  let world: World;
+  let tenants: Tenant[];
+
+  beforeAll(async () => {
+    world = new World(inject('stack'));
+    tenants = await world.createTenants('storm-a', 'storm-b');
+    await Promise.all(
+      tenants.map((tenant) =>
+        tenant.apply(
+          namespace('churn'),
+          namespace('calm'),
+          deployment('calm', 'web', 2),
+          service('calm', 'web'),
+        ),
+      ),
+    );
+    await world.expectAgreement();
+  });
+
+  afterAll(() => world?.close());
+
+  /** Load on both tenants from before until after the fault; then both sides have to agree. */
+  const withChurn = async (seed: number, fault: () => Promise<void>): Promise<void> => {
+    const churns = tenants.map(
+      (tenant, index) => new Churn({ tenant, namespace: 'churn', seed: seed + index }),
+    );
+    try {
+      await Promise.all(churns.map((churn) => churn.more(writesAround)));
+      await fault();
+      await Promise.all(churns.map((churn) => churn.more(writesAround)));
+    } finally {
+      await Promise.all(churns.map((churn) => churn.stop()));
+    }
+    await world.expectAgreement();
+    await expectCalm();
+  };
+
+  let calm: unknown;
+  /** What nobody touched is what it was, by UID, on both sides. */
+  const expectCalm = async (): Promise<void> => {
+    const uids = async (resource: Resource, labelSelector: string): Promise<(string | undefined)[]> =>
+      (await world.superCluster.client.list(resource, { labelSelector })).items.map(
+        ({ metadata }) => metadata.uid,
+      );
+    const now = await Promise.all(
+      tenants.flatMap(({ uid }) =>
+        [resources.pods, resources.services].map(async (resource) =>
+          (await uids(resource, `skerry.dev/tenant=${uid},skerry.dev/namespace=calm`)).toSorted(),
+        ),
+      ),
+    );
+    expect(now.map(({ length }) => length)).toEqual([2, 1, 2, 1]);
+    calm ??= now;
+    expect(now).toEqual(calm);
+  };
+
+  const killed = async (component: string, tenant?: Tenant): Promise<ProcessIdentity> => {
+    const before = await world.process(component, tenant);
+    await kill(before);
+    return poll(
+      `${component} to be started again`,
+      async () => {
+        const now = await componentProcess(world.stateDir, tenant ?? 'stack', component);
+        return now !== undefined && now.pid !== before.pid ? now : undefined;
+      },
+      { timeoutMs: restartTimeoutMs },
+    );
+  };
+
+  it('both sides agree without any fault', () => withChurn(1, async () => undefined));
+
+  it('the syncer is killed, and both sides agree afterwards', () =>
+    withChurn(10, async () => void (await killed('vc-syncer'))));
+
+  it('the manager is killed, and both sides agree afterwards', () =>
+    withChurn(20, async () => void (await killed('vc-manager'))));
+
+  it('the API server of a tenant is killed, and both sides agree afterwards', () =>
+    withChurn(30, async () => void (await killed('kube-apiserver', tenants[0]))));
+
+  it('the controllers of a tenant are killed, and both sides agree afterwards', () =>
+    withChurn(40, async () => void (await killed('kube-controller-manager', tenants[0]))));
+
+  it('the API server of the super cluster is killed, and both sides agree afterwards', () =>
+    withChurn(50, async () => void (await killed('kube-apiserver'))));
+
+  it('the datastore of the tenants is killed, and both sides agree afterwards', () =>
+    withChurn(60, async () => void (await killed('datastore'))));
+
+  it('syncer, manager and API server are killed together, and both sides agree afterwards', () =>
+    withChurn(70, async () => {
+      await Promise.all([killed('vc-syncer'), killed('vc-manager'), killed('kube-apiserver', tenants[1])]);
+    }));
+
+  it('the API server of one tenant stands still, and the other one gets its pods all the same', async () => {
+    const [still, other] = tenants as [Tenant, Tenant];
+    const server = await world.process('kube-apiserver', still);
+    const churn = new Churn({ tenant: still, namespace: 'churn', seed: 80 });
+    await churn.more(writesAround);
+    send(server, 'SIGSTOP');
+    try {
+      for (let round = 0; round < 10; round++) {
+        await other.client.create(resources.pods, pod('calm', `meanwhile-${round}`));
+      }
+      await other.until(
+        { resource: resources.pods, namespace: 'calm', what: '10 more pods to run' },
+        (pods) => pods.filter((each) => at(each, 'status', 'phase') === 'Running').length === 12 || undefined,
+      );
+    } finally {
+      send(server, 'SIGCONT');
+      await churn.stop();
+    }
+    for (let round = 0; round < 10; round++) {
+      await other.client.delete(resources.pods, { namespace: 'calm', name: `meanwhile-${round}` });
+    }
+    await world.expectAgreement();
+    await expectCalm();
+  });
+});

@@ -1,0 +1,94 @@
+import { readdir } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { type Resource, resources } from '../../kube/index.ts';
+import { tenantPrefix } from '../../vc-manager/etcd/index.ts';
+import { openDatastore } from './datastore.ts';
+import { processesOf } from './processes.ts';
+import type { Tenant, World } from './world.ts';
+
+/** What a tenant has on the machine and in the super cluster, as counts. */
+export interface Footprint {
+  processes: number;
+  /** Ports of its API server that accept connections. */
+  ports: number;
+  files: number;
+  etcdKeys: number;
+  etcdUsers: number;
+  etcdRoles: number;
+  superObjects: number;
+  ipAddresses: number;
+  secrets: number;
+}
+
+export const noFootprint: Footprint = {
+  processes: 0,
+  ports: 0,
+  files: 0,
+  etcdKeys: 0,
+  etcdUsers: 0,
+  etcdRoles: 0,
+  superObjects: 0,
+  ipAddresses: 0,
+  secrets: 0,
+};
+
+/** What has to be known of a tenant in order to look for it when it is gone. */
+export interface Traces {
+  id: string;
+  uid: string;
+  name: string;
+  port: number;
+}
+
+export function tracesOf({ id, uid, name, virtualCluster }: Tenant): Traces {
+  return { id, uid, name, port: virtualCluster.status?.advertisedPort ?? 0 };
+}
+
+const marked: readonly Resource[] = [
+  resources.namespaces,
+  resources.pods,
+  resources.services,
+  resources.endpointSlices,
+  resources.configMaps,
+  resources.secrets,
+  resources.serviceAccounts,
+  resources.persistentVolumeClaims,
+];
+
+export async function footprint(world: World, { id, uid, name, port }: Traces): Promise<Footprint> {
+  const { client } = world.superCluster;
+  const count = async (resource: Resource, labelSelector: string): Promise<number> =>
+    (await client.list(resource, { labelSelector })).items.length;
+  const datastore = await openDatastore(world.stateDir);
+  try {
+    const { users, roles } = await datastore.listTenants();
+    const ofTenant = `skerry.dev/tenant=${uid}`;
+    const objects = await Promise.all(marked.map((resource) => count(resource, ofTenant)));
+    const directory = join(world.stateDir, 'control-planes', id);
+    return {
+      processes: processesOf(directory).size,
+      ports: port > 0 && (await accepts(port)) ? 1 : 0,
+      files: (await readdir(directory, { recursive: true }).catch(() => [])).length,
+      etcdKeys: await datastore.countKeys(tenantPrefix(id)),
+      etcdUsers: users.filter((user) => user === id).length,
+      etcdRoles: roles.filter((role) => role === id).length,
+      superObjects: objects.reduce((sum, each) => sum + each, 0),
+      ipAddresses: await count(resources.ipAddresses, ofTenant),
+      secrets: await count(resources.secrets, `skerry.dev/virtualcluster=${name}`),
+    };
+  } finally {
+    await datastore.close();
+  }
+}
+
+function accepts(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ host: '127.0.0.1', port });
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+  });
+}

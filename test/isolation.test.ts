@@ -1,0 +1,209 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import {
+  Connection,
+  type ConnectionOptions,
+  connectionFromSecret,
+  isUnauthorized,
+  KubeClient,
+  type KubeObject,
+  resources,
+} from '../kube/index.ts';
+import { grpcCall } from '../vc-manager/etcd/testing/grpc-client.ts';
+import { at, listAt } from './harness/checker/raw.ts';
+import { datastoreEndpoint } from './harness/datastore.ts';
+import { container, deployment, namespace, pod } from './harness/manifests.ts';
+import { type Tenant, World } from './harness/world.ts';
+
+const permissionDenied = 7;
+
+describe('tenants are out of reach of each other', () => {
+  let world: World;
+  let one: Tenant;
+  let other: Tenant;
+
+  beforeAll(async () => {
+    world = new World(inject('stack'));
+    [one, other] = (await world.createTenants('apart-a', 'apart-b')) as [Tenant, Tenant];
+    await one.apply(namespace('shop'));
+  });
+
+  afterAll(() => world?.close());
+
+  it('CRDs of one, and their objects, are unknown to the other and to the super cluster', async () => {
+    await one.apply(widgetDefinition());
+    await one.kubectl('wait', 'crd/widgets.example.com', '--for=condition=Established', '--timeout=60s');
+    await one.apply({
+      apiVersion: 'example.com/v1',
+      kind: 'Widget',
+      metadata: { namespace: 'shop', name: 'first' },
+      spec: { size: 3 },
+    });
+    expect(await one.kubectl('-n', 'shop', 'get', 'widgets', '-o', 'name')).toBe('widget.example.com/first');
+    for (const cluster of [other, world.superCluster]) {
+      const { exitCode, stderr } = await cluster.tryKubectl(['get', 'widgets', '-A']);
+      expect(exitCode, cluster.name).not.toBe(0);
+      expect(stderr).toContain('the server doesn\'t have a resource type "widgets"');
+      expect(await cluster.kubectl('api-resources', '--api-group=example.com', '-o', 'name')).toBe('');
+    }
+    await other.apply(widgetDefinition('Cluster'));
+    expect(await one.kubectl('-n', 'shop', 'get', 'widgets', '-o', 'name')).toBe('widget.example.com/first');
+  });
+
+  it('the super cluster has no CRDs but its own', async () => {
+    const { items } = await world.superCluster.client.list(resources.customResourceDefinitions);
+    expect(items.map(({ metadata }) => metadata.name).toSorted()).toEqual([
+      'controlplanetemplates.skerry.dev',
+      'virtualclusters.skerry.dev',
+    ]);
+  });
+
+  /** What a server answers to somebody who comes with these credentials: a UID for those it knows, else the error. */
+  const knock = async (at: Tenant | World['superCluster'], credentials: Partial<ConnectionOptions>) => {
+    const { server, ca = '' } = connectionFromSecret(at.kubeconfig);
+    const connection = new Connection({ server, ca, ...credentials });
+    try {
+      return await new KubeClient(connection).raw('GET', '/api/v1/namespaces/kube-system');
+    } catch (error) {
+      return error;
+    } finally {
+      await connection.close();
+    }
+  };
+
+  it('certificates of one are refused by the other and by the super cluster with 401', async () => {
+    const { cert = '', key = '' } = connectionFromSecret(one.kubeconfig);
+    expect(await knock(one, { cert, key })).toMatchObject({ metadata: { name: 'kube-system' } });
+    for (const cluster of [other, world.superCluster]) {
+      expect(isUnauthorized(await knock(cluster, { cert, key })), cluster.name).toBe(true);
+    }
+    const admin = connectionFromSecret(world.superCluster.kubeconfig);
+    const foreign = { cert: admin.cert ?? '', key: admin.key ?? '' };
+    expect(isUnauthorized(await knock(one, foreign))).toBe(true);
+  });
+
+  it('so are tokens of its ServiceAccounts', async () => {
+    await one.kubectl(
+      'create',
+      'clusterrolebinding',
+      'viewer',
+      '--clusterrole=cluster-admin',
+      '--serviceaccount=shop:default',
+    );
+    const token = await one.kubectl('-n', 'shop', 'create', 'token', 'default');
+    expect(await knock(one, { token })).toMatchObject({ metadata: { name: 'kube-system' } });
+    for (const cluster of [other, world.superCluster]) {
+      expect(isUnauthorized(await knock(cluster, { token })), cluster.name).toBe(true);
+    }
+  });
+
+  it('nobody is let in without credentials', async () => {
+    for (const cluster of [one, world.superCluster])
+      expect(isUnauthorized(await knock(cluster, {}))).toBe(true);
+  });
+
+  it('the etcd credentials of one open its own prefix and nothing else', async () => {
+    const files = join(world.stateDir, 'control-planes', one.id, 'files', 'kube-apiserver');
+    const identity = {
+      ca: await readFile(join(files, 'etcd-ca.crt'), 'utf8'),
+      cert: await readFile(join(files, 'etcd-client.crt'), 'utf8'),
+      key: await readFile(join(files, 'etcd-client.key'), 'utf8'),
+    };
+    const endpoint = await datastoreEndpoint(world.stateDir);
+    const range = async (from: string, to: string): Promise<number> =>
+      (await grpcCall(endpoint, identity, 'KV/Range', { 1: from, 2: to })).status;
+    expect(await range(`/tenants/${one.id}/`, `/tenants/${one.id}0`)).toBe(0);
+    expect(await range(`/tenants/${other.id}/`, `/tenants/${other.id}0`)).toBe(permissionDenied);
+    expect(await range(`/tenants/${one.id}/`, '/tenants0')).toBe(permissionDenied);
+    expect(await range('\0', '\0')).toBe(permissionDenied);
+    const remove = await grpcCall(endpoint, identity, 'KV/DeleteRange', {
+      1: `/tenants/${other.id}/`,
+      2: `/tenants/${other.id}0`,
+    });
+    expect(remove.status).toBe(permissionDenied);
+  });
+
+  const superPods = async (tenant: Tenant): Promise<KubeObject[]> => {
+    const labelSelector = `skerry.dev/tenant=${tenant.uid}`;
+    return (await world.superCluster.client.list(resources.pods, { labelSelector })).items;
+  };
+
+  it.each([
+    ['hostNetwork', { hostNetwork: true }],
+    ['hostPID', { hostPID: true }],
+    ['privileged', { containers: [container({ securityContext: { privileged: true } })] }],
+    ['hostPath', { volumes: [{ name: 'host', hostPath: { path: '/' } }] }],
+    ['SYS_ADMIN', { containers: [container({ securityContext: { capabilities: { add: ['SYS_ADMIN'] } } })] }],
+    ['hostPort', { containers: [container({ ports: [{ containerPort: 80, hostPort: 80 }] })] }],
+  ])('a pod with %s stays in the tenant, which is told why', async (what, spec) => {
+    const name = `bad-${what.toLowerCase().replace('_', '-')}`;
+    await one.client.create(resources.pods, pod('shop', name, spec));
+    const message = await one.until(
+      { resource: resources.events, namespace: 'shop', what: `a warning on ${name}` },
+      (events) =>
+        events
+          .filter((event) => at(event, 'involvedObject', 'name') === name && event['type'] === 'Warning')
+          .map((event) => String(event['message']))[0],
+    );
+    expect(message).toMatch(new RegExp(what, 'i'));
+    await world.expectAgreement();
+    expect((await superPods(one)).map(({ metadata }) => metadata.name)).not.toContain(name);
+    expect(at(await one.client.get(resources.pods, { namespace: 'shop', name }), 'status', 'phase')).toBe(
+      'Pending',
+    );
+  });
+
+  it('even when the tenant says that its namespace may have such pods', async () => {
+    await one.kubectl('label', 'namespace', 'shop', 'pod-security.kubernetes.io/enforce=privileged');
+    await one.client.create(resources.pods, pod('shop', 'lifted', { hostNetwork: true }));
+    await one.until(
+      { resource: resources.events, namespace: 'shop', what: 'a warning on lifted' },
+      (events) => events.some((event) => at(event, 'involvedObject', 'name') === 'lifted'),
+    );
+    await world.expectAgreement();
+    const labelSelector = `skerry.dev/tenant=${one.uid},skerry.dev/namespace=shop`;
+    const { items } = await world.superCluster.client.list(resources.namespaces, { labelSelector });
+    expect(items[0]?.metadata.labels?.['pod-security.kubernetes.io/enforce']).toBe('baseline');
+  });
+
+  it('no pod of the super cluster holds a token', async () => {
+    await one.apply(deployment('shop', 'web', 2, { serviceAccountName: 'default' }));
+    await one.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=60s');
+    const own = (await one.client.list(resources.pods, { namespace: 'shop', labelSelector: 'app=web' }))
+      .items;
+    const tokens = (found: readonly KubeObject[]): unknown[] =>
+      found
+        .flatMap((each) => listAt(each, 'spec', 'volumes'))
+        .flatMap((volume) => listAt(volume, 'projected', 'sources'))
+        .filter((source) => 'serviceAccountToken' in source);
+    // The tenant's own API server asks for one in each of them.
+    expect(tokens(own)).toHaveLength(2);
+    const all = (await world.superCluster.client.list(resources.pods)).items;
+    expect(all.length).toBeGreaterThanOrEqual(2);
+    expect(tokens(all)).toEqual([]);
+    for (const each of all) expect(at(each, 'spec', 'automountServiceAccountToken')).toBe(false);
+    for (const account of (await world.superCluster.client.list(resources.serviceAccounts)).items) {
+      if (account.metadata.labels?.['skerry.dev/tenant'] === undefined) continue;
+      expect(account['automountServiceAccountToken'], account.metadata.name).toBe(false);
+    }
+  });
+});
+
+function widgetDefinition(scope = 'Namespaced'): KubeObject {
+  const schema = {
+    type: 'object',
+    properties: { spec: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
+  };
+  return {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: 'widgets.example.com' },
+    spec: {
+      group: 'example.com',
+      scope,
+      names: { plural: 'widgets', singular: 'widget', kind: 'Widget' },
+      versions: [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema: schema } }],
+    },
+  };
+}

@@ -1,0 +1,165 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { resources } from '../kube/index.ts';
+import type { VirtualCluster } from '../vc-manager/api/index.ts';
+import { allocateSlice } from '../vc-manager/network/index.ts';
+import { type Footprint, footprint, noFootprint, type Traces, tracesOf } from './harness/footprint.ts';
+import { claim, deployment, namespace, service } from './harness/manifests.ts';
+import { poll } from './harness/poll.ts';
+import { componentProcess, isAlive, kill } from './harness/processes.ts';
+import { type Tenant, World } from './harness/world.ts';
+
+const components = ['kube-apiserver', 'kube-controller-manager'];
+
+describe('the life of a tenant', () => {
+  let world: World;
+
+  beforeAll(() => {
+    world = new World(inject('stack'));
+  });
+
+  afterAll(() => world?.close());
+
+  const work = async (tenant: Tenant): Promise<void> => {
+    await tenant.apply(
+      namespace('shop'),
+      deployment('shop', 'web', 2),
+      service('shop', 'web'),
+      claim('shop', 'data'),
+    );
+    await tenant.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=60s');
+    await world.expectAgreement([tenant]);
+  };
+
+  const volumesOf = async ({ uid }: Traces): Promise<string[]> => {
+    const { client } = world.superCluster;
+    const { items: namespaces } = await client.list(resources.namespaces, {
+      labelSelector: `skerry.dev/tenant=${uid}`,
+    });
+    const names = new Set(namespaces.map(({ metadata }) => metadata.name));
+    const { items } = await client.list(resources.persistentVolumes);
+    return items
+      .filter((volume) =>
+        names.has((volume['spec'] as { claimRef?: { namespace: string } }).claimRef?.namespace),
+      )
+      .map(({ metadata }) => metadata.name ?? '');
+  };
+
+  it('ends without a trace, and one of the same name begins anew', async () => {
+    const first = await world.createTenant('phoenix');
+    await work(first);
+    const traces = tracesOf(first);
+    const volumes = await volumesOf(traces);
+    const before = await footprint(world, traces);
+    for (const [what, count] of Object.entries(before)) {
+      if (process.platform !== 'linux' && what === 'processes') continue;
+      expect(count, what).toBeGreaterThan(0);
+    }
+    expect(volumes).toHaveLength(1);
+    await world.deleteTenant('phoenix');
+    expect(await footprint(world, traces)).toEqual(noFootprint);
+    for (const name of volumes) await world.superCluster.untilGone(resources.persistentVolumes, { name });
+
+    const second = await world.createTenant('phoenix');
+    expect(second.id).not.toBe(first.id);
+    expect(second.uid).not.toBe(first.uid);
+    expect(await second.find(resources.namespaces, { name: 'shop' })).toBeUndefined();
+    const { exitCode } = await second.tryKubectl(['--kubeconfig', first.kubeconfigFile, 'version']);
+    expect(exitCode).toBe(0);
+    await work(second);
+    await world.deleteTenant('phoenix');
+    expect(await footprint(world, tracesOf(second))).toEqual(noFootprint);
+  });
+
+  it.each<[string, (vc: VirtualCluster) => boolean]>([
+    ['before anybody has looked at it', () => true],
+    ['when it has its addresses', ({ status }) => status?.serviceCIDR !== undefined],
+    ['while its API server starts', ({ status }) => status?.version !== undefined],
+    ['when its API server is ready', ({ status }) => status?.identities?.tenant !== undefined],
+  ])('may end %s, and nothing is left', async (_, moment) => {
+    const name = 'unborn';
+    const created = await world.cli(['create', name, '-o', 'json']);
+    expect(created.exitCode, created.stderr).toBe(0);
+    const vc = await world.superCluster.until<VirtualCluster, VirtualCluster>(
+      { resource: resources.virtualClusters, namespace: 'default', name, what: 'the moment to delete it' },
+      ([found]) => (found !== undefined && moment(found) ? found : undefined),
+    );
+    // The last of what was written before the finalizer let it go.
+    let last = vc;
+    const gone = world.superCluster.until<boolean, VirtualCluster>(
+      { resource: resources.virtualClusters, namespace: 'default', name, what: 'it to go' },
+      ([found]) => {
+        if (found !== undefined) last = found;
+        return found === undefined;
+      },
+    );
+    const deleted = await world.cli(['delete', name, '--wait']);
+    expect(deleted.exitCode, deleted.stderr).toBe(0);
+    await gone;
+    const { id = '', advertisedPort: port = 0 } = last.status ?? {};
+    const traces = { id, uid: vc.metadata.uid ?? '', name, port };
+    if (id === '')
+      expect(
+        (await world.superCluster.client.list(resources.secrets)).items.filter(({ metadata }) =>
+          metadata.name?.startsWith('unborn-'),
+        ),
+      ).toEqual([]);
+    else expect(await footprint(world, traces)).toEqual(noFootprint);
+  });
+
+  it('begins beside three others, with addresses and ports of its own', async () => {
+    const tenants = await world.createTenants('brood-a', 'brood-b', 'brood-c', 'brood-d');
+    const ports = tenants.map(({ virtualCluster }) => virtualCluster.status?.advertisedPort);
+    expect(new Set(ports).size).toBe(4);
+    const slices = tenants.map(({ virtualCluster }) => virtualCluster.status?.serviceCIDR ?? '');
+    for (const slice of slices) {
+      const others = slices.filter((each) => each !== slice);
+      expect(others).toHaveLength(3);
+      // A slice that met another could not be handed out beside it.
+      expect(allocateSlice(slice, Number(slice.split('/')[1]), others)).toBe(slice);
+    }
+    await Promise.all(tenants.map((tenant) => tenant.apply(namespace('shop'), deployment('shop', 'web', 1))));
+    await world.expectAgreement(tenants);
+    const traces = tenants.map(tracesOf);
+    await Promise.all(tenants.map(({ name }) => world.deleteTenant(name)));
+    const left: Footprint[] = await Promise.all(traces.map((each) => footprint(world, each)));
+    expect(left).toEqual(traces.map(() => noFootprint));
+  });
+
+  it('goes on without the manager, and the next manager takes it over', async () => {
+    const tenant = await world.createTenant('orphan');
+    const before = await Promise.all(components.map((component) => world.process(component, tenant)));
+    const manager = await world.process('vc-manager');
+    await kill(manager);
+    await tenant.apply(namespace('alone'), deployment('alone', 'web', 1));
+    await tenant.kubectl('-n', 'alone', 'rollout', 'status', 'deployment/web', '--timeout=60s');
+    const next = await poll(
+      'another manager',
+      async () => {
+        const found = await componentProcess(world.stateDir, 'stack', 'vc-manager');
+        return found !== undefined && found.pid !== manager.pid ? found : undefined;
+      },
+      { timeoutMs: 60_000 },
+    );
+    // It works again when it can make another one, and then it has looked at the first one too.
+    await world.createTenant('orphan-next');
+    expect(isAlive(next)).toBe(true);
+    expect(await Promise.all(components.map((component) => world.process(component, tenant)))).toEqual(
+      before,
+    );
+
+    // Adopted: what dies now is started again.
+    await kill(before[0] as (typeof before)[number]);
+    await poll(
+      'the API server to be started again',
+      () => componentProcess(world.stateDir, tenant, 'kube-apiserver'),
+      {
+        timeoutMs: 60_000,
+      },
+    );
+    await tenant.until(
+      { resource: resources.namespaces, what: 'the API server to answer' },
+      (all) => all.length > 0,
+    );
+    await world.expectAgreement([tenant]);
+  });
+});

@@ -1,0 +1,89 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { resources } from '../kube/index.ts';
+import { deployment, namespace, pod, service } from './harness/manifests.ts';
+import { type Tenant, World } from './harness/world.ts';
+
+describe('names', () => {
+  let world: World;
+  let short: Tenant;
+  let long: Tenant;
+
+  beforeAll(async () => {
+    world = new World(inject('stack'));
+    [short, long] = (await world.createTenants('a', 'a-b')) as [Tenant, Tenant];
+  });
+
+  afterAll(() => world?.close());
+
+  const superNamespaces = async (tenant: Tenant, name: string): Promise<(string | undefined)[]> => {
+    const labelSelector = `skerry.dev/tenant=${tenant.uid},skerry.dev/namespace=${name}`;
+    const { items } = await world.superCluster.client.list(resources.namespaces, { labelSelector });
+    return items.map(({ metadata }) => metadata.name);
+  };
+
+  it('namespace b-c of tenant a and namespace c of tenant a-b never meet', async () => {
+    await Promise.all([
+      short.apply(namespace('b-c'), pod('b-c', 'same'), service('b-c', 'same')),
+      long.apply(namespace('c'), pod('c', 'same'), service('c', 'same')),
+    ]);
+    await short.kubectl('-n', 'b-c', 'wait', 'pod/same', '--for=condition=Ready', '--timeout=60s');
+    await long.kubectl('-n', 'c', 'wait', 'pod/same', '--for=condition=Ready', '--timeout=60s');
+    await world.expectAgreement();
+    const [first] = await superNamespaces(short, 'b-c');
+    const [second] = await superNamespaces(long, 'c');
+    expect(first?.slice(0, -16)).toBe(second?.slice(0, -16));
+    expect(first).not.toBe(second);
+
+    await short.kubectl('delete', 'namespace', 'b-c', '--timeout=90s');
+    await world.expectAgreement();
+    expect(await superNamespaces(short, 'b-c')).toEqual([]);
+    expect(await superNamespaces(long, 'c')).toEqual([second]);
+  });
+
+  it('a namespace may have 63 characters, and so may the one that differs in the last of them', async () => {
+    const names = ['x', 'y'].map((last) => `n${'1234567890'.repeat(6)}1${last}`);
+    for (const name of names) {
+      expect(name).toHaveLength(63);
+      await long.apply(namespace(name), deployment(name, 'web', 1), service(name, 'web'));
+    }
+    for (const name of names) {
+      await long.kubectl('-n', name, 'rollout', 'status', 'deployment/web', '--timeout=60s');
+    }
+    await world.expectAgreement();
+    const found = (await Promise.all(names.map((name) => superNamespaces(long, name)))).flat();
+    expect(new Set(found).size).toBe(2);
+  });
+
+  it('a namespace that is deleted and made again at once works, with its pods in the new one', async () => {
+    await short.apply(namespace('again'), deployment('again', 'web', 2), service('again', 'web'));
+    await short.kubectl('-n', 'again', 'rollout', 'status', 'deployment/web', '--timeout=60s');
+    const before = await short.client.get(resources.namespaces, { name: 'again' });
+    const [earlier] = await superNamespaces(short, 'again');
+    await short.kubectl('delete', 'namespace', 'again', '--timeout=90s');
+    await short.apply(namespace('again'), deployment('again', 'web', 2), service('again', 'web'));
+    await short.kubectl('-n', 'again', 'rollout', 'status', 'deployment/web', '--timeout=90s');
+    await world.expectAgreement();
+    const after = await short.client.get(resources.namespaces, { name: 'again' });
+    expect(after.metadata.uid).not.toBe(before.metadata.uid);
+    expect(await superNamespaces(short, 'again')).toEqual([earlier]);
+    const counterpart = await world.superCluster.client.get(resources.namespaces, { name: earlier ?? '' });
+    expect(counterpart.metadata.annotations?.['skerry.dev/uid']).toBe(after.metadata.uid);
+  });
+
+  it('a pod that is made again 50 times under one name ends as the last one', async () => {
+    await short.apply(namespace('flap'));
+    const ref = { namespace: 'flap', name: 'flapper' };
+    let last = await short.client.create(resources.pods, pod('flap', 'flapper'));
+    for (let round = 1; round < 50; round++) {
+      await short.client.delete(resources.pods, ref, { gracePeriodSeconds: 0 });
+      last = await short.client.create(resources.pods, pod('flap', 'flapper'));
+    }
+    await short.kubectl('-n', 'flap', 'wait', 'pod/flapper', '--for=condition=Ready', '--timeout=90s');
+    await world.expectAgreement();
+    const [superNamespace = ''] = await superNamespaces(short, 'flap');
+    const { items } = await world.superCluster.client.list(resources.pods, { namespace: superNamespace });
+    expect(items.map(({ metadata }) => metadata.annotations?.['skerry.dev/uid'])).toEqual([
+      last.metadata.uid,
+    ]);
+  });
+});

@@ -1,0 +1,184 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { findCondition, type KubeObject, resources } from '../kube/index.ts';
+import type { VirtualCluster } from '../vc-manager/api/index.ts';
+import { openDatastore } from './harness/datastore.ts';
+import { footprint, noFootprint, tracesOf } from './harness/footprint.ts';
+import { claim, configMap, deployment, namespace, service } from './harness/manifests.ts';
+import { poll } from './harness/poll.ts';
+import { componentProcess, kill, send } from './harness/processes.ts';
+import { type Tenant, World } from './harness/world.ts';
+
+const mirrored = [
+  resources.namespaces,
+  resources.pods,
+  resources.services,
+  resources.persistentVolumeClaims,
+  resources.configMaps,
+  resources.serviceAccounts,
+];
+
+describe('an empty answer is no order to delete', () => {
+  let world: World;
+
+  beforeAll(() => {
+    world = new World(inject('stack'));
+  });
+
+  afterAll(() => world?.close());
+
+  /** Name and UID of everything that the super cluster has for a tenant and is not about to lose. */
+  const belongings = async ({ uid }: Tenant): Promise<string[]> => {
+    const labelSelector = `skerry.dev/tenant=${uid}`;
+    const lists = await Promise.all(
+      mirrored.map((resource) => world.superCluster.client.list(resource, { labelSelector })),
+    );
+    return lists
+      .flatMap(({ items }) => items)
+      .map(
+        ({ metadata: { name, uid: own, deletionTimestamp } }) => `${name} ${own} ${deletionTimestamp ?? ''}`,
+      )
+      .toSorted();
+  };
+
+  const condition = (tenant: Tenant, type: string, status: string, reason?: string): Promise<string> =>
+    world.superCluster.until<string, VirtualCluster>(
+      {
+        resource: resources.virtualClusters,
+        ...tenant.ref,
+        what: `condition ${type}=${status} ${reason ?? ''}`,
+      },
+      ([vc]) => {
+        const found = findCondition(vc?.status?.conditions, type);
+        if (found?.status !== status || (reason !== undefined && found.reason !== reason)) return undefined;
+        return found.message ?? '';
+      },
+    );
+
+  const annotate = (tenant: Tenant, annotations: Record<string, string>): Promise<KubeObject> =>
+    world.superCluster.client.patch(
+      resources.virtualClusters,
+      tenant.ref,
+      { metadata: { annotations } },
+      { type: 'merge' },
+    );
+
+  /** Another process, which knows nothing but what it lists. */
+  const restartSyncer = async (): Promise<void> => {
+    const before = await world.process('vc-syncer');
+    await kill(before);
+    await poll(
+      'another syncer',
+      async () => {
+        const now = await componentProcess(world.stateDir, 'stack', 'vc-syncer');
+        return now !== undefined && now.pid !== before.pid ? now : undefined;
+      },
+      { timeoutMs: 60_000 },
+    );
+  };
+
+  it('a tenant whose etcd prefix is emptied behind its back loses nothing in the super cluster', async () => {
+    const [tenant, neighbour] = (await world.createTenants('emptied', 'untouched')) as [Tenant, Tenant];
+    for (const each of [tenant, neighbour]) {
+      await each.apply(
+        namespace('shop'),
+        deployment('shop', 'web', 3),
+        service('shop', 'web'),
+        claim('shop', 'data'),
+      );
+    }
+    await world.expectAgreement();
+    const before = await belongings(tenant);
+    expect(before.length).toBeGreaterThan(8);
+
+    const datastore = await openDatastore(world.stateDir);
+    expect(await datastore.emptyTenant(tenant.id)).toBeGreaterThan(50);
+    await datastore.close();
+    const message = await condition(tenant, 'IdentityMismatch', 'True');
+    expect(message).toContain('deletes');
+    expect(await belongings(tenant)).toEqual(before);
+
+    // Nor does a syncer that never saw the tenant as it was, nor one whose tenant has a server that forgot everything.
+    await restartSyncer();
+    await kill(await world.process('kube-apiserver', tenant));
+    await poll(
+      'the API server to be started again',
+      () => componentProcess(world.stateDir, tenant, 'kube-apiserver'),
+      {
+        timeoutMs: 60_000,
+      },
+    );
+    await tenant.until(
+      { resource: resources.namespaces, what: 'the server to answer' },
+      (all) => all.length > 0,
+    );
+    await neighbour.apply(namespace('later'), deployment('later', 'web', 1));
+    await neighbour.kubectl('-n', 'later', 'rollout', 'status', 'deployment/web', '--timeout=90s');
+    await world.expectAgreement([neighbour]);
+    await condition(tenant, 'IdentityMismatch', 'True');
+    expect(await belongings(tenant)).toEqual(before);
+
+    // On purpose, it can still be deleted as a whole.
+    const traces = tracesOf(tenant);
+    await world.deleteTenant('emptied');
+    expect(await footprint(world, traces)).toEqual(noFootprint);
+    await world.expectAgreement([neighbour]);
+  });
+
+  it('many objects that nobody saw being deleted are kept until the operator says so', async () => {
+    const tenant = await world.createTenant('thinned');
+    const names = Array.from({ length: 40 }, (_, index) => `part-${index}`);
+    await tenant.apply(
+      namespace('parts'),
+      ...names.map((name) => {
+        const part = configMap('parts', name, { name });
+        part.metadata.labels = { 'skerry.dev/sync': 'true' };
+        return part;
+      }),
+    );
+    await world.expectAgreement([tenant]);
+    const parts = async (): Promise<number> =>
+      (await belongings(tenant)).filter((each) => /^part-\d+ \S+ $/.test(each)).length;
+    expect(await parts()).toBe(40);
+
+    const syncer = await world.process('vc-syncer');
+    send(syncer, 'SIGSTOP');
+    await Promise.all(
+      names
+        .slice(0, 30)
+        .map((name) => tenant.client.delete(resources.configMaps, { namespace: 'parts', name })),
+    );
+    await restartSyncer();
+    const message = await condition(tenant, 'DeletionHeld', 'True');
+    expect(message).toMatch(/^30 of \d+ objects/);
+    expect(await parts()).toBe(40);
+
+    const hold = /skerry\.dev\/confirm-deletions=(\S+)/.exec(message)?.[1] ?? '';
+    await annotate(tenant, { 'skerry.dev/confirm-deletions': `not-${hold}` });
+    // The syncer has seen that answer when it has seen what came after it.
+    await tenant.apply(namespace('after'), deployment('after', 'web', 1));
+    await tenant.kubectl('-n', 'after', 'rollout', 'status', 'deployment/web', '--timeout=60s');
+    expect(await parts()).toBe(40);
+    await annotate(tenant, { 'skerry.dev/confirm-deletions': hold });
+    await condition(tenant, 'DeletionHeld', 'False');
+    await world.expectAgreement([tenant]);
+    expect(await parts()).toBe(10);
+  });
+
+  it('a few, or a whole namespace, go without asking', async () => {
+    const tenant = await world.createTenant('tidied');
+    const names = Array.from({ length: 30 }, (_, index) => `part-${index}`);
+    await tenant.apply(
+      namespace('parts'),
+      ...names.map((name) => {
+        const part = configMap('parts', name);
+        part.metadata.labels = { 'skerry.dev/sync': 'true' };
+        return part;
+      }),
+    );
+    await world.expectAgreement([tenant]);
+    await tenant.kubectl('delete', 'namespace', 'parts', '--timeout=90s');
+    await world.expectAgreement([tenant]);
+    const { status } = await world.virtualCluster('tidied');
+    expect(findCondition(status?.conditions, 'DeletionHeld')?.status).not.toBe('True');
+  });
+});

@@ -1,0 +1,296 @@
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { parse, stringify } from 'yaml';
+import { renderKubeconfig, resources } from '../../kube/index.ts';
+import { FakeApiServer } from '../../kube/testing/index.ts';
+import type { VirtualCluster } from '../api/index.ts';
+import { runCaptured } from './testing/run-captured.ts';
+
+let server: FakeApiServer;
+let home: string;
+let kubeconfig: string;
+
+beforeEach(async () => {
+  server = await FakeApiServer.start();
+  home = await mkdtemp(join(tmpdir(), 'skerry-cli-'));
+  kubeconfig = join(home, 'super.kubeconfig');
+  await writeFile(kubeconfig, kubeconfigFor(server.url));
+});
+
+afterEach(async () => {
+  await server.stop();
+  await rm(home, { recursive: true, force: true });
+});
+
+function kubeconfigFor(url: string): string {
+  return stringify({
+    'current-context': 'c',
+    clusters: [{ name: 'c', cluster: { server: url } }],
+    users: [{ name: 'u', user: {} }],
+    contexts: [{ name: 'c', context: { cluster: 'c', user: 'u' } }],
+  });
+}
+
+function run(...args: string[]): ReturnType<typeof runCaptured> {
+  return runCaptured([...args, '--kubeconfig', kubeconfig], { HOME: home, KUBECONFIG: join(home, 'mine') });
+}
+
+function put(name: string, status: VirtualCluster['status'] = {}): void {
+  const metadata = { name, namespace: 'default', creationTimestamp: '2030-01-01T00:00:00Z' };
+  server.put(resources.virtualClusters, { metadata, spec: {}, status });
+}
+
+describe('list', () => {
+  it('prints a Kubernetes List of VirtualClusters', async () => {
+    put('blue');
+    const { exitCode, stdout, stderr } = await run('list', '-o', 'json');
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+    expect(JSON.parse(stdout)).toMatchObject({
+      apiVersion: 'v1',
+      kind: 'List',
+      items: [{ apiVersion: 'skerry.dev/v1alpha1', kind: 'VirtualCluster', metadata: { name: 'blue' } }],
+    });
+    expect(parse((await run('ls', '-o', 'yaml')).stdout)).toMatchObject({ kind: 'List' });
+  });
+
+  it('prints names that kubectl takes', async () => {
+    put('blue');
+    expect((await run('list', '-o', 'name')).stdout).toBe('virtualcluster.skerry.dev/blue\n');
+  });
+
+  it('says on stderr that there is none, and prints an empty list where a program reads it', async () => {
+    expect(await run('list')).toMatchObject({
+      exitCode: 0,
+      stdout: '',
+      stderr: expect.stringContaining('No tenants'),
+    });
+    expect(JSON.parse((await run('list', '-o', 'json')).stdout)).toMatchObject({ items: [] });
+  });
+});
+
+describe('create', () => {
+  it('sends what was asked for', async () => {
+    const { exitCode, stdout } = await run(
+      'create',
+      'blue',
+      '--version',
+      '1.35',
+      '--weight',
+      '3',
+      '--template',
+      'own',
+    );
+    expect({ exitCode, stdout }).toEqual({ exitCode: 0, stdout: 'virtualcluster.skerry.dev/blue created\n' });
+    const created = server.get(resources.virtualClusters, {
+      namespace: 'default',
+      name: 'blue',
+    }) as VirtualCluster;
+    expect(created.spec).toEqual({ version: '1.35', weight: 3, template: 'own' });
+  });
+
+  it('refuses a name with the reason, and asks nobody', async () => {
+    const { exitCode, stderr } = await run('create', 'Team_Blue');
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain('lowercase RFC 1123 label');
+    expect(server.requests).toEqual([]);
+  });
+
+  it('says that there is one already', async () => {
+    put('blue');
+    expect(await run('create', 'blue')).toMatchObject({
+      exitCode: 6,
+      stdout: '',
+      stderr: expect.stringContaining('exists already in namespace default'),
+    });
+  });
+
+  it('ends the wait when it has failed for good', async () => {
+    const created = run('create', 'blue', '--wait');
+    await server.until(
+      () => server.get(resources.virtualClusters, { namespace: 'default', name: 'blue' }) !== undefined,
+    );
+    put('blue', {
+      phase: 'Failed',
+      conditions: [{ type: 'Ready', status: 'False', message: 'no template' }],
+    });
+    expect(await created).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('blue has failed: no template'),
+    });
+  });
+
+  it('says what the state is when time is up', async () => {
+    const { exitCode, stderr } = await run('create', 'blue', '--wait', '--timeout', '50ms');
+    expect(exitCode).toBe(4);
+    expect(stderr).toContain('it is Pending');
+  });
+});
+
+describe('delete', () => {
+  it('deletes the very object, and waits until it is gone', async () => {
+    put('blue');
+    expect(await run('delete', 'blue', '--wait')).toMatchObject({
+      exitCode: 0,
+      stdout: 'virtualcluster.skerry.dev "blue" deleted\n',
+    });
+    expect(server.get(resources.virtualClusters, { namespace: 'default', name: 'blue' })).toBeUndefined();
+  });
+
+  it('deletes none when one of several does not exist', async () => {
+    put('blue');
+    expect(await run('delete', 'blue', 'bleu')).toMatchObject({ exitCode: 3, stdout: '' });
+    expect(server.get(resources.virtualClusters, { namespace: 'default', name: 'blue' })).toBeDefined();
+  });
+
+  it('can put up with what is not there', async () => {
+    put('other');
+    expect(await run('delete', 'blue', '--ignore-not-found')).toMatchObject({ exitCode: 0 });
+  });
+});
+
+describe('kubeconfig', () => {
+  const text = renderKubeconfig({
+    clusterName: 'default/blue',
+    server: 'https://127.0.0.1:21000',
+    ca: 'CA',
+    user: 'default/blue/admin',
+    cert: 'CERT',
+    key: 'KEY',
+  });
+
+  function putWithSecret(): void {
+    put('blue', { phase: 'Ready', kubeconfigSecret: { name: 'blue-kubeconfig', key: 'kubeconfig' } });
+    server.put(resources.secrets, {
+      metadata: { name: 'blue-kubeconfig', namespace: 'default' },
+      data: { kubeconfig: Buffer.from(text).toString('base64') },
+    });
+  }
+
+  it('prints the kubeconfig and nothing else', async () => {
+    putWithSecret();
+    expect(await run('kubeconfig', 'blue')).toEqual({ exitCode: 0, stdout: text, stderr: '' });
+  });
+
+  it('merges it into the kubeconfig of the user, for nobody else to read', async () => {
+    putWithSecret();
+    await writeFile(join(home, 'mine'), kubeconfigFor('https://mine'));
+    expect(await run('kubeconfig', 'blue', '--merge')).toMatchObject({ exitCode: 0, stdout: '' });
+    const merged = parse(await readFile(join(home, 'mine'), 'utf8'));
+    expect(merged['current-context']).toBe('default/blue');
+    expect(merged.contexts.map(({ name }: { name: string }) => name)).toEqual(['c', 'default/blue']);
+    expect((await stat(join(home, 'mine'))).mode & 0o777).toBe(0o600);
+  });
+
+  it('says how far a tenant is that has none yet', async () => {
+    put('blue', {
+      phase: 'Provisioning',
+      conditions: [{ type: 'Ready', status: 'False', message: 'starting' }],
+    });
+    expect(await run('kubeconfig', 'blue')).toMatchObject({
+      exitCode: 1,
+      stdout: '',
+      stderr: expect.stringContaining('it is Provisioning (starting)'),
+    });
+  });
+
+  it('wants to know whose', async () => {
+    expect(await run('kubeconfig')).toMatchObject({ exitCode: 2, stdout: '' });
+    expect(await run('kubeconfig', 'blue', '--super-cluster')).toMatchObject({ exitCode: 2 });
+  });
+});
+
+describe('describe', () => {
+  it('shows facts, conditions, its own events and what to do', async () => {
+    put('blue', {
+      phase: 'Ready',
+      version: '1.36.3',
+      conditions: [{ type: 'Synced', status: 'True', reason: 'Joined' }],
+    });
+    const { exitCode, stdout } = await run('describe', 'blue');
+    expect(exitCode).toBe(0);
+    expect(stdout).toMatch(/^Name: +blue$/m);
+    expect(stdout).toMatch(/Synced +True +Joined/);
+    expect(stdout).toContain('Use it: vc-manager kubeconfig blue > blue.kubeconfig');
+  });
+
+  it('names the namespace in which there is one of that name', async () => {
+    put('blue');
+    expect(await run('describe', 'blue', '-n', 'teams')).toMatchObject({
+      exitCode: 3,
+      stderr: expect.stringContaining('there is one in namespace default: add -n default'),
+    });
+  });
+});
+
+describe('the command line', () => {
+  it('explains itself without being asked twice', async () => {
+    expect(await run('--help')).toMatchObject({
+      exitCode: 0,
+      stderr: '',
+      stdout: expect.stringContaining('Examples:'),
+    });
+    expect(await run('create', '--help')).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringContaining('--weight'),
+    });
+  });
+
+  it('suggests a command that is meant', async () => {
+    expect(await run('craete')).toMatchObject({
+      exitCode: 2,
+      stdout: '',
+      stderr: expect.stringContaining('create'),
+    });
+  });
+
+  it.each([
+    ['an option that does not exist', ['list', '--colour']],
+    ['a format that does not exist', ['list', '-o', 'xml']],
+    ['too many arguments', ['describe', 'a', 'b']],
+    ['no argument where one is needed', ['describe']],
+    ['a number that is none', ['up', '--nodes', 'many']],
+    ['an address that is none', ['up', '--bind-address', 'here']],
+  ])('refuses %s', async (_, args) => {
+    expect(await run(...args)).toMatchObject({ exitCode: 2, stdout: '' });
+    expect(server.requests).toEqual([]);
+  });
+
+  it('says where there is no super cluster, and what to do', async () => {
+    await server.stop();
+    expect(await run('list')).toMatchObject({
+      exitCode: 5,
+      stdout: '',
+      stderr: expect.stringContaining('"vc-manager up"'),
+    });
+    await server.listen();
+  });
+
+  it('finds nothing where there is neither a local stack nor a kubeconfig', async () => {
+    const { exitCode, stderr } = await runCaptured(['list'], { HOME: home });
+    expect(exitCode).toBe(5);
+    expect(stderr).toContain('no local stack runs, and there is no kubeconfig');
+  });
+
+  it('does not turn to another cluster when a state directory was named', async () => {
+    const env = { HOME: home, KUBECONFIG: kubeconfig };
+    expect(await runCaptured(['list'], env)).toMatchObject({ exitCode: 0 });
+    expect(await runCaptured(['list', '--state-dir', join(home, 'state')], env)).toMatchObject({
+      exitCode: 5,
+    });
+  });
+
+  it('shows where an error comes from only when asked', async () => {
+    expect((await run('describe', 'blue')).stderr.split('\n')).toHaveLength(2);
+    expect((await run('describe', 'blue', '--verbose')).stderr).toContain('    at ');
+  });
+
+  it('has nothing to stop where nothing was started', async () => {
+    const state = join(home, 'state');
+    expect(await runCaptured(['down', '--purge', '--state-dir', state])).toMatchObject({
+      exitCode: 0,
+      stdout: '',
+    });
+  });
+});
