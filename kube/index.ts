@@ -9,10 +9,7 @@ export {
   isAlreadyExists,
   isConflict,
   isForbidden,
-  isGone,
-  isInvalid,
   isNotFound,
-  isResourceVersionTooLarge,
   isUnauthorized,
   KubeconfigError,
   type Status,
@@ -44,4 +41,4 @@ export type {
   Resource,
 } from './types.ts';
 export { modifyStatus } from './update-status.ts';
-export { type WatchEvent, type WatchOptions, watch } from './watch.ts';
+export type { WatchEvent, WatchOptions } from './watch.ts';

@@ -37,15 +37,16 @@ describe('under load', () => {
     const churns = tenants.map(
       (tenant, index) => new Churn({ tenant, namespace: 'churn', seed: seed + index }),
     );
+    const t0=performance.now(); const L=(w: string)=>console.log(w, Math.round(performance.now()-t0), churns.map((c)=>c.done));
     try {
-      await Promise.all(churns.map((churn) => churn.more(writesAround)));
-      await fault();
+      await Promise.all(churns.map((churn) => churn.more(writesAround)));L('before');
+      await fault();L('fault')
       await Promise.all(churns.map((churn) => churn.more(writesAround)));
     } finally {
       await Promise.all(churns.map((churn) => churn.stop()));
     }
-    await world.expectAgreement();
-    await expectCalm();
+    L('stopped'); await world.expectAgreement();L('agreed');
+    await expectCalm();L('calm');
   };
 
   let calm: unknown;

@@ -130,7 +130,8 @@ export class FakeApi {
     if (info.subresource === 'binding') {
       const target = body['target'] as { name: string };
       const spec = { ...(object['spec'] as object), nodeName: target.name };
-      this.#storage.put(info.collection, { ...object, spec });
+      const annotations = { ...object.metadata.annotations, ...body.metadata.annotations };
+      this.#storage.put(info.collection, { ...object, metadata: { ...object.metadata, annotations }, spec });
       return { kind: 'Status', apiVersion: 'v1', status: 'Success', code: 201 };
     }
     if (info.subresource === 'eviction') return this.#delete(info, {});

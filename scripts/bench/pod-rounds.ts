@@ -77,7 +77,10 @@ async function runRound(work: PodRounds, side: Side, repeat: number): Promise<Ro
   await generator.open(targets, signal);
   const podPrefix = `r${repeat}`;
   const warmUp: Load[] = targets.map(({ name }) => ({ target: name, pods: 1, shape: 'burst', inFlight: 1 }));
-  const first = await generator.run({ podPrefix: 'warm-up', loads: warmUp, timeoutMs: warmUpTimeoutMs }, signal);
+  const first = await generator.run(
+    { podPrefix: 'warm-up', loads: warmUp, timeoutMs: warmUpTimeoutMs },
+    signal,
+  );
   throwIfBroken(side, first);
   const clear = async (): Promise<void> => {
     await generator.clear(options.timeoutMs, signal);

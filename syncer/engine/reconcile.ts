@@ -95,7 +95,8 @@ export class Reconciler {
       const situation = this.#situation(tenant, kind, key);
       if (this.#isBehind(tenant, situation)) return behind;
       work = { kind, situation, tenant, notices: this.#noticesOf(tenant), signal };
-      return await this.#carryOut(work, this.#decide(kind, situation));
+      const outcome = await this.#carryOut(work, this.#decide(kind, situation));
+      return outcome.is === 'done' && this.#isUnseen(work) ? behind : outcome;
     } catch (error) {
       if (signal.aborted) throw error;
       const outcome = outcomeOf(error);
@@ -113,6 +114,11 @@ export class Reconciler {
     const { key } = work.situation;
     work.tenant.held.set(keyId(key), key);
     return { is: 'held' };
+  }
+
+  /** Whether something was created that the cache has not shown yet, and may never show: it can be gone already. */
+  #isUnseen({ tenant, situation, kind }: Work): boolean {
+    return tenant.memory[kind.direction === 'down' ? 'super' : 'tenant'].createdUid(keyId(situation.key)) !== undefined;
   }
 
   #decide(kind: SyncedKind, situation: Situation): Decision {

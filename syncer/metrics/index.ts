@@ -1,4 +1,4 @@
-export { HealthServerError, type HealthServerErrorCode } from './errors.ts';
+export type { HealthServerErrorCode } from './errors.ts';
 export { type Check, HealthServer, type HealthServerOptions } from './health-server.ts';
 export {
   type ApiCall,

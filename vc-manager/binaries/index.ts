@@ -4,18 +4,14 @@ export {
   type BinaryLocation,
   type BinaryName,
   type BinaryRequest,
-  binaryNames,
   defaultRequests,
   defaultVersions,
-  familyOf,
 } from './binary.ts';
 export { defaultCacheDirectory } from './cache-directory.ts';
-export {
-  type BinaryAttempt,
-  BinaryError,
-  type BinaryErrorCode,
-  BinaryUnavailableError,
-  type UnavailableBinary,
+export type {
+  BinaryAttempt,
+  BinaryErrorCode,
+  UnavailableBinary,
 } from './errors.ts';
 export { lockHolder, withFileLock } from './file-lock.ts';
 export { hostPlatform, type Platform } from './platform.ts';

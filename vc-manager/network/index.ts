@@ -4,8 +4,6 @@ export {
   type Cidr,
   cidrContains,
   cidrsOverlap,
-  parseAddress,
-  parseCidr,
 } from './cidr.ts';
 export { NetworkError, type NetworkErrorCode } from './errors.ts';
 export { type FreePortOptions, freePort } from './free-port.ts';

@@ -1,5 +1,5 @@
-export { OperatorError, type OperatorErrorCode } from './errors.ts';
+export type { OperatorErrorCode } from './errors.ts';
 export { Operator, type OperatorOptions } from './operator.ts';
 export { findOrphans, type Orphans } from './orphans.ts';
 export type { Datastore } from './services.ts';
-export { type OperatorSettings, type OperatorSettingsInput, operatorSettings } from './settings.ts';
+export type { OperatorSettings, OperatorSettingsInput } from './settings.ts';

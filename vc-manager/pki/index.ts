@@ -1,8 +1,8 @@
 export { type CertificateAuthority, createAuthority } from './authority.ts';
-export { PkiError, type PkiErrorCode } from './errors.ts';
+export type { PkiErrorCode } from './errors.ts';
 export type { PairFiles } from './files.ts';
 export { issue, type KeyPair, type LeafRequest } from './issue.ts';
-export { createServiceAccountKey, type ServiceAccountKey } from './keys.ts';
+export type { ServiceAccountKey } from './keys.ts';
 export { ensureManagerPki, etcdServerName, type ManagerPki, type ManagerPkiOptions } from './manager.ts';
 export type { EnsuredPki, PkiData, Renewal } from './pki-set.ts';
 export type { RenewalReason } from './renewal.ts';
@@ -10,7 +10,6 @@ export { ensureSuperClusterPki, type SuperClusterPki, type SuperClusterPkiOption
 export {
   adminGroup,
   ensureTenantPki,
-  frontProxyClientName,
   type TenantPki,
   type TenantPkiOptions,
 } from './tenant.ts';

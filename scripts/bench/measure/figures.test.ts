@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { cpuColumns, cpuPerPod, missing, podsPerSecond, readyTimes } from './figures.ts';
+import { componentsPerPod, cpuColumns, cpuPerPod, missing, podsPerSecond, readyTimes } from './figures.ts';
 
 const pods = [
   { target: 'a', createdMs: 100, acceptedMs: 110, readyMs: 300 },
@@ -27,6 +27,11 @@ describe('CPU time per pod', () => {
     load: 2,
     othersSeconds: 1,
     cpuSeconds: { 'super cluster': 1, syncer },
+    componentSeconds: {
+      'super cluster/etcd': 0.4,
+      'super cluster/kube-apiserver': 0.6,
+      'tenants/datastore': 0.02,
+    },
   });
   const cells = cpuPerPod([3, 1, 2].map((syncer) => ({ usage: usage(syncer), pods: 100 })));
   const cell = (column: (typeof cpuColumns)[number]) => cells[cpuColumns.indexOf(column)];
@@ -37,6 +42,13 @@ describe('CPU time per pod', () => {
     expect(cell('all')).toBe(30);
     expect(cell('rest of the machine')).toBe(10);
     expect(cell('load')).toBe(2);
+  });
+
+  it('is told for each component that matters, the largest first', () => {
+    expect(componentsPerPod([{ usage: usage(1), pods: 100 }])).toEqual([
+      ['super cluster/kube-apiserver', 6],
+      ['super cluster/etcd', 4],
+    ]);
   });
 
   it('is no number for groups without processes', () => {

@@ -40,3 +40,17 @@ export function cpuPerPod(rounds: readonly { usage: Usage; pods: number }[]): Ce
     median(rounds.map(({ usage }) => usage.load)),
   ];
 }
+
+const leastMsPerPod = 0.5;
+
+/** Medians over rounds: milliseconds of CPU per pod of each component that matters, the largest first. */
+export function componentsPerPod(rounds: readonly { usage: Usage; pods: number }[]): [string, number][] {
+  const names = new Set(rounds.flatMap(({ usage }) => Object.keys(usage.componentSeconds)));
+  return [...names]
+    .map((name): [string, number] => [
+      name,
+      median(rounds.map(({ usage, pods }) => ((usage.componentSeconds[name] ?? 0) * 1000) / pods)),
+    ])
+    .filter(([, ms]) => ms >= leastMsPerPod)
+    .sort(([, a], [, b]) => b - a);
+}

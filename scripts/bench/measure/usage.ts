@@ -6,6 +6,8 @@ import { type BenchProcess, type ProcessGroup, processGroups } from './process-g
 export interface Usage {
   elapsedSeconds: number;
   cpuSeconds: Partial<Record<ProcessGroup, number>>;
+  /** The same by `<group>/<component>`. */
+  componentSeconds: Record<string, number>;
   /** CPU time of everything else on this machine, and what the hypervisor took. */
   othersSeconds?: number;
   stolenSeconds?: number;
@@ -17,7 +19,7 @@ export type ListProcesses = () => Promise<BenchProcess[]>;
 
 interface Sample {
   at: number;
-  processes: Map<number, { group: ProcessGroup; seconds: number }>;
+  processes: Map<number, { group: ProcessGroup; component: string; seconds: number }>;
   machine: Awaited<ReturnType<typeof machineTime>>;
 }
 
@@ -40,15 +42,19 @@ export class UsageMeter {
     if (start === undefined) throw new Error('this meter was not started');
     const end = await this.#sample();
     const byGroup: Partial<Record<ProcessGroup, number>> = {};
+    const componentSeconds: Record<string, number> = {};
     let ours = 0;
-    for (const [pid, { group, seconds }] of end.processes) {
+    for (const [pid, { group, component, seconds }] of end.processes) {
       const spent = seconds - (start.processes.get(pid)?.seconds ?? 0);
       byGroup[group] = (byGroup[group] ?? 0) + spent;
+      const key = `${group}/${component}`;
+      componentSeconds[key] = (componentSeconds[key] ?? 0) + spent;
       ours += spent;
     }
     const usage: Usage = {
       elapsedSeconds: (end.at - start.at) / 1000,
       cpuSeconds: byGroup,
+      componentSeconds,
       load: loadavg()[0] ?? 0,
     };
     if (start.machine !== undefined && end.machine !== undefined) {
@@ -61,9 +67,9 @@ export class UsageMeter {
 
   async #sample(): Promise<Sample> {
     const processes: Sample['processes'] = new Map();
-    for (const { pid, group } of await this.#list()) {
+    for (const { pid, group, component } of await this.#list()) {
       const seconds = await cpuSeconds(pid);
-      if (seconds !== undefined) processes.set(pid, { group, seconds });
+      if (seconds !== undefined) processes.set(pid, { group, component, seconds });
     }
     return { at: performance.now(), processes, machine: await machineTime() };
   }

@@ -5,9 +5,13 @@ import { nodeLeaseNamespace } from '../namespaces/index.ts';
 import { isReserved } from '../reserved-names.ts';
 import { podSecurityViolations } from './pod-security.ts';
 import { references } from './references.ts';
+import { qualifiedHostName } from './steps/host-name.ts';
 import type { Pod, PodSpec, Volume } from './types.ts';
 
 const wanted: Admission = { wanted: true };
+
+/** Of Linux, and of the API server. */
+const maxHostNameLength = 64;
 
 /** Whether a pod of the tenant is to run in the super cluster; with a notice, if not and nobody would guess why. */
 export function admitPod(pod: Pod, context: SyncContext): Admission {
@@ -63,6 +67,9 @@ function notSupported(pod: Pod, { tenant }: SyncContext): string | undefined {
     return `the runtime class ${spec.runtimeClassName} is not published`;
   if ((spec.resourceClaims ?? []).length > 0) return 'spec.resourceClaims is not supported';
   if (spec.schedulingGroup !== undefined) return 'spec.schedulingGroup is not supported';
+  const hostName = qualifiedHostName(pod, tenant) ?? '';
+  if (hostName.length > maxHostNameLength)
+    return `spec.setHostnameAsFQDN: ${hostName} is longer than the ${maxHostNameLength} characters that a host name can have`;
   return tenant.podSecurity === 'privileged' ? unsupportedProjection(spec) : unsupportedVolume(spec);
 }
 

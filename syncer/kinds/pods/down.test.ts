@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
 import { carryOut } from '../testing.ts';
 import { podKind } from './index.ts';
-import { podContext, superPod, tenantPod } from './testing.ts';
+import { clusterDns, podContext, superPod, tenantPod, testService } from './testing.ts';
 import type { Pod } from './types.ts';
 
 const context = podContext();
@@ -65,8 +65,9 @@ describe('updates of a pod (rule 17)', () => {
       },
     });
     const after = settle(wanted, s);
-    expect(after.spec?.containers).toEqual([injected, { name: 'main', image: 'nginx:2' }]);
-    expect(after.spec?.initContainers).toEqual([{ name: 'init', image: 'busybox:2' }]);
+    const [main] = made.spec?.containers ?? [];
+    expect(after.spec?.containers).toEqual([injected, { ...main, image: 'nginx:2' }]);
+    expect(after.spec?.initContainers).toMatchObject([{ name: 'init', image: 'busybox:2' }]);
   });
 
   it('put an image back that somebody changed in the super cluster', () => {
@@ -119,6 +120,17 @@ describe('updates of a pod (rule 17)', () => {
     const s = settle(wanted, superPod(t));
     expect(s.spec?.containers?.[0]?.image).toBe('nginx:1');
     expect(s.metadata.labels).toMatchObject({ app: 'x' });
+  });
+
+  it('are none when the Services and the DNS that S was made with are others by now', () => {
+    const t = tenantPod({
+      spec: { subdomain: 'db', setHostnameAsFQDN: true, dnsConfig: { searches: ['example.org'] } },
+    });
+    const before = podContext({ tenantObjects: [testService('old'), clusterDns] });
+    const after = podContext({ tenantObjects: [testService('new')] });
+    const made = podKind.toSuper(t, before) as Pod;
+    expect(podKind.toSuper(t, after)).not.toEqual(made);
+    expect(podKind.down(t, superPod(t, {}, before), after)).toEqual([]);
   });
 
   it('work on what the cache keeps of S', () => {

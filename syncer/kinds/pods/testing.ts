@@ -1,16 +1,17 @@
 import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
 import { namespaceKind } from '../namespaces/index.ts';
 import { serviceAccountKind } from '../serviceaccounts/index.ts';
+import { type Service, serviceKind } from '../services/index.ts';
 import { type TestContextOptions, testContext } from '../testing.ts';
 import { podKind } from './index.ts';
-import type { Pod, PodSpec, PodStatus } from './types.ts';
+import type { Container, EnvVar, Pod, PodSpec, PodStatus } from './types.ts';
 
 export const superUid = '5c5c5c5c-0000-4000-8000-000000000002';
 export const tenantUid = '7a7a7a7a-0000-4000-8000-000000000003';
 
 /** A context that knows the indexes of the kinds that pods look at. */
 export function podContext(options: TestContextOptions = {}) {
-  return testContext({ kinds: [podKind, namespaceKind, serviceAccountKind], ...options });
+  return testContext({ kinds: [podKind, namespaceKind, serviceAccountKind, serviceKind], ...options });
 }
 
 export interface PodParts {
@@ -80,6 +81,25 @@ export function superPod(t: Pod, parts: PodParts = {}, context = podContext()): 
   }) as Pod;
 }
 
+/** A container's variables without those that tell where the API server is. */
+export function ownVariables(container: Container | undefined): EnvVar[] {
+  return (container?.env ?? []).filter(({ name }) => !name.startsWith('KUBERNETES_'));
+}
+
 export function testNode(name: string): KubeObject {
   return { apiVersion: 'v1', kind: 'Node', metadata: { name, uid: `uid-of-${name}` } };
 }
+
+/** A Service of the namespace `shop`. */
+export function testService(name: string, spec: Service['spec'] = {}, namespace = 'shop'): Service {
+  const ports = [{ port: 80, protocol: 'TCP' }];
+  return {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name, namespace, uid: `uid-of-${namespace}-${name}` },
+    spec: { type: 'ClusterIP', clusterIP: '10.112.4.20', ports, ...spec },
+  };
+}
+
+/** The tenant's DNS, where its own API server has put it. */
+export const clusterDns = testService('kube-dns', { clusterIP: '10.112.4.10' }, 'kube-system');

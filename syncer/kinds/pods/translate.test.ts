@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { isOurs, marks, superNamespaceName, uidMark } from '../../mapping/index.ts';
 import { testNamespace } from '../testing.ts';
 import { podKind } from './index.ts';
-import { type PodParts, podContext, tenantPod, tenantUid } from './testing.ts';
+import { ownVariables, type PodParts, podContext, tenantPod, tenantUid } from './testing.ts';
 import type { Pod, PodAffinityTerm, PodSpec } from './types.ts';
 
 const context = podContext();
@@ -171,10 +171,8 @@ describe('the CA (rule 7)', () => {
       { name: 'c', secret: { secretName: 'kube-root-ca.crt' } },
     ]);
     for (const container of [spec.containers?.[0], spec.initContainers?.[0]]) {
-      expect(container?.env?.map(({ valueFrom }) => valueFrom?.configMapKeyRef?.name)).toEqual([
-        'tenant-kube-root-ca.crt',
-        'settings',
-      ]);
+      const names = ownVariables(container).map(({ valueFrom }) => valueFrom?.configMapKeyRef?.name);
+      expect(names).toEqual(['tenant-kube-root-ca.crt', 'settings']);
       expect(container?.envFrom).toEqual([
         { configMapRef: { name: 'tenant-kube-root-ca.crt' } },
         { prefix: 'P', configMapRef: { name: 'settings' } },
@@ -195,8 +193,8 @@ describe('downward API (rule 10)', () => {
     ];
     const spec = superSpec({ containers: [{ name: 'main', env }], initContainers: [{ name: 'init', env }] });
     const expected = [{ name: 'NS', value: 'shop' }, { name: 'UID', value: tenantUid }, env[2], env[3]];
-    expect(spec.containers?.[0]?.env).toEqual(expected);
-    expect(spec.initContainers?.[0]?.env).toEqual(expected);
+    expect(ownVariables(spec.containers?.[0])).toEqual(expected);
+    expect(ownVariables(spec.initContainers?.[0])).toEqual(expected);
   });
 
   it('shows them in files, from the marks that S carries', () => {
@@ -224,12 +222,6 @@ describe('downward API (rule 10)', () => {
     expect(s.spec?.volumes?.[1]?.projected?.sources?.[0]?.downwardAPI?.items).toEqual(translated);
     expect(s.metadata.labels?.['skerry.dev/namespace']).toBe('shop');
     expect(s.metadata.annotations?.['skerry.dev/uid']).toBe(tenantUid);
-  });
-});
-
-describe('service links (rule 9)', () => {
-  it('are never made by kubelet, which knows only the super namespace', () => {
-    expect(superSpec({ enableServiceLinks: true })['enableServiceLinks']).toBe(false);
   });
 });
 

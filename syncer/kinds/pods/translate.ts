@@ -6,6 +6,7 @@ import { interPodAffinity } from './steps/affinity.ts';
 import { dns } from './steps/dns.ts';
 import { downwardApi } from './steps/downward-api.ts';
 import { environment } from './steps/environment.ts';
+import { hostName } from './steps/host-name.ts';
 import { placement } from './steps/placement.ts';
 import { rootCa } from './steps/root-ca.ts';
 import { scheduling } from './steps/scheduling.ts';
@@ -24,10 +25,12 @@ const steps: readonly PodStep[] = [
   placement,
   tokens,
   volumes,
+  // Looks ConfigMaps up by T's names, one of which is another in S.
+  environment,
   rootCa,
   downwardApi,
-  environment,
   dns,
+  hostName,
   scheduling,
   interPodAffinity,
 ];

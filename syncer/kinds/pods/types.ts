@@ -31,7 +31,24 @@ export interface PodSpec {
   hostIPC?: boolean;
   hostUsers?: boolean;
   os?: { name?: string };
+  hostname?: string;
+  subdomain?: string;
+  setHostnameAsFQDN?: boolean;
+  dnsPolicy?: string;
+  dnsConfig?: DnsConfig;
+  enableServiceLinks?: boolean;
   [field: string]: unknown;
+}
+
+export interface DnsConfig {
+  nameservers?: string[];
+  searches?: string[];
+  options?: DnsOption[];
+}
+
+export interface DnsOption {
+  name: string;
+  value?: string;
 }
 
 export interface Container {
@@ -61,11 +78,13 @@ export interface EnvVar {
     fieldRef?: FieldRef;
     configMapKeyRef?: ObjectName;
     secretKeyRef?: ObjectName;
+    fileKeyRef?: { optional?: boolean };
     [field: string]: unknown;
   };
 }
 
 export interface EnvFromSource {
+  prefix?: string;
   configMapRef?: ObjectName;
   secretRef?: ObjectName;
   [field: string]: unknown;
@@ -73,6 +92,7 @@ export interface EnvFromSource {
 
 export interface ObjectName {
   name?: string;
+  optional?: boolean;
   [field: string]: unknown;
 }
 

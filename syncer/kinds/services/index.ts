@@ -15,6 +15,8 @@ import {
 import { recover } from './recover.ts';
 import { droppedFields, wantedSpec, withoutDropped } from './spec.ts';
 
+export { hasAddress, isApiServerService, type Service, type ServicePort } from './model.ts';
+
 /** Fields of S that are the tenant's and whose absence in T means absence in S. */
 const ownedFields = [
   'type',
@@ -34,6 +36,7 @@ export const serviceKind: DownKind = {
   name: 'services',
   resource: resources.services,
   direction: 'down',
+  indexes: { tenant: { byNamespace: ({ metadata }) => [metadata.namespace ?? ''] } },
   touches: { tenant: slicesOf },
   admit,
   toSuper(tenantObject, context) {

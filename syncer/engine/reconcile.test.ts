@@ -1,0 +1,199 @@
+import { describe, expect, it } from 'vitest';
+import { type KubeObject, resources } from '../../kube/index.ts';
+import { marks, uidMark } from '../mapping/index.ts';
+import { Bench } from './testing/bench.ts';
+
+const settings = (name: string, metadata: KubeObject['metadata'] = {}): KubeObject => ({
+  metadata: { name, namespace: 'shop', labels: { [marks.sync]: 'true' }, ...metadata },
+  data: { a: '1' },
+});
+
+describe('the super namespace comes first (sync rule §1)', () => {
+  it('nothing is created while the cache does not show the tenant’s namespace, whatever the super cluster has', async () => {
+    await using bench = await Bench.start();
+    const earlier: KubeObject = { metadata: { name: 'shop', uid: 'earlier' } };
+    bench.have('super', resources.namespaces, bench.superNamespaceOf(earlier));
+    bench.have('tenant', resources.configMaps, settings('x'));
+    expect(await bench.reconcile('configmaps', 'x', 'shop')).toEqual({ is: 'done' });
+    expect(bench.asked('super')).toEqual([]);
+
+    const own = bench.have('tenant', resources.namespaces, { metadata: { name: 'shop' } });
+    await bench.reconcile('configmaps', 'x', 'shop');
+    expect(bench.asked('super')).toEqual([]);
+    bench.super.server.remove(resources.namespaces, { name: bench.shop });
+    bench.hide('super', resources.namespaces, bench.superCaches.get(resources.namespaces, { name: bench.shop }) as KubeObject);
+    bench.have('super', resources.namespaces, bench.superNamespaceOf(own));
+    await bench.reconcile('namespaces', 'shop');
+    expect(bench.queued).toContain('configmaps/shop/x');
+    await bench.reconcile('configmaps', 'x', 'shop');
+    expect(bench.asked('super')).toEqual(['create configmaps']);
+  });
+
+  it('one that was just made for an earlier namespace of that name does not count', async () => {
+    await using bench = await Bench.start();
+    const first = bench.have('tenant', resources.namespaces, { metadata: { name: 'shop' } });
+    await bench.reconcile('namespaces', 'shop');
+    expect(bench.asked('super')).toEqual(['create namespaces']);
+    bench.tenant.server.remove(resources.namespaces, { name: 'shop' });
+    bench.hide('tenant', resources.namespaces, first);
+    bench.have('tenant', resources.namespaces, { metadata: { name: 'shop' } });
+    bench.have('tenant', resources.configMaps, settings('x'));
+    await bench.reconcile('configmaps', 'x', 'shop');
+    expect(bench.asked('super')).toEqual(['create namespaces']);
+  });
+
+  it('one that was just made for this namespace does', async () => {
+    await using bench = await Bench.start();
+    bench.have('tenant', resources.namespaces, { metadata: { name: 'shop' } });
+    bench.have('tenant', resources.configMaps, settings('x'));
+    await bench.reconcile('namespaces', 'shop');
+    await bench.reconcile('configmaps', 'x', 'shop');
+    expect(bench.asked('super')).toEqual(['create namespaces', 'create configmaps']);
+  });
+});
+
+describe('a cache that is behind our own writes', () => {
+  it('does not make the same object twice, and is looked at again although no event may ever come', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    bench.have('tenant', resources.configMaps, settings('x'));
+    expect(await bench.reconcile('configmaps', 'x', 'shop')).toMatchObject({ is: 'later' });
+    expect(await bench.reconcile('configmaps', 'x', 'shop')).toMatchObject({ is: 'later' });
+    expect(bench.asked('super')).toEqual(['create configmaps']);
+    // It was gone before any watch could show it.
+    bench.super.server.remove(resources.configMaps, { namespace: bench.shop, name: 'x' });
+    await bench.clock.advance(30_000);
+    await bench.reconcile('configmaps', 'x', 'shop');
+    expect(bench.asked('super')).toEqual(['create configmaps', 'create configmaps']);
+  });
+
+  it('does not repeat a patch, and forgets the wait when the watch has lost its place', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    const t = bench.have('tenant', resources.configMaps, settings('x'));
+    bench.have('super', resources.configMaps, bench.superOf(t, { data: { a: 'drift' } }));
+    await bench.reconcile('configmaps', 'x', 'shop');
+    expect(await bench.reconcile('configmaps', 'x', 'shop')).toMatchObject({ is: 'later' });
+    expect(bench.asked('super')).toEqual(['patch configmaps']);
+    await bench.clock.advance(5_000);
+    expect(await bench.reconcile('configmaps', 'x', 'shop')).toEqual({ is: 'conflict' });
+  });
+});
+
+describe('an S that is there although the cache does not show it', () => {
+  it('gets back the label that we watch by, instead of the pod in the tenant being failed', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    const metadata = { name: 'web', namespace: 'shop', annotations: { [marks.superUid]: 's1' } };
+    const spec = { nodeName: 'n1', serviceAccountName: 'default', containers: [{ name: 'main', image: 'busybox' }] };
+    const t = bench.have('tenant', resources.pods, { metadata, spec, status: { phase: 'Running' } });
+    const s = bench.superOf(t, { spec, status: { phase: 'Running' } });
+    const { [marks.tenant]: _lost, ...labels } = s.metadata.labels ?? {};
+    bench.server('super', resources.pods, { ...s, metadata: { ...s.metadata, uid: 's1', labels } });
+    // To a watch by label, losing the label is a deletion.
+    bench.state.tombstones.super.set('pods/shop/web', { uid: 's1', object: s });
+    await bench.reconcile('pods', 'web', 'shop');
+    expect(bench.asked('tenant')).toEqual([]);
+    expect(bench.super.server.get(resources.pods, { namespace: bench.shop, name: 'web' })?.metadata.labels).toMatchObject({
+      [marks.tenant]: bench.state.info.uid,
+    });
+  });
+
+  it('is taken over again when it has lost its label and stands in the way of a create', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    const t = bench.have('tenant', resources.configMaps, settings('x'));
+    const s = bench.superOf(t, { data: t['data'] });
+    bench.server('super', resources.configMaps, { ...s, metadata: { ...s.metadata, labels: {} } });
+    await bench.reconcile('configmaps', 'x', 'shop');
+    const now = bench.super.server.get(resources.configMaps, { namespace: bench.shop, name: 'x' });
+    expect(now?.metadata.labels?.[marks.tenant]).toBe(bench.state.info.uid);
+    expect(bench.tenant.server.list(resources.events)).toEqual([]);
+  });
+
+  it('is not deleted past the guards when it belongs to an earlier T', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    bench.have('tenant', resources.configMaps, settings('x'));
+    bench.server('super', resources.configMaps, bench.superOf(settings('x', { uid: 'earlier' })));
+    bench.state.frozen = 'TenantIdentity';
+    expect(await bench.reconcile('configmaps', 'x', 'shop')).toEqual({ is: 'retry', code: 'earlierObject' });
+    expect(bench.asked('super')).toEqual(['create configmaps', 'get configmaps']);
+  });
+
+  it('does not make the tenant lose its object when the super cluster still has it', async () => {
+    await using bench = await Bench.start({ tenant: { nodes: 'all' } });
+    const node = bench.server('super', resources.nodes, { metadata: { name: 'n1' } });
+    const copy = { metadata: { name: 'n1', annotations: { [marks.uid]: node.metadata.uid ?? '' } } };
+    bench.have('tenant', resources.nodes, copy);
+    expect(await bench.reconcile('nodes', 'n1')).toMatchObject({ is: 'retry', code: 'stillThere' });
+    expect(bench.asked('tenant')).toEqual([]);
+  });
+});
+
+describe('waiting for another key', () => {
+  const pod: KubeObject = {
+    metadata: { name: 'web', namespace: 'shop' },
+    spec: {
+      serviceAccountName: 'default',
+      containers: [{ name: 'main', image: 'busybox', envFrom: [{ configMapRef: { name: 'x' } }] }],
+    },
+    status: { phase: 'Pending' },
+  };
+
+  it('ends when that one is in agreement', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    bench.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
+    bench.have('tenant', resources.pods, pod);
+    await bench.reconcile('pods', 'web', 'shop');
+    expect(bench.queued).toEqual(['configmaps/shop/x']);
+    await bench.reconcile('configmaps', 'x', 'shop');
+    expect(bench.queued).toEqual(['configmaps/shop/x', 'pods/shop/web']);
+    await bench.reconcile('pods', 'web', 'shop');
+    expect(bench.asked('super')).toEqual(['create configmaps', 'create pods']);
+  });
+
+  it('ends when that one was refused first and is deleted then', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    const x = bench.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
+    bench.have('tenant', resources.pods, pod);
+    await bench.reconcile('pods', 'web', 'shop');
+    bench.super.server.inject({ verb: 'create', plural: 'configmaps', fault: { kind: 'status', code: 422, reason: 'Invalid' } });
+    expect(await bench.reconcile('configmaps', 'x', 'shop')).toMatchObject({ is: 'refused' });
+    expect(bench.queued).toEqual(['configmaps/shop/x']);
+    bench.hide('tenant', resources.configMaps, x);
+    await bench.reconcile('configmaps', 'x', 'shop');
+    expect(bench.queued).toEqual(['configmaps/shop/x', 'pods/shop/web']);
+  });
+});
+
+describe('a delete that answers with a conflict', () => {
+  it('is not taken for done', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    bench.have('super', resources.configMaps, bench.superOf(settings('x', { uid: 't1' })));
+    bench.super.server.inject({ verb: 'delete', fault: { kind: 'status', code: 409, reason: 'Conflict' } });
+    expect(await bench.reconcile('configmaps', 'x', 'shop')).toEqual({ is: 'conflict' });
+    expect(await bench.reconcile('configmaps', 'x', 'shop')).toEqual({ is: 'done' });
+    expect(bench.super.server.list(resources.configMaps)).toEqual([]);
+  });
+});
+
+it('a kind that cannot cope with an object is a failure of that key and nothing more', async () => {
+  await using bench = await Bench.start();
+  bench.namespace('shop');
+  bench.show('tenant', resources.pods, { metadata: { name: 'web', namespace: 'shop', uid: 't' }, spec: { containers: 7 } });
+  expect(await bench.reconcile('pods', 'web', 'shop')).toMatchObject({ is: 'retry', code: 'internal' });
+  expect(await bench.reconcile('nothing', 'x')).toMatchObject({ is: 'retry', code: 'internal' });
+});
+
+it('the uid mark of S is what a create leaves', async () => {
+  await using bench = await Bench.start();
+  bench.namespace('shop');
+  const t = bench.have('tenant', resources.configMaps, settings('x'));
+  await bench.reconcile('configmaps', 'x', 'shop');
+  const s = bench.super.server.get(resources.configMaps, { namespace: bench.shop, name: 'x' });
+  expect(s && uidMark(s)).toBe(t.metadata.uid);
+});

@@ -1,0 +1,42 @@
+import { resources } from '../../../kube/index.ts';
+import { superNamespaceName, uidMark } from '../../mapping/index.ts';
+import type { SyncContext } from '../kind.ts';
+import { hasAddress, type Service } from '../services/index.ts';
+
+/** Where pods reach a Service of the tenant; undefined: it has no address of its own. */
+export function serviceAddress(service: Service, context: SyncContext): string | undefined {
+  return superAddress(service, context) ?? ownAddress(service);
+}
+
+/** Where pods reach the tenant's API server: on port 443 of this address (sync rules 8 and 24). */
+export function apiServerAddress(context: SyncContext): string | undefined {
+  const service = context.tenantObjects.get<Service>(resources.services, {
+    namespace: 'default',
+    name: 'kubernetes',
+  });
+  const address = service === undefined ? undefined : serviceAddress(service, context);
+  // An API server gives its Service the first address of its range, and makes the Service again when it is gone.
+  return address ?? context.tenant.serviceCidrs.map(firstAddress)[0];
+}
+
+/** T is about to follow S, which was given its address; what is written into a pod stays there. */
+function superAddress({ metadata }: Service, context: SyncContext): string | undefined {
+  const { tenant, superObjects } = context;
+  if (tenant.serviceIpMode !== 'assigned') return undefined;
+  const { namespace = '', name = '', uid } = metadata;
+  const ref = { namespace: superNamespaceName(tenant, namespace), name };
+  const s = superObjects.get<Service>(resources.services, ref);
+  return s !== undefined && uidMark(s) === uid ? ownAddress(s) : undefined;
+}
+
+function ownAddress({ spec = {} }: Service): string | undefined {
+  return hasAddress(spec) ? spec.clusterIP : undefined;
+}
+
+/** The one behind the base of a CIDR, which an API server never hands out. */
+function firstAddress(cidr: string): string {
+  const [base = ''] = cidr.split('/');
+  if (base.endsWith('::')) return `${base}1`;
+  const radix = base.includes(':') ? 16 : 10;
+  return base.replace(/[^.:]+$/, (last) => (Number.parseInt(last, radix) + 1).toString(radix));
+}

@@ -1,0 +1,217 @@
+import { describe, expect, it } from 'vitest';
+import type { KubeObject } from '../../../../kube/index.ts';
+import { marks, superNamespaceName } from '../../../mapping/index.ts';
+import type { TestContextOptions } from '../../testing.ts';
+import { podKind } from '../index.ts';
+import { ownVariables, podContext, tenantPod, testService } from '../testing.ts';
+import type { Container, EnvVar, Pod, PodSpec } from '../types.ts';
+
+function superSpec(spec: PodSpec, options: TestContextOptions = {}, namespace = 'shop'): PodSpec {
+  const made = podKind.toSuper(tenantPod({ metadata: { namespace }, spec }), podContext(options)) as Pod;
+  return made.spec ?? {};
+}
+
+function mainContainer(container: Partial<Container>, options: TestContextOptions = {}): Container {
+  const spec = superSpec({ containers: [{ name: 'main', ...container }] }, options);
+  return spec.containers?.[0] as Container;
+}
+
+function asRecord(variables: readonly EnvVar[] | undefined): Record<string, string | undefined> {
+  return Object.fromEntries((variables ?? []).map(({ name, value }) => [name, value]));
+}
+
+function values(container: Partial<Container>, options: TestContextOptions = {}) {
+  return asRecord(mainContainer(container, options).env);
+}
+
+function source(kind: 'ConfigMap' | 'Secret', name: string, data: Record<string, string>): KubeObject {
+  return { apiVersion: 'v1', kind, metadata: { name, namespace: 'shop', uid: `uid-of-${name}` }, data };
+}
+
+const apiServer = testService('kubernetes', { clusterIP: '10.112.4.1' }, 'default');
+const ofApiServer = {
+  KUBERNETES_SERVICE_HOST: '10.112.4.1',
+  KUBERNETES_SERVICE_PORT: '443',
+  KUBERNETES_SERVICE_PORT_HTTPS: '443',
+  KUBERNETES_PORT: 'tcp://10.112.4.1:443',
+  KUBERNETES_PORT_443_TCP: 'tcp://10.112.4.1:443',
+  KUBERNETES_PORT_443_TCP_PROTO: 'tcp',
+  KUBERNETES_PORT_443_TCP_PORT: '443',
+  KUBERNETES_PORT_443_TCP_ADDR: '10.112.4.1',
+};
+
+describe('the variables of the API server (rule 8)', () => {
+  it("name the tenant's, in containers, init containers and sidecars", () => {
+    const spec = superSpec(
+      { initContainers: [{ name: 'init' }, { name: 'sidecar', restartPolicy: 'Always' }] },
+      { tenantObjects: [apiServer] },
+    );
+    for (const container of [...(spec.containers ?? []), ...(spec.initContainers ?? [])]) {
+      expect(asRecord(container.env)).toEqual(ofApiServer);
+    }
+  });
+
+  it("are there without service links as well, whatever the tenant has made of that Service's ports", () => {
+    const changed = testService(
+      'kubernetes',
+      { clusterIP: '10.112.4.1', ports: [{ port: 8443 }] },
+      'default',
+    );
+    for (const namespace of ['shop', 'default']) {
+      for (const enableServiceLinks of [true, false]) {
+        const spec = superSpec({ enableServiceLinks }, { tenantObjects: [changed] }, namespace);
+        expect(asRecord(spec.containers?.[0]?.env)).toEqual(ofApiServer);
+      }
+    }
+  });
+
+  it.each([
+    ['10.112.4.0/22', '10.112.4.1'],
+    ['10.112.4.16/28', '10.112.4.17'],
+    ['fd00:1::/112', 'fd00:1::1'],
+    ['fd00:1:2:3:4:5:6:9f0/124', 'fd00:1:2:3:4:5:6:9f1'],
+  ])('name the first address of the slice %s while the Service is not there', (cidr, address) => {
+    const options = { tenant: { serviceCidrs: [cidr] } };
+    expect(values({}, options)).toMatchObject({ KUBERNETES_SERVICE_HOST: address });
+  });
+
+  it("give way to a variable of the container's own", () => {
+    const env = [{ name: 'KUBERNETES_SERVICE_HOST', value: 'elsewhere' }];
+    const { KUBERNETES_SERVICE_HOST: _replaced, ...others } = ofApiServer;
+    const container = mainContainer({ env }, { tenantObjects: [apiServer] });
+    expect(container.env?.filter(({ name }) => name === 'KUBERNETES_SERVICE_HOST')).toEqual(env);
+    expect(asRecord(container.env)).toMatchObject(others);
+  });
+
+  it.each(['ConfigMap', 'Secret'] as const)('give way to a name that a %s defines', (kind) => {
+    const ref = kind === 'ConfigMap' ? { configMapRef: { name: 'cfg' } } : { secretRef: { name: 'cfg' } };
+    const tenantObjects = [source(kind, 'cfg', { KUBERNETES_PORT: 'x' })];
+    const own = values({ envFrom: [ref] }, { tenantObjects });
+    expect(own).not.toHaveProperty('KUBERNETES_PORT');
+    expect(own).toHaveProperty('KUBERNETES_SERVICE_HOST');
+  });
+});
+
+describe('service variables (rule 9)', () => {
+  const fooBar = testService('foo-bar', {
+    clusterIP: '1.2.3.4',
+    ports: [{ port: 8080, protocol: 'TCP' }],
+  });
+
+  it('are as kubelet makes them, and kubelet makes none', () => {
+    const spec = superSpec({ enableServiceLinks: true }, { tenantObjects: [fooBar] });
+    expect(spec.enableServiceLinks).toBe(false);
+    expect(asRecord(ownVariables(spec.containers?.[0]))).toEqual({
+      FOO_BAR_SERVICE_HOST: '1.2.3.4',
+      FOO_BAR_SERVICE_PORT: '8080',
+      FOO_BAR_PORT: 'tcp://1.2.3.4:8080',
+      FOO_BAR_PORT_8080_TCP: 'tcp://1.2.3.4:8080',
+      FOO_BAR_PORT_8080_TCP_PROTO: 'tcp',
+      FOO_BAR_PORT_8080_TCP_PORT: '8080',
+      FOO_BAR_PORT_8080_TCP_ADDR: '1.2.3.4',
+    });
+  });
+
+  it('name each named port, and put an IPv6 address in brackets in the URL only', () => {
+    const ports = [
+      { name: 'dns-udp', port: 53, protocol: 'UDP' },
+      { name: 'metrics', port: 9153 },
+    ];
+    const tenantObjects = [testService('dns', { clusterIP: 'fd00::9', ports })];
+    const own = values({}, { tenantObjects });
+    expect(own).toMatchObject({
+      DNS_SERVICE_HOST: 'fd00::9',
+      DNS_SERVICE_PORT: '53',
+      DNS_SERVICE_PORT_DNS_UDP: '53',
+      DNS_SERVICE_PORT_METRICS: '9153',
+      DNS_PORT: 'udp://[fd00::9]:53',
+      DNS_PORT_53_UDP: 'udp://[fd00::9]:53',
+      DNS_PORT_53_UDP_PROTO: 'udp',
+      DNS_PORT_53_UDP_PORT: '53',
+      DNS_PORT_53_UDP_ADDR: 'fd00::9',
+      DNS_PORT_9153_TCP: 'tcp://[fd00::9]:9153',
+      DNS_PORT_9153_TCP_ADDR: 'fd00::9',
+    });
+  });
+
+  it.each([
+    ['headless', { clusterIP: 'None' }],
+    ['without an address yet', { clusterIP: '' }],
+    ['an ExternalName', { type: 'ExternalName', clusterIP: undefined, externalName: 'example.org' }],
+  ])('are none for a Service that is %s', (_what, spec) => {
+    const merged = { ...fooBar, spec: { ...fooBar.spec, ...spec } } as KubeObject;
+    expect(ownVariables(mainContainer({}, { tenantObjects: [merged] }))).toEqual([]);
+  });
+
+  it('are none when the pod wants none', () => {
+    const spec = superSpec({ enableServiceLinks: false }, { tenantObjects: [fooBar] });
+    expect(ownVariables(spec.containers?.[0])).toEqual([]);
+  });
+
+  it("are those of the pod's own namespace", () => {
+    const tenantObjects = [testService('other', {}, 'tools')];
+    expect(ownVariables(mainContainer({}, { tenantObjects }))).toEqual([]);
+  });
+
+  it('come in the same order however the cache has the Services', () => {
+    const clash = [
+      testService('a', { clusterIP: '1.1.1.1' }),
+      testService('a-service', { clusterIP: '1.1.1.2' }),
+    ];
+    const [first, second] = [clash, clash.toReversed()].map((tenantObjects) =>
+      mainContainer({}, { tenantObjects }),
+    );
+    expect(first?.env).toEqual(second?.env);
+    const names = first?.env?.map(({ name }) => name) ?? [];
+    expect(new Set(names).size).toBe(names.length);
+  });
+
+  it("come before the container's own, which can ask for their values", () => {
+    const env = [{ name: 'URL', value: 'http://$(FOO_BAR_SERVICE_HOST)' }];
+    const names = mainContainer({ env }, { tenantObjects: [fooBar] }).env?.map(({ name }) => name) ?? [];
+    expect(names.indexOf('URL')).toBe(names.length - 1);
+    expect(names).toContain('FOO_BAR_SERVICE_HOST');
+  });
+
+  it('stay when the variable of the same name asks for them, or may come to nothing', () => {
+    const asking = { name: 'FOO_BAR_PORT', value: '$(FOO_BAR_PORT)/path' };
+    const optional = {
+      name: 'FOO_BAR_SERVICE_HOST',
+      valueFrom: { configMapKeyRef: { name: 'cfg', key: 'host', optional: true } },
+    };
+    const { env = [] } = mainContainer({ env: [asking, optional] }, { tenantObjects: [fooBar] });
+    expect(env.filter(({ name }) => name === asking.name)).toEqual([
+      { name: 'FOO_BAR_PORT', value: 'tcp://1.2.3.4:8080' },
+      asking,
+    ]);
+    expect(env.filter(({ name }) => name === optional.name)).toEqual([
+      { name: 'FOO_BAR_SERVICE_HOST', value: '1.2.3.4' },
+      optional,
+    ]);
+  });
+
+  it('give way to what a source defines, its prefix included, and to nothing that is not there', () => {
+    const postgres = testService('postgres');
+    const sources = [source('ConfigMap', 'cfg', { PORT: '5432', OTHER: 'x' })];
+    const envFrom = [
+      { prefix: 'POSTGRES_', configMapRef: { name: 'cfg' } },
+      { configMapRef: { name: 'missing', optional: true } },
+      { secretRef: { name: 'cfg' } },
+    ];
+    const own = values({ envFrom }, { tenantObjects: [postgres, ...sources] });
+    expect(own).not.toHaveProperty('POSTGRES_PORT');
+    expect(own).toMatchObject({ POSTGRES_SERVICE_PORT: '80', POSTGRES_PORT_80_TCP_PROTO: 'tcp' });
+  });
+
+  it("follow S's address where the super cluster assigns them", () => {
+    const tenant = { serviceIpMode: 'assigned' as const };
+    const { tenant: info } = podContext();
+    const s = testService('foo-bar', { clusterIP: '10.96.3.3' }, superNamespaceName(info, 'shop'));
+    s.metadata.annotations = { [marks.uid]: fooBar.metadata.uid ?? '' };
+    const own = values({}, { tenant, tenantObjects: [fooBar], superObjects: [s] });
+    expect(own).toMatchObject({ FOO_BAR_SERVICE_HOST: '10.96.3.3', FOO_BAR_PORT: 'tcp://10.96.3.3:8080' });
+    s.metadata.annotations = { [marks.uid]: 'of an earlier one' };
+    const early = values({}, { tenant, tenantObjects: [fooBar], superObjects: [s] });
+    expect(early).toMatchObject({ FOO_BAR_SERVICE_HOST: '1.2.3.4' });
+  });
+});
