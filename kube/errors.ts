@@ -126,10 +126,6 @@ export function isUnauthorized(error: unknown): error is ApiError {
   return error instanceof ApiError && error.code === 401;
 }
 
-export function isInvalid(error: unknown): error is ApiError {
-  return error instanceof ApiError && error.code === 422;
-}
-
 /**
  * The server does not know a resourceVersion that is as high as ours. Either it lags, or its data
  * is older than what we have seen: a restored backup, another server behind the same address.

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { identify, isAlive, processesWithVariable, sendSignal, sessionOf } from './index.ts';
+import { hasEnded } from './process-identity.ts';
 
 const onLinux = process.platform === 'linux';
 const forEver =
@@ -49,6 +50,17 @@ describe('the identity of a process', () => {
     const ticks = Number((await identify(pid))?.startTime.split(':').at(-1));
     expect(ticks).toBeGreaterThanOrEqual(before);
     expect(sessionOf(pid)).toBe(sessionOf(process.pid));
+  });
+});
+
+describe('hasEnded', () => {
+  const stat = (state: string, threads: number) =>
+    `${state} 1 2 2 0 -1 0 0 0 0 0 0 0 0 0 20 0 ${threads} 0 4711`.split(' ');
+
+  it('waits for the last thread, which may hold a port after the first has gone', () => {
+    expect(hasEnded(stat('Z', 2))).toBe(false);
+    expect(hasEnded(stat('Z', 1))).toBe(true);
+    expect(hasEnded(stat('S', 1))).toBe(false);
   });
 });
 

@@ -44,9 +44,17 @@ export async function sendSignal(
 // Ticks since boot, field 22 of stat: pid reuse changes it, and the boot's own id keeps two boots apart.
 function linuxStartTime(pid: number): string | undefined {
   const fields = statFields(pid);
-  if (fields === undefined || fields[0] === 'Z' || fields[0] === 'X') return undefined;
+  if (fields === undefined || hasEnded(fields)) return undefined;
   const boot = readText('/proc/sys/kernel/random/boot_id')?.trim() ?? '';
   return `${boot}:${fields[19]}`;
+}
+
+/**
+ * By the fields of stat from the third on. The first thread may be a zombie while others, counted in field
+ * 20, still hold the process's ports and files.
+ */
+export function hasEnded(fields: readonly string[]): boolean {
+  return fields[0] === 'X' || (fields[0] === 'Z' && Number(fields[17]) <= 1);
 }
 
 async function psStartTime(pid: number): Promise<string | undefined> {
