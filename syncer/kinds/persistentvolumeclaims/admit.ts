@@ -1,7 +1,7 @@
 import { type KubeObject, resources } from '../../../kube/index.ts';
 import { isOurs, superNamespaceName, uidMark } from '../../mapping/index.ts';
-import type { Admission, Notice, SyncContext } from '../kind.ts';
-import { defaultClass, isPublished } from '../storageclasses/index.ts';
+import type { Admission, KeyRef, Notice, SyncContext } from '../kind.ts';
+import { defaultClass, isOnItsWay, isPublished } from '../storageclasses/index.ts';
 import { classOf, type DataSource, specOf } from './model.ts';
 
 /**
@@ -26,7 +26,7 @@ export function admit(tenantObject: KubeObject, context: SyncContext): Admission
   if (name === undefined) {
     return refused('NoStorageClass', 'the claim names no storage class, and none is the default here');
   }
-  if (!isPublished(name, context)) {
+  if (!isPublished(name, context) && !isOnItsWay(name, context)) {
     return refused('StorageClassNotPublished', `storage class "${name}" is not one that this cluster offers`);
   }
   const source = dataSourceOf(tenantObject);
@@ -34,6 +34,17 @@ export function admit(tenantObject: KubeObject, context: SyncContext): Admission
     return refused('NotSupported', 'only another claim of the same namespace can be a data source');
   }
   return { wanted: true };
+}
+
+/** The claim that S is to be filled from, and the tenant's copy of the class, which right after joining is on its way. */
+export function requires(tenantObject: KubeObject, context: SyncContext): readonly KeyRef[] {
+  const keys: KeyRef[] = [];
+  const source = dataSourceOf(tenantObject);
+  const { namespace } = tenantObject.metadata;
+  if (source !== undefined) keys.push({ kind: 'persistentvolumeclaims', namespace, name: source.name });
+  const name = wantedClass(tenantObject, context);
+  if (name !== undefined && isOnItsWay(name, context)) keys.push({ kind: 'storageclasses', name });
+  return keys;
 }
 
 function refused(reason: string, message: string): Admission {

@@ -81,9 +81,13 @@ describe('the class of a claim', () => {
   it('must be published to the tenant, else no S and an event', () => {
     expect(kind.admit?.(claim(), published())).toEqual({ wanted: true });
     expect(kind.admit?.(claim(), context())).toMatchObject(refusal('StorageClassNotPublished'));
-    expect(kind.admit?.(claim(), context([], [storageClass()]))).toMatchObject(
-      refusal('StorageClassNotPublished'),
-    );
+  });
+
+  it('is waited for without a word while its copy is on the way to the tenant', () => {
+    const early = context([], [storageClass()]);
+    expect(kind.admit?.(claim(), early)).toEqual({ wanted: true });
+    expect(kind.requires?.(claim(), early)).toEqual([{ kind: 'storageclasses', name: 'fast' }]);
+    expect(kind.requires?.(claim(), published())).toEqual([]);
   });
 
   it('is not published because the tenant has put a mark on a class of its own', () => {

@@ -1,7 +1,7 @@
 import { type KubeObject, type MergePatch, resources } from '../../../kube/index.ts';
 import { superMetadata, superMetadataPatch } from '../../mapping/index.ts';
 import type { Action, DownKind, KeyRef, SyncContext } from '../kind.ts';
-import { admit, dataSourceOf, wantedClass } from './admit.ts';
+import { admit, dataSourceOf, requires, wantedClass } from './admit.ts';
 import { type ClaimSpec, classKey, specOf, statusOf } from './model.ts';
 import { parseQuantity } from './quantity.ts';
 import { superGone, up } from './up.ts';
@@ -15,13 +15,7 @@ export const persistentVolumeClaimKind: DownKind = {
   indexes: { tenant: { byClass: (claim) => [classKey(claim)] } },
   touches: { tenant: volumeOf, super: volumeOf },
   admit,
-  requires(tenantObject) {
-    const source = dataSourceOf(tenantObject);
-    if (source === undefined) return [];
-    return [
-      { kind: 'persistentvolumeclaims', namespace: tenantObject.metadata.namespace, name: source.name },
-    ];
-  },
+  requires,
   toSuper(tenantObject, context) {
     return {
       apiVersion: 'v1',

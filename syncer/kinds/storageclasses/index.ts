@@ -5,7 +5,7 @@ import { exactMetadataPatch } from '../copy.ts';
 import type { Action, KeyRef, SyncContext, UpKind } from '../kind.ts';
 import { isDefaultClass } from './published.ts';
 
-export { defaultClass, isPublished } from './published.ts';
+export { defaultClass, isOnItsWay, isPublished } from './published.ts';
 
 const mutableFields = ['allowVolumeExpansion', 'mountOptions', 'allowedTopologies'] as const;
 const immutableFields = ['provisioner', 'parameters', 'reclaimPolicy', 'volumeBindingMode'] as const;

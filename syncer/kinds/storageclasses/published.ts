@@ -16,6 +16,15 @@ export function isPublished(name: string, context: SyncContext): boolean {
   );
 }
 
+/** Whether the operator offers this class and the tenant's copy of it is still on its way. */
+export function isOnItsWay(name: string, context: SyncContext): boolean {
+  const original = context.superObjects.get(resources.storageClasses, { name });
+  return (
+    original?.metadata.labels?.[marks.public] === 'true' &&
+    context.tenantObjects.get(resources.storageClasses, { name }) === undefined
+  );
+}
+
 /** The tenant's default class; of several, the youngest, as the API server chooses. */
 export function defaultClass(context: SyncContext): string | undefined {
   const classes = context.tenantObjects.byIndex(resources.storageClasses, 'byDefault', 'true');

@@ -27,9 +27,9 @@ function kubelet(container: Container, services: Variables, config: Data): Varia
   return { ...services, ...Object.fromEntries(known) };
 }
 
-function expanded(text: string, valueOf: (name: string) => string | undefined): string {
+function expanded(text: string, find: (name: string) => string | undefined): string {
   return text.replace(/\$(\$|\(([^)]*)\))/g, (whole, what, name) =>
-    what === '$' ? '$' : (valueOf(name) ?? whole),
+    what === '$' ? '$' : (find(name) ?? whole),
   );
 }
 

@@ -75,6 +75,14 @@ describe('the variables of the API server (rule 8)', () => {
     expect(values({}, options)).toMatchObject({ KUBERNETES_SERVICE_HOST: address });
   });
 
+  it('name the address that the Service has, be it another', () => {
+    const moved = testService('kubernetes', { clusterIP: '10.112.8.1' }, 'default');
+    expect(values({}, { tenantObjects: [moved] })).toMatchObject({
+      KUBERNETES_SERVICE_HOST: '10.112.8.1',
+      KUBERNETES_PORT_443_TCP_ADDR: '10.112.8.1',
+    });
+  });
+
   it("give way to a variable of the container's own", () => {
     const env = [{ name: 'KUBERNETES_SERVICE_HOST', value: 'elsewhere' }];
     const { KUBERNETES_SERVICE_HOST: _replaced, ...others } = ofApiServer;
@@ -174,7 +182,8 @@ describe('service variables (rule 9)', () => {
   });
 
   it('stay when the variable of the same name asks for them, or may come to nothing', () => {
-    const asking = { name: 'FOO_BAR_PORT', value: '$(FOO_BAR_PORT)/path' };
+    // To kubelet, `$$` is a dollar, and what follows it is no reference but may hold one.
+    const asking = { name: 'FOO_BAR_PORT', value: '$$(not:$(FOO_BAR_PORT)/path' };
     const optional = {
       name: 'FOO_BAR_SERVICE_HOST',
       valueFrom: { configMapKeyRef: { name: 'cfg', key: 'host', optional: true } },
