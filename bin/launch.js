@@ -11,8 +11,8 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
  * beside the sources. Published packages hold compiled JavaScript, a checkout the sources themselves.
  */
 export function launch(entry) {
-  const built = join(root, 'dist', entry + '.js');
-  const source = join(root, entry + '.ts');
+  const built = join(root, 'dist', `${entry}.js`);
+  const source = join(root, `${entry}.ts`);
   const target = existsSync(source) ? source : built;
   const version = process.versions.node.split('.').map(Number);
   if (version[0] > 22 || (version[0] === 22 && version[1] >= 18)) {

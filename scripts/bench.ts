@@ -10,7 +10,7 @@ async function main(): Promise<void> {
   }
   const startedAt = performance.now();
   try {
-    const report = await runBench({
+    await runBench({
       argv: process.argv.slice(2),
       env: process.env,
       root: join(import.meta.dirname, '..'),
@@ -19,8 +19,8 @@ async function main(): Promise<void> {
         const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
         process.stderr.write(`${seconds.padStart(6)} s  ${message}\n`);
       },
+      onReport: (tables) => process.stdout.write(tables),
     });
-    process.stdout.write(report);
   } catch (error) {
     if (error instanceof ArgumentError) {
       if (error.exitCode !== 0) process.stderr.write(`bench: ${error.message}\n`);

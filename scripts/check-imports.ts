@@ -12,7 +12,9 @@ function* sources(folder: string): Generator<SourceFile> {
     else if (entry.name.endsWith('.ts')) {
       const text = readFileSync(path, 'utf8');
       const imports = [...text.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)].map((match) =>
-        relative(root, join(dirname(path), match[1] as string)).split(sep).join('/'),
+        relative(root, join(dirname(path), match[1] as string))
+          .split(sep)
+          .join('/'),
       );
       yield { path: relative(root, path).split(sep).join('/'), imports };
     }

@@ -1,4 +1,9 @@
-import { Binaries, type BinaryProgress, defaultCacheDirectory, defaultRequests } from '../vc-manager/binaries/index.ts';
+import {
+  Binaries,
+  type BinaryProgress,
+  defaultCacheDirectory,
+  defaultRequests,
+} from '../vc-manager/binaries/index.ts';
 
 const everyMs = 5_000;
 

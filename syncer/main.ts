@@ -26,13 +26,15 @@ interface Address {
 function address(text: string): Address {
   const match = /^(?:\[(.+)\]|([^:]*)):(\d+)$/.exec(text);
   const port = Number(match?.[3]);
-  if (match === null || port > 65_535) throw new InvalidArgumentError('give it as HOST:PORT, e.g. 127.0.0.1:10451');
+  if (match === null || port > 65_535)
+    throw new InvalidArgumentError('give it as HOST:PORT, e.g. 127.0.0.1:10451');
   return { host: match[1] ?? (match[2] === '' ? '0.0.0.0' : (match[2] as string)), port };
 }
 
 function positive(text: string): number {
   const number = Number(text);
-  if (!Number.isInteger(number) || number < 1) throw new InvalidArgumentError('give a whole number of at least 1');
+  if (!Number.isInteger(number) || number < 1)
+    throw new InvalidArgumentError('give a whole number of at least 1');
   return number;
 }
 
@@ -47,13 +49,23 @@ function command(): Command {
     .option('--kubeconfig <file>', 'kubeconfig of the super cluster (default: $KUBECONFIG or ~/.kube/config)')
     .option('--context <name>', 'context of that kubeconfig')
     .option('--workers <n>', 'reconciles at once, over all tenants', positive, defaultOptions.workers)
-    .option('--metrics-address <host:port>', 'where /metrics, /healthz and /readyz are served', address, metrics)
+    .option(
+      '--metrics-address <host:port>',
+      'where /metrics, /healthz and /readyz are served',
+      address,
+      metrics,
+    )
     .option('--kubelet-address <host:port>', 'where it answers as the kubelet of tenants’ nodes', address, {
       host: kubelet.host,
       port: kubelet.port,
     })
     .option('--kubelet-advertise <address>', 'how tenant API servers reach that', kubelet.advertise)
-    .option('--deny-key-prefix <prefix>', 'labels and annotations that never go down; repeatable', collect, [])
+    .option(
+      '--deny-key-prefix <prefix>',
+      'labels and annotations that never go down; repeatable',
+      collect,
+      [],
+    )
     .option('--transparent-key-prefix <prefix>', 'labels and annotations copied up; repeatable', collect, [])
     .option('--no-fair', 'serve first come, first served (only to measure what fairness is worth)')
     .option('--log-level <level>', 'trace, debug, info, warn or error', 'info');

@@ -12,9 +12,12 @@ export function observeEngine(metrics: SyncerMetrics, logger: Logger): EngineObs
       if (outcome.is !== 'retry' && outcome.is !== 'refused') return;
       metrics.reconcileError(tenant.label, key.kind, outcome.code);
       const fields = { tenant: tenant.label, kind: key.kind, namespace: key.namespace, name: key.name };
-      if (outcome.is === 'refused') logger.info({ ...fields, code: outcome.code, message: outcome.message }, 'refused');
-      else if (outcome.code === 'internal') logger.error({ ...fields, err: outcome.error }, 'reconcile failed');
-      else logger.debug({ ...fields, code: outcome.code, err: outcome.error }, 'reconcile will be tried again');
+      if (outcome.is === 'refused')
+        logger.info({ ...fields, code: outcome.code, message: outcome.message }, 'refused');
+      else if (outcome.code === 'internal')
+        logger.error({ ...fields, err: outcome.error }, 'reconcile failed');
+      else
+        logger.debug({ ...fields, code: outcome.code, err: outcome.error }, 'reconcile will be tried again');
     },
   };
 }

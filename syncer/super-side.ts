@@ -1,4 +1,10 @@
-import { type Clock, type KubeClient, Reflector, type ReflectorProblem, type Resource } from '../kube/index.ts';
+import {
+  type Clock,
+  type KubeClient,
+  Reflector,
+  type ReflectorProblem,
+  type Resource,
+} from '../kube/index.ts';
 import { Caches, IdentityGuard, VersionHistory } from './engine/index.ts';
 import type { SyncedKind } from './kinds/index.ts';
 import { marks } from './mapping/index.ts';
@@ -54,7 +60,9 @@ export class SuperSide {
   /** Before a list replaces what the cache holds: throws if it is not from this super cluster as it is now (sync rule 0 A). */
   async #checkList(resource: Resource, version: string, signal: AbortSignal): Promise<void> {
     if (!(await this.identity.verify())) {
-      throw new Error(this.identity.distrusted ?? 'the super cluster is not the one that this syncer started with');
+      throw new Error(
+        this.identity.distrusted ?? 'the super cluster is not the one that this syncer started with',
+      );
     }
     const back = await this.#history.regression(this.#client, resource, version, signal);
     if (back === undefined) return;

@@ -16,12 +16,14 @@ export interface BenchRun {
   root: string;
   signal: AbortSignal;
   onProgress: (message: string) => void;
+  /** The tables, also of a run that failed after a scenario was done. */
+  onReport: (tables: string) => void;
 }
 
 const closeTimeoutMs = 300_000;
 
-/** Runs what the command line asks for and resolves to the tables. Whatever was started or created is gone by then. */
-export async function runBench(run: BenchRun): Promise<string> {
+/** Runs what the command line asks for. Whatever was started or created is gone when this has ended. */
+export async function runBench(run: BenchRun): Promise<void> {
   const options = parseArguments(run.argv, scenarios);
   const chosen = scenarios.filter(
     ({ name, needsTenants }) =>
@@ -36,12 +38,16 @@ export async function runBench(run: BenchRun): Promise<string> {
   } finally {
     if (failed && !run.signal.aborted) run.onProgress((await stack.lastWords?.()) ?? '');
     await stack.close();
+    if (Object.keys(report.scenarios).length > 0) await hand(report, run);
   }
+}
+
+async function hand(report: Report, { root, onProgress, onReport }: BenchRun): Promise<void> {
   const time = report.machine.at.replaceAll(':', '-').replace(/\..*$/, '');
-  const file = options.jsonFile ?? join(run.root, 'bench', 'results', `${time}.json`);
+  const file = report.options.jsonFile ?? join(root, 'bench', 'results', `${time}.json`);
   await writeReport(file, report);
-  run.onProgress(`figures: ${file}`);
-  return renderReport(report);
+  onProgress(`figures: ${file}`);
+  onReport(renderReport(report));
 }
 
 async function runScenarios(

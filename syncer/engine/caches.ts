@@ -1,6 +1,6 @@
 import { type KubeObject, type ObjectRef, type Resource, Store } from '../../kube/index.ts';
-import { marks } from '../mapping/index.ts';
 import type { Lookup, SyncedKind } from '../kinds/index.ts';
+import { marks } from '../mapping/index.ts';
 
 /** Index that every store of the super cluster has: UID of the VirtualCluster an object belongs to. */
 export const byTenantIndex = 'tenant';

@@ -71,16 +71,22 @@ describe('the four cases of an object born in the tenant (sync rule §2)', () =>
   it('T yes, S no, a rule says not to: says so and creates nothing', () => {
     const notice = { type: 'Warning', reason: 'NotSupported', message: 'no' } as const;
     const kind: DownKind = { ...downKind, admit: () => ({ wanted: false, notice }) };
-    expect(decideDown(kind, situation({ tenantObject: tenantObject() })).actions).toEqual([{ do: 'notice', notice }]);
+    expect(decideDown(kind, situation({ tenantObject: tenantObject() })).actions).toEqual([
+      { do: 'notice', notice },
+    ]);
   });
 
   it('creates nothing in a super namespace that is not yet the tenant namespace’s own', () => {
-    const { actions } = decideDown(downKind, situation({ tenantObject: tenantObject(), namespaceReady: false }));
+    const { actions } = decideDown(
+      downKind,
+      situation({ tenantObject: tenantObject(), namespaceReady: false }),
+    );
     expect(actions[0]).toEqual({ do: 'require', keys: [{ kind: 'namespaces', name: 'shop' }] });
   });
 
   it('waits for the watch when it has just created S', () => {
-    expect(decideDown(downKind, situation({ tenantObject: tenantObject(), createdUid: 's1' })).actions).toEqual([]);
+    const { actions } = decideDown(downKind, situation({ tenantObject: tenantObject(), createdUid: 's1' }));
+    expect(what(actions)).toEqual(['later']);
   });
 
   it('T yes, S yes with the same UID mark: brings both up to date', () => {
@@ -120,7 +126,9 @@ describe('the four cases of an object born in the tenant (sync rule §2)', () =>
       unwatched: true,
     });
     const another = { uid: 't0', object: tenantObject() };
-    expect(decideDown(downKind, situation({ superObject: s, tenantTombstone: another })).check?.unwatched).toBe(true);
+    expect(
+      decideDown(downKind, situation({ superObject: s, tenantTombstone: another })).check?.unwatched,
+    ).toBe(true);
   });
 
   it('checks namespaces and claims live even when their deletion was watched (rule 0 B)', () => {
@@ -132,7 +140,10 @@ describe('the four cases of an object born in the tenant (sync rule §2)', () =>
 
   it('S not ours: never touches it, with or without T', () => {
     const foreign: KubeObject = { metadata: { name: 'x', namespace: 'n', uid: 's9' } };
-    const { actions } = decideDown(downKind, situation({ tenantObject: tenantObject(), superObject: foreign }));
+    const { actions } = decideDown(
+      downKind,
+      situation({ tenantObject: tenantObject(), superObject: foreign }),
+    );
     expect(what(actions)).toEqual(['notice']);
     expect(decideDown(downKind, situation({ superObject: foreign })).actions).toEqual([]);
     const others = superObject('t1', { labels: { [marks.tenant]: 'another tenant' } });
@@ -153,10 +164,27 @@ describe('the four cases of an object born in the tenant (sync rule §2)', () =>
     expect(check).toEqual({ side: 'super', live: true, unwatched: true });
   });
 
-  it('removes an S that is not wanted any more', () => {
+  it('looks live even if S was seen going, for it may only have left the watch', () => {
+    const kind: DownKind = { ...downKind, superGone: () => [{ do: 'deleteTenant' }] };
+    const seen = { uid: 's1', object: superObject('t1') };
+    const { check } = decideDown(kind, situation({ tenantObject: tenantObject(), superTombstone: seen }));
+    expect(check).toEqual({ side: 'super', live: true, unwatched: false });
+    const another = { uid: 's0', object: superObject('t0') };
+    const unseen = decideDown(kind, situation({ tenantObject: tenantObject(), superTombstone: another }));
+    expect(unseen.check).toMatchObject({ unwatched: true });
+  });
+
+  it('does not count a T that is being deleted anyway', () => {
+    const kind: DownKind = { ...downKind, superGone: () => [{ do: 'deleteTenant' }] };
+    const leaving = tenantObject({ deletionTimestamp: '2026-01-01T00:00:00Z' });
+    expect(decideDown(kind, situation({ tenantObject: leaving })).check).toMatchObject({ unwatched: false });
+  });
+
+  it('removes an S that is not wanted any more, unless too much is missing', () => {
     const kind: DownKind = { ...downKind, admit: () => ({ wanted: false }) };
     const both = situation({ tenantObject: tenantObject(), superObject: superObject() });
     expect(what(decideDown(kind, both).actions)).toEqual(['deleteSuper']);
+    expect(decideDown(kind, both).check).toEqual({ side: 'tenant', live: false, unwatched: true });
     const keeping: DownKind = { ...downKind, admit: () => ({ wanted: false, keep: true }) };
     expect(what(decideDown(keeping, both).actions)).toEqual(['patchTenant']);
   });
@@ -185,7 +213,9 @@ describe('the same cases for an object born in the super cluster', () => {
 
   it('leaves an object of the tenant’s own alone, and says so', () => {
     const own: KubeObject = { metadata: { name: 'fast', uid: 'c1' } };
-    expect(what(decideUp(upKind, situation({ key, superObject: there, tenantObject: own })).actions)).toEqual(['notice']);
+    expect(what(decideUp(upKind, situation({ key, superObject: there, tenantObject: own })).actions)).toEqual(
+      ['notice'],
+    );
     expect(decideUp(upKind, situation({ key, tenantObject: own })).actions).toEqual([]);
   });
 
@@ -195,7 +225,17 @@ describe('the same cases for an object born in the super cluster', () => {
       actions: [{ do: 'deleteTenant' }],
       check: { side: 'super', live: true, unwatched: true },
     });
-    const watched = situation({ key, tenantObject: copy('s1'), superTombstone: { uid: 's1', object: there } });
+    const watched = situation({
+      key,
+      tenantObject: copy('s1'),
+      superTombstone: { uid: 's1', object: there },
+    });
     expect(decideUp(upKind, watched).check).toMatchObject({ unwatched: false });
+    const another = situation({
+      key,
+      tenantObject: copy('s1'),
+      superTombstone: { uid: 's0', object: there },
+    });
+    expect(decideUp(upKind, another).check).toMatchObject({ unwatched: true });
   });
 });

@@ -48,7 +48,8 @@ function notice(type: Notice['type'], reason: string, message: string): Decision
 /** The four cases of sync rule §2 for an object that is born in the tenant. Pure. */
 export function decideDown(kind: DownKind, situation: Situation): Decision {
   const { tenantObject, superObject, context } = situation;
-  if (tenantObject === undefined) return superObject === undefined ? nothing : tenantGone(kind, situation, superObject);
+  if (tenantObject === undefined)
+    return superObject === undefined ? nothing : tenantGone(kind, situation, superObject);
   if (superObject === undefined) return superMissing(kind, situation, tenantObject);
 
   if (!isOurs(superObject, context.tenant)) {
@@ -64,7 +65,8 @@ export function decideDown(kind: DownKind, situation: Situation): Decision {
   }
 
   if (uidMark(superObject) !== tenantObject.metadata.uid) {
-    if (superObject.metadata.deletionTimestamp !== undefined && !shortens(kind, superObject, undefined)) return nothing;
+    if (superObject.metadata.deletionTimestamp !== undefined && !shortens(kind, superObject, undefined))
+      return nothing;
     return {
       actions: [{ do: 'deleteSuper', ...kind.deleteSuper?.(superObject, situation.tenantTombstone?.object) }],
       check: { side: 'tenant', live: kind.deleteNeedsLiveCheck === true, unwatched: false },
@@ -73,7 +75,8 @@ export function decideDown(kind: DownKind, situation: Situation): Decision {
 
   const admission = kind.admit?.(tenantObject, context);
   if (admission?.wanted === false) {
-    const notices: Action[] = admission.notice === undefined ? [] : [{ do: 'notice', notice: admission.notice }];
+    const notices: Action[] =
+      admission.notice === undefined ? [] : [{ do: 'notice', notice: admission.notice }];
     if (admission.keep === true) {
       return { actions: [...notices, ...(kind.up?.(tenantObject, superObject, context) ?? [])] };
     }
@@ -84,7 +87,8 @@ export function decideDown(kind: DownKind, situation: Situation): Decision {
       check: { side: 'tenant', live: false, unwatched: true },
     };
   }
-  const down = superObject.metadata.deletionTimestamp === undefined ? kind.down(tenantObject, superObject, context) : [];
+  const down =
+    superObject.metadata.deletionTimestamp === undefined ? kind.down(tenantObject, superObject, context) : [];
   const up = kind.up?.(tenantObject, superObject, context) ?? [];
   return guarded(down.length === 0 ? up : [...down, ...up]);
 }
@@ -92,8 +96,10 @@ export function decideDown(kind: DownKind, situation: Situation): Decision {
 /** A delete that a kind asks for needs to know whom it listens to, even while both objects are there. */
 function guarded(actions: readonly Action[]): Decision {
   for (const action of actions) {
-    if (action.do === 'deleteSuper') return { actions, check: { side: 'tenant', live: false, unwatched: false } };
-    if (action.do === 'deleteTenant') return { actions, check: { side: 'super', live: false, unwatched: false } };
+    if (action.do === 'deleteSuper')
+      return { actions, check: { side: 'tenant', live: false, unwatched: false } };
+    if (action.do === 'deleteTenant')
+      return { actions, check: { side: 'super', live: false, unwatched: false } };
   }
   return { actions };
 }
@@ -103,7 +109,8 @@ function tenantGone(kind: DownKind, situation: Situation, superObject: KubeObjec
   const tombstone = situation.tenantTombstone;
   const watched = tombstone !== undefined && tombstone.uid === uidMark(superObject);
   const last = watched ? tombstone.object : undefined;
-  if (superObject.metadata.deletionTimestamp !== undefined && !shortens(kind, superObject, last)) return nothing;
+  if (superObject.metadata.deletionTimestamp !== undefined && !shortens(kind, superObject, last))
+    return nothing;
   return {
     actions: [{ do: 'deleteSuper', ...kind.deleteSuper?.(superObject, last) }],
     check: { side: 'tenant', live: !watched || kind.deleteNeedsLiveCheck === true, unwatched: !watched },
@@ -132,7 +139,9 @@ function superMissing(kind: DownKind, situation: Situation, tenantObject: KubeOb
   if (tenantObject.metadata.deletionTimestamp !== undefined) return nothing;
   const admission = kind.admit?.(tenantObject, context);
   if (admission?.wanted === false) {
-    return admission.notice === undefined ? nothing : { actions: [{ do: 'notice', notice: admission.notice }] };
+    return admission.notice === undefined
+      ? nothing
+      : { actions: [{ do: 'notice', notice: admission.notice }] };
   }
   if (situation.namespaceReady === 'unwanted') return nothing;
   const requires: KeyRef[] = [];

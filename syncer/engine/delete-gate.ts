@@ -1,9 +1,9 @@
 import { isNotFound, type KubeClient, type KubeObject, type Resource } from '../../kube/index.ts';
 import { marks, uidMark } from '../mapping/index.ts';
 import type { DeleteCheck } from './decide.ts';
-import type { Work } from './writes.ts';
 import type { IdentityGuard } from './identity-guard.ts';
 import type { TenantState } from './tenant-state.ts';
+import type { Work } from './writes.ts';
 
 export interface DeleteGateOptions {
   superClient: KubeClient;
@@ -19,7 +19,10 @@ export interface DeleteGateOptions {
  * - `held`: not before the operator has spoken.
  * - `there`: the server has the object that the cache has lost.
  */
-export type Verdict = { readonly is: 'open' } | { readonly is: 'held' } | { readonly is: 'there'; readonly live: KubeObject };
+export type Verdict =
+  | { readonly is: 'open' }
+  | { readonly is: 'held' }
+  | { readonly is: 'there'; readonly live: KubeObject };
 
 const open: Verdict = { is: 'open' };
 const held: Verdict = { is: 'held' };
@@ -80,7 +83,9 @@ export class DeleteGate {
     const other = side === 'tenant' ? situation.superObject : situation.tenantObject;
     // What is gone stays gone, whatever has its name now.
     const isCopy = side === 'tenant' ? kind.direction === 'down' : kind.direction === 'up';
-    const isIt = other === undefined || (isCopy ? isCopyOf(other, live) : isCopyOf(live, other) || isBoundTo(other, live));
+    const isIt =
+      other === undefined ||
+      (isCopy ? isCopyOf(other, live) : isCopyOf(live, other) || isBoundTo(other, live));
     return isIt ? live : undefined;
   }
 }

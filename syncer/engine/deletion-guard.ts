@@ -76,7 +76,8 @@ export class DeletionGuard {
 
   #assess(): Missing {
     const nowMs = this.#nowMs();
-    if (this.#assessed !== undefined && nowMs - this.#assessed.atMs < assessmentTtlMs) return this.#assessed.missing;
+    if (this.#assessed !== undefined && nowMs - this.#assessed.atMs < assessmentTtlMs)
+      return this.#assessed.missing;
     const missing = this.#count();
     this.#assessed = { atMs: nowMs, missing };
     return missing;

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { type KubeObject, resources } from '../../kube/index.ts';
+import { testTenant } from '../kinds/testing.ts';
 import { marks } from '../mapping/index.ts';
+import { tend } from './testing/disturbance.ts';
 import { TwoSides } from './testing/two-sides.ts';
 
 const settings = (name: string, data: Record<string, string> = { a: '1' }): KubeObject => ({
@@ -50,12 +52,17 @@ describe('the engine between two servers', () => {
     await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
     const first = sides.inSuper(resources.configMaps, 'x')?.metadata.uid;
     sides.super.server.remove(resources.configMaps, { namespace: sides.shop, name: 'x' });
-    await sides.until(() => ![undefined, first].includes(sides.inSuper(resources.configMaps, 'x')?.metadata.uid));
+    await sides.until(
+      () => ![undefined, first].includes(sides.inSuper(resources.configMaps, 'x')?.metadata.uid),
+    );
   });
 
   it('never touches a look-alike without its marks (sync rule 28), and says so in the tenant', async () => {
     await using sides = await TwoSides.start((s) => {
-      s.super.server.put(resources.configMaps, { metadata: { namespace: s.shop, name: 'x' }, data: { whose: 'mine' } });
+      s.super.server.put(resources.configMaps, {
+        metadata: { namespace: s.shop, name: 'x' },
+        data: { whose: 'mine' },
+      });
       s.inShop(resources.configMaps, settings('x'));
     });
     const told = (): KubeObject | undefined =>
@@ -111,7 +118,9 @@ describe('the engine between two servers', () => {
         kind: 'status',
         code: 403,
         reason: 'Forbidden',
-        causes: [{ reason: 'NamespaceTerminating', message: 'being terminated', field: 'metadata.namespace' }],
+        causes: [
+          { reason: 'NamespaceTerminating', message: 'being terminated', field: 'metadata.namespace' },
+        ],
       },
     });
     sides.inShop(resources.configMaps, settings('x'));
@@ -138,11 +147,15 @@ describe('what only looks like ours', () => {
   it('goes nowhere when its namespace does not', async () => {
     await using sides = await TwoSides.start((s) => {
       s.tenant.server.put(resources.namespaces, { metadata: { name: 'kube-node-lease' } });
-      s.tenant.server.put(resources.serviceAccounts, { metadata: { namespace: 'kube-node-lease', name: 'default' } });
+      s.tenant.server.put(resources.serviceAccounts, {
+        metadata: { namespace: 'kube-node-lease', name: 'default' },
+      });
     });
     sides.inShop(resources.configMaps, settings('x'));
     await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
-    const created = sides.super.server.requests.filter(({ verb, plural }) => verb === 'create' && plural === 'serviceaccounts');
+    const created = sides.super.server.requests.filter(
+      ({ verb, plural }) => verb === 'create' && plural === 'serviceaccounts',
+    );
     expect(created).toEqual([]);
   });
 });
@@ -201,9 +214,57 @@ describe('pods', () => {
       status: { phase: 'Running', podIP: '10.0.0.1', conditions: [{ type: 'Ready', status: 'True' }] },
     });
     await sides.until(
-      () => (sides.tenant.server.get(resources.pods, { namespace: 'shop', name: 'web' })?.['status'] as { phase?: string })?.phase === 'Running',
+      () =>
+        (
+          sides.tenant.server.get(resources.pods, { namespace: 'shop', name: 'web' })?.['status'] as {
+            phase?: string;
+          }
+        )?.phase === 'Running',
     );
     const bindings = sides.tenant.server.requests.filter((request) => request.subresource === 'binding');
     expect(bindings).toHaveLength(1);
+  });
+});
+
+describe('a tenant that leaves and joins again', () => {
+  it('takes its calls under way with it, and is served as before', async () => {
+    await using sides = await TwoSides.start();
+    await sides.until(() => sides.super.server.get(resources.namespaces, { name: sides.shop }) !== undefined);
+    sides.super.server.inject({ verb: 'create', plural: 'configmaps', fault: { kind: 'hang' } });
+    sides.inShop(resources.configMaps, settings('x'));
+    const creates = (): number =>
+      sides.super.server.requests.filter(({ verb, plural }) => verb === 'create' && plural === 'configmaps')
+        .length;
+    await sides.until(() => creates() === 1);
+    const { state } = sides;
+    sides.engine.leave(state.info.uid);
+    sides.engine.join(state, 1);
+    await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+    expect(creates()).toBe(2);
+  });
+});
+
+describe('a tenant whose API server hangs (sync rule 34)', () => {
+  it('does not keep another one waiting', async () => {
+    await using sides = await TwoSides.start(undefined, { workers: 4 });
+    const green = await sides.add(testTenant({ uid: 'uid-of-green', id: 'green00000', name: 'green' }));
+    green.inShop(resources.serviceAccounts, { metadata: { name: 'default' } });
+    const pods = Array.from({ length: 20 }, (_, index) => `web-${index}`);
+    for (const name of pods) green.inShop(resources.pods, pod(name));
+    await sides.until(() => sides.super.server.list(resources.pods).length === pods.length);
+
+    for (const verb of ['get', 'create', 'patch', 'delete'] as const) {
+      green.cluster.server.inject({ verb, times: 1_000_000, fault: { kind: 'hang' } });
+    }
+    // Now every one of its pods has something to be written in the tenant.
+    tend(sides.super.server);
+    const hung = (): number =>
+      green.cluster.server.requests.filter(({ subresource }) => subresource === 'binding').length;
+    await sides.until(() => hung() >= 2);
+
+    const names = Array.from({ length: 20 }, (_, index) => `x-${index}`);
+    for (const name of names) sides.inShop(resources.configMaps, settings(name));
+    await sides.until(() => names.every((name) => sides.inSuper(resources.configMaps, name) !== undefined));
+    expect(hung()).toBe(2);
   });
 });

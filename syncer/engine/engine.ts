@@ -5,7 +5,7 @@ import { FairQueue, type Outcome as QueueOutcome, QueueRunner, type TenantDepth 
 import type { Caches } from './caches.ts';
 import type { IdentityGuard } from './identity-guard.ts';
 import { keyId, type SyncKey } from './key.ts';
-import type { Outcome } from './outcome.ts';
+import { type Outcome, queueOutcome } from './outcome.ts';
 import { Reconciler } from './reconcile.ts';
 import { type Priority, Router } from './router.ts';
 import type { TenantState } from './tenant-state.ts';
@@ -53,10 +53,14 @@ export class SyncEngine {
       tenantOf: options.fair === false ? () => 'everyone' : (key) => key.tenant,
       clock: options.clock,
       maxConcurrent: options.workers,
-      ...(options.fair === false ? { shareOf: (_weight, _total, all) => all, maxBackground: options.workers } : {}),
+      ...(options.fair === false
+        ? { shareOf: (_weight, _total, all) => all, maxBackground: options.workers }
+        : {}),
       observer: {
-        taken: (key, waitMs) => this.#tell(key, (tenant) => options.observer?.taken?.(tenant, key.kind, waitMs)),
-        done: (key, serviceMs) => this.#tell(key, (tenant) => options.observer?.done?.(tenant, key.kind, serviceMs)),
+        taken: (key, waitMs) =>
+          this.#tell(key, (tenant) => options.observer?.taken?.(tenant, key.kind, waitMs)),
+        done: (key, serviceMs) =>
+          this.#tell(key, (tenant) => options.observer?.done?.(tenant, key.kind, serviceMs)),
       },
     });
     this.#reconciler = new Reconciler({
@@ -210,22 +214,5 @@ export class SyncEngine {
   #tell(key: SyncKey, tell: (tenant: TenantState) => void): void {
     const tenant = this.#router.tenant(key.tenant);
     if (tenant !== undefined) tell(tenant);
-  }
-}
-
-function queueOutcome(outcome: Outcome, version: string | undefined): QueueOutcome {
-  switch (outcome.is) {
-    case 'done':
-    case 'held':
-      return { action: 'done' };
-    case 'later':
-      return { action: 'later', afterMs: outcome.afterMs };
-    case 'conflict':
-      // The cache was behind. The event that is on its way ends the back-off; without one there is no hurry.
-      return { action: 'backoff' };
-    case 'retry':
-      return outcome.afterMs === undefined ? { action: 'backoff' } : { action: 'later', afterMs: outcome.afterMs };
-    case 'refused':
-      return version === undefined ? { action: 'backoff' } : { action: 'backoff', refusedVersion: version };
   }
 }

@@ -61,7 +61,10 @@ export class Executor {
           outcome = await this.#patchSuper(work, action);
           break;
         case 'patchTenant':
-          await patchObject(tenant.client, work, situation.tenantObject, { ...action, uidOnly: tenantWritten });
+          await patchObject(tenant.client, work, situation.tenantObject, {
+            ...action,
+            uidOnly: tenantWritten,
+          });
           tenantWritten = true;
           break;
         case 'bindTenant':
@@ -114,7 +117,8 @@ export class Executor {
     } catch (error) {
       if (isAlreadyExists(error)) return this.#superExists(work, object);
       if (isNotFound(error)) return { is: 'retry', code: '404' };
-      if (error instanceof ApiError && isTransientRefusal(error)) return { is: 'retry', code: 'transient403' };
+      if (error instanceof ApiError && isTransientRefusal(error))
+        return { is: 'retry', code: 'transient403' };
       return this.#recover(error, work, object);
     }
   }
@@ -122,7 +126,8 @@ export class Executor {
   /** Asks the kind for a way round a refused write of S; throws the refusal if there is none. */
   async #recover(error: unknown, work: Work, attempted: KubeObject): Promise<Outcome> {
     const { kind, situation } = work;
-    if (!isRecoverable(error) || kind.direction !== 'down' || situation.tenantObject === undefined) throw error;
+    if (!isRecoverable(error) || kind.direction !== 'down' || situation.tenantObject === undefined)
+      throw error;
     const refused = {
       code: error.code,
       reason: error.reason,
@@ -142,7 +147,8 @@ export class Executor {
     const { kind, tenant, situation, signal } = work;
     const { superObject } = situation;
     try {
-      if (kind.name === 'services') await releaseReservation(this.#superClient, tenant.info, action.patch, signal);
+      if (kind.name === 'services')
+        await releaseReservation(this.#superClient, tenant.info, action.patch, signal);
       await patchObject(this.#superClient, work, superObject, action);
       return undefined;
     } catch (error) {
@@ -164,7 +170,8 @@ export class Executor {
     }
     if (kind.direction === 'down' && tenantObject !== undefined) {
       const adopts = kind.adopts?.(live, tenantObject, situation.context) === true;
-      if (adopts || hasLostItsLabel(live, tenantObject)) return this.#takeOver(kind, tenantObject, live, work);
+      if (adopts || hasLostItsLabel(live, tenantObject))
+        return this.#takeOver(kind, tenantObject, live, work);
     }
     const message = `${kind.resource.kind} ${situation.key.name} cannot be synced: its place in the cluster is taken by an object that Skerry did not make`;
     await this.#notice(work, { type: 'Warning', reason: 'NameConflict', message });
@@ -174,7 +181,9 @@ export class Executor {
   /** Makes S carry our marks. */
   #takeOver(kind: DownKind, tenantObject: KubeObject, live: KubeObject, work: Work): Promise<Outcome> {
     const { situation } = work;
-    const actions = kind.down(tenantObject, live, situation.context).filter((action) => action.do !== 'deleteSuper');
+    const actions = kind
+      .down(tenantObject, live, situation.context)
+      .filter((action) => action.do !== 'deleteSuper');
     return this.run(actions, { ...work, situation: { ...situation, superObject: live } });
   }
 
@@ -190,7 +199,8 @@ export class Executor {
       if (!isAlreadyExists(error)) throw error;
       if (watched) return { is: 'retry', code: 'exists' };
       const live = await tenant.client.get(kind.resource, refOf(object), { signal });
-      if (kind.direction !== 'up' || situation.superObject === undefined || uidMark(live) === undefined) return done;
+      if (kind.direction !== 'up' || situation.superObject === undefined || uidMark(live) === undefined)
+        return done;
       tenant.written.set(keyId(situation.key), live);
       return this.run(kind.up(live, situation.superObject, situation.context), {
         ...work,

@@ -17,7 +17,9 @@ export function downKeyOf(kind: DownKind, superObject: KubeObject): KeyRef | und
   if (namespace === undefined || name === undefined || uidMark(superObject) === undefined) return undefined;
   if (kind.resource.plural === 'namespaces') return { kind: kind.name, name: namespace };
   const tenantName = kind.tenantName?.(name) ?? name;
-  return kind.resource.namespaced ? { kind: kind.name, namespace, name: tenantName } : { kind: kind.name, name: tenantName };
+  return kind.resource.namespaced
+    ? { kind: kind.name, namespace, name: tenantName }
+    : { kind: kind.name, name: tenantName };
 }
 
 /**

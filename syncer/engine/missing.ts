@@ -26,7 +26,8 @@ export function missingInTenant(tenant: TenantState, superCaches: Caches): Missi
       const namespace = object.metadata.labels?.[marks.namespace];
       const namespaceIsThere =
         key.namespace === undefined ||
-        (namespace !== undefined && tenant.caches.get(resources.namespaces, { name: namespace }) !== undefined);
+        (namespace !== undefined &&
+          tenant.caches.get(resources.namespaces, { name: namespace }) !== undefined);
       if (namespaceIsThere) uids.push(object.metadata.uid ?? '');
     }
   }
@@ -47,7 +48,11 @@ export function missingInSuper(tenant: TenantState, superCaches: Caches): Missin
       const key = tenantKeyOf(kind, object);
       const ref = tenant.superRef(kind, key);
       const superObject = ref === undefined ? undefined : superCaches.get(kind.resource, ref);
-      if (kind.direction === 'up' ? uidMark(object) === undefined : superObject && !isOurs(superObject, context.tenant)) {
+      if (
+        kind.direction === 'up'
+          ? uidMark(object) === undefined
+          : superObject && !isOurs(superObject, context.tenant)
+      ) {
         continue;
       }
       if (superObject !== undefined) total += 1;

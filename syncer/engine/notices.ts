@@ -1,5 +1,12 @@
 import { createHash } from 'node:crypto';
-import { apiVersionOf, isAlreadyExists, type KubeClient, type KubeObject, type Resource, resources } from '../../kube/index.ts';
+import {
+  apiVersionOf,
+  isAlreadyExists,
+  type KubeClient,
+  type KubeObject,
+  type Resource,
+  resources,
+} from '../../kube/index.ts';
 import type { Notice } from '../kinds/index.ts';
 import { BoundedMap } from './bounded-map.ts';
 
@@ -26,7 +33,7 @@ export class Notices {
     const namespace = object.metadata.namespace ?? 'default';
     const before = this.#written.get(name);
     if (before !== undefined && nowMs - before.atMs < repeatMs) return;
-    const count = (before?.count ?? 0) + 1;
+    let count = (before?.count ?? 0) + 1;
     const firstTimestamp = before?.firstTimestamp ?? timestamp;
     const event = {
       apiVersion: 'v1',
@@ -53,6 +60,11 @@ export class Notices {
       await this.#client.create(resources.events, event, { signal });
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
+      if (before === undefined) {
+        // Written by an earlier syncer.
+        const there = await this.#client.get(resources.events, { namespace, name }, { signal });
+        count += Number(there['count'] ?? 0);
+      }
       await this.#client.patch(
         resources.events,
         { namespace, name },

@@ -1,4 +1,5 @@
 import { ApiError, ConnectionError, isConflict } from '../../kube/index.ts';
+import type { Outcome as QueueOutcome } from '../queue/index.ts';
 
 /**
  * What becomes of a key after one reconcile. This is the one place where an error turns into a retry.
@@ -23,7 +24,9 @@ export const done: Outcome = { is: 'done' };
 /** Refusals that pass by themselves: nobody needs to read of them (sync rule 3). */
 export function isTransientRefusal(error: ApiError): boolean {
   if (error.code === 403 && error.hasCause('NamespaceTerminating')) return true;
-  return error.code === 403 && /error looking up service account|serviceaccount .*not found/i.test(error.message);
+  return (
+    error.code === 403 && /error looking up service account|serviceaccount .*not found/i.test(error.message)
+  );
 }
 
 /** Whether the server understood and said no, and would say it again. */
@@ -35,12 +38,15 @@ export function isRefusal(error: unknown): error is ApiError {
 
 /** Refusals that a kind may know a way round; a taken health check port is answered with a 500. */
 export function isRecoverable(error: unknown): error is ApiError {
-  return isRefusal(error) || (error instanceof ApiError && /requested HealthCheck NodePort/.test(error.message));
+  return (
+    isRefusal(error) || (error instanceof ApiError && /requested HealthCheck NodePort/.test(error.message))
+  );
 }
 
 export function outcomeOf(error: unknown): Outcome {
   if (isConflict(error)) return { is: 'conflict' };
-  if (isRefusal(error)) return { is: 'refused', code: String(error.code), message: error.status?.message ?? error.message };
+  if (isRefusal(error))
+    return { is: 'refused', code: String(error.code), message: error.status?.message ?? error.message };
   if (error instanceof ApiError) {
     const code = error.code === 403 ? 'transient403' : String(error.code);
     return error.retryAfterMs === undefined
@@ -49,4 +55,24 @@ export function outcomeOf(error: unknown): Outcome {
   }
   if (error instanceof ConnectionError) return { is: 'retry', code: error.code, error };
   return { is: 'retry', code: 'internal', error };
+}
+
+/** What the queue makes of it. `version`: resourceVersion of T when the run began. */
+export function queueOutcome(outcome: Outcome, version: string | undefined): QueueOutcome {
+  switch (outcome.is) {
+    case 'done':
+    case 'held':
+      return { action: 'done' };
+    case 'later':
+      return { action: 'later', afterMs: outcome.afterMs };
+    case 'conflict':
+      // The cache was behind. The event that is on its way ends the back-off; without one there is no hurry.
+      return { action: 'backoff' };
+    case 'retry':
+      return outcome.afterMs === undefined
+        ? { action: 'backoff' }
+        : { action: 'later', afterMs: outcome.afterMs };
+    case 'refused':
+      return version === undefined ? { action: 'backoff' } : { action: 'backoff', refusedVersion: version };
+  }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type KubeObject, resources } from '../../kube/index.ts';
-import { marks, uidMark } from '../mapping/index.ts';
+import { marks } from '../mapping/index.ts';
 import { Bench } from './testing/bench.ts';
 
 const settings = (name: string, metadata: KubeObject['metadata'] = {}): KubeObject => ({
@@ -21,7 +21,11 @@ describe('the super namespace comes first (sync rule §1)', () => {
     await bench.reconcile('configmaps', 'x', 'shop');
     expect(bench.asked('super')).toEqual([]);
     bench.super.server.remove(resources.namespaces, { name: bench.shop });
-    bench.hide('super', resources.namespaces, bench.superCaches.get(resources.namespaces, { name: bench.shop }) as KubeObject);
+    bench.hide(
+      'super',
+      resources.namespaces,
+      bench.superCaches.get(resources.namespaces, { name: bench.shop }) as KubeObject,
+    );
     bench.have('super', resources.namespaces, bench.superNamespaceOf(own));
     await bench.reconcile('namespaces', 'shop');
     expect(bench.queued).toContain('configmaps/shop/x');
@@ -85,7 +89,11 @@ describe('an S that is there although the cache does not show it', () => {
     await using bench = await Bench.start();
     bench.namespace('shop');
     const metadata = { name: 'web', namespace: 'shop', annotations: { [marks.superUid]: 's1' } };
-    const spec = { nodeName: 'n1', serviceAccountName: 'default', containers: [{ name: 'main', image: 'busybox' }] };
+    const spec = {
+      nodeName: 'n1',
+      serviceAccountName: 'default',
+      containers: [{ name: 'main', image: 'busybox' }],
+    };
     const t = bench.have('tenant', resources.pods, { metadata, spec, status: { phase: 'Running' } });
     const s = bench.superOf(t, { spec, status: { phase: 'Running' } });
     const { [marks.tenant]: _lost, ...labels } = s.metadata.labels ?? {};
@@ -94,7 +102,9 @@ describe('an S that is there although the cache does not show it', () => {
     bench.state.tombstones.super.set('pods/shop/web', { uid: 's1', object: s });
     await bench.reconcile('pods', 'web', 'shop');
     expect(bench.asked('tenant')).toEqual([]);
-    expect(bench.super.server.get(resources.pods, { namespace: bench.shop, name: 'web' })?.metadata.labels).toMatchObject({
+    expect(
+      bench.super.server.get(resources.pods, { namespace: bench.shop, name: 'web' })?.metadata.labels,
+    ).toMatchObject({
       [marks.tenant]: bench.state.info.uid,
     });
   });
@@ -160,7 +170,11 @@ describe('waiting for another key', () => {
     const x = bench.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
     bench.have('tenant', resources.pods, pod);
     await bench.reconcile('pods', 'web', 'shop');
-    bench.super.server.inject({ verb: 'create', plural: 'configmaps', fault: { kind: 'status', code: 422, reason: 'Invalid' } });
+    bench.super.server.inject({
+      verb: 'create',
+      plural: 'configmaps',
+      fault: { kind: 'status', code: 422, reason: 'Invalid' },
+    });
     expect(await bench.reconcile('configmaps', 'x', 'shop')).toMatchObject({ is: 'refused' });
     expect(bench.queued).toEqual(['configmaps/shop/x']);
     bench.hide('tenant', resources.configMaps, x);
@@ -181,19 +195,35 @@ describe('a delete that answers with a conflict', () => {
   });
 });
 
-it('a kind that cannot cope with an object is a failure of that key and nothing more', async () => {
+it('what is remembered of an event goes with the event', async () => {
   await using bench = await Bench.start();
   bench.namespace('shop');
-  bench.show('tenant', resources.pods, { metadata: { name: 'web', namespace: 'shop', uid: 't' }, spec: { containers: 7 } });
-  expect(await bench.reconcile('pods', 'web', 'shop')).toMatchObject({ is: 'retry', code: 'internal' });
-  expect(await bench.reconcile('nothing', 'x')).toMatchObject({ is: 'retry', code: 'internal' });
+  const t = bench.have('tenant', resources.pods, {
+    metadata: { name: 'web', namespace: 'shop' },
+    spec: { containers: [] },
+  });
+  const s = bench.have('super', resources.pods, bench.superOf(t, { spec: { containers: [] } }));
+  const event = bench.have('super', resources.events, {
+    metadata: { name: 'web.1', namespace: bench.shop },
+    involvedObject: {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      name: 'web',
+      namespace: bench.shop,
+      uid: s.metadata.uid,
+    },
+    reason: 'Pulled',
+  });
+  await bench.reconcile('events', 'web.1', 'shop');
+  expect(bench.tenant.server.list(resources.events)).toHaveLength(1);
+  expect(bench.state.written.size).toBe(1);
+  bench.hide('super', resources.events, event);
+  await bench.reconcile('events', 'web.1', 'shop');
+  expect(bench.state.written.size).toBe(0);
+  expect(bench.tenant.server.list(resources.events)).toHaveLength(1);
 });
 
-it('the uid mark of S is what a create leaves', async () => {
+it('what cannot even be looked at is a failure of that key and nothing more', async () => {
   await using bench = await Bench.start();
-  bench.namespace('shop');
-  const t = bench.have('tenant', resources.configMaps, settings('x'));
-  await bench.reconcile('configmaps', 'x', 'shop');
-  const s = bench.super.server.get(resources.configMaps, { namespace: bench.shop, name: 'x' });
-  expect(s && uidMark(s)).toBe(t.metadata.uid);
+  expect(await bench.reconcile('nothing', 'x')).toMatchObject({ is: 'retry', code: 'internal' });
 });

@@ -108,7 +108,9 @@ export class Reconciler {
     if (check === undefined) return this.#executor.run(actions, work);
     const verdict = await this.#gate.judge(work, check);
     if (verdict.is === 'there') {
-      return check.side === 'super' ? this.#executor.found(work, verdict.live) : { is: 'retry', code: 'stillThere' };
+      return check.side === 'super'
+        ? this.#executor.found(work, verdict.live)
+        : { is: 'retry', code: 'stillThere' };
     }
     if (verdict.is === 'open') return this.#executor.run(actions, work);
     const { key } = work.situation;
@@ -118,7 +120,10 @@ export class Reconciler {
 
   /** Whether something was created that the cache has not shown yet, and may never show: it can be gone already. */
   #isUnseen({ tenant, situation, kind }: Work): boolean {
-    return tenant.memory[kind.direction === 'down' ? 'super' : 'tenant'].createdUid(keyId(situation.key)) !== undefined;
+    return (
+      tenant.memory[kind.direction === 'down' ? 'super' : 'tenant'].createdUid(keyId(situation.key)) !==
+      undefined
+    );
   }
 
   #decide(kind: SyncedKind, situation: Situation): Decision {
@@ -141,7 +146,8 @@ export class Reconciler {
     const superRef = tenant.superRef(kind, key);
     const unwatched = kind.direction === 'up' && !kind.watchTenant;
     const tenantObject = unwatched ? tenant.written.get(id) : tenant.caches.get(kind.resource, key);
-    const superObject = superRef === undefined ? undefined : this.#options.superCaches.get(kind.resource, superRef);
+    const superObject =
+      superRef === undefined ? undefined : this.#options.superCaches.get(kind.resource, superRef);
     const mayCreate = tenantObject !== undefined && superObject === undefined && kind.direction === 'down';
     return {
       key,
@@ -150,7 +156,8 @@ export class Reconciler {
       tenantTombstone: tenant.tombstones.tenant.get(id),
       superTombstone: tenant.tombstones.super.get(id),
       createdUid: tenant.memory[kind.direction === 'down' ? 'super' : 'tenant'].createdUid(id),
-      namespaceReady: mayCreate && key.namespace !== undefined ? this.#namespaceReady(tenant, key.namespace) : true,
+      namespaceReady:
+        mayCreate && key.namespace !== undefined ? this.#namespaceReady(tenant, key.namespace) : true,
       context: tenant.context(),
     };
   }
@@ -161,7 +168,9 @@ export class Reconciler {
    */
   #namespaceReady(tenant: TenantState, namespace: string): boolean | 'unwanted' {
     const own = tenant.caches.get(resources.namespaces, { name: namespace });
-    const there = this.#options.superCaches.get(resources.namespaces, { name: tenant.superNamespace(namespace) });
+    const there = this.#options.superCaches.get(resources.namespaces, {
+      name: tenant.superNamespace(namespace),
+    });
     if (own === undefined) return false;
     const kind = this.#kind('namespaces') as DownKind;
     if (kind.admit?.(own, tenant.context()).wanted === false) return 'unwanted';
@@ -193,7 +202,11 @@ export class Reconciler {
   #tidy(tenant: TenantState, key: KeyRef): void {
     const id = keyId(key);
     const { tombstones, written } = tenant;
-    const before = { tenant: tombstones.tenant.get(id), super: tombstones.super.get(id), written: written.get(id) };
+    const before = {
+      tenant: tombstones.tenant.get(id),
+      super: tombstones.super.get(id),
+      written: written.get(id),
+    };
     if (before.tenant === undefined && before.super === undefined && before.written === undefined) return;
     const after = this.#situation(tenant, this.#kind(key.kind), key);
     if (after.superObject === undefined && after.createdUid === undefined) tombstones.tenant.delete(id);

@@ -1,6 +1,6 @@
 import { isNotFound, type KubeClient, resources } from '../../kube/index.ts';
-import { marks } from '../mapping/index.ts';
 import type { TenantInfo } from '../kinds/index.ts';
+import { marks } from '../mapping/index.ts';
 
 const reservedMark = 'skerry.dev/reserved';
 
@@ -21,7 +21,11 @@ export async function releaseReservation(
     const labels = held.metadata.labels;
     if (labels?.[marks.tenant] !== tenant.uid || labels?.[reservedMark] === undefined) return;
     const uid = held.metadata.uid;
-    await client.delete(resources.ipAddresses, { name: address }, { signal, ...(uid === undefined ? {} : { uid }) });
+    await client.delete(
+      resources.ipAddresses,
+      { name: address },
+      { signal, ...(uid === undefined ? {} : { uid }) },
+    );
   } catch (error) {
     if (!isNotFound(error)) throw error;
   }

@@ -34,7 +34,8 @@ export class Router {
     this.#tenants.set(tenant.info.uid, tenant);
     for (const kind of this.#options.kinds) {
       const watched = kind.direction === 'down' || kind.watchTenant;
-      if (watched) tenant.caches.store(kind.resource).subscribe((event) => this.#tenantEvent(tenant, kind, event));
+      if (watched)
+        tenant.caches.store(kind.resource).subscribe((event) => this.#tenantEvent(tenant, kind, event));
     }
     this.queueAll(tenant);
   }
@@ -84,7 +85,13 @@ export class Router {
     const id = keyId(key);
     if (type === 'deleted') {
       if (!watched) tenant.deletions.invalidate();
-      else bury(tenant.tombstones.tenant, id, object, kind.direction === 'down' && kind.deleteSuper !== undefined);
+      else
+        bury(
+          tenant.tombstones.tenant,
+          id,
+          object,
+          kind.direction === 'down' && kind.deleteSuper !== undefined,
+        );
     } else if (kind.direction === 'up') {
       tenant.tombstones.tenant.delete(id);
     }
@@ -109,7 +116,12 @@ export class Router {
       }
       this.#touch(tenant, kind, 'super', event, priority);
     }
-    if (type === 'modified' && previous !== undefined && kind.direction === 'down' && hasMoved(previous, object)) {
+    if (
+      type === 'modified' &&
+      previous !== undefined &&
+      kind.direction === 'down' &&
+      hasMoved(previous, object)
+    ) {
       this.#remarked(kind, previous, priority);
     }
   }
@@ -167,12 +179,17 @@ function bury(tombstones: BoundedMap<Tombstone>, id: string, object: KubeObject,
 }
 
 function hasMoved(previous: KubeObject, object: KubeObject): boolean {
-  return tenantUidOf(previous) !== tenantUidOf(object) || tenantNamespaceOf(previous) !== tenantNamespaceOf(object);
+  return (
+    tenantUidOf(previous) !== tenantUidOf(object) || tenantNamespaceOf(previous) !== tenantNamespaceOf(object)
+  );
 }
 
 function sameKeys(a: readonly KeyRef[], b: readonly KeyRef[]): boolean {
-  return a.length === b.length && a.every((key, index) => {
-    const other = b[index];
-    return other !== undefined && keyId(key) === keyId(other);
-  });
+  return (
+    a.length === b.length &&
+    a.every((key, index) => {
+      const other = b[index];
+      return other !== undefined && keyId(key) === keyId(other);
+    })
+  );
 }

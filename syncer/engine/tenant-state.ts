@@ -37,7 +37,10 @@ export class TenantState {
   /** Of tenant objects whose super object is missing. */
   readonly losses: DeletionGuard;
   /** Watched deletions on either side that have not been carried over yet, by key id. */
-  readonly tombstones = { tenant: new BoundedMap<Tombstone>(20_000), super: new BoundedMap<Tombstone>(20_000) };
+  readonly tombstones = {
+    tenant: new BoundedMap<Tombstone>(20_000),
+    super: new BoundedMap<Tombstone>(20_000),
+  };
   /** Last written state of objects that are not watched in the tenant (events), by key id. */
   readonly written = new BoundedMap<KubeObject>(5_000);
   readonly waiters = new Waiters();
@@ -83,7 +86,11 @@ export class TenantState {
 
   /** Whether the super cluster with this identity is the one that the tenant was made on, as far as both are known. */
   belongsTo(superIdentity: string | undefined): boolean {
-    return this.#superIdentity === undefined || superIdentity === undefined || this.#superIdentity === superIdentity;
+    return (
+      this.#superIdentity === undefined ||
+      superIdentity === undefined ||
+      this.#superIdentity === superIdentity
+    );
   }
 
   /** The operator says that the tenant belongs to this super cluster from now on. */

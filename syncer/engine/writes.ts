@@ -45,11 +45,16 @@ export async function patchObject(
   };
   const id = keyId(situation.key);
   try {
-    const patched = await client.patch(kind.resource, refOf(object), { ...options.patch, metadata }, {
-      type: 'merge',
-      signal,
-      ...(options.subresource === undefined ? {} : { subresource: options.subresource }),
-    });
+    const patched = await client.patch(
+      kind.resource,
+      refOf(object),
+      { ...options.patch, metadata },
+      {
+        type: 'merge',
+        signal,
+        ...(options.subresource === undefined ? {} : { subresource: options.subresource }),
+      },
+    );
     const side = client === tenant.client ? 'tenant' : 'super';
     const { resourceVersion: written } = patched.metadata;
     if (kind.direction === 'up' && !kind.watchTenant) tenant.written.set(id, patched);

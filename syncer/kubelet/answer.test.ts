@@ -3,7 +3,10 @@ import { parseKubeletPath, unavailable } from './answer.ts';
 
 describe('a request to a kubelet', () => {
   it('is understood by verb and pod', () => {
-    expect(parseKubeletPath('/containerLogs/default/web-1/nginx?follow=true')).toEqual({ verb: 'logs', pod: 'web-1' });
+    expect(parseKubeletPath('/containerLogs/default/web-1/nginx?follow=true')).toEqual({
+      verb: 'logs',
+      pod: 'web-1',
+    });
     expect(parseKubeletPath('/exec/default/web-1/nginx?command=sh')).toEqual({ verb: 'exec', pod: 'web-1' });
     expect(parseKubeletPath('/attach/default/web-1/nginx')).toEqual({ verb: 'attach', pod: 'web-1' });
     expect(parseKubeletPath('/portForward/default/web-1')).toEqual({ verb: 'port-forward', pod: 'web-1' });

@@ -12,7 +12,13 @@ export function parseKubeletPath(url: string): KubeletRequest {
   return { verb: verbs[verb as keyof typeof verbs], pod: name };
 }
 
-const verbs = { containerLogs: 'logs', exec: 'exec', run: 'exec', attach: 'attach', portForward: 'port-forward' } as const;
+const verbs = {
+  containerLogs: 'logs',
+  exec: 'exec',
+  run: 'exec',
+  attach: 'attach',
+  portForward: 'port-forward',
+} as const;
 
 /** Whoever asks may send anything: what cannot be decoded is no name. */
 function text(encoded: string | undefined): string | undefined {

@@ -17,9 +17,13 @@ export async function readServingCertificate(
 ): Promise<ServingCertificate> {
   for (;;) {
     try {
-      const secret = await client.get<KubeObject & { data?: Record<string, string> }>(resources.secrets, secretRef, {
-        signal,
-      });
+      const secret = await client.get<KubeObject & { data?: Record<string, string> }>(
+        resources.secrets,
+        secretRef,
+        {
+          signal,
+        },
+      );
       const cert = secret.data?.['tls.crt'];
       const key = secret.data?.['tls.key'];
       if (cert === undefined || key === undefined) throw new Error('the Secret has no tls.crt or no tls.key');

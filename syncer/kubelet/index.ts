@@ -1,2 +1,2 @@
-export { KubeletServer, type KubeletServerOptions } from './kubelet-server.ts';
 export { readServingCertificate, type ServingCertificate } from './certificate.ts';
+export { KubeletServer, type KubeletServerOptions } from './kubelet-server.ts';

@@ -1,4 +1,10 @@
-import { type ConnectionOptions, connectionFromSecret, type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
+import {
+  type ConnectionOptions,
+  connectionFromSecret,
+  type KubeClient,
+  type KubeObject,
+  resources,
+} from '../../kube/index.ts';
 import type { VirtualCluster } from './virtual-cluster.ts';
 
 /** How to reach a tenant's API server, and a mark that changes when the credentials do. */

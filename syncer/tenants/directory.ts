@@ -1,4 +1,11 @@
-import { type CallRecord, type Clock, type KubeClient, Reflector, resources, Store } from '../../kube/index.ts';
+import {
+  type CallRecord,
+  type Clock,
+  type KubeClient,
+  Reflector,
+  resources,
+  Store,
+} from '../../kube/index.ts';
 import type { Caches, IdentityGuard, SyncEngine } from '../engine/index.ts';
 import type { SyncedKind } from '../kinds/index.ts';
 import { readCredentials } from './credentials.ts';
@@ -73,7 +80,8 @@ export class TenantDirectory {
       resource: resources.virtualClusters,
       store: this.#store,
       clock,
-      onProblem: (problem) => logger.warn({ err: problem.error, phase: problem.phase }, 'cannot follow VirtualClusters'),
+      onProblem: (problem) =>
+        logger.warn({ err: problem.error, phase: problem.phase }, 'cannot follow VirtualClusters'),
     });
     try {
       await reflector.run(signal);
@@ -213,6 +221,9 @@ export class TenantDirectory {
   }
 
   #warn(vc: VirtualCluster, error: unknown, message: string): void {
-    this.#options.logger.warn({ tenant: `${vc.metadata.namespace}/${vc.metadata.name}`, err: error }, message);
+    this.#options.logger.warn(
+      { tenant: `${vc.metadata.namespace}/${vc.metadata.name}`, err: error },
+      message,
+    );
   }
 }

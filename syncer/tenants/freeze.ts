@@ -7,7 +7,7 @@ import {
   resources,
 } from '../../kube/index.ts';
 import { type IdentityGuard, type TenantState, VersionHistory } from '../engine/index.ts';
-import { annotate, answers, answerIn } from './answers.ts';
+import { annotate, answerIn, answers } from './answers.ts';
 import type { StatusWriter } from './status-writer.ts';
 import type { VirtualCluster } from './virtual-cluster.ts';
 
@@ -145,11 +145,21 @@ export class Freeze {
     await this.#stop('TenantIdentity', `${what}; all deletes for it are stopped. ${remedy}`, found, signal);
   }
 
-  async #stop(reason: Reason, message: string, token: string | undefined, signal?: AbortSignal): Promise<void> {
+  async #stop(
+    reason: Reason,
+    message: string,
+    token: string | undefined,
+    signal?: AbortSignal,
+  ): Promise<void> {
     const { state, status } = this.#options;
     state.frozen = reason;
     this.#token = token;
-    await status.condition(this.#ref, state.info.uid, { type: 'IdentityMismatch', status: 'True', reason, message }, signal);
+    await status.condition(
+      this.#ref,
+      state.info.uid,
+      { type: 'IdentityMismatch', status: 'True', reason, message },
+      signal,
+    );
   }
 
   async #goOn(signal: AbortSignal): Promise<void> {
@@ -168,7 +178,10 @@ export class Freeze {
 
 const ranBackwards = 'ResourceVersionRanBackwards' satisfies Reason;
 
-async function kubeSystemUid(client: KubeClient, signal: AbortSignal | undefined): Promise<string | undefined> {
+async function kubeSystemUid(
+  client: KubeClient,
+  signal: AbortSignal | undefined,
+): Promise<string | undefined> {
   const found = await client.list<KubeObject>(resources.namespaces, {
     fieldSelector: 'metadata.name=kube-system',
     ...(signal === undefined ? {} : { signal }),

@@ -1,4 +1,11 @@
-import { type Clock, Connection, KubeClient, Reflector, resources, type CallRecord } from '../../kube/index.ts';
+import {
+  type CallRecord,
+  type Clock,
+  Connection,
+  KubeClient,
+  Reflector,
+  resources,
+} from '../../kube/index.ts';
 import { Caches, type IdentityGuard, type SyncEngine, TenantState } from '../engine/index.ts';
 import type { SyncedKind } from '../kinds/index.ts';
 import type { Credentials } from './credentials.ts';
@@ -149,12 +156,19 @@ export class TenantSession {
             clock,
             consistentStart: true,
             ...(kind.selector?.tenant === undefined ? {} : { labelSelector: kind.selector.tenant }),
-            beforeReplace: (_objects, version, signal) => this.#freeze.checkList(kind.resource, version, signal),
+            beforeReplace: (_objects, version, signal) =>
+              this.#freeze.checkList(kind.resource, version, signal),
             onResourceVersion: (version) => this.#freeze.observeVersion(kind.resource, version),
             onProblem: (problem) => {
               this.#options.onReflectorProblem?.(kind.name, problem.phase);
               logger.warn(
-                { tenant: this.#name, kind: kind.name, phase: problem.phase, err: problem.error, failures: problem.failures },
+                {
+                  tenant: this.#name,
+                  kind: kind.name,
+                  phase: problem.phase,
+                  err: problem.error,
+                  failures: problem.failures,
+                },
                 'cannot follow the tenant',
               );
             },
@@ -205,13 +219,19 @@ export class TenantSession {
       if (signal.aborted) throw error;
       this.#failedProbes += 1;
       if (this.#failedProbes >= 2) {
-        await this.#say('False', 'Unreachable', `the tenant's API server does not answer: ${text(error)}`, signal);
+        await this.#say(
+          'False',
+          'Unreachable',
+          `the tenant's API server does not answer: ${text(error)}`,
+          signal,
+        );
       }
       throw error;
     }
     if (this.#failedProbes > 0) this.#options.engine.retryNow(this.state.info.uid);
     this.#failedProbes = 0;
-    if (this.#joined) await this.#say('True', 'Joined', 'both sides are watched and kept in agreement', signal);
+    if (this.#joined)
+      await this.#say('True', 'Joined', 'both sides are watched and kept in agreement', signal);
   }
 
   async #say(status: 'True' | 'False', reason: string, message: string, signal: AbortSignal): Promise<void> {

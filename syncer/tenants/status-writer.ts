@@ -84,9 +84,8 @@ export class StatusWriter {
     return this.#inLine(uid, async () => {
       if (this.#last.get(uid)?.get(about) === said) return;
       await this.#modify(ref, uid, signal, change);
-      let last = this.#last.get(uid);
-      if (last === undefined) this.#last.set(uid, (last = new Map()));
-      last.set(about, said);
+      const last = this.#last.get(uid) ?? new Map<string, string>();
+      this.#last.set(uid, last.set(about, said));
     });
   }
 

@@ -1,5 +1,5 @@
 import { costTables } from '../cost-tables.ts';
-import type { PodSample, Target } from '../generator/protocol.ts';
+import type { PodSample } from '../generator/protocol.ts';
 import { missing, readyTimes } from '../measure/figures.ts';
 import type { Cell } from '../measure/markdown.ts';
 import { type Distribution, median } from '../measure/statistics.ts';
@@ -18,16 +18,13 @@ export const fairness: Scenario = {
     const sides: Side[] = [direct];
     if (options.sides === 'both') sides.push(tenants, ...(canRestart ? [unfairTenants] : []));
     const greedy = new Set<string>();
-    const isGreedy = (targets: readonly Target[], { name }: Target): boolean =>
-      targets.slice(0, greedyTenants).some((each) => each.name === name);
     const rounds = await runPodRounds({
       lab,
       options,
       sides,
       loads: (targets) =>
-        targets.map((target) => {
-          if (!isGreedy(targets, target))
-            return { target: target.name, pods: regularPods, shape: 'sequence' };
+        targets.map((target, index) => {
+          if (index >= greedyTenants) return { target: target.name, pods: regularPods, shape: 'sequence' };
           greedy.add(target.name);
           return { target: target.name, pods: greedyPods, shape: 'burst', inFlight };
         }),

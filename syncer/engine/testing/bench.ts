@@ -1,7 +1,7 @@
 import type { KubeObject, Resource } from '../../../kube/index.ts';
 import { resources } from '../../../kube/index.ts';
-import { type FakeCluster, FakeClock, startFakeCluster } from '../../../kube/testing/index.ts';
-import { allKinds, type KeyRef, type TenantInfo } from '../../kinds/index.ts';
+import { FakeClock, type FakeCluster, startFakeCluster } from '../../../kube/testing/index.ts';
+import { allKinds, type DownKind, type KeyRef, type TenantInfo } from '../../kinds/index.ts';
 import { testTenant } from '../../kinds/testing.ts';
 import { superMetadata } from '../../mapping/index.ts';
 import { Caches } from '../caches.ts';
@@ -99,8 +99,8 @@ export class Bench implements AsyncDisposable {
   }
 
   superNamespaceOf(own: KubeObject): KubeObject {
-    const { name = '' } = own.metadata;
-    return { metadata: superMetadata(own, this.state.context(), { name: this.state.superNamespace(name), namespace: name }) };
+    const kind = allKinds.find(({ name }) => name === 'namespaces') as DownKind;
+    return kind.toSuper(own, this.state.context());
   }
 
   /** S as it was made from this T. */
@@ -115,7 +115,9 @@ export class Bench implements AsyncDisposable {
 
   /** What was asked of a server, `verb plural`, reads of kube-system left out. */
   asked(side: Side): string[] {
-    return this[side].server.requests.filter(({ name }) => name !== 'kube-system').map(({ verb, plural }) => `${verb} ${plural}`);
+    return this[side].server.requests
+      .filter(({ name }) => name !== 'kube-system')
+      .map(({ verb, plural }) => `${verb} ${plural}`);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

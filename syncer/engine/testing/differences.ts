@@ -13,7 +13,8 @@ export function differences(sides: TwoSides, superNamespace: (namespace: string)
   const there = sides.super.server;
   for (const t of tenant.list(resources.namespaces)) {
     const s = there.get(resources.namespaces, { name: superNamespace(t.metadata.name ?? '') });
-    if (markOf(s) !== t.metadata.uid) found.push(`namespace ${t.metadata.name}: ${describe(t)} but ${describe(s)}`);
+    if (markOf(s) !== t.metadata.uid)
+      found.push(`namespace ${t.metadata.name}: ${describe(t)} but ${describe(s)}`);
   }
   for (const resource of compared) {
     for (const t of tenant.list(resource)) {
@@ -27,7 +28,8 @@ export function differences(sides: TwoSides, superNamespace: (namespace: string)
     const uids = new Set(tenant.list(resource).map(({ metadata }) => metadata.uid));
     for (const s of there.list(resource)) {
       if (s.metadata.labels?.['skerry.dev/tenant'] !== sides.info.uid) continue;
-      if (!uids.has(markOf(s))) found.push(`${resource.plural} ${s.metadata.namespace}/${s.metadata.name} has no original`);
+      if (!uids.has(markOf(s)))
+        found.push(`${resource.plural} ${s.metadata.namespace}/${s.metadata.name} has no original`);
     }
   }
   return found;

@@ -64,7 +64,8 @@ export class Disturbance {
     const dice = this.#random();
     if (present !== undefined && dice < 0.4) this.#remove(resource, present);
     if (present === undefined || dice < 0.2) {
-      if (server.get(resource, { namespace, name }) === undefined) server.put(resource, this.#make(resource, namespace, name));
+      if (server.get(resource, { namespace, name }) === undefined)
+        server.put(resource, this.#make(resource, namespace, name));
     } else if (dice > 0.6) {
       const labels = { ...present.metadata.labels, changed: String(++this.#count) };
       server.put(resource, { ...present, metadata: { ...present.metadata, labels } });
@@ -79,7 +80,10 @@ export class Disturbance {
     if (resource !== resources.pods || !isBound) server.remove(resource, { namespace, name });
     else if (object.metadata.deletionTimestamp === undefined) {
       const deletionTimestamp = '2026-01-01T00:00:30Z';
-      server.put(resource, { ...object, metadata: { ...object.metadata, deletionTimestamp, deletionGracePeriodSeconds: 30 } });
+      server.put(resource, {
+        ...object,
+        metadata: { ...object.metadata, deletionTimestamp, deletionGracePeriodSeconds: 30 },
+      });
     }
   }
 
@@ -88,7 +92,10 @@ export class Disturbance {
       const spec = { serviceAccountName: 'default', containers: [{ name: 'main', image: 'busybox' }] };
       return { metadata: { namespace, name }, spec, status: { phase: 'Pending' } };
     }
-    return { metadata: { namespace, name, labels: { [marks.sync]: 'true' } }, data: { value: String(++this.#count) } };
+    return {
+      metadata: { namespace, name, labels: { [marks.sync]: 'true' } },
+      data: { value: String(++this.#count) },
+    };
   }
 
   #makeNamespace(name: string): void {
@@ -103,7 +110,8 @@ export class Disturbance {
     const name = this.#pick(namespaces);
     for (const resource of namespaced) {
       for (const { metadata } of server.list(resource)) {
-        if (metadata.namespace === name) server.remove(resource, { namespace: name, name: metadata.name ?? '' });
+        if (metadata.namespace === name)
+          server.remove(resource, { namespace: name, name: metadata.name ?? '' });
       }
     }
     server.remove(resources.namespaces, { name });
@@ -112,14 +120,17 @@ export class Disturbance {
 
   #fault(): void {
     const verb = this.#pick(['get', 'list', 'create', 'patch', 'delete', 'watch'] as const);
-    const fault: Fault = verb === 'watch' ? { kind: 'error-event', code: 410, reason: 'Expired' } : this.#pick(faults);
+    const fault: Fault =
+      verb === 'watch' ? { kind: 'error-event', code: 410, reason: 'Expired' } : this.#pick(faults);
     this.#server().inject({ verb, fault, times: 1 + Math.floor(this.#random() * 3) });
   }
 
   /** Somebody in the super cluster edits or deletes what is ours. */
   #drift(): void {
     const { server } = this.#sides.super;
-    const ours = server.list(resources.configMaps).filter(({ metadata }) => metadata.labels?.[marks.tenant] !== undefined);
+    const ours = server
+      .list(resources.configMaps)
+      .filter(({ metadata }) => metadata.labels?.[marks.tenant] !== undefined);
     if (ours.length === 0) return;
     const object = this.#pick(ours);
     const { namespace, name = '' } = object.metadata;
@@ -147,7 +158,8 @@ export function tend(server: FakeApiServer): void {
   for (const resource of namespaced) {
     for (const object of server.list(resource)) {
       const { namespace = '', name = '' } = object.metadata;
-      if (server.get(resources.namespaces, { name: namespace }) === undefined) server.remove(resource, { namespace, name });
+      if (server.get(resources.namespaces, { name: namespace }) === undefined)
+        server.remove(resource, { namespace, name });
       else if (resource === resources.pods) tendPod(server, object);
     }
   }

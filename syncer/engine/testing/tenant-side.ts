@@ -20,7 +20,11 @@ export class TenantSide {
   }
 
   /** Fills new caches and keeps them up to date until aborted. */
-  async follow(superCaches: Caches, clock: Clock, signal: AbortSignal): Promise<{ state: TenantState; running: Promise<void>[] }> {
+  async follow(
+    superCaches: Caches,
+    clock: Clock,
+    signal: AbortSignal,
+  ): Promise<{ state: TenantState; running: Promise<void>[] }> {
     const { client } = this.cluster;
     const state = new TenantState({
       info: this.info,

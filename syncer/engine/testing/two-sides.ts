@@ -90,7 +90,12 @@ export class TwoSides implements AsyncDisposable {
   async restart(): Promise<void> {
     await this.#end();
     const clock = this.#options.clock ?? systemClock;
-    const superSide = new SuperSide({ client: this.super.client, kinds: allKinds, clock, onProblem: () => undefined });
+    const superSide = new SuperSide({
+      client: this.super.client,
+      kinds: allKinds,
+      clock,
+      onProblem: () => undefined,
+    });
     const engine = new SyncEngine({
       kinds: allKinds,
       superClient: this.super.client,

@@ -30,7 +30,7 @@ export function keptSpec(superObject: KubeObject, context: SyncContext): Record<
 }
 
 /** Provisioners note on a volume which Secret they will delete it with. */
-export function copiedMetadata(superObject: KubeObject, context: SyncContext): ObjectMeta {
+export function copiedMetadata(superObject: KubeObject): ObjectMeta {
   const { annotations, ...metadata } = copyMetadata(superObject);
   if (annotations === undefined) return metadata;
   const shown = Object.entries(annotations).filter(([key]) => !/secret/i.test(key));

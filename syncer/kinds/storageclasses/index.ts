@@ -24,7 +24,7 @@ export const storageClassKind: UpKind = {
     return name !== undefined && labels?.[marks.public] === 'true' ? { name } : undefined;
   },
   superRef: ({ name }) => ({ name }),
-  toTenant(superObject, context) {
+  toTenant(superObject) {
     return {
       apiVersion: 'storage.k8s.io/v1',
       kind: 'StorageClass',
@@ -71,7 +71,7 @@ function isCredential(key: string): boolean {
   return /secret|password|userkey|token/i.test(key);
 }
 
-function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
+function up(tenantObject: KubeObject, superObject: KubeObject): readonly Action[] {
   if (tenantObject.metadata.deletionTimestamp !== undefined) return [];
   const wanted = wantedFields(superObject);
   for (const field of immutableFields) {

@@ -1,0 +1,30 @@
+import { describe, expect, it } from 'vitest';
+import { resources } from '../../kube/index.ts';
+import { allKinds } from '../kinds/index.ts';
+import { marks } from '../mapping/index.ts';
+import { byTenantIndex, Caches } from './caches.ts';
+
+describe('the caches of one side', () => {
+  it('have a store for each kind, and say so of any other', () => {
+    const caches = new Caches(allKinds, 'tenant');
+    for (const { resource } of allKinds) expect(caches.store(resource).size).toBe(0);
+    expect(() => caches.store(resources.leases)).toThrow('no cache for leases');
+  });
+
+  it('of the super cluster find what belongs to a tenant', () => {
+    const caches = new Caches(allKinds, 'super');
+    const metadata = { name: 'x', namespace: 'n', uid: 's1', labels: { [marks.tenant]: 'blue' } };
+    caches.store(resources.configMaps).apply('ADDED', { metadata });
+    expect(caches.byIndex(resources.configMaps, byTenantIndex, 'blue')).toHaveLength(1);
+    expect(caches.byIndex(resources.configMaps, byTenantIndex, 'green')).toEqual([]);
+  });
+
+  it('keep neither managedFields nor what a kind never reads', () => {
+    const caches = new Caches(allKinds, 'super');
+    const metadata = { name: 'web', namespace: 'n', uid: 's1', managedFields: [{}] };
+    caches.store(resources.pods).apply('ADDED', { metadata, spec: { volumes: [], nodeName: 'n1' } });
+    const kept = caches.get(resources.pods, { namespace: 'n', name: 'web' });
+    expect(kept?.metadata).not.toHaveProperty('managedFields');
+    expect(kept?.['spec']).toEqual({ nodeName: 'n1' });
+  });
+});

@@ -1,0 +1,96 @@
+import { describe, expect, it } from 'vitest';
+import { type Resource, resources } from '../kube/index.ts';
+import { type FakeCluster, startFakeCluster } from '../kube/testing/index.ts';
+import { fastClock } from './engine/testing/fast-clock.ts';
+import { allKinds } from './kinds/index.ts';
+import { marks } from './mapping/index.ts';
+import { SuperSide } from './super-side.ts';
+
+interface Followed extends AsyncDisposable {
+  readonly cluster: FakeCluster;
+  readonly side: SuperSide;
+  /** Messages of lists that were refused. */
+  readonly refused: string[];
+}
+
+async function followed(): Promise<Followed> {
+  const cluster = await startFakeCluster();
+  cluster.server.put(resources.namespaces, { metadata: { name: 'kube-system', uid: 'super' } });
+  const refused: string[] = [];
+  const side = new SuperSide({
+    client: cluster.client,
+    kinds: allKinds,
+    clock: fastClock(50),
+    onProblem: (_kind, { phase, error }) => phase === 'refused' && refused.push(String(error)),
+  });
+  const stop = new AbortController();
+  const running = side.run(stop.signal);
+  await side.synced(stop.signal);
+  return {
+    cluster,
+    side,
+    refused,
+    async [Symbol.asyncDispose]() {
+      stop.abort(new Error('test is over'));
+      await running;
+      await cluster[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** Resolves when a cache holds this many objects. */
+function holds(side: SuperSide, resource: Resource, count: number): Promise<void> {
+  const store = side.caches.store(resource);
+  return new Promise((resolve) => {
+    const look = (): void => {
+      if (store.size === count) resolve();
+    };
+    store.subscribe(look);
+    look();
+  });
+}
+
+describe('the caches of the super cluster', () => {
+  it('hold what carries our label, and all of what tenants get copies of', async () => {
+    await using world = await followed();
+    const { cluster, side } = world;
+    cluster.server.put(resources.configMaps, { metadata: { name: 'theirs', namespace: 'n' } });
+    cluster.server.put(resources.configMaps, {
+      metadata: { name: 'ours', namespace: 'n', labels: { [marks.tenant]: 'v1' } },
+    });
+    cluster.server.put(resources.nodes, { metadata: { name: 'n1' } });
+    await holds(side, resources.configMaps, 1);
+    await holds(side, resources.nodes, 1);
+    expect(side.hasSynced).toBe(true);
+    expect(side.identity.expectedUid).toBe('super');
+  });
+
+  it('do not take over the lists of another cluster', async () => {
+    await using world = await followed();
+    const { cluster, side, refused } = world;
+    cluster.server.put(resources.nodes, { metadata: { name: 'n1' } });
+    await holds(side, resources.nodes, 1);
+    await cluster.server.stop();
+    cluster.server.remove(resources.namespaces, { name: 'kube-system' });
+    cluster.server.put(resources.namespaces, { metadata: { name: 'kube-system', uid: 'another' } });
+    cluster.server.remove(resources.nodes, { name: 'n1' });
+    cluster.server.compact();
+    await cluster.server.listen();
+    await cluster.server.until(() => refused.length > 0);
+    expect(refused[0]).toContain('not the one that this syncer started with');
+    expect(side.caches.store(resources.nodes).size).toBe(1);
+  });
+
+  it('do not believe a cluster that shows its own past', async () => {
+    await using world = await followed();
+    const { cluster, side } = world;
+    const backup = cluster.server.snapshot();
+    cluster.server.put(resources.nodes, { metadata: { name: 'n1' } });
+    await holds(side, resources.nodes, 1);
+    cluster.server.restore(backup);
+    await cluster.server.until(() => side.identity.distrusted !== undefined);
+    expect(side.identity.distrusted).toContain('nodes that are older');
+    expect(await side.identity.verify()).toBe(false);
+    expect(side.caches.store(resources.nodes).size).toBe(1);
+  });
+});

@@ -1,0 +1,87 @@
+import { pino } from 'pino';
+import { describe, expect, it } from 'vitest';
+import { Connection, KubeClient, type KubeObject, resources } from '../kube/index.ts';
+import { createTestCertificates, startFakeCluster } from '../kube/testing/index.ts';
+import { fastClock } from './engine/testing/fast-clock.ts';
+import { SyncerMetrics } from './metrics/index.ts';
+import { defaultOptions } from './settings.ts';
+import { Syncer } from './syncer.ts';
+import { DirectoryWorld } from './tenants/testing/directory-world.ts';
+
+const base64 = (text: string): string => Buffer.from(text).toString('base64');
+
+async function servingCertificate(): Promise<KubeObject> {
+  const { server } = await createTestCertificates();
+  return {
+    metadata: { namespace: 'skerry-system', name: 'skerry-kubelet-proxy' },
+    data: { 'tls.crt': base64(server.cert), 'tls.key': base64(server.key) },
+  };
+}
+
+/** A port that nobody listens on right now. */
+async function freePort(): Promise<number> {
+  await using cluster = await startFakeCluster();
+  return Number(new URL(cluster.server.url).port);
+}
+
+describe('the syncer', () => {
+  it('waits for its certificate, serves a tenant, shows its metrics, and leaves nothing behind', async () => {
+    await using world = await DirectoryWorld.start(undefined, { serves: false });
+    const port = await freePort();
+    const connection = new Connection(world.super.server.connectionOptions);
+    const syncer = new Syncer(
+      {
+        ...defaultOptions,
+        metrics: { host: '127.0.0.1', port },
+        kubelet: { host: '127.0.0.1', port: 0, advertise: '127.0.0.1' },
+      },
+      {
+        superClient: new KubeClient(connection),
+        metrics: new SyncerMetrics(),
+        clock: fastClock(50),
+        logger: pino({ level: 'silent' }),
+      },
+    );
+    const stop = new AbortController();
+    const running = syncer.run(stop.signal);
+    const blue = await world.make('blue');
+    blue.server.put(resources.namespaces, { metadata: { name: 'shop' } });
+    world.super.server.put(resources.nodes, {
+      metadata: { name: 'n1', labels: { 'skerry.dev/simulated': 'true' } },
+    });
+    await world.super.server.until(() =>
+      world.super.server.requests.some(({ name }) => name === 'skerry-kubelet-proxy'),
+    );
+    expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200);
+    world.super.server.put(resources.secrets, await servingCertificate());
+
+    await world.says('blue', 'Synced', 'True', 'Joined');
+    await world.super.server.until(() => world.objectsOf('blue', resources.namespaces).length === 2);
+    await blue.server.until(() => blue.server.get(resources.nodes, { name: 'n1' }) !== undefined);
+    expect((await fetch(`http://127.0.0.1:${port}/readyz`)).status).toBe(200);
+    const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+    expect(metrics).toContain('skerry_syncer_tenants 1');
+    expect(metrics).toMatch(/skerry_syncer_queue_depth\{tenant="acme\/blue"/);
+
+    stop.abort(new Error('enough'));
+    await running;
+    await connection.close();
+    await expect(fetch(`http://127.0.0.1:${port}/healthz`)).rejects.toThrow();
+    await world.super.server.until(() => world.super.server.openConnections <= 1);
+  });
+
+  it('says so when it cannot start', async () => {
+    await using cluster = await startFakeCluster();
+    const port = Number(new URL(cluster.server.url).port);
+    const syncer = new Syncer(
+      { ...defaultOptions, metrics: { host: '127.0.0.1', port } },
+      {
+        superClient: cluster.client,
+        metrics: new SyncerMetrics(),
+        clock: fastClock(50),
+        logger: pino({ level: 'silent' }),
+      },
+    );
+    await expect(syncer.run(new AbortController().signal)).rejects.toThrow(String(port));
+  });
+});

@@ -1,0 +1,135 @@
+import { describe, expect, it } from 'vitest';
+import { resources } from '../../kube/index.ts';
+import { DirectoryWorld } from './testing/directory-world.ts';
+
+const uid = (world: DirectoryWorld, name: string): string => world.vc(name).metadata.uid ?? '';
+
+describe('a VirtualCluster', () => {
+  it('is served once it is ready: its namespaces appear, and its condition says so', async () => {
+    await using world = await DirectoryWorld.start();
+    const blue = await world.make('blue');
+    blue.server.put(resources.namespaces, { metadata: { name: 'shop' } });
+    await world.says('blue', 'Synced', 'True', 'Joined');
+    await world.super.server.until(() => world.objectsOf('blue', resources.namespaces).length === 2);
+    expect(world.told).toEqual(['joined acme/blue']);
+    expect(world.directory.size).toBe(1);
+  });
+
+  it('is not served before it says how', async () => {
+    await using world = await DirectoryWorld.start();
+    await world.make('blue', { status: { syncerSecret: undefined } });
+    await world.make('green');
+    await world.says('green', 'Synced', 'True', 'Joined');
+    expect(world.told).toEqual(['joined acme/green']);
+  });
+
+  it('is left when it is to go, and the manager is told', async () => {
+    await using world = await DirectoryWorld.start();
+    await world.make('blue');
+    await world.says('blue', 'Synced', 'True', 'Joined');
+    world.change('blue', (vc) => ({ ...vc, status: { ...vc.status, phase: 'Deleting' } }));
+    await world.says('blue', 'Synced', 'False', 'Left');
+    expect(world.told).toEqual(['joined acme/blue', 'left acme/blue']);
+    expect(world.directory.size).toBe(0);
+  });
+
+  it('is served again when it turns out to stay, even if that is said while it is being left', async () => {
+    await using world = await DirectoryWorld.start();
+    await world.make('blue');
+    await world.says('blue', 'Synced', 'True', 'Joined');
+    // No word of the syncer may get through: nothing but the change itself can bring the tenant back.
+    world.super.server.inject({
+      verb: 'update',
+      plural: 'virtualclusters',
+      times: 4,
+      fault: { kind: 'status', code: 500 },
+    });
+    world.change('blue', (vc) => ({ ...vc, status: { ...vc.status, phase: 'Deleting' } }));
+    world.change('blue', (vc) => ({ ...vc, status: { ...vc.status, phase: 'Ready' } }));
+    await world.super.server.until(() => world.told.filter((told) => told.startsWith('joined')).length === 2);
+    expect(world.told).toEqual(['joined acme/blue', 'left acme/blue', 'joined acme/blue']);
+  });
+
+  it('that is made anew under its name is another one', async () => {
+    await using world = await DirectoryWorld.start();
+    await world.make('blue', { uid: 'first' });
+    await world.says('blue', 'Synced', 'True', 'Joined');
+    const first = world.directory.session(uid(world, 'blue'));
+    world.remove('blue');
+    await world.make('blue', { uid: 'second' });
+    await world.says('blue', 'Synced', 'True', 'Joined');
+    expect(world.directory.session('first')).toBeUndefined();
+    expect(world.directory.session('second')).not.toBe(first);
+    // What is kept by name belongs to the new one now.
+    expect(world.told.at(-1)).not.toBe('left acme/blue');
+  });
+
+  it('whose Secret is missing is tried again and again', async () => {
+    await using world = await DirectoryWorld.start();
+    const blue = await world.make('blue', {
+      status: { syncerSecret: { name: 'elsewhere', key: 'kubeconfig' } },
+    });
+    await world.super.server.until(
+      () => world.super.server.requests.filter(({ name }) => name === 'elsewhere').length >= 3,
+    );
+    expect(world.warnings).toContain('cannot serve this tenant; trying again');
+    world.change('blue', (vc) => ({
+      ...vc,
+      status: { ...vc.status, syncerSecret: { name: 'blue-syncer', key: 'kubeconfig' } },
+    }));
+    await world.says('blue', 'Synced', 'True', 'Joined');
+    expect(blue.server.requests.length).toBeGreaterThan(0);
+  });
+
+  it('gets a new session when its credentials change, and stays in agreement', async () => {
+    await using world = await DirectoryWorld.start();
+    const blue = await world.make('blue');
+    await world.says('blue', 'Synced', 'True', 'Joined');
+    const first = world.directory.session(uid(world, 'blue'));
+    world.issue('blue', blue, 'renewed');
+    await world.super.server.until(() => {
+      const now = world.directory.session(uid(world, 'blue'));
+      return now !== undefined && now !== first;
+    });
+    blue.server.put(resources.namespaces, { metadata: { name: 'shop' } });
+    await world.super.server.until(() => world.objectsOf('blue', resources.namespaces).length === 2);
+  });
+
+  it('does not lose its session because its status cannot be written', async () => {
+    await using world = await DirectoryWorld.start();
+    world.super.server.inject({
+      verb: 'update',
+      plural: 'virtualclusters',
+      times: 3,
+      fault: { kind: 'status', code: 500 },
+    });
+    await world.make('blue');
+    await world.super.server.until(() => world.directory.session(uid(world, 'blue')) !== undefined);
+    const session = world.directory.session(uid(world, 'blue'));
+    await world.says('blue', 'Synced', 'True', 'Joined');
+    expect(world.directory.session(uid(world, 'blue'))).toBe(session);
+  });
+});
+
+describe('a session', () => {
+  it('says when the API server does not answer, and when it does again', async () => {
+    await using world = await DirectoryWorld.start();
+    const blue = await world.make('blue');
+    await world.says('blue', 'Synced', 'True', 'Joined');
+    await blue.server.stop();
+    const { message } = await world.says('blue', 'Synced', 'False', 'Unreachable');
+    expect(message).toContain('ECONNREFUSED');
+    await blue.server.listen();
+    await world.says('blue', 'Synced', 'True', 'Joined');
+  });
+
+  it('counts what the tenant has', async () => {
+    await using world = await DirectoryWorld.start();
+    const blue = await world.make('blue');
+    blue.server.put(resources.pods, {
+      metadata: { name: 'web', namespace: 'kube-system' },
+      spec: { containers: [] },
+    });
+    await world.super.server.until(() => world.vc('blue').status?.usage?.pods === 1);
+  });
+});

@@ -1,0 +1,83 @@
+import { describe, expect, it } from 'vitest';
+import { findCondition, resources } from '../../kube/index.ts';
+import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
+import { StatusWriter } from './status-writer.ts';
+import type { VirtualCluster } from './virtual-cluster.ts';
+
+const ref = { namespace: 'acme', name: 'blue' };
+const joined = { type: 'Synced', status: 'True', reason: 'Joined', message: 'all is well' } as const;
+
+async function world(): Promise<{
+  cluster: FakeCluster;
+  writer: StatusWriter;
+  status: () => VirtualCluster['status'];
+  writes: () => number;
+}> {
+  const cluster = await startFakeCluster();
+  cluster.server.put(resources.virtualClusters, {
+    metadata: { ...ref, uid: 'v1' },
+    status: { phase: 'Ready', conditions: [{ type: 'Ready', status: 'True' }] },
+  });
+  return {
+    cluster,
+    writer: new StatusWriter(cluster.client, () => Date.UTC(2026, 0, 1)),
+    status: () => (cluster.server.get(resources.virtualClusters, ref) as VirtualCluster).status,
+    writes: () => cluster.server.requests.filter(({ verb }) => verb === 'update').length,
+  };
+}
+
+describe('the status writer', () => {
+  it('changes its own part and leaves the manager’s', async () => {
+    const { cluster, writer, status } = await world();
+    await using _ = cluster;
+    await writer.condition(ref, 'v1', joined);
+    await writer.usage(ref, 'v1', { pods: 3, services: 2, nodes: 1 });
+    await writer.identity(ref, 'v1', { superCluster: 's' });
+    expect(status()).toMatchObject({ phase: 'Ready', usage: { pods: 3 }, identities: { superCluster: 's' } });
+    expect(findCondition(status()?.conditions, 'Ready')?.status).toBe('True');
+    expect(findCondition(status()?.conditions, 'Synced')?.reason).toBe('Joined');
+  });
+
+  it('writes what is new, once', async () => {
+    const { cluster, writer, writes } = await world();
+    await using _ = cluster;
+    await Promise.all(Array.from({ length: 20 }, () => writer.condition(ref, 'v1', joined)));
+    expect(writes()).toBe(1);
+    await writer.condition(ref, 'v1', { ...joined, message: 'still well' });
+    expect(writes()).toBe(2);
+    writer.forget('v1');
+    await writer.condition(ref, 'v1', { ...joined, message: 'still well' });
+    expect(writes()).toBe(3);
+  });
+
+  it('writes one after the other: the last word stands, and none is in another’s way', async () => {
+    const { cluster, writer, status, writes } = await world();
+    await using _ = cluster;
+    const words = Array.from({ length: 10 }, (_each, index) => ({ ...joined, message: `word ${index}` }));
+    await Promise.all(words.map((word) => writer.condition(ref, 'v1', word)));
+    expect(findCondition(status()?.conditions, 'Synced')?.message).toBe('word 9');
+    expect(writes()).toBe(10);
+  });
+
+  it('says it again when it could not be said, and is not stopped by it', async () => {
+    const { cluster, writer, status } = await world();
+    await using _ = cluster;
+    cluster.server.inject({ verb: 'update', fault: { kind: 'status', code: 500 } });
+    const both = await Promise.allSettled([
+      writer.condition(ref, 'v1', joined),
+      writer.usage(ref, 'v1', { pods: 1, services: 0, nodes: 0 }),
+    ]);
+    expect(both.map(({ status: each }) => each)).toEqual(['rejected', 'fulfilled']);
+    await writer.condition(ref, 'v1', joined);
+    expect(findCondition(status()?.conditions, 'Synced')?.status).toBe('True');
+  });
+
+  it('does not write to another VirtualCluster of that name, nor minds one that is gone', async () => {
+    const { cluster, writer, status, writes } = await world();
+    await using _ = cluster;
+    await writer.condition(ref, 'v0', joined);
+    expect(writes()).toBe(0);
+    expect(findCondition(status()?.conditions, 'Synced')).toBeUndefined();
+    await writer.condition({ namespace: 'acme', name: 'gone' }, 'v1', joined);
+  });
+});

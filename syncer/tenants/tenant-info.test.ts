@@ -1,0 +1,67 @@
+import { describe, expect, it } from 'vitest';
+import { defaultDeniedKeyPrefixes } from '../mapping/index.ts';
+import { tenantInfo } from './tenant-info.ts';
+import { isServed, type VirtualCluster } from './virtual-cluster.ts';
+
+const settings = {
+  kubelet: { address: '192.0.2.11', port: 10450 },
+  deniedKeyPrefixes: ['secret.example/'],
+  transparentKeyPrefixes: ['shown.example/'],
+};
+const ready: VirtualCluster = {
+  metadata: { namespace: 'acme', name: 'blue', uid: 'v1' },
+  status: {
+    id: 'k3v9qx2mzp',
+    advertisedAddress: '192.0.2.10',
+    serviceCIDR: '10.112.4.0/22',
+    syncerSecret: { name: 'blue-syncer', key: 'kubeconfig' },
+    identities: { tenant: 't' },
+  },
+};
+
+describe('the settings of a tenant', () => {
+  it('have defaults for what is not said', () => {
+    expect(tenantInfo(ready, settings)).toMatchObject({
+      uid: 'v1',
+      id: 'k3v9qx2mzp',
+      clusterDomain: 'cluster.local',
+      serviceCidrs: ['10.112.4.0/22'],
+      serviceIpMode: 'slice',
+      apiServer: { address: '192.0.2.10', port: 443 },
+      nodes: 'all',
+      syncConfigMaps: 'used',
+      podSecurity: 'baseline',
+      transparentKeyPrefixes: ['shown.example/'],
+    });
+  });
+
+  it('add to what never goes down, and take nothing away from it', () => {
+    const { deniedKeyPrefixes } = tenantInfo(ready, settings);
+    expect(deniedKeyPrefixes).toEqual([...defaultDeniedKeyPrefixes, 'secret.example/']);
+  });
+
+  it('are not made up for a VirtualCluster that is not ready', () => {
+    for (const field of ['id', 'advertisedAddress', 'serviceCIDR']) {
+      const { [field]: _missing, ...status } = ready.status ?? {};
+      expect(() => tenantInfo({ ...ready, status }, settings)).toThrow('acme/blue is not ready to be served');
+    }
+  });
+});
+
+describe('whether a VirtualCluster is served', () => {
+  it('depends on what the manager has said so far', () => {
+    expect(isServed(ready)).toBe(true);
+    for (const field of ['id', 'advertisedAddress', 'serviceCIDR', 'syncerSecret', 'identities']) {
+      const { [field]: _missing, ...status } = ready.status ?? {};
+      expect(isServed({ ...ready, status })).toBe(false);
+    }
+  });
+
+  it('ends when it is on its way out', () => {
+    expect(isServed({ ...ready, status: { ...ready.status, phase: 'Deleting' } })).toBe(false);
+    expect(
+      isServed({ ...ready, metadata: { ...ready.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' } }),
+    ).toBe(false);
+    expect(isServed({ ...ready, status: { ...ready.status, phase: 'Failed' } })).toBe(true);
+  });
+});

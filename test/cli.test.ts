@@ -1,0 +1,263 @@
+import { execFileSync } from 'node:child_process';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { parse } from 'yaml';
+import { resources } from '../kube/index.ts';
+import { type Tenant, World } from './harness/world.ts';
+
+const exitCodes = { ok: 0, usage: 2, notFound: 3, timedOut: 4, unreachable: 5, conflict: 6, forbidden: 7 };
+
+describe('vc-manager', () => {
+  let world: World;
+  let tenant: Tenant;
+
+  beforeAll(async () => {
+    world = new World(inject('stack'));
+    tenant = await world.createTenant('cli-blue', '--weight', '7', '--version', '1.36');
+  });
+
+  afterAll(() => world?.close());
+
+  const run = (...args: string[]) => world.cli(args);
+
+  it('create makes what was asked for', () => {
+    expect(tenant.virtualCluster).toMatchObject({
+      spec: { weight: 7, version: '1.36' },
+      status: { phase: 'Ready' },
+    });
+  });
+
+  it.each([
+    ['Upper', 'lower case'],
+    ['under_score', 'lower case'],
+    ['-dash', 'lower case'],
+    ['a.b', 'lower case'],
+    ['x'.repeat(64), 'no more than 63'],
+  ])('create refuses the name %s at once, with the reason', async (name, reason) => {
+    const { exitCode, stderr, stdout } = await run('create', '--', name);
+    expect({ exitCode, stdout }).toEqual({ exitCode: exitCodes.usage, stdout: '' });
+    expect(stderr).toContain(reason);
+    expect(stderr).toContain(name);
+  });
+
+  it.each([
+    [['create', 'cli-blue'], exitCodes.conflict, /exists already/],
+    [['create', 'x', '--weight', '0'], exitCodes.usage, /from 1 to 1000/],
+    [['create', 'x', '--version', 'newest'], exitCodes.usage, /version/],
+    [['create', 'x', '-n', 'nowhere'], exitCodes.notFound, /nowhere/],
+    [['create'], exitCodes.usage, /name/],
+    [['describe', 'nobody'], exitCodes.notFound, /no VirtualCluster "nobody" in namespace default/],
+    [['kubeconfig', 'nobody'], exitCodes.notFound, /no VirtualCluster "nobody"/],
+    [['logs', 'nobody'], exitCodes.notFound, /no VirtualCluster "nobody"/],
+    [['delete', 'nobody'], exitCodes.notFound, /no VirtualCluster "nobody"/],
+    [['delete', 'cli-blue', 'nobody'], exitCodes.notFound, /no VirtualCluster "nobody"/],
+    [
+      ['kubeconfig', 'cli-blue', '-n', 'kube-system'],
+      exitCodes.notFound,
+      /there is one in namespace default: add -n default/,
+    ],
+    [['logs', 'cli-blue', 'kube-scheduler'], exitCodes.notFound, /kube-scheduler/],
+    [['list', '-o', 'xml'], exitCodes.usage, /xml/],
+    [['frobnicate'], exitCodes.usage, /frobnicate/],
+    [['list', '--frobnicate'], exitCodes.usage, /frobnicate/],
+    [['completion', 'tcsh'], exitCodes.usage, /tcsh/],
+  ])('%j ends with %i and says why', async (args, wanted, message) => {
+    const { exitCode, stderr, stdout } = await run(...args);
+    expect(stderr).toMatch(message);
+    expect({ exitCode, stdout }).toEqual({ exitCode: wanted, stdout: '' });
+    expect(stderr).not.toMatch(/\n\s+at /);
+  });
+
+  it('a delete that names somebody who is not there deletes nobody', async () => {
+    const { metadata } = await world.virtualCluster('cli-blue');
+    expect(metadata.deletionTimestamp).toBeUndefined();
+    expect((await run('delete', 'nobody', '--ignore-not-found')).exitCode).toBe(exitCodes.ok);
+  });
+
+  it('list: a table, names, and a Kubernetes List as JSON or YAML', async () => {
+    const table = await run('list');
+    expect(table.stdout).toMatch(/^NAME.* PHASE .*AGE/m);
+    expect(table.stdout).toMatch(/cli-blue +Ready +1\.36\.\d+/);
+    expect((await run('ls', '-o', 'wide')).stdout).toContain(tenant.id);
+    expect((await run('list', '-o', 'name')).stdout.split('\n')).toContain(
+      'virtualcluster.skerry.dev/cli-blue',
+    );
+    const list = JSON.parse((await run('list', '-o', 'json')).stdout) as {
+      items: { metadata: { name: string } }[];
+    };
+    expect(list).toMatchObject({ apiVersion: 'v1', kind: 'List' });
+    const found = list.items.find(({ metadata }) => metadata.name === 'cli-blue');
+    expect(found).toMatchObject({
+      apiVersion: 'skerry.dev/v1alpha1',
+      kind: 'VirtualCluster',
+      metadata: { namespace: 'default', uid: tenant.uid },
+      status: { phase: 'Ready', id: tenant.id },
+    });
+    expect(parse((await run('list', '-o', 'yaml')).stdout)).toMatchObject({ kind: 'List' });
+    expect(JSON.parse((await run('list', '-n', 'kube-system', '-o', 'json')).stdout)).toMatchObject({
+      items: [],
+    });
+  });
+
+  it('describe shows state, conditions and what to do', async () => {
+    const { stdout, exitCode } = await run('describe', 'cli-blue');
+    expect(exitCode).toBe(exitCodes.ok);
+    expect(stdout).toMatch(/Phase: +Ready/);
+    expect(stdout).toContain(tenant.virtualCluster.status?.endpoint);
+    for (const condition of ['APIServerReady', 'DatastoreReady', 'Synced']) {
+      expect(stdout).toMatch(new RegExp(`${condition} +True`));
+    }
+    expect(stdout).toContain('vc-manager kubeconfig cli-blue');
+  });
+
+  it('kubeconfig prints a kubeconfig that works, and nothing else', async () => {
+    const { stdout, stderr, exitCode } = await run('kubeconfig', 'cli-blue');
+    expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: exitCodes.ok });
+    expect(parse(stdout)).toMatchObject({ apiVersion: 'v1', kind: 'Config' });
+    const file = world.file('printed.kubeconfig');
+    await writeFile(file, stdout);
+    const who = await tenant.tryKubectl([
+      '--kubeconfig',
+      file,
+      'get',
+      'namespace',
+      'kube-system',
+      '-o',
+      'name',
+    ]);
+    expect(who.stdout).toBe('namespace/kube-system');
+    const superCluster = await run('kubeconfig', '--super-cluster');
+    expect(superCluster.stderr).toBe('');
+    expect(superCluster.stdout).toBe(
+      (await readFile(join(world.stateDir, 'super-cluster', 'admin.kubeconfig'), 'utf8')).trimEnd(),
+    );
+  });
+
+  it('kubeconfig --merge adds to the file that $KUBECONFIG names, and keeps what is there', async () => {
+    const file = world.file('merged.kubeconfig');
+    await writeFile(file, (await run('kubeconfig', '--super-cluster')).stdout);
+    const merged = await world.cli(['kubeconfig', 'cli-blue', '--merge'], { env: { KUBECONFIG: file } });
+    expect({ stdout: merged.stdout, exitCode: merged.exitCode }).toEqual({
+      stdout: '',
+      exitCode: exitCodes.ok,
+    });
+    const config = parse(await readFile(file, 'utf8')) as { contexts: unknown[]; 'current-context': string };
+    expect(config.contexts).toHaveLength(2);
+    const server = await tenant.tryKubectl([
+      '--kubeconfig',
+      file,
+      'config',
+      'view',
+      '--minify',
+      '-o',
+      'jsonpath={.clusters[0].cluster.server}',
+    ]);
+    expect(server.stdout).toBe(tenant.virtualCluster.status?.endpoint);
+  });
+
+  it('create --wait that takes too long says how far it is, and the tenant goes on', async () => {
+    const late = await run('create', 'cli-late', '--wait', '--timeout', '1ms');
+    expect(late.exitCode).toBe(exitCodes.timedOut);
+    expect(late.stderr).toContain('vc-manager describe cli-late');
+    await world.superCluster.until(
+      { resource: resources.virtualClusters, namespace: 'default', name: 'cli-late', what: 'it to be Ready' },
+      ([vc]) => (vc?.['status'] as { phase?: string } | undefined)?.phase === 'Ready',
+    );
+    expect((await run('delete', 'cli-late', '--wait')).exitCode).toBe(exitCodes.ok);
+    expect((await run('describe', 'cli-late')).exitCode).toBe(exitCodes.notFound);
+  });
+
+  it('logs prints the log of a component, or of all of them with their names', async () => {
+    const one = await run('logs', 'cli-blue', 'kube-apiserver', '--tail', '5');
+    expect(one.stdout.split('\n')).toHaveLength(5);
+    const all = await run('logs', 'cli-blue', '--tail', '1');
+    expect(all.stdout).toMatch(/^kube-apiserver +\| /m);
+    expect(all.stdout).toMatch(/^kube-controller-manager +\| /m);
+    expect((await run('logs', '--stack', 'vc-syncer', '--tail', '1')).stdout).not.toBe('');
+  });
+
+  it.each([
+    ['bash', ['-n']],
+    ['zsh', ['-n']],
+    ['fish', ['--no-execute']],
+  ])('completion %s is a script that the shell can read', async (shell, flags) => {
+    const { stdout, exitCode } = await run('completion', shell);
+    expect(exitCode).toBe(exitCodes.ok);
+    expect(stdout).toContain('vc-manager');
+    if (!isInstalled(shell)) return;
+    const file = world.file(`completion.${shell}`);
+    await writeFile(file, stdout);
+    execFileSync(shell, [...flags, file]);
+  });
+
+  it('completes commands, options and tenants', async () => {
+    const file = world.file('complete.bash');
+    await writeFile(file, (await run('completion', 'bash')).stdout);
+    expect((await run('__complete', '--', 'descr')).stdout).toContain('describe');
+    expect((await run('__complete', '--', 'describe', 'cli-')).stdout).toContain('cli-blue');
+  });
+
+  it('about a stack that does not run it says so, whatever is asked', async () => {
+    const { exitCode, stderr } = await run('list', '--state-dir', world.file('nothing-here'));
+    expect(exitCode).toBe(exitCodes.unreachable);
+    expect(stderr).toContain('vc-manager up --state-dir');
+    const down = await run('down', '--state-dir', world.file('nothing-here'));
+    expect(down.exitCode).toBe(exitCodes.ok);
+  });
+
+  it('up beside a stack that runs already is refused', async () => {
+    const { exitCode, stderr } = await run('up', '--detach', '--state-dir', world.stateDir);
+    expect(exitCode).toBe(exitCodes.conflict);
+    expect(stderr).toMatch(/already looks after the stack/);
+  });
+
+  it('a directory that holds other things is not taken, and not purged', async () => {
+    const directory = world.file('.');
+    const up = await run('up', '--detach', '--state-dir', directory);
+    expect(up.exitCode).not.toBe(exitCodes.ok);
+    expect(up.stderr).toContain('was not made by Skerry');
+    await run('down', '--purge', '--state-dir', directory);
+    expect(await readFile(world.file('super-cluster.kubeconfig'), 'utf8')).not.toBe('');
+  });
+
+  it('gc finds nothing where all is in order, and what has lost its VirtualCluster', async () => {
+    const { stdout, exitCode } = await run('gc');
+    expect({ stdout, exitCode }).toEqual({ stdout: '', exitCode: exitCodes.ok });
+    const orphan = {
+      metadata: {
+        name: 'cli-orphan',
+        labels: { 'skerry.dev/tenant': 'nobody', 'skerry.dev/namespace': 'x' },
+      },
+    };
+    await world.superCluster.client.create(resources.namespaces, orphan);
+    const found = await run('gc');
+    expect(found.stdout).toContain('cli-orphan');
+    expect(await world.superCluster.find(resources.namespaces, { name: 'cli-orphan' })).toBeDefined();
+    const removed = await run('gc', '--yes');
+    expect(removed.exitCode).toBe(exitCodes.ok);
+    await world.superCluster.untilGone(resources.namespaces, { name: 'cli-orphan' });
+  });
+
+  it('doctor and binaries tell that this machine has what it needs', async () => {
+    const doctor = await run('doctor', '-o', 'json');
+    expect(doctor.exitCode, doctor.stdout).toBe(exitCodes.ok);
+    const binaries = JSON.parse((await run('binaries', '-o', 'json')).stdout) as {
+      name: string;
+      path?: string;
+    }[];
+    expect(binaries.map(({ name }) => name)).toEqual(
+      expect.arrayContaining(['kube-apiserver', 'etcd', 'kubectl']),
+    );
+    for (const { path } of binaries) expect(path).toBeDefined();
+  });
+});
+
+function isInstalled(shell: string): boolean {
+  try {
+    execFileSync(shell, ['-c', 'true']);
+    return true;
+  } catch {
+    return false;
+  }
+}

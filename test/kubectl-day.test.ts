@@ -1,0 +1,245 @@
+import { writeFile } from 'node:fs/promises';
+import { execa } from 'execa';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { stringify } from 'yaml';
+import { configMap, deployment, namespace, pod, service } from './harness/manifests.ts';
+import { type Tenant, World } from './harness/world.ts';
+
+describe('kubectl with the kubeconfig of a tenant', () => {
+  let world: World;
+  let tenant: Tenant;
+
+  beforeAll(async () => {
+    world = new World(inject('stack'));
+    tenant = await world.createTenant('day');
+    await tenant.kubectl('create', 'namespace', 'shop');
+    await tenant.kubectl('config', 'set-context', '--current', '--namespace=shop');
+    await tenant.apply(deployment('shop', 'web', 2), service('shop', 'web'));
+    await tenant.kubectl('rollout', 'status', 'deployment/web', '--timeout=60s');
+  });
+
+  afterAll(() => world?.close());
+
+  const k = (...args: string[]): Promise<string> => tenant.kubectl(...args);
+  const jsonPath = (what: string[], path: string): Promise<string> =>
+    k('get', ...what, '-o', `jsonpath={${path}}`);
+
+  it('get: tables, names, JSON, selectors', async () => {
+    expect(await k('get', 'pods')).toMatch(/^NAME +READY +STATUS +RESTARTS +AGE\nweb-\S+ +1\/1 +Running +0/);
+    expect((await k('get', 'pods', '-l', 'app=web', '-o', 'name')).split('\n')).toHaveLength(2);
+    expect(await k('get', 'nodes')).toMatch(/sim-0 +Ready/);
+    expect(JSON.parse(await k('get', 'service', 'web', '-o', 'json'))).toMatchObject({ kind: 'Service' });
+    expect(await k('get', 'all', '-A')).toContain('service/kubernetes');
+    expect(await k('get', 'pods', '-o', 'wide')).toMatch(/ sim-\d /);
+  });
+
+  it('describe shows the events of the pod, and no word of the super cluster', async () => {
+    const name = (await k('get', 'pods', '-o', 'name')).split('\n')[0] ?? '';
+    await tenant.kubectl('wait', name, '--for=condition=Ready', '--timeout=60s');
+    const text = await k('describe', name);
+    expect(text).toMatch(/Node: +sim-\d/);
+    expect(text).toMatch(/Scheduled/);
+    expect(text).toContain(`Successfully assigned shop/`);
+    expect(text).not.toMatch(/default-day-shop/);
+    expect(await k('describe', 'node', 'sim-0')).toContain('simulated');
+    expect(await k('describe', 'service', 'web')).toMatch(/Endpoints: +\d+\.\d+\.\d+\.\d+:8080,/);
+  });
+
+  it('apply, on the client and on the server, diff, and what happens when two managers want one field', async () => {
+    const file = world.file('settings.yaml');
+    await writeFile(file, stringify(configMap('shop', 'settings', { colour: 'blue' })));
+    expect(await k('apply', '-f', file)).toBe('configmap/settings created');
+    expect(await k('apply', '-f', file)).toBe('configmap/settings unchanged');
+    await writeFile(file, stringify(configMap('shop', 'settings', { colour: 'red' })));
+    const diff = await tenant.tryKubectl(['diff', '-f', file]);
+    expect(diff.exitCode).toBe(1);
+    expect(diff.stdout).toContain('+  colour: red');
+    expect(await k('apply', '-f', file)).toBe('configmap/settings configured');
+    const applied = configMap('shop', 'shared', { colour: 'blue' });
+    await writeFile(file, stringify(applied));
+    expect(await k('apply', '--server-side', '--field-manager=one', '-f', file)).toContain(
+      'serverside-applied',
+    );
+    await writeFile(file, stringify(configMap('shop', 'shared', { colour: 'green' })));
+    const refused = await tenant.tryKubectl(['apply', '--server-side', '--field-manager=two', '-f', file]);
+    expect(refused.stderr).toContain('conflict with "one"');
+    await k('apply', '--server-side', '--field-manager=two', '--force-conflicts', '-f', file);
+    expect(await jsonPath(['configmap', 'shared'], '.data.colour')).toBe('green');
+  });
+
+  it('edit, with an editor that is a script', async () => {
+    const editor = world.file('editor.sh');
+    await writeFile(editor, '#!/bin/sh\nsed -i.bak s/green/yellow/ "$1"\n', { mode: 0o700 });
+    const edited = await tenant.tryKubectl(['edit', 'configmap', 'shared'], {
+      env: { EDITOR: editor, KUBE_EDITOR: editor },
+    });
+    expect(edited.stdout).toBe('configmap/shared edited');
+    expect(await jsonPath(['configmap', 'shared'], '.data.colour')).toBe('yellow');
+  });
+
+  it('patch, label, annotate, set', async () => {
+    await k(
+      'patch',
+      'deployment',
+      'web',
+      '--type=strategic',
+      '-p',
+      '{"spec":{"template":{"metadata":{"labels":{"tier":"front"}}}}}',
+    );
+    await k(
+      'patch',
+      'deployment',
+      'web',
+      '--type=json',
+      '-p',
+      '[{"op":"replace","path":"/spec/replicas","value":3}]',
+    );
+    await k('label', 'deployment', 'web', 'owner=me');
+    await k('annotate', 'deployment', 'web', 'note=hello');
+    await k('set', 'env', 'deployment/web', 'GREETING=hello');
+    expect(await k('rollout', 'status', 'deployment/web', '--timeout=60s')).toContain(
+      'successfully rolled out',
+    );
+    expect(await k('get', 'pods', '-l', 'tier=front', '-o', 'name')).toMatch(/^(pod\/web-\S+\n?){3,}$/);
+    await world.expectAgreement();
+  });
+
+  it('scale, rollout history, restart, undo, wait', async () => {
+    await k('scale', 'deployment/web', '--replicas=1');
+    await k('wait', 'deployment/web', '--for=jsonpath={.status.readyReplicas}=1', '--timeout=60s');
+    await k('rollout', 'restart', 'deployment/web');
+    await k('rollout', 'status', 'deployment/web', '--timeout=60s');
+    expect(await k('rollout', 'history', 'deployment/web')).toMatch(/REVISION/);
+    expect(await k('rollout', 'undo', 'deployment/web')).toBe('deployment.apps/web rolled back');
+    await k('rollout', 'status', 'deployment/web', '--timeout=60s');
+    const late = await tenant.tryKubectl(['wait', 'deployment/web', '--for=condition=Never', '--timeout=1s']);
+    expect(late.exitCode).toBe(1);
+    expect(late.stderr).toContain('timed out');
+  });
+
+  it('watch sees what another kubectl does', async () => {
+    const begin = async (): Promise<void> => {
+      await k('create', 'configmap', 'watched', '--from-literal=a=b');
+      await k('label', 'configmap', 'watched', 'more=yes');
+      await k('delete', 'configmap', 'watched');
+    };
+    const watching = execa(
+      inject('stack').kubectl,
+      [
+        ...['--kubeconfig', tenant.kubeconfigFile, 'get', 'configmaps'],
+        ...['--watch', '--output-watch-events', '--no-headers'],
+      ],
+      { reject: false, buffer: false, timeout: 60_000 },
+    );
+    const seen: string[] = [];
+    let changes: Promise<void> | undefined;
+    for await (const line of watching) {
+      const [event, name] = line.split(/ +/);
+      // The list comes first; changes begin when kubectl has begun to watch.
+      if (name === 'shared') changes ??= begin();
+      if (name === 'watched') seen.push(event ?? '');
+      if (event === 'DELETED') break;
+    }
+    watching.kill();
+    await changes;
+    expect(seen).toEqual(['ADDED', 'MODIFIED', 'DELETED']);
+  });
+
+  it('auth can-i and whoami: an administrator of everything, by a group that can be revoked', async () => {
+    expect(await k('auth', 'can-i', '*', '*', '--all-namespaces')).toBe('yes');
+    const who = await k('auth', 'whoami', '-o', 'jsonpath={.status.userInfo.groups}');
+    expect(who).toContain('skerry:cluster-admins');
+    expect(who).not.toContain('system:masters');
+    const nobody = await tenant.tryKubectl(['auth', 'can-i', 'create', 'pods', '--as', 'nobody']);
+    expect(nobody).toMatchObject({ stdout: 'no', exitCode: 1 });
+    await k('create', 'role', 'reader', '--verb=get,list', '--resource=pods');
+    await k('create', 'rolebinding', 'reader', '--role=reader', '--user=nobody');
+    expect(await k('auth', 'can-i', 'list', 'pods', '--as', 'nobody')).toBe('yes');
+  });
+
+  it('api-resources, api-versions, explain, version, cluster-info', async () => {
+    expect(await k('api-resources', '--namespaced=true', '-o', 'name')).toContain('deployments.apps');
+    expect(await k('api-versions')).not.toContain('skerry.dev');
+    expect(await k('explain', 'pod.spec.containers')).toMatch(/KIND: +Pod/);
+    expect(JSON.parse(await k('version', '-o', 'json'))).toMatchObject({ serverVersion: { minor: '36' } });
+    expect(await k('cluster-info')).toContain(tenant.virtualCluster.status?.endpoint);
+  });
+
+  it('create token: the token is that ServiceAccount', async () => {
+    await k('create', 'serviceaccount', 'robot');
+    await k('create', 'rolebinding', 'robot', '--clusterrole=view', '--serviceaccount=shop:robot');
+    const token = await k('create', 'token', 'robot', '--duration=10m');
+    const { server } = JSON.parse(
+      await k('config', 'view', '--minify', '--raw', '-o', 'jsonpath={.clusters[0].cluster}'),
+    ) as {
+      server: string;
+    };
+    const authority = world.file('ca.crt');
+    const encoded = await k(
+      'config',
+      'view',
+      '--minify',
+      '--raw',
+      '-o',
+      'jsonpath={.clusters[0].cluster.certificate-authority-data}',
+    );
+    await writeFile(authority, Buffer.from(encoded, 'base64'));
+    const asRobot = [
+      '--kubeconfig=/dev/null',
+      `--server=${server}`,
+      `--certificate-authority=${authority}`,
+      `--token=${token}`,
+    ];
+    const who = await tenant.tryKubectl([
+      ...asRobot,
+      'auth',
+      'whoami',
+      '-o',
+      'jsonpath={.status.userInfo.username}',
+    ]);
+    expect(who.stdout).toBe('system:serviceaccount:shop:robot');
+    expect((await tenant.tryKubectl([...asRobot, '-n', 'shop', 'get', 'pods'])).exitCode).toBe(0);
+    expect((await tenant.tryKubectl([...asRobot, '-n', 'shop', 'get', 'secrets'])).stderr).toContain(
+      'forbidden',
+    );
+  });
+
+  it('cordon of a node and the like do not reach the real node, and are put back', async () => {
+    await k('cordon', 'sim-1');
+    await world.expectAgreement();
+    expect(
+      await world.superCluster.kubectl('get', 'node', 'sim-1', '-o', 'jsonpath={.spec.unschedulable}'),
+    ).toBe('');
+    await k('delete', 'node', 'sim-1');
+    await world.expectAgreement();
+  });
+
+  it('logs, exec, attach and port-forward say in one clear sentence what they cannot do', async () => {
+    await tenant.apply(pod('shop', 'silent'));
+    await k('wait', 'pod/silent', '--for=condition=Ready', '--timeout=60s');
+    for (const command of [
+      ['logs', 'silent'],
+      ['exec', 'silent', '--', 'true'],
+      ['attach', 'silent'],
+    ]) {
+      const { exitCode, stderr } = await tenant.tryKubectl(command);
+      expect(exitCode, command[0]).not.toBe(0);
+      expect(stderr, command[0]).toMatch(/silent.*its node is simulated and runs no containers/);
+      expect(
+        stderr.split('\n').filter((line) => line.startsWith('Error') || line.startsWith('error')),
+      ).toHaveLength(1);
+    }
+  });
+
+  it('delete: by name, by label, by file, with the whole namespace', async () => {
+    await k('delete', 'pod', 'silent', '--timeout=60s');
+    await k('delete', 'configmap', 'shared', 'settings');
+    await k('delete', 'deployment,service', '-l', 'owner=me', '--timeout=60s');
+    expect(await k('get', 'deployments', '-o', 'name')).toBe('');
+    const gone = await tenant.tryKubectl(['get', 'pod', 'silent']);
+    expect(gone.stderr).toBe('Error from server (NotFound): pods "silent" not found');
+    await tenant.apply(namespace('brief'), pod('brief', 'one'));
+    await k('delete', 'namespace', 'brief', '--timeout=90s');
+    await world.expectAgreement();
+  });
+});

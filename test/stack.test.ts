@@ -1,0 +1,133 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { resources } from '../kube/index.ts';
+import { at } from './harness/checker/raw.ts';
+import { runCli } from './harness/cli.ts';
+import { makeRunDirectory, removeRun, stateDirOf } from './harness/leftovers.ts';
+import { identify, isAlive, kill, type ProcessIdentity, processesOf } from './harness/processes.ts';
+import { type Tenant, World } from './harness/world.ts';
+
+const upTimeoutMs = 300_000;
+
+/** A stack of its own: what is done to it here, the other suites could not bear. */
+describe('the local stack', () => {
+  const directory = makeRunDirectory();
+  const stateDir = stateDirOf(directory);
+  let world: World;
+  let tenant: Tenant;
+  let podsBefore: unknown;
+
+  beforeAll(async () => {
+    const { stdout } = await up('--tenants', '1', '--nodes', '2');
+    expect(stdout).toContain('tenant-1');
+    world = new World({
+      stateDir,
+      superKubeconfig: readFileSync(join(stateDir, 'super-cluster', 'admin.kubeconfig'), 'utf8'),
+      kubectl: inject('stack').kubectl,
+    });
+    tenant = await world.openTenant('tenant-1');
+  });
+
+  afterAll(async () => {
+    await world?.close().catch(() => undefined);
+    await removeRun(directory);
+  });
+
+  const up = async (...options: string[]) => {
+    const args = ['up', '--detach', '--state-dir', stateDir, '--unsafe-no-fsync', ...options];
+    const result = await runCli(stateDir, args, { timeoutMs: upTimeoutMs });
+    expect(result.exitCode, result.stderr).toBe(0);
+    return result;
+  };
+
+  const supervisor = (): ProcessIdentity => {
+    const { pid } = JSON.parse(readFileSync(join(stateDir, 'supervisor.json'), 'utf8')) as { pid: number };
+    const found = identify(pid);
+    if (found === undefined) throw new Error(`the supervisor ${pid} does not run`);
+    return found;
+  };
+
+  const components = [
+    ...['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kwok', 'simulated-storage'],
+    ...['datastore', 'vc-manager', 'vc-syncer'],
+  ];
+  const running = async (): Promise<ProcessIdentity[]> => [
+    ...(await Promise.all(components.map((component) => world.process(component)))),
+    await world.process('kube-apiserver', tenant),
+    await world.process('kube-controller-manager', tenant),
+  ];
+
+  const pods = async (): Promise<unknown> =>
+    (await tenant.client.list(resources.pods, { namespace: 'shop' })).items.map((pod) => [
+      pod.metadata.uid,
+      at(pod, 'status', 'phase'),
+      at(pod, 'status', 'podIP'),
+    ]);
+
+  it('comes up with a tenant whose sample runs', async () => {
+    podsBefore = await pods();
+    expect(podsBefore).toHaveLength(4);
+    await world.expectAgreement();
+    for (const [, phase] of podsBefore as string[][]) expect(phase).toBe('Running');
+    const nodes = (await tenant.client.list(resources.nodes)).items;
+    expect(nodes.map(({ metadata }) => metadata.labels?.['skerry.dev/simulated'])).toEqual(['true', 'true']);
+  });
+
+  it('runs on when the one who looks after it is killed, and the next one takes it over as it is', async () => {
+    const before = await running();
+    await kill(supervisor());
+    for (const process of before) expect(isAlive(process)).toBe(true);
+    await up();
+    expect(await running()).toEqual(before);
+    await world.expectAgreement();
+    expect(await pods()).toEqual(podsBefore);
+  });
+
+  it('starts again what dies', async () => {
+    const before = await world.process('kube-scheduler');
+    await kill(before);
+    await tenant.kubectl('-n', 'shop', 'scale', 'deployment/web', '--replicas=4');
+    await tenant.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=90s');
+    expect((await world.process('kube-scheduler')).pid).not.toBe(before.pid);
+    await world.expectAgreement();
+    podsBefore = await pods();
+  });
+
+  it('is stopped by "down" to the last process, and comes back with the tenant as it was', async () => {
+    const before = await running();
+    expect((await world.cli(['down'])).exitCode).toBe(0);
+    for (const process of before) expect(isAlive(process)).toBe(false);
+    expect([...processesOf(stateDir).values()]).toEqual([]);
+    expect(existsSync(join(stateDir, 'control-planes', tenant.id))).toBe(true);
+    const asked = await world.cli(['list']);
+    expect(asked.exitCode).toBe(5);
+
+    const { stdout } = await up();
+    expect(stdout).toContain('tenant-1');
+    await world.expectAgreement();
+    expect(await pods()).toEqual(podsBefore);
+    await tenant.kubectl('-n', 'shop', 'rollout', 'restart', 'deployment/web');
+    await tenant.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=90s');
+    await world.expectAgreement();
+  });
+
+  it('is taken up again when everything was killed at once', async () => {
+    const before = [supervisor(), ...(await running())];
+    await Promise.all(before.map((process) => kill(process)));
+    await up();
+    await world.expectAgreement();
+    await tenant.kubectl('-n', 'shop', 'scale', 'deployment/web', '--replicas=2');
+    await tenant.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=90s');
+    await world.expectAgreement();
+  });
+
+  it('is removed by "down --purge", and nothing is left', async () => {
+    const before = [supervisor(), ...(await running())];
+    const { exitCode, stderr } = await world.cli(['down', '--purge']);
+    expect(exitCode, stderr).toBe(0);
+    for (const process of before) expect(isAlive(process)).toBe(false);
+    expect([...processesOf(stateDir).values()]).toEqual([]);
+    expect(existsSync(stateDir)).toBe(false);
+  });
+});
