@@ -130,7 +130,7 @@ export class FakeApi {
     if (info.subresource === 'binding') {
       const target = body['target'] as { name: string };
       const spec = { ...(object['spec'] as object), nodeName: target.name };
-      const annotations = { ...object.metadata.annotations, ...body.metadata.annotations };
+      const annotations = { ...object.metadata.annotations, ...body.metadata?.annotations };
       this.#storage.put(info.collection, { ...object, metadata: { ...object.metadata, annotations }, spec });
       return { kind: 'Status', apiVersion: 'v1', status: 'Success', code: 201 };
     }
