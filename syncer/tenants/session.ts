@@ -4,6 +4,7 @@ import {
   Connection,
   KubeClient,
   Reflector,
+  type Resource,
   resources,
 } from '../../kube/index.ts';
 import { Caches, type IdentityGuard, type SyncEngine, TenantState } from '../engine/index.ts';
@@ -44,7 +45,6 @@ const probeTimeoutMs = 5_000;
 /** Serves one tenant: its caches, its place in the engine, its health. Ends with its signal. */
 export class TenantSession {
   readonly state: TenantState;
-  readonly credentialsVersion: string;
   readonly #options: SessionOptions;
   readonly #connection: Connection;
   readonly #freeze: Freeze;
@@ -57,7 +57,6 @@ export class TenantSession {
   constructor(options: SessionOptions) {
     this.#options = options;
     this.#vc = options.vc;
-    this.credentialsVersion = options.credentials.version;
     const info = tenantInfo(options.vc, options.settings);
     this.#ref = { namespace: info.namespace, name: info.name };
     this.#connection = new Connection({
@@ -95,7 +94,8 @@ export class TenantSession {
     try {
       const watching = this.#watchHealth(ending.signal);
       const syncing = Promise.all(reflectors.map((reflector) => reflector.synced(ending.signal))).then(() => {
-        engine.join(this.state, this.#weight(this.#vc));
+        ending.signal.throwIfAborted();
+        engine.join(this.state, this.#vc.spec?.weight ?? 1);
         this.#joined = true;
         logger.info({ tenant: this.#name }, 'tenant joined');
         return this.#check(ending.signal);
@@ -120,7 +120,7 @@ export class TenantSession {
     const before = JSON.stringify(this.state.info);
     this.state.updateInfo(tenantInfo(vc, settings));
     if (this.#joined) {
-      engine.setWeight(this.state.info.uid, this.#weight(vc));
+      engine.setWeight(this.state.info.uid, vc.spec?.weight ?? 1);
       if (JSON.stringify(this.state.info) !== before) engine.requeue(this.state);
     }
     await this.#freeze.answer(vc, signal);
@@ -137,10 +137,6 @@ export class TenantSession {
 
   get #name(): string {
     return `${this.#ref.namespace}/${this.#ref.name}`;
-  }
-
-  #weight(vc: VirtualCluster): number {
-    return vc.spec?.weight ?? 1;
   }
 
   #reflectors(): Reflector[] {
@@ -230,21 +226,21 @@ export class TenantSession {
     }
     if (this.#failedProbes > 0) this.#options.engine.retryNow(this.state.info.uid);
     this.#failedProbes = 0;
-    if (this.#joined)
-      await this.#say('True', 'Joined', 'both sides are watched and kept in agreement', signal);
+    if (!this.#joined) return;
+    await this.#say('True', 'Joined', 'both sides are watched and kept in agreement', signal);
   }
 
   async #say(status: 'True' | 'False', reason: string, message: string, signal: AbortSignal): Promise<void> {
-    const { uid } = this.state.info;
-    await this.#options.status.condition(this.#ref, uid, { type: 'Synced', status, reason, message }, signal);
+    const condition = { type: 'Synced', status, reason, message } as const;
+    await this.#options.status.condition(this.#ref, this.state.info.uid, condition, signal);
   }
 
   #usage(): { pods: number; services: number; nodes: number } {
-    const { caches } = this.state;
+    const count = (resource: Resource): number => this.state.caches.store(resource).size;
     return {
-      pods: caches.store(resources.pods).size,
-      services: caches.store(resources.services).size,
-      nodes: caches.store(resources.nodes).size,
+      pods: count(resources.pods),
+      services: count(resources.services),
+      nodes: count(resources.nodes),
     };
   }
 }
