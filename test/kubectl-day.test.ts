@@ -138,9 +138,8 @@ describe('kubectl with the kubeconfig of a tenant', () => {
       // The list comes first; changes begin when kubectl has begun to watch.
       if (name === 'shared') changes ??= begin();
       if (name === 'watched') seen.push(event ?? '');
-      if (event === 'DELETED') break;
+      if (event === 'DELETED') watching.kill();
     }
-    watching.kill();
     await changes;
     expect(seen).toEqual(['ADDED', 'MODIFIED', 'DELETED']);
   });

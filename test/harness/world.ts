@@ -1,6 +1,5 @@
 import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { resources } from '../../kube/index.ts';
 import type { VirtualCluster } from '../../vc-manager/api/index.ts';
 import { Checker } from './checker/index.ts';
@@ -44,7 +43,7 @@ export class World {
   constructor(stack: StackInfo) {
     this.#stack = stack;
     this.stateDir = stack.stateDir;
-    this.#directory = mkdtempSync(join(tmpdir(), 'skerry-suite-'));
+    this.#directory = mkdtempSync(join(dirname(stack.stateDir), 'suite-'));
     this.superCluster = new Cluster({
       name: 'super cluster',
       kubeconfig: stack.superKubeconfig,
