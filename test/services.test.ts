@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resources } from '../kube/index.ts';
 import { addressAt, cidrContains } from '../vc-manager/network/index.ts';
 import { at, listAt } from './harness/checker/raw.ts';
-import { deployment, endpointSlice, namespace, service } from './harness/manifests.ts';
+import { deployment, endpointSlice, namespace, pod, service } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 describe('services', () => {
@@ -107,6 +107,25 @@ describe('services', () => {
     expect(reached).not.toContain(foreign);
   });
 
+  it('lose an endpoint with the pod that it was', async () => {
+    await tenant.client.create(resources.pods, pod('shop', 'brief'));
+    const address = await tenant.until(
+      { resource: resources.pods, namespace: 'shop', name: 'brief', what: 'an address' },
+      ([found]) => at<string>(found, 'status', 'podIP'),
+    );
+    await tenant.apply(service('shop', 'short', { selector: {} }), endpointSlice('shop', 'short', [address]));
+    await world.expectAgreement();
+    const reached = async (): Promise<number> => {
+      const labelSelector = `skerry.dev/tenant=${tenant.uid},kubernetes.io/service-name=short`;
+      const { items } = await world.superCluster.client.list(resources.endpointSlices, { labelSelector });
+      return items.flatMap((slice) => listAt(slice, 'endpoints')).length;
+    };
+    expect(await reached()).toBe(1);
+    await tenant.kubectl('-n', 'shop', 'delete', 'pod', 'brief', '--timeout=60s');
+    await world.expectAgreement();
+    expect(await reached()).toBe(0);
+  });
+
   it('default/kubernetes is there on both sides and leads to the API server of the tenant', async () => {
     const { serviceCIDR = '', advertisedAddress, advertisedPort } = tenant.virtualCluster.status ?? {};
     const first = addressAt(serviceCIDR, 1);
@@ -139,6 +158,9 @@ describe('services', () => {
     expect(await warning('stray', 'ClusterIPNotAllowed')).toContain('10.250.0.7');
     await world.expectAgreement();
     expect(await counterpart('stray')).toBeUndefined();
+    // Or the tenant's API server would go on to allocate from it.
+    await tenant.kubectl('-n', 'shop', 'delete', 'service', 'stray');
+    await tenant.kubectl('delete', 'servicecidr', 'mine', '--timeout=60s');
   });
 
   it('whose address the super cluster has given away move to another, and stay who they are', async () => {

@@ -24,8 +24,10 @@ describe('two tenants with the same names for everything', () => {
   /** Pods of a tenant in the super cluster, by what its marks say. */
   const superPods = async (tenant: Tenant, app: string): Promise<KubeObject[]> => {
     const labelSelector = `skerry.dev/tenant=${tenant.uid},app=${app}`;
-    return (await world.superCluster.client.list(resources.pods, { labelSelector })).items;
+    return staying((await world.superCluster.client.list(resources.pods, { labelSelector })).items);
   };
+  const staying = (pods: KubeObject[]): KubeObject[] =>
+    pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
 
   const rolledOut = (tenant: Tenant, what = 'deployment/web'): Promise<string> =>
     tenant.kubectl('-n', 'shop', 'rollout', 'status', what, '--timeout=60s');
@@ -33,9 +35,11 @@ describe('two tenants with the same names for everything', () => {
   /** The same number of pods of both, each made from another T. */
   const expectPods = async (app: string, count: number): Promise<void> => {
     const uids = await each(async (tenant) => {
-      const own = (
-        await tenant.client.list(resources.pods, { namespace: 'shop', labelSelector: `app=${app}` })
-      ).items;
+      const { items } = await tenant.client.list(resources.pods, {
+        namespace: 'shop',
+        labelSelector: `app=${app}`,
+      });
+      const own = staying(items);
       const marks = (await superPods(tenant, app)).map(
         ({ metadata }) => metadata.annotations?.['skerry.dev/uid'],
       );

@@ -62,7 +62,8 @@ export class Cluster {
   ): Promise<RunResult> {
     const { stdout, stderr, exitCode } = await execa(
       this.#kubectl,
-      ['--kubeconfig', this.kubeconfigFile, ...args],
+      // By default it remembers what a server offers in the home directory, by a port that others get later.
+      ['--kubeconfig', this.kubeconfigFile, `--cache-dir=${this.kubeconfigFile}.cache`, ...args],
       {
         reject: false,
         timeout: kubectlTimeoutMs,

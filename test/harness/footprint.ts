@@ -1,7 +1,8 @@
 import { readdir } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { type Resource, resources } from '../../kube/index.ts';
+import { type KubeClient, type Resource, resources } from '../../kube/index.ts';
+import type { VirtualCluster } from '../../vc-manager/api/index.ts';
 import { tenantPrefix } from '../../vc-manager/etcd/index.ts';
 import { openDatastore } from './datastore.ts';
 import { processesOf } from './processes.ts';
@@ -10,7 +11,7 @@ import type { Tenant, World } from './world.ts';
 /** What a tenant has on the machine and in the super cluster, as counts. */
 export interface Footprint {
   processes: number;
-  /** Ports of its API server that accept connections. */
+  /** 1 while its API server's port accepts connections, unless it is another tenant's by now. */
   ports: number;
   files: number;
   etcdKeys: number;
@@ -68,7 +69,7 @@ export async function footprint(world: World, { id, uid, name, port }: Traces): 
     const directory = join(world.stateDir, 'control-planes', id);
     return {
       processes: processesOf(directory).size,
-      ports: port > 0 && (await accepts(port)) ? 1 : 0,
+      ports: (await isOthers(client, port, uid)) || !(await accepts(port)) ? 0 : 1,
       files: (await readdir(directory, { recursive: true }).catch(() => [])).length,
       etcdKeys: await datastore.countKeys(tenantPrefix(id)),
       etcdUsers: users.filter((user) => user === id).length,
@@ -80,6 +81,12 @@ export async function footprint(world: World, { id, uid, name, port }: Traces): 
   } finally {
     await datastore.close();
   }
+}
+
+/** A port that was given back may be in use again, by another tenant. */
+async function isOthers(client: KubeClient, port: number, uid: string): Promise<boolean> {
+  const { items } = await client.list<VirtualCluster>(resources.virtualClusters);
+  return items.some(({ metadata, status }) => status?.advertisedPort === port && metadata.uid !== uid);
 }
 
 function accepts(port: number): Promise<boolean> {

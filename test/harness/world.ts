@@ -32,6 +32,9 @@ export class Tenant extends Cluster {
   }
 }
 
+/** Exit code of `create` for a name that is taken. */
+const conflict = 6;
+
 /** One suite's view of the shared stack. What it makes here goes with `close`. */
 export class World {
   readonly stateDir: string;
@@ -63,7 +66,14 @@ export class World {
 
   /** Creates a tenant as a user would, and waits until it can be used. */
   async createTenant(name: string, ...options: string[]): Promise<Tenant> {
-    await cliOutput(this.stateDir, 'create', name, '--wait', ...options);
+    const create = ['create', name, '--wait', ...options];
+    const { exitCode, stderr } = await this.cli(create);
+    if (exitCode === conflict) {
+      // Of an earlier run, on a stack that outlived it.
+      await cliOutput(this.stateDir, 'delete', name, '--wait', '--ignore-not-found');
+      await cliOutput(this.stateDir, ...create);
+    } else if (exitCode !== 0)
+      throw new Error(`vc-manager ${create.join(' ')} ended with ${exitCode}: ${stderr}`);
     return this.openTenant(name);
   }
 

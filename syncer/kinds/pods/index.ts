@@ -3,7 +3,7 @@ import type { DownKind, KeyRef, SyncContext } from '../kind.ts';
 import { admitPod } from './admission.ts';
 import { podGone } from './deletion.ts';
 import { podDown } from './down.ts';
-import { superIndexes, tenantIndexes } from './indexes.ts';
+import { addressesOf, superIndexes, tenantIndexes } from './indexes.ts';
 import { references } from './references.ts';
 import { toSuperPod } from './translate.ts';
 import type { Pod } from './types.ts';
@@ -18,7 +18,7 @@ export const podKind: DownKind = {
   resource: resources.pods,
   indexes: { tenant: tenantIndexes, super: superIndexes },
   compact: { super: withoutUnread },
-  touches: { membershipOnly: true, tenant: touched },
+  touches: { membershipOnly: true, tenant: touched, super: slicesWith },
   admit: admitPod,
   requires,
   toSuper: toSuperPod,
@@ -45,10 +45,20 @@ function requires(pod: Pod, { tenantObjects }: SyncContext): readonly KeyRef[] {
 }
 
 /** ConfigMaps and Secrets go down because pods use them; nodes come up for the same reason. */
-function touched(pod: Pod, { tenant }: SyncContext): readonly KeyRef[] {
+function touched(pod: Pod, context: SyncContext): readonly KeyRef[] {
   const keys = references(pod).filter(({ kind }) => kind === 'configmaps' || kind === 'secrets');
   const node = pod.spec?.nodeName ?? '';
-  return tenant.nodes === 'used' && node !== '' ? [...keys, { kind: 'nodes', name: node }] : keys;
+  if (context.tenant.nodes === 'used' && node !== '') keys.push({ kind: 'nodes', name: node });
+  return [...keys, ...slicesWith(pod, context)];
+}
+
+/** Slices that name an address may do so while it is one of the tenant's own pods, by what both sides say. */
+function slicesWith(pod: Pod, { tenantObjects }: SyncContext): readonly KeyRef[] {
+  return addressesOf(pod).flatMap((address) =>
+    tenantObjects
+      .byIndex(resources.endpointSlices, 'byAddress', address)
+      .map(({ metadata: { namespace, name = '' } }) => ({ kind: 'endpointslices', namespace, name })),
+  );
 }
 
 /** S's spec is compared in a few fields, and only containers and tolerations are ever written back. */

@@ -9,7 +9,7 @@ export const tenantIndexes = {
   byReference: (object: KubeObject) =>
     references(object as Pod).map(({ kind, namespace, name }) => `${kind}/${namespace}/${name}`),
   /** Addresses that are the pod's own; those of its node, which a host-network pod shows, are not. */
-  byIP: ({ spec, status }: Pod) => (spec?.hostNetwork === true ? [] : addresses(status)),
+  byIP: (object: Pod) => addressesOf(object),
   /** Name of the node that the pod is bound to. */
   byNode: ({ spec }: Pod) => (spec?.nodeName ? [spec.nodeName] : []),
 };
@@ -24,7 +24,8 @@ export const superIndexes = {
   },
 };
 
-function addresses(status: Pod['status']): string[] {
+export function addressesOf({ spec, status }: Pod): string[] {
+  if (spec?.hostNetwork === true) return [];
   const all = new Set((status?.podIPs ?? []).map(({ ip }) => ip ?? ''));
   all.add(status?.podIP ?? '');
   all.delete('');

@@ -115,4 +115,19 @@ describe('what a pod refers to', () => {
     expect(new Set(touched('used'))).toEqual(new Set(['configmaps', 'secrets', 'nodes']));
     expect(podKind.touches?.membershipOnly).toBe(true);
   });
+
+  it('touches the slices that name its address, on either side', () => {
+    const slice = {
+      kind: 'EndpointSlice',
+      metadata: { name: 'db-1', namespace: 'shop' },
+      endpoints: [{ addresses: ['10.1.0.5'] }],
+    };
+    const context = podContext({ tenantObjects: [slice] });
+    const key = { kind: 'endpointslices', namespace: 'shop', name: 'db-1' };
+    for (const side of ['tenant', 'super'] as const) {
+      const touched = podKind.touches?.[side];
+      expect(touched?.(pod, context)).toContainEqual(key);
+      expect(touched?.({ ...pod, status: {} }, context)).not.toContainEqual(key);
+    }
+  });
 });

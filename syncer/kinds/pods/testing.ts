@@ -1,4 +1,5 @@
 import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
+import { endpointSliceKind } from '../endpointslices/index.ts';
 import { namespaceKind } from '../namespaces/index.ts';
 import { serviceAccountKind } from '../serviceaccounts/index.ts';
 import { type Service, serviceKind } from '../services/index.ts';
@@ -11,7 +12,8 @@ export const tenantUid = '7a7a7a7a-0000-4000-8000-000000000003';
 
 /** A context that knows the indexes of the kinds that pods look at. */
 export function podContext(options: TestContextOptions = {}) {
-  return testContext({ kinds: [podKind, namespaceKind, serviceAccountKind, serviceKind], ...options });
+  const kinds = [podKind, namespaceKind, serviceAccountKind, serviceKind, endpointSliceKind];
+  return testContext({ kinds, ...options });
 }
 
 export interface PodParts {
