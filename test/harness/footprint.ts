@@ -67,9 +67,12 @@ export async function footprint(world: World, { id, uid, name, port }: Traces): 
     const ofTenant = `skerry.dev/tenant=${uid}`;
     const objects = await Promise.all(marked.map((resource) => count(resource, ofTenant)));
     const directory = join(world.stateDir, 'control-planes', id);
+    const processes = processesOf(directory).size;
+    // Another stack on this machine hands out the same ports; without a process nobody of ours can hold one.
+    const isForeign = process.platform === 'linux' && processes === 0;
     return {
-      processes: processesOf(directory).size,
-      ports: (await isOthers(client, port, uid)) || !(await accepts(port)) ? 0 : 1,
+      processes,
+      ports: isForeign || (await isOthers(client, port, uid)) || !(await accepts(port)) ? 0 : 1,
       files: (await readdir(directory, { recursive: true }).catch(() => [])).length,
       etcdKeys: await datastore.countKeys(tenantPrefix(id)),
       etcdUsers: users.filter((user) => user === id).length,
