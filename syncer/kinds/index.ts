@@ -39,5 +39,7 @@ export type {
   SyncContext,
   SyncedKind,
   TenantInfo,
+  TenantPolicy,
   UpKind,
 } from './kind.ts';
+export { defaultPolicy } from './kind.ts';

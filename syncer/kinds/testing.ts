@@ -6,7 +6,14 @@ import {
   resources,
 } from '../../kube/index.ts';
 import { defaultDeniedKeyPrefixes, marks } from '../mapping/index.ts';
-import type { Action, Lookup, SyncContext, SyncedKind, TenantInfo } from './kind.ts';
+import {
+  type Action,
+  defaultPolicy,
+  type Lookup,
+  type SyncContext,
+  type SyncedKind,
+  type TenantInfo,
+} from './kind.ts';
 
 /** A tenant to test with: VirtualCluster `acme/blue`. */
 export function testTenant(overrides: Partial<TenantInfo> = {}): TenantInfo {
@@ -23,7 +30,12 @@ export function testTenant(overrides: Partial<TenantInfo> = {}): TenantInfo {
     nodes: 'all',
     syncConfigMaps: 'used',
     syncSecrets: 'used',
-    podSecurity: 'baseline',
+    hideNodes: false,
+    nodeSelector: {},
+    syncIngresses: false,
+    syncNetworkPolicies: true,
+    customResources: [],
+    policy: defaultPolicy,
     deniedKeyPrefixes: defaultDeniedKeyPrefixes,
     transparentKeyPrefixes: [],
     ...overrides,

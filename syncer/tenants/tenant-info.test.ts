@@ -30,7 +30,7 @@ describe('the settings of a tenant', () => {
       apiServer: { address: '192.0.2.10', port: 443 },
       nodes: 'all',
       syncConfigMaps: 'used',
-      podSecurity: 'baseline',
+      policy: { podSecurity: 'baseline', daemonSets: 'deny' },
       transparentKeyPrefixes: ['shown.example/'],
     });
   });

@@ -1,4 +1,4 @@
-import type { TenantInfo } from '../kinds/index.ts';
+import { defaultPolicy, type TenantInfo } from '../kinds/index.ts';
 import { defaultDeniedKeyPrefixes } from '../mapping/index.ts';
 import type { VirtualCluster } from './virtual-cluster.ts';
 
@@ -35,7 +35,12 @@ export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings): Tenant
     nodes: spec?.nodes?.mode ?? 'all',
     syncConfigMaps: spec?.sync?.configMaps ?? 'used',
     syncSecrets: spec?.sync?.secrets ?? 'used',
-    podSecurity: 'baseline',
+    hideNodes: spec?.nodes?.hidden ?? false,
+    nodeSelector: spec?.nodes?.selector ?? {},
+    syncIngresses: spec?.sync?.ingresses ?? false,
+    syncNetworkPolicies: spec?.sync?.networkPolicies ?? true,
+    customResources: spec?.sync?.customResources ?? [],
+    policy: { ...defaultPolicy, ...status.policy },
     deniedKeyPrefixes: [...defaultDeniedKeyPrefixes, ...settings.deniedKeyPrefixes],
     transparentKeyPrefixes: settings.transparentKeyPrefixes,
   };

@@ -1,12 +1,19 @@
 import type { Condition, KubeObject } from '../../kube/index.ts';
+import type { TenantPolicy } from '../kinds/index.ts';
 
 /** The part of a VirtualCluster that the syncer reads and writes; the manager owns the rest. */
 export interface VirtualCluster extends KubeObject {
   spec?: {
     clusterDomain?: string;
     weight?: number;
-    nodes?: { mode?: 'all' | 'used' };
-    sync?: { configMaps?: 'used' | 'all'; secrets?: 'used' | 'all' };
+    nodes?: { mode?: 'all' | 'used'; hidden?: boolean; selector?: Record<string, string> };
+    sync?: {
+      configMaps?: 'used' | 'all';
+      secrets?: 'used' | 'all';
+      ingresses?: boolean;
+      networkPolicies?: boolean;
+      customResources?: string[];
+    };
   };
   status?: {
     id?: string;
@@ -19,6 +26,8 @@ export interface VirtualCluster extends KubeObject {
     serviceIPMode?: 'slice' | 'assigned';
     syncerSecret?: { name: string; key: string };
     identities?: { tenant?: string; superCluster?: string };
+    /** What the manager has decided that this tenant may. */
+    policy?: Partial<TenantPolicy>;
     usage?: { pods?: number; services?: number; nodes?: number };
     [field: string]: unknown;
   };

@@ -1,8 +1,7 @@
 import { readdir } from 'node:fs/promises';
-import { connect } from 'node:net';
 import { join } from 'node:path';
-import { type KubeClient, type Resource, resources } from '../../kube/index.ts';
-import type { VirtualCluster } from '../../vc-manager/api/index.ts';
+import { connect } from 'node:tls';
+import { connectionFromSecret, type Resource, resources } from '../../kube/index.ts';
 import { tenantPrefix } from '../../vc-manager/etcd/index.ts';
 import { openDatastore } from './datastore.ts';
 import { processesOf } from './processes.ts';
@@ -11,7 +10,7 @@ import type { Tenant, World } from './world.ts';
 /** What a tenant has on the machine and in the super cluster, as counts. */
 export interface Footprint {
   processes: number;
-  /** 1 while its API server's port accepts connections, unless it is another tenant's by now. */
+  /** 1 while its API server answers. */
   ports: number;
   files: number;
   etcdKeys: number;
@@ -39,11 +38,13 @@ export interface Traces {
   id: string;
   uid: string;
   name: string;
-  port: number;
+  /** Unknown of one that never had a kubeconfig. */
+  api?: { port: number; ca: string };
 }
 
-export function tracesOf({ id, uid, name, virtualCluster }: Tenant): Traces {
-  return { id, uid, name, port: virtualCluster.status?.advertisedPort ?? 0 };
+export function tracesOf({ id, uid, name, kubeconfig, virtualCluster }: Tenant): Traces {
+  const { ca = '' } = connectionFromSecret(kubeconfig);
+  return { id, uid, name, api: { port: virtualCluster.status?.advertisedPort ?? 0, ca } };
 }
 
 const marked: readonly Resource[] = [
@@ -57,7 +58,7 @@ const marked: readonly Resource[] = [
   resources.persistentVolumeClaims,
 ];
 
-export async function footprint(world: World, { id, uid, name, port }: Traces): Promise<Footprint> {
+export async function footprint(world: World, { id, uid, name, api }: Traces): Promise<Footprint> {
   const { client } = world.superCluster;
   const count = async (resource: Resource, labelSelector: string): Promise<number> =>
     (await client.list(resource, { labelSelector })).items.length;
@@ -67,12 +68,9 @@ export async function footprint(world: World, { id, uid, name, port }: Traces): 
     const ofTenant = `skerry.dev/tenant=${uid}`;
     const objects = await Promise.all(marked.map((resource) => count(resource, ofTenant)));
     const directory = join(world.stateDir, 'control-planes', id);
-    const processes = processesOf(directory).size;
-    // Another stack on this machine hands out the same ports; without a process nobody of ours can hold one.
-    const isForeign = process.platform === 'linux' && processes === 0;
     return {
-      processes,
-      ports: isForeign || (await isOthers(client, port, uid)) || !(await accepts(port)) ? 0 : 1,
+      processes: processesOf(directory).size,
+      ports: api !== undefined && (await answers(api.port, api.ca)) ? 1 : 0,
       files: (await readdir(directory, { recursive: true }).catch(() => [])).length,
       etcdKeys: await datastore.countKeys(tenantPrefix(id)),
       etcdUsers: users.filter((user) => user === id).length,
@@ -86,16 +84,11 @@ export async function footprint(world: World, { id, uid, name, port }: Traces): 
   }
 }
 
-/** A port that was given back may be in use again, by another tenant. */
-async function isOthers(client: KubeClient, port: number, uid: string): Promise<boolean> {
-  const { items } = await client.list<VirtualCluster>(resources.virtualClusters);
-  return items.some(({ metadata, status }) => status?.advertisedPort === port && metadata.uid !== uid);
-}
-
-function accepts(port: number): Promise<boolean> {
+/** Whether the tenant's own API server answers: a port that was given back may be anybody's by now. */
+function answers(port: number, ca: string): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect({ host: '127.0.0.1', port });
-    socket.once('connect', () => {
+    const socket = connect({ host: '127.0.0.1', port, ca });
+    socket.once('secureConnect', () => {
       socket.destroy();
       resolve(true);
     });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
 import { isOurs, marks, superNamespaceName, uidMark } from '../../mapping/index.ts';
+import { defaultPolicy } from '../kind.ts';
 import { testContext, testNamespace } from '../testing.ts';
 import { namespaceKind } from './index.ts';
 
@@ -47,7 +48,7 @@ describe('namespaces (rule §1)', () => {
   });
 
   it('carry the level that the tenant has', () => {
-    const restricted = testContext({ tenant: { podSecurity: 'restricted' } });
+    const restricted = testContext({ tenant: { policy: { ...defaultPolicy, podSecurity: 'restricted' } } });
     const s = namespaceKind.toSuper(testNamespace('shop'), restricted);
     expect(s.metadata.labels?.['pod-security.kubernetes.io/enforce']).toBe('restricted');
   });

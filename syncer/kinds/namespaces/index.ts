@@ -42,7 +42,7 @@ function options({ metadata }: KubeObject, { tenant }: SyncContext): SuperMetada
     namespace: metadata.name ?? '',
     goesDown: (key) => namespaceAllowedKeys.includes(key),
     labels: {
-      'pod-security.kubernetes.io/enforce': tenant.podSecurity,
+      'pod-security.kubernetes.io/enforce': tenant.policy.podSecurity,
       'pod-security.kubernetes.io/enforce-version': 'latest',
     },
   };

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { marks } from '../../mapping/index.ts';
+import { defaultPolicy } from '../kind.ts';
 import { podKind } from './index.ts';
 import { type PodParts, podContext, superPod, superUid, tenantPod } from './testing.ts';
 
@@ -79,7 +80,7 @@ describe('which pods go down', () => {
     (source) => {
       const spec = { volumes: [{ name: 'v', projected: { sources: [{ [source]: {} }] } }] };
       expect(reason({ spec })).toBe('NotSupported');
-      expect(reason({ spec }, podContext({ tenant: { podSecurity: 'privileged' } }))).toBe('NotSupported');
+      expect(reason({ spec }, podContext({ tenant: { policy: { ...defaultPolicy, podSecurity: 'privileged' } } }))).toBe('NotSupported');
     },
   );
 
@@ -101,7 +102,7 @@ describe('which pods go down', () => {
     (source) => {
       const spec = { volumes: [{ name: 'v', [source]: {} }] };
       expect(reason({ spec })).toBe('NotSupported');
-      expect(admission({ spec }, podContext({ tenant: { podSecurity: 'privileged' } }))).toEqual({
+      expect(admission({ spec }, podContext({ tenant: { policy: { ...defaultPolicy, podSecurity: 'privileged' } } }))).toEqual({
         wanted: true,
       });
     },
@@ -118,7 +119,7 @@ describe('which pods go down', () => {
   it('refuses pods of DaemonSets unless the policy allows them, and names the policy (rule 5)', () => {
     expect(reason({ metadata: podOfDaemonSet })).toBe('DaemonSetsNotAllowed');
     expect(admission({ metadata: podOfDaemonSet })?.notice?.message).toContain('daemonSets: deny');
-    expect(admission({ metadata: podOfDaemonSet }, podContext({ tenant: { daemonSets: 'allow' } }))).toEqual({
+    expect(admission({ metadata: podOfDaemonSet }, podContext({ tenant: { policy: { ...defaultPolicy, daemonSets: 'allow' } } }))).toEqual({
       wanted: true,
     });
   });

@@ -27,7 +27,7 @@ export function admitPod(pod: Pod, context: SyncContext): Admission {
   const unsupported = notSupported(pod, context);
   if (unsupported !== undefined) return refuse('NotSupported', unsupported);
 
-  const { podSecurity } = context.tenant;
+  const { podSecurity, daemonSets } = context.tenant.policy;
   const violations = podSecurityViolations(pod, podSecurity);
   if (violations.length > 0) {
     return refuse(
@@ -35,7 +35,7 @@ export function admitPod(pod: Pod, context: SyncContext): Admission {
       `violates the Pod Security level "${podSecurity}": ${violations.join('; ')}`,
     );
   }
-  if (context.tenant.daemonSets !== 'allow' && isOfDaemonSet(pod)) {
+  if (daemonSets !== 'allow' && isOfDaemonSet(pod)) {
     return refuse(
       'DaemonSetsNotAllowed',
       'the policy of this cluster (daemonSets: deny) does not run pods of DaemonSets',
@@ -70,7 +70,7 @@ function notSupported(pod: Pod, { tenant }: SyncContext): string | undefined {
   const hostName = qualifiedHostName(pod, tenant) ?? '';
   if (hostName.length > maxHostNameLength)
     return `spec.setHostnameAsFQDN: ${hostName} is longer than the ${maxHostNameLength} characters that a host name can have`;
-  return tenant.podSecurity === 'privileged' ? unsupportedProjection(spec) : unsupportedVolume(spec);
+  return tenant.policy.podSecurity === 'privileged' ? unsupportedProjection(spec) : unsupportedVolume(spec);
 }
 
 /** Sources of volumes that need nothing but the tenant's own objects. */

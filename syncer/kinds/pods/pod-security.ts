@@ -1,4 +1,4 @@
-import type { TenantInfo } from '../kind.ts';
+import type { TenantPolicy } from '../kind.ts';
 import { baselineViolations } from './pod-security-baseline.ts';
 import { restrictedViolations } from './pod-security-restricted.ts';
 import type { Pod } from './types.ts';
@@ -8,7 +8,7 @@ import type { Pod } from './types.ts';
  * when it is allowed. `privileged` allows everything.
  * https://kubernetes.io/docs/concepts/security/pod-security-standards/
  */
-export function podSecurityViolations(pod: Pod, level: TenantInfo['podSecurity']): string[] {
+export function podSecurityViolations(pod: Pod, level: TenantPolicy['podSecurity']): string[] {
   switch (level) {
     case 'privileged':
       return [];
