@@ -1,0 +1,121 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { ApiError, ConnectionError, type KubeObject, type Resource, resources } from '../../kube/index.ts';
+import { seeded } from '../harness/churn.ts';
+import { configMap, pod, service } from '../harness/manifests.ts';
+import type { Tenant } from '../harness/world.ts';
+
+interface Entry {
+  readonly resource: Resource;
+  readonly name: string;
+  /** Of the object whose creation the API server has confirmed. */
+  readonly uid: string;
+  /** `asked`: nobody knows whether the delete was carried out. */
+  state: 'there' | 'asked' | 'gone';
+}
+
+const sorts: readonly { resource: Resource; make: (namespace: string, name: string) => KubeObject }[] = [
+  { resource: resources.pods, make: (namespace, name) => pod(namespace, name) },
+  { resource: resources.services, make: (namespace, name) => service(namespace, name) },
+  {
+    resource: resources.configMaps,
+    make: (namespace, name) => {
+      const made = configMap(namespace, name, { kept: 'yes' });
+      made.metadata.labels = { 'skerry.dev/sync': 'true' };
+      return made;
+    },
+  },
+];
+
+const betweenMs = 250;
+const keptAtOnce = 60;
+
+/**
+ * Makes objects of names that are used once and deletes some of them, keeping book of what the tenant's API
+ * server has confirmed: what it said to be there has to be there in the end, as the same object.
+ */
+export class Ledger {
+  readonly #tenant: Tenant;
+  readonly #namespace: string;
+  readonly #random: () => number;
+  readonly #entries: Entry[] = [];
+  readonly #stop = new AbortController();
+  readonly #running: Promise<void>;
+  #failure: unknown;
+
+  constructor(options: { tenant: Tenant; namespace: string; seed: number }) {
+    this.#tenant = options.tenant;
+    this.#namespace = options.namespace;
+    this.#random = seeded(options.seed);
+    this.#running = this.#run();
+  }
+
+  /** Confirmed creations. */
+  get size(): number {
+    return this.#entries.length;
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#running;
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  /** What the tenant's API server has forgotten, replaced or not deleted. */
+  async discrepancies(): Promise<string[]> {
+    const found: string[] = [];
+    for (const { resource } of sorts) {
+      const { items } = await this.#tenant.client.list(resource, { namespace: this.#namespace });
+      const uids = new Map(items.map(({ metadata }) => [metadata.name, metadata.uid]));
+      for (const entry of this.#entries.filter((each) => each.resource === resource)) {
+        const what = `${this.#tenant.name}: ${resource.kind} ${entry.name}`;
+        const uid = uids.get(entry.name);
+        if (entry.state === 'there' && uid === undefined) found.push(`${what} is lost`);
+        if (entry.state === 'gone' && uid !== undefined) found.push(`${what} was deleted and is there`);
+        if (uid !== undefined && uid !== entry.uid) found.push(`${what} is another object than before`);
+      }
+    }
+    return found;
+  }
+
+  async #run(): Promise<void> {
+    for (let turn = 0; !this.#stop.signal.aborted; turn++) {
+      try {
+        await this.#write(`kept-${turn}`);
+      } catch (error) {
+        this.#failure = error;
+        return;
+      }
+      await delay(betweenMs);
+    }
+  }
+
+  async #write(name: string): Promise<void> {
+    const { client } = this.#tenant;
+    const there = this.#entries.filter(({ state }) => state === 'there');
+    if (there.length >= keptAtOnce || (there.length > 0 && this.#random() < 0.35)) {
+      const entry = there[Math.floor(this.#random() * there.length)] as Entry;
+      entry.state = 'asked';
+      const ref = { namespace: this.#namespace, name: entry.name };
+      if (await confirmed(client.delete(entry.resource, ref, { uid: entry.uid }).then(() => true)))
+        entry.state = 'gone';
+      return;
+    }
+    const { resource, make } = sorts[Math.floor(this.#random() * sorts.length)] as (typeof sorts)[number];
+    const created = await confirmed(client.create(resource, make(this.#namespace, name)));
+    const uid = created?.metadata.uid;
+    if (uid !== undefined) this.#entries.push({ resource, name, uid, state: 'there' });
+  }
+}
+
+/**
+ * Undefined when it is not known to have been carried out. Even a refusal proves nothing while servers come and
+ * go: one that has just begun does not know its roles, and one without its datastore calls a Service invalid.
+ */
+async function confirmed<T>(call: Promise<T>): Promise<T | undefined> {
+  try {
+    return await call;
+  } catch (error) {
+    if (error instanceof ApiError || error instanceof ConnectionError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,73 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { resources } from '../../kube/index.ts';
+import { cliOutput } from '../harness/cli.ts';
+import { Cluster } from '../harness/cluster.ts';
+import type { ClusterInfo } from '../real-node/cluster/cluster-info.ts';
+
+export interface ConformanceTenant {
+  kubeconfigFile: string;
+  close(): Promise<void>;
+}
+
+const name = 'conformance';
+
+/** Conformance asks for privileged pods and DaemonSets: an operator has to have said that this namespace may. */
+const policy = {
+  apiVersion: 'skerry.dev/v1alpha1',
+  kind: 'VirtualClusterPolicy',
+  metadata: { name },
+  spec: { namespaces: [name], podSecurity: 'privileged', daemonSets: 'allow', volumeTypes: ['*'] },
+};
+
+/** A tenant that may what conformance needs, with its own DNS. */
+export async function createConformanceTenant(
+  cluster: ClusterInfo,
+  directory: string,
+  kubectl: string,
+): Promise<ConformanceTenant> {
+  const superCluster = new Cluster({
+    name: 'super cluster',
+    kubeconfig: readFileSync(cluster.superKubeconfigFile, 'utf8'),
+    kubeconfigFile: join(directory, 'super.kubeconfig'),
+    kubectl,
+  });
+  try {
+    await superCluster.apply(policy, {
+      apiVersion: 'v1',
+      kind: 'Namespace',
+      metadata: { name },
+    });
+    const cli = (...args: string[]): Promise<string> => cliOutput(cluster.stateDir, ...args, '-n', name);
+    await cli(
+      ...['create', name, '--wait', '--pod-security', 'privileged', '--daemon-sets', 'allow'],
+      ...['--dns', 'coredns'],
+    );
+    const kubeconfigFile = join(directory, 'tenant.kubeconfig');
+    writeFileSync(kubeconfigFile, await cli('kubeconfig', name), { mode: 0o600 });
+    const tenant = new Cluster({
+      name: 'tenant',
+      kubeconfig: readFileSync(kubeconfigFile, 'utf8'),
+      kubeconfigFile,
+      kubectl,
+    });
+    await tenant.until(
+      { resource: resources.pods, namespace: 'kube-system', what: 'the DNS server to be ready' },
+      (pods) => pods.some((pod) => isReady(pod)),
+    );
+    await tenant.close();
+    return {
+      kubeconfigFile,
+      close: async () => {
+        await cli('delete', name, '--wait');
+      },
+    };
+  } finally {
+    await superCluster.close();
+  }
+}
+
+function isReady(pod: object): boolean {
+  const { status } = pod as { status?: { conditions?: { type: string; status: string }[] } };
+  return status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') === true;
+}
