@@ -6,7 +6,7 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
-          include: ['{kube,syncer,vc-manager,scripts}/**/*.test.ts'],
+          include: ['{kube,syncer,vc-manager,scripts}/**/*.test.ts', 'test/real-node/*/**/*.test.ts'],
           testTimeout: 20_000,
         },
       },
@@ -14,10 +14,21 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: ['test/**/*.test.ts'],
+          exclude: ['test/real-node/**'],
           testTimeout: 180_000,
           hookTimeout: 900_000,
           fileParallelism: false,
           globalSetup: ['test/harness/global-setup.ts'],
+        },
+      },
+      {
+        test: {
+          name: 'real-node',
+          include: ['test/real-node/*.test.ts'],
+          testTimeout: 180_000,
+          hookTimeout: 300_000,
+          fileParallelism: false,
+          globalSetup: ['test/real-node/suite/global-setup.ts'],
         },
       },
     ],

@@ -15,6 +15,8 @@ export interface ListOptions {
   pageSize?: number;
   /** Absent: the most recent state. '0': whatever the server has at hand. Else: not older than this. */
   resourceVersion?: string;
+  /** True: the state at that version and no other. A server that has forgotten it answers 410. */
+  exact?: boolean;
 }
 
 const defaultPageSize = 500;
@@ -37,7 +39,7 @@ export async function listAll<T extends KubeObject>(
     try {
       next = await page<T>(connection, resource, options, { limit: pageSize, continue: token });
     } catch (error) {
-      if (!isGone(error)) throw error;
+      if (!isGone(error) || options.exact === true) throw error;
       return page<T>(connection, resource, { ...options, resourceVersion: '' }, { limit: options.limit });
     }
     for (const item of next.items) list.items.push(item);
@@ -68,6 +70,7 @@ async function page<T extends KubeObject>(
         continue: paging.continue,
         // A continue token carries its own version; servers refuse both.
         resourceVersion: paging.continue === undefined ? options.resourceVersion || undefined : undefined,
+        resourceVersionMatch: paging.continue === undefined && options.exact === true ? 'Exact' : undefined,
       }),
     signal: options.signal,
     timeoutMs: options.timeoutMs,

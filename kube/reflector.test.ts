@@ -420,7 +420,7 @@ describe('Reflector', () => {
     expect(seen).toHaveLength(4);
   });
 
-  it('lists afresh when asked, and shows what the watch has missed', async () => {
+  it('lists afresh when asked: what the cache has wrong shows as unwatched, what is under way as watched', async () => {
     await using cluster = await startFakeCluster();
     put(cluster, 'a');
     await using running = reflect(cluster);
@@ -428,9 +428,32 @@ describe('Reflector', () => {
     cluster.server.watches()[0]?.silence();
     remove(cluster, 'a');
     put(cluster, 'b');
+    const [a] = [...running.store.list()] as [KubeObject];
+    running.store.apply('DELETED', a);
+    running.store.apply('ADDED', { metadata: { ...a.metadata, name: 'never-there', uid: 'x' } });
+    running.events.length = 0;
     running.reflector.relist();
     await settled(cluster, running.store);
-    expect(running.events).toEqual(['added a by list', 'deleted a by list', 'added b by list']);
+    expect(running.events).toEqual([
+      'deleted never-there by list',
+      'added a by list',
+      'deleted a',
+      'added b',
+    ]);
+    expect(running.problems).toEqual([]);
+  });
+
+  it('lists the latest when asked for a fresh list of a version that the server has forgotten', async () => {
+    await using cluster = await startFakeCluster();
+    put(cluster, 'a');
+    await using running = reflect(cluster);
+    await watching(cluster);
+    cluster.server.watches()[0]?.silence();
+    remove(cluster, 'a');
+    cluster.server.compact();
+    running.reflector.relist();
+    await settled(cluster, running.store);
+    expect(running.events.at(-1)).toBe('deleted a by list');
     expect(running.problems).toEqual([]);
   });
 

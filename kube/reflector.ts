@@ -46,7 +46,7 @@ export interface ReflectorOptions<T extends KubeObject> {
 
 /** What the next turn of the loop does. */
 type Next =
-  | { do: 'list'; resourceVersion: '' | '0'; versionsMayRepeat: boolean }
+  | { do: 'list'; resourceVersion: string; exact?: boolean; versionsMayRepeat: boolean }
   | { do: 'watch'; resourceVersion: string; verify: boolean };
 
 const longestRetryAfterMs = 60_000;
@@ -109,7 +109,10 @@ export class Reflector<T extends KubeObject = KubeObject> {
     });
   }
 
-  /** Asks for a fresh list soon: the watch is ended, and what it has missed shows as unwatched events. */
+  /**
+   * Asks for a fresh list soon: the watch is ended, and what it has missed shows as unwatched events. What it
+   * would have shown next does not: the list is of the version that the watch has come to, and it goes on there.
+   */
   relist(): void {
     this.#relistWanted = true;
     this.#interrupt?.();
@@ -140,7 +143,8 @@ export class Reflector<T extends KubeObject = KubeObject> {
   async #list(wanted: Next & { do: 'list' }, signal: AbortSignal): Promise<Next> {
     const { client, resource, store, beforeReplace } = this.#options;
     this.#relistWanted = false;
-    const options = { ...this.#scope(), resourceVersion: wanted.resourceVersion, signal };
+    const { resourceVersion: version, exact = false } = wanted;
+    const options = { ...this.#scope(), resourceVersion: version, exact, signal };
     let resourceVersion: string;
     let objects: T[];
     try {
@@ -148,7 +152,9 @@ export class Reflector<T extends KubeObject = KubeObject> {
       objects = list.items;
       resourceVersion = list.metadata.resourceVersion ?? '';
     } catch (error) {
+      if (exact && isGone(error)) return freshList();
       await this.#pause('list', error, signal);
+      if (exact) return freshList();
       return isGone(error) || isResourceVersionTooLarge(error) ? { ...wanted, resourceVersion: '' } : wanted;
     }
     this.#heard();
@@ -157,7 +163,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
       await beforeReplace?.(objects, resourceVersion, signal);
     } catch (error) {
       await this.#pause('refused', error, signal);
-      return { ...wanted, resourceVersion: '' };
+      return { ...wanted, resourceVersion: '', exact: false };
     }
     store.replace(objects, { versionsMayRepeat: wanted.versionsMayRepeat });
     this.#failures = 0;
@@ -166,7 +172,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
   }
 
   async #watch(from: Next & { do: 'watch' }, signal: AbortSignal): Promise<Next> {
-    if (this.#relistWanted) return freshList();
+    if (this.#relistWanted) return listOf(from.resourceVersion);
     const { client, resource, namespace, store, onResourceVersion } = this.#options;
     const startedAt = this.#clock.monotonic();
     const timeoutSeconds = 300 + Math.floor(this.#random() * 300);
@@ -198,7 +204,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
       }
     } catch (error) {
       signal.throwIfAborted();
-      if (this.#relistWanted) return freshList();
+      if (this.#relistWanted) return listOf(resourceVersion);
       return await this.#afterFailure(error, resourceVersion, startedAt, signal);
     } finally {
       release();
@@ -282,6 +288,11 @@ export class Reflector<T extends KubeObject = KubeObject> {
     for (const waiter of this.#waiters) waiter();
     this.#waiters = [];
   }
+}
+
+/** The state at a version that the server has shown a moment ago. */
+function listOf(resourceVersion: string): Next & { do: 'list' } {
+  return { do: 'list', resourceVersion, exact: resourceVersion !== '', versionsMayRepeat: false };
 }
 
 function freshList(): Next & { do: 'list' } {

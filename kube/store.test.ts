@@ -136,6 +136,33 @@ describe('Store', () => {
     expect(errors).toEqual([boom]);
   });
 
+  it('goes on when an index function throws, and does not find that object by it', () => {
+    const errors: unknown[] = [];
+    const store = new Store({
+      indexes: {
+        byLabel: ({ metadata }) => {
+          if (metadata.labels === undefined) throw new TypeError('no labels');
+          return Object.keys(metadata.labels);
+        },
+      },
+      onListenerError: (error) => errors.push(error),
+    });
+    const events = recorded(store);
+    const labelled = pod('a');
+    labelled.metadata.labels = { x: '' };
+    store.replace([labelled, pod('b')]);
+    store.apply('MODIFIED', pod('a'));
+    store.apply('DELETED', pod('b'));
+    expect(events).toEqual([
+      'added a/uid-a by list',
+      'added b/uid-b by list',
+      'modified a/uid-a',
+      'deleted b/uid-b',
+    ]);
+    expect(store.byIndex('byLabel', 'x')).toEqual([]);
+    expect(errors.length).toBeGreaterThan(0);
+  });
+
   it('stops telling a listener that has unsubscribed, even within an event', () => {
     const store = new Store();
     const heard: string[] = [];

@@ -15,7 +15,7 @@ export interface StoreOptions<T extends KubeObject> {
   transform?: (object: T) => T;
   /** For each index, the values under which an object is found. Must depend on the object alone. */
   indexes?: Record<string, (object: T) => readonly string[]>;
-  /** Told when a listener or `transform` throws. Default: a process warning. */
+  /** Told when a listener, `transform` or an index function throws. Default: a process warning. */
   onListenerError?: (error: unknown) => void;
 }
 
@@ -35,7 +35,7 @@ export class Store<T extends KubeObject = KubeObject> {
     this.#transform = options.transform;
     this.#onListenerError = options.onListenerError ?? warn;
     for (const [name, valuesOf] of Object.entries(options.indexes ?? {})) {
-      this.#indexes.set(name, new StoreIndex(valuesOf));
+      this.#indexes.set(name, new StoreIndex(this.#guarded(valuesOf)));
     }
   }
 
@@ -127,6 +127,18 @@ export class Store<T extends KubeObject = KubeObject> {
         this.#onListenerError(error);
       }
     }
+  }
+
+  /** An object that an index cannot cope with is not found by it; whoever follows the server goes on. */
+  #guarded(valuesOf: (object: T) => readonly string[]): (object: T) => readonly string[] {
+    return (object) => {
+      try {
+        return valuesOf(object);
+      } catch (error) {
+        this.#onListenerError(error);
+        return [];
+      }
+    };
   }
 
   #transformed(raw: T): T {

@@ -1,7 +1,15 @@
-import { Command, InvalidArgumentError } from 'commander';
+import { isIP } from 'node:net';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import { pino } from 'pino';
-import { Connection, KubeClient, loadKubeconfig, systemClock } from '../kube/index.ts';
+import {
+  Connection,
+  type ConnectionOptions,
+  KubeClient,
+  loadKubeconfig,
+  systemClock,
+} from '../kube/index.ts';
 import { SyncerMetrics } from './metrics/index.ts';
+import { type NetworkPolicyEnforcement, networkPolicyEnforcements } from './network-policy-engine.ts';
 import { defaultOptions } from './settings.ts';
 import { Syncer } from './syncer.ts';
 
@@ -12,8 +20,12 @@ interface Flags {
   metricsAddress: Address;
   kubeletAddress: Address;
   kubeletAdvertise: string;
+  nodeLabel: string[];
+  protectCidr: string[];
   denyKeyPrefix: string[];
   transparentKeyPrefix: string[];
+  ingressAnnotation: string[];
+  networkPolicies: NetworkPolicyEnforcement;
   fair: boolean;
   logLevel: string;
 }
@@ -42,6 +54,14 @@ function collect(text: string, before: string[]): string[] {
   return [...before, text];
 }
 
+function collectRange(text: string, before: string[]): string[] {
+  const [base = '', prefix = ''] = text.split('/');
+  const longest = isIP(base) === 6 ? 128 : 32;
+  if (isIP(base) === 0 || !/^\d+$/.test(prefix) || Number(prefix) > longest)
+    throw new InvalidArgumentError('give a range as in 192.0.2.0/24, or 192.0.2.7/32 for one address');
+  return [...before, text];
+}
+
 function command(): Command {
   const { metrics, kubelet } = defaultOptions;
   return new Command('vc-syncer')
@@ -61,12 +81,38 @@ function command(): Command {
     })
     .option('--kubelet-advertise <address>', 'how tenant API servers reach that', kubelet.advertise)
     .option(
+      '--node-label <key>',
+      'label of nodes that tenants see too; a key, or a prefix that ends in /; repeatable',
+      collect,
+      [],
+    )
+    .option(
+      '--protect-cidr <range>',
+      'where no EndpointSlice of a tenant may point, e.g. at etcd on machines that are no nodes; repeatable',
+      collectRange,
+      [],
+    )
+    .option(
       '--deny-key-prefix <prefix>',
       'labels and annotations that never go down; repeatable',
       collect,
       [],
     )
     .option('--transparent-key-prefix <prefix>', 'labels and annotations copied up; repeatable', collect, [])
+    .option(
+      '--ingress-annotation <key>',
+      'annotation of Ingresses that goes down, or a prefix that ends in "/"; repeatable',
+      collect,
+      [],
+    )
+    .addOption(
+      new Option(
+        '--network-policies <whether>',
+        'whether something in the super cluster acts on NetworkPolicies',
+      )
+        .choices(networkPolicyEnforcements)
+        .default(defaultOptions.networkPolicies),
+    )
     .option('--no-fair', 'serve first come, first served (only to measure what fairness is worth)')
     .option('--log-level <level>', 'trace, debug, info, warn or error', 'info');
 }
@@ -79,21 +125,26 @@ async function main(): Promise<void> {
     process.on(signal, () => stop.abort(new Error(`received ${signal}`)));
   }
   const metrics = new SyncerMetrics({ processMetrics: true });
-  const connection = new Connection({
+  const superConnection: ConnectionOptions = {
     ...(await loadKubeconfig(flags.kubeconfig, flags.context)),
     userAgent: 'vc-syncer',
     onCall: (call) => metrics.apiCall('super', call),
-  });
+  };
+  const connection = new Connection(superConnection);
   const syncer = new Syncer(
     {
       workers: flags.workers,
       metrics: flags.metricsAddress,
       kubelet: { ...flags.kubeletAddress, advertise: flags.kubeletAdvertise },
+      nodeLabels: flags.nodeLabel,
+      protectedCIDRs: flags.protectCidr,
       deniedKeyPrefixes: flags.denyKeyPrefix,
       transparentKeyPrefixes: flags.transparentKeyPrefix,
+      ingressAnnotations: flags.ingressAnnotation,
+      networkPolicies: flags.networkPolicies,
       fair: flags.fair,
     },
-    { superClient: new KubeClient(connection), metrics, clock: systemClock, logger },
+    { superClient: new KubeClient(connection), superConnection, metrics, clock: systemClock, logger },
   );
   try {
     await syncer.run(stop.signal);

@@ -28,7 +28,8 @@ export function observeTenants(metrics: SyncerMetrics): DirectoryHooks {
     call: (_tenant, call) => metrics.apiCall('tenant', call),
     reflectorProblem: (tenant, kind, phase) => metrics.reflectorProblem(tenant, kind, phase),
     patrol: (tenant, findings) => {
-      for (const [kind, count] of findings) metrics.drift(tenant, kind, 'differs', count);
+      metrics.patrolled(tenant);
+      for (const { kind, finding, count } of findings) metrics.drift(tenant, kind, finding, count);
     },
     joined: (tenant) => metrics.addTenant(tenant),
     left: (tenant) => metrics.removeTenant(tenant),

@@ -1,3 +1,5 @@
+import type { NetworkPolicyEnforcement } from './network-policy-engine.ts';
+
 /** Where the syncer listens and how much it does at once. */
 export interface SyncerOptions {
   /** Reconciles at once, over all tenants. */
@@ -6,8 +8,16 @@ export interface SyncerOptions {
   metrics: { host: string; port: number };
   /** Where it answers as the kubelet of tenants' nodes, and the address by which tenants reach it. */
   kubelet: { host: string; port: number; advertise: string };
+  /** Labels of nodes that tenants see beside the usual ones: keys, or prefixes that end in `/`. */
+  nodeLabels: readonly string[];
+  /** Where tenants' EndpointSlices may never point, beside what the syncer finds out itself. */
+  protectedCIDRs: readonly string[];
   deniedKeyPrefixes: readonly string[];
   transparentKeyPrefixes: readonly string[];
+  /** Annotations of Ingresses that go down: keys, or prefixes that end in `/`. */
+  ingressAnnotations: readonly string[];
+  /** Whether something in the super cluster acts on NetworkPolicies; `auto`: looked for at the start. */
+  networkPolicies: NetworkPolicyEnforcement;
   /** Off only to measure what fairness is worth. */
   fair: boolean;
 }
@@ -16,7 +26,11 @@ export const defaultOptions: SyncerOptions = {
   workers: 60,
   metrics: { host: '127.0.0.1', port: 10451 },
   kubelet: { host: '127.0.0.1', port: 10450, advertise: '127.0.0.1' },
+  nodeLabels: [],
+  protectedCIDRs: [],
   deniedKeyPrefixes: [],
   transparentKeyPrefixes: [],
+  ingressAnnotations: [],
+  networkPolicies: 'auto',
   fair: true,
 };

@@ -11,10 +11,10 @@ import { DirectoryWorld } from './tenants/testing/directory-world.ts';
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
 async function servingCertificate(): Promise<KubeObject> {
-  const { server } = await createTestCertificates();
+  const { server, ca } = await createTestCertificates();
   return {
     metadata: { namespace: 'skerry-system', name: 'skerry-kubelet-proxy' },
-    data: { 'tls.crt': base64(server.cert), 'tls.key': base64(server.key) },
+    data: { 'tls.crt': base64(server.cert), 'tls.key': base64(server.key), 'ca.crt': base64(ca) },
   };
 }
 
@@ -37,6 +37,7 @@ describe('the syncer', () => {
       },
       {
         superClient: new KubeClient(connection),
+        superConnection: world.super.server.connectionOptions,
         metrics: new SyncerMetrics(),
         clock: fastClock(50),
         logger: pino({ level: 'silent' }),
@@ -50,7 +51,9 @@ describe('the syncer', () => {
       metadata: { name: 'n1', labels: { 'skerry.dev/simulated': 'true' } },
     });
     await world.super.server.until(() =>
-      world.super.server.requests.some(({ name }) => name === 'skerry-kubelet-proxy'),
+      world.super.server.requests.some(
+        ({ plural, namespace }) => plural === 'secrets' && namespace === 'skerry-system',
+      ),
     );
     expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200);
     world.super.server.put(resources.secrets, await servingCertificate());
@@ -77,6 +80,7 @@ describe('the syncer', () => {
       { ...defaultOptions, metrics: { host: '127.0.0.1', port } },
       {
         superClient: cluster.client,
+        superConnection: cluster.server.connectionOptions,
         metrics: new SyncerMetrics(),
         clock: fastClock(50),
         logger: pino({ level: 'silent' }),

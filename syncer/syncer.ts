@@ -1,16 +1,20 @@
 import type { Logger } from 'pino';
-import { type Clock, type KubeClient, type KubeObject, resources } from '../kube/index.ts';
+import { type Clock, type ConnectionOptions, type KubeClient, resources } from '../kube/index.ts';
 import { SyncEngine } from './engine/index.ts';
 import { allKinds } from './kinds/index.ts';
-import { KubeletServer, readServingCertificate } from './kubelet/index.ts';
+import { KubeletProxy } from './kubelet/index.ts';
 import { HealthServer, type SyncerMetrics } from './metrics/index.ts';
+import { networkPoliciesAreEnforced } from './network-policy-engine.ts';
 import { observeEngine, observeTenants } from './observe.ts';
+import { protectedRanges } from './protected-ranges.ts';
 import type { SyncerOptions } from './settings.ts';
 import { SuperSide } from './super-side.ts';
-import { TenantDirectory } from './tenants/index.ts';
+import { type DirectoryHooks, TenantDirectory, type TenantSession } from './tenants/index.ts';
 
 export interface SyncerParts {
   superClient: KubeClient;
+  /** How `superClient` is connected, for connections of other kinds. */
+  superConnection: ConnectionOptions;
   metrics: SyncerMetrics;
   clock: Clock;
   logger: Logger;
@@ -47,19 +51,17 @@ export class Syncer {
       metrics,
       ready: { 'super-cluster': () => superSide.hasSynced },
     });
-    let kubelet: KubeletServer | undefined;
+    const kubelet = this.#kubelet(superSide);
     const running: Promise<void>[] = [];
     try {
       await health.listen(this.#options.metrics.port, this.#options.metrics.host);
       running.push(superSide.run(ending.signal));
-      const certificate = await readServingCertificate(superClient, clock, ending.signal, (error) =>
-        logger.info({ err: error }, 'waiting for the serving certificate that vc-manager makes'),
-      );
-      kubelet = new KubeletServer({ ...certificate, nodesAreSimulated: () => nodesAreSimulated(superSide) });
-      const port = await kubelet.listen(this.#options.kubelet.host, this.#options.kubelet.port);
+      const port = await kubelet.listen(ending.signal);
       await superSide.synced(ending.signal);
       logger.info('super cluster caches are complete');
-      running.push(...this.#serve(superSide, port, ending.signal));
+      const isEnforced = await this.#networkPoliciesAreEnforced(ending.signal);
+      const protectedCIDRs = await this.#protectedCIDRs(ending.signal);
+      running.push(...this.#serve(superSide, kubelet, port, { isEnforced, protectedCIDRs }, ending.signal));
       await Promise.all(running);
     } catch (error) {
       if (!ending.signal.aborted) throw error;
@@ -67,12 +69,60 @@ export class Syncer {
       ending.abort(new Error('syncer stops'));
       signal.removeEventListener('abort', stop);
       await Promise.allSettled(running);
-      await kubelet?.close();
+      await kubelet.close();
       await health.close();
     }
   }
 
-  #serve(superSide: SuperSide, kubeletPort: number, signal: AbortSignal): Promise<void>[] {
+  #kubelet(superSide: SuperSide): KubeletProxy {
+    const { superClient, superConnection, clock, logger } = this.#parts;
+    const { caches } = superSide;
+    return new KubeletProxy({
+      ...this.#options.kubelet,
+      superClient,
+      superConnection,
+      superObjects: caches,
+      nodes: () => caches.store(resources.nodes).list(),
+      clock,
+      logger,
+    });
+  }
+
+  async #networkPoliciesAreEnforced(signal: AbortSignal): Promise<boolean> {
+    const { superClient, logger } = this.#parts;
+    try {
+      return await networkPoliciesAreEnforced(this.#options.networkPolicies, superClient, signal);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      logger.warn(
+        { err: error },
+        'cannot find out who enforces NetworkPolicies; nobody does, tenants are told',
+      );
+      return false;
+    }
+  }
+
+  async #protectedCIDRs(signal: AbortSignal): Promise<readonly string[]> {
+    const { superClient, logger } = this.#parts;
+    try {
+      return [...this.#options.protectedCIDRs, ...(await protectedRanges(superClient, signal))];
+    } catch (error) {
+      if (signal.aborted) throw error;
+      logger.warn(
+        { err: error },
+        'cannot find out where the super cluster itself is; tenants may point no EndpointSlice beyond their own pods',
+      );
+      return ['0.0.0.0/0', '::/0'];
+    }
+  }
+
+  #serve(
+    superSide: SuperSide,
+    kubelet: KubeletProxy,
+    kubeletPort: number,
+    found: { isEnforced: boolean; protectedCIDRs: readonly string[] },
+    signal: AbortSignal,
+  ): Promise<void>[] {
     const { superClient, metrics, clock, logger } = this.#parts;
     const engine: SyncEngine = new SyncEngine({
       kinds: allKinds,
@@ -89,6 +139,7 @@ export class Syncer {
     const directory = new TenantDirectory({
       superClient,
       superCaches: superSide.caches,
+      followed: superSide.followed,
       superIdentity: superSide.identity,
       engine,
       kinds: allKinds,
@@ -96,10 +147,14 @@ export class Syncer {
       logger,
       settings: {
         kubelet: { address: this.#options.kubelet.advertise, port: kubeletPort },
+        nodeLabels: this.#options.nodeLabels,
         deniedKeyPrefixes: this.#options.deniedKeyPrefixes,
         transparentKeyPrefixes: this.#options.transparentKeyPrefixes,
+        protectedCIDRs: found.protectedCIDRs,
+        networkPoliciesEnforced: found.isEnforced,
+        ingressAnnotations: this.#options.ingressAnnotations,
       },
-      hooks: observeTenants(metrics),
+      hooks: { ...observeTenants(metrics), ...forKubelet(kubelet) },
     });
     metrics.collectFrom(
       () => engine.depths(),
@@ -113,8 +168,24 @@ export class Syncer {
   }
 }
 
-/** Whether every node of the super cluster says of itself that it is simulated. */
-function nodesAreSimulated(superSide: SuperSide): boolean {
-  const nodes: KubeObject[] = [...superSide.caches.store(resources.nodes).list()];
-  return nodes.length > 0 && nodes.every((node) => node.metadata.labels?.['skerry.dev/simulated'] === 'true');
+/** Whom the kubelet proxy serves is whom this syncer serves. */
+function forKubelet(kubelet: KubeletProxy): Pick<DirectoryHooks, 'serving' | 'leaving'> {
+  return {
+    serving: (session, authorities) => kubelet.serve(asKubeletSees(session), authorities),
+    leaving: (uid) => kubelet.leave(uid),
+  };
+}
+
+function asKubeletSees(session: TenantSession): Parameters<KubeletProxy['serve']>[0] {
+  const { state } = session;
+  return {
+    get isComplete() {
+      return session.isJoined;
+    },
+    client: state.client,
+    context: () => state.context(),
+    pods: () => state.caches.store(resources.pods).list(),
+    nodes: () => state.caches.store(resources.nodes).list(),
+    superNamespace: (namespace) => state.superNamespace(namespace),
+  };
 }

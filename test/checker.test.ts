@@ -115,6 +115,18 @@ const everything = [
   service('shop', 'web'),
   service('shop', 'db', { clusterIP: 'None' }),
   service('shop', 'manual', { selector: {} }),
+  {
+    apiVersion: 'networking.k8s.io/v1',
+    kind: 'NetworkPolicy',
+    metadata: { name: 'walls', namespace: 'shop' },
+    spec: { podSelector: { matchLabels: { app: 'web' } }, ingress: [{ from: [{ namespaceSelector: {} }] }] },
+  },
+  {
+    apiVersion: 'policy/v1',
+    kind: 'PodDisruptionBudget',
+    metadata: { name: 'web', namespace: 'shop' },
+    spec: { minAvailable: '50%', selector: { matchLabels: { app: 'web' } } },
+  },
 ];
 
 async function podAddress(tenant: Tenant, labelSelector: string): Promise<string> {

@@ -55,6 +55,7 @@ describe('tenants are out of reach of each other', () => {
     const { items } = await world.superCluster.client.list(resources.customResourceDefinitions);
     expect(items.map(({ metadata }) => metadata.name).toSorted()).toEqual([
       'controlplanetemplates.skerry.dev',
+      'virtualclusterpolicies.skerry.dev',
       'virtualclusters.skerry.dev',
     ]);
   });

@@ -1,6 +1,7 @@
 import { applyMergePatch } from '../merge-patch.ts';
 import type { KubeObject } from '../types.ts';
 import { type FakeStorage, refOf } from './fake-storage.ts';
+import { FakeTokens } from './fake-tokens.ts';
 import { applyJsonPatch } from './json-patch.ts';
 import { refusals } from './refusal.ts';
 import type { RequestInfo } from './request-path.ts';
@@ -22,11 +23,13 @@ export class FakeApi {
   readonly #statusResources: ReadonlySet<string>;
   /** Snapshots that continue tokens point into. */
   readonly #pages = new Map<string, { version: number; items: KubeObject[] }>();
-  #tokens = 0;
+  readonly #tokens: FakeTokens;
+  #continued = 0;
 
   /** `statusResources`: plurals whose status is written through the subresource only. */
   constructor(storage: FakeStorage, statusResources: Iterable<string>) {
     this.#storage = storage;
+    this.#tokens = new FakeTokens(storage);
     this.#statusResources = new Set(statusResources);
   }
 
@@ -57,7 +60,7 @@ export class FakeApi {
 
   #existing(info: RequestInfo): KubeObject {
     const object = this.#storage.get(info.collection, { name: info.name ?? '', namespace: info.namespace });
-    if (object === undefined) throw refusals.notFound(`${info.plural} "${info.name}"`);
+    if (object === undefined) throw refusals.notFound(`${info.plural} "${info.name}"`, info.plural);
     return object;
   }
 
@@ -83,19 +86,21 @@ export class FakeApi {
   }
 
   #snapshot(info: RequestInfo): { version: number; items: KubeObject[] } {
-    const { version } = this.#storage;
     const asked = Number(info.query.get('resourceVersion') || 0);
-    if (asked > version) throw refusals.tooLarge(asked, version);
+    if (asked > this.#storage.version) throw refusals.tooLarge(asked, this.#storage.version);
+    const exact = info.query.get('resourceVersionMatch') === 'Exact';
+    if (exact && asked < this.#storage.compacted) throw refusals.expired();
+    const version = exact ? asked : this.#storage.version;
     const matches = selector(info.query.get('labelSelector'), info.query.get('fieldSelector'));
     const items = this.#storage
-      .list(info.collection)
+      .listAt(info.collection, version)
       .filter((object) => info.namespace === undefined || object.metadata.namespace === info.namespace)
       .filter(matches);
     return { version, items };
   }
 
   #token(version: number, items: KubeObject[]): string {
-    const token = `page-${++this.#tokens}`;
+    const token = `page-${++this.#continued}`;
     this.#pages.set(token, { version, items });
     return token;
   }
@@ -135,7 +140,9 @@ export class FakeApi {
       return { kind: 'Status', apiVersion: 'v1', status: 'Success', code: 201 };
     }
     if (info.subresource === 'eviction') return this.#delete(info, {});
-    return { ...body, status: { token: `token-of-${info.name}` } };
+    if (info.plural === 'serviceaccounts' && info.subresource === 'token')
+      return this.#tokens.issue(object, body);
+    throw refusals.notFound(info.path);
   }
 
   #patch(info: RequestInfo, patch: unknown, contentType: string): Reply {

@@ -49,6 +49,18 @@ export class FakeStorage {
     return entries.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, object]) => object);
   }
 
+  /** The same as it was at a version that is not forgotten. */
+  listAt(collection: string, version: number): KubeObject[] {
+    const objects = new Map(this.#collections.get(collection));
+    for (const change of this.changesAfter(version).toReversed()) {
+      if (change.collection !== collection) continue;
+      const key = keyOf(refOf(change.object));
+      if (change.previous === undefined) objects.delete(key);
+      else objects.set(key, change.previous);
+    }
+    return [...objects].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, object]) => object);
+  }
+
   changesAfter(version: number): readonly Change[] {
     return this.#history.filter((change) => change.version > version);
   }

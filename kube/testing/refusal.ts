@@ -8,7 +8,7 @@ export class Refusal extends Error {
     code: number,
     reason: string,
     message: string,
-    details: { causes?: StatusCause[]; retryAfterSeconds?: number } = {},
+    details: { kind?: string; causes?: StatusCause[]; retryAfterSeconds?: number } = {},
   ) {
     super(message);
     this.status = {
@@ -25,10 +25,13 @@ export class Refusal extends Error {
 }
 
 export const refusals = {
-  notFound: (what: string): Refusal => new Refusal(404, 'NotFound', `${what} not found`),
+  /** `kind`: plural of what is not there. */
+  notFound: (what: string, kind?: string): Refusal =>
+    new Refusal(404, 'NotFound', `${what} not found`, kind === undefined ? {} : { kind }),
   alreadyExists: (what: string): Refusal => new Refusal(409, 'AlreadyExists', `${what} already exists`),
   conflict: (what: string): Refusal =>
     new Refusal(409, 'Conflict', `Operation cannot be fulfilled on ${what}: the object has been modified`),
+  invalid: (message: string): Refusal => new Refusal(422, 'Invalid', message),
   badRequest: (message: string): Refusal => new Refusal(400, 'BadRequest', message),
   expired: (): Refusal => new Refusal(410, 'Expired', 'too old resource version'),
   tooLarge: (asked: number, current: number): Refusal =>

@@ -28,6 +28,10 @@ export class BoundedMap<V> {
     this.#entries.delete(key);
   }
 
+  deleteAll(matches: (key: string) => boolean): void {
+    for (const key of this.#entries.keys()) if (matches(key)) this.#entries.delete(key);
+  }
+
   clear(): void {
     this.#entries.clear();
   }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { resources } from '../../kube/index.ts';
-import { allKinds } from '../kinds/index.ts';
+import { allKinds, type SyncedKind } from '../kinds/index.ts';
 import { marks } from '../mapping/index.ts';
 import { byTenantIndex, Caches } from './caches.ts';
 
@@ -17,6 +17,18 @@ describe('the caches of one side', () => {
     caches.store(resources.configMaps).apply('ADDED', { metadata });
     expect(caches.byIndex(resources.configMaps, byTenantIndex, 'blue')).toHaveLength(1);
     expect(caches.byIndex(resources.configMaps, byTenantIndex, 'green')).toEqual([]);
+  });
+
+  it('keep super objects of a resource that belongs to another kind apart from that', () => {
+    const tokens = allKinds.find(({ name }) => name === 'tokens') as SyncedKind;
+    const there = new Caches(allKinds, 'super');
+    const metadata = { name: 'x', namespace: 'n', uid: 's1' };
+    there.of(tokens).apply('ADDED', { metadata });
+    expect(there.get(resources.secrets, { namespace: 'n', name: 'x' })).toBeUndefined();
+    expect(there.of(tokens).size).toBe(1);
+    expect(there.of(tokens)).not.toBe(there.store(resources.pods));
+    const own = new Caches(allKinds, 'tenant');
+    expect(own.of(tokens)).toBe(own.store(resources.pods));
   });
 
   it('keep neither managedFields nor what a kind never reads', () => {

@@ -4,6 +4,8 @@ import { marks } from '../mapping/index.ts';
 
 /** Index that every store of the super cluster has: UID of the VirtualCluster an object belongs to. */
 export const byTenantIndex = 'tenant';
+/** Index of kinds with `superNamespaceOf`: the super namespace that says whose an object is. */
+export const bySuperNamespaceIndex = 'superNamespace';
 
 function tenantLabel(object: KubeObject): readonly string[] {
   const uid = object.metadata.labels?.[marks.tenant];
@@ -13,27 +15,46 @@ function tenantLabel(object: KubeObject): readonly string[] {
 /** The stores of one side, one per kind, and the reads that kinds may do on them. */
 export class Caches implements Lookup {
   readonly #stores = new Map<string, Store>();
+  /** Stores of kinds whose super objects are of a resource that belongs to another kind, by name of the kind. */
+  readonly #apart = new Map<string, Store>();
+  readonly #side: 'tenant' | 'super';
 
   constructor(kinds: readonly SyncedKind[], side: 'tenant' | 'super') {
-    for (const kind of kinds) {
-      const compact = kind.compact?.[side];
-      const indexes: Record<string, (object: KubeObject) => readonly string[]> = { ...kind.indexes?.[side] };
-      if (side === 'super') indexes[byTenantIndex] = tenantLabel;
-      this.#stores.set(
-        kind.resource.plural,
-        new Store({
-          transform: (object) => {
-            delete object.metadata['managedFields'];
-            return compact === undefined ? object : compact(object);
-          },
-          indexes,
-        }),
-      );
-    }
+    this.#side = side;
+    for (const kind of kinds) this.add(kind);
+  }
+
+  /** A store for the objects of one more kind; it takes the place of an earlier one. */
+  add(kind: SyncedKind): Store | undefined {
+    const apart = isApart(kind);
+    if (apart && this.#side === 'tenant') return undefined;
+    const compact = kind.compact?.[this.#side];
+    const store = new Store({
+      transform: (object) => {
+        delete object.metadata['managedFields'];
+        return compact === undefined ? object : compact(object);
+      },
+      indexes: this.#indexesOf(kind),
+    });
+    if (apart) this.#apart.set(kind.name, store);
+    else this.#stores.set(storeName(kind.resource), store);
+    return store;
+  }
+
+  /** Lets go of a store, unless another has taken its place. */
+  remove(kind: SyncedKind, store: Store): void {
+    const name = storeName(kind.resource);
+    if (this.#stores.get(name) === store) this.#stores.delete(name);
+  }
+
+  /** Where this kind's objects of this side are. */
+  of(kind: SyncedKind): Store {
+    const apart = this.#side === 'super' ? this.#apart.get(kind.name) : undefined;
+    return apart ?? this.store(kind.resource);
   }
 
   store(resource: Resource): Store {
-    const store = this.#stores.get(resource.plural);
+    const store = this.#stores.get(storeName(resource));
     if (store === undefined) throw new Error(`no cache for ${resource.plural}`);
     return store;
   }
@@ -45,4 +66,28 @@ export class Caches implements Lookup {
   byIndex<T extends KubeObject = KubeObject>(resource: Resource, index: string, value: string): readonly T[] {
     return this.store(resource).byIndex(index, value) as T[];
   }
+
+  #indexesOf(kind: SyncedKind): Record<string, (object: KubeObject) => readonly string[]> {
+    const indexes: Record<string, (object: KubeObject) => readonly string[]> = {
+      ...kind.indexes?.[this.#side],
+    };
+    if (this.#side === 'super') indexes[byTenantIndex] = tenantLabel;
+    const superNamespaceOf = this.#side === 'super' && kind.direction === 'up' && kind.superNamespaceOf;
+    if (superNamespaceOf) {
+      indexes[bySuperNamespaceIndex] = (object) => {
+        const namespace = superNamespaceOf(object);
+        return namespace === undefined ? [] : [namespace];
+      };
+    }
+    return indexes;
+  }
+}
+
+/** Tells resources of one plural name apart; a custom resource may be cached in several versions. */
+function storeName({ group, version, plural }: Resource): string {
+  return `${plural}.${version}.${group}`;
+}
+
+function isApart(kind: SyncedKind): boolean {
+  return kind.direction === 'down' && kind.superResource !== undefined;
 }

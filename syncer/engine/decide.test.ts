@@ -219,6 +219,28 @@ describe('the same cases for an object born in the super cluster', () => {
     expect(decideUp(upKind, situation({ key, tenantObject: own })).actions).toEqual([]);
   });
 
+  it('brings a copy up to date that has lost its mark, if the kind knows it all the same', () => {
+    const kind: UpKind = { ...upKind, adopts: (own) => own.metadata.uid === 'c1' };
+    const stripped: KubeObject = { metadata: { name: 'fast', uid: 'c1' } };
+    const decide = (own: KubeObject) =>
+      what(decideUp(kind, situation({ key, superObject: there, tenantObject: own })).actions);
+    expect(decide(stripped)).toEqual(['patchTenant']);
+    expect(decide({ metadata: { name: 'fast', uid: 'c2' } })).toEqual(['notice']);
+  });
+
+  it('leaves a copy alone that it has written a moment ago, where the kind wants that, and comes back', () => {
+    const kind: UpKind = { ...upKind, patchEveryMs: 5_000 };
+    const decide = (agoMs: number, up = kind.up) => {
+      const writtenAtMs = context.nowMs - agoMs;
+      const both = situation({ key, superObject: there, tenantObject: copy('s1'), writtenAtMs });
+      return decideUp({ ...kind, up }, both).actions;
+    };
+    expect(decide(1_000)).toEqual([{ do: 'later', afterMs: 4_000 }]);
+    expect(what(decide(5_000))).toEqual(['patchTenant']);
+    expect(decide(1_000, () => [])).toEqual([]);
+    expect(what(decide(-1_000))).toEqual(['patchTenant']);
+  });
+
   it('removes a copy whose original is gone, after a live look unless that was watched', () => {
     const alone = situation({ key, tenantObject: copy('s1') });
     expect(decideUp(upKind, alone)).toMatchObject({

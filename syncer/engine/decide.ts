@@ -11,6 +11,8 @@ export interface Situation {
   /** Watched deletions that have not been carried over. */
   readonly tenantTombstone: Tombstone | undefined;
   readonly superTombstone: Tombstone | undefined;
+  /** When T was last written, where the engine remembers it because T is not watched. */
+  readonly writtenAtMs?: number | undefined;
   /** UID of a counterpart that we created and that the cache does not show yet. */
   readonly createdUid: string | undefined;
   /**
@@ -150,7 +152,9 @@ function superMissing(kind: DownKind, situation: Situation, tenantObject: KubeOb
   }
   requires.push(...(kind.requires?.(tenantObject, context) ?? []));
   const actions: Action[] = requires.length === 0 ? [] : [{ do: 'require', keys: requires }];
-  actions.push({ do: 'createSuper', object: kind.toSuper(tenantObject, context) });
+  if (kind.make === undefined)
+    actions.push({ do: 'createSuper', object: kind.toSuper(tenantObject, context) });
+  else actions.push(...kind.make(tenantObject, context));
   if (admission?.notice !== undefined) actions.push({ do: 'notice', notice: admission.notice });
   return { actions };
 }
@@ -175,6 +179,8 @@ export function decideUp(kind: UpKind, situation: Situation): Decision {
   }
   const mark = uidMark(tenantObject);
   if (mark === undefined) {
+    if (kind.adopts?.(tenantObject, superObject, context) === true)
+      return guarded(kind.up(tenantObject, superObject, context));
     return notice(
       'Warning',
       'NameConflict',
@@ -186,7 +192,17 @@ export function decideUp(kind: UpKind, situation: Situation): Decision {
     if (actions.length === 0) return nothing;
     return { actions, check: { side: 'super', live: false, unwatched: false } };
   }
-  return guarded(kind.up(tenantObject, superObject, context));
+  const actions = kind.up(tenantObject, superObject, context);
+  const restMs = actions.length === 0 ? 0 : restOfPause(kind, situation);
+  return restMs > 0 ? { actions: [{ do: 'later', afterMs: restMs }] } : guarded(actions);
+}
+
+/** How long a copy is to be left as it is, because it was written a moment ago. */
+function restOfPause({ patchEveryMs }: UpKind, { writtenAtMs, context }: Situation): number {
+  if (patchEveryMs === undefined || writtenAtMs === undefined) return 0;
+  const restMs = writtenAtMs + patchEveryMs - context.nowMs;
+  // A clock that was set back must not make it wait.
+  return restMs <= patchEveryMs ? restMs : 0;
 }
 
 /** What becomes of a copy whose original is gone, or is another one by now. */

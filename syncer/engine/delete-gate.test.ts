@@ -1,7 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { type KubeObject, resources } from '../../kube/index.ts';
-import { marks } from '../mapping/index.ts';
+import { allKinds, type SyncedKind } from '../kinds/index.ts';
+import { marks, shownNodeName } from '../mapping/index.ts';
+import type { Situation } from './decide.ts';
+import { DeleteGate } from './delete-gate.ts';
+import { keyId } from './key.ts';
 import { Bench } from './testing/bench.ts';
+import type { Work } from './writes.ts';
 
 const boundPod = (name: string): KubeObject => ({
   metadata: { name, namespace: 'shop', annotations: { [marks.superUid]: `s-${name}` } },
@@ -29,6 +34,55 @@ describe('the gate before every deletion (sync rule 0)', () => {
     orphan(bench);
     bench.server('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop', uid: 't1' } });
     expect(await bench.reconcile('configmaps', 'x', 'shop')).toEqual({ is: 'retry', code: 'stillThere' });
+  });
+
+  it('stays shut for the original of a hidden node, whose name only the server knows now', async () => {
+    await using bench = await Bench.start({ tenant: { hideNodes: true } });
+    const node = bench.have('super', resources.nodes, { metadata: { name: 'n1' } });
+    bench.server('super', resources.nodes, { metadata: { name: 'n2' } });
+    const shown = shownNodeName(bench.state.info, 'n1');
+    await bench.reconcile('nodes', shown);
+    const [copy] = bench.tenant.server.list(resources.nodes) as [KubeObject];
+    expect(copy.metadata.name).toBe(shown);
+    bench.show('tenant', resources.nodes, copy);
+    bench.hide('super', resources.nodes, node);
+    expect(await bench.reconcile('nodes', shown)).toEqual({ is: 'retry', code: 'stillThere' });
+    bench.super.server.remove(resources.nodes, { name: 'n1' });
+    await bench.reconcile('nodes', shown);
+    expect(bench.tenant.server.list(resources.nodes)).toEqual([]);
+  });
+
+  it('asks for what S is, where that is another resource than T', async () => {
+    await using bench = await Bench.start();
+    const t = bench.have('tenant', resources.pods, boundPod('web'));
+    const kind = allKinds.find(({ name }) => name === 'tokens') as SyncedKind;
+    const metadata = { ...bench.superOf(t).metadata, name: 'skerry-token-web' };
+    const secret = bench.server('super', resources.secrets, { metadata });
+    const gate = new DeleteGate({
+      superClient: bench.super.client,
+      superIdentity: bench.superIdentity,
+      onMismatch: () => undefined,
+      onHeld: () => undefined,
+    });
+    const key = { kind: 'tokens', namespace: 'shop', name: 'web' };
+    const situation = { key, tenantObject: t } as Situation;
+    const work = { kind, tenant: bench.state, situation, signal: new AbortController().signal } as Work;
+    const verdict = await gate.judge(work, { side: 'super', live: true, unwatched: false });
+    expect(verdict).toMatchObject({ is: 'there', live: { metadata: { uid: secret.metadata.uid } } });
+  });
+
+  it('asks for a hidden node by the name that it had when it was seen going', async () => {
+    await using bench = await Bench.start({ tenant: { hideNodes: true } });
+    const node = bench.have('super', resources.nodes, { metadata: { name: 'n1' } });
+    const shown = shownNodeName(bench.state.info, 'n1');
+    await bench.reconcile('nodes', shown);
+    bench.show('tenant', resources.nodes, bench.tenant.server.list(resources.nodes)[0] as KubeObject);
+    const id = keyId({ kind: 'nodes', name: shown });
+    bench.state.tombstones.super.set(id, { uid: node.metadata.uid ?? '', object: node });
+    bench.hide('super', resources.nodes, node);
+    await bench.reconcile('nodes', shown);
+    expect(bench.super.server.requests.map(({ verb, name }) => `${verb} ${name}`)).toContain('get n1');
+    expect(bench.asked('super')).not.toContain('list nodes');
   });
 
   it('shuts at once, for everything, when the tenant is another server', async () => {

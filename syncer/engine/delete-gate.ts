@@ -1,6 +1,13 @@
-import { isNotFound, type KubeClient, type KubeObject, type Resource } from '../../kube/index.ts';
+import {
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  type ObjectRef,
+  type Resource,
+} from '../../kube/index.ts';
+import { superResourceOf } from '../kinds/index.ts';
 import { marks, uidMark } from '../mapping/index.ts';
-import type { DeleteCheck } from './decide.ts';
+import type { DeleteCheck, Situation } from './decide.ts';
 import type { IdentityGuard } from './identity-guard.ts';
 import type { TenantState } from './tenant-state.ts';
 import type { Work } from './writes.ts';
@@ -18,11 +25,13 @@ export interface DeleteGateOptions {
  * - `open`: the deletion may be carried out.
  * - `held`: not before the operator has spoken.
  * - `there`: the server has the object that the cache has lost.
+ * - `undefined`: the definition of the object is gone too, so that its absence says nothing.
  */
 export type Verdict =
   | { readonly is: 'open' }
   | { readonly is: 'held' }
-  | { readonly is: 'there'; readonly live: KubeObject };
+  | { readonly is: 'there'; readonly live: KubeObject }
+  | { readonly is: 'undefined' };
 
 const open: Verdict = { is: 'open' };
 const held: Verdict = { is: 'held' };
@@ -49,6 +58,8 @@ export class DeleteGate {
       const live = await this.#live(work, check.side);
       if (live !== undefined) return { is: 'there', live };
     }
+    const isAbsent = check.side === 'tenant' && work.situation.tenantObject === undefined;
+    if (isAbsent && (await work.definition?.isIntact()) === false) return { is: 'undefined' };
     // Somebody else's look may have found the wrong server while this one was waiting.
     if (tenant.frozen !== undefined) return held;
     const guard = check.side === 'tenant' ? tenant.deletions : tenant.losses;
@@ -75,10 +86,12 @@ export class DeleteGate {
   /** What the server itself has of the object whose absence is the reason. */
   async #live(work: Work, side: 'tenant' | 'super'): Promise<KubeObject | undefined> {
     const { kind, tenant, situation, signal } = work;
-    const ref = side === 'tenant' ? situation.key : tenant.superRef(kind, situation.key);
-    if (ref === undefined) return undefined;
+    const ref =
+      side === 'tenant' ? situation.key : (tenant.superRef(kind, situation.key) ?? lastRef(situation));
+    if (ref === undefined) return this.#search(work);
     const client = side === 'tenant' ? tenant.client : this.#options.superClient;
-    const live = await getLive(client, kind.resource, ref, signal);
+    const resource = side === 'tenant' ? kind.resource : superResourceOf(kind);
+    const live = await getLive(client, resource, ref, signal);
     if (live === undefined) return undefined;
     const other = side === 'tenant' ? situation.superObject : situation.tenantObject;
     // What is gone stays gone, whatever has its name now.
@@ -88,6 +101,25 @@ export class DeleteGate {
       (isCopy ? isCopyOf(other, live) : isCopyOf(live, other) || isBoundTo(other, live));
     return isIt ? live : undefined;
   }
+
+  /** The original of a copy whose name leads to it through the cache alone: looks through all that there are. */
+  async #search({ kind, tenant, situation, signal }: Work): Promise<KubeObject | undefined> {
+    const { tenantObject, key } = situation;
+    if (kind.direction !== 'up' || kind.copyName === undefined || tenantObject === undefined)
+      return undefined;
+    const context = tenant.context();
+    const { items } = await this.#options.superClient.list(kind.resource, { signal });
+    return items.find(
+      (live) =>
+        isCopyOf(tenantObject, live) && kind.copyName?.(live.metadata.name ?? '', context) === key.name,
+    );
+  }
+}
+
+/** Where S was when it was seen going. */
+function lastRef({ superTombstone }: Situation): ObjectRef | undefined {
+  const { name, namespace } = superTombstone?.object.metadata ?? {};
+  return name === undefined ? undefined : { name, namespace };
 }
 
 /** Whether the mark of one object names the other. */

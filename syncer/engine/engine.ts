@@ -1,14 +1,14 @@
-import { setImmediate } from 'node:timers/promises';
 import type { Clock, KubeClient, Resource } from '../../kube/index.ts';
-import type { KeyRef, SyncedKind } from '../kinds/index.ts';
+import type { DownKind, KeyRef, SyncedKind } from '../kinds/index.ts';
 import { FairQueue, type Outcome as QueueOutcome, QueueRunner, type TenantDepth } from '../queue/index.ts';
 import type { Caches } from './caches.ts';
 import type { IdentityGuard } from './identity-guard.ts';
 import { keyId, type SyncKey } from './key.ts';
 import { type Outcome, queueOutcome } from './outcome.ts';
+import { Patrol, type PatrolFinding } from './patrol.ts';
 import { Reconciler } from './reconcile.ts';
 import { type Priority, Router } from './router.ts';
-import type { TenantState } from './tenant-state.ts';
+import type { CustomKind, TenantState } from './tenant-state.ts';
 
 /** What is told about the engine's work, for metrics and logs. Must not throw. */
 export interface EngineObserver {
@@ -32,8 +32,8 @@ export interface EngineOptions {
   observer?: EngineObserver;
 }
 
-/** A patrol looks this long at a stretch: whoever has an event to be served waits for no more than that. */
-const sliceMs = 5;
+/** What is due later, such as a renewal in an hour, a patrol looks at as if it were not queued. A back-off ends sooner. */
+const soonMs = 60_000;
 
 /** Keeps all tenants that joined in agreement with the super cluster, from events of both sides. */
 export class SyncEngine {
@@ -41,6 +41,7 @@ export class SyncEngine {
   readonly #queue: FairQueue<SyncKey>;
   readonly #reconciler: Reconciler;
   readonly #router: Router;
+  readonly #patrol: Patrol;
   readonly #resources: ReadonlyMap<string, Resource>;
   /** Ends the work of one tenant when it leaves, by UID. */
   readonly #leaving = new Map<string, AbortController>();
@@ -78,6 +79,14 @@ export class SyncEngine {
       superCaches: options.superCaches,
       enqueue: (tenant, key, priority, version) => this.#enqueue(tenant, key, priority, version),
     });
+    this.#patrol = new Patrol({
+      clock: options.clock,
+      keysOf: (tenant) => this.#router.keysOf(tenant),
+      findingOf: (tenant, key) => this.#reconciler.findingOf(tenant, key),
+      isQueued: (tenant, key) => this.#queue.has({ ...key, tenant: tenant.info.uid }, soonMs),
+      enqueue: (tenant, key) => this.#enqueue(tenant, key, 'background'),
+      isServed: (tenant) => this.#router.tenant(tenant.info.uid) === tenant,
+    });
   }
 
   /** Serves this tenant from now on; its caches and those of the super cluster must be complete. */
@@ -100,6 +109,23 @@ export class SyncEngine {
     if (this.#router.tenant(uid) !== undefined) this.#queue.setWeight(uid, weight);
   }
 
+  /** Syncs one more kind for a tenant that has joined; its caches on both sides must be complete. */
+  takeUp(tenant: TenantState, custom: CustomKind): void {
+    tenant.customKinds.set(custom.kind.name, custom);
+    this.#router.takeUp(tenant, custom.kind);
+  }
+
+  /** Looks at all objects of such a kind again. */
+  requeueKind(tenant: TenantState, kind: string): void {
+    const custom = tenant.customKinds.get(kind);
+    if (custom !== undefined) this.#router.queueKind(tenant, custom.kind);
+  }
+
+  /** Ends that at once: what is queued of this kind is dropped, and nothing of it is deleted. */
+  drop(tenant: TenantState, kind: string): void {
+    tenant.dropKind(kind);
+  }
+
   /** Looks at everything of a tenant again: its settings changed, or deletes may go on. */
   requeue(tenant: TenantState): void {
     tenant.held.clear();
@@ -111,26 +137,9 @@ export class SyncEngine {
     this.#queue.retryNow(uid);
   }
 
-  /**
-   * Compares both sides of a tenant and queues what differs; returns how much that was, by kind. Lets others
-   * work in between. Also ends every wait that nothing else has ended.
-   */
-  async patrol(tenant: TenantState): Promise<Map<string, number>> {
-    const { clock } = this.#options;
-    const findings = new Map<string, number>();
-    tenant.forgetPassing();
-    let sliceStart = clock.monotonic();
-    for (const key of this.#router.keysOf(tenant)) {
-      if (!tenant.held.has(keyId(key)) && this.#differs(tenant, key)) {
-        findings.set(key.kind, (findings.get(key.kind) ?? 0) + 1);
-        this.#enqueue(tenant, key, 'background');
-      }
-      if (clock.monotonic() - sliceStart < sliceMs) continue;
-      await setImmediate();
-      if (this.#router.tenant(tenant.info.uid) !== tenant) break;
-      sliceStart = clock.monotonic();
-    }
-    return findings;
+  /** Compares both sides of a tenant and queues what differs. Lets others work in between. */
+  patrol(tenant: TenantState): Promise<PatrolFinding[]> {
+    return this.#patrol.round(tenant);
   }
 
   depth(uid?: string): number {
@@ -148,11 +157,17 @@ export class SyncEngine {
 
   /** Objects in the caches, by side and kind. */
   *objectCounts(): Generator<{ side: 'tenant' | 'super'; kind: string; count: number }> {
-    for (const { name, resource } of this.#options.kinds) {
+    const tenants = [...this.#router.tenants()];
+    const custom = tenants.flatMap(({ customKinds }) => [...customKinds.values()].map(({ kind }) => kind));
+    for (const kind of new Set([...this.#options.kinds, ...custom])) {
+      const { name } = kind;
       let count = 0;
-      for (const tenant of this.#router.tenants()) count += tenant.caches.store(resource).size;
+      for (const tenant of tenants) {
+        if (custom.includes(kind as DownKind) && tenant.customKinds.get(name)?.kind !== kind) continue;
+        count += tenant.caches.of(kind).size;
+      }
       yield { side: 'tenant', kind: name, count };
-      yield { side: 'super', kind: name, count: this.#options.superCaches.store(resource).size };
+      yield { side: 'super', kind: name, count: this.#options.superCaches.of(kind).size };
     }
   }
 
@@ -174,16 +189,6 @@ export class SyncEngine {
     }
   }
 
-  /** A key that cannot even be looked at differs: the reconcile will say what is wrong with it. */
-  #differs(tenant: TenantState, key: KeyRef): boolean {
-    try {
-      const { actions } = this.#reconciler.wouldDo(tenant, key);
-      return actions.some((action) => action.do !== 'notice' && action.do !== 'later');
-    } catch {
-      return true;
-    }
-  }
-
   async #process(key: SyncKey): Promise<QueueOutcome> {
     const tenant = this.#router.tenant(key.tenant);
     const leaving = this.#leaving.get(key.tenant);
@@ -201,7 +206,7 @@ export class SyncEngine {
   }
 
   #version(tenant: TenantState, key: KeyRef): string | undefined {
-    const resource = this.#resources.get(key.kind);
+    const resource = this.#resources.get(key.kind) ?? tenant.customKinds.get(key.kind)?.kind.resource;
     return resource && tenant.caches.get(resource, key)?.metadata.resourceVersion;
   }
 

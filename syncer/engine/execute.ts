@@ -6,13 +6,25 @@ import {
   type KubeClient,
   type KubeObject,
 } from '../../kube/index.ts';
-import type { Action, DownKind, KeyRef, Notice } from '../kinds/index.ts';
-import { isOurs, tenantUidOf, uidMark } from '../mapping/index.ts';
+import {
+  type Action,
+  type DownKind,
+  type KeyRef,
+  type Notice,
+  type SyncedKind,
+  superResourceOf,
+} from '../kinds/index.ts';
+import { isOurs, scrub, tenantUidOf, uidMark } from '../mapping/index.ts';
+import { copyContents, hasObjects } from './contents.ts';
 import { keyId } from './key.ts';
-import { done, isRecoverable, isTransientRefusal, type Outcome } from './outcome.ts';
+import { done, isRecoverable, isRefusal, isTransientRefusal, type Outcome } from './outcome.ts';
 import { releaseReservation } from './reservations.ts';
 import type { TenantState } from './tenant-state.ts';
+import { issueTokens } from './tokens.ts';
 import { bindPod, deleteObject, patchObject, refOf, rememberCreated, type Work } from './writes.ts';
+
+/** How long a copy that could not be deleted is left alone. */
+const lookAgainMs = 30_000;
 
 export interface ExecutorOptions {
   superClient: KubeClient;
@@ -21,6 +33,9 @@ export interface ExecutorOptions {
   /** Queues a key at once. */
   enqueue: (tenant: TenantState, key: KeyRef) => void;
 }
+
+/** How long a write that may be refused is not tried again. */
+const refusedForMs = 60_000;
 
 /** Carries out the actions of one decision, in order, until one fails or asks to wait. */
 export class Executor {
@@ -37,8 +52,9 @@ export class Executor {
   async run(actions: readonly Action[], work: Work): Promise<Outcome> {
     const { tenant, situation } = work;
     let later: Outcome = done;
-    /** Once T was written here, its cached resourceVersion is known to be old: the UID alone guards. */
+    /** Once T, or S, was written here, its cached resourceVersion is known to be old: the UID alone guards. */
     let tenantWritten = false;
+    let superWritten = false;
     for (const action of actions) {
       let outcome: Outcome | undefined;
       switch (action.do) {
@@ -58,7 +74,8 @@ export class Executor {
           outcome = await this.#createTenant(work, action.object);
           break;
         case 'patchSuper':
-          outcome = await this.#patchSuper(work, action);
+          outcome = await this.#patchSuper(work, action, superWritten);
+          superWritten = true;
           break;
         case 'patchTenant':
           await patchObject(tenant.client, work, situation.tenantObject, {
@@ -66,16 +83,22 @@ export class Executor {
             uidOnly: tenantWritten,
           });
           tenantWritten = true;
+          // Nobody would tell that it has gone: it is made anew at once.
+          if (isUnwatched(work.kind) && tenant.written.get(keyId(situation.key)) === undefined)
+            outcome = { is: 'later', afterMs: 0 };
           break;
         case 'bindTenant':
           await bindPod(work, action.node, action.annotations);
           tenantWritten = true;
           break;
+        case 'issueTokens':
+          outcome = await this.#issueTokens(work, action);
+          break;
         case 'deleteSuper':
           await deleteObject(this.#superClient, work, situation.superObject, action.gracePeriodSeconds);
           break;
         case 'deleteTenant':
-          await deleteObject(tenant.client, work, situation.tenantObject, action.gracePeriodSeconds);
+          outcome = await this.#deleteTenant(work, action.gracePeriodSeconds);
           break;
       }
       if (outcome !== undefined) return outcome;
@@ -111,7 +134,7 @@ export class Executor {
     const { kind, tenant, signal } = work;
     try {
       if (kind.name === 'services') await releaseReservation(this.#superClient, tenant.info, object, signal);
-      const created = await this.#superClient.create(kind.resource, object, { signal });
+      const created = await this.#superClient.create(superResourceOf(kind), object, { signal });
       rememberCreated('super', work, created);
       return undefined;
     } catch (error) {
@@ -143,25 +166,43 @@ export class Executor {
     return this.run(way, work);
   }
 
-  async #patchSuper(work: Work, action: Action & { do: 'patchSuper' }): Promise<Outcome | undefined> {
+  async #issueTokens(work: Work, action: Action & { do: 'issueTokens' }): Promise<Outcome> {
+    const issued = await issueTokens(work, action);
+    if (issued.is === 'issued') return this.run(action.write(issued.tokens), work);
+    if (issued.notice !== undefined) await this.#notice(work, issued.notice);
+    return issued.outcome;
+  }
+
+  async #patchSuper(
+    work: Work,
+    action: Action & { do: 'patchSuper' },
+    uidOnly: boolean,
+  ): Promise<Outcome | undefined> {
     const { kind, tenant, situation, signal } = work;
     const { superObject } = situation;
     try {
       if (kind.name === 'services')
         await releaseReservation(this.#superClient, tenant.info, action.patch, signal);
-      await patchObject(this.#superClient, work, superObject, action);
+      await patchObject(this.#superClient, work, superObject, { ...action, uidOnly });
       return undefined;
     } catch (error) {
+      if (action.mayBeRefused === true && isRefusal(error)) return this.#refusedForNow(work, error);
       if (superObject === undefined || action.subresource !== undefined) throw error;
       return this.#recover(error, work, applyMergePatch(superObject, action.patch) as KubeObject);
     }
+  }
+
+  async #refusedForNow(work: Work, error: ApiError): Promise<Outcome> {
+    const message = scrub(error.status?.message ?? error.message, work.situation.context);
+    await this.#notice(work, { type: 'Warning', reason: 'SyncRefused', message });
+    return { is: 'later', afterMs: refusedForMs };
   }
 
   /** Never judges by the failed call: looks at what is there (sync rule 1). */
   async #superExists(work: Work, object: KubeObject): Promise<Outcome> {
     const { kind, tenant, situation, signal } = work;
     const { tenantObject } = situation;
-    const live = await this.#superClient.get(kind.resource, refOf(object), { signal });
+    const live = await this.#superClient.get(superResourceOf(kind), refOf(object), { signal });
     if (isOurs(live, tenant.info)) {
       // S of an earlier T goes when the cache shows it, past the same guards as any other.
       if (uidMark(live) !== tenantObject?.metadata.uid) return { is: 'retry', code: 'earlierObject' };
@@ -187,13 +228,25 @@ export class Executor {
     return this.run(actions, { ...work, situation: { ...situation, superObject: live } });
   }
 
+  async #deleteTenant(work: Work, gracePeriodSeconds: number | undefined): Promise<Outcome | undefined> {
+    const { kind, tenant, situation, signal } = work;
+    const contents = copyContents(kind, situation.tenantObject);
+    if (contents !== undefined && (await hasObjects(tenant.client, contents, signal))) {
+      const message = `this ${kind.resource.kind} is no longer offered as it is; it stays as long as there are objects of it, which would go with it`;
+      await this.#notice(work, { type: 'Warning', reason: 'StillUsed', message });
+      return { is: 'later', afterMs: lookAgainMs };
+    }
+    await deleteObject(tenant.client, work, situation.tenantObject, gracePeriodSeconds);
+    return undefined;
+  }
+
   async #createTenant(work: Work, object: KubeObject): Promise<Outcome | undefined> {
     const { kind, tenant, situation, signal } = work;
     const watched = kind.direction === 'down' || kind.watchTenant;
     try {
       const created = await tenant.client.create(kind.resource, object, { signal });
       if (watched) rememberCreated('tenant', work, created);
-      else tenant.written.set(keyId(situation.key), created);
+      else tenant.rememberUnwatched(keyId(situation.key), created);
       return undefined;
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
@@ -201,7 +254,7 @@ export class Executor {
       const live = await tenant.client.get(kind.resource, refOf(object), { signal });
       if (kind.direction !== 'up' || situation.superObject === undefined || uidMark(live) === undefined)
         return done;
-      tenant.written.set(keyId(situation.key), live);
+      tenant.rememberUnwatched(keyId(situation.key), live);
       return this.run(kind.up(live, situation.superObject, situation.context), {
         ...work,
         situation: { ...situation, tenantObject: live },
@@ -219,6 +272,10 @@ export class Executor {
       if (work.signal.aborted) throw error;
     }
   }
+}
+
+function isUnwatched(kind: SyncedKind): boolean {
+  return kind.direction === 'up' && !kind.watchTenant;
 }
 
 /** Whether S is T's own by its mark, which names a UID that nobody can guess, but has no label of any tenant. */

@@ -1,16 +1,12 @@
 import { isNotFound, type KubeClient, resources } from '../../kube/index.ts';
+import { SharedCheck } from './shared-check.ts';
 
-/**
- * Knows which server a side must be: the UID of its `kube-system` Namespace (sync rule 0 A).
- * A check counts for a caller only if it began after the call, so that what the caller saw
- * before cannot be younger than the answer; callers that wait share one request.
- */
+/** Knows which server a side must be: the UID of its `kube-system` Namespace (sync rule 0 A). */
 export class IdentityGuard {
   readonly #client: KubeClient;
   #expectedUid: string | undefined;
   #distrusted: string | undefined;
-  #running: Promise<boolean> | undefined;
-  #next: Promise<boolean> | undefined;
+  readonly #shared = new SharedCheck(() => this.#check());
 
   constructor(client: KubeClient, expectedUid: string | undefined) {
     this.#client = client;
@@ -39,22 +35,7 @@ export class IdentityGuard {
 
   /** Whether the server is still the one it should be. Throws what the client throws when it cannot tell. */
   async verify(): Promise<boolean> {
-    if (this.#distrusted !== undefined) return false;
-    if (this.#running === undefined) return this.#start();
-    this.#next ??= this.#running.then(
-      () => this.#start(),
-      () => this.#start(),
-    );
-    return this.#next;
-  }
-
-  #start(): Promise<boolean> {
-    this.#next = undefined;
-    const check = this.#check().finally(() => {
-      if (this.#running === check) this.#running = undefined;
-    });
-    this.#running = check;
-    return check;
+    return this.#distrusted === undefined && this.#shared.run();
   }
 
   async #check(): Promise<boolean> {

@@ -15,8 +15,8 @@ export function downKeyOf(kind: DownKind, superObject: KubeObject): KeyRef | und
   const namespace = superObject.metadata.labels?.[marks.namespace];
   const name = superObject.metadata.name;
   if (namespace === undefined || name === undefined || uidMark(superObject) === undefined) return undefined;
-  if (kind.resource.plural === 'namespaces') return { kind: kind.name, name: namespace };
-  const tenantName = kind.tenantName?.(name) ?? name;
+  if (kind.name === 'namespaces') return { kind: kind.name, name: namespace };
+  const tenantName = kind.tenantName?.(name, superObject) ?? name;
   return kind.resource.namespaced
     ? { kind: kind.name, namespace, name: tenantName }
     : { kind: kind.name, name: tenantName };
@@ -34,5 +34,6 @@ export function upKeyOf(kind: UpKind, superObject: KubeObject, context: SyncCont
       : { kind: kind.name, namespace: place.namespace, name: place.name };
   }
   const { name } = superObject.metadata;
-  return kind.resource.namespaced || name === undefined ? undefined : { kind: kind.name, name };
+  if (kind.resource.namespaced || name === undefined) return undefined;
+  return { kind: kind.name, name: kind.copyName?.(name, context) ?? name };
 }

@@ -1,5 +1,5 @@
 import { type KubeObject, resources } from '../../kube/index.ts';
-import { allKinds, type DownKind, type SyncContext, type UpKind } from '../kinds/index.ts';
+import { allKinds, type DownKind, type SyncContext, type SyncedKind, type UpKind } from '../kinds/index.ts';
 import { isOurs, marks, uidMark } from '../mapping/index.ts';
 import { byTenantIndex, type Caches } from './caches.ts';
 import type { Missing } from './deletion-guard.ts';
@@ -14,14 +14,21 @@ import type { TenantState } from './tenant-state.ts';
 export function missingInTenant(tenant: TenantState, superCaches: Caches): Missing {
   const uids: string[] = [];
   let total = 0;
-  for (const kind of allKinds) {
-    if (kind.direction !== 'down') continue;
+  for (const kind of kindsOf(tenant)) {
+    // What stands beside another kind's S is not counted again: it goes with it.
+    if (kind.direction !== 'down' || kind.superResource !== undefined) continue;
     for (const object of superCaches.byIndex(kind.resource, byTenantIndex, tenant.info.uid)) {
       if (object.metadata.deletionTimestamp !== undefined) continue;
       const key = downKeyOf(kind, object);
       if (key === undefined) continue;
       total += 1;
-      if (tenant.caches.get(kind.resource, key) !== undefined) continue;
+      const own = tenant.caches.get(kind.resource, key);
+      if (own !== undefined) {
+        const isUnwanted =
+          kind.unwantedIsMissing === true && kind.admit?.(own, tenant.context()).wanted === false;
+        if (isUnwanted) uids.push(object.metadata.uid ?? '');
+        continue;
+      }
       if (tenant.tombstones.tenant.get(keyId(key))?.uid === uidMark(object)) continue;
       const namespace = object.metadata.labels?.[marks.namespace];
       const namespaceIsThere =
@@ -63,6 +70,10 @@ export function missingInSuper(tenant: TenantState, superCaches: Caches): Missin
     }
   }
   return { uids, total };
+}
+
+function kindsOf(tenant: TenantState): readonly SyncedKind[] {
+  return [...allKinds, ...[...tenant.customKinds.values()].map(({ kind }) => kind)];
 }
 
 function isLost(

@@ -33,8 +33,45 @@ describe('notices', () => {
     }
     const events = cluster.server.list(resources.events);
     expect(events).toHaveLength(1);
-    expect(events[0]?.['count']).toBe(3);
+    // Times that it was said, up to the last that was written.
+    expect(events[0]?.['count']).toBe(21);
+    expect(cluster.server.requests).toHaveLength(3);
     expect(events[0]?.['lastTimestamp']).not.toBe(events[0]?.['firstTimestamp']);
+  });
+
+  it('of ever different words for one reason end up in one event', async () => {
+    await using cluster = await startFakeCluster();
+    const clock = new FakeClock();
+    const notices = new Notices(cluster.client, () => clock.now());
+    const say = (message: string) => notices.write(resources.pods, pod, { ...notice, message }, signal);
+    for (let round = 0; round < 1_000; round++) await say(`no room ${round}`);
+    expect(cluster.server.list(resources.events)).toHaveLength(11);
+    await clock.advance(10_000);
+    await say('no room at last');
+    const combined = cluster.server.list(resources.events).find(({ count }) => Number(count) > 1);
+    expect(combined).toMatchObject({
+      count: 991,
+      message: '(combined from similar events) no room at last',
+      involvedObject: { uid: 't1' },
+    });
+    await say('no room 3');
+    await notices.write(resources.pods, pod, { ...notice, reason: 'Another' }, signal);
+    expect(cluster.server.list(resources.events)).toHaveLength(12);
+    await clock.advance(10 * 60_000);
+    await say('words of their own again');
+    expect(cluster.server.list(resources.events)).toHaveLength(13);
+  });
+
+  it('are written anew when the tenant has forgotten them', async () => {
+    await using cluster = await startFakeCluster();
+    const clock = new FakeClock();
+    const notices = new Notices(cluster.client, () => clock.now());
+    await notices.write(resources.pods, pod, notice, signal);
+    const [event] = cluster.server.list(resources.events);
+    cluster.server.remove(resources.events, { namespace: 'shop', name: event?.metadata.name ?? '' });
+    await clock.advance(3_600_000);
+    await notices.write(resources.pods, pod, notice, signal);
+    expect(cluster.server.list(resources.events)).toMatchObject([{ count: 2 }]);
   });
 
   it('go on counting after a restart', async () => {

@@ -225,5 +225,16 @@ it('what is remembered of an event goes with the event', async () => {
 
 it('what cannot even be looked at is a failure of that key and nothing more', async () => {
   await using bench = await Bench.start();
-  expect(await bench.reconcile('nothing', 'x')).toMatchObject({ is: 'retry', code: 'internal' });
+  bench.state.superRef = () => {
+    throw new Error('nonsense');
+  };
+  expect(await bench.reconcile('configmaps', 'x', 'shop')).toMatchObject({ is: 'retry', code: 'internal' });
+});
+
+it('a key of a kind that the tenant has let go of is dropped', async () => {
+  await using bench = await Bench.start();
+  expect(await bench.reconcile('widgets.example.com', 'x', 'shop')).toEqual({ is: 'done' });
+  const key = { kind: 'widgets.example.com', namespace: 'shop', name: 'x' };
+  expect(bench.reconciler.isSettled(bench.state, key)).toBe(true);
+  expect(bench.reconciler.findingOf(bench.state, key)).toBeUndefined();
 });

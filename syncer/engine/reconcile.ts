@@ -5,10 +5,11 @@ import type { Caches } from './caches.ts';
 import { type Decision, decideDown, decideUp, type Situation } from './decide.ts';
 import { DeleteGate } from './delete-gate.ts';
 import { Executor } from './execute.ts';
+import { type Finding, findingOf } from './finding.ts';
 import type { IdentityGuard } from './identity-guard.ts';
 import { keyId } from './key.ts';
 import { Notices } from './notices.ts';
-import { type Outcome, outcomeOf } from './outcome.ts';
+import { done, type Outcome, outcomeOf } from './outcome.ts';
 import type { TenantState } from './tenant-state.ts';
 import type { Work } from './writes.ts';
 
@@ -53,9 +54,13 @@ export class Reconciler {
 
   /** Rejects only when aborted, with the signal's reason. */
   async reconcile(tenant: TenantState, key: KeyRef, signal: AbortSignal): Promise<Outcome> {
-    const outcome = await this.#attempt(tenant, key, signal);
+    const kind = this.#kindOf(tenant, key.kind);
+    if (kind === undefined) return done;
+    const outcome = await this.#attempt(tenant, kind, key, signal);
+    // The tenant let go of the kind meanwhile: whatever came of it is of no interest.
+    if (this.#kindOf(tenant, key.kind) !== kind) return done;
     try {
-      this.#tidy(tenant, key);
+      this.#tidy(tenant, kind, key);
       this.#wakeWaiters(tenant, key);
       return outcome;
     } catch (error) {
@@ -63,17 +68,20 @@ export class Reconciler {
     }
   }
 
-  /** What would be done for a key now; for the patrol, which only looks. */
-  wouldDo(tenant: TenantState, key: KeyRef): Decision {
-    const kind = this.#kind(key.kind);
+  /** How the sides of a key disagree, by what would be done for it now; for the patrol, which only looks. */
+  findingOf(tenant: TenantState, key: KeyRef): Finding | undefined {
+    const kind = this.#kindOf(tenant, key.kind);
+    if (kind === undefined) return undefined;
     const situation = this.#situation(tenant, kind, key);
-    return this.#isBehind(tenant, situation) ? { actions: [] } : this.#decide(kind, situation);
+    if (this.#isBehind(tenant, situation)) return undefined;
+    return findingOf(kind, situation, this.#decide(kind, situation));
   }
 
   /** Whether nothing stands in the way of what requires this key: its copy is there, or none is to be. */
   isSettled(tenant: TenantState, key: KeyRef): boolean {
     if (key.kind === 'namespaces') return this.#namespaceReady(tenant, key.name) !== false;
-    const kind = this.#kind(key.kind);
+    const kind = this.#kindOf(tenant, key.kind);
+    if (kind === undefined) return true;
     const { tenantObject, superObject, createdUid, context } = this.#situation(tenant, kind, key);
     if (kind.direction === 'up') {
       if (tenantObject !== undefined || createdUid !== undefined || superObject === undefined) return true;
@@ -88,13 +96,14 @@ export class Reconciler {
     return kind.admit?.(tenantObject, context).wanted === false;
   }
 
-  async #attempt(tenant: TenantState, key: KeyRef, signal: AbortSignal): Promise<Outcome> {
+  async #attempt(tenant: TenantState, kind: SyncedKind, key: KeyRef, signal: AbortSignal): Promise<Outcome> {
     let work: Work | undefined;
     try {
-      const kind = this.#kind(key.kind);
       const situation = this.#situation(tenant, kind, key);
       if (this.#isBehind(tenant, situation)) return behind;
-      work = { kind, situation, tenant, notices: this.#noticesOf(tenant), signal };
+      const notices = this.#noticesOf(tenant);
+      const definition = tenant.customKinds.get(kind.name)?.definition;
+      work = { kind, situation, tenant, notices, signal, definition };
       const outcome = await this.#carryOut(work, this.#decide(kind, situation));
       return outcome.is === 'done' && this.#isUnseen(work) ? behind : outcome;
     } catch (error) {
@@ -113,6 +122,7 @@ export class Reconciler {
         : { is: 'retry', code: 'stillThere' };
     }
     if (verdict.is === 'open') return this.#executor.run(actions, work);
+    if (verdict.is === 'undefined') return { is: 'retry', code: 'definitionGone' };
     const { key } = work.situation;
     work.tenant.held.set(keyId(key), key);
     return { is: 'held' };
@@ -135,24 +145,24 @@ export class Reconciler {
     return memory.tenant.isBehind(id, tenantObject) || memory.super.isBehind(id, superObject);
   }
 
-  #kind(name: string): SyncedKind {
-    const kind = this.#kinds.get(name);
-    if (kind === undefined) throw new Error(`unknown kind ${name}`);
-    return kind;
+  /** `undefined`: a kind that comes and goes, and that the tenant has let go of. */
+  #kindOf(tenant: TenantState, name: string): SyncedKind | undefined {
+    return this.#kinds.get(name) ?? tenant.customKinds.get(name)?.kind;
   }
 
   #situation(tenant: TenantState, kind: SyncedKind, key: KeyRef): Situation {
     const id = keyId(key);
     const superRef = tenant.superRef(kind, key);
     const unwatched = kind.direction === 'up' && !kind.watchTenant;
-    const tenantObject = unwatched ? tenant.written.get(id) : tenant.caches.get(kind.resource, key);
-    const superObject =
-      superRef === undefined ? undefined : this.#options.superCaches.get(kind.resource, superRef);
+    const written = unwatched ? tenant.written.get(id) : undefined;
+    const tenantObject = unwatched ? written?.object : tenant.caches.of(kind).get(key);
+    const superObject = superRef === undefined ? undefined : this.#options.superCaches.of(kind).get(superRef);
     const mayCreate = tenantObject !== undefined && superObject === undefined && kind.direction === 'down';
     return {
       key,
       tenantObject,
       superObject,
+      writtenAtMs: written?.atMs,
       tenantTombstone: tenant.tombstones.tenant.get(id),
       superTombstone: tenant.tombstones.super.get(id),
       createdUid: tenant.memory[kind.direction === 'down' ? 'super' : 'tenant'].createdUid(id),
@@ -172,7 +182,7 @@ export class Reconciler {
       name: tenant.superNamespace(namespace),
     });
     if (own === undefined) return false;
-    const kind = this.#kind('namespaces') as DownKind;
+    const kind = this.#kinds.get('namespaces') as DownKind;
     if (kind.admit?.(own, tenant.context()).wanted === false) return 'unwanted';
     if (there === undefined) {
       const id = keyId({ kind: 'namespaces', name: namespace });
@@ -199,7 +209,7 @@ export class Reconciler {
   }
 
   /** Forgets what both sides have outlived. */
-  #tidy(tenant: TenantState, key: KeyRef): void {
+  #tidy(tenant: TenantState, kind: SyncedKind, key: KeyRef): void {
     const id = keyId(key);
     const { tombstones, written } = tenant;
     const before = {
@@ -208,7 +218,7 @@ export class Reconciler {
       written: written.get(id),
     };
     if (before.tenant === undefined && before.super === undefined && before.written === undefined) return;
-    const after = this.#situation(tenant, this.#kind(key.kind), key);
+    const after = this.#situation(tenant, kind, key);
     if (after.superObject === undefined && after.createdUid === undefined) tombstones.tenant.delete(id);
     if (after.superObject === undefined && before.written !== undefined) written.delete(id);
     if (after.tenantObject === undefined || before.written !== undefined) tombstones.super.delete(id);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { allKinds } from '../kinds/index.ts';
-import { marks } from '../mapping/index.ts';
+import { marks, shownNodeName } from '../mapping/index.ts';
 import { keyId } from './key.ts';
 import { Router } from './router.ts';
 import { Bench } from './testing/bench.ts';
@@ -46,6 +46,17 @@ describe('events of the tenant', () => {
     bench.show('tenant', resources.configMaps, settings);
     bench.hide('tenant', resources.configMaps, settings);
     expect(bench.state.tombstones.tenant.get('configmaps/shop/x')?.uid).toBe('t1');
+  });
+
+  it('queue what is made on demand only when T goes', async () => {
+    await using bench = await Bench.start();
+    const { heard } = routed(bench);
+    const tokens = (): string[] => heard().filter((line) => line.includes('tokens/'));
+    bench.show('tenant', resources.pods, settings);
+    bench.show('tenant', resources.pods, { metadata: { ...settings.metadata, resourceVersion: '8' } });
+    expect(tokens()).toEqual([]);
+    bench.hide('tenant', resources.pods, settings);
+    expect(tokens()).toEqual(['live tokens/shop/x at 7']);
   });
 
   it('keep of a deleted object only what somebody will ask for', async () => {
@@ -143,6 +154,54 @@ describe('events of the super cluster', () => {
     expect(heard()).toEqual([]);
     bench.show('super', resources.nodes, { metadata: { name: 'n1', uid: 'n1' } });
     expect(heard()).toEqual(['live nodes//n1']);
+  });
+
+  it('of a namespace that is seen after what happened in it queue that now', async () => {
+    await using bench = await Bench.start();
+    const { heard } = routed(bench);
+    const own = bench.have('tenant', resources.namespaces, { metadata: { name: 'shop' } });
+    bench.have('tenant', resources.configMaps, settings);
+    bench.show('super', resources.events, {
+      metadata: { name: 'x.1', namespace: bench.shop, uid: 'e1' },
+      involvedObject: { kind: 'ConfigMap', namespace: bench.shop, name: 'x' },
+    });
+    heard();
+    bench.show('super', resources.namespaces, bench.superNamespaceOf(own));
+    expect(heard()).toContain('background events/shop/x.1');
+  });
+
+  it('wait behind all others where nobody depends on them', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    bench.have('tenant', resources.configMaps, settings);
+    const { heard } = routed(bench);
+    bench.show('super', resources.events, {
+      metadata: { name: 'x.1', namespace: bench.shop, uid: 'e1' },
+      involvedObject: { kind: 'ConfigMap', namespace: bench.shop, name: 'x' },
+    });
+    expect(heard()).toEqual(['background events/shop/x.1']);
+  });
+
+  it('that are no more than a heartbeat queue nothing', async () => {
+    await using bench = await Bench.start();
+    const { heard } = routed(bench);
+    const node = (beat: string, version: string, status = 'True'): KubeObject => ({
+      metadata: { name: 'n1', uid: 'n1', resourceVersion: version },
+      status: { conditions: [{ type: 'Ready', status, lastHeartbeatTime: beat }] },
+    });
+    bench.show('super', resources.nodes, node('1', '1'));
+    heard();
+    bench.show('super', resources.nodes, node('2', '2'));
+    expect(heard()).toEqual([]);
+    bench.show('super', resources.nodes, node('3', '3', 'False'));
+    expect(heard()).toEqual(['live nodes//n1']);
+  });
+
+  it('name a hidden node as the tenant does, whether it has a place there or not', async () => {
+    await using bench = await Bench.start({ tenant: { hideNodes: true, nodes: 'used' } });
+    const { heard } = routed(bench);
+    bench.show('super', resources.nodes, { metadata: { name: 'n1', uid: 'n1' } });
+    expect(heard()).toEqual([`live nodes//${shownNodeName(bench.state.info, 'n1')}`]);
   });
 
   it('that only a list has shown make the guard count anew', async () => {

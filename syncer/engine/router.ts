@@ -1,8 +1,8 @@
-import { type KubeObject, resources, type StoreEvent } from '../../kube/index.ts';
+import { type KubeObject, resources, type Store, type StoreEvent } from '../../kube/index.ts';
 import type { KeyRef, SyncedKind } from '../kinds/index.ts';
 import { tenantNamespaceOf, tenantUidOf } from '../mapping/index.ts';
 import type { BoundedMap } from './bounded-map.ts';
-import { byTenantIndex, type Caches } from './caches.ts';
+import { bySuperNamespaceIndex, byTenantIndex, type Caches } from './caches.ts';
 import { keyId } from './key.ts';
 import { downKeyOf, tenantKeyOf, upKeyOf } from './locate.ts';
 import type { TenantState, Tombstone } from './tenant-state.ts';
@@ -21,11 +21,13 @@ export class Router {
   readonly #options: RouterOptions;
   /** Tenants that are served, by UID of their VirtualCluster. */
   readonly #tenants = new Map<string, TenantState>();
+  /** Stores of custom kinds in the super cluster whose events are routed. */
+  readonly #followed = new WeakSet<Store>();
 
   constructor(options: RouterOptions) {
     this.#options = options;
     for (const kind of options.kinds) {
-      options.superCaches.store(kind.resource).subscribe((event) => this.#superEvent(kind, event));
+      options.superCaches.of(kind).subscribe((event) => this.#superEvent(kind, event));
     }
   }
 
@@ -34,10 +36,24 @@ export class Router {
     this.#tenants.set(tenant.info.uid, tenant);
     for (const kind of this.#options.kinds) {
       const watched = kind.direction === 'down' || kind.watchTenant;
-      if (watched)
-        tenant.caches.store(kind.resource).subscribe((event) => this.#tenantEvent(tenant, kind, event));
+      if (watched) tenant.caches.of(kind).subscribe((event) => this.#tenantEvent(tenant, kind, event));
     }
     this.queueAll(tenant);
+  }
+
+  /** Routes the events of a custom kind that the tenant has taken up, and queues everything of it. */
+  takeUp(tenant: TenantState, kind: SyncedKind): void {
+    const superStore = this.#options.superCaches.of(kind);
+    if (!this.#followed.has(superStore)) {
+      this.#followed.add(superStore);
+      superStore.subscribe((event) => this.#superEvent(kind, event));
+    }
+    tenant.caches.of(kind).subscribe((event) => this.#tenantEvent(tenant, kind, event));
+    this.queueKind(tenant, kind);
+  }
+
+  queueKind(tenant: TenantState, kind: SyncedKind): void {
+    for (const key of this.#keysOfKind(tenant, kind)) this.#options.enqueue(tenant, key, 'background');
   }
 
   leave(uid: string): void {
@@ -58,29 +74,48 @@ export class Router {
 
   /** Every key of a tenant that either side has an object for, once. */
   *keysOf(tenant: TenantState): Generator<KeyRef> {
-    for (const kind of this.#options.kinds) {
-      const seen = new Set<string>();
-      if (kind.direction === 'down' || kind.watchTenant) {
-        for (const object of tenant.caches.store(kind.resource).list()) {
-          const key = tenantKeyOf(kind, object);
-          seen.add(keyId(key));
-          yield key;
-        }
+    for (const kind of this.#options.kinds) yield* this.#keysOfKind(tenant, kind);
+    for (const { kind } of [...tenant.customKinds.values()]) {
+      // It may have gone while others had their turn.
+      if (this.#isServed(tenant, kind)) yield* this.#keysOfKind(tenant, kind);
+    }
+  }
+
+  *#keysOfKind(tenant: TenantState, kind: SyncedKind): Generator<KeyRef> {
+    const seen = new Set<string>();
+    if (kind.direction === 'down' || kind.watchTenant) {
+      for (const object of tenant.caches.of(kind).list()) {
+        const key = tenantKeyOf(kind, object);
+        seen.add(keyId(key));
+        yield key;
       }
-      const superObjects =
-        kind.direction === 'down'
-          ? this.#options.superCaches.byIndex(kind.resource, byTenantIndex, tenant.info.uid)
-          : this.#options.superCaches.store(kind.resource).list();
-      for (const object of superObjects) {
-        const key = this.#superKey(tenant, kind, object);
-        if (key !== undefined && !seen.has(keyId(key))) yield key;
-      }
+    }
+    for (const object of this.#superObjects(tenant, kind)) {
+      const key = this.#superKey(tenant, kind, object);
+      if (key !== undefined && !seen.has(keyId(key))) yield key;
+    }
+  }
+
+  /** Whether events of this kind matter to the tenant: it may have let go of one that comes and goes. */
+  #isServed(tenant: TenantState, kind: SyncedKind): boolean {
+    return this.#options.kinds.includes(kind) || tenant.customKinds.get(kind.name)?.kind === kind;
+  }
+
+  /** The super objects that can matter to a tenant. */
+  *#superObjects(tenant: TenantState, kind: SyncedKind): Generator<KubeObject> {
+    const { superCaches } = this.#options;
+    if (kind.direction === 'down') yield* superCaches.of(kind).byIndex(byTenantIndex, tenant.info.uid);
+    else if (kind.superNamespaceOf === undefined) yield* superCaches.of(kind).list();
+    else {
+      for (const { metadata } of superCaches.byIndex(resources.namespaces, byTenantIndex, tenant.info.uid))
+        yield* superCaches.of(kind).byIndex(bySuperNamespaceIndex, metadata.name ?? '');
     }
   }
 
   #tenantEvent(tenant: TenantState, kind: SyncedKind, event: StoreEvent<KubeObject>): void {
-    if (this.#tenants.get(tenant.info.uid) !== tenant) return;
+    if (this.#tenants.get(tenant.info.uid) !== tenant || !this.#isServed(tenant, kind)) return;
     const { object, type, watched } = event;
+    if (type !== 'deleted' && kind.direction === 'down' && kind.onDemand === true) return;
     const key = tenantKeyOf(kind, object);
     const id = keyId(key);
     if (type === 'deleted') {
@@ -103,6 +138,7 @@ export class Router {
 
   #superEvent(kind: SyncedKind, event: StoreEvent<KubeObject>): void {
     const { object, previous, type, watched } = event;
+    if (type === 'modified' && previous !== undefined && kind.isHeartbeat?.(previous, object)) return;
     const priority = watched && kind.patient !== true ? 'live' : 'background';
     for (const tenant of this.#concerned(kind, object)) {
       const key = this.#superKey(tenant, kind, object);
@@ -123,6 +159,24 @@ export class Router {
       hasMoved(previous, object)
     ) {
       this.#remarked(kind, previous, priority);
+    }
+    const isNew = type === 'added' || (previous !== undefined && hasMoved(previous, object));
+    if (kind.name === 'namespaces' && isNew) this.#claimed(object);
+  }
+
+  /** What happened in a super namespace may be seen before the namespace itself, and so before it is known whose. */
+  #claimed(superNamespace: KubeObject): void {
+    const [tenant] = this.#one(tenantUidOf(superNamespace));
+    if (tenant === undefined) return;
+    for (const kind of this.#options.kinds) {
+      if (kind.direction !== 'up' || kind.superNamespaceOf === undefined) continue;
+      const objects = this.#options.superCaches
+        .of(kind)
+        .byIndex(bySuperNamespaceIndex, superNamespace.metadata.name ?? '');
+      for (const object of objects) {
+        const key = this.#superKey(tenant, kind, object);
+        if (key !== undefined) this.#options.enqueue(tenant, key, 'background');
+      }
     }
   }
 
@@ -153,7 +207,9 @@ export class Router {
 
   /** The tenants that an object of the super cluster can matter to. */
   #concerned(kind: SyncedKind, object: KubeObject): Iterable<TenantState> {
-    if (kind.direction === 'down' || kind.superScope === 'marked') return this.#one(tenantUidOf(object));
+    if (kind.direction === 'down' || kind.superScope === 'marked') {
+      return this.#one(tenantUidOf(object)).filter((tenant) => this.#isServed(tenant, kind));
+    }
     if (kind.superNamespaceOf === undefined) return this.#tenants.values();
     const name = kind.superNamespaceOf(object);
     if (name === undefined) return [];

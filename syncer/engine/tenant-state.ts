@@ -1,8 +1,9 @@
 import type { KubeClient, KubeObject, ObjectRef } from '../../kube/index.ts';
-import type { KeyRef, SyncContext, SyncedKind, TenantInfo } from '../kinds/index.ts';
+import type { DownKind, KeyRef, SyncContext, SyncedKind, TenantInfo } from '../kinds/index.ts';
 import { superNamespaceName } from '../mapping/index.ts';
 import { BoundedMap } from './bounded-map.ts';
 import type { Caches } from './caches.ts';
+import type { DefinitionGuard } from './definition-guard.ts';
 import { DeletionGuard } from './deletion-guard.ts';
 import { IdentityGuard } from './identity-guard.ts';
 import { missingInSuper, missingInTenant } from './missing.ts';
@@ -27,6 +28,12 @@ export interface TenantStateOptions {
   nowMs: () => number;
 }
 
+/** A kind that comes and goes while the tenant is served, and the definition that its objects live by. */
+export interface CustomKind {
+  readonly kind: DownKind;
+  readonly definition: DefinitionGuard;
+}
+
 /** What the engine holds for one tenant while it is served. */
 export class TenantState {
   readonly client: KubeClient;
@@ -41,20 +48,29 @@ export class TenantState {
     tenant: new BoundedMap<Tombstone>(20_000),
     super: new BoundedMap<Tombstone>(20_000),
   };
-  /** Last written state of objects that are not watched in the tenant (events), by key id. */
-  readonly written = new BoundedMap<KubeObject>(5_000);
+  /** Objects that are not watched in the tenant (events) as last written, by key id. */
+  readonly written = new BoundedMap<{ readonly object: KubeObject; readonly atMs: number }>(5_000);
   readonly waiters = new Waiters();
   readonly memory: Readonly<Record<'tenant' | 'super', WriteMemory>>;
   /** Set while all deletes are stopped (sync rule 0 A): why. */
   frozen: string | undefined;
   /** Keys held back by `frozen` or a deletion guard; queued again when it opens. */
   readonly held = new Map<string, KeyRef>();
+  /** Kinds that are synced for this tenant beside those of all tenants, by name. */
+  readonly customKinds = new Map<string, CustomKind>();
 
   #info: TenantInfo;
   #superIdentity: string | undefined;
   readonly #superCaches: Caches;
   readonly #nowMs: () => number;
   readonly #superNamespaces = new BoundedMap<string>(10_000);
+
+  readonly #customKind = (group: string, name: string): DownKind | undefined => {
+    for (const { kind } of this.customKinds.values()) {
+      if (kind.resource.group === group && kind.resource.kind === name) return kind;
+    }
+    return undefined;
+  };
 
   constructor(options: TenantStateOptions) {
     const { superCaches, nowMs } = options;
@@ -111,8 +127,19 @@ export class TenantState {
       tenant: this.#info,
       tenantObjects: this.caches,
       superObjects: this.#superCaches,
+      customKind: this.#customKind,
       nowMs: this.#nowMs(),
     };
+  }
+
+  /** What the cache of the super cluster shows of a kind's objects. */
+  superObject(kind: SyncedKind, ref: ObjectRef): KubeObject | undefined {
+    return this.#superCaches.of(kind).get(ref);
+  }
+
+  /** Notes what became of an object that is not watched. */
+  rememberUnwatched(id: string, object: KubeObject): void {
+    this.written.set(id, { object, atMs: this.#nowMs() });
   }
 
   superNamespace(tenantNamespace: string): string {
@@ -127,9 +154,22 @@ export class TenantState {
   /** Where the super object of a key is; `undefined`: it has no place there now. */
   superRef(kind: SyncedKind, key: KeyRef): ObjectRef | undefined {
     if (kind.direction === 'up') return kind.superRef(key, this.context());
-    if (kind.resource.plural === 'namespaces') return { name: this.superNamespace(key.name) };
+    if (kind.name === 'namespaces') return { name: this.superNamespace(key.name) };
     const name = kind.superName?.(key.name) ?? key.name;
     return key.namespace === undefined ? { name } : { namespace: this.superNamespace(key.namespace), name };
+  }
+
+  /**
+   * Ends a custom kind for this tenant, and forgets all that was seen and done of its objects: what it finds when
+   * it is taken up again is all it knows.
+   */
+  dropKind(name: string): void {
+    this.customKinds.delete(name);
+    const ofKind = (id: string): boolean => id.startsWith(`${name}/`);
+    for (const memory of [this.tombstones.tenant, this.tombstones.super]) memory.deleteAll(ofKind);
+    for (const memory of [this.memory.tenant, this.memory.super]) memory.forgetAll(ofKind);
+    for (const id of this.held.keys()) if (ofKind(id)) this.held.delete(id);
+    this.deletions.invalidate();
   }
 
   /** Forgets what only saves work and may have outlived its use, for somebody who looks at every key next. */

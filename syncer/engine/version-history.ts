@@ -16,8 +16,8 @@ export class VersionHistory {
   readonly #highest = new Map<string, string>();
 
   observe(resource: Resource, version: string): void {
-    const highest = this.#highest.get(resource.plural);
-    if (highest === undefined || isOlder(highest, version)) this.#highest.set(resource.plural, version);
+    const highest = this.#highest.get(nameOf(resource));
+    if (highest === undefined || isOlder(highest, version)) this.#highest.set(nameOf(resource), version);
   }
 
   /**
@@ -31,7 +31,7 @@ export class VersionHistory {
     signal: AbortSignal,
   ): Promise<Regression | undefined> {
     // What is heard while the answer is on its way may be newer than the answer.
-    const shown = this.#highest.get(resource.plural);
+    const shown = this.#highest.get(nameOf(resource));
     if (shown === undefined || !isOlder(listed, shown)) return undefined;
     const consistent = await client.list(resource, { limit: 1, signal });
     const now = consistent.metadata.resourceVersion ?? '';
@@ -42,4 +42,8 @@ export class VersionHistory {
   forget(): void {
     this.#highest.clear();
   }
+}
+
+function nameOf({ group, plural }: Resource): string {
+  return `${plural}.${group}`;
 }

@@ -72,6 +72,11 @@ export class WriteMemory {
     return behind;
   }
 
+  forgetAll(matches: (id: string) => boolean): void {
+    for (const memory of [this.#created, this.#written])
+      for (const id of memory.keys()) if (matches(id)) memory.delete(id);
+  }
+
   /** Forgets what nobody has asked for in its time. */
   prune(): void {
     const now = this.#nowMs();

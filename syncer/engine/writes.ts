@@ -4,10 +4,12 @@ import {
   type KubeObject,
   type MergePatch,
   type ObjectRef,
+  type Resource,
   resources,
 } from '../../kube/index.ts';
-import type { SyncedKind } from '../kinds/index.ts';
+import { type SyncedKind, superResourceOf } from '../kinds/index.ts';
 import type { Situation } from './decide.ts';
+import type { DefinitionGuard } from './definition-guard.ts';
 import { keyId } from './key.ts';
 import type { Notices } from './notices.ts';
 import type { TenantState } from './tenant-state.ts';
@@ -19,6 +21,8 @@ export interface Work {
   readonly tenant: TenantState;
   readonly notices: Notices;
   readonly signal: AbortSignal;
+  /** For a kind that comes and goes: what its objects live by. */
+  readonly definition?: DefinitionGuard | undefined;
 }
 
 export interface PatchOptions {
@@ -46,7 +50,7 @@ export async function patchObject(
   const id = keyId(situation.key);
   try {
     const patched = await client.patch(
-      kind.resource,
+      resourceAt(client, work),
       refOf(object),
       { ...options.patch, metadata },
       {
@@ -57,7 +61,7 @@ export async function patchObject(
     );
     const side = client === tenant.client ? 'tenant' : 'super';
     const { resourceVersion: written } = patched.metadata;
-    if (kind.direction === 'up' && !kind.watchTenant) tenant.written.set(id, patched);
+    if (kind.direction === 'up' && !kind.watchTenant) tenant.rememberUnwatched(id, patched);
     else if (written !== undefined) tenant.memory[side].rememberWritten(id, written);
   } catch (error) {
     if (!isNotFound(error)) throw error;
@@ -78,7 +82,7 @@ export async function deleteObject(
   if (object === undefined) return;
   const { uid } = object.metadata;
   try {
-    await client.delete(work.kind.resource, refOf(object), {
+    await client.delete(resourceAt(client, work), refOf(object), {
       signal: work.signal,
       propagationPolicy: 'Background',
       ...(uid === undefined ? {} : { uid }),
@@ -115,9 +119,14 @@ export function rememberCreated(side: 'tenant' | 'super', work: Work, created: K
   const { tenant, situation, kind } = work;
   const id = keyId(situation.key);
   if (uid === undefined || tenant.tombstones[side].get(id)?.uid === uid) return;
-  const lookup = side === 'super' ? situation.context.superObjects : tenant.caches;
-  if (lookup.get(kind.resource, refOf(created))?.metadata.uid === uid) return;
+  const shown =
+    side === 'super' ? tenant.superObject(kind, refOf(created)) : tenant.caches.of(kind).get(refOf(created));
+  if (shown?.metadata.uid === uid) return;
   tenant.memory[side].rememberCreated(id, created);
+}
+
+function resourceAt(client: KubeClient, { kind, tenant }: Work): Resource {
+  return client === tenant.client ? kind.resource : superResourceOf(kind);
 }
 
 export function refOf(object: KubeObject): ObjectRef {

@@ -1,16 +1,24 @@
 import { configMapKind } from './configmaps/index.ts';
+import { customResourceDefinitionKind } from './customresourcedefinitions/index.ts';
 import { endpointSliceKind } from './endpointslices/index.ts';
 import { eventKind } from './events/index.ts';
+import { ingressClassKind } from './ingressclasses/index.ts';
+import { ingressKind } from './ingresses/index.ts';
 import type { SyncedKind } from './kind.ts';
 import { namespaceKind } from './namespaces/index.ts';
+import { networkPolicyKind } from './networkpolicies/index.ts';
 import { nodeKind } from './nodes/index.ts';
 import { persistentVolumeClaimKind } from './persistentvolumeclaims/index.ts';
 import { persistentVolumeKind } from './persistentvolumes/index.ts';
+import { podDisruptionBudgetKind } from './poddisruptionbudgets/index.ts';
 import { podKind } from './pods/index.ts';
+import { priorityClassKind } from './priorityclasses/index.ts';
+import { runtimeClassKind } from './runtimeclasses/index.ts';
 import { secretKind } from './secrets/index.ts';
 import { serviceAccountKind } from './serviceaccounts/index.ts';
 import { serviceKind } from './services/index.ts';
 import { storageClassKind } from './storageclasses/index.ts';
+import { tokenKind } from './tokens/index.ts';
 
 /** Every kind that is synced. A new one is a folder beside this file and a line here. */
 export const allKinds: readonly SyncedKind[] = [
@@ -19,19 +27,37 @@ export const allKinds: readonly SyncedKind[] = [
   configMapKind,
   secretKind,
   persistentVolumeClaimKind,
+  networkPolicyKind,
+  podDisruptionBudgetKind,
   podKind,
+  tokenKind,
   serviceKind,
   endpointSliceKind,
+  ingressKind,
   persistentVolumeKind,
   storageClassKind,
+  priorityClassKind,
+  runtimeClassKind,
+  ingressClassKind,
+  customResourceDefinitionKind,
   nodeKind,
   eventKind,
 ];
 
+export {
+  type Definition,
+  isEstablished,
+  preferredVersion,
+  resourceOf,
+  servedVersion,
+  versionsOf,
+} from './customresourcedefinitions/index.ts';
+export { type CustomResource, customResourceKind } from './customresources/index.ts';
 export type {
   Action,
   Admission,
   DownKind,
+  IssuedToken,
   KeyRef,
   Lookup,
   Notice,
@@ -40,6 +66,8 @@ export type {
   SyncedKind,
   TenantInfo,
   TenantPolicy,
+  TokenAsk,
   UpKind,
 } from './kind.ts';
-export { defaultPolicy } from './kind.ts';
+export { defaultPolicy, superResourceOf } from './kind.ts';
+export { isPublished } from './published/index.ts';

@@ -61,9 +61,17 @@ export interface TenantInfo {
   readonly nodeSelector: Readonly<Record<string, string>>;
   readonly syncIngresses: boolean;
   readonly syncNetworkPolicies: boolean;
+  /** Whether something in the super cluster acts on NetworkPolicies. */
+  readonly networkPoliciesEnforced: boolean;
+  /** Annotations of Ingresses that go down: keys, or prefixes that end in `/`. */
+  readonly ingressAnnotations: readonly string[];
   /** Published custom resources whose objects are synced, as `<plural>.<group>`. */
   readonly customResources: readonly string[];
   readonly policy: TenantPolicy;
+  /** Labels of nodes that tenants see beside those of rule 25: keys, or prefixes that end in `/`. */
+  readonly nodeLabels: readonly string[];
+  /** Where no EndpointSlice may point, whatever the policy allows: the operator's own. */
+  readonly protectedCIDRs: readonly string[];
   /** Label and annotation keys with these prefixes never go down. */
   readonly deniedKeyPrefixes: readonly string[];
   /** Label and annotation keys with these prefixes belong to the super cluster and are copied up. */
@@ -81,6 +89,8 @@ export interface SyncContext {
   readonly tenant: TenantInfo;
   readonly tenantObjects: Lookup;
   readonly superObjects: Lookup;
+  /** Custom resources that are synced for this tenant at this moment, by API group and kind. */
+  readonly customKind?: (group: string, kind: string) => DownKind | undefined;
   /** Milliseconds since the epoch. */
   readonly nowMs: number;
 }
@@ -106,7 +116,13 @@ export interface Notice {
  */
 export type Action =
   | { readonly do: 'createSuper'; readonly object: KubeObject }
-  | { readonly do: 'patchSuper'; readonly patch: MergePatch; readonly subresource?: string }
+  | {
+      readonly do: 'patchSuper';
+      readonly patch: MergePatch;
+      readonly subresource?: string;
+      /** A refusal is told on T and tried again after a time; what comes up from S does not wait for it. */
+      readonly mayBeRefused?: true;
+    }
   | { readonly do: 'deleteSuper'; readonly gracePeriodSeconds?: number }
   | { readonly do: 'createTenant'; readonly object: KubeObject }
   | { readonly do: 'patchTenant'; readonly patch: MergePatch; readonly subresource?: string }
@@ -115,10 +131,33 @@ export type Action =
   | { readonly do: 'bindTenant'; readonly node: string; readonly annotations: Record<string, string> }
   /** An event on the tenant's object. */
   | { readonly do: 'notice'; readonly notice: Notice }
+  /**
+   * Asks the tenant's API server for tokens of a service account, bound to T, and goes on with what `write` makes
+   * of them: one for each of `asks`, in their order.
+   */
+  | {
+      readonly do: 'issueTokens';
+      readonly serviceAccount: string;
+      readonly asks: readonly TokenAsk[];
+      readonly write: (issued: readonly IssuedToken[]) => readonly Action[];
+    }
   /** Stops here until these are in agreement themselves; the engine queues them and comes back. */
   | { readonly do: 'require'; readonly keys: readonly KeyRef[] }
   /** Comes back after a time, e.g. for something that goes two minutes after its last use. */
   | { readonly do: 'later'; readonly afterMs: number };
+
+export interface TokenAsk {
+  /** Empty: whom the tenant's API server itself issues tokens for. */
+  readonly audience: string;
+  readonly expirationSeconds: number;
+}
+
+export interface IssuedToken {
+  /** A secret: belongs in the object that is written, and nowhere else. */
+  readonly token: string;
+  /** How long the server says that it lives. It may grant less than was asked for. */
+  readonly lifetimeSeconds: number;
+}
 
 /**
  * What the super cluster answered to a refused write (400, 403, 409, 422), as a kind may look at it.
@@ -137,6 +176,8 @@ interface KindBase {
   readonly resource: Resource;
   /** Its changes wait behind those of other kinds (events: nobody's work depends on them). */
   readonly patient?: boolean;
+  /** Whether a change of a super object tells nobody anything new (a node's heartbeat): it is not looked at. */
+  isHeartbeat?(before: KubeObject, after: KubeObject): boolean;
   /** Label selectors for what is watched on either side; in the super cluster beside our own mark. */
   readonly selector?: { readonly tenant?: string; readonly super?: string };
   /** Index functions for the stores of either side; values are looked up with `Lookup.byIndex`. */
@@ -164,12 +205,27 @@ interface KindBase {
 /** Born in the tenant, mirrored into the super cluster. */
 export interface DownKind extends KindBase {
   readonly direction: 'down';
+  /**
+   * The resource of S, where it is another than T's. Such a kind reads T from the cache of the kind that T
+   * belongs to, and has a cache of its own for S.
+   */
+  readonly superResource?: Resource;
+  /**
+   * S is made when another kind requires it: of T's own changes, which that kind looks at, only the deletion
+   * queues this key.
+   */
+  readonly onDemand?: boolean;
   /** A delete needs a live 404 even after a watched DELETED event (namespaces, claims). */
   readonly deleteNeedsLiveCheck?: boolean;
+  /**
+   * S that `admit` does not want count as missing (sync rule 0 C): a setting may have switched off all of them
+   * at once.
+   */
+  readonly unwantedIsMissing?: boolean;
   /** Name in the super namespace; same name unless given. */
   superName?(name: string): string;
-  /** Inverse of `superName`. */
-  tenantName?(superName: string): string;
+  /** Inverse of `superName`; S itself may know better than its name. */
+  tenantName?(superName: string, superObject?: KubeObject): string;
   /**
    * Whether T should have an S. `{ wanted: false }` without a notice is silent; S, if there, goes
    * unless `keep` is set.
@@ -182,6 +238,8 @@ export interface DownKind extends KindBase {
    * (`superMetadata` in mapping makes them).
    */
   toSuper(tenantObject: KubeObject, context: SyncContext): KubeObject;
+  /** Makes S, where that takes more than to create what `toSuper` gives. */
+  make?(tenantObject: KubeObject, context: SyncContext): readonly Action[];
   /** Brings S's tenant-owned fields up to date; empty when they are. S carries T's UID mark. */
   down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[];
   /** S carries no marks, but stands in our own super namespace and may be taken over (the `default` ServiceAccount). */
@@ -230,14 +288,30 @@ export interface UpKind extends KindBase {
   superNamespaceOf?(superObject: KubeObject): string | undefined;
   /** Where S belongs in this tenant; `undefined`: nowhere. */
   tenantRef(superObject: KubeObject, context: SyncContext): ObjectRef | undefined;
-  /** Where to look for S, given T's name. */
+  /** What a copy of S is called, whether S has a place here or not; the same name unless given. */
+  copyName?(superName: string, context: SyncContext): string;
+  /** Where to look for S, given T's name; `undefined` where that name leads nowhere. */
   superRef(tenantRef: ObjectRef, context: SyncContext): ObjectRef | undefined;
+  /** T has lost the mark of a copy and is one all the same, by something that nobody can change. */
+  adopts?(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): boolean;
+  /** A copy that was written a moment ago is not patched again before this time: bursts are written once. */
+  readonly patchEveryMs?: number;
   /** T as it is to be created, the mark of a copy included. */
   toTenant(superObject: KubeObject, context: SyncContext): KubeObject;
   /** Brings the copy up to date; empty when it is. */
   up(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[];
+  /**
+   * The resource whose objects the tenant's API server would delete together with this copy: as long as there
+   * are any, the copy stays.
+   */
+  contents?(tenantObject: KubeObject): Resource | undefined;
   /** S is gone or no longer belongs here, and T is our copy: what to do; default: delete T. */
   superGone?(tenantObject: KubeObject, context: SyncContext): readonly Action[];
 }
 
 export type SyncedKind = DownKind | UpKind;
+
+/** What the super cluster calls the objects of a kind. */
+export function superResourceOf(kind: SyncedKind): Resource {
+  return (kind.direction === 'down' ? kind.superResource : undefined) ?? kind.resource;
+}

@@ -34,8 +34,12 @@ export function testTenant(overrides: Partial<TenantInfo> = {}): TenantInfo {
     nodeSelector: {},
     syncIngresses: false,
     syncNetworkPolicies: true,
+    networkPoliciesEnforced: true,
+    ingressAnnotations: [],
     customResources: [],
     policy: defaultPolicy,
+    protectedCIDRs: [],
+    nodeLabels: [],
     deniedKeyPrefixes: defaultDeniedKeyPrefixes,
     transparentKeyPrefixes: [],
     ...overrides,
@@ -129,6 +133,13 @@ export function carryOut(sides: Sides, actions: readonly Action[]): Sides {
           spec: { nodeName: action.node },
         });
         break;
+      case 'issueTokens': {
+        const issued = action.asks.map(({ audience, expirationSeconds }) => ({
+          token: `issued for ${audience}, ${expirationSeconds} s`,
+          lifetimeSeconds: expirationSeconds,
+        }));
+        return carryOut({ tenantObject, superObject }, action.write(issued));
+      }
       case 'require':
         return { tenantObject, superObject };
       case 'notice':

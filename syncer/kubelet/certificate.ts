@@ -1,39 +1,83 @@
-import { type Clock, type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
+import {
+  type Clock,
+  type KubeClient,
+  type KubeObject,
+  Reflector,
+  resources,
+  Store,
+} from '../../kube/index.ts';
 
 const secretRef = { namespace: 'skerry-system', name: 'skerry-kubelet-proxy' };
-const retryMs = 1_000;
 
+/** What this server shows to tenants' API servers. */
 export interface ServingCertificate {
   readonly cert: string;
   readonly key: string;
 }
 
-/** Reads the certificate that the manager has made for us, and waits for it while there is none. */
-export async function readServingCertificate(
-  client: KubeClient,
-  clock: Clock,
-  signal: AbortSignal,
-  onWait: (error: unknown) => void,
-): Promise<ServingCertificate> {
-  for (;;) {
-    try {
-      const secret = await client.get<KubeObject & { data?: Record<string, string> }>(
-        resources.secrets,
-        secretRef,
-        {
-          signal,
-        },
-      );
-      const cert = secret.data?.['tls.crt'];
-      const key = secret.data?.['tls.key'];
-      if (cert === undefined || key === undefined) throw new Error('the Secret has no tls.crt or no tls.key');
-      return { cert: decode(cert), key: decode(key) };
-    } catch (error) {
-      if (signal.aborted) throw error;
-      onWait(error);
-      await clock.sleep(retryMs, signal);
+/** A serving certificate and the authority by which it is known. */
+export interface ServingIdentity {
+  readonly certificate: ServingCertificate;
+  readonly ca: string;
+}
+
+export interface FollowOptions {
+  client: KubeClient;
+  clock: Clock;
+  /** Called with the first and with each that is another. */
+  onIdentity: (identity: ServingIdentity) => void;
+  /** There is none yet, or it cannot be read: in a sentence. */
+  onWait: (why: string) => void;
+}
+
+interface Secret extends KubeObject {
+  data?: Record<string, string>;
+}
+
+/** Follows the certificate that the manager makes for us and renews in time, until aborted. */
+export async function followServingIdentity(options: FollowOptions, signal: AbortSignal): Promise<void> {
+  const { client, clock, onIdentity, onWait } = options;
+  const store = new Store<Secret>();
+  let last = '';
+  const take = (secret: Secret | undefined): void => {
+    const identity = read(secret);
+    const text = JSON.stringify(identity);
+    if (typeof identity === 'string') onWait(identity);
+    else if (text !== last) {
+      last = text;
+      onIdentity(identity);
     }
+  };
+  // One that is gone is no reason to stop serving with what there was.
+  const unsubscribe = store.subscribe(({ type, object }) => type !== 'deleted' && take(object));
+  const reflector = new Reflector<Secret>({
+    client,
+    clock,
+    store,
+    resource: resources.secrets,
+    namespace: secretRef.namespace,
+    fieldSelector: `metadata.name=${secretRef.name}`,
+    onProblem: ({ error }) => onWait(String(error)),
+  });
+  reflector.synced(signal).then(
+    () => store.size === 0 && take(undefined),
+    () => undefined,
+  );
+  try {
+    await reflector.run(signal);
+  } finally {
+    unsubscribe();
   }
+}
+
+function read(secret: Secret | undefined): ServingIdentity | string {
+  const { namespace, name } = secretRef;
+  if (secret === undefined) return `there is no Secret ${namespace}/${name} yet`;
+  const [cert, key, ca] = ['tls.crt', 'tls.key', 'ca.crt'].map((entry) => secret.data?.[entry]);
+  if (cert === undefined || key === undefined || ca === undefined) {
+    return `Secret ${namespace}/${name} has no tls.crt, tls.key or ca.crt`;
+  }
+  return { certificate: { cert: decode(cert), key: decode(key) }, ca: decode(ca) };
 }
 
 function decode(text: string): string {

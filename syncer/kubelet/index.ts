@@ -1,2 +1,2 @@
-export { readServingCertificate, type ServingCertificate } from './certificate.ts';
-export { KubeletServer, type KubeletServerOptions } from './kubelet-server.ts';
+export type { ClientAuthorities } from './authorities.ts';
+export { KubeletProxy, type KubeletProxyOptions } from './kubelet-proxy.ts';

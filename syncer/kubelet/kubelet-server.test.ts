@@ -1,106 +1,193 @@
 import { once } from 'node:events';
-import { Agent, type RequestOptions, request } from 'node:https';
+import { Agent } from 'node:https';
 import { connect } from 'node:net';
-import { text } from 'node:stream/consumers';
-import { beforeAll, describe, expect, it } from 'vitest';
-import { createTestCertificates, type TestCertificates } from '../../kube/testing/index.ts';
+import { describe, expect, it } from 'vitest';
+import { createTestCertificates } from '../../kube/testing/index.ts';
 import { KubeletServer } from './kubelet-server.ts';
+import { KubeletWorld, over, testKubeletTenant } from './testing/kubelet-world.ts';
 
-let certificates: TestCertificates;
-beforeAll(async () => {
-  certificates = await createTestCertificates();
+const logs = '/containerLogs/shop/web-1/main';
+
+describe('who may come', () => {
+  it('a tenant, by the certificate of its API server', async () => {
+    await using world = await KubeletWorld.start();
+    expect(await world.ask('/healthz', world.blue.kubeletClient)).toMatchObject({ status: 200, body: 'ok' });
+  });
+
+  it('nobody without one, or with that of somebody else', async () => {
+    await using world = await KubeletWorld.start();
+    const stranger = await testKubeletTenant('red', '11111111-0000-4000-8000-00000000000d');
+    for (const pair of [undefined, stranger.kubeletClient, world.blue.frontProxyClient]) {
+      const { status, body, headers } = await world.ask(logs, pair);
+      expect([status, headers.connection]).toEqual([401, 'close']);
+      expect(body).toMatch(/^the client certificate is not that of a tenant's API server: /);
+    }
+    expect(await world.upgrade('/exec/shop/web-1/main', stranger.kubeletClient)).toMatchObject({
+      status: 401,
+    });
+    expect(world.super.asked).toEqual([]);
+  });
+
+  it('of a tenant that has left nobody, at once, on connections that are open too', async () => {
+    await using world = await KubeletWorld.start();
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    const { blue } = world;
+    await world.ask('/healthz', blue.kubeletClient, { agent });
+    world.tenants.leave(blue.info.uid);
+    await world.ask('/healthz', blue.kubeletClient, { agent }).then(
+      ({ status }) => expect(status).toBe(401),
+      // The connection was cut as the request was on its way.
+      (error: NodeJS.ErrnoException) => expect(error.code).toBe('ECONNRESET'),
+    );
+    expect(await world.ask(logs, blue.kubeletClient)).toMatchObject({ status: 401 });
+    agent.destroy();
+  });
+
+  it('of a tenant with a new authority only whom that has signed, and what is open is cut', async () => {
+    await using world = await KubeletWorld.start();
+    const { blue } = world;
+    const { socket } = await world.stream('/exec/shop/web-1/main', blue.kubeletClient);
+    const cut = over(socket);
+    const rotated = await testKubeletTenant('blue', blue.info.uid);
+    world.serve(blue, rotated);
+    await cut;
+    socket.destroy();
+    expect(await world.ask('/healthz', blue.kubeletClient)).toMatchObject({ status: 401 });
+    expect(await world.ask('/healthz', rotated.kubeletClient)).toMatchObject({ status: 200 });
+  });
 });
 
-async function listening(
-  simulated = true,
-): Promise<{ server: KubeletServer; port: number } & AsyncDisposable> {
-  const server = new KubeletServer({ ...certificates.server, nodesAreSimulated: () => simulated });
-  const port = await server.listen('127.0.0.1', 0);
-  return { server, port, [Symbol.asyncDispose]: () => server.close() };
-}
-
-async function ask(
-  port: number,
-  path: string,
-  options: RequestOptions = {},
-): Promise<{ status: number | undefined; body: string }> {
-  const asked = request({
-    host: '127.0.0.1',
-    port,
-    path,
-    ca: certificates.ca,
-    agent: new Agent({ maxCachedSessions: 0 }),
-    ...options,
-  });
-  asked.end();
-  const [response] = await once(asked, 'response');
-  return { status: response.statusCode, body: await text(response) };
-}
-
-describe('what stands where tenants expect a kubelet', () => {
-  it('answers over TLS, in one sentence that says why not', async () => {
-    await using kubelet = await listening();
-    expect(await ask(kubelet.port, '/containerLogs/shop/web-1/main?follow=true')).toEqual({
-      status: 500,
-      body: 'logs is not available for pod web-1: its node is simulated and runs no containers',
-    });
-    await using real = await listening(false);
-    expect((await ask(real.port, '/containerLogs/shop/web-1/main')).body).toMatch(/this version of Skerry/);
-  });
-
-  it('answers a request to upgrade, as exec and port-forward make, in the same way', async () => {
-    await using kubelet = await listening();
-    const headers = { connection: 'Upgrade', upgrade: 'SPDY/3.1' };
-    expect(await ask(kubelet.port, '/exec/shop/web-1/main?command=sh', { method: 'POST', headers })).toEqual({
-      status: 500,
-      body: 'exec is not available for pod web-1: its node is simulated and runs no containers',
-    });
-  });
-
-  it('survives whatever is asked', async () => {
-    await using kubelet = await listening();
+describe('what is asked of it', () => {
+  it('is refused with the reason where it concerns the whole node', async () => {
+    await using world = await KubeletWorld.start();
     for (const path of [
-      '/exec/shop/%E0%A4%A/main',
-      '/%',
-      '/constructor/shop/web',
-      '/__proto__/shop/web',
-      '//',
-      '/exec',
+      '/pods',
+      '/runningpods/',
+      '/logs/',
+      '/stats/summary',
+      '/metrics/resource',
+      '/configz',
     ]) {
-      expect((await ask(kubelet.port, path)).body).toMatch(/^this request is not available/);
-      const headers = { connection: 'Upgrade', upgrade: 'SPDY/3.1' };
-      expect((await ask(kubelet.port, path, { headers })).status).toBe(500);
+      const { status, body } = await world.ask(path, world.blue.kubeletClient);
+      expect([path, status]).toEqual([path, 403]);
+      expect(body).toMatch(/^\/[a-z]+ is not available: the node is shared/);
+      expect(await world.upgrade(path, world.blue.kubeletClient)).toMatchObject({ status: 403 });
     }
+    expect(world.super.asked).toEqual([]);
   });
 
+  it('may be anything', async () => {
+    await using world = await KubeletWorld.start();
+    for (const path of ['/exec/shop/%E0%A4%A/main', '/%', '/constructor/shop/web', '//', '/exec', '/ä']) {
+      const asked = encodeURI(path);
+      expect(await world.ask(asked, world.blue.kubeletClient)).toMatchObject({ status: 404 });
+      expect(await world.upgrade(asked, world.blue.kubeletClient)).toMatchObject({ status: 404 });
+    }
+    expect(await world.ask('/exec/shop/web-1/main', world.blue.kubeletClient)).toMatchObject({
+      status: 400,
+      body: 'Upgrade request required',
+    });
+    expect(await world.ask(logs, world.blue.kubeletClient, { method: 'DELETE' })).toMatchObject({
+      status: 405,
+    });
+    expect(await world.upgrade(logs, world.blue.kubeletClient)).toMatchObject({ status: 405 });
+    expect(world.faults).toEqual([]);
+  });
+
+  it('and fails by a fault of ours is told without its details', async () => {
+    const run = (): Promise<never> => Promise.reject(new Error('details'));
+    await using world = await KubeletWorld.start({ run });
+    const { status, body } = await world.ask('/run/shop/web-1/main?cmd=ls', world.blue.kubeletClient, {
+      method: 'POST',
+    });
+    expect([status, body]).toEqual([500, 'this node could not carry out the request; try again']);
+    expect(String(world.faults[0])).toContain('details');
+  });
+});
+
+describe('how much one tenant may have', () => {
+  it('is so many connections; the others do not notice', async () => {
+    await using world = await KubeletWorld.start({ socketsPerTenant: 2 });
+    const { blue, green } = world;
+    const streams = await Promise.all(
+      [1, 2].map(() => world.stream('/exec/shop/web-1/main', blue.kubeletClient)),
+    );
+    const refused = await world.upgrade('/exec/shop/web-1/main', blue.kubeletClient);
+    expect(refused).toMatchObject({ status: 429, body: expect.stringContaining('2 connections') });
+    const other = await world.stream('/exec/shop/web-1/main', green.kubeletClient);
+    other.socket.destroy();
+    const [first] = streams;
+    const closed = once(first?.socket as NodeJS.EventEmitter, 'close');
+    first?.socket.destroy();
+    await closed;
+    await expect.poll(() => world.tenants.sockets.of(blue.info.uid)).toBe(1);
+    const again = await world.stream('/exec/shop/web-1/main', blue.kubeletClient);
+    for (const { socket } of [...streams, again]) socket.destroy();
+  });
+
+  it('does not count what only waits for its next request', async () => {
+    await using world = await KubeletWorld.start({ socketsPerTenant: 2 });
+    const agents = [1, 2, 3].map(() => new Agent({ keepAlive: true }));
+    for (const agent of agents)
+      expect(await world.ask('/healthz', world.blue.kubeletClient, { agent })).toMatchObject({ status: 200 });
+    expect(world.tenants.sockets.of(world.blue.info.uid)).toBe(2);
+    for (const agent of agents) agent.destroy();
+  });
+});
+
+describe('the server', () => {
   it('survives clients that speak no TLS, or go away', async () => {
-    await using kubelet = await listening();
-    const plain = connect(kubelet.port, '127.0.0.1');
+    await using world = await KubeletWorld.start();
+    const plain = connect(world.port, '127.0.0.1');
     plain.on('error', () => undefined).end('GET / HTTP/1.0\r\n\r\n');
     await once(plain, 'close');
-    const asked = request({ host: '127.0.0.1', port: kubelet.port, path: '/', ca: certificates.ca });
-    asked.on('error', () => undefined).flushHeaders();
-    await once(asked, 'socket');
-    asked.destroy();
-    expect((await ask(kubelet.port, '/')).status).toBe(500);
+    expect(await world.ask('/healthz', world.blue.kubeletClient)).toMatchObject({ status: 200 });
   });
 
   it('closes although somebody holds a connection without a word', async () => {
-    const kubelet = await listening();
-    const silent = connect(kubelet.port, '127.0.0.1');
+    const world = await KubeletWorld.start();
+    const silent = connect(world.port, '127.0.0.1');
     silent.on('error', () => undefined);
     await once(silent, 'connect');
     // The server has it when it answers one that came later.
-    await ask(kubelet.port, '/');
+    await world.ask('/healthz', world.blue.kubeletClient);
     const gone = once(silent, 'close');
-    await kubelet.server.close();
+    await world[Symbol.asyncDispose]();
     await gone;
   });
 
+  it('lets in whoever is known while it is flooded by strangers', async () => {
+    await using world = await KubeletWorld.start();
+    const strangers = Array.from({ length: 300 }, () => connect(world.port, '127.0.0.1'));
+    const closed = Promise.withResolvers<void>();
+    for (const socket of strangers) socket.on('error', () => undefined).once('close', () => closed.resolve());
+    // The oldest of them makes room for the newest.
+    await closed.promise;
+    expect(await world.ask('/healthz', world.blue.kubeletClient)).toMatchObject({ status: 200 });
+    for (const socket of strangers) socket.destroy();
+  });
+
+  it('shows a new certificate from the next connection on', async () => {
+    await using world = await KubeletWorld.start();
+    const { ca, server } = await createTestCertificates();
+    const { kubeletClient } = world.blue;
+    world.server.renew(server);
+    expect(await world.ask('/healthz', kubeletClient, { ca })).toMatchObject({ status: 200 });
+    await expect(world.ask('/healthz', kubeletClient)).rejects.toThrow(/verify|signature/);
+  });
+
   it('says when its port is taken', async () => {
-    await using kubelet = await listening();
-    const second = new KubeletServer({ ...certificates.server, nodesAreSimulated: () => true });
-    await expect(second.listen('127.0.0.1', kubelet.port)).rejects.toThrow('EADDRINUSE');
+    await using world = await KubeletWorld.start();
+    const { server: certificate } = await createTestCertificates();
+    const nothing = async (): Promise<void> => undefined;
+    const second = new KubeletServer({
+      certificate,
+      tenants: world.tenants,
+      streams: { logs: nothing, upgrade: nothing },
+      run: nothing,
+      metricsApi: nothing,
+    });
+    await expect(second.listen('127.0.0.1', world.port)).rejects.toThrow('EADDRINUSE');
     await second.close();
   });
 });

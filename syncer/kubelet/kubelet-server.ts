@@ -1,48 +1,79 @@
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
-import { parseKubeletPath, unavailable } from './answer.ts';
+import type { TLSSocket } from 'node:tls';
+import type { ServingCertificate } from './certificate.ts';
+import type { Client, KubeletTenants } from './kubelet-tenants.ts';
+import type { PodStreams } from './pod-streams.ts';
+import { nodeWide, Refusal, unknownPath, upgradeRequired, wrongMethod } from './refusal.ts';
+import { type KubeletRequest, type PodRequest, parseKubeletRequest } from './request-path.ts';
+import { Strangers } from './strangers.ts';
+
+/** Something that answers on behalf of a tenant; throws Refusal before the first byte. */
+export type Answerer<Asked> = (client: Client, asked: Asked, response: ServerResponse) => Promise<void>;
 
 export interface KubeletServerOptions {
-  cert: string;
-  key: string;
-  /** Whether the super cluster's nodes are simulated, asked at each request. */
-  nodesAreSimulated: () => boolean;
+  certificate: ServingCertificate;
+  tenants: KubeletTenants;
+  streams: Pick<PodStreams, 'logs' | 'upgrade'>;
+  /** Runs a command without a terminal and answers with what it prints. */
+  run: Answerer<PodRequest>;
+  metricsApi: Answerer<
+    Extract<KubeletRequest, { about: 'metrics-api' }> & { method: string; accept: string }
+  >;
+  /** A fault of ours, not of whoever asked. */
+  onFault?: (error: unknown) => void;
 }
 
-/** 500 is what an API server passes on together with the words that came with it. */
-const status = 500;
+/** Connections that have not shown who they are. */
+const mostStrangers = 256;
+const limits = {
+  handshakeTimeout: 10_000,
+  headersTimeout: 10_000,
+  requestTimeout: 30_000,
+  connectionsCheckingInterval: 2_000,
+  // Longer than an API server keeps an idle connection, so that it is never closed as it is used.
+  keepAliveTimeout: 120_000,
+  // What an API server takes itself: the words of a command are part of the path.
+  maxHeaderSize: 1 << 20,
+};
 
 /**
- * What tenant API servers find at the address of their nodes. Every answer is a refusal that says
- * why; nothing of any pod is looked up, so that there is nothing to protect.
+ * What tenant API servers find at the address of their nodes. Each is known by the certificate that it
+ * presents, is told of its own pods only, and has only so many connections.
  */
 export class KubeletServer {
   readonly #server: Server;
-  readonly #sockets = new Set<Socket>();
-  readonly #nodesAreSimulated: () => boolean;
+  readonly #options: KubeletServerOptions;
+  readonly #strangers = new Strangers(mostStrangers);
+  readonly #open = new Set<Socket>();
 
   constructor(options: KubeletServerOptions) {
-    this.#nodesAreSimulated = options.nodesAreSimulated;
-    this.#server = createServer({ cert: options.cert, key: options.key }, (request, response) => {
-      request.resume();
-      response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' });
-      response.end(this.#answer(request.url));
-    });
-    this.#server.on('upgrade', (request, socket: Duplex) => {
-      const body = this.#answer(request.url);
-      socket.end(
-        `HTTP/1.1 ${status} Internal Server Error\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
-      );
+    this.#options = options;
+    this.#server = createServer({
+      ...limits,
+      ...options.certificate,
+      // Whose certificate it is we find out by ourselves: against one tenant's authority, not a pool of all.
+      requestCert: true,
+      rejectUnauthorized: false,
+      // Whoever has said all may still be answered.
+      allowHalfOpen: true,
     });
     // Before any handshake: one that never comes would otherwise keep the server from closing.
     this.#server.on('connection', (socket: Socket) => {
-      this.#sockets.add(socket);
-      socket.on('error', () => undefined);
-      socket.on('close', () => this.#sockets.delete(socket));
+      this.#strangers.arrive(socket);
+      this.#open.add(socket);
+      socket.once('close', () => this.#open.delete(socket));
     });
-    this.#server.on('secureConnection', (socket) => socket.on('error', () => undefined));
+    this.#server.on('secureConnection', (socket) => {
+      socket.on('error', () => undefined);
+      if (options.tenants.greet(socket)) this.#strangers.known(socket);
+    });
     this.#server.on('tlsClientError', () => undefined);
+    this.#server.on('request', (request, response) => void this.#onRequest(request, response));
+    this.#server.on('upgrade', (request, socket, head) =>
+      this.#onUpgrade(request, socket as TLSSocket, head),
+    );
   }
 
   /** Returns the port, which is chosen by the system for port 0. */
@@ -57,12 +88,111 @@ export class KubeletServer {
     return (this.#server.address() as AddressInfo).port;
   }
 
+  /** From the next handshake on; what is open stays. */
+  renew(certificate: ServingCertificate): void {
+    this.#server.setSecureContext({ ...certificate });
+  }
+
   async close(): Promise<void> {
-    for (const socket of this.#sockets) socket.destroy();
+    for (const socket of this.#open) socket.destroy();
     await new Promise<void>((resolve) => this.#server.close(() => resolve()));
   }
 
-  #answer(url: string | undefined): string {
-    return unavailable(parseKubeletPath(url ?? '/'), this.#nodesAreSimulated());
+  async #onRequest(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    request.resume();
+    const socket = request.socket as TLSSocket;
+    const { sockets } = this.#options.tenants;
+    try {
+      const asked = parseKubeletRequest(request.url ?? '/');
+      const client = this.#clientOf(socket, asked);
+      sockets.begin(socket);
+      response.once('close', () => sockets.end(socket));
+      await this.#answer(client, asked, request, response);
+    } catch (error) {
+      // Nobody is there to be told.
+      if (socket.destroyed) return;
+      const { status, message } = this.#refusal(error);
+      if (response.headersSent) {
+        response.destroy();
+        return;
+      }
+      // Nothing more is to be heard from somebody who is not let in.
+      if (status === 401 || status === 429) response.setHeader('connection', 'close');
+      response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' });
+      response.end(message);
+    }
   }
+
+  async #answer(
+    client: Client,
+    asked: KubeletRequest,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void> {
+    const { streams, run, metricsApi } = this.#options;
+    const { method = 'GET' } = request;
+    switch (asked.about) {
+      case 'health':
+        response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' });
+        response.end('ok');
+        return;
+      case 'metrics-api':
+        return metricsApi(client, { ...asked, method, accept: request.headers.accept ?? '' }, response);
+      case 'node':
+        throw nodeWide(asked.path);
+      case 'unknown':
+        throw unknownPath(asked.path);
+      case 'pod': {
+        const { verb } = asked.pod;
+        if (verb === 'logs') {
+          if (method !== 'GET') throw wrongMethod(method, 'logs');
+          return streams.logs(response, client.tenant, asked.pod);
+        }
+        if (verb !== 'run') throw upgradeRequired();
+        if (method !== 'POST') throw wrongMethod(method, 'run');
+        return run(client, asked.pod, response);
+      }
+      default:
+        asked satisfies never;
+    }
+  }
+
+  #onUpgrade(request: IncomingMessage, socket: TLSSocket, head: Buffer): void {
+    const { tenants, streams } = this.#options;
+    const work = async (): Promise<void> => {
+      const asked = parseKubeletRequest(request.url ?? '/');
+      const { tenant } = this.#clientOf(socket, asked);
+      tenants.sockets.begin(socket);
+      if (asked.about === 'node') throw nodeWide(asked.path);
+      if (asked.about !== 'pod') throw unknownPath(asked.about === 'unknown' ? asked.path : '/');
+      const { verb } = asked.pod;
+      if (verb === 'logs' || verb === 'run') throw wrongMethod('an upgrade', verb);
+      await streams.upgrade(request, socket, head, tenant, asked.pod);
+    };
+    work().catch((error: unknown) => {
+      if (!socket.destroyed) refuse(socket, this.#refusal(error));
+    });
+  }
+
+  #clientOf(socket: TLSSocket, asked: KubeletRequest): Client {
+    const purpose = asked.about === 'metrics-api' ? 'frontProxy' : 'kubeletClient';
+    const client = this.#options.tenants.authenticate(socket, purpose);
+    this.#strangers.known(socket);
+    return client;
+  }
+
+  #refusal(error: unknown): Refusal {
+    if (error instanceof Refusal) return error;
+    this.#options.onFault?.(error);
+    return new Refusal(500, 'this node could not carry out the request; try again');
+  }
+}
+
+/** As an HTTP answer on a connection that HTTP has let go of. */
+function refuse(socket: Socket, { status, message }: Refusal): void {
+  socket.end(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nContent-Type: text/plain; charset=utf-8\r\n` +
+      `Content-Length: ${Buffer.byteLength(message)}\r\nConnection: close\r\n\r\n${message}`,
+    () => socket.destroy(),
+  );
 }

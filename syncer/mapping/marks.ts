@@ -22,7 +22,16 @@ export const marks = {
   syncedKeys: 'skerry.dev/synced-keys',
   /** Annotation on a bound tenant pod: UID of the S that it is bound for. Put there by the Binding. */
   superUid: 'skerry.dev/super-uid',
-  /** Label: the tenant wants this object down although no pod uses it. */
+  /** Label: a Secret of Skerry's own, with tokens that a pod of the tenant has asked for. */
+  token: 'skerry.dev/token',
+  /** Annotation on it: what the tokens are, and when they are renewed. */
+  tokens: 'skerry.dev/tokens',
+  /** Annotation on it: name of the pod. */
+  pod: 'skerry.dev/pod',
+  /**
+   * Label: `true`: the tenant wants this object down although no pod uses it. `false`, on a Service or a
+   * slice: it is the tenant's alone and never goes down.
+   */
   sync: 'skerry.dev/sync',
   /** Label: the super cluster offers this object to its tenants. */
   public: 'skerry.dev/public',
@@ -41,6 +50,11 @@ export function tenantUidOf(superObject: KubeObject): string | undefined {
 /** The tenant's namespace that a marked super object belongs to. */
 export function tenantNamespaceOf(superObject: KubeObject): string | undefined {
   return superObject.metadata.labels?.[marks.namespace];
+}
+
+/** Whether a Service or a slice of a tenant is to stay where it is. */
+export function staysInTenant(tenantObject: KubeObject): boolean {
+  return tenantObject.metadata.labels?.[marks.sync] === 'false';
 }
 
 /** UID of the counterpart, as written when the object was made. */

@@ -74,10 +74,12 @@ describe('SyncerMetrics', () => {
     metrics.reconcileError('ns/a', 'pods', '422');
     metrics.reflectorProblem('ns/a', 'pods', 'watch');
     metrics.reflectorProblem('super', 'nodes', 'list');
-    metrics.drift('ns/a', 'pods', 'missing', 3);
+    metrics.drift('ns/a', 'pods', 'missing-in-super', 3);
+    metrics.patrolled('ns/a');
     expect(await samples()).toEqual([
       'skerry_syncer_reconcile_errors_total{tenant="ns/a",kind="pods",code="422"} 1',
-      'skerry_syncer_drift_findings_total{tenant="ns/a",kind="pods",finding="missing"} 3',
+      'skerry_syncer_drift_findings_total{tenant="ns/a",kind="pods",finding="missing-in-super"} 3',
+      'skerry_syncer_patrols_total{tenant="ns/a"} 1',
       'skerry_syncer_reflector_problems_total{source="ns/a",resource="pods",phase="watch"} 1',
       'skerry_syncer_reflector_problems_total{source="super",resource="nodes",phase="list"} 1',
       'skerry_syncer_objects{side="tenant",kind="pods"} 9',

@@ -60,6 +60,8 @@ export class SyncerMetrics {
   readonly #errorSeries: TenantSeries<'kind' | 'code'>;
   readonly #drift: Counter;
   readonly #driftSeries: TenantSeries<'kind' | 'finding'>;
+  readonly #patrols: Counter;
+  readonly #patrolSeries: TenantSeries<never>;
   readonly #problems: Counter;
   readonly #problemSeries: TenantSeries<'resource' | 'phase'>;
   readonly #calls: Counter;
@@ -99,6 +101,13 @@ export class SyncerMetrics {
       registers,
     });
     this.#driftSeries = new TenantSeries(this.#drift, 'tenant', ['kind', 'finding']);
+    this.#patrols = new Counter({
+      name: 'skerry_syncer_patrols_total',
+      help: 'Comparisons of both sides of a tenant that the patrol has ended.',
+      labelNames: ['tenant'],
+      registers,
+    });
+    this.#patrolSeries = new TenantSeries(this.#patrols, 'tenant', []);
     this.#problems = new Counter({
       name: 'skerry_syncer_reflector_problems_total',
       help: 'Lists and watches that failed; source is a tenant, or "super" for the super cluster.',
@@ -163,6 +172,10 @@ export class SyncerMetrics {
     this.#errors.inc(this.#errorSeries.labels(this.#labels.of(tenant), kind, code));
   }
 
+  patrolled(tenant: string): void {
+    this.#patrols.inc(this.#patrolSeries.labels(this.#labels.of(tenant)));
+  }
+
   drift(tenant: string, kind: string, finding: string, count = 1): void {
     this.#drift.inc(this.#driftSeries.labels(this.#labels.of(tenant), kind, finding), count);
   }
@@ -194,6 +207,7 @@ export class SyncerMetrics {
       this.#serviceSeries,
       this.#errorSeries,
       this.#driftSeries,
+      this.#patrolSeries,
       this.#problemSeries,
     ];
     for (const series of all) series.remove(tenant);

@@ -194,3 +194,17 @@ describe('an item that was refused', () => {
     expect(queue.take()).toEqual(item);
   });
 });
+
+it('an item is known while it is ready, in process or delayed, and not after that', () => {
+  expect(queue.has(item)).toBe(false);
+  queue.add(item);
+  expect(queue.has(item)).toBe(true);
+  queue.take();
+  expect(queue.has(item)).toBe(true);
+  queue.done(item, { action: 'later', afterMs: 1_000 });
+  expect(queue.has(item)).toBe(true);
+  clock.advance(1_000);
+  queue.take();
+  queue.done(item);
+  expect(queue.has(item)).toBe(false);
+});

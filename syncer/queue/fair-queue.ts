@@ -187,6 +187,13 @@ export class FairQueue<Item> {
     this.#limitsChanged(now);
   }
 
+  /** Whether the item is ready, in process, or delayed for no longer than this. */
+  has(item: Item, withinMs = Number.POSITIVE_INFINITY): boolean {
+    const entry = this.#tenants.get(this.#tenantOf(item))?.entries.get(this.#keyOf(item));
+    if (entry === undefined) return false;
+    return entry.state !== 'delayed' || entry.dueAt - this.#clock.monotonic() <= withinMs;
+  }
+
   /** When the first delayed item is due, on the queue's clock. */
   nextDueAt(): number | undefined {
     return this.#delayed.first()?.dueAt;

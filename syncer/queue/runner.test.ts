@@ -28,6 +28,22 @@ beforeEach(() => {
   });
 });
 
+describe('whether an item is in the queue', () => {
+  it('is told with regard to when it is due', () => {
+    expect(queue.has(x)).toBe(false);
+    queue.add(x, { afterMs: 1_000 });
+    expect(queue.has(x)).toBe(true);
+    expect(queue.has(x, 1_000)).toBe(true);
+    expect(queue.has(x, 999)).toBe(false);
+    queue.add(x);
+    expect(queue.has(x, 0)).toBe(true);
+    expect(queue.take()).toBe(x);
+    expect(queue.has(x, 0)).toBe(true);
+    queue.done(x);
+    expect(queue.has(x)).toBe(false);
+  });
+});
+
 /** A runner whose runs end when the test says so. */
 function startRunner() {
   const calls: {

@@ -36,6 +36,15 @@ describe('the credentials for a tenant', () => {
     expect(connection).toEqual({ server: 'https://127.0.0.1:21000', ca: 'CA', cert: 'CERT', key: 'KEY' });
   });
 
+  it("come with what the tenant's API server proves itself with, if the manager tells", async () => {
+    const told = { 'kubelet-client-ca.crt': 'KUBELET', 'front-proxy-ca.crt': 'PROXY' };
+    await using cluster = await withSecret({ kubeconfig: kubeconfig('a'), ...told });
+    const { authorities } = await readCredentials(cluster.client, vc, signal);
+    expect(authorities).toEqual({ kubeletClient: 'KUBELET', frontProxy: 'PROXY' });
+    await using half = await withSecret({ kubeconfig: kubeconfig('a'), 'front-proxy-ca.crt': 'PROXY' });
+    expect((await readCredentials(half.client, vc, signal)).authorities).toBeUndefined();
+  });
+
   it('have a mark that changes when they do', async () => {
     await using cluster = await withSecret({ kubeconfig: kubeconfig('a') });
     await using other = await withSecret({ kubeconfig: kubeconfig('b') });

@@ -5,11 +5,14 @@ import {
   type KubeObject,
   resources,
 } from '../../kube/index.ts';
+import type { ClientAuthorities } from '../kubelet/index.ts';
 import type { VirtualCluster } from './virtual-cluster.ts';
 
 /** How to reach a tenant's API server, and a mark that changes when the credentials do. */
 export interface Credentials {
   readonly connection: ConnectionOptions;
+  /** What the tenant's API server proves itself with; undefined where the manager is older than that. */
+  readonly authorities: ClientAuthorities | undefined;
   readonly version: string;
 }
 
@@ -33,8 +36,16 @@ export async function readCredentials(
   if (encoded === undefined) {
     throw new Error(`Secret ${namespace}/${reference.name} has no key ${reference.key}`);
   }
+  const kubeletClient = decode(secret.data?.['kubelet-client-ca.crt']);
+  const frontProxy = decode(secret.data?.['front-proxy-ca.crt']);
+  const isWhole = kubeletClient !== undefined && frontProxy !== undefined;
   return {
-    connection: connectionFromSecret(Buffer.from(encoded, 'base64').toString('utf8')),
-    version: encoded,
+    connection: connectionFromSecret(decode(encoded) ?? ''),
+    authorities: isWhole ? { kubeletClient, frontProxy } : undefined,
+    version: JSON.stringify(secret.data),
   };
+}
+
+function decode(text: string | undefined): string | undefined {
+  return text === undefined ? undefined : Buffer.from(text, 'base64').toString('utf8');
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { resources } from '../../kube/index.ts';
+import { type Clock, resources } from '../../kube/index.ts';
+import { fastClock } from '../engine/testing/fast-clock.ts';
 import { DirectoryWorld } from './testing/directory-world.ts';
 
 const uid = (world: DirectoryWorld, name: string): string => world.vc(name).metadata.uid ?? '';
@@ -93,6 +94,37 @@ describe('a VirtualCluster', () => {
     });
     blue.server.put(resources.namespaces, { metadata: { name: 'shop' } });
     await world.super.server.until(() => world.objectsOf('blue', resources.namespaces).length === 2);
+  });
+
+  it('is told of with what proves its API server, and no longer from the moment in which it is to go', async () => {
+    await using world = await DirectoryWorld.start();
+    const blue = await world.make('blue', { uid: 'the-uid' });
+    await world.says('blue', 'Synced', 'True', 'Joined');
+    expect(world.served).toEqual(['serving acme/blue unproven']);
+    world.issue('blue', blue, 'vc-syncer', 'AUTHORITY');
+    await world.super.server.until(() => world.served.length === 2);
+    expect(world.served.at(-1)).toBe('serving acme/blue AUTHORITY');
+    // Its end may take long: nobody waits for that.
+    blue.server.inject({ fault: { kind: 'hang' } });
+    world.change('blue', (vc) => ({ ...vc, status: { ...vc.status, phase: 'Deleting' } }));
+    await world.super.server.until(() => world.served.includes('leaving the-uid'));
+  });
+
+  it('has its credentials read anew as soon as its status names another version of them', async () => {
+    const fast = fastClock(100);
+    const clock: Clock = {
+      now: () => fast.now(),
+      monotonic: () => fast.monotonic(),
+      // Their own time never comes.
+      sleep: (ms, signal) => fast.sleep(ms === 60_000 ? 1e9 : ms, signal),
+    };
+    await using world = await DirectoryWorld.start(undefined, { clock });
+    const blue = await world.make('blue');
+    await world.says('blue', 'Synced', 'True', 'Joined');
+    world.issue('blue', blue, 'vc-syncer', 'AUTHORITY');
+    const secret = { name: 'blue-syncer', key: 'kubeconfig', version: '2' };
+    world.change('blue', (vc) => ({ ...vc, status: { ...vc.status, syncerSecret: secret } }));
+    await world.super.server.until(() => world.served.includes('serving acme/blue AUTHORITY'));
   });
 
   it('does not lose its session because its status cannot be written', async () => {

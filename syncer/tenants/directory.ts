@@ -6,8 +6,10 @@ import {
   resources,
   Store,
 } from '../../kube/index.ts';
-import type { Caches, IdentityGuard, SyncEngine } from '../engine/index.ts';
+import type { FollowedKinds } from '../custom-resources/index.ts';
+import type { Caches, IdentityGuard, PatrolFinding, SyncEngine } from '../engine/index.ts';
 import type { SyncedKind } from '../kinds/index.ts';
+import type { ClientAuthorities } from '../kubelet/index.ts';
 import { readCredentials } from './credentials.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
 import { StatusWriter } from './status-writer.ts';
@@ -17,6 +19,8 @@ import { isServed, type VirtualCluster } from './virtual-cluster.ts';
 export interface DirectoryOptions {
   superClient: KubeClient;
   superCaches: Caches;
+  /** Custom resources of the super cluster. */
+  followed: FollowedKinds;
   superIdentity: IdentityGuard;
   engine: SyncEngine;
   kinds: readonly SyncedKind[];
@@ -30,9 +34,13 @@ export interface DirectoryOptions {
 export interface DirectoryHooks {
   call?(tenant: string, call: CallRecord): void;
   reflectorProblem?(tenant: string, kind: string, phase: string): void;
-  patrol?(tenant: string, findings: ReadonlyMap<string, number>): void;
+  patrol?(tenant: string, findings: readonly PatrolFinding[]): void;
   joined?(tenant: string): void;
   left?(tenant: string): void;
+  /** A session begins, with what the tenant's API server proves itself with. One of a tenant may follow another. */
+  serving?(session: TenantSession, authorities: ClientAuthorities | undefined): void;
+  /** The tenant with this UID is let go of, from this moment. May be told twice. */
+  leaving?(uid: string): void;
 }
 
 interface Served {
@@ -41,6 +49,8 @@ interface Served {
   session: TenantSession | undefined;
   /** The VirtualCluster as last seen. */
   latest: VirtualCluster;
+  /** Looks at the credentials now instead of at their time. */
+  recheck?: () => void;
   /** Resolves when everything of this tenant has ended. */
   ended: Promise<void>;
 }
@@ -104,7 +114,9 @@ export class TenantDirectory {
       this.#join(vc, signal);
       return;
     }
+    const version = served.latest.status?.syncerSecret?.version;
     served.latest = vc;
+    if (vc.status?.syncerSecret?.version !== version) served.recheck?.();
     // On its way out: it is looked at again when it is out.
     if (served.stop.signal.aborted) return;
     served.session?.update(vc, served.stop.signal).catch((error: unknown) => {
@@ -128,6 +140,7 @@ export class TenantDirectory {
     served.ended = this.#serve(served).finally(() => {
       this.#served.delete(uid);
       this.#status.forget(uid);
+      this.#options.hooks?.leaving?.(uid);
       // One that was made anew under this name has taken over what is kept by name.
       const others = [...this.#served.values()].map(({ vc: other }) => `${other.namespace}/${other.name}`);
       if (!others.includes(`${namespace}/${name}`)) this.#options.hooks?.left?.(`${namespace}/${name}`);
@@ -163,6 +176,7 @@ export class TenantDirectory {
       onPatrol: (findings) => hooks?.patrol?.(tenant, findings),
     });
     served.session = session;
+    if (!served.stop.signal.aborted) hooks?.serving?.(session, credentials.authorities);
     const ending = new AbortController();
     const stop = (): void => ending.abort(served.stop.signal.reason);
     served.stop.signal.addEventListener('abort', stop, { once: true });
@@ -185,7 +199,10 @@ export class TenantDirectory {
     const { superClient, clock } = this.#options;
     while (!signal.aborted) {
       try {
-        await clock.sleep(credentialsEveryMs, signal);
+        const now = new AbortController();
+        served.recheck = () => now.abort();
+        await clock.sleep(credentialsEveryMs, AbortSignal.any([signal, now.signal])).catch(() => undefined);
+        signal.throwIfAborted();
         const credentials = await readCredentials(superClient, served.latest, signal);
         if (credentials.version !== version) return;
       } catch (error) {
@@ -199,6 +216,7 @@ export class TenantDirectory {
     const served = this.#served.get(vc.metadata.uid ?? '');
     if (served === undefined || served.stop.signal.aborted) return;
     served.stop.abort(new Error('tenant left'));
+    this.#options.hooks?.leaving?.(served.vc.uid);
     this.#sayLeft(served, signal)
       .catch((error: unknown) => this.#warn(vc, error, 'cannot report that the tenant was left'))
       .finally(() => {

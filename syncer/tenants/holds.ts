@@ -33,7 +33,11 @@ export class Holds {
   async say(signal?: AbortSignal): Promise<void> {
     const { state, status } = this.#options;
     const questions = [
-      question(state.deletions.hold, 'are missing in its API server', this.#ref),
+      question(
+        state.deletions.hold,
+        'are missing in its API server, or synced no longer by a changed setting,',
+        this.#ref,
+      ),
       question(state.losses.hold, 'have lost what runs for them in the super cluster', this.#ref),
     ].filter((text) => text !== undefined);
     if (questions.length === 0) return;

@@ -2,16 +2,29 @@ import {
   type CallRecord,
   type Clock,
   Connection,
+  findCondition,
   KubeClient,
   Reflector,
   type Resource,
   resources,
+  type Store,
 } from '../../kube/index.ts';
-import { Caches, type IdentityGuard, type SyncEngine, TenantState } from '../engine/index.ts';
+import { CustomResources, type FollowedKinds } from '../custom-resources/index.ts';
+import {
+  Caches,
+  freshListsOf,
+  type IdentityGuard,
+  inRounds,
+  type PatrolFinding,
+  type SyncEngine,
+  TenantState,
+} from '../engine/index.ts';
 import type { SyncedKind } from '../kinds/index.ts';
 import type { Credentials } from './credentials.ts';
+import { customResourcesCondition } from './custom-resources-condition.ts';
 import { Freeze } from './freeze.ts';
 import { Holds } from './holds.ts';
+import { networkPoliciesCondition } from './network-policies-condition.ts';
 import type { StatusWriter } from './status-writer.ts';
 import { type SyncerSettings, tenantInfo } from './tenant-info.ts';
 import type { VirtualCluster } from './virtual-cluster.ts';
@@ -28,18 +41,24 @@ export interface SessionOptions {
   kinds: readonly SyncedKind[];
   engine: SyncEngine;
   superCaches: Caches;
+  /** Custom resources of the super cluster. */
+  followed: FollowedKinds;
   superIdentity: IdentityGuard;
   status: StatusWriter;
   clock: Clock;
   logger: SessionLogger;
   onCall?: (call: CallRecord) => void;
   onReflectorProblem?: (kind: string, phase: string) => void;
-  /** Findings of one comparison of both sides, by kind. */
-  onPatrol?: (findings: ReadonlyMap<string, number>) => void;
+  /** What one comparison of both sides has found. */
+  onPatrol?: (findings: readonly PatrolFinding[]) => void;
+  /** 0 to 1; default Math.random. */
+  random?: () => number;
 }
 
 const checkEveryMs = 10_000;
 const patrolEveryMs = 60_000;
+/** One kind each time, in turns. */
+const listAfreshEveryMs = 5 * 60_000;
 const probeTimeoutMs = 5_000;
 
 /** Serves one tenant: its caches, its place in the engine, its health. Ends with its signal. */
@@ -49,9 +68,12 @@ export class TenantSession {
   readonly #connection: Connection;
   readonly #freeze: Freeze;
   readonly #holds: Holds;
+  readonly #custom: CustomResources;
   readonly #ref: { namespace: string; name: string };
   #vc: VirtualCluster;
   #joined = false;
+  /** Whether the last health check found everything in order. */
+  #isWell = true;
   #failedProbes = 0;
 
   constructor(options: SessionOptions) {
@@ -81,6 +103,14 @@ export class TenantSession {
     };
     this.#freeze = new Freeze({ ...watched, superIdentity: options.superIdentity });
     this.#holds = new Holds(watched);
+    this.#custom = new CustomResources({
+      state: this.state,
+      engine: options.engine,
+      followed: options.followed,
+      superCaches: options.superCaches,
+      reflector: (kind, store) => this.#reflector(kind, store),
+      nowMs: () => options.clock.monotonic(),
+    });
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -92,15 +122,16 @@ export class TenantSession {
     const reflectors = this.#reflectors();
     const running = reflectors.map((reflector) => reflector.run(ending.signal));
     try {
-      const watching = this.#watchHealth(ending.signal);
+      const watching = [this.#watchHealth(ending.signal), ...this.#patrol(reflectors, ending.signal)];
       const syncing = Promise.all(reflectors.map((reflector) => reflector.synced(ending.signal))).then(() => {
         ending.signal.throwIfAborted();
         engine.join(this.state, this.#vc.spec?.weight ?? 1);
         this.#joined = true;
+        running.push(this.#custom.run(ending.signal));
         logger.info({ tenant: this.#name }, 'tenant joined');
         return this.#check(ending.signal);
       });
-      await Promise.all([syncing, watching]);
+      await Promise.all([syncing, ...watching]);
     } catch (error) {
       if (!ending.signal.aborted) throw error;
     } finally {
@@ -121,10 +152,16 @@ export class TenantSession {
     this.state.updateInfo(tenantInfo(vc, settings));
     if (this.#joined) {
       engine.setWeight(this.state.info.uid, vc.spec?.weight ?? 1);
+      this.#custom.look();
       if (JSON.stringify(this.state.info) !== before) engine.requeue(this.state);
     }
     await this.#freeze.answer(vc, signal);
     await this.#holds.answer(vc, signal);
+  }
+
+  /** Whether the caches of this tenant hold all that it has. */
+  get isJoined(): boolean {
+    return this.#joined;
   }
 
   mismatch(side: 'tenant' | 'super'): Promise<void> {
@@ -140,52 +177,58 @@ export class TenantSession {
   }
 
   #reflectors(): Reflector[] {
-    const { kinds, logger, clock } = this.#options;
-    return kinds
-      .filter((kind) => kind.direction === 'down' || kind.watchTenant)
-      .map(
-        (kind) =>
-          new Reflector({
-            client: this.state.client,
-            resource: kind.resource,
-            store: this.state.caches.store(kind.resource),
-            clock,
-            consistentStart: true,
-            ...(kind.selector?.tenant === undefined ? {} : { labelSelector: kind.selector.tenant }),
-            beforeReplace: (_objects, version, signal) =>
-              this.#freeze.checkList(kind.resource, version, signal),
-            onResourceVersion: (version) => this.#freeze.observeVersion(kind.resource, version),
-            onProblem: (problem) => {
-              this.#options.onReflectorProblem?.(kind.name, problem.phase);
-              logger.warn(
-                {
-                  tenant: this.#name,
-                  kind: kind.name,
-                  phase: problem.phase,
-                  err: problem.error,
-                  failures: problem.failures,
-                },
-                'cannot follow the tenant',
-              );
-            },
-          }),
-      );
+    return this.#options.kinds
+      .filter((kind) => (kind.direction === 'down' ? kind.superResource === undefined : kind.watchTenant))
+      .map((kind) => this.#reflector(kind, this.state.caches.store(kind.resource)));
   }
 
-  /** Until aborted: is the API server there, is it the right one, how much does it hold, does it agree. */
+  #reflector(kind: SyncedKind, store: Store): Reflector {
+    const { logger, clock } = this.#options;
+    return new Reflector({
+      client: this.state.client,
+      resource: kind.resource,
+      store,
+      clock,
+      consistentStart: true,
+      ...(kind.selector?.tenant === undefined ? {} : { labelSelector: kind.selector.tenant }),
+      beforeReplace: (_objects, version, signal) => this.#freeze.checkList(kind.resource, version, signal),
+      onResourceVersion: (version) => this.#freeze.observeVersion(kind.resource, version),
+      onProblem: ({ phase, error, failures }) => {
+        this.#options.onReflectorProblem?.(kind.name, phase);
+        const fields = { tenant: this.#name, kind: kind.name, phase, err: error, failures };
+        logger.warn(fields, 'cannot follow the tenant');
+      },
+    });
+  }
+
+  /** Until aborted: is the API server there, is it the right one, how much does it hold. */
   async #watchHealth(signal: AbortSignal): Promise<void> {
-    const { clock, engine, logger } = this.#options;
-    let patrolledAtMs = clock.monotonic();
+    const { clock } = this.#options;
     for (;;) {
       await clock.sleep(checkEveryMs, signal);
-      if (!(await this.#check(signal)) || !this.#joined) continue;
-      if (clock.monotonic() - patrolledAtMs < patrolEveryMs) continue;
-      patrolledAtMs = clock.monotonic();
-      try {
-        this.#options.onPatrol?.(await engine.patrol(this.state));
-      } catch (error) {
-        logger.warn({ tenant: this.#name, err: error }, 'patrol failed');
-      }
+      this.#isWell = await this.#check(signal);
+    }
+  }
+
+  /** Until aborted, while all is well: do both sides agree, and do the caches agree with the server. */
+  #patrol(reflectors: readonly Reflector[], signal: AbortSignal): Promise<void>[] {
+    const { clock, random = Math.random } = this.#options;
+    const listAfresh = freshListsOf(() => [...reflectors, ...this.#custom.reflectors], random);
+    return [
+      inRounds({ everyMs: patrolEveryMs, clock, random }, signal, () => this.#compare()),
+      inRounds({ everyMs: listAfreshEveryMs, clock, random }, signal, () => {
+        if (this.#joined && this.#isWell) listAfresh();
+      }),
+    ];
+  }
+
+  async #compare(): Promise<void> {
+    const { engine, logger } = this.#options;
+    if (!this.#joined || !this.#isWell) return;
+    try {
+      this.#options.onPatrol?.(await engine.patrol(this.state));
+    } catch (error) {
+      logger.warn({ tenant: this.#name, err: error }, 'patrol failed');
     }
   }
 
@@ -195,6 +238,14 @@ export class TenantSession {
     try {
       await this.#probe(signal);
       if (!this.#joined) return true;
+      await status.condition(
+        this.#ref,
+        this.state.info.uid,
+        networkPoliciesCondition(this.state.info),
+        signal,
+      );
+      this.#custom.look();
+      await this.#sayCustomResources(signal);
       await this.#freeze.answer(this.#vc, signal);
       await this.#freeze.recheck(signal);
       await this.#holds.answer(this.#vc, signal);
@@ -233,6 +284,13 @@ export class TenantSession {
   async #say(status: 'True' | 'False', reason: string, message: string, signal: AbortSignal): Promise<void> {
     const condition = { type: 'Synced', status, reason, message } as const;
     await this.#options.status.condition(this.#ref, this.state.info.uid, condition, signal);
+  }
+
+  async #sayCustomResources(signal: AbortSignal): Promise<void> {
+    const wanted = customResourcesCondition(this.state.info, this.#custom.problems);
+    // Who has never asked for any need not read of them.
+    if (wanted.reason === 'NoneWanted' && !findCondition(this.#vc.status?.conditions, wanted.type)) return;
+    await this.#options.status.condition(this.#ref, this.state.info.uid, wanted, signal);
   }
 
   #usage(): { pods: number; services: number; nodes: number } {

@@ -10,7 +10,7 @@ import {
 import type { VirtualCluster } from './virtual-cluster.ts';
 
 export interface SyncerCondition {
-  type: 'Synced' | 'IdentityMismatch' | 'DeletionHeld';
+  type: 'Synced' | 'IdentityMismatch' | 'DeletionHeld' | 'NetworkPoliciesEnforced' | 'CustomResourcesSynced';
   status: Condition['status'];
   reason: string;
   message: string;

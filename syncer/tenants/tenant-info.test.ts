@@ -1,12 +1,17 @@
 import { describe, expect, it } from 'vitest';
+import { defaultPolicy } from '../kinds/index.ts';
 import { defaultDeniedKeyPrefixes } from '../mapping/index.ts';
 import { tenantInfo } from './tenant-info.ts';
 import { isServed, type VirtualCluster } from './virtual-cluster.ts';
 
 const settings = {
   kubelet: { address: '192.0.2.11', port: 10450 },
+  nodeLabels: ['gpu.example/'],
+  protectedCIDRs: [],
   deniedKeyPrefixes: ['secret.example/'],
   transparentKeyPrefixes: ['shown.example/'],
+  networkPoliciesEnforced: false,
+  ingressAnnotations: ['shown.example/note'],
 };
 const ready: VirtualCluster = {
   metadata: { namespace: 'acme', name: 'blue', uid: 'v1' },
@@ -38,6 +43,34 @@ describe('the settings of a tenant', () => {
   it('add to what never goes down, and take nothing away from it', () => {
     const { deniedKeyPrefixes } = tenantInfo(ready, settings);
     expect(deniedKeyPrefixes).toEqual([...defaultDeniedKeyPrefixes, 'secret.example/']);
+  });
+
+  it('are what the manager has decided, not what the tenant has asked for', () => {
+    const vc: VirtualCluster = {
+      ...ready,
+      spec: { nodes: { hidden: false, selector: { pool: 'mine' } } },
+      status: {
+        ...ready.status,
+        policy: {
+          ceiling: 'gold',
+          podSecurity: 'restricted',
+          hideNodes: true,
+          nodeSelector: { pool: 'gold' },
+        },
+      },
+    };
+    const { policy, hideNodes, nodeSelector } = tenantInfo(vc, settings);
+    expect({ hideNodes, nodeSelector }).toEqual({ hideNodes: true, nodeSelector: { pool: 'gold' } });
+    expect(policy).toEqual({ ...defaultPolicy, podSecurity: 'restricted' });
+  });
+
+  it('are the wishes for nodes while nothing is decided, and the defaults for all else', () => {
+    const vc: VirtualCluster = { ...ready, spec: { nodes: { hidden: true, selector: { pool: 'mine' } } } };
+    expect(tenantInfo(vc, settings)).toMatchObject({
+      hideNodes: true,
+      nodeSelector: { pool: 'mine' },
+      policy: defaultPolicy,
+    });
   });
 
   it('are not made up for a VirtualCluster that is not ready', () => {

@@ -5,8 +5,12 @@ import type { VirtualCluster } from './virtual-cluster.ts';
 /** What the syncer itself adds to each tenant's settings. */
 export interface SyncerSettings {
   readonly kubelet: { readonly address: string; readonly port: number };
+  readonly nodeLabels: readonly string[];
+  readonly protectedCIDRs: readonly string[];
   readonly deniedKeyPrefixes: readonly string[];
   readonly transparentKeyPrefixes: readonly string[];
+  readonly networkPoliciesEnforced: boolean;
+  readonly ingressAnnotations: readonly string[];
 }
 
 /** The settings of one VirtualCluster as kinds read them. Throws for one that `isServed` refuses. */
@@ -22,6 +26,7 @@ export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings): Tenant
   ) {
     throw new Error(`VirtualCluster ${metadata.namespace}/${metadata.name} is not ready to be served`);
   }
+  const { ceiling: _where, hideNodes, nodeSelector, ...policy } = status.policy ?? {};
   return {
     uid: metadata.uid,
     id: status.id,
@@ -35,12 +40,16 @@ export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings): Tenant
     nodes: spec?.nodes?.mode ?? 'all',
     syncConfigMaps: spec?.sync?.configMaps ?? 'used',
     syncSecrets: spec?.sync?.secrets ?? 'used',
-    hideNodes: spec?.nodes?.hidden ?? false,
-    nodeSelector: spec?.nodes?.selector ?? {},
+    hideNodes: hideNodes ?? spec?.nodes?.hidden ?? false,
+    nodeSelector: nodeSelector ?? spec?.nodes?.selector ?? {},
     syncIngresses: spec?.sync?.ingresses ?? false,
     syncNetworkPolicies: spec?.sync?.networkPolicies ?? true,
+    networkPoliciesEnforced: settings.networkPoliciesEnforced,
+    ingressAnnotations: settings.ingressAnnotations,
     customResources: spec?.sync?.customResources ?? [],
-    policy: { ...defaultPolicy, ...status.policy },
+    policy: { ...defaultPolicy, ...policy },
+    nodeLabels: settings.nodeLabels,
+    protectedCIDRs: settings.protectedCIDRs,
     deniedKeyPrefixes: [...defaultDeniedKeyPrefixes, ...settings.deniedKeyPrefixes],
     transparentKeyPrefixes: settings.transparentKeyPrefixes,
   };

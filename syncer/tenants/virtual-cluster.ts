@@ -24,10 +24,15 @@ export interface VirtualCluster extends KubeObject {
     advertisedPort?: number;
     serviceCIDR?: string;
     serviceIPMode?: 'slice' | 'assigned';
-    syncerSecret?: { name: string; key: string };
+    /** `version` changes when its content does. */
+    syncerSecret?: { name: string; key: string; version?: string };
     identities?: { tenant?: string; superCluster?: string };
     /** What the manager has decided that this tenant may. */
-    policy?: Partial<TenantPolicy>;
+    policy?: Partial<TenantPolicy> & {
+      ceiling?: string;
+      hideNodes?: boolean;
+      nodeSelector?: Record<string, string>;
+    };
     usage?: { pods?: number; services?: number; nodes?: number };
     [field: string]: unknown;
   };

@@ -31,19 +31,34 @@ function* nested(schema: Schema, path = ''): Generator<[string, Schema]> {
 describe('crdManifests', () => {
   const root = (name: string): Schema => versionOf(name).schema.openAPIV3Schema;
 
-  it.each(['virtualclusters.skerry.dev', 'controlplanetemplates.skerry.dev'])(
+  it.each(crdManifests().map(({ metadata }) => metadata.name ?? ''))(
     '%s has a type everywhere, as apiextensions asks',
     (name) => {
       for (const [path, schema] of nested(root(name))) expect(schema['type'], path).toBeTypeOf('string');
     },
   );
 
-  it('bounds every string, list and map of a VirtualCluster, so that rules have a known cost', () => {
-    const { spec } = root('virtualclusters.skerry.dev').properties ?? {};
-    for (const [path, schema] of nested(spec as Schema)) {
-      if (schema['type'] === 'string') expect(schema['maxLength'] ?? schema['enum'], path).toBeDefined();
-      if (schema['type'] === 'array') expect(schema['maxItems'], path).toBeDefined();
-    }
+  it.each(['virtualclusters.skerry.dev', 'virtualclusterpolicies.skerry.dev'])(
+    'bounds every string, list and map of the spec of %s, so that rules have a known cost',
+    (name) => {
+      const { spec } = root(name).properties ?? {};
+      for (const [path, schema] of nested(spec as Schema)) {
+        if (schema['type'] === 'string') expect(schema['maxLength'] ?? schema['enum'], path).toBeDefined();
+        if (schema['type'] === 'array') expect(schema['maxItems'], path).toBeDefined();
+        if (schema.additionalProperties !== undefined) expect(schema['maxProperties'], path).toBeDefined();
+      }
+    },
+  );
+
+  it('lets the API server say what to write instead of what it refuses', () => {
+    const { spec } = root('virtualclusters.skerry.dev').properties as { spec: Schema };
+    const hosts = spec.properties?.['policy']?.properties?.['ingressHosts']?.items;
+    expect(hosts?.['x-kubernetes-validations']).toEqual([
+      {
+        rule: expect.stringMatching(/^self\.matches\(r'.*'\)$/),
+        message: expect.stringContaining('*.example.com for every name below'),
+      },
+    ]);
   });
 
   it('has what the API server fills in and checks', () => {
@@ -70,6 +85,7 @@ describe('crdManifests', () => {
   it('keeps status apart, for VirtualClusters only', () => {
     expect(versionOf('virtualclusters.skerry.dev').subresources).toEqual({ status: {} });
     expect(versionOf('controlplanetemplates.skerry.dev').subresources).toBeUndefined();
+    expect(versionOf('virtualclusterpolicies.skerry.dev').subresources).toBeUndefined();
   });
 });
 

@@ -4,6 +4,7 @@ import { controlPlaneTemplateSpecSchema } from '../control-plane/index.ts';
 import { group, keys, version } from './names.ts';
 import { type StructuralSchema, structuralSchema } from './structural-schema.ts';
 import { virtualClusterSpecSchema, virtualClusterStatusSchema } from './virtual-cluster.ts';
+import { virtualClusterPolicySpecSchema } from './virtual-cluster-policy.ts';
 
 interface PrinterColumn {
   name: string;
@@ -31,7 +32,7 @@ const nameIsLabel = [
 
 /** The CustomResourceDefinitions of Skerry, made from the same schemas as the types. */
 export function crdManifests(): KubeObject[] {
-  return [virtualClusterCrd(), controlPlaneTemplateCrd()];
+  return [virtualClusterCrd(), virtualClusterPolicyCrd(), controlPlaneTemplateCrd()];
 }
 
 function virtualClusterCrd(): KubeObject {
@@ -59,12 +60,7 @@ function virtualClusterCrd(): KubeObject {
       },
       { name: 'Version', type: 'string', jsonPath: '.status.version', description: 'Kubernetes version' },
       { name: 'Pods', type: 'integer', jsonPath: '.status.usage.pods', description: 'Pods of the tenant' },
-      {
-        name: 'Age',
-        type: 'date',
-        jsonPath: '.metadata.creationTimestamp',
-        description: 'Time since creation',
-      },
+      age,
       wide('Endpoint', '.status.endpoint', 'Where people reach the API server'),
       wide('Id', '.status.id', 'Root of all names of this control plane'),
       wide('Services', '.status.serviceCIDR', "Range of the tenant's service addresses"),
@@ -73,6 +69,32 @@ function virtualClusterCrd(): KubeObject {
         '.status.conditions[?(@.type=="Ready")].message',
         'What is happening, or what is wrong',
       ),
+    ],
+  });
+}
+
+function virtualClusterPolicyCrd(): KubeObject {
+  return crd(resources.virtualClusterPolicies, {
+    shortNames: ['vcpolicy'],
+    status: false,
+    schema: {
+      type: 'object',
+      description: 'The most that VirtualClusters of some namespaces may ask for.',
+      required: ['spec'],
+      properties: {
+        apiVersion: { type: 'string' },
+        kind: { type: 'string' },
+        metadata: { type: 'object' },
+        spec: structuralSchema(virtualClusterPolicySpecSchema),
+      },
+    },
+    columns: [
+      column('Namespaces', '.spec.namespaces', 'Whose VirtualClusters are limited'),
+      column('Pod Security', '.spec.podSecurity', 'The least strict level to be had'),
+      column('DaemonSets', '.spec.daemonSets', 'Whether pods of DaemonSets may be asked for'),
+      age,
+      wide('Nodes', '.spec.nodeSelector', 'Labels of the nodes that tenants are kept to'),
+      wide('Templates', '.spec.templates', 'ControlPlaneTemplates to choose from'),
     ],
   });
 }
@@ -99,18 +121,24 @@ function controlPlaneTemplateCrd(): KubeObject {
         jsonPath: '.spec.kubernetesVersion',
         description: 'Kubernetes version',
       },
-      {
-        name: 'Age',
-        type: 'date',
-        jsonPath: '.metadata.creationTimestamp',
-        description: 'Time since creation',
-      },
+      age,
     ],
   });
 }
 
+const age: PrinterColumn = {
+  name: 'Age',
+  type: 'date',
+  jsonPath: '.metadata.creationTimestamp',
+  description: 'Time since creation',
+};
+
+function column(name: string, jsonPath: string, description: string): PrinterColumn {
+  return { name, type: 'string', jsonPath, description };
+}
+
 function wide(name: string, jsonPath: string, description: string): PrinterColumn {
-  return { name, type: 'string', jsonPath, description, priority: 1 };
+  return { ...column(name, jsonPath, description), priority: 1 };
 }
 
 function crd(resource: Resource, options: CrdOptions): KubeObject {

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type CallOptions, Connection, KubeClient, type KubeObject, resources } from '../../kube/index.ts';
 import { FakeApiServer, FakeClock } from '../../kube/testing/index.ts';
+import { crdManifests } from './crds.ts';
 import { ensureCrds } from './ensure-crds.ts';
 
 const crds = resources.customResourceDefinitions;
@@ -15,7 +16,11 @@ class Client extends KubeClient {
     options?: CallOptions & { body?: unknown },
   ): Promise<unknown> {
     if (!this.discovered || path !== '/apis/skerry.dev/v1alpha1') return super.raw(method, path, options);
-    return { resources: [{ name: 'virtualclusters' }, { name: 'controlplanetemplates' }] };
+    return {
+      resources: crdManifests().map(({ spec }) => ({
+        name: (spec as { names: { plural: string } }).names.plural,
+      })),
+    };
   }
 }
 
@@ -34,7 +39,7 @@ describe('ensureCrds', () => {
 
   /** What apiextensions does with a new one. */
   async function establish(conditions: object[] = [{ type: 'Established', status: 'True' }]): Promise<void> {
-    await server.until(() => server.list(crds).length === 2);
+    await server.until(() => server.list(crds).length === crdManifests().length);
     for (const crd of server.list(crds)) server.put(crds, { ...crd, status: { conditions } });
   }
 
@@ -43,7 +48,7 @@ describe('ensureCrds', () => {
     const ensuring = ensureCrds(client, { clock: clock() }).then(() => {
       done = true;
     });
-    await server.until(() => server.list(crds).length === 2);
+    await server.until(() => server.list(crds).length === crdManifests().length);
     expect(done).toBe(false);
     await establish();
     await ensuring;

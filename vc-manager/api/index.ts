@@ -11,10 +11,20 @@ export {
   secretNames,
   validateName,
 } from './names.ts';
+export {
+  daemonSetPolicies,
+  type EffectivePolicy,
+  type PodSecurityLevel,
+  type PolicyWish,
+  podSecurityLevels,
+} from './policy.ts';
 export { validateVirtualCluster } from './validate.ts';
-export type {
-  VirtualCluster,
-  VirtualClusterPhase,
-  VirtualClusterSpec,
-  VirtualClusterStatus,
+export {
+  type DnsChoice,
+  dnsChoices,
+  type VirtualCluster,
+  type VirtualClusterPhase,
+  type VirtualClusterSpec,
+  type VirtualClusterStatus,
 } from './virtual-cluster.ts';
+export type { VirtualClusterPolicy, VirtualClusterPolicySpec } from './virtual-cluster-policy.ts';

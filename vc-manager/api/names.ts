@@ -14,8 +14,14 @@ export const keys = {
   virtualCluster: 'skerry.dev/virtualcluster',
   /** Label on an IPAddress: what the address is kept for. */
   reserved: 'skerry.dev/reserved',
+  /** Label on a class of the super cluster: every tenant may use it. */
+  public: 'skerry.dev/public',
   /** Annotation: `status.id`. Set before the first reconcile, it restores a control plane of that id. */
   id: 'skerry.dev/id',
+  /** Label on what is part of an addon in a tenant: which one. */
+  addon: 'skerry.dev/addon',
+  /** Annotation on it: what it was made from. */
+  addonHash: 'skerry.dev/addon-hash',
   managedBy: 'app.kubernetes.io/managed-by',
 } as const;
 

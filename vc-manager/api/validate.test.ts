@@ -13,6 +13,16 @@ describe('validateVirtualCluster', () => {
     { version: '1.36.3', weight: 1000, clusterDomain: 'example.org' },
     { extraNames: ['api.example.org', '*.example.org', '192.0.2.1', '2001:db8::1'] },
     { nodes: { mode: 'used' }, sync: { secrets: 'all' } },
+    { nodes: { hidden: true, selector: { 'example.com/pool': 'gold', a: '' } }, dns: 'none' },
+    { sync: { ingresses: true, networkPolicies: false, customResources: ['certificates.cert-manager.io'] } },
+    { policy: { podSecurity: 'privileged', daemonSets: 'allow', volumeTypes: ['hostPath', 'csi'] } },
+    {
+      policy: {
+        endpointCIDRs: ['192.0.2.0/24', '2001:db8::/32'],
+        ingressHosts: ['a.example', '*.b.example'],
+      },
+    },
+    { policy: { runtimeClassName: 'gvisor', schedulerNames: ['batch'], externalIPs: true } },
   ])('accepts %j', (spec) => {
     expect(check(spec)).not.toThrow();
   });
@@ -25,6 +35,16 @@ describe('validateVirtualCluster', () => {
     [{ extraNames: ['a b'] }, /spec\.extraNames\.0/],
     [{ nodes: { mode: 'some' } }, /spec\.nodes\.mode/],
     [{ colour: 'red' }, /"colour"/],
+    [{ dns: 'bind' }, /spec\.dns: .*"coredns"\|"none"/],
+    [{ nodes: { selector: { 'a b': 'c' } } }, /spec\.nodes\.selector\.a b: .*key of a label/],
+    [{ nodes: { selector: { a: 'b c' } } }, /spec\.nodes\.selector\.a: .*value of a label/],
+    [{ sync: { customResources: ['certificates'] } }, /certificates\.cert-manager\.io/],
+    [{ policy: { podSecurity: 'most' } }, /"privileged"\|"baseline"\|"restricted"/],
+    [{ policy: { volumeTypes: ['hostpath'] } }, /spec\.policy\.volumeTypes\.0: .*"hostPath"/],
+    [{ policy: { volumeTypes: ['emptyDir'] } }, /spec\.policy\.volumeTypes\.0/],
+    [{ policy: { endpointCIDRs: ['192.0.2.1'] } }, /192\.0\.2\.7\/32 for one address/],
+    [{ policy: { ingressHosts: ['https://shop.example'] } }, /as in shop\.example\.com/],
+    [{ policy: { ingressHosts: ['*'] } }, /\*\.example\.com for every name/],
   ])('refuses %j and says where', (spec, message) => {
     expect(check(spec as VirtualClusterSpec)).toThrow(message);
   });

@@ -21,5 +21,7 @@ export function validateVirtualCluster(object: VirtualCluster): void {
 
 function describe(issue: z.core.$ZodIssue): string {
   const path = ['spec', ...issue.path].join('.');
-  return `${path}: ${issue.message.charAt(0).toLowerCase()}${issue.message.slice(1)}`;
+  // About a key of a map, what is wrong lies one level further in.
+  const message = (issue.code === 'invalid_key' && issue.issues[0]?.message) || issue.message;
+  return `${path}: ${message.charAt(0).toLowerCase()}${message.slice(1)}`;
 }

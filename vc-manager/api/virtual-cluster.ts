@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import type { Condition, KubeObject } from '../../kube/index.ts';
+import { checkedText, textSet } from './checked-text.ts';
 import { idPattern } from './names.ts';
+import { effectivePolicySchema, nodeSelector, policyWishSchema } from './policy.ts';
 
 const dnsName = /^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const address = /^[0-9a-fA-F:.]+$/;
@@ -22,6 +24,8 @@ const neverDowngraded = [
 function neverChanged(field: string): { rule: string; message: string }[] {
   return [{ rule: 'self == oldSelf', message: `${field} cannot be changed once it is set` }];
 }
+
+export const dnsChoices = ['coredns', 'none'] as const;
 
 export const virtualClusterSpecSchema = z.strictObject({
   version: z
@@ -73,8 +77,30 @@ export const virtualClusterSpecSchema = z.strictObject({
           'all: every node that the tenant may use is shown. used: those that run pods of the tenant.',
         )
         .default('all'),
+      hidden: z
+        .boolean()
+        .describe(
+          "Nodes are shown under names of Skerry's own, and pods that ask for the real ones are refused.",
+        )
+        .default(false),
+      selector: nodeSelector
+        .describe('Labels of the nodes that the tenant uses and sees; every node by default.')
+        .optional(),
     })
     .describe('Which nodes the tenant sees.')
+    .optional(),
+  dns: z
+    .enum(dnsChoices)
+    .describe(
+      "coredns: the manager installs a DNS server in the tenant's kube-system. none: it installs none and " +
+        'removes what it installed. The default is a setting of the manager.',
+    )
+    .optional(),
+  policy: policyWishSchema
+    .describe(
+      'What the tenant may beyond the defaults. It is limited by the VirtualClusterPolicy of its namespace; ' +
+        'what comes of it stands in status.policy.',
+    )
     .optional(),
   sync: z
     .strictObject({
@@ -84,8 +110,22 @@ export const virtualClusterSpecSchema = z.strictObject({
         .default('used'),
       secrets: z
         .enum(['used', 'all'])
-        .describe('used: Secrets that a pod refers to or that are labelled skerry.dev/sync=true.')
+        .describe('used: Secrets that a pod or Ingress refers to or that are labelled skerry.dev/sync=true.')
         .default('used'),
+      ingresses: z
+        .boolean()
+        .describe('Whether Ingresses are mirrored. Their hosts have to be allowed by policy.ingressHosts.')
+        .default(false),
+      networkPolicies: z.boolean().describe('Whether NetworkPolicies are mirrored.').default(true),
+      customResources: textSet(
+        checkedText(
+          /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$/,
+          253,
+          'has to be the plural and group of a published CustomResourceDefinition, as in certificates.cert-manager.io',
+        ),
+      )
+        .describe('Published CustomResourceDefinitions whose objects are mirrored, as plural.group.')
+        .optional(),
     })
     .describe('What is mirrored into the super cluster.')
     .optional(),
@@ -137,7 +177,12 @@ export const virtualClusterStatusSchema = z.strictObject({
     .optional(),
   version: z.string().max(32).describe('Exact Kubernetes version that runs.').optional(),
   kubeconfigSecret: secretKeySchema.optional(),
-  syncerSecret: secretKeySchema.optional(),
+  syncerSecret: secretKeySchema
+    .extend({ version: z.string().max(64).describe('Changes with what is in it.').optional() })
+    .optional(),
+  policy: effectivePolicySchema
+    .describe('What the tenant may: what it asks for, within the limits of its VirtualClusterPolicy.')
+    .optional(),
   identities: z
     .strictObject({ tenant: z.string().max(64).optional(), superCluster: z.string().max(64).optional() })
     .describe('UID of the kube-system namespace on each side.')
@@ -152,6 +197,7 @@ export const virtualClusterStatusSchema = z.strictObject({
 });
 
 export type VirtualClusterSpec = z.input<typeof virtualClusterSpecSchema>;
+export type DnsChoice = (typeof dnsChoices)[number];
 export type VirtualClusterPhase = (typeof phases)[number];
 export type VirtualClusterStatus = Omit<z.input<typeof virtualClusterStatusSchema>, 'conditions'> & {
   conditions?: Condition[];

@@ -3,7 +3,6 @@ import {
   access,
   chmod,
   constants,
-  mkdir,
   mkdtemp,
   open,
   readdir,
@@ -14,6 +13,7 @@ import {
   writeFile,
 } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeDirectory } from '../files/index.ts';
 import { identify } from '../process-identity/index.ts';
 import type { BinaryRequest } from './binary.ts';
 import { sha256OfFile } from './checksum.ts';
@@ -84,7 +84,7 @@ export class BinaryCache {
   async prepare(request: BinaryRequest): Promise<CacheEntry> {
     const entry = this.entry(request);
     await this.#guard(async () => {
-      await mkdir(entry.directory, { recursive: true });
+      await makeDirectory(entry.directory);
       await access(entry.directory, constants.W_OK);
     });
     return entry;
@@ -115,7 +115,7 @@ export class BinaryCache {
   async withTemporaryDirectory<T>(label: string, work: (directory: string) => Promise<T>): Promise<T> {
     const root = join(this.directory, '.tmp');
     const directory = await this.#guard(async () => {
-      await mkdir(root, { recursive: true });
+      await makeDirectory(root);
       await this.#sweep(root);
       return mkdtemp(join(root, `${label}_${process.pid}_${await startWord(process.pid)}_`));
     });

@@ -4,10 +4,14 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type Clock, systemClock } from '../../kube/index.ts';
 import { identify } from '../process-identity/index.ts';
-import { withFileLock } from './file-lock.ts';
+import { lockHolder, withFileLock } from './file-lock.ts';
 import { Workplace } from './testing/workplace.ts';
 
 const { signal } = new AbortController();
+/** In the form of this machine's, of a process that was never there. */
+const startOfAnother = `${(await identify(process.pid))?.startTime}`.replace(/.$/, (last) =>
+  last === '9' ? '8' : '9',
+);
 
 describe('withFileLock', () => {
   it('lets one caller work at a time', async () => {
@@ -34,13 +38,27 @@ describe('withFileLock', () => {
 
   it.each([
     ['whose process is gone', { pid: 999_999_999, start: '1', token: 'other' }],
-    ['whose process number belongs to a later process', { pid: process.pid, start: '1', token: 'other' }],
+    [
+      'whose process number belongs to a later process',
+      { pid: process.pid, start: startOfAnother, token: 'other' },
+    ],
+    ['of a process that is gone, and that another version has written', { pid: 999_999_999, since: 1 }],
   ])('lets one caller at a time take over a lock %s', async (_, holder) => {
     await using place = await Workplace.create();
     const path = join(place.directory, 'lock');
     await writeFile(path, JSON.stringify(holder));
     expect(await mostAtOnce(path)).toBe(1);
     expect(await readdir(place.directory)).toEqual(['bin']);
+  });
+
+  it.each([
+    ['a start that it does not know', { pid: process.ppid, start: '12345', token: 'other' }],
+    ['no start at all', { pid: process.ppid, since: 12_345 }],
+  ])('lets nobody take over a lock of a living process with %s', async (_, holder) => {
+    await using place = await Workplace.create();
+    const path = join(place.directory, 'lock');
+    await writeFile(path, JSON.stringify(holder));
+    expect(await lockHolder(path, systemClock)).toBe(process.ppid);
   });
 
   it('does not take away a lock that replaced the abandoned one meanwhile', async () => {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { readFile, rm, stat, writeFile } from 'node:fs/promises';
 import type { Clock } from '../../kube/index.ts';
-import { identify, isAlive } from '../process-identity/index.ts';
+import { identify, isAlive, isComparable } from '../process-identity/index.ts';
 
 export interface FileLockOptions {
   path: string;
@@ -14,8 +14,9 @@ export interface FileLockOptions {
 
 interface Holder {
   pid: number;
-  start: string;
-  token: string;
+  /** Undefined in a lock that another version of Skerry has written in its own way. */
+  start: string | undefined;
+  token: string | undefined;
 }
 
 /** A lock that was created but says nothing yet belongs to a process between two system calls, or to one that died there. */
@@ -44,17 +45,18 @@ export async function lockHolder(path: string, clock: Clock): Promise<number | u
 }
 
 async function acquire({ path, clock, signal, onWait, pollMs = 200 }: FileLockOptions): Promise<string> {
+  const token = randomUUID();
   const holder: Holder = {
     pid: process.pid,
     start: (await identify(process.pid))?.startTime ?? '',
-    token: randomUUID(),
+    token,
   };
   const since = clock.monotonic();
   for (;;) {
     signal.throwIfAborted();
     try {
       await writeFile(path, JSON.stringify(holder), { flag: 'wx' });
-      return holder.token;
+      return token;
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
     }
@@ -74,11 +76,14 @@ async function look(
   const text = await readFile(path, 'utf8').catch(() => undefined);
   if (text === undefined) return { state: 'free', pid: 0 };
   const holder = parseHolder(text);
-  const alive =
-    holder === undefined
-      ? await isYoung(path, clock)
-      : await isAlive({ pid: holder.pid, startTime: holder.start });
+  const alive = holder === undefined ? await isYoung(path, clock) : await isRunning(holder);
   return { state: alive ? 'held' : 'abandoned', pid: holder?.pid ?? 0 };
+}
+
+/** One whose start cannot be read counts as running while any process has its number: two at work do harm. */
+async function isRunning({ pid, start }: Holder): Promise<boolean> {
+  if (start === undefined || !isComparable(start)) return (await identify(pid)) !== undefined;
+  return isAlive({ pid, startTime: start });
 }
 
 /**
@@ -108,12 +113,13 @@ async function isYoung(path: string, clock: Clock): Promise<boolean> {
   return found !== undefined && clock.now() - found.mtimeMs < silentLifeMs;
 }
 
-function parseHolder(text: string): Holder | undefined {
+function parseHolder(content: string): Holder | undefined {
   try {
-    const holder = JSON.parse(text) as Partial<Holder> | null;
+    const holder = JSON.parse(content) as Partial<Holder> | null;
     const { pid, start, token } = holder ?? {};
-    if (typeof pid !== 'number' || typeof start !== 'string' || typeof token !== 'string') return undefined;
-    return { pid, start, token };
+    if (typeof pid !== 'number') return undefined;
+    const text = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
+    return { pid, start: text(start), token: text(token) };
   } catch {
     return undefined;
   }

@@ -10,8 +10,12 @@ import type { Report } from './progress.ts';
 import { reportedVersion } from './user-directories.ts';
 import { goSuffices, knownGoVersion } from './version.ts';
 
-export interface GoBuildOptions {
+export interface GoBuildOptions extends Workshop {
   request: BinaryRequest;
+}
+
+/** Where and how programs are built. */
+export interface Workshop {
   platform: Platform;
   /** Empty; the program and everything that leads to it are put here. */
   directory: string;
@@ -32,27 +36,57 @@ const linesKept = 15;
  * @throws BinaryError GoMissing, GoTooOld, BuildFailed
  */
 export async function goBuild(options: GoBuildOptions): Promise<string> {
-  const { request, directory, env, report, signal } = options;
-  const recipe = buildRecipe(request.name, request.version);
-  const go = new GoCommand(options);
+  const { request, env, signal } = options;
+  const { name, version } = request;
+  const program = await buildFromModule(
+    name,
+    buildRecipe(name, version),
+    options,
+    knownGoVersion(name, version),
+  );
+  signal.throwIfAborted();
+  const reported = await reportedVersion(name, program, env).catch((error: Error) => {
+    throw new BinaryError('BuildFailed', `the program that was built ${error.message}`);
+  });
+  if (reported !== version) {
+    throw new BinaryError('BuildFailed', `the program that was built says that it is ${reported}`);
+  }
+  return program;
+}
+
+/**
+ * Builds any program of a Go module, and leaves open whether it runs.
+ * @param neededGo lowest Go version, where it is known before the module is asked
+ * @returns path of the program: `name` in the workshop's directory
+ * @throws BinaryError GoMissing, GoTooOld, BuildFailed
+ */
+export async function buildFromModule(
+  name: string,
+  recipe: BuildRecipe,
+  workshop: Workshop,
+  neededGo?: string,
+): Promise<string> {
+  const { directory, report } = workshop;
+  const what = `${name} ${recipe.moduleVersion.replace(/^v/, '')}`;
+  const go = new GoCommand(workshop);
 
   report('building', 'looking at the Go toolchain');
   const toolchain = (await go.run(['env', 'GOVERSION'])).trim();
-  refuseOldGo(toolchain, knownGoVersion(request.name, request.version), request);
+  refuseOldGo(toolchain, neededGo, what);
   await writeFile(join(directory, 'go.mod'), 'module skerry.local/build\n');
   report('building', `asking for ${recipe.module} ${recipe.moduleVersion}`);
   const facts = readModuleFile(await moduleFile(go, recipe));
-  refuseOldGo(toolchain, facts.goVersion, request);
+  refuseOldGo(toolchain, facts.goVersion, what);
   await writeFile(join(directory, 'go.mod'), throwAwayModule(recipe, facts));
 
   const progress = new GoProgress();
   const onLine = (line: string) => report('building', progress.next(line));
   report('building', 'resolving modules');
   await go.run(['get', `${recipe.module}@${recipe.moduleVersion}`], onLine);
-  const program = join(directory, request.name);
+  const program = join(directory, name);
   await go.run(
     [
-      'build',
+      ...(recipe.isTest === true ? ['test', '-c'] : ['build']),
       '-v',
       '-trimpath',
       '-buildvcs=false',
@@ -64,13 +98,6 @@ export async function goBuild(options: GoBuildOptions): Promise<string> {
     ],
     onLine,
   );
-  signal.throwIfAborted();
-  const version = await reportedVersion(request.name, program, env).catch((error: Error) => {
-    throw new BinaryError('BuildFailed', `the program that was built ${error.message}`);
-  });
-  if (version !== request.version) {
-    throw new BinaryError('BuildFailed', `the program that was built says that it is ${version}`);
-  }
   return program;
 }
 
@@ -85,20 +112,17 @@ async function moduleFile(go: GoCommand, { module, moduleVersion }: BuildRecipe)
   }
 }
 
-function refuseOldGo(toolchain: string, needed: string | undefined, { name, version }: BinaryRequest): void {
+function refuseOldGo(toolchain: string, needed: string | undefined, what: string): void {
   if (needed !== undefined && !goSuffices(toolchain, needed)) {
-    throw new BinaryError(
-      'GoTooOld',
-      `${name} ${version} needs Go ${needed} or newer, this machine has ${toolchain}`,
-    );
+    throw new BinaryError('GoTooOld', `${what} needs Go ${needed} or newer, this machine has ${toolchain}`);
   }
 }
 
 class GoCommand {
-  readonly #options: GoBuildOptions;
+  readonly #options: Workshop;
   readonly #env: Record<string, string | undefined>;
 
-  constructor(options: GoBuildOptions) {
+  constructor(options: Workshop) {
     const { env, home, offline, platform, directory } = options;
     this.#options = options;
     this.#env = {

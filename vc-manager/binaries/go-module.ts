@@ -8,6 +8,8 @@ export interface BuildRecipe {
   moduleVersion: string;
   package: string;
   ldflags: string;
+  /** The program is the package's tests. */
+  isTest?: boolean;
 }
 
 export function buildRecipe(name: BinaryName, version: string): BuildRecipe {
@@ -38,7 +40,7 @@ export function buildRecipe(name: BinaryName, version: string): BuildRecipe {
 }
 
 /** Without these a build calls itself v0.0.0, and clients believe it. Modules carry no commit, so none is claimed. */
-function kubernetesStamps(version: string): string {
+export function kubernetesStamps(version: string): string {
   const { major, minor } = parseVersion(version) ?? { major: 0, minor: 0 };
   const values = {
     gitVersion: `v${version}`,

@@ -14,5 +14,7 @@ export type {
   UnavailableBinary,
 } from './errors.ts';
 export { lockHolder, withFileLock } from './file-lock.ts';
+export { buildFromModule, type Workshop } from './go-build.ts';
+export { type BuildRecipe, kubernetesStamps } from './go-module.ts';
 export { hostPlatform, type Platform } from './platform.ts';
 export type { BinaryProgress, BinaryStage } from './progress.ts';

@@ -47,6 +47,24 @@ describe('advice', () => {
     expect(advice(tenant('Pending'), late).join()).toContain('No manager works on it');
   });
 
+  it('repeats what a manager waits for with one that is pending', () => {
+    const ready: Condition = { type: 'Ready', status: 'False', message: 'no more than 1' };
+    expect(advice(tenant('Pending', [ready]), late)).toEqual(['no more than 1']);
+  });
+
+  it('adds what is cut or broken in one that is ready', () => {
+    const limited: Condition = { type: 'PolicyLimited', status: 'True', message: 'daemonSets is deny' };
+    const dns: Condition = { type: 'DNSReady', status: 'False', reason: 'AddonNotOurs', message: 'theirs' };
+    expect(advice(tenant('Ready', [joined, limited, dns]), soon)).toEqual([
+      expect.stringContaining('Use it'),
+      'daemonSets is deny',
+      'theirs',
+    ]);
+    const granted: Condition = { ...limited, status: 'False' };
+    const starting: Condition = { ...dns, reason: 'Starting' };
+    expect(advice(tenant('Ready', [joined, granted, starting]), soon)).toHaveLength(1);
+  });
+
   it('names what holds a deletion up', () => {
     const ready: Condition = {
       type: 'Ready',

@@ -12,7 +12,7 @@ export function advice(vc: VirtualCluster, nowMs = Date.now()): string[] {
   const phase = vc.status?.phase;
   if (phase === 'Ready') {
     const use = `Use it: vc-manager kubeconfig ${name}${where} > ${name}.kubeconfig`;
-    return held.length === 0 ? [use] : held;
+    return [...(held.length === 0 ? [use] : held), ...limits(vc)];
   }
   if (phase === 'Failed') {
     return [
@@ -23,6 +23,9 @@ export function advice(vc: VirtualCluster, nowMs = Date.now()): string[] {
     ];
   }
   if (phase === undefined || phase === 'Pending') {
+    // A manager has looked at it, and says what it waits for.
+    const message = phase === undefined ? undefined : readyCondition(vc)?.message;
+    if (message !== undefined) return [...held, message];
     if (!isOld(vc.metadata.creationTimestamp, nowMs))
       return [...held, 'Wait: it is about to be provisioned.'];
     return [
@@ -55,6 +58,17 @@ function attention(vc: VirtualCluster): string[] {
     }
   }
   return lines;
+}
+
+/** What works otherwise than its owner may think, though nothing is broken. */
+export function limits({ status }: VirtualCluster): string[] {
+  return (status?.conditions ?? [])
+    .filter(
+      ({ type, status: is, reason }) =>
+        (type === 'PolicyLimited' && is === 'True') ||
+        (type === 'DNSReady' && is === 'False' && reason !== 'Starting'),
+    )
+    .map(({ type, message }) => message ?? type);
 }
 
 function deletionAdvice(vc: VirtualCluster, nowMs: number, where: string): string[] {

@@ -1,6 +1,14 @@
 import { InvalidArgumentError } from 'commander';
 import { describe, expect, it } from 'vitest';
-import { duration, ipAddress, kubernetesVersion, portRange, repeatable, wholeNumber } from './arguments.ts';
+import {
+  duration,
+  ipAddress,
+  kubernetesVersion,
+  labelPairs,
+  portRange,
+  repeatable,
+  wholeNumber,
+} from './arguments.ts';
 
 describe('duration', () => {
   it.each([
@@ -49,6 +57,13 @@ describe('other arguments', () => {
     expect(portRange('21000-21999')).toEqual({ first: 21_000, last: 21_999 });
     for (const text of ['21999-21000', '0-5', '1-70000', '21000', 'a-b']) {
       expect(() => portRange(text)).toThrow('Give two ports');
+    }
+  });
+
+  it('takes labels, several at once or one after the other', () => {
+    expect(labelPairs('b=2', labelPairs('example.com/a=1,b='))).toEqual({ 'example.com/a': '1', b: '2' });
+    for (const text of ['', 'a', '=1', 'a=1,', 'a=1=2']) {
+      expect(() => labelPairs(text)).toThrow('Give labels as key=value');
     }
   });
 

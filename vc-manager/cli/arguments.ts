@@ -41,3 +41,15 @@ export function portRange(text: string): { first: number; last: number } {
 export function repeatable(text: string, before: readonly string[] = []): string[] {
   return [...before, text];
 }
+
+/** `key=value,key=value`, repeatable: a later value of a key replaces an earlier one. */
+export function labelPairs(
+  text: string,
+  before: Readonly<Record<string, string>> = {},
+): Record<string, string> {
+  const pairs = text.split(',').map((pair) => /^([^=]+)=([^=]*)$/.exec(pair)?.slice(1) ?? []);
+  if (pairs.some(({ length }) => length !== 2)) {
+    throw new InvalidArgumentError('Give labels as key=value, several with a comma between them.');
+  }
+  return { ...before, ...(Object.fromEntries(pairs) as Record<string, string>) };
+}

@@ -90,6 +90,40 @@ describe('create', () => {
     expect(created.spec).toEqual({ version: '1.35', weight: 3, template: 'own' });
   });
 
+  it('asks for nodes, DNS and what pods may do', async () => {
+    const { exitCode } = await run(
+      ...['create', 'blue', '--pod-security', 'privileged', '--daemon-sets', 'allow', '--dns', 'none'],
+      ...[
+        '--nodes',
+        'used',
+        '--hide-nodes',
+        '--node-selector',
+        'pool=gpu,disk=ssd',
+        '--node-selector',
+        'a=b',
+      ],
+    );
+    expect(exitCode).toBe(0);
+    const created = server.get(resources.virtualClusters, { namespace: 'default', name: 'blue' });
+    expect((created as VirtualCluster).spec).toEqual({
+      dns: 'none',
+      nodes: { mode: 'used', hidden: true, selector: { pool: 'gpu', disk: 'ssd', a: 'b' } },
+      policy: { podSecurity: 'privileged', daemonSets: 'allow' },
+    });
+  });
+
+  it.each([
+    [['--pod-security', 'most'], 'privileged, baseline, restricted'],
+    [['--node-selector', 'pool'], 'key=value'],
+    [['--node-selector', 'pool=a b'], 'spec.nodes.selector.pool: has to be the value of a label'],
+  ])('refuses %j and says what can be given', async (args, message) => {
+    expect(await run('create', 'blue', ...args)).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringContaining(message),
+    });
+    expect(server.requests).toEqual([]);
+  });
+
   it('refuses a name with the reason, and asks nobody', async () => {
     const { exitCode, stderr } = await run('create', 'Team_Blue');
     expect(exitCode).toBe(2);
@@ -213,6 +247,36 @@ describe('describe', () => {
     expect(stdout).toMatch(/^Name: +blue$/m);
     expect(stdout).toMatch(/Synced +True +Joined/);
     expect(stdout).toContain('Use it: vc-manager kubeconfig blue > blue.kubeconfig');
+  });
+
+  it('shows what the tenant may, and what was cut', async () => {
+    put('blue', {
+      phase: 'Ready',
+      conditions: [
+        { type: 'PolicyLimited', status: 'True', reason: 'Limited', message: 'daemonSets is deny' },
+      ],
+      policy: {
+        ceiling: 'gold',
+        podSecurity: 'restricted',
+        daemonSets: 'deny',
+        volumeTypes: ['nfs'],
+        schedulerNames: [],
+        externalIPs: false,
+        loadBalancerOptions: true,
+        endpointCIDRs: [],
+        ingressHosts: ['*.example.com'],
+        nodeSelector: { pool: 'gold' },
+        hideNodes: true,
+      },
+    });
+    const { stdout } = await run('describe', 'blue');
+    expect(stdout).toMatch(/Limited by: +VirtualClusterPolicy gold\n +Pod Security: +restricted/);
+    expect(stdout).toMatch(/Ingress hosts: +\*\.example\.com\n +Nodes: +pool=gold, hidden/);
+    expect(stdout.split('What to do:')[1]).toContain('daemonSets is deny');
+    expect(JSON.parse((await run('describe', 'blue', '-o', 'json')).stdout)).toMatchObject({
+      kind: 'VirtualCluster',
+      status: { policy: { podSecurity: 'restricted' } },
+    });
   });
 
   it('names the namespace in which there is one of that name', async () => {

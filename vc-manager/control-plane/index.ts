@@ -1,4 +1,6 @@
+export { ControlPlaneError } from './errors.ts';
 export { loadTemplates } from './load-templates.ts';
+export { localAddress } from './local-address.ts';
 export type { ComponentPlan, ControlPlanePlan, PlanFile, PlanProbe } from './plan.ts';
 export { renderPlan } from './render-plan.ts';
 export { minorOf, selectTemplate, type TemplateChoice } from './select-template.ts';

@@ -2,14 +2,37 @@ import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { parse } from 'yaml';
-import { type ControlPlaneTemplate, parseTemplate } from './template.ts';
+import { invalidTemplate } from './errors.ts';
+import { type ControlPlaneTemplate, type ControlPlaneTemplateSpec, parseTemplate } from './template.ts';
 
 /** The templates that come with this package, or those in `directory`. Throws `InvalidTemplate`. */
 export async function loadTemplates(directory = packagedTemplates()): Promise<ControlPlaneTemplate[]> {
   const names = (await readdir(directory)).filter((name) => name.endsWith('.yaml')).sort();
   return Promise.all(
-    names.map(async (name) => parseTemplate(parse(await readFile(join(directory, name), 'utf8')), name)),
+    names.map(async (name) => {
+      const template = parseTemplate(parse(await readFile(join(directory, name), 'utf8')), name);
+      return { ...template, spec: await withAddons(template.spec, directory, name) };
+    }),
   );
+}
+
+/** With the text of its addons in place of the paths. */
+async function withAddons(
+  spec: ControlPlaneTemplateSpec,
+  directory: string,
+  source: string,
+): Promise<ControlPlaneTemplateSpec> {
+  if (spec.addons === undefined) return spec;
+  const addons: Record<string, string> = {};
+  for (const [name, path] of Object.entries(spec.addons)) {
+    try {
+      addons[name] = await readFile(join(directory, path), 'utf8');
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      throw invalidTemplate(source, [`spec.addons.${name}: ${why}`]);
+    }
+  }
+  return { ...spec, addons };
 }
 
 // The sources lie two folders below the package's root, the built files three.

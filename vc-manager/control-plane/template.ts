@@ -41,6 +41,11 @@ export const controlPlaneTemplateSpecSchema = z.strictObject({
   /** Exact version, such as 1.36.3. */
   kubernetesVersion: z.string().regex(/^\d+\.\d+\.\d+$/),
   components: z.array(componentSchema).min(1),
+  /**
+   * Name to the objects of an addon that may be installed into the tenant, as YAML. In a file beside other
+   * files the path of one of them, which is read in its stead.
+   */
+  addons: z.record(z.string(), z.string()).optional(),
 });
 
 export type ControlPlaneTemplateSpec = z.infer<typeof controlPlaneTemplateSpecSchema>;

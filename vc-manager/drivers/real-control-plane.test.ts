@@ -56,7 +56,6 @@ describe('ProcessDriver with real binaries', () => {
       clusterDomain,
       hosts: [],
       etcdCa,
-      kubeletProxyCa,
       now,
     }));
     const choice = selectTemplate(await loadTemplates(), { defaultVersion: defaultVersions.kubernetes });

@@ -9,7 +9,7 @@ import {
   systemClock,
 } from '../../kube/index.ts';
 import { type Binaries, defaultVersions } from '../binaries/index.ts';
-import type { ComponentPlan, ControlPlanePlan } from '../control-plane/index.ts';
+import { type ComponentPlan, type ControlPlanePlan, localAddress } from '../control-plane/index.ts';
 import { type ControlPlaneDriver, ProcessDriver, type StopOptions } from '../drivers/index.ts';
 import { ensureManagerPki, ensureSuperClusterPki, type ManagerPki } from '../pki/index.ts';
 import { datastorePlan } from './datastore-plan.ts';
@@ -18,7 +18,7 @@ import { createSimulatedStorage } from './simulated-storage.ts';
 import { simulatedLabel } from './simulation.ts';
 import { stackPorts } from './stack-ports.ts';
 import { storagePlan } from './storage-plan.ts';
-import { superClusterKubeconfig, superClusterPlan } from './super-cluster-plan.ts';
+import { superClusterKubeconfig, superClusterPlan, superClusterServer } from './super-cluster-plan.ts';
 import { writePrivateFile } from './write-private-file.ts';
 
 export interface LocalStackOptions {
@@ -28,8 +28,10 @@ export interface LocalStackOptions {
   advertiseAddress: string;
   /** Without: only the datastore, for a super cluster that is somebody else's. */
   superCluster?: {
-    /** Simulated nodes to have at least. */
+    /** Simulated nodes to have at least; 0: no simulation, neither of nodes nor of storage. */
     nodes: number;
+    /** Where its API server listens, 127.0.0.1 by default. Kubelets and pods that reach it there may use it. */
+    bindAddress?: string;
   };
   versions?: { kubernetes: string; etcd: string; kwok: string };
   /** Of this package: what runs of its own programs is restarted when it changes. */
@@ -84,7 +86,7 @@ export class LocalStack {
   async start({ signal, onProgress }: LocalStackStart): Promise<LocalStackParts> {
     const { plan, parts } = await this.#prepare();
     await this.driver.ensure(plan, { signal, ...(onProgress === undefined ? {} : { onProgress }) });
-    if (parts.superCluster !== undefined)
+    if (parts.superCluster !== undefined && (this.#o.superCluster?.nodes ?? 0) > 0)
       await this.#furnish(parts.superCluster.kubeconfig, signal, onProgress);
     return parts;
   }
@@ -133,12 +135,15 @@ export class LocalStack {
         pkiDirectory,
       },
     };
-    if (this.#o.superCluster !== undefined) {
+    const { superCluster } = this.#o;
+    if (superCluster !== undefined) {
+      const { bindAddress = '127.0.0.1' } = superCluster;
+      const isSimulated = superCluster.nodes > 0;
       const directory = join(this.#stateDir, 'super-cluster');
       const pki = await ensureSuperClusterPki(join(directory, 'pki'), {
         serviceAddress,
         clusterDomain,
-        hosts: [advertiseAddress],
+        hosts: [advertiseAddress, localAddress(bindAddress)],
         now,
       });
       const serviceAccountKey = {
@@ -153,15 +158,18 @@ export class LocalStack {
         serviceCIDR,
         clusterDomain,
         advertiseAddress,
+        bindAddress,
+        isSimulated,
         ...noFsync,
       };
       const { packageVersion } = this.#o;
-      components.push(...superClusterPlan(options), ...storagePlan({ ...options, packageVersion }));
+      components.push(...superClusterPlan(options));
+      if (isSimulated) components.push(...storagePlan({ ...options, packageVersion }));
       const kubeconfig = superClusterKubeconfig(options, 'system:admin', pki.admin);
       const kubeconfigFile = join(directory, 'admin.kubeconfig');
       await writePrivateFile(kubeconfigFile, kubeconfig);
       parts.superCluster = {
-        server: `https://127.0.0.1:${ports['super-cluster']}`,
+        server: superClusterServer(options),
         kubeconfigFile,
         kubeconfig,
       };

@@ -4,7 +4,12 @@ import { type StoragePlanOptions, storagePlan } from './storage-plan.ts';
 const pem = { certPem: 'certificate', keyPem: 'key' };
 
 function environment(packageVersion: string | undefined): Record<string, string> | undefined {
-  const options = { pki: { servingCa: pem, kwok: pem }, ports: { 'super-cluster': 6443 }, packageVersion };
+  const options = {
+    pki: { servingCa: pem, kwok: pem },
+    ports: { 'super-cluster': 6443 },
+    bindAddress: '127.0.0.1',
+    packageVersion,
+  };
   return storagePlan(options as unknown as StoragePlanOptions)[0]?.env;
 }
 

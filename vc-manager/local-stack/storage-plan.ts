@@ -2,7 +2,7 @@ import { extname, join } from 'node:path';
 import type { ComponentPlan } from '../control-plane/index.ts';
 import { type SuperClusterPlanOptions, superClusterKubeconfig } from './super-cluster-plan.ts';
 
-export interface StoragePlanOptions extends Pick<SuperClusterPlanOptions, 'pki' | 'ports'> {
+export interface StoragePlanOptions extends Pick<SuperClusterPlanOptions, 'pki' | 'ports' | 'bindAddress'> {
   packageVersion: string | undefined;
 }
 

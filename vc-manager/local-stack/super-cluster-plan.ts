@@ -1,6 +1,7 @@
+import { isIPv6 } from 'node:net';
 import { stringify } from 'yaml';
 import { renderKubeconfig } from '../../kube/index.ts';
-import type { ComponentPlan, PlanFile } from '../control-plane/index.ts';
+import { type ComponentPlan, localAddress, type PlanFile } from '../control-plane/index.ts';
 import { etcdServerName, type KeyPair, type ServiceAccountKey, type SuperClusterPki } from '../pki/index.ts';
 import { etcdComponent } from './etcd-component.ts';
 import { kwokConfiguration } from './kwok-configuration.ts';
@@ -16,13 +17,17 @@ export interface SuperClusterPlanOptions {
   clusterDomain: string;
   /** An address of this machine that is not loopback. */
   advertiseAddress: string;
+  /** Where its API server listens. */
+  bindAddress: string;
+  /** Whether kwok plays the nodes. */
+  isSimulated: boolean;
   /** For tests: faster, and loses data when the machine crashes. */
   unsafeNoFsync?: boolean;
 }
 
 export const superClusterName = 'skerry-super-cluster';
 
-/** The local super cluster: a whole control plane on loopback, and kwok in place of machines. */
+/** The local super cluster: a whole control plane, and kwok in place of machines unless there are real ones. */
 export function superClusterPlan(options: SuperClusterPlanOptions): ComponentPlan[] {
   const { pki, ports } = options;
   const etcd = etcdComponent({
@@ -38,18 +43,28 @@ export function superClusterPlan(options: SuperClusterPlanOptions): ComponentPla
     serverName: etcdServerName,
     ...(options.unsafeNoFsync === undefined ? {} : { unsafeNoFsync: options.unsafeNoFsync }),
   });
-  return [etcd, apiServer(options), controllerManager(options), scheduler(options), kwok(options)];
+  const components = [etcd, apiServer(options), controllerManager(options), scheduler(options)];
+  return options.isSimulated ? [...components, kwok(options)] : components;
+}
+
+/** Where the API server is reached from this machine. */
+export function superClusterServer({
+  bindAddress,
+  ports,
+}: Pick<SuperClusterPlanOptions, 'bindAddress' | 'ports'>): string {
+  const host = localAddress(bindAddress);
+  return `https://${isIPv6(host) ? `[${host}]` : host}:${ports['super-cluster']}`;
 }
 
 /** A kubeconfig for the local super cluster, in the name of whoever the certificate says. */
 export function superClusterKubeconfig(
-  options: Pick<SuperClusterPlanOptions, 'pki' | 'ports'>,
+  options: Pick<SuperClusterPlanOptions, 'pki' | 'ports' | 'bindAddress'>,
   user: string,
   { certPem, keyPem }: KeyPair,
 ): string {
   return renderKubeconfig({
     clusterName: superClusterName,
-    server: `https://127.0.0.1:${options.ports['super-cluster']}`,
+    server: superClusterServer(options),
     ca: options.pki.servingCa.certPem,
     user,
     cert: certPem,
@@ -59,23 +74,29 @@ export function superClusterKubeconfig(
 
 function apiServer(options: SuperClusterPlanOptions): ComponentPlan {
   const { pki, ports } = options;
+  const { bindAddress } = options;
   const port = ports['super-cluster'];
+  // Pods of simulated nodes dial nothing, and without a network the address leads nowhere.
+  const isPublished = !(bindAddress.startsWith('127.') || bindAddress === '::1');
   return component('kube-apiserver', options.versions.kubernetes, {
     args: [
       `--advertise-address=${options.advertiseAddress}`,
       '--allow-privileged=true',
       '--authentication-config=${files}/authentication.yaml',
       '--authorization-mode=Node,RBAC',
-      '--bind-address=127.0.0.1',
+      `--bind-address=${bindAddress}`,
       '--client-ca-file=${files}/client-ca.crt',
       '--enable-admission-plugins=NodeRestriction',
-      '--endpoint-reconciler-type=none',
+      // Webhooks and aggregated APIs run in pods; this process has no way to cluster addresses.
+      '--enable-aggregator-routing=true',
+      `--endpoint-reconciler-type=${isPublished ? 'lease' : 'none'}`,
       '--etcd-cafile=${files}/etcd-ca.crt',
       '--etcd-certfile=${files}/etcd-client.crt',
       // etcd compacts by itself.
       '--etcd-compaction-interval=0',
       '--etcd-keyfile=${files}/etcd-client.key',
       `--etcd-servers=https://127.0.0.1:${ports['super-etcd-client']}`,
+      '--kubelet-certificate-authority=${files}/serving-ca.crt',
       '--kubelet-client-certificate=${files}/kubelet-client.crt',
       '--kubelet-client-key=${files}/kubelet-client.key',
       '--kubelet-preferred-address-types=InternalIP',
@@ -110,10 +131,10 @@ function apiServer(options: SuperClusterPlanOptions): ComponentPlan {
       ...pair('front-proxy-client', pki.frontProxyClient),
       ...pair('apiserver', pki.apiserver),
     ],
-    ports: [{ name: 'https', port, host: '127.0.0.1' }],
+    ports: [{ name: 'https', port, host: bindAddress }],
     probe: {
       scheme: 'https',
-      host: '127.0.0.1',
+      host: localAddress(bindAddress),
       port,
       path: '/readyz',
       caFile: 'serving-ca.crt',

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Store } from '../../kube/index.ts';
-import type { VirtualCluster } from '../api/index.ts';
+import { finalizer, type VirtualCluster } from '../api/index.ts';
 import { Claims } from './claims.ts';
 
 function stored(uid: string, status: VirtualCluster['status']): VirtualCluster {
@@ -19,6 +19,25 @@ describe('Claims', () => {
     expect(claims.holderOfId('aaaaaa', 'c')).toBe('team/a');
     expect(claims.holderOfId('bbbbbb', 'c')).toContain('b');
     expect(claims.holderOfId('cccccc', 'c')).toBeUndefined();
+  });
+
+  it('counts who has an id in a namespace, or is about to have one', () => {
+    const store = new Store<VirtualCluster>();
+    const waiting = stored('b', {});
+    const finalized = {
+      ...stored('c', {}),
+      metadata: { ...stored('c', {}).metadata, finalizers: [finalizer] },
+    };
+    const elsewhere = {
+      ...stored('d', { id: 'dddddd' }),
+      metadata: { ...stored('d', {}).metadata, namespace: 'x' },
+    };
+    store.replace([stored('a', { id: 'aaaaaa' }), waiting, finalized, elsewhere]);
+    const claims = new Claims(store);
+    expect(claims.holdersIn('team', 'a')).toBe(1);
+    expect(claims.holdersIn('team', 'z')).toBe(2);
+    claims.remember('b', { id: 'bbbbbb' });
+    expect(claims.holdersIn('team', 'z')).toBe(3);
   });
 
   it('does not count what one holds itself', () => {

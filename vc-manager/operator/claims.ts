@@ -1,5 +1,5 @@
 import type { Store } from '../../kube/index.ts';
-import type { VirtualCluster } from '../api/index.ts';
+import { finalizer, type VirtualCluster } from '../api/index.ts';
 
 interface Claim {
   id?: string | undefined;
@@ -45,6 +45,18 @@ export class Claims {
       if (uid !== exceptUid && claim.id === id) return `with UID ${uid}`;
     }
     return undefined;
+  }
+
+  /** How many others of a namespace have an id, or are about to have one. */
+  holdersIn(namespace: string, exceptUid: string): number {
+    const holders = new Set<string>();
+    for (const { metadata, status } of this.#store.list()) {
+      const { uid = '' } = metadata;
+      if (metadata.namespace !== namespace || uid === exceptUid) continue;
+      const isHolder = status?.id !== undefined || metadata.finalizers?.includes(finalizer);
+      if (isHolder || this.#own.get(uid)?.id !== undefined) holders.add(uid);
+    }
+    return holders.size;
   }
 
   slices(exceptUid: string): string[] {

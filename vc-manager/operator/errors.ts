@@ -8,6 +8,11 @@ export type OperatorErrorCode =
   | 'PortTaken'
   | 'SecretNotOurs'
   | 'TenantNotBootstrapped'
+  | 'TemplateNotAllowed'
+  | 'VersionTooNew'
+  | 'InvalidAddon'
+  | 'NoAddon'
+  | 'AddonNotOurs'
   | 'ObjectReplaced';
 
 /** Why a VirtualCluster is not what it should be; the code becomes the reason of a condition. */
@@ -29,10 +34,13 @@ export class NotYet extends Error {
   override readonly name = 'NotYet';
   /** Look again after this long, if nothing happens before. */
   readonly againAfterMs: number;
+  /** Reason of the condition Ready meanwhile. */
+  readonly reason: string;
 
-  constructor(message: string, againAfterMs: number) {
+  constructor(message: string, againAfterMs: number, reason = 'Deleting') {
     super(message);
     this.againAfterMs = againAfterMs;
+    this.reason = reason;
   }
 }
 
@@ -109,6 +117,59 @@ export function tenantNotBootstrapped(missing: string, waitedMs: number): Operat
     `the tenant's API server runs, but ${missing} does not exist after ${Math.round(waitedMs / 1000)} s. ` +
       'Its controller manager makes it: look at its log.',
     true,
+  );
+}
+
+export function templateNotAllowed(
+  template: string | undefined,
+  policy: string,
+  allowed: readonly string[],
+): OperatorError {
+  const which = template === undefined ? 'a template' : `the template ${template}`;
+  return new OperatorError(
+    'TemplateNotAllowed',
+    `VirtualClusterPolicy ${policy} does not allow ${which} for this namespace. ` +
+      `Choose one of these with spec.template: ${allowed.join(', ')}; or have the policy changed.`,
+    false,
+  );
+}
+
+export function versionTooNew(version: string, superVersion: string, newest: string): OperatorError {
+  return new OperatorError(
+    'VersionTooNew',
+    `Kubernetes ${version} is more than one minor version above the super cluster's ${superVersion}, and pods could ` +
+      `not be carried over faithfully. Ask for ${newest} or older with spec.version, or have the super cluster upgraded.`,
+    false,
+  );
+}
+
+export function invalidAddon(name: string, problem: string): OperatorError {
+  return new OperatorError(
+    'InvalidAddon',
+    `the addon ${name} of the control plane template is not valid: ${problem}. Correct the template.`,
+    false,
+  );
+}
+
+export function noAddon(name: string, template: string): OperatorError {
+  return new OperatorError(
+    'NoAddon',
+    `the control plane template ${template} has no addon ${name}. Add it to the template, or set spec.dns to none.`,
+    false,
+  );
+}
+
+export function addonNotOurs(
+  addon: string,
+  kind: string,
+  { namespace, name }: { namespace?: string | undefined; name: string },
+): OperatorError {
+  const where = namespace === undefined ? name : `${namespace}/${name}`;
+  return new OperatorError(
+    'AddonNotOurs',
+    `the tenant has a ${kind} ${where} that was not made as part of the addon ${addon}, and it is left alone. ` +
+      'Set spec.dns to none to keep it, or delete it to have the addon installed.',
+    false,
   );
 }
 

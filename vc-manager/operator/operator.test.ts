@@ -35,7 +35,7 @@ describe('Operator', () => {
       advertisedPort: 21000,
       observedGeneration: 1,
       kubeconfigSecret: { name: 'a-kubeconfig', key: 'kubeconfig' },
-      syncerSecret: { name: 'a-syncer', key: 'kubeconfig' },
+      syncerSecret: { name: 'a-syncer', key: 'kubeconfig', version: expect.stringMatching(/^[0-9a-f]{16}$/) },
       identities: {
         tenant: world.tenant.get(resources.namespaces, { name: 'kube-system' })?.metadata.uid,
         superCluster: world.superCluster.get(resources.namespaces, { name: 'kube-system' })?.metadata.uid,
@@ -77,6 +77,20 @@ describe('Operator', () => {
       metadata: { labels: { 'endpointslice.kubernetes.io/skip-mirror': 'true' } },
       subsets: [{ addresses: [{ ip: '192.0.2.1' }], ports: [{ port: 21000 }] }],
     });
+  });
+
+  it("tells the syncer by what it knows the tenant's API server, and keeps the keys of that", async () => {
+    world.run();
+    world.create('a');
+    await world.untilReady('a');
+    const entries = (name: string): Record<string, string> => {
+      const secret = world.superCluster.get(resources.secrets, { namespace: 'team', name });
+      return (secret?.['data'] ?? {}) as Record<string, string>;
+    };
+    const told = entries('a-syncer');
+    expect(Object.keys(told).sort()).toEqual(['front-proxy-ca.crt', 'kubeconfig', 'kubelet-client-ca.crt']);
+    for (const name of ['front-proxy-ca.crt', 'kubelet-client-ca.crt'])
+      expect(told[name]).toBe(entries('a-pki')[name]);
   });
 
   it('prepares the super cluster: templates, pool, certificate of the kubelet proxy', async () => {
@@ -130,6 +144,21 @@ describe('Operator', () => {
     world.run();
     world.create('a');
     expect((await world.untilReady('a')).status?.advertisedPort).toBe(21001);
+  });
+
+  it('looks for a port from any place of its range on, and over its end', async () => {
+    const settings = {
+      portRange: { first: 21_000, last: 21_009 },
+      advertiseAddress: '192.0.2.1',
+      etcdEndpoint: 'https://127.0.0.1:2379',
+    };
+    world.run({ settings, random: () => 0.85 });
+    const ports: (number | undefined)[] = [];
+    for (const name of ['a', 'b', 'c']) {
+      world.create(name);
+      ports.push((await world.untilReady(name)).status?.advertisedPort);
+    }
+    expect(ports).toEqual([21_008, 21_009, 21_000]);
   });
 
   it('keeps a port that was handed out, and says what to do when it is in use', async () => {
@@ -214,7 +243,7 @@ describe('Operator', () => {
       since().some(({ verb, name }) => verb === 'get' && name === 'a-syncer'),
     );
     await second.stop();
-    const writes = since().filter(({ verb, plural }) => !/get|list|watch/.test(verb) && plural !== 'leases');
+    const writes = since().filter(({ method, plural }) => method !== 'GET' && plural !== 'leases');
     expect(writes).toEqual([]);
   });
 

@@ -11,15 +11,15 @@ import {
   Reflector,
   resources,
   Store,
-  type StoreEvent,
   systemClock,
 } from '../../kube/index.ts';
-import type { VirtualCluster } from '../api/index.ts';
+import type { VirtualCluster, VirtualClusterPolicy } from '../api/index.ts';
 import type { ControlPlaneTemplate } from '../control-plane/index.ts';
 import type { ControlPlaneDriver } from '../drivers/index.ts';
 import type { ManagerPki } from '../pki/index.ts';
 import { Claims } from './claims.ts';
 import { explain } from './explain.ts';
+import { keyOf, onVirtualCluster } from './on-virtual-cluster.ts';
 import { provision, remove } from './pass.ts';
 import type { Datastore, Services } from './services.ts';
 import { type OperatorSettings, type OperatorSettingsInput, operatorSettings } from './settings.ts';
@@ -101,13 +101,14 @@ export class Operator {
       driver,
       datastore,
       settings,
-      managerPki,
       virtualClusters,
+      policies: new Store<VirtualClusterPolicy>(),
       templates: new Store<ControlPlaneTemplate>(),
       claims: new Claims(virtualClusters),
       leaving: new Map(),
       ...prepared,
       newId: newId ?? randomId,
+      random: this.#random,
       clock,
       logger,
     };
@@ -115,7 +116,7 @@ export class Operator {
   }
 
   async #work(services: Services, signal: AbortSignal): Promise<void> {
-    const { client, virtualClusters, templates, driver, logger, settings } = services;
+    const { client, virtualClusters, policies, templates, driver, logger, settings } = services;
     const clock = this.#clock;
     const queue = new WorkQueue({
       parallel: settings.parallel,
@@ -123,11 +124,18 @@ export class Operator {
       random: this.#random,
       handle: (key, pass, failures) => this.#pass(key, services, pass, failures),
     });
+    const lookAtAll = (): void => {
+      for (const vc of virtualClusters.list()) queue.add(keyOf(vc));
+    };
     const stopWatching = [
-      virtualClusters.subscribe((event) => this.#onVirtualCluster(event, queue, services, signal)),
+      virtualClusters.subscribe((event) => onVirtualCluster(event, queue, services, signal)),
       // An edited template changes what its control planes should be.
       templates.subscribe(({ type }) => {
-        if (type === 'modified') for (const vc of virtualClusters.list()) queue.add(keyOf(vc));
+        if (type === 'modified') lookAtAll();
+      }),
+      // What is under way may have been allowed by the policy as it was.
+      policies.subscribe(() => {
+        for (const vc of virtualClusters.list()) queue.interrupt(keyOf(vc));
       }),
       driver.watch((id, component, what) => {
         if (what !== 'exited') return;
@@ -137,6 +145,7 @@ export class Operator {
     ];
     const reflectors = [
       new Reflector({ client, clock, resource: resources.virtualClusters, store: virtualClusters }),
+      new Reflector({ client, clock, resource: resources.virtualClusterPolicies, store: policies }),
       new Reflector({ client, clock, resource: resources.controlPlaneTemplates, store: templates }),
     ];
     const running = reflectors.map((reflector) => reflector.run(signal));
@@ -151,36 +160,6 @@ export class Operator {
       await Promise.all(running);
       await this.#options.driver.close?.();
     }
-  }
-
-  #onVirtualCluster(
-    { type, object, previous }: StoreEvent<VirtualCluster>,
-    queue: WorkQueue,
-    services: Services,
-    signal: AbortSignal,
-  ): void {
-    if (type === 'deleted') {
-      services.claims.forget(object.metadata.uid ?? '');
-      services.leaving.delete(object.metadata.uid ?? '');
-    }
-    if (type === 'added') {
-      if (object.status?.phase === undefined) this.#tellPending(object, services, signal);
-      queue.add(keyOf(object));
-    } else if (type === 'modified' && previous !== undefined) {
-      const isOutdated =
-        object.metadata.generation !== previous.metadata.generation ||
-        object.metadata.deletionTimestamp !== previous.metadata.deletionTimestamp;
-      // What is under way was meant for something else.
-      if (isOutdated) queue.interrupt(keyOf(object));
-      else if (concernsUs(object, previous)) queue.add(keyOf(object));
-    }
-  }
-
-  /** Many may wait for their turn; they should not look forgotten. */
-  #tellPending(vc: VirtualCluster, { client, logger }: Services, signal: AbortSignal): void {
-    const status = new StatusWriter({ client, clock: this.#clock, signal, current: vc });
-    status.set((current) => ({ phase: 'Pending', ...current }));
-    status.flush().catch((error: unknown) => logger.debug({ err: error }, 'Pending could not be told'));
   }
 
   async #pass(key: string, services: Services, signal: AbortSignal, failures: number): Promise<Outcome> {
@@ -234,17 +213,6 @@ export class Operator {
     }
     return undefined;
   }
-}
-
-function keyOf({ metadata }: VirtualCluster): string {
-  return `${metadata.namespace}/${metadata.name}`;
-}
-
-/** Whether a change that left the spec alone asks for a pass. Our own writes and usage figures do not. */
-function concernsUs(object: VirtualCluster, previous: VirtualCluster): boolean {
-  const left = (vc: VirtualCluster): string | undefined =>
-    vc.status?.conditions?.find((condition) => condition.type === 'Synced')?.status;
-  return object.metadata.deletionTimestamp !== undefined && left(object) !== left(previous);
 }
 
 const base32 = 'abcdefghijklmnopqrstuvwxyz234567';

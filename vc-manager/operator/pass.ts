@@ -30,6 +30,13 @@ export async function provision(tenant: Tenant, services: Services, failures: nu
       if (lasting || failures + 1 >= lastingFailures)
         status.set({ phase: 'Failed' satisfies VirtualClusterPhase });
     },
+    waits: () => {
+      const { generation } = tenant.vc.metadata;
+      status.set({
+        phase: 'Pending',
+        ...(generation === undefined ? {} : { observedGeneration: generation }),
+      });
+    },
     done: async () => {
       const { generation } = tenant.vc.metadata;
       const message = [`The API server is at ${tenant.vc.status?.endpoint}.`, ...tenant.notes].join(' ');
@@ -38,7 +45,10 @@ export async function provision(tenant: Tenant, services: Services, failures: nu
       await status.flush();
       const { settings, clock } = services;
       const dueMs = (tenant.renewAt?.getTime() ?? Number.POSITIVE_INFINITY) - clock.now();
-      return { kind: 'done', againAfterMs: Math.max(1_000, Math.min(settings.recheckMs, dueMs)) };
+      return {
+        kind: 'done',
+        againAfterMs: Math.max(1_000, Math.min(settings.recheckMs, dueMs, tenant.lookAgainMs)),
+      };
     },
   });
 }
@@ -60,6 +70,8 @@ interface Hooks {
   before: (step: Step) => void | Promise<void>;
   /** `lasting`: trying again is of no use until somebody changes something. */
   failed: (lasting: boolean) => void;
+  /** A step waits for somebody else. */
+  waits?: () => void;
   done: () => Promise<Outcome>;
 }
 
@@ -97,7 +109,8 @@ async function fail(
   const { status } = tenant;
   try {
     if (error instanceof NotYet) {
-      status.condition('Ready', 'False', 'Deleting', error.message);
+      status.condition('Ready', 'False', error.reason, error.message);
+      hooks.waits?.();
       await status.flush();
       return { kind: 'done', againAfterMs: error.againAfterMs };
     }

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { Clock, KubeClient, Store } from '../../kube/index.ts';
-import type { VirtualCluster } from '../api/index.ts';
+import type { VirtualCluster, VirtualClusterPolicy } from '../api/index.ts';
 import type { ControlPlaneTemplate } from '../control-plane/index.ts';
 import type { ControlPlaneDriver } from '../drivers/index.ts';
 import type { EtcdAdmin } from '../etcd/index.ts';
@@ -22,6 +22,7 @@ export interface Services {
   /** Renews what is due when it is asked. */
   managerPki: () => Promise<ManagerPki>;
   virtualClusters: Store<VirtualCluster>;
+  policies: Store<VirtualClusterPolicy>;
   templates: Store<ControlPlaneTemplate>;
   claims: Claims;
   pool: ServicePool;
@@ -29,7 +30,11 @@ export interface Services {
   superIdentity: string;
   /** UID to the monotonic time since which a deleted VirtualCluster's syncer is waited for. */
   leaving: Map<string, number>;
+  /** Exact Kubernetes version of the super cluster, as last asked for. */
+  superVersion: string;
   newId: () => string;
+  /** From 0 to 1, 1 excluded. */
+  random: () => number;
   clock: Clock;
   logger: Logger;
 }

@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import type { DnsChoice } from '../api/index.ts';
 import { invalidSettings } from './errors.ts';
 
 export interface OperatorSettings {
@@ -22,6 +23,8 @@ export interface OperatorSettings {
   etcdEndpoint: string;
   /** Kubernetes version of a VirtualCluster that asks for none. */
   defaultVersion: string;
+  /** DNS of a VirtualCluster that does not choose; it counts when the VirtualCluster is made. */
+  dns: DnsChoice;
   /** How many VirtualClusters are worked on at once. */
   parallel: number;
   /** How often each VirtualCluster is looked at when nothing seems to happen. */
@@ -41,6 +44,7 @@ const defaults: Omit<OperatorSettings, 'advertiseAddress' | 'etcdEndpoint'> = {
   servicePool: '10.112.0.0/12',
   slicePrefixLength: 22,
   defaultVersion: '1.36.3',
+  dns: 'coredns',
   parallel: 4,
   recheckMs: 60_000,
   leaveTimeoutMs: 15_000,

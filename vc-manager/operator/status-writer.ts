@@ -10,6 +10,8 @@ export type ConditionType =
   | 'DatastoreReady'
   | 'APIServerReady'
   | 'ControllerManagerReady'
+  | 'PolicyLimited'
+  | 'DNSReady'
   | 'Ready';
 
 type Change = (status: VirtualClusterStatus) => VirtualClusterStatus;
@@ -63,6 +65,11 @@ export class StatusWriter {
     };
     const now = new Date(this.#clock.now());
     this.set((old) => ({ ...old, conditions: setCondition(old.conditions, wanted, now) }));
+  }
+
+  /** For one that has nothing to say any more. */
+  dropCondition(type: ConditionType): void {
+    this.set((old) => ({ ...old, conditions: old.conditions?.filter((each) => each.type !== type) ?? [] }));
   }
 
   /** Writes what is pending; when this returns, it is stored. */

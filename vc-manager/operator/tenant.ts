@@ -1,6 +1,6 @@
 import type { Clock, KubeClient, ObjectRef, OwnerReference } from '../../kube/index.ts';
 import { resources } from '../../kube/index.ts';
-import { apiVersion, keys, type VirtualCluster } from '../api/index.ts';
+import { apiVersion, keys, type VirtualCluster, type VirtualClusterPolicy } from '../api/index.ts';
 import type { TemplateChoice } from '../control-plane/index.ts';
 import type { TenantPki } from '../pki/index.ts';
 import type { StatusWriter } from './status-writer.ts';
@@ -22,12 +22,16 @@ export class Tenant {
   readonly status: StatusWriter;
   readonly signal: AbortSignal;
   readonly clock: Clock;
+  /** Set by the step `policy`: what limits it, if anything but the defaults does. */
+  ceiling: VirtualClusterPolicy | undefined;
   /** Set by the step `certificates`. */
   pki: TenantPki | undefined;
   /** Set by the step `certificates`: when the first certificate is due. */
   renewAt: Date | undefined;
   /** Set by the step `version`. */
   choice: TemplateChoice | undefined;
+  /** Set by a step that has something to see through: look again after this long, at the latest. */
+  lookAgainMs = Number.POSITIVE_INFINITY;
   /** What people should know although the control plane is well. */
   readonly notes: string[] = [];
   readonly #connect: (tenant: Tenant) => KubeClient;

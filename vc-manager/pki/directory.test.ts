@@ -58,6 +58,10 @@ describe('ensureManagerPki', () => {
     expect(isSignedBy(pki.etcdManager, pki.etcdCa)).toBe(true);
     expect(isSignedBy(pki.kubeletProxy, pki.kubeletProxyCa)).toBe(true);
     expect(isSignedBy(pki.kubeletProxy, pki.etcdCa)).toBe(false);
+    // As the API servers of tenants call it, when they take it for the server of their metrics API.
+    expect(
+      new X509Certificate(pki.kubeletProxy.certPem).checkHost('skerry-metrics.kube-system.svc'),
+    ).toBeDefined();
     expect(pki.etcdRootPassword.length).toBeGreaterThanOrEqual(32);
   });
 

@@ -12,8 +12,7 @@ let server: Server | undefined;
 beforeAll(async () => {
   const now = new Date();
   const etcdCa = await createAuthority({ commonName: 'datastore' });
-  const kubeletProxyCa = await createAuthority({ commonName: 'kubelet proxy' });
-  const common = { clusterDomain: 'cluster.local', hosts: [], etcdCa, kubeletProxyCa, now };
+  const common = { clusterDomain: 'cluster.local', hosts: [], etcdCa, now };
   blue = (await ensureTenantPki(undefined, { ...common, id: 'blue' })).pki;
   green = (await ensureTenantPki(undefined, { ...common, id: 'green' })).pki;
 });

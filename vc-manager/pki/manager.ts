@@ -24,7 +24,7 @@ export interface ManagerPki {
    */
   readonly etcdManager: PairFiles;
   readonly etcdRootPassword: string;
-  /** Signs the kubelet proxy and the tenants' API servers as its clients; no CSR signer uses it. */
+  /** Signs the kubelet proxy alone; no CSR signer uses it. */
   readonly kubeletProxyCa: PairFiles;
   readonly kubeletProxy: PairFiles;
   readonly renewals: readonly Renewal[];
@@ -37,6 +37,8 @@ export interface ManagerPki {
  */
 export const etcdServerName = 'etcd-server';
 const loopback = ['localhost', '127.0.0.1', '::1'];
+/** By this name a tenant's API server knows the kubelet proxy as the server of its metrics API. */
+const metricsServiceName = 'skerry-metrics.kube-system.svc';
 
 /** Keeps the manager's PKI as files in `directory`; safe to call at every start and from several processes. */
 export async function ensureManagerPki(directory: string, options: ManagerPkiOptions): Promise<ManagerPki> {
@@ -66,7 +68,7 @@ export async function ensureManagerPki(directory: string, options: ManagerPkiOpt
           authority: 'kubelet-proxy-ca',
           commonName: 'skerry kubelet-proxy',
           usage: ['server'],
-          ...subjectNames(options.kubeletProxyHosts ?? loopback),
+          ...subjectNames([...(options.kubeletProxyHosts ?? loopback), metricsServiceName]),
         },
       },
     },

@@ -8,11 +8,9 @@ const start = new Date('2026-06-01T12:00:00Z');
 const dayMs = 24 * 60 * 60_000;
 
 let etcdCa: CertificateAuthority;
-let kubeletProxyCa: CertificateAuthority;
 
 beforeAll(async () => {
   etcdCa = await createAuthority({ commonName: 'datastore', now: start });
-  kubeletProxyCa = await createAuthority({ commonName: 'kubelet proxy', now: start });
 });
 
 function onDay(days: number): Date {
@@ -26,7 +24,6 @@ async function ensure(existing?: PkiData, changes: Partial<Parameters<typeof ens
     serviceAddress: '10.112.4.1',
     hosts: ['192.0.2.7', 'blue.example.com'],
     etcdCa,
-    kubeletProxyCa,
     now: start,
     ...changes,
   });
@@ -47,6 +44,8 @@ const lifelong = [
   'serving-ca.key',
   'front-proxy-ca.crt',
   'front-proxy-ca.key',
+  'kubelet-client-ca.crt',
+  'kubelet-client-ca.key',
   'service-account.key',
   'service-account.pub',
 ];
@@ -65,8 +64,8 @@ describe('a new tenant', () => {
       clientCa: pki.clientCa,
       servingCa: pki.servingCa,
       frontProxyCa: pki.frontProxyCa,
+      kubeletClientCa: pki.kubeletClientCa,
       etcdCa,
-      kubeletProxyCa,
     };
     const signers = Object.fromEntries(
       Object.entries(pki.leafs).map(([name, leaf]) => [
@@ -76,7 +75,7 @@ describe('a new tenant', () => {
     );
     expect(signers).toEqual({
       apiserver: ['servingCa'],
-      kubeletClient: ['kubeletProxyCa'],
+      kubeletClient: ['kubeletClientCa'],
       frontProxyClient: ['frontProxyCa'],
       controllerManager: ['clientCa'],
       etcdClient: ['etcdCa'],
@@ -132,6 +131,12 @@ describe('a new tenant', () => {
     const two = await ensure(undefined, { id: 'other' });
     const texts = new Set(Object.values(one.data));
     expect(Object.values(two.data).filter((text) => texts.has(text))).toEqual([]);
+  });
+
+  it('has authorities whose names tell the kubelet proxy whose they are', async () => {
+    const { pki } = await ensure();
+    expect(parsed(pki.kubeletClientCa).subject).toBe('CN=skerry k3x9q2m7ab kubelet-client CA');
+    expect(parsed(pki.frontProxyCa).subject).toBe('CN=skerry k3x9q2m7ab front-proxy CA');
   });
 
   it('is refused an id that could reach into another tenant', async () => {

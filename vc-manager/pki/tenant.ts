@@ -23,12 +23,10 @@ export interface TenantPkiOptions {
   readonly hosts: readonly string[];
   /** The manager's: it signs the tenant's way into the datastore. */
   readonly etcdCa: CertificateAuthority;
-  /** The manager's: it signs the tenant's way to the kubelet proxy. */
-  readonly kubeletProxyCa: CertificateAuthority;
   readonly now: Date;
 }
 
-/** Three authorities that trust nothing of each other, so that a CSR signed by one is nobody to the other two. */
+/** Authorities that trust nothing of each other, so that a CSR signed by one is nobody to the others. */
 export interface TenantPki {
   /** Who may be a user of the tenant's API server. */
   readonly clientCa: CertificateAuthority;
@@ -36,10 +34,12 @@ export interface TenantPki {
   readonly servingCa: CertificateAuthority;
   /** Who may vouch for users (`--requestheader-client-ca-file`). */
   readonly frontProxyCa: CertificateAuthority;
+  /** Who may be the tenant's API server to kubelets: by it the kubelet proxy knows which tenant comes. */
+  readonly kubeletClientCa: CertificateAuthority;
   readonly serviceAccountKey: ServiceAccountKey;
   readonly leafs: {
     readonly apiserver: KeyPair;
-    /** Known to the kubelet proxy by its common name, `tenant-<id>`. */
+    /** Its common name is `tenant-<id>`, which the kubelet proxy expects beside the right authority. */
     readonly kubeletClient: KeyPair;
     /** Its common name is `front-proxy-client`: the value for `--requestheader-allowed-names`. */
     readonly frontProxyClient: KeyPair;
@@ -73,13 +73,15 @@ export async function ensureTenantPki(
       authorities: {
         'client-ca': { commonName: `skerry ${options.id} client CA` },
         'serving-ca': { commonName: `skerry ${options.id} serving CA` },
+        // The kubelet proxy knows the authorities of all tenants apart by these last two names.
         'front-proxy-ca': { commonName: `skerry ${options.id} front-proxy CA` },
+        'kubelet-client-ca': { commonName: `skerry ${options.id} kubelet-client CA` },
       },
       serviceAccountKeys: ['service-account'],
       leafs: {
         apiserver: { authority: 'serving-ca', ...apiServerLeaf(options) },
         'kubelet-client': {
-          authority: options.kubeletProxyCa,
+          authority: 'kubelet-client-ca',
           commonName: `tenant-${options.id}`,
           organizations: ['skerry:kubelet-clients'],
           usage: ['client'],
@@ -124,6 +126,7 @@ function tenantPkiOf(data: PkiData): TenantPki {
     clientCa: authorityOf(data, 'client-ca'),
     servingCa: authorityOf(data, 'serving-ca'),
     frontProxyCa: authorityOf(data, 'front-proxy-ca'),
+    kubeletClientCa: authorityOf(data, 'kubelet-client-ca'),
     serviceAccountKey: serviceAccountKeyOf(data, 'service-account'),
     leafs: {
       apiserver: pairOf(data, 'apiserver'),

@@ -1,2 +1,2 @@
-export { identify, isAlive, type ProcessIdentity, sendSignal } from './process-identity.ts';
+export { identify, isAlive, isComparable, type ProcessIdentity, sendSignal } from './process-identity.ts';
 export { processesWithVariable, sessionOf } from './process-table.ts';

@@ -22,6 +22,12 @@ export async function isAlive(identity: ProcessIdentity): Promise<boolean> {
   return (await identify(identity.pid))?.startTime === identity.startTime;
 }
 
+/** Whether a `startTime` that was written down is one of ours, in the way that this version writes it. */
+export function isComparable(startTime: string): boolean {
+  if (process.platform === 'linux') return /^[0-9a-f-]{36}:[0-9]+$/.test(startTime);
+  return !Number.isNaN(Date.parse(startTime));
+}
+
 /**
  * Sends a signal if, and only if, the pid still belongs to the process. With `group`, to all processes
  * of its session too. Resolves to whether there was a process to send it to.

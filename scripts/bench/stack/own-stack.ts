@@ -75,7 +75,7 @@ export class OwnStack implements Stack {
       superCluster: { nodes: options.nodes },
       components: (parts) => {
         if (!options.withSkerry) return [];
-        const shared = { stateDir: directory, env, superCluster: 'local' as const };
+        const shared = { stateDir: directory, env, superCluster: 'local' as const, dns: 'none' as const };
         return this.#withFlags({ ...shared, ports, bindAddress: host, advertiseAddress }, parts);
       },
     });

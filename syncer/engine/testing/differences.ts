@@ -27,18 +27,50 @@ export function differences(sides: TwoSides, superNamespace: (namespace: string)
   for (const resource of [resources.namespaces, resources.serviceAccounts, ...compared]) {
     const uids = new Set(tenant.list(resource).map(({ metadata }) => metadata.uid));
     for (const s of there.list(resource)) {
-      if (s.metadata.labels?.['skerry.dev/tenant'] !== sides.info.uid) continue;
+      if (s.metadata.labels?.['skerry.dev/tenant'] !== sides.info.uid || isToken(s)) continue;
       if (!uids.has(markOf(s)))
         found.push(`${resource.plural} ${s.metadata.namespace}/${s.metadata.name} has no original`);
     }
   }
+  return [...found, ...tokenDifferences(sides, superNamespace)];
+}
+
+/** Each pod that is to run has a Secret with the one token that it asks for, bound to it; nobody else has one. */
+function tokenDifferences(sides: TwoSides, superNamespace: (namespace: string) => string): string[] {
+  const found: string[] = [];
+  const pods = new Map(sides.tenant.server.list(resources.pods).map((pod) => [pod.metadata.uid, pod]));
+  const secrets = sides.super.server.list(resources.secrets).filter(isToken);
+  for (const pod of pods.values()) {
+    const { metadata } = pod;
+    if (metadata.deletionTimestamp !== undefined || isFinished(pod)) continue;
+    const own = secrets.filter((secret) => markOf(secret) === metadata.uid);
+    const [secret] = own;
+    const place = secret?.metadata.namespace === superNamespace(metadata.namespace ?? '');
+    const { 'token-0': value = '', ...more } = (secret?.['data'] ?? {}) as Record<string, string>;
+    const bound = Buffer.from(value, 'base64').toString().endsWith(`/${metadata.uid}/`);
+    if (own.length !== 1 || !place || !bound || Object.keys(more).length > 0)
+      found.push(
+        `tokens of pod ${metadata.namespace}/${metadata.name}: ${own.length} Secrets, bound: ${bound}`,
+      );
+  }
+  for (const secret of secrets) {
+    if (!pods.has(markOf(secret)))
+      found.push(`tokens ${secret.metadata.namespace}/${secret.metadata.name} have no pod`);
+  }
   return found;
+}
+
+function isFinished(object: KubeObject): boolean {
+  return ['Failed', 'Succeeded'].includes(phaseOf(object) ?? '');
+}
+
+function isToken({ metadata }: KubeObject): boolean {
+  return metadata.labels?.['skerry.dev/token'] !== undefined;
 }
 
 function compare(t: KubeObject, s: KubeObject | undefined): string | undefined {
   if (t.metadata.deletionTimestamp !== undefined) return 'is still being deleted';
-  const isFinished = ['Failed', 'Succeeded'].includes(phaseOf(t) ?? '');
-  if (s === undefined && isFinished) return undefined;
+  if (s === undefined && isFinished(t)) return undefined;
   if (markOf(s) !== t.metadata.uid || s === undefined) return `${describe(t)} but ${describe(s)}`;
   if (s.metadata.deletionTimestamp !== undefined) return 'its super object is being deleted';
   if (JSON.stringify(t['data']) !== JSON.stringify(s['data'])) return 'data differ';

@@ -89,7 +89,12 @@ export class Disturbance {
 
   #make(resource: typeof resources.pods, namespace: string, name: string): KubeObject {
     if (resource === resources.pods) {
-      const spec = { serviceAccountName: 'default', containers: [{ name: 'main', image: 'busybox' }] };
+      const projected = { sources: [{ serviceAccountToken: { path: 'token', expirationSeconds: 3607 } }] };
+      const spec = {
+        serviceAccountName: 'default',
+        containers: [{ name: 'main', image: 'busybox' }],
+        volumes: [{ name: 'access', projected }],
+      };
       return { metadata: { namespace, name }, spec, status: { phase: 'Pending' } };
     }
     return {
@@ -128,14 +133,15 @@ export class Disturbance {
   /** Somebody in the super cluster edits or deletes what is ours. */
   #drift(): void {
     const { server } = this.#sides.super;
+    const resource = this.#pick([resources.configMaps, resources.secrets]);
     const ours = server
-      .list(resources.configMaps)
+      .list(resource)
       .filter(({ metadata }) => metadata.labels?.[marks.tenant] !== undefined);
     if (ours.length === 0) return;
     const object = this.#pick(ours);
     const { namespace, name = '' } = object.metadata;
-    if (this.#random() < 0.5) server.remove(resources.configMaps, { namespace, name });
-    else server.put(resources.configMaps, { ...object, data: { drifted: 'yes' } });
+    if (this.#random() < 0.5) server.remove(resource, { namespace, name });
+    else server.put(resource, { ...object, data: { drifted: 'yes' } });
   }
 
   #forgetHistory(): void {

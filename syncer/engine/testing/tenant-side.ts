@@ -8,7 +8,8 @@ import { TenantState } from '../tenant-state.ts';
 /** A tenant with a fake API server, which has the namespaces `kube-system` and `shop`. */
 export class TenantSide {
   readonly cluster: FakeCluster;
-  readonly info: TenantInfo;
+  /** Another one counts from the next time that an engine starts. */
+  info: TenantInfo;
   readonly identity: string;
 
   constructor(cluster: FakeCluster, info: TenantInfo) {
@@ -34,7 +35,8 @@ export class TenantSide {
       identity: this.identity,
       nowMs: () => clock.now(),
     });
-    const reflectors = allKinds.map(
+    const watched = allKinds.filter((kind) => kind.direction === 'up' || kind.superResource === undefined);
+    const reflectors = watched.map(
       ({ resource, selector }) =>
         new Reflector({
           client,

@@ -1,5 +1,6 @@
 import { type Clock, type KubeObject, type Resource, resources, systemClock } from '../../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../../kube/testing/index.ts';
+import type { FollowedKinds } from '../../custom-resources/index.ts';
 import { allKinds, type TenantInfo } from '../../kinds/index.ts';
 import { testTenant } from '../../kinds/testing.ts';
 import { SuperSide } from '../../super-side.ts';
@@ -50,6 +51,11 @@ export class TwoSides implements AsyncDisposable {
     return sides;
   }
 
+  /** The tenant that is there from the beginning. */
+  get first(): TenantSide {
+    return this.#first;
+  }
+
   get tenant(): FakeCluster {
     return this.#first.cluster;
   }
@@ -64,6 +70,11 @@ export class TwoSides implements AsyncDisposable {
 
   get superCaches(): Caches {
     return this.#now.superSide.caches;
+  }
+
+  /** Custom resources of the super cluster. */
+  get followed(): FollowedKinds {
+    return this.#now.superSide.followed;
   }
 
   get state(): TenantState {

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { KubeObject } from '../../../kube/index.ts';
 import { allKinds } from '../index.ts';
-import type { TenantInfo } from '../kind.ts';
+import { defaultPolicy, type TenantInfo } from '../kind.ts';
+import { podKind } from '../pods/index.ts';
 import { testContext } from '../testing.ts';
 import { configMapKind } from './index.ts';
 
@@ -37,6 +38,40 @@ describe('which ConfigMaps go down', () => {
     expect(configMapKind.admit?.(configMap(), context())).toEqual({ wanted: false });
   });
 
+  it('not those that only a pod uses which does not go down', () => {
+    const refused = podUsing('settings');
+    refused['spec'] = { ...(refused['spec'] as object), hostNetwork: true };
+    expect(configMapKind.admit?.(configMap(), context([refused]))).toEqual({ wanted: false });
+    const other = { ...podUsing('settings'), metadata: { name: 'b', namespace: 'shop', uid: 'uid-b' } };
+    expect(configMapKind.admit?.(configMap(), context([refused, other]))).toEqual({ wanted: true });
+    const policy = { ...defaultPolicy, podSecurity: 'privileged' as const };
+    expect(configMapKind.admit?.(configMap(), context([refused], { policy }))).toEqual({ wanted: true });
+  });
+
+  it('those of a pod that waits for a scheduling gate go down when it does', () => {
+    const gated = podUsing('settings');
+    gated['spec'] = { ...(gated['spec'] as object), schedulingGates: [{ name: 'example.com/wait' }] };
+    expect(configMapKind.admit?.(configMap(), context([gated]))).toEqual({ wanted: false });
+    expect(configMapKind.admit?.(configMap(), context([podUsing('settings')]))).toEqual({ wanted: true });
+  });
+
+  it('those of a pod that is there, whatever is thought of it by now, and until it is gone', () => {
+    const refused = podUsing('settings');
+    refused['spec'] = { ...(refused['spec'] as object), hostNetwork: true };
+    refused.metadata.deletionTimestamp = '2026-01-01T00:00:00Z';
+    const there = podKind.toSuper(refused, context());
+    const present = testContext({ tenantObjects: [refused], superObjects: [there], kinds: allKinds });
+    expect(configMapKind.admit?.(configMap(), present)).toEqual({ wanted: true });
+    there.metadata.annotations = { ...there.metadata.annotations, 'skerry.dev/uid': 'of-an-earlier-pod' };
+    expect(configMapKind.admit?.(configMap(), present)).toEqual({ wanted: false });
+  });
+
+  it('not those of a pod that has finished and is there no more', () => {
+    expect(configMapKind.admit?.(configMap(), context([podUsing('settings', 'Succeeded')]))).toEqual({
+      wanted: false,
+    });
+  });
+
   it('those marked skerry.dev/sync=true', () => {
     const marked = configMap();
     marked.metadata.labels = { 'skerry.dev/sync': 'true' };
@@ -61,12 +96,12 @@ describe('names', () => {
 
   it('tenant-kube-root-ca.crt and skerry-* are reserved', () => {
     for (const name of ['tenant-kube-root-ca.crt', 'skerry-token']) {
-      expect(configMapKind.admit?.(configMap(name), context([podUsing(name)]))).toMatchObject({
+      expect(configMapKind.admit?.(configMap(name), context([], { syncConfigMaps: 'all' }))).toMatchObject({
         wanted: false,
         notice: { type: 'Warning', reason: 'ReservedName' },
       });
-      // Nothing to complain of as long as no pod wants it.
-      expect(configMapKind.admit?.(configMap(name), context())).toEqual({ wanted: false });
+      // Nothing to complain of as long as nobody wants it; a pod that refers to it is told so itself.
+      expect(configMapKind.admit?.(configMap(name), context([podUsing(name)]))).toEqual({ wanted: false });
     }
   });
 

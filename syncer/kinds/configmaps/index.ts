@@ -2,6 +2,7 @@ import { type KubeObject, resources } from '../../../kube/index.ts';
 import { marks, superMetadata, superMetadataPatch, transparentMetadataPatch } from '../../mapping/index.ts';
 import type { Admission, DownKind, SyncContext } from '../kind.ts';
 import { bringPayloadDown, payloadOf } from '../payload.ts';
+import { isUsedByPods } from '../pods/index.ts';
 import { asideName, fromAsideName, isReserved, reservedNotice } from '../reserved-names.ts';
 
 const fields = ['data', 'binaryData', 'immutable'] as const;
@@ -46,12 +47,11 @@ function tenantName(name: string): string {
 }
 
 function admit(tenantObject: KubeObject, context: SyncContext): Admission {
-  const { name = '', namespace, labels } = tenantObject.metadata;
+  const { name = '', labels } = tenantObject.metadata;
   const wanted =
     context.tenant.syncConfigMaps === 'all' ||
     labels?.[marks.sync] === 'true' ||
-    context.tenantObjects.byIndex(resources.pods, 'byReference', `configmaps/${namespace}/${name}`).length >
-      0;
+    isUsedByPods('configmaps', tenantObject, context);
   if (!wanted) return { wanted: false };
   const reserved = name === superRootCaName || isReserved(name);
   return reserved ? { wanted: false, notice: reservedNotice(name) } : { wanted: true };

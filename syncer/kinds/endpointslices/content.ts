@@ -2,6 +2,7 @@ import { isIPv6 } from 'node:net';
 import { type KubeObject, resources } from '../../../kube/index.ts';
 import { isOurs, superNamespaceName } from '../../mapping/index.ts';
 import type { SyncContext } from '../kind.ts';
+import { isOnAllowList } from './allow-list.ts';
 
 export interface Endpoint {
   addresses: string[];
@@ -38,7 +39,9 @@ export function wantedContent(tenantObject: KubeObject, context: SyncContext): C
   const allowed: Endpoint[] = [];
   for (const endpoint of endpoints ?? []) {
     const pods = endpoint.addresses.map((address) => superPodAt(address, context));
-    const foreign = endpoint.addresses.filter((_, index) => pods[index] === undefined);
+    const foreign = endpoint.addresses.filter(
+      (address, index) => pods[index] === undefined && !isOnAllowList(address, context),
+    );
     if (foreign.length > 0) refused.push(...foreign);
     else allowed.push(translated(endpoint, pods[0]));
   }
@@ -75,7 +78,7 @@ interface Pod extends KubeObject {
   status?: { podIP?: string; podIPs?: { ip?: string }[] };
 }
 
-/** The endpoint as S has it: on the node where the pod is, and without a reference to T's object. */
+/** The endpoint as S has it: on the node where the pod is, if it is one, and without a reference to T's object. */
 function translated(endpoint: Endpoint, pod: KubeObject | undefined): Endpoint {
   const nodeName = (pod as Pod | undefined)?.spec?.nodeName;
   return {

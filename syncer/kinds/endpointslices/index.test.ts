@@ -104,6 +104,12 @@ describe('EndpointSlices go down only for Services without selector', () => {
     expect(endpointSliceKind.admit?.(nameless, usual())).toEqual({ wanted: false });
   });
 
+  it('not what is to stay in the tenant, and without a word', () => {
+    const own = slice('192.0.2.1');
+    own.metadata.labels = { ...own.metadata.labels, 'skerry.dev/sync': 'false' };
+    expect(endpointSliceKind.admit?.(own, context([own, service()], []))).toEqual({ wanted: false });
+  });
+
   it('not what the endpoint slice controller of the tenant has written', () => {
     const written = slice();
     written.metadata.labels = {

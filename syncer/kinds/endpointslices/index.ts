@@ -1,6 +1,6 @@
 import { deepEqual } from 'fast-equals';
 import { type KubeObject, type MergePatch, resources } from '../../../kube/index.ts';
-import { superMetadata, superMetadataPatch } from '../../mapping/index.ts';
+import { staysInTenant, superMetadata, superMetadataPatch, tenantNamespaceOf } from '../../mapping/index.ts';
 import type { Action, Admission, DownKind, SyncContext } from '../kind.ts';
 import { type EndpointSlice, isApiServerSlice, wantedContent } from './content.ts';
 
@@ -18,7 +18,7 @@ export const endpointSliceKind: DownKind = {
   direction: 'down',
   // The great many that either side's own controllers write are nobody's concern here.
   selector: { tenant: `${managedByLabel}!=${selectorController}`, super: `${managedByLabel}=${managedBy}` },
-  indexes: { tenant: { byService, byAddress } },
+  indexes: { tenant: { byService, byAddress }, super: { byApiServer } },
   admit,
   toSuper(tenantObject, context) {
     const { addressType, endpoints, ports } = wantedContent(tenantObject, context);
@@ -46,13 +46,19 @@ function byAddress(slice: KubeObject): readonly string[] {
   return ((slice as EndpointSlice).endpoints ?? []).flatMap((endpoint) => endpoint.addresses);
 }
 
+/** Where tenants' API servers are, by the slices that lead their pods there. */
+function byApiServer(slice: KubeObject): readonly string[] {
+  if (slice.metadata.name !== 'kubernetes' || tenantNamespaceOf(slice) !== 'default') return [];
+  return ((slice as EndpointSlice).endpoints ?? []).flatMap((endpoint) => endpoint.addresses);
+}
+
 function isSelectorsOwn(slice: KubeObject): boolean {
   return slice.metadata.labels?.[managedByLabel] === selectorController;
 }
 
 function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   if (isApiServerSlice(tenantObject)) return { wanted: true };
-  if (isSelectorsOwn(tenantObject)) return { wanted: false };
+  if (isSelectorsOwn(tenantObject) || staysInTenant(tenantObject)) return { wanted: false };
   const { labels, namespace } = tenantObject.metadata;
   const name = labels?.[serviceNameLabel];
   if (name === undefined || (namespace === 'default' && name === 'kubernetes')) return { wanted: false };
@@ -75,7 +81,7 @@ function refusal(refused: readonly string[], wanted: boolean): Admission {
     notice: {
       type: 'Warning',
       reason: 'EndpointNotAllowed',
-      message: `not allowed as endpoints: ${shown.join(', ')}; an endpoint has to be the address of one of your own pods`,
+      message: `not allowed as endpoints: ${shown.join(', ')}; an endpoint has to be one of your own pods, or an address that this cluster allows (policy: endpointCIDRs)`,
     },
   };
 }

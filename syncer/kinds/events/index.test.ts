@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { KubeObject } from '../../../kube/index.ts';
-import { marks, superNamespaceName } from '../../mapping/index.ts';
-import { allKinds } from '../index.ts';
+import { marks, shownNodeName, superNamespaceName } from '../../mapping/index.ts';
+import { allKinds, customResourceKind } from '../index.ts';
 import { carryOut, testContext, testNamespace, testTenant } from '../testing.ts';
 import { eventKind as kind } from './index.ts';
 
@@ -90,6 +90,8 @@ describe('which events come up', () => {
 
   it('not those about things that the tenant does not have', () => {
     expect(kind.tenantRef(event({}, { kind: 'Namespace' }), context())).toBeUndefined();
+    expect(kind.tenantRef(event({}, { kind: 'Node', namespace: undefined }), context())).toBeUndefined();
+    expect(kind.tenantRef(event({}, { kind: 'PersistentVolume' }), context())).toBeUndefined();
     expect(kind.tenantRef(event({}, { name: 'sidecar' }), context())).toBeUndefined();
     expect(kind.tenantRef(event({}, { namespace: 'kube-system' }), context())).toBeUndefined();
     expect(kind.tenantRef(event({}, { namespace: undefined }), context())).toBeUndefined();
@@ -124,6 +126,10 @@ describe('which events come up', () => {
       uid: 'uid-ca',
     });
   });
+});
+
+it('nobody waits for events: they are served after everything else', () => {
+  expect(kind.patient).toBe(true);
 });
 
 describe('the copy', () => {
@@ -173,7 +179,74 @@ describe('the copy', () => {
     ]);
   });
 
+  it('of the newer API has its series, controller, instance and note', () => {
+    const told = {
+      eventTime: '2026-01-01T00:00:00.000000Z',
+      series: { count: 2, lastObservedTime: '2026-01-01T00:00:05.000000Z' },
+      action: 'Binding',
+      reportingComponent: 'default-scheduler',
+      reportingInstance: 'default-scheduler-host',
+    };
+    const bare = { firstTimestamp: null, lastTimestamp: null, count: undefined, source: undefined };
+    expect(kind.toTenant(event({ ...told, ...bare }), context())).toMatchObject(told);
+  });
+
+  it('says no more than an event may say, whatever scrubbing has made of it', () => {
+    const hidden = testContext({
+      tenant: { hideNodes: true },
+      superObjects: [superNamespace(), superPod(), { kind: 'Node', metadata: { name: 'n' } }],
+      tenantObjects: [pod()],
+      kinds: allKinds,
+    });
+    const copy = kind.toTenant(event({ message: 'n '.repeat(500) }), hidden);
+    expect(copy['message']).toHaveLength(1_024);
+  });
+
+  it('names no real node where nodes are hidden, in text, source or instance', () => {
+    const hidden = testContext({
+      tenant: { hideNodes: true },
+      superObjects: [superNamespace(), superPod(), { kind: 'Node', metadata: { name: 'node-1' } }],
+      tenantObjects: [pod()],
+      kinds: allKinds,
+    });
+    const shown = shownNodeName(testTenant({ hideNodes: true }), 'node-1');
+    const ofKubelet = {
+      source: { component: 'kubelet', host: 'node-1' },
+      reportingComponent: 'kubelet',
+      reportingInstance: 'node-1',
+    };
+    expect(kind.toTenant(event(ofKubelet), hidden)).toMatchObject({
+      message: `Successfully assigned shop/web-0 to ${shown}`,
+      source: { component: 'kubelet', host: shown },
+      reportingInstance: shown,
+    });
+    const ofScheduler = event({ reportingInstance: 'default-scheduler-master-7' });
+    expect(kind.toTenant(ofScheduler, hidden)['reportingInstance']).toBe('default-scheduler');
+    expect(JSON.stringify(kind.toTenant(event(ofKubelet), hidden))).not.toContain('node-1');
+  });
+
   it('outlives S, as events outlive what they tell of', () => {
     expect(kind.superGone?.(kind.toTenant(event(), context()), context())).toEqual([]);
   });
+});
+
+it('those about custom resources come up where these are synced, and are not taken for others of that name', () => {
+  const resource = { group: 'example.com', version: 'v1', plural: 'pods', kind: 'Pod', namespaced: true };
+  const about = event({}, { apiVersion: 'example.com/v1beta1', name: 'web-0', uid: 'uid-super-pod' });
+  const base = testContext({
+    tenantObjects: [pod()],
+    superObjects: [
+      testNamespace(superShop, { [marks.tenant]: tenant.uid, [marks.namespace]: 'shop' }),
+      superPod(),
+    ],
+    kinds: allKinds,
+  });
+  expect(kind.tenantRef(about, base)).toBeUndefined();
+  const custom = customResourceKind({ resource, hasStatus: true });
+  const synced = {
+    ...base,
+    customKind: (group: string, name: string) =>
+      group === 'example.com' && name === 'Pod' ? custom : undefined,
+  };
+  expect(kind.tenantRef(about, synced)).toEqual({ namespace: 'shop', name: 'web-0.17a' });
 });

@@ -1,38 +1,18 @@
-import { deepEqual } from 'fast-equals';
-import {
-  type KubeObject,
-  type MergePatch,
-  mergePatch,
-  type ObjectRef,
-  resources,
-} from '../../../kube/index.ts';
-import { copyMetadata, isOurs, scrub, superNamespaceName, tenantNamespaceOf } from '../../mapping/index.ts';
+import { type KubeObject, type ObjectRef, resources } from '../../../kube/index.ts';
+import { copyMetadata, isOurs, superNamespaceName, tenantNamespaceOf } from '../../mapping/index.ts';
 import type { SyncContext, UpKind } from '../kind.ts';
 import { subjectOf } from './subject.ts';
-
-/** What is told of an occurrence; the rest of an event (its subject, its name) is made anew. */
-const toldFields = [
-  'reason',
-  'message',
-  'type',
-  'source',
-  'reportingComponent',
-  'reportingInstance',
-  'action',
-  'count',
-  'firstTimestamp',
-  'lastTimestamp',
-  'eventTime',
-  'series',
-] as const;
+import { told, toldPatch } from './told.ts';
 
 /** Event: what the super cluster says about the tenant's synced objects, counts kept current. */
 export const eventKind: UpKind = {
   name: 'events',
   resource: resources.events,
   direction: 'up',
+  patient: true,
   watchTenant: false,
   superScope: 'all',
+  patchEveryMs: 5_000,
   superNamespaceOf: (superObject) => superObject.metadata.namespace,
   tenantRef,
   superRef({ namespace, name }, context) {
@@ -55,7 +35,7 @@ export const eventKind: UpKind = {
     };
   },
   up(tenantObject, superObject, context) {
-    const patch = difference(tenantObject, told(superObject, context));
+    const patch = toldPatch(tenantObject, told(superObject, context));
     return patch === undefined ? [] : [{ do: 'patchTenant', patch }];
   },
   // An event outlives what it tells of; the tenant's API server forgets it in its own time.
@@ -70,23 +50,4 @@ function tenantRef(superObject: KubeObject, context: SyncContext): ObjectRef | u
   const tenantNamespace = tenantNamespaceOf(superNamespace);
   if (tenantNamespace === undefined || subjectOf(superObject, context) === undefined) return undefined;
   return { namespace: tenantNamespace, name };
-}
-
-function told(superObject: KubeObject, context: SyncContext): Record<string, unknown> {
-  const result: Record<string, unknown> = {};
-  for (const field of toldFields) {
-    const value = superObject[field];
-    if (value === undefined || value === null) continue;
-    result[field] = field === 'message' && typeof value === 'string' ? scrub(value, context) : value;
-  }
-  return result;
-}
-
-function difference(tenantObject: KubeObject, wanted: Record<string, unknown>): MergePatch | undefined {
-  const present: Record<string, unknown> = {};
-  for (const field of toldFields) {
-    const value = tenantObject[field];
-    if (value !== undefined && value !== null) present[field] = value;
-  }
-  return deepEqual(present, wanted) ? undefined : mergePatch(present, wanted);
 }

@@ -1,8 +1,16 @@
-import { type KubeObject, type Resource, resources } from '../../../kube/index.ts';
+import { type KubeObject, resources } from '../../../kube/index.ts';
 import { isOurs, tenantNamespaceOf, uidMark } from '../../mapping/index.ts';
 import { configMapKind } from '../configmaps/index.ts';
-import type { SyncContext } from '../kind.ts';
+import { endpointSliceKind } from '../endpointslices/index.ts';
+import { ingressKind } from '../ingresses/index.ts';
+import type { DownKind, SyncContext } from '../kind.ts';
+import { networkPolicyKind } from '../networkpolicies/index.ts';
+import { persistentVolumeClaimKind } from '../persistentvolumeclaims/index.ts';
+import { podDisruptionBudgetKind } from '../poddisruptionbudgets/index.ts';
+import { podKind } from '../pods/index.ts';
 import { secretKind } from '../secrets/index.ts';
+import { serviceAccountKind } from '../serviceaccounts/index.ts';
+import { serviceKind } from '../services/index.ts';
 
 export interface ObjectReference {
   apiVersion?: string;
@@ -14,29 +22,24 @@ export interface ObjectReference {
   resourceVersion?: string;
 }
 
-interface Subject {
-  readonly resource: Resource;
-  readonly tenantName?: (superName: string) => string;
-}
-
-/** Kinds that go down, by the kind that an event names. */
-const subjects: ReadonlyMap<string, Subject> = new Map<string, Subject>([
-  ['Pod', { resource: resources.pods }],
-  ['Service', { resource: resources.services }],
-  ['PersistentVolumeClaim', { resource: resources.persistentVolumeClaims }],
-  ['EndpointSlice', { resource: resources.endpointSlices }],
-  ['ServiceAccount', { resource: resources.serviceAccounts }],
-  ['ConfigMap', { resource: resources.configMaps, ...nameOf(configMapKind) }],
-  ['Secret', { resource: resources.secrets, ...nameOf(secretKind) }],
-]);
-
-function nameOf(kind: { tenantName?(superName: string): string }): {
-  tenantName?: (superName: string) => string;
-} {
-  return kind.tenantName === undefined
-    ? {}
-    : { tenantName: (superName) => kind.tenantName?.(superName) ?? superName };
-}
+/**
+ * Kinds whose events come up. Not nodes and volumes, though tenants have them: what is told of those is about
+ * machines and disks that others use too.
+ */
+const subjects: ReadonlyMap<string, DownKind> = new Map(
+  [
+    podKind,
+    serviceKind,
+    persistentVolumeClaimKind,
+    endpointSliceKind,
+    serviceAccountKind,
+    configMapKind,
+    secretKind,
+    ingressKind,
+    networkPolicyKind,
+    podDisruptionBudgetKind,
+  ].map((kind) => [kind.resource.kind, kind]),
+);
 
 /**
  * The tenant's object that an event of the super cluster is about, as an event in the tenant names it;
@@ -44,22 +47,22 @@ function nameOf(kind: { tenantName?(superName: string): string }): {
  */
 export function subjectOf(event: KubeObject, context: SyncContext): ObjectReference | undefined {
   const involved = event['involvedObject'] as ObjectReference | undefined;
-  const subject = subjects.get(involved?.kind ?? '');
-  if (involved?.name === undefined || involved.namespace === undefined || subject === undefined)
+  const kind = kindOf(involved, context);
+  if (involved?.name === undefined || involved.namespace === undefined || kind === undefined)
     return undefined;
   if (involved.namespace !== event.metadata.namespace) return undefined;
   const superNamespace = context.superObjects.get(resources.namespaces, { name: involved.namespace });
   const namespace = superNamespace === undefined ? undefined : tenantNamespaceOf(superNamespace);
   if (namespace === undefined) return undefined;
 
-  const name = subject.tenantName?.(involved.name) ?? involved.name;
-  const own = context.tenantObjects.get(subject.resource, { namespace, name });
-  const uid = own?.metadata.uid;
-  if (own === undefined || uid === undefined) return undefined;
-  const there = context.superObjects.get(subject.resource, {
+  const there = context.superObjects.get(kind.resource, {
     namespace: involved.namespace,
     name: involved.name,
   });
+  const name = kind.tenantName?.(involved.name, there) ?? involved.name;
+  const own = context.tenantObjects.get(kind.resource, { namespace, name });
+  const uid = own?.metadata.uid;
+  if (own === undefined || uid === undefined) return undefined;
   if (!isAbout(event, involved, own, there, context)) return undefined;
   return {
     ...(involved.apiVersion === undefined ? {} : { apiVersion: involved.apiVersion }),
@@ -69,6 +72,15 @@ export function subjectOf(event: KubeObject, context: SyncContext): ObjectRefere
     uid,
     ...(involved.fieldPath === undefined ? {} : { fieldPath: involved.fieldPath }),
   };
+}
+
+/** Kinds of different groups may have one name: a custom `Service` is none of ours. */
+function kindOf(involved: ObjectReference | undefined, context: SyncContext): DownKind | undefined {
+  const { apiVersion, kind = '' } = involved ?? {};
+  const builtIn = subjects.get(kind);
+  if (apiVersion === undefined) return builtIn;
+  const group = apiVersion.includes('/') ? (apiVersion.split('/')[0] ?? '') : '';
+  return builtIn?.resource.group === group ? builtIn : context.customKind?.(group, kind);
 }
 
 /** Whether the S that the event names was made from this T, and not from an earlier one of its name. */

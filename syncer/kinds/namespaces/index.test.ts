@@ -1,8 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
-import { isOurs, marks, superNamespaceName, uidMark } from '../../mapping/index.ts';
+import {
+  isOurs,
+  marks,
+  mirroredNamespaceLabels,
+  superNamespaceName,
+  superNamespaceSelector,
+  uidMark,
+} from '../../mapping/index.ts';
 import { defaultPolicy } from '../kind.ts';
-import { testContext, testNamespace } from '../testing.ts';
+import { carryOut, testContext, testNamespace } from '../testing.ts';
 import { namespaceKind } from './index.ts';
 
 const context = testContext();
@@ -60,6 +67,23 @@ describe('namespaces (rule §1)', () => {
       metadata: { labels: { 'kubernetes.io/metadata.name': 'x', cost: '7' } },
     });
     expect(namespaceKind.down(t, touched as KubeObject, context)).toEqual([]);
+  });
+
+  it('keep labels of T under keys of Skerry, for selectors to find them (rule 13)', () => {
+    const t = testNamespace('shop', { team: 'a', tier: 'x' });
+    const s = namespaceKind.toSuper(t, context);
+    const { matchLabels = {} } = superNamespaceSelector({ matchLabels: { team: 'a' } }, tenant);
+    expect(s.metadata.labels).toMatchObject(matchLabels);
+    const [teamKey = ''] = Object.keys(mirroredNamespaceLabels({ team: '' }));
+    const [tierKey = ''] = Object.keys(mirroredNamespaceLabels({ tier: '' }));
+
+    const changed = testNamespace('shop', { team: 'b' });
+    const actions = namespaceKind.down(changed, s, context);
+    expect(actions).toEqual([
+      { do: 'patchSuper', patch: { metadata: { labels: { [teamKey]: 'b', [tierKey]: null } } } },
+    ]);
+    const after = carryOut({ tenantObject: changed, superObject: s }, actions);
+    expect(namespaceKind.down(changed, after.superObject as KubeObject, context)).toEqual([]);
   });
 
   it('go down but for the one that holds node heartbeats', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { KubeObject } from '../../../kube/index.ts';
-import { marks } from '../../mapping/index.ts';
+import { type KubeObject, resources } from '../../../kube/index.ts';
+import { marks, shownNodeName } from '../../mapping/index.ts';
 import { allKinds } from '../index.ts';
 import type { TenantInfo } from '../kind.ts';
 import { carryOut, testContext, testTenant } from '../testing.ts';
@@ -131,6 +131,34 @@ describe('rule 25: which nodes there are', () => {
   it('one that is gone from the super cluster goes at once', () => {
     expect(kind.superGone?.(virtualNode(), context())).toEqual([{ do: 'deleteTenant' }]);
   });
+
+  it('one that was replaced under its name goes at once too, used or not', () => {
+    const replaced = { ...node(), metadata: { ...node().metadata, uid: 'uid-of-another' } };
+    expect(kind.superGone?.(virtualNode(), context({ nodes: 'used' }, [replaced]))).toEqual([
+      { do: 'deleteTenant' },
+    ]);
+  });
+
+  it('all of the pool: nodes with the labels of spec.nodes.selector', () => {
+    const pool = { nodeSelector: { 'rack.example/row': '7', 'kubernetes.io/os': 'linux' } };
+    expect(kind.tenantRef(node(), context(pool))).toEqual({ name: 'node-1' });
+    const elsewhere = { nodeSelector: { 'rack.example/row': '8' } };
+    expect(kind.tenantRef(node(), context(elsewhere))).toBeUndefined();
+    expect(kind.tenantRef(node(), context({ nodeSelector: { missing: '' } }))).toBeUndefined();
+  });
+
+  it('one that leaves the pool disappears, but not under the pods that are on it', () => {
+    const elsewhere = { nodeSelector: { 'rack.example/row': '8' } };
+    expect(kind.superGone?.(virtualNode(), context(elsewhere, [node()]))).toEqual([{ do: 'deleteTenant' }]);
+    expect(kind.tenantRef(node(), context(elsewhere, [superPod()]))).toEqual({ name: 'node-1' });
+  });
+
+  it('one that is being deleted is not deleted again', () => {
+    const leaving = virtualNode();
+    leaving.metadata.deletionTimestamp = '2026-01-01T00:00:00Z';
+    expect(kind.superGone?.(leaving, context())).toEqual([]);
+    expect(kind.up(leaving, node({ spec: { unschedulable: true } }), context())).toEqual([]);
+  });
 });
 
 describe('rule 25: what a node says', () => {
@@ -150,8 +178,9 @@ describe('rule 25: what a node says', () => {
       },
       status: {
         addresses: [
-          { type: 'InternalIP', address: '192.0.2.11' },
+          { type: 'InternalIP', address: '198.51.100.4' },
           { type: 'Hostname', address: 'node-1' },
+          { type: 'InternalDNS', address: '192.0.2.11' },
         ],
         daemonEndpoints: { kubeletEndpoint: { Port: 10250 } },
         capacity: { cpu: '8', memory: '16Gi' },
@@ -161,19 +190,27 @@ describe('rule 25: what a node says', () => {
     });
   });
 
-  it("is nothing of the operator's: other labels, taints, addresses, pod ranges, provider, images, volumes", () => {
+  it("is nothing of the operator's: other labels, taints, pod ranges, provider, images, volumes", () => {
     const text = JSON.stringify(kind.toTenant(node(), context()));
     for (const secret of [
       'rack.example',
       'node-role',
       'dedicated',
-      '198.51.100.4',
       '10.244',
       'cloud://',
       'of-another-tenant',
       'csi/x',
     ]) {
       expect(text).not.toContain(secret);
+    }
+  });
+
+  it('includes labels that the operator lists, by key or by prefix', () => {
+    const labels = (nodeLabels: string[]) => kind.toTenant(node(), context({ nodeLabels })).metadata.labels;
+    expect(labels(['rack.example/row'])).toMatchObject({ 'rack.example/row': '7' });
+    expect(labels(['rack.example/'])).toMatchObject({ 'rack.example/row': '7' });
+    for (const listed of ['rack.example', 'rack.example/r', 'rack']) {
+      expect(labels([listed])).not.toHaveProperty('rack.example/row');
     }
   });
 
@@ -196,6 +233,29 @@ describe('rule 25: what a node says', () => {
     expect(kind.up(virtualNode(), smaller, context())).toEqual([
       { do: 'patchTenant', subresource: 'status', patch: { status: { allocatable: { cpu: '6' } } } },
     ]);
+  });
+
+  it('a heartbeat is not even looked at; anything else is', () => {
+    const beat = node({
+      status: {
+        conditions: [
+          condition('Ready', 'True', '2026-01-01T09:09:09Z'),
+          condition('MemoryPressure', 'False', '2026-01-01T09:09:09Z'),
+        ],
+      },
+    });
+    beat.metadata.resourceVersion = '77';
+    expect(kind.isHeartbeat?.(node(), beat)).toBe(true);
+    const changes: KubeObject[] = [
+      node({ status: { conditions: [condition('Ready', 'False')] } }),
+      node({ status: { allocatable: { cpu: '6' } } }),
+      node({ status: { nodeInfo: { kubeletVersion: 'v1.37.0' } } }),
+      node({ status: { addresses: [] } }),
+      node({ spec: { unschedulable: true } }),
+      { ...node(), metadata: { ...node().metadata, labels: {} } },
+      { ...node(), metadata: { ...node().metadata, deletionTimestamp: '2026-01-01T00:00:00Z' } },
+    ];
+    for (const change of changes) expect(kind.isHeartbeat?.(node(), change)).toBe(false);
   });
 
   it('keeps conditions of types that only the tenant knows', () => {
@@ -313,7 +373,6 @@ describe('rule 26: what a tenant does to a virtual node', () => {
     edited.metadata.labels = {
       ...edited.metadata.labels,
       'topology.kubernetes.io/zone': 'elsewhere',
-      type: 'x',
     };
     const status = edited['status'] as Record<string, unknown>;
     status['addresses'] = [{ type: 'InternalIP', address: '169.254.169.254' }];
@@ -322,7 +381,7 @@ describe('rule 26: what a tenant does to a virtual node', () => {
     expect(actions).toEqual([
       {
         do: 'patchTenant',
-        patch: { metadata: { labels: { 'topology.kubernetes.io/zone': 'z1', type: null } } },
+        patch: { metadata: { labels: { 'topology.kubernetes.io/zone': 'z1' } } },
       },
       {
         do: 'patchTenant',
@@ -330,8 +389,9 @@ describe('rule 26: what a tenant does to a virtual node', () => {
         patch: {
           status: {
             addresses: [
-              { type: 'InternalIP', address: '192.0.2.11' },
+              { type: 'InternalIP', address: '198.51.100.4' },
               { type: 'Hostname', address: 'node-1' },
+              { type: 'InternalDNS', address: '192.0.2.11' },
             ],
             daemonEndpoints: { kubeletEndpoint: { Port: 10250 } },
           },
@@ -340,8 +400,118 @@ describe('rule 26: what a tenant does to a virtual node', () => {
     ]);
   });
 
+  it('the mark of a copy is put back: a virtual node is known by its provider field, which nobody can change', () => {
+    const unmarked = virtualNode();
+    delete unmarked.metadata.annotations;
+    expect(kind.adopts?.(unmarked, node(), context())).toBe(true);
+    expect(kind.up(unmarked, node(), context())).toEqual([
+      { do: 'patchTenant', patch: { metadata: { annotations: { [marks.uid]: 'uid-super-node' } } } },
+    ]);
+    const own = { ...unmarked, spec: {} };
+    expect(kind.adopts?.(own, node(), context())).toBe(false);
+  });
+
   it('the provider field is filled from the start, so that nobody can fill it', () => {
     expect(kind.toTenant(node(), context())['spec']).toMatchObject({ providerID: 'skerry://node-1' });
+  });
+});
+
+describe('rule 25: hidden nodes', () => {
+  const hideNodes = true;
+  const real = () =>
+    node({
+      spec: { providerID: 'cloud://zone/node-1' },
+      status: {
+        addresses: [
+          { type: 'InternalIP', address: '198.51.100.4' },
+          { type: 'Hostname', address: 'host-1.example' },
+        ],
+        nodeInfo: {
+          kubeletVersion: 'v1.36.3',
+          operatingSystem: 'linux',
+          machineID: 'machine-secret',
+          systemUUID: 'system-secret',
+          bootID: 'boot-secret',
+        },
+        conditions: [
+          {
+            ...condition('Ready', 'True'),
+            message: 'kubelet on node-1 (198.51.100.4) is posting ready status',
+          },
+        ],
+      },
+    });
+  const all = (tenant: Partial<TenantInfo> = {}, more: KubeObject[] = []) => {
+    const labelled = real();
+    labelled.metadata.labels = {
+      ...labelled.metadata.labels,
+      'rack.example/host': 'host-1.example',
+      'rack.example/address': '198.51.100.4',
+    };
+    return context({ hideNodes, nodeLabels: ['rack.example/'], ...tenant }, [labelled, ...more]);
+  };
+  const shown = shownNodeName(testTenant({ hideNodes }), 'node-1');
+
+  it("have a name of Skerry's own on the way up, and lead back on the way down", () => {
+    expect(kind.tenantRef(real(), all())).toEqual({ name: shown });
+    expect(kind.copyName?.('node-1', all())).toBe(shown);
+    expect(kind.superRef({ name: shown }, all())).toEqual({ name: 'node-1' });
+    expect(kind.superRef({ name: 'node-1' }, all())).toBeUndefined();
+  });
+
+  it('give away neither name nor address nor machine, in labels, addresses, ids, messages or annotations', () => {
+    const superObject = all().superObjects.get(resources.nodes, { name: 'node-1' }) as KubeObject;
+    const copy = kind.toTenant(superObject, all());
+    expect(copy).toMatchObject({
+      metadata: {
+        name: shown,
+        labels: { 'kubernetes.io/hostname': shown, 'kubernetes.io/os': 'linux', 'rack.example/row': '7' },
+      },
+      spec: { providerID: `skerry://${shown}` },
+      status: {
+        addresses: [
+          { type: 'InternalIP', address: '192.0.2.11' },
+          { type: 'Hostname', address: shown },
+          { type: 'InternalDNS', address: '192.0.2.11' },
+        ],
+        nodeInfo: { kubeletVersion: 'v1.36.3', machineID: '', systemUUID: '', bootID: '' },
+        conditions: [{ type: 'Ready', message: `kubelet on ${shown} (192.0.2.11) is posting ready status` }],
+      },
+    });
+    const text = JSON.stringify(copy);
+    for (const secret of ['node-1', '198.51.100.4', 'host-1', '-secret', 'cloud://']) {
+      expect(text).not.toContain(secret);
+    }
+    expect(kind.up(copy, superObject, all())).toEqual([]);
+  });
+
+  it('follow what the real ones do', () => {
+    const superObject = all().superObjects.get(resources.nodes, { name: 'node-1' }) as KubeObject;
+    const copy = kind.toTenant(superObject, all());
+    const cordoned = { ...superObject, spec: { ...(superObject['spec'] as object), unschedulable: true } };
+    expect(kind.up(copy, cordoned, all())).toMatchObject([{ patch: { spec: { unschedulable: true } } }]);
+    const pod = superPod();
+    expect(kind.tenantRef(real(), all({ nodes: 'used' }, [pod]))).toEqual({ name: shown });
+    expect(kind.tenantRef(real(), all({ nodes: 'used' }))).toBeUndefined();
+    expect(kind.superGone?.(copy, all({ nodes: 'used' }))).toMatchObject([
+      { do: 'patchTenant' },
+      { do: 'later' },
+    ]);
+  });
+
+  it('that are hidden from now on stay under their old name while pods are bound to it', () => {
+    const bound: KubeObject = {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: 'web', namespace: 'shop' },
+      spec: { nodeName: 'node-1', containers: [] },
+    };
+    const among = (tenantObjects: KubeObject[]) =>
+      testContext({ tenant: { hideNodes }, superObjects: [real()], tenantObjects, kinds: allKinds });
+    expect(kind.superGone?.(virtualNode(), among([bound]))).toEqual([]);
+    expect(kind.superGone?.(virtualNode(), among([]))).toEqual([{ do: 'deleteTenant' }]);
+    const gone = testContext({ tenant: { hideNodes }, tenantObjects: [bound], kinds: allKinds });
+    expect(kind.superGone?.(virtualNode(), gone)).toEqual([{ do: 'deleteTenant' }]);
   });
 });
 

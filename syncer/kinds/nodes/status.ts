@@ -1,5 +1,6 @@
 import { deepEqual } from 'fast-equals';
 import { type Condition, type KubeObject, type MergePatch, mergePatch } from '../../../kube/index.ts';
+import { scrub, shownNodeName } from '../../mapping/index.ts';
 import type { SyncContext } from '../kind.ts';
 import type { Node, NodeStatus } from './model.ts';
 
@@ -17,28 +18,50 @@ const nodeInfoFields = [
   'systemUUID',
 ] as const;
 
+/** By these a machine is known wherever else it is seen. */
+const identifyingFields: ReadonlySet<string> = new Set(['bootID', 'machineID', 'systemUUID']);
+
+const reachable: ReadonlySet<string> = new Set(['InternalIP', 'ExternalIP']);
+
 /**
  * What the virtual node says of itself. Images and attached volumes of S are not in it: they are other
- * tenants'. Address and port are where our kubelet proxy listens.
+ * tenants'. The tenant's API server looks for kubelets at `InternalDNS` alone (its template says so), which is
+ * where our kubelet proxy listens; the node's own addresses are those that node ports answer at.
  */
 export function wantedStatus(superObject: Node, context: SyncContext): NodeStatus {
-  const { capacity, allocatable, nodeInfo, conditions } = superObject.status ?? {};
-  const { address, port } = context.tenant.kubelet;
+  const { addresses, capacity, allocatable, nodeInfo, conditions } = superObject.status ?? {};
+  const { kubelet, hideNodes } = context.tenant;
+  const name = shownNodeName(context.tenant, superObject.metadata.name ?? '');
   return {
     addresses: [
-      { type: 'InternalIP', address },
-      { type: 'Hostname', address: superObject.metadata.name ?? '' },
+      ...(hideNodes
+        ? [{ type: 'InternalIP', address: kubelet.address }]
+        : (addresses ?? []).filter(({ type }) => reachable.has(type))),
+      { type: 'Hostname', address: name },
+      { type: 'InternalDNS', address: kubelet.address },
     ],
-    daemonEndpoints: { kubeletEndpoint: { Port: port } },
+    daemonEndpoints: { kubeletEndpoint: { Port: kubelet.port } },
     ...(capacity === undefined ? {} : { capacity }),
     ...(allocatable === undefined ? {} : { allocatable }),
-    ...(nodeInfo === undefined ? {} : { nodeInfo: known(nodeInfo) }),
-    ...(conditions === undefined ? {} : { conditions }),
+    ...(nodeInfo === undefined ? {} : { nodeInfo: known(nodeInfo, hideNodes) }),
+    ...(conditions === undefined ? {} : { conditions: readable(conditions, context) }),
   };
 }
 
-function known(nodeInfo: Record<string, unknown>): Record<string, unknown> {
-  return Object.fromEntries(nodeInfoFields.map((field) => [field, nodeInfo[field] ?? '']));
+function known(nodeInfo: Record<string, unknown>, anonymous = false): Record<string, unknown> {
+  const fields = nodeInfoFields.map((field) => {
+    const left = anonymous && identifyingFields.has(field) ? '' : nodeInfo[field];
+    return [field, left ?? ''];
+  });
+  return Object.fromEntries(fields) as Record<string, unknown>;
+}
+
+function readable(conditions: readonly Condition[], context: SyncContext): Condition[] {
+  return conditions.map((condition) =>
+    condition.message === undefined
+      ? condition
+      : { ...condition, message: scrub(condition.message, context) },
+  );
 }
 
 /** The difference that is worth a write; heartbeats alone are not. */

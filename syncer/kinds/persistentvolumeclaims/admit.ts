@@ -1,7 +1,7 @@
 import { type KubeObject, resources } from '../../../kube/index.ts';
 import { isOurs, superNamespaceName, uidMark } from '../../mapping/index.ts';
 import type { Admission, KeyRef, Notice, SyncContext } from '../kind.ts';
-import { defaultClass, isOnItsWay, isPublished } from '../storageclasses/index.ts';
+import { defaultClass, isClassOnItsWay, isOfferedClass } from '../storageclasses/index.ts';
 import { classOf, type DataSource, specOf } from './model.ts';
 
 /**
@@ -26,7 +26,7 @@ export function admit(tenantObject: KubeObject, context: SyncContext): Admission
   if (name === undefined) {
     return refused('NoStorageClass', 'the claim names no storage class, and none is the default here');
   }
-  if (!isPublished(name, context) && !isOnItsWay(name, context)) {
+  if (!isOfferedClass(name, context) && !isClassOnItsWay(name, context)) {
     return refused('StorageClassNotPublished', `storage class "${name}" is not one that this cluster offers`);
   }
   const source = dataSourceOf(tenantObject);
@@ -43,7 +43,7 @@ export function requires(tenantObject: KubeObject, context: SyncContext): readon
   const { namespace } = tenantObject.metadata;
   if (source !== undefined) keys.push({ kind: 'persistentvolumeclaims', namespace, name: source.name });
   const name = wantedClass(tenantObject, context);
-  if (name !== undefined && isOnItsWay(name, context)) keys.push({ kind: 'storageclasses', name });
+  if (name !== undefined && isClassOnItsWay(name, context)) keys.push({ kind: 'storageclasses', name });
   return keys;
 }
 

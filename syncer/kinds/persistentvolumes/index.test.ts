@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { KubeObject } from '../../../kube/index.ts';
-import { marks, superNamespaceName } from '../../mapping/index.ts';
+import { marks, shownNodeName, superNamespaceName } from '../../mapping/index.ts';
 import { allKinds } from '../index.ts';
 import { carryOut, testContext, testNamespace, testTenant } from '../testing.ts';
 import { persistentVolumeKind as kind } from './index.ts';
@@ -229,4 +229,29 @@ it("a copy touches the claim that waits for it; the tenant's own volumes touch n
   const own = copy();
   own.metadata.annotations = {};
   expect(kind.touches?.tenant?.(own, context())).toEqual([]);
+});
+
+it('names no real node where nodes are hidden (rule 25)', () => {
+  const node = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1' } };
+  const expression = { key: 'kubernetes.io/hostname', operator: 'In', values: ['n1'] };
+  const local = volume({
+    nodeAffinity: { required: { nodeSelectorTerms: [{ matchExpressions: [expression] }] } },
+    local: { path: '/mnt/n1/disk' },
+  });
+  local.metadata.labels = { 'kubernetes.io/hostname': 'n1' };
+  local.metadata.annotations = { 'local.example/node': 'n1' };
+  const hidden = testContext({
+    tenant: { hideNodes: true },
+    superObjects: [superNamespace(), superClaim(), node],
+    tenantObjects: [ownClaim],
+    kinds: allKinds,
+  });
+  const object = kind.toTenant(local, hidden);
+  const shown = shownNodeName(testTenant({ hideNodes: true }), 'n1');
+  expect(object.metadata.labels).toEqual({ 'kubernetes.io/hostname': shown });
+  expect(JSON.stringify(object['spec'])).toContain(`"values":["${shown}"]`);
+  expect(JSON.stringify(object)).not.toMatch(/\bn1\b/);
+  expect(kind.up(object, local, hidden)).toEqual([
+    { do: 'patchTenant', subresource: 'status', patch: { status: { phase: 'Bound' } } },
+  ]);
 });

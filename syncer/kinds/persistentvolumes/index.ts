@@ -24,7 +24,7 @@ export const persistentVolumeKind: UpKind = {
     return {
       apiVersion: 'v1',
       kind: 'PersistentVolume',
-      metadata: copiedMetadata(superObject),
+      metadata: copiedMetadata(superObject, context),
       spec: copiedSpec(superObject, context),
     };
   },
@@ -41,7 +41,7 @@ function claimOf(tenantObject: KubeObject): readonly KeyRef[] {
 
 function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
   const actions: Action[] = [];
-  const metadata = exactMetadataPatch(tenantObject, copiedMetadata(superObject));
+  const metadata = exactMetadataPatch(tenantObject, copiedMetadata(superObject, context));
   const spec = specPatch(tenantObject as Volume, superObject, context);
   if (metadata !== undefined || spec !== undefined) {
     actions.push({ do: 'patchTenant', patch: { ...metadata, ...(spec === undefined ? {} : { spec }) } });

@@ -30,11 +30,16 @@ export function keptSpec(superObject: KubeObject, context: SyncContext): Record<
 }
 
 /** Provisioners note on a volume which Secret they will delete it with. */
-export function copiedMetadata(superObject: KubeObject): ObjectMeta {
-  const { annotations, ...metadata } = copyMetadata(superObject);
-  if (annotations === undefined) return metadata;
-  const shown = Object.entries(annotations).filter(([key]) => !/secret/i.test(key));
-  return { ...metadata, annotations: Object.fromEntries(shown) };
+export function copiedMetadata(superObject: KubeObject, context: SyncContext): ObjectMeta {
+  const { annotations, labels, ...metadata } = copyMetadata(superObject);
+  const shown = (keys: Record<string, string>): Record<string, string> =>
+    Object.fromEntries(Object.entries(keys).map(([key, value]) => [key, scrub(value, context)]));
+  const harmless = Object.entries(annotations ?? {}).filter(([key]) => !/secret/i.test(key));
+  return {
+    ...metadata,
+    ...(labels === undefined ? {} : { labels: shown(labels) }),
+    ...(annotations === undefined ? {} : { annotations: shown(Object.fromEntries(harmless)) }),
+  };
 }
 
 /** The whole spec of a new copy. What it is stored on is shown, but not with whose credentials. */
@@ -42,7 +47,7 @@ export function copiedSpec(superObject: KubeObject, context: SyncContext): Recor
   const spec = (superObject as Volume).spec ?? {};
   const copy = keptSpec(superObject, context);
   for (const field of onceFields) {
-    if (spec[field] !== undefined) copy[field] = spec[field];
+    if (spec[field] !== undefined) copy[field] = cleaned(spec[field], context);
   }
   for (const [field, value] of Object.entries(spec)) {
     if (!known.has(field)) copy[field] = cleaned(value, context);

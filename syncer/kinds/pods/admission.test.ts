@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { marks } from '../../mapping/index.ts';
-import { defaultPolicy } from '../kind.ts';
+import { defaultPolicy, type TenantPolicy } from '../kind.ts';
 import { podKind } from './index.ts';
 import { type PodParts, podContext, superPod, superUid, tenantPod } from './testing.ts';
 
@@ -14,6 +14,10 @@ function reason(parts: PodParts, over = context): string | undefined {
   const answer = admission(parts, over);
   expect(answer?.wanted).toBe(answer?.notice === undefined);
   return answer?.notice?.reason;
+}
+
+function withPolicy(policy: Partial<TenantPolicy>) {
+  return podContext({ tenant: { policy: { ...defaultPolicy, ...policy } } });
 }
 
 const podOfDaemonSet = {
@@ -80,7 +84,8 @@ describe('which pods go down', () => {
     (source) => {
       const spec = { volumes: [{ name: 'v', projected: { sources: [{ [source]: {} }] } }] };
       expect(reason({ spec })).toBe('NotSupported');
-      expect(reason({ spec }, podContext({ tenant: { policy: { ...defaultPolicy, podSecurity: 'privileged' } } }))).toBe('NotSupported');
+      const volumeTypes = [source, 'projected'];
+      expect(reason({ spec }, withPolicy({ podSecurity: 'privileged', volumeTypes }))).toBe('NotSupported');
     },
   );
 
@@ -97,16 +102,22 @@ describe('which pods go down', () => {
     expect(admission({ spec: { volumes: [{ name: 'v', [source]: {} }] } })).toEqual({ wanted: true });
   });
 
-  it.each(['nfs', 'iscsi', 'csi', 'gitRepo', 'something-of-tomorrow'])(
-    'refuses volumes of type %s but at the level privileged (rule 14)',
+  it.each(['hostPath', 'nfs', 'iscsi', 'csi', 'gitRepo', 'something-of-tomorrow'])(
+    'takes volumes of type %s by policy only, whatever the Pod Security level (rule 14)',
     (source) => {
       const spec = { volumes: [{ name: 'v', [source]: {} }] };
-      expect(reason({ spec })).toBe('NotSupported');
-      expect(admission({ spec }, podContext({ tenant: { policy: { ...defaultPolicy, podSecurity: 'privileged' } } }))).toEqual({
-        wanted: true,
-      });
+      const privileged = withPolicy({ podSecurity: 'privileged' });
+      expect(reason({ spec }, privileged)).toBe('NotSupported');
+      expect(admission({ spec }, privileged)?.notice?.message).toContain(source);
+      const allowed = withPolicy({ podSecurity: 'privileged', volumeTypes: ['cephfs', source] });
+      expect(admission({ spec }, allowed)).toEqual({ wanted: true });
     },
   );
+
+  it('takes no hostPath at the level baseline, though the policy names it (rule 14)', () => {
+    const spec = { volumes: [{ name: 'v', hostPath: { path: '/' } }] };
+    expect(reason({ spec }, withPolicy({ volumeTypes: ['hostPath'] }))).toBe('PodSecurity');
+  });
 
   it('refuses what the Pod Security level does not allow, in words (rule 14)', () => {
     const answer = admission({
@@ -119,7 +130,7 @@ describe('which pods go down', () => {
   it('refuses pods of DaemonSets unless the policy allows them, and names the policy (rule 5)', () => {
     expect(reason({ metadata: podOfDaemonSet })).toBe('DaemonSetsNotAllowed');
     expect(admission({ metadata: podOfDaemonSet })?.notice?.message).toContain('daemonSets: deny');
-    expect(admission({ metadata: podOfDaemonSet }, podContext({ tenant: { policy: { ...defaultPolicy, daemonSets: 'allow' } } }))).toEqual({
+    expect(admission({ metadata: podOfDaemonSet }, withPolicy({ daemonSets: 'allow' }))).toEqual({
       wanted: true,
     });
   });

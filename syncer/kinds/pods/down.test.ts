@@ -53,6 +53,16 @@ describe('updates of a pod (rule 17)', () => {
     expect(podKind.down(changed(t, { metadata: { labels: { [zone]: 'shown' } } }), s, context)).toEqual([]);
   });
 
+  it('carry a grace period where one may be changed: from a negative one to 1', () => {
+    const negative = tenantPod({ spec: { terminationGracePeriodSeconds: -5 } });
+    const corrected = changed(negative, { spec: { terminationGracePeriodSeconds: 1 } });
+    expect(settle(corrected, superPod(negative)).spec?.terminationGracePeriodSeconds).toBe(1);
+    const other = changed(superPod(tenantPod()), { spec: { terminationGracePeriodSeconds: 60 } });
+    expect(
+      podKind.down(changed(tenantPod(), { spec: { terminationGracePeriodSeconds: 1 } }), other, context),
+    ).toEqual([]);
+  });
+
   it('carry images by name, and leave injected containers where they are', () => {
     const t = tenantPod({ spec: { initContainers: [{ name: 'init', image: 'busybox:1' }] } });
     const injected = { name: 'sidecar', image: 'proxy:1' };

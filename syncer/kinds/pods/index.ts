@@ -1,15 +1,19 @@
-import { type KubeObject, type Resource, resources } from '../../../kube/index.ts';
+import { type KubeObject, resources } from '../../../kube/index.ts';
+import { shownNodeName } from '../../mapping/index.ts';
 import type { DownKind, KeyRef, SyncContext } from '../kind.ts';
+import { tokenAsks } from '../pod-tokens.ts';
 import { admitPod } from './admission.ts';
 import { podGone } from './deletion.ts';
 import { podDown } from './down.ts';
 import { addressesOf, superIndexes, tenantIndexes } from './indexes.ts';
 import { references } from './references.ts';
+import { referredTo } from './referred-to.ts';
 import { toSuperPod } from './translate.ts';
 import type { Pod } from './types.ts';
 import { podUp } from './up.ts';
 
 export { references } from './references.ts';
+export { isUsedByPods } from './users.ts';
 
 /** Pods of a tenant, scheduled and run by the super cluster (sync rules 5 to 21). */
 export const podKind: DownKind = {
@@ -18,9 +22,9 @@ export const podKind: DownKind = {
   resource: resources.pods,
   indexes: { tenant: tenantIndexes, super: superIndexes },
   compact: { super: withoutUnread },
-  touches: { membershipOnly: true, tenant: touched, super: slicesWith },
+  touches: { membershipOnly: true, tenant: touched, super: touchedFromSuper },
   admit: admitPod,
-  requires,
+  requires: referredTo,
   toSuper: toSuperPod,
   down: podDown,
   up: podUp,
@@ -29,27 +33,28 @@ export const podKind: DownKind = {
   deleteSuper: (_superObject, last) => (last === undefined ? {} : { gracePeriodSeconds: 0 }),
 };
 
-const referredKinds: Readonly<Record<string, Resource>> = {
-  serviceaccounts: resources.serviceAccounts,
-  configmaps: resources.configMaps,
-  secrets: resources.secrets,
-  persistentvolumeclaims: resources.persistentVolumeClaims,
-};
-
-/** What a pod refers to, as far as the tenant has it: a pod may wait for the rest, as on any cluster. */
-function requires(pod: Pod, { tenantObjects }: SyncContext): readonly KeyRef[] {
-  return references(pod).filter(({ kind, namespace, name }) => {
-    const resource = referredKinds[kind];
-    return resource !== undefined && tenantObjects.get(resource, { namespace, name }) !== undefined;
-  });
-}
-
-/** ConfigMaps and Secrets go down because pods use them; nodes come up for the same reason. */
+/** ConfigMaps and Secrets go down because pods use them; nodes come up, and tokens are issued, for the same reason. */
 function touched(pod: Pod, context: SyncContext): readonly KeyRef[] {
   const keys = references(pod).filter(({ kind }) => kind === 'configmaps' || kind === 'secrets');
-  const node = pod.spec?.nodeName ?? '';
-  if (context.tenant.nodes === 'used' && node !== '') keys.push({ kind: 'nodes', name: node });
-  return [...keys, ...slicesWith(pod, context)];
+  return [...tokensOf(pod), ...keys, ...nodeOf(pod.spec?.nodeName, context), ...slicesWith(pod, context)];
+}
+
+/** A token says on which node its pod runs: before that is known, none is asked for. */
+function tokensOf({ metadata, spec }: Pod): readonly KeyRef[] {
+  if ((spec?.nodeName ?? '') === '' || tokenAsks(spec).length === 0) return [];
+  return [{ kind: 'tokens', namespace: metadata.namespace, name: metadata.name ?? '' }];
+}
+
+function touchedFromSuper(superPod: Pod, context: SyncContext): readonly KeyRef[] {
+  const node = superPod.spec?.nodeName ?? '';
+  const shown = node === '' ? '' : shownNodeName(context.tenant, node);
+  return [...nodeOf(shown, context), ...slicesWith(superPod, context)];
+}
+
+/** The node of a pod, where nodes are there for their pods. */
+function nodeOf(name = '', { tenant }: SyncContext): readonly KeyRef[] {
+  const forPods = tenant.nodes === 'used' || Object.keys(tenant.nodeSelector).length > 0;
+  return forPods && name !== '' ? [{ kind: 'nodes', name }] : [];
 }
 
 /** Slices that name an address may do so while it is one of the tenant's own pods, by what both sides say. */

@@ -16,6 +16,7 @@ export const tenantIndexes = {
 
 /** Looked up in the super cluster's cache. */
 export const superIndexes = {
+  byIP: (object: Pod) => addressesOf(object),
   /** `<UID of the VirtualCluster>/<node>` of a bound pod. */
   byTenantNode: (object: Pod) => {
     const tenant = tenantUidOf(object);

@@ -73,7 +73,7 @@ describe('what a pod refers to', () => {
     expect(found.sort()).toEqual(all);
   });
 
-  it('is required before the pod as far as the tenant has it (rule 4)', () => {
+  it('is required before the pod as far as the tenant has it, and its tokens in any case (rules 4, 6)', () => {
     const object = (kind: string, name: string, namespace = 'shop') => ({
       kind,
       metadata: { name, namespace },
@@ -91,7 +91,13 @@ describe('what a pod refers to', () => {
         .requires?.(pod, context)
         ?.map(({ kind, name }) => `${kind}/${name}`)
         .sort(),
-    ).toEqual(['configmaps/cm-env', 'persistentvolumeclaims/web-scratch', 'serviceaccounts/robot']);
+    ).toEqual([
+      'configmaps/cm-env',
+      'persistentvolumeclaims/web-scratch',
+      'serviceaccounts/robot',
+      'tokens/web',
+    ]);
+    expect(podKind.requires?.(tenantPod(), podContext())).toEqual([]);
   });
 
   it('is indexed by reference, by address and by node', () => {

@@ -5,7 +5,7 @@ import type { Container, Pod, PodSpec, Toleration } from './types.ts';
 
 /**
  * What a pod's owner may change after its creation (sync rule 17): images, a deadline that comes nearer,
- * more tolerations. Compares just these, so that what the super cluster's server and webhooks have put
+ * a negative grace period, more tolerations. Compares just these, so that what the super cluster's server and webhooks have put
  * into S is no difference. As `{ spec: … }`; undefined when S has them all.
  */
 export function specPatch(tenantPod: Pod, superPod: Pod): MergePatch | undefined {
@@ -20,6 +20,10 @@ export function specPatch(tenantPod: Pod, superPod: Pod): MergePatch | undefined
   if (activeDeadlineSeconds !== undefined && activeDeadlineSeconds < (s.activeDeadlineSeconds ?? Infinity)) {
     patch = { ...patch, activeDeadlineSeconds };
   }
+  // The one change that is allowed, and only from what no API server should have let in.
+  const { terminationGracePeriodSeconds } = t;
+  if (terminationGracePeriodSeconds === 1 && (s.terminationGracePeriodSeconds ?? 0) < 0)
+    patch = { ...patch, terminationGracePeriodSeconds };
   const tolerations = withTolerations(s, t.tolerations);
   if (tolerations !== s.tolerations) patch = { ...patch, tolerations };
   return patch === undefined ? undefined : { spec: patch };

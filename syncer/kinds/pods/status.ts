@@ -1,10 +1,11 @@
 import { deepEqual } from 'fast-equals';
 import { type MergePatch, mergePatch } from '../../../kube/index.ts';
-import { scrub } from '../../mapping/index.ts';
+import { scrub, shownHostIP, shownNodeName } from '../../mapping/index.ts';
 import type { SyncContext } from '../kind.ts';
 import { wantedConditions } from './conditions.ts';
 import { mapChanged } from './containers.ts';
-import { specPatch } from './spec-patch.ts';
+import { refusedEphemeral } from './ephemeral.ts';
+import { hasPresentSpec } from './in-sync.ts';
 import type { Pod, PodStatus } from './types.ts';
 
 /** Plain fields that are the super cluster's. `qosClass` is not among them: T's is immutable. */
@@ -13,8 +14,6 @@ const copiedFields = [
   'reason',
   'podIP',
   'podIPs',
-  'hostIP',
-  'hostIPs',
   'startTime',
   'resize',
   'allocatedResources',
@@ -37,16 +36,21 @@ export function statusPatch(tenantPod: Pod, superPod: Pod, context: SyncContext)
   if (theirs?.phase === undefined) return undefined;
   const patch: MergePatch = {};
   for (const field of copiedFields) set(patch, field, own[field], theirs[field]);
+  setHost(patch, own, theirs, context);
   set(patch, 'message', own['message'], text(theirs['message'], context));
   // A bound pod may not be given one, and the Binding has taken T's away.
   const bound = (superPod.spec?.nodeName ?? '') !== '';
-  set(patch, 'nominatedNodeName', own['nominatedNodeName'], bound ? undefined : theirs['nominatedNodeName']);
+  const nominated = bound ? undefined : theirs['nominatedNodeName'];
+  const shown = typeof nominated === 'string' ? shownNodeName(context.tenant, nominated) : nominated;
+  set(patch, 'nominatedNodeName', own['nominatedNodeName'], shown);
   for (const [list, containers] of statusLists) {
     const known = tenantPod.spec?.[containers] ?? [];
-    set(patch, list, own[list], containerStatuses(theirs[list], known, tenantPod, superPod, context));
+    const statuses = containerStatuses(theirs[list], known, tenantPod, superPod, context);
+    const refused = list === 'ephemeralContainerStatuses' ? refusedStatuses(tenantPod, context) : [];
+    set(patch, list, own[list], refused.length === 0 ? statuses : [...(statuses ?? []), ...refused]);
   }
   let same: boolean | undefined;
-  const inSync = () => (same ??= specPatch(tenantPod, superPod) === undefined);
+  const inSync = () => (same ??= hasPresentSpec(tenantPod, superPod, context));
   const conditions = wantedConditions(tenantPod, superPod, context, inSync);
   if (conditions !== undefined) patch['conditions'] = conditions;
   const seen = theirs.observedGeneration ?? 0;
@@ -56,6 +60,15 @@ export function statusPatch(tenantPod: Pod, superPod: Pod, context: SyncContext)
       patch['observedGeneration'] = generation;
   }
   return Object.keys(patch).length === 0 ? undefined : patch;
+}
+
+/** The node's addresses; all of a hidden one is the address that tenants reach it by. */
+function setHost(patch: MergePatch, own: PodStatus, theirs: PodStatus, { tenant }: SyncContext): void {
+  const { hostIP, hostIPs } = theirs;
+  const shown = typeof hostIP === 'string' && hostIP !== '' ? shownHostIP(tenant, hostIP) : hostIP;
+  set(patch, 'hostIP', own['hostIP'], shown);
+  const hidden = tenant.hideNodes && Array.isArray(hostIPs) && hostIPs.length > 0;
+  set(patch, 'hostIPs', own['hostIPs'], hidden ? [{ ip: shown }] : hostIPs);
 }
 
 function set(patch: MergePatch, field: string, own: unknown, wanted: unknown): void {
@@ -95,6 +108,18 @@ function containerStatuses(
     if (state === status.state && lastState === status.lastState) return status;
     return { ...status, ...(state && { state }), ...(lastState && { lastState }) };
   });
+}
+
+/** Containers that S does not have, to tell the tenant why. */
+function refusedStatuses(tenantPod: Pod, context: SyncContext): ContainerStatus[] {
+  return refusedEphemeral(tenantPod, context).map(({ container: { name, image = '' }, notice }) => ({
+    name,
+    image,
+    imageID: '',
+    ready: false,
+    restartCount: 0,
+    state: { waiting: { reason: notice.reason, message: notice.message } },
+  }));
 }
 
 function cleaned(

@@ -1,6 +1,7 @@
 import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
 import { endpointSliceKind } from '../endpointslices/index.ts';
 import { namespaceKind } from '../namespaces/index.ts';
+import { nodeKind } from '../nodes/index.ts';
 import { serviceAccountKind } from '../serviceaccounts/index.ts';
 import { type Service, serviceKind } from '../services/index.ts';
 import { type TestContextOptions, testContext } from '../testing.ts';
@@ -12,7 +13,7 @@ export const tenantUid = '7a7a7a7a-0000-4000-8000-000000000003';
 
 /** A context that knows the indexes of the kinds that pods look at. */
 export function podContext(options: TestContextOptions = {}) {
-  const kinds = [podKind, namespaceKind, serviceAccountKind, serviceKind, endpointSliceKind];
+  const kinds = [podKind, namespaceKind, serviceAccountKind, serviceKind, endpointSliceKind, nodeKind];
   return testContext({ kinds, ...options });
 }
 

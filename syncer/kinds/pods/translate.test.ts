@@ -1,9 +1,13 @@
 import { describe, expect, it } from 'vitest';
+import type { KubeObject } from '../../../kube/index.ts';
 import { isOurs, marks, superNamespaceName, uidMark } from '../../mapping/index.ts';
+import type { SyncContext } from '../kind.ts';
+import { namespaceKind } from '../namespaces/index.ts';
 import { testNamespace } from '../testing.ts';
 import { podKind } from './index.ts';
+import { matches } from './selectors.ts';
 import { ownVariables, type PodParts, podContext, tenantPod, tenantUid } from './testing.ts';
-import type { Pod, PodAffinityTerm, PodSpec } from './types.ts';
+import type { LabelSelector, Pod, PodAffinityTerm, PodSpec } from './types.ts';
 
 const context = podContext();
 const { tenant } = context;
@@ -65,72 +69,6 @@ describe('a pod on its way down', () => {
     ]) {
       expect(spec).not.toHaveProperty(field);
     }
-  });
-});
-
-describe('tokens (rule 6)', () => {
-  /** As the tenant's admission plugin writes it. */
-  const access = {
-    name: 'kube-api-access-x7k2p',
-    projected: {
-      defaultMode: 420,
-      sources: [
-        { serviceAccountToken: { expirationSeconds: 3607, path: 'token' } },
-        { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
-        {
-          downwardAPI: {
-            items: [{ path: 'namespace', fieldRef: { apiVersion: 'v1', fieldPath: 'metadata.namespace' } }],
-          },
-        },
-      ],
-    },
-  };
-
-  it('never mounts a token of the super cluster, by default, by wish or by projection', () => {
-    for (const wish of [true, false, undefined]) {
-      const automount = wish === undefined ? {} : { automountServiceAccountToken: wish };
-      const spec = superSpec({ ...automount, volumes: [access] });
-      expect(spec['automountServiceAccountToken']).toBe(false);
-      expect(JSON.stringify(spec)).not.toContain('serviceAccountToken"');
-    }
-  });
-
-  it('keeps CA and namespace of the volume that every pod gets, and its mounts', () => {
-    const mount = {
-      name: access.name,
-      mountPath: '/var/run/secrets/kubernetes.io/serviceaccount',
-      readOnly: true,
-    };
-    const spec = superSpec({ volumes: [access], containers: [{ name: 'main', volumeMounts: [mount] }] });
-    expect(spec.volumes).toEqual([
-      {
-        name: access.name,
-        projected: {
-          defaultMode: 420,
-          sources: [
-            { configMap: { name: 'tenant-kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
-            {
-              downwardAPI: {
-                items: [
-                  {
-                    path: 'namespace',
-                    fieldRef: { apiVersion: 'v1', fieldPath: `metadata.labels['${marks.namespace}']` },
-                  },
-                ],
-              },
-            },
-          ],
-        },
-      },
-    ]);
-    expect(spec.containers?.[0]?.['volumeMounts']).toEqual([mount]);
-  });
-
-  it('leaves an empty volume where there was a token and nothing else', () => {
-    const spec = superSpec({
-      volumes: [{ name: 'v', projected: { sources: [{ serviceAccountToken: {} }] } }],
-    });
-    expect(spec.volumes).toEqual([{ name: 'v', projected: { sources: [] } }]);
   });
 });
 
@@ -274,18 +212,57 @@ describe('affinity (rule 13)', () => {
   });
 
   it('translates namespaces', () => {
-    expect(term({ labelSelector: {}, namespaces: ['tools', 'shop'] })?.namespaces).toEqual([shop, tools]);
+    expect(term({ labelSelector: {}, namespaces: ['tools', 'shop'] })?.namespaces).toEqual([tools, shop]);
   });
 
-  it("makes a namespaceSelector the list of the tenant's namespaces that match, an empty one all of them", () => {
-    const some = term({ labelSelector: {}, namespaceSelector: { matchLabels: { team: 'b' } } });
-    expect(some).toMatchObject({ namespaces: [tools] });
-    expect(some).not.toHaveProperty('namespaceSelector');
-    expect(term({ labelSelector: {}, namespaceSelector: {} })?.namespaces).toEqual([shop, tools]);
-    expect(
-      term({ labelSelector: {}, namespaceSelector: { matchLabels: { team: 'b' } }, namespaces: ['shop'] })
-        ?.namespaces,
-    ).toEqual([shop, tools]);
+  /** Names of the super namespaces that a term means, besides those it lists, as the super cluster's scheduler sees it. */
+  function selected(term: PodAffinityTerm | undefined, present: readonly KubeObject[]): string[] {
+    const selector = term?.namespaceSelector;
+    if (selector === undefined) return [];
+    return present
+      .filter(({ metadata }) => matches(selector, metadata.labels))
+      .map((s) => s.metadata.name ?? '');
+  }
+
+  const superNamespaces = (of: SyncContext, objects: readonly KubeObject[]) =>
+    objects.map((object) => namespaceKind.toSuper(object, of));
+  /** Those of this tenant, those of another with the same names and labels, and one that is nobody's. */
+  const everyNamespace = [
+    ...superNamespaces(own, namespaces),
+    ...superNamespaces(podContext({ tenant: { uid: 'other', id: 'other', name: 'red' } }), namespaces),
+    testNamespace('kube-system', { team: 'b' }),
+  ];
+  const meant = (namespaceSelector: LabelSelector, present = everyNamespace) =>
+    selected(term({ labelSelector: {}, namespaceSelector }), present);
+
+  it('lets a namespaceSelector mean the namespaces of this tenant that match', () => {
+    expect(meant({ matchLabels: { team: 'b' } })).toEqual([tools]);
+    expect(meant({ matchLabels: { 'kubernetes.io/metadata.name': 'shop' } })).toEqual([shop]);
+    expect(meant({ matchLabels: { team: 'z' } })).toEqual([]);
+  });
+
+  it('lets an empty namespaceSelector mean all namespaces of this tenant and none of another', () => {
+    expect(meant({})).toEqual([shop, tools]);
+  });
+
+  it('leaves a nil namespaceSelector nil', () => {
+    expect(term({ labelSelector: {} })).not.toHaveProperty('namespaceSelector');
+    const listed = term({
+      labelSelector: {},
+      namespaces: ['shop'],
+      namespaceSelector: { matchLabels: { team: 'b' } },
+    });
+    expect([listed?.namespaces, selected(listed, everyNamespace)]).toEqual([[shop], [tools]]);
+  });
+
+  it('follows namespaces that come and change after the pod was made', () => {
+    const original = { labelSelector: {}, namespaceSelector: { matchLabels: { team: 'b' } } };
+    const made = term(original);
+    const [shopLater] = superNamespaces(own, [testNamespace('shop', { team: 'b' })]);
+    const [toolsLater] = superNamespaces(own, [testNamespace('tools')]);
+    const [later] = superNamespaces(own, [testNamespace('later', { team: 'b' })]);
+    const present = [shopLater, toolsLater, later].filter((object) => object !== undefined);
+    expect(selected(made, present)).toEqual([shop, superNamespaceName(tenant, 'later')]);
   });
 
   it.each([
@@ -294,15 +271,7 @@ describe('affinity (rule 13)', () => {
     [{ key: 'team', operator: 'Exists' }, [shop, tools]],
     [{ key: 'other', operator: 'DoesNotExist' }, [shop, tools]],
   ])('understands %j', (expression, expected) => {
-    expect(
-      term({ labelSelector: {}, namespaceSelector: { matchExpressions: [expression] } })?.namespaces,
-    ).toEqual(expected);
-  });
-
-  it("selects no pod when no namespace matches, instead of the pod's own", () => {
-    expect(term({ labelSelector: {}, namespaceSelector: { matchLabels: { team: 'z' } } })).toEqual({
-      topologyKey: 'zone',
-    });
+    expect(meant({ matchExpressions: [expression] })).toEqual(expected);
   });
 
   it("removes matchLabelKeys and mismatchLabelKeys, which T's selector carries already", () => {

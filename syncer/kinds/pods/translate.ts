@@ -2,17 +2,20 @@ import { apiVersionOf, type KubeObject, resources } from '../../../kube/index.ts
 import { superMetadata } from '../../mapping/index.ts';
 import type { SyncContext } from '../kind.ts';
 import { podMetadataOptions } from './metadata.ts';
+import { resourcesAsked, resourcesMark } from './resize.ts';
 import { interPodAffinity } from './steps/affinity.ts';
 import { dns } from './steps/dns.ts';
 import { downwardApi } from './steps/downward-api.ts';
 import { environment } from './steps/environment.ts';
 import { hostName } from './steps/host-name.ts';
+import { nodeNames } from './steps/node-names.ts';
 import { placement } from './steps/placement.ts';
+import { pool } from './steps/pool.ts';
 import { rootCa } from './steps/root-ca.ts';
 import { scheduling } from './steps/scheduling.ts';
 import { tokens } from './steps/tokens.ts';
 import { volumes } from './steps/volumes.ts';
-import type { Pod, PodSpec } from './types.ts';
+import type { Container, Pod, PodSpec } from './types.ts';
 
 /**
  * One translation of a pod's spec on its way down. Gives back a new spec, or the one it was given when
@@ -31,16 +34,28 @@ const steps: readonly PodStep[] = [
   downwardApi,
   dns,
   hostName,
+  nodeNames,
+  pool,
   scheduling,
   interPodAffinity,
 ];
 
 /** S as it is created for a pod of the tenant (sync rules 5 to 15). */
 export function toSuperPod(pod: Pod, context: SyncContext): KubeObject {
+  const metadata = superMetadata(pod, context, podMetadataOptions(context.tenant));
+  const asked = resourcesAsked(pod.spec ?? {});
+  if (asked !== undefined) metadata.annotations = { ...metadata.annotations, [resourcesMark]: asked };
   return {
     apiVersion: apiVersionOf(resources.pods),
     kind: resources.pods.kind,
-    metadata: superMetadata(pod, context, podMetadataOptions(context.tenant)),
+    metadata,
     spec: steps.reduce((spec, step) => step(spec, pod, context), pod.spec ?? {}),
   };
+}
+
+/** Containers that are added to S while it runs, with all that their place in a pod's spec would have made of them. */
+export function translatedContainers(containers: Container[], pod: Pod, context: SyncContext): Container[] {
+  const steps = [environment, rootCa, downwardApi];
+  const spec = steps.reduce<PodSpec>((spec, step) => step(spec, pod, context), { containers });
+  return spec.containers ?? [];
 }

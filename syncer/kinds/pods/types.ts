@@ -1,4 +1,5 @@
 import type { Condition, KubeObject } from '../../../kube/index.ts';
+import type { TokenSource } from '../pod-tokens.ts';
 
 /** The fields of pods that are looked at; everything else passes through untouched. */
 export interface Pod extends KubeObject {
@@ -19,6 +20,9 @@ export interface PodSpec {
   affinity?: Affinity;
   topologySpreadConstraints?: SpreadConstraint[];
   activeDeadlineSeconds?: number;
+  terminationGracePeriodSeconds?: number;
+  priorityClassName?: string;
+  resources?: ResourceRequirements;
   readinessGates?: { conditionType: string }[];
   schedulingGates?: unknown[];
   resourceClaims?: unknown[];
@@ -54,6 +58,8 @@ export interface DnsOption {
 export interface Container {
   name: string;
   image?: string;
+  resources?: ResourceRequirements;
+  resizePolicy?: { resourceName: string; restartPolicy: string }[];
   env?: EnvVar[];
   envFrom?: EnvFromSource[];
   ports?: { hostPort?: number; [field: string]: unknown }[];
@@ -62,6 +68,12 @@ export interface Container {
   readinessProbe?: Handler;
   startupProbe?: Handler;
   lifecycle?: { postStart?: Handler; preStop?: Handler };
+  [field: string]: unknown;
+}
+
+export interface ResourceRequirements {
+  requests?: Record<string, string>;
+  limits?: Record<string, string>;
   [field: string]: unknown;
 }
 
@@ -117,7 +129,7 @@ export interface Projection {
   configMap?: ObjectName;
   secret?: ObjectName;
   downwardAPI?: { items?: DownwardItem[] };
-  serviceAccountToken?: unknown;
+  serviceAccountToken?: TokenSource;
   clusterTrustBundle?: unknown;
   podCertificate?: unknown;
   [source: string]: unknown;
@@ -156,6 +168,7 @@ export interface NodeSelectorTerm {
 export interface Affinity {
   nodeAffinity?: {
     requiredDuringSchedulingIgnoredDuringExecution?: { nodeSelectorTerms: NodeSelectorTerm[] };
+    preferredDuringSchedulingIgnoredDuringExecution?: { weight: number; preference: NodeSelectorTerm }[];
     [field: string]: unknown;
   };
   podAffinity?: PodAffinity;

@@ -1,7 +1,9 @@
 import { type MergePatch, resources } from '../../../kube/index.ts';
-import { marks, transparentMetadataPatch } from '../../mapping/index.ts';
+import { marks, shownNodeName, transparentMetadataPatch } from '../../mapping/index.ts';
 import type { Action, SyncContext } from '../kind.ts';
 import { graceForSuper, graceForTenant } from './deletion.ts';
+import { ephemeralActions } from './ephemeral.ts';
+import { resizeActions } from './resize.ts';
 import { statusPatch } from './status.ts';
 import { isDeleting, type Pod } from './types.ts';
 
@@ -16,7 +18,8 @@ export function podUp(tenantPod: Pod, superPod: Pod, context: SyncContext): read
   const superNode = superPod.spec?.nodeName ?? '';
   const tenantNode = tenantPod.spec?.nodeName ?? '';
   if (superNode !== '' && tenantNode === '') {
-    if (!deleting && !isDeleting(superPod)) actions.push(...bind(superNode, superPod, context));
+    if (!deleting && !isDeleting(superPod))
+      actions.push(...bind(shownNodeName(context.tenant, superNode), superPod, context));
   } else {
     const metadata = metadataPatch(tenantPod, superPod, context);
     if (metadata !== undefined) actions.push({ do: 'patchTenant', patch: metadata });
@@ -26,7 +29,19 @@ export function podUp(tenantPod: Pod, superPod: Pod, context: SyncContext): read
   if (!deleting && isDeleting(superPod)) {
     actions.push({ do: 'deleteTenant', gracePeriodSeconds: graceForTenant(superPod, context.nowMs) });
   }
+  if (!deleting && !isDeleting(superPod)) actions.push(...sideDoors(tenantPod, superPod, context));
   return actions;
+}
+
+/**
+ * What goes down by a subresource of its own (sync rule 16). It comes last: the super cluster may refuse it for
+ * as long as it likes, and T's status must not wait for that. One at a time: each write makes S another one.
+ */
+function sideDoors(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly Action[] {
+  const ephemeral = ephemeralActions(tenantPod, superPod, context);
+  return ephemeral.some((action) => action.do === 'patchSuper')
+    ? ephemeral
+    : [...ephemeral, ...resizeActions(tenantPod, superPod)];
 }
 
 function bind(node: string, superPod: Pod, context: SyncContext): Action[] {

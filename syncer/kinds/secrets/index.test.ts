@@ -38,10 +38,18 @@ describe('which Secrets go down', () => {
     expect(secretKind.admit?.(marked, context())).toEqual({ wanted: true });
   });
 
+  it('not those that only a pod uses which does not go down', () => {
+    const refused = podUsing('key');
+    refused['spec'] = { ...(refused['spec'] as object), hostPID: true };
+    expect(secretKind.admit?.(secret(), context([refused]))).toEqual({ wanted: false });
+  });
+
   it('skerry-* is reserved', () => {
-    expect(secretKind.admit?.(secret('Opaque', 'skerry-x'), context([podUsing('skerry-x')]))).toMatchObject({
+    expect(
+      secretKind.admit?.(secret('Opaque', 'skerry-x'), context([], { syncSecrets: 'all' })),
+    ).toMatchObject({ wanted: false, notice: { reason: 'ReservedName' } });
+    expect(secretKind.admit?.(secret('Opaque', 'skerry-x'), context([podUsing('skerry-x')]))).toEqual({
       wanted: false,
-      notice: { reason: 'ReservedName' },
     });
     expect(secretKind.superName?.('skerry-x')).not.toBe('skerry-x');
   });

@@ -1,16 +1,19 @@
 import { type KubeObject, resources } from '../../../kube/index.ts';
 import { marks, superMetadata, superMetadataPatch, transparentMetadataPatch } from '../../mapping/index.ts';
+import { usesSecret } from '../ingresses/index.ts';
 import type { Admission, DownKind, SyncContext } from '../kind.ts';
 import { bringPayloadDown, payloadOf } from '../payload.ts';
+import { isUsedByPods } from '../pods/index.ts';
 import { asideName, fromAsideName, isReserved, reservedNotice } from '../reserved-names.ts';
 
 const fields = ['data', 'immutable'] as const;
 
-/** Secret: those that a pod of the tenant refers to, those that are marked, or all. */
+/** Secret: those that a pod or an Ingress of the tenant refers to, those that are marked, or all. */
 export const secretKind: DownKind = {
   name: 'secrets',
   resource: resources.secrets,
   direction: 'down',
+  selector: { super: `!${marks.token}` },
   superName: (name) => (isReserved(name) ? asideName(name) : name),
   tenantName: fromAsideName,
   admit,
@@ -45,7 +48,8 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   const wanted =
     context.tenant.syncSecrets === 'all' ||
     labels?.[marks.sync] === 'true' ||
-    context.tenantObjects.byIndex(resources.pods, 'byReference', `secrets/${namespace}/${name}`).length > 0;
+    isUsedByPods('secrets', tenantObject, context) ||
+    usesSecret(namespace ?? '', name, context);
   if (!wanted) return { wanted: false };
   return isReserved(name) ? { wanted: false, notice: reservedNotice(name) } : { wanted: true };
 }

@@ -139,6 +139,16 @@ describe('rule 23: updates', () => {
   });
 });
 
+describe('a Service that is to stay in the tenant', () => {
+  it('does not go down, unless it is the way to the API server', () => {
+    const own = service();
+    own.metadata.labels = { 'skerry.dev/sync': 'false' };
+    expect(serviceKind.admit?.(own, context())).toEqual({ wanted: false });
+    const kubernetes = { ...own, metadata: { ...own.metadata, namespace: 'default', name: 'kubernetes' } };
+    expect(serviceKind.admit?.(kubernetes, context())).toMatchObject({ wanted: true });
+  });
+});
+
 describe('rule 24: default/kubernetes', () => {
   const tenant = { apiServer: { address: '192.0.2.10', port: 21000 } };
 

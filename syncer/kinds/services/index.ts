@@ -1,6 +1,12 @@
 import { deepEqual } from 'fast-equals';
 import { type KubeObject, type MergePatch, mergePatch, resources } from '../../../kube/index.ts';
-import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../../mapping/index.ts';
+import {
+  staysInTenant,
+  superMetadata,
+  superMetadataPatch,
+  transparentMetadataPatch,
+} from '../../mapping/index.ts';
+import { ingressesOfService } from '../ingresses/index.ts';
 import type { Action, Admission, DownKind, KeyRef, Notice, SyncContext } from '../kind.ts';
 import { allInside } from './cidrs.ts';
 import { hasAddress, isApiServerService, type Service, type ServiceSpec, specOf } from './model.ts';
@@ -12,9 +18,11 @@ import {
   refusedPortsMark,
   samePorts,
 } from './node-ports.ts';
+import { droppedFields, optionsGiven, optionsMark, optionsPatch, withoutDropped } from './options.ts';
 import { recover } from './recover.ts';
-import { droppedFields, wantedSpec, withoutDropped } from './spec.ts';
+import { wantedSpec } from './spec.ts';
 
+export { allInside } from './cidrs.ts';
 export { hasAddress, isApiServerService, type Service, type ServicePort } from './model.ts';
 
 /** Fields of S that are the tenant's and whose absence in T means absence in S. */
@@ -36,16 +44,17 @@ export const serviceKind: DownKind = {
   name: 'services',
   resource: resources.services,
   direction: 'down',
-  indexes: { tenant: { byNamespace: ({ metadata }) => [metadata.namespace ?? ''] } },
-  touches: { tenant: slicesOf },
+  indexes: { tenant: { byNamespace: ({ metadata }) => [metadata.namespace ?? ''] }, super: { byAddress } },
+  touches: {
+    tenant: (service, context) => [...slicesOf(service, context), ...ingressesOfService(service, context)],
+  },
   admit,
   toSuper(tenantObject, context) {
-    return {
-      apiVersion: 'v1',
-      kind: 'Service',
-      metadata: superMetadata(withoutDropped(tenantObject), context),
-      spec: wantedSpec(tenantObject, context),
-    };
+    const spec = wantedSpec(tenantObject, context);
+    const metadata = superMetadata(withoutDropped(tenantObject, context.tenant.policy), context);
+    const given = optionsGiven(spec);
+    if (given !== undefined) metadata.annotations = { ...metadata.annotations, [optionsMark]: given };
+    return { apiVersion: 'v1', kind: 'Service', metadata, spec };
   },
   down,
   up,
@@ -55,6 +64,14 @@ export const serviceKind: DownKind = {
   },
   recover,
 };
+
+/** Every address that leads to a Service, whoever has chosen it. */
+function byAddress(service: KubeObject): readonly string[] {
+  const { clusterIP = '', clusterIPs = [], externalIPs = [] } = specOf(service);
+  const ingress = ((service as Service).status?.loadBalancer?.['ingress'] ?? []) as { ip?: string }[];
+  const all = new Set([clusterIP, ...clusterIPs, ...externalIPs, ...ingress.map(({ ip = '' }) => ip)]);
+  return [...all].filter((address) => address !== '' && address !== 'None');
+}
 
 /** Slices go down only for a Service without a selector, so they depend on it. */
 function slicesOf(service: KubeObject, context: SyncContext): readonly KeyRef[] {
@@ -66,6 +83,7 @@ function slicesOf(service: KubeObject, context: SyncContext): readonly KeyRef[] 
 }
 
 function admit(tenantObject: KubeObject, context: SyncContext): Admission {
+  if (staysInTenant(tenantObject) && !isApiServerService(tenantObject)) return { wanted: false };
   const spec = specOf(tenantObject);
   const { serviceIpMode, serviceCidrs } = context.tenant;
   if (serviceIpMode === 'slice' && hasAddress(spec)) {
@@ -73,7 +91,7 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
     if (!allInside(addresses, serviceCidrs))
       return { wanted: false, notice: notAllowed(addresses, serviceCidrs) };
   }
-  const notice = droppedNotice(tenantObject);
+  const notice = droppedNotice(tenantObject, context);
   return notice === undefined ? { wanted: true } : { wanted: true, notice };
 }
 
@@ -85,8 +103,8 @@ function notAllowed(addresses: readonly string[], cidrs: readonly string[]): Not
   };
 }
 
-function droppedNotice(tenantObject: KubeObject): Notice | undefined {
-  const dropped = droppedFields(tenantObject);
+function droppedNotice(tenantObject: KubeObject, { tenant }: SyncContext): Notice | undefined {
+  const dropped = droppedFields(tenantObject, tenant.policy);
   if (dropped.length === 0) return undefined;
   return {
     type: 'Warning',
@@ -101,11 +119,11 @@ function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncCo
   const there = specOf(superObject);
   if (needsAnew(wanted, there, context)) return [{ do: 'deleteSuper' }];
 
-  const metadata = metadataPatch(tenantObject, superObject, context);
+  const metadata = metadataPatch(tenantObject, superObject, wanted, context);
   const spec = specPatch(wanted, there, superObject);
   if (metadata === undefined && spec === undefined) return [];
   const patch: MergePatch = { ...metadata, ...(spec === undefined ? {} : { spec }) };
-  const notice = droppedNotice(tenantObject);
+  const notice = droppedNotice(tenantObject, context);
   const written: Action = { do: 'patchSuper', patch };
   return notice === undefined ? [written] : [written, { do: 'notice', notice }];
 }
@@ -124,11 +142,15 @@ function needsAnew(wanted: ServiceSpec, there: ServiceSpec, context: SyncContext
 function metadataPatch(
   tenantObject: KubeObject,
   superObject: KubeObject,
+  wanted: ServiceSpec,
   context: SyncContext,
 ): MergePatch | undefined {
-  const patch = superMetadataPatch(withoutDropped(tenantObject), superObject, context);
-  if (!refusalIsSettled(tenantObject, superObject)) return patch;
-  return applyAnnotation(patch, refusedPortsMark, null);
+  let patch = superMetadataPatch(withoutDropped(tenantObject, context.tenant.policy), superObject, context);
+  if (refusalIsSettled(tenantObject, superObject)) patch = applyAnnotation(patch, refusedPortsMark, null);
+  const given = optionsGiven(wanted);
+  if (given !== superObject.metadata.annotations?.[optionsMark])
+    patch = applyAnnotation(patch, optionsMark, given ?? null);
+  return patch;
 }
 
 function applyAnnotation(patch: MergePatch | undefined, key: string, value: string | null): MergePatch {
@@ -138,7 +160,7 @@ function applyAnnotation(patch: MergePatch | undefined, key: string, value: stri
 }
 
 function specPatch(wanted: ServiceSpec, there: ServiceSpec, superObject: KubeObject): MergePatch | undefined {
-  const patch: MergePatch = {};
+  const patch: MergePatch = optionsPatch(wanted, superObject);
   for (const field of ownedFields) {
     const from = there[field];
     const to = wanted[field];

@@ -1,39 +1,40 @@
-import { deepEqual } from 'fast-equals';
-import { type KubeObject, type MergePatch, resources } from '../../../kube/index.ts';
-import { copyMetadata, marks } from '../../mapping/index.ts';
-import { exactMetadataPatch } from '../copy.ts';
-import type { Action, KeyRef, SyncContext, UpKind } from '../kind.ts';
-import { isDefaultClass } from './published.ts';
+import { type KubeObject, resources } from '../../../kube/index.ts';
+import type { KeyRef, SyncContext } from '../kind.ts';
+import { isOffered, isOnItsWay, publishedKind } from '../published/index.ts';
+import { isDefaultClass } from './default-class.ts';
 
-export { defaultClass, isOnItsWay, isPublished } from './published.ts';
-
-const mutableFields = ['allowVolumeExpansion', 'mountOptions', 'allowedTopologies'] as const;
-const immutableFields = ['provisioner', 'parameters', 'reclaimPolicy', 'volumeBindingMode'] as const;
+export { defaultClass } from './default-class.ts';
 
 /** StorageClass: a copy of each that the operator has published. */
-export const storageClassKind: UpKind = {
-  name: 'storageclasses',
+export const storageClassKind = publishedKind({
   resource: resources.storageClasses,
-  direction: 'up',
-  watchTenant: true,
-  superScope: 'all',
+  fields: [
+    'provisioner',
+    'parameters',
+    'reclaimPolicy',
+    'volumeBindingMode',
+    'allowVolumeExpansion',
+    'mountOptions',
+    'allowedTopologies',
+  ],
+  frozen: ['provisioner', 'parameters', 'reclaimPolicy', 'volumeBindingMode'],
+  shown({ parameters, ...rest }) {
+    const shown = Object.entries(parameters ?? {}).filter(([key]) => !isCredential(key));
+    return shown.length === 0 ? rest : { ...rest, parameters: Object.fromEntries(shown) };
+  },
   indexes: { tenant: { byDefault: (object) => (isDefaultClass(object) ? ['true'] : []) } },
   touches: { tenant: waitingClaims },
-  tenantRef(superObject) {
-    const { name, labels } = superObject.metadata;
-    return name !== undefined && labels?.[marks.public] === 'true' ? { name } : undefined;
-  },
-  superRef: ({ name }) => ({ name }),
-  toTenant(superObject) {
-    return {
-      apiVersion: 'storage.k8s.io/v1',
-      kind: 'StorageClass',
-      metadata: copyMetadata(superObject),
-      ...wantedFields(superObject),
-    };
-  },
-  up,
-};
+});
+
+/** Whether a claim that names this class means one that the operator has published. */
+export function isOfferedClass(name: string, context: SyncContext): boolean {
+  return isOffered(resources.storageClasses, name, context);
+}
+
+/** Whether the operator offers this class and the tenant's copy of it is still on its way. */
+export function isClassOnItsWay(name: string, context: SyncContext): boolean {
+  return isOnItsWay(resources.storageClasses, name, context);
+}
 
 /** Claims that may have waited for this class to appear, or for a default. */
 function waitingClaims(object: KubeObject, context: SyncContext): readonly KeyRef[] {
@@ -52,34 +53,7 @@ function waitingClaims(object: KubeObject, context: SyncContext): readonly KeyRe
     }));
 }
 
-function wantedFields(superObject: KubeObject): Record<string, unknown> {
-  const wanted: Record<string, unknown> = {};
-  for (const field of [...immutableFields, ...mutableFields]) {
-    if (superObject[field] !== undefined) wanted[field] = superObject[field];
-  }
-  const parameters = superObject['parameters'] as Record<string, string> | undefined;
-  if (parameters !== undefined) {
-    const shown = Object.entries(parameters).filter(([key]) => !isCredential(key));
-    if (shown.length > 0) wanted['parameters'] = Object.fromEntries(shown);
-    else delete wanted['parameters'];
-  }
-  return wanted;
-}
-
 /** Names of Secrets and passwords are the provisioner's business; nothing in the tenant needs them. */
 function isCredential(key: string): boolean {
   return /secret|password|userkey|token/i.test(key);
-}
-
-function up(tenantObject: KubeObject, superObject: KubeObject): readonly Action[] {
-  if (tenantObject.metadata.deletionTimestamp !== undefined) return [];
-  const wanted = wantedFields(superObject);
-  for (const field of immutableFields) {
-    if (!deepEqual(tenantObject[field], wanted[field])) return [{ do: 'deleteTenant' }];
-  }
-  const patch: MergePatch = { ...exactMetadataPatch(tenantObject, copyMetadata(superObject)) };
-  for (const field of mutableFields) {
-    if (!deepEqual(tenantObject[field], wanted[field])) patch[field] = wanted[field] ?? null;
-  }
-  return Object.keys(patch).length === 0 ? [] : [{ do: 'patchTenant', patch }];
 }

@@ -34,6 +34,8 @@ export class DirectoryWorld implements AsyncDisposable {
   readonly directory: TenantDirectory;
   /** `joined acme/blue`, `left acme/blue`. */
   readonly told: string[] = [];
+  /** `serving acme/blue <authority>`, `leaving <uid>`. */
+  readonly served: string[] = [];
   /** Messages of the log. */
   readonly warnings: string[] = [];
   readonly superSide: SuperSide;
@@ -62,19 +64,27 @@ export class DirectoryWorld implements AsyncDisposable {
     this.directory = new TenantDirectory({
       superClient: client,
       superCaches: this.superSide.caches,
+      followed: this.superSide.followed,
       superIdentity: this.superSide.identity,
       engine: this.engine,
       kinds: allKinds,
       settings: {
         kubelet: { address: '127.0.0.1', port: 10450 },
+        nodeLabels: [],
+        protectedCIDRs: [],
         deniedKeyPrefixes: [],
         transparentKeyPrefixes: [],
+        networkPoliciesEnforced: true,
+        ingressAnnotations: [],
       },
       clock,
       logger: { info: () => undefined, warn: (_fields, message) => this.warnings.push(message) },
       hooks: {
         joined: (tenant) => this.told.push(`joined ${tenant}`),
         left: (tenant) => this.told.push(`left ${tenant}`),
+        serving: (session, authorities) =>
+          this.served.push(`serving ${session.state.label} ${authorities?.kubeletClient ?? 'unproven'}`),
+        leaving: (uid) => this.served.push(`leaving ${uid}`),
       },
     });
   }
@@ -130,7 +140,7 @@ export class DirectoryWorld implements AsyncDisposable {
   }
 
   /** Writes the Secret with the syncer's credentials; `user` makes them new ones. */
-  issue(name: string, cluster: FakeCluster, user = 'vc-syncer'): void {
+  issue(name: string, cluster: FakeCluster, user = 'vc-syncer', authority?: string): void {
     const { ca, client } = this.#certificates;
     const kubeconfig = renderKubeconfig({
       clusterName: name,
@@ -141,7 +151,12 @@ export class DirectoryWorld implements AsyncDisposable {
     });
     this.super.server.put(resources.secrets, {
       metadata: { name: `${name}-syncer`, namespace },
-      data: { kubeconfig: Buffer.from(kubeconfig).toString('base64') },
+      data: Object.fromEntries(
+        Object.entries({
+          kubeconfig,
+          ...(authority && { 'kubelet-client-ca.crt': authority, 'front-proxy-ca.crt': authority }),
+        }).map(([key, text]) => [key, Buffer.from(text).toString('base64')]),
+      ),
     });
   }
 

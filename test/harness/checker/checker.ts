@@ -143,7 +143,12 @@ function checkedTenant({ uid, name }: CheckedCluster, { virtualclusters }: Super
     serviceCIDR: vc.status?.serviceCIDR ?? '',
     apiServer: { address: vc.status?.advertisedAddress ?? '', port: vc.status?.advertisedPort ?? 0 },
     nodes: vc.spec?.nodes?.mode ?? 'all',
+    nodesHidden: vc.status?.policy?.hideNodes ?? false,
+    nodeSelector: vc.status?.policy?.nodeSelector ?? {},
     configMaps: vc.spec?.sync?.configMaps ?? 'used',
     secrets: vc.spec?.sync?.secrets ?? 'used',
+    networkPolicies: vc.spec?.sync?.networkPolicies ?? true,
+    ingresses: vc.spec?.sync?.ingresses ?? false,
+    ingressHosts: vc.status?.policy?.ingressHosts ?? [],
   };
 }

@@ -1,11 +1,16 @@
 import type { KubeObject } from '../../../kube/index.ts';
 import { compareConfig } from './kinds/config.ts';
+import { compareDisruptionBudgets } from './kinds/disruption-budgets.ts';
 import { compareEndpointSlices } from './kinds/endpoint-slices.ts';
+import { compareIngresses } from './kinds/ingresses.ts';
 import { compareNamespaces } from './kinds/namespaces.ts';
+import { compareNetworkPolicies } from './kinds/network-policies.ts';
+import { compareNodes } from './kinds/nodes.ts';
 import { comparePods } from './kinds/pods.ts';
-import { compareNodes, compareStorageClasses } from './kinds/published.ts';
+import { comparePublished } from './kinds/published.ts';
 import { compareServiceAccounts } from './kinds/service-accounts.ts';
 import { compareServices } from './kinds/services.ts';
+import { compareTokens } from './kinds/tokens.ts';
 import { compareVolumes } from './kinds/volumes.ts';
 import { at, label, nameOf } from './raw.ts';
 import { type CheckedKind, checkedPaths, type SuperSide, type TenantSide } from './side.ts';
@@ -22,10 +27,14 @@ export function differences(tenant: CheckedTenant, own: TenantSide, superSide: S
     ...compareServiceAccounts(view),
     ...compareConfig(view),
     ...comparePods(view),
+    ...compareTokens(view),
     ...compareServices(view),
     ...compareEndpointSlices(view),
+    ...compareIngresses(view),
+    ...compareNetworkPolicies(view),
+    ...compareDisruptionBudgets(view),
     ...compareVolumes(view),
-    ...compareStorageClasses(view),
+    ...comparePublished(view),
     ...compareNodes(view),
     ...compareSecrecy(view),
   ].map((difference) => `${tenant.namespace}/${tenant.name}: ${difference}`);

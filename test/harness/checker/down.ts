@@ -19,7 +19,7 @@ export interface DownRules {
   keysGoDown?: boolean;
   /** Labels and annotations that each side has for itself. */
   exceptKeys?: readonly string[];
-  /** Marked objects that the super cluster's own controllers have made by copying labels. */
+  /** Marked objects that are no S of this kind: made by the super cluster's controllers by copying labels, or Skerry's own. */
   isForeign?(superObject: KubeObject): boolean;
 }
 

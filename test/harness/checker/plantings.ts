@@ -310,6 +310,111 @@ const inVolumes: Planting[] = [
   },
 ];
 
+function tokenSecret(copy: Copy): KubeObject {
+  const { uid } = copy.tenantObject('pods', 'web').metadata;
+  const secret = copy.superSide.secrets.find(
+    ({ metadata }) => metadata.annotations?.['skerry.dev/uid'] === uid,
+  );
+  if (secret === undefined) throw new Error('no tokens of web in the super cluster');
+  return secret;
+}
+
+function putClaims(copy: Copy, change: (claims: Record<string, unknown>) => void): void {
+  const secret = tokenSecret(copy);
+  const data = secret['data'] as Record<string, string>;
+  for (const [key, value] of Object.entries(data)) {
+    const parts = Buffer.from(value, 'base64').toString().split('.');
+    const claims = JSON.parse(Buffer.from(parts[1] ?? '', 'base64url').toString()) as Record<string, unknown>;
+    change(claims);
+    parts[1] = Buffer.from(JSON.stringify(claims)).toString('base64url');
+    data[key] = Buffer.from(parts.join('.')).toString('base64');
+  }
+}
+
+const inTokens: Planting[] = [
+  {
+    what: 'the tokens of a pod are missing',
+    plant: (c) => c.remove('superSide', 'secrets', tokenSecret(c)),
+    message: /token of Pod shop\/web-\S+: token-0 of Secret \S+ is missing/,
+  },
+  {
+    what: 'a token is no token',
+    plant: (c) => set(tokenSecret(c), ['data', 'token-0'], 'bm9uc2Vuc2U='),
+    message: /token of Pod shop\/web-\S+: it is no token/,
+  },
+  {
+    what: 'a token is bound to another pod',
+    plant: (c) =>
+      putClaims(c, (claims) => set({ metadata: {}, ...claims }, ['kubernetes.io', 'pod', 'uid'], 'other')),
+    message: /token of Pod shop\/web-\S+: pod/,
+  },
+  {
+    what: 'a token has expired',
+    plant: (c) => putClaims(c, (claims) => Object.assign(claims, { exp: 1 })),
+    message: /it has expired/,
+  },
+  {
+    what: 'tokens have outlived their pod',
+    plant: (c) => annotate(tokenSecret(c), 'skerry.dev/uid', 'earlier'),
+    message: /Secret \S+ with tokens: has no pod in the tenant/,
+  },
+  {
+    what: 'a pod has two Secrets with tokens',
+    plant: (c) => {
+      const twin = structuredClone(tokenSecret(c));
+      twin.metadata.name = 'twin';
+      c.superSide.secrets.push(twin);
+    },
+    message: /its pod has another one, too/,
+  },
+];
+
+const inRules: Planting[] = [
+  {
+    what: 'a network policy lets other tenants in',
+    plant: (c) =>
+      set(c.superObject('networkpolicies', 'walls'), ['spec', 'ingress', 0, 'from', 0], {
+        namespaceSelector: {},
+      }),
+    message: /NetworkPolicy shop\/walls: what it selects/,
+  },
+  {
+    what: 'a network policy is for other pods',
+    plant: (c) =>
+      set(c.superObject('networkpolicies', 'walls'), ['spec', 'podSelector', 'matchLabels'], { app: 'db' }),
+    message: /NetworkPolicy shop\/walls: what it selects/,
+  },
+  {
+    what: 'a network policy is missing',
+    plant: (c) => c.remove('superSide', 'networkpolicies', c.superObject('networkpolicies', 'walls')),
+    message: /NetworkPolicy shop\/walls: is not in the super/,
+  },
+  {
+    what: 'a disruption budget is a share',
+    plant: (c) => set(c.superObject('poddisruptionbudgets', 'web'), ['spec', 'minAvailable'], '50%'),
+    message: /minAvailable of the super cluster is 50%, not a number/,
+  },
+  {
+    what: 'a disruption budget wants fewer pods',
+    plant: (c) => set(c.superObject('poddisruptionbudgets', 'web'), ['spec', 'minAvailable'], 0),
+    message: /healthy pods wanted: 1 in the tenant, 0 in the super/,
+  },
+  {
+    what: 'more may be disrupted on one side',
+    plant: (c) => set(c.tenantObject('poddisruptionbudgets', 'web'), ['status', 'disruptionsAllowed'], 2),
+    message: /disruptions allowed: 2 in the tenant/,
+  },
+  {
+    what: 'an Ingress that is not allowed is down',
+    plant(c) {
+      const ingress = structuredClone(c.superObject('networkpolicies', 'walls'));
+      c.superSide.ingresses.push(ingress);
+      c.own.ingresses.push(c.tenantObject('networkpolicies', 'walls'));
+    },
+    message: /Ingress shop\/walls: is in the super cluster and should not be/,
+  },
+];
+
 const inClusters: Planting[] = [
   {
     what: 'a class is missing',
@@ -320,6 +425,35 @@ const inClusters: Planting[] = [
     what: 'a class is published no longer',
     plant: (c) => label(c.superObject('storageclasses', 'simulated'), 'skerry.dev/public', 'false'),
     message: /StorageClass simulated: is no longer published/,
+  },
+  {
+    what: 'a class preempts that may not',
+    plant(c) {
+      const published = { labels: { 'skerry.dev/public': 'true' } };
+      const original = {
+        metadata: { name: 'batch', uid: 'u', ...published },
+        value: 1,
+        preemptionPolicy: 'Never',
+      };
+      const copy = { name: 'batch', annotations: { 'skerry.dev/uid': 'u' } };
+      c.superSide.priorityclasses.push(original);
+      c.own.priorityclasses.push({ ...original, metadata: copy, preemptionPolicy: 'PreemptLowerPriority' });
+    },
+    message: /PriorityClass batch: preemptionPolicy/,
+  },
+  {
+    what: 'a definition calls a webhook of the super cluster',
+    plant(c) {
+      const spec = { group: 'x.example', versions: [], conversion: { strategy: 'Webhook' } };
+      const published = { labels: { 'skerry.dev/public': 'true' } };
+      const copy = { name: 'w.x.example', annotations: { 'skerry.dev/uid': 'u' } };
+      c.superSide.customresourcedefinitions.push({
+        metadata: { name: 'w.x.example', uid: 'u', ...published },
+        spec,
+      });
+      c.own.customresourcedefinitions.push({ metadata: copy, spec });
+    },
+    message: /CustomResourceDefinition w\.x\.example: conversion/,
   },
   {
     what: 'a node is missing',
@@ -365,5 +499,7 @@ export const plantings: readonly Planting[] = [
   ...inServices,
   ...inConfiguration,
   ...inVolumes,
+  ...inTokens,
+  ...inRules,
   ...inClusters,
 ];

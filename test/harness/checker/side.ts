@@ -13,6 +13,13 @@ export const checkedPaths = {
   persistentvolumeclaims: '/api/v1/persistentvolumeclaims',
   persistentvolumes: '/api/v1/persistentvolumes',
   storageclasses: '/apis/storage.k8s.io/v1/storageclasses',
+  priorityclasses: '/apis/scheduling.k8s.io/v1/priorityclasses',
+  runtimeclasses: '/apis/node.k8s.io/v1/runtimeclasses',
+  ingressclasses: '/apis/networking.k8s.io/v1/ingressclasses',
+  customresourcedefinitions: '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
+  ingresses: '/apis/networking.k8s.io/v1/ingresses',
+  networkpolicies: '/apis/networking.k8s.io/v1/networkpolicies',
+  poddisruptionbudgets: '/apis/policy/v1/poddisruptionbudgets',
   nodes: '/api/v1/nodes',
 } as const;
 

@@ -10,8 +10,13 @@ export interface CheckedTenant {
   readonly serviceCIDR: string;
   readonly apiServer: { readonly address: string; readonly port: number };
   readonly nodes: 'all' | 'used';
+  readonly nodesHidden: boolean;
+  readonly nodeSelector: Readonly<Record<string, string>>;
   readonly configMaps: 'used' | 'all';
   readonly secrets: 'used' | 'all';
+  readonly networkPolicies: boolean;
+  readonly ingresses: boolean;
+  readonly ingressHosts: readonly string[];
 }
 
 /** Both sides as one tenant is concerned, with ways to find the counterpart of an object. */

@@ -1,7 +1,19 @@
 import { type Command, Option } from 'commander';
 import { isAlreadyExists, isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
-import { ApiRoomError, apiVersion, type VirtualCluster, validateVirtualCluster } from '../../api/index.ts';
-import { duration, kubernetesVersion, wholeNumber } from '../arguments.ts';
+import {
+  ApiRoomError,
+  apiVersion,
+  type DnsChoice,
+  daemonSetPolicies,
+  dnsChoices,
+  type PodSecurityLevel,
+  podSecurityLevels,
+  type VirtualCluster,
+  type VirtualClusterSpec,
+  validateVirtualCluster,
+} from '../../api/index.ts';
+import { limits } from '../advice.ts';
+import { duration, kubernetesVersion, labelPairs, wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { json, resourceName, withKind, yaml } from '../output/format.ts';
@@ -20,6 +32,12 @@ interface Flags extends GlobalFlags {
   version?: string;
   template?: string;
   weight?: number;
+  podSecurity?: PodSecurityLevel;
+  daemonSets?: 'deny' | 'allow';
+  dns?: DnsChoice;
+  nodes?: 'all' | 'used';
+  hideNodes?: boolean;
+  nodeSelector?: Record<string, string>;
   wait?: boolean;
   timeout: number;
   output?: 'json' | 'yaml' | 'name';
@@ -30,6 +48,9 @@ Examples:
   vc-manager create team-blue --wait
   vc-manager create team-blue -n teams --version 1.35
   vc-manager create batch --weight 1             weights share the syncer out when there is more to do than it can
+  vc-manager create ci --pod-security privileged --daemon-sets allow
+                                                 more than the defaults; a VirtualClusterPolicy has to allow it
+  vc-manager create gpu --node-selector pool=gpu --hide-nodes
   kubectl apply -f virtualcluster.yaml           does the same, in the super cluster`;
 
 export function configure(command: Command, cli: Cli): void {
@@ -46,6 +67,35 @@ export function configure(command: Command, cli: Cli): void {
       '--weight <n>',
       'share of the syncer compared with other tenants, 1 to 1000',
       wholeNumber(1, 1000),
+    )
+    .addOption(
+      new Option(
+        '--pod-security <level>',
+        'Pod Security level to ask for (default: baseline, or less if the policy has it so)',
+      ).choices([...podSecurityLevels]),
+    )
+    .addOption(
+      new Option('--daemon-sets <policy>', 'whether pods of DaemonSets run (default: deny)').choices([
+        ...daemonSetPolicies,
+      ]),
+    )
+    .addOption(
+      new Option(
+        '--dns <server>',
+        "DNS server in the tenant's kube-system (default: as the manager has it)",
+      ).choices([...dnsChoices]),
+    )
+    .addOption(
+      new Option(
+        '--nodes <which>',
+        'nodes that the tenant sees: all that it may use, or those it uses (default: all)',
+      ).choices(['all', 'used']),
+    )
+    .option('--hide-nodes', 'show nodes under names that are not theirs')
+    .option(
+      '--node-selector <labels>',
+      'nodes that the tenant may use, as key=value,key=value; repeatable',
+      labelPairs,
     )
     .option('--wait', 'return when its API server can be used')
     .addOption(
@@ -88,16 +138,12 @@ function withRemedy(error: unknown, { namespace, name }: VirtualClusterRef): unk
   return error;
 }
 
-function virtualCluster(ref: VirtualClusterRef, { version, template, weight }: Flags): VirtualCluster {
+function virtualCluster(ref: VirtualClusterRef, flags: Flags): VirtualCluster {
   const wanted: VirtualCluster = {
     apiVersion,
     kind: 'VirtualCluster',
     metadata: { ...ref },
-    spec: {
-      ...(version === undefined ? {} : { version }),
-      ...(template === undefined ? {} : { template }),
-      ...(weight === undefined ? {} : { weight }),
-    },
+    spec: specOf(flags),
   };
   try {
     validateVirtualCluster(wanted);
@@ -106,6 +152,31 @@ function virtualCluster(ref: VirtualClusterRef, { version, template, weight }: F
     throw error;
   }
   return wanted;
+}
+
+function specOf(flags: Flags): VirtualClusterSpec {
+  const { version, template, weight, dns, podSecurity, daemonSets, nodes, hideNodes, nodeSelector } = flags;
+  const policy = given({ podSecurity, daemonSets });
+  const shown = given({ mode: nodes, hidden: hideNodes, selector: nodeSelector });
+  return given({
+    version,
+    template,
+    weight,
+    dns,
+    policy: isEmpty(policy) ? undefined : policy,
+    nodes: isEmpty(shown) ? undefined : shown,
+  });
+}
+
+/** Without what was not given: an API server tells absent from null. */
+function given<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as ReturnType<
+    typeof given<T>
+  >;
+}
+
+function isEmpty(object: object): boolean {
+  return Object.keys(object).length === 0;
 }
 
 async function waitUntilReady(
@@ -127,6 +198,7 @@ async function waitUntilReady(
       }),
     );
     const where = ref.namespace === 'default' ? '' : ` -n ${ref.namespace}`;
+    for (const limit of limits(await getVirtualCluster(client, ref, signal))) progress.note(limit);
     progress.note(`Next: vc-manager kubeconfig ${ref.name}${where} > ${ref.name}.kubeconfig`);
   } finally {
     progress.close();

@@ -1,8 +1,9 @@
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import { mergeKubeconfig, parseKubeconfig } from '../../../kube/index.ts';
+import { makeDirectory } from '../../files/index.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { readSettings, stateChoice } from '../state/state-directory.ts';
@@ -81,7 +82,7 @@ async function merge(added: string, env: Cli['env']): Promise<string> {
   const file = named ?? join(env['HOME'] ?? homedir(), '.kube', 'config');
   const temporary = `${file}.${process.pid}.tmp`;
   try {
-    await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+    await makeDirectory(dirname(file), 0o700);
     const existing = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return '';
       throw error;

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { type Command, Option } from 'commander';
+import { dnsChoices } from '../../api/index.ts';
 import { duration, ipAddress, portRange, repeatable, wholeNumber } from '../arguments.ts';
 import type { Cli } from '../context.ts';
 import type { OperatorFlags } from '../operator/run-operator.ts';
@@ -39,6 +40,11 @@ export function configure(command: Command, cli: Cli): void {
     )
     .option('--service-pool <cidr>', 'range of service addresses for all tenants', '10.112.0.0/12')
     .option('--slice-prefix-length <n>', "size of each tenant's part of it", wholeNumber(1, 124), 22)
+    .addOption(
+      new Option('--dns <server>', 'what VirtualClusters have that do not choose when they are made')
+        .choices([...dnsChoices])
+        .default('coredns'),
+    )
     .option('--system-namespace <namespace>', 'for what belongs to Skerry itself', 'skerry-system')
     .option('--parallel <n>', 'tenants that are worked on at once', wholeNumber(1, 64), 4)
     .addOption(

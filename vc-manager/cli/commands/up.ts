@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
+import { type DnsChoice, dnsChoices } from '../../api/index.ts';
 import { ipAddress, wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { describeFailure } from '../describe-failure.ts';
@@ -17,6 +18,9 @@ interface Flags extends GlobalFlags {
   superKubeconfig?: string;
   samples: boolean;
   bindAddress: string;
+  advertiseAddress?: string;
+  superBindAddress: string;
+  dns?: DnsChoice;
   detach?: boolean;
   unsafeNoFsync?: boolean;
   supervised?: boolean;
@@ -39,10 +43,32 @@ export function configure(command: Command, cli: Cli): void {
       'sample tenants tenant-1, tenant-2, ... (default: 2 the first time, then those that are there)',
       wholeNumber(0, 100),
     )
-    .option('--nodes <n>', 'simulated nodes of the super cluster', wholeNumber(0, 5_000), 3)
+    .option(
+      '--nodes <n>',
+      'simulated nodes of the super cluster; 0: no simulation at all, neither of nodes nor of storage',
+      wholeNumber(0, 5_000),
+      3,
+    )
     .option('--super-kubeconfig <file>', 'use this cluster instead of a local super cluster (with --context)')
     .option('--no-samples', 'leave the sample tenants empty')
     .option('--bind-address <address>', "where tenants' API servers listen", ipAddress, '127.0.0.1')
+    .option(
+      '--advertise-address <address>',
+      'how nodes and pods reach API servers (default: an address of this machine)',
+      ipAddress,
+    )
+    .option(
+      '--super-bind-address <address>',
+      "where the local super cluster's API server listens; where nodes of yours reach it, they can join",
+      ipAddress,
+      '127.0.0.1',
+    )
+    .addOption(
+      new Option(
+        '--dns <server>',
+        'what tenants have that do not choose when they are made (default: none where nodes are simulated, else coredns)',
+      ).choices([...dnsChoices]),
+    )
     .option('--detach', 'go on in the background once everything is up')
     .addOption(new Option('--unsafe-no-fsync', 'tests only: lose data when the machine crashes').hideHelp())
     .addOption(new Option('--supervised').hideHelp())
@@ -116,6 +142,9 @@ function upOptions(flags: Flags, stateDir: string): UpOptions {
         : { kubeconfig: resolve(superKubeconfig), ...(context === undefined ? {} : { context }) },
     withSamples: flags.samples,
     bindAddress: flags.bindAddress,
+    advertiseAddress: flags.advertiseAddress,
+    superBindAddress: flags.superBindAddress,
+    dns: flags.dns,
     unsafeNoFsync: flags.unsafeNoFsync === true,
     isDetached: false,
   };
@@ -123,11 +152,15 @@ function upOptions(flags: Flags, stateDir: string): UpOptions {
 
 /** The same wish as arguments, for the process in the background. */
 function argumentsOf(options: UpOptions): string[] {
-  const { stateDir, tenants, nodes, superCluster, withSamples, bindAddress, unsafeNoFsync } = options;
+  const { stateDir, tenants, nodes, superCluster, withSamples, unsafeNoFsync } = options;
+  const { bindAddress, advertiseAddress, superBindAddress, dns } = options;
   return [
     `--state-dir=${stateDir}`,
     `--nodes=${nodes}`,
     `--bind-address=${bindAddress}`,
+    `--super-bind-address=${superBindAddress}`,
+    ...(advertiseAddress === undefined ? [] : [`--advertise-address=${advertiseAddress}`]),
+    ...(dns === undefined ? [] : [`--dns=${dns}`]),
     ...(tenants === undefined ? [] : [`--tenants=${tenants}`]),
     ...(superCluster === undefined ? [] : [`--super-kubeconfig=${superCluster.kubeconfig}`]),
     ...(superCluster?.context === undefined ? [] : [`--context=${superCluster.context}`]),

@@ -4,7 +4,7 @@ import { describeFailure } from '../describe-failure.ts';
 import { CliError } from '../errors.ts';
 import { inStep, type Progress } from '../progress/index.ts';
 import { readSettings } from '../state/state-directory.ts';
-import { findSupervisor, withStateLock } from '../state/supervisor-lock.ts';
+import { findSupervisor, holdsStateLock, withStateLock } from '../state/supervisor-lock.ts';
 import { withConnection } from '../super-cluster.ts';
 import { stopAll } from '../up/stop.ts';
 
@@ -36,7 +36,7 @@ export async function takeDown(
     await inStep(progress, `Asking process ${supervisor.pid} to stop everything`, async () => {
       send(supervisor.pid, 'SIGTERM');
       const deadline = clock.monotonic() + supervisorTimeoutMs;
-      while ((await findSupervisor(stateDir, clock))?.pid === supervisor.pid) {
+      while (await holdsStateLock(stateDir, supervisor.pid, clock)) {
         if (clock.monotonic() > deadline) {
           throw new CliError(
             'TimedOut',

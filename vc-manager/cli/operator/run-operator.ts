@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { Connection, KubeClient, loadKubeconfig } from '../../../kube/index.ts';
+import type { DnsChoice } from '../../api/index.ts';
 import { Binaries, defaultCacheDirectory } from '../../binaries/index.ts';
 import { loadTemplates } from '../../control-plane/index.ts';
 import { ProcessDriver } from '../../drivers/index.ts';
@@ -8,6 +9,7 @@ import { EtcdAdmin } from '../../etcd/index.ts';
 import { Operator } from '../../operator/index.ts';
 import { ensureManagerPki, type ManagerPki } from '../../pki/index.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
+import { ensureStateDirectory } from '../state/state-directory.ts';
 import { advertiseAddress } from '../up/advertise-address.ts';
 import { controlPlanesDirectory } from '../up/stop.ts';
 
@@ -20,6 +22,7 @@ export interface OperatorFlags extends GlobalFlags {
   portRange: { first: number; last: number };
   servicePool: string;
   slicePrefixLength: number;
+  dns: DnsChoice;
   systemNamespace: string;
   parallel: number;
   recheck: number;
@@ -32,6 +35,7 @@ export async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: s
   const { clock, signal, env } = cli;
   const { stateDir } = flags;
   const logger = pino({ level: flags.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime });
+  await ensureStateDirectory(stateDir);
   const address = flags.advertiseAddress ?? advertiseAddress();
   const binaries = new Binaries({ cacheDir: defaultCacheDirectory(env), env, clock });
   const managerPki = (): Promise<ManagerPki> => managerPkiOf(stateDir, address, clock);
@@ -70,6 +74,7 @@ export async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: s
       servicePool: flags.servicePool,
       slicePrefixLength: flags.slicePrefixLength,
       etcdEndpoint: flags.etcdEndpoint,
+      dns: flags.dns,
       parallel: flags.parallel,
       recheckMs: flags.recheck,
     },

@@ -1,7 +1,8 @@
-import type { KubeObject } from '../../../kube/index.ts';
+import { type Condition, findCondition, type KubeObject } from '../../../kube/index.ts';
 import { secretNames, type VirtualCluster } from '../../api/index.ts';
 import { advice } from '../advice.ts';
 import type { Cli } from '../context.ts';
+import { policyFacts } from './policy-facts.ts';
 import { styler } from './style.ts';
 import { table } from './table.ts';
 import { ageSince } from './time.ts';
@@ -29,6 +30,8 @@ export function describeTenant(
   const heading = (text: string): string => `\n${style('bold', text)}\n`;
   const parts = [table(undefined, facts(vc, nowMs))];
   const conditions = vc.status?.conditions ?? [];
+  const policy = policyFacts(vc);
+  if (policy.length > 0) parts.push(heading('Policy:'), indented(table(undefined, policy)));
   parts.push(heading('Conditions:'));
   if (conditions.length === 0) parts.push('  none yet: no manager has looked at it\n');
   else {
@@ -66,10 +69,16 @@ function facts({ metadata, spec, status }: VirtualCluster, nowMs: number): strin
     ['Service addresses:', status?.serviceCIDR ?? '-'],
     ['Cluster domain:', spec?.clusterDomain ?? 'cluster.local'],
     ...(spec?.extraNames === undefined ? [] : [['Extra names:', spec.extraNames.join(', ')]]),
+    ['DNS:', spec?.dns ?? dnsOf(status?.conditions)],
     ['Weight:', String(spec?.weight ?? 1)],
     ['Kubeconfig:', `Secret ${namespace}/${status?.kubeconfigSecret?.name ?? secretNames(name).kubeconfig}`],
     ['Usage:', usage.length === 0 ? '-' : usage.join(', ')],
   ];
+}
+
+/** What the manager has installed of its own choice. */
+function dnsOf(conditions: readonly Condition[] = []): string {
+  return findCondition(conditions, 'DNSReady') === undefined ? 'none' : 'coredns';
 }
 
 function eventTable(events: readonly EventObject[], nowMs: number): string {

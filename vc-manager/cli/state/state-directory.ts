@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { z } from 'zod';
+import { makeDirectory } from '../../files/index.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
 
@@ -61,7 +62,7 @@ export async function readSettings(directory: string): Promise<StateSettings | u
 /** Makes the directory ours. Refuses one that holds other things: `down --purge` removes it as a whole. */
 export async function claimStateDirectory(directory: string): Promise<void> {
   try {
-    await mkdir(directory, { recursive: true, mode: 0o700 });
+    await makeDirectory(directory, 0o700);
     const entries = await readdir(directory);
     if (entries.includes(markerFile)) return;
     if (entries.length === 0) return await writeFile(join(directory, markerFile), markerText);
@@ -74,6 +75,15 @@ export async function claimStateDirectory(directory: string): Promise<void> {
   );
 }
 
+/** For a manager that was given a directory: it may hold what it likes. */
+export async function ensureStateDirectory(directory: string): Promise<void> {
+  try {
+    await makeDirectory(directory, 0o700);
+  } catch (error) {
+    throw cannotUse(directory, error);
+  }
+}
+
 /** Whether `claimStateDirectory` has made it ours. */
 export async function isStateDirectory(directory: string): Promise<boolean> {
   return (await readFile(join(directory, markerFile), 'utf8').catch(() => undefined)) !== undefined;
@@ -83,7 +93,7 @@ export async function writeSettings(directory: string, settings: StateSettings):
   const path = join(directory, settingsFile);
   const temporary = `${path}.${randomUUID()}.tmp`;
   try {
-    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    await makeDirectory(dirname(path), 0o700);
     await writeFile(temporary, `${JSON.stringify(settings, null, 2)}\n`, { mode: 0o600 });
     await rename(temporary, path);
   } catch (error) {

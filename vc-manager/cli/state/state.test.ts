@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../kube/index.ts';
 import {
   claimStateDirectory,
+  ensureStateDirectory,
   isStateDirectory,
   readSettings,
   stateChoice,
@@ -51,6 +52,16 @@ describe('claimStateDirectory', () => {
     await expect(claimStateDirectory(directory)).rejects.toThrow('is not empty and was not made by Skerry');
     expect(await isStateDirectory(directory)).toBe(false);
   });
+
+  it.runIf(process.platform === 'linux')(
+    'fails at once where no directory can be made (only on Linux)',
+    async () => {
+      await expect(claimStateDirectory('/proc/skerry')).rejects.toThrow(
+        /state directory \/proc\/skerry cannot be used.*--state-dir/,
+      );
+      await expect(ensureStateDirectory('/proc/skerry')).rejects.toThrow('--state-dir');
+    },
+  );
 
   it('says which directory cannot be used, and what to do', async () => {
     const file = join(directory, 'file');

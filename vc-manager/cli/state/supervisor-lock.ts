@@ -51,6 +51,11 @@ export function asSupervisor<T>(
   });
 }
 
+/** Whether this process keeps others out: a supervisor on its way out does so to the last. */
+export async function holdsStateLock(stateDir: string, pid: number, clock: Clock): Promise<boolean> {
+  return (await lockHolder(lockFile(stateDir), clock)) === pid;
+}
+
 /** The living supervisor of this state. */
 export async function findSupervisor(stateDir: string, clock: Clock): Promise<Supervisor | undefined> {
   const pid = await lockHolder(lockFile(stateDir), clock);

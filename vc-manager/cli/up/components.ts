@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
-import { hostname } from 'node:os';
+import { isIPv6 } from 'node:net';
+import { hostname, networkInterfaces } from 'node:os';
 import { join } from 'node:path';
-import type { ComponentPlan } from '../../control-plane/index.ts';
+import type { DnsChoice } from '../../api/index.ts';
+import { type ComponentPlan, localAddress } from '../../control-plane/index.ts';
 import type { LocalStackParts } from '../../local-stack/index.ts';
 import type { Cli } from '../context.ts';
 import { packageRoot, packageVersion } from '../package-root.ts';
@@ -17,6 +19,7 @@ export interface ComponentOptions {
   ports: { metrics: number; kubelet: number };
   bindAddress: string;
   advertiseAddress: string;
+  dns: DnsChoice;
 }
 
 /** Manager and syncer as components of the local stack: processes of their own that can die and be replaced alone. */
@@ -25,7 +28,7 @@ export function ownComponents(options: ComponentOptions, parts: LocalStackParts)
 }
 
 function manager(options: ComponentOptions, parts: LocalStackParts): ComponentPlan {
-  const { stateDir, bindAddress, advertiseAddress } = options;
+  const { stateDir, bindAddress, advertiseAddress, dns } = options;
   return program(managerComponent, options, parts, {
     args: [
       join(packageRoot(), 'bin', 'vc-manager.js'),
@@ -35,6 +38,8 @@ function manager(options: ComponentOptions, parts: LocalStackParts): ComponentPl
       `--state-dir=${stateDir}`,
       `--bind-address=${bindAddress}`,
       `--advertise-address=${advertiseAddress}`,
+      `--dns=${dns}`,
+      `--endpoint-host=${localAddress(bindAddress)}`,
       // The same after a restart: it goes on at once and does not wait for its own lease to expire.
       `--identity=${identity(stateDir)}`,
     ],
@@ -46,20 +51,27 @@ function manager(options: ComponentOptions, parts: LocalStackParts): ComponentPl
 function syncer(options: ComponentOptions, parts: LocalStackParts): ComponentPlan {
   const { metrics, kubelet } = options.ports;
   const host = '127.0.0.1';
+  // Not on loopback where it can be helped: tenants' API servers find the metrics API there too, by a Service,
+  // whose endpoints may not be there.
+  const kubeletHost = isOurs(options.advertiseAddress) ? options.advertiseAddress : host;
   return program(syncerComponent, options, parts, {
     args: [
       join(packageRoot(), 'bin', 'vc-syncer.js'),
       ...superClusterArguments(options),
       `--metrics-address=${host}:${metrics}`,
-      `--kubelet-address=${host}:${kubelet}`,
-      `--kubelet-advertise=${host}`,
+      `--kubelet-address=${isIPv6(kubeletHost) ? `[${kubeletHost}]` : kubeletHost}:${kubelet}`,
+      `--kubelet-advertise=${kubeletHost}`,
     ],
     dependsOn: [],
     ports: [
       { name: 'metrics', port: metrics, host },
-      { name: 'kubelet', port: kubelet, host },
+      { name: 'kubelet', port: kubelet, host: kubeletHost },
     ],
   });
+}
+
+function isOurs(address: string): boolean {
+  return Object.values(networkInterfaces()).some((all) => all?.some((each) => each.address === address));
 }
 
 function program(

@@ -1,3 +1,5 @@
+import type { DnsChoice } from '../../api/index.ts';
+
 /** What `up` was asked for, after its arguments were checked. */
 export interface UpOptions {
   stateDir: string;
@@ -8,6 +10,12 @@ export interface UpOptions {
   superCluster: { kubeconfig: string; context?: string } | undefined;
   withSamples: boolean;
   bindAddress: string;
+  /** How pods reach tenants' API servers; undefined: an address of this machine. */
+  advertiseAddress: string | undefined;
+  /** Of the local super cluster's API server. */
+  superBindAddress: string;
+  /** What tenants have that do not choose; undefined: none where nodes are simulated, else coredns. */
+  dns: DnsChoice | undefined;
   unsafeNoFsync: boolean;
   isDetached: boolean;
 }

@@ -42,7 +42,7 @@ export async function startAll(
   const isLocal = settings.superCluster === 'local';
   const binaries = binariesWithProgress(cli, progress);
   const kubectl = await fetchBinaries(binaries, { isLocal, signal });
-  const address = advertiseAddress();
+  const address = options.advertiseAddress ?? advertiseAddress();
   const stack = new LocalStack({
     stateDir: options.stateDir,
     binaries,
@@ -50,7 +50,7 @@ export async function startAll(
     clock: cli.clock,
     unsafeNoFsync: options.unsafeNoFsync,
     packageVersion: packageVersion(),
-    ...(isLocal ? { superCluster: { nodes: options.nodes } } : {}),
+    ...(isLocal ? { superCluster: { nodes: options.nodes, bindAddress: options.superBindAddress } } : {}),
     components: (parts) =>
       ownComponents(
         {
@@ -60,6 +60,8 @@ export async function startAll(
           ports: settings.ports,
           bindAddress: options.bindAddress,
           advertiseAddress: address,
+          // The image cannot be pulled to a node that is only simulated.
+          dns: options.dns ?? (isLocal && options.nodes > 0 ? 'none' : 'coredns'),
         },
         parts,
       ),
@@ -77,7 +79,13 @@ export async function startAll(
     const count = options.tenants ?? (settings.samplesMade === true ? 0 : defaultTenants);
     await createSampleTenants(client, { count, withSamples: options.withSamples, signal });
     await writeSettings(options.stateDir, { ...settings, samplesMade: true });
-    const furnishing = { client, progress, clock: cli.clock, signal, withStorage: isLocal };
+    const furnishing = {
+      client,
+      progress,
+      clock: cli.clock,
+      signal,
+      withStorage: isLocal && options.nodes > 0,
+    };
     await awaitSamples(await awaitTenants(furnishing), furnishing);
     return existingTenants(client, signal);
   });

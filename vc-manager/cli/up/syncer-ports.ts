@@ -10,6 +10,7 @@ export async function syncerPorts(
   const host = '127.0.0.1';
   const start = first + Math.floor((random() * (last - first)) / 2);
   const metrics = await freePort({ host, range: [start, last] });
-  const kubelet = await freePort({ host, range: [start, last], taken: [metrics] });
+  // It listens where tenants reach it, which may be any address of this machine.
+  const kubelet = await freePort({ host: '0.0.0.0', range: [start, last], taken: [metrics] });
   return { metrics, kubelet };
 }

@@ -11,6 +11,7 @@ export const examplePki: TenantPki = {
   clientCa: pair('client CA'),
   servingCa: pair('serving CA'),
   frontProxyCa: pair('front proxy CA'),
+  kubeletClientCa: pair('kubelet client CA'),
   serviceAccountKey: { privatePem: 'service account key', publicPem: 'service account public key' },
   leafs: {
     apiserver: pair('apiserver'),

@@ -4,10 +4,12 @@ import { ensureCrds, keys } from '../../api/index.ts';
 import type { ControlPlaneTemplate } from '../../control-plane/index.ts';
 import type { ManagerPki } from '../../pki/index.ts';
 import { ensureObject } from '../objects.ts';
+import type { Services } from '../services.ts';
 import type { OperatorSettings } from '../settings.ts';
 import { uidOfKubeSystem } from '../steps/index.ts';
-import { ensureKubeletProxySecret } from './kubelet-proxy.ts';
-import { ensureServicePool, type ServicePool } from './service-pool.ts';
+import { readSuperVersion } from '../super-version.ts';
+import { handingOn } from './kubelet-proxy.ts';
+import { ensureServicePool } from './service-pool.ts';
 import { ensureTemplates } from './templates.ts';
 
 export type { ServicePool } from './service-pool.ts';
@@ -35,10 +37,16 @@ export async function ensureNamespace(client: KubeClient, name: string, signal: 
 export async function prepareSuperCluster(
   { client, settings, templates, managerPki, clock, logger }: SetupOptions,
   signal: AbortSignal,
-): Promise<{ pool: ServicePool; superIdentity: string }> {
+): Promise<Pick<Services, 'pool' | 'superIdentity' | 'superVersion' | 'managerPki'>> {
   await ensureCrds(client, { clock, signal });
   await ensureTemplates(client, templates, signal);
-  await ensureKubeletProxySecret(client, settings.namespace, await managerPki(), signal);
+  const handedOn = handingOn(managerPki, client, settings.namespace, signal);
+  await handedOn();
   const pool = await ensureServicePool(client, settings, logger, signal);
-  return { pool, superIdentity: await uidOfKubeSystem(client, signal) };
+  return {
+    managerPki: handedOn,
+    pool,
+    superIdentity: await uidOfKubeSystem(client, signal),
+    superVersion: await readSuperVersion(client, signal),
+  };
 }

@@ -5,8 +5,29 @@ import { ensureObject } from '../objects.ts';
 
 const name = 'skerry-kubelet-proxy';
 
+/**
+ * The manager's PKI, with the promise that what the syncer presents to tenants is in its Secret: at the first
+ * call and whenever it was renewed since.
+ */
+export function handingOn(
+  managerPki: () => Promise<ManagerPki>,
+  client: KubeClient,
+  namespace: string,
+  signal: AbortSignal,
+): () => Promise<ManagerPki> {
+  let written: string | undefined;
+  return async () => {
+    const pki = await managerPki();
+    if (pki.kubeletProxy.certPem !== written) {
+      await ensureKubeletProxySecret(client, namespace, pki, signal);
+      written = pki.kubeletProxy.certPem;
+    }
+    return pki;
+  };
+}
+
 /** What the syncer presents to tenant API servers that take it for a kubelet, and how it knows them. */
-export async function ensureKubeletProxySecret(
+async function ensureKubeletProxySecret(
   client: KubeClient,
   namespace: string,
   { kubeletProxy, kubeletProxyCa }: ManagerPki,

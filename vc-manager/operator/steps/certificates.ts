@@ -17,7 +17,7 @@ export const certificates: Step = {
     const { spec, status } = tenant.vc;
     const name = secretNames(tenant.ref.name).pki;
     const stored = await readSecret(tenant, services, name);
-    const { etcdCa, kubeletProxyCa } = await services.managerPki();
+    const { etcdCa } = await services.managerPki();
     const ensured = await ensureTenantPki(stored, {
       id: tenant.id,
       clusterDomain: spec?.clusterDomain ?? 'cluster.local',
@@ -29,7 +29,6 @@ export const certificates: Step = {
         ...(spec?.extraNames ?? []),
       ],
       etcdCa,
-      kubeletProxyCa,
       now: new Date(clock.now()),
     });
     if (stored === undefined || ensured.changed) await writeSecret(tenant, services, name, ensured.data);

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { renderKubeconfig } from '../../../kube/index.ts';
 import { kubeconfigKey, secretNames } from '../../api/index.ts';
 import type { KeyPair } from '../../pki/index.ts';
@@ -11,18 +12,30 @@ export const credentials: Step = {
   doing: 'Writing kubeconfigs',
   condition: 'CertificatesReady',
   async run(tenant, services) {
-    const { leafs } = tenant.required(tenant.pki, 'certificates');
+    const { leafs, kubeletClientCa, frontProxyCa } = tenant.required(tenant.pki, 'certificates');
     const { kubeconfig, syncer } = secretNames(tenant.ref.name);
-    const write = (name: string, user: string, pair: KeyPair): Promise<void> =>
-      writeSecret(tenant, services, name, { [kubeconfigKey]: kubeconfigOf(tenant, user, pair) });
-    await write(kubeconfig, 'admin', leafs.admin);
-    await write(syncer, 'syncer', leafs.syncer);
+    await writeSecret(tenant, services, kubeconfig, {
+      [kubeconfigKey]: kubeconfigOf(tenant, 'admin', leafs.admin),
+    });
+    const forSyncer = {
+      [kubeconfigKey]: kubeconfigOf(tenant, 'syncer', leafs.syncer),
+      // By these the syncer knows the tenant's API server, when that takes it for a kubelet or for the
+      // server of its metrics API.
+      'kubelet-client-ca.crt': kubeletClientCa.certPem,
+      'front-proxy-ca.crt': frontProxyCa.certPem,
+    };
+    await writeSecret(tenant, services, syncer, forSyncer);
     tenant.status.set({
       kubeconfigSecret: { name: kubeconfig, key: kubeconfigKey },
-      syncerSecret: { name: syncer, key: kubeconfigKey },
+      // After the Secret: whoever sees another version finds what belongs to it.
+      syncerSecret: { name: syncer, key: kubeconfigKey, version: versionOf(forSyncer) },
     });
   },
 };
+
+function versionOf(data: Readonly<Record<string, string>>): string {
+  return hash('sha256', JSON.stringify(data), 'hex').slice(0, 16);
+}
 
 // Names that differ from tenant to tenant, so that kubeconfigs can be merged into one file.
 function kubeconfigOf(tenant: Tenant, user: string, { certPem, keyPem }: KeyPair): string {

@@ -1,5 +1,5 @@
 import { finalizer, idPattern, keys } from '../../api/index.ts';
-import { idInUse, invalidId } from '../errors.ts';
+import { idInUse, invalidId, NotYet } from '../errors.ts';
 import { changeMetadata } from '../metadata.ts';
 import type { Services } from '../services.ts';
 import type { Tenant } from '../tenant.ts';
@@ -28,8 +28,10 @@ export const identity: Step = {
   },
 };
 
-function chooseId(tenant: Tenant, { claims, newId }: Services): Promise<string> {
+function chooseId(tenant: Tenant, services: Services): Promise<string> {
+  const { claims, newId } = services;
   return claims.exclusively(() => {
+    assertRoom(tenant, services);
     const preset = tenant.vc.metadata.annotations?.[keys.id];
     if (preset !== undefined) {
       if (!idPattern.test(preset)) throw invalidId(preset);
@@ -41,4 +43,18 @@ function chooseId(tenant: Tenant, { claims, newId }: Services): Promise<string> 
     claims.remember(tenant.uid, { id });
     return id;
   });
+}
+
+/** Those that have an id already stay, however small the number has become. */
+function assertRoom({ ref, uid, ceiling }: Tenant, { claims, settings }: Services): void {
+  const most = ceiling?.spec?.maxVirtualClusters;
+  if (most === undefined) return;
+  const others = claims.holdersIn(ref.namespace, uid);
+  if (others < most) return;
+  throw new NotYet(
+    `VirtualClusterPolicy ${ceiling?.metadata.name} allows no more than ${most} in the namespace ${ref.namespace}, ` +
+      `which has ${others}. It is made when one of them is gone or the policy allows more.`,
+    settings.recheckMs,
+    'TooManyVirtualClusters',
+  );
 }

@@ -4,7 +4,9 @@ import { certificates } from './certificates.ts';
 import { controlPlane } from './control-plane.ts';
 import { credentials } from './credentials.ts';
 import { datastore } from './datastore.ts';
+import { dns } from './dns.ts';
 import { identity } from './identity.ts';
+import { policy } from './policy.ts';
 import { serviceSlice } from './service-slice.ts';
 import type { Step } from './step.ts';
 import { version } from './version.ts';
@@ -14,6 +16,7 @@ export type { Step } from './step.ts';
 
 /** From a VirtualCluster to a control plane that can be used. */
 export const provisionSteps: readonly Step[] = [
+  policy,
   identity,
   version,
   serviceSlice,
@@ -22,5 +25,6 @@ export const provisionSteps: readonly Step[] = [
   datastore,
   controlPlane,
   bootstrap,
+  dns,
   credentials,
 ];

@@ -11,13 +11,25 @@ import { testManagerPki } from './manager-pki.ts';
 
 /** The fake serves any resource but does not say which. */
 class SuperClient extends KubeClient {
+  readonly #version: () => string;
+
+  constructor(connection: Connection, version: () => string) {
+    super(connection);
+    this.#version = version;
+  }
+
   override async raw(
     method: string,
     path: string,
     options?: CallOptions & { body?: unknown },
   ): Promise<unknown> {
+    if (path === '/version') return { gitVersion: this.#version() };
     if (path !== '/apis/skerry.dev/v1alpha1') return super.raw(method, path, options);
-    return { resources: [{ name: 'virtualclusters' }, { name: 'controlplanetemplates' }] };
+    return {
+      resources: crdManifests().map(({ spec }) => ({
+        name: (spec as { names: { plural: string } }).names.plural,
+      })),
+    };
   }
 }
 
@@ -33,6 +45,8 @@ export class World {
   readonly tenant: FakeApiServer;
   readonly driver = new FakeDriver();
   readonly datastore = new FakeDatastore();
+  /** What the super cluster says that it is. */
+  superVersion = 'v1.36.3';
   readonly #pki: ManagerPki;
   readonly #templates: ControlPlaneTemplate[];
   readonly #operators = new Set<RunningOperator>();
@@ -67,7 +81,7 @@ export class World {
   run(options: Partial<OperatorOptions> & { connection?: Connection } = {}): RunningOperator {
     const connection = options.connection ?? new Connection(this.superCluster.connectionOptions);
     const operator = new Operator({
-      client: new SuperClient(connection),
+      client: new SuperClient(connection, () => this.superVersion),
       driver: this.driver,
       datastore: this.datastore,
       templates: this.#templates,
@@ -75,11 +89,14 @@ export class World {
       logger: pino({ level: 'silent' }),
       identity: `manager-${++this.#identities}`,
       connect: () => new KubeClient(new Connection(this.tenant.connectionOptions)),
+      random: () => 0,
       lease: { leaseDurationMs: 1_000, renewMs: 100 },
       ...options,
       settings: {
         advertiseAddress: '192.0.2.1',
         etcdEndpoint: 'https://127.0.0.1:2379',
+        // One tenant stands for all: each would have the DNS of the others put right.
+        dns: 'none',
         ...options.settings,
       },
     });

@@ -1,14 +1,13 @@
-import { resources } from '../../../../kube/index.ts';
-import { marks, superNamespaceName } from '../../../mapping/index.ts';
+import { marks, superNamespaceName, superNamespaceSelector } from '../../../mapping/index.ts';
 import type { SyncContext } from '../../kind.ts';
 import { mapChanged } from '../containers.ts';
-import { matches } from '../selectors.ts';
 import type { PodStep } from '../translate.ts';
 import type { LabelSelector, Pod, PodAffinity, PodAffinityTerm, SpreadConstraint } from '../types.ts';
 
 /**
  * Sync rule 13: who a pod wants to be near to, or far from, are pods of its own tenant. Every selector
- * is narrowed to them, and namespaces are named as the super cluster names them.
+ * is narrowed to them, and namespaces are named as the super cluster names them. A pod's affinity cannot
+ * be changed later, so a selector of namespaces stays one: super namespaces carry T's labels.
  */
 export const interPodAffinity: PodStep = (spec, pod, context) => {
   const { affinity, topologySpreadConstraints } = spec;
@@ -55,13 +54,15 @@ function translatedAffinity(affinity: PodAffinity, pod: Pod, context: SyncContex
 function translatedTerm(term: PodAffinityTerm, pod: Pod, context: SyncContext): PodAffinityTerm {
   const { labelSelector, namespaces, namespaceSelector, matchLabelKeys, mismatchLabelKeys, ...rest } = term;
   const selector = withLabelKeys(labelSelector, pod, matchLabelKeys, mismatchLabelKeys);
-  const named = namespaceNames(namespaces, namespaceSelector, context);
-  // A selector that no namespace answers selects no pods; without names, it would mean the pod's own namespace.
-  if (named?.length === 0 || selector === undefined) return rest;
   return {
     ...rest,
-    labelSelector: narrowed(selector, context),
-    ...(named === undefined ? {} : { namespaces: named }),
+    ...(selector === undefined ? {} : { labelSelector: narrowed(selector, context) }),
+    ...(namespaces === undefined
+      ? {}
+      : { namespaces: namespaces.map((name) => superNamespaceName(context.tenant, name)) }),
+    ...(namespaceSelector === undefined
+      ? {}
+      : { namespaceSelector: superNamespaceSelector(namespaceSelector, context.tenant) }),
   };
 }
 
@@ -73,22 +74,6 @@ function translatedConstraint(
   const { labelSelector, matchLabelKeys, ...rest } = constraint;
   const selector = withLabelKeys(labelSelector, pod, matchLabelKeys, undefined);
   return selector === undefined ? rest : { ...rest, labelSelector: narrowed(selector, context) };
-}
-
-/** Super namespaces that a term speaks of; undefined: the pod's own, as there. */
-function namespaceNames(
-  namespaces: readonly string[] | undefined,
-  selector: LabelSelector | undefined,
-  { tenant, tenantObjects }: SyncContext,
-): string[] | undefined {
-  if (selector === undefined && (namespaces ?? []).length === 0) return undefined;
-  const names = new Set(namespaces);
-  if (selector !== undefined) {
-    for (const { metadata } of tenantObjects.byIndex(resources.namespaces, 'all', '')) {
-      if (matches(selector, metadata.labels)) names.add(metadata.name ?? '');
-    }
-  }
-  return [...names].sort().map((name) => superNamespaceName(tenant, name));
 }
 
 /** The tenant's API server has written these keys into the selector already; one older than 1.34 has not for spreading. */

@@ -1,21 +1,33 @@
+import { superPriorityClass, superRuntimeClass } from '../classes.ts';
 import type { PodStep } from '../translate.ts';
 import type { PodSpec } from '../types.ts';
 
 /**
  * Sync rules 5 and 15: leaves behind what the super cluster decides itself. Its API server refuses a
- * priority that no class of its own gives; ephemeral containers cannot be created with a pod.
+ * priority and an overhead that no class of its own gives, and takes those of a class from there.
+ * Ephemeral containers cannot be created with a pod.
  */
-export const placement: PodStep = (spec) => {
+export const placement: PodStep = (spec, _pod, context) => {
   const {
     nodeName: _nodeName,
     serviceAccount: _alias,
     priority: _priority,
     priorityClassName: _priorityClassName,
     preemptionPolicy: _preemptionPolicy,
-    schedulerName: _schedulerName,
+    runtimeClassName: _runtimeClassName,
+    schedulerName = '',
     overhead: _overhead,
     ephemeralContainers: _ephemeralContainers,
     ...rest
   } = spec;
-  return rest as PodSpec;
+  const priorityClassName = superPriorityClass(spec, context);
+  const runtimeClassName = superRuntimeClass(spec, context);
+  const { schedulerNames } = context.tenant.policy;
+  const placed: PodSpec = {
+    ...rest,
+    ...(priorityClassName === undefined ? {} : { priorityClassName }),
+    ...(runtimeClassName === undefined ? {} : { runtimeClassName }),
+    ...(schedulerNames.includes(schedulerName) ? { schedulerName } : {}),
+  };
+  return placed;
 };

@@ -2,7 +2,8 @@ import type { KubeObject } from '../../../../kube/index.ts';
 import { compareDown, type DownRules, type Expectation } from '../down.ts';
 import { at, label, listAt, unequal } from '../raw.ts';
 import type { View } from '../view.ts';
-import { containersOf } from './pod-admission.ts';
+import { containersOf, forbidden, isGated, withoutRefused } from './pod-admission.ts';
+import { isTokenSecret } from './tokens.ts';
 
 export const rootCa = 'kube-root-ca.crt';
 
@@ -10,9 +11,9 @@ export function superConfigMapName(name: string): string {
   return name === rootCa ? `tenant-${rootCa}` : name;
 }
 
-/** ConfigMaps and Secrets go down while a pod uses them, when they are labelled so, or all of them. */
+/** ConfigMaps and Secrets go down while a pod or an Ingress uses them, when they are labelled so, or all of them. */
 export function compareConfig(view: View): string[] {
-  const used = usedByPods(view);
+  const used = usedByOthers(view);
   const expected = (kind: 'configmaps' | 'secrets', own: KubeObject): Expectation => {
     const { namespace, name = '' } = own.metadata;
     // Reserved: what is called so in the super cluster is Skerry's.
@@ -32,6 +33,7 @@ export function compareConfig(view: View): string[] {
   const secrets: DownRules = {
     kind: 'secrets',
     what: 'Secret',
+    isForeign: isTokenSecret,
     expected: (own) => expected('secrets', own),
     compare(own, superObject) {
       const type = own['type'] === 'kubernetes.io/service-account-token' ? 'Opaque' : own['type'];
@@ -45,14 +47,15 @@ export function compareConfig(view: View): string[] {
 }
 
 /**
- * `kind/namespace/name` of what pods refer to: it has to be there for pods that are in the super cluster, and may be
- * for others (one that is refused, or that has ended and was tidied away there).
+ * `kind/namespace/name` of what pods and Ingresses refer to: it has to be there for pods that are in the super cluster, must not be for those
+ * that are refused, and may be for others (one that is about to go down, or has ended and was tidied away there).
  */
-function usedByPods(view: View): Map<string, Expectation> {
+function usedByOthers(view: View): Map<string, Expectation> {
   const used = new Map<string, Expectation>();
   for (const pod of view.own.pods) {
     const { namespace = '', name = '' } = pod.metadata;
     const isThere = view.superObject('pods', namespace, name) !== undefined;
+    if (!isThere && (forbidden(withoutRefused(pod)) !== undefined || isGated(pod))) continue;
     const use = (kind: 'configmaps' | 'secrets', reference: string | undefined): void => {
       const key = `${kind}/${namespace}/${reference}`;
       if (reference !== undefined && used.get(key) !== 'yes') used.set(key, isThere ? 'yes' : 'may');
@@ -76,6 +79,14 @@ function usedByPods(view: View): Map<string, Expectation> {
         use('configmaps', at(variable, 'valueFrom', 'configMapKeyRef', 'name'));
         use('secrets', at(variable, 'valueFrom', 'secretKeyRef', 'name'));
       }
+    }
+  }
+  for (const ingress of view.own.ingresses) {
+    const { namespace = '', name = '' } = ingress.metadata;
+    const isThere = view.superObject('ingresses', namespace, name) !== undefined;
+    for (const { secretName } of listAt<{ secretName?: string }>(ingress, 'spec', 'tls')) {
+      const key = `secrets/${namespace}/${secretName}`;
+      if (used.get(key) !== 'yes') used.set(key, isThere ? 'yes' : 'may');
     }
   }
   return used;

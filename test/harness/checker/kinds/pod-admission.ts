@@ -31,13 +31,37 @@ export function forbidden(pod: KubeObject): string | undefined {
     if (source !== undefined) return `a volume of type ${source}`;
   }
   for (const container of containersOf(pod)) {
-    if (at(container, 'securityContext', 'privileged') === true) return 'privileged';
-    const added = listAt<string>(container, 'securityContext', 'capabilities', 'add');
-    const harmful = added.find((capability) => !harmless.has(capability));
-    if (harmful !== undefined) return `capability ${harmful}`;
-    if (listAt(container, 'ports').some((port) => at<number>(port, 'hostPort'))) return 'a host port';
+    const harm = harmOf(container);
+    if (harm !== undefined) return harm;
   }
   return undefined;
+}
+
+function harmOf(container: Record<string, unknown>): string | undefined {
+  if (at(container, 'securityContext', 'privileged') === true) return 'privileged';
+  const added = listAt<string>(container, 'securityContext', 'capabilities', 'add');
+  const harmful = added.find((capability) => !harmless.has(capability));
+  if (harmful !== undefined) return `capability ${harmful}`;
+  return listAt(container, 'ports').some((port) => at<number>(port, 'hostPort')) ? 'a host port' : undefined;
+}
+
+/** A pod without the containers that were added to it while it ran and that may not run: they stay in the tenant. */
+export function withoutRefused(pod: KubeObject): KubeObject {
+  const added = listAt(pod, 'spec', 'ephemeralContainers');
+  const refused = new Set(added.filter((container) => harmOf(container)).map(({ name }) => name));
+  if (refused.size === 0) return pod;
+  const isKept = ({ name }: Record<string, unknown>): boolean => !refused.has(name);
+  const ephemeralContainerStatuses = listAt(pod, 'status', 'ephemeralContainerStatuses').filter(isKept);
+  return {
+    ...pod,
+    spec: { ...(pod['spec'] as object), ephemeralContainers: added.filter(isKept) },
+    status: { ...(pod['status'] as object), ephemeralContainerStatuses },
+  };
+}
+
+/** A pod that its scheduling gates hold back. */
+export function isGated(pod: KubeObject): boolean {
+  return listAt(pod, 'spec', 'schedulingGates').length > 0;
 }
 
 /** A node that the tenant chose itself: bound pods carry the mark of the Binding instead. */

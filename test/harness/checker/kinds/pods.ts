@@ -3,19 +3,20 @@ import { compareDown, type DownRules } from '../down.ts';
 import { annotation, at, listAt, nameOf, unequal } from '../raw.ts';
 import type { View } from '../view.ts';
 import { rootCa, superConfigMapName } from './config.ts';
-import { containersOf, forbidden, isFinished, isPreset } from './pod-admission.ts';
+import { shownNode } from './nodes.ts';
+import { containersOf, forbidden, isFinished, isGated, isPreset, withoutRefused } from './pod-admission.ts';
 
 const rules: DownRules = {
   kind: 'pods',
   what: 'Pod',
   expected(own) {
-    if (forbidden(own) !== undefined || isPreset(own)) return 'no';
+    if (forbidden(withoutRefused(own)) !== undefined || isPreset(own) || isGated(own)) return 'no';
     return isFinished(own) ? 'may' : 'yes';
   },
-  compare: (own, superObject) => [
-    ...compareSpec(own, superObject),
+  compare: (own, superObject, view) => [
+    ...compareSpec(withoutRefused(own), superObject),
     ...findTokens(superObject),
-    ...compareStatus(own, superObject),
+    ...compareStatus(withoutRefused(own), superObject, view),
   ],
 };
 
@@ -119,10 +120,16 @@ function findTokens(superObject: KubeObject): string[] {
   return found;
 }
 
-function compareStatus(own: KubeObject, superObject: KubeObject): string[] {
+function compareStatus(own: KubeObject, superObject: KubeObject, view: View): string[] {
   const node = at<string>(superObject, 'spec', 'nodeName');
-  const found = unequal(at(own, 'spec', 'nodeName'), node, 'node');
-  for (const field of ['phase', 'podIP', 'podIPs', 'hostIP', 'startTime', 'reason']) {
+  const superNode = view.superSide.nodes.find(({ metadata }) => metadata.name === node);
+  const shown = superNode && view.tenant.nodesHidden ? shownNode(view, superNode)?.metadata.name : node;
+  const found = unequal(at(own, 'spec', 'nodeName'), shown, 'node');
+  const hostIP = at<string>(superObject, 'status', 'hostIP');
+  if (!view.tenant.nodesHidden) found.push(...unequal(at(own, 'status', 'hostIP'), hostIP, 'hostIP'));
+  else if (hostIP !== undefined && JSON.stringify(own['status']).includes(hostIP))
+    found.push('the address of its node can be read in the tenant');
+  for (const field of ['phase', 'podIP', 'podIPs', 'startTime', 'reason']) {
     found.push(...unequal(at(own, 'status', field), at(superObject, 'status', field), field));
   }
   if (node !== undefined && annotation(own, 'skerry.dev/super-uid') !== superObject.metadata.uid) {

@@ -1,0 +1,27 @@
+import type { KubeObject } from '../../../kube/index.ts';
+
+export type TokenSource = { path: string; audience?: string; expirationSeconds?: number };
+
+/** The pod `web` of the namespace `shop`; as admission makes it, unless it asks for other tokens. */
+export function podWithTokens(
+  sources: readonly TokenSource[] = [{ path: 'token', expirationSeconds: 3607 }],
+): KubeObject {
+  const projected = { sources: sources.map((serviceAccountToken) => ({ serviceAccountToken })) };
+  return {
+    metadata: { name: 'web', namespace: 'shop' },
+    spec: {
+      serviceAccountName: 'robot',
+      containers: [{ name: 'main', image: 'busybox' }],
+      volumes: [{ name: 'v', projected }],
+    },
+    status: { phase: 'Pending' },
+  };
+}
+
+/** The tokens of a Secret, by key. */
+export function tokensIn(secret: KubeObject | undefined): Record<string, string> {
+  const data = (secret?.['data'] ?? {}) as Record<string, string>;
+  return Object.fromEntries(
+    Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]),
+  );
+}

@@ -1,0 +1,70 @@
+import { hash } from 'node:crypto';
+import type { TokenAsk } from './kind.ts';
+
+/** Pods and tokens meet here: what a pod asks for, and where its tokens are in the super cluster (sync rule 6). */
+
+/** A token as a source of a projected volume. */
+export interface TokenSource {
+  audience?: string;
+  expirationSeconds?: number;
+  path?: string;
+}
+
+interface WithVolumes {
+  volumes?: readonly { projected?: { sources?: readonly { serviceAccountToken?: TokenSource }[] | null } }[];
+}
+
+/** What the API server puts in where a pod does not say. */
+const defaultSeconds = 3_600;
+
+/** The tokens that a pod asks for, each once. A pod's volumes never change, so the order is for its life. */
+export function tokenAsks(spec: WithVolumes | undefined): TokenAsk[] {
+  const asks: TokenAsk[] = [];
+  for (const { projected } of spec?.volumes ?? []) {
+    for (const { serviceAccountToken } of projected?.sources ?? []) {
+      if (serviceAccountToken === undefined) continue;
+      const ask = askOf(serviceAccountToken);
+      if (!asks.some((other) => isSame(ask, other))) asks.push(ask);
+    }
+  }
+  return asks;
+}
+
+/** Under which key the Secret of a pod holds the token of a source. */
+export function tokenKeyOf(source: TokenSource, asks: readonly TokenAsk[]): string {
+  const ask = askOf(source);
+  return tokenKey(asks.findIndex((other) => isSame(ask, other)));
+}
+
+/** The key of the ask at this place in `tokenAsks`. */
+export function tokenKey(index: number): string {
+  return `token-${index}`;
+}
+
+const prefix = 'skerry-token-';
+/** Of an object's name. */
+const maxLength = 253;
+const hashLength = 16;
+
+/** The Secret in the super namespace that holds the tokens of this pod. Two pods never share one. */
+export function tokenSecretName(podName: string): string {
+  const whole = prefix + podName;
+  // Cut names are exactly as long as a name can be, whole ones shorter.
+  if (whole.length < maxLength) return whole;
+  const cut = whole.slice(0, maxLength - hashLength - 1);
+  return `${cut}-${hash('sha256', podName, 'hex').slice(0, hashLength)}`;
+}
+
+/** Inverse of `tokenSecretName`; undefined where the name does not tell. */
+export function podOfTokenSecret(secretName: string): string | undefined {
+  if (!secretName.startsWith(prefix) || secretName.length === maxLength) return undefined;
+  return secretName.slice(prefix.length);
+}
+
+function askOf({ audience = '', expirationSeconds = defaultSeconds }: TokenSource): TokenAsk {
+  return { audience, expirationSeconds };
+}
+
+function isSame(a: TokenAsk, b: TokenAsk): boolean {
+  return a.audience === b.audience && a.expirationSeconds === b.expirationSeconds;
+}

@@ -1,0 +1,14 @@
+import type { SyncContext } from '../kind.ts';
+import { missingEphemeral } from './ephemeral.ts';
+import { isResized } from './resize.ts';
+import { specPatch } from './spec-patch.ts';
+import type { Pod } from './types.ts';
+
+/** Whether S has the spec made from T's present generation (sync rule 20). */
+export function hasPresentSpec(tenantPod: Pod, superPod: Pod, context: SyncContext): boolean {
+  return (
+    specPatch(tenantPod, superPod) === undefined &&
+    !isResized(tenantPod, superPod) &&
+    missingEphemeral(tenantPod, superPod, context).length === 0
+  );
+}

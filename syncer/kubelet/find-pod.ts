@@ -1,0 +1,73 @@
+import { type KubeObject, type ObjectRef, resources } from '../../kube/index.ts';
+import type { SyncContext } from '../kinds/index.ts';
+import { isOurs, tenantNamespaceOf, uidMark } from '../mapping/index.ts';
+import { containerNotFound, notReady, podNotFound, simulated } from './refusal.ts';
+import type { PodRequest } from './request-path.ts';
+
+/** What this room has to know of a tenant that is served. */
+export interface KubeletTenant {
+  /** Whether the caches hold all that there is. */
+  readonly isComplete: boolean;
+  context(): SyncContext;
+  /** The objects of the tenant's own API server. */
+  pods(): Iterable<KubeObject>;
+  nodes(): Iterable<KubeObject>;
+  superNamespace(tenantNamespace: string): string;
+}
+
+export interface Pod extends KubeObject {
+  readonly spec?: {
+    readonly nodeName?: string;
+    readonly containers?: readonly { readonly name: string }[];
+    readonly initContainers?: readonly { readonly name: string }[];
+    readonly ephemeralContainers?: readonly { readonly name: string }[];
+  };
+}
+
+/** Label of a node that runs no containers. */
+const simulatedLabel = 'skerry.dev/simulated';
+
+/**
+ * Where the pod that a tenant asks for runs. It has to be the tenant's own in both worlds: known to its API
+ * server, and in the super cluster marked with this tenant and the UID of just that pod. Throws Refusal.
+ */
+export function findPod(tenant: KubeletTenant, request: PodRequest): Required<ObjectRef> {
+  const { namespace, pod: name, uid, container, verb } = request;
+  const { tenantObjects, superObjects } = tenant.context();
+  const tenantPod = tenantObjects.get<Pod>(resources.pods, { namespace, name });
+  if (tenantPod === undefined) throw tenant.isComplete ? podNotFound(name) : notReady();
+  if (uid !== undefined && uid !== tenantPod.metadata.uid) throw podNotFound(name);
+  // Containers that the super cluster has put beside the tenant's are not the tenant's to enter.
+  if (container !== undefined && !containersOf(tenantPod).includes(container))
+    throw containerNotFound(container, name);
+  const superPod = superPodOf(tenant, tenantPod);
+  if (superPod === undefined) throw podNotFound(name);
+  const node = superObjects.get(resources.nodes, { name: superPod.spec?.nodeName ?? '' });
+  if (node !== undefined && isSimulated(node)) throw simulated(verb, name);
+  return { namespace: tenant.superNamespace(namespace), name };
+}
+
+/** What a tenant's pod is in the super cluster, if that pod is made from just this one. */
+export function superPodOf(tenant: KubeletTenant, tenantPod: KubeObject): Pod | undefined {
+  const { tenant: info, superObjects } = tenant.context();
+  const { namespace = '', name = '', uid } = tenantPod.metadata;
+  const ref = { namespace: tenant.superNamespace(namespace), name };
+  const superPod = superObjects.get<Pod>(resources.pods, ref);
+  const isIt =
+    superPod !== undefined &&
+    isOurs(superPod, info) &&
+    tenantNamespaceOf(superPod) === namespace &&
+    uidMark(superPod) === uid;
+  return isIt ? superPod : undefined;
+}
+
+export function isSimulated(superNode: KubeObject): boolean {
+  return superNode.metadata.labels?.[simulatedLabel] === 'true';
+}
+
+/** Names of all that runs in a pod as its owner has written it. */
+export function containersOf({ spec }: Pod): string[] {
+  return [spec?.containers, spec?.initContainers, spec?.ephemeralContainers].flatMap((list) =>
+    (list ?? []).map(({ name }) => name),
+  );
+}

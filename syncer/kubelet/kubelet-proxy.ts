@@ -1,0 +1,163 @@
+import type { Clock, ConnectionOptions, KubeClient, KubeObject } from '../../kube/index.ts';
+import type { Lookup } from '../kinds/index.ts';
+import type { ClientAuthorities } from './authorities.ts';
+import { followServingIdentity, type ServingIdentity } from './certificate.ts';
+import { CommandRuns } from './command-runs.ts';
+import type { KubeletTenant } from './find-pod.ts';
+import { KubeletServer } from './kubelet-server.ts';
+import { KubeletTenants } from './kubelet-tenants.ts';
+import { keepRegistered, MetricsApi, UsageReader } from './metrics/index.ts';
+import { PodStreams } from './pod-streams.ts';
+import { SuperCalls } from './super-calls.ts';
+
+export interface KubeletProxyOptions {
+  superClient: KubeClient;
+  /** The same API server and user, for connections that are handed on as they are. */
+  superConnection: ConnectionOptions;
+  superObjects: Lookup;
+  /** The nodes of the super cluster. */
+  nodes: () => Iterable<KubeObject>;
+  /** Where to listen, and the address by which tenants' API servers get here. */
+  host: string;
+  port: number;
+  advertise: string;
+  /** Connections that one tenant may have at once. Default 512. */
+  socketsPerTenant?: number;
+  clock: Clock;
+  logger: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+}
+
+/** A tenant, and how to reach its API server. */
+export interface ServedTenant extends KubeletTenant {
+  readonly client: KubeClient;
+}
+
+interface Registration {
+  readonly client: KubeClient;
+  readonly stop: AbortController;
+}
+
+/**
+ * What the API servers of all tenants take for the kubelets of their nodes, and for the server of
+ * metrics.k8s.io: leads them to their own pods in the super cluster.
+ */
+export class KubeletProxy {
+  readonly #options: KubeletProxyOptions;
+  readonly #tenants: KubeletTenants;
+  readonly #calls: SuperCalls;
+  readonly #runs: CommandRuns;
+  readonly #usage: UsageReader;
+  readonly #registrations = new Map<string, Registration>();
+  /** What goes on by itself, until it is told to stop. */
+  readonly #working = new Set<Promise<void>>();
+  #server: KubeletServer | undefined;
+  #port = 0;
+  #ca = '';
+
+  constructor(options: KubeletProxyOptions) {
+    const { clock, superClient, superConnection, superObjects, nodes, socketsPerTenant = 512 } = options;
+    this.#options = options;
+    this.#tenants = new KubeletTenants({ clock, socketsPerTenant });
+    this.#calls = new SuperCalls(superConnection);
+    this.#runs = new CommandRuns(superConnection);
+    this.#usage = new UsageReader({ superClient, superObjects, nodes, clock });
+  }
+
+  /**
+   * Listens as soon as the manager has made a certificate, and takes each that follows it, until aborted.
+   * Returns the port. Throws when it is taken, and the signal's reason.
+   */
+  async listen(signal: AbortSignal): Promise<number> {
+    const { superClient: client, clock, logger, host, port } = this.#options;
+    const first = Promise.withResolvers<ServingIdentity>();
+    const onIdentity = (identity: ServingIdentity): void => {
+      this.#ca = identity.ca;
+      first.resolve(identity);
+      if (this.#server === undefined) return;
+      this.#server.renew(identity.certificate);
+      logger.info({}, 'the serving certificate was renewed');
+    };
+    const onWait = (why: string): void =>
+      logger.info({ why }, 'waiting for the serving certificate that vc-manager makes');
+    this.#track(followServingIdentity({ client, clock, onIdentity, onWait }, signal));
+    const stop = (): void => first.reject(signal.reason);
+    signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) stop();
+    const { certificate } = await first.promise.finally(() => signal.removeEventListener('abort', stop));
+    const metricsApi = new MetricsApi(this.#usage, clock, (error) =>
+      logger.warn({ err: error }, 'the usage of pods cannot be read'),
+    );
+    this.#server = new KubeletServer({
+      certificate,
+      tenants: this.#tenants,
+      streams: new PodStreams(this.#calls),
+      run: (tenant, pod, response) => this.#runs.run(tenant, pod, response),
+      metricsApi: (tenant, asked, response) => metricsApi.answer(tenant, asked, response),
+      onFault: (error) => logger.warn({ err: error }, 'a request to a kubelet failed'),
+    });
+    this.#port = await this.#server.listen(host, port);
+    return this.#port;
+  }
+
+  /** From now on this tenant is served; to be called again when its credentials or its caches are others. */
+  serve(tenant: ServedTenant, authorities: ClientAuthorities | undefined): void {
+    const { uid, id, namespace, name } = tenant.context().tenant;
+    const { logger } = this.#options;
+    if (authorities === undefined) {
+      const message = 'the Secret for the syncer has no authorities: logs, exec and top do not work';
+      logger.warn({ tenant: `${namespace}/${name}` }, message);
+      this.leave(uid);
+      return;
+    }
+    try {
+      this.#tenants.serve(uid, id, authorities, tenant);
+    } catch (error) {
+      const message = 'the authorities in the Secret for the syncer are not those of this tenant';
+      logger.warn({ tenant: `${namespace}/${name}`, err: error }, message);
+      this.leave(uid);
+      return;
+    }
+    this.#register(uid, tenant.client);
+  }
+
+  /** No more of this tenant: all that it has open is cut at once. */
+  leave(uid: string): void {
+    this.#tenants.leave(uid);
+    this.#registrations.get(uid)?.stop.abort(new Error('tenant left'));
+    this.#registrations.delete(uid);
+  }
+
+  /** Cuts what is open. After the signal of `listen`. */
+  async close(): Promise<void> {
+    for (const uid of [...this.#registrations.keys()]) this.leave(uid);
+    await this.#server?.close();
+    this.#calls.close();
+    await this.#runs.close();
+    await Promise.allSettled(this.#working);
+  }
+
+  #register(uid: string, client: KubeClient): void {
+    if (this.#registrations.get(uid)?.client === client) return;
+    this.#registrations.get(uid)?.stop.abort(new Error('its API server is reached otherwise'));
+    const { clock, advertise, logger } = this.#options;
+    const stop = new AbortController();
+    const registering = keepRegistered(
+      {
+        client,
+        clock,
+        endpoint: { address: advertise, port: this.#port },
+        ca: () => this.#ca,
+        hasSource: (signal) => this.#usage.hasSource(signal),
+        onProblem: (error) => logger.info({ err: error }, 'the metrics API cannot be registered yet'),
+      },
+      stop.signal,
+    );
+    this.#registrations.set(uid, { client, stop });
+    this.#track(registering);
+  }
+
+  #track(work: Promise<void>): void {
+    const tracked = work.catch(() => undefined).finally(() => this.#working.delete(tracked));
+    this.#working.add(tracked);
+  }
+}

@@ -1,0 +1,105 @@
+/** What can be asked of one pod, in the words in which people know it. */
+export type PodVerb = 'logs' | 'exec' | 'attach' | 'port-forward' | 'run';
+
+/** One request to a kubelet about one pod, in the tenant's names. */
+export interface PodRequest {
+  readonly verb: PodVerb;
+  readonly namespace: string;
+  readonly pod: string;
+  /** UID that the pod must have, where the path names one. */
+  readonly uid?: string;
+  /** Absent only for port-forward. */
+  readonly container?: string;
+  readonly query: URLSearchParams;
+}
+
+/** What a request to a kubelet asks for. */
+export type KubeletRequest =
+  | { readonly about: 'pod'; readonly pod: PodRequest }
+  | { readonly about: 'health' }
+  /** The aggregated API of metrics, or its discovery. */
+  | { readonly about: 'metrics-api'; readonly path: string; readonly query: URLSearchParams }
+  /** Something that concerns a whole node. `path`: its first segment. */
+  | { readonly about: 'node'; readonly path: string }
+  | { readonly about: 'unknown'; readonly path: string };
+
+const verbs: Readonly<Record<string, PodVerb>> = {
+  containerLogs: 'logs',
+  exec: 'exec',
+  attach: 'attach',
+  portForward: 'port-forward',
+  run: 'run',
+};
+
+const nodeWide: ReadonlySet<string> = new Set([
+  'pods',
+  'runningpods',
+  'logs',
+  'stats',
+  'metrics',
+  'spec',
+  'configz',
+  'flagz',
+  'statusz',
+  'debug',
+  'checkpoint',
+  'cri',
+]);
+
+/** Reads the path and query of a kubelet's API. Never throws: whoever asks may send anything. */
+export function parseKubeletRequest(url: string): KubeletRequest {
+  const [path = '', search = ''] = splitOnce(url, '?');
+  const segments = path.split('/').slice(1);
+  const [first = ''] = segments;
+  const query = new URLSearchParams(search);
+  if (first === 'healthz') return { about: 'health' };
+  if (first === 'apis' || first === 'openapi') return { about: 'metrics-api', path, query };
+  if (nodeWide.has(first)) return { about: 'node', path: `/${first}` };
+  const verb = Object.hasOwn(verbs, first) ? verbs[first] : undefined;
+  const pod = verb === undefined ? undefined : podRequest(verb, segments.slice(1), query);
+  if (pod === undefined) return { about: 'unknown', path: shown(path) };
+  return { about: 'pod', pod };
+}
+
+/** `<namespace>/<pod>/<container>` or `<namespace>/<pod>/<uid>/<container>`; port-forward without containers. */
+function podRequest(
+  verb: PodVerb,
+  encoded: readonly string[],
+  query: URLSearchParams,
+): PodRequest | undefined {
+  const names = encoded.map(decode);
+  if (!names.every((name) => name !== undefined && namePattern.test(name))) return undefined;
+  const [namespace = '', pod = '', ...rest] = names as string[];
+  if (verb === 'port-forward') {
+    const [uid] = rest;
+    if (encoded.length < 2 || encoded.length > 3) return undefined;
+    return { verb, namespace, pod, query, ...(uid === undefined ? {} : { uid }) };
+  }
+  // A kubelet knows no UID in the path of logs.
+  if (encoded.length !== 3 && (encoded.length !== 4 || verb === 'logs')) return undefined;
+  const [uid, container] = rest.length === 2 ? rest : [undefined, rest[0]];
+  if (container === undefined) return undefined;
+  return { verb, namespace, pod, container, query, ...(uid === undefined ? {} : { uid }) };
+}
+
+/** Names of namespaces, pods and containers, and UIDs: nothing else may reach a path of the super cluster. */
+const namePattern = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
+
+function decode(encoded: string): string | undefined {
+  try {
+    return decodeURIComponent(encoded);
+  } catch {
+    return undefined;
+  }
+}
+
+function splitOnce(text: string, separator: string): [string, string] {
+  const at = text.indexOf(separator);
+  return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at + separator.length)];
+}
+
+/** For a message: short, and of characters that show. */
+function shown(path: string): string {
+  const text = path.replace(/[^\x21-\x7e]/g, '?');
+  return text.length > 64 ? `${text.slice(0, 64)}...` : text;
+}

@@ -1,0 +1,112 @@
+import type { IncomingMessage } from 'node:http';
+import { Agent, type AgentOptions, request } from 'node:https';
+import type { Socket } from 'node:net';
+import type { ConnectionOptions } from '../../kube/index.ts';
+import { unreachable } from './refusal.ts';
+
+export interface SuperCall {
+  method: string;
+  /** With the query. */
+  path: string;
+  /** Nothing that a tenant sent, unless it is known to be harmless: a header can make us somebody else. */
+  headers: Readonly<Record<string, string | readonly string[]>>;
+  /** Ends the call; an answer that has begun is cut off. */
+  signal: AbortSignal;
+  /** How long the answer may take to begin. Without: as long as it takes (logs that are followed are silent). */
+  answerTimeoutMs?: number;
+}
+
+export type SuperAnswer =
+  | { readonly upgraded: false; readonly response: IncomingMessage }
+  | {
+      readonly upgraded: true;
+      readonly response: IncomingMessage;
+      readonly socket: Socket;
+      readonly head: Buffer;
+    };
+
+const connectTimeoutMs = 10_000;
+
+/**
+ * Calls to the super cluster's API server whose connection itself is wanted: streams and upgrades. Each has
+ * a connection of its own, over HTTP/1.1, as neither SPDY nor WebSocket can be had over HTTP/2.
+ */
+export class SuperCalls {
+  readonly #options: ConnectionOptions;
+  readonly #url: URL;
+  readonly #agent: Agent;
+
+  constructor(options: ConnectionOptions) {
+    this.#options = options;
+    this.#url = new URL(options.server);
+    const { ca, cert, key, tlsServerName, insecureSkipTlsVerify } = options;
+    // Passed on to the socket, which Node's types do not say: whoever has said all may still be answered.
+    const halfOpen = { allowHalfOpen: true } as AgentOptions;
+    this.#agent = new Agent({
+      ...halfOpen,
+      keepAlive: false,
+      ALPNProtocols: ['http/1.1'],
+      ...(ca === undefined ? {} : { ca }),
+      ...(cert === undefined ? {} : { cert }),
+      ...(key === undefined ? {} : { key }),
+      ...(tlsServerName === undefined ? {} : { servername: tlsServerName }),
+      ...(insecureSkipTlsVerify ? { rejectUnauthorized: false } : {}),
+    });
+  }
+
+  /** Throws Refusal when there is no answer, and the signal's reason. */
+  async open(call: SuperCall): Promise<SuperAnswer> {
+    const { hostname, port, pathname } = this.#url;
+    const authorization = await this.#authorization();
+    call.signal.throwIfAborted();
+    const { promise, resolve, reject } = Promise.withResolvers<SuperAnswer>();
+    const sent = request({
+      agent: this.#agent,
+      host: hostname.replace(/^\[|\]$/g, ''),
+      port: port === '' ? 443 : Number(port),
+      method: call.method,
+      path: pathname.replace(/\/+$/, '') + call.path,
+      signal: call.signal,
+      headers: {
+        ...(call.headers as Record<string, string | string[]>),
+        'user-agent': this.#options.userAgent ?? 'skerry',
+        ...(authorization === undefined ? {} : { authorization }),
+      },
+    });
+    const timers = new Set<NodeJS.Timeout>();
+    const limit = (ms: number, what: string): NodeJS.Timeout => {
+      const expired = Object.assign(new Error(`timed out waiting for ${what}`), { code: 'ETIMEDOUT' });
+      const timer = setTimeout(() => sent.destroy(expired), ms);
+      timers.add(timer);
+      return timer;
+    };
+    const connecting = limit(connectTimeoutMs, 'a connection');
+    if (call.answerTimeoutMs !== undefined) limit(call.answerTimeoutMs, 'an answer');
+    sent.once('socket', (socket) => socket.once('secureConnect', () => clearTimeout(connecting)));
+    sent.once('response', (response) => resolve({ upgraded: false, response }));
+    sent.once('upgrade', (response, socket, head) =>
+      resolve({ upgraded: true, response, socket: socket as Socket, head }),
+    );
+    // Also after the answer has begun, when the body's own error tells what happened.
+    sent.on('error', (error) => reject(call.signal.aborted ? call.signal.reason : unreachable(error)));
+    sent.end();
+    try {
+      return await promise;
+    } finally {
+      for (const timer of timers) clearTimeout(timer);
+    }
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  async #authorization(): Promise<string | undefined> {
+    const { token, authorization } = this.#options;
+    try {
+      return (await authorization?.()) ?? (token === undefined ? undefined : `Bearer ${token}`);
+    } catch (error) {
+      throw unreachable(error);
+    }
+  }
+}

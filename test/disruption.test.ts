@@ -1,0 +1,171 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { type KubeClient, type KubeObject, resources } from '../kube/index.ts';
+import { at, listAt } from './harness/checker/raw.ts';
+import { deployment, namespace } from './harness/manifests.ts';
+import { type Tenant, World } from './harness/world.ts';
+
+describe('disruption budgets', () => {
+  let world: World;
+  let tenant: Tenant;
+  /** The only one with room at the beginning of each test. */
+  let node: string;
+  let others: string[];
+
+  beforeAll(async () => {
+    world = new World(inject('stack'));
+    tenant = await world.createTenant('budgeted');
+    const { items } = await world.superCluster.client.list(resources.nodes);
+    const names = items.map(({ metadata }) => metadata.name ?? '').sort();
+    [node, ...others] = names as [string, ...string[]];
+    await tenant.apply(namespace('shop'));
+  });
+
+  beforeEach(async () => {
+    await cordon(others, true);
+    await tenant.apply(deployment('shop', 'web', 4), {
+      apiVersion: 'policy/v1',
+      kind: 'PodDisruptionBudget',
+      metadata: { name: 'web', namespace: 'shop' },
+      spec: { minAvailable: '50%', selector: { matchLabels: { app: 'web' } } },
+    });
+    await untilReady(4);
+    await world.expectAgreement();
+  });
+
+  afterEach(async () => {
+    await cordon([node, ...others], false);
+    await tenant.kubectl('-n', 'shop', 'delete', 'deployment,poddisruptionbudget', '--all', '--wait=false');
+    await world.superCluster.until({ ...below(), what: 'all pods to go' }, (pods) => pods.length === 0);
+  });
+
+  afterAll(() => world?.close());
+
+  const cordon = async (names: readonly string[], unschedulable: boolean): Promise<void> => {
+    for (const name of names) {
+      const patch = { spec: { unschedulable } };
+      await world.superCluster.client.patch(resources.nodes, { name }, patch, { type: 'merge' });
+    }
+  };
+
+  const below = () => ({
+    resource: resources.pods,
+    labelSelector: `skerry.dev/tenant=${tenant.uid},app=web`,
+  });
+
+  const untilReady = (count: number): Promise<boolean> =>
+    world.superCluster.until(
+      { ...below(), what: `${count} ready pods` },
+      (pods) => pods.filter(isReady).length === count && pods.length === count,
+    );
+
+  it('of a share go down as the number that it comes to, and follow the number of pods', async () => {
+    const enough = async (): Promise<unknown> => {
+      const labelSelector = `skerry.dev/tenant=${tenant.uid}`;
+      const { items } = await world.superCluster.client.list(resources.podDisruptionBudgets, {
+        labelSelector,
+      });
+      return items.map(({ spec }) => at(spec, 'minAvailable'));
+    };
+    expect(await enough()).toEqual([2]);
+    await tenant.kubectl('-n', 'shop', 'scale', 'deployment', 'web', '--replicas=7');
+    await untilReady(7);
+    await world.expectAgreement();
+    expect(await enough()).toEqual([4]);
+  });
+
+  it('hold a drain of a node of the super cluster up, until there are enough pods elsewhere', async () => {
+    let drained = false;
+    let fewest = Number.POSITIVE_INFINITY;
+    const counting = world.superCluster.until(
+      { ...below(), what: 'all pods elsewhere', timeoutMs: 150_000 },
+      (pods) => {
+        const ready = pods.filter(isReady);
+        fewest = Math.min(fewest, ready.length);
+        return ready.length === 4 && ready.every((pod) => at(pod, 'spec', 'nodeName') !== node);
+      },
+    );
+    const drain = world.superCluster
+      .tryKubectl([
+        'drain',
+        node,
+        '--force',
+        `--pod-selector=skerry.dev/tenant=${tenant.uid}`,
+        '--timeout=110s',
+      ])
+      .finally(() => {
+        drained = true;
+      });
+    const held = await world.superCluster.until(
+      { ...below(), what: 'two pods left and two without a node' },
+      (pods) => {
+        const ready = pods.filter(isReady);
+        const waiting = pods.filter((pod) => isEmptyText(at(pod, 'spec', 'nodeName')));
+        return ready.length === 2 && waiting.length === 2 && pods.length === 4 && ready;
+      },
+    );
+    expect(await evict(world.superCluster.client, held[0])).toBe(429);
+    expect(drained).toBe(false);
+
+    await cordon(others, false);
+    const { exitCode, stderr } = await drain;
+    expect(stderr).toContain("violate the pod's disruption budget");
+    expect(exitCode).toBe(0);
+    await counting;
+    expect(fewest).toBe(2);
+    await world.expectAgreement();
+  });
+
+  it("count evictions through the tenant's API server and the super cluster's together", async () => {
+    await cordon([node], true);
+    const { items } = await tenant.client.list(resources.pods, {
+      namespace: 'shop',
+      labelSelector: 'app=web',
+    });
+    expect(await evict(tenant.client, items[0])).toBe(201);
+    const left = await world.superCluster.until(
+      { ...below(), what: 'three ready pods' },
+      (pods) => pods.filter(isReady).length === 3 && pods.length === 4 && pods.filter(isReady),
+    );
+    await world.expectAgreement();
+    expect(await evict(world.superCluster.client, left[0])).toBe(201);
+    await world.superCluster.until(
+      { ...below(), what: 'two ready pods' },
+      (pods) => pods.filter(isReady).length === 2 && pods.length === 4,
+    );
+    await world.expectAgreement();
+    const evicted = [items[0]?.metadata.uid, left[0]?.metadata.annotations?.['skerry.dev/uid']];
+    const third = items.find(({ metadata }) => !evicted.includes(metadata.uid));
+    const itsPicture = left.find(
+      ({ metadata }) => metadata.annotations?.['skerry.dev/uid'] === third?.metadata.uid,
+    );
+    expect(await evict(tenant.client, third)).toBe(429);
+    expect(await evict(world.superCluster.client, itsPicture)).toBe(429);
+
+    await cordon([node], false);
+    await untilReady(4);
+    await world.expectAgreement();
+    expect(await evict(tenant.client, third)).toBe(201);
+    await untilReady(4);
+  });
+});
+
+/** The status code of the answer. */
+async function evict(client: KubeClient, pod: KubeObject | undefined): Promise<number> {
+  const { namespace = '', name = '' } = pod?.metadata ?? {};
+  const eviction = { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { namespace, name } };
+  try {
+    await client.createSubresource(resources.pods, { namespace, name }, 'eviction', eviction);
+    return 201;
+  } catch (error) {
+    return (error as { code: number }).code;
+  }
+}
+
+function isReady(pod: KubeObject): boolean {
+  const ready = listAt(pod, 'status', 'conditions').find(({ type }) => type === 'Ready');
+  return pod.metadata.deletionTimestamp === undefined && ready?.['status'] === 'True';
+}
+
+function isEmptyText(value: unknown): boolean {
+  return value === undefined || value === '';
+}

@@ -1,0 +1,129 @@
+import type { KubeObject } from '../../../../kube/index.ts';
+import { compareMarks } from '../marks.ts';
+import { annotation, at, label, listAt, nameOf, unequal } from '../raw.ts';
+import type { View } from '../view.ts';
+
+/** What a token says of itself. */
+export interface TokenClaims {
+  readonly aud: readonly string[];
+  readonly exp: number;
+  readonly iat: number;
+  readonly 'kubernetes.io': {
+    readonly namespace: string;
+    readonly pod?: { readonly name: string; readonly uid: string };
+    readonly serviceaccount: { readonly name: string; readonly uid: string };
+    /** After this, use of the token is noted. */
+    readonly warnafter?: number;
+  };
+}
+
+/** Read without a look at the signature. */
+export function claimsOf(token: string): TokenClaims | undefined {
+  try {
+    return JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as TokenClaims;
+  } catch {
+    return undefined;
+  }
+}
+
+/** One Secret of Skerry's own, with the tokens of one pod. */
+export function isTokenSecret(secret: KubeObject): boolean {
+  return label(secret, 'skerry.dev/token') !== undefined;
+}
+
+/** Where a volume of a pod takes a file from. */
+export interface TokenFile {
+  readonly volume: string;
+  readonly path: string;
+  readonly audience: string;
+  readonly expirationSeconds: number;
+}
+
+/** The tokens that a pod asks for. */
+export function tokenFilesOf(pod: KubeObject): TokenFile[] {
+  return listAt(pod, 'spec', 'volumes').flatMap((volume) =>
+    listAt(volume, 'projected', 'sources').flatMap((source) => {
+      const token = source['serviceAccountToken'];
+      if (token === undefined) return [];
+      return [
+        {
+          volume: String(volume['name']),
+          path: at<string>(token, 'path') ?? '',
+          audience: at<string>(token, 'audience') ?? '',
+          expirationSeconds: at<number>(token, 'expirationSeconds') ?? 0,
+        },
+      ];
+    }),
+  );
+}
+
+/** The Secret, by name, and the key that the pod of the super cluster reads a file from. */
+export function sourceOf(superPod: KubeObject, file: TokenFile): { name: string; key: string } | undefined {
+  const volume = listAt(superPod, 'spec', 'volumes').find(({ name }) => name === file.volume);
+  for (const source of listAt(volume, 'projected', 'sources')) {
+    const item = listAt(source, 'secret', 'items').find(({ path }) => path === file.path);
+    if (item !== undefined && at(source, 'secret', 'optional') !== true)
+      return { name: at<string>(source, 'secret', 'name') ?? '', key: String(item['key']) };
+  }
+  return undefined;
+}
+
+/** Sync rule 6: what a pod's volumes promise is there, issued by the tenant for this very pod; and nothing else is. */
+export function compareTokens(view: View): string[] {
+  const found: string[] = [];
+  for (const own of view.own.pods) {
+    const { namespace = '', name = '', deletionTimestamp } = own.metadata;
+    const superPod = view.superObject('pods', namespace, name);
+    if (superPod === undefined || deletionTimestamp !== undefined) continue;
+    if (annotation(superPod, 'skerry.dev/uid') !== own.metadata.uid) continue;
+    for (const file of tokenFilesOf(own))
+      found.push(
+        ...compareFile(view, own, superPod, file).map((text) => `token of Pod ${nameOf(own)}: ${text}`),
+      );
+  }
+  return [...found, ...compareSecrets(view)];
+}
+
+function compareFile(view: View, own: KubeObject, superPod: KubeObject, file: TokenFile): string[] {
+  const source = sourceOf(superPod, file);
+  if (source === undefined) return [`${file.path} has no Secret as its source`];
+  const secret = view.superObject('secrets', own.metadata.namespace ?? '', source.name);
+  const value = at<string>(secret, 'data', source.key);
+  if (secret === undefined || value === undefined)
+    return [`${source.key} of Secret ${source.name} is missing`];
+  const claims = claimsOf(Buffer.from(value, 'base64').toString());
+  if (claims === undefined) return ['it is no token'];
+  const { namespace, pod, serviceaccount, warnafter } = claims['kubernetes.io'];
+  const account = at<string>(own, 'spec', 'serviceAccountName') ?? '';
+  const lifeSeconds = (warnafter ?? claims.exp) - claims.iat;
+  return [
+    ...(isTokenSecret(secret) ? [] : [`Secret ${source.name} is not marked as what it is`]),
+    ...unequal(own.metadata.namespace, namespace, 'namespace'),
+    ...unequal({ name: own.metadata.name, uid: own.metadata.uid }, pod, 'pod'),
+    ...unequal(account, serviceaccount.name, 'service account'),
+    ...unequal(file.audience === '' ? claims.aud : [file.audience], claims.aud, 'audience'),
+    ...unequal(file.expirationSeconds, lifeSeconds, 'life in seconds'),
+    ...(claims.exp * 1_000 > Date.now() ? [] : ['it has expired']),
+  ];
+}
+
+/** Each belongs to one pod of the tenant that asks for a token, and carries our marks. */
+function compareSecrets(view: View): string[] {
+  const found: string[] = [];
+  const pods = new Map(view.own.pods.map((pod) => [pod.metadata.uid, pod]));
+  const seen = new Map<string, KubeObject>();
+  for (const secret of view.marked('secrets').filter(isTokenSecret)) {
+    const uid = annotation(secret, 'skerry.dev/uid') ?? '';
+    const pod = pods.get(uid);
+    const say = (text: string): void => void found.push(`Secret ${nameOf(secret)} with tokens: ${text}`);
+    if (seen.has(uid)) say('its pod has another one, too');
+    seen.set(uid, secret);
+    if (pod === undefined) {
+      say('has no pod in the tenant');
+      continue;
+    }
+    if (tokenFilesOf(pod).length === 0) say('its pod asks for no token');
+    for (const difference of compareMarks(view, pod, secret)) say(difference);
+  }
+  return found;
+}

@@ -1,0 +1,301 @@
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import type { IncomingMessage } from 'node:http';
+import { createServer, request } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import { execa } from 'execa';
+import { Agent, WebSocket } from 'undici';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { connectionFromSecret, type KubeObject, resource, resources } from '../kube/index.ts';
+import { createTestCertificates } from '../kube/testing/index.ts';
+import { at } from './harness/checker/raw.ts';
+import { FakeKubelet, onFakeNode } from './harness/fake-kubelet.ts';
+import { namespace, pod } from './harness/manifests.ts';
+import { type Tenant, World } from './harness/world.ts';
+
+const apiServices = resource('apiregistration.k8s.io', 'v1', 'apiservices', 'APIService', false);
+const nodeName = 'fake-kubelet';
+
+interface KubeletAnswer {
+  readonly status: number | undefined;
+  readonly body: string;
+}
+
+describe('the kubelet of a tenant', () => {
+  const stack = inject('stack');
+  let world: World;
+  let kubelet: FakeKubelet;
+  let one: Tenant;
+  let other: Tenant;
+
+  beforeAll(async () => {
+    world = new World(stack);
+    kubelet = await FakeKubelet.start(nodeName, world.superCluster, world.stateDir);
+    [one, other] = (await world.createTenants('kubelet-a', 'kubelet-b')) as [Tenant, Tenant];
+    for (const tenant of [one, other]) {
+      await tenant.apply(namespace('shop'));
+      await tenant.apply(pod('shop', 'web', onFakeNode(nodeName)));
+    }
+    await other.apply(pod('shop', 'theirs', onFakeNode(nodeName)));
+    await one.apply(pod('shop', 'simulated'));
+    for (const tenant of [one, other])
+      await tenant.kubectl('-n', 'shop', 'wait', 'pod', '--all', '--for=condition=Ready', '--timeout=60s');
+  });
+
+  afterAll(async () => {
+    await kubelet?.stop();
+    await world?.close();
+  });
+
+  it('gives logs, with every option that kubectl has', async () => {
+    const options = ['--tail=5', '--since=1h', '--timestamps', '--limit-bytes=1000', '--previous'];
+    const printed = await one.kubectl('-n', 'shop', 'logs', 'web', '-c', 'main', ...options);
+    const [, query = ''] = printed.trim().split(' with ');
+    expect(printed).toMatch(/^logs of web\/main with/);
+    expect(Object.fromEntries(new URLSearchParams(query))).toEqual({
+      limitBytes: '1000',
+      previous: 'true',
+      sinceSeconds: '3600',
+      tailLines: '5',
+      timestamps: 'true',
+    });
+  });
+
+  it('follows logs line by line, until the reader goes', async () => {
+    const following = execa(stack.kubectl, [
+      `--kubeconfig=${one.kubeconfigFile}`,
+      ...['-n', 'shop', 'logs', '-f', 'web'],
+    ]);
+    const lines = createInterface({ input: following.stdout })[Symbol.asyncIterator]();
+    await lines.next();
+    for (const line of ['first', 'second']) {
+      kubelet.write(line);
+      expect((await lines.next()).value).toBe(line);
+    }
+    following.kill();
+    await following.catch(() => undefined);
+    await expect.poll(() => kubelet.followers.size, { timeout: 10_000 }).toBe(0);
+  });
+
+  it('carries commands over web sockets, both ways', async () => {
+    const { server, ca = '', cert = '', key = '' } = connectionFromSecret(one.kubeconfig);
+    const dispatcher = new Agent({ allowH2: false, connect: { ca, cert, key } });
+    const query =
+      'container=main&command=sh&command=-c&command=a%26b&stdin=true&stdout=true&stderr=false&tty=false';
+    const path = `/api/v1/namespaces/shop/pods/web/exec?${query}`;
+    const socket = new WebSocket(`${server.replace('https', 'wss')}${path}`, {
+      protocols: ['v4.channel.k8s.io'],
+      dispatcher,
+    });
+    socket.binaryType = 'arraybuffer';
+    const heard: string[] = [];
+    const { promise: ended, resolve, reject } = Promise.withResolvers<void>();
+    socket.addEventListener('message', ({ data }) => {
+      const message = Buffer.from(data as ArrayBuffer);
+      if (message.length < 2) return;
+      heard.push(`${message[0]} ${message.subarray(1)}`);
+      // Bytes of channel 0: what the command reads.
+      if (heard.length === 1) socket.send(Buffer.from('\0hello'));
+      if (heard.length === 2) socket.send(Buffer.from('\0exit'));
+    });
+    socket.addEventListener('error', () => reject(new Error('the web socket failed')));
+    socket.addEventListener('close', () => resolve());
+    await ended;
+    await dispatcher.close();
+    expect(heard).toEqual([
+      '1 running command=sh&command=-c&command=a%26b&input=1&output=1',
+      '1 HELLO',
+      '3 {"kind":"Status","status":"Success"}',
+    ]);
+  });
+
+  it.each(['true', 'false'])(
+    'tells kubectl in its own words why a command is not run (web sockets: %s)',
+    async (KUBECTL_REMOTE_COMMAND_WEBSOCKETS) => {
+      const { exitCode, stderr } = await one.tryKubectl(['-n', 'shop', 'exec', 'web', '--', 'ls'], {
+        env: { KUBECTL_REMOTE_COMMAND_WEBSOCKETS },
+      });
+      expect(exitCode).not.toBe(0);
+      expect(stderr).toContain('the fake kubelet speaks web sockets only');
+      expect(kubelet.asked.at(-1)).toMatch(/^POST \/exec\/[^/]+\/web\/main\?command=ls&error=1&output=1$/);
+    },
+  );
+
+  it('says of pods on simulated nodes that they run no containers', async () => {
+    const { stderr } = await one.tryKubectl(['-n', 'shop', 'logs', 'simulated']);
+    expect(stderr).toContain(
+      'logs is not available for pod simulated: its node is simulated and runs no containers',
+    );
+    const { stderr: said } = await one.tryKubectl(['-n', 'shop', 'exec', 'simulated', '--', 'ls']);
+    expect(said).toContain('exec is not available for pod simulated: its node is simulated');
+  });
+
+  it('keeps to itself what concerns the whole node', async () => {
+    const before = kubelet.asked.length;
+    for (const path of ['pods', 'runningpods/', 'logs/', 'stats/summary', 'metrics', 'configz']) {
+      const { exitCode, stderr } = await one.tryKubectl([
+        'get',
+        '--raw',
+        `/api/v1/nodes/${nodeName}/proxy/${path}`,
+      ]);
+      expect(exitCode, path).not.toBe(0);
+      expect(stderr, path).toContain('the node is shared, and this would show more than your own pods');
+    }
+    expect(kubelet.asked.slice(before)).toEqual([]);
+  });
+
+  /** Asks the kubelet's port with the certificate that a tenant's API server has for it, or another one. */
+  const ask = async (tenant: Tenant, path: string, names = 'kubelet-client'): Promise<KubeletAnswer> => {
+    const response = await open(tenant, path, names);
+    return { status: response.statusCode, body: await text(response) };
+  };
+
+  const open = async (tenant: Tenant, path: string, names = 'kubelet-client'): Promise<IncomingMessage> => {
+    const files = join(world.stateDir, 'control-planes', tenant.id, 'files', 'kube-apiserver');
+    const node = await tenant.client.get(resources.nodes, { name: nodeName });
+    const asked = request({
+      ...placeOf(node),
+      path,
+      ca: await readFile(join(files, 'kubelet-ca.crt')),
+      cert: await readFile(join(files, `${names}.crt`)),
+      key: await readFile(join(files, `${names}.key`)),
+      agent: false,
+    });
+    asked.end();
+    const [response] = (await once(asked, 'response')) as [IncomingMessage];
+    return response;
+  };
+
+  it("gives the API server of a tenant its own pods, and not another's of whatever name", async () => {
+    expect(await ask(other, '/containerLogs/shop/theirs/main')).toMatchObject({ status: 200 });
+    const before = kubelet.asked.length;
+    expect(await ask(one, '/containerLogs/shop/theirs/main')).toEqual({
+      status: 404,
+      body: 'pod "theirs" does not exist on this node',
+    });
+    const [theirs] = await world.superCluster.client
+      .list(resources.pods, { labelSelector: `skerry.dev/tenant=${other.uid}` })
+      .then(({ items }) => items.filter(({ metadata }) => metadata.name === 'theirs'));
+    expect(theirs).toBeDefined();
+    const path = `/containerLogs/${theirs?.metadata.namespace}/theirs/main`;
+    expect(await ask(one, path)).toMatchObject({ status: 404 });
+    expect(await ask(one, '/pods')).toMatchObject({ status: 403 });
+    expect(kubelet.asked.slice(before)).toEqual([]);
+  });
+
+  it('knows nobody by another certificate of the tenant', async () => {
+    for (const names of ['front-proxy-client', 'etcd-client']) {
+      const { status, body } = await ask(one, '/containerLogs/shop/web/main', names);
+      expect([names, status]).toEqual([names, 401]);
+      expect(body).toContain("is not that of a tenant's API server");
+    }
+  });
+
+  it('stays where it is when a tenant writes another address into its Node', async () => {
+    const { server: certificate } = await createTestCertificates();
+    const lured: string[] = [];
+    const trap = createServer({ ...certificate }, (asked, response) => {
+      lured.push(asked.url ?? '');
+      response.end('lured');
+    });
+    trap.on('tlsClientError', () => undefined);
+    trap.listen(0, '127.0.0.1');
+    await once(trap, 'listening');
+    const Port = (trap.address() as AddressInfo).port;
+    const status = {
+      addresses: [{ type: 'InternalDNS', address: '127.0.0.1' }],
+      daemonEndpoints: { kubeletEndpoint: { Port } },
+    };
+    await one.client.patch(
+      resources.nodes,
+      { name: nodeName },
+      { status },
+      { type: 'merge', subresource: 'status' },
+    );
+    // Whether it is put back already or not: the API server does not take that for a kubelet.
+    const { stdout } = await one.tryKubectl(['-n', 'shop', 'logs', 'web']);
+    expect(stdout).not.toContain('lured');
+    await one.until(
+      { resource: resources.nodes, name: nodeName, what: 'the address of the node to be put back' },
+      ([node]) => node !== undefined && placeOf(node).port !== Port,
+    );
+    expect(await one.kubectl('-n', 'shop', 'logs', 'web')).toContain('logs of web/main');
+    expect(lured).toEqual([]);
+    trap.close();
+  });
+
+  it('serves top: of pods and nodes what is the tenant’s own', async () => {
+    for (const tenant of [one, other]) {
+      await tenant.until(
+        { resource: apiServices, what: 'the metrics API', timeoutMs: 120_000 },
+        (all: KubeObject[]) =>
+          all.some(
+            (each) =>
+              each.metadata.name === 'v1beta1.metrics.k8s.io' &&
+              at(each, 'status', 'conditions', '0', 'status') === 'True',
+          ),
+      );
+    }
+    const rows = (printed: string): string[] =>
+      printed
+        .trim()
+        .split('\n')
+        .map((row) => row.trim().replace(/\s+/g, ' '));
+    expect(rows(await one.kubectl('top', 'pod', '-A', '--no-headers'))).toEqual(['shop web 250m 64Mi']);
+    expect(rows(await other.kubectl('top', 'pod', '-n', 'shop', '-l', 'app=theirs', '--no-headers'))).toEqual(
+      ['theirs 250m 64Mi'],
+    );
+    // The fake says nothing of itself but what all pods of both tenants use.
+    expect(rows(await one.kubectl('top', 'node', nodeName, '--no-headers'))).toEqual([
+      `${nodeName} 250m 3% 64Mi 0%`,
+    ]);
+    expect(rows(await other.kubectl('top', 'node', nodeName, '--no-headers'))).toEqual([
+      `${nodeName} 500m 6% 128Mi 0%`,
+    ]);
+    const { items } = await world.superCluster.client.list(resources.services, {
+      labelSelector: 'skerry.dev/tenant',
+    });
+    expect(items.map(({ metadata }) => metadata.name)).not.toContain('skerry-metrics');
+    await world.expectAgreement([one, other]);
+  });
+
+  it('cuts what a tenant has open when it goes, and knows it no longer', async () => {
+    const following = await open(other, '/containerLogs/shop/theirs/main?follow=true');
+    const [beginning] = await once(following, 'data');
+    expect(String(beginning)).toContain('logs of theirs/main');
+    const files = join(world.stateDir, 'control-planes', other.id, 'files', 'kube-apiserver');
+    const [ca, cert, key] = await Promise.all(
+      ['kubelet-ca.crt', 'kubelet-client.crt', 'kubelet-client.key'].map((name) =>
+        readFile(join(files, name)),
+      ),
+    );
+    const node = await other.client.get(resources.nodes, { name: nodeName });
+    const cut = text(following).then(
+      () => 'ended',
+      () => 'cut',
+    );
+    await world.deleteTenant(other.name);
+    expect(await cut).toBe('cut');
+    const again = request({
+      ...placeOf(node),
+      path: '/healthz',
+      ...{ ca, cert, key },
+      agent: false,
+    });
+    again.end();
+    const [response] = (await once(again, 'response')) as [IncomingMessage];
+    expect(response.statusCode).toBe(401);
+    response.destroy();
+  });
+});
+
+/** Where a tenant's API server looks for the kubelet of this node. */
+function placeOf(node: KubeObject): { host: string; port: number } {
+  return {
+    host: at<string>(node, 'status', 'addresses', '0', 'address') ?? '',
+    port: at<number>(node, 'status', 'daemonEndpoints', 'kubeletEndpoint', 'Port') ?? 0,
+  };
+}

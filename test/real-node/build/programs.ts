@@ -1,0 +1,86 @@
+import { join } from 'node:path';
+import {
+  type BuildRecipe,
+  buildFromModule,
+  defaultVersions,
+  hostPlatform,
+  kubernetesStamps,
+} from '../../../vc-manager/binaries/index.ts';
+import type { Cache } from './cache.ts';
+
+const { kubernetes } = defaultVersions;
+const stripped = '-s -w';
+
+function ofKubernetes(path: string, more: Partial<BuildRecipe> = {}): BuildRecipe {
+  return {
+    module: 'k8s.io/kubernetes',
+    moduleVersion: `v${kubernetes}`,
+    package: path,
+    ldflags: `${stripped} ${kubernetesStamps(kubernetes)}`,
+    ...more,
+  };
+}
+
+function ofModule(module: string, moduleVersion: string, folder = ''): BuildRecipe {
+  return { module, moduleVersion, package: `${module}${folder}`, ldflags: stripped };
+}
+
+const containerd = ['github.com/containerd/containerd/v2', 'v2.2.1'] as const;
+
+/** What nodes, their images and the conformance run need beyond the programs of control planes. */
+const recipes = {
+  kubelet: ofKubernetes('k8s.io/kubernetes/cmd/kubelet'),
+  'kube-proxy': ofKubernetes('k8s.io/kubernetes/cmd/kube-proxy'),
+  containerd: ofModule(...containerd, '/cmd/containerd'),
+  'containerd-shim-runc-v2': ofModule(...containerd, '/cmd/containerd-shim-runc-v2'),
+  ctr: ofModule(...containerd, '/cmd/ctr'),
+  agnhost: ofKubernetes('k8s.io/kubernetes/test/images/agnhost'),
+  coredns: ofModule('github.com/coredns/coredns', 'v1.15.0'),
+  'local-path-provisioner': ofModule('github.com/rancher/local-path-provisioner', 'v0.0.30'),
+  'sample-apiserver': ofKubernetes('k8s.io/sample-apiserver'),
+  ginkgo: ofModule('github.com/onsi/ginkgo/v2', 'v2.28.1', '/ginkgo'),
+  'e2e.test': ofKubernetes('k8s.io/kubernetes/test/e2e', { isTest: true }),
+} satisfies Record<string, BuildRecipe>;
+
+export type ProgramName = keyof typeof recipes;
+
+/** `1.36.3`, without a leading `v`. */
+export function versionOf(name: ProgramName): string {
+  return recipes[name].moduleVersion.replace(/^v/, '');
+}
+
+/** Path of the program; built from its Go module unless it was built before. */
+export async function provideProgram(cache: Cache, name: ProgramName): Promise<string> {
+  return cache.ensure(cache.path('programs', versionOf(name), name), async (directory, tell) => {
+    let last = 0;
+    return buildFromModule(name, recipes[name], {
+      platform: hostPlatform(),
+      directory,
+      home: cache.directory,
+      env: cache.env,
+      offline: false,
+      signal: cache.signal,
+      report: (_, message) => {
+        // A compiler prints a line for each of some thousand packages.
+        if (performance.now() - last < 2_000) return;
+        last = performance.now();
+        tell(message);
+      },
+    });
+  });
+}
+
+/** One after the other: each build keeps all processors busy, and the next reuses what it compiled. */
+export async function providePrograms<N extends ProgramName>(
+  cache: Cache,
+  names: readonly N[],
+): Promise<Record<N, string>> {
+  const paths: Partial<Record<N, string>> = {};
+  for (const name of names) paths[name] = await provideProgram(cache, name);
+  return paths as Record<N, string>;
+}
+
+/** The directory that holds these programs under their own names, for PATH. */
+export function directoryOf(cache: Cache, name: ProgramName): string {
+  return join(cache.directory, 'programs', versionOf(name));
+}

@@ -1,0 +1,212 @@
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import {
+  Connection,
+  connectionFromSecret,
+  KubeClient,
+  type KubeObject,
+  resources,
+} from '../../../kube/index.ts';
+import { runCli } from '../../harness/cli.ts';
+import { poll } from '../../harness/poll.ts';
+import { until } from '../../harness/until.ts';
+import { createAddons } from '../addons/index.ts';
+import { Cache, type Tell } from '../build/cache.ts';
+import type { ImageName } from '../images/recipes.ts';
+import { type Claim, listClaims, makeClaim } from '../machine/claim.ts';
+import { Network } from '../machine/network.ts';
+import { prepareSysctls } from '../machine/sysctls.ts';
+import { Credentials } from '../node/credentials.ts';
+import { RealNode } from '../node/real-node.ts';
+import { cgroupOf, cleanUp, cleanUpAbandoned } from './clean-up.ts';
+import type { ClusterInfo } from './cluster-info.ts';
+import { OutsideDns } from './outside-dns.ts';
+import { prepareCluster } from './prepare.ts';
+
+export interface KeeperOptions {
+  /** Made here; of an earlier cluster, or empty, or not there. */
+  directory: string;
+  nodes: number;
+  images: readonly ImageName[];
+  /** The super cluster's own DNS, which tenants do not need. */
+  withDns: boolean;
+  env: Readonly<Record<string, string | undefined>>;
+  tell: Tell;
+}
+
+const upTimeoutMs = 300_000;
+const readyTimeoutMs = 60_000;
+const dnsAddress = '10.96.0.10';
+const marker = 'SKERRY-REAL-NODE';
+
+/** Brings up a super cluster with real nodes, and takes it away again. */
+export class Keeper {
+  readonly #o: KeeperOptions;
+  readonly #nodes: RealNode[] = [];
+  #claim: Claim | undefined;
+  #outsideDns: OutsideDns | undefined;
+
+  constructor(options: KeeperOptions) {
+    this.#o = options;
+  }
+
+  async up(signal: AbortSignal): Promise<ClusterInfo> {
+    const { directory, tell, env } = this.#o;
+    await this.#refuseTaken();
+    await cleanUpAbandoned(tell);
+    const cache = new Cache({ env, signal, tell });
+    const { programs, imageStore } = await prepareCluster(cache, this.#o.images);
+
+    const since = performance.now();
+    const step = (what: string): void =>
+      tell(`${((performance.now() - since) / 1000).toFixed(1)} s: ${what}`);
+    await mkdir(directory, { recursive: true, mode: 0o755 });
+    await writeFile(join(directory, marker), '');
+    const claim = await makeClaim(directory);
+    this.#claim = claim;
+    await prepareSysctls();
+    const network = new Network(claim.number);
+    await network.up();
+    const outsideDns = new OutsideDns({
+      host: network.address,
+      suffix: 'outside.test',
+      address: network.address,
+    });
+    await outsideDns.listen();
+    this.#outsideDns = outsideDns;
+    const stateDir = join(directory, 'state');
+    const starting = this.#startStack(stateDir, network.address).then(() => step('the stack is up'));
+    const indexes = Array.from({ length: this.#o.nodes }, (_, index) => index + 1);
+    const booting = Promise.all(
+      indexes.map(async (index) => {
+        const node = new RealNode({
+          index,
+          directory: join(directory, 'nodes', `node-${index}`),
+          network,
+          cgroup: cgroupOf(claim),
+          programs,
+          imageStore,
+          dnsAddress,
+          tell,
+        });
+        this.#nodes.push(node);
+        await node.boot(indexes.filter((other) => other !== index));
+        step(`${node.name} is booted`);
+      }),
+    );
+    const joined = booting.then(() => this.#join(stateDir, starting, step));
+    await Promise.all([starting, joined]);
+    const info: ClusterInfo = {
+      directory,
+      stateDir,
+      superKubeconfigFile: superKubeconfigOf(stateDir),
+      address: network.address,
+      podRange: network.podRange,
+      nodes: this.#nodes.map(({ name, index, pid }) => ({ name, address: network.nodeAddress(index), pid })),
+      keeper: process.pid,
+    };
+    await writeFile(join(directory, 'cluster.json'), JSON.stringify(info, null, 2));
+    return info;
+  }
+
+  async down(): Promise<void> {
+    await Promise.all(this.#nodes.map((node) => node.stop()));
+    await this.#outsideDns?.close();
+    if (this.#claim !== undefined) await cleanUp(this.#claim);
+  }
+
+  async #refuseTaken(): Promise<void> {
+    const { directory } = this.#o;
+    const other = (await listClaims()).find((claim) => claim.directory === directory && claim.isLive);
+    if (other !== undefined) {
+      throw new Error(
+        `a cluster is up in ${directory} already, kept by process ${other.keeper.pid}: take it down first`,
+      );
+    }
+    const entries: string[] = await readdir(directory).catch(() => []);
+    if (entries.length > 0 && !entries.includes(marker)) {
+      throw new Error(
+        `${directory} is not empty and holds no cluster of this harness: name another directory`,
+      );
+    }
+    if (/^\/(run|var\/run|var\/lib|var\/log)\//.test(directory)) {
+      throw new Error(
+        `${directory}: nodes have their own /run, /var/lib and /var/log; name a directory elsewhere`,
+      );
+    }
+  }
+
+  async #startStack(stateDir: string, address: string): Promise<void> {
+    const { exitCode, stdout, stderr } = await runCli(
+      stateDir,
+      [
+        ...['up', '--detach', '--state-dir', stateDir, '--nodes', '0', '--tenants', '0', '--no-samples'],
+        ...['--bind-address', address, '--advertise-address', address, '--super-bind-address', address],
+        '--unsafe-no-fsync',
+      ],
+      { timeoutMs: upTimeoutMs },
+    );
+    if (exitCode !== 0) throw new Error(`"vc-manager up" ended with ${exitCode}:\n${stdout}\n${stderr}`);
+  }
+
+  /** As soon as the super cluster's API server answers, which is before the whole stack is up. */
+  async #join(stateDir: string, starting: Promise<void>, step: (what: string) => void): Promise<void> {
+    let failure: unknown;
+    starting.catch((error: unknown) => {
+      failure = error;
+    });
+    const kubeconfig = await poll(
+      'the kubeconfig of the super cluster',
+      async () => {
+        if (failure !== undefined) throw failure;
+        return readFile(superKubeconfigOf(stateDir), 'utf8').catch(() => undefined);
+      },
+      { timeoutMs: upTimeoutMs },
+    );
+    const options = connectionFromSecret(kubeconfig);
+    const client = new KubeClient(new Connection({ ...options, userAgent: 'skerry-real-node' }));
+    try {
+      await poll(
+        'the API server of the super cluster',
+        async () => {
+          if (failure !== undefined) throw failure;
+          return client.raw('GET', '/readyz').then(
+            () => true,
+            () => false,
+          );
+        },
+        { timeoutMs: upTimeoutMs },
+      );
+      step('the API server is ready');
+      const credentials = await Credentials.read(stateDir, options.server);
+      await Promise.all(this.#nodes.map((node) => node.join(credentials)));
+      await createAddons(client, { dnsAddress, withDns: this.#o.withDns });
+      await until<true, NodeObject>(
+        {
+          client,
+          resource: resources.nodes,
+          timeoutMs: readyTimeoutMs,
+          what: `${this.#o.nodes} ready nodes`,
+        },
+        (nodes) => nodes.filter(isReady).length === this.#o.nodes || undefined,
+      );
+      step(`${this.#o.nodes} nodes are ready`);
+    } finally {
+      await client.connection.close();
+    }
+  }
+}
+
+interface NodeObject extends KubeObject {
+  spec?: { taints?: { key: string }[] };
+  status?: { conditions?: { type: string; status: string }[] };
+}
+
+function isReady({ spec, status }: NodeObject): boolean {
+  const ready = status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True');
+  return ready === true && !spec?.taints?.some(({ key }) => key === 'node.kubernetes.io/not-ready');
+}
+
+function superKubeconfigOf(stateDir: string): string {
+  return join(stateDir, 'super-cluster', 'admin.kubeconfig');
+}

@@ -1,0 +1,26 @@
+import type { Cache } from '../build/cache.ts';
+import { providePrograms } from '../build/programs.ts';
+import { provideImages } from '../images/image-files.ts';
+import { providePause } from '../images/pause.ts';
+import type { ImageName } from '../images/recipes.ts';
+import { provideImageStore } from '../node/image-store.ts';
+
+/** Paths of what every node of a cluster is made of. */
+export interface Prepared {
+  programs: Readonly<Record<'containerd' | 'kubelet' | 'kube-proxy' | 'pause', string>>;
+  imageStore: string;
+}
+
+/** Builds whatever the cache does not hold yet; the first time on a machine that takes minutes. */
+export async function prepareCluster(cache: Cache, images: readonly ImageName[]): Promise<Prepared> {
+  const pause = await providePause(cache);
+  const programs = await providePrograms(cache, [
+    'containerd',
+    'containerd-shim-runc-v2',
+    'ctr',
+    'kubelet',
+    'kube-proxy',
+  ]);
+  const imageStore = await provideImageStore(cache, await provideImages(cache, images), programs);
+  return { programs: { ...programs, pause }, imageStore };
+}

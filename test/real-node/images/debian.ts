@@ -1,0 +1,44 @@
+import { appendFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Cache } from '../build/cache.ts';
+import { run } from '../machine/run.ts';
+import { type LayerEntry, tree } from './layer.ts';
+
+const release = 'bookworm';
+const packages = ['curl', 'dnsutils', 'iproute2', 'iptables', 'netcat-openbsd'];
+/** What nobody reads in a container. */
+const ballast = [
+  'var/cache/apt',
+  'var/lib/apt/lists',
+  'usr/share/doc',
+  'usr/share/man',
+  'usr/share/locale',
+  'usr/share/info',
+  'var/log',
+];
+
+export interface DebianOptions {
+  /** Lines of /etc/passwd and /etc/group. */
+  users: readonly string[];
+  groups: readonly string[];
+}
+
+/** A small Debian with what upstream's tests call in a container. `target` must outlive the layer's use. */
+export async function debianLayer(
+  cache: Cache,
+  target: string,
+  { users, groups }: DebianOptions,
+): Promise<LayerEntry[]> {
+  cache.tell(`debootstrap ${release} with ${packages.join(', ')}`);
+  const mirror = cache.env['SKERRY_DEBIAN_MIRROR'] || 'http://deb.debian.org/debian';
+  const include = `--include=${packages.join(',')}`;
+  await run('debootstrap', ['--variant=minbase', include, release, target, mirror], {
+    signal: cache.signal,
+  });
+  for (const path of ballast) await rm(join(target, path), { recursive: true, force: true });
+  await appendFile(join(target, 'etc/passwd'), users.map((line) => `${line}\n`).join(''));
+  await appendFile(join(target, 'etc/group'), groups.map((line) => `${line}\n`).join(''));
+  const entries = await tree(target);
+  // The runtime brings its own, and of the bootstrap's only device nodes and mount points are there.
+  return entries.filter(({ path }) => !/^(dev|proc|sys)\//.test(path));
+}

@@ -1,0 +1,54 @@
+import { mkdirSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestProject } from 'vitest/node';
+import { Binaries, defaultCacheDirectory, defaultVersions } from '../../../vc-manager/binaries/index.ts';
+import '../../harness/stack-info.ts';
+import type { ClusterInfo } from '../cluster/cluster-info.ts';
+import { startCluster, stopCluster } from '../cluster/start-cluster.ts';
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    cluster: ClusterInfo;
+  }
+}
+
+/**
+ * Starts the one super cluster with two real nodes that all suites share. SKERRY_REAL_NODE_CLUSTER names the
+ * directory of one that is up already: it is used, and left running.
+ */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const running = process.env['SKERRY_REAL_NODE_CLUSTER'];
+  if (running) {
+    const info = JSON.parse(readFileSync(join(running, 'cluster.json'), 'utf8')) as ClusterInfo;
+    await provide(project, info);
+    return async () => undefined;
+  }
+  const directory = join(tmpdir(), `skerry-real-node-${process.pid}`);
+  const logs = process.env['SKERRY_E2E_LOGS'];
+  if (logs) mkdirSync(logs, { recursive: true });
+  const info = await startCluster({
+    directory,
+    nodes: 2,
+    logFile: join(logs || tmpdir(), `skerry-real-node-${process.pid}.log`),
+    tell: (line) => console.log(line),
+  });
+  await provide(project, info);
+  return async () => {
+    await stopCluster(directory);
+  };
+}
+
+async function provide(project: TestProject, info: ClusterInfo): Promise<void> {
+  const binaries = new Binaries({ cacheDir: defaultCacheDirectory(process.env), env: process.env });
+  const kubectl = await binaries.ensure(
+    { name: 'kubectl', version: defaultVersions.kubernetes },
+    { signal: new AbortController().signal },
+  );
+  project.provide('cluster', info);
+  project.provide('stack', {
+    stateDir: info.stateDir,
+    superKubeconfig: readFileSync(info.superKubeconfigFile, 'utf8'),
+    kubectl: kubectl.path,
+  });
+}

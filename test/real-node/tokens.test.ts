@@ -1,0 +1,210 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import {
+  connectionFromSecret,
+  type KubeClient,
+  type KubeObject,
+  resource,
+  resources,
+} from '../../kube/index.ts';
+import { at } from '../harness/checker/raw.ts';
+import { namespace } from '../harness/manifests.ts';
+import { poll } from '../harness/poll.ts';
+import { type Tenant, World } from '../harness/world.ts';
+import { idlePod, inPod, shellInPod, untilReady } from './suite/pods.ts';
+
+const account = '/var/run/secrets/kubernetes.io/serviceaccount';
+const client = { namespace: 'shop', name: 'client' };
+const curl = `curl -s -m 20 --cacert ${account}/ca.crt`;
+const bearer = `-H "Authorization: Bearer $(cat ${account}/token)"`;
+/** The shortest life that can be asked for: renewed after seven minutes. */
+const shortest = 600;
+const renewalTimeoutMs = 600_000;
+
+interface Claims {
+  aud: string[];
+  exp: number;
+  iat: number;
+  'kubernetes.io': {
+    namespace: string;
+    pod: { name: string; uid: string };
+    serviceaccount: { name: string };
+  };
+}
+
+describe('tokens in pods', () => {
+  let world: World;
+  let tenant: Tenant;
+  let uid: string;
+  let firstShortToken: string;
+
+  beforeAll(async () => {
+    world = new World(inject('stack'));
+    tenant = await world.createTenant('tokens');
+    await tenant.apply(namespace('shop'));
+    const token = (path: string, more: object = {}): object => ({ serviceAccountToken: { path, ...more } });
+    await tenant.apply(
+      idlePod('shop', 'client', {
+        containers: [
+          {
+            name: 'main',
+            image: 'registry.k8s.io/e2e-test-images/agnhost:2.63.0',
+            volumeMounts: [{ name: 'tokens', mountPath: '/tokens' }],
+          },
+        ],
+        volumes: [
+          {
+            name: 'tokens',
+            projected: {
+              sources: [
+                token('vault', { audience: 'vault', expirationSeconds: 7200 }),
+                token('short', { expirationSeconds: shortest }),
+              ],
+            },
+          },
+        ],
+      }),
+    );
+    await untilReady(tenant, 'shop', 'client');
+    uid = (await tenant.client.get(resources.pods, client)).metadata.uid ?? '';
+    firstShortToken = await inPod(tenant, client, 'cat', '/tokens/short');
+  });
+
+  afterAll(() => world?.close());
+
+  const review = (kube: KubeClient, token: string, audiences: string[] = []): Promise<KubeObject> =>
+    kube.create(resource('authentication.k8s.io', 'v1', 'tokenreviews', 'TokenReview', false), {
+      metadata: {},
+      spec: { token, audiences },
+    });
+  const isShort = (token: string): boolean => claimsOf(token).exp - claimsOf(token).iat === shortest;
+  const claimsOf = (token: string): Claims =>
+    JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as Claims;
+
+  it("open the tenant's own API server at https://kubernetes.default.svc, as the pod's service account", async () => {
+    const review = { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' };
+    const answer = await shellInPod(
+      tenant,
+      client,
+      `${curl} ${bearer} -H 'Content-Type: application/json' -d '${JSON.stringify(review)}' ` +
+        'https://kubernetes.default.svc/apis/authentication.k8s.io/v1/selfsubjectreviews',
+    );
+    expect(at(JSON.parse(answer), 'status', 'userInfo')).toMatchObject({
+      username: 'system:serviceaccount:shop:default',
+      extra: {
+        'authentication.kubernetes.io/pod-name': ['client'],
+        'authentication.kubernetes.io/pod-uid': [uid],
+      },
+    });
+  });
+
+  it('may do there what the service account may, and nothing else', async () => {
+    const pods = 'https://kubernetes.default.svc/api/v1/namespaces/shop/pods';
+    const status = `${curl} ${bearer} -o /dev/null -w '%{http_code}'`;
+    expect(await shellInPod(tenant, client, `${status} ${pods}`)).toBe('403');
+    await tenant.kubectl(
+      ...['-n', 'shop', 'create', 'rolebinding', 'reader'],
+      ...['--clusterrole=view', '--serviceaccount=shop:default'],
+    );
+    const names = JSON.parse(await shellInPod(tenant, client, `${curl} ${bearer} ${pods}`)) as {
+      items: KubeObject[];
+    };
+    expect(names.items.map(({ metadata }) => [metadata.namespace, metadata.name])).toEqual([
+      ['shop', 'client'],
+    ]);
+    expect(await shellInPod(tenant, client, `${status} https://kubernetes.default.svc/api/v1/secrets`)).toBe(
+      '403',
+    );
+  });
+
+  it('get 401 at the super cluster', async () => {
+    const { server } = connectionFromSecret(inject('stack').superKubeconfig);
+    const answer = await shellInPod(
+      tenant,
+      client,
+      `curl -sk -m 20 ${bearer} -w ' %{http_code}' ${server}/api/v1/namespaces/default/pods`,
+    );
+    expect(answer).toMatch(/"Unauthorized".* 401$/s);
+    for (const path of [`${account}/token`, '/tokens/vault', '/tokens/short']) {
+      const token = await inPod(tenant, client, 'cat', path);
+      const answered = await review(world.superCluster.client, token);
+      expect(at(answered, 'status', 'authenticated'), path).not.toBe(true);
+    }
+  });
+
+  it('are made for the audience and the life that the pod asks for', async () => {
+    const token = await inPod(tenant, client, 'cat', '/tokens/vault');
+    const claims = claimsOf(token);
+    expect(claims.aud).toEqual(['vault']);
+    expect(claims.exp - claims.iat).toBe(7200);
+    expect(claims['kubernetes.io']).toMatchObject({ namespace: 'shop', pod: { name: 'client', uid } });
+    expect(at(await review(tenant.client, token, ['vault']), 'status')).toMatchObject({
+      authenticated: true,
+      audiences: ['vault'],
+    });
+    const opened = await shellInPod(
+      tenant,
+      client,
+      `${curl} -o /dev/null -w '%{http_code}' -H "Authorization: Bearer $(cat /tokens/vault)" https://kubernetes.default.svc/api`,
+    );
+    expect(opened).toBe('401');
+  });
+
+  it('verify as certificates do: the CA in the pod is that of the tenant', async () => {
+    const inTenant = await tenant.client.get(resources.configMaps, {
+      namespace: 'shop',
+      name: 'kube-root-ca.crt',
+    });
+    expect(await inPod(tenant, client, 'cat', `${account}/ca.crt`)).toBe(
+      String(at(inTenant, 'data', 'ca.crt')).trimEnd(),
+    );
+    const { ca } = connectionFromSecret(tenant.kubeconfig);
+    expect(String(at(inTenant, 'data', 'ca.crt')).trim()).toBe(ca?.trim());
+    expect(await inPod(tenant, client, 'cat', `${account}/namespace`)).toBe('shop');
+  });
+
+  it(
+    'are renewed under the pod, long before they expire',
+    async () => {
+      const labelSelector = `skerry.dev/tenant=${tenant.uid},skerry.dev/namespace=shop`;
+      const secrets = (found: readonly KubeObject[]): string | undefined =>
+        found
+          .filter(({ metadata }) => metadata.name === 'skerry-token-client')
+          .flatMap(({ data }) => Object.values(data as Record<string, string>))
+          .map((encoded) => Buffer.from(encoded, 'base64').toString())
+          .find((token) => claimsOf(token).exp > claimsOf(firstShortToken).exp && isShort(token));
+      const renewed = await world.superCluster.until(
+        {
+          resource: resources.secrets,
+          labelSelector,
+          timeoutMs: (shortest - 120) * 1000,
+          what: 'a new token, three minutes before the old one ends',
+        },
+        secrets,
+      );
+      // The pod itself waits for it: kubelet tells nobody when it has written a file.
+      const seen = await shellInPod(
+        tenant,
+        client,
+        `for i in $(seq 1 50); do [ "$(cat /tokens/short)" = '${renewed}' ] && break; sleep 2; done; cat /tokens/short`,
+      );
+      expect(seen).toBe(renewed);
+      expect(claimsOf(renewed)['kubernetes.io']).toMatchObject({ pod: { name: 'client', uid } });
+      expect(at(await review(tenant.client, renewed), 'status', 'authenticated')).toBe(true);
+      expect((await tenant.client.get(resources.pods, client)).metadata.uid).toBe(uid);
+    },
+    renewalTimeoutMs,
+  );
+
+  it('are worth nothing when the pod is gone', async () => {
+    const token = await inPod(tenant, client, 'cat', `${account}/token`);
+    expect(at(await review(tenant.client, token), 'status', 'authenticated')).toBe(true);
+    await tenant.kubectl('-n', 'shop', 'delete', 'pod', 'client', '--timeout=60s');
+    // An API server remembers for ten seconds what it has accepted, and nobody tells when it has forgotten.
+    await poll(
+      'the token to be refused',
+      async () => at(await review(tenant.client, token), 'status', 'authenticated') !== true,
+      { timeoutMs: 30_000 },
+    );
+    await world.expectAgreement();
+  });
+});

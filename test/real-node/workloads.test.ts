@@ -1,0 +1,327 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { type KubeObject, resource, resources } from '../../kube/index.ts';
+import { at } from '../harness/checker/raw.ts';
+import { deployment, namespace, pod, service, statefulSet } from '../harness/manifests.ts';
+import { type Tenant, World } from '../harness/world.ts';
+import { storageClassName } from './addons/local-path.ts';
+import { idlePod, inPod, script, server, shellInPod, untilReady, web } from './suite/pods.ts';
+
+const ns = 'shop';
+const jobs = resource('batch', 'v1', 'jobs', 'Job', true);
+
+describe('workloads', () => {
+  let world: World;
+  let tenant: Tenant;
+
+  beforeAll(async () => {
+    world = new World(inject('stack'));
+    tenant = await world.createTenant('workloads');
+    await tenant.apply(namespace(ns));
+  });
+
+  afterAll(() => world?.close());
+
+  const podsOf = async (app: string): Promise<KubeObject[]> =>
+    (await tenant.client.list(resources.pods, { namespace: ns, labelSelector: `app=${app}` })).items;
+  const k = (...args: string[]): Promise<string> => tenant.kubectl('-n', ns, ...args);
+
+  it('a StatefulSet with a claim keeps its data over the death of its pod', async () => {
+    await tenant.apply(
+      service(ns, 'db', { clusterIP: 'None' }),
+      statefulSet(ns, 'db', 1, {
+        template: {
+          metadata: { labels: { app: 'db' } },
+          spec: {
+            terminationGracePeriodSeconds: 1,
+            containers: [
+              script('date +%s%N >> /data/starts; exec sleep 3600', {
+                volumeMounts: [{ name: 'data', mountPath: '/data' }],
+              }),
+            ],
+          },
+        },
+        volumeClaimTemplates: [
+          {
+            metadata: { name: 'data' },
+            spec: {
+              accessModes: ['ReadWriteOnce'],
+              storageClassName,
+              resources: { requests: { storage: '1Gi' } },
+            },
+          },
+        ],
+      }),
+    );
+    await k('rollout', 'status', 'statefulset/db', '--timeout=120s');
+    const ref = { namespace: ns, name: 'db-0' };
+    const before = (await tenant.client.get(resources.pods, ref)).metadata.uid;
+    await shellInPod(tenant, ref, 'echo precious > /data/kept');
+    const first = await inPod(tenant, ref, 'cat', '/data/starts');
+    await k('delete', 'pod', 'db-0', '--timeout=60s');
+    await tenant.until(
+      { resource: resources.pods, namespace: ns, name: 'db-0', what: 'another db-0' },
+      ([found]) => found !== undefined && found.metadata.uid !== before,
+    );
+    await untilReady(tenant, ns, 'db-0');
+    expect(await inPod(tenant, ref, 'cat', '/data/kept')).toBe('precious');
+    const starts = (await inPod(tenant, ref, 'cat', '/data/starts')).split('\n');
+    expect(starts).toEqual([first, expect.stringMatching(/^\d+$/)]);
+    const claim = await tenant.client.get(resources.persistentVolumeClaims, {
+      namespace: ns,
+      name: 'data-db-0',
+    });
+    expect(at(claim, 'status', 'phase')).toBe('Bound');
+    await world.expectAgreement();
+  });
+
+  it('goes with its claim: volume and data are removed in the super cluster, too', async () => {
+    const claim = { namespace: ns, name: 'data-db-0' };
+    const volume = at<string>(
+      await tenant.client.get(resources.persistentVolumeClaims, claim),
+      'spec',
+      'volumeName',
+    );
+    await k('delete', 'statefulset', 'db', '--timeout=60s');
+    await k('delete', 'pvc', 'data-db-0', '--timeout=90s');
+    await tenant.untilGone(resources.persistentVolumes, { name: volume ?? '' });
+    await world.superCluster.untilGone(resources.persistentVolumes, { name: volume ?? '' }, 120_000);
+  });
+
+  it('a Job runs its pods to the end, tries again those that fail, and a CronJob makes Jobs', async () => {
+    const job = (name: string, line: string, spec: object = {}): KubeObject => ({
+      apiVersion: 'batch/v1',
+      kind: 'Job',
+      metadata: { namespace: ns, name },
+      spec: {
+        ...spec,
+        template: {
+          metadata: { labels: { app: name } },
+          spec: { restartPolicy: 'Never', containers: [script(line)] },
+        },
+      },
+    });
+    await tenant.apply(
+      job('sum', 'echo $((6 * 7))', { completions: 3, parallelism: 2 }),
+      job('hopeless', 'exit 5', {
+        backoffLimit: 3,
+        podFailurePolicy: {
+          rules: [{ action: 'FailJob', onExitCodes: { containerName: 'main', operator: 'In', values: [5] } }],
+        },
+      }),
+      {
+        apiVersion: 'batch/v1',
+        kind: 'CronJob',
+        metadata: { namespace: ns, name: 'tick' },
+        spec: {
+          schedule: '* * * * *',
+          jobTemplate: {
+            spec: {
+              template: {
+                metadata: { labels: { app: 'tick' } },
+                spec: { restartPolicy: 'Never', containers: [script('echo tock')] },
+              },
+            },
+          },
+        },
+      },
+    );
+    await k('wait', 'job/sum', '--for=condition=Complete', '--timeout=90s');
+    const pods = await podsOf('sum');
+    expect(pods.map((each) => at(each, 'status', 'phase'))).toEqual(['Succeeded', 'Succeeded', 'Succeeded']);
+    for (const { metadata } of pods) expect(await k('logs', metadata.name ?? '')).toBe('42');
+    await k('wait', 'job/hopeless', '--for=condition=Failed', '--timeout=90s');
+    const failed = await tenant.client.get(jobs, { namespace: ns, name: 'hopeless' });
+    expect(at<{ reason: string }[]>(failed, 'status', 'conditions')?.map(({ reason }) => reason)).toContain(
+      'PodFailurePolicy',
+    );
+    expect(await podsOf('hopeless')).toHaveLength(1);
+    // Within the minute, and a while to run.
+    const made = await tenant.until(
+      {
+        resource: jobs,
+        namespace: ns,
+        timeoutMs: 120_000,
+        what: 'the first Job of the CronJob to be complete',
+      },
+      (found) =>
+        found.find(
+          (each) =>
+            each.metadata.ownerReferences?.[0]?.name === 'tick' && at(each, 'status', 'succeeded') === 1,
+        ),
+    );
+    expect(await k('logs', `job/${made.metadata.name}`)).toBe('tock');
+    await k('delete', 'cronjob', 'tick', '--timeout=60s');
+  });
+
+  it('a pod that is deleted runs its preStop hook and is given its time, whole', async () => {
+    await tenant.apply(
+      pod(ns, 'witness', { containers: [server(['netexec', '--http-port=8080'])] }),
+      pod(ns, 'graceful', {
+        terminationGracePeriodSeconds: 20,
+        containers: [
+          script('trap "echo asked; sleep 1; echo leaving; exit 0" TERM; while :; do sleep 0.1; done', {
+            lifecycle: {
+              preStop: { exec: { command: ['sh', '-c', 'echo prepared > /proc/1/fd/1; sleep 2'] } },
+            },
+          }),
+        ],
+      }),
+    );
+    await untilReady(tenant, ns, 'graceful');
+    const [logs] = await Promise.all([
+      k('logs', '-f', 'graceful'),
+      k('delete', 'pod', 'graceful', '--timeout=60s'),
+    ]);
+    expect(logs.split('\n')).toEqual(['prepared', 'asked', 'leaving']);
+  });
+
+  it('a pod that will not go is gone at once when that is forced, on both sides', async () => {
+    await tenant.apply(
+      pod(ns, 'stubborn', {
+        terminationGracePeriodSeconds: 120,
+        containers: [script('trap "" TERM; while :; do sleep 1; done')],
+      }),
+    );
+    await untilReady(tenant, ns, 'stubborn');
+    await k('delete', 'pod', 'stubborn', '--wait=false');
+    await tenant.until(
+      { resource: resources.pods, namespace: ns, name: 'stubborn', what: 'the pod to be going' },
+      ([found]) => found?.metadata.deletionTimestamp !== undefined,
+    );
+    await k('delete', 'pod', 'stubborn', '--grace-period=0', '--force', '--timeout=60s');
+    await world.expectAgreement();
+  });
+
+  it('a rolling update with readiness answers every request, and waits for a pod that does not get ready', async () => {
+    const version = (text: string, healthy = true): KubeObject =>
+      deployment(ns, 'web', 3, {
+        terminationGracePeriodSeconds: 10,
+        containers: [
+          web({
+            env: [{ name: 'VERSION', value: text }],
+            // Leaves the network time to hear that it is going.
+            lifecycle: { preStop: { sleep: { seconds: 5 } } },
+            ...(healthy ? {} : { readinessProbe: { exec: { command: ['false'] }, periodSeconds: 1 } }),
+          }),
+        ],
+      });
+    await tenant.apply(version('one'), service(ns, 'web'), idlePod(ns, 'customer'));
+    await k('rollout', 'status', 'deployment/web', '--timeout=90s');
+    await untilReady(tenant, ns, 'customer');
+    const customer = { namespace: ns, name: 'customer' };
+    const address = (await k('get', 'service', 'web', '-o', 'jsonpath={.spec.clusterIP}')).trim();
+    await shellInPod(
+      tenant,
+      customer,
+      `(while [ ! -e /tmp/stop ]; do curl -s -m 5 -o /dev/null -w '%{http_code}\\n' http://${address}/hostname; sleep 0.05; done > /tmp/answers; touch /tmp/done) > /dev/null 2>&1 &`,
+    );
+    await tenant.apply(version('two'));
+    await k('rollout', 'status', 'deployment/web', '--timeout=120s');
+    await tenant.until(
+      { resource: resources.pods, namespace: ns, labelSelector: 'app=web', what: 'the old pods to be gone' },
+      (pods) => pods.length === 3,
+    );
+    const answers = await shellInPod(
+      tenant,
+      customer,
+      'touch /tmp/stop; while [ ! -e /tmp/done ]; do sleep 0.1; done; sort /tmp/answers | uniq -c',
+    );
+    expect(answers.trim()).toMatch(/^\d+ 200$/);
+
+    await tenant.apply(version('three', false));
+    const late = await tenant.tryKubectl(['-n', ns, 'rollout', 'status', 'deployment/web', '--timeout=8s']);
+    expect(late.exitCode).toBe(1);
+    const ready = (await podsOf('web')).filter((each) =>
+      at<{ type: string; status: string }[]>(each, 'status', 'conditions')?.some(
+        ({ type, status }) => type === 'Ready' && status === 'True',
+      ),
+    );
+    expect(ready).toHaveLength(3);
+    await k('rollout', 'undo', 'deployment/web');
+    await k('rollout', 'status', 'deployment/web', '--timeout=90s');
+    await k('delete', 'deployment', 'web', '--timeout=60s');
+  });
+
+  it('pods with a spread constraint are spread over both nodes, each tenant by itself', async () => {
+    const neighbour = await world.createTenant('spreading');
+    await neighbour.apply(namespace(ns));
+    const spread = (hostname: boolean): object => ({
+      maxSkew: 1,
+      topologyKey: hostname ? 'kubernetes.io/hostname' : 'topology.kubernetes.io/zone',
+      whenUnsatisfiable: 'DoNotSchedule',
+      labelSelector: { matchLabels: { app: 'spread' } },
+    });
+    // All of the neighbour's on one node: if they counted, ours could not be spread evenly.
+    await neighbour.apply(
+      deployment(ns, 'spread', 4, {
+        nodeSelector: { 'kubernetes.io/hostname': 'node-1' },
+        containers: [server(['pause'])],
+      }),
+    );
+    await neighbour.kubectl('-n', ns, 'rollout', 'status', 'deployment/spread', '--timeout=90s');
+    await tenant.apply(
+      deployment(ns, 'spread', 4, {
+        topologySpreadConstraints: [spread(true), spread(false)],
+        containers: [server(['pause'])],
+      }),
+    );
+    await k('rollout', 'status', 'deployment/spread', '--timeout=90s');
+    const nodes = (await podsOf('spread')).map((each) => at<string>(each, 'spec', 'nodeName'));
+    expect(nodes.sort()).toEqual(['node-1', 'node-1', 'node-2', 'node-2']);
+    await world.expectAgreement();
+    await world.deleteTenant('spreading');
+  });
+
+  it('containers that die, that are killed for memory, and that are unhealthy, are told of as they are', async () => {
+    await tenant.apply(
+      pod(ns, 'greedy', {
+        restartPolicy: 'Never',
+        containers: [
+          script('tail /dev/zero', {
+            resources: { limits: { memory: '64Mi' }, requests: { memory: '16Mi' } },
+          }),
+        ],
+      }),
+      pod(ns, 'sick', {
+        containers: [
+          script('touch /tmp/well; exec sleep 3600', {
+            livenessProbe: {
+              exec: { command: ['test', '-e', '/tmp/well'] },
+              periodSeconds: 1,
+              failureThreshold: 1,
+            },
+          }),
+        ],
+      }),
+    );
+    const ended = await tenant.until(
+      { resource: resources.pods, namespace: ns, name: 'greedy', what: 'the container to be killed' },
+      ([found]) =>
+        at<{ state?: { terminated?: { exitCode: number } } }[]>(
+          found ?? {},
+          'status',
+          'containerStatuses',
+        )?.[0]?.state?.terminated,
+    );
+    // The reason is a matter of luck: with cgroups of version 1 the runtime may hear of the exit first.
+    expect(ended.exitCode).toBe(137);
+    await untilReady(tenant, ns, 'sick');
+    await shellInPod(tenant, { namespace: ns, name: 'sick' }, 'rm /tmp/well');
+    await k(
+      'wait',
+      'pod/sick',
+      '--for=jsonpath={.status.containerStatuses[0].restartCount}=1',
+      '--timeout=60s',
+    );
+    const message = await tenant.until(
+      { resource: resources.events, namespace: ns, what: 'the event of the failed probe' },
+      (events) =>
+        events.find(
+          (event) => at(event, 'involvedObject', 'name') === 'sick' && event['reason'] === 'Unhealthy',
+        )?.['message'] as string | undefined,
+    );
+    expect(message).toContain('Liveness probe failed');
+    expect(await k('describe', 'pod', 'sick')).toContain('Liveness probe failed');
+    await world.expectAgreement();
+  });
+});

@@ -1,0 +1,309 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import {
+  Connection,
+  connectionFromSecret,
+  isUnauthorized,
+  KubeClient,
+  type KubeObject,
+  resource,
+  resources,
+} from '../kube/index.ts';
+import { claimsOf, sourceOf, tokenFilesOf } from './harness/checker/kinds/tokens.ts';
+import { at } from './harness/checker/raw.ts';
+import type { Cluster } from './harness/cluster.ts';
+import { container, job, namespace, pod } from './harness/manifests.ts';
+import { poll } from './harness/poll.ts';
+import { componentProcess, kill } from './harness/processes.ts';
+import { type Tenant, World } from './harness/world.ts';
+
+const tokenReviews = resource('authentication.k8s.io', 'v1', 'tokenreviews', 'TokenReview', false);
+
+interface TokenReview extends KubeObject {
+  status?: {
+    authenticated?: boolean;
+    user?: { username?: string; extra?: Record<string, string[]> };
+  };
+}
+
+describe('service account tokens (rule 6)', () => {
+  let world: World;
+  let tenant: Tenant;
+  let neighbour: Tenant;
+  const clients: KubeClient[] = [];
+
+  beforeAll(async () => {
+    world = new World(inject('stack'));
+    [tenant, neighbour] = (await world.createTenants('tokens', 'tokens-too')) as [Tenant, Tenant];
+    await tenant.apply(namespace('shop'), ...robot);
+    await tenant.apply(pod('shop', 'web', { serviceAccountName: 'robot' }));
+    await running('web');
+  });
+
+  afterAll(async () => {
+    await Promise.all(clients.map((client) => client.connection.close()));
+    await world?.close();
+  });
+
+  const running = (name: string): Promise<KubeObject> =>
+    tenant.until(
+      { resource: resources.pods, namespace: 'shop', name, what: `${name} to run` },
+      ([own]) => at(own, 'status', 'phase') === 'Running' && own,
+    );
+
+  /** Somebody who has nothing but this token. */
+  const holder = (cluster: Cluster, token: string): KubeClient => {
+    const { server, ca } = connectionFromSecret(cluster.kubeconfig);
+    const client = new KubeClient(new Connection({ server, ...(ca === undefined ? {} : { ca }), token }));
+    clients.push(client);
+    return client;
+  };
+
+  const superPod = async (name: string): Promise<KubeObject> => {
+    const labelSelector = `skerry.dev/tenant=${tenant.uid},skerry.dev/namespace=shop`;
+    const { items } = await world.superCluster.client.list(resources.pods, { labelSelector });
+    const found = items.find(({ metadata }) => metadata.name === name);
+    if (found === undefined) throw new Error(`no pod ${name} in the super cluster`);
+    return found;
+  };
+
+  const secrets = async (): Promise<KubeObject[]> =>
+    (
+      await world.superCluster.client.list(resources.secrets, {
+        labelSelector: `skerry.dev/tenant=${tenant.uid},skerry.dev/token`,
+      })
+    ).items;
+
+  /** What a container finds in the files of tokens, by path, and the Secrets that they come from. */
+  const files = async (name: string): Promise<Map<string, string>> => {
+    const own = await tenant.client.get(resources.pods, { namespace: 'shop', name });
+    const there = await superPod(name);
+    const found = new Map<string, string>();
+    for (const file of tokenFilesOf(own)) {
+      const source = sourceOf(there, file);
+      const ref = { namespace: there.metadata.namespace ?? '', name: source?.name ?? '' };
+      const secret = await world.superCluster.client.get(resources.secrets, ref);
+      const value = at<string>(secret, 'data', source?.key ?? '') ?? '';
+      found.set(file.path, Buffer.from(value, 'base64').toString());
+    }
+    return found;
+  };
+
+  const secretOf = async (name: string) => {
+    const { namespace = '' } = (await superPod(name)).metadata;
+    return { namespace, name: `skerry-token-${name}` };
+  };
+
+  const token = async (name: string): Promise<string> => (await files(name)).get('token') ?? '';
+
+  const review = async (cluster: Cluster, of: string): Promise<TokenReview['status']> => {
+    const asked = {
+      apiVersion: 'authentication.k8s.io/v1',
+      kind: 'TokenReview',
+      metadata: {},
+      spec: { token: of },
+    };
+    return (await cluster.client.create<TokenReview>(tokenReviews, asked)).status;
+  };
+
+  const refused = (client: KubeClient): Promise<boolean> =>
+    client.list(resources.pods, { namespace: 'shop' }).then(
+      () => false,
+      (error: unknown) => {
+        if (isUnauthorized(error)) return true;
+        throw error;
+      },
+    );
+
+  it("opens the tenant's API server with the rights of the service account, and no other", async () => {
+    const own = await token('web');
+    const inTenant = holder(tenant, own);
+    const { items } = await inTenant.list(resources.pods, { namespace: 'shop' });
+    expect(items.map(({ metadata }) => metadata.name)).toContain('web');
+    await expect(inTenant.list(resources.secrets, { namespace: 'shop' })).rejects.toMatchObject({
+      code: 403,
+    });
+    expect(await refused(holder(world.superCluster, own))).toBe(true);
+    expect(await refused(holder(neighbour, own))).toBe(true);
+    expect((await review(world.superCluster, own))?.authenticated).not.toBe(true);
+  });
+
+  it('is bound to the pod, lives as long as admission asks for, and is what any cluster would give', async () => {
+    const own = await token('web');
+    const { metadata } = await tenant.client.get(resources.pods, { namespace: 'shop', name: 'web' });
+    expect(await review(tenant, own)).toMatchObject({
+      authenticated: true,
+      user: {
+        username: 'system:serviceaccount:shop:robot',
+        extra: {
+          'authentication.kubernetes.io/pod-name': ['web'],
+          'authentication.kubernetes.io/pod-uid': [metadata.uid],
+        },
+      },
+    });
+    // Reported as an hour, signed for a year, so that programs which read it once go on working.
+    const claims = claimsOf(own);
+    expect((claims?.['kubernetes.io'].warnafter ?? 0) - (claims?.iat ?? 0)).toBe(3607);
+    expect((claims?.exp ?? 0) - (claims?.iat ?? 0)).toBeGreaterThan(300 * 86_400);
+  });
+
+  it('comes with the audience, the life and the path that the pod asks for', async () => {
+    const sources = [
+      { serviceAccountToken: { path: 'vault/token', audience: 'vault', expirationSeconds: 7200 } },
+      { serviceAccountToken: { path: 'short', expirationSeconds: 600 } },
+      { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
+      { downwardAPI: { items: [{ path: 'namespace', fieldRef: { fieldPath: 'metadata.namespace' } }] } },
+    ];
+    const mounted = container({ volumeMounts: [{ name: 'mixed', mountPath: '/mixed' }] });
+    await tenant.apply(
+      pod('shop', 'many', {
+        serviceAccountName: 'robot',
+        volumes: [{ name: 'mixed', projected: { sources } }],
+        containers: [mounted],
+        initContainers: [{ ...mounted, name: 'first' }],
+      }),
+    );
+    await running('many');
+    const found = await files('many');
+    expect([...found.keys()].toSorted()).toEqual(['short', 'token', 'vault/token']);
+    const vault = claimsOf(found.get('vault/token') ?? '');
+    expect(vault?.aud).toEqual(['vault']);
+    expect((vault?.exp ?? 0) - (vault?.iat ?? 0)).toBe(7200);
+    const short = claimsOf(found.get('short') ?? '');
+    expect((short?.exp ?? 0) - (short?.iat ?? 0)).toBe(600);
+    await world.expectAgreement([tenant]);
+  });
+
+  it('is none for a pod that does not want one', async () => {
+    await tenant.apply(pod('shop', 'bare', { automountServiceAccountToken: false }));
+    await running('bare');
+    expect((await secrets()).map(({ metadata }) => metadata.name)).not.toContain('skerry-token-bare');
+  });
+
+  it('is renewed when its time has come, in the Secret that the pod has mounted', async () => {
+    const before = await token('web');
+    const ref = await secretOf('web');
+    const { metadata } = await world.superCluster.client.get(resources.secrets, ref);
+    // Makes the time come: what is written there is all that the syncer goes by.
+    const records = JSON.parse(metadata.annotations?.['skerry.dev/tokens'] ?? '[]') as object[];
+    const due = records.map((record) => ({ ...record, renewAt: new Date().toISOString() }));
+    const annotations = { 'skerry.dev/tokens': JSON.stringify(due) };
+    await world.superCluster.client.patch(
+      resources.secrets,
+      ref,
+      { metadata: { annotations } },
+      { type: 'merge' },
+    );
+    await poll('another token', async () => (await token('web')) !== before, { timeoutMs: 30_000 });
+    const after = await world.superCluster.client.get(resources.secrets, ref);
+    expect(after.metadata.uid).toBe(metadata.uid);
+    expect(await refused(holder(tenant, await token('web')))).toBe(false);
+    await world.expectAgreement([tenant]);
+  });
+
+  it('is put back when somebody in the super cluster changes or deletes it', async () => {
+    const ref = await secretOf('web');
+    const { client } = world.superCluster;
+    const data = { 'token-0': 'bm9uc2Vuc2U=', more: 'bW9yZQ==' };
+    await client.patch(resources.secrets, ref, { data }, { type: 'merge' });
+    await world.expectAgreement([tenant]);
+    const mended = await client.get(resources.secrets, ref);
+    expect(Object.keys(mended['data'] as object)).toEqual(['token-0']);
+    await client.delete(resources.secrets, ref);
+    await world.expectAgreement([tenant]);
+    expect(await refused(holder(tenant, await token('web')))).toBe(false);
+  });
+
+  it('stays the same over a restart of the syncer', async () => {
+    const before = await token('web');
+    const process = await world.process('vc-syncer');
+    await kill(process);
+    await poll(
+      'another syncer',
+      async () => {
+        const now = await componentProcess(world.stateDir, 'stack', 'vc-syncer');
+        return now !== undefined && now.pid !== process.pid;
+      },
+      { timeoutMs: 60_000 },
+    );
+    await tenant.apply(pod('shop', 'afterwards'));
+    await running('afterwards');
+    await world.expectAgreement([tenant]);
+    expect(await token('web')).toBe(before);
+  });
+
+  it('stays with a pod that has finished', async () => {
+    await tenant.apply(job('shop', 'count'));
+    await tenant.kubectl('-n', 'shop', 'wait', 'job/count', '--for=condition=Complete', '--timeout=60s');
+    await world.expectAgreement([tenant]);
+    const names = (await secrets()).map(({ metadata }) => metadata.name ?? '');
+    expect(names.filter((name) => name.startsWith('skerry-token-count-'))).toHaveLength(2);
+  });
+
+  it('that is refused is explained on the pod, which waits, and runs when the account is back', async () => {
+    await tenant.kubectl('-n', 'shop', 'create', 'serviceaccount', 'passing');
+    const gated = pod('shop', 'orphan', {
+      serviceAccountName: 'passing',
+      schedulingGates: [{ name: 'wait' }],
+    });
+    await tenant.apply(gated);
+    await tenant.kubectl('-n', 'shop', 'delete', 'serviceaccount', 'passing');
+    const ungated = { spec: { schedulingGates: [] } };
+    await tenant.client.patch(resources.pods, { namespace: 'shop', name: 'orphan' }, ungated, {
+      type: 'merge',
+    });
+    const message = await tenant.until(
+      { resource: resources.events, namespace: 'shop', what: 'a warning on orphan' },
+      (events) => events.find((event) => event['reason'] === 'TokenRefused')?.['message'],
+    );
+    expect(message).toBe(
+      'no new token of the service account passing: serviceaccounts "passing" not found; the pod waits for it',
+    );
+    await expect(superPod('orphan')).rejects.toThrow('no pod orphan');
+    await tenant.kubectl('-n', 'shop', 'create', 'serviceaccount', 'passing');
+    await running('orphan');
+  });
+
+  it('is void and gone with its pod', async () => {
+    const own = await token('web');
+    const inTenant = holder(tenant, own);
+    expect(await refused(inTenant)).toBe(false);
+    await tenant.kubectl('-n', 'shop', 'delete', 'pod', 'web', '--timeout=60s');
+    await world.expectAgreement([tenant]);
+    expect((await secrets()).map(({ metadata }) => metadata.name)).not.toContain('skerry-token-web');
+    // The server remembers for some seconds whom it has let in.
+    await poll('the token to be void', () => refused(inTenant), { timeoutMs: 60_000 });
+  });
+
+  it('is exactly one, and the right one, after 50 re-creations under one name', async () => {
+    const ref = { namespace: 'shop', name: 'phoenix' };
+    for (let round = 0; round < 50; round++) {
+      await tenant.client.create(resources.pods, pod('shop', 'phoenix', { serviceAccountName: 'robot' }));
+      if (round === 49) break;
+      await tenant.client.delete(resources.pods, ref, { gracePeriodSeconds: 0 });
+      await tenant.untilGone(resources.pods, ref);
+    }
+    await running('phoenix');
+    await world.expectAgreement([tenant]);
+    const { metadata } = await tenant.client.get(resources.pods, ref);
+    const own = (await secrets()).filter((secret) => secret.metadata.name?.includes('phoenix'));
+    expect(own).toHaveLength(1);
+    expect(claimsOf(await token('phoenix'))?.['kubernetes.io'].pod?.uid).toBe(metadata.uid);
+  });
+});
+
+const robot: KubeObject[] = [
+  { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { namespace: 'shop', name: 'robot' } },
+  {
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'Role',
+    metadata: { namespace: 'shop', name: 'looker' },
+    rules: [{ apiGroups: [''], resources: ['pods'], verbs: ['list'] }],
+  },
+  {
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'RoleBinding',
+    metadata: { namespace: 'shop', name: 'looker' },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'looker' },
+    subjects: [{ kind: 'ServiceAccount', namespace: 'shop', name: 'robot' }],
+  },
+];

@@ -1,0 +1,136 @@
+import { z } from 'zod';
+import { checkedText, textSet } from './checked-text.ts';
+
+/** From the most to the least that a pod may do. */
+export const podSecurityLevels = ['privileged', 'baseline', 'restricted'] as const;
+export const daemonSetPolicies = ['deny', 'allow'] as const;
+
+/**
+ * Sources of volumes that reach beyond a tenant's own objects. Not among them: those that every pod may
+ * use, and those that Skerry cannot carry (claims of resources, bundles and certificates of the super cluster).
+ */
+export const volumeTypes = [
+  'awsElasticBlockStore',
+  'azureDisk',
+  'azureFile',
+  'cephfs',
+  'cinder',
+  'csi',
+  'fc',
+  'flexVolume',
+  'flocker',
+  'gcePersistentDisk',
+  'gitRepo',
+  'glusterfs',
+  'hostPath',
+  'iscsi',
+  'nfs',
+  'photonPersistentDisk',
+  'portworxVolume',
+  'quobyte',
+  'rbd',
+  'scaleIO',
+  'storageos',
+  'vsphereVolume',
+] as const;
+
+const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?';
+export const dnsName = `${label}(\\.${label})*`;
+const labelName = '[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?';
+
+export const objectName = checkedText(
+  new RegExp(`^${dnsName}$`),
+  253,
+  'has to be the name of an object, as in gvisor or my-scheduler: lower case letters, digits, "-" and "."',
+);
+
+export const addressRange = checkedText(
+  /^[0-9a-fA-F:.]+\/[0-9]{1,3}$/,
+  64,
+  'has to be a range of addresses with its prefix length, as in 192.0.2.0/24, or 192.0.2.7/32 for one address',
+);
+
+const hostName = checkedText(
+  new RegExp(`^(\\*\\.)?${dnsName}$`),
+  253,
+  'has to be a host name, as in shop.example.com, or *.example.com for every name below example.com',
+);
+
+/** Labels that a node has to carry, with the values that they have to have. */
+export const nodeSelector = z
+  .record(
+    z
+      .string()
+      .max(317)
+      .regex(
+        new RegExp(`^(${dnsName}/)?${labelName}$`),
+        'has to be the key of a label, as in example.com/pool',
+      ),
+    checkedText(
+      new RegExp(`^(${labelName})?$`),
+      63,
+      'has to be the value of a label: at most 63 letters, digits, "-", "_" and "."',
+    ),
+  )
+  .meta({ maxProperties: 32 });
+
+const podSecurity = z
+  .enum(podSecurityLevels)
+  .describe('Pod Security level that pods are held to: privileged, baseline or restricted.');
+const daemonSets = z
+  .enum(daemonSetPolicies)
+  .describe('Whether pods of DaemonSets run: each claims a place on every node.');
+const volumes = textSet(z.enum(volumeTypes), volumeTypes.length).describe(
+  'Sources of volumes allowed beside those that need nothing but objects of the tenant, as in hostPath or nfs.',
+);
+const schedulerNames = textSet(objectName).describe(
+  'Schedulers of the super cluster that pods may name beside default-scheduler.',
+);
+const runtimeClassName = objectName.describe('Runtime class that every pod gets, whatever it asks for.');
+const externalIPs = z.boolean().describe('Whether Services may have externalIPs.');
+const loadBalancerOptions = z
+  .boolean()
+  .describe('Whether Services may have loadBalancerIP and loadBalancerSourceRanges.');
+const endpointCIDRs = textSet(addressRange).describe(
+  "Ranges beside the tenant's own pods that its EndpointSlices may point into.",
+);
+const ingressHosts = textSet(hostName, 256).describe(
+  'Host names of Ingresses: shop.example.com, or *.example.com for every name below it.',
+);
+
+/** What a VirtualCluster asks for: `spec.policy`. What it gets stands in `status.policy`. */
+export const policyWishSchema = z.strictObject({
+  podSecurity: podSecurity.optional(),
+  daemonSets: daemonSets.optional(),
+  volumeTypes: volumes.optional(),
+  schedulerNames: schedulerNames.optional(),
+  runtimeClassName: runtimeClassName.optional(),
+  externalIPs: externalIPs.optional(),
+  loadBalancerOptions: loadBalancerOptions.optional(),
+  endpointCIDRs: endpointCIDRs.optional(),
+  ingressHosts: ingressHosts.optional(),
+});
+
+/** What the manager has decided on: `status.policy`. The syncer goes by it and by nothing else. */
+export const effectivePolicySchema = z.strictObject({
+  ceiling: z
+    .string()
+    .max(253)
+    .describe('VirtualClusterPolicy that limits this tenant; absent where the defaults do.')
+    .optional(),
+  podSecurity,
+  daemonSets,
+  volumeTypes: volumes,
+  schedulerNames,
+  runtimeClassName: runtimeClassName.optional(),
+  externalIPs,
+  loadBalancerOptions,
+  endpointCIDRs,
+  ingressHosts,
+  nodeSelector: nodeSelector.describe('Labels of the nodes that the tenant may use; empty: every node.'),
+  hideNodes: z.boolean().describe("Whether nodes are shown under names of Skerry's own."),
+});
+
+export type PolicyWish = z.input<typeof policyWishSchema>;
+export type EffectivePolicy = z.input<typeof effectivePolicySchema>;
+export type PodSecurityLevel = (typeof podSecurityLevels)[number];

@@ -1,0 +1,1 @@
+export { makeDirectory } from './make-directory.ts';

@@ -1,0 +1,2 @@
+export { installAddon, removeAddon } from './install.ts';
+export { type AddonObject, type AddonValues, renderAddon } from './render.ts';

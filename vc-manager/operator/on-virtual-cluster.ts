@@ -1,0 +1,53 @@
+import type { StoreEvent } from '../../kube/index.ts';
+import type { VirtualCluster } from '../api/index.ts';
+import type { Services } from './services.ts';
+import { StatusWriter } from './status-writer.ts';
+import type { WorkQueue } from './work-queue.ts';
+
+/** `namespace/name`: what the queue knows a VirtualCluster by. */
+export function keyOf({ metadata }: VirtualCluster): string {
+  return `${metadata.namespace}/${metadata.name}`;
+}
+
+/** What a watched change of a VirtualCluster means for the queue and for what is remembered. */
+export function onVirtualCluster(
+  { type, object, previous }: StoreEvent<VirtualCluster>,
+  queue: WorkQueue,
+  services: Services,
+  signal: AbortSignal,
+): void {
+  if (type === 'deleted') {
+    services.claims.forget(object.metadata.uid ?? '');
+    services.leaving.delete(object.metadata.uid ?? '');
+    // Its place may be what another one waits for.
+    for (const vc of services.virtualClusters.list()) {
+      const isWaiting = vc.status?.id === undefined && vc.metadata.namespace === object.metadata.namespace;
+      if (isWaiting) queue.add(keyOf(vc));
+    }
+  }
+  if (type === 'added') {
+    if (object.status?.phase === undefined) tellPending(object, services, signal);
+    queue.add(keyOf(object));
+  } else if (type === 'modified' && previous !== undefined) {
+    const isOutdated =
+      object.metadata.generation !== previous.metadata.generation ||
+      object.metadata.deletionTimestamp !== previous.metadata.deletionTimestamp;
+    // What is under way was meant for something else.
+    if (isOutdated) queue.interrupt(keyOf(object));
+    else if (concernsUs(object, previous)) queue.add(keyOf(object));
+  }
+}
+
+/** Many may wait for their turn; they should not look forgotten. */
+function tellPending(vc: VirtualCluster, { client, clock, logger }: Services, signal: AbortSignal): void {
+  const status = new StatusWriter({ client, clock, signal, current: vc });
+  status.set((current) => ({ phase: 'Pending', ...current }));
+  status.flush().catch((error: unknown) => logger.debug({ err: error }, 'Pending could not be told'));
+}
+
+/** Whether a change that left the spec alone asks for a pass. Our own writes and usage figures do not. */
+function concernsUs(object: VirtualCluster, previous: VirtualCluster): boolean {
+  const left = (vc: VirtualCluster): string | undefined =>
+    vc.status?.conditions?.find((condition) => condition.type === 'Synced')?.status;
+  return object.metadata.deletionTimestamp !== undefined && left(object) !== left(previous);
+}

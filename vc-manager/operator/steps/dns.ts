@@ -1,0 +1,116 @@
+import { findCondition, type KubeObject, resources } from '../../../kube/index.ts';
+import type { DnsChoice } from '../../api/index.ts';
+import { addressAt } from '../../network/index.ts';
+import { type AddonObject, installAddon, removeAddon, renderAddon } from '../addons/index.ts';
+import { noAddon } from '../errors.ts';
+import { explain } from '../explain.ts';
+import type { Services } from '../services.ts';
+import type { Tenant } from '../tenant.ts';
+import type { Step } from './step.ts';
+
+const condition = 'DNSReady';
+const addon = 'coredns';
+const soonestLookMs = 2_000;
+
+interface Deployment extends KubeObject {
+  spec?: { selector?: { matchLabels?: Record<string, string> } };
+  status?: { availableReplicas?: number };
+}
+
+interface Pod extends KubeObject {
+  status?: {
+    conditions?: { type: string; status: string; message?: string }[];
+    containerStatuses?: { state?: { waiting?: { reason?: string; message?: string } } }[];
+  };
+}
+
+/**
+ * DNS inside the tenant. It comes before anybody is given credentials: a pod that is made before there is
+ * a DNS server never learns of it. Later on it is the tenant's, who may break it: that is said in a
+ * condition of its own and is no fault of the control plane.
+ */
+export const dns: Step = {
+  name: 'dns',
+  doing: 'Installing DNS',
+  async run(tenant, services) {
+    const choice = wanted(tenant, services);
+    const isInstalled = findCondition(tenant.vc.status?.conditions, condition) !== undefined;
+    if (choice === 'none' && !isInstalled) return;
+    try {
+      if (choice === 'none') {
+        await removeAddon(tenant.client, addon, objectsOf(tenant), tenant.signal);
+        tenant.status.dropCondition(condition);
+      } else {
+        const objects = objectsOf(tenant);
+        const installed = await installAddon(tenant.client, addon, objects, tenant.signal);
+        const isDeployment = (index: number): boolean => objects[index]?.resource === resources.deployments;
+        await tell(tenant, installed.filter((_object, index) => isDeployment(index)) as Deployment[]);
+      }
+    } catch (error) {
+      if (tenant.signal.aborted) throw error;
+      const { reason, message, retryable } = explain(error);
+      if (retryable && isNew(tenant)) throw error;
+      tenant.status.condition(condition, 'False', reason, message);
+    }
+  },
+};
+
+/** The manager's own choice counts when a control plane is made; it changes nothing for those that exist. */
+function wanted(tenant: Tenant, { settings }: Services): DnsChoice {
+  const { spec, status } = tenant.vc;
+  if (spec?.dns !== undefined) return spec.dns;
+  if (isNew(tenant)) return settings.dns;
+  return findCondition(status?.conditions, condition) === undefined ? 'none' : 'coredns';
+}
+
+/** Nobody can have used it yet. */
+function isNew(tenant: Tenant): boolean {
+  return tenant.vc.status?.kubeconfigSecret === undefined;
+}
+
+function objectsOf(tenant: Tenant): AddonObject[] {
+  const { template } = tenant.required(tenant.choice, 'template');
+  const text = template.spec.addons?.[addon];
+  if (text === undefined) throw noAddon(addon, template.metadata.name);
+  return renderAddon(addon, text, {
+    clusterDomain: tenant.vc.spec?.clusterDomain ?? 'cluster.local',
+    dnsAddress: addressAt(tenant.required(tenant.vc.status?.serviceCIDR, 'service slice'), 10),
+  });
+}
+
+async function tell(tenant: Tenant, deployments: readonly Deployment[]): Promise<void> {
+  const late = deployments.find(({ status }) => (status?.availableReplicas ?? 0) === 0);
+  if (late === undefined) {
+    tenant.status.condition(condition, 'True', 'Available', 'Names are resolved by CoreDNS in kube-system.');
+    return;
+  }
+  const why = await hindrance(tenant, late);
+  const message = `No pod of Deployment kube-system/${late.metadata.name} is available yet${why}`;
+  tenant.status.condition(condition, 'False', 'Starting', message);
+  tenant.lookAgainMs = nextLookMs(tenant);
+}
+
+/** Nobody watches tenants here. One that has waited long is looked at ever less often. */
+function nextLookMs({ vc, clock }: Tenant): number {
+  const known = findCondition(vc.status?.conditions, condition);
+  const since = known?.status === 'False' ? Date.parse(known.lastTransitionTime ?? '') : Number.NaN;
+  return Math.max(soonestLookMs, clock.now() - (Number.isNaN(since) ? clock.now() : since));
+}
+
+/** What its pods say about themselves. */
+async function hindrance({ client, signal }: Tenant, deployment: Deployment): Promise<string> {
+  const labels = Object.entries(deployment.spec?.selector?.matchLabels ?? {});
+  const labelSelector = labels.map(([key, value]) => `${key}=${value}`).join(',');
+  const { namespace = '' } = deployment.metadata;
+  const { items } = await client.list<Pod>(resources.pods, { namespace, labelSelector, signal });
+  for (const { status } of items) {
+    const waiting = status?.containerStatuses?.find(({ state }) => state?.waiting?.message !== undefined);
+    const { reason, message } = waiting?.state?.waiting ?? {};
+    if (message !== undefined) return `: ${reason}: ${message}`;
+    const unscheduled = status?.conditions?.find(
+      (each) => each.type === 'PodScheduled' && each.status === 'False' && each.message !== undefined,
+    );
+    if (unscheduled !== undefined) return `: ${unscheduled.message}`;
+  }
+  return '.';
+}

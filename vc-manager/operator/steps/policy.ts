@@ -1,0 +1,57 @@
+import { findCondition, resources } from '../../../kube/index.ts';
+import { keys } from '../../api/index.ts';
+import { find } from '../objects.ts';
+import { ceilingOf, effectivePolicy, type PolicyAnswer } from '../policy/index.ts';
+import type { Services } from '../services.ts';
+import type { Tenant } from '../tenant.ts';
+import type { Step } from './step.ts';
+
+/** What the tenant may. Said before anything that takes long, because a policy may have been tightened. */
+export const policy: Step = {
+  name: 'policy',
+  doing: 'Deciding what the tenant may',
+  async run(tenant, services) {
+    const ceiling = ceilingOf(tenant.ref.namespace, services.policies.list());
+    const wish = tenant.vc.spec ?? {};
+    const isPublishedRuntimeClass = await isPublished(tenant, services, wish.policy?.runtimeClassName);
+    const answer = effectivePolicy({ wish, ceiling, isPublishedRuntimeClass });
+    tenant.ceiling = ceiling;
+    tenant.status.set({ policy: answer.policy });
+    tellLimits(tenant, answer);
+    // The next step writes a new one's status in any case.
+    if (tenant.vc.status?.id !== undefined) await tenant.status.flush();
+  },
+};
+
+function tellLimits(tenant: Tenant, { policy: { ceiling }, cuts }: PolicyAnswer): void {
+  const { namespace } = tenant.ref;
+  if (cuts.length === 0) {
+    // Where nothing was ever cut there is nothing to say.
+    if (findCondition(tenant.vc.status?.conditions, 'PolicyLimited') === undefined) return;
+    const message = ceiling === undefined ? 'The defaults' : `VirtualClusterPolicy ${ceiling}`;
+    tenant.status.condition(
+      'PolicyLimited',
+      'False',
+      'AsAsked',
+      `${message} cut nothing of what is asked for.`,
+    );
+    return;
+  }
+  const [limits, remedy] =
+    ceiling === undefined
+      ? [
+          `No VirtualClusterPolicy selects the namespace ${namespace}, and the defaults limit what is asked for`,
+          `Ask for less, or have a VirtualClusterPolicy made for ${namespace}.`,
+        ]
+      : [
+          `VirtualClusterPolicy ${ceiling} limits what is asked for`,
+          'Ask for less, or have the policy changed.',
+        ];
+  tenant.status.condition('PolicyLimited', 'True', 'Limited', `${limits}: ${cuts.join('; ')}. ${remedy}`);
+}
+
+async function isPublished(tenant: Tenant, { client }: Services, name: string | undefined): Promise<boolean> {
+  if (name === undefined) return false;
+  const found = await find(client, resources.runtimeClasses, { name }, tenant.signal);
+  return found?.metadata.labels?.[keys.public] === 'true';
+}
