@@ -303,7 +303,7 @@ describe('virtual nodes', () => {
 
   it("hidden: names of Skerry's own, and no real name or address anywhere in the tenant", async () => {
     await makeNode('e2e-secret-name');
-    await hidden.apply(pod('shop', 'web'), pod('shop', 'stuck', { nodeSelector: { none: 'such' } }));
+    await hidden.apply(pod('shop', 'web'));
     await hidden.kubectl('-n', 'shop', 'wait', 'pod/web', '--for=condition=Ready', '--timeout=60s');
     const web = await hidden.client.get(resources.pods, { namespace: 'shop', name: 'web' });
     const node = await hidden.client.get(resources.nodes, {

@@ -9,7 +9,7 @@ import {
   resources,
 } from '../kube/index.ts';
 import { claimsOf, sourceOf, tokenFilesOf } from './harness/checker/kinds/tokens.ts';
-import { at } from './harness/checker/raw.ts';
+import { at, listAt } from './harness/checker/raw.ts';
 import type { Cluster } from './harness/cluster.ts';
 import { container, job, namespace, pod } from './harness/manifests.ts';
 import { poll } from './harness/poll.ts';
@@ -127,9 +127,10 @@ describe('service account tokens (rule 6)', () => {
     expect((await review(world.superCluster, own))?.authenticated).not.toBe(true);
   });
 
-  it('is bound to the pod, lives as long as admission asks for, and is what any cluster would give', async () => {
+  it('is bound to the pod, names its node, lives as long as admission asks for, and is what any cluster would give', async () => {
     const own = await token('web');
-    const { metadata } = await tenant.client.get(resources.pods, { namespace: 'shop', name: 'web' });
+    const t = await tenant.client.get(resources.pods, { namespace: 'shop', name: 'web' });
+    const { metadata } = t;
     expect(await review(tenant, own)).toMatchObject({
       authenticated: true,
       user: {
@@ -137,6 +138,7 @@ describe('service account tokens (rule 6)', () => {
         extra: {
           'authentication.kubernetes.io/pod-name': ['web'],
           'authentication.kubernetes.io/pod-uid': [metadata.uid],
+          'authentication.kubernetes.io/node-name': [at(t, 'spec', 'nodeName')],
         },
       },
     });
@@ -239,18 +241,32 @@ describe('service account tokens (rule 6)', () => {
     expect(names.filter((name) => name.startsWith('skerry-token-count-'))).toHaveLength(2);
   });
 
-  it('that is refused is explained on the pod, which waits, and runs when the account is back', async () => {
+  it('is issued when the pod has its node; that it is refused is explained on the pod, until the account is back', async () => {
+    const { client } = world.superCluster;
+    const [node] = (await client.list(resources.nodes)).items;
+    const ref = { name: node?.metadata.name ?? '' };
+    const open = async (value: string | null): Promise<void> =>
+      void (await client.patch(
+        resources.nodes,
+        ref,
+        { metadata: { labels: { 'e2e.example/tokens': value } } },
+        { type: 'merge' },
+      ));
     await tenant.kubectl('-n', 'shop', 'create', 'serviceaccount', 'passing');
-    const gated = pod('shop', 'orphan', {
-      serviceAccountName: 'passing',
-      schedulingGates: [{ name: 'wait' }],
-    });
-    await tenant.apply(gated);
+    const nodeSelector = { 'e2e.example/tokens': 'open' };
+    await tenant.apply(pod('shop', 'orphan', { serviceAccountName: 'passing', nodeSelector }));
+    await tenant.until(
+      { resource: resources.pods, namespace: 'shop', name: 'orphan', what: 'no node to be found for orphan' },
+      ([own]) =>
+        own !== undefined &&
+        listAt(own, 'status', 'conditions').some(
+          ({ type, status }) => type === 'PodScheduled' && status === 'False',
+        ),
+    );
+    await world.expectAgreement([tenant]);
+    expect((await secrets()).map(({ metadata }) => metadata.name)).not.toContain('skerry-token-orphan');
     await tenant.kubectl('-n', 'shop', 'delete', 'serviceaccount', 'passing');
-    const ungated = { spec: { schedulingGates: [] } };
-    await tenant.client.patch(resources.pods, { namespace: 'shop', name: 'orphan' }, ungated, {
-      type: 'merge',
-    });
+    await open('open');
     const message = await tenant.until(
       { resource: resources.events, namespace: 'shop', what: 'a warning on orphan' },
       (events) => events.find((event) => event['reason'] === 'TokenRefused')?.['message'],
@@ -258,9 +274,16 @@ describe('service account tokens (rule 6)', () => {
     expect(message).toBe(
       'no new token of the service account passing: serviceaccounts "passing" not found; the pod waits for it',
     );
-    await expect(superPod('orphan')).rejects.toThrow('no pod orphan');
+    expect((await secrets()).map(({ metadata }) => metadata.name)).not.toContain('skerry-token-orphan');
     await tenant.kubectl('-n', 'shop', 'create', 'serviceaccount', 'passing');
-    await running('orphan');
+    await poll(
+      'the token of orphan',
+      async () => (await secrets()).some(({ metadata }) => metadata.name === 'skerry-token-orphan'),
+      { timeoutMs: 60_000 },
+    );
+    await world.expectAgreement([tenant]);
+    expect(claimsOf(await token('orphan'))?.['kubernetes.io'].node?.name).toBe(ref.name);
+    await open(null);
   });
 
   it('is void and gone with its pod', async () => {

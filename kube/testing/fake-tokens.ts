@@ -13,7 +13,10 @@ interface TokenRequest extends KubeObject {
 const hour = 3_600;
 const shortestSeconds = 600;
 
-/** TokenRequest, with tokens that say in clear text what they are: `token-<n>/<namespace>/<account>/<pod UID>/<audience>`. */
+/**
+ * TokenRequest, with tokens that say in clear text what they are:
+ * `token-<n>/<namespace>/<account>/<pod UID>/<node of the pod>/<audience>`.
+ */
 export class FakeTokens {
   readonly #storage: FakeStorage;
   #issued = 0;
@@ -26,14 +29,16 @@ export class FakeTokens {
     const { audiences = [], expirationSeconds = hour, boundObjectRef } = request.spec ?? {};
     if (expirationSeconds < shortestSeconds)
       throw refusals.invalid('spec.expirationSeconds: may not specify a duration less than 10 minutes');
-    const pod = boundObjectRef?.name;
-    if (pod !== undefined) {
-      const uid = this.#storage.get('/v1/pods', { namespace, name: pod })?.metadata.uid;
-      if (uid === undefined) throw refusals.notFound(`pods "${pod}"`, 'pods');
-      if (uid !== boundObjectRef?.uid) throw refusals.conflict(`TokenRequest "${pod}"`);
+    let bound = '/';
+    if (boundObjectRef?.name !== undefined) {
+      const pod = this.#storage.get('/v1/pods', { namespace, name: boundObjectRef.name });
+      if (pod === undefined) throw refusals.notFound(`pods "${boundObjectRef.name}"`, 'pods');
+      const { uid } = pod.metadata;
+      if (uid !== boundObjectRef.uid) throw refusals.conflict(`TokenRequest "${boundObjectRef.name}"`);
+      bound = `${uid}/${(pod['spec'] as { nodeName?: string } | undefined)?.nodeName ?? ''}`;
     }
     const audience = audiences.join(',');
-    const token = `token-${++this.#issued}/${namespace}/${name}/${boundObjectRef?.uid ?? ''}/${audience}`;
+    const token = `token-${++this.#issued}/${namespace}/${name}/${bound}/${audience}`;
     const expirationTimestamp = new Date(Date.now() + expirationSeconds * 1_000).toISOString();
     return {
       ...request,

@@ -4,17 +4,17 @@ import { allKinds } from '../kinds/index.ts';
 import { marks } from '../mapping/index.ts';
 import { missingInTenant } from './missing.ts';
 import { Bench } from './testing/bench.ts';
-import { podWithTokens, type TokenSource, tokensIn } from './testing/token-pods.ts';
+import { bound, podWithTokens, type TokenSource, tokensIn } from './testing/token-pods.ts';
 
 const minute = 60_000;
 const secretName = 'skerry-token-web';
 
-/** A tenant with the namespace `shop`, a service account and a pod that asks for a token. */
+/** A tenant with the namespace `shop`, a service account and a pod that asks for a token and has a node. */
 async function benchWithPod(sources?: readonly TokenSource[]): Promise<{ bench: Bench; t: KubeObject }> {
   const bench = await Bench.start();
   bench.namespace('shop');
   bench.have('tenant', resources.serviceAccounts, { metadata: { name: 'robot', namespace: 'shop' } });
-  const t = bench.have('tenant', resources.pods, podWithTokens(sources));
+  const t = bench.have('tenant', resources.pods, bound(podWithTokens(sources)));
   return { bench, t };
 }
 
@@ -36,11 +36,11 @@ function showSecret(bench: Bench): void {
 const events = (bench: Bench): KubeObject[] => bench.tenant.server.list(resources.events);
 
 describe('the tokens of a pod (rule 6)', () => {
-  it("are issued by the tenant's API server, for its service account, and bound to T by UID", async () => {
+  it("are issued by the tenant's API server, for its service account, bound to T by UID, and name its node", async () => {
     const { bench, t } = await benchWithPod();
     await using _ = bench;
     await bench.reconcile('tokens', 'web', 'shop');
-    expect(tokensIn(secretOf(bench))).toEqual({ 'token-0': `token-1/shop/robot/${t.metadata.uid}/` });
+    expect(tokensIn(secretOf(bench))).toEqual({ 'token-0': `token-1/shop/robot/${t.metadata.uid}/n1/` });
     expect(secretOf(bench)?.metadata.annotations?.[marks.uid]).toBe(t.metadata.uid);
   });
 
@@ -55,8 +55,8 @@ describe('the tokens of a pod (rule 6)', () => {
     expect(bench.asked('tenant')).toEqual(['create serviceaccounts', 'create serviceaccounts']);
     expect(bench.asked('super')).toEqual(['create secrets']);
     expect(Object.values(tokensIn(secretOf(bench)))).toEqual([
-      expect.stringMatching(/\/$/),
-      expect.stringMatching(/\/vault$/),
+      expect.stringMatching(/\/n1\/$/),
+      expect.stringMatching(/\/n1\/vault$/),
     ]);
     showSecret(bench);
     expect(await bench.reconcile('tokens', 'web', 'shop')).toMatchObject({ is: 'later' });
@@ -64,30 +64,31 @@ describe('the tokens of a pod (rule 6)', () => {
     expect(bench.asked('super')).toHaveLength(1);
   });
 
-  it('are there before the pod', async () => {
+  it('are asked for when the pod has a node, and it goes down without them', async () => {
     const { bench } = await benchWithPod();
     await using _ = bench;
-    await bench.reconcile('pods', 'web', 'shop');
-    expect(bench.queued).toContain('tokens/shop/web');
-    expect(bench.asked('super')).toEqual([]);
+    const account = { metadata: { name: 'robot', namespace: 'shop' } };
     bench.have(
       'super',
       resources.serviceAccounts,
-      bench.superOf(
-        bench.have('tenant', resources.serviceAccounts, { metadata: { name: 'robot', namespace: 'shop' } }),
-      ),
+      bench.superOf(bench.have('tenant', resources.serviceAccounts, account)),
     );
-    await bench.reconcile('tokens', 'web', 'shop');
-    expect(bench.queued.at(-1)).toBe('pods/shop/web');
+    const t = bench.have('tenant', resources.pods, podWithTokens());
     await bench.reconcile('pods', 'web', 'shop');
-    expect(bench.asked('super')).toEqual(['create secrets', 'create pods']);
+    expect(await bench.reconcile('tokens', 'web', 'shop')).toEqual({ is: 'done' });
+    expect(bench.asked('super')).toEqual(['create pods']);
+    expect(bench.asked('tenant')).toEqual([]);
+    bench.have('tenant', resources.pods, bound(t));
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(bench.asked('super')).toEqual(['create pods', 'create secrets']);
+    expect(tokensIn(secretOf(bench))['token-0']).toMatch(/^token-1\/.*\/n1\/$/);
   });
 
   it('wait for the super namespace', async () => {
     await using bench = await Bench.start();
     bench.have('tenant', resources.namespaces, { metadata: { name: 'shop' } });
     bench.have('tenant', resources.serviceAccounts, { metadata: { name: 'robot', namespace: 'shop' } });
-    bench.have('tenant', resources.pods, podWithTokens());
+    bench.have('tenant', resources.pods, bound(podWithTokens()));
     await bench.reconcile('tokens', 'web', 'shop');
     expect(bench.asked('tenant')).toEqual([]);
     expect(bench.queued).toEqual(['namespaces//shop']);
@@ -107,7 +108,7 @@ describe('the tokens of a pod (rule 6)', () => {
     expect(bench.asked('tenant')).toHaveLength(1);
     await bench.clock.advance(1);
     await bench.reconcile('tokens', 'web', 'shop');
-    expect(tokensIn(secretOf(bench))).toEqual({ 'token-0': `token-2/shop/robot/${t.metadata.uid}/` });
+    expect(tokensIn(secretOf(bench))).toEqual({ 'token-0': `token-2/shop/robot/${t.metadata.uid}/n1/` });
     expect(secretOf(bench)?.metadata.uid).toBe(uid);
     expect(bench.asked('super')).toEqual(['create secrets', 'patch secrets']);
     showSecret(bench);
@@ -153,7 +154,7 @@ describe('the tokens of a pod (rule 6)', () => {
     expect(total).toBe(2);
   });
 
-  it('of an earlier pod of that name go first; the new pod waits, and gets its own', async () => {
+  it('of an earlier pod of that name go first; the new one gets its own when it has a node', async () => {
     const { bench, t } = await benchWithPod();
     await using _ = bench;
     await bench.reconcile('tokens', 'web', 'shop');
@@ -162,14 +163,33 @@ describe('the tokens of a pod (rule 6)', () => {
     bench.tenant.server.remove(resources.pods, { namespace: 'shop', name: 'web' });
     bench.hide('tenant', resources.pods, t);
     const next = bench.have('tenant', resources.pods, podWithTokens());
-    await bench.reconcile('pods', 'web', 'shop');
-    expect(bench.super.server.list(resources.pods)).toEqual([]);
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(secretOf(bench)).toBeUndefined();
+    storeOf(bench).apply('DELETED', first);
+    await bench.clock.advance(minute);
+    expect(await bench.reconcile('tokens', 'web', 'shop')).toEqual({ is: 'done' });
+    expect(bench.asked('tenant')).toHaveLength(1);
+    bench.have('tenant', resources.pods, bound(next));
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(tokensIn(secretOf(bench))).toEqual({ 'token-0': `token-2/shop/robot/${next.metadata.uid}/n1/` });
+  });
+
+  it('of an earlier pod go first also when the new one has its node already', async () => {
+    const { bench, t } = await benchWithPod();
+    await using _ = bench;
+    await bench.reconcile('tokens', 'web', 'shop');
+    showSecret(bench);
+    const first = secretOf(bench) as KubeObject;
+    bench.tenant.server.remove(resources.pods, { namespace: 'shop', name: 'web' });
+    bench.hide('tenant', resources.pods, t);
+    const next = bench.have('tenant', resources.pods, bound(podWithTokens()));
     await bench.reconcile('tokens', 'web', 'shop');
     expect(secretOf(bench)).toBeUndefined();
     storeOf(bench).apply('DELETED', first);
     await bench.clock.advance(minute);
     await bench.reconcile('tokens', 'web', 'shop');
-    expect(tokensIn(secretOf(bench))).toEqual({ 'token-0': `token-2/shop/robot/${next.metadata.uid}/` });
+    expect(tokensIn(secretOf(bench))).toEqual({ 'token-0': `token-2/shop/robot/${next.metadata.uid}/n1/` });
+    expect(bench.asked('super')).toEqual(['create secrets', 'delete secrets', 'create secrets']);
   });
 
   it('are made anew when somebody deletes the Secret in the super cluster', async () => {
@@ -223,8 +243,9 @@ describe('a token that is not to be had', () => {
       },
     ]);
     expect(bench.asked('super')).toEqual([]);
-    await bench.reconcile('pods', 'web', 'shop');
-    expect(bench.super.server.list(resources.pods)).toEqual([]);
+    bench.server('tenant', resources.serviceAccounts, { metadata: { name: 'robot', namespace: 'shop' } });
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(Object.keys(tokensIn(secretOf(bench)))).toEqual(['token-0']);
   });
 
   it("because the tenant's API server refuses: an event says so in its words, and the old one stays", async () => {
@@ -251,7 +272,7 @@ describe('a token that is not to be had', () => {
     const { bench } = await benchWithPod();
     await using _ = bench;
     bench.tenant.server.remove(resources.pods, { namespace: 'shop', name: 'web' });
-    bench.server('tenant', resources.pods, podWithTokens());
+    bench.server('tenant', resources.pods, bound(podWithTokens()));
     expect(await bench.reconcile('tokens', 'web', 'shop')).toEqual({ is: 'conflict' });
     bench.tenant.server.remove(resources.pods, { namespace: 'shop', name: 'web' });
     expect(await bench.reconcile('tokens', 'web', 'shop')).toMatchObject({ is: 'retry', code: '404' });

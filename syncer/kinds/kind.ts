@@ -211,8 +211,8 @@ export interface DownKind extends KindBase {
    */
   readonly superResource?: Resource;
   /**
-   * S is made when another kind requires it: of T's own changes, which that kind looks at, only the deletion
-   * queues this key.
+   * Most changes of T, such as those of a pod's status, mean nothing to S: of all of them only the deletion queues
+   * this key. The kind that T belongs to touches it when there is something to do.
    */
   readonly onDemand?: boolean;
   /** A delete needs a live 404 even after a watched DELETED event (namespaces, claims). */

@@ -6,7 +6,7 @@ import { CommandRuns } from './command-runs.ts';
 import type { KubeletTenant } from './find-pod.ts';
 import { KubeletServer } from './kubelet-server.ts';
 import { KubeletTenants } from './kubelet-tenants.ts';
-import { keepRegistered, MetricsApi, UsageReader } from './metrics/index.ts';
+import { isLoopback, keepRegistered, MetricsApi, UsageReader } from './metrics/index.ts';
 import { PodStreams } from './pod-streams.ts';
 import { SuperCalls } from './super-calls.ts';
 
@@ -68,7 +68,7 @@ export class KubeletProxy {
    * Returns the port. Throws when it is taken, and the signal's reason.
    */
   async listen(signal: AbortSignal): Promise<number> {
-    const { superClient: client, clock, logger, host, port } = this.#options;
+    const { superClient: client, clock, logger, host, port, advertise } = this.#options;
     const first = Promise.withResolvers<ServingIdentity>();
     const onIdentity = (identity: ServingIdentity): void => {
       this.#ca = identity.ca;
@@ -96,6 +96,8 @@ export class KubeletProxy {
       onFault: (error) => logger.warn({ err: error }, 'a request to a kubelet failed'),
     });
     this.#port = await this.#server.listen(host, port);
+    if (isLoopback(advertise))
+      logger.info({ advertise }, 'tenants get no metrics API: no Service leads to an address on loopback');
     return this.#port;
   }
 
@@ -137,7 +139,7 @@ export class KubeletProxy {
   }
 
   #register(uid: string, client: KubeClient): void {
-    if (this.#registrations.get(uid)?.client === client) return;
+    if (isLoopback(this.#options.advertise) || this.#registrations.get(uid)?.client === client) return;
     this.#registrations.get(uid)?.stop.abort(new Error('its API server is reached otherwise'));
     const { clock, advertise, logger } = this.#options;
     const stop = new AbortController();

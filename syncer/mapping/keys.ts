@@ -15,6 +15,7 @@ export const defaultDeniedKeyPrefixes: readonly string[] = [
   'container.apparmor.security.beta.kubernetes.io/',
   // Networks, addresses and interfaces to be had for the asking.
   'k8s.v1.cni.cncf.io/',
+  'v1.multus-cni.io/',
   'cni.projectcalico.org/',
   'ipam.cilium.io/',
   'k8s.ovn.org/',

@@ -108,6 +108,7 @@ describe('metadata on the way down (rule §1)', () => {
     'scheduler.alpha.kubernetes.io/node-selector',
     'kubernetes.io/config.mirror',
     'k8s.v1.cni.cncf.io/networks',
+    'v1.multus-cni.io/default-network',
     'cni.projectcalico.org/ipAddrs',
     'external-dns.alpha.kubernetes.io/hostname',
     'eks.amazonaws.com/role-arn',

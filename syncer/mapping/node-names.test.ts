@@ -93,3 +93,8 @@ describe('text about hidden nodes', () => {
     expect(scrub('to sim-0', context(objects, {}))).toBe('to sim-0');
   });
 });
+
+it('text that looks like an address without end is searched in no time: a search anew from each place takes hours', () => {
+  const text = `${':'.repeat(1_000_000)}!`;
+  expect(scrub(text, context([node('n-1')]))).toBe(text);
+});

@@ -14,6 +14,7 @@ export class Tenant<Item> {
   delayed = 0;
   /** Over both priorities. */
   processing = 0;
+  processingBackground = 0;
   /** Removed, but still with a worker; forgotten when that one is done, unless something is added before. */
   removed = false;
 

@@ -79,6 +79,17 @@ describe('priorities', () => {
     ]);
   });
 
+  it('keeps one worker of a tenant free of its background items, if it has several', () => {
+    const { addMany, queue } = queueOf({ maxConcurrent: 8, shareOf: () => 3 });
+    addMany('a', 5, 'background');
+    expect([queue.take(), queue.take(), queue.take()].filter((item) => item !== undefined)).toHaveLength(2);
+    addMany('a', 1, 'live');
+    expect(queue.take()?.id).toBe('live-0');
+    const alone = queueOf({ maxConcurrent: 8, shareOf: () => 1 });
+    alone.addMany('a', 2, 'background');
+    expect([alone.queue.take(), alone.queue.take()].filter((item) => item !== undefined)).toHaveLength(1);
+  });
+
   it('charges background work to the tenant among background work only', () => {
     const { addMany, drain } = queueOf({ maxConcurrent: 1 });
     addMany('a', 200, 'background');

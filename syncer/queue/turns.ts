@@ -16,8 +16,8 @@ export type TurnOptions = Pick<
 /**
  * Whose turn it is: one fair ring per priority, live before background, and the limits on what is in process at once.
  *
- * A flow is in a ring exactly when its tenant has something ready there and holds fewer workers than its limit; only
- * a tenant whose limit has shrunk since may linger until it comes up.
+ * A flow is in a ring exactly when its tenant has something ready there and may hold one more worker for it; only a
+ * tenant whose limit has shrunk since may linger until it comes up.
  */
 export class Turns<Item> {
   readonly maxConcurrent: number;
@@ -49,9 +49,8 @@ export class Turns<Item> {
 
   /** Puts a tenant's flows into the rings, or takes them out, as what is ready and its limit demand. */
   settle(tenant: Tenant<Item>, now: number): void {
-    const free = tenant.processing < this.limit(tenant);
-    this.#settleFlow(tenant, 'live', free, now);
-    this.#settleFlow(tenant, 'background', free, now);
+    this.#settleFlow(tenant, 'live', now);
+    this.#settleFlow(tenant, 'background', now);
   }
 
   /** To be called when limits may have grown. */
@@ -77,6 +76,7 @@ export class Turns<Item> {
   begin({ tenant, priority }: Turn<Item>, now: number): number {
     const expectedMs = this.#rings[priority].begin(tenant.flows[priority], now);
     tenant.processing += 1;
+    if (priority === 'background') tenant.processingBackground += 1;
     this.#processing[priority] += 1;
     this.settle(tenant, now);
     return expectedMs;
@@ -87,6 +87,7 @@ export class Turns<Item> {
     const { tenant, priority } = turn;
     this.#rings[priority].finish(tenant.flows[priority], startedAt, expectedMs, serviceMs, now);
     tenant.processing -= 1;
+    if (priority === 'background') tenant.processingBackground -= 1;
     this.#processing[priority] -= 1;
   }
 
@@ -103,14 +104,21 @@ export class Turns<Item> {
   #first(priority: Priority, now: number): Tenant<Item> | undefined {
     for (;;) {
       const tenant = this.#rings[priority].first(now)?.owner;
-      if (tenant === undefined || tenant.processing < this.limit(tenant)) return tenant;
+      if (tenant === undefined || this.#isFree(tenant, priority)) return tenant;
       this.settle(tenant, now);
     }
   }
 
-  #settleFlow(tenant: Tenant<Item>, priority: Priority, free: boolean, now: number): void {
+  /** One worker of several is kept for what is live: what can wait must not hold up what cannot. */
+  #isFree(tenant: Tenant<Item>, priority: Priority): boolean {
+    const limit = this.limit(tenant);
+    if (tenant.processing >= limit) return false;
+    return priority === 'live' || tenant.processingBackground < Math.max(1, limit - 1);
+  }
+
+  #settleFlow(tenant: Tenant<Item>, priority: Priority, now: number): void {
     const flow = tenant.flows[priority];
-    const wanted = free && tenant.ready[priority].size > 0;
+    const wanted = tenant.ready[priority].size > 0 && this.#isFree(tenant, priority);
     if (wanted && flow.heapIndex < 0) this.#rings[priority].enter(flow, now);
     else if (!wanted && flow.heapIndex >= 0) this.#rings[priority].leave(flow);
   }

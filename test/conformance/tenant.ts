@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { resources } from '../../kube/index.ts';
+import type { VirtualCluster } from '../../vc-manager/api/index.ts';
 import { cliOutput } from '../harness/cli.ts';
 import { Cluster } from '../harness/cluster.ts';
 import type { ClusterInfo } from '../real-node/cluster/cluster-info.ts';
@@ -12,13 +13,24 @@ export interface ConformanceTenant {
 
 const name = 'conformance';
 
-/** Conformance asks for privileged pods and DaemonSets: an operator has to have said that this namespace may. */
-const policy = {
-  apiVersion: 'skerry.dev/v1alpha1',
-  kind: 'VirtualClusterPolicy',
-  metadata: { name },
-  spec: { namespaces: [name], podSecurity: 'privileged', daemonSets: 'allow', volumeTypes: ['*'] },
-};
+/** Conformance asks for privileged pods, their host's directories, and DaemonSets: an operator has to have agreed. */
+const allowed = { podSecurity: 'privileged', daemonSets: 'allow', volumeTypes: ['hostPath', 'csi'] };
+
+const objects = [
+  { apiVersion: 'v1', kind: 'Namespace', metadata: { name } },
+  {
+    apiVersion: 'skerry.dev/v1alpha1',
+    kind: 'VirtualClusterPolicy',
+    metadata: { name },
+    spec: { namespaces: [name], ...allowed },
+  },
+  {
+    apiVersion: 'skerry.dev/v1alpha1',
+    kind: 'VirtualCluster',
+    metadata: { namespace: name, name },
+    spec: { dns: 'coredns', policy: allowed },
+  },
+];
 
 /** A tenant that may what conformance needs, with its own DNS. */
 export async function createConformanceTenant(
@@ -33,16 +45,12 @@ export async function createConformanceTenant(
     kubectl,
   });
   try {
-    await superCluster.apply(policy, {
-      apiVersion: 'v1',
-      kind: 'Namespace',
-      metadata: { name },
-    });
-    const cli = (...args: string[]): Promise<string> => cliOutput(cluster.stateDir, ...args, '-n', name);
-    await cli(
-      ...['create', name, '--wait', '--pod-security', 'privileged', '--daemon-sets', 'allow'],
-      ...['--dns', 'coredns'],
+    await superCluster.apply(...objects);
+    await superCluster.until<true, VirtualCluster>(
+      { resource: resources.virtualClusters, namespace: name, name, what: 'the tenant to be ready' },
+      ([vc]) => vc?.status?.phase === 'Ready',
     );
+    const cli = (...args: string[]): Promise<string> => cliOutput(cluster.stateDir, ...args, '-n', name);
     const kubeconfigFile = join(directory, 'tenant.kubeconfig');
     writeFileSync(kubeconfigFile, await cli('kubeconfig', name), { mode: 0o600 });
     const tenant = new Cluster({

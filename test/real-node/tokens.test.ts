@@ -35,6 +35,7 @@ describe('tokens in pods', () => {
   let world: World;
   let tenant: Tenant;
   let uid: string;
+  let node: unknown;
   let firstShortToken: string;
 
   beforeAll(async () => {
@@ -65,7 +66,9 @@ describe('tokens in pods', () => {
       }),
     );
     await untilReady(tenant, 'shop', 'client');
-    uid = (await tenant.client.get(resources.pods, client)).metadata.uid ?? '';
+    const own = await tenant.client.get(resources.pods, client);
+    uid = own.metadata.uid ?? '';
+    node = at(own, 'spec', 'nodeName');
     firstShortToken = await inPod(tenant, client, 'cat', '/tokens/short');
   });
 
@@ -93,6 +96,7 @@ describe('tokens in pods', () => {
       extra: {
         'authentication.kubernetes.io/pod-name': ['client'],
         'authentication.kubernetes.io/pod-uid': [uid],
+        'authentication.kubernetes.io/node-name': [node],
       },
     });
   });

@@ -83,6 +83,7 @@ export async function buildFromModule(
   const onLine = (line: string) => report('building', progress.next(line));
   report('building', 'resolving modules');
   await go.run(['get', `${recipe.module}@${recipe.moduleVersion}`], onLine);
+  if (recipe.source !== undefined) await writeFile(join(directory, 'main.go'), recipe.source);
   const program = join(directory, name);
   await go.run(
     [
@@ -94,7 +95,7 @@ export async function buildFromModule(
       recipe.ldflags,
       '-o',
       program,
-      recipe.package,
+      recipe.source === undefined ? recipe.package : '.',
     ],
     onLine,
   );

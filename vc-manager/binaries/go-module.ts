@@ -10,6 +10,8 @@ export interface BuildRecipe {
   ldflags: string;
   /** The program is the package's tests. */
   isTest?: boolean;
+  /** The program's own main.go, which imports from the module, instead of one of its packages. */
+  source?: string;
 }
 
 export function buildRecipe(name: BinaryName, version: string): BuildRecipe {

@@ -86,6 +86,24 @@ describe('DNS of a tenant', () => {
     );
   });
 
+  it('repeats no more of what its pods say than a condition can hold', async () => {
+    run();
+    world.create('a');
+    await world.untilReady('a');
+    const state = { waiting: { reason: 'Loud', message: `\u001b[2J${'x'.repeat(100_000)}` } };
+    world.tenant.put(resources.pods, {
+      metadata: { ...inKubeSystem('coredns-x'), labels: { 'k8s-app': 'kube-dns' } },
+      status: { containerStatuses: [{ state }] },
+    });
+    const told = await world.until(
+      'a',
+      (vc) => condition(vc, 'DNSReady')?.message?.includes('Loud') === true,
+    );
+    const message = condition(told, 'DNSReady')?.message ?? '';
+    expect(message).toMatch(/: Loud: {2}?\[2Jx+…$/);
+    expect(message.length).toBeLessThan(1_000);
+  });
+
   it('follows the spec rather than the manager', async () => {
     run({ dns: 'none' });
     world.create('a', { dns: 'coredns' });

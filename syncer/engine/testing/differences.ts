@@ -35,7 +35,7 @@ export function differences(sides: TwoSides, superNamespace: (namespace: string)
   return [...found, ...tokenDifferences(sides, superNamespace)];
 }
 
-/** Each pod that is to run has a Secret with the one token that it asks for, bound to it; nobody else has one. */
+/** Each pod that has a node and is to run has a Secret with the one token that it asks for, bound to it and naming the node; nobody else has one. */
 function tokenDifferences(sides: TwoSides, superNamespace: (namespace: string) => string): string[] {
   const found: string[] = [];
   const pods = new Map(sides.tenant.server.list(resources.pods).map((pod) => [pod.metadata.uid, pod]));
@@ -44,10 +44,16 @@ function tokenDifferences(sides: TwoSides, superNamespace: (namespace: string) =
     const { metadata } = pod;
     if (metadata.deletionTimestamp !== undefined || isFinished(pod)) continue;
     const own = secrets.filter((secret) => markOf(secret) === metadata.uid);
+    const node = nodeOf(pod);
+    if (node === undefined) {
+      if (own.length > 0)
+        found.push(`tokens of pod ${metadata.namespace}/${metadata.name}, which has no node`);
+      continue;
+    }
     const [secret] = own;
     const place = secret?.metadata.namespace === superNamespace(metadata.namespace ?? '');
     const { 'token-0': value = '', ...more } = (secret?.['data'] ?? {}) as Record<string, string>;
-    const bound = Buffer.from(value, 'base64').toString().endsWith(`/${metadata.uid}/`);
+    const bound = Buffer.from(value, 'base64').toString().endsWith(`/${metadata.uid}/${node}/`);
     if (own.length !== 1 || !place || !bound || Object.keys(more).length > 0)
       found.push(
         `tokens of pod ${metadata.namespace}/${metadata.name}: ${own.length} Secrets, bound: ${bound}`,

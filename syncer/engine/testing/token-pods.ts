@@ -1,4 +1,5 @@
 import type { KubeObject } from '../../../kube/index.ts';
+import { marks } from '../../mapping/index.ts';
 
 export type TokenSource = { path: string; audience?: string; expirationSeconds?: number };
 
@@ -15,6 +16,15 @@ export function podWithTokens(
       volumes: [{ name: 'v', projected }],
     },
     status: { phase: 'Pending' },
+  };
+}
+
+/** The same, after the engine has bound it to the node `n1`. */
+export function bound(pod: KubeObject): KubeObject {
+  return {
+    ...pod,
+    metadata: { ...pod.metadata, annotations: { [marks.superUid]: 'uid-of-s' } },
+    spec: { ...(pod['spec'] as object), nodeName: 'n1' },
   };
 }
 

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { KubeObject } from '../../../kube/index.ts';
 import { marks } from '../../mapping/index.ts';
 import { allKinds } from '../index.ts';
@@ -73,6 +73,14 @@ describe('rule 22: endpoints by policy', () => {
 
   it('may lie nowhere without a list', () => {
     expect(isAllowed('192.0.2.77', context([]))).toBe(false);
+  });
+
+  it('are looked at one by one, but all that they are compared with is put together once', () => {
+    const over = context(everything);
+    const lookup = vi.spyOn(over.superObjects, 'byIndex');
+    const many = slice(...Array.from({ length: 200 }, (_item, index) => `198.51.100.${index}`));
+    expect(endpointSliceKind.toSuper(many, over)['endpoints']).toHaveLength(200);
+    expect(lookup.mock.calls.filter(([, index]) => index === 'all')).toHaveLength(1);
   });
 
   it('stay while others of the slice are refused, which is told without the reason', () => {

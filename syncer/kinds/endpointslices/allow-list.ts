@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { type KubeObject, resources } from '../../../kube/index.ts';
 import type { SyncContext } from '../kind.ts';
-import { allInside } from '../services/index.ts';
+import { insideOf } from '../services/index.ts';
 
 /** Never an endpoint, whatever an allow-list says: this host, link-local (where clouds keep credentials), groups. */
 const reservedRanges = ['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/3'];
@@ -17,26 +17,38 @@ const reservedRangesV6 = [
 
 /**
  * Whether the policy lets T point at an address that is no pod's of its own (sync rule 22): in a range of its list,
- * and nothing that is known to be the operator's or another tenant's.
+ * and nothing that is known to be the operator's or another tenant's. For one look at a slice, which may hold many
+ * thousands of addresses: what they are compared with is put together once.
  */
-export function isOnAllowList(address: string, context: SyncContext): boolean {
+export function allowListOf(context: SyncContext): (address: string) => boolean {
   const { endpointCIDRs } = context.tenant.policy;
-  if (endpointCIDRs.length === 0 || isIP(address) === 0 || !allInside([address], endpointCIDRs)) return false;
-  const plain = canonical(address);
-  return !isInfrastructure(plain, context) && !isAnotherTenants(plain, context);
+  if (endpointCIDRs.length === 0) return () => false;
+  const isListed = insideOf(endpointCIDRs);
+  let isInfrastructure: ((address: string) => boolean) | undefined;
+  return (address) => {
+    if (!isListed(address)) return false;
+    isInfrastructure ??= infrastructureOf(context);
+    const plain = canonical(address);
+    return !isInfrastructure(plain) && !isAnotherTenants(plain, context);
+  };
 }
 
 /** Reserved ranges, what the syncer was told or found at its start, nodes and the pods on them. */
-function isInfrastructure(address: string, { tenant, superObjects }: SyncContext): boolean {
-  const reserved = isIP(address) === 6 ? reservedRangesV6 : reservedRanges;
-  if (allInside([address], reserved) || allInside([address], tenant.protectedCIDRs)) return true;
-  if ([tenant.apiServer.address, tenant.kubelet.address].map(canonical).includes(address)) return true;
-  if (superObjects.get(resources.nodes, { name: address }) !== undefined) return true;
-  if (superObjects.byIndex(resources.nodes, 'byAddress', address).length > 0) return true;
+function infrastructureOf({ tenant, superObjects }: SyncContext): (address: string) => boolean {
+  const isReserved = insideOf(reservedRanges);
+  const isReservedV6 = insideOf(reservedRangesV6);
+  const isProtected = insideOf(tenant.protectedCIDRs);
   // Pods of the operator's own are not watched, so all of what nodes give to pods counts.
-  return superObjects
-    .byIndex<Node>(resources.nodes, 'all', '')
-    .some(({ spec }) => allInside([address], spec?.podCIDRs ?? []));
+  const nodes = superObjects.byIndex<Node>(resources.nodes, 'all', '');
+  const isOnNode = insideOf(nodes.flatMap(({ spec }) => spec?.podCIDRs ?? []));
+  const own = new Set([tenant.apiServer.address, tenant.kubelet.address].map(canonical));
+  return (address) =>
+    (isIP(address) === 6 ? isReservedV6 : isReserved)(address) ||
+    isProtected(address) ||
+    own.has(address) ||
+    isOnNode(address) ||
+    superObjects.get(resources.nodes, { name: address }) !== undefined ||
+    superObjects.byIndex(resources.nodes, 'byAddress', address).length > 0;
 }
 
 interface Node extends KubeObject {

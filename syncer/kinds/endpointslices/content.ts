@@ -1,8 +1,8 @@
 import { isIPv6 } from 'node:net';
 import { type KubeObject, resources } from '../../../kube/index.ts';
-import { isOurs, superNamespaceName } from '../../mapping/index.ts';
+import { isOurs } from '../../mapping/index.ts';
 import type { SyncContext } from '../kind.ts';
-import { isOnAllowList } from './allow-list.ts';
+import { allowListOf } from './allow-list.ts';
 
 export interface Endpoint {
   addresses: string[];
@@ -37,10 +37,11 @@ export function wantedContent(tenantObject: KubeObject, context: SyncContext): C
   const { addressType = 'IPv4', endpoints = [], ports = [] } = tenantObject as EndpointSlice;
   const refused: string[] = [];
   const allowed: Endpoint[] = [];
+  const isOnAllowList = allowListOf(context);
   for (const endpoint of endpoints ?? []) {
     const pods = endpoint.addresses.map((address) => superPodAt(address, context));
     const foreign = endpoint.addresses.filter(
-      (address, index) => pods[index] === undefined && !isOnAllowList(address, context),
+      (address, index) => pods[index] === undefined && !isOnAllowList(address),
     );
     if (foreign.length > 0) refused.push(...foreign);
     else allowed.push(translated(endpoint, pods[0]));
@@ -59,23 +60,15 @@ function apiServerContent(context: SyncContext): Content {
 }
 
 /**
- * The tenant's pod that has this address in the super cluster. What T's status says is only a hint: the
- * tenant can write it. A pod on the host's network has the address of a node.
+ * The tenant's pod that has this address in the super cluster. What T's status says does not count: the tenant can
+ * write it, on as many pods as it likes.
  */
-function superPodAt(address: string, context: SyncContext): KubeObject | undefined {
-  for (const pod of context.tenantObjects.byIndex(resources.pods, 'byIP', address)) {
-    const namespace = superNamespaceName(context.tenant, pod.metadata.namespace ?? '');
-    const there = context.superObjects.get<Pod>(resources.pods, { namespace, name: pod.metadata.name ?? '' });
-    if (there === undefined || !isOurs(there, context.tenant) || there.spec?.hostNetwork === true) continue;
-    const { podIP, podIPs } = there.status ?? {};
-    if (podIP === address || podIPs?.some(({ ip }) => ip === address)) return there;
-  }
-  return undefined;
+function superPodAt(address: string, { tenant, superObjects }: SyncContext): KubeObject | undefined {
+  return superObjects.byIndex(resources.pods, 'byIP', address).find((pod) => isOurs(pod, tenant));
 }
 
 interface Pod extends KubeObject {
-  spec?: { hostNetwork?: boolean; nodeName?: string };
-  status?: { podIP?: string; podIPs?: { ip?: string }[] };
+  spec?: { nodeName?: string };
 }
 
 /** The endpoint as S has it: on the node where the pod is, if it is one, and without a reference to T's object. */

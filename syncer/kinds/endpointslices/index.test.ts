@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { KubeObject } from '../../../kube/index.ts';
 import { marks, superNamespaceName } from '../../mapping/index.ts';
 import { allKinds } from '../index.ts';
@@ -141,6 +141,22 @@ describe("an endpoint has to be one of the tenant's own pods", () => {
     expect(endpointSliceKind.admit?.(slice(), context([service(), pod()], [stranger]))).toMatchObject(
       refusal,
     );
+  });
+
+  it('refuses the address of a pod that has finished: another tenant may have it by now', () => {
+    const finished = superPod();
+    finished['status'] = { ...(finished['status'] as object), phase: 'Succeeded' };
+    expect(
+      endpointSliceKind.admit?.(slice(), context([service(), pod()], [finished])),
+    ).toMatchObject(refusal);
+  });
+
+  it('does not look through the many pods that a tenant says have the address', () => {
+    const claimed = vi.fn(() => []);
+    const there = usual();
+    const asked = { ...there, tenantObjects: { get: there.tenantObjects.get.bind(there.tenantObjects), byIndex: claimed } };
+    expect(endpointSliceKind.admit?.(slice(), asked)).toEqual({ wanted: true });
+    expect(claimed).not.toHaveBeenCalled();
   });
 
   it('refuses the address of a pod on the host network: it is the node', () => {

@@ -113,6 +113,20 @@ describe('which events come up', () => {
     });
   });
 
+  it('not those of kubelet that waits for the Secret with the tokens: nothing of the tenant is missing (rule 6)', () => {
+    const mount = (message: string) =>
+      kind.tenantRef(event({ reason: 'FailedMount', type: 'Warning', message }), context());
+    const setUp = 'MountVolume.SetUp failed for volume "kube-api-access-x7k2p" :';
+    const token = 'secret "skerry-token-web-0" not found';
+    expect(mount(`${setUp} ${token}`)).toBeUndefined();
+    expect(mount(`${setUp} [${token}, configmap "settings" not found]`)).toBeUndefined();
+    expect(mount(`${setUp} object "${superShop}"/"skerry-token-web-0" not registered`)).toBeUndefined();
+    for (const other of ['secret "mine" not found', 'secret "skerry-token-web-01" not found', 'timed out']) {
+      expect(mount(`${setUp} ${other}`), other).toEqual({ namespace: 'shop', name: 'web-0.17a' });
+    }
+    expect(kind.tenantRef(event({ message: token }), context())).toBeDefined();
+  });
+
   it("about kube-root-ca.crt under the tenant's name for it", () => {
     const configMap = {
       apiVersion: 'v1',

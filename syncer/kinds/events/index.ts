@@ -1,7 +1,8 @@
 import { type KubeObject, type ObjectRef, resources } from '../../../kube/index.ts';
 import { copyMetadata, isOurs, superNamespaceName, tenantNamespaceOf } from '../../mapping/index.ts';
 import type { SyncContext, UpKind } from '../kind.ts';
-import { subjectOf } from './subject.ts';
+import { tokenSecretName } from '../pod-tokens.ts';
+import { type ObjectReference, subjectOf } from './subject.ts';
 import { told, toldPatch } from './told.ts';
 
 /** Event: what the super cluster says about the tenant's synced objects, counts kept current. */
@@ -49,5 +50,16 @@ function tenantRef(superObject: KubeObject, context: SyncContext): ObjectRef | u
   if (superNamespace === undefined || !isOurs(superNamespace, context.tenant)) return undefined;
   const tenantNamespace = tenantNamespaceOf(superNamespace);
   if (tenantNamespace === undefined || subjectOf(superObject, context) === undefined) return undefined;
+  if (isWaitForTokens(superObject)) return undefined;
   return { namespace: tenantNamespace, name };
+}
+
+/**
+ * Kubelet is on the node before the tokens are issued, and finds no Secret at first. The tenant knows of no such
+ * Secret; when there is something to say of tokens, a notice says it.
+ */
+function isWaitForTokens(event: KubeObject): boolean {
+  const { kind, name = '' } = (event['involvedObject'] ?? {}) as ObjectReference;
+  if (kind !== 'Pod' || event['reason'] !== 'FailedMount') return false;
+  return String(event['message'] ?? '').includes(`"${tokenSecretName(name)}"`);
 }

@@ -36,7 +36,7 @@ export const podKind: DownKind = {
 /** ConfigMaps and Secrets go down because pods use them; nodes come up, and tokens are issued, for the same reason. */
 function touched(pod: Pod, context: SyncContext): readonly KeyRef[] {
   const keys = references(pod).filter(({ kind }) => kind === 'configmaps' || kind === 'secrets');
-  return [...tokensOf(pod), ...keys, ...nodeOf(pod.spec?.nodeName, context), ...slicesWith(pod, context)];
+  return [...tokensOf(pod), ...keys, ...nodeOf(pod.spec?.nodeName, context)];
 }
 
 /** A token says on which node its pod runs: before that is known, none is asked for. */
@@ -57,7 +57,7 @@ function nodeOf(name = '', { tenant }: SyncContext): readonly KeyRef[] {
   return forPods && name !== '' ? [{ kind: 'nodes', name }] : [];
 }
 
-/** Slices that name an address may do so while it is one of the tenant's own pods, by what both sides say. */
+/** Slices that name an address may do so while one of the tenant's own pods has it, by what S says. */
 function slicesWith(pod: Pod, { tenantObjects }: SyncContext): readonly KeyRef[] {
   return addressesOf(pod).flatMap((address) =>
     tenantObjects

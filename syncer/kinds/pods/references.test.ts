@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { podKind, references } from './index.ts';
 import { podContext, tenantPod } from './testing.ts';
+import type { Pod } from './types.ts';
 
 const pod = tenantPod({
   spec: {
@@ -73,7 +74,7 @@ describe('what a pod refers to', () => {
     expect(found.sort()).toEqual(all);
   });
 
-  it('is required before the pod as far as the tenant has it, and its tokens in any case (rules 4, 6)', () => {
+  it('is required before the pod as far as the tenant has it (rule 4)', () => {
     const object = (kind: string, name: string, namespace = 'shop') => ({
       kind,
       metadata: { name, namespace },
@@ -91,38 +92,49 @@ describe('what a pod refers to', () => {
         .requires?.(pod, context)
         ?.map(({ kind, name }) => `${kind}/${name}`)
         .sort(),
-    ).toEqual([
-      'configmaps/cm-env',
-      'persistentvolumeclaims/web-scratch',
-      'serviceaccounts/robot',
-      'tokens/web',
-    ]);
+    ).toEqual(['configmaps/cm-env', 'persistentvolumeclaims/web-scratch', 'serviceaccounts/robot']);
     expect(podKind.requires?.(tenantPod(), podContext())).toEqual([]);
   });
 
   it('is indexed by reference, by address and by node', () => {
-    const { byReference, byIP, byNode } = podKind.indexes?.tenant ?? {};
+    const { byReference, byNode } = podKind.indexes?.tenant ?? {};
     expect(byReference?.(pod)).toContain('secrets/shop/secret-env');
     expect(byReference?.(pod)).toHaveLength(all.length);
-    expect(byIP?.(pod)).toEqual(['10.1.0.5', 'fd00::5']);
+    expect(podKind.indexes?.super?.['byIP']?.(pod)).toEqual(['10.1.0.5', 'fd00::5']);
     expect(byNode?.(pod)).toEqual(['n1']);
     expect(byNode?.(tenantPod())).toEqual([]);
   });
 
   it("does not take the node's address for the pod's", () => {
     const hostNetwork = { ...pod, spec: { ...pod.spec, hostNetwork: true } };
-    expect(podKind.indexes?.tenant?.['byIP']?.(hostNetwork)).toEqual([]);
+    expect(podKind.indexes?.super?.['byIP']?.(hostNetwork)).toEqual([]);
   });
 
-  it('touches ConfigMaps and Secrets, and nodes where only used ones are shown', () => {
+  it('does not take an address that a finished pod has given back for its own', () => {
+    for (const phase of ['Succeeded', 'Failed']) {
+      const finished = { ...pod, status: { ...pod.status, phase } };
+      expect(podKind.indexes?.super?.['byIP']?.(finished)).toEqual([]);
+    }
+  });
+
+  it('touches ConfigMaps, Secrets and tokens, and nodes where only used ones are shown', () => {
     const touched = (nodes: 'all' | 'used') =>
       podKind.touches?.tenant?.(pod, podContext({ tenant: { nodes } })).map(({ kind }) => kind);
-    expect(new Set(touched('all'))).toEqual(new Set(['configmaps', 'secrets']));
-    expect(new Set(touched('used'))).toEqual(new Set(['configmaps', 'secrets', 'nodes']));
+    expect(new Set(touched('all'))).toEqual(new Set(['configmaps', 'secrets', 'tokens']));
+    expect(new Set(touched('used'))).toEqual(new Set(['configmaps', 'secrets', 'tokens', 'nodes']));
     expect(podKind.touches?.membershipOnly).toBe(true);
   });
 
-  it('touches the slices that name its address, on either side', () => {
+  it('touches its tokens once it has a node, if it asks for any (rule 6)', () => {
+    const touched = (of: Pod) => podKind.touches?.tenant?.(of, podContext());
+    const tokens = { kind: 'tokens', namespace: 'shop', name: 'web' };
+    expect(touched(pod)).toContainEqual(tokens);
+    const { nodeName: _node, ...unbound } = pod.spec ?? {};
+    expect(touched({ ...pod, spec: unbound })).not.toContainEqual(tokens);
+    expect(touched(tenantPod({ spec: { nodeName: 'n1' } }))).not.toContainEqual(tokens);
+  });
+
+  it('touches the slices that name its address in the super cluster', () => {
     const slice = {
       kind: 'EndpointSlice',
       metadata: { name: 'db-1', namespace: 'shop' },
@@ -130,10 +142,9 @@ describe('what a pod refers to', () => {
     };
     const context = podContext({ tenantObjects: [slice] });
     const key = { kind: 'endpointslices', namespace: 'shop', name: 'db-1' };
-    for (const side of ['tenant', 'super'] as const) {
-      const touched = podKind.touches?.[side];
-      expect(touched?.(pod, context)).toContainEqual(key);
-      expect(touched?.({ ...pod, status: {} }, context)).not.toContainEqual(key);
-    }
+    const touched = podKind.touches?.super;
+    expect(touched?.(pod, context)).toContainEqual(key);
+    expect(touched?.({ ...pod, status: {} }, context)).not.toContainEqual(key);
+    expect(touched?.({ ...pod, status: { ...pod.status, phase: 'Failed' } }, context)).not.toContainEqual(key);
   });
 });

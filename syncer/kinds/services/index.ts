@@ -22,7 +22,7 @@ import { droppedFields, optionsGiven, optionsMark, optionsPatch, withoutDropped 
 import { recover } from './recover.ts';
 import { wantedSpec } from './spec.ts';
 
-export { allInside } from './cidrs.ts';
+export { insideOf } from './cidrs.ts';
 export { hasAddress, isApiServerService, type Service, type ServicePort } from './model.ts';
 
 /** Fields of S that are the tenant's and whose absence in T means absence in S. */

@@ -35,6 +35,31 @@ export interface Service extends KubeObject {
 /** Where the same source ranges can be given as in `spec.loadBalancerSourceRanges`. */
 export const sourceRangesAnnotation = 'service.beta.kubernetes.io/load-balancer-source-ranges';
 
+/** Where implementations of load balancers let a Service choose, or share, an address, as in `spec.loadBalancerIP`. */
+export const addressAnnotations: ReadonlySet<string> = new Set([
+  'metallb.io/loadBalancerIPs',
+  'metallb.io/address-pool',
+  'metallb.io/allow-shared-ip',
+  'metallb.universe.tf/loadBalancerIPs',
+  'metallb.universe.tf/address-pool',
+  'metallb.universe.tf/allow-shared-ip',
+  'io.cilium/lb-ipam-ips',
+  'io.cilium/lb-ipam-sharing-key',
+  'io.cilium/lb-ipam-sharing-cross-namespace',
+  'lbipam.cilium.io/ips',
+  'lbipam.cilium.io/sharing-key',
+  'lbipam.cilium.io/sharing-cross-namespace',
+  'kube-vip.io/loadbalancerIPs',
+  'purelb.io/addresses',
+  'purelb.io/allow-shared-ip',
+  'service.beta.kubernetes.io/aws-load-balancer-eip-allocations',
+  'service.beta.kubernetes.io/aws-load-balancer-private-ipv4-addresses',
+  'service.beta.kubernetes.io/azure-load-balancer-ipv4',
+  'service.beta.kubernetes.io/azure-load-balancer-ipv6',
+  'service.beta.kubernetes.io/azure-pip-name',
+  'networking.gke.io/load-balancer-ip-addresses',
+]);
+
 export function specOf(service: KubeObject): ServiceSpec {
   return (service as Service).spec ?? {};
 }

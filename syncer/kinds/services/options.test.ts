@@ -69,6 +69,26 @@ describe('rule 22: what a policy allows of a Service', () => {
       expect(spec).not.toHaveProperty(field);
   });
 
+  it.each([
+    'metallb.io/loadBalancerIPs',
+    'metallb.universe.tf/allow-shared-ip',
+    'kube-vip.io/loadbalancerIPs',
+    'lbipam.cilium.io/ips',
+  ])('includes the address of its load balancer, by the annotation %s too', (key) => {
+    const t = service({ type: 'LoadBalancer' });
+    t.metadata.annotations = { [key]: '192.0.2.8' };
+    const allowed = serviceKind.toSuper(t, everything);
+    expect(allowed.metadata.annotations).toHaveProperty([key]);
+    expect(serviceKind.admit?.(t, everything)).toEqual({ wanted: true });
+    expect(serviceKind.toSuper(t, context()).metadata.annotations).not.toHaveProperty([key]);
+    expect(serviceKind.admit?.(t, context())?.notice?.message).toContain(`does not allow ${key};`);
+    const { superObject } = carryOut(
+      { tenantObject: t, superObject: allowed },
+      serviceKind.down(t, allowed, context()),
+    );
+    expect(superObject?.metadata.annotations).not.toHaveProperty([key]);
+  });
+
   it('is told from what a controller of the super cluster has chosen', () => {
     const t = service({ type: 'LoadBalancer' });
     const s = created(t, { loadBalancerIP: '203.0.113.5' });

@@ -1,7 +1,7 @@
 import { deepEqual } from 'fast-equals';
 import type { KubeObject, MergePatch } from '../../../kube/index.ts';
 import type { TenantPolicy } from '../kind.ts';
-import { type ServiceSpec, sourceRangesAnnotation, specOf } from './model.ts';
+import { addressAnnotations, type ServiceSpec, sourceRangesAnnotation, specOf } from './model.ts';
 
 /**
  * Annotation on S: fields of which T has given the value. It tells a value that has to go with T's from one
@@ -28,23 +28,31 @@ export function allowedOptions(tenantObject: KubeObject, policy: TenantPolicy): 
   );
 }
 
-/** What T asks for and may not have, by the names of the fields. */
+/** What T asks for and may not have, by the names of the fields, and of annotations where there is no field. */
 export function droppedFields(tenantObject: KubeObject, policy: TenantPolicy): readonly string[] {
   const own = specOf(tenantObject);
-  const annotated = tenantObject.metadata.annotations?.[sourceRangesAnnotation] !== undefined;
-  return optionalFields.filter(
+  const { annotations = {} } = tenantObject.metadata;
+  const annotated = annotations[sourceRangesAnnotation] !== undefined;
+  const fields = optionalFields.filter(
     (field) =>
       !isAllowed(field, policy) &&
       (isAsked(own[field]) || (field === 'loadBalancerSourceRanges' && annotated)),
   );
+  const keys = policy.loadBalancerOptions
+    ? []
+    : Object.keys(annotations).filter((key) => addressAnnotations.has(key));
+  return [...fields, ...keys];
 }
 
-/** T without the annotation that says the same as a field that is dropped. */
+/** T without the annotations that say the same as fields that are dropped. */
 export function withoutDropped(tenantObject: KubeObject, policy: TenantPolicy): KubeObject {
   const { annotations } = tenantObject.metadata;
-  if (policy.loadBalancerOptions || annotations?.[sourceRangesAnnotation] === undefined) return tenantObject;
-  const { [sourceRangesAnnotation]: _dropped, ...rest } = annotations;
-  return { ...tenantObject, metadata: { ...tenantObject.metadata, annotations: rest } };
+  if (policy.loadBalancerOptions || annotations === undefined) return tenantObject;
+  const kept = Object.entries(annotations).filter(
+    ([key]) => key !== sourceRangesAnnotation && !addressAnnotations.has(key),
+  );
+  if (kept.length === Object.keys(annotations).length) return tenantObject;
+  return { ...tenantObject, metadata: { ...tenantObject.metadata, annotations: Object.fromEntries(kept) } };
 }
 
 /** The value of the mark; undefined: T has given none. */

@@ -3,6 +3,7 @@ import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
 import { isOurs, marks, superNamespaceName, uidMark } from '../../mapping/index.ts';
 import { allKinds } from '../index.ts';
 import type { Action } from '../kind.ts';
+import { podKind } from '../pods/index.ts';
 import { secretKind } from '../secrets/index.ts';
 import { carryOut, testContext } from '../testing.ts';
 import { tokenKind } from './index.ts';
@@ -14,13 +15,21 @@ type Source = { path: string; audience?: string; expirationSeconds?: number };
 
 const standard: Source = { path: 'token', expirationSeconds: 3607 };
 
+/** Bound by us. */
 function pod(sources: readonly Source[] = [standard], parts: Record<string, unknown> = {}): KubeObject {
   const projected = { sources: sources.map((serviceAccountToken) => ({ serviceAccountToken })) };
   return {
     apiVersion: 'v1',
     kind: 'Pod',
-    metadata: { name: 'web', namespace: 'shop', uid: 'uid-of-web', labels: { app: 'web' } },
+    metadata: {
+      name: 'web',
+      namespace: 'shop',
+      uid: 'uid-of-web',
+      labels: { app: 'web' },
+      annotations: { [marks.superUid]: 'uid-of-s' },
+    },
     spec: {
+      nodeName: 'n1',
       serviceAccountName: 'robot',
       containers: [{ name: 'main' }],
       volumes: [{ name: 'v', projected }],
@@ -53,18 +62,27 @@ function tokenIn(secret: KubeObject | undefined, key: string): string | undefine
 
 describe('which pods have a Secret with tokens (rule 6)', () => {
   it('those that ask for one', () => {
-    expect(tokenKind.admit?.(pod(), context())).toMatchObject({ wanted: true });
+    expect(tokenKind.admit?.(pod(), context())).toEqual({ wanted: true });
     expect(tokenKind.admit?.(pod([]), context())).toEqual({ wanted: false });
-    expect(tokenKind.admit?.(pod([], { spec: { containers: [] } }), context())).toEqual({ wanted: false });
+    const bare = pod([], { spec: { nodeName: 'n1', containers: [] } });
+    expect(tokenKind.admit?.(bare, context())).toEqual({ wanted: false });
   });
 
-  it('not those that are not to run: nobody would use it', () => {
-    const privileged = pod();
-    Object.assign(privileged['spec'] as object, { hostNetwork: true });
-    expect(tokenKind.admit?.(privileged, context())).toMatchObject({ wanted: false });
-    const gated = pod();
-    Object.assign(gated['spec'] as object, { schedulingGates: [{ name: 'wait' }] });
-    expect(tokenKind.admit?.(gated, context())).toMatchObject({ wanted: false });
+  it('not those without a node: the token is to name it', () => {
+    for (const nodeName of ['', undefined]) {
+      const unbound = pod();
+      Object.assign(unbound['spec'] as object, { nodeName });
+      expect(tokenKind.admit?.(unbound, context())).toEqual({ wanted: false });
+    }
+  });
+
+  it('not those that somebody else has put on a node: they do not run, and are told so themselves', () => {
+    const placed = pod();
+    placed.metadata.annotations = {};
+    expect(tokenKind.admit?.(placed, context())).toEqual({ wanted: false });
+    const there = podKind.toSuper(placed, context());
+    const onNode = { ...there, spec: { ...(there['spec'] as object), nodeName: 'n1' } };
+    expect(tokenKind.admit?.(placed, context(start, { superObjects: [onNode] }))).toEqual({ wanted: true });
   });
 
   it('finished ones keep theirs', () => {
@@ -78,8 +96,7 @@ describe('which pods have a Secret with tokens (rule 6)', () => {
 
   it('a running one, whatever policy says by now: the pod itself goes, and the Secret with it', () => {
     const bound = pod();
-    Object.assign(bound['spec'] as object, { nodeName: 'n1', hostNetwork: true });
-    bound.metadata.annotations = { [marks.superUid]: 'x' };
+    Object.assign(bound['spec'] as object, { hostNetwork: true });
     expect(tokenKind.admit?.(bound, context())).toEqual({ wanted: true });
   });
 });

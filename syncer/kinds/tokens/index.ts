@@ -51,8 +51,7 @@ function admit(pod: Pod, context: SyncContext): Admission {
   if ((pod.spec?.nodeName ?? '') === '') return { wanted: false };
   // Most pods, and looked at before.
   if (pod.metadata.annotations?.[marks.superUid] !== undefined) return { wanted: true };
-  const { wanted = true, keep = false } = podKind.admit?.(pod, context) ?? {};
-  return { wanted, keep };
+  return { wanted: podKind.admit?.(pod, context).wanted ?? true };
 }
 
 /** Without the tokens: they have to be asked for. */

@@ -1,3 +1,3 @@
 export { MetricsApi } from './metrics-api.ts';
-export { keepRegistered } from './registration.ts';
+export { isLoopback, keepRegistered } from './registration.ts';
 export { UsageReader } from './usage-reader.ts';

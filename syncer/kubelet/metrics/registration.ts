@@ -16,9 +16,8 @@ import { metricsGroup } from './documents.ts';
 
 const apiServices = resource('apiregistration.k8s.io', 'v1', 'apiservices', 'APIService', false);
 const apiServiceName = `v1beta1.${metricsGroup}`;
+/** Our certificate has to be good for `<name>.<namespace>.svc`: it comes from the manager. */
 const service = { namespace: 'kube-system', name: 'skerry-metrics' };
-/** The name by which the tenant's API server knows our certificate. */
-export const metricsServerName = `${service.name}.${service.namespace}.svc`;
 const port = 443;
 const portName = 'https';
 const checkEveryMs = 60_000;
@@ -39,12 +38,10 @@ export interface RegistrationOptions {
 /**
  * Sees to it, until aborted, that the tenant's API server passes metrics.k8s.io on to us. As long as there
  * is nothing to serve it does not: an API that cannot be reached keeps namespaces from being deleted. One
- * that the tenant has put in its place is left alone.
+ * that the tenant has put in its place is left alone. `endpoint` may not be loopback.
  */
 export async function keepRegistered(options: RegistrationOptions, signal: AbortSignal): Promise<void> {
-  const { clock, endpoint, onProblem } = options;
-  // No endpoint of a Service may be there.
-  if (isLoopback(endpoint.address)) return;
+  const { clock, onProblem } = options;
   while (!signal.aborted) {
     try {
       if (await options.hasSource(signal)) await register(options, signal);
@@ -158,6 +155,7 @@ function contains(present: unknown, wanted: unknown): boolean {
   );
 }
 
-function isLoopback(address: string): boolean {
+/** No endpoint of a Service may be there. */
+export function isLoopback(address: string): boolean {
   return address.startsWith('127.') || address === '::1' || address === 'localhost';
 }

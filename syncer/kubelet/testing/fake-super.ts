@@ -82,3 +82,11 @@ export function accept(request: IncomingMessage, socket: Socket, head: Buffer): 
   socket.write(head);
   socket.pipe(socket);
 }
+
+/** An answer to every request. */
+export function answering(status: number, body: string, type = 'text/plain') {
+  return (_request: IncomingMessage, response: ServerResponse): void => {
+    response.writeHead(status, { 'content-type': type });
+    response.end(body);
+  };
+}

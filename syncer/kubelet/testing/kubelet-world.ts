@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { Agent, type RequestOptions, request } from 'node:https';
 import type { Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { expect } from 'vitest';
 import { type KubeObject, systemClock } from '../../../kube/index.ts';
 import { createTestCertificates } from '../../../kube/testing/index.ts';
 import { allKinds, type TenantInfo } from '../../kinds/index.ts';
@@ -205,6 +206,11 @@ export class KubeletWorld implements AsyncDisposable {
     const found = await this.upgrade(path, pair);
     if (!('socket' in found)) throw new Error(`no upgrade: ${found.status} ${found.body}`);
     return found;
+  }
+
+  /** Resolves when nothing is open any more, on either side. */
+  async untilIdle(): Promise<void> {
+    await expect.poll(() => [this.super.sockets.size, this.tenants.sockets.size]).toEqual([0, 0]);
   }
 
   #request(path: string, pair: TestPair | undefined, options: RequestOptions) {

@@ -349,6 +349,17 @@ const inTokens: Planting[] = [
     message: /token of Pod shop\/web-\S+: pod/,
   },
   {
+    what: 'a token names another node',
+    plant: (c) =>
+      putClaims(c, (claims) => set({ metadata: {}, ...claims }, ['kubernetes.io', 'node', 'name'], 'other')),
+    message: /token of Pod shop\/web-\S+: node/,
+  },
+  {
+    what: 'a pod has tokens before it has a node',
+    plant: (c) => set(c.tenantObject('pods', 'web'), ['spec', 'nodeName'], ''),
+    message: /Secret \S+ with tokens: its pod has no node/,
+  },
+  {
     what: 'a token has expired',
     plant: (c) => putClaims(c, (claims) => Object.assign(claims, { exp: 1 })),
     message: /it has expired/,

@@ -1,4 +1,4 @@
-import { join } from 'node:path';
+import { createHash } from 'node:crypto';
 import {
   type BuildRecipe,
   buildFromModule,
@@ -25,6 +25,22 @@ function ofModule(module: string, moduleVersion: string, folder = ''): BuildReci
   return { module, moduleVersion, package: `${module}${folder}`, ldflags: stripped };
 }
 
+/** With all its plugins, CoreDNS compiles the clients of three clouds as well, which takes minutes. */
+const dnsPlugins = [
+  ...['cache', 'errors', 'forward', 'health', 'hosts', 'kubernetes', 'loadbalance', 'log', 'loop'],
+  ...['metrics', 'ready', 'reload', 'rewrite', 'template', 'whoami'],
+];
+const coreDns = 'github.com/coredns/coredns';
+const coreDnsSource = `package main
+
+import (
+\t"${coreDns}/coremain"
+${dnsPlugins.map((plugin) => `\t_ "${coreDns}/plugin/${plugin}"`).join('\n')}
+)
+
+func main() { coremain.Run() }
+`;
+
 const containerd = ['github.com/containerd/containerd/v2', 'v2.2.1'] as const;
 
 /** What nodes, their images and the conformance run need beyond the programs of control planes. */
@@ -35,7 +51,7 @@ const recipes = {
   'containerd-shim-runc-v2': ofModule(...containerd, '/cmd/containerd-shim-runc-v2'),
   ctr: ofModule(...containerd, '/cmd/ctr'),
   agnhost: ofKubernetes('k8s.io/kubernetes/test/images/agnhost'),
-  coredns: ofModule('github.com/coredns/coredns', 'v1.15.0'),
+  coredns: { ...ofModule(coreDns, 'v1.15.0'), source: coreDnsSource },
   'local-path-provisioner': ofModule('github.com/rancher/local-path-provisioner', 'v0.0.30'),
   'sample-apiserver': ofKubernetes('k8s.io/sample-apiserver'),
   ginkgo: ofModule('github.com/onsi/ginkgo/v2', 'v2.28.1', '/ginkgo'),
@@ -51,7 +67,7 @@ export function versionOf(name: ProgramName): string {
 
 /** Path of the program; built from its Go module unless it was built before. */
 export async function provideProgram(cache: Cache, name: ProgramName): Promise<string> {
-  return cache.ensure(cache.path('programs', versionOf(name), name), async (directory, tell) => {
+  return cache.ensure(cache.path('programs', editionOf(name), name), async (directory, tell) => {
     let last = 0;
     return buildFromModule(name, recipes[name], {
       platform: hostPlatform(),
@@ -80,7 +96,9 @@ export async function providePrograms<N extends ProgramName>(
   return paths as Record<N, string>;
 }
 
-/** The directory that holds these programs under their own names, for PATH. */
-export function directoryOf(cache: Cache, name: ProgramName): string {
-  return join(cache.directory, 'programs', versionOf(name));
+/** What is built from another source under the same version is another program. */
+export function editionOf(name: ProgramName): string {
+  const { source }: BuildRecipe = recipes[name];
+  if (source === undefined) return versionOf(name);
+  return `${versionOf(name)}-${createHash('sha256').update(source).digest('hex').slice(0, 8)}`;
 }

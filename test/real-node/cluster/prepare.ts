@@ -1,7 +1,7 @@
 import type { Cache } from '../build/cache.ts';
 import { providePrograms } from '../build/programs.ts';
+import { providePause } from '../images/compile.ts';
 import { provideImages } from '../images/image-files.ts';
-import { providePause } from '../images/pause.ts';
 import type { ImageName } from '../images/recipes.ts';
 import { provideImageStore } from '../node/image-store.ts';
 

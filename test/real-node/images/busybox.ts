@@ -1,10 +1,16 @@
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Cache, Tell } from '../build/cache.ts';
 import { run } from '../machine/run.ts';
+import { debianMirror, debianRelease } from './debian.ts';
 import { directory, file, type LayerEntry, symlink, text } from './layer.ts';
 
-const program = '/bin/busybox';
+/** To be raised when the way it is built changes. */
+export const busyboxEdition = 'source-1';
 
 /** A small system of one program under its many names. */
-export async function busyboxLayer(): Promise<LayerEntry[]> {
+export async function busyboxLayer(cache: Cache): Promise<LayerEntry[]> {
+  const program = await provideBusybox(cache);
   const names = (await run(program, ['--list-full'])).split('\n').filter((name) => name !== '');
   const applets = names.filter((name) => !name.endsWith('/busybox') && name !== 'linuxrc');
   return [
@@ -18,4 +24,58 @@ export async function busyboxLayer(): Promise<LayerEntry[]> {
     file('bin/busybox', program),
     ...applets.map((path) => symlink(path, '/bin/busybox')),
   ];
+}
+
+/**
+ * Built with its own default configuration from Debian's source package. Debian's own program is built with another
+ * one: its shell drops variables with a `-` in their names, and its wget dies of a time limit.
+ */
+function provideBusybox(cache: Cache): Promise<string> {
+  const path = cache.path('programs', 'busybox', busyboxEdition, 'busybox');
+  return cache.ensure(path, async (work, tell) => {
+    const source = join(work, 'source');
+    await mkdir(source);
+    await run('tar', ['-xf', await download(cache, work, tell), '-C', source, '--strip-components=1']);
+    const make = (...args: string[]): Promise<string> =>
+      run('make', ['-C', source, ...args], { signal: cache.signal });
+    await make('defconfig');
+    const configuration = join(source, '.config');
+    const defaults = await readFile(configuration, 'utf8');
+    await writeFile(
+      configuration,
+      defaults
+        .replace('# CONFIG_STATIC is not set', 'CONFIG_STATIC=y')
+        // Speaks of kernel structures that newer headers do not have.
+        .replace('CONFIG_TC=y', '# CONFIG_TC is not set'),
+    );
+    tell('compiling');
+    await make('-j2', 'busybox');
+    return join(source, 'busybox');
+  });
+}
+
+/** With sources and package lists of its own: the machine's are as they were. */
+async function download(cache: Cache, work: string, tell: Tell): Promise<string> {
+  const apt = join(work, 'apt');
+  for (const part of ['lists/partial', 'archives/partial']) await mkdir(join(apt, part), { recursive: true });
+  const sources = join(apt, 'sources.list');
+  await writeFile(sources, `deb-src ${debianMirror(cache.env)} ${debianRelease} main\n`);
+  const options = [
+    ...['-o', `Dir::Etc::SourceList=${sources}`, '-o', 'Dir::Etc::SourceParts=/dev/null'],
+    ...['-o', `Dir::State::Lists=${join(apt, 'lists')}`, '-o', `Dir::Cache=${apt}`],
+    // Its unprivileged user may not write there.
+    ...['-o', 'APT::Sandbox::User=root', '-qq'],
+  ];
+  tell('asking Debian for its source');
+  await run('apt-get', [...options, 'update'], { signal: cache.signal });
+  await run(
+    'sh',
+    ['-c', 'cd "$0" && apt-get "$@"', apt, ...options, 'source', '--download-only', 'busybox'],
+    {
+      signal: cache.signal,
+    },
+  );
+  const name = (await readdir(apt)).find((each) => /^busybox_.*\.orig\.tar\.\w+$/.test(each));
+  if (name === undefined) throw new Error(`no source of busybox was found at ${debianMirror(cache.env)}`);
+  return join(apt, name);
 }

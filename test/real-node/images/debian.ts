@@ -4,7 +4,7 @@ import type { Cache } from '../build/cache.ts';
 import { run } from '../machine/run.ts';
 import { type LayerEntry, tree } from './layer.ts';
 
-const release = 'bookworm';
+export const debianRelease = 'bookworm';
 const packages = ['curl', 'dnsutils', 'iproute2', 'iptables', 'netcat-openbsd'];
 /** What nobody reads in a container. */
 const ballast = [
@@ -29,10 +29,9 @@ export async function debianLayer(
   target: string,
   { users, groups }: DebianOptions,
 ): Promise<LayerEntry[]> {
-  cache.tell(`debootstrap ${release} with ${packages.join(', ')}`);
-  const mirror = cache.env['SKERRY_DEBIAN_MIRROR'] || 'http://deb.debian.org/debian';
+  cache.tell(`debootstrap ${debianRelease} with ${packages.join(', ')}`);
   const include = `--include=${packages.join(',')}`;
-  await run('debootstrap', ['--variant=minbase', include, release, target, mirror], {
+  await run('debootstrap', ['--variant=minbase', include, debianRelease, target, debianMirror(cache.env)], {
     signal: cache.signal,
   });
   for (const path of ballast) await rm(join(target, path), { recursive: true, force: true });
@@ -41,4 +40,9 @@ export async function debianLayer(
   const entries = await tree(target);
   // The runtime brings its own, and of the bootstrap's only device nodes and mount points are there.
   return entries.filter(({ path }) => !/^(dev|proc|sys)\//.test(path));
+}
+
+/** SKERRY_DEBIAN_MIRROR, or Debian's own. */
+export function debianMirror(env: Cache['env']): string {
+  return env['SKERRY_DEBIAN_MIRROR'] || 'http://deb.debian.org/debian';
 }

@@ -1,11 +1,12 @@
 import { join } from 'node:path';
+import { Binaries, defaultCacheDirectory, defaultVersions } from '../../../vc-manager/binaries/index.ts';
 import type { Cache } from '../build/cache.ts';
-import { type ProgramName, provideProgram, versionOf } from '../build/programs.ts';
-import { busyboxLayer } from './busybox.ts';
+import { editionOf, type ProgramName, provideProgram, versionOf } from '../build/programs.ts';
+import { busyboxEdition, busyboxLayer } from './busybox.ts';
+import { compile, providePause } from './compile.ts';
 import { debianLayer } from './debian.ts';
 import { directory, file, type LayerEntry, symlink, text } from './layer.ts';
 import type { ImageConfig } from './oci-image.ts';
-import { providePause } from './pause.ts';
 import { porterPair } from './porter.ts';
 
 export interface ImageRecipe extends ImageConfig {
@@ -29,10 +30,31 @@ function ofProgram(
   return {
     tags,
     entrypoint: [`/${at}`],
-    inputs: [versionOf(name), at],
+    inputs: [editionOf(name), at],
     layers: async (cache) => [[temporary, file(at, await provideProgram(cache, name))]],
     ...config,
   };
+}
+
+/** Of upstream's test of updates: pods tell by a file of which version they are. */
+function picture(name: string): ImageRecipe {
+  return {
+    tags: [e2e(`${name}:1.8`)],
+    entrypoint: ['/agnhost'],
+    cmd: ['test-webserver'],
+    inputs: [busyboxEdition, editionOf('agnhost'), '1'],
+    layers: async (cache) => [
+      await busyboxLayer(cache),
+      [file('agnhost', await provideProgram(cache, 'agnhost'))],
+      [text('data.json', `${JSON.stringify({ image: `${name}.jpg` })}\n`)],
+    ],
+  };
+}
+
+/** Of the version that the control planes here have, which upstream's tests do not mind. */
+async function provideEtcd({ env, signal }: Cache): Promise<string> {
+  const binaries = new Binaries({ cacheDir: defaultCacheDirectory(env), env });
+  return (await binaries.ensure({ name: 'etcd', version: defaultVersions.etcd }, { signal })).path;
 }
 
 export const imageRecipes = {
@@ -49,15 +71,45 @@ export const imageRecipes = {
       e2e('busybox:1.37.0-1'),
     ],
     cmd: ['sh'],
-    inputs: ['1'],
-    layers: async () => [await busyboxLayer()],
+    inputs: [busyboxEdition],
+    layers: async (cache) => [await busyboxLayer(cache)],
   },
   nonroot: {
     tags: [e2e('nonroot:1.5')],
     cmd: ['sh'],
     user: '1234',
-    inputs: ['1'],
-    layers: async () => [await busyboxLayer()],
+    inputs: [busyboxEdition],
+    layers: async (cache) => [await busyboxLayer(cache)],
+  },
+  nonewprivs: {
+    tags: [e2e('nonewprivs:1.4')],
+    cmd: ['nnp'],
+    inputs: [busyboxEdition, '1'],
+    layers: async (cache) => [
+      await busyboxLayer(cache),
+      [file('bin/nnp', await compile(cache, 'nonewprivs', '1'), 0o6755)],
+    ],
+  },
+  nginx: {
+    // What upstream's tests ask of it any web server can do that has its files there.
+    tags: [e2e('nginx:1.15-4'), e2e('nginx:1.27-0')],
+    cmd: ['httpd', '-f', '-p', '80', '-h', '/usr/share/nginx/html'],
+    inputs: [busyboxEdition, '1'],
+    layers: async (cache) => [
+      await busyboxLayer(cache),
+      [
+        ...['usr/share', 'usr/share/nginx', 'usr/share/nginx/html'].map((path) => directory(path)),
+        text('usr/share/nginx/html/index.html', '<html><body><h1>It works!</h1></body></html>\n'),
+      ],
+    ],
+  },
+  kitten: picture('kitten'),
+  nautilus: picture('nautilus'),
+  'sample-apiserver': ofProgram('sample-apiserver', [e2e('sample-apiserver:1.29.2')]),
+  etcd: {
+    tags: ['registry.k8s.io/etcd:3.6.8-0'],
+    inputs: [defaultVersions.etcd],
+    layers: async (cache) => [[temporary, file('usr/local/bin/etcd', await provideEtcd(cache))]],
   },
   coredns: ofProgram(
     'coredns',
@@ -71,7 +123,7 @@ export const imageRecipes = {
     tags: [e2e('agnhost:2.63.0'), e2e('agnhost:2.55'), e2e('glibc-dns-testing:2.0.0')],
     entrypoint: ['/agnhost'],
     cmd: ['pause'],
-    inputs: ['1', versionOf('agnhost'), versionOf('coredns')],
+    inputs: ['1', editionOf('agnhost'), editionOf('coredns')],
     layers: async (cache, work) => {
       const pair = await porterPair();
       const agnhost = await provideProgram(cache, 'agnhost');

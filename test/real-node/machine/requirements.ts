@@ -13,7 +13,9 @@ const programs: Readonly<Record<string, string>> = {
   gcc: 'gcc and libc6-dev',
   go: 'golang, of the version that Kubernetes asks for',
   debootstrap: 'debootstrap',
-  busybox: 'busybox-static',
+  make: 'make',
+  bzip2: 'bzip2',
+  'apt-get': 'apt, of Debian or Ubuntu',
 };
 const cniPlugins = '/usr/lib/cni/bridge';
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { cp, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { poll } from '../../harness/poll.ts';
 import type { Cache } from '../build/cache.ts';
@@ -9,6 +9,7 @@ import { accepts } from './accepts.ts';
 import { NodeProcess } from './node-process.ts';
 
 const startTimeoutMs = 30_000;
+const storesKept = 2;
 
 /**
  * A containerd directory with these images imported and unpacked. Made once: a node takes a copy of links, which
@@ -56,8 +57,22 @@ export function provideImageStore(
     } finally {
       await containerd.kill('SIGTERM');
     }
+    await removeOldest(cache.path('image-stores'));
     return root;
   });
+}
+
+/** Each is some hundred megabytes: those of earlier images go, the newest and the one of another choice stay. */
+async function removeOldest(directory: string): Promise<void> {
+  const names = (await readdir(directory)).filter((name) => /-[0-9a-f]{12}$/.test(name));
+  const stores = await Promise.all(
+    names.map(async (name) => ({
+      path: join(directory, name),
+      madeAt: (await stat(join(directory, name))).mtimeMs,
+    })),
+  );
+  const old = stores.sort((a, b) => b.madeAt - a.madeAt).slice(storesKept - 1);
+  for (const { path } of old) await rm(path, { recursive: true, force: true });
 }
 
 /**

@@ -97,20 +97,35 @@ function nextLookMs({ vc, clock }: Tenant): number {
   return Math.max(soonestLookMs, clock.now() - (Number.isNaN(since) ? clock.now() : since));
 }
 
+/** How many pods are asked, and how much is repeated of what one says: all of it is for the tenant to write. */
+const mostPods = 10;
+const longestSaying = 512;
+
 /** What its pods say about themselves. */
 async function hindrance({ client, signal }: Tenant, deployment: Deployment): Promise<string> {
   const labels = Object.entries(deployment.spec?.selector?.matchLabels ?? {});
   const labelSelector = labels.map(([key, value]) => `${key}=${value}`).join(',');
   const { namespace = '' } = deployment.metadata;
-  const { items } = await client.list<Pod>(resources.pods, { namespace, labelSelector, signal });
+  const { items } = await client.list<Pod>(resources.pods, {
+    namespace,
+    labelSelector,
+    limit: mostPods,
+    signal,
+  });
   for (const { status } of items) {
     const waiting = status?.containerStatuses?.find(({ state }) => state?.waiting?.message !== undefined);
     const { reason, message } = waiting?.state?.waiting ?? {};
-    if (message !== undefined) return `: ${reason}: ${message}`;
+    if (message !== undefined) return quoted(`: ${reason}: ${message}`);
     const unscheduled = status?.conditions?.find(
       (each) => each.type === 'PodScheduled' && each.status === 'False' && each.message !== undefined,
     );
-    if (unscheduled !== undefined) return `: ${unscheduled.message}`;
+    if (unscheduled !== undefined) return quoted(`: ${unscheduled.message}`);
   }
   return '.';
+}
+
+/** As it may stand in a condition, and on an operator's terminal. */
+function quoted(saying: string): string {
+  const plain = saying.replaceAll(/\p{Cc}+/gu, ' ');
+  return plain.length <= longestSaying ? plain : `${plain.slice(0, longestSaying)}…`;
 }

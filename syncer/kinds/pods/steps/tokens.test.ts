@@ -100,7 +100,7 @@ describe('tokens (rule 6)', () => {
   describe('can be read by whom kubelet gives its own tokens to', () => {
     const modeFor = (spec: PodSpec): unknown => {
       const [source] = superSpec({ ...spec, volumes: [access] }).volumes?.[0]?.projected?.sources ?? [];
-      return (source?.secret?.['items'] as { mode?: number }[])[0]?.mode;
+      return (source?.secret?.['items'] as { mode?: number }[] | undefined)?.[0]?.mode;
     };
     const containers = (...users: (number | undefined)[]) =>
       users.map((runAsUser, index) => ({

@@ -123,12 +123,13 @@ function findTokens(superObject: KubeObject): string[] {
 function compareStatus(own: KubeObject, superObject: KubeObject, view: View): string[] {
   const node = at<string>(superObject, 'spec', 'nodeName');
   const superNode = view.superSide.nodes.find(({ metadata }) => metadata.name === node);
-  const shown = superNode && view.tenant.nodesHidden ? shownNode(view, superNode)?.metadata.name : node;
-  const found = unequal(at(own, 'spec', 'nodeName'), shown, 'node');
-  const hostIP = at<string>(superObject, 'status', 'hostIP');
-  if (!view.tenant.nodesHidden) found.push(...unequal(at(own, 'status', 'hostIP'), hostIP, 'hostIP'));
-  else if (hostIP !== undefined && JSON.stringify(own['status']).includes(hostIP))
-    found.push('the address of its node can be read in the tenant');
+  const shown = superNode && shownNode(view, superNode);
+  const hidden = view.tenant.nodesHidden;
+  const found = unequal(at(own, 'spec', 'nodeName'), hidden ? shown?.metadata.name : node, 'node');
+  let hostIP = at<string>(superObject, 'status', 'hostIP');
+  // Of a hidden node the address is the one that the tenant reaches it by.
+  if (hidden && hostIP !== undefined) hostIP = at<string>(shown, 'status', 'addresses', '0', 'address');
+  found.push(...unequal(at(own, 'status', 'hostIP'), hostIP, 'hostIP'));
   for (const field of ['phase', 'podIP', 'podIPs', 'startTime', 'reason']) {
     found.push(...unequal(at(own, 'status', field), at(superObject, 'status', field), field));
   }

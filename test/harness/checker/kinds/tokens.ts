@@ -10,6 +10,7 @@ export interface TokenClaims {
   readonly iat: number;
   readonly 'kubernetes.io': {
     readonly namespace: string;
+    readonly node?: { readonly name: string };
     readonly pod?: { readonly name: string; readonly uid: string };
     readonly serviceaccount: { readonly name: string; readonly uid: string };
     /** After this, use of the token is noted. */
@@ -68,7 +69,10 @@ export function sourceOf(superPod: KubeObject, file: TokenFile): { name: string;
   return undefined;
 }
 
-/** Sync rule 6: what a pod's volumes promise is there, issued by the tenant for this very pod; and nothing else is. */
+/**
+ * Sync rule 6: what the volumes of a pod on a node promise is there, issued by the tenant for this very pod on this
+ * very node; and nothing else is.
+ */
 export function compareTokens(view: View): string[] {
   const found: string[] = [];
   for (const own of view.own.pods) {
@@ -89,17 +93,20 @@ function compareFile(view: View, own: KubeObject, superPod: KubeObject, file: To
   if (source === undefined) return [`${file.path} has no Secret as its source`];
   const secret = view.superObject('secrets', own.metadata.namespace ?? '', source.name);
   const value = at<string>(secret, 'data', source.key);
+  // It may have had its node, and its end, before there was one.
+  if (secret === undefined && (!isOnNode(own) || isFinished(own))) return [];
   if (secret === undefined || value === undefined)
     return [`${source.key} of Secret ${source.name} is missing`];
   const claims = claimsOf(Buffer.from(value, 'base64').toString());
   if (claims === undefined) return ['it is no token'];
-  const { namespace, pod, serviceaccount, warnafter } = claims['kubernetes.io'];
+  const { namespace, node, pod, serviceaccount, warnafter } = claims['kubernetes.io'];
   const account = at<string>(own, 'spec', 'serviceAccountName') ?? '';
   const lifeSeconds = (warnafter ?? claims.exp) - claims.iat;
   return [
     ...(isTokenSecret(secret) ? [] : [`Secret ${source.name} is not marked as what it is`]),
     ...unequal(own.metadata.namespace, namespace, 'namespace'),
     ...unequal({ name: own.metadata.name, uid: own.metadata.uid }, pod, 'pod'),
+    ...unequal(at(own, 'spec', 'nodeName'), node?.name, 'node'),
     ...unequal(account, serviceaccount.name, 'service account'),
     ...unequal(file.audience === '' ? claims.aud : [file.audience], claims.aud, 'audience'),
     ...unequal(file.expirationSeconds, lifeSeconds, 'life in seconds'),
@@ -107,7 +114,15 @@ function compareFile(view: View, own: KubeObject, superPod: KubeObject, file: To
   ];
 }
 
-/** Each belongs to one pod of the tenant that asks for a token, and carries our marks. */
+function isOnNode(own: KubeObject): boolean {
+  return (at<string>(own, 'spec', 'nodeName') ?? '') !== '';
+}
+
+function isFinished(own: KubeObject): boolean {
+  return ['Succeeded', 'Failed'].includes(at<string>(own, 'status', 'phase') ?? '');
+}
+
+/** Each belongs to one pod of the tenant that asks for a token and has a node, and carries our marks. */
 function compareSecrets(view: View): string[] {
   const found: string[] = [];
   const pods = new Map(view.own.pods.map((pod) => [pod.metadata.uid, pod]));
@@ -123,6 +138,7 @@ function compareSecrets(view: View): string[] {
       continue;
     }
     if (tokenFilesOf(pod).length === 0) say('its pod asks for no token');
+    if (!isOnNode(pod)) say('its pod has no node');
     for (const difference of compareMarks(view, pod, secret)) say(difference);
   }
   return found;

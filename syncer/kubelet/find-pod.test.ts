@@ -1,0 +1,80 @@
+import { describe, expect, it } from 'vitest';
+import { KubeletWorld } from './testing/kubelet-world.ts';
+
+const logs = '/containerLogs/shop/web-1/main';
+const exec = '/exec/shop/web-1/main?command=sh&input=1&output=1';
+
+describe('which pods a tenant reaches', () => {
+  it('those of its own API server only: a name that another has is not found', async () => {
+    await using world = await KubeletWorld.start();
+    world.blue.tenantObjects = world.blue.tenantObjects.filter(({ kind }) => kind !== 'Pod');
+    for (const found of [
+      await world.ask(logs, world.blue.kubeletClient),
+      await world.upgrade(exec, world.blue.kubeletClient),
+    ]) {
+      expect(found).toMatchObject({ status: 404, body: 'pod "web-1" does not exist on this node' });
+    }
+    expect(await world.ask(logs, world.green.kubeletClient)).toMatchObject({ status: 200 });
+    expect(world.super.asked.map(({ url }) => url.includes(world.green.superNamespaceName))).toEqual([true]);
+  });
+
+  it('those that are marked as made from just that pod', async () => {
+    await using world = await KubeletWorld.start();
+    const [pod, ...others] = world.blue.superObjects;
+    const { metadata } = pod ?? { metadata: {} };
+    const changes = [
+      { labels: { ...metadata.labels, 'skerry.dev/tenant': world.green.info.uid } },
+      { labels: { ...metadata.labels, 'skerry.dev/namespace': 'other' } },
+      { labels: {} },
+      { annotations: { 'skerry.dev/uid': 'of-an-earlier-pod' } },
+      { annotations: {} },
+    ];
+    for (const change of changes) {
+      world.blue.superObjects = [{ ...pod, metadata: { ...metadata, ...change } }, ...others];
+      expect(await world.ask(logs, world.blue.kubeletClient)).toMatchObject({ status: 404 });
+    }
+    expect(world.super.asked).toEqual([]);
+  });
+
+  it('with the UID that is asked for', async () => {
+    await using world = await KubeletWorld.start();
+    const other = '/exec/shop/web-1/another-uid/main?command=sh&output=1';
+    expect(await world.upgrade(other, world.blue.kubeletClient)).toMatchObject({ status: 404 });
+    const same = await world.stream(
+      '/exec/shop/web-1/blue-pod/main?command=sh&output=1',
+      world.blue.kubeletClient,
+    );
+    same.socket.destroy();
+  });
+
+  it('and of their containers those that it has put there', async () => {
+    await using world = await KubeletWorld.start();
+    expect(await world.ask('/containerLogs/shop/web-1/injected', world.blue.kubeletClient)).toMatchObject({
+      status: 404,
+      body: 'container "injected" not found in pod "web-1"',
+    });
+    expect(await world.ask('/containerLogs/shop/web-1/first', world.blue.kubeletClient)).toMatchObject({
+      status: 200,
+    });
+  });
+
+  it('not before they are known', async () => {
+    await using world = await KubeletWorld.start();
+    world.blue.tenantObjects = [];
+    world.blue.isComplete = false;
+    expect(await world.ask(logs, world.blue.kubeletClient)).toMatchObject({ status: 503 });
+  });
+
+  it('and on simulated nodes hears that nothing runs there', async () => {
+    await using world = await KubeletWorld.start();
+    const node = world.blue.superObjects.find(({ kind }) => kind === 'Node');
+    if (node !== undefined) node.metadata.labels = { 'skerry.dev/simulated': 'true' };
+    expect(await world.ask(logs, world.blue.kubeletClient)).toMatchObject({
+      status: 500,
+      body: 'logs is not available for pod web-1: its node is simulated and runs no containers',
+    });
+    expect(await world.upgrade(exec, world.blue.kubeletClient)).toMatchObject({
+      body: 'exec is not available for pod web-1: its node is simulated and runs no containers',
+    });
+  });
+});

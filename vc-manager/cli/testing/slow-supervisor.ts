@@ -1,0 +1,20 @@
+import { once } from 'node:events';
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { systemClock } from '../../../kube/index.ts';
+import { withStateLock } from '../state/supervisor-lock.ts';
+
+/** Run as a process of its own: a supervisor that is told to stop, and holds the lock for a while yet. */
+const [stateDir = ''] = process.argv.slice(2);
+const file = join(stateDir, 'supervisor.json');
+const { signal } = new AbortController();
+await withStateLock({ stateDir, clock: systemClock, signal }, async () => {
+  const alive = setInterval(() => undefined, 60_000);
+  const told = once(process, 'SIGTERM');
+  await writeFile(file, JSON.stringify({ pid: process.pid, isDetached: true }));
+  console.log('up');
+  await told;
+  clearInterval(alive);
+  await rm(file);
+  await systemClock.sleep(500);
+});

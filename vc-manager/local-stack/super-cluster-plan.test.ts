@@ -1,0 +1,72 @@
+import { describe, expect, it } from 'vitest';
+import { parseKubeconfig } from '../../kube/index.ts';
+import {
+  type SuperClusterPlanOptions,
+  superClusterKubeconfig,
+  superClusterPlan,
+  superClusterServer,
+} from './super-cluster-plan.ts';
+
+const pair = { certPem: 'certificate', keyPem: 'key' };
+
+function options(more: Partial<SuperClusterPlanOptions> = {}): SuperClusterPlanOptions {
+  const pki = new Proxy({}, { get: () => pair }) as SuperClusterPlanOptions['pki'];
+  const ports = {
+    'super-cluster': 20_000,
+    'super-etcd-client': 20_001,
+    'super-etcd-peer': 20_002,
+    'super-etcd-metrics': 20_003,
+  } as SuperClusterPlanOptions['ports'];
+  return {
+    versions: { kubernetes: '1.36.3', etcd: '3.7.3', kwok: '0.8.0' },
+    pki,
+    serviceAccountKey: { privatePem: 'private', publicPem: 'public' },
+    ports,
+    serviceCIDR: '10.96.0.0/16',
+    clusterDomain: 'cluster.local',
+    advertiseAddress: '192.0.2.10',
+    bindAddress: '127.0.0.1',
+    isSimulated: true,
+    ...more,
+  };
+}
+
+function server(more: Partial<SuperClusterPlanOptions>) {
+  const found = superClusterPlan(options(more)).find(({ name }) => name === 'kube-apiserver');
+  if (found === undefined) throw new Error('there is no API server');
+  return found;
+}
+
+describe('superClusterPlan', () => {
+  it('has kwok only where nodes are simulated', () => {
+    const names = (isSimulated: boolean) =>
+      superClusterPlan(options({ isSimulated })).map(({ name }) => name);
+    const real = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-scheduler'];
+    expect(names(true)).toEqual([...real, 'kwok']);
+    expect(names(false)).toEqual(real);
+  });
+
+  it('tells pods where the API server is only where they can reach it', () => {
+    expect(server({}).args).toContain('--endpoint-reconciler-type=none');
+    const published = server({ bindAddress: '192.0.2.10' });
+    expect(published.args).toEqual(
+      expect.arrayContaining([
+        '--bind-address=192.0.2.10',
+        '--advertise-address=192.0.2.10',
+        '--endpoint-reconciler-type=lease',
+      ]),
+    );
+    expect(published.probe?.host).toBe('192.0.2.10');
+    expect(published.ports).toEqual([{ name: 'https', port: 20_000, host: '192.0.2.10' }]);
+  });
+
+  it('is reached where it listens, and on loopback where it listens everywhere', () => {
+    const at = (bindAddress: string) => superClusterServer(options({ bindAddress }));
+    expect(at('192.0.2.10')).toBe('https://192.0.2.10:20000');
+    expect(at('0.0.0.0')).toBe('https://127.0.0.1:20000');
+    expect(at('2001:db8::1')).toBe('https://[2001:db8::1]:20000');
+    expect(at('::')).toBe('https://[::1]:20000');
+    const kubeconfig = superClusterKubeconfig(options({ bindAddress: '192.0.2.10' }), 'me', pair);
+    expect(JSON.stringify(parseKubeconfig(kubeconfig))).toContain('https://192.0.2.10:20000');
+  });
+});
