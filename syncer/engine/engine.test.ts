@@ -195,6 +195,21 @@ describe('deletions (sync rule 0)', () => {
     sides.engine.requeue(sides.state);
     await sides.until(() => sides.super.server.list(resources.configMaps).length === 0);
   });
+
+  it('wait for the operator when a setting takes away the walls between pods', async () => {
+    const names = Array.from({ length: 25 }, (_, index) => `x-${index}`);
+    await using sides = await TwoSides.start((s) => {
+      for (const name of names)
+        s.inShop(resources.networkPolicies, { metadata: { name }, spec: { podSelector: {} } });
+    });
+    await sides.until(() =>
+      names.every((name) => sides.inSuper(resources.networkPolicies, name) !== undefined),
+    );
+    sides.state.updateInfo({ ...sides.state.info, syncNetworkPolicies: false });
+    sides.engine.requeue(sides.state);
+    await sides.reported('held');
+    expect(sides.super.server.list(resources.networkPolicies)).toHaveLength(25);
+  });
 });
 
 describe('pods', () => {

@@ -24,9 +24,8 @@ export function missingInTenant(tenant: TenantState, superCaches: Caches): Missi
       total += 1;
       const own = tenant.caches.get(kind.resource, key);
       if (own !== undefined) {
-        const isUnwanted =
-          kind.unwantedIsMissing === true && kind.admit?.(own, tenant.context()).wanted === false;
-        if (isUnwanted) uids.push(object.metadata.uid ?? '');
+        if (kind.unwantedIsMissing === true && isToGo(kind, own, tenant.context()))
+          uids.push(object.metadata.uid ?? '');
         continue;
       }
       if (tenant.tombstones.tenant.get(keyId(key))?.uid === uidMark(object)) continue;
@@ -70,6 +69,12 @@ export function missingInSuper(tenant: TenantState, superCaches: Caches): Missin
     }
   }
   return { uids, total };
+}
+
+/** Whether S of this T would be deleted, because it should not be there. */
+function isToGo(kind: DownKind, own: KubeObject, context: SyncContext): boolean {
+  const { wanted = true, keep = false } = kind.admit?.(own, context) ?? {};
+  return !wanted && !keep;
 }
 
 function kindsOf(tenant: TenantState): readonly SyncedKind[] {

@@ -172,6 +172,13 @@ describe('bringing metadata up to date', () => {
     expect(settled(object({}), s).metadata.annotations).toMatchObject({ sidecar: '{}' });
   });
 
+  it('drops keys that every JavaScript object seems to have', () => {
+    const s = made(object({ labels: { constructor: 'x' }, annotations: { toString: 'y' } }));
+    const { metadata } = settled(object({}), s);
+    expect(Object.keys({ ...metadata.labels, ...metadata.annotations })).not.toContain('constructor');
+    expect(Object.keys({ ...metadata.labels, ...metadata.annotations })).not.toContain('toString');
+  });
+
   it('puts a mark back that somebody removed, and drops one that has lost its reason', () => {
     const t = object({ ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name: 'p', uid: 'u' }] });
     const bare = applyMergePatch(made(t), { metadata: { labels: { [marks.tenant]: null } } }) as KubeObject;

@@ -110,7 +110,9 @@ function differing(wanted: Keys, present: Keys | undefined): KeyPatch {
 
 function drop(patch: KeyPatch, keys: readonly string[], wanted: Keys, present: Keys | undefined): void {
   for (const key of keys) {
-    if (wanted[key] === undefined && present?.[key] !== undefined) patch[key] = null;
+    // `constructor` is a legal key too.
+    if (!Object.hasOwn(wanted, key) && present !== undefined && Object.hasOwn(present, key))
+      patch[key] = null;
   }
 }
 

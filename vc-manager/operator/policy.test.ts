@@ -31,6 +31,20 @@ describe('a VirtualClusterPolicy', () => {
     });
   });
 
+  it('is applied however much is asked for: what was cut is told as far as a condition can hold it', async () => {
+    put('gold', { podSecurity: 'privileged' });
+    world.run();
+    const label = 'x'.repeat(60);
+    const ingressHosts = Array.from(
+      { length: 256 },
+      (_item, i) => `a${i}.${label}.${label}.${label}.${label}`,
+    );
+    world.create('a', { policy: { podSecurity: 'privileged', ingressHosts } });
+    const vc = await world.until('a', ({ status }) => status?.policy?.podSecurity === 'privileged');
+    // The server would refuse the status as a whole, with the policy in it: then nothing could be tightened any more.
+    expect(condition(vc, 'PolicyLimited')?.message?.length).toBeLessThan(32_768);
+  });
+
   it('limits those of its namespaces, and those only', async () => {
     put('gold', { podSecurity: 'privileged', daemonSets: 'allow' });
     world.run();

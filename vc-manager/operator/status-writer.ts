@@ -14,6 +14,12 @@ export type ConditionType =
   | 'DNSReady'
   | 'Ready';
 
+/**
+ * Far below what the schema takes. Much of what is told comes from others, whom nobody keeps short; and a status that
+ * is refused for one message is not written at all, the policy in it included.
+ */
+const longestMessage = 4_000;
+
 type Change = (status: VirtualClusterStatus) => VirtualClusterStatus;
 
 /**
@@ -60,7 +66,7 @@ export class StatusWriter {
       type,
       status,
       reason,
-      message,
+      message: message.length <= longestMessage ? message : `${message.slice(0, longestMessage)}…`,
       ...(observedGeneration === undefined ? {} : { observedGeneration }),
     };
     const now = new Date(this.#clock.now());

@@ -146,15 +146,18 @@ describe("an endpoint has to be one of the tenant's own pods", () => {
   it('refuses the address of a pod that has finished: another tenant may have it by now', () => {
     const finished = superPod();
     finished['status'] = { ...(finished['status'] as object), phase: 'Succeeded' };
-    expect(
-      endpointSliceKind.admit?.(slice(), context([service(), pod()], [finished])),
-    ).toMatchObject(refusal);
+    expect(endpointSliceKind.admit?.(slice(), context([service(), pod()], [finished]))).toMatchObject(
+      refusal,
+    );
   });
 
   it('does not look through the many pods that a tenant says have the address', () => {
     const claimed = vi.fn(() => []);
     const there = usual();
-    const asked = { ...there, tenantObjects: { get: there.tenantObjects.get.bind(there.tenantObjects), byIndex: claimed } };
+    const asked = {
+      ...there,
+      tenantObjects: { get: there.tenantObjects.get.bind(there.tenantObjects), byIndex: claimed },
+    };
     expect(endpointSliceKind.admit?.(slice(), asked)).toEqual({ wanted: true });
     expect(claimed).not.toHaveBeenCalled();
   });

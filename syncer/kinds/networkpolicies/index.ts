@@ -11,6 +11,8 @@ export const networkPolicyKind: DownKind = {
   name: 'networkpolicies',
   resource: resources.networkPolicies,
   direction: 'down',
+  // To take all of them away lets in what nobody has asked for, and a setting may do so by mistake.
+  unwantedIsMissing: true,
   admit,
   toSuper(tenantObject, context) {
     return {

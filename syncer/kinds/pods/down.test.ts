@@ -107,6 +107,12 @@ describe('updates of a pod (rule 17)', () => {
     expect(after.spec?.tolerations).toEqual([longer, own[1], gpu]);
   });
 
+  it('settle on one time for a taint that T tolerates twice', () => {
+    const short = { key: 'pool', operator: 'Exists', tolerationSeconds: 10 };
+    const t = tenantPod({ spec: { tolerations: [short, { ...short, tolerationSeconds: 20 }] } });
+    settle(t, superPod(t));
+  });
+
   it('carry no toleration that would open control-plane nodes to a pod without a node', () => {
     const t = tenantPod({ spec: { tolerations: [] } });
     const everything = { operator: 'Exists' };

@@ -145,6 +145,8 @@ describe('what a pod refers to', () => {
     const touched = podKind.touches?.super;
     expect(touched?.(pod, context)).toContainEqual(key);
     expect(touched?.({ ...pod, status: {} }, context)).not.toContainEqual(key);
-    expect(touched?.({ ...pod, status: { ...pod.status, phase: 'Failed' } }, context)).not.toContainEqual(key);
+    expect(touched?.({ ...pod, status: { ...pod.status, phase: 'Failed' } }, context)).not.toContainEqual(
+      key,
+    );
   });
 });

@@ -1,3 +1,4 @@
+import { deepEqual } from 'fast-equals';
 import type { MergePatch } from '../../../kube/index.ts';
 import { mapChanged } from './containers.ts';
 import { isBlanket, isGuarded, superTolerations } from './steps/scheduling.ts';
@@ -53,7 +54,8 @@ function withTolerations(s: PodSpec, wanted: readonly Toleration[] | undefined):
       result = [...(result ?? []), toleration];
     }
   }
-  return result;
+  // T may have one twice, with two times: only the last of them counts.
+  return deepEqual(result, s.tolerations) ? s.tolerations : result;
 }
 
 function sameTaints(a: Toleration, b: Toleration): boolean {

@@ -17,8 +17,11 @@ export function replacedNames(env: readonly EnvVar[]): Set<string> {
   return replaced;
 }
 
-/** Every beginning of a reference counts: which of them is escaped depends on all that stands before. */
-const references = /\$\((?=([^)]+)\))/g;
+/**
+ * Every beginning of a reference counts: which of them is escaped depends on all that stands before. No longer than
+ * any name that is written here: a value may be a megabyte of beginnings.
+ */
+const references = /\$\((?=([^)]{1,256})\))/g;
 
 function isOptional({ valueFrom = {} }: EnvVar): boolean {
   const { configMapKeyRef, secretKeyRef, fileKeyRef } = valueFrom;
