@@ -1,7 +1,9 @@
 import { defineConfig } from 'vitest/config';
+import { WaitingFirst } from './test/real-node/suite/waiting-first.ts';
 
 export default defineConfig({
   test: {
+    sequence: { sequencer: WaitingFirst },
     projects: [
       {
         test: {
@@ -27,7 +29,7 @@ export default defineConfig({
           include: ['test/real-node/*.test.ts'],
           testTimeout: 180_000,
           hookTimeout: 300_000,
-          fileParallelism: false,
+          maxWorkers: 2,
           globalSetup: ['test/real-node/suite/global-setup.ts'],
         },
       },

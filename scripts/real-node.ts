@@ -16,9 +16,14 @@ export function areRealNodesRequired(env: Readonly<Record<string, string | undef
   return Boolean(env['SKERRY_REQUIRE_REAL_NODE'] || env['CI']);
 }
 
-/** Builds what nodes are made of, unless it was built before. */
+/** Builds what nodes and conformance are made of, unless it was built before; leaves the processors to others. */
 export async function prepareRealNodes(): Promise<void> {
-  await execa(process.execPath, [main, 'prepare', '--images', 'all'], { stdio: 'inherit' });
+  for (const work of [
+    ['prepare', '--images', 'all'],
+    ['build', 'ginkgo', 'e2e.test'],
+  ]) {
+    await execa('nice', ['-n', '19', process.execPath, main, ...work], { stdio: 'inherit' });
+  }
 }
 
 /** Runs a short selection of upstream's conformance specs through a tenant; each spec counts as a test. */

@@ -5,6 +5,21 @@
 export const acceptedDifferences: ReadonlyMap<string, string> = new Map([
   [
     '[sig-node] Pods Extended Delete Grace Period should be submitted and removed',
-    'asks a kubelet for all pods of its node, by its port: a node is not the tenant’s alone',
+    'asks a kubelet, by its port, for all pods of its node: other tenants run there too',
   ],
+  [
+    '[sig-network] HostPort validates that there is no conflict between pods with same hostPort but different hostIP and protocol [LinuxOnly] [Conformance]',
+    'puts pods onto a node by spec.nodeName: pods are placed by the scheduler of the super cluster alone',
+  ],
+  [
+    '[sig-apps] StatefulSet Basic StatefulSet functionality [StatefulSetBasic] Should recreate evicted statefulset [Conformance]',
+    'puts a pod onto a node by spec.nodeName: pods are placed by the scheduler of the super cluster alone',
+  ],
+  ...[
+    'should schedule a Pod requesting a RuntimeClass without PodOverhead',
+    'should schedule a Pod requesting a RuntimeClass and initialize its Overhead',
+  ].map((name): [string, string] => [
+    `[sig-node] RuntimeClass ${name} [NodeConformance] [Conformance]`,
+    "makes a runtime class of its own: the handlers of nodes are the operator's, who publishes classes",
+  ]),
 ]);

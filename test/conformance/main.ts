@@ -12,7 +12,7 @@ import { compare } from './compare.ts';
 import { acceptedDifferences } from './differences.ts';
 import type { SpecResult } from './report.ts';
 import { runSpecs } from './run-specs.ts';
-import { full, representative, type Selection } from './selection.ts';
+import { full, representative, type Selection, without } from './selection.ts';
 import { createConformanceTenant } from './tenant.ts';
 
 interface Flags {
@@ -21,6 +21,7 @@ interface Flags {
   against: 'tenant' | 'super' | 'both';
   cluster?: string;
   direct?: string;
+  resume?: string;
   out?: string;
   processes: number;
   timeout: number;
@@ -48,6 +49,10 @@ function command(): Command {
     )
     .option('--cluster <directory>', 'a cluster of test/real-node/main.ts that is up, with --images all')
     .option('--direct <file>', 'results of an earlier run against the super cluster to compare with')
+    .option(
+      '--resume <file>',
+      'results of an earlier run through a tenant: what passed there is not run again',
+    )
     .option('--out <directory>', 'where results are written to, as JSON')
     .option('--processes <n>', 'specs at once', positive, 2)
     .option('--timeout <minutes>', 'for each side', positive, 30);
@@ -68,20 +73,22 @@ async function main(): Promise<number> {
   const kubectl = await binaries.ensure({ name: 'kubectl', version: defaultVersions.kubernetes }, { signal });
   const directory = mkdtempSync(join(tmpdir(), 'skerry-conformance-'));
   const own = join(directory, 'cluster');
+  const done = earlier(flags.resume).filter(({ verdict }) => verdict === 'passed');
   try {
     const cluster = flags.cluster === undefined ? await start(own, tell) : running(flags.cluster);
     const run = async (side: 'tenant' | 'super', kubeconfigFile: string): Promise<SpecResult[]> => {
       const results = await runSpecs({
         kubeconfigFile,
         programs: { ...built, kubectl: kubectl.path },
-        selection: selectionOf(flags),
+        selection: without(selectionOf(flags), done),
         nodes,
         processes: flags.processes,
         timeoutMinutes: flags.timeout,
         tell,
       });
-      if (flags.out !== undefined) save(flags.out, side, results);
-      return results;
+      const all = side === 'tenant' ? [...done, ...results] : results;
+      if (flags.out !== undefined) save(flags.out, side, all);
+      return all;
     };
     const direct =
       flags.against === 'tenant' ? earlier(flags.direct) : await run('super', cluster.superKubeconfigFile);

@@ -41,7 +41,16 @@ export const representative: Selection = {
     'should be submitted and removed',
     'should have a working scale subresource',
   ]
-    .map((name) => name.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`))
+    .map(literally)
     .join('|'),
   skip: apart,
 };
+
+/** The same, but for specs of these names. */
+export function without({ focus, skip }: Selection, specs: readonly { readonly name: string }[]): Selection {
+  return { focus, skip: [skip, ...specs.map(({ name }) => literally(name))].join('|') };
+}
+
+function literally(name: string): string {
+  return name.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
+}

@@ -1,18 +1,22 @@
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import type { Cache, Tell } from '../build/cache.ts';
 import { run } from '../machine/run.ts';
 import { debianMirror, debianRelease } from './debian.ts';
 import { directory, file, type LayerEntry, symlink, text } from './layer.ts';
 
 /** To be raised when the way it is built changes. */
-export const busyboxEdition = 'source-1';
+const programEdition = 'source-1';
+/** To be raised when anything in the layer changes. */
+export const busyboxEdition = `${programEdition}-all-in-bin`;
 
 /** A small system of one program under its many names. */
 export async function busyboxLayer(cache: Cache): Promise<LayerEntry[]> {
   const program = await provideBusybox(cache);
   const names = (await run(program, ['--list-full'])).split('\n').filter((name) => name !== '');
-  const applets = names.filter((name) => !name.endsWith('/busybox') && name !== 'linuxrc');
+  const places = names.filter((name) => !name.endsWith('/busybox') && name !== 'linuxrc');
+  // Whoever names a path expects all of them in /bin, as in upstream's image.
+  const applets = new Set(places.flatMap((path) => [path, `bin/${basename(path)}`]));
   return [
     ...['bin', 'sbin', 'usr', 'usr/bin', 'usr/sbin', 'etc', 'home', 'var', 'var/spool', 'var/www'].map(
       (path) => directory(path),
@@ -22,7 +26,7 @@ export async function busyboxLayer(cache: Cache): Promise<LayerEntry[]> {
     text('etc/passwd', 'root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/home:/bin/false\n'),
     text('etc/group', 'root:x:0:\nnogroup:x:65534:\n'),
     file('bin/busybox', program),
-    ...applets.map((path) => symlink(path, '/bin/busybox')),
+    ...[...applets].map((path) => symlink(path, '/bin/busybox')),
   ];
 }
 
@@ -31,7 +35,7 @@ export async function busyboxLayer(cache: Cache): Promise<LayerEntry[]> {
  * one: its shell drops variables with a `-` in their names, and its wget dies of a time limit.
  */
 function provideBusybox(cache: Cache): Promise<string> {
-  const path = cache.path('programs', 'busybox', busyboxEdition, 'busybox');
+  const path = cache.path('programs', 'busybox', programEdition, 'busybox');
   return cache.ensure(path, async (work, tell) => {
     const source = join(work, 'source');
     await mkdir(source);
