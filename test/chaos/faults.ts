@@ -18,7 +18,8 @@ const stackParts = [
 ];
 const tenantParts = ['kube-apiserver', 'kube-controller-manager'];
 
-const startTimeoutMs = 120_000;
+/** A manager that met one fault after the other tries again ever more rarely. */
+const startTimeoutMs = 300_000;
 
 /** Carries faults out on the processes of a stack. */
 export class Faults {

@@ -6,6 +6,9 @@ import { execa } from 'execa';
 /** Of the packets that are dropped; any number that nobody else uses. */
 const classId = '0x00100001';
 
+/** The hierarchy is the machine's, whoever mounts it: others may cut at the same time. */
+const groupName = `skerry-cut-${process.pid}`;
+
 /**
  * Loses every packet that a process sends, on connections that are open too, until it is healed: what a cable
  * pulled out looks like from both ends. Acts within the network namespace that this process is in, which has to
@@ -23,7 +26,7 @@ export class NetworkCut {
     const mount = mkdtempSync(join(tmpdir(), 'skerry-cut-'));
     try {
       await execa('mount', ['-t', 'cgroup', '-o', 'net_cls', 'none', mount]);
-      const group = join(mount, 'cut');
+      const group = join(mount, groupName);
       if (!existsSync(group)) mkdirSync(group);
       writeFileSync(join(group, 'net_cls.classid'), classId);
       await execa('iptables', ['-A', 'OUTPUT', '-m', 'cgroup', '--cgroup', classId, '-j', 'DROP']);
@@ -35,7 +38,7 @@ export class NetworkCut {
   }
 
   cut(pid: number): void {
-    this.#move(pid, 'cut');
+    this.#move(pid, groupName);
   }
 
   heal(pid: number): void {
@@ -43,7 +46,7 @@ export class NetworkCut {
   }
 
   async close(): Promise<void> {
-    rmdirSync(join(this.#mount, 'cut'));
+    rmdirSync(join(this.#mount, groupName));
     await execa('umount', [this.#mount]);
     rmdirSync(this.#mount);
   }

@@ -17,7 +17,9 @@ const downTimeoutMs = 120_000;
 /** Clusters of its own, of one node: what is done to them here, the other suites could not bear. */
 describe('the harness', () => {
   const place = mkdtempSync(join(tmpdir(), 'skerry-harness-'));
-  afterAll(() => rmSync(place, { recursive: true, force: true }));
+  afterAll(() => {
+    for (const path of [place, `${place}.log`]) rmSync(path, { recursive: true, force: true });
+  });
 
   /** All that a cluster has on this machine, by what shows it. */
   const leftOf = ({ directory, nodes }: ClusterInfo, bridge: string): string[] => {

@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
@@ -27,16 +27,33 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const directory = join(tmpdir(), `skerry-real-node-${process.pid}`);
   const logs = process.env['SKERRY_E2E_LOGS'];
   if (logs) mkdirSync(logs, { recursive: true });
+  const logFile = logs ? join(logs, 'real-node.log') : `${directory}.log`;
   const info = await startCluster({
     directory,
     nodes: 2,
-    logFile: join(logs || tmpdir(), `skerry-real-node-${process.pid}.log`),
+    logFile,
     tell: (line) => console.log(line),
   });
   await provide(project, info);
   return async () => {
+    if (logs) keepLogs(info, logs);
     await stopCluster(directory);
+    if (!logs) rmSync(logFile, { force: true });
   };
+}
+
+function keepLogs({ directory, nodes }: ClusterInfo, target: string): void {
+  const sources = [
+    join('state', 'stack', 'logs'),
+    join('state', 'control-planes'),
+    ...nodes.map(({ name }) => join('nodes', name, 'logs')),
+  ];
+  for (const source of sources.filter((each) => existsSync(join(directory, each)))) {
+    cpSync(join(directory, source), join(target, 'real-node', source), {
+      recursive: true,
+      filter: (path) => !/\/(files|data)$/.test(path),
+    });
+  }
 }
 
 async function provide(project: TestProject, info: ClusterInfo): Promise<void> {
