@@ -28,6 +28,7 @@ const sorts: readonly { resource: Resource; make: (namespace: string, name: stri
 
 const betweenMs = 250;
 const keptAtOnce = 60;
+const goneTimeoutMs = 120_000;
 
 /**
  * Makes objects of names that are used once and deletes some of them, keeping book of what the tenant's API
@@ -60,11 +61,19 @@ export class Ledger {
     if (this.#failure !== undefined) throw this.#failure;
   }
 
-  /** What the tenant's API server has forgotten, replaced or not deleted. */
+  /** What the tenant's API server has forgotten, replaced or not deleted; what is on its way out is waited for. */
   async discrepancies(): Promise<string[]> {
     const found: string[] = [];
     for (const { resource } of sorts) {
-      const { items } = await this.#tenant.client.list(resource, { namespace: this.#namespace });
+      const namespace = this.#namespace;
+      const left = await this.#tenant
+        .until(
+          { resource, namespace, timeoutMs: goneTimeoutMs, what: 'what is being deleted to go' },
+          (all) => all.every(({ metadata }) => metadata.deletionTimestamp === undefined),
+        )
+        .catch((error: unknown) => error);
+      if (left instanceof Error) found.push(left.message);
+      const { items } = await this.#tenant.client.list(resource, { namespace });
       const uids = new Map(items.map(({ metadata }) => [metadata.name, metadata.uid]));
       for (const entry of this.#entries.filter((each) => each.resource === resource)) {
         const what = `${this.#tenant.name}: ${resource.kind} ${entry.name}`;
