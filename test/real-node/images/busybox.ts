@@ -63,7 +63,8 @@ async function download(cache: Cache, work: string, tell: Tell): Promise<string>
   const apt = join(work, 'apt');
   for (const part of ['lists/partial', 'archives/partial']) await mkdir(join(apt, part), { recursive: true });
   const sources = join(apt, 'sources.list');
-  await writeFile(sources, `deb-src ${debianMirror(cache.env)} ${debianRelease} main\n`);
+  const mirror = await debianMirror(cache.env);
+  await writeFile(sources, `deb-src ${mirror} ${debianRelease} main\n`);
   const options = [
     ...['-o', `Dir::Etc::SourceList=${sources}`, '-o', 'Dir::Etc::SourceParts=/dev/null'],
     ...['-o', `Dir::State::Lists=${join(apt, 'lists')}`, '-o', `Dir::Cache=${apt}`],
@@ -80,6 +81,6 @@ async function download(cache: Cache, work: string, tell: Tell): Promise<string>
     },
   );
   const name = (await readdir(apt)).find((each) => /^busybox_.*\.orig\.tar\.\w+$/.test(each));
-  if (name === undefined) throw new Error(`no source of busybox was found at ${debianMirror(cache.env)}`);
+  if (name === undefined) throw new Error(`no source of busybox was found at ${mirror}`);
   return join(apt, name);
 }

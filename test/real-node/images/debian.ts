@@ -31,9 +31,13 @@ export async function debianLayer(
 ): Promise<LayerEntry[]> {
   cache.tell(`debootstrap ${debianRelease} with ${packages.join(', ')}`);
   const include = `--include=${packages.join(',')}`;
-  await run('debootstrap', ['--variant=minbase', include, debianRelease, target, debianMirror(cache.env)], {
-    signal: cache.signal,
-  });
+  await run(
+    'debootstrap',
+    ['--variant=minbase', include, debianRelease, target, await debianMirror(cache.env)],
+    {
+      signal: cache.signal,
+    },
+  );
   for (const path of ballast) await rm(join(target, path), { recursive: true, force: true });
   await appendFile(join(target, 'etc/passwd'), users.map((line) => `${line}\n`).join(''));
   await appendFile(join(target, 'etc/group'), groups.map((line) => `${line}\n`).join(''));
@@ -42,7 +46,19 @@ export async function debianLayer(
   return entries.filter(({ path }) => !/^(dev|proc|sys)\//.test(path));
 }
 
-/** SKERRY_DEBIAN_MIRROR, or Debian's own. */
-export function debianMirror(env: Cache['env']): string {
-  return env['SKERRY_DEBIAN_MIRROR'] || 'http://deb.debian.org/debian';
+/** SKERRY_DEBIAN_MIRROR, or where this machine's own packages of that release come from. */
+export async function debianMirror(env: Cache['env']): Promise<string> {
+  if (env['SKERRY_DEBIAN_MIRROR']) return env['SKERRY_DEBIAN_MIRROR'];
+  const format = '$(CODENAME) $(REPO_URI)';
+  const targets = await run('apt-get', ['indextargets', '--format', format, 'Created-By: Packages']);
+  const mirror = targets
+    .split('\n')
+    .map((line) => line.split(' '))
+    .find(([codename]) => codename === debianRelease)?.[1];
+  if (mirror === undefined) {
+    throw new Error(
+      `this machine has no packages of Debian ${debianRelease}: name a mirror in SKERRY_DEBIAN_MIRROR`,
+    );
+  }
+  return mirror.replace(/\/$/, '');
 }
