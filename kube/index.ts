@@ -27,6 +27,7 @@ export { loadKubeconfig } from './kubeconfig-files.ts';
 export { LeaseElection, type LeaseOptions } from './lease.ts';
 export type { ListOptions } from './list.ts';
 export { applyMergePatch, mergePatch } from './merge-patch.ts';
+export { parseQuantity } from './quantity.ts';
 export { Reflector, type ReflectorOptions, type ReflectorProblem } from './reflector.ts';
 export { apiVersionOf, resource, resources } from './resources.ts';
 export { Store, type StoreEvent, type StoreOptions } from './store.ts';

@@ -75,14 +75,14 @@ async function main(): Promise<number> {
   if (!isRoot) report('that takes root on Linux');
   await removeLeftovers();
   const directory = makeRunDirectory();
-  let wrong: string[];
+  const wrong: string[] = [];
   try {
     const stack = await startStack(stateDirOf(directory));
-    wrong = await runChaos({ stack, seed: flags.seed, durationMs: flags.seconds * 1000, cut, log });
+    wrong.push(...(await runChaos({ stack, seed: flags.seed, durationMs: flags.seconds * 1000, cut, log })));
   } finally {
     const left = await removeRun(directory);
     await cut?.close();
-    for (const what of left) log(`the stack left something behind: ${what}`);
+    wrong.push(...left.map((what) => `the stack left something behind: ${what}`));
   }
   for (const each of wrong) log(`WRONG: ${each}`);
   log(wrong.length === 0 ? 'both sides agree, nothing lost, nothing doubled, nothing left' : 'FAILED');

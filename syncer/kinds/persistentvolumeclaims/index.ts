@@ -1,9 +1,8 @@
-import { type KubeObject, type MergePatch, resources } from '../../../kube/index.ts';
+import { type KubeObject, type MergePatch, parseQuantity, resources } from '../../../kube/index.ts';
 import { superMetadata, superMetadataPatch } from '../../mapping/index.ts';
 import type { Action, DownKind, KeyRef, SyncContext } from '../kind.ts';
 import { admit, dataSourceOf, requires, wantedClass } from './admit.ts';
 import { type ClaimSpec, classKey, specOf, statusOf } from './model.ts';
-import { parseQuantity } from './quantity.ts';
 import { superGone, up } from './up.ts';
 
 /** PersistentVolumeClaim: asks the super cluster for storage of a class that was published to the tenant. */

@@ -1,7 +1,6 @@
-import type { KubeClient } from '../../../kube/index.ts';
+import { type KubeClient, parseQuantity } from '../../../kube/index.ts';
 import { marks } from '../../mapping/index.ts';
 import type { Pod } from '../find-pod.ts';
-import { parseQuantity } from './quantity.ts';
 import type { PodUsage, UsageSource } from './usage.ts';
 
 const api = '/apis/metrics.k8s.io/v1beta1';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseQuantity } from './quantity.ts';
+import { parseQuantity } from '../../../kube/index.ts';
 import { labelSelector, SelectorError } from './selectors.ts';
 
 const web = { metadata: { labels: { app: 'web', 'example.com/tier': 'front', size: '5', empty: '' } } };
