@@ -16,4 +16,20 @@ describe('the closing line of a test run', () => {
   it('names skipped tests', () => {
     expect(summarise([{ ...report, numPendingTests: 2 }]).text).toBe('3 passed, 1 failed, 2 skipped');
   });
+
+  it('names what failed, and why', () => {
+    const file = {
+      name: `${process.cwd()}/a/b.test.ts`,
+      status: 'failed',
+      assertionResults: [
+        { status: 'passed', fullName: 'adds' },
+        { status: 'failed', fullName: 'subtracts', failureMessages: ['Error: 2 is not 1\n    at line 3'] },
+      ],
+    };
+    const broken = { name: 'c.test.ts', status: 'failed', message: 'no such module', assertionResults: [] };
+    expect(summarise([{ ...report, testResults: [file, broken] }]).failures).toEqual([
+      'failed: a/b.test.ts: subtracts: Error: 2 is not 1',
+      'failed: c.test.ts: no such module',
+    ]);
+  });
 });

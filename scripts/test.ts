@@ -64,6 +64,7 @@ async function main(): Promise<void> {
   }
   if (reason !== undefined) console.log(`the suites on real nodes did not run: ${reason}`);
   const summary = summarise(reports);
+  for (const failure of summary.failures) console.log(failure);
   console.log(summary.text);
   process.exitCode = failed || summary.failed > 0 ? 1 : 0;
 }

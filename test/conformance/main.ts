@@ -53,7 +53,7 @@ function command(): Command {
       '--resume <file>',
       'results of an earlier run through a tenant: what passed there is not run again',
     )
-    .option('--out <directory>', 'where results are written to, as JSON')
+    .option('--out <directory>', 'where results are written to, as JSON, and all that ginkgo prints')
     .option('--processes <n>', 'specs at once', positive, 2)
     .option('--timeout <minutes>', 'for each side', positive, 30);
 }
@@ -73,6 +73,7 @@ async function main(): Promise<number> {
   const kubectl = await binaries.ensure({ name: 'kubectl', version: defaultVersions.kubernetes }, { signal });
   const directory = mkdtempSync(join(tmpdir(), 'skerry-conformance-'));
   const own = join(directory, 'cluster');
+  if (flags.out !== undefined) mkdirSync(flags.out, { recursive: true });
   const done = earlier(flags.resume).filter(({ verdict }) => verdict === 'passed');
   try {
     const cluster = flags.cluster === undefined ? await start(own, tell) : running(flags.cluster);
@@ -84,6 +85,7 @@ async function main(): Promise<number> {
         nodes,
         processes: flags.processes,
         timeoutMinutes: flags.timeout,
+        ...(flags.out === undefined ? {} : { logFile: join(flags.out, `${side}.log`) }),
         tell,
       });
       const all = side === 'tenant' ? [...done, ...results] : results;
@@ -127,7 +129,6 @@ function earlier(file: string | undefined): SpecResult[] {
 }
 
 function save(directory: string, side: string, results: readonly SpecResult[]): void {
-  mkdirSync(directory, { recursive: true });
   writeFileSync(join(directory, `${side}.json`), `${JSON.stringify(results, undefined, 2)}\n`);
 }
 

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { appendFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
@@ -14,9 +14,13 @@ export interface RunOptions {
   /** Specs at once. */
   processes: number;
   timeoutMinutes: number;
-  /** Everything that ginkgo prints. */
+  /** File that everything is written to that ginkgo prints: thousands of lines for a spec that fails. */
+  logFile?: string;
+  /** How far it is, and what failed. */
   tell: (line: string) => void;
 }
+
+const news = /^\s*(•|Running Suite|Running in parallel|Will run|Ran \d|\[FAIL)/;
 
 /** Runs upstream's own tests. Specs that fail are results; throws only when there are none. */
 export async function runSpecs(options: RunOptions): Promise<SpecResult[]> {
@@ -48,7 +52,8 @@ export async function runSpecs(options: RunOptions): Promise<SpecResult[]> {
     let last = '';
     for await (const line of run.iterable({ from: 'all' })) {
       last = line || last;
-      tell(line);
+      if (options.logFile !== undefined) appendFileSync(options.logFile, `${line}\n`);
+      if (news.test(line)) tell(line);
     }
     await run;
     const report = readText(join(directory, 'report.json'));
