@@ -1,6 +1,8 @@
 // Plain JavaScript that old Nodes can read too: says one clear sentence instead of a syntax error.
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import * as module from 'node:module';
+import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
@@ -16,6 +18,9 @@ export function launch(entry) {
   const target = existsSync(source) ? source : built;
   const version = process.versions.node.split('.').map(Number);
   if (version[0] > 22 || (version[0] === 22 && version[1] >= 18)) {
+    // What was compiled once need not be again: most of the CPU that a short command takes. A directory that
+    // cannot be written to is no error.
+    module.enableCompileCache?.(join(cacheDirectory(), 'compiled'));
     import(pathToFileURL(target).href).catch((error) => {
       console.error(error);
       process.exit(1);
@@ -34,4 +39,9 @@ export function launch(entry) {
   const child = spawn(pinned, [target, ...process.argv.slice(2)], { stdio: 'inherit' });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
   child.on('exit', (code, signal) => process.exit(signal === null ? code : 128 + 2));
+}
+
+function cacheDirectory() {
+  const { SKERRY_CACHE, XDG_CACHE_HOME } = process.env;
+  return SKERRY_CACHE || join(XDG_CACHE_HOME || join(homedir(), '.cache'), 'skerry');
 }

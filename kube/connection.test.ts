@@ -49,6 +49,26 @@ describe.each(transports)('Connection over %s', (_name, options) => {
     expect(names).toEqual(new Set(['a']));
   });
 
+  it('keeps back a write that may not go when its turn has come, and lets everything else through', async () => {
+    const server = await start(options());
+    let isOpen = true;
+    const beforeWrite = (): void => {
+      if (!isOpen) throw Object.assign(new Error('not now'), { code: 'NotNow' });
+    };
+    const client = connect({ ...server.connectionOptions, beforeWrite });
+    const early = client.create(resources.pods, { metadata: { name: 'a', namespace: 'ns' } });
+    // Everything has had its turn but the network: what was asked for waits for its connection.
+    await new Promise(process.nextTick);
+    await Promise.all(Array.from({ length: 20 }, () => Promise.resolve()));
+    isOpen = false;
+    await expect(early).rejects.toMatchObject({ name: 'ConnectionError', code: 'NotNow', retryable: true });
+    expect((await client.list(resources.pods)).items).toEqual([]);
+    await expect(client.delete(resources.pods, { name: 'a', namespace: 'ns' })).rejects.toThrow('not now');
+    isOpen = true;
+    await client.create(resources.pods, { metadata: { name: 'a', namespace: 'ns' } });
+    expect(server.requests.map(({ method }) => method)).toEqual(['GET', 'POST']);
+  });
+
   it('reports a connection that is cut before the answer', async () => {
     const server = await start(options());
     const client = connect(server.connectionOptions);
@@ -105,11 +125,25 @@ describe.each(transports)('Connection over %s', (_name, options) => {
 });
 
 describe('Connection', () => {
-  it('sends hundreds of calls over one HTTP/2 connection', async () => {
+  it('sends hundreds of calls over a few connections', async () => {
     const server = await start({ certificates });
     const client = connect(server.connectionOptions);
-    await Promise.all(Array.from({ length: 90 }, () => client.list(resources.pods)));
+    await Promise.all(Array.from({ length: 200 }, () => client.list(resources.pods)));
+    expect(server.openConnections).toBe(16);
+  });
+
+  it('keeps many watches in one HTTP/2 connection', async () => {
+    const server = await start({ certificates });
+    const client = connect(server.connectionOptions);
+    const watches = Array.from({ length: 30 }, () =>
+      watch(client.connection, resources.pods, { resourceVersion: '1', timeoutSeconds: 300 }),
+    );
+    const events = watches.map((each) => each.next());
+    await server.until(() => server.watches().length === 30);
     expect(server.openConnections).toBe(1);
+    server.put(resources.pods, { metadata: { name: 'a', namespace: 'ns' } });
+    await Promise.all(events);
+    await Promise.all(watches.map((each) => each.return()));
   });
 
   it('proves who it is with its client certificate', async () => {

@@ -2,7 +2,9 @@ import { Agent, type Dispatcher, Pool } from 'undici';
 import { laterSignal } from './abort.ts';
 import { CallGuard } from './call-guard.ts';
 import { ConnectionError } from './errors.ts';
+import { ExchangeExpired, exchange } from './exchange.ts';
 import { createHttpClient } from './http-client.ts';
+import { guardWrites, WriteRefused } from './write-guard.ts';
 
 /** Where an API server is and how to be somebody there. PEM texts, not paths. */
 export interface ConnectionOptions {
@@ -21,6 +23,11 @@ export interface ConnectionOptions {
   requestTimeoutMs?: number;
   /** Called once for every call, when its answer starts or it fails; must not throw. */
   onCall?: (call: CallRecord) => void;
+  /**
+   * Called right before a call that is no GET is put on the wire, which may be long after it was asked for.
+   * What it throws keeps the call from being sent: it fails with a ConnectionError of that code and message.
+   */
+  beforeWrite?: () => void;
 }
 
 export type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete' | 'other';
@@ -59,14 +66,24 @@ export interface Stream {
   body: Dispatcher.ResponseData['body'];
 }
 
+/** An API server answers a few calls at a time as fast as many; each connection costs both sides a handshake. */
+const maxConnections = 16;
 /**
- * All traffic to one API server: one undici agent, HTTP/2 where the server offers it, no cap on
- * connections. With a cap of one, requests after a GOAWAY wait until the old watches have drained,
- * and a full set of streams blocks everything else.
+ * undici's own timeouts fire first; this deadline is for what they do not cover: a body that trickles, a queue
+ * behind a connect.
+ */
+const backstopMs = 1_000;
+
+/**
+ * All traffic to one API server. Watches, of which there are many and which are idle for most of the time, share
+ * HTTP/2 connections where the server offers it, without a cap: with a cap of one, requests after a GOAWAY wait
+ * until the old watches have drained, and a full set of streams blocks everything else. All other calls go over a
+ * few HTTP/1.1 connections, which costs client and server about half the CPU.
  */
 export class Connection {
   readonly server: string;
-  readonly #agent: Agent;
+  readonly #calls: Dispatcher;
+  readonly #watches: Dispatcher;
   readonly #origin: string;
   readonly #basePath: string;
   readonly #headers: Record<string, string>;
@@ -87,43 +104,55 @@ export class Connection {
     this.#authorization = options.authorization;
     this.#headers = { accept: 'application/json', 'user-agent': options.userAgent ?? 'skerry' };
     if (options.token !== undefined) this.#headers['authorization'] = `Bearer ${options.token}`;
-    this.#agent = new Agent({
+    const connect = {
+      ...(options.ca === undefined ? {} : { ca: options.ca }),
+      ...(options.cert === undefined ? {} : { cert: options.cert }),
+      ...(options.key === undefined ? {} : { key: options.key }),
+      ...(options.tlsServerName === undefined ? {} : { servername: options.tlsServerName }),
+      ...(options.insecureSkipTlsVerify ? { rejectUnauthorized: false } : {}),
+    };
+    const common = {
+      keepAliveTimeout: 30_000,
+      connectTimeout: Math.min(10_000, this.#timeoutMs),
+      connect,
+    };
+    const calls = new Agent({ ...common, allowH2: false, connections: maxConnections });
+    this.#calls = options.beforeWrite === undefined ? calls : calls.compose(guardWrites(options.beforeWrite));
+    this.#watches = new Agent({
+      ...common,
       allowH2: true,
       // Wide enough that a burst of watch events never waits for us: an API server closes a watch whose
       // reader lags for a tenth of a second.
       h2Options: { settings: { initialWindowSize: 4 << 20 }, connectionWindowSize: 16 << 20 },
       factory: (origin, poolOptions) => new Pool(origin, { ...poolOptions, factory: createHttpClient }),
-      keepAliveTimeout: 30_000,
-      connectTimeout: Math.min(10_000, this.#timeoutMs),
-      connect: {
-        ...(options.ca === undefined ? {} : { ca: options.ca }),
-        ...(options.cert === undefined ? {} : { cert: options.cert }),
-        ...(options.key === undefined ? {} : { key: options.key }),
-        ...(options.tlsServerName === undefined ? {} : { servername: options.tlsServerName }),
-        ...(options.insecureSkipTlsVerify ? { rejectUnauthorized: false } : {}),
-      },
     });
   }
 
   /** Sends a call and reads the whole answer, whatever its status. Throws ConnectionError or the signal's reason. */
   async request(call: Call): Promise<Answer> {
     const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
-    const guard = new CallGuard(call.signal, timeoutMs);
     const startedAt = performance.now();
     let status = 0;
-    const work = async (): Promise<Answer> => {
-      const response = await this.#send(call, guard.signal, timeoutMs, timeoutMs);
-      const text = await response.body.text();
-      return { status: response.statusCode, text, retryAfter: one(response.headers['retry-after']) };
-    };
     try {
-      const answer = await guard.race(work());
+      const answer = await exchange(
+        this.#calls,
+        {
+          origin: this.#origin,
+          path: this.#basePath + call.path,
+          method: call.method,
+          headers: await this.#headersOf(call),
+          body: call.body ?? null,
+          headersTimeout: timeoutMs,
+          bodyTimeout: timeoutMs,
+          deadlineMs: timeoutMs + backstopMs,
+        },
+        call.signal,
+      );
       status = answer.status;
       return answer;
     } catch (error) {
-      throw this.failure(error, call.signal, guard);
+      throw this.failure(error, call.signal);
     } finally {
-      guard.release();
       this.#record(call, status, startedAt);
     }
   }
@@ -155,13 +184,27 @@ export class Connection {
   /** Turns what undici threw into what callers of this room see. */
   failure(error: unknown, signal: AbortSignal | undefined, guard?: { expired: boolean }): unknown {
     if (signal?.aborted) return signal.reason;
-    if (guard?.expired) return new ConnectionError(this.server, 'ETIMEDOUT', error);
+    if (error instanceof WriteRefused) {
+      return new ConnectionError(this.server, error.code, error.cause, error.message);
+    }
+    if (guard?.expired || error instanceof ExchangeExpired)
+      return new ConnectionError(this.server, 'ETIMEDOUT', error);
     return new ConnectionError(this.server, errorCode(error), error);
   }
 
   /** Ends every request and watch at once and frees the sockets. */
   async close(): Promise<void> {
-    await this.#agent.destroy();
+    await Promise.all([this.#calls.destroy(), this.#watches.destroy()]);
+  }
+
+  /** Not a promise where nobody has to be asked: there are thousands of calls. */
+  #headersOf(call: Call): Record<string, string> | Promise<Record<string, string>> {
+    const headers =
+      call.contentType === undefined ? this.#headers : { ...this.#headers, 'content-type': call.contentType };
+    if (this.#authorization === undefined) return headers;
+    return this.#authorization().then((authorization) =>
+      authorization === undefined ? headers : { ...headers, authorization },
+    );
   }
 
   async #send(
@@ -170,15 +213,10 @@ export class Connection {
     headersTimeout: number,
     bodyTimeout: number,
   ): Promise<Dispatcher.ResponseData> {
-    let headers = this.#headers;
-    if (call.contentType !== undefined) headers = { ...headers, 'content-type': call.contentType };
-    if (this.#authorization !== undefined) {
-      const authorization = await this.#authorization();
-      if (authorization !== undefined) headers = { ...headers, authorization };
-    }
+    const headers = await this.#headersOf(call);
     const later = laterSignal(signal);
     try {
-      const response = await this.#agent.request({
+      const response = await this.#watches.request({
         origin: this.#origin,
         path: this.#basePath + call.path,
         method: call.method,

@@ -24,7 +24,7 @@ export {
   renderKubeconfig,
 } from './kubeconfig.ts';
 export { loadKubeconfig } from './kubeconfig-files.ts';
-export { LeaseElection, type LeaseOptions } from './lease.ts';
+export { type Lease, LeaseElection, type LeaseOptions, microTime } from './lease.ts';
 export type { ListOptions } from './list.ts';
 export { applyMergePatch, mergePatch } from './merge-patch.ts';
 export { parseQuantity } from './quantity.ts';

@@ -20,7 +20,7 @@ export interface LeaseOptions {
   onProblem?: (error: unknown) => void;
 }
 
-interface Lease extends KubeObject {
+export interface Lease extends KubeObject {
   spec?: {
     holderIdentity?: string;
     leaseDurationSeconds?: number;
@@ -207,7 +207,7 @@ export class LeaseElection {
 }
 
 /** RFC 3339 with six digits: the server parses MicroTime strictly. */
-function microTime(ms: number): string {
+export function microTime(ms: number): string {
   return new Date(ms).toISOString().replace('Z', '000Z');
 }
 

@@ -1,5 +1,6 @@
 import type { Call, Connection } from './connection.ts';
 import { isGone } from './errors.ts';
+import { withoutManagedFields } from './managed-fields.ts';
 import { collectionPath, query, requestJson } from './request.ts';
 import { apiVersionOf } from './resources.ts';
 import type { KubeList, KubeObject, Resource } from './types.ts';
@@ -17,6 +18,8 @@ export interface ListOptions {
   resourceVersion?: string;
   /** True: the state at that version and no other. A server that has forgotten it answers 410. */
   exact?: boolean;
+  /** Items come without their managedFields; see `withoutManagedFields` for which kinds that will do. */
+  cutManagedFields?: boolean;
 }
 
 const defaultPageSize = 500;
@@ -75,7 +78,8 @@ async function page<T extends KubeObject>(
     signal: options.signal,
     timeoutMs: options.timeoutMs,
   };
-  const list = (await requestJson(connection, call)) as KubeList<T>;
+  const cut = options.cutManagedFields ? withoutManagedFields : undefined;
+  const list = (await requestJson(connection, call, cut)) as KubeList<T>;
   list.items ??= [];
   const apiVersion = apiVersionOf(resource);
   for (const item of list.items) {

@@ -526,3 +526,58 @@ describe('Reflector', () => {
     expect(running.store.get({ namespace: 'one', name: 'b' })).toBeDefined();
   });
 });
+
+describe('a reflector that is to follow other objects than before', () => {
+  const labelled = ({ server }: FakeCluster, name: string, bucket: string): void => {
+    server.put(resources.configMaps, { metadata: { name, namespace: 'ns', labels: { bucket } } });
+  };
+
+  /** Resolves when the store holds these and no others. */
+  const holding = (store: Store, names: readonly string[]): Promise<void> =>
+    new Promise((resolve) => {
+      const look = (): void => {
+        if ([...store.list()].map(({ metadata }) => metadata.name).join() === names.join()) resolve();
+      };
+      store.subscribe(look);
+      look();
+    });
+
+  it('lists them, lets go of the others, and goes on without a gap', async () => {
+    await using cluster = await startFakeCluster();
+    labelled(cluster, 'a', '1');
+    labelled(cluster, 'b', '2');
+    await using running = reflect(cluster, { labelSelector: 'bucket in (1)' });
+    await running.reflector.synced();
+    expect([...running.store.list()].map(({ metadata }) => metadata.name)).toEqual(['a']);
+    running.reflector.choose('bucket in (2)');
+    expect(running.reflector.hasSynced).toBe(false);
+    labelled(cluster, 'c', '2');
+    await running.reflector.synced();
+    await holding(running.store, ['b', 'c']);
+    expect(running.events).toContain('deleted a by list');
+    labelled(cluster, 'd', '2');
+    labelled(cluster, 'e', '1');
+    await holding(running.store, ['b', 'c', 'd']);
+    expect(running.events.at(-1)).toBe('added d');
+  });
+
+  it('is not done before a list that was under way is followed by another one', async () => {
+    await using cluster = await startFakeCluster();
+    labelled(cluster, 'a', '1');
+    labelled(cluster, 'b', '2');
+    const held = Promise.withResolvers<void>();
+    const reached = Promise.withResolvers<void>();
+    await using running = reflect(cluster, {
+      labelSelector: 'bucket in (1)',
+      beforeReplace: async () => {
+        reached.resolve();
+        await held.promise;
+      },
+    });
+    await reached.promise;
+    running.reflector.choose('bucket in (2)');
+    held.resolve();
+    await running.reflector.synced();
+    expect([...running.store.list()].map(({ metadata }) => metadata.name)).toEqual(['b']);
+  });
+});

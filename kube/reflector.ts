@@ -32,6 +32,8 @@ export interface ReflectorOptions<T extends KubeObject> {
   consistentStart?: boolean;
   /** See WatchOptions. */
   bodyTimeoutMs?: number;
+  /** See WatchOptions. */
+  cutManagedFields?: boolean;
   clock?: Clock;
   random?: () => number;
   onProblem?: (problem: ReflectorProblem) => void;
@@ -74,16 +76,20 @@ export class Reflector<T extends KubeObject = KubeObject> {
   #interrupt: (() => void) | undefined;
   #relistWanted = false;
   #expiredAt = Number.NEGATIVE_INFINITY;
+  #labelSelector: string | undefined;
+  /** Counts what was chosen. */
+  #choice = 0;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
+    this.#labelSelector = options.labelSelector;
     this.#clock = options.clock ?? systemClock;
     this.#random = options.random ?? Math.random;
     this.#backoff = new Backoff({ clock: this.#clock, random: this.#random });
     this.#lastActivityMs = this.#clock.monotonic();
   }
 
-  /** True from the first list that reached the store. */
+  /** True from the first list that reached the store, since `choose` if that was called. */
   get hasSynced(): boolean {
     return this.#hasSynced;
   }
@@ -118,6 +124,18 @@ export class Reflector<T extends KubeObject = KubeObject> {
     this.#interrupt?.();
   }
 
+  /**
+   * Follows what this label selector chooses from now on: the watch is ended, and the next list replaces what the
+   * store holds, without a gap. `synced` waits for it.
+   */
+  choose(labelSelector: string): void {
+    if (labelSelector === this.#labelSelector) return;
+    this.#labelSelector = labelSelector;
+    this.#choice += 1;
+    this.#hasSynced = false;
+    this.relist();
+  }
+
   /** Works until aborted, then resolves. */
   async run(signal: AbortSignal): Promise<void> {
     if (this.#running) throw new Error('this reflector is running already');
@@ -143,6 +161,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
   async #list(wanted: Next & { do: 'list' }, signal: AbortSignal): Promise<Next> {
     const { client, resource, store, beforeReplace } = this.#options;
     this.#relistWanted = false;
+    const choice = this.#choice;
     const { resourceVersion: version, exact = false } = wanted;
     const options = { ...this.#scope(), resourceVersion: version, exact, signal };
     let resourceVersion: string;
@@ -167,7 +186,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
     }
     store.replace(objects, { versionsMayRepeat: wanted.versionsMayRepeat });
     this.#failures = 0;
-    this.#markSynced();
+    if (choice === this.#choice) this.#markSynced();
     return { do: 'watch', resourceVersion, verify: false };
   }
 
@@ -268,13 +287,18 @@ export class Reflector<T extends KubeObject = KubeObject> {
     }
   }
 
-  #scope(): { namespace?: string; labelSelector?: string; fieldSelector?: string; pageSize?: number } {
-    const { namespace, labelSelector, fieldSelector, pageSize } = this.#options;
+  #scope(): Pick<
+    ReflectorOptions<T>,
+    'namespace' | 'labelSelector' | 'fieldSelector' | 'pageSize' | 'cutManagedFields'
+  > {
+    const { namespace, fieldSelector, pageSize, cutManagedFields = false } = this.#options;
+    const labelSelector = this.#labelSelector;
     return {
       ...(namespace === undefined ? {} : { namespace }),
       ...(labelSelector === undefined ? {} : { labelSelector }),
       ...(fieldSelector === undefined ? {} : { fieldSelector }),
       ...(pageSize === undefined ? {} : { pageSize }),
+      cutManagedFields,
     };
   }
 

@@ -4,12 +4,16 @@ import type { ObjectRef, Resource } from './types.ts';
 
 type QueryValue = string | number | boolean | undefined;
 
-/** Sends a call and parses its JSON answer. Throws ApiError for any answer outside 2xx, ConnectionError for none. */
-export async function requestJson(connection: Connection, call: Call): Promise<unknown> {
+/** Sends a call and parses its JSON answer, or what `edit` makes of it. Throws ApiError for any answer outside 2xx, ConnectionError for none. */
+export async function requestJson(
+  connection: Connection,
+  call: Call,
+  edit?: (text: string) => string,
+): Promise<unknown> {
   const answer = await connection.request(call);
   if (answer.status < 200 || answer.status > 299) throw apiError(call, answer);
   try {
-    return JSON.parse(answer.text);
+    return JSON.parse(edit === undefined ? answer.text : edit(answer.text));
   } catch (error) {
     throw new ConnectionError(
       connection.server,

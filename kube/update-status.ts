@@ -8,16 +8,18 @@ const attempts = 10;
  * Reads an object, changes it, and writes its status; when somebody else was faster, does so again
  * with what they wrote. `change` may return undefined: there is nothing to do. It may change the
  * object that it is given, and is called once per attempt. Returns the object as the server has it.
+ * The first attempt trusts `known`, where there is one, instead of reading; an outdated one only costs a call.
  */
 export async function modifyStatus<T extends KubeObject>(
   client: KubeClient,
   resource: Resource,
   ref: ObjectRef,
   change: (current: T) => T | undefined,
-  options: CallOptions = {},
+  { known, ...options }: CallOptions & { known?: T } = {},
 ): Promise<T> {
   for (let attempt = 1; ; attempt++) {
-    const current = await client.get<T>(resource, ref, options);
+    const current =
+      attempt === 1 && known !== undefined ? known : await client.get<T>(resource, ref, options);
     const resourceVersion = current.metadata.resourceVersion;
     const changed = change(current);
     if (changed === undefined) return current;

@@ -1,6 +1,7 @@
 import type { Call, Connection } from './connection.ts';
 import { ApiError, ConnectionError, type Status } from './errors.ts';
 import { LineSplitter } from './line-splitter.ts';
+import { withoutManagedFields } from './managed-fields.ts';
 import { apiError, collectionPath, query } from './request.ts';
 import type { KubeObject, Resource } from './types.ts';
 
@@ -14,6 +15,8 @@ export interface WatchOptions {
   timeoutSeconds: number;
   /** Silence after which the peer counts as dead. Bookmarks come about once a minute. Default 120 s. */
   bodyTimeoutMs?: number;
+  /** Objects come without their managedFields; see `withoutManagedFields` for which kinds that will do. */
+  cutManagedFields?: boolean;
   /** How much longer than `timeoutSeconds` a watch may live before it is ended from this side. Default 30 s. */
   graceMs?: number;
   signal?: AbortSignal;
@@ -60,7 +63,7 @@ export async function* watch<T extends KubeObject = KubeObject>(
     const splitter = new LineSplitter();
     for await (const chunk of body) {
       for (const line of splitter.push(chunk)) {
-        const event = parseEvent(connection, line);
+        const event = parseEvent(connection, options.cutManagedFields ? withoutManagedFields(line) : line);
         if (event.type === 'ERROR') throw eventError(call, event.object);
         yield event as WatchEvent<T>;
       }

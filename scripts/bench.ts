@@ -1,17 +1,23 @@
 import { join } from 'node:path';
 import { ArgumentError } from './bench/arguments.ts';
+import { runCompare } from './bench/compare/run-compare.ts';
 import { runBench } from './bench/run-bench.ts';
 
-/** `npm run bench`: tables on stdout, progress on stderr, all figures in a JSON file. */
+/** `npm run bench`: tables on stdout, progress on stderr, all figures in a JSON file. `compare A B` sets two such files side by side. */
 async function main(): Promise<void> {
+  const argv = process.argv.slice(2);
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(signal, () => stop.abort(new Error(`received ${signal}`)));
   }
   const startedAt = performance.now();
   try {
+    if (argv[0] === 'compare') {
+      await runCompare(argv.slice(1), process.stdout);
+      return;
+    }
     await runBench({
-      argv: process.argv.slice(2),
+      argv,
       env: process.env,
       root: join(import.meta.dirname, '..'),
       signal: stop.signal,

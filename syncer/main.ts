@@ -1,21 +1,18 @@
 import { isIP } from 'node:net';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { pino } from 'pino';
-import {
-  Connection,
-  type ConnectionOptions,
-  KubeClient,
-  loadKubeconfig,
-  systemClock,
-} from '../kube/index.ts';
+import { type ConnectionOptions, loadKubeconfig, systemClock } from '../kube/index.ts';
 import { SyncerMetrics } from './metrics/index.ts';
 import { type NetworkPolicyEnforcement, networkPolicyEnforcements } from './network-policy-engine.ts';
 import { defaultOptions } from './settings.ts';
+import { isReplicaName } from './shards/index.ts';
 import { Syncer } from './syncer.ts';
 
 interface Flags {
   kubeconfig?: string;
   context?: string;
+  replica?: string;
+  namespace: string;
   workers: number;
   metricsAddress: Address;
   kubeletAddress: Address;
@@ -43,6 +40,11 @@ function address(text: string): Address {
   return { host: match[1] ?? (match[2] === '' ? '0.0.0.0' : (match[2] as string)), port };
 }
 
+function replicaName(text: string): string {
+  if (!isReplicaName(text)) throw new InvalidArgumentError('give a DNS name, e.g. vc-syncer-0');
+  return text;
+}
+
 function positive(text: string): number {
   const number = Number(text);
   if (!Number.isInteger(number) || number < 1)
@@ -68,6 +70,16 @@ function command(): Command {
     .description('Mirrors objects between tenant control planes and the super cluster.')
     .option('--kubeconfig <file>', 'kubeconfig of the super cluster (default: $KUBECONFIG or ~/.kube/config)')
     .option('--context <name>', 'context of that kubeconfig')
+    .option(
+      '--replica <name>',
+      'name of this replica, which no other has at the same time and which goes on where the last of that name ended (default: a new one at each start)',
+      replicaName,
+    )
+    .option(
+      '--namespace <namespace>',
+      'where the replicas agree on who serves which tenants',
+      defaultOptions.namespace,
+    )
     .option('--workers <n>', 'reconciles at once, over all tenants', positive, defaultOptions.workers)
     .option(
       '--metrics-address <host:port>',
@@ -130,9 +142,10 @@ async function main(): Promise<void> {
     userAgent: 'vc-syncer',
     onCall: (call) => metrics.apiCall('super', call),
   };
-  const connection = new Connection(superConnection);
   const syncer = new Syncer(
     {
+      ...(flags.replica === undefined ? {} : { replica: flags.replica }),
+      namespace: flags.namespace,
       workers: flags.workers,
       metrics: flags.metricsAddress,
       kubelet: { ...flags.kubeletAddress, advertise: flags.kubeletAdvertise },
@@ -144,13 +157,9 @@ async function main(): Promise<void> {
       networkPolicies: flags.networkPolicies,
       fair: flags.fair,
     },
-    { superClient: new KubeClient(connection), superConnection, metrics, clock: systemClock, logger },
+    { superConnection, metrics, clock: systemClock, logger },
   );
-  try {
-    await syncer.run(stop.signal);
-  } finally {
-    await connection.close();
-  }
+  await syncer.run(stop.signal);
 }
 
 main().catch((error: unknown) => {

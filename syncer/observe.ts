@@ -2,12 +2,19 @@ import type { Logger } from 'pino';
 import type { EngineObserver } from './engine/index.ts';
 import type { SyncerMetrics } from './metrics/index.ts';
 import type { DirectoryHooks } from './tenants/index.ts';
+import { observePods, type PodTraces } from './trace/index.ts';
 
-/** What the engine tells, as metrics, and as a log line where a person might want to look. */
-export function observeEngine(metrics: SyncerMetrics, logger: Logger): EngineObserver {
+/** What the engine tells, as metrics, in the traces of pods, and as a log line where a person might want to look. */
+export function observeEngine(metrics: SyncerMetrics, traces: PodTraces, logger: Logger): EngineObserver {
+  const pods = observePods(traces);
   return {
-    taken: (tenant, kind, waitMs) => metrics.waited(tenant.label, kind, waitMs),
+    ...pods,
+    taken: (tenant, key, waitMs) => {
+      metrics.waited(tenant.label, key.kind, waitMs);
+      pods.taken(tenant, key, waitMs);
+    },
     done: (tenant, kind, serviceMs) => metrics.served(tenant.label, kind, serviceMs),
+    patrolled: (busyMs) => metrics.patrolTook(busyMs),
     outcome: (tenant, key, outcome) => {
       if (outcome.is !== 'retry' && outcome.is !== 'refused') return;
       metrics.reconcileError(tenant.label, key.kind, outcome.code);

@@ -2,6 +2,10 @@ import type { NetworkPolicyEnforcement } from './network-policy-engine.ts';
 
 /** Where the syncer listens and how much it does at once. */
 export interface SyncerOptions {
+  /** Name of this replica, which no other has; default: one that is never used again. */
+  replica?: string;
+  /** Where the replicas keep their Leases and the map of who serves what. */
+  namespace: string;
   /** Reconciles at once, over all tenants. */
   workers: number;
   /** Host and port of `/metrics`, `/healthz` and `/readyz`. */
@@ -23,6 +27,7 @@ export interface SyncerOptions {
 }
 
 export const defaultOptions: SyncerOptions = {
+  namespace: 'skerry-system',
   workers: 60,
   metrics: { host: '127.0.0.1', port: 10451 },
   kubelet: { host: '127.0.0.1', port: 10450, advertise: '127.0.0.1' },
@@ -34,3 +39,10 @@ export const defaultOptions: SyncerOptions = {
   networkPolicies: 'auto',
   fair: true,
 };
+
+/** Where others reach `/metrics`, as far as that is known here. */
+export function metricsUrl({ metrics, kubelet }: SyncerOptions, port: number): string {
+  const isAnywhere = metrics.host === '0.0.0.0' || metrics.host === '::';
+  const host = isAnywhere ? kubelet.advertise : metrics.host;
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}

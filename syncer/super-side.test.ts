@@ -93,4 +93,30 @@ describe('the caches of the super cluster', () => {
     expect(await side.identity.verify()).toBe(false);
     expect(side.caches.store(resources.nodes).size).toBe(1);
   });
+
+  it('of some buckets hold their objects and no others, but all Namespaces', async () => {
+    await using world = await followed();
+    const { cluster, side } = world;
+    const labels = (bucket: number) => ({ [marks.tenant]: `v${bucket}`, [marks.bucket]: String(bucket) });
+    for (const bucket of [1, 2, 3]) {
+      cluster.server.put(resources.namespaces, { metadata: { name: `n${bucket}`, labels: labels(bucket) } });
+      cluster.server.put(resources.pods, {
+        metadata: { name: 'p', namespace: `n${bucket}`, labels: labels(bucket) },
+      });
+    }
+    await holds(side, resources.pods, 3);
+    const signal = new AbortController().signal;
+    const pods = (): string[] =>
+      [...side.caches.store(resources.pods).list()].map((pod) => pod.metadata.namespace ?? '');
+    await side.cover(new Set([1, 3]), signal);
+    expect(pods()).toEqual(['n1', 'n3']);
+    expect(side.caches.store(resources.namespaces).size).toBe(3);
+    await side.cover(new Set([2]), signal);
+    expect(pods()).toEqual(['n2']);
+    await side.cover(new Set(), signal);
+    expect(pods()).toEqual([]);
+    expect(side.hasSynced).toBe(true);
+    await side.cover('all', signal);
+    expect(pods().toSorted()).toEqual(['n1', 'n2', 'n3']);
+  });
 });

@@ -8,7 +8,7 @@ import {
 } from '../kube/index.ts';
 import { FollowedKinds } from './custom-resources/index.ts';
 import { Caches, freshListsOf, IdentityGuard, inRounds, VersionHistory } from './engine/index.ts';
-import { type SyncedKind, superResourceOf } from './kinds/index.ts';
+import { hasKnownFields, type SyncedKind, superResourceOf } from './kinds/index.ts';
 import { marks } from './mapping/index.ts';
 
 export interface SuperSideOptions {
@@ -18,10 +18,17 @@ export interface SuperSideOptions {
   onProblem: (kind: string, problem: ReflectorProblem) => void;
   /** 0 to 1; default Math.random. */
   random?: () => number;
+  /** True: objects of tenants are followed from the first `cover` on. Default: those of all tenants at once. */
+  waitsForScope?: boolean;
 }
+
+/** Of which buckets the objects are followed. */
+export type SuperScope = 'all' | ReadonlySet<number>;
 
 /** One kind each time, in turns. */
 const listAfreshEveryMs = 5 * 60_000;
+/** Custom resources that cannot be listed hold nobody up for longer. */
+const customWithinMs = 5_000;
 
 /** The caches of the super cluster, shared by all tenants: our own objects, and all of some kinds. */
 export class SuperSide {
@@ -32,7 +39,12 @@ export class SuperSide {
   readonly identity: IdentityGuard;
   readonly #client: KubeClient;
   readonly #history = new VersionHistory();
-  readonly #reflectors: Reflector[];
+  readonly #reflectors: readonly Reflector[];
+  /** Those that follow the objects of some tenants only, and what else their selectors ask for. */
+  readonly #narrow = new Map<Reflector, string | undefined>();
+  readonly #scoped = Promise.withResolvers<void>();
+  #scope: SuperScope = 'all';
+  #hasSynced = false;
   readonly #rounds: { readonly everyMs: number; readonly clock: Clock; readonly random: () => number };
 
   constructor(options: SuperSideOptions) {
@@ -44,30 +56,57 @@ export class SuperSide {
     this.#client = options.client;
     this.identity = new IdentityGuard(options.client, undefined);
     this.caches = new Caches(options.kinds, 'super');
+    if (options.waitsForScope !== true) this.#scoped.resolve();
     const reflector = (kind: SyncedKind, store: Store): Reflector => {
       const all = kind.direction === 'up' && kind.superScope === 'all';
-      return new Reflector({
+      const own = kind.selector?.super;
+      const made = new Reflector({
         client: options.client,
         resource: superResourceOf(kind),
         store,
         clock: options.clock,
         consistentStart: true,
-        ...(all ? {} : { labelSelector: [marks.tenant, kind.selector?.super].filter(Boolean).join(',') }),
+        cutManagedFields: hasKnownFields(kind),
+        ...(all ? {} : { labelSelector: isWhole(kind) ? marks.tenant : this.#selector(own) }),
         beforeReplace: (_objects, version, signal) => this.#checkList(superResourceOf(kind), version, signal),
         onResourceVersion: (version) => this.#history.observe(superResourceOf(kind), version),
         onProblem: (problem) => options.onProblem(kind.name, problem),
       });
+      if (!all && !isWhole(kind)) this.#narrow.set(made, own);
+      return made;
     };
     this.#reflectors = options.kinds.map((kind) => reflector(kind, this.caches.of(kind)));
     this.followed = new FollowedKinds({ client: options.client, caches: this.caches, reflector });
   }
 
+  /** Whether the caches have been complete once. */
   get hasSynced(): boolean {
-    return this.#reflectors.every((reflector) => reflector.hasSynced);
+    this.#hasSynced ||= this.#reflectors.every((reflector) => reflector.hasSynced);
+    return this.#hasSynced;
   }
 
   async synced(signal: AbortSignal): Promise<void> {
     await Promise.all(this.#reflectors.map((reflector) => reflector.synced(signal)));
+  }
+
+  /**
+   * Follows the objects of these buckets and of no others from now on; resolves when the caches hold them. What goes
+   * from the caches with its bucket is reported like what has gone, so nobody may serve its tenant any more.
+   */
+  async cover(scope: SuperScope, signal: AbortSignal): Promise<void> {
+    this.#scope = scope;
+    const followed = this.followed.reflectors;
+    for (const reflector of this.#narrow.keys()) {
+      // Of custom resources, those that have ended are of no interest any more.
+      if (!this.#reflectors.includes(reflector) && !followed.includes(reflector))
+        this.#narrow.delete(reflector);
+    }
+    const custom = followed.filter((reflector) => reflector.hasSynced);
+    for (const [reflector, own] of this.#narrow) reflector.choose(this.#selector(own));
+    this.#scoped.resolve();
+    await this.synced(signal);
+    const patience = AbortSignal.any([signal, AbortSignal.timeout(customWithinMs)]);
+    await Promise.allSettled(custom.map((reflector) => reflector.synced(patience)));
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -80,7 +119,18 @@ export class SuperSide {
       () => this.followed.run(signal),
       () => undefined,
     );
-    await Promise.all([rounds, followed, ...this.#reflectors.map((reflector) => reflector.run(signal))]);
+    signal.addEventListener('abort', () => this.#scoped.resolve(), { once: true });
+    const reflecting = this.#reflectors.map(async (reflector) => {
+      if (this.#narrow.has(reflector)) await this.#scoped.promise;
+      await reflector.run(signal);
+    });
+    await Promise.all([rounds, followed, ...reflecting]);
+  }
+
+  #selector(own: string | undefined): string {
+    const buckets = this.#scope === 'all' ? undefined : [...this.#scope].toSorted((a, b) => a - b);
+    const inScope = buckets && `${marks.bucket} in (${buckets.length === 0 ? 'none' : buckets.join()})`;
+    return [marks.tenant, inScope, own].filter(Boolean).join();
   }
 
   /** Before a list replaces what the cache holds: throws if it is not from this super cluster as it is now (sync rule 0 A). */
@@ -97,4 +147,9 @@ export class SuperSide {
     );
     throw new Error(this.identity.distrusted);
   }
+}
+
+/** Namespaces are few, and those of all tenants have to be known as such wherever their names turn up. */
+function isWhole(kind: SyncedKind): boolean {
+  return kind.name === 'namespaces';
 }

@@ -1,12 +1,13 @@
 import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
-import { Connection, KubeClient, type KubeObject, resources } from '../kube/index.ts';
+import { type KubeObject, resources } from '../kube/index.ts';
 import { createTestCertificates, startFakeCluster } from '../kube/testing/index.ts';
 import { fastClock } from './engine/testing/fast-clock.ts';
 import { SyncerMetrics } from './metrics/index.ts';
 import { defaultOptions } from './settings.ts';
 import { Syncer } from './syncer.ts';
 import { DirectoryWorld } from './tenants/testing/directory-world.ts';
+import type { PodReport } from './trace/index.ts';
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
@@ -28,7 +29,6 @@ describe('the syncer', () => {
   it('waits for its certificate, serves a tenant, shows its metrics, and leaves nothing behind', async () => {
     await using world = await DirectoryWorld.start(undefined, { serves: false });
     const port = await freePort();
-    const connection = new Connection(world.super.server.connectionOptions);
     const syncer = new Syncer(
       {
         ...defaultOptions,
@@ -36,7 +36,6 @@ describe('the syncer', () => {
         kubelet: { host: '127.0.0.1', port: 0, advertise: '127.0.0.1' },
       },
       {
-        superClient: new KubeClient(connection),
         superConnection: world.super.server.connectionOptions,
         metrics: new SyncerMetrics(),
         clock: fastClock(50),
@@ -65,10 +64,35 @@ describe('the syncer', () => {
     const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
     expect(metrics).toContain('skerry_syncer_tenants 1');
     expect(metrics).toMatch(/skerry_syncer_queue_depth\{tenant="acme\/blue"/);
+    expect(metrics).toMatch(/^skerry_syncer_kubelet_connections 0$/m);
+
+    blue.server.put(resources.pods, {
+      metadata: { namespace: 'shop', name: 'web' },
+      spec: { containers: [{ name: 'main', image: 'busybox' }] },
+      status: { phase: 'Pending' },
+    });
+    await world.super.server.until(() => world.objectsOf('blue', resources.pods).length === 1);
+    const [superPod] = world.objectsOf('blue', resources.pods);
+    world.super.server.put(resources.pods, {
+      ...superPod,
+      metadata: superPod?.metadata ?? {},
+      spec: { ...(superPod?.['spec'] as object), nodeName: 'n1' },
+      status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },
+    });
+    const question = `http://127.0.0.1:${port}/debug/pods?tenant=acme/blue&namespace=shop&name=web`;
+    const trace = async (): Promise<PodReport> => (await (await fetch(question)).json()) as PodReport;
+    await expect.poll(async () => (await trace()).state, { timeout: 10_000 }).toBe('ready');
+    expect((await trace()).steps.map(({ name }) => name)).toEqual([
+      ...['seen', 'queued', 'taken', 'createSent', 'created', 'scheduled', 'running', 'ready'],
+      ...['bindingSent', 'bound', 'statusSent', 'told'],
+    ]);
+    const after = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+    for (const step of ['queue', 'prepare', 'create', 'schedule', 'start', 'bind', 'status'])
+      expect(after).toContain(`skerry_syncer_pod_step_seconds_count{step="${step}"} 1`);
+    expect(after).toContain('skerry_syncer_pod_ready_seconds_count{tenant="acme/blue"} 1');
 
     stop.abort(new Error('enough'));
     await running;
-    await connection.close();
     await expect(fetch(`http://127.0.0.1:${port}/healthz`)).rejects.toThrow();
     await world.super.server.until(() => world.super.server.openConnections <= 1);
   });
@@ -79,7 +103,6 @@ describe('the syncer', () => {
     const syncer = new Syncer(
       { ...defaultOptions, metrics: { host: '127.0.0.1', port } },
       {
-        superClient: cluster.client,
         superConnection: cluster.server.connectionOptions,
         metrics: new SyncerMetrics(),
         clock: fastClock(50),

@@ -1,67 +1,87 @@
 import type { Logger } from 'pino';
 import { type Clock, type ConnectionOptions, type KubeClient, resources } from '../kube/index.ts';
-import { SyncEngine } from './engine/index.ts';
+import { Coverage } from './coverage.ts';
 import { allKinds } from './kinds/index.ts';
 import { KubeletProxy } from './kubelet/index.ts';
+import { type Links, openLinks } from './links.ts';
 import { HealthServer, type SyncerMetrics } from './metrics/index.ts';
-import { networkPoliciesAreEnforced } from './network-policy-engine.ts';
-import { observeEngine, observeTenants } from './observe.ts';
-import { protectedRanges } from './protected-ranges.ts';
-import type { SyncerOptions } from './settings.ts';
+import { Serving } from './serving.ts';
+import { metricsUrl, type SyncerOptions } from './settings.ts';
+import { followRecords, replicaIdentity, Shards } from './shards/index.ts';
 import { SuperSide } from './super-side.ts';
-import { type DirectoryHooks, TenantDirectory, type TenantSession } from './tenants/index.ts';
+import { findSurroundings } from './surroundings.ts';
+import { PodTraces, podsPage } from './trace/index.ts';
 
 export interface SyncerParts {
-  superClient: KubeClient;
-  /** How `superClient` is connected, for connections of other kinds. */
   superConnection: ConnectionOptions;
   metrics: SyncerMetrics;
   clock: Clock;
   logger: Logger;
 }
 
-/** Mirrors objects between all tenant control planes and the super cluster, until aborted. */
+/** Mirrors objects between tenant control planes and the super cluster, until aborted: all, or a share of them. */
 export class Syncer {
   readonly #options: SyncerOptions;
   readonly #parts: SyncerParts;
+  readonly #traces: PodTraces;
 
   constructor(options: SyncerOptions, parts: SyncerParts) {
     this.#options = options;
     this.#parts = parts;
+    const { pods } = parts.metrics;
+    this.#traces = new PodTraces({
+      clock: parts.clock,
+      onSpan: (name, tookMs) => pods.step(name, tookMs),
+      onReady: (tenant, tookMs) => pods.ready(tenant, tookMs),
+    });
   }
 
-  /** Throws only when it cannot start: a port is taken, the super cluster refuses its credentials. */
+  /**
+   * Throws only when it cannot start (a port is taken, the super cluster refuses its credentials), and when another
+   * process has taken over its name.
+   */
   async run(signal: AbortSignal): Promise<void> {
-    const { superClient, metrics, clock, logger } = this.#parts;
-    const superSide = new SuperSide({
-      client: superClient,
-      kinds: allKinds,
-      clock,
-      onProblem: (kind, problem) => {
-        metrics.reflectorProblem('super', kind, problem.phase);
-        logger.warn({ kind, phase: problem.phase, err: problem.error }, 'cannot follow the super cluster');
-      },
-    });
+    const { superConnection, metrics, clock, logger } = this.#parts;
     const ending = new AbortController();
     const stop = (): void => ending.abort(signal.reason);
     signal.addEventListener('abort', stop, { once: true });
     if (signal.aborted) stop();
 
+    const links = openLinks(superConnection, clock, () => metrics.fencedWrite());
+    const superSide = this.#superSide(links.superClient);
+    let serving: Serving | undefined;
+    const coverage = new Coverage({
+      cover: (scope, until) => superSide.cover(scope, until),
+      onResumed: () => serving?.retryNow(),
+    });
+    this.#traces.followSuper(superSide.caches.store(resources.pods));
     const health = new HealthServer({
       metrics,
+      pages: { '/debug/pods': (query) => podsPage(this.#traces, query) },
       ready: { 'super-cluster': () => superSide.hasSynced },
     });
-    const kubelet = this.#kubelet(superSide);
+    const kubelet = this.#kubelet(links.superClient, superSide);
     const running: Promise<void>[] = [];
+    let shards: Shards | undefined;
+    let replaced: unknown;
     try {
-      await health.listen(this.#options.metrics.port, this.#options.metrics.host);
-      running.push(superSide.run(ending.signal));
-      const port = await kubelet.listen(ending.signal);
+      const metricsPort = await health.listen(this.#options.metrics.port, this.#options.metrics.host);
+      shards = this.#shards(links, coverage, metricsPort);
+      const sharing = shards.run(ending.signal).catch((error: unknown) => {
+        replaced = error;
+        ending.abort(error);
+      });
+      running.push(superSide.run(ending.signal), coverage.run(ending.signal), sharing);
+      const kubeletPort = await kubelet.listen(ending.signal);
       await superSide.synced(ending.signal);
       logger.info('super cluster caches are complete');
-      const isEnforced = await this.#networkPoliciesAreEnforced(ending.signal);
-      const protectedCIDRs = await this.#protectedCIDRs(ending.signal);
-      running.push(...this.#serve(superSide, kubelet, port, { isEnforced, protectedCIDRs }, ending.signal));
+      const surroundings = await findSurroundings(this.#options, links.superClient, logger, ending.signal);
+      serving = new Serving({
+        ...this.#parts,
+        ...{ options: this.#options, links, superSide, coverage, kubelet, kubeletPort, surroundings },
+        traces: this.#traces,
+      });
+      running.push(serving.run(ending.signal));
       await Promise.all(running);
     } catch (error) {
       if (!ending.signal.aborted) throw error;
@@ -69,14 +89,31 @@ export class Syncer {
       ending.abort(new Error('syncer stops'));
       signal.removeEventListener('abort', stop);
       await Promise.allSettled(running);
+      // Not before: nothing is done for any tenant any more.
+      await shards?.leave();
       await kubelet.close();
       await health.close();
+      await links.close();
     }
+    if (replaced !== undefined) throw replaced;
   }
 
-  #kubelet(superSide: SuperSide): KubeletProxy {
-    const { superClient, superConnection, clock, logger } = this.#parts;
-    const { caches } = superSide;
+  #superSide(client: KubeClient): SuperSide {
+    const { metrics, clock, logger } = this.#parts;
+    return new SuperSide({
+      client,
+      kinds: allKinds,
+      clock,
+      waitsForScope: true,
+      onProblem: (kind, problem) => {
+        metrics.reflectorProblem('super', kind, problem.phase);
+        logger.warn({ kind, phase: problem.phase, err: problem.error }, 'cannot follow the super cluster');
+      },
+    });
+  }
+
+  #kubelet(superClient: KubeClient, { caches }: SuperSide): KubeletProxy {
+    const { superConnection, clock, logger } = this.#parts;
     return new KubeletProxy({
       ...this.#options.kubelet,
       superClient,
@@ -88,104 +125,31 @@ export class Syncer {
     });
   }
 
-  async #networkPoliciesAreEnforced(signal: AbortSignal): Promise<boolean> {
-    const { superClient, logger } = this.#parts;
-    try {
-      return await networkPoliciesAreEnforced(this.#options.networkPolicies, superClient, signal);
-    } catch (error) {
-      if (signal.aborted) throw error;
-      logger.warn(
-        { err: error },
-        'cannot find out who enforces NetworkPolicies; nobody does, tenants are told',
-      );
-      return false;
-    }
-  }
-
-  async #protectedCIDRs(signal: AbortSignal): Promise<readonly string[]> {
-    const { superClient, logger } = this.#parts;
-    try {
-      return [...this.#options.protectedCIDRs, ...(await protectedRanges(superClient, signal))];
-    } catch (error) {
-      if (signal.aborted) throw error;
-      logger.warn(
-        { err: error },
-        'cannot find out where the super cluster itself is; tenants may point no EndpointSlice beyond their own pods',
-      );
-      return ['0.0.0.0/0', '::/0'];
-    }
-  }
-
-  #serve(
-    superSide: SuperSide,
-    kubelet: KubeletProxy,
-    kubeletPort: number,
-    found: { isEnforced: boolean; protectedCIDRs: readonly string[] },
-    signal: AbortSignal,
-  ): Promise<void>[] {
-    const { superClient, metrics, clock, logger } = this.#parts;
-    const engine: SyncEngine = new SyncEngine({
-      kinds: allKinds,
-      superClient,
-      superCaches: superSide.caches,
-      superIdentity: superSide.identity,
-      clock,
-      workers: this.#options.workers,
-      fair: this.#options.fair,
-      onMismatch: (tenant, side) => void directory.session(tenant.info.uid)?.mismatch(side).catch(report),
-      onHeld: (tenant) => void directory.session(tenant.info.uid)?.held().catch(report),
-      observer: observeEngine(metrics, logger),
-    });
-    const directory = new TenantDirectory({
-      superClient,
-      superCaches: superSide.caches,
-      followed: superSide.followed,
-      superIdentity: superSide.identity,
-      engine,
-      kinds: allKinds,
+  #shards({ unfenced, fence }: Links, coverage: Coverage, metricsPort: number): Shards {
+    const { metrics, clock, logger } = this.#parts;
+    const { namespace } = this.#options;
+    const who = replicaIdentity(this.#options.replica);
+    logger.info(
+      { replica: who.replica },
+      'this replica shares tenants with all others of this super cluster',
+    );
+    metrics.gauge(
+      'skerry_syncer_buckets',
+      'Buckets, of 64, whose tenants this syncer serves.',
+      () => coverage.size,
+    );
+    return new Shards({
+      ...who,
+      client: unfenced,
+      follow: followRecords(unfenced, namespace, clock, (error) =>
+        logger.warn({ err: error }, 'cannot follow the other replicas'),
+      ),
+      namespace,
+      metricsAddress: metricsUrl(this.#options, metricsPort),
+      fence,
+      holder: coverage,
       clock,
       logger,
-      settings: {
-        kubelet: { address: this.#options.kubelet.advertise, port: kubeletPort },
-        nodeLabels: this.#options.nodeLabels,
-        deniedKeyPrefixes: this.#options.deniedKeyPrefixes,
-        transparentKeyPrefixes: this.#options.transparentKeyPrefixes,
-        protectedCIDRs: found.protectedCIDRs,
-        networkPoliciesEnforced: found.isEnforced,
-        ingressAnnotations: this.#options.ingressAnnotations,
-      },
-      hooks: { ...observeTenants(metrics), ...forKubelet(kubelet) },
     });
-    metrics.collectFrom(
-      () => engine.depths(),
-      (uid) => engine.labelOf(uid),
-    );
-    metrics.collectObjectsFrom(() => engine.objectCounts());
-    const report = (error: unknown): void => {
-      if (!signal.aborted) logger.warn({ err: error }, 'cannot write a condition');
-    };
-    return [engine.run(signal), directory.run(signal)];
   }
-}
-
-/** Whom the kubelet proxy serves is whom this syncer serves. */
-function forKubelet(kubelet: KubeletProxy): Pick<DirectoryHooks, 'serving' | 'leaving'> {
-  return {
-    serving: (session, authorities) => kubelet.serve(asKubeletSees(session), authorities),
-    leaving: (uid) => kubelet.leave(uid),
-  };
-}
-
-function asKubeletSees(session: TenantSession): Parameters<KubeletProxy['serve']>[0] {
-  const { state } = session;
-  return {
-    get isComplete() {
-      return session.isJoined;
-    },
-    client: state.client,
-    context: () => state.context(),
-    pods: () => state.caches.store(resources.pods).list(),
-    nodes: () => state.caches.store(resources.nodes).list(),
-    superNamespace: (namespace) => state.superNamespace(namespace),
-  };
 }

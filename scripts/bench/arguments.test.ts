@@ -5,6 +5,7 @@ const known = [
   { name: 'burst', summary: 'many pods at once' },
   { name: 'latency', summary: 'one pod at a time' },
   { name: 'fairness', summary: 'greedy and regular tenants' },
+  { name: 'soak', summary: 'for a long time', onlyWhenNamed: true },
 ];
 
 function parse(...argv: string[]): BenchOptions {
@@ -36,6 +37,14 @@ describe('the command line of the benchmarks', () => {
       greedyPods: 300,
       regularPods: 10,
       creates: 10,
+      atOnce: 10,
+      deletePods: 20,
+      operations: 2_000,
+      lanes: 4,
+      standing: [2_000],
+      minutes: 30,
+      soakRate: 20,
+      seed: 1,
       idleSeconds: 30,
       nodes: 20,
       timeoutMs: 300_000,
@@ -46,13 +55,27 @@ describe('the command line of the benchmarks', () => {
     expect(parse('latency', 'burst').scenarios).toEqual(['burst', 'latency']);
   });
 
+  it('leaves out what takes long unless it is named', () => {
+    expect(parse('soak', 'burst').scenarios).toEqual(['burst', 'soak']);
+  });
+
+  it('takes several numbers of standing pods, each once and from few to many', () => {
+    expect(parse('--standing', '10000,2000,2000').standing).toEqual([2_000, 10_000]);
+    expect(refusal('--standing', '2000,many').message).toContain('Give a whole number');
+    expect(refusal('--standing', '').message).toContain('Give a whole number');
+  });
+
   it('derives sizes that are not given from tenants and pods', () => {
     expect(parse('--tenants', '10', '--pods', '20')).toMatchObject({
       greedyTenants: 2,
       greedyPods: 120,
       regularPods: 4,
       latencyPods: 40,
+      operations: 400,
+      standing: [400],
+      atOnce: 10,
     });
+    expect(parse('--tenants', '2').atOnce).toBe(2);
   });
 
   it('keeps at least one greedy tenant and one pod of each kind', () => {
@@ -68,15 +91,18 @@ describe('the command line of the benchmarks', () => {
   });
 
   it('says where a running stack is', () => {
-    expect(parse('--state-dir', 'state', '--kubeconfig', 'file', '--json', 'out.json')).toMatchObject({
+    expect(
+      parse('--state-dir', 'state', '--kubeconfig', 'file', '--json', 'out.json', '--plots', 'docs'),
+    ).toMatchObject({
       stateDir: 'state',
       kubeconfig: 'file',
       jsonFile: 'out.json',
+      plotDirectory: 'docs',
     });
   });
 
   it('refuses a scenario that does not exist, and names those that do', () => {
-    expect(refusal('bursts').message).toContain('choose from burst, latency, fairness');
+    expect(refusal('bursts').message).toContain('choose from burst, latency, fairness, soak');
   });
 
   it('refuses sizes that are no whole numbers', () => {

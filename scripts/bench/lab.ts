@@ -16,6 +16,10 @@ export interface LabOptions {
 }
 
 const tenantNamespace = 'bench';
+/** More at once only make each other slower, and the first of them late. */
+const tenantsAtOnce = 8;
+/** For pods that stay: what else there is to do with many of them would take as long. */
+const standTimeoutMsPerPod = 200;
 /** Idle tenants are not free, so that there is always some use of CPU. */
 const quietCores = 0.3;
 const quietCoresPerTenant = 0.02;
@@ -73,26 +77,54 @@ export class Lab {
     const names = Array.from({ length: this.#options.tenants }, (_, index) => `tenant-${index}`);
     const missing = names.filter((name) => !this.#tenantTargets.has(name));
     if (missing.length === 0) return [...this.#tenantTargets.values()];
-    this.tell(`creating ${missing.length} tenants`);
+    this.tell(`creating ${missing.length} tenants, ${Math.min(tenantsAtOnce, missing.length)} at a time`);
+    const waiting = missing.values();
     let joined = 0;
     await Promise.all(
-      missing.map(async (name) => {
-        await this.request(name);
-        const connection = await this.tenants.usable(name, this.signal);
-        await this.tenants.joined(name, this.signal);
-        const client = new Connection({ ...connection, userAgent: 'skerry-bench' });
-        try {
-          await prepareNamespace(new KubeClient(client), tenantNamespace, this.signal);
-        } finally {
-          await client.close();
+      Array.from({ length: tenantsAtOnce }, async () => {
+        for (const name of waiting) {
+          this.#tenantTargets.set(name, await this.#createTenant(name));
+          joined++;
+          this.tell(`${joined} of ${missing.length} tenants are ready`);
         }
-        this.#tenantTargets.set(name, { name, namespace: tenantNamespace, connection });
-        joined++;
-        this.tell(`${joined} of ${missing.length} tenants are ready`);
       }),
     );
     // In their order, not in that in which they became ready.
     return names.flatMap((name) => this.#tenantTargets.get(name) ?? []);
+  }
+
+  async #createTenant(name: string): Promise<Target> {
+    await this.request(name);
+    const connection = await this.tenants.usable(name, this.signal);
+    await this.tenants.joined(name, this.signal);
+    const client = new Connection({ ...connection, userAgent: 'skerry-bench' });
+    try {
+      await prepareNamespace(new KubeClient(client), tenantNamespace, this.signal);
+    } finally {
+      await client.close();
+    }
+    return { name, namespace: tenantNamespace, connection };
+  }
+
+  /** Brings all tenants together to this many pods that stay, rounded up to equal parts. Returns how many there are. */
+  async stand(pods: number): Promise<number> {
+    const targets = await this.tenantTargets();
+    const perTarget = Math.ceil(pods / targets.length);
+    const total = perTarget * targets.length;
+    this.tell(`bringing ${targets.length} tenants to ${perTarget} pods each`);
+    const { inFlight, timeoutMs } = this.#options;
+    await this.generator.ask('open', { targets }, this.signal);
+    const limits = { inFlight, timeoutMs: timeoutMs + total * standTimeoutMsPerPod };
+    await this.generator.ask('stand', { perTarget, ...limits }, this.signal);
+    return total;
+  }
+
+  /** Which objects of the super cluster are of this run's tenants. */
+  superSelector(): string {
+    const uids = [...this.#tenantTargets.keys()].flatMap(
+      (name) => this.tenants.get(name)?.metadata.uid ?? [],
+    );
+    return `skerry.dev/tenant in (${uids.join(',')})`;
   }
 
   /** Asks for a tenant that is removed with the lab at the latest. */
@@ -131,15 +163,15 @@ export class Lab {
 
   /** Waits until no pod of a tenant is left in the super cluster. */
   async superPodsGone(): Promise<void> {
-    const names = [...this.#tenantTargets.keys()];
-    const uids = names.flatMap((name) => this.tenants.get(name)?.metadata.uid ?? []);
-    const labelSelector = `skerry.dev/tenant in (${uids.join(',')})`;
+    if (this.#tenantTargets.size === 0) return;
+    const path = `/api/v1/pods?limit=1&labelSelector=${encodeURIComponent(this.superSelector())}`;
     const deadline = performance.now() + this.#options.timeoutMs;
-    while (uids.length > 0) {
-      const { items } = await this.client.list(resources.pods, { labelSelector, signal: this.signal });
-      if (items.length === 0) return;
-      if (performance.now() > deadline)
-        throw new Error(`${items.length} pods of tenants stay in the super cluster`);
+    for (;;) {
+      const { items = [] } = (await this.client.raw('GET', path, { signal: this.signal })) as {
+        items?: unknown[] | null;
+      };
+      if (!items?.length) return;
+      if (performance.now() > deadline) throw new Error('pods of tenants stay in the super cluster');
       await systemClock.sleep(250, this.signal);
     }
   }

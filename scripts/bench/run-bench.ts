@@ -7,6 +7,7 @@ import type { Scenario } from './scenario.ts';
 import { scenarios } from './scenarios/index.ts';
 import { GivenStack } from './stack/given-stack.ts';
 import { OwnStack } from './stack/own-stack.ts';
+import { limitsOfMachine, preflight } from './stack/preflight.ts';
 import type { Stack } from './stack/stack.ts';
 
 export interface BenchRun {
@@ -45,8 +46,8 @@ export async function runBench(run: BenchRun): Promise<void> {
 async function hand(report: Report, { root, onProgress, onReport }: BenchRun): Promise<void> {
   const time = report.machine.at.replaceAll(':', '-').replace(/\..*$/, '');
   const file = report.options.jsonFile ?? join(root, 'bench', 'results', `${time}.json`);
-  await writeReport(file, report);
-  onProgress(`figures: ${file}`);
+  const written = await writeReport(file, report, report.options.plotDirectory);
+  onProgress(`figures, tables and plots: ${written.join(' ')}`);
   onReport(renderReport(report));
 }
 
@@ -69,8 +70,10 @@ async function runScenarios(
   }
 }
 
-function openStack(options: BenchOptions, { env, signal, onProgress }: BenchRun): Promise<Stack> {
+async function openStack(options: BenchOptions, { env, signal, onProgress }: BenchRun): Promise<Stack> {
   if (options.stateDir !== undefined || options.kubeconfig !== undefined) return GivenStack.open(options);
+  const tenants = options.sides === 'both' ? options.tenants : 0;
+  for (const warning of preflight(tenants, await limitsOfMachine())) onProgress(warning);
   onProgress('starting a stack of its own');
   return OwnStack.start({
     nodes: options.nodes,

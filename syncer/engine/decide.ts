@@ -152,11 +152,22 @@ function superMissing(kind: DownKind, situation: Situation, tenantObject: KubeOb
   }
   requires.push(...(kind.requires?.(tenantObject, context) ?? []));
   const actions: Action[] = requires.length === 0 ? [] : [{ do: 'require', keys: requires }];
-  if (kind.make === undefined)
-    actions.push({ do: 'createSuper', object: kind.toSuper(tenantObject, context) });
+  if (kind.make === undefined) actions.push(creation(kind, tenantObject, context));
   else actions.push(...kind.make(tenantObject, context));
   if (admission?.notice !== undefined) actions.push({ do: 'notice', notice: admission.notice });
   return { actions };
+}
+
+/** S is made when it is asked for: a pod that has to wait first is decided upon more than once. */
+function creation(kind: DownKind, tenantObject: KubeObject, context: SyncContext): Action {
+  let made: KubeObject | undefined;
+  return {
+    do: 'createSuper',
+    get object() {
+      made ??= kind.toSuper(tenantObject, context);
+      return made;
+    },
+  };
 }
 
 /** The same cases the other way round, for an object that is born in the super cluster. Pure. */

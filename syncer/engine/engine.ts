@@ -1,20 +1,29 @@
 import type { Clock, KubeClient, Resource } from '../../kube/index.ts';
-import type { DownKind, KeyRef, SyncedKind } from '../kinds/index.ts';
+import type { Action, DownKind, KeyRef, SyncedKind } from '../kinds/index.ts';
 import { FairQueue, type Outcome as QueueOutcome, QueueRunner, type TenantDepth } from '../queue/index.ts';
+import type { TenantCounts } from '../scheduling/index.ts';
 import type { Caches } from './caches.ts';
 import type { IdentityGuard } from './identity-guard.ts';
 import { keyId, type SyncKey } from './key.ts';
 import { type Outcome, queueOutcome } from './outcome.ts';
 import { Patrol, type PatrolFinding } from './patrol.ts';
+import { PodAdmission, type PodAdmissionObserver } from './pod-admission.ts';
 import { Reconciler } from './reconcile.ts';
 import { type Priority, Router } from './router.ts';
 import type { CustomKind, TenantState } from './tenant-state.ts';
 
 /** What is told about the engine's work, for metrics and logs. Must not throw. */
-export interface EngineObserver {
-  taken?(tenant: TenantState, kind: string, waitMs: number): void;
+export interface EngineObserver extends PodAdmissionObserver {
+  /** A key came into the queue, or was asked for once more while it waits there. */
+  queued?(tenant: TenantState, key: KeyRef): void;
+  taken?(tenant: TenantState, key: KeyRef, waitMs: number): void;
   done?(tenant: TenantState, kind: string, serviceMs: number): void;
   outcome?(tenant: TenantState, key: KeyRef, outcome: Outcome): void;
+  /** Both sides of a tenant were compared: how long that took, without waiting in between. */
+  patrolled?(busyMs: number): void;
+  /** An action is about to be carried out; `acted` follows when it was. */
+  acting?(tenant: TenantState, key: KeyRef, action: Action): void;
+  acted?(tenant: TenantState, key: KeyRef, action: Action): void;
 }
 
 export interface EngineOptions {
@@ -34,6 +43,7 @@ export interface EngineOptions {
 
 /** What is due later, such as a renewal in an hour, a patrol looks at as if it were not queued. A back-off ends sooner. */
 const soonMs = 60_000;
+const sweepEveryMs = 5_000;
 
 /** Keeps all tenants that joined in agreement with the super cluster, from events of both sides. */
 export class SyncEngine {
@@ -42,6 +52,8 @@ export class SyncEngine {
   readonly #reconciler: Reconciler;
   readonly #router: Router;
   readonly #patrol: Patrol;
+  /** Undefined where nothing is done for fairness. */
+  readonly #admission: PodAdmission | undefined;
   readonly #resources: ReadonlyMap<string, Resource>;
   /** Ends the work of one tenant when it leaves, by UID. */
   readonly #leaving = new Map<string, AbortController>();
@@ -58,12 +70,20 @@ export class SyncEngine {
         ? { shareOf: (_weight, _total, all) => all, maxBackground: options.workers }
         : {}),
       observer: {
-        taken: (key, waitMs) =>
-          this.#tell(key, (tenant) => options.observer?.taken?.(tenant, key.kind, waitMs)),
+        taken: (key, waitMs) => this.#tell(key, (tenant) => options.observer?.taken?.(tenant, key, waitMs)),
         done: (key, serviceMs) =>
           this.#tell(key, (tenant) => options.observer?.done?.(tenant, key.kind, serviceMs)),
       },
     });
+    this.#admission =
+      options.fair === false
+        ? undefined
+        : new PodAdmission({
+            superCaches: options.superCaches,
+            monotonicMs: () => options.clock.monotonic(),
+            wake: (uid, key) => this.#queue.add({ ...key, tenant: uid }, { first: true }),
+            ...(options.observer === undefined ? {} : { observer: options.observer }),
+          });
     this.#reconciler = new Reconciler({
       kinds: options.kinds,
       superClient: options.superClient,
@@ -73,6 +93,8 @@ export class SyncEngine {
       onMismatch: options.onMismatch,
       onHeld: options.onHeld,
       nowMs: () => options.clock.now(),
+      admission: this.#admission,
+      ...(options.observer === undefined ? {} : { observer: options.observer }),
     });
     this.#router = new Router({
       kinds: options.kinds,
@@ -83,9 +105,12 @@ export class SyncEngine {
       clock: options.clock,
       keysOf: (tenant) => this.#router.keysOf(tenant),
       findingOf: (tenant, key) => this.#reconciler.findingOf(tenant, key),
-      isQueued: (tenant, key) => this.#queue.has({ ...key, tenant: tenant.info.uid }, soonMs),
+      isQueued: (tenant, key) =>
+        this.#queue.has({ ...key, tenant: tenant.info.uid }, soonMs) ||
+        this.#admission?.isParked(tenant, key) === true,
       enqueue: (tenant, key) => this.#enqueue(tenant, key, 'background'),
       isServed: (tenant) => this.#router.tenant(tenant.info.uid) === tenant,
+      onRound: (busyMs) => options.observer?.patrolled?.(busyMs),
     });
   }
 
@@ -94,19 +119,23 @@ export class SyncEngine {
     const { uid } = tenant.info;
     this.#leaving.set(uid, new AbortController());
     this.#queue.setWeight(uid, weight);
+    this.#admission?.join(tenant, weight);
     this.#router.join(tenant);
   }
 
   /** Ends this tenant's work at once, calls under way included. */
   leave(uid: string): void {
     this.#router.leave(uid);
+    this.#admission?.leave(uid);
     this.#queue.removeTenant(uid);
     this.#leaving.get(uid)?.abort(new Error('tenant left'));
     this.#leaving.delete(uid);
   }
 
   setWeight(uid: string, weight: number): void {
-    if (this.#router.tenant(uid) !== undefined) this.#queue.setWeight(uid, weight);
+    if (this.#router.tenant(uid) === undefined) return;
+    this.#queue.setWeight(uid, weight);
+    this.#admission?.setWeight(uid, weight);
   }
 
   /** Syncs one more kind for a tenant that has joined; its caches on both sides must be complete. */
@@ -139,6 +168,7 @@ export class SyncEngine {
 
   /** Compares both sides of a tenant and queues what differs. Lets others work in between. */
   patrol(tenant: TenantState): Promise<PatrolFinding[]> {
+    if (this.#router.tenant(tenant.info.uid) === tenant) this.#admission?.recount(tenant);
     return this.#patrol.round(tenant);
   }
 
@@ -148,6 +178,11 @@ export class SyncEngine {
 
   depths(): TenantDepth[] {
     return this.#queue.depths();
+  }
+
+  /** The window to the super cluster's scheduler, and each tenant's pods in it and before it; undefined: there is none. */
+  scheduling(): { size: number; tenants: TenantCounts[] } | undefined {
+    return this.#admission && { size: this.#admission.size, tenants: this.#admission.counts() };
   }
 
   /** `namespace/name` of a tenant that is served; its UID for one that is not. */
@@ -182,10 +217,22 @@ export class SyncEngine {
       for (const leaving of this.#leaving.values()) leaving.abort(signal.reason);
     };
     signal.addEventListener('abort', leaveAll, { once: true });
+    const sweeping = this.#sweep(signal);
     try {
       await runner.run(signal);
     } finally {
       signal.removeEventListener('abort', leaveAll);
+      await sweeping;
+    }
+  }
+
+  /** Until aborted. */
+  async #sweep(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    const isOver = (): boolean => signal.aborted;
+    while (this.#admission !== undefined && !isOver()) {
+      await clock.sleep(sweepEveryMs, signal).catch(() => undefined);
+      this.#admission.sweep();
     }
   }
 
@@ -195,6 +242,7 @@ export class SyncEngine {
     if (tenant === undefined || leaving === undefined) return { action: 'done' };
     // Read before: a version that comes during the run has not been refused.
     const version = this.#version(tenant, key);
+    this.#admission?.began(key.tenant, key);
     try {
       const outcome = await this.#reconciler.reconcile(tenant, key, leaving.signal);
       this.#options.observer?.outcome?.(tenant, key, outcome);
@@ -202,6 +250,9 @@ export class SyncEngine {
     } catch (error) {
       if (leaving.signal.aborted) return { action: 'done' };
       throw error;
+    } finally {
+      // One that has joined anew meanwhile has places of its own.
+      if (this.#leaving.get(key.tenant) === leaving) this.#admission?.ended(tenant, key);
     }
   }
 
@@ -213,6 +264,7 @@ export class SyncEngine {
   #enqueue(tenant: TenantState, key: KeyRef, priority: Priority, version?: string): void {
     const uid = tenant.info.uid;
     if (this.#router.tenant(uid) !== tenant) return;
+    this.#options.observer?.queued?.(tenant, key);
     this.#queue.add({ ...key, tenant: uid }, version === undefined ? { priority } : { priority, version });
   }
 

@@ -112,4 +112,17 @@ describe('events that come up', () => {
     expect(shown(sides, 'web.1')?.metadata.uid).toBe(uid);
     expect(sides.tenant.server.list(resources.events)).toHaveLength(1);
   });
+
+  it('are not written once more by a syncer that finds them there', async () => {
+    await using sides = await withPod();
+    for (const name of ['web.1', 'web.2', 'web.3']) tell(sides, name);
+    await sides.until(() => shown(sides, 'web.3') !== undefined);
+    await handled(sides, 'web.3', 1);
+    const before = writes(sides).length;
+    await sides.restart();
+    tell(sides, 'web.4');
+    await sides.until(() => shown(sides, 'web.4') !== undefined);
+    await handled(sides, 'web.4', 1);
+    expect(writes(sides).slice(before)).toEqual(['create']);
+  });
 });

@@ -18,6 +18,7 @@ import { isOurs, scrub, tenantUidOf, uidMark } from '../mapping/index.ts';
 import { copyContents, hasObjects } from './contents.ts';
 import { keyId } from './key.ts';
 import { done, isRecoverable, isRefusal, isTransientRefusal, type Outcome } from './outcome.ts';
+import type { PodAdmission } from './pod-admission.ts';
 import { releaseReservation } from './reservations.ts';
 import type { TenantState } from './tenant-state.ts';
 import { issueTokens } from './tokens.ts';
@@ -26,27 +27,47 @@ import { bindPod, deleteObject, patchObject, refOf, rememberCreated, type Work }
 /** How long a copy that could not be deleted is left alone. */
 const lookAgainMs = 30_000;
 
+/** What is told of actions. Must not throw. */
+export interface ExecutorObserver {
+  acting?(tenant: TenantState, key: KeyRef, action: Action): void;
+  acted?(tenant: TenantState, key: KeyRef, action: Action): void;
+}
+
 export interface ExecutorOptions {
   superClient: KubeClient;
   /** Whether a key that another one requires is in agreement. */
   isSettled: (tenant: TenantState, key: KeyRef) => boolean;
   /** Queues a key at once. */
   enqueue: (tenant: TenantState, key: KeyRef) => void;
+  /** Undefined: pods go to the scheduler as they come. */
+  admission?: PodAdmission | undefined;
+  observer?: ExecutorObserver;
 }
 
 /** How long a write that may be refused is not tried again. */
 const refusedForMs = 60_000;
+
+const tooManyUnschedulable: Notice = {
+  type: 'Warning',
+  reason: 'TooManyUnschedulable',
+  message:
+    'so many of your pods find no node that this one waits until some of them do, or are deleted; see their FailedScheduling events',
+};
 
 /** Carries out the actions of one decision, in order, until one fails or asks to wait. */
 export class Executor {
   readonly #superClient: KubeClient;
   readonly #isSettled: ExecutorOptions['isSettled'];
   readonly #enqueue: ExecutorOptions['enqueue'];
+  readonly #admission: PodAdmission | undefined;
+  readonly #observer: ExecutorObserver;
 
   constructor(options: ExecutorOptions) {
     this.#superClient = options.superClient;
     this.#isSettled = options.isSettled;
     this.#enqueue = options.enqueue;
+    this.#admission = options.admission;
+    this.#observer = options.observer ?? {};
   }
 
   async run(actions: readonly Action[], work: Work): Promise<Outcome> {
@@ -57,6 +78,8 @@ export class Executor {
     let superWritten = false;
     for (const action of actions) {
       let outcome: Outcome | undefined;
+      if (action.do === 'createSuper' && !(await this.#isAdmitted(work))) return done;
+      this.#observer.acting?.(tenant, situation.key, action);
       switch (action.do) {
         case 'require':
           if (this.#waits(work, action.keys)) return done;
@@ -102,6 +125,7 @@ export class Executor {
           break;
       }
       if (outcome !== undefined) return outcome;
+      this.#observer.acted?.(tenant, situation.key, action);
     }
     return later;
   }
@@ -128,6 +152,15 @@ export class Executor {
       this.#enqueue(work.tenant, key);
     }
     return missing.length > 0;
+  }
+
+  /** Whether there is room for one more pod at the super cluster's scheduler. Its key comes back when there is. */
+  async #isAdmitted(work: Work): Promise<boolean> {
+    const { kind, tenant, situation } = work;
+    if (kind.name !== 'pods' || this.#admission === undefined) return true;
+    const answer = this.#admission.ask(tenant, situation.key, situation.tenantObject);
+    if (answer === 'full') await this.#notice(work, tooManyUnschedulable);
+    return answer === 'go';
   }
 
   async #createSuper(work: Work, object: KubeObject): Promise<Outcome | undefined> {

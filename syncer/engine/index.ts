@@ -6,6 +6,7 @@ export { IdentityGuard } from './identity-guard.ts';
 export type { SyncKey } from './key.ts';
 export type { Outcome } from './outcome.ts';
 export type { PatrolFinding } from './patrol.ts';
+export { recallUnwatched } from './recall.ts';
 export { freshListsOf, inRounds } from './rounds.ts';
 export { type CustomKind, TenantState } from './tenant-state.ts';
 export { type Regression, VersionHistory } from './version-history.ts';

@@ -224,6 +224,31 @@ describe('the patrol (sync rule 27)', () => {
     expect(Math.max(...stretches)).toBeLessThanOrEqual(52);
   });
 
+  it('tells how long it has looked, without what others did in between', async () => {
+    await using bench = await Bench.start();
+    let nowMs = 0;
+    const took: number[] = [];
+    const { patrol } = patrolOf(bench, {
+      clock: { monotonic: () => nowMs },
+      keysOf: () => Array.from({ length: 30 }, () => nothing),
+      findingOf: () => {
+        nowMs += 1;
+        return undefined;
+      },
+      onRound: (busyMs) => took.push(busyMs),
+    });
+    let ended = false;
+    const othersTurn = (): void => {
+      nowMs += 1_000;
+      if (!ended) setImmediate(othersTurn);
+    };
+    setImmediate(othersTurn);
+    await patrol.round(bench.state);
+    ended = true;
+    expect(nowMs).toBeGreaterThan(1_000);
+    expect(took).toEqual([30]);
+  });
+
   it('ends when the tenant leaves', async () => {
     await using bench = await Bench.start();
     let nowMs = 0;

@@ -15,6 +15,8 @@ export interface PatrolOptions {
   isQueued: (tenant: TenantState, key: KeyRef) => boolean;
   enqueue: (tenant: TenantState, key: KeyRef) => void;
   isServed: (tenant: TenantState) => boolean;
+  /** A round has ended: how long it has looked, without the waits between its slices. */
+  onRound?: (busyMs: number) => void;
 }
 
 /** What one round has found of one kind. */
@@ -41,13 +43,17 @@ export class Patrol {
     const found = new Map<string, Map<Finding, number>>();
     tenant.forgetPassing();
     let sliceStart = clock.monotonic();
+    let busyMs = 0;
     for (const key of keysOf(tenant)) {
       this.#look(tenant, key, found);
-      if (clock.monotonic() - sliceStart < sliceMs) continue;
+      const lookedMs = clock.monotonic() - sliceStart;
+      if (lookedMs < sliceMs) continue;
+      busyMs += lookedMs;
       await setImmediate();
-      if (!isServed(tenant)) break;
       sliceStart = clock.monotonic();
+      if (!isServed(tenant)) break;
     }
+    this.#options.onRound?.(busyMs + clock.monotonic() - sliceStart);
     return [...found].flatMap(([kind, counts]) =>
       [...counts].map(([finding, count]) => ({ kind, finding, count })),
     );

@@ -4,12 +4,13 @@ import { isOurs, scrub, uidMark } from '../mapping/index.ts';
 import type { Caches } from './caches.ts';
 import { type Decision, decideDown, decideUp, type Situation } from './decide.ts';
 import { DeleteGate } from './delete-gate.ts';
-import { Executor } from './execute.ts';
+import { Executor, type ExecutorObserver } from './execute.ts';
 import { type Finding, findingOf } from './finding.ts';
 import type { IdentityGuard } from './identity-guard.ts';
 import { keyId } from './key.ts';
 import { Notices } from './notices.ts';
 import { done, type Outcome, outcomeOf } from './outcome.ts';
+import type { PodAdmission } from './pod-admission.ts';
 import type { TenantState } from './tenant-state.ts';
 import type { Work } from './writes.ts';
 
@@ -25,6 +26,9 @@ export interface ReconcilerOptions {
   /** A mass-deletion guard closed for this tenant. */
   onHeld: (tenant: TenantState) => void;
   nowMs: () => number;
+  admission?: PodAdmission | undefined;
+  /** Told of every action. */
+  observer?: ExecutorObserver;
 }
 
 /** The cache is behind our own write; the event on its way queues the key, and if it does not, the clock does. */
@@ -49,6 +53,8 @@ export class Reconciler {
       superClient: options.superClient,
       enqueue: options.enqueue,
       isSettled: (tenant, key) => this.isSettled(tenant, key),
+      admission: options.admission,
+      ...(options.observer === undefined ? {} : { observer: options.observer }),
     });
   }
 

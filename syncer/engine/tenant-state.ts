@@ -63,7 +63,6 @@ export class TenantState {
   #superIdentity: string | undefined;
   readonly #superCaches: Caches;
   readonly #nowMs: () => number;
-  readonly #superNamespaces = new BoundedMap<string>(10_000);
 
   readonly #customKind = (group: string, name: string): DownKind | undefined => {
     for (const { kind } of this.customKinds.values()) {
@@ -143,12 +142,7 @@ export class TenantState {
   }
 
   superNamespace(tenantNamespace: string): string {
-    let name = this.#superNamespaces.get(tenantNamespace);
-    if (name === undefined) {
-      name = superNamespaceName(this.#info, tenantNamespace);
-      this.#superNamespaces.set(tenantNamespace, name);
-    }
-    return name;
+    return superNamespaceName(this.#info, tenantNamespace);
   }
 
   /** Where the super object of a key is; `undefined`: it has no place there now. */

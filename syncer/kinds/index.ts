@@ -44,6 +44,11 @@ export const allKinds: readonly SyncedKind[] = [
   eventKind,
 ];
 
+/** Whether objects of this kind have no field but their metadata's own that could be called `managedFields`. */
+export function hasKnownFields(kind: SyncedKind): boolean {
+  return allKinds.includes(kind) && kind !== customResourceDefinitionKind;
+}
+
 export {
   type Definition,
   isEstablished,

@@ -63,6 +63,11 @@ export class KubeletProxy {
     this.#usage = new UsageReader({ superClient, superObjects, nodes, clock });
   }
 
+  /** Connections that are open. */
+  get connections(): number {
+    return this.#server?.connections ?? 0;
+  }
+
   /**
    * Listens as soon as the manager has made a certificate, and takes each that follows it, until aborted.
    * Returns the port. Throws when it is taken, and the signal's reason.

@@ -76,6 +76,11 @@ export class KubeletServer {
     );
   }
 
+  /** Connections that are open, of strangers too. */
+  get connections(): number {
+    return this.#open.size;
+  }
+
   /** Returns the port, which is chosen by the system for port 0. */
   async listen(host: string, port: number): Promise<number> {
     await new Promise<void>((resolve, reject) => {

@@ -1,4 +1,4 @@
-export { bucketOf } from './bucket.ts';
+export { bucketCount, bucketOf } from './bucket.ts';
 export { copyMetadata } from './copy.ts';
 export { defaultDeniedKeyPrefixes, goesDown, isTransparent, namespaceAllowedKeys } from './keys.ts';
 export { isOurs, marks, staysInTenant, tenantNamespaceOf, tenantUidOf, uidMark } from './marks.ts';

@@ -16,11 +16,25 @@ export function superNamespaceName(
   tenant: Pick<TenantInfo, 'id' | 'namespace' | 'name'>,
   tenantNamespace: string,
 ): string {
-  const readable = (readablePrefix(tenant) + tenantNamespace)
-    .slice(0, maxLength - hashCharacters - 1)
-    .replace(/-+$/, '');
-  return `${readable}-${shortHash(`${tenant.id}\0${tenantNamespace}`)}`;
+  let names = known.get(tenant);
+  if (names === undefined || names.size >= maxKnown) {
+    names = new Map();
+    known.set(tenant, names);
+  }
+  let name = names.get(tenantNamespace);
+  if (name === undefined) {
+    const readable = (readablePrefix(tenant) + tenantNamespace)
+      .slice(0, maxLength - hashCharacters - 1)
+      .replace(/-+$/, '');
+    name = `${readable}-${shortHash(`${tenant.id}\0${tenantNamespace}`)}`;
+    names.set(tenantNamespace, name);
+  }
+  return name;
 }
+
+/** No state but a memory of what is a function of its arguments: asked for at every look at a pod. */
+const known = new WeakMap<object, Map<string, string>>();
+const maxKnown = 5_000;
 
 /** What the names of this tenant's super namespaces begin with, unless they were cut. */
 export function readablePrefix(tenant: Pick<TenantInfo, 'namespace' | 'name'>): string {

@@ -72,6 +72,26 @@ describe('HealthServer', () => {
     expect((await get(`${base}/metrics`))[0]).toBe(404);
   });
 
+  it('serves pages of others with their query, and goes on when one fails', async () => {
+    const base = await start({
+      pages: {
+        '/debug/echo': (query) => ({ status: 418, body: { name: query.get('name') } }),
+        '/debug/broken': () => {
+          throw new Error('no idea');
+        },
+      },
+    });
+    const response = await fetch(`${base}/debug/echo?name=a%2Fb&x=?`);
+    expect([response.status, response.headers.get('content-type')]).toEqual([418, 'application/json']);
+    expect(await response.json()).toEqual({ name: 'a/b' });
+    expect(await get(`${base}/debug/broken`)).toEqual([500, '/debug/broken has failed: no idea\n']);
+    expect((await get(`${base}/debug/echo`, { method: 'POST' }))[0]).toBe(405);
+    expect(await get(`${base}/debug`)).toEqual([
+      404,
+      'there are /metrics, /healthz, /readyz, /debug/echo, /debug/broken\n',
+    ]);
+  });
+
   it('says what to do when the port is taken', async () => {
     const base = await start({});
     const second = new HealthServer({});

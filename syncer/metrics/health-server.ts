@@ -6,12 +6,16 @@ import { HealthServerError } from './errors.ts';
 /** `true`: well. `false`, or the reason as text: not well. A check that throws or does not answer in time has failed. */
 export type Check = () => boolean | string | Promise<boolean | string>;
 
+export type Page = (query: URLSearchParams) => { status: number; body: object };
+
 export interface HealthServerOptions {
   metrics?: { readonly contentType: string; render(): Promise<string> };
   /** What has to be well for the process not to be restarted, by name. None: it is enough that it answers. */
   live?: Record<string, Check>;
   /** What has to be well for the process to be counted on, by name. */
   ready?: Record<string, Check>;
+  /** What else is answered, as JSON, by path. */
+  pages?: Record<string, Page>;
   /** Default 2,000. */
   checkTimeoutMs?: number;
 }
@@ -24,7 +28,7 @@ interface Answer {
 
 const plainText = 'text/plain; charset=utf-8';
 
-/** Serves `/metrics`, `/healthz` and `/readyz` over HTTP. Whoever reaches it may read them: keep it off public addresses. */
+/** Serves `/metrics`, `/healthz`, `/readyz` and pages of its user over HTTP. Whoever reaches it may read them: keep it off public addresses. */
 export class HealthServer {
   readonly #options: HealthServerOptions;
   readonly #server: Server;
@@ -74,7 +78,7 @@ export class HealthServer {
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       return { status: 405, type: plainText, body: 'only GET and HEAD are answered here\n' };
     }
-    const path = request.url?.split('?', 1)[0] ?? '';
+    const [path = '', query] = request.url?.split('?', 2) ?? [];
     switch (path) {
       case '/metrics':
         return this.#metrics();
@@ -83,7 +87,22 @@ export class HealthServer {
       case '/readyz':
         return this.#checks(this.#options.ready ?? {});
       default:
-        return { status: 404, type: plainText, body: 'there are /metrics, /healthz and /readyz\n' };
+        return this.#page(path, new URLSearchParams(query));
+    }
+  }
+
+  #page(path: string, query: URLSearchParams): Answer {
+    const pages = this.#options.pages ?? {};
+    const page = Object.hasOwn(pages, path) ? pages[path] : undefined;
+    if (page === undefined) {
+      const all = ['/metrics', '/healthz', '/readyz', ...Object.keys(pages)];
+      return { status: 404, type: plainText, body: `there are ${all.join(', ')}\n` };
+    }
+    try {
+      const { status, body } = page(query);
+      return { status, type: 'application/json', body: `${JSON.stringify(body)}\n` };
+    } catch (error) {
+      return { status: 500, type: plainText, body: `${path} has failed: ${messageOf(error)}\n` };
     }
   }
 

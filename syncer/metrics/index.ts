@@ -1,10 +1,4 @@
 export type { HealthServerErrorCode } from './errors.ts';
-export { type Check, HealthServer, type HealthServerOptions } from './health-server.ts';
-export {
-  type ApiCall,
-  type ObjectCount,
-  type QueueDepth,
-  type Side,
-  SyncerMetrics,
-  type SyncerMetricsOptions,
-} from './syncer-metrics.ts';
+export type { ObjectCount, QueueDepth, Side } from './gauges.ts';
+export { type Check, HealthServer, type HealthServerOptions, type Page } from './health-server.ts';
+export { type ApiCall, SyncerMetrics, type SyncerMetricsOptions } from './syncer-metrics.ts';

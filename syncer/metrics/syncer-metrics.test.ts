@@ -76,12 +76,17 @@ describe('SyncerMetrics', () => {
     metrics.reflectorProblem('super', 'nodes', 'list');
     metrics.drift('ns/a', 'pods', 'missing-in-super', 3);
     metrics.patrolled('ns/a');
-    expect(await samples()).toEqual([
+    metrics.patrolTook(30);
+    metrics.fencedWrite();
+    expect((await samples()).filter((line) => !line.includes('_bucket{'))).toEqual([
       'skerry_syncer_reconcile_errors_total{tenant="ns/a",kind="pods",code="422"} 1',
       'skerry_syncer_drift_findings_total{tenant="ns/a",kind="pods",finding="missing-in-super"} 3',
       'skerry_syncer_patrols_total{tenant="ns/a"} 1',
+      'skerry_syncer_patrol_seconds_sum 0.03',
+      'skerry_syncer_patrol_seconds_count 1',
       'skerry_syncer_reflector_problems_total{source="ns/a",resource="pods",phase="watch"} 1',
       'skerry_syncer_reflector_problems_total{source="super",resource="nodes",phase="list"} 1',
+      'skerry_syncer_fenced_writes_total 1',
       'skerry_syncer_objects{side="tenant",kind="pods"} 9',
       'skerry_syncer_objects{side="super",kind="pods"} 8',
       'skerry_syncer_tenants 1',

@@ -1,8 +1,9 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { type ObjectCount, type QueueDepth, registerGauges, type Side } from './gauges.ts';
+import { PodMetrics } from './pod-metrics.ts';
 import { TenantLabels } from './tenant-labels.ts';
 import { TenantSeries } from './tenant-series.ts';
-
-export type Side = 'super' | 'tenant';
+import { registerWindowGauges, type SchedulingWindowState } from './window-gauges.ts';
 
 /** One call of an API server, as `kube` reports it. */
 export interface ApiCall {
@@ -14,21 +15,6 @@ export interface ApiCall {
   durationMs: number;
 }
 
-/** Items of one tenant in the queue. */
-export interface QueueDepth {
-  tenant: string;
-  live: number;
-  background: number;
-  delayed: number;
-  processing: number;
-}
-
-export interface ObjectCount {
-  side: Side;
-  kind: string;
-  count: number;
-}
-
 export interface SyncerMetricsOptions {
   /** Tenants with series of their own; all others are added up under `other`. Default 250. */
   maxTenants?: number;
@@ -38,7 +24,6 @@ export interface SyncerMetricsOptions {
 
 /** Few, because there is one set for each tenant and kind: 1 ms to 10 s. */
 const bucketsSeconds = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10];
-const states = ['live', 'background', 'delayed', 'processing'] as const;
 
 /**
  * What the syncer counts and measures, in Prometheus' text format. Each instance has its own registry.
@@ -46,6 +31,7 @@ const states = ['live', 'background', 'delayed', 'processing'] as const;
  * Series with a tenant appear when there is something to say, are bounded by `maxTenants`, and go with `removeTenant`.
  */
 export class SyncerMetrics {
+  readonly pods: PodMetrics;
   readonly #registry = new Registry();
   readonly #labels: TenantLabels;
   readonly #joined = new Set<string>();
@@ -62,10 +48,12 @@ export class SyncerMetrics {
   readonly #driftSeries: TenantSeries<'kind' | 'finding'>;
   readonly #patrols: Counter;
   readonly #patrolSeries: TenantSeries<never>;
+  readonly #patrolTime: Histogram;
   readonly #problems: Counter;
   readonly #problemSeries: TenantSeries<'resource' | 'phase'>;
   readonly #calls: Counter;
   readonly #callDuration: Histogram;
+  readonly #fenced: Counter;
 
   constructor(options: SyncerMetricsOptions = {}) {
     this.#labels = new TenantLabels(options.maxTenants ?? 250);
@@ -108,6 +96,12 @@ export class SyncerMetrics {
       registers,
     });
     this.#patrolSeries = new TenantSeries(this.#patrols, 'tenant', []);
+    this.#patrolTime = new Histogram({
+      name: 'skerry_syncer_patrol_seconds',
+      help: 'Time that comparing both sides of one tenant took, without waiting in between.',
+      buckets: bucketsSeconds,
+      registers,
+    });
     this.#problems = new Counter({
       name: 'skerry_syncer_reflector_problems_total',
       help: 'Lists and watches that failed; source is a tenant, or "super" for the super cluster.',
@@ -128,7 +122,17 @@ export class SyncerMetrics {
       buckets: bucketsSeconds,
       registers,
     });
-    this.#registerGauges();
+    this.#fenced = new Counter({
+      name: 'skerry_syncer_fenced_writes_total',
+      help: 'Writes that were not sent because the Lease of this replica was not renewed in time.',
+      registers,
+    });
+    this.pods = new PodMetrics(this.#registry, this.#labels);
+    registerGauges(this.#registry, this.#labels, {
+      depths: () => this.#depths(),
+      objects: () => this.#objects(),
+    });
+    this.gauge('skerry_syncer_tenants', 'Tenants served by this syncer.', () => this.#joined.size);
     if (options.processMetrics === true) collectDefaultMetrics({ register: this.#registry });
   }
 
@@ -159,6 +163,30 @@ export class SyncerMetrics {
     this.#objects = objects;
   }
 
+  /** Asks for the state of the scheduling window whenever metrics are rendered. To be called once. */
+  collectSchedulingFrom(
+    read: () => SchedulingWindowState | undefined,
+    nameOf: (tenant: string) => string = (tenant) => tenant,
+  ): void {
+    registerWindowGauges(this.#registry, this.#labels, () => {
+      const state = read();
+      const named = state?.tenants.map((counts) => ({ ...counts, tenant: nameOf(counts.tenant) })) ?? [];
+      return state && { ...state, tenants: named };
+    });
+  }
+
+  /** One more gauge, which is asked for whenever metrics are rendered. */
+  gauge(name: string, help: string, read: () => number): void {
+    new Gauge({
+      name,
+      help,
+      registers: [this.#registry],
+      collect() {
+        this.set(read());
+      },
+    });
+  }
+
   waited(tenant: string, kind: string, waitMs: number): void {
     this.#wait.observe(this.#waitSeries.labels(this.#labels.of(tenant), kind), waitMs / 1_000);
   }
@@ -176,6 +204,11 @@ export class SyncerMetrics {
     this.#patrols.inc(this.#patrolSeries.labels(this.#labels.of(tenant)));
   }
 
+  /** How long one comparison took. */
+  patrolTook(busyMs: number): void {
+    this.#patrolTime.observe(busyMs / 1_000);
+  }
+
   drift(tenant: string, kind: string, finding: string, count = 1): void {
     this.#drift.inc(this.#driftSeries.labels(this.#labels.of(tenant), kind, finding), count);
   }
@@ -190,6 +223,10 @@ export class SyncerMetrics {
     const { verb, resource } = call;
     this.#calls.inc({ side, verb, resource, code: call.status === 0 ? 'none' : String(call.status) });
     if (verb !== 'watch') this.#callDuration.observe({ side, verb }, call.durationMs / 1_000);
+  }
+
+  fencedWrite(): void {
+    this.#fenced.inc();
   }
 
   /** Counts a tenant among those served. */
@@ -211,41 +248,6 @@ export class SyncerMetrics {
       this.#problemSeries,
     ];
     for (const series of all) series.remove(tenant);
-  }
-
-  #registerGauges(): void {
-    const registers = [this.#registry];
-    const metrics = this;
-    new Gauge({
-      name: 'skerry_syncer_queue_depth',
-      help: 'Items in the queue: ready (live, background), delayed (back-off included), processing.',
-      labelNames: ['tenant', 'state'],
-      registers,
-      collect() {
-        this.reset();
-        for (const depth of metrics.#depths()) {
-          const tenant = metrics.#labels.peek(depth.tenant);
-          for (const state of states) this.inc({ tenant, state }, depth[state]);
-        }
-      },
-    });
-    new Gauge({
-      name: 'skerry_syncer_objects',
-      help: 'Objects in the caches, over all tenants.',
-      labelNames: ['side', 'kind'],
-      registers,
-      collect() {
-        this.reset();
-        for (const { side, kind, count } of metrics.#objects()) this.inc({ side, kind }, count);
-      },
-    });
-    new Gauge({
-      name: 'skerry_syncer_tenants',
-      help: 'Tenants served by this syncer.',
-      registers,
-      collect() {
-        this.set(metrics.#joined.size);
-      },
-    });
+    this.pods.remove(tenant);
   }
 }

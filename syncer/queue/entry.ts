@@ -34,6 +34,8 @@ export class Entry<Item> implements HeapNode {
   state: EntryState = 'new';
   /** The ready list it is in or will go to. */
   priority: Priority = 'live';
+  /** Goes ahead of what its tenant has waiting, the next time that it is ready. */
+  first = false;
   /** Failed runs in a row. */
   failures = 0;
 
@@ -75,6 +77,14 @@ export class EntryList<Item> {
     if (this.#tail === undefined) this.#head = entry;
     else this.#tail.next = entry;
     this.#tail = entry;
+    this.#size += 1;
+  }
+
+  prepend(entry: Entry<Item>): void {
+    entry.next = this.#head;
+    if (this.#head === undefined) this.#tail = entry;
+    else this.#head.previous = entry;
+    this.#head = entry;
     this.#size += 1;
   }
 

@@ -1,9 +1,9 @@
+import { Agenda } from './agenda.ts';
 import { Backoff } from './backoff.ts';
 import type { MonotonicClock } from './clock.ts';
 import { hasten, merge, nextRun, type Wish } from './delay.ts';
 import { Entry, type EntryRun } from './entry.ts';
 import { QueueError, requireCount, requirePositive } from './errors.ts';
-import { IndexedHeap } from './heap.ts';
 import type {
   AddOptions,
   FairQueueOptions,
@@ -33,7 +33,7 @@ export class FairQueue<Item> {
   readonly #observer: QueueObserver<Item>;
   readonly #tenants = new TenantTable<Item>();
   readonly #turns: Turns<Item>;
-  readonly #delayed = new IndexedHeap<Entry<Item>>((a, b) => a.dueAt < b.dueAt);
+  readonly #agenda: Agenda<Item>;
   #size = 0;
   #listener: (() => void) | undefined;
 
@@ -42,6 +42,7 @@ export class FairQueue<Item> {
     this.#tenantOf = options.tenantOf;
     this.#clock = options.clock;
     this.#turns = new Turns(options, this.#tenants);
+    this.#agenda = new Agenda(this.#turns);
     this.#backoff = new Backoff(
       options.backoff ?? { baseMs: 100, maxMs: 60_000 },
       options.random ?? Math.random,
@@ -57,7 +58,7 @@ export class FairQueue<Item> {
 
   add(item: Item, options: AddOptions = {}): void {
     const now = this.#clock.monotonic();
-    this.#wakeDue(now);
+    this.#agenda.wake(now);
     const tenant = this.#tenants.ensure(this.#tenantOf(item));
     const wish: Wish = {
       at: now + Math.max(0, options.afterMs ?? 0),
@@ -67,13 +68,17 @@ export class FairQueue<Item> {
     const key = this.#keyOf(item);
     const entry = tenant.entries.get(key) ?? this.#newEntry(tenant, key, item, wish.priority);
     entry.item = item;
+    if (options.first === true) entry.first = true;
     switch (entry.state) {
       case 'new':
         entry.delay = 'wish';
         this.#schedule(entry, wish.at, now);
         break;
       case 'ready':
-        if (wish.priority === 'live' && entry.priority === 'background') this.#promote(entry, now);
+        if (options.first === true || (wish.priority === 'live' && entry.priority === 'background')) {
+          this.#agenda.promote(entry, now);
+          this.#listener?.();
+        }
         break;
       case 'delayed':
         if (wish.priority === 'live') entry.priority = 'live';
@@ -90,13 +95,14 @@ export class FairQueue<Item> {
   /** The item to be processed now, or undefined if none may. Each one taken must be given back with `done`. */
   take(): Item | undefined {
     const now = this.#clock.monotonic();
-    this.#wakeDue(now);
+    this.#agenda.wake(now);
     const turn = this.#turns.next(now);
     if (turn === undefined) return undefined;
     const list = turn.tenant.ready[turn.priority];
     const entry = list.first() as Entry<Item>;
     list.remove(entry);
     entry.state = 'processing';
+    entry.first = false;
     entry.run = {
       startedAt: now,
       expectedMs: this.#turns.begin(turn, now),
@@ -172,12 +178,13 @@ export class FairQueue<Item> {
     const tenant = this.#tenants.get(tenantName);
     if (tenant === undefined || tenant.removed) return;
     for (const entry of tenant.entries.values()) {
+      entry.first = false;
       if (entry.run !== undefined) {
         entry.run.dropped = true;
         entry.run.again = undefined;
         entry.releasedAt = undefined;
       } else {
-        this.#unschedule(entry);
+        this.#agenda.unschedule(entry);
         this.#discard(entry);
       }
     }
@@ -196,7 +203,7 @@ export class FairQueue<Item> {
 
   /** When the first delayed item is due, on the queue's clock. */
   nextDueAt(): number | undefined {
-    return this.#delayed.first()?.dueAt;
+    return this.#agenda.nextDueAt();
   }
 
   /** Items that are ready, delayed or in process. */
@@ -230,61 +237,14 @@ export class FairQueue<Item> {
   }
 
   #schedule(entry: Entry<Item>, dueAt: number, now: number): void {
-    if (dueAt <= now) {
-      this.#makeReady(entry, now);
-    } else {
-      entry.state = 'delayed';
-      entry.dueAt = dueAt;
-      entry.tenant.delayed += 1;
-      this.#delayed.push(entry);
-    }
+    this.#agenda.schedule(entry, dueAt, now);
     this.#listener?.();
   }
 
   #reschedule(entry: Entry<Item>, dueAt: number, now: number): void {
     if (dueAt === entry.dueAt) return;
-    this.#unschedule(entry);
+    this.#agenda.unschedule(entry);
     this.#schedule(entry, dueAt, now);
-  }
-
-  #unschedule(entry: Entry<Item>): void {
-    if (entry.state === 'delayed') {
-      this.#delayed.remove(entry);
-      entry.tenant.delayed -= 1;
-    } else if (entry.state === 'ready') {
-      entry.tenant.ready[entry.priority].remove(entry);
-    }
-    entry.state = 'new';
-  }
-
-  #makeReady(entry: Entry<Item>, now: number): void {
-    const { tenant, priority } = entry;
-    entry.state = 'ready';
-    entry.readyAt = now;
-    tenant.ready[priority].append(entry);
-    if (tenant.ready[priority].size > 1) return;
-    this.#turns.activate(tenant, priority, now);
-  }
-
-  /** Moves a ready item from background to live; it keeps the time since when it waits. */
-  #promote(entry: Entry<Item>, now: number): void {
-    const readyAt = entry.readyAt;
-    this.#unschedule(entry);
-    entry.priority = 'live';
-    this.#makeReady(entry, now);
-    entry.readyAt = readyAt;
-    this.#turns.settle(entry.tenant, now);
-    this.#listener?.();
-  }
-
-  #wakeDue(now: number): void {
-    for (;;) {
-      const entry = this.#delayed.first();
-      if (entry === undefined || entry.dueAt > now) return;
-      this.#unschedule(entry);
-      this.#makeReady(entry, now);
-      entry.readyAt = entry.dueAt;
-    }
   }
 
   #limitsChanged(now: number): void {

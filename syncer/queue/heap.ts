@@ -21,6 +21,11 @@ export class IndexedHeap<Node extends HeapNode> {
     return this.#nodes[0];
   }
 
+  /** All of them, in no order; not to be added to or removed from meanwhile. */
+  nodes(): Iterable<Node> {
+    return this.#nodes;
+  }
+
   push(node: Node): void {
     this.#nodes.push(node);
     this.#up(node, this.#nodes.length - 1);

@@ -99,7 +99,8 @@ class Comparison {
         const depth = limits.get(name.slice(0, 1));
         const limit = depth?.live === 0 ? Math.max(1, depth.limit - 1) : depth?.limit;
         const held = depth !== undefined && depth.processing >= (limit ?? 0);
-        expect(held || this.held.length >= this.#maxConcurrent || this.#tooMuchInBackground()).toBe(true);
+        const mayNot = this.#isKept(depth?.processing ?? 0) || this.#tooMuchInBackground();
+        expect(held || this.held.length >= this.#maxConcurrent || mayNot).toBe(true);
       }
       return false;
     }
@@ -147,6 +148,15 @@ class Comparison {
     expect(this.queue.nextDueAt()).toBeUndefined();
   }
 
+  /** The last workers are kept for tenants that are idle now, as far as others hold some. */
+  #isKept(processing: number) {
+    const idle = this.queue
+      .depths()
+      .filter(({ live, background, processing: runs }) => live + background + runs === 0);
+    const kept = Math.min(Math.floor(this.#maxConcurrent / 4), idle.length);
+    return this.held.length >= this.#maxConcurrent - kept && processing > 0;
+  }
+
   #tooMuchInBackground() {
     const waiting = this.queue.depths().reduce((total, depth) => total + depth.background, 0);
     return waiting > 0 && this.held.length >= Math.ceil(this.#maxConcurrent * 0.75);
@@ -158,7 +168,7 @@ describe('FairQueue against a reference model', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 6 }),
-        fc.array(steps, { maxLength: 80 }),
+        fc.array(steps, { maxLength: 80, size: 'max' }),
         (maxConcurrent, list) => {
           const both = new Comparison(maxConcurrent);
           for (const step of list) {
@@ -174,7 +184,7 @@ describe('FairQueue against a reference model', () => {
           both.drain();
         },
       ),
-      { numRuns: 2_000 },
+      { numRuns: 500 },
     );
   });
 });

@@ -29,6 +29,8 @@ export interface AddOptions {
   priority?: Priority;
   /** Not before this long from now. An item has one due time: the earlier wish wins, and a run that still needs a later one asks again. */
   afterMs?: number;
+  /** Ahead of what its tenant has waiting with this priority: it has waited its turn somewhere else. */
+  first?: boolean;
   /** The version of the object whose change is the reason, e.g. its resourceVersion. Compared for equality only. */
   version?: string;
 }

@@ -96,9 +96,26 @@ export class FairRing<Owner> {
     }
   }
 
-  /** Charges an item of this flow from now on. Returns the service time expected of it, to be handed to `finish`. */
-  begin(flow: Flow<Owner>, now: number): number {
-    this.#floor = Math.max(this.#floor, this.#received(flow, now));
+  /** The eligible flow that goes next among those of some owners. */
+  firstOf(isWanted: (owner: Owner) => boolean, now: number): Flow<Owner> | undefined {
+    let first: Flow<Owner> | undefined;
+    let least = Number.POSITIVE_INFINITY;
+    for (const flow of this.#heap.nodes()) {
+      if (!isWanted(flow.owner)) continue;
+      const time = this.#virtualTime(flow, now);
+      if (time > least || (time === least && first !== undefined && flow.order > first.order)) continue;
+      first = flow;
+      least = time;
+    }
+    return first;
+  }
+
+  /**
+   * Charges an item of this flow from now on. Returns the service time expected of it, to be handed to `finish`.
+   * @param inOrder whether it was the first of all
+   */
+  begin(flow: Flow<Owner>, now: number, inOrder = true): number {
+    if (inOrder) this.#floor = Math.max(this.#floor, this.#received(flow, now));
     const mean = flow.meanMs ?? this.#meanMs;
     // Calls under way that already take longer than usual say more about the next one than those before.
     const ageMs = flow.inFlight === 0 ? 0 : (flow.inFlight * now - flow.startsMs) / flow.inFlight;

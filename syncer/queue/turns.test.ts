@@ -112,13 +112,136 @@ describe('order within a tenant', () => {
   });
 });
 
-describe('weightedShare', () => {
-  it('never hands out more than there is as long as there are as many workers as tenants', () => {
+describe('shares of the workers', () => {
+  const join = (queue: FairQueue<Item>, tenants: number) => {
+    for (let i = 0; i < tenants; i += 1) queue.setWeight(`t${i}`, 1);
+  };
+  const takeAll = (queue: FairQueue<Item>) => {
+    const taken: Item[] = [];
+    for (let item = queue.take(); item !== undefined; item = queue.take()) taken.push(item);
+    return taken;
+  };
+
+  it('add up to no more than there is as long as there are as many workers as tenants', () => {
     for (const tenants of [1, 2, 3, 5, 7, 16]) {
       expect(weightedShare(1, tenants, 16) * tenants).toBeLessThanOrEqual(16);
     }
     expect(weightedShare(1, 100, 16)).toBe(1);
     expect(weightedShare(1, 1, 1)).toBe(1);
+  });
+
+  it('are among tenants with something to do: 99 idle ones do not hold back one that is served quickly', () => {
+    const { clock, queue, addMany } = queueOf({ maxConcurrent: 60 });
+    join(queue, 100);
+    addMany('t0', 500, 'live');
+    const held: number[] = [];
+    for (let round = 0; round < 8; round += 1) {
+      const taken = takeAll(queue);
+      held.push(taken.length);
+      clock.advance(10);
+      for (const item of taken) queue.done(item);
+    }
+    // The last quarter is kept for those that come back.
+    expect(held).toEqual([1, 2, 4, 8, 16, 32, 45, 45]);
+  });
+
+  it('are among all for a tenant whose calls take long: what it gets beyond that, it has to earn', () => {
+    const { clock, queue, addMany } = queueOf({ maxConcurrent: 60 });
+    join(queue, 100);
+    addMany('t0', 500, 'live');
+    for (let round = 0; round < 5; round += 1) {
+      const taken = takeAll(queue);
+      expect(taken).toHaveLength(1);
+      clock.advance(5_000);
+      for (const item of taken) queue.done(item);
+    }
+  });
+
+  it('that a tenant has earned are lost when it falls silent', () => {
+    const { clock, queue, addMany } = queueOf({ maxConcurrent: 60 });
+    join(queue, 100);
+    addMany('t0', 31, 'live');
+    for (let round = 0; round < 5; round += 1) {
+      const taken = takeAll(queue);
+      clock.advance(10);
+      for (const item of taken) queue.done(item);
+    }
+    expect(queue.depth()).toBe(0);
+    addMany('t0', 31, 'live');
+    expect(takeAll(queue)).toHaveLength(1);
+  });
+
+  it('leave a worker to whoever comes back, one after the other, however much the busy ones hold', () => {
+    for (const maxConcurrent of [4, 8, 60]) {
+      const { clock, queue, addMany } = queueOf({ maxConcurrent });
+      join(queue, 100);
+      addMany('t0', 500, 'live');
+      addMany('t1', 500, 'live');
+      for (let round = 0; round < 8; round += 1) {
+        const taken = takeAll(queue);
+        clock.advance(10);
+        for (const item of taken) queue.done(item);
+      }
+      // From here on nothing that they hold comes back.
+      const hung = takeAll(queue).length;
+      expect(hung).toBe(maxConcurrent - Math.floor(maxConcurrent / 4));
+      for (let i = 2; i < 100; i += 1) {
+        clock.advance(1);
+        addMany(`t${i}`, 3, 'live');
+        const taken = takeAll(queue);
+        expect(taken.map(({ tenant }) => tenant)).toContain(`t${i}`);
+        for (const item of taken) queue.done(item);
+        while (queue.depth(`t${i}`) > 0) for (const item of takeAll(queue)) queue.done(item);
+      }
+    }
+  });
+
+  it('grow at once when another tenant has nothing left to do', () => {
+    const { clock, queue, addMany } = queueOf({ maxConcurrent: 8 });
+    join(queue, 2);
+    addMany('t0', 200, 'live');
+    addMany('t1', 16, 'live');
+    for (let round = 0; round < 4; round += 1) {
+      const taken = takeAll(queue);
+      expect(taken.filter(({ tenant }) => tenant === 't0')).toHaveLength(4);
+      clock.advance(10);
+      for (const item of taken) queue.done(item);
+    }
+    expect(takeAll(queue)).toHaveLength(6);
+  });
+
+  it('never have more in process than there are workers, with more tenants than workers', () => {
+    const { queue, addMany } = queueOf({ maxConcurrent: 16 });
+    queue.setWeight('large', 1_000);
+    addMany('large', 100, 'live');
+    for (let i = 0; i < 40; i += 1) addMany(`t${i}`, 2, 'live');
+    const taken = takeAll(queue);
+    expect(taken).toHaveLength(16);
+    expect(taken.filter(({ tenant }) => tenant === 'large').length).toBeLessThanOrEqual(12);
+  });
+});
+
+describe('an item that is added first', () => {
+  it('goes ahead of what its tenant has waiting, and not ahead of other tenants', () => {
+    const { addMany, drain, queue } = queueOf({ maxConcurrent: 1 });
+    addMany('b', 1, 'live');
+    addMany('a', 3, 'live');
+    queue.add({ tenant: 'a', id: 'granted' }, { first: true });
+    queue.add({ tenant: 'a', id: 'live-2' }, { first: true });
+    expect(drain(10)).toEqual(['b/live-0', 'a/live-2', 'a/granted', 'a/live-0', 'a/live-1']);
+  });
+
+  it('does so after the run that it was added in, and only once', () => {
+    const { addMany, drain, queue } = queueOf({ maxConcurrent: 1 });
+    const item = { tenant: 'a', id: 'x' };
+    queue.add(item);
+    queue.take();
+    addMany('a', 2, 'live');
+    queue.add(item, { first: true });
+    queue.done(item);
+    expect(drain(1)).toEqual(['a/x']);
+    queue.add(item);
+    expect(drain(3)).toEqual(['a/live-0', 'a/live-1', 'a/x']);
   });
 });
 

@@ -6,7 +6,12 @@ import type { Tenant, TenantTable } from './tenant.ts';
 export interface Turn<Item> {
   tenant: Tenant<Item>;
   priority: Priority;
+  /** It may go before others that have had less: it holds no worker, and they hold some. */
+  ahead?: boolean;
 }
+
+/** An item that takes longer does not count as proof that its tenant's API server answers. */
+const quickMs = 1_000;
 
 export type TurnOptions = Pick<
   FairQueueOptions<never>,
@@ -15,6 +20,11 @@ export type TurnOptions = Pick<
 
 /**
  * Whose turn it is: one fair ring per priority, live before background, and the limits on what is in process at once.
+ *
+ * A tenant's limit is its share among those that have something to do; but what goes beyond its share among all
+ * has to be earned, item by item, so that a tenant whose calls hang cannot take what others may need soon.
+ * While tenants are idle, the last free workers, up to a quarter and one for each of them, are for whoever holds
+ * none: a tenant that comes back finds one at once.
  *
  * A flow is in a ring exactly when its tenant has something ready there and may hold one more worker for it; only a
  * tenant whose limit has shrunk since may linger until it comes up.
@@ -27,6 +37,8 @@ export class Turns<Item> {
   readonly #table: TenantTable<Item>;
   readonly #rings: Record<Priority, FairRing<Tenant<Item>>>;
   readonly #processing: Record<Priority, number> = { live: 0, background: 0 };
+  /** Tenants with something ready that are at their limit. */
+  readonly #capped = new Set<Tenant<Item>>();
   /** Live items taken in a row while a background item waited. */
   #liveStreak = 0;
 
@@ -49,8 +61,11 @@ export class Turns<Item> {
 
   /** Puts a tenant's flows into the rings, or takes them out, as what is ready and its limit demand. */
   settle(tenant: Tenant<Item>, now: number): void {
-    this.#settleFlow(tenant, 'live', now);
-    this.#settleFlow(tenant, 'background', now);
+    const changed = this.#table.note(tenant);
+    this.#settleFlows(tenant, now);
+    if (!changed || tenant.active) return;
+    // Its share goes to the others.
+    for (const capped of [...this.#capped]) this.#settleFlows(capped, now);
   }
 
   /** To be called when limits may have grown. */
@@ -59,22 +74,27 @@ export class Turns<Item> {
   }
 
   next(now: number): Turn<Item> | undefined {
-    if (this.#processing.live + this.#processing.background >= this.maxConcurrent) return undefined;
+    const free = this.maxConcurrent - this.#processing.live - this.#processing.background;
+    if (free <= 0) return undefined;
+    const spare = Math.floor(this.maxConcurrent / 4);
+    const isReserved = free <= Math.min(spare, this.#table.idle);
     const background =
-      this.#processing.background < this.#maxBackground ? this.#first('background', now) : undefined;
+      this.#processing.background < this.#maxBackground
+        ? this.#first('background', isReserved, now)
+        : undefined;
     const backgroundIsDue = background !== undefined && this.#liveStreak >= this.#backgroundEvery - 1;
-    const live = backgroundIsDue ? undefined : this.#first('live', now);
+    const live = backgroundIsDue ? undefined : this.#first('live', isReserved, now);
     if (live !== undefined) {
       this.#liveStreak = background === undefined ? 0 : this.#liveStreak + 1;
-      return { tenant: live, priority: 'live' };
+      return { tenant: live, priority: 'live', ahead: isReserved };
     }
     this.#liveStreak = 0;
-    return background && { tenant: background, priority: 'background' };
+    return background && { tenant: background, priority: 'background', ahead: isReserved };
   }
 
   /** Charges the tenant from now on; returns the service time expected, to be handed to `finish`. */
-  begin({ tenant, priority }: Turn<Item>, now: number): number {
-    const expectedMs = this.#rings[priority].begin(tenant.flows[priority], now);
+  begin({ tenant, priority, ahead }: Turn<Item>, now: number): number {
+    const expectedMs = this.#rings[priority].begin(tenant.flows[priority], now, ahead !== true);
     tenant.processing += 1;
     if (priority === 'background') tenant.processingBackground += 1;
     this.#processing[priority] += 1;
@@ -89,6 +109,8 @@ export class Turns<Item> {
     tenant.processing -= 1;
     if (priority === 'background') tenant.processingBackground -= 1;
     this.#processing[priority] -= 1;
+    if (serviceMs > quickMs) tenant.earned = 0;
+    else if (tenant.earned < this.maxConcurrent) tenant.earned += 1;
   }
 
   /** Takes over the tenant's weight from the table. */
@@ -98,13 +120,20 @@ export class Turns<Item> {
   }
 
   limit(tenant: Tenant<Item>): number {
-    return tenant.limit ?? this.#shareOf(tenant.weight, this.#table.totalWeight, this.maxConcurrent);
+    if (tenant.limit !== undefined) return tenant.limit;
+    const { totalWeight, activeWeight } = this.#table;
+    const among = activeWeight + (tenant.active ? 0 : tenant.weight);
+    const now = this.#shareOf(tenant.weight, among, this.maxConcurrent);
+    const always = this.#shareOf(tenant.weight, totalWeight, this.maxConcurrent);
+    return Math.min(now, always + tenant.earned);
   }
 
-  #first(priority: Priority, now: number): Tenant<Item> | undefined {
+  #first(priority: Priority, isReserved: boolean, now: number): Tenant<Item> | undefined {
+    if (isReserved) return this.#rings[priority].firstOf(({ processing }) => processing === 0, now)?.owner;
     for (;;) {
       const tenant = this.#rings[priority].first(now)?.owner;
-      if (tenant === undefined || this.#isFree(tenant, priority)) return tenant;
+      if (tenant === undefined) return undefined;
+      if (this.#isFree(tenant, priority)) return tenant;
       this.settle(tenant, now);
     }
   }
@@ -116,9 +145,17 @@ export class Turns<Item> {
     return priority === 'live' || tenant.processingBackground < Math.max(1, limit - 1);
   }
 
+  #settleFlows(tenant: Tenant<Item>, now: number): void {
+    this.#capped.delete(tenant);
+    this.#settleFlow(tenant, 'live', now);
+    this.#settleFlow(tenant, 'background', now);
+  }
+
   #settleFlow(tenant: Tenant<Item>, priority: Priority, now: number): void {
     const flow = tenant.flows[priority];
-    const wanted = tenant.ready[priority].size > 0 && this.#isFree(tenant, priority);
+    const isReady = tenant.ready[priority].size > 0;
+    const wanted = isReady && this.#isFree(tenant, priority);
+    if (isReady && !wanted) this.#capped.add(tenant);
     if (wanted && flow.heapIndex < 0) this.#rings[priority].enter(flow, now);
     else if (!wanted && flow.heapIndex >= 0) this.#rings[priority].leave(flow);
   }

@@ -11,10 +11,11 @@ import type { Caches, IdentityGuard, PatrolFinding, SyncEngine } from '../engine
 import type { SyncedKind } from '../kinds/index.ts';
 import type { ClientAuthorities } from '../kubelet/index.ts';
 import { readCredentials } from './credentials.ts';
+import { everyTenant, type Gate } from './gate.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
 import { StatusWriter } from './status-writer.ts';
 import type { SyncerSettings } from './tenant-info.ts';
-import { isServed, type VirtualCluster } from './virtual-cluster.ts';
+import { isServed, isWaitedFor, type VirtualCluster } from './virtual-cluster.ts';
 
 export interface DirectoryOptions {
   superClient: KubeClient;
@@ -27,6 +28,10 @@ export interface DirectoryOptions {
   settings: SyncerSettings;
   clock: Clock;
   logger: SessionLogger;
+  /** Default: every tenant is served. */
+  gate?: Gate;
+  /** Called before each write to a tenant; what it throws keeps the write from being sent. */
+  beforeWrite?: () => void;
   hooks?: DirectoryHooks;
 }
 
@@ -64,9 +69,11 @@ export class TenantDirectory {
   readonly #store = new Store<VirtualCluster>();
   readonly #served = new Map<string, Served>();
   readonly #status: StatusWriter;
+  readonly #gate: Gate;
 
   constructor(options: DirectoryOptions) {
     this.#options = options;
+    this.#gate = options.gate ?? everyTenant;
     this.#status = new StatusWriter(options.superClient, () => options.clock.now());
   }
 
@@ -82,9 +89,11 @@ export class TenantDirectory {
   async run(signal: AbortSignal): Promise<void> {
     const { superClient, clock, logger } = this.#options;
     const unsubscribe = this.#store.subscribe((event) => {
+      if (reflector.hasSynced) this.#gate.see(this.#store.list());
       if (event.type === 'deleted') this.#leave(event.object, signal);
       else this.#consider(event.object, signal);
     });
+    const unsubscribeGate = this.#gate.subscribe(() => this.#reconsider(signal));
     const reflector = new Reflector<VirtualCluster>({
       client: superClient,
       resource: resources.virtualClusters,
@@ -93,21 +102,35 @@ export class TenantDirectory {
       onProblem: (problem) =>
         logger.warn({ err: problem.error, phase: problem.phase }, 'cannot follow VirtualClusters'),
     });
+    reflector.synced(signal).then(
+      () => this.#gate.see(this.#store.list()),
+      () => undefined,
+    );
     try {
       await reflector.run(signal);
     } finally {
       unsubscribe();
+      unsubscribeGate();
       const ending = [...this.#served.values()];
       for (const served of ending) served.stop.abort(signal.reason);
       await Promise.all(ending.map((served) => served.ended));
     }
   }
 
+  /** After the gate has changed its mind; resolves when all tenants that are not ours are let go of. */
+  async #reconsider(signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return;
+    for (const vc of [...this.#store.list()]) this.#consider(vc, signal);
+    const leaving = [...this.#served.values()].filter(({ stop }) => stop.signal.aborted);
+    await Promise.all(leaving.map(({ ended }) => ended));
+  }
+
   #consider(vc: VirtualCluster, signal: AbortSignal): void {
     const uid = vc.metadata.uid ?? '';
     const served = this.#served.get(uid);
-    if (!isServed(vc)) {
-      this.#leave(vc, signal);
+    if (!this.#isOurs(vc)) {
+      if (served !== undefined) this.#leave(vc, signal);
+      else if (isWaitedFor(vc) && this.#gate.serves(vc)) this.#tellLeft(vc, signal);
       return;
     }
     if (served === undefined) {
@@ -211,31 +234,45 @@ export class TenantDirectory {
     }
   }
 
-  /** Ends a tenant's session, and tells the manager so: it waits for that before it takes things away. */
+  #isOurs(vc: VirtualCluster): boolean {
+    return isServed(vc) && this.#gate.serves(vc);
+  }
+
+  /** Ends a tenant's session. One that is on its way out is said to be left; another replica's goes on there. */
   #leave(vc: VirtualCluster, signal: AbortSignal): void {
     const served = this.#served.get(vc.metadata.uid ?? '');
     if (served === undefined || served.stop.signal.aborted) return;
     served.stop.abort(new Error('tenant left'));
     this.#options.hooks?.leaving?.(served.vc.uid);
-    this.#sayLeft(served, signal)
+    served.ended
+      .then(() => (isServed(vc) ? undefined : this.#sayLeft(vc, signal)))
       .catch((error: unknown) => this.#warn(vc, error, 'cannot report that the tenant was left'))
       .finally(() => {
         const { namespace, name, uid } = served.vc;
         const now = this.#store.get({ namespace, name });
-        if (now?.metadata.uid === uid && isServed(now)) this.#consider(now, signal);
+        // One that was left for another replica may be on its way out by now, and its Left is still to be said.
+        if (now?.metadata.uid === uid && (this.#isOurs(now) || isServed(vc))) this.#consider(now, signal);
       });
   }
 
-  async #sayLeft({ vc, ended }: Served, signal: AbortSignal): Promise<void> {
-    await ended;
+  /** The manager waits for somebody to leave this tenant, and nobody serves it: who would is this replica. */
+  #tellLeft(vc: VirtualCluster, signal: AbortSignal): void {
+    this.#sayLeft(vc, signal).catch((error: unknown) =>
+      this.#warn(vc, error, 'cannot report that nobody serves the tenant'),
+    );
+  }
+
+  /** Tells the manager, which waits for that before it takes things away. */
+  async #sayLeft({ metadata }: VirtualCluster, signal: AbortSignal): Promise<void> {
+    const { namespace, name = '', uid = '' } = metadata;
     const left = {
       type: 'Synced',
       status: 'False',
       reason: 'Left',
       message: 'the syncer has let go of this tenant',
     } as const;
-    await this.#status.condition(vc, vc.uid, left, signal);
-    if (!this.#served.has(vc.uid)) this.#status.forget(vc.uid);
+    await this.#status.condition({ namespace, name }, uid, left, signal);
+    if (!this.#served.has(uid)) this.#status.forget(uid);
   }
 
   #warn(vc: VirtualCluster, error: unknown, message: string): void {

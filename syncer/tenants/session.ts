@@ -16,18 +16,20 @@ import {
   type IdentityGuard,
   inRounds,
   type PatrolFinding,
+  recallUnwatched,
   type SyncEngine,
   TenantState,
 } from '../engine/index.ts';
-import type { SyncedKind } from '../kinds/index.ts';
+import { hasKnownFields, type SyncedKind } from '../kinds/index.ts';
 import type { Credentials } from './credentials.ts';
 import { customResourcesCondition } from './custom-resources-condition.ts';
 import { Freeze } from './freeze.ts';
+import type { Gate } from './gate.ts';
 import { Holds } from './holds.ts';
 import { networkPoliciesCondition } from './network-policies-condition.ts';
 import type { StatusWriter } from './status-writer.ts';
 import { type SyncerSettings, tenantInfo } from './tenant-info.ts';
-import type { VirtualCluster } from './virtual-cluster.ts';
+import { type VirtualCluster, weightOf } from './virtual-cluster.ts';
 
 export interface SessionLogger {
   info(fields: object, message: string): void;
@@ -47,6 +49,10 @@ export interface SessionOptions {
   status: StatusWriter;
   clock: Clock;
   logger: SessionLogger;
+  /** Default: this is the only replica. */
+  gate?: Gate;
+  /** Called before each write to the tenant; what it throws keeps the write from being sent. */
+  beforeWrite?: () => void;
   onCall?: (call: CallRecord) => void;
   onReflectorProblem?: (kind: string, phase: string) => void;
   /** What one comparison of both sides has found. */
@@ -79,12 +85,13 @@ export class TenantSession {
   constructor(options: SessionOptions) {
     this.#options = options;
     this.#vc = options.vc;
-    const info = tenantInfo(options.vc, options.settings);
+    const info = tenantInfo(options.vc, options.settings, options.gate?.seesAll);
     this.#ref = { namespace: info.namespace, name: info.name };
     this.#connection = new Connection({
       ...options.credentials.connection,
       userAgent: 'vc-syncer',
       ...(options.onCall === undefined ? {} : { onCall: options.onCall }),
+      ...(options.beforeWrite === undefined ? {} : { beforeWrite: options.beforeWrite }),
     });
     this.state = new TenantState({
       info,
@@ -123,9 +130,10 @@ export class TenantSession {
     const running = reflectors.map((reflector) => reflector.run(ending.signal));
     try {
       const watching = [this.#watchHealth(ending.signal), ...this.#patrol(reflectors, ending.signal)];
-      const syncing = Promise.all(reflectors.map((reflector) => reflector.synced(ending.signal))).then(() => {
+      const complete = reflectors.map((reflector) => reflector.synced(ending.signal));
+      const syncing = Promise.all([...complete, this.#recall(ending.signal)]).then(() => {
         ending.signal.throwIfAborted();
-        engine.join(this.state, this.#vc.spec?.weight ?? 1);
+        engine.join(this.state, weightOf(this.#vc));
         this.#joined = true;
         running.push(this.#custom.run(ending.signal));
         logger.info({ tenant: this.#name }, 'tenant joined');
@@ -146,12 +154,12 @@ export class TenantSession {
 
   /** Takes over changed settings and reads the operator's answers. */
   async update(vc: VirtualCluster, signal: AbortSignal): Promise<void> {
-    const { engine, settings } = this.#options;
+    const { engine, settings, gate } = this.#options;
     this.#vc = vc;
     const before = JSON.stringify(this.state.info);
-    this.state.updateInfo(tenantInfo(vc, settings));
+    this.state.updateInfo(tenantInfo(vc, settings, gate?.seesAll));
     if (this.#joined) {
-      engine.setWeight(this.state.info.uid, vc.spec?.weight ?? 1);
+      engine.setWeight(this.state.info.uid, weightOf(vc));
       this.#custom.look();
       if (JSON.stringify(this.state.info) !== before) engine.requeue(this.state);
     }
@@ -176,6 +184,19 @@ export class TenantSession {
     return `${this.#ref.namespace}/${this.#ref.name}`;
   }
 
+  /** What is not remembered is only done once more. */
+  async #recall(signal: AbortSignal): Promise<void> {
+    try {
+      await recallUnwatched(this.state, this.#options.kinds, signal);
+    } catch (error) {
+      if (!signal.aborted)
+        this.#options.logger.warn(
+          { tenant: this.#name, err: error },
+          'cannot read the events of this tenant',
+        );
+    }
+  }
+
   #reflectors(): Reflector[] {
     return this.#options.kinds
       .filter((kind) => (kind.direction === 'down' ? kind.superResource === undefined : kind.watchTenant))
@@ -190,6 +211,7 @@ export class TenantSession {
       store,
       clock,
       consistentStart: true,
+      cutManagedFields: hasKnownFields(kind),
       ...(kind.selector?.tenant === undefined ? {} : { labelSelector: kind.selector.tenant }),
       beforeReplace: (_objects, version, signal) => this.#freeze.checkList(kind.resource, version, signal),
       onResourceVersion: (version) => this.#freeze.observeVersion(kind.resource, version),

@@ -40,6 +40,12 @@ describe('the settings of a tenant', () => {
     });
   });
 
+  it('open no address to a tenant where it is not known whose that is', () => {
+    const status = { ...ready.status, policy: { endpointCIDRs: ['192.0.2.0/24'] } };
+    expect(tenantInfo({ ...ready, status }, settings).policy.endpointCIDRs).toEqual(['192.0.2.0/24']);
+    expect(tenantInfo({ ...ready, status }, settings, false).policy.endpointCIDRs).toEqual([]);
+  });
+
   it('add to what never goes down, and take nothing away from it', () => {
     const { deniedKeyPrefixes } = tenantInfo(ready, settings);
     expect(deniedKeyPrefixes).toEqual([...defaultDeniedKeyPrefixes, 'secret.example/']);

@@ -13,8 +13,11 @@ export interface SyncerSettings {
   readonly ingressAnnotations: readonly string[];
 }
 
-/** The settings of one VirtualCluster as kinds read them. Throws for one that `isServed` refuses. */
-export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings): TenantInfo {
+/**
+ * The settings of one VirtualCluster as kinds read them. Throws for one that `isServed` refuses. Who does not see
+ * the objects of all tenants lets none point at addresses beyond its own: they may be another one's.
+ */
+export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings, seesAll = true): TenantInfo {
   const { metadata, spec, status } = vc;
   if (
     metadata.uid === undefined ||
@@ -26,7 +29,7 @@ export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings): Tenant
   ) {
     throw new Error(`VirtualCluster ${metadata.namespace}/${metadata.name} is not ready to be served`);
   }
-  const { ceiling: _where, hideNodes, nodeSelector, ...policy } = status.policy ?? {};
+  const { ceiling: _where, weight: _share, hideNodes, nodeSelector, ...policy } = status.policy ?? {};
   return {
     uid: metadata.uid,
     id: status.id,
@@ -47,7 +50,7 @@ export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings): Tenant
     networkPoliciesEnforced: settings.networkPoliciesEnforced,
     ingressAnnotations: settings.ingressAnnotations,
     customResources: spec?.sync?.customResources ?? [],
-    policy: { ...defaultPolicy, ...policy },
+    policy: { ...defaultPolicy, ...policy, ...(seesAll ? {} : { endpointCIDRs: [] }) },
     nodeLabels: settings.nodeLabels,
     protectedCIDRs: settings.protectedCIDRs,
     deniedKeyPrefixes: [...defaultDeniedKeyPrefixes, ...settings.deniedKeyPrefixes],

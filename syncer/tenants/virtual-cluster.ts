@@ -1,4 +1,4 @@
-import type { Condition, KubeObject } from '../../kube/index.ts';
+import { type Condition, findCondition, type KubeObject } from '../../kube/index.ts';
 import type { TenantPolicy } from '../kinds/index.ts';
 
 /** The part of a VirtualCluster that the syncer reads and writes; the manager owns the rest. */
@@ -32,10 +32,16 @@ export interface VirtualCluster extends KubeObject {
       ceiling?: string;
       hideNodes?: boolean;
       nodeSelector?: Record<string, string>;
+      weight?: number;
     };
     usage?: { pods?: number; services?: number; nodes?: number };
     [field: string]: unknown;
   };
+}
+
+/** The tenant's weight: what the manager has granted, or what is asked for where it has no opinion yet. */
+export function weightOf({ spec, status }: VirtualCluster): number {
+  return status?.policy?.weight ?? spec?.weight ?? 1;
 }
 
 /** Whether this tenant is to be served now: its control plane was ready once and is not on its way out. */
@@ -50,4 +56,10 @@ export function isServed(vc: VirtualCluster): boolean {
     status.advertisedAddress !== undefined &&
     status.serviceCIDR !== undefined
   );
+}
+
+/** Whether the manager waits for the syncer to let go of this tenant before it takes its control plane away. */
+export function isWaitedFor({ metadata, status }: VirtualCluster): boolean {
+  const isLeaving = metadata.deletionTimestamp !== undefined || status?.phase === 'Deleting';
+  return isLeaving && findCondition(status?.conditions, 'Synced')?.status === 'True';
 }

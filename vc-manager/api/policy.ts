@@ -56,6 +56,8 @@ const hostName = checkedText(
   'has to be a host name, as in shop.example.com, or *.example.com for every name below example.com',
 );
 
+export const weight = z.int().min(1).max(1000);
+
 /** Labels that a node has to carry, with the values that they have to have. */
 export const nodeSelector = z
   .record(
@@ -129,6 +131,11 @@ export const effectivePolicySchema = z.strictObject({
   ingressHosts,
   nodeSelector: nodeSelector.describe('Labels of the nodes that the tenant may use; empty: every node.'),
   hideNodes: z.boolean().describe("Whether nodes are shown under names of Skerry's own."),
+  weight: weight
+    .describe(
+      "The tenant's share of the syncer and of the scheduler, in proportion to the other tenants' weights.",
+    )
+    .optional(),
 });
 
 export type PolicyWish = z.input<typeof policyWishSchema>;

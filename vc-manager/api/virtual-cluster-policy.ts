@@ -9,6 +9,7 @@ import {
   objectName,
   podSecurityLevels,
   volumeTypes,
+  weight,
 } from './policy.ts';
 
 const any = "'*' for whatever is asked";
@@ -80,6 +81,9 @@ export const virtualClusterPolicySpecSchema = z.strictObject({
     .min(0)
     .max(100_000)
     .describe('How many VirtualClusters there may be in each of the namespaces. No limit when absent.')
+    .optional(),
+  maxWeight: weight
+    .describe('The greatest weight that a VirtualCluster may have. No limit when absent.')
     .optional(),
   nodeSelector: nodeSelector.describe('Labels of the nodes that pods of tenants are kept to.').optional(),
   hideNodes: z.boolean().describe('Whether the names of nodes are kept from every tenant.').optional(),

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Condition, KubeObject } from '../../kube/index.ts';
 import { checkedText, textSet } from './checked-text.ts';
 import { idPattern } from './names.ts';
-import { effectivePolicySchema, nodeSelector, policyWishSchema } from './policy.ts';
+import { effectivePolicySchema, nodeSelector, policyWishSchema, weight } from './policy.ts';
 
 const dnsName = /^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const address = /^[0-9a-fA-F:.]+$/;
@@ -63,11 +63,10 @@ export const virtualClusterSpecSchema = z.strictObject({
     .meta({ 'x-kubernetes-list-type': 'set' })
     .describe("More DNS names and addresses for the API server's certificate.")
     .optional(),
-  weight: z
-    .int()
-    .min(1)
-    .max(1000)
-    .describe("The tenant's share of the syncer, in proportion to the other tenants' weights.")
+  weight: weight
+    .describe(
+      "The tenant's share of the syncer and of the scheduler, in proportion to the other tenants' weights.",
+    )
     .default(1),
   nodes: z
     .strictObject({

@@ -65,6 +65,12 @@ export const registry: readonly RegisteredCommand[] = [
     load: () => import('./commands/logs.ts'),
   },
   {
+    name: 'trace',
+    group: tenants,
+    summary: 'show where the time of a pod went, or which pods were slow',
+    load: () => import('./commands/trace.ts'),
+  },
+  {
     name: 'delete',
     group: tenants,
     summary: 'delete tenants and everything that is theirs',

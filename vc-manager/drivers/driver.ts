@@ -3,6 +3,8 @@ import type { ControlPlanePlan } from '../control-plane/index.ts';
 export interface EnsureOptions {
   signal: AbortSignal;
   onProgress?: (message: string) => void;
+  /** Called for each component as soon as it is ready; the others may not be. */
+  onReady?: (component: string) => void;
 }
 
 export type ComponentState = 'running' | 'stopped' | 'failed' | 'starting';
@@ -29,7 +31,9 @@ export interface ControlPlaneObservation {
   components: ComponentObservation[];
 }
 
-export type ComponentListener = (id: string, component: string, what: 'exited' | 'started') => void;
+export type ComponentEvent = 'exited' | 'started' | 'ready';
+
+export type ComponentListener = (id: string, component: string, what: ComponentEvent) => void;
 
 export interface StopOptions {
   signal: AbortSignal;
@@ -56,7 +60,10 @@ export interface ControlPlaneDriver {
    */
   ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void>;
   observe(id: string): Promise<ControlPlaneObservation>;
-  /** Tells of every start and every exit that nobody asked for. Returns how to stop listening. */
+  /**
+   * Tells of every start, of everything that has become ready, whoever waits for it or not, and of every exit that
+   * nobody asked for. Returns how to stop listening.
+   */
   watch(listener: ComponentListener): () => void;
   /** Stops components, those that depend on others first. Data and files stay. */
   stop(id: string, options: StopOptions): Promise<void>;

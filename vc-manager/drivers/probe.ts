@@ -1,61 +1,73 @@
 import { readFile } from 'node:fs/promises';
-import { request as httpRequest } from 'node:http';
-import { request as httpsRequest } from 'node:https';
+import { Agent as HttpAgent, request as httpRequest } from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { join } from 'node:path';
 import type { PlanProbe } from '../control-plane/index.ts';
 
 const attemptTimeoutMs = 5000;
 
-/**
- * Asks once. Resolves to undefined when the answer was a success, else to why not, in a few words.
- * Never rejects, except when aborted.
- */
-export async function probeOnce(
-  probe: PlanProbe,
-  filesDirectory: string,
-  signal: AbortSignal,
-): Promise<string | undefined> {
-  try {
-    const read = (name: string | undefined) =>
-      name === undefined ? undefined : readFile(join(filesDirectory, name), 'utf8');
+/** Asks one component how it is, over and over on one connection: a handshake costs both sides more than the question. */
+export class Probe {
+  readonly #probe: PlanProbe;
+  readonly #agent: HttpAgent | HttpsAgent;
+
+  private constructor(probe: PlanProbe, agent: HttpAgent | HttpsAgent) {
+    this.#probe = probe;
+    this.#agent = agent;
+  }
+
+  /** Never rejects: files that cannot be read are as if the plan did not name them, and the asking says what is wrong. */
+  static async open(probe: PlanProbe, filesDirectory: string): Promise<Probe> {
+    const read = (name: string | undefined): Promise<string | undefined> =>
+      name === undefined
+        ? Promise.resolve(undefined)
+        : readFile(join(filesDirectory, name), 'utf8').catch(() => undefined);
     const [ca, cert, key] = await Promise.all([
       read(probe.caFile),
       read(probe.certFile),
       read(probe.keyFile),
     ]);
-    const status = await get(probe, { ca, cert, key }, signal);
-    return status >= 200 && status < 300 ? undefined : `${probe.path} answered ${status}`;
-  } catch (error) {
-    signal.throwIfAborted();
-    const { code, message } = error as NodeJS.ErrnoException;
-    return code === 'ECONNREFUSED' ? 'it does not listen yet' : message || (code ?? 'no answer');
+    const keepAlive = { keepAlive: true, maxSockets: 1 };
+    const agent =
+      probe.scheme === 'https' ? new HttpsAgent({ ...keepAlive, ca, cert, key }) : new HttpAgent(keepAlive);
+    return new Probe(probe, agent);
   }
-}
 
-function get(
-  probe: PlanProbe,
-  tls: { ca: string | undefined; cert: string | undefined; key: string | undefined },
-  signal: AbortSignal,
-): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const target = {
-      host: probe.host,
-      port: probe.port,
-      path: probe.path,
-      signal,
-      timeout: attemptTimeoutMs,
-    };
-    const request =
-      probe.scheme === 'https'
-        ? httpsRequest({ ...target, ...tls, agent: false })
-        : httpRequest({ ...target, agent: false });
-    request.on('timeout', () => request.destroy(new Error(`no answer within ${attemptTimeoutMs / 1000} s`)));
-    request.on('error', reject);
-    request.on('response', (response) => {
-      response.resume();
-      response.on('error', reject);
-      response.on('end', () => resolve(response.statusCode ?? 0));
+  /**
+   * Asks once. Resolves to undefined when the answer was a success, else to why not, in a few words.
+   * Never rejects, except when aborted.
+   */
+  async ask(signal: AbortSignal): Promise<string | undefined> {
+    const { path } = this.#probe;
+    try {
+      const status = await this.#get(signal);
+      return status >= 200 && status < 300 ? undefined : `${path} answered ${status}`;
+    } catch (error) {
+      signal.throwIfAborted();
+      const { code, message } = error as NodeJS.ErrnoException;
+      return code === 'ECONNREFUSED' ? 'it does not listen yet' : message || (code ?? 'no answer');
+    }
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  #get(signal: AbortSignal): Promise<number> {
+    const { scheme, host, port, path } = this.#probe;
+    return new Promise((resolve, reject) => {
+      const target = { host, port, path, signal, timeout: attemptTimeoutMs, agent: this.#agent };
+      const request = scheme === 'https' ? httpsRequest(target) : httpRequest(target);
+      request.on('timeout', () =>
+        request.destroy(new Error(`no answer within ${attemptTimeoutMs / 1000} s`)),
+      );
+      request.on('error', reject);
+      request.on('response', (response) => {
+        response.resume();
+        response.on('error', reject);
+        response.on('end', () => resolve(response.statusCode ?? 0));
+      });
+      request.end();
     });
-    request.end();
-  });
+  }
 }

@@ -77,7 +77,7 @@ describe('ProcessDriver', () => {
       plan(fakeComponent('second', b, [], { dependsOn: ['first'] }), fakeComponent('first', a)),
       { signal },
     );
-    expect(started).toEqual(['first started', 'second started']);
+    expect(started).toEqual(['first started', 'first ready', 'second started', 'second ready']);
     const { components } = await d.observe('blue');
     expect(components.map(({ name, state, restarts }) => ({ name, state, restarts }))).toEqual([
       { name: 'first', state: 'running', restarts: 0 },

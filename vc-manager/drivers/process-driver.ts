@@ -138,7 +138,7 @@ export class ProcessDriver implements ControlPlaneDriver {
     return new Place(this.#root, id);
   }
 
-  async #ensure(plan: ControlPlanePlan, { signal, onProgress }: EnsureOptions): Promise<void> {
+  async #ensure(plan: ControlPlanePlan, { signal, onProgress, onReady }: EnsureOptions): Promise<void> {
     const place = this.#place(plan.id);
     const wanted = new Set(plan.components.map((component) => component.name));
     const others = [...(await this.#known(plan.id)).keys()].filter((name) => !wanted.has(name));
@@ -153,6 +153,7 @@ export class ProcessDriver implements ControlPlaneDriver {
       onProgress?.(`starting ${component.name}`);
       await this.#supervisor(plan.id, component.name).ensure(target, startSignal);
       onProgress?.(`${component.name} is ready`);
+      onReady?.(component.name);
     });
   }
 

@@ -1,8 +1,8 @@
 import { ComponentProcess, type ComponentProcessOptions } from './component-process.ts';
-import type { ComponentExit, ComponentObservation, ComponentState } from './driver.ts';
+import type { ComponentEvent, ComponentExit, ComponentObservation, ComponentState } from './driver.ts';
 import { keepsExiting, notReady, takenOver } from './errors.ts';
 import { tail } from './log-file.ts';
-import { probeOnce } from './probe.ts';
+import { Probe } from './probe.ts';
 import type { RunningProcess } from './running-process.ts';
 import type { Target } from './target.ts';
 
@@ -17,7 +17,7 @@ const defaultReadyTimeoutMs = 60_000;
 const linesInErrors = 12;
 
 export interface SupervisorOptions extends ComponentProcessOptions {
-  emit: (what: 'exited' | 'started') => void;
+  emit: (what: ComponentEvent) => void;
 }
 
 /** Keeps one component running. All calls come from one task at a time. */
@@ -167,6 +167,7 @@ export class Supervisor {
     if (signal.aborted) return;
     this.#state = 'running';
     this.#outcome.resolve();
+    this.#o.emit('ready');
   }
 
   /** Resolves when it is ready, however long that takes; rejects when aborted. */
@@ -179,12 +180,16 @@ export class Supervisor {
       return;
     }
     const start = clock.monotonic();
-    for (;;) {
-      const problem = await probeOnce(probe, place.files(name), signal);
-      if (problem === undefined) return;
-      this.#problem = problem;
-      const waited = clock.monotonic() - start;
-      await clock.sleep(waited < 10_000 ? 100 : 1000, signal);
+    const prober = await Probe.open(probe, place.files(name));
+    try {
+      for (;;) {
+        const problem = await prober.ask(signal);
+        if (problem === undefined) return;
+        this.#problem = problem;
+        await clock.sleep(probePauseMs(clock.monotonic() - start), signal);
+      }
+    } finally {
+      prober.close();
     }
   }
 
@@ -205,6 +210,12 @@ export class Supervisor {
   async #tail(): Promise<string[]> {
     return (await tail(this.#o.place.log(this.#o.name), linesInErrors)).lines;
   }
+}
+
+/** Somebody waits for what has just been started; what has not come up for long may be asked less often. */
+function probePauseMs(waitedMs: number): number {
+  if (waitedMs < 10_000) return 50;
+  return waitedMs < 30_000 ? 250 : 1_000;
 }
 
 function describeExit(exit: ComponentExit): string {

@@ -13,6 +13,7 @@ export type OperatorErrorCode =
   | 'InvalidAddon'
   | 'NoAddon'
   | 'AddonNotOurs'
+  | 'NoLongerLeading'
   | 'ObjectReplaced';
 
 /** Why a VirtualCluster is not what it should be; the code becomes the reason of a condition. */
@@ -170,6 +171,14 @@ export function addonNotOurs(
     `the tenant has a ${kind} ${where} that was not made as part of the addon ${addon}, and it is left alone. ` +
       'Set spec.dns to none to keep it, or delete it to have the addon installed.',
     false,
+  );
+}
+
+export function noLongerLeading(): OperatorError {
+  return new OperatorError(
+    'NoLongerLeading',
+    'another manager may have taken over: this one does no more',
+    true,
   );
 }
 

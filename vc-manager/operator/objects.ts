@@ -26,18 +26,19 @@ export async function find<T extends KubeObject = KubeObject>(
 /**
  * Makes an object be as wanted: creates it, or patches the top-level fields, labels and annotations that
  * differ. What others added stays. `check` sees an object that exists before anything is changed and may
- * throw. No call is made for an object that is as wanted already, but the one that reads it.
+ * throw. No call is made for an object that is as wanted already, but the one that reads it; one that is `likely`
+ * absent is not even looked for.
  */
 export async function ensureObject<T extends KubeObject>(
   client: KubeClient,
   resource: Resource,
   wanted: T,
-  options: { signal: AbortSignal; check?: (current: T) => void },
+  options: { signal: AbortSignal; check?: (current: T) => void; likely?: 'there' | 'absent' },
 ): Promise<T> {
   const { signal, check } = options;
   const ref = { name: wanted.metadata.name ?? '', namespace: wanted.metadata.namespace };
-  for (;;) {
-    const current = await find<T>(client, resource, ref, signal);
+  for (let { likely = 'there' } = options; ; likely = 'there') {
+    const current = likely === 'absent' ? undefined : await find<T>(client, resource, ref, signal);
     if (current === undefined) {
       try {
         return await client.create(resource, wanted, { signal });

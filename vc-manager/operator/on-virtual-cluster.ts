@@ -26,7 +26,8 @@ export function onVirtualCluster(
     }
   }
   if (type === 'added') {
-    if (object.status?.phase === undefined) tellPending(object, services, signal);
+    // One whose turn it is says at once what is done for it.
+    if (object.status?.phase === undefined && !queue.hasRoom) tellPending(object, services, signal);
     queue.add(keyOf(object));
   } else if (type === 'modified' && previous !== undefined) {
     const isOutdated =

@@ -193,6 +193,60 @@ describe('Operator', () => {
     await world.untilReady('a');
   });
 
+  it('hands credentials out as soon as the API server is there, and is ready when the controllers are', async () => {
+    const gate = Promise.withResolvers<void>();
+    world.driver.beforeRest = () => gate.promise;
+    world.run();
+    world.create('a');
+    const usable = await world.until('a', ({ status }) => status?.syncerSecret !== undefined);
+    expect(secret('a-kubeconfig')['kubeconfig']).toContain('https://127.0.0.1:21000');
+    expect(usable.status?.phase).toBe('Provisioning');
+    expect(condition(usable, 'APIServerReady')?.status).toBe('True');
+    expect(condition(usable, 'ControllerManagerReady')).toBeUndefined();
+    expect(
+      world.tenant.get(resources.serviceAccounts, { namespace: 'default', name: 'default' }),
+    ).toBeDefined();
+    gate.resolve();
+    expect(condition(await world.untilReady('a'), 'ControllerManagerReady')?.status).toBe('True');
+  });
+
+  it('is not ready as long as the controllers do nothing, and says so', async () => {
+    const account = { namespace: 'kube-system', name: 'default' };
+    world.tenant.remove(resources.serviceAccounts, account);
+    const settings = {
+      bootstrapTimeoutMs: 1,
+      advertiseAddress: '192.0.2.1',
+      etcdEndpoint: 'https://127.0.0.1:2379',
+    };
+    world.run({ settings });
+    world.create('a');
+    await world.untilReason('a', 'ControllerManagerReady', 'TenantNotBootstrapped');
+    world.tenant.put(resources.serviceAccounts, { metadata: account });
+    await world.untilReady('a');
+  });
+
+  it('goes on at once when what it has given up waiting for comes up after all', async () => {
+    // So long a pause that only the event ends it in time.
+    let failures = 0;
+    world.driver.beforeEnsure = ({ id }) => {
+      failures += 1;
+      if (failures <= 7)
+        throw new DriverError('NotReady', 'not ready yet', { id, component: 'kube-apiserver' });
+    };
+    world.run({ random: () => 0.999 });
+    world.create('a');
+    for (let seen = 1; seen <= 7; seen++) {
+      await world.superCluster.until(() => failures === seen);
+      await world.untilReason('a', 'APIServerReady', 'NotReady');
+      const { status } = await world.until('a', ({ status }) => status?.id !== undefined);
+      await world.superCluster.until(() => {
+        world.driver.becomeReady(status?.id ?? '', 'kube-apiserver');
+        return failures > seen;
+      });
+    }
+    await world.untilReady('a');
+  });
+
   it('issues a new serving certificate for extra names, and carries it into the plan', async () => {
     world.run();
     world.create('a');

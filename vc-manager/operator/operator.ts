@@ -19,6 +19,7 @@ import type { ControlPlaneDriver } from '../drivers/index.ts';
 import type { ManagerPki } from '../pki/index.ts';
 import { Claims } from './claims.ts';
 import { explain } from './explain.ts';
+import { assertLeads, type Leadership, leadersDatastore, leadersDriver } from './leading.ts';
 import { keyOf, onVirtualCluster } from './on-virtual-cluster.ts';
 import { provision, remove } from './pass.ts';
 import type { Datastore, Services } from './services.ts';
@@ -29,8 +30,13 @@ import { Tenant } from './tenant.ts';
 import { type Outcome, WorkQueue } from './work-queue.ts';
 
 export interface OperatorOptions {
-  /** The super cluster. */
+  /** The super cluster. Only for the lease, and for the namespace that it is in. */
   client: KubeClient;
+  /**
+   * Another way to the super cluster, for all that only the leader may do: `beforeWrite` is asked before each write
+   * and throws once the lease is not held any more. It is closed at the end of the term.
+   */
+  leadersClient: (beforeWrite: () => void) => KubeClient;
   /** `close`: looks away from what runs, without touching it; called when another manager may take over. */
   driver: ControlPlaneDriver & { close?: () => Promise<void> };
   datastore: Datastore;
@@ -45,7 +51,7 @@ export interface OperatorOptions {
   clock?: Clock;
   random?: () => number;
   newId?: () => string;
-  /** Default: a KubeClient. */
+  /** Default: a KubeClient. Its options have `beforeWrite` of their own. */
   connect?: (options: ConnectionOptions) => KubeClient;
   /** Default: those of LeaseElection. */
   lease?: { leaseDurationMs?: number; renewMs?: number };
@@ -83,12 +89,24 @@ export class Operator {
     await this.#untilDone(signal, 'the super cluster cannot be used yet', () =>
       ensureNamespace(client, namespace, signal),
     );
-    if (!signal.aborted) await election.run(signal, (term) => this.#lead(term));
+    if (signal.aborted) return;
+    this.#options.logger.info({ identity }, 'waiting for the lease');
+    await election.run(signal, async (term) => {
+      const leaders = this.#options.leadersClient(() => assertLeads(election));
+      try {
+        await this.#lead(leaders, election, term);
+      } finally {
+        await leaders.connection.close();
+        this.#options.logger.info({ identity }, 'not leading any more');
+      }
+    });
   }
 
-  async #lead(signal: AbortSignal): Promise<void> {
-    const { client, driver, datastore, templates, managerPki, logger, newId } = this.#options;
+  async #lead(client: KubeClient, leadership: Leadership, signal: AbortSignal): Promise<void> {
+    const { templates, managerPki, logger, newId } = this.#options;
     logger.info({ identity: this.#options.identity }, 'leading');
+    const driver = leadersDriver(this.#options.driver, leadership);
+    const datastore = leadersDatastore(this.#options.datastore, leadership);
     const clock = this.#clock;
     const settings = this.#settings;
     const prepared = await this.#untilDone(signal, 'the super cluster cannot be prepared yet', () =>
@@ -112,17 +130,17 @@ export class Operator {
       clock,
       logger,
     };
-    await this.#work(services, signal);
+    await this.#work(services, leadership, signal);
   }
 
-  async #work(services: Services, signal: AbortSignal): Promise<void> {
+  async #work(services: Services, leadership: Leadership, signal: AbortSignal): Promise<void> {
     const { client, virtualClusters, policies, templates, driver, logger, settings } = services;
     const clock = this.#clock;
     const queue = new WorkQueue({
       parallel: settings.parallel,
       clock,
       random: this.#random,
-      handle: (key, pass, failures) => this.#pass(key, services, pass, failures),
+      handle: (key, pass, failures) => this.#pass(key, { services, leadership, signal: pass, failures }),
     });
     const lookAtAll = (): void => {
       for (const vc of virtualClusters.list()) queue.add(keyOf(vc));
@@ -138,9 +156,11 @@ export class Operator {
         for (const vc of virtualClusters.list()) queue.interrupt(keyOf(vc));
       }),
       driver.watch((id, component, what) => {
-        if (what !== 'exited') return;
-        logger.warn({ id, component }, `${component} has exited`);
-        for (const vc of virtualClusters.byIndex('id', id)) queue.add(keyOf(vc));
+        if (what === 'exited') logger.warn({ id, component }, `${component} has exited`);
+        for (const vc of virtualClusters.byIndex('id', id)) {
+          if (what === 'exited') queue.add(keyOf(vc));
+          else if (what === 'ready') queue.hurry(keyOf(vc));
+        }
       }),
     ];
     const reflectors = [
@@ -162,7 +182,15 @@ export class Operator {
     }
   }
 
-  async #pass(key: string, services: Services, signal: AbortSignal, failures: number): Promise<Outcome> {
+  async #pass(
+    key: string,
+    {
+      services,
+      leadership,
+      signal,
+      failures,
+    }: { services: Services; leadership: Leadership; signal: AbortSignal; failures: number },
+  ): Promise<Outcome> {
     const { client, logger } = services;
     const clock = this.#clock;
     const [namespace = '', name = ''] = key.split('/');
@@ -177,7 +205,7 @@ export class Operator {
       return { kind: 'failed', ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
     }
     const status = new StatusWriter({ client, clock, signal, current });
-    const connect = (tenant: Tenant): KubeClient => this.#connect(tenant);
+    const connect = (tenant: Tenant): KubeClient => this.#connect(tenant, leadership);
     const tenant = new Tenant({ virtualCluster: current, status, signal, clock, connect });
     try {
       if (current.metadata.deletionTimestamp !== undefined) return await remove(tenant, services);
@@ -187,7 +215,7 @@ export class Operator {
     }
   }
 
-  #connect(tenant: Tenant): KubeClient {
+  #connect(tenant: Tenant, leadership: Leadership): KubeClient {
     const { servingCa, leafs } = tenant.required(tenant.pki, 'certificates');
     const connect = this.#options.connect ?? ((options) => new KubeClient(new Connection(options)));
     return connect({
@@ -196,6 +224,7 @@ export class Operator {
       cert: leafs.manager.certPem,
       key: leafs.manager.keyPem,
       userAgent: 'skerry-vc-manager',
+      beforeWrite: () => assertLeads(leadership),
     });
   }
 

@@ -5,7 +5,7 @@ import { explain } from './explain.ts';
 import { removalSteps } from './removal/index.ts';
 import type { Services } from './services.ts';
 import type { ConditionType } from './status-writer.ts';
-import { provisionSteps, type Step } from './steps/index.ts';
+import { provisionStages, runStages, type Stage, type Step, StepFailed } from './steps/index.ts';
 import type { Tenant } from './tenant.ts';
 import type { Outcome } from './work-queue.ts';
 
@@ -20,7 +20,7 @@ export async function provision(tenant: Tenant, services: Services, failures: nu
   const isChanged = phase === 'Failed' && observedGeneration !== tenant.vc.metadata.generation;
   if (isNew || (isChanged && !tenant.wasReady)) status.set({ phase: 'Provisioning' });
   const tellsProgress = phase !== 'Ready';
-  return perform(provisionSteps, tenant, services, {
+  return perform(provisionStages, tenant, services, {
     before: (step) => {
       if (tellsProgress) status.condition('Ready', 'False', 'Provisioning', step.doing);
     },
@@ -56,8 +56,11 @@ export async function provision(tenant: Tenant, services: Services, failures: nu
 /** One pass over a VirtualCluster that is to go. */
 export async function remove(tenant: Tenant, services: Services): Promise<Outcome> {
   const { status } = tenant;
-  status.set({ phase: 'Deleting' });
-  status.condition('Ready', 'False', 'Deleting', 'The control plane and all that it has is being removed.');
+  // Only once: what is waited for says more.
+  if (tenant.vc.status?.phase !== 'Deleting') {
+    status.set({ phase: 'Deleting' });
+    status.condition('Ready', 'False', 'Deleting', 'The control plane and all that it has is being removed.');
+  }
   return perform(removalSteps, tenant, services, {
     // The syncer learns from the phase that it has to leave.
     before: () => status.flush(),
@@ -76,25 +79,25 @@ interface Hooks {
 }
 
 async function perform(
-  steps: readonly Step[],
+  stages: readonly Stage[],
   tenant: Tenant,
   services: Services,
   hooks: Hooks,
 ): Promise<Outcome> {
   const logger = services.logger.child({ virtualCluster: tenant.key });
-  let current: Step | undefined;
   try {
-    for (const step of steps) {
-      current = step;
+    await runStages(stages, async (step) => {
       await hooks.before(step);
       tenant.signal.throwIfAborted();
+      const startedAt = tenant.clock.monotonic();
       await step.run(tenant, services);
-      logger.debug({ step: step.name }, 'step done');
-    }
+      logger.debug({ step: step.name, ms: Math.round(tenant.clock.monotonic() - startedAt) }, 'step done');
+    });
     return await hooks.done();
   } catch (error) {
     if (tenant.signal.aborted) throw error;
-    return await fail(error, current, tenant, services, hooks);
+    if (error instanceof StepFailed) return await fail(error.cause, error.step, tenant, services, hooks);
+    return await fail(error, undefined, tenant, services, hooks);
   }
 }
 

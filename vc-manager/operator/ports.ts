@@ -26,14 +26,13 @@ export function choosePort(
   });
 }
 
-/** Writes the port and the addresses that follow from it down, before anything listens there. */
-export async function publishAddress(tenant: Tenant, { settings }: Services, port: number): Promise<void> {
+/** Notes the port and the addresses that follow from it; to be written before anything listens there. */
+export function noteAddress(tenant: Tenant, { settings }: Services, port: number): void {
   tenant.status.set({
     endpoint: `https://${bracketed(settings.endpointHost)}:${port}`,
     advertisedAddress: settings.advertiseAddress,
     advertisedPort: port,
   });
-  await tenant.status.flush();
 }
 
 function bracketed(host: string): string {

@@ -2,7 +2,7 @@ import type { Tenant } from './tenant.ts';
 
 const pauseMs = 1_000;
 
-/** Shows what a long step does in the condition Ready: the latest message, at most one write a second. */
+/** Shows what a long step does in the condition Ready: the latest message, each second at most, none of a short step. */
 export class ProgressReport {
   readonly #tenant: Tenant;
   #message: string | undefined;
@@ -29,10 +29,10 @@ export class ProgressReport {
     const { status, clock, signal } = this.#tenant;
     try {
       while (this.#message !== undefined) {
+        await clock.sleep(pauseMs, AbortSignal.any([signal, this.#end.signal]));
         status.condition('Ready', 'False', 'Provisioning', this.#message);
         this.#message = undefined;
         await status.flush();
-        await clock.sleep(pauseMs, AbortSignal.any([signal, this.#end.signal]));
       }
     } catch {
       // What is really wrong shows in the step itself.

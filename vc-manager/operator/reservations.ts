@@ -31,23 +31,27 @@ export async function reserveAddresses(
   services: Services,
   slice: string,
 ): Promise<Conflict | undefined> {
-  for (const { purpose, offset } of reserved) {
-    const address = addressAt(slice, offset);
-    const conflict = await reserveAddress(tenant, services, address, purpose);
-    if (conflict !== undefined) return conflict;
-  }
-  return undefined;
+  // Nobody has those of a slice that was just chosen, as a rule.
+  const likely = tenant.wasStarted ? 'there' : 'absent';
+  const conflicts = await Promise.all(
+    reserved.map(({ purpose, offset }) =>
+      reserveAddress(tenant, services, { address: addressAt(slice, offset), purpose, likely }),
+    ),
+  );
+  return conflicts.find((conflict) => conflict !== undefined);
 }
 
 async function reserveAddress(
   tenant: Tenant,
   services: Services,
-  address: string,
-  purpose: string,
+  { address, purpose, likely }: { address: string; purpose: string; likely: 'there' | 'absent' },
 ): Promise<Conflict | undefined> {
   const { client } = services;
   const { signal } = tenant;
-  const existing = await find<IPAddress>(client, resources.ipAddresses, { name: address }, signal);
+  const existing =
+    likely === 'absent'
+      ? undefined
+      : await find<IPAddress>(client, resources.ipAddresses, { name: address }, signal);
   if (existing === undefined) {
     try {
       await client.create<IPAddress>(resources.ipAddresses, reservation(tenant, address, purpose), {
@@ -56,7 +60,7 @@ async function reserveAddress(
       return undefined;
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
-      return await reserveAddress(tenant, services, address, purpose);
+      return await reserveAddress(tenant, services, { address, purpose, likely: 'there' });
     }
   }
   if (existing.metadata.labels?.[keys.tenant] === tenant.uid) return undefined;

@@ -31,6 +31,7 @@ export async function writeSecret(
   { client }: Services,
   name: string,
   data: Readonly<Record<string, string>>,
+  likely: 'there' | 'absent' = 'there',
 ): Promise<void> {
   const wanted: Secret = {
     metadata: {
@@ -47,6 +48,7 @@ export async function writeSecret(
   };
   await ensureObject(client, resources.secrets, wanted, {
     signal: tenant.signal,
+    likely,
     check: (current) => assertOurs(tenant, current),
   });
 }

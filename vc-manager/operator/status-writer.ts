@@ -32,6 +32,8 @@ export class StatusWriter {
   readonly #signal: AbortSignal;
   #current: VirtualCluster;
   #pending: Change[] = [];
+  /** Writes come one after the other: `current` is what the last one has left. */
+  #turn: Promise<unknown> = Promise.resolve();
 
   constructor(options: { client: KubeClient; clock: Clock; signal: AbortSignal; current: VirtualCluster }) {
     this.#client = options.client;
@@ -79,7 +81,13 @@ export class StatusWriter {
   }
 
   /** Writes what is pending; when this returns, it is stored. */
-  async flush(signal = this.#signal): Promise<void> {
+  flush(signal = this.#signal): Promise<void> {
+    const written = this.#turn.then(() => this.#write(signal));
+    this.#turn = written.catch(() => undefined);
+    return written;
+  }
+
+  async #write(signal: AbortSignal): Promise<void> {
     const changes = this.#pending;
     this.#pending = [];
     const { name = '', namespace, uid } = this.#current.metadata;
@@ -91,7 +99,10 @@ export class StatusWriter {
     if (change(this.#current) === undefined) return;
     const ref = { name, namespace };
     try {
-      this.#current = await modifyStatus(this.#client, resources.virtualClusters, ref, change, { signal });
+      this.#current = await modifyStatus(this.#client, resources.virtualClusters, ref, change, {
+        signal,
+        known: this.#current,
+      });
     } catch (error) {
       this.#pending.unshift(...changes);
       throw error;

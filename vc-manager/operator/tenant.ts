@@ -34,7 +34,10 @@ export class Tenant {
   lookAgainMs = Number.POSITIVE_INFINITY;
   /** What people should know although the control plane is well. */
   readonly notes: string[] = [];
+  /** Set by the step `control-plane`: settles when all components are ready. Nobody has to await it. */
+  components: Promise<void> = Promise.resolve();
   readonly #connect: (tenant: Tenant) => KubeClient;
+  readonly #over = new AbortController();
   #client: KubeClient | undefined;
 
   constructor(options: TenantOptions) {
@@ -97,7 +100,24 @@ export class Tenant {
     return this.#client;
   }
 
+  /** Until one component is ready; what starts them goes on behind `components` and ends with the pass. */
+  async untilReady(
+    component: string,
+    start: (options: { signal: AbortSignal; onReady: (component: string) => void }) => Promise<void>,
+  ): Promise<void> {
+    const ready = Promise.withResolvers<void>();
+    this.components = start({
+      signal: AbortSignal.any([this.signal, this.#over.signal]),
+      onReady: (name) => {
+        if (name === component) ready.resolve();
+      },
+    });
+    await Promise.race([ready.promise, this.components]);
+  }
+
   async close(): Promise<void> {
+    this.#over.abort();
+    await this.components.catch(() => undefined);
     await this.#client?.connection.close();
     this.#client = undefined;
   }

@@ -3,7 +3,7 @@ import { FakeClock } from '../../kube/testing/index.ts';
 import { type Outcome, WorkQueue } from './work-queue.ts';
 
 /** A queue whose handler waits to be told how each piece of work ends. */
-function setUp(parallel = 2) {
+function setUp(parallel = 2, random = () => 0) {
   const clock = new FakeClock();
   const started: string[] = [];
   const failures: number[] = [];
@@ -11,7 +11,7 @@ function setUp(parallel = 2) {
   const queue = new WorkQueue({
     parallel,
     clock,
-    random: () => 0,
+    random,
     minBackoffMs: 100,
     maxBackoffMs: 1_000,
     handle: (key, signal, failed) => {
@@ -109,6 +109,30 @@ describe('WorkQueue', () => {
     expect(started).toEqual(['a']);
     await clock.advance(100);
     expect(started).toEqual(['a', 'a']);
+    await stop();
+  });
+
+  it('never waits longer after a failure than it may, however the dice fall', async () => {
+    const { queue, started, clock, finish, stop } = setUp(2, () => 0.999);
+    queue.add('a');
+    await clock.advance(0);
+    for (let failures = 1; failures <= 12; failures++) {
+      await finish('a', { kind: 'failed' });
+      await clock.advance(1_000);
+      expect(started.length).toBe(failures + 1);
+    }
+    await stop();
+  });
+
+  it('hurries with what has failed, and with nothing else', async () => {
+    const { queue, started, clock, finish, stop } = setUp();
+    for (const key of ['failed', 'done']) queue.add(key);
+    await clock.advance(0);
+    await finish('failed', { kind: 'failed' });
+    await finish('done', { kind: 'done', againAfterMs: 5_000 });
+    for (const key of ['failed', 'done', 'unknown']) queue.hurry(key);
+    await clock.advance(0);
+    expect(started).toEqual(['failed', 'done', 'failed']);
     await stop();
   });
 

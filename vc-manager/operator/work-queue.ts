@@ -15,6 +15,7 @@ export interface WorkQueueOptions {
   /** Must not throw but for its signal, which says that the key is to be looked at anew. */
   handle: (key: string, signal: AbortSignal, failures: number) => Promise<Outcome>;
   minBackoffMs?: number;
+  /** Longest pause after a failure, but for what the failure itself asks for. Default 30 s. */
   maxBackoffMs?: number;
 }
 
@@ -55,6 +56,16 @@ export class WorkQueue {
       this.#waiting.add(key);
     }
     this.#wake();
+  }
+
+  /** There is room for one more. */
+  get hasRoom(): boolean {
+    return this.#waiting.size + this.#running.size < this.#options.parallel;
+  }
+
+  /** Ends the pause after a failure: what it may have failed for is there now. Nothing otherwise. */
+  hurry(key: string): void {
+    if (this.#failures.has(key) && this.#later.has(key)) this.add(key);
   }
 
   /** Like `add`, but what is under way for the key is given up, and its failures are forgotten. */
@@ -111,8 +122,8 @@ export class WorkQueue {
   }
 
   #backoffMs(failures: number): number {
-    const { minBackoffMs = 500, maxBackoffMs = 60_000, random } = this.#options;
-    return Math.min(maxBackoffMs, minBackoffMs * 2 ** Math.min(failures, 20)) * (1 + random() / 2);
+    const { minBackoffMs = 500, maxBackoffMs = 30_000, random } = this.#options;
+    return Math.min(maxBackoffMs, minBackoffMs * 2 ** Math.min(failures, 20) * (1 + random() / 2));
   }
 
   #defer(key: string, ms: number): void {

@@ -1,5 +1,8 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import type { Answer, Load, Request, RunResult, Target } from './protocol.ts';
+import type { Answer, RequestName, Requests } from './protocol.ts';
+
+// Garbage of many short-lived objects is collected more cheaply when there is more room for it.
+const execArgv = [...process.execArgv, '--max-semi-space-size=32'];
 
 /** The load generator in its own process. One request at a time. */
 export class GeneratorProcess {
@@ -9,6 +12,7 @@ export class GeneratorProcess {
   constructor() {
     this.#child = fork(new URL('./main.ts', import.meta.url), {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+      execArgv,
     });
     this.#ended = new Promise((_, reject) => {
       this.#child.once('error', reject);
@@ -23,37 +27,17 @@ export class GeneratorProcess {
     return this.#child.pid ?? 0;
   }
 
-  async open(targets: readonly Target[], signal: AbortSignal): Promise<void> {
-    await this.#ask({ do: 'open', targets: [...targets] }, signal);
-  }
-
-  /** Runs all loads at once. Pod names begin with `podPrefix`. */
-  async run(
-    options: { podPrefix: string; loads: readonly Load[]; timeoutMs: number },
+  async ask<Name extends RequestName>(
+    name: Name,
+    request: Requests[Name]['ask'],
     signal: AbortSignal,
-  ): Promise<RunResult> {
-    const result = await this.#ask({ do: 'run', ...options, loads: [...options.loads] }, signal);
-    if (result === null) throw new Error('the load generator gave no result');
-    return result;
-  }
-
-  /** Deletes all pods that the targets have, and waits until they are gone. */
-  async clear(timeoutMs: number, signal: AbortSignal): Promise<void> {
-    await this.#ask({ do: 'clear', timeoutMs }, signal);
-  }
-
-  async end(): Promise<void> {
-    if (this.#child.connected) this.#child.disconnect();
-    await this.#ended.catch(() => undefined);
-  }
-
-  async #ask(request: Request, signal: AbortSignal): Promise<RunResult | null> {
+  ): Promise<Requests[Name]['answer']> {
     signal.throwIfAborted();
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();
     const aborted = (): void => reject(signal.reason);
     signal.addEventListener('abort', aborted, { once: true });
     this.#child.once('message', resolve);
-    this.#child.send(request);
+    this.#child.send({ do: name, ...request });
     try {
       const answer = await Promise.race([promise, this.#ended]);
       if ('error' in answer) throw new Error(`load generator: ${answer.error}`);
@@ -62,5 +46,10 @@ export class GeneratorProcess {
       this.#child.off('message', resolve);
       signal.removeEventListener('abort', aborted);
     }
+  }
+
+  async end(): Promise<void> {
+    if (this.#child.connected) this.#child.disconnect();
+    await this.#ended.catch(() => undefined);
   }
 }

@@ -1,47 +1,63 @@
-import type { Load, Request, RunResult, Target } from './protocol.ts';
-import { runLoad } from './run-load.ts';
+import { furnish, unfurnish } from './churn/furnish.ts';
+import { runChurn } from './churn/run-churn.ts';
+import type { PodRun, Removal, Request, RequestName, Requests, RunResult, Target } from './protocol.ts';
+import { aborted, runLoad } from './run-load.ts';
+import { stand } from './stand.ts';
 import { TargetPods } from './target-pods.ts';
 
 /** Creates pods at several targets and measures how long each takes to be Ready. */
 export class Generator {
   #targets = new Map<string, TargetPods>();
+  /** Mark of what the last churn has left, until it is cleared. */
+  #churnRun: string | undefined;
 
-  async answer(request: Request): Promise<RunResult | null> {
+  async answer(request: Request): Promise<Requests[RequestName]['answer']> {
     switch (request.do) {
       case 'open':
         await this.#open(request.targets);
         return null;
       case 'run':
         return this.#run(request);
+      case 'stand':
+        await stand([...this.#targets.values()], request);
+        return null;
+      case 'remove':
+        return this.#remove(request);
       case 'clear': {
         const signal = AbortSignal.timeout(request.timeoutMs);
-        await Promise.all([...this.#targets.values()].map((target) => target.clear(signal)));
+        const targets = [...this.#targets.values()];
+        await Promise.all(targets.map((target) => target.clear(signal)));
+        if (this.#churnRun !== undefined) await unfurnish(targets, this.#churnRun, signal);
+        this.#churnRun = undefined;
         return null;
       }
-      case 'close':
-        await this.#close();
+      case 'furnish':
+        await furnish([...this.#targets.values()], request);
         return null;
+      case 'churn':
+        this.#churnRun = Date.now().toString(36);
+        return runChurn([...this.#targets.values()], this.#churnRun, request);
     }
   }
 
   async #open(targets: readonly Target[]): Promise<void> {
-    await this.#close();
+    await Promise.all([...this.#targets.values()].map((target) => target.close()));
     this.#targets = new Map(targets.map((target) => [target.name, new TargetPods(target)]));
     await Promise.all([...this.#targets.values()].map((target) => target.open()));
   }
 
-  async #run({ podPrefix, loads, timeoutMs }: Extract<Request, { do: 'run' }>): Promise<RunResult> {
+  async #run({ podPrefix, loads, withTokens = false, timeoutMs }: PodRun): Promise<RunResult> {
     const failures = new Set<string>();
     const ended = new AbortController();
     const timer = setTimeout(() => ended.abort(), timeoutMs);
-    const startedAt = performance.now();
     const run = {
       podPrefix,
       signal: ended.signal,
-      elapsed: () => Math.round((performance.now() - startedAt) * 100) / 100,
+      elapsed: stopwatch(),
       onFailure: (error: unknown) => failures.add(error instanceof Error ? error.message : String(error)),
     };
     const targets = [...this.#targets.values()];
+    for (const target of targets) target.withTokens = withTokens;
     const retriesBefore = retriesOf(targets);
     try {
       const pods = await Promise.all(loads.map((load) => runLoad(this.#target(load), load, run)));
@@ -52,16 +68,25 @@ export class Generator {
     }
   }
 
-  #target({ target }: Load): TargetPods {
+  #remove(request: { target: string; timeoutMs: number }): Promise<Removal[]> {
+    const target = this.#target(request);
+    const signal = AbortSignal.timeout(request.timeoutMs);
+    const elapsed = stopwatch();
+    const over = aborted(signal);
+    return Promise.all(target.names().map((name) => target.remove(name, elapsed, { signal, over })));
+  }
+
+  #target({ target }: { target: string }): TargetPods {
     const found = this.#targets.get(target);
     if (found === undefined) throw new Error(`the target "${target}" was not opened`);
     return found;
   }
+}
 
-  async #close(): Promise<void> {
-    await Promise.all([...this.#targets.values()].map((target) => target.close()));
-    this.#targets.clear();
-  }
+/** Milliseconds since now, to a hundredth. */
+function stopwatch(): () => number {
+  const startedAt = performance.now();
+  return () => Math.round((performance.now() - startedAt) * 100) / 100;
 }
 
 function retriesOf(targets: readonly TargetPods[]): number {

@@ -1,4 +1,5 @@
 import type { ConnectionOptions } from '../../../kube/index.ts';
+import type { ChurnResult, ChurnWork } from './churn/protocol.ts';
 
 /** Where pods are created: one namespace of one API server. Goes through JSON. */
 export interface Target {
@@ -36,12 +37,40 @@ export interface RunResult {
   failures: string[];
 }
 
-export type Request =
-  /** Connects and watches; answers when every watch has its first list. */
-  | { do: 'open'; targets: Target[] }
-  | { do: 'run'; podPrefix: string; loads: Load[]; timeoutMs: number }
-  /** Deletes all pods of all targets; answers when the watches have seen them go. */
-  | { do: 'clear'; timeoutMs: number }
-  | { do: 'close' };
+export interface PodRun {
+  /** Pod names begin with it. */
+  podPrefix: string;
+  loads: Load[];
+  /** Pods with the token of their default service account mounted, as pods have that say nothing. */
+  withTokens?: boolean;
+  timeoutMs: number;
+}
 
-export type Answer = { result: RunResult | null } | { error: string };
+/** One pod that was deleted with grace; times in milliseconds since the first call. */
+export interface Removal {
+  target: string;
+  /** When the delete call was sent. */
+  deletedMs: number;
+  /** When a watch on the same API showed that it is gone. Absent: not within the time limit. */
+  goneMs?: number;
+}
+
+/** What can be asked of the generator, and what it answers. */
+export interface Requests {
+  /** Connects and watches; answers when every watch has its first list. */
+  open: { ask: { targets: Target[] }; answer: null };
+  run: { ask: PodRun; answer: RunResult };
+  /** So many pods of a target that stay, made or deleted as needed; answers when all are Ready. */
+  stand: { ask: { perTarget: number; inFlight: number; timeoutMs: number }; answer: null };
+  /** Deletes every pod of one target by a call of its own, all at once. */
+  remove: { ask: { target: string; timeoutMs: number }; answer: Removal[] };
+  /** Deletes all pods of all targets, and what a churn has left; answers when the watches have seen the pods go. */
+  clear: { ask: { timeoutMs: number }; answer: null };
+  /** What churn needs that is not part of its work; answers when it is there. */
+  furnish: { ask: { lanes: number; timeoutMs: number }; answer: null };
+  churn: { ask: ChurnWork; answer: ChurnResult };
+}
+
+export type RequestName = keyof Requests;
+export type Request = { [Name in RequestName]: { do: Name } & Requests[Name]['ask'] }[RequestName];
+export type Answer = { result: Requests[RequestName]['answer'] } | { error: string };

@@ -19,7 +19,7 @@ export interface LoadRun {
 
 interface StartedPod {
   sample: PodSample;
-  /** Neither rejects; `ready` also resolves when there is nothing to wait for any more. */
+  /** Neither rejects; `ready` also resolves when the create has failed. */
   accepted: Promise<void>;
   ready: Promise<void>;
 }
@@ -33,8 +33,9 @@ export async function runLoad(target: LoadTarget, load: Load, run: LoadRun): Pro
     return pod;
   };
   const isDone = (): boolean => started.length >= load.pods || run.signal.aborted;
+  const over = aborted(run.signal);
   const one = async (until: 'accepted' | 'ready'): Promise<void> => {
-    while (!isDone()) await start()[until];
+    while (!isDone()) await Promise.race([start()[until], over]);
   };
   switch (load.shape) {
     case 'burst':
@@ -52,14 +53,21 @@ export async function runLoad(target: LoadTarget, load: Load, run: LoadRun): Pro
       }
     }
   }
-  await Promise.all(started.map(({ ready }) => ready));
+  await Promise.race([Promise.all(started.map(({ ready }) => ready)), over]);
   return started.map(({ sample }) => sample);
+}
+
+/** Resolves when the signal is aborted. One listener for a whole load: a signal looks through all that it has when it gets one more. */
+export function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
 }
 
 function startPod(target: LoadTarget, name: string, run: LoadRun): StartedPod {
   const sample: PodSample = { target: target.name, createdMs: run.elapsed() };
   const { promise: ready, resolve } = Promise.withResolvers<void>();
-  run.signal.addEventListener('abort', () => resolve(), { once: true });
   target.whenReady(name, () => {
     sample.readyMs = run.elapsed();
     resolve();

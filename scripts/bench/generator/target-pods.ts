@@ -1,136 +1,173 @@
-import {
-  ApiError,
-  Connection,
-  KubeClient,
-  type KubeObject,
-  Reflector,
-  resources,
-  Store,
-  systemClock,
-} from '../../../kube/index.ts';
-import type { Target } from './protocol.ts';
+import { type KubeObject, resources } from '../../../kube/index.ts';
+import { ApiCalls } from './api-calls.ts';
+import { eventName, isReadyPod } from './event-bytes.ts';
+import { EventLines } from './event-lines.ts';
+import type { Removal, Target } from './protocol.ts';
 
-/** All that is kept of a pod: the generator shares a machine with what it measures. */
-type SeenPod = KubeObject & { ready?: boolean };
-
-const attempts = 20;
-
-/** The pods of one target as one watch shows them. */
+/** The pods of one target as one watch shows them: which there are, and which are Ready. */
 export class TargetPods {
   readonly name: string;
-  /** Creates sent again because the server asked for it. */
-  retries = 0;
-  readonly #namespace: string;
-  readonly #connection: Connection;
-  readonly #client: KubeClient;
-  readonly #store = new Store<SeenPod>({ transform: keep });
-  readonly #reflector: Reflector<SeenPod>;
+  readonly calls: ApiCalls;
+  readonly #lines: EventLines;
   readonly #stop = new AbortController();
   #running: Promise<void> | undefined;
-  /** Pod name to whoever waits for it to be Ready. */
-  readonly #waiting = new Map<string, () => void>();
+  /** Name to whether it is Ready. */
+  readonly #pods = new Map<string, boolean>();
+  /** Pod name to whoever waits for it to be Ready, or to be gone. */
+  readonly #untilReady = new Map<string, () => void>();
+  readonly #untilGone = new Map<string, () => void>();
   #whenEmpty: (() => void) | undefined;
+  #podJson: readonly [string, string];
 
   constructor(target: Target) {
     this.name = target.name;
-    this.#namespace = target.namespace;
-    this.#connection = new Connection({ ...target.connection, userAgent: 'skerry-bench' });
-    this.#client = new KubeClient(this.#connection);
-    this.#reflector = new Reflector<SeenPod>({
-      client: this.#client,
+    this.calls = new ApiCalls(target);
+    this.#podJson = podTemplate(false);
+    this.#lines = new EventLines({
+      connection: this.calls.connection,
       resource: resources.pods,
-      store: this.#store,
       namespace: target.namespace,
-      consistentStart: true,
-    });
-    this.#store.subscribe(({ type, object }) => {
-      if (type === 'deleted') {
-        if (this.#store.size === 0) this.#whenEmpty?.();
-      } else if (object.ready === true) {
-        this.#waiting.get(object.metadata.name ?? '')?.();
-      }
+      onList: (pods) => this.#replace(pods),
+      onEvent: (type, line) => {
+        const name = eventName(line);
+        if (name === undefined) return;
+        if (type === 'DELETED') this.#gone(name);
+        // Ready once is enough: what comes after is not looked at.
+        else if (this.#pods.get(name) !== true) this.#seen(name, isReadyPod(line));
+      },
     });
   }
 
+  /** Creates that were sent again because the server asked for it. */
+  get retries(): number {
+    return this.calls.retries;
+  }
+
+  set withTokens(withTokens: boolean) {
+    this.#podJson = podTemplate(withTokens);
+  }
+
   async open(): Promise<void> {
-    this.#running = this.#reflector.run(this.#stop.signal);
-    await this.#reflector.synced(this.#stop.signal);
+    this.#running = this.#lines.run(this.#stop.signal);
+    await this.#lines.listed;
   }
 
   async close(): Promise<void> {
     this.#stop.abort();
     await this.#running;
-    await this.#connection.close();
+    await this.calls.connection.close();
   }
 
   /** Calls back once, when the watch shows the pod Ready. To be called before the pod is created. */
   whenReady(name: string, ready: () => void): void {
-    this.#waiting.set(name, () => {
-      this.#waiting.delete(name);
-      ready();
-    });
+    this.#untilReady.set(name, ready);
   }
 
   forget(): void {
-    this.#waiting.clear();
+    this.#untilReady.clear();
   }
 
   /** Creates a pod; waits and tries again when the server is busy. */
-  async create(name: string, signal: AbortSignal): Promise<void> {
-    const pod = benchPod(name, this.#namespace);
-    for (let attempt = 1; ; attempt++) {
-      try {
-        await this.#client.create(resources.pods, pod, { signal });
-        return;
-      } catch (error) {
-        const isBusy = error instanceof ApiError && (error.code === 429 || error.code >= 500);
-        if (!isBusy || attempt === attempts) throw error;
-        this.retries++;
-        await systemClock.sleep(error.retryAfterMs ?? 100, signal);
-      }
-    }
+  create(name: string, signal: AbortSignal): Promise<void> {
+    const [before, after] = this.#podJson;
+    return this.calls.create('pods', before + name + after, signal);
   }
 
-  /** Deletes all pods as one does, with grace, and waits until they are gone. */
+  names(): string[] {
+    return [...this.#pods.keys()];
+  }
+
+  isReady(name: string): boolean {
+    return this.#pods.get(name) === true;
+  }
+
+  /** Resolves when the pod is Ready; at once if it is. Never, if aborted. */
+  ready(name: string): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.isReady(name)) resolve();
+      else this.whenReady(name, resolve);
+    });
+  }
+
+  /** Deletes a pod by a call of its own; resolves when the watch shows that it is gone, or when `over` does. */
+  async remove(
+    name: string,
+    elapsed: () => number,
+    { signal, over }: { signal: AbortSignal; over: Promise<void> },
+  ): Promise<Removal> {
+    const removal: Removal = { target: this.name, deletedMs: elapsed() };
+    const gone = new Promise<void>((resolve) => {
+      this.#untilGone.set(name, () => {
+        removal.goneMs = elapsed();
+        resolve();
+      });
+    });
+    const deleted = this.calls.delete('pods', name, signal).then(() => gone);
+    try {
+      await Promise.race([deleted, over]);
+    } finally {
+      deleted.catch(() => undefined);
+      this.#untilGone.delete(name);
+    }
+    return removal;
+  }
+
+  /** Deletes all pods with grace, in one call, and waits until they are gone. */
   async clear(signal: AbortSignal): Promise<void> {
-    if (this.#store.size === 0) return;
+    if (this.#pods.size === 0) return;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const late = (): void => reject(new Error(`${this.#store.size} pods of ${this.name} are still there`));
+    const late = (): void => reject(new Error(`${this.#pods.size} pods of ${this.name} are still there`));
     signal.addEventListener('abort', late, { once: true });
     this.#whenEmpty = resolve;
     try {
-      const path = `/api/v1/namespaces/${this.#namespace}/pods`;
-      await this.#client.raw('DELETE', path, { timeoutMs: 60_000 });
-      if (this.#store.size > 0) await promise;
+      await this.calls.deleteAll('pods', undefined, signal);
+      if (this.#pods.size > 0) await promise;
     } finally {
       this.#whenEmpty = undefined;
       signal.removeEventListener('abort', late);
     }
   }
+
+  #replace(pods: readonly KubeObject[]): void {
+    const listed = new Map(
+      pods.map(({ metadata, ...pod }) => [metadata.name ?? '', hasReady(pod['status'])]),
+    );
+    for (const name of this.names()) if (!listed.has(name)) this.#gone(name);
+    for (const [name, ready] of listed) this.#seen(name, ready);
+  }
+
+  #seen(name: string, ready: boolean): void {
+    this.#pods.set(name, ready);
+    if (!ready) return;
+    const tell = this.#untilReady.get(name);
+    this.#untilReady.delete(name);
+    tell?.();
+  }
+
+  #gone(name: string): void {
+    this.#pods.delete(name);
+    this.#untilGone.get(name)?.();
+    if (this.#pods.size === 0) this.#whenEmpty?.();
+  }
 }
 
-function keep({ metadata, ...pod }: SeenPod): SeenPod {
-  const { name, namespace, uid, resourceVersion } = metadata;
-  const kept = Object.fromEntries(
-    Object.entries({ name, namespace, uid, resourceVersion }).filter(([, value]) => value !== undefined),
-  );
-  return { metadata: kept, ready: isReady(pod['status']) };
-}
-
-function isReady(status: unknown): boolean {
+function hasReady(status: unknown): boolean {
   const { conditions } = (status ?? {}) as { conditions?: { type: string; status: string }[] };
   return conditions?.some(({ type, status: value }) => type === 'Ready' && value === 'True') === true;
 }
 
-function benchPod(name: string, namespace: string): KubeObject {
-  return {
+/** A pod as JSON, in front of its name and behind it. */
+function podTemplate(withTokens: boolean): readonly [string, string] {
+  const pod = {
     apiVersion: 'v1',
     kind: 'Pod',
-    metadata: { name, namespace, labels: { app: 'bench' } },
+    metadata: { name: '\n', labels: { app: 'bench' } },
     spec: {
-      automountServiceAccountToken: false,
+      ...(withTokens ? {} : { automountServiceAccountToken: false }),
       containers: [{ name: 'main', image: 'example.com/bench' }],
       tolerations: [{ operator: 'Exists' }],
     },
   };
+  const [before = '', after = ''] = JSON.stringify(pod).split('\\n');
+  return [before, after];
 }

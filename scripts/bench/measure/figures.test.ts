@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { componentsPerPod, cpuColumns, cpuPerPod, missing, podsPerSecond, readyTimes } from './figures.ts';
+import { componentsPer, cpuColumns, cpuPer, missing, podsPerSecond, readyTimes } from './figures.ts';
 
 const pods = [
   { target: 'a', createdMs: 100, acceptedMs: 110, readyMs: 300 },
@@ -33,7 +33,7 @@ describe('CPU time per pod', () => {
       'tenants/datastore': 0.02,
     },
   });
-  const cells = cpuPerPod([3, 1, 2].map((syncer) => ({ usage: usage(syncer), pods: 100 })));
+  const cells = cpuPer([3, 1, 2].map((syncer) => ({ usage: usage(syncer), count: 100 })));
   const cell = (column: (typeof cpuColumns)[number]) => cells[cpuColumns.indexOf(column)];
 
   it('is the median over rounds, for each group and for all together', () => {
@@ -45,7 +45,7 @@ describe('CPU time per pod', () => {
   });
 
   it('is told for each component that matters, the largest first', () => {
-    expect(componentsPerPod([{ usage: usage(1), pods: 100 }])).toEqual([
+    expect(componentsPer([{ usage: usage(1), count: 100 }])).toEqual([
       ['super cluster/kube-apiserver', 6],
       ['super cluster/etcd', 4],
     ]);

@@ -6,9 +6,11 @@ import { totalCpuSeconds, type Usage } from './usage.ts';
 
 /** How long pods took from the create call until a watch showed them Ready, in milliseconds. */
 export function readyTimes(pods: readonly PodSample[]): Distribution {
-  return distribution(
-    pods.flatMap(({ createdMs, readyMs }) => (readyMs === undefined ? [] : readyMs - createdMs)),
-  );
+  return distribution(timesToReady(pods));
+}
+
+export function timesToReady(pods: readonly PodSample[]): number[] {
+  return pods.flatMap(({ createdMs, readyMs }) => (readyMs === undefined ? [] : readyMs - createdMs));
 }
 
 /** Pods that were Ready per second, from the first create call until the last was. */
@@ -24,33 +26,39 @@ export function missing(pods: readonly PodSample[]): number {
 
 export const cpuColumns = ['all', ...processGroups, 'rest of the machine', 'load'] as const;
 
-/** Medians over rounds, by column: milliseconds of CPU per pod, and the load average. */
-export function cpuPerPod(rounds: readonly { usage: Usage; pods: number }[]): Cell[] {
-  const perPod = (seconds: (usage: Usage) => number | undefined): Cell =>
+/** A round's costs, and what they are divided by. */
+interface Cost {
+  usage: Usage;
+  count: number;
+}
+
+/** Medians over rounds, by column: milliseconds of CPU per pod or operation, and the load average. */
+export function cpuPer(rounds: readonly Cost[]): Cell[] {
+  const per = (seconds: (usage: Usage) => number | undefined): Cell =>
     median(
-      rounds.flatMap(({ usage, pods }) => {
+      rounds.flatMap(({ usage, count }) => {
         const spent = seconds(usage);
-        return spent === undefined ? [] : (spent * 1000) / pods;
+        return spent === undefined ? [] : (spent * 1000) / count;
       }),
     );
   return [
-    perPod(totalCpuSeconds),
-    ...processGroups.map((group: ProcessGroup) => perPod((usage) => usage.cpuSeconds[group])),
-    perPod((usage) => usage.othersSeconds),
+    per(totalCpuSeconds),
+    ...processGroups.map((group: ProcessGroup) => per((usage) => usage.cpuSeconds[group])),
+    per((usage) => usage.othersSeconds),
     median(rounds.map(({ usage }) => usage.load)),
   ];
 }
 
-const leastMsPerPod = 0.5;
+const leastMs = 0.5;
 
-/** Medians over rounds: milliseconds of CPU per pod of each component that matters, the largest first. */
-export function componentsPerPod(rounds: readonly { usage: Usage; pods: number }[]): [string, number][] {
+/** Medians over rounds: milliseconds of CPU of each component that matters, the largest first. */
+export function componentsPer(rounds: readonly Cost[]): [string, number][] {
   const names = new Set(rounds.flatMap(({ usage }) => Object.keys(usage.componentSeconds)));
   return [...names]
     .map((name): [string, number] => [
       name,
-      median(rounds.map(({ usage, pods }) => ((usage.componentSeconds[name] ?? 0) * 1000) / pods)),
+      median(rounds.map(({ usage, count }) => ((usage.componentSeconds[name] ?? 0) * 1000) / count)),
     ])
-    .filter(([, ms]) => ms >= leastMsPerPod)
+    .filter(([, ms]) => ms >= leastMs)
     .sort(([, a], [, b]) => b - a);
 }

@@ -36,10 +36,24 @@ export async function machineTime(): Promise<MachineTime | undefined> {
   return stat === undefined ? undefined : parseMachineTime(stat);
 }
 
+/** Milliseconds since the process was started, to a hundredth of a second. */
+export async function ageMs(pid: number): Promise<number | undefined> {
+  const [stat, uptime] = [await readOrUndefined(`/proc/${pid}/stat`), await readOrUndefined('/proc/uptime')];
+  return stat === undefined || uptime === undefined ? undefined : parseAge(stat, uptime);
+}
+
+export function parseAge(stat: string, uptime: string): number {
+  return Number(uptime.split(' ')[0]) * 1000 - (Number(fieldsOf(stat)[19]) * 1000) / ticksPerSecond;
+}
+
 export function parseProcessTime(stat: string): number {
-  // From the third field on: the second is a name in parentheses that may itself contain both.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const fields = fieldsOf(stat);
   return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
+}
+
+/** From the third field on: the second is a name in parentheses that may itself contain both. */
+function fieldsOf(stat: string): string[] {
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
 }
 
 export function parseMemory(rollup: string): Memory {

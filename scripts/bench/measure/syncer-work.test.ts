@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseSyncerWork, syncerTable, workBetween } from './syncer-work.ts';
+import { callsPer, parseSyncerWork, syncerTable, workBetween } from './syncer-work.ts';
 
 const metrics = `
 # HELP skerry_syncer_api_calls_total Calls of API servers
@@ -34,11 +34,17 @@ describe("the syncer's metrics", () => {
   });
 
   it('become calls per pod', () => {
-    const { rows, notes } = syncerTable('burst', [{ work: parseSyncerWork(metrics), pods: 100 }]);
+    const { rows, notes } = syncerTable('burst', [{ work: parseSyncerWork(metrics), count: 100 }], 'pod');
     expect(rows).toEqual([
       ['super create pods', 0.9, 0.05],
       ['**all of these**', 0.9500000000000001, undefined],
     ]);
     expect(notes?.[0]).toContain('10.0 ms in the queue');
+    expect(callsPer([{ work: parseSyncerWork(metrics), count: 100 }])).toBe(0.95);
+  });
+
+  it('do not count watches among the calls', () => {
+    const work = new Map([['call/super/watch/pods/ok', 5]]);
+    expect(callsPer([{ work, count: 5 }])).toBe(0);
   });
 });

@@ -6,7 +6,7 @@ export type SyncerWork = ReadonlyMap<string, number>;
 
 const callCounter = 'skerry_syncer_api_calls_total';
 const sums = ['skerry_syncer_queue_wait_seconds', 'skerry_syncer_service_seconds'];
-const leastCallsPerPod = 0.02;
+const leastCalls = 0.02;
 
 /**
  * From Prometheus' text: calls as `call/<side>/<verb>/<resource>/<ok|refused>`, times as
@@ -36,14 +36,27 @@ export function workBetween(before: SyncerWork, after: SyncerWork): SyncerWork {
   return new Map([...after].map(([key, value]) => [key, value - (before.get(key) ?? 0)]));
 }
 
-export interface WorkOfPods {
+export interface CountedWork {
   work: SyncerWork;
-  pods: number;
+  /** Pods or operations that it was done for. */
+  count: number;
 }
 
-/** Calls and reconciles for each pod, over all rounds together. */
-export function syncerTable(scenario: string, rounds: readonly WorkOfPods[]): Table {
-  const pods = rounds.reduce((sum, round) => sum + round.pods, 0);
+/** Calls for each unit, over all rounds together. Watches are not calls but come and go at their own time. */
+export function callsPer(rounds: readonly CountedWork[]): number {
+  const count = rounds.reduce((sum, round) => sum + round.count, 0);
+  const calls = rounds.flatMap(({ work }) =>
+    [...work].filter(([key]) => key.startsWith('call/') && !key.includes('/watch/')),
+  );
+  return ratio(
+    calls.reduce((sum, [, each]) => sum + each, 0),
+    count,
+  );
+}
+
+/** Calls and reconciles for each pod, or whatever is counted, over all rounds together. */
+export function syncerTable(scenario: string, rounds: readonly CountedWork[], unit: string): Table {
+  const count = rounds.reduce((sum, round) => sum + round.count, 0);
   const total = (key: string): number => rounds.reduce((sum, { work }) => sum + (work.get(key) ?? 0), 0);
   const calls = new Set(
     rounds.flatMap(({ work }) =>
@@ -54,22 +67,29 @@ export function syncerTable(scenario: string, rounds: readonly WorkOfPods[]): Ta
   const rows = [...calls]
     .map((call): [string, number, number] => [
       call,
-      total(`${call}/ok`) / pods,
-      total(`${call}/refused`) / pods,
+      total(`${call}/ok`) / count,
+      total(`${call}/refused`) / count,
     ])
-    .filter(([, ok, refused]) => ok + refused >= leastCallsPerPod)
+    .filter(([, ok, refused]) => ok + refused >= leastCalls)
     .sort(([, a], [, b]) => b - a)
     .map(([call, ok, refused]): Cell[] => [call.split('/').slice(1).join(' '), ok, refused]);
   const all = rows.reduce((sum, [, ok, refused]) => sum + Number(ok) + Number(refused), 0);
-  const meanMs = (metric: string): number =>
-    1000 * ratio(total(`${metric}_sum/pods`), total(`${metric}_count/pods`));
   const [wait = '', service = ''] = sums;
+  // What pods need beside themselves is looked at too, but says nothing about how often a pod is.
+  const kind = unit === 'pod' ? 'pods' : '';
+  const ofKinds = (metric: string): number =>
+    [...new Set(rounds.flatMap(({ work }) => [...work.keys()]))]
+      .filter((key) => key.startsWith(`${metric}/${kind}`))
+      .reduce((sum, key) => sum + total(key), 0);
+  const meanMs = (metric: string): number =>
+    1000 * ratio(ofKinds(`${metric}_sum`), ofKinds(`${metric}_count`));
+  const runs = ratio(ofKinds(`${service}_count`), count);
   return {
-    title: `${scenario}: calls of the syncer per pod`,
+    title: `${scenario}: calls of the syncer per ${unit}`,
     columns: ['side, verb, resource', 'answered', 'refused'],
     rows: [...rows, ['**all of these**', all, undefined]],
     notes: [
-      `Pods were looked at ${(total(`${service}_count/pods`) / pods).toFixed(1)} times each: ${meanMs(wait).toFixed(1)} ms in the queue and ${meanMs(service).toFixed(1)} ms of service on average.`,
+      `${unit === 'pod' ? 'Pods were looked at' : 'The syncer looked at objects'} ${runs.toFixed(1)} times per ${unit}: ${meanMs(wait).toFixed(1)} ms in the queue and ${meanMs(service).toFixed(1)} ms of service on average.`,
     ],
   };
 }

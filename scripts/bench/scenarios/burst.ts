@@ -1,10 +1,15 @@
+import type { BenchOptions } from '../arguments.ts';
+import { costFigures } from '../cost-figures.ts';
 import { costTables } from '../cost-tables.ts';
+import type { Lab } from '../lab.ts';
 import { missing, podsPerSecond, readyTimes } from '../measure/figures.ts';
 import { type Cell, renderCell, type Table } from '../measure/markdown.ts';
 import { type Memory, memoryOf } from '../measure/proc.ts';
 import { median, ratio } from '../measure/statistics.ts';
-import { direct, type Round, runPodRounds, tenants } from '../pod-rounds.ts';
-import type { Scenario } from '../scenario.ts';
+import { type Line, lineChart } from '../plot/line-chart.ts';
+import { type PodRound, runPodRounds } from '../pod-rounds.ts';
+import { direct, sidesOf, tenants } from '../rounds.ts';
+import type { Figure, Scenario, ScenarioResult } from '../scenario.ts';
 
 const bytesPerMegabyte = 1_000_000;
 
@@ -13,48 +18,73 @@ export const burst: Scenario = {
   name: 'burst',
   summary: 'every tenant creates --pods pods at once',
   needsTenants: false,
-
-  async run(lab, options) {
-    const syncerMemory: Memory[] = [];
-    const rounds = await runPodRounds({
-      lab,
-      options,
-      sides: options.sides === 'direct' ? [direct] : [direct, tenants],
-      loads: (targets) =>
-        targets.map(({ name }) => ({
-          target: name,
-          pods: options.pods,
-          shape: 'burst',
-          inFlight: options.inFlight,
-        })),
-      whileLoaded: async ({ side }) => {
-        const syncer = (await lab.processes()).find(({ group }) => group === 'syncer');
-        const memory = syncer === undefined ? undefined : await memoryOf(syncer.pid);
-        if (memory !== undefined && side === tenants.name) syncerMemory.push(memory);
-      },
-    });
-    const sides = figures(rounds);
-    const [base, ours] = [sides.get(direct.name), sides.get(tenants.name)];
-    const throughput = ratio(ours?.podsPerSecond ?? Number.NaN, base?.podsPerSecond ?? 0);
-    const syncerMegabytes = median(syncerMemory.map(({ rss }) => rss / bytesPerMegabyte));
-    const notes =
-      ours === undefined
-        ? []
-        : [
-            `Throughput of tenants to direct: **${renderCell(throughput)}**. Resident memory of the syncer with all pods: ${renderCell(syncerMegabytes)} MB.`,
-          ];
-    const { tenants: tenantCount, pods, inFlight, repeats } = options;
-    return {
-      settings: { tenants: tenantCount, pods, inFlight, repeats },
-      rounds: [...rounds, ...syncerMemory.map((memory) => ({ syncerMemory: memory }))],
-      summary: { ...Object.fromEntries(sides), ratio: throughput, syncerRssMegabytes: syncerMegabytes },
-      tables: [
-        timeTable(`burst: ${tenantCount} × ${pods} pods`, sides, notes),
-        ...costTables('burst', rounds),
-      ],
-    };
-  },
+  run: (lab, options) => runBurst('burst', false, lab, options),
 };
+
+/** The same with what pods have that say nothing: a token each, which the tenant's API server issues. */
+export const burstTokens: Scenario = {
+  name: 'burst-tokens',
+  summary: 'the same with default service account tokens',
+  needsTenants: false,
+  run: (lab, options) => runBurst('burst-tokens', true, lab, options),
+};
+
+async function runBurst(
+  name: string,
+  withTokens: boolean,
+  lab: Lab,
+  options: BenchOptions,
+): Promise<ScenarioResult> {
+  const syncerMemory: Memory[] = [];
+  const { tenants: tenantCount, pods, inFlight, repeats } = options;
+  const rounds = await runPodRounds({
+    lab,
+    options,
+    withTokens,
+    sides: sidesOf(options),
+    loads: (targets) => targets.map((target) => ({ target: target.name, pods, shape: 'burst', inFlight })),
+    whileLoaded: async ({ side }) => {
+      const syncer = (await lab.processes()).find(({ group }) => group === 'syncer');
+      const memory = syncer === undefined ? undefined : await memoryOf(syncer.pid);
+      if (memory !== undefined && side === tenants.name) syncerMemory.push(memory);
+    },
+  });
+  const sides = figures(rounds);
+  const [base, ours] = [sides.get(direct.name), sides.get(tenants.name)];
+  const throughput = ratio(ours?.podsPerSecond ?? Number.NaN, base?.podsPerSecond ?? 0);
+  const syncerMegabytes = syncerMemory.map(({ rss }) => rss / bytesPerMegabyte);
+  const notes =
+    ours === undefined
+      ? []
+      : [
+          `Throughput of tenants to direct: **${renderCell(throughput)}**. Resident memory of the syncer with all pods: ${renderCell(median(syncerMegabytes))} MB.`,
+        ];
+  const title = `${name}: ${tenantCount} × ${pods} pods${withTokens ? ' with tokens' : ''}`;
+  return {
+    settings: { tenants: tenantCount, pods, inFlight, repeats, withTokens },
+    rounds: [...rounds, ...syncerMemory.map((memory) => ({ syncerMemory: memory }))],
+    summary: {
+      ...Object.fromEntries(sides),
+      ratio: throughput,
+      syncerRssMegabytes: median(syncerMegabytes),
+    },
+    figures: [
+      ...throughputFigures(rounds),
+      ...costFigures(rounds, 'pod'),
+      ...(ours === undefined
+        ? []
+        : [{ name: 'syncer, resident', unit: 'MB', better: 'less' as const, values: syncerMegabytes }]),
+    ],
+    tables: [timeTable(title, sides, notes), ...costTables(name, rounds)],
+    plots: lineChart({
+      name,
+      title,
+      x: { label: 'seconds since the first create call' },
+      y: { label: 'pods Ready' },
+      lines: readyLines(rounds),
+    }),
+  };
+}
 
 interface SideFigures {
   podsPerSecond: number;
@@ -65,10 +95,10 @@ interface SideFigures {
   retries: number;
 }
 
-function figures(rounds: readonly Round[]): Map<string, SideFigures> {
+function figures(rounds: readonly PodRound[]): Map<string, SideFigures> {
   return new Map(
     [...Map.groupBy(rounds, ({ side }) => side)].map(([side, ofSide]) => {
-      const over = (figure: (round: Round) => number): number => median(ofSide.map(figure));
+      const over = (figure: (round: PodRound) => number): number => median(ofSide.map(figure));
       return [
         side,
         {
@@ -84,6 +114,28 @@ function figures(rounds: readonly Round[]): Map<string, SideFigures> {
       ];
     }),
   );
+}
+
+function throughputFigures(rounds: readonly PodRound[]): Figure[] {
+  const throughput = ({ result }: PodRound): number => podsPerSecond(result.pods);
+  const of = (name: string): PodRound[] => rounds.filter(({ side }) => side === name);
+  const bySide = [...Map.groupBy(rounds, ({ side }) => side)].map(([side, ofSide]): Figure => {
+    return { name: `${side}, throughput`, unit: 'pods/s', better: 'more', values: ofSide.map(throughput) };
+  });
+  const ratios = of(tenants.name).flatMap((round) => {
+    const base = of(direct.name).find(({ repeat }) => repeat === round.repeat);
+    return base === undefined ? [] : [ratio(throughput(round), throughput(base))];
+  });
+  const compared: Figure = { name: 'tenants to direct', unit: 'ratio', better: 'more', values: ratios };
+  return ratios.length === 0 ? bySide : [...bySide, compared];
+}
+
+/** How many pods are Ready as time goes by, for every round. */
+function readyLines(rounds: readonly PodRound[]): Line[] {
+  return rounds.map(({ side, repeat, result }) => {
+    const ready = result.pods.flatMap(({ readyMs }) => readyMs ?? []).sort((a, b) => a - b);
+    return { name: `${side} ${repeat + 1}`, points: ready.map((ms, index) => [ms / 1000, index + 1]) };
+  });
 }
 
 function timeTable(title: string, sides: ReadonlyMap<string, SideFigures>, notes: string[]): Table {

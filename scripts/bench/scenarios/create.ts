@@ -1,74 +1,154 @@
-import { renderCell } from '../measure/markdown.ts';
-import { type Distribution, distribution } from '../measure/statistics.ts';
-import { totalCpuSeconds, UsageMeter } from '../measure/usage.ts';
-import type { Scenario } from '../scenario.ts';
+import type { Lab } from '../lab.ts';
+import { type Cell, renderCell, type Table } from '../measure/markdown.ts';
+import { type Distribution, distribution, median } from '../measure/statistics.ts';
+import { type Usage, UsageMeter } from '../measure/usage.ts';
+import { cumulative, lineChart } from '../plot/line-chart.ts';
+import type { Figure, Scenario } from '../scenario.ts';
+import { usageTable } from '../usage-table.ts';
 
 /** Milliseconds from the request for a tenant. */
 interface Created {
   usableMs: number;
   joinedMs: number;
   removedMs: number;
-  cpuSeconds?: number;
 }
 
-/** Tenants, one at a time: how long from the request until its admin gets an answer. */
+/** Tenants that were asked for together, or one alone. */
+interface Batch {
+  tenants: Created[];
+  usage: Usage;
+}
+
+/** Tenants, one at a time and several at once: how long from the request until its admin gets an answer. */
 export const create: Scenario = {
   name: 'create',
-  summary: 'request for a tenant until its kubeconfig works, one at a time',
+  summary: 'request for a tenant until its kubeconfig works; alone, and --at-once',
   needsTenants: true,
 
   async run(lab, options) {
-    const rounds: Created[] = [];
-    for (let index = 0; index < options.creates; index++) {
-      await lab.settle();
-      const created = await createOne(`create-${index}`);
-      rounds.push(created);
-      lab.tell(
-        `create, ${index + 1} of ${options.creates}: usable after ${renderCell(created.usableMs / 1000)} s, removed in ${renderCell(created.removedMs / 1000)} s`,
-      );
-    }
-
-    async function createOne(name: string): Promise<Created> {
-      const meter = new UsageMeter(() => lab.processes());
-      await meter.start();
-      const from = performance.now();
-      await lab.request(name);
-      await lab.tenants.usable(name, lab.signal);
-      const usableMs = performance.now() - from;
-      await lab.tenants.joined(name, lab.signal);
-      const joinedMs = performance.now() - from;
-      const cpuSeconds = totalCpuSeconds(await meter.stop());
-      const removeFrom = performance.now();
-      await lab.removeTenant(name);
-      const removedMs = performance.now() - removeFrom;
-      return { usableMs, joinedMs, removedMs, ...(cpuSeconds === undefined ? {} : { cpuSeconds }) };
-    }
-
-    const seconds = (figure: 'usableMs' | 'joinedMs' | 'removedMs'): Distribution =>
-      distribution(rounds.map((round) => round[figure] / 1000));
-    const summary = {
-      usableSeconds: seconds('usableMs'),
-      joinedSeconds: seconds('joinedMs'),
-      removedSeconds: seconds('removedMs'),
-      cpuSeconds: distribution(rounds.flatMap(({ cpuSeconds }) => cpuSeconds ?? [])),
-    };
-    const row = (name: string, { p50, p90, max }: Distribution) => [name, p50, p90, max];
+    const { creates, atOnce } = options;
+    const alone = await runBatches(lab, { name: 'alone', batches: creates, size: 1 });
+    const together = await runBatches(lab, {
+      name: 'at-once',
+      batches: atOnce === 0 ? 0 : options.repeats,
+      size: atOnce,
+    });
+    const lastUsable = together.map(({ tenants }) => last(tenants));
     return {
-      settings: { creates: options.creates },
-      rounds,
-      summary,
+      settings: { creates, atOnce, repeats: options.repeats },
+      rounds: [...alone, ...together],
+      summary: {
+        alone: summaryOf(alone),
+        atOnce: { ...summaryOf(together), lastUsableSeconds: median(lastUsable) },
+      },
+      figures: figures(alone, together),
       tables: [
-        {
-          title: `create: ${options.creates} tenants, one at a time`,
-          columns: ['from the request, s', 'p50', 'p90', 'longest'],
-          rows: [
-            row('until `get namespaces` answers', summary.usableSeconds),
-            row('until the syncer serves it', summary.joinedSeconds),
-            row('from the deletion until it is gone', summary.removedSeconds),
-            row('CPU until the syncer serves it', summary.cpuSeconds),
-          ],
-        },
+        timeTable(`create: ${creates} tenants, one at a time`, alone),
+        ...(together.length === 0
+          ? []
+          : [
+              timeTable(`create: ${atOnce} tenants at once`, together, [
+                `The last of them is usable after **${renderCell(median(lastUsable))} s** (median of ${together.length}).`,
+              ]),
+            ]),
+        usageTable('create: CPU, s', [
+          ...alone.map(({ usage }, index) => [`alone, ${index + 1}`, usage] as const),
+          ...together.map(({ usage }, index) => [`${atOnce} at once, ${index + 1}`, usage] as const),
+        ]),
       ],
+      plots: lineChart({
+        name: 'create',
+        title: 'create: from the request until usable',
+        x: { label: 'seconds' },
+        y: { label: '% of tenants', max: 100 },
+        lines: [
+          cumulative('one at a time', seconds(alone, 'usableMs')),
+          ...(together.length === 0 ? [] : [cumulative(`${atOnce} at once`, seconds(together, 'usableMs'))]),
+        ],
+      }),
     };
   },
 };
+
+async function runBatches(
+  lab: Lab,
+  { name, batches, size }: { name: string; batches: number; size: number },
+): Promise<Batch[]> {
+  const all: Batch[] = [];
+  for (let index = 0; index < batches; index++) {
+    await lab.settle();
+    const names = Array.from({ length: size }, (_, each) => `${name}-${index}-${each}`);
+    const meter = new UsageMeter(() => lab.processes());
+    await meter.start();
+    const created = await Promise.all(names.map((each) => createOne(lab, each)));
+    const usage = await meter.stop();
+    const removedMs = await Promise.all(names.map((each) => removeOne(lab, each)));
+    const tenants = created.map((each, place) => ({ ...each, removedMs: removedMs[place] ?? Number.NaN }));
+    all.push({ tenants, usage });
+    lab.tell(`create ${name}, ${index + 1} of ${batches}: usable after ${renderCell(last(tenants))} s`);
+  }
+  return all;
+}
+
+async function createOne(lab: Lab, name: string): Promise<Omit<Created, 'removedMs'>> {
+  const from = performance.now();
+  await lab.request(name);
+  await lab.tenants.usable(name, lab.signal);
+  const usableMs = performance.now() - from;
+  await lab.tenants.joined(name, lab.signal);
+  return { usableMs, joinedMs: performance.now() - from };
+}
+
+async function removeOne(lab: Lab, name: string): Promise<number> {
+  const from = performance.now();
+  await lab.removeTenant(name);
+  return performance.now() - from;
+}
+
+function seconds(batches: readonly Batch[], figure: keyof Created): number[] {
+  return batches.flatMap(({ tenants }) => tenants.map((each) => each[figure] / 1000));
+}
+
+/** When the last of some tenants was usable, in seconds. */
+function last(tenants: readonly Created[]): number {
+  return Math.max(...tenants.map(({ usableMs }) => usableMs)) / 1000;
+}
+
+function summaryOf(batches: readonly Batch[]): Record<string, Distribution> {
+  return {
+    usableSeconds: distribution(seconds(batches, 'usableMs')),
+    joinedSeconds: distribution(seconds(batches, 'joinedMs')),
+    removedSeconds: distribution(seconds(batches, 'removedMs')),
+  };
+}
+
+function timeTable(title: string, batches: readonly Batch[], notes: string[] = []): Table {
+  const row = (name: string, figure: keyof Created): Cell[] => {
+    const { p50, p90, p99, max } = distribution(seconds(batches, figure));
+    return [name, p50, p90, p99, max];
+  };
+  return {
+    title,
+    columns: ['from the request, s', 'p50', 'p90', 'p99', 'longest'],
+    rows: [
+      row('until `get namespaces` answers', 'usableMs'),
+      row('until the syncer serves it', 'joinedMs'),
+      row('from the deletion until it is gone', 'removedMs'),
+    ],
+    notes,
+  };
+}
+
+function figures(alone: readonly Batch[], together: readonly Batch[]): Figure[] {
+  const less = (name: string, values: number[]): Figure[] =>
+    values.length === 0 ? [] : [{ name, unit: 's', better: 'less', values }];
+  return [
+    ...less('usable, alone', seconds(alone, 'usableMs')),
+    ...less('served, alone', seconds(alone, 'joinedMs')),
+    ...less('removed, alone', seconds(alone, 'removedMs')),
+    ...less(
+      'last usable, at once',
+      together.map(({ tenants }) => last(tenants)),
+    ),
+  ];
+}

@@ -1,10 +1,13 @@
+import { costFigures } from '../cost-figures.ts';
 import { costTables } from '../cost-tables.ts';
 import type { PodSample } from '../generator/protocol.ts';
-import { missing, readyTimes } from '../measure/figures.ts';
+import { missing, readyTimes, timesToReady } from '../measure/figures.ts';
 import type { Cell } from '../measure/markdown.ts';
 import { type Distribution, median } from '../measure/statistics.ts';
-import { direct, type Round, runPodRounds, type Side, tenants, unfairTenants } from '../pod-rounds.ts';
-import type { Scenario } from '../scenario.ts';
+import { cumulative, lineChart } from '../plot/line-chart.ts';
+import { type PodRound, runPodRounds } from '../pod-rounds.ts';
+import { direct, type Side, tenants, unfairTenants } from '../rounds.ts';
+import type { Figure, Scenario } from '../scenario.ts';
 
 /** Greedy tenants create many pods at once while the others create one after the other: who waits for whom. */
 export const fairness: Scenario = {
@@ -48,13 +51,22 @@ export const fairness: Scenario = {
       ]);
     }
     const regularTenants = tenantCount - greedyTenants;
+    const title = `fairness: ${greedyTenants} × ${greedyPods} pods at once, ${regularTenants} × ${regularPods} one after the other`;
+    const isRegular = ({ target }: PodSample): boolean => !greedy.has(target);
+    const times = (side: string, what: string, ofSide: PodRound[], isOne: typeof isRegular): Figure[] =>
+      (['mean', 'p99'] as const).map((figure) => ({
+        name: `${side}, ${what} ${figure}`,
+        unit: 'ms',
+        better: 'less',
+        values: ofSide.map(({ result }) => readyTimes(result.pods.filter(isOne))[figure]),
+      }));
     return {
       settings: { greedyTenants, greedyPods, regularTenants, regularPods, inFlight, repeats },
       rounds,
       summary,
       tables: [
         {
-          title: `fairness: ${greedyTenants} × ${greedyPods} pods at once, ${regularTenants} × ${regularPods} one after the other`,
+          title,
           columns: [
             'side',
             'regular mean, ms',
@@ -72,12 +84,32 @@ export const fairness: Scenario = {
         },
         ...costTables('fairness', rounds),
       ],
+      figures: [
+        ...[...bySide].flatMap(([side, ofSide]) => [
+          ...times(side, 'regular', ofSide, isRegular),
+          ...times(side, 'greedy', ofSide, (pod) => !isRegular(pod)),
+        ]),
+        ...costFigures(rounds, 'pod'),
+      ],
+      plots: lineChart({
+        name: 'fairness',
+        title,
+        x: { label: 'ms from the create call until Ready', logarithmic: true },
+        y: { label: '% of pods', max: 100 },
+        lines: [...bySide].flatMap(([side, ofSide]) => {
+          const pods = ofSide.flatMap(({ result }) => result.pods);
+          return [
+            cumulative(`${side}: regular`, timesToReady(pods.filter(isRegular))),
+            cumulative(`${side}: greedy`, timesToReady(pods.filter((pod) => !isRegular(pod)))),
+          ];
+        }),
+      }),
     };
   },
 };
 
 function figures(
-  rounds: readonly Round[],
+  rounds: readonly PodRound[],
   which: (pod: PodSample) => boolean,
 ): Pick<Distribution, 'mean' | 'p50' | 'p99'> & { notReady: number } {
   const all = rounds.map(({ result }) => result.pods.filter(which));

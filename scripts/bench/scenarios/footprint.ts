@@ -1,9 +1,12 @@
 import { systemClock } from '../../../kube/index.ts';
-import type { Cell } from '../measure/markdown.ts';
+import type { Lab } from '../lab.ts';
+import type { Cell, Table } from '../measure/markdown.ts';
 import { cpuSeconds, type Memory, memoryOf } from '../measure/proc.ts';
 import type { BenchProcess } from '../measure/process-groups.ts';
+import { metricSum } from '../measure/prometheus.ts';
 import { mean, median } from '../measure/statistics.ts';
-import type { Scenario } from '../scenario.ts';
+import { barChart } from '../plot/bar-chart.ts';
+import type { Figure, Scenario } from '../scenario.ts';
 
 const bytesPerMegabyte = 1_000_000;
 
@@ -11,62 +14,165 @@ interface Footprint extends BenchProcess, Memory {
   cpuSecondsPerMinute: number;
 }
 
-/** What idle tenants cost: memory and CPU of each of their processes, and of what serves them. */
+/** What all processes cost with so many pods that nobody touches. */
+interface Level {
+  pods: number;
+  processes: Footprint[];
+  /** Changes in the tenants' datastore, over all tenants. */
+  datastoreWritesPerMinute?: number;
+  /** JavaScript objects of the syncer, garbage included. */
+  syncerHeapBytes?: number;
+}
+
+/** What tenants cost in which nothing happens: memory and CPU of each of their processes, and of what serves them. */
 export const footprint: Scenario = {
   name: 'footprint',
-  summary: 'memory and CPU of idle tenants and of what serves them',
+  summary: 'memory, CPU and writes of tenants at rest, empty and with --standing pods',
   needsTenants: true,
 
   async run(lab, options) {
+    const { idleSeconds, tenants, standing } = options;
     await lab.tenantTargets();
-    await lab.settle();
-    lab.tell(`footprint: watching idle tenants for ${options.idleSeconds} s`);
-    const processes = (await lab.processes()).filter(({ group }) => group !== 'generator');
-    const before = new Map<number, number>();
-    for (const { pid } of processes) before.set(pid, (await cpuSeconds(pid)) ?? Number.NaN);
-    const from = performance.now();
-    await systemClock.sleep(options.idleSeconds * 1000, lab.signal);
-    const minutes = (performance.now() - from) / 60_000;
-    const rounds: Footprint[] = [];
-    for (const process of processes) {
-      const memory = await memoryOf(process.pid);
-      const after = (await cpuSeconds(process.pid)) ?? Number.NaN;
-      if (memory === undefined) continue;
-      const spent = after - (before.get(process.pid) ?? Number.NaN);
-      rounds.push({ ...process, ...memory, cpuSecondsPerMinute: spent / minutes });
-    }
-
-    const ofTenants = rounds.filter(({ tenant }) => tenant !== undefined);
-    const rows: Cell[][] = [...Map.groupBy(ofTenants, ({ component }) => component)].map(
-      ([component, all]) => [`${component} of a tenant`, ...cells(all)],
-    );
-    const whole = [...Map.groupBy(ofTenants, ({ tenant }) => tenant).values()].map(sum);
-    if (whole.length > 0) rows.push(['**one tenant**', ...cells(whole)]);
-    for (const each of rounds.filter(({ tenant }) => tenant === undefined))
-      rows.push([each.component, ...cells([each])]);
+    const levels = [await watch(lab, 0, idleSeconds)];
+    for (const wanted of standing) levels.push(await watch(lab, await lab.stand(wanted), idleSeconds));
+    const [empty] = levels;
+    const ofTenants = tenantsOf(empty);
+    const writes = empty?.datastoreWritesPerMinute;
+    const perTenant = {
+      tenantPrivateMegabytes: median(ofTenants.map((each) => each.private / bytesPerMegabyte)),
+      tenantPssMegabytes: median(ofTenants.map((each) => each.pss / bytesPerMegabyte)),
+      tenantCpuSecondsPerMinute: mean(ofTenants.map((each) => each.cpuSecondsPerMinute)),
+      tenantWritesPerMinute: writes === undefined ? Number.NaN : writes / tenants,
+    };
     return {
-      settings: { tenants: options.tenants, idleSeconds: options.idleSeconds },
-      rounds,
-      summary: {
-        tenantPrivateMegabytes: median(whole.map((each) => each.private / bytesPerMegabyte)),
-        tenantPssMegabytes: median(whole.map((each) => each.pss / bytesPerMegabyte)),
-        tenantCpuSecondsPerMinute: mean(whole.map((each) => each.cpuSecondsPerMinute)),
-      },
-      tables: [
-        {
-          title: `footprint: ${options.tenants} idle tenants, over ${options.idleSeconds} s`,
-          columns: ['process', 'private, MB', 'shared, MB', 'proportional, MB', 'CPU, s per minute'],
-          rows,
-          notes: [
-            'Medians over tenants, CPU: means. Private: pages that nobody else maps. Shared: mostly program text, which is in memory once for all processes of one binary, the super cluster included.',
-          ],
-        },
-      ],
+      settings: { tenants, idleSeconds, standing },
+      rounds: levels,
+      summary: perTenant,
+      figures: figures(levels, perTenant),
+      tables: [...levels.map((level) => processTable(level, tenants, idleSeconds)), syncerTable(levels)],
+      plots: barChart({
+        name: 'footprint',
+        title: `memory with ${tenants} empty tenants`,
+        label: 'MB',
+        parts: ['private', 'shared'],
+        bars: rowsOf(empty).map(([name, some]) => ({
+          name: name.replaceAll('*', ''),
+          values: [megabytes(some, 'private'), megabytes(some, 'shared')],
+        })),
+      }),
     };
   },
 };
 
+async function watch(lab: Lab, pods: number, seconds: number): Promise<Level> {
+  await lab.settle();
+  lab.tell(`footprint: watching ${pods === 0 ? 'empty tenants' : `${pods} pods`} for ${seconds} s`);
+  const processes = (await lab.processes()).filter(({ group }) => group !== 'generator');
+  const before = new Map<number, number>();
+  for (const { pid } of processes) before.set(pid, (await cpuSeconds(pid)) ?? Number.NaN);
+  const revisionBefore = await revision(lab);
+  const from = performance.now();
+  await systemClock.sleep(seconds * 1000, lab.signal);
+  const minutes = (performance.now() - from) / 60_000;
+  const revisionAfter = await revision(lab);
+  const level: Level = { pods, processes: [] };
+  if (revisionBefore !== undefined && revisionAfter !== undefined)
+    level.datastoreWritesPerMinute = (revisionAfter - revisionBefore) / minutes;
+  for (const process of processes) {
+    const memory = await memoryOf(process.pid);
+    const after = (await cpuSeconds(process.pid)) ?? Number.NaN;
+    if (memory === undefined) continue;
+    const spent = after - (before.get(process.pid) ?? Number.NaN);
+    level.processes.push({ ...process, ...memory, cpuSecondsPerMinute: spent / minutes });
+  }
+  const text = await lab.stack.syncerMetrics?.();
+  if (text !== undefined) level.syncerHeapBytes = metricSum(text, 'nodejs_heap_size_used_bytes');
+  return level;
+}
+
+/** Each change in etcd makes one. */
+async function revision({ stack }: Lab): Promise<number | undefined> {
+  const text = await stack.datastoreMetrics?.();
+  return text === undefined ? undefined : metricSum(text, 'etcd_debugging_mvcc_current_revision');
+}
+
 type Figures = Pick<Footprint, 'private' | 'shared' | 'pss' | 'cpuSecondsPerMinute'>;
+
+/** What each tenant costs as a whole. */
+function tenantsOf(level: Level | undefined): Figures[] {
+  const ofTenants = (level?.processes ?? []).filter(({ tenant }) => tenant !== undefined);
+  return [...Map.groupBy(ofTenants, ({ tenant }) => tenant).values()].map(sum);
+}
+
+/** Processes of tenants together by component, one tenant as a whole, and each of the others. */
+function rowsOf(level: Level | undefined): [string, Figures[]][] {
+  const processes = level?.processes ?? [];
+  const ofTenants = processes.filter(({ tenant }) => tenant !== undefined);
+  const whole = tenantsOf(level);
+  return [
+    ...[...Map.groupBy(ofTenants, ({ component }) => component)].map(
+      ([component, all]): [string, Figures[]] => [`${component} of a tenant`, all],
+    ),
+    ...(whole.length > 0 ? [['**one tenant**', whole] satisfies [string, Figures[]]] : []),
+    ...processes
+      .filter(({ tenant }) => tenant === undefined)
+      .map((each): [string, Figures[]] => [each.component, [each]]),
+  ];
+}
+
+function processTable(level: Level, tenants: number, seconds: number): Table {
+  const { pods, datastoreWritesPerMinute: writes } = level;
+  const told =
+    writes === undefined
+      ? []
+      : [`Writes to the datastore: ${(writes / tenants).toFixed(1)} per minute for each tenant.`];
+  return {
+    title: `footprint: ${tenants} tenants, ${pods === 0 ? 'empty' : `${pods} pods at rest`}, over ${seconds} s`,
+    columns: ['process', 'private, MB', 'shared, MB', 'proportional, MB', 'CPU, s per minute'],
+    rows: rowsOf(level).map(([name, all]) => [name, ...cells(all)]),
+    notes: [
+      'Medians over tenants, CPU: means. Private: pages that nobody else maps. Shared: mostly program text, which is in memory once for all processes of one binary, the super cluster included.',
+      ...told,
+    ],
+  };
+}
+
+function syncerTable(levels: readonly Level[]): Table {
+  return {
+    title: 'footprint: the syncer',
+    columns: ['pods', 'resident, MB', 'private, MB', 'heap, MB', 'CPU, s per minute'],
+    rows: levels.map((level): Cell[] => {
+      const syncer = level.processes.find(({ group }) => group === 'syncer');
+      return [
+        String(level.pods),
+        (syncer?.rss ?? Number.NaN) / bytesPerMegabyte,
+        (syncer?.private ?? Number.NaN) / bytesPerMegabyte,
+        (level.syncerHeapBytes ?? Number.NaN) / bytesPerMegabyte,
+        syncer?.cpuSecondsPerMinute,
+      ];
+    }),
+    notes: [
+      'After pods were made in this process, with what garbage that left; `restart` tells the same of a new one.',
+    ],
+  };
+}
+
+function figures(levels: readonly Level[], perTenant: Record<string, number>): Figure[] {
+  const less = (name: string, unit: string, value: number | undefined): Figure[] =>
+    value === undefined || Number.isNaN(value) ? [] : [{ name, unit, better: 'less', values: [value] }];
+  return [
+    ...less('one tenant, private', 'MB', perTenant['tenantPrivateMegabytes']),
+    ...less('one tenant, CPU per minute', 's', perTenant['tenantCpuSecondsPerMinute']),
+    ...less('one tenant, datastore writes per minute', 'writes', perTenant['tenantWritesPerMinute']),
+    ...levels.flatMap(({ pods, processes }) => {
+      const syncer = processes.find(({ group }) => group === 'syncer');
+      return [
+        ...less(`syncer with ${pods} pods, resident`, 'MB', syncer && syncer.rss / bytesPerMegabyte),
+        ...less(`syncer with ${pods} pods, CPU per minute`, 's', syncer?.cpuSecondsPerMinute),
+      ];
+    }),
+  ];
+}
 
 function sum(processes: readonly Figures[]): Figures {
   const total = (figure: keyof Figures): number => processes.reduce((all, each) => all + each[figure], 0);
@@ -78,13 +184,15 @@ function sum(processes: readonly Figures[]): Figures {
   };
 }
 
+function megabytes(all: readonly Figures[], figure: 'private' | 'shared' | 'pss'): number {
+  return median(all.map((each) => each[figure] / bytesPerMegabyte));
+}
+
 function cells(all: readonly Figures[]): Cell[] {
-  const megabytes = (figure: 'private' | 'shared' | 'pss'): number =>
-    median(all.map((each) => each[figure] / bytesPerMegabyte));
   return [
-    megabytes('private'),
-    megabytes('shared'),
-    megabytes('pss'),
+    megabytes(all, 'private'),
+    megabytes(all, 'shared'),
+    megabytes(all, 'pss'),
     mean(all.map(({ cpuSecondsPerMinute }) => cpuSecondsPerMinute)),
   ];
 }

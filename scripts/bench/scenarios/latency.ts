@@ -1,8 +1,11 @@
+import { costFigures } from '../cost-figures.ts';
 import { costTables } from '../cost-tables.ts';
-import { missing, readyTimes } from '../measure/figures.ts';
+import { missing, readyTimes, timesToReady } from '../measure/figures.ts';
 import { type Cell, renderCell } from '../measure/markdown.ts';
 import { type Distribution, median } from '../measure/statistics.ts';
-import { direct, type Round, runPodRounds, tenants } from '../pod-rounds.ts';
+import { cumulative, lineChart } from '../plot/line-chart.ts';
+import { type PodRound, runPodRounds } from '../pod-rounds.ts';
+import { direct, sidesOf, tenants } from '../rounds.ts';
 import type { Scenario } from '../scenario.ts';
 
 /** One tenant creates a few pods per second, the others are quiet: what the way through a tenant adds. */
@@ -15,7 +18,7 @@ export const latency: Scenario = {
     const rounds = await runPodRounds({
       lab,
       options,
-      sides: options.sides === 'direct' ? [direct] : [direct, tenants],
+      sides: sidesOf(options),
       loads: ([target]) =>
         target === undefined
           ? []
@@ -41,13 +44,15 @@ export const latency: Scenario = {
             `Added by Skerry: p50 **${renderCell(added('p50'))} ms**, p99 **${renderCell(added('p99'))} ms**.`,
           ];
     const { latencyPods: pods, ratePerSecond, repeats, tenants: tenantCount } = options;
+    const title = `latency: ${ratePerSecond} pods/s in one of ${tenantCount} tenants, ${pods} pods`;
+    const bySide = Map.groupBy(rounds, ({ side }) => side);
     return {
       settings: { pods, ratePerSecond, repeats, tenants: tenantCount },
       rounds,
       summary: { ...Object.fromEntries(sides), addedP50: added('p50'), addedP99: added('p99') },
       tables: [
         {
-          title: `latency: ${ratePerSecond} pods/s in one of ${tenantCount} tenants, ${pods} pods`,
+          title,
           columns: ['side', 'Ready p50, ms', 'p90, ms', 'p99, ms', 'longest, ms', 'never Ready'],
           rows: [...sides].map(([side, each]): Cell[] => [
             side,
@@ -61,12 +66,35 @@ export const latency: Scenario = {
         },
         ...costTables('latency', rounds),
       ],
+      figures: [
+        ...[...bySide].flatMap(([side, ofSide]) =>
+          (['p50', 'p99'] as const).map((percentile) => ({
+            name: `${side}, Ready ${percentile}`,
+            unit: 'ms',
+            better: 'less' as const,
+            values: ofSide.map(({ result }) => readyTimes(result.pods)[percentile]),
+          })),
+        ),
+        ...costFigures(rounds, 'pod'),
+      ],
+      plots: lineChart({
+        name: 'latency',
+        title,
+        x: { label: 'ms from the create call until Ready', logarithmic: true },
+        y: { label: '% of pods', max: 100 },
+        lines: [...bySide].map(([side, ofSide]) =>
+          cumulative(
+            side,
+            ofSide.flatMap(({ result }) => timesToReady(result.pods)),
+          ),
+        ),
+      }),
     };
   },
 };
 
 /** Median over rounds of each figure. */
-function figures(rounds: readonly Round[]): Distribution & { notReady: number } {
+function figures(rounds: readonly PodRound[]): Distribution & { notReady: number } {
   const all = rounds.map(({ result }) => readyTimes(result.pods));
   const over = (figure: keyof Distribution): number => median(all.map((each) => each[figure]));
   return {

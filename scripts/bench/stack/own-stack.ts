@@ -17,6 +17,7 @@ import { ProcessDriver } from '../../../vc-manager/drivers/index.ts';
 import { LocalStack, type LocalStackParts } from '../../../vc-manager/local-stack/index.ts';
 import { freePort, machineAddress } from '../../../vc-manager/network/index.ts';
 import { type BenchProcess, StackProcesses } from '../measure/process-groups.ts';
+import { datastoreMetrics } from './datastore-metrics.ts';
 import type { Stack, SyncerFlags } from './stack.ts';
 
 export interface OwnStackOptions {
@@ -114,6 +115,21 @@ export class OwnStack implements Stack {
   async syncerMetrics(): Promise<string> {
     const answer = await fetch(`http://${host}:${this.#metricsPort}/metrics`);
     return answer.text();
+  }
+
+  async restartSyncer(signal: AbortSignal): Promise<void> {
+    await this.#stack.stop({ signal, components: [syncerComponent] });
+    await this.#stack.start({ signal });
+  }
+
+  async syncerReady(): Promise<boolean> {
+    const answer = await fetch(`http://${host}:${this.#metricsPort}/readyz`).catch(() => undefined);
+    await answer?.body?.cancel();
+    return answer?.ok === true;
+  }
+
+  datastoreMetrics(): Promise<string> {
+    return datastoreMetrics(this.#directory);
   }
 
   async lastWords(): Promise<string> {

@@ -16,6 +16,12 @@ export interface Stack {
    * again, which is before it has caught up. Absent: the syncer is not ours to restart.
    */
   setSyncer?(flags: SyncerFlags, signal: AbortSignal): Promise<void>;
+  /** Stops the syncer as a person would and starts it again; resolves when the new process is there. */
+  restartSyncer?(signal: AbortSignal): Promise<void>;
+  /** Whether the syncer says that it is ready; false while nothing answers. */
+  syncerReady?(): Promise<boolean>;
+  /** Metrics of the tenants' datastore. */
+  datastoreMetrics?(): Promise<string>;
   /** The syncer's metrics as Prometheus' text. Absent: nobody knows where they are. */
   syncerMetrics?(): Promise<string>;
   /** What may explain a failure: the last lines of the logs. */

@@ -3,6 +3,7 @@ import type { FakeCluster } from '../../../kube/testing/index.ts';
 import { allKinds, type TenantInfo } from '../../kinds/index.ts';
 import { superNamespaceName } from '../../mapping/index.ts';
 import { Caches } from '../caches.ts';
+import { recallUnwatched } from '../recall.ts';
 import { TenantState } from '../tenant-state.ts';
 
 /** A tenant with a fake API server, which has the namespaces `kube-system` and `shop`. */
@@ -48,7 +49,9 @@ export class TenantSide {
         }),
     );
     const running = reflectors.map((reflector) => reflector.run(signal));
-    await Promise.all(reflectors.map((reflector) => reflector.synced(signal)));
+    // As a session does: what cannot be recalled is tried one by one.
+    const recalled = recallUnwatched(state, allKinds, signal).catch(() => undefined);
+    await Promise.all([...reflectors.map((reflector) => reflector.synced(signal)), recalled]);
     return { state, running };
   }
 

@@ -92,6 +92,55 @@ describe('binding (rule 19)', () => {
     expect(status?.['nominatedNodeName']).toBe('n3');
   });
 
+  describe('while the node has not said anything yet', () => {
+    const scheduled = (lastTransitionTime: string, extra: PodStatus = {}): PodStatus => ({
+      phase: 'Pending',
+      conditions: [{ type: 'PodScheduled', status: 'True', lastTransitionTime }],
+      ...extra,
+    });
+    const upAt = (status: PodStatus, t: Pod, afterMs: number) =>
+      podKind.up?.(t, superPod(t, { spec: { nodeName: 'n1' }, status }), {
+        ...context,
+        nowMs: Date.parse(time) + afterMs,
+      });
+
+    it('binds T and leaves the status for a moment: one write does for both', () => {
+      expect(upAt(scheduled(time), tenantPod(), 500)?.map((action) => action.do)).toEqual([
+        'bindTenant',
+        'later',
+      ]);
+      expect(upAt(scheduled(time), bound, 500)).toEqual([{ do: 'later', afterMs: 1_500 }]);
+    });
+
+    it('writes the status when the moment has passed, or clocks disagree', () => {
+      for (const afterMs of [2_000, 3_600_000, -500])
+        expect(upAt(scheduled(time), bound, afterMs)?.map((action) => action.do)).toEqual(['patchTenant']);
+    });
+
+    it('writes at once what the node has said, and what the scheduler could not do', () => {
+      const told: PodStatus[] = [
+        scheduled(time, { containerStatuses: running['containerStatuses'] }),
+        scheduled(time, { podIP: '10.1.0.5' }),
+        scheduled(time, { reason: 'NodeAffinity' }),
+        { ...running },
+        {
+          phase: 'Pending',
+          conditions: [{ type: 'PodScheduled', status: 'False', lastTransitionTime: time }],
+        },
+      ];
+      for (const status of told)
+        expect(upAt(status, bound, 500)?.map((action) => action.do)).toEqual(['patchTenant']);
+    });
+
+    it('does not wait with a pod that is on its way out', () => {
+      const leaving = tenantPod({
+        ...bound,
+        metadata: { ...bound.metadata, deletionTimestamp: time, deletionGracePeriodSeconds: 30 },
+      });
+      expect(upAt(scheduled(time), leaving, 500)?.some(({ do: what }) => what === 'later')).toBe(false);
+    });
+  });
+
   it('does not bind a pod that is on its way out on either side', () => {
     const deletion = { deletionTimestamp: time, deletionGracePeriodSeconds: 30 };
     const kinds = (t: Pod, s: Pod) => podKind.up?.(t, s, context)?.map((action) => action.do);

@@ -3,6 +3,7 @@ import { marks, shownNodeName, transparentMetadataPatch } from '../../mapping/in
 import type { Action, SyncContext } from '../kind.ts';
 import { graceForSuper, graceForTenant } from './deletion.ts';
 import { ephemeralActions } from './ephemeral.ts';
+import { restBeforeFirstWord } from './first-word.ts';
 import { resizeActions } from './resize.ts';
 import { statusPatch } from './status.ts';
 import { isDeleting, type Pod } from './types.ts';
@@ -25,7 +26,11 @@ export function podUp(tenantPod: Pod, superPod: Pod, context: SyncContext): read
     if (metadata !== undefined) actions.push({ do: 'patchTenant', patch: metadata });
   }
   const status = statusPatch(tenantPod, superPod, context);
-  if (status !== undefined) actions.push({ do: 'patchTenant', patch: { status }, subresource: 'status' });
+  if (status !== undefined) {
+    const restMs = deleting ? 0 : restBeforeFirstWord(superPod, context.nowMs);
+    if (restMs > 0) actions.push({ do: 'later', afterMs: restMs });
+    else actions.push({ do: 'patchTenant', patch: { status }, subresource: 'status' });
+  }
   if (!deleting && isDeleting(superPod)) {
     actions.push({ do: 'deleteTenant', gracePeriodSeconds: graceForTenant(superPod, context.nowMs) });
   }

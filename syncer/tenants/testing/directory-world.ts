@@ -17,6 +17,7 @@ import { fastClock } from '../../engine/testing/fast-clock.ts';
 import { allKinds } from '../../kinds/index.ts';
 import { SuperSide } from '../../super-side.ts';
 import { TenantDirectory } from '../directory.ts';
+import type { Gate } from '../gate.ts';
 import type { VirtualCluster } from '../virtual-cluster.ts';
 
 const namespace = 'acme';
@@ -25,6 +26,7 @@ export interface WorldOptions {
   clock?: Clock;
   /** False: nothing runs but the servers; for somebody who brings a syncer along. */
   serves?: boolean;
+  gate?: Gate;
 }
 
 /** A directory that serves VirtualClusters of a fake super cluster, each with a fake API server of its own. */
@@ -44,7 +46,7 @@ export class DirectoryWorld implements AsyncDisposable {
   readonly #stop = new AbortController();
   #running: Promise<void>[] = [];
 
-  private constructor(superCluster: FakeCluster, certificates: TestCertificates, clock: Clock) {
+  private constructor(superCluster: FakeCluster, certificates: TestCertificates, clock: Clock, gate?: Gate) {
     this.super = superCluster;
     this.#certificates = certificates;
     const client = superCluster.client;
@@ -78,6 +80,7 @@ export class DirectoryWorld implements AsyncDisposable {
         ingressAnnotations: [],
       },
       clock,
+      ...(gate === undefined ? {} : { gate }),
       logger: { info: () => undefined, warn: (_fields, message) => this.warnings.push(message) },
       hooks: {
         joined: (tenant) => this.told.push(`joined ${tenant}`),
@@ -99,6 +102,7 @@ export class DirectoryWorld implements AsyncDisposable {
       superCluster,
       await createTestCertificates(),
       options.clock ?? fastClock(100),
+      options.gate,
     );
     await prepare?.(world);
     if (options.serves === false) return world;

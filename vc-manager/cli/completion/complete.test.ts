@@ -42,6 +42,11 @@ describe('complete', () => {
     expect(await words('create', '')).toEqual([]);
   });
 
+  it('offers tenants where an option takes one, whatever namespace a pod is in', async () => {
+    expect(await words('trace', 'web', '-n', 'teams', '-t', '')).toEqual(['tenant-1', 'tenant-2']);
+    expect(await words('trace', '')).toEqual([]);
+  });
+
   it('offers each tenant once where several are taken', async () => {
     expect(await words('delete', 'tenant-1', '')).toEqual(['tenant-2']);
   });

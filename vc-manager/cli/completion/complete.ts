@@ -30,6 +30,11 @@ export async function complete(
   return answers.filter(({ word }) => word.startsWith(current));
 
   async function candidates(): Promise<Answer[]> {
+    if (pending?.long === '--tenant') {
+      // Where a command has that option, the namespace is one of the tenant's own.
+      const { namespace: _, ...superCluster } = flags;
+      return plain(await tenants(superCluster));
+    }
     if (pending !== undefined) return plain(pending.argChoices ?? []);
     if (current.startsWith('-')) return options(command);
     if (command === program) return commands(program);

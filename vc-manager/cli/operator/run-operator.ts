@@ -40,10 +40,11 @@ export async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: s
   const binaries = new Binaries({ cacheDir: defaultCacheDirectory(env), env, clock });
   const managerPki = (): Promise<ManagerPki> => managerPkiOf(stateDir, address, clock);
   const { etcdCa, etcdManager, etcdRootPassword } = await managerPki();
-  const connection = new Connection({
+  const superCluster = {
     ...(await loadKubeconfig(flags.kubeconfig, flags.context, { ...env })),
     userAgent: 'vc-manager',
-  });
+  };
+  const connection = new Connection(superCluster);
   const datastore = new EtcdAdmin({
     endpoint: flags.etcdEndpoint,
     ca: etcdCa.certPem,
@@ -53,6 +54,7 @@ export async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: s
   });
   const operator = new Operator({
     client: new KubeClient(connection),
+    leadersClient: (beforeWrite) => new KubeClient(new Connection({ ...superCluster, beforeWrite })),
     driver: new ProcessDriver({
       root: controlPlanesDirectory(stateDir),
       binaries,

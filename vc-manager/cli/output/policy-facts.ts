@@ -18,6 +18,7 @@ export function policyFacts({ status }: VirtualCluster): string[][] {
     ...(policy.loadBalancerOptions ? [['Load balancer options:', 'allowed']] : []),
     ...list('Endpoint ranges:', policy.endpointCIDRs),
     ...list('Ingress hosts:', policy.ingressHosts),
+    ...(policy.weight === undefined ? [] : [['Share:', `weight ${policy.weight}`]]),
     ['Nodes:', `${nodes.length === 0 ? 'every node' : nodes.join(',')}${policy.hideNodes ? ', hidden' : ''}`],
   ];
 }

@@ -10,7 +10,7 @@ import { effectivePolicy } from './effective-policy.ts';
 type Ceiling = Omit<VirtualClusterPolicySpec, 'namespaces'>;
 
 function decide(
-  wish: Pick<VirtualClusterSpec, 'policy' | 'nodes'>,
+  wish: Pick<VirtualClusterSpec, 'policy' | 'nodes' | 'weight'>,
   ceiling?: Ceiling,
   isPublishedRuntimeClass = false,
 ): { policy: EffectivePolicy; cuts: string[] } {
@@ -32,6 +32,7 @@ const nothing: EffectivePolicy = {
   ingressHosts: [],
   nodeSelector: {},
   hideNodes: false,
+  weight: 1,
 };
 
 const everything: PolicyWish = {
@@ -135,6 +136,19 @@ describe('what a tenant may', () => {
       policy: { runtimeClassName: 'kata' },
       cuts: ['runtimeClassName is kata, not gvisor'],
     });
+  });
+
+  it.each([
+    [5, undefined, 5, []],
+    [5, 10, 5, []],
+    [50, 10, 10, ['weight is 10, not 50']],
+    [undefined, 10, 1, []],
+  ] as const)('a weight of %s under a greatest of %s is %s', (asked, most, weight, cuts) => {
+    const answer = decide(
+      asked === undefined ? {} : { weight: asked },
+      most === undefined ? {} : { maxWeight: most },
+    );
+    expect([answer.policy.weight, answer.cuts]).toEqual([weight, cuts]);
   });
 
   it('narrows the nodes as either side wants, and the policy has the last word', () => {

@@ -10,7 +10,7 @@ import { coversHost, coversRange, namesIt } from './covers.ts';
 
 export interface PolicyQuestion {
   /** What the VirtualCluster asks for. */
-  wish: Pick<VirtualClusterSpec, 'policy' | 'nodes'>;
+  wish: Pick<VirtualClusterSpec, 'policy' | 'nodes' | 'weight'>;
   /** What limits it; undefined: the defaults. */
   ceiling: VirtualClusterPolicy | undefined;
   /** Whether the runtime class that it asks for is one that every tenant may use. */
@@ -65,6 +65,9 @@ export function effectivePolicy({ wish, ceiling, isPublishedRuntimeClass }: Poli
         : `runtimeClassName is ${runtimeClassName}, not ${asked.runtimeClassName}`,
     );
   }
+  const weight = Math.min(wish.weight ?? 1, limit.maxWeight ?? Number.POSITIVE_INFINITY);
+  if (wish.weight !== undefined && weight !== wish.weight)
+    cuts.push(`weight is ${weight}, not ${wish.weight}`);
   const policy: EffectivePolicy = {
     ...(ceiling?.metadata.name === undefined ? {} : { ceiling: ceiling.metadata.name }),
     podSecurity,
@@ -84,6 +87,7 @@ export function effectivePolicy({ wish, ceiling, isPublishedRuntimeClass }: Poli
     ),
     nodeSelector: { ...wish.nodes?.selector, ...limit.nodeSelector },
     hideNodes: wish.nodes?.hidden === true || limit.hideNodes === true,
+    weight,
   };
   for (const [key, value] of Object.entries(limit.nodeSelector ?? {})) {
     const wanted = wish.nodes?.selector?.[key];

@@ -14,29 +14,43 @@ import type { Step } from './step.ts';
 
 const pollMs = 100;
 
-/** What a new tenant has to have before somebody uses it. */
-const awaited: readonly { resource: Resource; ref: ObjectRef }[] = [
-  { resource: resources.namespaces, ref: { name: 'kube-system' } },
-  { resource: resources.serviceAccounts, ref: { namespace: 'default', name: 'default' } },
+/** Made once only: an administrator may take them away later, and they stay away. */
+const firstObjects: readonly { resource: Resource; object: KubeObject }[] = [
+  {
+    resource: resources.clusterRoleBindings,
+    object: {
+      metadata: { name: adminGroup },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'cluster-admin' },
+      subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: adminGroup }],
+    },
+  },
+  // Without it no pod can be made. The tenant's controllers would make it, a second or two later.
+  {
+    resource: resources.serviceAccounts,
+    object: { metadata: { namespace: 'default', name: 'default' } },
+  },
 ];
 
 /** Inside the tenant: its administrators, the way to its own API server, and who it is. */
 export const bootstrap: Step = {
   name: 'bootstrap',
-  doing: 'Waiting for the first namespaces and accounts',
+  doing: 'Waiting for the first namespaces',
   condition: 'APIServerReady',
   async run(tenant, services) {
     const { signal } = tenant;
     const { bootstrapTimeoutMs } = services.settings;
     // The server makes it itself, a moment after it is ready.
     await eventually(tenant, bootstrapTimeoutMs, resources.namespaces, { name: 'default' });
-    for (const { resource, object } of apiServerEndpoints(tenant)) {
-      await ensureObject(tenant.client, resource, object, { signal });
-    }
-    if (tenant.wasReady) return;
-    // Only once: an administrator may take the right away later, and it stays away.
-    await ensureObject(tenant.client, resources.clusterRoleBindings, adminBinding(), { signal });
-    for (const { resource, ref } of awaited) await eventually(tenant, bootstrapTimeoutMs, resource, ref);
+    const { wasReady } = tenant;
+    const objects = wasReady ? apiServerEndpoints(tenant) : [...apiServerEndpoints(tenant), ...firstObjects];
+    const likely = wasReady ? 'there' : 'absent';
+    await Promise.all(
+      objects.map(({ resource, object }) =>
+        ensureObject(tenant.client, resource, object, { signal, likely }),
+      ),
+    );
+    if (wasReady) return;
+    await eventually(tenant, bootstrapTimeoutMs, resources.namespaces, { name: 'kube-system' });
     const identity = await uidOfKubeSystem(tenant.client, signal);
     tenant.status.set((status) => ({
       ...status,
@@ -51,15 +65,7 @@ export async function uidOfKubeSystem(client: KubeClient, signal: AbortSignal): 
   return metadata.uid ?? '';
 }
 
-function adminBinding(): KubeObject {
-  return {
-    metadata: { name: adminGroup },
-    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'cluster-admin' },
-    subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: adminGroup }],
-  };
-}
-
-async function eventually(
+export async function eventually(
   tenant: Tenant,
   timeoutMs: number,
   resource: Resource,

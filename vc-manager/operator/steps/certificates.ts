@@ -31,7 +31,9 @@ export const certificates: Step = {
       etcdCa,
       now: new Date(clock.now()),
     });
-    if (stored === undefined || ensured.changed) await writeSecret(tenant, services, name, ensured.data);
+    if (stored === undefined || ensured.changed) {
+      await writeSecret(tenant, services, name, ensured.data, stored === undefined ? 'absent' : 'there');
+    }
     tenant.pki = ensured.pki;
     tenant.renewAt = ensured.renewAt;
     const due = ensured.renewAt.toISOString();

@@ -1,14 +1,17 @@
-import { findCondition } from '../../../kube/index.ts';
+import { findCondition, resources } from '../../../kube/index.ts';
 import { type ControlPlanePlan, renderPlan } from '../../control-plane/index.ts';
 import { DriverError } from '../../drivers/index.ts';
 import { portTaken } from '../errors.ts';
-import { choosePort, publishAddress } from '../ports.ts';
+import { choosePort, noteAddress } from '../ports.ts';
 import { ProgressReport } from '../progress-report.ts';
 import type { Services } from '../services.ts';
 import type { Tenant } from '../tenant.ts';
+import { eventually } from './bootstrap.ts';
 import type { Step } from './step.ts';
 
-/** Makes the components run as planned, and waits until they are ready. */
+const apiServer = 'kube-apiserver';
+
+/** Makes the components run as planned, and waits until the API server is ready. */
 export const controlPlane: Step = {
   name: 'control-plane',
   doing: 'Starting the control plane',
@@ -21,6 +24,21 @@ export const controlPlane: Step = {
     await tenant.status.flush();
     await ensure(tenant, services);
     tenant.status.condition('APIServerReady', 'True', 'Running', `Kubernetes ${choice.version} is ready.`);
+  },
+};
+
+/** The rest of the components is ready too. */
+export const controllers: Step = {
+  name: 'controllers',
+  doing: 'Waiting for the controllers',
+  condition: 'ControllerManagerReady',
+  async run(tenant, services) {
+    await tenant.components;
+    if (findCondition(tenant.vc.status?.conditions, 'Ready')?.status !== 'True') {
+      // Not made by anybody else: the controllers do what they are for.
+      const ref = { namespace: 'kube-system', name: 'default' };
+      await eventually(tenant, services.settings.bootstrapTimeoutMs, resources.serviceAccounts, ref);
+    }
     tenant.status.condition('ControllerManagerReady', 'True', 'Running', 'The controllers run.');
   },
 };
@@ -34,7 +52,10 @@ async function ensure(tenant: Tenant, services: Services): Promise<void> {
     const isWell = findCondition(tenant.vc.status?.conditions, 'Ready')?.status === 'True';
     try {
       const onProgress = (message: string): void => (isWell ? undefined : report.tell(message));
-      await services.driver.ensure(await plan(tenant, services, port), { signal: tenant.signal, onProgress });
+      const wanted = await plan(tenant, services, port);
+      await tenant.untilReady(apiServer, (options) =>
+        services.driver.ensure(wanted, { ...options, onProgress }),
+      );
       return;
     } catch (error) {
       if (!(error instanceof DriverError) || error.code !== 'PortInUse' || error.fields.port !== port)
@@ -44,7 +65,8 @@ async function ensure(tenant: Tenant, services: Services): Promise<void> {
     } finally {
       await report.end();
     }
-    await publishAddress(tenant, services, await choosePort(tenant, services, refused));
+    noteAddress(tenant, services, await choosePort(tenant, services, refused));
+    await tenant.status.flush();
   }
 }
 

@@ -14,9 +14,7 @@ export const credentials: Step = {
   async run(tenant, services) {
     const { leafs, kubeletClientCa, frontProxyCa } = tenant.required(tenant.pki, 'certificates');
     const { kubeconfig, syncer } = secretNames(tenant.ref.name);
-    await writeSecret(tenant, services, kubeconfig, {
-      [kubeconfigKey]: kubeconfigOf(tenant, 'admin', leafs.admin),
-    });
+    const forPeople = { [kubeconfigKey]: kubeconfigOf(tenant, 'admin', leafs.admin) };
     const forSyncer = {
       [kubeconfigKey]: kubeconfigOf(tenant, 'syncer', leafs.syncer),
       // By these the syncer knows the tenant's API server, when that takes it for a kubelet or for the
@@ -24,12 +22,18 @@ export const credentials: Step = {
       'kubelet-client-ca.crt': kubeletClientCa.certPem,
       'front-proxy-ca.crt': frontProxyCa.certPem,
     };
-    await writeSecret(tenant, services, syncer, forSyncer);
+    const likely = tenant.vc.status?.kubeconfigSecret === undefined ? 'absent' : 'there';
+    await Promise.all([
+      writeSecret(tenant, services, kubeconfig, forPeople, likely),
+      writeSecret(tenant, services, syncer, forSyncer, likely),
+    ]);
     tenant.status.set({
       kubeconfigSecret: { name: kubeconfig, key: kubeconfigKey },
       // After the Secret: whoever sees another version finds what belongs to it.
       syncerSecret: { name: syncer, key: kubeconfigKey, version: versionOf(forSyncer) },
     });
+    // The syncer need not wait for the controllers.
+    await tenant.status.flush();
   },
 };
 

@@ -23,8 +23,8 @@ export const identity: Step = {
         annotations: { [keys.id]: id },
       };
     });
+    // Written with what is chosen next: the annotation holds it already.
     tenant.status.set({ id });
-    await tenant.status.flush();
   },
 };
 

@@ -6,34 +6,49 @@ import type { Tenant } from '../tenant.ts';
 import type { Step } from './step.ts';
 
 /**
- * The tenant's part of the service pool. It is written down before its addresses are reserved, and it
- * counts as the tenant's only when they are: creating the reservation is what two managers cannot both do.
+ * The tenant's part of the service pool. It is written down before its addresses are reserved, along with all
+ * that earlier steps have chosen.
  */
 export const serviceSlice: Step = {
   name: 'service-slice',
   doing: 'Choosing a range of service addresses',
   condition: 'ServiceSliceReady',
   async run(tenant, services) {
-    const { pool } = services;
-    const mode = tenant.vc.status?.serviceIPMode ?? pool.mode;
+    await note(tenant, services, tenant.vc.status?.serviceCIDR ?? (await choose(tenant, services, [])));
+  },
+};
+
+/** It counts as the tenant's only when its addresses are: creating their reservation is what two managers cannot both do. */
+export const reservations: Step = {
+  name: 'reservations',
+  doing: 'Reserving service addresses',
+  condition: 'ServiceSliceReady',
+  async run(tenant, services) {
     const refused: string[] = [];
-    let slice = tenant.vc.status?.serviceCIDR;
-    for (;;) {
-      slice ??= await choose(tenant, services, refused);
-      tenant.status.set({ serviceCIDR: slice, serviceIPMode: mode });
-      await tenant.status.flush();
-      if (mode === 'assigned') break;
+    let slice = tenant.required(tenant.vc.status?.serviceCIDR, 'service slice');
+    const mode = tenant.vc.status?.serviceIPMode;
+    while (mode !== 'assigned') {
       const conflict = await reserveAddresses(tenant, services, slice);
       if (conflict === undefined) break;
       if (tenant.wasStarted) throw addressTaken(conflict.address, slice, conflict.holder);
       refused.push(slice);
       await releaseReservations(tenant, services);
-      slice = undefined;
+      slice = await choose(tenant, services, refused);
+      await note(tenant, services, slice);
     }
     const how = mode === 'slice' ? 'its own' : 'assigned by the super cluster';
     tenant.status.condition('ServiceSliceReady', 'True', 'Reserved', `Service addresses: ${slice}, ${how}.`);
   },
 };
+
+async function note(tenant: Tenant, { pool }: Services, serviceCIDR: string): Promise<void> {
+  tenant.status.set(({ serviceIPMode = pool.mode, ...status }) => ({
+    ...status,
+    serviceIPMode,
+    serviceCIDR,
+  }));
+  await tenant.status.flush();
+}
 
 function choose(tenant: Tenant, services: Services, refused: readonly string[]): Promise<string> {
   const { claims, pool, settings } = services;

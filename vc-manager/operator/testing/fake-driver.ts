@@ -13,6 +13,8 @@ export class FakeDriver implements ControlPlaneDriver {
   readonly plans = new Map<string, ControlPlanePlan>();
   /** Asked before each; may throw or wait. */
   beforeEnsure: (plan: ControlPlanePlan, options: EnsureOptions) => void | Promise<void> = () => {};
+  /** Asked when the first component is ready and the others are not. */
+  beforeRest: (plan: ControlPlanePlan, options: EnsureOptions) => void | Promise<void> = () => {};
   beforeRemove: (id: string) => void | Promise<void> = () => {};
   active = 0;
   mostActive = 0;
@@ -26,6 +28,9 @@ export class FakeDriver implements ControlPlaneDriver {
     options.onProgress?.('starting kube-apiserver');
     try {
       await this.beforeEnsure(plan, options);
+      options.signal.throwIfAborted();
+      options.onReady?.(plan.components[0]?.name ?? '');
+      await this.beforeRest(plan, options);
       options.signal.throwIfAborted();
       this.plans.set(plan.id, plan);
       this.#running.add(plan.id);
@@ -51,6 +56,11 @@ export class FakeDriver implements ControlPlaneDriver {
   kill(id: string, component: string): void {
     this.#running.delete(id);
     for (const listener of this.#listeners) listener(id, component, 'exited');
+  }
+
+  /** As when a component that somebody has given up waiting for comes up after all. */
+  becomeReady(id: string, component: string): void {
+    for (const listener of this.#listeners) listener(id, component, 'ready');
   }
 
   async stop(id: string): Promise<void> {

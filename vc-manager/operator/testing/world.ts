@@ -74,23 +74,31 @@ export class World {
     for (const server of [superCluster, tenant]) {
       for (const name of ['default', 'kube-system']) server.put(resources.namespaces, { metadata: { name } });
     }
-    tenant.put(resources.serviceAccounts, { metadata: { namespace: 'default', name: 'default' } });
+    // As the tenant's controllers make it.
+    tenant.put(resources.serviceAccounts, { metadata: { namespace: 'kube-system', name: 'default' } });
     return new World(superCluster, tenant, await testManagerPki(), await loadTemplates());
   }
 
   run(options: Partial<OperatorOptions> & { connection?: Connection } = {}): RunningOperator {
-    const connection = options.connection ?? new Connection(this.superCluster.connectionOptions);
+    const connection = new Connection(this.superCluster.connectionOptions);
     const operator = new Operator({
       client: new SuperClient(connection, () => this.superVersion),
+      leadersClient: (beforeWrite) =>
+        new SuperClient(
+          options.connection ?? new Connection({ ...this.superCluster.connectionOptions, beforeWrite }),
+          () => this.superVersion,
+        ),
       driver: this.driver,
       datastore: this.datastore,
       templates: this.#templates,
       managerPki: async () => this.#pki,
       logger: pino({ level: 'silent' }),
       identity: `manager-${++this.#identities}`,
-      connect: () => new KubeClient(new Connection(this.tenant.connectionOptions)),
+      connect: ({ beforeWrite = () => {} }) =>
+        new KubeClient(new Connection({ ...this.tenant.connectionOptions, beforeWrite })),
       random: () => 0,
-      lease: { leaseDurationMs: 1_000, renewMs: 100 },
+      // Long, because a busy machine must not end a term: those who stop hand it over.
+      lease: { leaseDurationMs: 10_000, renewMs: 100 },
       ...options,
       settings: {
         advertiseAddress: '192.0.2.1',

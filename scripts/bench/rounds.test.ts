@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { direct, inTurn, tenants } from './pod-rounds.ts';
+import { direct, inTurn, tenants } from './rounds.ts';
 
 describe('the order of sides', () => {
   it('is reversed from repeat to repeat, so that none is always the first', () => {

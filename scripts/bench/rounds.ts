@@ -1,0 +1,139 @@
+import type { BenchOptions } from './arguments.ts';
+import type { Load, RunResult, Target } from './generator/protocol.ts';
+import type { Lab } from './lab.ts';
+import { parseSyncerWork, type SyncerWork, workBetween } from './measure/syncer-work.ts';
+import { type Usage, UsageMeter } from './measure/usage.ts';
+
+/** One way to do the work: straight on the super cluster, or through tenants. */
+export interface Side {
+  name: string;
+  /** Whether it goes through tenants, and if so, how the syncer runs. */
+  through: 'super cluster' | { fair: boolean };
+}
+
+export const direct: Side = { name: 'direct', through: 'super cluster' };
+export const tenants: Side = { name: 'tenants', through: { fair: true } };
+export const unfairTenants: Side = { name: 'tenants, --no-fair', through: { fair: false } };
+
+/** The usual ones. */
+export function sidesOf({ sides }: Pick<BenchOptions, 'sides'>): readonly Side[] {
+  return sides === 'direct' ? [direct] : [direct, tenants];
+}
+
+/** One side, measured once. */
+export interface Round<Result = unknown> {
+  side: string;
+  repeat: number;
+  /** False: something was still going on when it began. */
+  wasQuiet: boolean;
+  result: Result;
+  /** Pods or operations that costs are divided by. */
+  count: number;
+  usage: Usage;
+  /** What the syncer did meanwhile; absent where it cannot be asked. */
+  syncer?: Record<string, number>;
+}
+
+export interface RoundWork<Result> {
+  lab: Lab;
+  options: BenchOptions;
+  sides: readonly Side[];
+  /** Made before the measuring begins; the targets are open and empty. */
+  prepare?: (targets: readonly Target[]) => Promise<void>;
+  measure: (targets: readonly Target[], side: Side, repeat: number) => Promise<Result>;
+  /** What the costs of a round are divided by, and how the progress of one is told. */
+  count: (result: Result) => number;
+  describe: (result: Result) => string;
+  /** Called while everything that a round has made is there. */
+  whileLoaded?: (round: Round<Result>) => Promise<void>;
+}
+
+const warmUpTimeoutMs = 60_000;
+
+/**
+ * Measures each side as often as there are repeats, each time in the reverse order of the time before,
+ * so that whatever drifts hits both. A pod at each target comes first and is not measured.
+ */
+export async function runRounds<Result>(work: RoundWork<Result>): Promise<Round<Result>[]> {
+  const rounds: Round<Result>[] = [];
+  const { lab, options, sides } = work;
+  // Before the first round: idle tenants cost CPU, and that has to hit every side.
+  for (const side of sides) await targetsOf(lab, side);
+  for (let repeat = 0; repeat < options.repeats; repeat++) {
+    for (const side of inTurn(sides, repeat)) {
+      const round = await runRound(work, side, repeat);
+      const seconds = round.usage.elapsedSeconds.toFixed(1);
+      lab.tell(
+        `${side.name}, ${repeat + 1} of ${options.repeats}: ${work.describe(round.result)} in ${seconds} s`,
+      );
+      rounds.push(round);
+    }
+  }
+  return rounds;
+}
+
+export function inTurn<T>(sides: readonly T[], repeat: number): readonly T[] {
+  return repeat % 2 === 0 ? sides : sides.toReversed();
+}
+
+function targetsOf(lab: Lab, { through }: Side): Promise<Target[]> {
+  return through === 'super cluster' ? lab.directTargets() : lab.tenantTargets();
+}
+
+async function runRound<Result>(work: RoundWork<Result>, side: Side, repeat: number): Promise<Round<Result>> {
+  const { lab } = work;
+  const { generator, signal } = lab;
+  const targets = await targetsOf(lab, side);
+  if (side.through !== 'super cluster') await lab.stack.setSyncer?.(side.through, signal);
+  await generator.ask('open', { targets }, signal);
+  await warmUp(work, side, targets);
+  await clear(work, side);
+  await work.prepare?.(targets);
+  const wasQuiet = await lab.settle();
+  const before = await syncerWork(lab, side);
+  const meter = new UsageMeter(() => lab.processes());
+  await meter.start();
+  const result = await work.measure(targets, side, repeat);
+  const usage = await meter.stop();
+  const round: Round<Result> = {
+    side: side.name,
+    repeat,
+    wasQuiet,
+    result,
+    count: work.count(result),
+    usage,
+  };
+  const after = await syncerWork(lab, side);
+  if (before !== undefined && after !== undefined) {
+    round.syncer = Object.fromEntries(workBetween(before, after));
+  }
+  await work.whileLoaded?.(round);
+  await clear(work, side);
+  return round;
+}
+
+async function clear({ lab, options }: Pick<RoundWork<never>, 'lab' | 'options'>, side: Side): Promise<void> {
+  await lab.generator.ask('clear', { timeoutMs: options.timeoutMs }, lab.signal);
+  if (side.through !== 'super cluster') await lab.superPodsGone();
+}
+
+async function warmUp({ lab }: { lab: Lab }, side: Side, targets: readonly Target[]): Promise<void> {
+  const loads: Load[] = targets.map(({ name }) => ({ target: name, pods: 1, shape: 'burst', inFlight: 1 }));
+  const run = { podPrefix: 'warm-up', loads, timeoutMs: warmUpTimeoutMs };
+  throwIfBroken(side, await lab.generator.ask('run', run, lab.signal));
+}
+
+/** A stack that does not even run one pod per target has no figures worth waiting for. */
+function throwIfBroken(side: Side, { pods, failures }: RunResult): void {
+  const broken = pods.filter(({ readyMs }) => readyMs === undefined).map(({ target }) => target);
+  if (broken.length === 0) return;
+  const why = failures.length > 0 ? failures.join('; ') : 'no error from the API server';
+  throw new Error(
+    `${side.name}: the first pod did not become Ready within ${warmUpTimeoutMs / 1000} s in ${broken.join(', ')} (${why})`,
+  );
+}
+
+async function syncerWork({ stack }: Lab, { through }: Side): Promise<SyncerWork | undefined> {
+  if (through === 'super cluster' || stack.syncerMetrics === undefined) return undefined;
+  return parseSyncerWork(await stack.syncerMetrics());
+}

@@ -1,0 +1,134 @@
+import { systemClock } from '../../../kube/index.ts';
+import type { Lab } from '../lab.ts';
+import type { Cell } from '../measure/markdown.ts';
+import { metricSum } from '../measure/prometheus.ts';
+import { median } from '../measure/statistics.ts';
+import { type Usage, UsageMeter } from '../measure/usage.ts';
+import { barChart } from '../plot/bar-chart.ts';
+import type { Scenario } from '../scenario.ts';
+import { usageTable } from '../usage-table.ts';
+
+/** One comparison of every tenant. */
+interface Patrol {
+  pods: number;
+  repeat: number;
+  /** Time of the syncer's only thread, over all tenants, without what it did in between. */
+  busySeconds: number;
+  /** Differences found: 0 when both sides agree. */
+  findings: number;
+  /** Of everything while the comparisons were waited for. */
+  usage: Usage;
+}
+
+const lookEveryMs = 500;
+/** A tenant's turn comes once a minute. */
+const longestWaitMs = 150_000;
+const counter = 'skerry_syncer_patrols_total';
+
+/** Both sides of all standing pods compared once, as the syncer does every minute. */
+export const patrol: Scenario = {
+  name: 'patrol',
+  summary: 'one comparison of both sides of --standing pods: time and CPU',
+  needsTenants: true,
+
+  async run(lab, options) {
+    const rounds: Patrol[] = [];
+    for (const wanted of lab.stack.syncerMetrics === undefined ? [] : options.standing) {
+      const pods = await lab.stand(wanted);
+      for (let repeat = 0; repeat < options.repeats; repeat++) {
+        await lab.settle();
+        const round = await patrolOnce(lab, options.tenants, { pods, repeat });
+        rounds.push(round);
+        const ms = (round.busySeconds * 1000).toFixed(0);
+        lab.tell(`patrol of ${pods} pods, ${repeat + 1} of ${options.repeats}: ${ms} ms`);
+      }
+    }
+    const bySize = Map.groupBy(rounds, ({ pods }) => pods);
+    const title = `patrol: one comparison of both sides, ${options.tenants} tenants`;
+    const busyMs = (all: readonly Patrol[]): number => median(all.map((each) => each.busySeconds * 1000));
+    return {
+      settings: { standing: [...bySize.keys()], repeats: options.repeats, tenants: options.tenants },
+      rounds,
+      summary: Object.fromEntries([...bySize].map(([pods, all]) => [pods, { milliseconds: busyMs(all) }])),
+      figures: [...bySize].map(([pods, all]) => ({
+        name: `${pods} pods`,
+        unit: 'ms',
+        better: 'less' as const,
+        values: all.map(({ busySeconds }) => busySeconds * 1000),
+      })),
+      tables: [
+        {
+          title,
+          columns: ['pods', 'time, ms', 'µs per pod', 'syncer in all, CPU s per minute', 'findings'],
+          rows: [...bySize].map(([pods, all]): Cell[] => [
+            String(pods),
+            busyMs(all),
+            (busyMs(all) * 1000) / pods,
+            median(
+              all.map(({ usage }) => ((usage.cpuSeconds.syncer ?? Number.NaN) * 60) / usage.elapsedSeconds),
+            ),
+            String(all.reduce((sum, { findings }) => sum + findings, 0)),
+          ]),
+          notes: [
+            'Comparing waits for nothing, so that its time is CPU of one thread, and whatever else the machine gave to others meanwhile. It is done in slices of a few milliseconds; what is done between them is not counted.',
+            ...(lab.stack.syncerMetrics === undefined
+              ? ["Not measured: a given stack's metrics are not read."]
+              : []),
+          ],
+        },
+        usageTable(
+          'patrol: CPU while it was waited for, s',
+          rounds.map(({ pods, repeat, usage }) => [`${pods} pods, ${repeat + 1}`, usage] as const),
+        ),
+      ],
+      plots: barChart({
+        name: 'patrol',
+        title,
+        label: 'ms',
+        parts: ['time'],
+        bars: [...bySize].map(([pods, all]) => ({ name: `${pods} pods`, values: [busyMs(all)] })),
+      }),
+    };
+  },
+};
+
+/** Waits until the turn of every tenant has come, and takes of each the mean of its comparisons. */
+async function patrolOnce(
+  lab: Lab,
+  tenants: number,
+  { pods, repeat }: { pods: number; repeat: number },
+): Promise<Patrol> {
+  const metrics = async (): Promise<string> => (await lab.stack.syncerMetrics?.()) ?? '';
+  const meter = new UsageMeter(() => lab.processes());
+  await meter.start();
+  const before = await metrics();
+  const turnsBefore = turnsOf(before);
+  const deadline = performance.now() + longestWaitMs;
+  for (;;) {
+    await systemClock.sleep(lookEveryMs, lab.signal);
+    const after = await metrics();
+    const turns = turnsOf(after);
+    const done = [...turns].filter(([tenant, count]) => count > (turnsBefore.get(tenant) ?? 0)).length;
+    if (done >= tenants) {
+      const since = (name: string): number => metricSum(after, name) - metricSum(before, name);
+      const each = since('skerry_syncer_patrol_seconds_sum') / since('skerry_syncer_patrol_seconds_count');
+      const findings = since('skerry_syncer_drift_findings_total');
+      return { pods, repeat, busySeconds: each * tenants, findings, usage: await meter.stop() };
+    }
+    if (performance.now() > deadline) {
+      const what =
+        turns.size === 0 ? `the syncer has no metric ${counter}` : `of ${tenants} tenants ${done} were`;
+      throw new Error(`not every tenant was compared within ${longestWaitMs / 1000} s: ${what}`);
+    }
+  }
+}
+
+/** How often each tenant was compared. */
+function turnsOf(text: string): Map<string, number> {
+  const turns = new Map<string, number>();
+  for (const [, tenant = '', count] of text.matchAll(
+    new RegExp(`^${counter}\\{tenant="([^"]*)"\\} (\\S+)$`, 'gm'),
+  ))
+    turns.set(tenant, Number(count));
+  return turns;
+}

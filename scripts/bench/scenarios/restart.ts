@@ -1,0 +1,241 @@
+import { systemClock } from '../../../kube/index.ts';
+import type { BenchOptions } from '../arguments.ts';
+import type { Lab } from '../lab.ts';
+import type { Cell } from '../measure/markdown.ts';
+import { ageMs, cpuSeconds, type Memory, memoryOf } from '../measure/proc.ts';
+import { metricSum } from '../measure/prometheus.ts';
+import { median } from '../measure/statistics.ts';
+import { parseSyncerWork } from '../measure/syncer-work.ts';
+import { type Usage, UsageMeter } from '../measure/usage.ts';
+import { lineChart } from '../plot/line-chart.ts';
+import type { Figure, Scenario } from '../scenario.ts';
+import { usageTable } from '../usage-table.ts';
+
+/** One restart; milliseconds since the new process began. */
+interface Restart {
+  pods: number;
+  repeat: number;
+  /** The super cluster's caches are complete. */
+  superCachesMs: number;
+  /** So are those of all tenants. */
+  cachesMs: number;
+  /** Nothing is left to be looked at. */
+  emptyMs: number;
+  /** How many objects were still to be looked at, as time went by. */
+  queue: [ms: number, items: number][];
+  /** Of the syncer, from its start until the queue was empty. */
+  cpuSeconds: number;
+  /** Then. */
+  memory: Memory;
+  /** Calls that changed something: both sides agreed before, so that there is nothing to be done. */
+  writes: Record<string, number>;
+  usage: Usage;
+}
+
+const bytesPerMegabyte = 1_000_000;
+const readyEveryMs = 10;
+const lookEveryMs = 25;
+/** Metrics are rendered by the process that is measured: at most about a tenth of its time goes into that. */
+const restAfterLook = 10;
+
+/** The syncer begins again among pods that are there: from its start until it has nothing left to do. */
+export const restart: Scenario = {
+  name: 'restart',
+  summary: 'the syncer restarts among --standing pods: until its queue is empty',
+  needsTenants: true,
+
+  async run(lab, options) {
+    const rounds: Restart[] = [];
+    // From many to few: whatever ran before may have left many.
+    for (const wanted of lab.stack.restartSyncer === undefined ? [] : options.standing.toReversed()) {
+      const pods = await lab.stand(wanted);
+      for (let repeat = 0; repeat < options.repeats; repeat++) {
+        await lab.settle();
+        const round = await restartOnce(lab, options, { pods, repeat });
+        rounds.push(round);
+        const seconds = (round.emptyMs / 1000).toFixed(2);
+        lab.tell(`restart with ${pods} pods, ${repeat + 1} of ${options.repeats}: ${seconds} s`);
+      }
+    }
+    const bySize = Map.groupBy(rounds, ({ pods }) => pods);
+    const title = `restart of the syncer, ${options.tenants} tenants`;
+    const seconds = (ms: keyof Restart & `${string}Ms`, all: Restart[]): number =>
+      median(all.map((each) => each[ms] / 1000));
+    return {
+      settings: { standing: [...bySize.keys()], repeats: options.repeats, tenants: options.tenants },
+      rounds,
+      summary: Object.fromEntries(
+        [...bySize].map(([pods, all]) => [
+          pods,
+          { emptySeconds: seconds('emptyMs', all), cpuSeconds: median(all.map((each) => each.cpuSeconds)) },
+        ]),
+      ),
+      figures: [...bySize].flatMap(([pods, all]) => figures(pods, all)),
+      tables: [
+        {
+          title,
+          columns: [
+            'pods',
+            'super caches, s',
+            'all caches, s',
+            'queue empty, s',
+            'CPU, s',
+            'resident, MB',
+            'private, MB',
+            'writes',
+          ],
+          rows: [...bySize].map(([pods, all]): Cell[] => [
+            String(pods),
+            seconds('superCachesMs', all),
+            seconds('cachesMs', all),
+            seconds('emptyMs', all),
+            median(all.map((each) => each.cpuSeconds)),
+            median(all.map(({ memory }) => memory.rss / bytesPerMegabyte)),
+            median(all.map(({ memory }) => memory.private / bytesPerMegabyte)),
+            String(median(all.map(({ writes }) => sum(Object.entries(writes))))),
+          ]),
+          notes: [
+            `From the start of the process. Writes: calls that changed anything, VirtualClusters and Leases left out${writesText(rounds)}.`,
+            ...(lab.stack.restartSyncer === undefined
+              ? ['Not measured: the syncer of a given stack is not restarted.']
+              : []),
+          ],
+        },
+        usageTable(
+          'restart: CPU, s',
+          rounds.map(({ pods, repeat, usage }) => [`${pods} pods, ${repeat + 1}`, usage] as const),
+        ),
+      ],
+      plots: lineChart({
+        name: 'restart',
+        title,
+        x: { label: 'seconds since the start of the process' },
+        y: { label: 'objects to be looked at' },
+        lines: rounds.map(({ pods, repeat, queue }) => ({
+          name: `${pods} pods, ${repeat + 1}`,
+          points: queue.map(([ms, items]) => [ms / 1000, items] as const),
+        })),
+      }),
+    };
+  },
+};
+
+async function restartOnce(
+  lab: Lab,
+  { timeoutMs }: BenchOptions,
+  { pods, repeat }: { pods: number; repeat: number },
+): Promise<Restart> {
+  const { stack, signal } = lab;
+  const meter = new UsageMeter(() => lab.processes());
+  const objects = objectsOfTenants((await stack.syncerMetrics?.()) ?? '');
+  await meter.start();
+  await stack.restartSyncer?.(signal);
+  const pid = (await lab.processes()).find(({ group }) => group === 'syncer')?.pid ?? 0;
+  const age = await ageMs(pid);
+  if (age === undefined) throw new Error('the syncer was started and is not there: see the lines of its log');
+  const offset = age - performance.now();
+  const deadline = performance.now() + timeoutMs;
+  const sinceStart = (): number => performance.now() + offset;
+  const wait = async (ms: number): Promise<void> => {
+    if (performance.now() > deadline) throw new Error('the restarted syncer has not caught up in time');
+    await systemClock.sleep(ms, signal);
+  };
+
+  while (!(await stack.syncerReady?.())) await wait(readyEveryMs);
+  const superCachesMs = sinceStart();
+  const queue: Restart['queue'] = [];
+  let cachesMs: number | undefined;
+  for (;;) {
+    const askedMs = sinceStart();
+    const text = (await stack.syncerMetrics?.()) ?? '';
+    const items = metricSum(text, 'skerry_syncer_queue_depth', (labels) => labels.get('state') !== 'delayed');
+    // Objects are counted of tenants whose caches are complete.
+    if (cachesMs === undefined && objectsOfTenants(text) >= objects) cachesMs = askedMs;
+    queue.push([askedMs, items]);
+    if (cachesMs !== undefined && items === 0) {
+      const usage = await meter.stop();
+      const memory = await memoryOf(pid);
+      const spent = await cpuSeconds(pid);
+      if (memory === undefined || spent === undefined) throw new Error('the restarted syncer has ended');
+      const writes = writesOf(text);
+      return {
+        pods,
+        repeat,
+        superCachesMs,
+        cachesMs,
+        emptyMs: askedMs,
+        queue,
+        cpuSeconds: spent,
+        memory,
+        writes,
+        usage,
+      };
+    }
+    await wait(Math.max(lookEveryMs, (sinceStart() - askedMs) * restAfterLook));
+  }
+}
+
+/** Pods in the caches of tenants that are served. */
+function objectsOfTenants(text: string): number {
+  return metricSum(
+    text,
+    'skerry_syncer_objects',
+    (labels) => labels.get('side') === 'tenant' && labels.get('kind') === 'pods',
+  );
+}
+
+/** Calls that change something, by side, verb and resource; what a syncer says of itself left out. */
+function writesOf(text: string): Record<string, number> {
+  const calls = [...parseSyncerWork(text)].flatMap(([key, count]): [string, number][] => {
+    const [what, side, verb = '', resource = '', outcome] = key.split('/');
+    const isWrite = what === 'call' && ['create', 'update', 'patch', 'delete'].includes(verb);
+    return isWrite && !['virtualclusters', 'leases'].includes(resource)
+      ? [[`${side} ${verb} ${resource}${outcome === 'refused' ? ', refused' : ''}`, count]]
+      : [];
+  });
+  return Object.fromEntries(calls);
+}
+
+function sum(calls: readonly [string, number][]): number {
+  return calls.reduce((total, [, count]) => total + count, 0);
+}
+
+function writesText(rounds: readonly Restart[]): string {
+  const all = Map.groupBy(
+    rounds.flatMap(({ writes }) => Object.entries(writes)),
+    ([name]) => name,
+  );
+  const told = [...all].map(([name, calls]) => `${sum(calls)} × ${name}`);
+  return told.length === 0 ? '' : `; in all repeats ${told.join(', ')}`;
+}
+
+function figures(pods: number, all: readonly Restart[]): Figure[] {
+  const less = (name: string, unit: string, values: number[]): Figure => ({
+    name: `${pods} pods, ${name}`,
+    unit,
+    better: 'less',
+    values,
+  });
+  return [
+    less(
+      'all caches complete',
+      's',
+      all.map(({ cachesMs }) => cachesMs / 1000),
+    ),
+    less(
+      'queue empty',
+      's',
+      all.map(({ emptyMs }) => emptyMs / 1000),
+    ),
+    less(
+      'CPU of the syncer',
+      's',
+      all.map((each) => each.cpuSeconds),
+    ),
+    less(
+      'resident',
+      'MB',
+      all.map(({ memory }) => memory.rss / bytesPerMegabyte),
+    ),
+  ];
+}

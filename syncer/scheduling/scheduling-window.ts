@@ -1,0 +1,254 @@
+import { requireAtLeast } from './errors.ts';
+import type { PodState } from './pod-state.ts';
+import { isActive, type Phase, Place, TenantPlaces } from './tenant-places.ts';
+import { WindowSize, type WindowSizeOptions } from './window-size.ts';
+
+export interface SchedulingWindowOptions {
+  size?: WindowSizeOptions;
+  /** Pods of one tenant that the scheduler could not place, at most; beyond that none of it are created. Default 1,000. */
+  maxRefused?: number;
+  /** A pod of which the scheduler says nothing for so long counts as refused: it may wait for others to come. Default 10,000. */
+  overdueMs?: number;
+  /** A parked pod has got a place: its key is to be looked at now. */
+  wake: (tenant: string, id: string) => void;
+}
+
+/** `full`: parked, as too many pods of the tenant cannot be placed. */
+export type Answer = 'go' | 'parked' | 'full';
+
+export interface TenantCounts {
+  tenant: string;
+  parked: number;
+  /** With the scheduler, or on the way there. */
+  scheduling: number;
+  refused: number;
+}
+
+/**
+ * How many pods of each tenant are with the super cluster's scheduler at once. That is one queue for all, first come,
+ * first served: whoever fills it makes everybody wait. Pure: time and events come from outside.
+ *
+ * - A pod has a place from when it may be created until the scheduler has said something of it, or it is gone.
+ * - Places go to the tenant with the fewest for its weight, and within a tenant in the order in which it asked.
+ * - A tenant without a place gets one at once, however full the window is.
+ * - A pod without a place is parked: nothing is done for it until one is free.
+ */
+export class SchedulingWindow {
+  readonly #size: WindowSize;
+  readonly #maxRefused: number;
+  readonly #overdueMs: number;
+  readonly #wake: SchedulingWindowOptions['wake'];
+  readonly #tenants = new Map<string, TenantPlaces>();
+  /** Tenants with parked pods. */
+  readonly #asking = new Set<TenantPlaces>();
+  #active = 0;
+  #turn = 0;
+
+  constructor(options: SchedulingWindowOptions) {
+    this.#size = new WindowSize(options.size);
+    this.#maxRefused = requireAtLeast('maxRefused', options.maxRefused ?? 1_000, 1);
+    this.#overdueMs = requireAtLeast('overdueMs', options.overdueMs ?? 10_000, 1);
+    this.#wake = options.wake;
+  }
+
+  get size(): number {
+    return this.#size.size;
+  }
+
+  /** Places in use. */
+  get inUse(): number {
+    return this.#active;
+  }
+
+  /** A tenant is known from here on; what is told of others is not heard. May be repeated with another weight. */
+  join(uid: string, weight: number): void {
+    const tenant = this.#tenants.get(uid);
+    if (tenant === undefined) this.#tenants.set(uid, new TenantPlaces(uid, weight));
+    else tenant.weight = weight;
+    this.#grant();
+  }
+
+  leave(uid: string): void {
+    const tenant = this.#tenants.get(uid);
+    if (tenant === undefined) return;
+    this.#active -= tenant.active;
+    this.#tenants.delete(uid);
+    this.#asking.delete(tenant);
+    this.#grant();
+  }
+
+  /** A pod is about to be created. */
+  ask(uid: string, id: string): Answer {
+    const tenant = this.#tenants.get(uid);
+    if (tenant === undefined) return 'go';
+    const place = tenant.places.get(id) ?? this.#enter(tenant, id);
+    place.kept = true;
+    if (place.phase === 'granted') this.#move(place, 'creating');
+    if (place.phase !== 'parked') return 'go';
+    return tenant.refused >= this.#maxRefused ? 'full' : 'parked';
+  }
+
+  /** A run of this key begins. */
+  began(uid: string, id: string): void {
+    const place = this.#tenants.get(uid)?.places.get(id);
+    if (place !== undefined) place.kept = false;
+  }
+
+  /** It has ended, and has left a pod in the super cluster or not, as far as is known. */
+  ended(uid: string, id: string, exists: boolean, now: number): void {
+    const place = this.#tenants.get(uid)?.places.get(id);
+    if (place === undefined) return;
+    if (place.phase === 'creating') {
+      if (exists) this.#await(place, now);
+      else this.#drop(place);
+    } else if (!place.kept && (place.phase === 'granted' || place.phase === 'parked')) {
+      this.#drop(place);
+    }
+    this.#grant();
+  }
+
+  /**
+   * The super cluster shows a pod, or that it is gone (undefined).
+   * @param isNew it appeared just now, so that its latency can be measured
+   */
+  observe(uid: string, id: string, state: PodState | undefined, now: number, isNew = true): void {
+    const tenant = this.#tenants.get(uid);
+    if (tenant === undefined) return;
+    const place = tenant.places.get(id);
+    if (state === 'waiting' || state === 'refused') {
+      const known = place ?? this.#add(tenant, id, 'waiting');
+      if (known.phase === 'refused' && state === 'waiting') return;
+      if (state === 'waiting') this.#await(known, isNew ? now : undefined);
+      else {
+        this.#judge(known, now);
+        this.#move(known, 'refused');
+      }
+    } else if (place !== undefined && isThere(place.phase, state === undefined)) {
+      if (state === 'placed') this.#judge(place, now);
+      this.#drop(place);
+    }
+    this.#grant();
+  }
+
+  /** Takes out of the window what the scheduler is silent about. To be called from time to time. */
+  sweep(now: number): void {
+    for (const tenant of this.#tenants.values()) {
+      if (tenant.active === 0) continue;
+      for (const place of tenant.places.values()) {
+        if (place.phase !== 'waiting') continue;
+        place.knownSince ??= now;
+        if (now - place.knownSince < this.#overdueMs) continue;
+        this.#judge(place, now);
+        this.#move(place, 'refused');
+      }
+    }
+    this.#grant();
+  }
+
+  /** Every pod of a tenant that has a place, or waits for one. */
+  *ids(uid: string): Generator<{ id: string; phase: Phase }> {
+    for (const { id, phase } of [...(this.#tenants.get(uid)?.places.values() ?? [])]) yield { id, phase };
+  }
+
+  isParked(uid: string, id: string): boolean {
+    return this.#tenants.get(uid)?.places.get(id)?.phase === 'parked';
+  }
+
+  counts(): TenantCounts[] {
+    return Array.from(this.#tenants.values(), ({ uid, parked, active, refused }) => ({
+      tenant: uid,
+      parked: parked.size,
+      scheduling: active,
+      refused,
+    }));
+  }
+
+  #enter(tenant: TenantPlaces, id: string): Place {
+    // Whoever is parked came first; were there room for it, it would not be parked.
+    const mayGo = tenant.parked.size === 0 && this.#hasRoom(tenant);
+    return this.#add(tenant, id, mayGo ? 'creating' : 'parked');
+  }
+
+  #add(tenant: TenantPlaces, id: string, phase: Phase): Place {
+    const place = new Place(tenant, id, phase);
+    tenant.places.set(id, place);
+    this.#count(place, 1);
+    return place;
+  }
+
+  #drop(place: Place): void {
+    this.#count(place, -1);
+    place.tenant.places.delete(place.id);
+  }
+
+  #move(place: Place, phase: Phase): void {
+    if (place.phase === phase) return;
+    if (isActive(place.phase) && isActive(phase)) {
+      place.phase = phase;
+      place.inUse = this.#active;
+      return;
+    }
+    this.#count(place, -1);
+    place.phase = phase;
+    this.#count(place, 1);
+  }
+
+  #count(place: Place, by: 1 | -1): void {
+    const { tenant, phase } = place;
+    if (phase === 'refused') tenant.refused += by;
+    else if (isActive(phase)) {
+      tenant.active += by;
+      this.#active += by;
+      if (by === 1) {
+        place.inUse = this.#active;
+        tenant.turn = ++this.#turn;
+      }
+    } else {
+      if (by === 1) tenant.parked.add(place);
+      else tenant.parked.remove(place);
+      if (tenant.parked.size > 0) this.#asking.add(tenant);
+      else this.#asking.delete(tenant);
+    }
+  }
+
+  #await(place: Place, now: number | undefined): void {
+    this.#move(place, 'waiting');
+    place.since ??= now;
+    place.knownSince ??= now;
+  }
+
+  #judge(place: Place, now: number): void {
+    if (place.phase !== 'waiting' || place.since === undefined) return;
+    const limited = [...this.#asking].some(({ refused }) => refused < this.#maxRefused);
+    this.#size.add({ latencyMs: now - place.since, inUse: place.inUse, limited }, now);
+  }
+
+  #hasRoom(tenant: TenantPlaces): boolean {
+    return tenant.refused < this.#maxRefused && (tenant.active === 0 || this.#active < this.#size.size);
+  }
+
+  #grant(): void {
+    for (;;) {
+      let next: TenantPlaces | undefined;
+      for (const tenant of this.#asking) {
+        if (this.#hasRoom(tenant) && (next === undefined || goesBefore(tenant, next))) next = tenant;
+      }
+      const place = next?.parked.shift();
+      if (next === undefined || place === undefined) return;
+      this.#move(place, 'granted');
+      place.kept = true;
+      this.#wake(next.uid, place.id);
+    }
+  }
+}
+
+/** What the super cluster shows may be of an earlier pod of that name, as long as nothing was seen of this one. */
+function isThere(phase: Phase, isGone: boolean): boolean {
+  return phase === 'waiting' || phase === 'refused' || (phase === 'creating' && !isGone);
+}
+
+/** Who would have less for its weight with one place more; among equals, who has had none for longer. */
+function goesBefore(one: TenantPlaces, other: TenantPlaces): boolean {
+  const difference = (one.active + 1) / one.weight - (other.active + 1) / other.weight;
+  return difference === 0 ? one.turn < other.turn : difference < 0;
+}

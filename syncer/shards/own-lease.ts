@@ -1,0 +1,146 @@
+import {
+  type Clock,
+  isAlreadyExists,
+  isConflict,
+  isNotFound,
+  type Lease,
+  microTime,
+  resources,
+} from '../../kube/index.ts';
+import { ReplicaReplaced } from './errors.ts';
+import { elapsedMs, type Instant, instantOf } from './fence.ts';
+import { componentLabel, leaseName, metricsAddressKey, type ShardClient } from './records.ts';
+
+export interface OwnLeaseOptions {
+  client: ShardClient;
+  namespace: string;
+  replica: string;
+  /** Tells this process from every other one that had or will have the name. */
+  identity: string;
+  /** How long others wait for one that says nothing. */
+  durationMs: number;
+  /** How long after a renewal was sent it surely holds. */
+  windowMs: number;
+  /** Where the metrics of this replica are, as a URL. */
+  metricsAddress: string | undefined;
+  clock: Clock;
+}
+
+/** Before the window of the last renewal is over, there is time for another try. */
+const callTimeoutMs = 4_000;
+
+/** The Lease by which the others know that this replica is alive. */
+export class OwnLease {
+  readonly #options: OwnLeaseOptions;
+  #lease: Lease | undefined;
+  #renewedAt: Instant | undefined;
+  #term = 0;
+
+  constructor(options: OwnLeaseOptions) {
+    this.#options = options;
+  }
+
+  /** When the last renewal that arrived was sent. */
+  get renewedAt(): Instant | undefined {
+    return this.#renewedAt;
+  }
+
+  /** Counts up when a renewal comes too late for the one before: in between, others may have taken over. */
+  get term(): number {
+    return this.#term;
+  }
+
+  /** Whether nobody can hold this replica for dead. */
+  get isFresh(): boolean {
+    return (
+      this.#renewedAt !== undefined &&
+      elapsedMs(this.#renewedAt, this.#options.clock) < this.#options.windowMs
+    );
+  }
+
+  /** Takes the Lease over from an earlier process of this name, or makes it. */
+  async take(signal: AbortSignal): Promise<void> {
+    const sentAt = instantOf(this.#options.clock);
+    const present = await this.#read(signal);
+    await this.#write(present, sentAt, signal);
+  }
+
+  /** Throws ReplicaReplaced when another process has taken the name over, and what the client throws. */
+  async renew(signal: AbortSignal): Promise<void> {
+    const sentAt = instantOf(this.#options.clock);
+    try {
+      await this.#write(this.#lease, sentAt, signal);
+    } catch (error) {
+      if (!isConflict(error) && !isNotFound(error) && !isAlreadyExists(error)) throw error;
+      // An earlier try has arrived after all, or somebody has touched it.
+      const present = await this.#read(signal);
+      const holder = present?.spec?.holderIdentity;
+      if (holder && holder !== this.#options.identity) {
+        throw new ReplicaReplaced(this.#options.replica, holder);
+      }
+      this.#lease = present;
+      await this.#write(present, sentAt, signal);
+    }
+  }
+
+  /** Lets the others know at once that this replica is no more. */
+  async release(): Promise<void> {
+    const { client } = this.#options;
+    const { uid, resourceVersion } = this.#lease?.metadata ?? {};
+    if (uid === undefined || resourceVersion === undefined) return;
+    await client.delete(resources.leases, this.#ref, { uid, resourceVersion, timeoutMs: callTimeoutMs });
+  }
+
+  get #ref(): { namespace: string; name: string } {
+    return { namespace: this.#options.namespace, name: leaseName(this.#options.replica) };
+  }
+
+  async #read(signal: AbortSignal): Promise<Lease | undefined> {
+    try {
+      const { client } = this.#options;
+      return await client.get<Lease>(resources.leases, this.#ref, { signal, timeoutMs: callTimeoutMs });
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+
+  async #write(present: Lease | undefined, sentAt: Instant, signal: AbortSignal): Promise<void> {
+    const { client } = this.#options;
+    const options = { signal, timeoutMs: callTimeoutMs };
+    const wanted = this.#wanted(present);
+    this.#lease =
+      present === undefined
+        ? await client.create<Lease>(resources.leases, wanted, options)
+        : await client.update<Lease>(resources.leases, wanted, options);
+    if (!this.isFresh) this.#term += 1;
+    this.#renewedAt = sentAt;
+  }
+
+  #wanted(present: Lease | undefined): Lease {
+    const { identity, durationMs, metricsAddress, clock } = this.#options;
+    const now = microTime(clock.now());
+    const isMine = present?.spec?.holderIdentity === identity;
+    const { annotations = {}, labels = {} } = present?.metadata ?? {};
+    return {
+      ...present,
+      metadata: {
+        ...present?.metadata,
+        ...this.#ref,
+        labels: { ...labels, ...componentLabel },
+        annotations:
+          metricsAddress === undefined
+            ? annotations
+            : { ...annotations, [metricsAddressKey]: metricsAddress },
+      },
+      spec: {
+        ...present?.spec,
+        holderIdentity: identity,
+        leaseDurationSeconds: Math.ceil(durationMs / 1000),
+        renewTime: now,
+        acquireTime: isMine ? (present?.spec?.acquireTime ?? now) : now,
+        leaseTransitions: (present?.spec?.leaseTransitions ?? 0) + (isMine || present === undefined ? 0 : 1),
+      },
+    };
+  }
+}

@@ -1,0 +1,82 @@
+import { isAlreadyExists, isConflict, isNotFound, type KubeObject, resources } from '../../kube/index.ts';
+import { type ShardClient, shardMapName } from './records.ts';
+
+interface ConfigMap extends KubeObject {
+  data?: Record<string, string>;
+}
+
+/** Who has which bucket, at one resourceVersion of the ConfigMap. */
+export interface ShardMap {
+  readonly owners: ReadonlyMap<number, string>;
+  /** As it was read; `undefined`: there is none. */
+  readonly object: ConfigMap | undefined;
+}
+
+/** New owners by bucket; `undefined`: nobody. */
+export type Changes = ReadonlyMap<number, string | undefined>;
+
+/** Annotation that counts writes, so that even one that changes no owner makes older readers fail. */
+const revisionKey = 'skerry.dev/revision';
+const callTimeoutMs = 4_000;
+
+/** The ConfigMap that says who has which bucket. It is read live, and written only as it was read. */
+export class ShardMapStore {
+  readonly #client: ShardClient;
+  readonly #ref: { namespace: string; name: string };
+
+  constructor(client: ShardClient, namespace: string) {
+    this.#client = client;
+    this.#ref = { namespace, name: shardMapName };
+  }
+
+  async read(signal?: AbortSignal): Promise<ShardMap> {
+    try {
+      return parsed(await this.#client.get<ConfigMap>(resources.configMaps, this.#ref, callOptions(signal)));
+    } catch (error) {
+      if (isNotFound(error)) return { owners: new Map(), object: undefined };
+      throw error;
+    }
+  }
+
+  /** Changes the map if it is still as it was read; `undefined`: it is not. */
+  async write({ object }: ShardMap, changes: Changes, signal?: AbortSignal): Promise<ShardMap | undefined> {
+    const revision = Number(object?.metadata.annotations?.[revisionKey] ?? 0) + 1;
+    const data = { ...object?.data };
+    for (const [bucket, owner] of changes) {
+      if (owner === undefined) delete data[bucket];
+      else data[bucket] = owner;
+    }
+    const wanted: ConfigMap = {
+      ...object,
+      metadata: {
+        ...object?.metadata,
+        ...this.#ref,
+        annotations: { ...object?.metadata.annotations, [revisionKey]: String(revision) },
+      },
+      data,
+    };
+    try {
+      return parsed(
+        object === undefined
+          ? await this.#client.create(resources.configMaps, wanted, callOptions(signal))
+          : await this.#client.update(resources.configMaps, wanted, callOptions(signal)),
+      );
+    } catch (error) {
+      if (isConflict(error) || isAlreadyExists(error)) return undefined;
+      if (object !== undefined && isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+}
+
+function parsed(object: ConfigMap): ShardMap {
+  const owners = new Map<number, string>();
+  for (const [key, owner] of Object.entries(object.data ?? {})) {
+    if (/^\d+$/.test(key)) owners.set(Number(key), owner);
+  }
+  return { owners, object };
+}
+
+function callOptions(signal: AbortSignal | undefined): { signal?: AbortSignal; timeoutMs: number } {
+  return { timeoutMs: callTimeoutMs, ...(signal === undefined ? {} : { signal }) };
+}

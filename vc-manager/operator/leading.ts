@@ -1,0 +1,50 @@
+import type { ControlPlaneDriver } from '../drivers/index.ts';
+import { noLongerLeading } from './errors.ts';
+import type { Datastore } from './services.ts';
+
+/** Whether this manager holds the lease at this moment, on its own monotonic clock. */
+export interface Leadership {
+  holdsNow(): boolean;
+}
+
+/** Throws `NoLongerLeading`: a manager that slept past its lease must not act on what it knew before. */
+export function assertLeads(leadership: Leadership): void {
+  if (!leadership.holdsNow()) throw noLongerLeading();
+}
+
+/** The driver, asked to change something only while the lease is held. Looking is free. */
+export function leadersDriver(driver: ControlPlaneDriver, leadership: Leadership): ControlPlaneDriver {
+  return {
+    ensure: async (plan, options) => {
+      assertLeads(leadership);
+      await driver.ensure(plan, options);
+    },
+    stop: async (id, options) => {
+      assertLeads(leadership);
+      await driver.stop(id, options);
+    },
+    remove: async (id, options) => {
+      assertLeads(leadership);
+      await driver.remove(id, options);
+    },
+    observe: (id) => driver.observe(id),
+    watch: (listener) => driver.watch(listener),
+    list: () => driver.list(),
+    logs: (id, component, options) => driver.logs(id, component, options),
+  };
+}
+
+/** The same for the datastore. */
+export function leadersDatastore(datastore: Datastore, leadership: Leadership): Datastore {
+  return {
+    ensureTenant: async (id, options) => {
+      assertLeads(leadership);
+      return datastore.ensureTenant(id, options);
+    },
+    removeTenant: async (id, options) => {
+      assertLeads(leadership);
+      await datastore.removeTenant(id, options);
+    },
+    listTenants: (options) => datastore.listTenants(options),
+  };
+}
