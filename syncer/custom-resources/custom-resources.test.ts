@@ -124,7 +124,7 @@ describe('objects of a published definition', () => {
     await world.establish(gadgets);
     await world.sides.until(() => {
       world.optIn(all);
-      return world.custom.problems.some(({ name }) => name === 'mine.example.com');
+      return world.custom.problems.some(({ reason }) => reason === "is the tenant's own");
     });
     expect(world.custom.problems).toEqual([
       { name: 'widgets.example.com', reason: 'is not published' },
