@@ -1,3 +1,4 @@
+import tls from 'node:tls';
 import { Agent, type Dispatcher, Pool } from 'undici';
 import { laterSignal } from './abort.ts';
 import { CallGuard } from './call-guard.ts';
@@ -68,6 +69,8 @@ export interface Stream {
 
 /** An API server answers a few calls at a time as fast as many; each connection costs both sides a handshake. */
 const maxConnections = 16;
+/** API servers end what was idle for 90 s. */
+const keepAliveMs = 80_000;
 /**
  * undici's own timeouts fire first; this deadline is for what they do not cover: a body that trickles, a queue
  * behind a connect.
@@ -105,14 +108,14 @@ export class Connection {
     this.#headers = { accept: 'application/json', 'user-agent': options.userAgent ?? 'skerry' };
     if (options.token !== undefined) this.#headers['authorization'] = `Bearer ${options.token}`;
     const connect = {
-      ...(options.ca === undefined ? {} : { ca: options.ca }),
-      ...(options.cert === undefined ? {} : { cert: options.cert }),
-      ...(options.key === undefined ? {} : { key: options.key }),
+      ...credentials(options),
       ...(options.tlsServerName === undefined ? {} : { servername: options.tlsServerName }),
       ...(options.insecureSkipTlsVerify ? { rejectUnauthorized: false } : {}),
     };
     const common = {
-      keepAliveTimeout: 30_000,
+      keepAliveTimeout: keepAliveMs,
+      // Servers may say less.
+      keepAliveMaxTimeout: keepAliveMs,
       connectTimeout: Math.min(10_000, this.#timeoutMs),
       connect,
     };
@@ -244,6 +247,21 @@ export class Connection {
       status,
       durationMs: performance.now() - startedAt,
     });
+  }
+}
+
+/** Made once: to read certificates and key anew for each connection costs more than its handshake. */
+function credentials({ ca, cert, key }: ConnectionOptions) {
+  const given = {
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+  };
+  try {
+    return { secureContext: tls.createSecureContext(given) };
+  } catch {
+    // Not readable: whoever connects is told so.
+    return given;
   }
 }
 
