@@ -22,6 +22,8 @@ export interface ConnectionOptions {
   userAgent?: string;
   /** How long an answer may take. Default 30 s. */
   requestTimeoutMs?: number;
+  /** For all calls but watches; each costs both sides a handshake. Default 16. */
+  maxConnections?: number;
   /** Called once for every call, when its answer starts or it fails; must not throw. */
   onCall?: (call: CallRecord) => void;
   /**
@@ -67,8 +69,6 @@ export interface Stream {
   body: Dispatcher.ResponseData['body'];
 }
 
-/** An API server answers a few calls at a time as fast as many; each connection costs both sides a handshake. */
-const maxConnections = 16;
 /** API servers end what was idle for 90 s. */
 const keepAliveMs = 80_000;
 /**
@@ -119,7 +119,7 @@ export class Connection {
       connectTimeout: Math.min(10_000, this.#timeoutMs),
       connect,
     };
-    const calls = new Agent({ ...common, allowH2: false, connections: maxConnections });
+    const calls = new Agent({ ...common, allowH2: false, connections: options.maxConnections ?? 16 });
     this.#calls = options.beforeWrite === undefined ? calls : calls.compose(guardWrites(options.beforeWrite));
     this.#watches = new Agent({
       ...common,

@@ -90,6 +90,8 @@ export class TenantSession {
     this.#connection = new Connection({
       ...options.credentials.connection,
       userAgent: 'vc-syncer',
+      // Its answers come within milliseconds, and there are many tenants.
+      maxConnections: 4,
       ...(options.onCall === undefined ? {} : { onCall: options.onCall }),
       ...(options.beforeWrite === undefined ? {} : { beforeWrite: options.beforeWrite }),
     });
