@@ -36,6 +36,15 @@ describe('the memory of our own writes', () => {
     expect(it.isBehind('a', shown('1'))).toBe(false);
   });
 
+  it('knows that the cache still shows the version that a write of unknown result was made on', () => {
+    const { memory: it } = memory();
+    it.rememberReplaced('a', '1000');
+    expect(it.isBehind('a', shown('1000'))).toBe(true);
+    expect(it.isBehind('a', shown('999'))).toBe(true);
+    expect(it.isBehind('a', shown('1001'))).toBe(false);
+    expect(it.size).toBe(0);
+  });
+
   it('does not wait for a watch that has lost its place', () => {
     const { memory: it, pass } = memory();
     it.rememberWritten('a', '1000');

@@ -10,9 +10,10 @@ interface Created {
   readonly atMs: number;
 }
 
-/** What our own write made of an object. */
+/** What our own write made of an object, or, if it was not told, the version that the write was made on. */
 interface Written {
   readonly resourceVersion: string;
+  readonly isReplaced: boolean;
   readonly atMs: number;
 }
 
@@ -56,7 +57,12 @@ export class WriteMemory {
 
   /** Our own write made this version; until the cache shows it, deciding again would only repeat the write. */
   rememberWritten(id: string, resourceVersion: string): void {
-    this.#written.set(id, { resourceVersion, atMs: this.#nowMs() });
+    this.#written.set(id, { resourceVersion, isReplaced: false, atMs: this.#nowMs() });
+  }
+
+  /** Our own write has made another one of this version; which, the server did not say. */
+  rememberReplaced(id: string, resourceVersion: string): void {
+    this.#written.set(id, { resourceVersion, isReplaced: true, atMs: this.#nowMs() });
   }
 
   /** Whether the cache still shows an object as it was before our own last write. Its watch event is on the way. */
@@ -66,7 +72,8 @@ export class WriteMemory {
     const version = object?.metadata.resourceVersion;
     const behind =
       version !== undefined &&
-      isOlder(version, written.resourceVersion) &&
+      (isOlder(version, written.resourceVersion) ||
+        (written.isReplaced && version === written.resourceVersion)) &&
       this.#nowMs() - written.atMs < writtenTtlMs;
     if (!behind) this.#written.delete(id);
     return behind;

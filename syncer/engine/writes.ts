@@ -95,9 +95,9 @@ export async function deleteObject(
 
 /** Binds T to a node; the annotations of the Binding land on the pod. */
 export async function bindPod(work: Work, node: string, annotations: Record<string, string>): Promise<void> {
-  const { tenantObject } = work.situation;
+  const { tenantObject, key } = work.situation;
   if (tenantObject === undefined) return;
-  const { name, namespace, uid } = tenantObject.metadata;
+  const { name, namespace, uid, resourceVersion } = tenantObject.metadata;
   const binding = {
     apiVersion: 'v1',
     kind: 'Binding',
@@ -108,6 +108,8 @@ export async function bindPod(work: Work, node: string, annotations: Record<stri
     await work.tenant.client.createSubresource(resources.pods, refOf(tenantObject), 'binding', binding, {
       signal: work.signal,
     });
+    if (resourceVersion !== undefined)
+      work.tenant.memory.tenant.rememberReplaced(keyId(key), resourceVersion);
   } catch (error) {
     if (!isNotFound(error)) throw error;
   }

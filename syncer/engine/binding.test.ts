@@ -1,0 +1,23 @@
+import { describe, expect, it } from 'vitest';
+import { resources } from '../../kube/index.ts';
+import { Bench } from './testing/bench.ts';
+
+const spec = { serviceAccountName: 'default', containers: [{ name: 'main', image: 'nginx:1' }] };
+
+describe('the binding of a pod (sync rule 19)', () => {
+  it('is sent once, however often S changes before the tenant shows it', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    bench.have('tenant', resources.nodes, { metadata: { name: 'n1' } });
+    const t = bench.have('tenant', resources.pods, {
+      metadata: { namespace: 'shop', name: 'web' },
+      spec,
+      status: { phase: 'Pending' },
+    });
+    const s = bench.superOf(t, { spec: { ...spec, nodeName: 'n1' }, status: { phase: 'Pending' } });
+    bench.have('super', resources.pods, { ...s, metadata: { ...s.metadata, uid: 'uid-of-s' } });
+    for (let time = 0; time < 3; time++) await bench.reconcile('pods', 'web', 'shop');
+    const bindings = bench.tenant.server.requests.filter(({ subresource }) => subresource === 'binding');
+    expect(bindings).toHaveLength(1);
+  });
+});
