@@ -39,7 +39,8 @@ class Exchange implements Dispatcher.DispatchHandler {
   readonly #resolve: (answer: Exchanged) => void;
   readonly #reject: (error: unknown) => void;
   readonly #timer: NodeJS.Timeout;
-  readonly #unlink: () => void;
+  /** Not set yet while a signal that is aborted already is heard of. */
+  #unlink: () => void = () => undefined;
   readonly #chunks: Buffer[] = [];
   #controller: Dispatcher.DispatchController | undefined;
   #status = 0;

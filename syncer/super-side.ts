@@ -120,6 +120,7 @@ export class SuperSide {
       () => undefined,
     );
     signal.addEventListener('abort', () => this.#scoped.resolve(), { once: true });
+    if (signal.aborted) this.#scoped.resolve();
     const reflecting = this.#reflectors.map(async (reflector) => {
       if (this.#narrow.has(reflector)) await this.#scoped.promise;
       await reflector.run(signal);

@@ -15,6 +15,8 @@ export interface PeersOptions {
 
 /** Leases of the dead are kept for a while, for people to see. */
 const collectAfterMs = 60_000;
+/** A connection that was cut in silence must not keep the fence shut for long. */
+const callTimeoutMs = 4_000;
 
 /** The other replicas: what is heard of them, and what the server says when it is asked. */
 export class Peers {
@@ -45,7 +47,7 @@ export class Peers {
   /** Asks the server who else there is; returns whether there is a Lease of anybody, dead or alive. */
   async look(signal: AbortSignal): Promise<boolean> {
     const { client, namespace, replica } = this.#options;
-    const options = { namespace, labelSelector: componentSelector, signal };
+    const options = { namespace, labelSelector: componentSelector, signal, timeoutMs: callTimeoutMs };
     const { items } = await client.list<Lease>(resources.leases, options);
     const others = items.filter(({ metadata }) => metadata.name !== leaseName(replica));
     for (const lease of others) this.members.saw(lease);
@@ -57,7 +59,7 @@ export class Peers {
     const { client, namespace } = this.#options;
     try {
       const ref = { namespace, name: leaseName(replica) };
-      this.members.saw(await client.get<Lease>(resources.leases, ref, { signal }));
+      this.members.saw(await client.get<Lease>(resources.leases, ref, { signal, timeoutMs: callTimeoutMs }));
     } catch (error) {
       if (!isNotFound(error)) throw error;
       this.members.sawNone(replica);
