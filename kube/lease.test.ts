@@ -156,6 +156,18 @@ describe('LeaseElection', () => {
     await one.stop();
   });
 
+  it('holds nothing after a sleep of the machine, for which the monotonic clock stands still', async () => {
+    await using cluster = await startFakeCluster();
+    const one = compete(cluster, 'one');
+    await pass(one, 2_000);
+    expect(one.election.holdsNow()).toBe(true);
+    one.clock.suspend(60_000);
+    expect(one.election.holdsNow()).toBe(false);
+    await pass(one, 2_000);
+    expect(one.election.holdsNow()).toBe(true);
+    await one.stop();
+  });
+
   it('gives the lease up when the work ends by itself, and ends as it did', async () => {
     await using cluster = await startFakeCluster();
     const done = compete(cluster, 'one', { work: async () => {} });

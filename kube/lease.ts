@@ -45,8 +45,8 @@ export class LeaseElection {
   readonly #renewMs: number;
   readonly #clock: Clock;
   readonly #onProblem: ((error: unknown) => void) | undefined;
-  /** Monotonic time until which our last successful renewal, counted from before it was sent, surely holds. */
-  #holdsUntil = Number.NEGATIVE_INFINITY;
+  /** When our last successful renewal was sent, if nothing is known to have ended what it gave. */
+  #renewedAt: { readonly monotonicMs: number; readonly wallMs: number } | undefined;
   /** The last foreign state that we saw, and when it first looked like that. */
   #observed: { resourceVersion: string | undefined; at: number } | undefined;
 
@@ -69,7 +69,11 @@ export class LeaseElection {
 
   /** Whether nobody else can hold the lease at this moment. Ask before each write that must be the leader's. */
   holdsNow(): boolean {
-    return this.#clock.monotonic() < this.#holdsUntil;
+    if (this.#renewedAt === undefined) return false;
+    const { monotonicMs, wallMs } = this.#renewedAt;
+    // The monotonic clock stands still while a machine sleeps, and the other one does not: too much is safe.
+    const elapsedMs = Math.max(this.#clock.monotonic() - monotonicMs, this.#clock.now() - wallMs);
+    return elapsedMs < this.#giveUpMs;
   }
 
   /**
@@ -134,7 +138,7 @@ export class LeaseElection {
 
   /** One try to take or renew the lease; false when somebody else holds it or the server cannot say. */
   async #attempt(signal: AbortSignal): Promise<boolean> {
-    const startedAt = this.#clock.monotonic();
+    const startedAt = { monotonicMs: this.#clock.monotonic(), wallMs: this.#clock.now() };
     try {
       const options = { signal, timeoutMs: Math.max(this.#renewMs, 1_000) };
       const ref = { namespace: this.#namespace, name: this.#name };
@@ -144,16 +148,16 @@ export class LeaseElection {
       } catch (error) {
         if (!isNotFound(error)) throw error;
         await this.#client.create<Lease>(resources.leases, this.#claim({ metadata: ref }), options);
-        this.#holdsUntil = startedAt + this.#giveUpMs;
+        this.#renewedAt = startedAt;
         return true;
       }
       if (!this.#free(lease)) {
         // Somebody else holds it: whatever we believed is over.
-        this.#holdsUntil = Number.NEGATIVE_INFINITY;
+        this.#renewedAt = undefined;
         return false;
       }
       await this.#client.update<Lease>(resources.leases, this.#claim(lease), options);
-      this.#holdsUntil = startedAt + this.#giveUpMs;
+      this.#renewedAt = startedAt;
       return true;
     } catch (error) {
       // Losing a race to somebody else is what elections are about.
@@ -192,7 +196,7 @@ export class LeaseElection {
 
   /** Lets the next one in at once instead of after the lease's duration. Best effort. */
   async #release(): Promise<void> {
-    this.#holdsUntil = Number.NEGATIVE_INFINITY;
+    this.#renewedAt = undefined;
     try {
       const ref = { namespace: this.#namespace, name: this.#name };
       const options = { timeoutMs: 2_000 };

@@ -579,5 +579,7 @@ describe('a reflector that is to follow other objects than before', () => {
     held.resolve();
     await running.reflector.synced();
     expect([...running.store.list()].map(({ metadata }) => metadata.name)).toEqual(['b']);
+    // What was chosen before never got into the store.
+    expect(running.events).toEqual(['added b by list']);
   });
 });

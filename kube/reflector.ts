@@ -178,15 +178,17 @@ export class Reflector<T extends KubeObject = KubeObject> {
     }
     this.#heard();
     this.#options.onResourceVersion?.(resourceVersion, 'list');
+    if (choice !== this.#choice) return freshList();
     try {
       await beforeReplace?.(objects, resourceVersion, signal);
     } catch (error) {
       await this.#pause('refused', error, signal);
       return { ...wanted, resourceVersion: '', exact: false };
     }
+    if (choice !== this.#choice) return freshList();
     store.replace(objects, { versionsMayRepeat: wanted.versionsMayRepeat });
     this.#failures = 0;
-    if (choice === this.#choice) this.#markSynced();
+    this.#markSynced();
     return { do: 'watch', resourceVersion, verify: false };
   }
 

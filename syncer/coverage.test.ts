@@ -126,6 +126,24 @@ describe('what a replica serves', () => {
     expect(world.serves(green)).toBe(true);
   });
 
+  it('begins when everything is seen, if a tenant may point at addresses that are not its own', async () => {
+    await using world = new World();
+    world.coverage.take(buckets(blue));
+    await world.complete();
+    world.coverage.see([open]);
+    expect(world.serves(blue)).toBe(false);
+    await world.complete();
+    expect(world.asked.at(-1)).toBe('all');
+    expect(world.serves(blue)).toBe(true);
+  });
+
+  it('is gone through again when writes are let out again: what was refused may have been a last word', async () => {
+    await using world = new World();
+    const before = world.told.length;
+    world.coverage.resumed();
+    expect(world.told).toHaveLength(before + 1);
+  });
+
   it('is seen beside everything else as long as a tenant may point at addresses that are not its own', async () => {
     await using world = new World();
     world.coverage.see([open]);

@@ -27,6 +27,8 @@ export class Coverage implements BucketHolder, Gate {
   #coversAll = false;
   /** Whether somebody has to see the objects of all tenants; unknown at first. */
   #wantsAll: boolean | undefined;
+  /** Whether those who have to see all have been able to, once; until then nobody is served. */
+  #hasSeen = false;
   #listeners: readonly Listener[] = [];
   #changed = Promise.withResolvers<void>();
 
@@ -77,11 +79,12 @@ export class Coverage implements BucketHolder, Gate {
 
   resumed(): void {
     this.#options.onResumed();
+    void this.#tell();
   }
 
   serves(vc: KubeObject): boolean {
     const bucket = bucketOf(vc.metadata.uid ?? '');
-    return this.#wantsAll !== undefined && this.#held.has(bucket) && this.#covered.has(bucket);
+    return this.#hasSeen && this.#held.has(bucket) && this.#covered.has(bucket);
   }
 
   get seesAll(): boolean {
@@ -95,6 +98,7 @@ export class Coverage implements BucketHolder, Gate {
     for (const { status } of virtualClusters) {
       if ((status?.policy?.endpointCIDRs?.length ?? 0) > 0) this.#wantsAll = true;
     }
+    this.#hasSeen ||= !this.#wantsAll || this.#coversAll;
     if (this.#wantsAll === before) return;
     this.#changed.resolve();
     void this.#tell();
@@ -127,6 +131,7 @@ export class Coverage implements BucketHolder, Gate {
     if (signal.aborted) return;
     this.#covered = buckets;
     this.#coversAll = scope === 'all';
+    this.#hasSeen ||= this.#coversAll && this.#wantsAll === true;
     await this.#tell();
   }
 

@@ -62,11 +62,12 @@ export class Syncer {
     });
     const kubelet = this.#kubelet(links.superClient, superSide);
     const running: Promise<void>[] = [];
+    const ready = Promise.withResolvers<void>();
     let shards: Shards | undefined;
     let replaced: unknown;
     try {
       const metricsPort = await health.listen(this.#options.metrics.port, this.#options.metrics.host);
-      shards = this.#shards(links, coverage, metricsPort);
+      shards = this.#shards(links, coverage, metricsPort, ready.promise);
       const sharing = shards.run(ending.signal).catch((error: unknown) => {
         replaced = error;
         ending.abort(error);
@@ -82,6 +83,7 @@ export class Syncer {
         traces: this.#traces,
       });
       running.push(serving.run(ending.signal));
+      ready.resolve();
       await Promise.all(running);
     } catch (error) {
       if (!ending.signal.aborted) throw error;
@@ -125,7 +127,7 @@ export class Syncer {
     });
   }
 
-  #shards({ unfenced, fence }: Links, coverage: Coverage, metricsPort: number): Shards {
+  #shards({ unfenced, fence }: Links, coverage: Coverage, metricsPort: number, ready: Promise<void>): Shards {
     const { metrics, clock, logger } = this.#parts;
     const { namespace } = this.#options;
     const who = replicaIdentity(this.#options.replica);
@@ -148,6 +150,7 @@ export class Syncer {
       metricsAddress: metricsUrl(this.#options, metricsPort),
       fence,
       holder: coverage,
+      ready,
       clock,
       logger,
     });

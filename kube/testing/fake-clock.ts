@@ -11,7 +11,7 @@ export class FakeClock implements Clock {
   /** Every sleep that was asked for, in order. */
   readonly sleeps: number[] = [];
   readonly #autoAdvance: boolean;
-  readonly #epoch: number;
+  #epoch: number;
   #elapsed = 0;
   #sleepers: Sleeper[] = [];
   #onSleep: (() => void)[] = [];
@@ -24,6 +24,11 @@ export class FakeClock implements Clock {
 
   now(): number {
     return this.#epoch + this.#elapsed;
+  }
+
+  /** The machine sleeps: of its two clocks one goes on. */
+  suspend(ms: number): void {
+    this.#epoch += ms;
   }
 
   monotonic(): number {

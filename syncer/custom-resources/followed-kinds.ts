@@ -83,6 +83,8 @@ export class FollowedKinds {
 
   /** All that a tenant wants from now on. It has let go of everything else. */
   want(tenant: string, wishes: readonly Wish[]): void {
+    // Another replica may have served it since what is left behind was looked for.
+    if (!this.#wishes.has(tenant)) this.#left.clear();
     this.#wishes.set(tenant, wishes);
     this.#agree();
   }

@@ -26,8 +26,8 @@ export interface OwnLeaseOptions {
   clock: Clock;
 }
 
-/** Before the window of the last renewal is over, there is time for another try. */
-const callTimeoutMs = 4_000;
+/** Before the window of the last renewal is over, there is time for two more tries. */
+const callTimeoutMs = 2_000;
 
 /** The Lease by which the others know that this replica is alive. */
 export class OwnLease {

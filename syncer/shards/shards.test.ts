@@ -94,6 +94,19 @@ describe('several replicas', () => {
     expectApart(records, first, second);
   });
 
+  it('give nothing to one that is not ready to serve', async () => {
+    const { records, clock, first } = await alone();
+    const ready = Promise.withResolvers<void>();
+    const second = new Replica(records, 'second', clock, { ready: ready.promise });
+    await clock.advance(20_000);
+    expect(first.serving.size).toBe(all);
+    expect(second.told).toEqual(['expect 0']);
+    ready.resolve();
+    await clock.advance(5_000);
+    expect(second.serving.size).toBeGreaterThan(16);
+    expectApart(records, first, second);
+  });
+
   it('take over at once from one that ends', async () => {
     const { records, clock, first, second } = await two();
     await first.end();

@@ -37,6 +37,8 @@ export interface ShardsOptions {
   fence: Fence;
   holder: BucketHolder;
   clock: Clock;
+  /** Until this, others keep what they have: this replica can serve nobody yet. */
+  ready: Promise<void>;
   logger: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
   /** How long others wait for a replica that says nothing. Default 10 s. */
   durationMs?: number;
@@ -100,7 +102,9 @@ export class Shards {
     const ending = new AbortController();
     const both = AbortSignal.any([signal, ending.signal]);
     try {
-      await Promise.all([this.#expect(both), this.#take(both)]);
+      await this.#expect(both);
+      await untilReady(this.#options.ready, both);
+      await this.#take(both);
       await Promise.all([
         this.#keepRenewed(both),
         this.#keepAgreeing(both),
@@ -132,11 +136,16 @@ export class Shards {
 
   /** What the last process of this name had is most likely what this one gets. */
   async #expect(signal: AbortSignal): Promise<void> {
-    const { holder, replica, clock } = this.#options;
+    const { holder, replica, clock, logger } = this.#options;
     for (;;) {
-      const map = await this.#map.read(signal).catch(() => undefined);
-      if (map === undefined) await clock.sleep(this.#renewMs / 2, signal);
-      else return holder.expect(map.object === undefined ? everyBucket() : ownedBy(map, replica));
+      try {
+        const map = await this.#map.read(signal);
+        return holder.expect(map.object === undefined ? everyBucket() : ownedBy(map, replica));
+      } catch (error) {
+        signal.throwIfAborted();
+        logger.warn({ err: error }, 'cannot read who serves which tenants; nothing is served without it');
+        await clock.sleep(this.#renewMs / 2, signal);
+      }
     }
   }
 
@@ -288,6 +297,14 @@ export class Shards {
       if ((await this.#map.write(map, changes)) !== undefined) return;
     }
   }
+}
+
+async function untilReady(ready: Promise<void>, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  const stopped = Promise.withResolvers<never>();
+  const stop = (): void => stopped.reject(signal.reason);
+  signal.addEventListener('abort', stop, { once: true });
+  await Promise.race([ready, stopped.promise]).finally(() => signal.removeEventListener('abort', stop));
 }
 
 function everyBucket(): Set<number> {

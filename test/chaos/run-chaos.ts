@@ -44,6 +44,7 @@ export async function runChaos({ stack, seed, durationMs, cut, log }: ChaosOptio
 
     log('the faults are over; waiting for every part to run and for both sides to agree');
     await faults.allRunning();
+    await faults.renewNodes();
     await Promise.all([...churns, ...ledgers, passersBy].map((load) => load.stop()));
     const wrong: string[] = [];
     await world

@@ -26,7 +26,13 @@ export class Replica implements BucketHolder {
     records: SharedRecords,
     name: string,
     clock: Clock,
-    options: { isNamed?: boolean; identity?: string; delayMs?: Way['delayMs']; dropMs?: () => number } = {},
+    options: {
+      isNamed?: boolean;
+      identity?: string;
+      delayMs?: Way['delayMs'];
+      dropMs?: () => number;
+      ready?: Promise<void>;
+    } = {},
   ) {
     this.name = name;
     this.#clock = new PausableClock(clock);
@@ -45,6 +51,7 @@ export class Replica implements BucketHolder {
       fence: this.fence,
       holder: this,
       clock: this.#clock,
+      ready: options.ready ?? Promise.resolve(),
       logger: { info: () => undefined, warn: () => undefined },
     });
     this.#running = this.shards.run(this.#stop.signal).catch((error: unknown) => {
