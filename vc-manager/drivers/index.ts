@@ -6,4 +6,4 @@ export type {
   StopOptions,
 } from './driver.ts';
 export { DriverError } from './errors.ts';
-export { ProcessDriver } from './process-driver.ts';
+export { ProcessDriver } from './process/process-driver.ts';

@@ -5,9 +5,9 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { ComponentPlan, ControlPlanePlan } from '../control-plane/index.ts';
-import { identify } from '../process-identity/index.ts';
-import type { DriverError } from './errors.ts';
+import type { ComponentPlan, ControlPlanePlan } from '../../control-plane/index.ts';
+import { identify } from '../../process-identity/index.ts';
+import type { DriverError } from '../errors.ts';
 import { ProcessDriver } from './process-driver.ts';
 import { fakeComponent, freePort } from './testing/fake-component.ts';
 

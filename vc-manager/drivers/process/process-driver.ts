@@ -1,14 +1,14 @@
 import { readdir, rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { type Clock, systemClock } from '../../kube/index.ts';
-import type { Binaries } from '../binaries/index.ts';
+import { type Clock, systemClock } from '../../../kube/index.ts';
+import type { Binaries } from '../../binaries/index.ts';
 import {
   type ComponentPlan,
   type ControlPlanePlan,
   startOrder,
   validatePlan,
-} from '../control-plane/index.ts';
-import { isAlive, processesWithVariable } from '../process-identity/index.ts';
+} from '../../control-plane/index.ts';
+import { isAlive, processesWithVariable } from '../../process-identity/index.ts';
 import type {
   ComponentListener,
   ComponentObservation,
@@ -17,10 +17,10 @@ import type {
   EnsureOptions,
   LogOptions,
   StopOptions,
-} from './driver.ts';
-import { cannotWrite, unknownComponent } from './errors.ts';
-import { inOrder } from './in-order.ts';
-import { KeyedLock } from './keyed-lock.ts';
+} from '../driver.ts';
+import { cannotWrite, unknownComponent } from '../errors.ts';
+import { inOrder } from '../in-order.ts';
+import { KeyedLock } from '../keyed-lock.ts';
 import { LivenessPoll } from './liveness.ts';
 import { readLog } from './log-reader.ts';
 import { isControlPlaneName, Place } from './place.ts';

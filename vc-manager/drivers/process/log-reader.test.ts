@@ -2,7 +2,7 @@ import { appendFile, mkdtemp, rename, rm, truncate, writeFile } from 'node:fs/pr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { systemClock } from '../../kube/index.ts';
+import { systemClock } from '../../../kube/index.ts';
 import { rotateLog, tail } from './log-file.ts';
 import { readLog } from './log-reader.ts';
 

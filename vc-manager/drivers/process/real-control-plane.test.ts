@@ -2,13 +2,18 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Connection, KubeClient, type KubeObject, resources } from '../../kube/index.ts';
-import { Binaries, defaultCacheDirectory, defaultVersions } from '../binaries/index.ts';
-import { type ControlPlanePlan, loadTemplates, renderPlan, selectTemplate } from '../control-plane/index.ts';
-import { EtcdAdmin } from '../etcd/index.ts';
-import { datastorePlan, stackPorts } from '../local-stack/index.ts';
-import { freePort } from '../network/index.ts';
-import { ensureManagerPki, ensureTenantPki, type TenantPki } from '../pki/index.ts';
+import { Connection, KubeClient, type KubeObject, resources } from '../../../kube/index.ts';
+import { Binaries, defaultCacheDirectory, defaultVersions } from '../../binaries/index.ts';
+import {
+  type ControlPlanePlan,
+  loadTemplates,
+  renderPlan,
+  selectTemplate,
+} from '../../control-plane/index.ts';
+import { EtcdAdmin } from '../../etcd/index.ts';
+import { datastorePlan, stackPorts } from '../../local-stack/index.ts';
+import { freePort } from '../../network/index.ts';
+import { ensureManagerPki, ensureTenantPki, type TenantPki } from '../../pki/index.ts';
 import { ProcessDriver } from './process-driver.ts';
 
 const { signal } = new AbortController();

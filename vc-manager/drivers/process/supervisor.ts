@@ -1,8 +1,8 @@
+import type { ComponentEvent, ComponentExit, ComponentObservation, ComponentState } from '../driver.ts';
+import { keepsExiting, notReady, takenOver } from '../errors.ts';
+import { Probe } from '../probe.ts';
 import { ComponentProcess, type ComponentProcessOptions } from './component-process.ts';
-import type { ComponentEvent, ComponentExit, ComponentObservation, ComponentState } from './driver.ts';
-import { keepsExiting, notReady, takenOver } from './errors.ts';
 import { tail } from './log-file.ts';
-import { Probe } from './probe.ts';
 import type { RunningProcess } from './running-process.ts';
 import type { Target } from './target.ts';
 

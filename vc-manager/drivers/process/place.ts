@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { invalidName } from './errors.ts';
+import { invalidName } from '../errors.ts';
 
 const dnsLabel = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 

@@ -1,8 +1,8 @@
 import { mkdir } from 'node:fs/promises';
-import type { Clock } from '../../kube/index.ts';
-import { identify, sessionOf } from '../process-identity/index.ts';
+import type { Clock } from '../../../kube/index.ts';
+import { identify, sessionOf } from '../../process-identity/index.ts';
+import { cannotStart, cannotWrite, portInUse, willNotStop } from '../errors.ts';
 import { writeFiles } from './component-files.ts';
-import { cannotStart, cannotWrite, portInUse, willNotStop } from './errors.ts';
 import type { LivenessPoll } from './liveness.ts';
 import { rotateLog } from './log-file.ts';
 import type { Place } from './place.ts';

@@ -1,6 +1,6 @@
 import { open, stat } from 'node:fs/promises';
 import { StringDecoder } from 'node:string_decoder';
-import type { Clock } from '../../kube/index.ts';
+import type { Clock } from '../../../kube/index.ts';
 import { tail } from './log-file.ts';
 
 const lookEveryMs = 200;

@@ -1,5 +1,5 @@
 import { createServer } from 'node:net';
-import type { ComponentPlan } from '../../control-plane/index.ts';
+import type { ComponentPlan } from '../../../control-plane/index.ts';
 
 /** A tiny component: serves HTTP on its port, says what it does, and ends as its arguments say. */
 const script = `

@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync } from 'node:fs';
-import type { Clock } from '../../kube/index.ts';
-import { identify, isAlive, type ProcessIdentity, sendSignal } from '../process-identity/index.ts';
-import type { ComponentExit } from './driver.ts';
+import type { Clock } from '../../../kube/index.ts';
+import { identify, isAlive, type ProcessIdentity, sendSignal } from '../../process-identity/index.ts';
+import type { ComponentExit } from '../driver.ts';
 import type { LivenessPoll } from './liveness.ts';
 import { openLog } from './log-file.ts';
 

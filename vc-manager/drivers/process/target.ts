@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { ComponentPlan, PlanFile } from '../control-plane/index.ts';
+import type { ComponentPlan, PlanFile } from '../../control-plane/index.ts';
 import type { Place } from './place.ts';
 
 /** Variable by which a process of ours is found even when its record is lost. */

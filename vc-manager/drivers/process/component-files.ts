@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { chmod, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { PlanFile } from '../control-plane/index.ts';
+import type { PlanFile } from '../../control-plane/index.ts';
 
 /**
  * Makes `directory` hold exactly the given files with their modes. What is as it should be is not
