@@ -49,6 +49,9 @@ export function hasKnownFields(kind: SyncedKind): boolean {
   return allKinds.includes(kind) && kind !== customResourceDefinitionKind;
 }
 
+export type { Action, IssuedToken, KeyRef, Notice, RefusedWrite, TokenAsk } from './action.ts';
+export type { Lookup, SyncContext, TenantInfo, TenantPolicy } from './context.ts';
+export { defaultPolicy } from './context.ts';
 export {
   type Definition,
   isEstablished,
@@ -58,21 +61,6 @@ export {
   versionsOf,
 } from './customresourcedefinitions/index.ts';
 export { type CustomResource, customResourceKind } from './customresources/index.ts';
-export type {
-  Action,
-  Admission,
-  DownKind,
-  IssuedToken,
-  KeyRef,
-  Lookup,
-  Notice,
-  RefusedWrite,
-  SyncContext,
-  SyncedKind,
-  TenantInfo,
-  TenantPolicy,
-  TokenAsk,
-  UpKind,
-} from './kind.ts';
-export { defaultPolicy, superResourceOf } from './kind.ts';
+export type { Admission, DownKind, SyncedKind, UpKind } from './kind.ts';
+export { superResourceOf } from './kind.ts';
 export { isPublished } from './published/index.ts';

@@ -1,4 +1,4 @@
-import type { Notice } from './kind.ts';
+import type { Notice } from './action.ts';
 
 /** Skerry keeps ConfigMaps and Secrets of its own under this prefix in super namespaces. */
 const ownPrefix = 'skerry-';

@@ -6,14 +6,9 @@ import {
   resources,
 } from '../../kube/index.ts';
 import { defaultDeniedKeyPrefixes, marks } from '../mapping/index.ts';
-import {
-  type Action,
-  defaultPolicy,
-  type Lookup,
-  type SyncContext,
-  type SyncedKind,
-  type TenantInfo,
-} from './kind.ts';
+import type { Action } from './action.ts';
+import { defaultPolicy, type Lookup, type SyncContext, type TenantInfo } from './context.ts';
+import type { SyncedKind } from './kind.ts';
 
 /** A tenant to test with: VirtualCluster `acme/blue`. */
 export function testTenant(overrides: Partial<TenantInfo> = {}): TenantInfo {

@@ -1,5 +1,6 @@
+export type { BucketHolder } from './bucket-holder.ts';
 export { Fence } from './fence.ts';
 export { followRecords } from './follow.ts';
 export { replicaIdentity } from './names.ts';
 export { isReplicaName } from './records.ts';
-export { type BucketHolder, Shards } from './shards.ts';
+export { Shards } from './shards.ts';

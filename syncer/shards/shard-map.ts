@@ -80,3 +80,8 @@ function parsed(object: ConfigMap): ShardMap {
 function callOptions(signal: AbortSignal | undefined): { signal?: AbortSignal; timeoutMs: number } {
   return { timeoutMs: callTimeoutMs, ...(signal === undefined ? {} : { signal }) };
 }
+
+/** The buckets of one replica. */
+export function ownedBy({ owners }: ShardMap, replica: string): Set<number> {
+  return new Set([...owners].filter(([, owner]) => owner === replica).map(([bucket]) => bucket));
+}

@@ -1,27 +1,16 @@
-import { type Clock, isConflict, isNotFound, resources } from '../../kube/index.ts';
-import { bucketCount } from '../mapping/index.ts';
+import type { Clock } from '../../kube/index.ts';
+import type { BucketHolder } from './bucket-holder.ts';
 import { ReplicaReplaced } from './errors.ts';
 import type { Fence } from './fence.ts';
 import type { Follow } from './follow.ts';
+import { Joining } from './joining.ts';
 import { OwnLease } from './own-lease.ts';
 import { Peers } from './peers.ts';
 import { planOf } from './plan.ts';
 import type { ShardClient } from './records.ts';
 import { placeOf } from './rendezvous.ts';
-import { type ShardMap, ShardMapStore } from './shard-map.ts';
+import { ownedBy, type ShardMap, ShardMapStore } from './shard-map.ts';
 import { Wake } from './wake.ts';
-
-/** Who serves the tenants of the buckets that a replica has. */
-export interface BucketHolder {
-  /** These will be ours, if nothing comes in between: caches may be filled, nothing may be written. */
-  expect(buckets: ReadonlySet<number>): void;
-  /** These are ours too from now on. */
-  take(buckets: ReadonlySet<number>): void;
-  /** These are not ours any more; resolves when nothing is done for their tenants, calls under way included. */
-  drop(buckets: ReadonlySet<number>): Promise<void>;
-  /** Writes are let out again that were refused for a while. */
-  resumed(): void;
-}
 
 export interface ShardsOptions {
   /** Of the super cluster; its writes must not pass the fence. */
@@ -57,6 +46,7 @@ const lastCallsMs = 5_000;
 export class Shards {
   readonly #options: ShardsOptions;
   readonly #lease: OwnLease;
+  readonly #joining: Joining;
   readonly #map: ShardMapStore;
   readonly #peers: Peers;
   readonly #wake: Wake;
@@ -88,6 +78,12 @@ export class Shards {
       clock,
     });
     this.#map = new ShardMapStore(client, namespace);
+    this.#joining = new Joining({
+      ...options,
+      lease: this.#lease,
+      map: this.#map,
+      againAfterMs: renewMs / 2,
+    });
     this.#peers = new Peers({ client, namespace, replica, durationMs, clock });
     this.#wake = new Wake(clock);
   }
@@ -102,9 +98,7 @@ export class Shards {
     const ending = new AbortController();
     const both = AbortSignal.any([signal, ending.signal]);
     try {
-      await this.#expect(both);
-      await untilReady(this.#options.ready, both);
-      await this.#take(both);
+      await this.#joining.join(both);
       await Promise.all([
         this.#keepRenewed(both),
         this.#keepAgreeing(both),
@@ -131,41 +125,6 @@ export class Shards {
     } catch (error) {
       if (error instanceof ReplicaReplaced) return;
       this.#options.logger.warn({ err: error }, 'buckets could not be handed over; others take them later');
-    }
-  }
-
-  /** What the last process of this name had is most likely what this one gets. */
-  async #expect(signal: AbortSignal): Promise<void> {
-    const { holder, replica, clock, logger } = this.#options;
-    for (;;) {
-      try {
-        const map = await this.#map.read(signal);
-        return holder.expect(map.object === undefined ? everyBucket() : ownedBy(map, replica));
-      } catch (error) {
-        signal.throwIfAborted();
-        logger.warn({ err: error }, 'cannot read who serves which tenants; nothing is served without it');
-        await clock.sleep(this.#renewMs / 2, signal);
-      }
-    }
-  }
-
-  async #take(signal: AbortSignal): Promise<void> {
-    const { client, namespace, clock, logger } = this.#options;
-    for (;;) {
-      try {
-        return await this.#lease.take(signal);
-      } catch (error) {
-        signal.throwIfAborted();
-        if (isConflict(error)) continue;
-        if (isNotFound(error)) {
-          await client
-            .create(resources.namespaces, { metadata: { name: namespace } }, { signal })
-            .catch((cause: unknown) => logger.warn({ err: cause }, 'cannot make the namespace for Leases'));
-        } else {
-          logger.warn({ err: error }, 'cannot take the Lease of this replica; nothing is served without it');
-        }
-        await clock.sleep(this.#renewMs / 2, signal);
-      }
     }
   }
 
@@ -297,20 +256,4 @@ export class Shards {
       if ((await this.#map.write(map, changes)) !== undefined) return;
     }
   }
-}
-
-async function untilReady(ready: Promise<void>, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted();
-  const stopped = Promise.withResolvers<never>();
-  const stop = (): void => stopped.reject(signal.reason);
-  signal.addEventListener('abort', stop, { once: true });
-  await Promise.race([ready, stopped.promise]).finally(() => signal.removeEventListener('abort', stop));
-}
-
-function everyBucket(): Set<number> {
-  return new Set(Array(bucketCount).keys());
-}
-
-function ownedBy({ owners }: ShardMap, replica: string): Set<number> {
-  return new Set([...owners].filter(([, owner]) => owner === replica).map(([bucket]) => bucket));
 }

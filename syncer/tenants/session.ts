@@ -2,11 +2,8 @@ import {
   type CallRecord,
   type Clock,
   Connection,
-  findCondition,
   KubeClient,
   Reflector,
-  type Resource,
-  resources,
   type Store,
 } from '../../kube/index.ts';
 import { CustomResources, type FollowedKinds } from '../custom-resources/index.ts';
@@ -22,11 +19,10 @@ import {
 } from '../engine/index.ts';
 import { hasKnownFields, type SyncedKind } from '../kinds/index.ts';
 import type { Credentials } from './credentials.ts';
-import { customResourcesCondition } from './custom-resources-condition.ts';
 import { Freeze } from './freeze.ts';
 import type { Gate } from './gate.ts';
+import { Health } from './health.ts';
 import { Holds } from './holds.ts';
-import { networkPoliciesCondition } from './network-policies-condition.ts';
 import type { StatusWriter } from './status-writer.ts';
 import { type SyncerSettings, tenantInfo } from './tenant-info.ts';
 import { type VirtualCluster, weightOf } from './virtual-cluster.ts';
@@ -61,11 +57,9 @@ export interface SessionOptions {
   random?: () => number;
 }
 
-const checkEveryMs = 10_000;
 const patrolEveryMs = 60_000;
 /** One kind each time, in turns. */
 const listAfreshEveryMs = 5 * 60_000;
-const probeTimeoutMs = 5_000;
 
 /** Serves one tenant: its caches, its place in the engine, its health. Ends with its signal. */
 export class TenantSession {
@@ -76,11 +70,9 @@ export class TenantSession {
   readonly #holds: Holds;
   readonly #custom: CustomResources;
   readonly #ref: { namespace: string; name: string };
+  readonly #health: Health;
   #vc: VirtualCluster;
   #joined = false;
-  /** Whether the last health check found everything in order. */
-  #isWell = true;
-  #failedProbes = 0;
 
   constructor(options: SessionOptions) {
     this.#options = options;
@@ -120,6 +112,15 @@ export class TenantSession {
       reflector: (kind, store) => this.#reflector(kind, store),
       nowMs: () => options.clock.monotonic(),
     });
+    this.#health = new Health({
+      ...options,
+      state: this.state,
+      freeze: this.#freeze,
+      holds: this.#holds,
+      custom: this.#custom,
+      latest: () => this.#vc,
+      isJoined: () => this.#joined,
+    });
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -131,7 +132,7 @@ export class TenantSession {
     const reflectors = this.#reflectors();
     const running = reflectors.map((reflector) => reflector.run(ending.signal));
     try {
-      const watching = [this.#watchHealth(ending.signal), ...this.#patrol(reflectors, ending.signal)];
+      const watching = [this.#health.watch(ending.signal), ...this.#patrol(reflectors, ending.signal)];
       const complete = reflectors.map((reflector) => reflector.synced(ending.signal));
       const syncing = Promise.all([...complete, this.#recall(ending.signal)]).then(() => {
         ending.signal.throwIfAborted();
@@ -139,7 +140,7 @@ export class TenantSession {
         this.#joined = true;
         running.push(this.#custom.run(ending.signal));
         logger.info({ tenant: this.#name }, 'tenant joined');
-        return this.#check(ending.signal);
+        return this.#health.check(ending.signal);
       });
       await Promise.all([syncing, ...watching]);
     } catch (error) {
@@ -225,15 +226,6 @@ export class TenantSession {
     });
   }
 
-  /** Until aborted: is the API server there, is it the right one, how much does it hold. */
-  async #watchHealth(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
-    for (;;) {
-      await clock.sleep(checkEveryMs, signal);
-      this.#isWell = await this.#check(signal);
-    }
-  }
-
   /** Until aborted, while all is well: do both sides agree, and do the caches agree with the server. */
   #patrol(reflectors: readonly Reflector[], signal: AbortSignal): Promise<void>[] {
     const { clock, random = Math.random } = this.#options;
@@ -241,92 +233,18 @@ export class TenantSession {
     return [
       inRounds({ everyMs: patrolEveryMs, clock, random }, signal, () => this.#compare()),
       inRounds({ everyMs: listAfreshEveryMs, clock, random }, signal, () => {
-        if (this.#joined && this.#isWell) listAfresh();
+        if (this.#joined && this.#health.isWell) listAfresh();
       }),
     ];
   }
 
   async #compare(): Promise<void> {
     const { engine, logger } = this.#options;
-    if (!this.#joined || !this.#isWell) return;
+    if (!this.#joined || !this.#health.isWell) return;
     try {
       this.#options.onPatrol?.(await engine.patrol(this.state));
     } catch (error) {
       logger.warn({ tenant: this.#name, err: error }, 'patrol failed');
     }
   }
-
-  /** Returns whether all is well; what is not is tried again at the next check, and ends nothing. */
-  async #check(signal: AbortSignal): Promise<boolean> {
-    const { logger, status } = this.#options;
-    try {
-      await this.#probe(signal);
-      if (!this.#joined) return true;
-      await status.condition(
-        this.#ref,
-        this.state.info.uid,
-        networkPoliciesCondition(this.state.info),
-        signal,
-      );
-      this.#custom.look();
-      await this.#sayCustomResources(signal);
-      await this.#freeze.answer(this.#vc, signal);
-      await this.#freeze.recheck(signal);
-      await this.#holds.answer(this.#vc, signal);
-      await this.#holds.recheck(signal);
-      await status.usage(this.#ref, this.state.info.uid, this.#usage(), signal);
-      return true;
-    } catch (error) {
-      if (signal.aborted) throw error;
-      logger.warn({ tenant: this.#name, err: error }, 'health check failed');
-      return false;
-    }
-  }
-
-  async #probe(signal: AbortSignal): Promise<void> {
-    try {
-      await this.state.client.raw('GET', '/readyz', { signal, timeoutMs: probeTimeoutMs });
-    } catch (error) {
-      if (signal.aborted) throw error;
-      this.#failedProbes += 1;
-      if (this.#failedProbes >= 2) {
-        await this.#say(
-          'False',
-          'Unreachable',
-          `the tenant's API server does not answer: ${text(error)}`,
-          signal,
-        );
-      }
-      throw error;
-    }
-    if (this.#failedProbes > 0) this.#options.engine.retryNow(this.state.info.uid);
-    this.#failedProbes = 0;
-    if (!this.#joined) return;
-    await this.#say('True', 'Joined', 'both sides are watched and kept in agreement', signal);
-  }
-
-  async #say(status: 'True' | 'False', reason: string, message: string, signal: AbortSignal): Promise<void> {
-    const condition = { type: 'Synced', status, reason, message } as const;
-    await this.#options.status.condition(this.#ref, this.state.info.uid, condition, signal);
-  }
-
-  async #sayCustomResources(signal: AbortSignal): Promise<void> {
-    const wanted = customResourcesCondition(this.state.info, this.#custom.problems);
-    // Who has never asked for any need not read of them.
-    if (wanted.reason === 'NoneWanted' && !findCondition(this.#vc.status?.conditions, wanted.type)) return;
-    await this.#options.status.condition(this.#ref, this.state.info.uid, wanted, signal);
-  }
-
-  #usage(): { pods: number; services: number; nodes: number } {
-    const count = (resource: Resource): number => this.state.caches.store(resource).size;
-    return {
-      pods: count(resources.pods),
-      services: count(resources.services),
-      nodes: count(resources.nodes),
-    };
-  }
-}
-
-function text(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

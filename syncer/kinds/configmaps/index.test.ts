@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { KubeObject } from '../../../kube/index.ts';
+import { defaultPolicy, type TenantInfo } from '../context.ts';
 import { allKinds } from '../index.ts';
-import { defaultPolicy, type TenantInfo } from '../kind.ts';
 import { podKind } from '../pods/index.ts';
 import { testContext } from '../testing.ts';
 import { configMapKind } from './index.ts';

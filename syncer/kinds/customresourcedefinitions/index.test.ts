@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { KubeObject } from '../../../kube/index.ts';
 import { marks } from '../../mapping/index.ts';
-import type { Action } from '../kind.ts';
+import type { Action } from '../action.ts';
 import { carryOut, testContext } from '../testing.ts';
 import type { DefinedVersion, Definition } from './definition.ts';
 import { customResourceDefinitionKind as kind } from './index.ts';

@@ -7,8 +7,10 @@ import {
   resources,
 } from '../../../kube/index.ts';
 import { copyMetadata } from '../../mapping/index.ts';
+import type { Action, Notice } from '../action.ts';
+import type { SyncContext } from '../context.ts';
 import { exactMetadataPatch } from '../copy.ts';
-import type { Action, Notice, SyncContext, UpKind } from '../kind.ts';
+import type { UpKind } from '../kind.ts';
 import { isPublished } from '../published/index.ts';
 import { compact, digestOf, digestVersion } from './compact.ts';
 import {

@@ -6,7 +6,9 @@ import {
   resources,
 } from '../../../kube/index.ts';
 import { superMetadata, superMetadataPatch } from '../../mapping/index.ts';
-import type { Action, DownKind, SyncContext } from '../kind.ts';
+import type { Action } from '../action.ts';
+import type { SyncContext } from '../context.ts';
+import type { DownKind } from '../kind.ts';
 import { isPublished } from '../published/index.ts';
 import { parseShape, payloadOf, payloadPatch, shapeText } from './fields.ts';
 import { statusPatch } from './status.ts';

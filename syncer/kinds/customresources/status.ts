@@ -1,7 +1,7 @@
 import { deepEqual } from 'fast-equals';
 import { type KubeObject, type MergePatch, mergePatch } from '../../../kube/index.ts';
 import { scrub } from '../../mapping/index.ts';
-import type { SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
 
 type Status = Record<string, unknown> & { observedGeneration?: number; conditions?: unknown };
 

@@ -1,8 +1,8 @@
 import { describe, expect, it, vi } from 'vitest';
 import type { KubeObject } from '../../../kube/index.ts';
 import { marks } from '../../mapping/index.ts';
+import { defaultPolicy, type TenantInfo } from '../context.ts';
 import { allKinds } from '../index.ts';
-import { defaultPolicy, type TenantInfo } from '../kind.ts';
 import { testContext, testTenant } from '../testing.ts';
 import { endpointSliceKind } from './index.ts';
 

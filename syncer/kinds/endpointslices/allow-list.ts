@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { type KubeObject, resources } from '../../../kube/index.ts';
-import type { SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
 import { insideOf } from '../services/index.ts';
 
 /** Never an endpoint, whatever an allow-list says: this host, link-local (where clouds keep credentials), groups. */

@@ -1,7 +1,7 @@
 import { isIPv6 } from 'node:net';
 import { type KubeObject, resources } from '../../../kube/index.ts';
 import { isOurs } from '../../mapping/index.ts';
-import type { SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
 import { allowListOf } from './allow-list.ts';
 
 export interface Endpoint {

@@ -1,7 +1,9 @@
 import { deepEqual } from 'fast-equals';
 import { type KubeObject, type MergePatch, resources } from '../../../kube/index.ts';
 import { staysInTenant, superMetadata, superMetadataPatch, tenantNamespaceOf } from '../../mapping/index.ts';
-import type { Action, Admission, DownKind, SyncContext } from '../kind.ts';
+import type { Action } from '../action.ts';
+import type { SyncContext } from '../context.ts';
+import type { Admission, DownKind } from '../kind.ts';
 import { type EndpointSlice, isApiServerSlice, wantedContent } from './content.ts';
 
 const serviceNameLabel = 'kubernetes.io/service-name';

@@ -1,6 +1,7 @@
 import { type KubeObject, type ObjectRef, resources } from '../../../kube/index.ts';
 import { copyMetadata, isOurs, superNamespaceName, tenantNamespaceOf } from '../../mapping/index.ts';
-import type { SyncContext, UpKind } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
+import type { UpKind } from '../kind.ts';
 import { tokenSecretName } from '../pod-tokens.ts';
 import { type ObjectReference, subjectOf } from './subject.ts';
 import { told, toldPatch } from './told.ts';

@@ -1,9 +1,10 @@
 import { type KubeObject, resources } from '../../../kube/index.ts';
 import { isOurs, tenantNamespaceOf, uidMark } from '../../mapping/index.ts';
 import { configMapKind } from '../configmaps/index.ts';
+import type { SyncContext } from '../context.ts';
 import { endpointSliceKind } from '../endpointslices/index.ts';
 import { ingressKind } from '../ingresses/index.ts';
-import type { DownKind, SyncContext } from '../kind.ts';
+import type { DownKind } from '../kind.ts';
 import { networkPolicyKind } from '../networkpolicies/index.ts';
 import { persistentVolumeClaimKind } from '../persistentvolumeclaims/index.ts';
 import { podDisruptionBudgetKind } from '../poddisruptionbudgets/index.ts';

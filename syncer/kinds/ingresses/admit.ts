@@ -1,6 +1,8 @@
 import { type KubeObject, resources } from '../../../kube/index.ts';
 import { uidMark } from '../../mapping/index.ts';
-import type { Admission, KeyRef, Notice, SyncContext } from '../kind.ts';
+import type { KeyRef, Notice } from '../action.ts';
+import type { SyncContext } from '../context.ts';
+import type { Admission } from '../kind.ts';
 import { unknownFields } from '../known-fields.ts';
 import { isOffered, isOnItsWay } from '../published/index.ts';
 import { isReserved } from '../reserved-names.ts';

@@ -1,5 +1,5 @@
 import type { KubeObject } from '../../../kube/index.ts';
-import type { TenantInfo } from '../kind.ts';
+import type { TenantInfo } from '../context.ts';
 import { classAnnotation } from './model.ts';
 
 type Rules = Pick<TenantInfo, 'ingressAnnotations'>;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { KubeObject } from '../../../kube/index.ts';
 import { marks, superNamespaceName } from '../../mapping/index.ts';
+import { defaultPolicy, type TenantInfo } from '../context.ts';
 import { allKinds } from '../index.ts';
-import { defaultPolicy, type TenantInfo } from '../kind.ts';
 import { secretKind } from '../secrets/index.ts';
 import { serviceKind } from '../services/index.ts';
 import { carryOut, testContext } from '../testing.ts';

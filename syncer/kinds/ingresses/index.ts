@@ -1,7 +1,9 @@
 import { deepEqual } from 'fast-equals';
 import { type KubeObject, type MergePatch, mergePatch, resources } from '../../../kube/index.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../../mapping/index.ts';
-import type { Action, DownKind, KeyRef, SyncContext } from '../kind.ts';
+import type { Action, KeyRef } from '../action.ts';
+import type { SyncContext } from '../context.ts';
+import type { DownKind } from '../kind.ts';
 import { knownPart } from '../known-fields.ts';
 import { admit, leftBehind, requires } from './admit.ts';
 import { withAllowedAnnotations } from './annotations.ts';

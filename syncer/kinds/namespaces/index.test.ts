@@ -8,7 +8,7 @@ import {
   superNamespaceSelector,
   uidMark,
 } from '../../mapping/index.ts';
-import { defaultPolicy } from '../kind.ts';
+import { defaultPolicy } from '../context.ts';
 import { carryOut, testContext, testNamespace } from '../testing.ts';
 import { namespaceKind } from './index.ts';
 

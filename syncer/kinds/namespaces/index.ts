@@ -8,7 +8,8 @@ import {
   superMetadataPatch,
   superNamespaceName,
 } from '../../mapping/index.ts';
-import type { DownKind, SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
+import type { DownKind } from '../kind.ts';
 
 /** Holds the heartbeats of nodes; nothing that runs. */
 export const nodeLeaseNamespace = 'kube-node-lease';

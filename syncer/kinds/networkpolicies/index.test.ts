@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { KubeObject } from '../../../kube/index.ts';
 import { marks, superNamespaceName } from '../../mapping/index.ts';
-import type { TenantInfo } from '../kind.ts';
+import type { TenantInfo } from '../context.ts';
 import { namespaceKind } from '../namespaces/index.ts';
 import { carryOut, testContext, testNamespace } from '../testing.ts';
 import { networkPolicyKind as kind } from './index.ts';

@@ -1,7 +1,9 @@
 import { deepEqual } from 'fast-equals';
 import { type KubeObject, type MergePatch, mergePatch, resources } from '../../../kube/index.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../../mapping/index.ts';
-import type { Action, Admission, DownKind, Notice, SyncContext } from '../kind.ts';
+import type { Action, Notice } from '../action.ts';
+import type { SyncContext } from '../context.ts';
+import type { Admission, DownKind } from '../kind.ts';
 import { unknownFields } from '../known-fields.ts';
 import { specOf, specShape } from './model.ts';
 import { knownSpec, unseenKeys, wantedSpec } from './spec.ts';

@@ -1,5 +1,5 @@
 import { goesDown, isTransparent, marks } from '../../mapping/index.ts';
-import type { TenantInfo } from '../kind.ts';
+import type { TenantInfo } from '../context.ts';
 import type { LabelRequirement, LabelSelector } from './model.ts';
 
 /** Beside the tenant's own label, which all its pods carry, this matches nothing. */

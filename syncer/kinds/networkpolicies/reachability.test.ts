@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
 import { goesDown, superMetadata } from '../../mapping/index.ts';
-import type { SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
 import { namespaceKind } from '../namespaces/index.ts';
 import { carryOut, testContext } from '../testing.ts';
 import { networkPolicyKind } from './index.ts';

@@ -1,6 +1,6 @@
 import type { KubeObject } from '../../../kube/index.ts';
 import { superNamespaceSelector } from '../../mapping/index.ts';
-import type { TenantInfo } from '../kind.ts';
+import type { TenantInfo } from '../context.ts';
 import { knownPart } from '../known-fields.ts';
 import { type NetworkPolicySpec, type Peer, peersOf, specOf, specShape } from './model.ts';
 import { keysUnseenBelow, superPodSelector } from './pod-selector.ts';

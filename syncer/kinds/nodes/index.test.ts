@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { type KubeObject, resources } from '../../../kube/index.ts';
 import { marks, shownNodeName } from '../../mapping/index.ts';
+import type { TenantInfo } from '../context.ts';
 import { allKinds } from '../index.ts';
-import type { TenantInfo } from '../kind.ts';
 import { carryOut, testContext, testTenant } from '../testing.ts';
 import { nodeKind as kind } from './index.ts';
 
@@ -188,6 +188,12 @@ describe('rule 25: what a node says', () => {
         nodeInfo: { kubeletVersion: 'v1.36.3' },
       },
     });
+  });
+
+  it('is under the name of the kubelet proxy where that has one', () => {
+    const kubelet = { address: '192.0.2.11', port: 10250, name: 'syncer-0.syncers' };
+    const { status } = kind.toTenant(node(), context({ kubelet })) as { status?: { addresses: unknown[] } };
+    expect(status?.addresses).toContainEqual({ type: 'InternalDNS', address: 'syncer-0.syncers' });
   });
 
   it("is nothing of the operator's: other labels, taints, pod ranges, provider, images, volumes", () => {

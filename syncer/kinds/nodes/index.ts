@@ -1,6 +1,8 @@
 import { type KubeObject, type MergePatch, resources } from '../../../kube/index.ts';
 import { marks, nodeIndexes, realNodeName, shownNodeName, uidMark } from '../../mapping/index.ts';
-import type { Action, SyncContext, UpKind } from '../kind.ts';
+import type { Action } from '../action.ts';
+import type { SyncContext } from '../context.ts';
+import type { UpKind } from '../kind.ts';
 import { isHeartbeat } from './heartbeat.ts';
 import { labelPatch, labelsFor } from './labels.ts';
 import type { Node } from './model.ts';

@@ -1,6 +1,6 @@
 import type { MergePatch } from '../../../kube/index.ts';
 import { scrub, shownNodeName } from '../../mapping/index.ts';
-import type { SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
 import type { Node } from './model.ts';
 
 const hostnameLabel = 'kubernetes.io/hostname';

@@ -1,6 +1,7 @@
 import { type KubeObject, resources } from '../../../kube/index.ts';
 import { realNodeName, shownNodeName, uidMark } from '../../mapping/index.ts';
-import type { Action, SyncContext } from '../kind.ts';
+import type { Action } from '../action.ts';
+import type { SyncContext } from '../context.ts';
 import type { Node } from './model.ts';
 
 /** Annotation on a virtual node: since when (ms since the epoch) no pod of the tenant has been on it. */

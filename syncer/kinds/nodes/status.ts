@@ -1,7 +1,7 @@
 import { deepEqual } from 'fast-equals';
 import { type Condition, type KubeObject, type MergePatch, mergePatch } from '../../../kube/index.ts';
 import { scrub, shownNodeName } from '../../mapping/index.ts';
-import type { SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
 import type { Node, NodeStatus } from './model.ts';
 
 /** A field of a later version would be dropped by an older API server and look like a difference for ever. */
@@ -38,7 +38,7 @@ export function wantedStatus(superObject: Node, context: SyncContext): NodeStatu
         ? [{ type: 'InternalIP', address: kubelet.address }]
         : (addresses ?? []).filter(({ type }) => reachable.has(type))),
       { type: 'Hostname', address: name },
-      { type: 'InternalDNS', address: kubelet.address },
+      { type: 'InternalDNS', address: kubelet.name ?? kubelet.address },
     ],
     daemonEndpoints: { kubeletEndpoint: { Port: kubelet.port } },
     ...(capacity === undefined ? {} : { capacity }),

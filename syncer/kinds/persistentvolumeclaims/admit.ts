@@ -1,6 +1,8 @@
 import { type KubeObject, resources } from '../../../kube/index.ts';
 import { isOurs, superNamespaceName, uidMark } from '../../mapping/index.ts';
-import type { Admission, KeyRef, Notice, SyncContext } from '../kind.ts';
+import type { KeyRef, Notice } from '../action.ts';
+import type { SyncContext } from '../context.ts';
+import type { Admission } from '../kind.ts';
 import { defaultClass, isClassOnItsWay, isOfferedClass } from '../storageclasses/index.ts';
 import { classOf, type DataSource, specOf } from './model.ts';
 

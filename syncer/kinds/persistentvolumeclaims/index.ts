@@ -1,6 +1,8 @@
 import { type KubeObject, type MergePatch, parseQuantity, resources } from '../../../kube/index.ts';
 import { superMetadata, superMetadataPatch } from '../../mapping/index.ts';
-import type { Action, DownKind, KeyRef, SyncContext } from '../kind.ts';
+import type { Action, KeyRef } from '../action.ts';
+import type { SyncContext } from '../context.ts';
+import type { DownKind } from '../kind.ts';
 import { admit, dataSourceOf, requires, wantedClass } from './admit.ts';
 import { type ClaimSpec, classKey, specOf, statusOf } from './model.ts';
 import { superGone, up } from './up.ts';

@@ -7,7 +7,8 @@ import {
   resources,
 } from '../../../kube/index.ts';
 import { scrub, transparentMetadataPatch } from '../../mapping/index.ts';
-import type { Action, SyncContext } from '../kind.ts';
+import type { Action } from '../action.ts';
+import type { SyncContext } from '../context.ts';
 import { classOf, specOf, statusOf } from './model.ts';
 
 /** What a volume controller says of a claim; nobody in the tenant says any of it. */

@@ -1,6 +1,6 @@
 import { type KubeObject, resources } from '../../../kube/index.ts';
 import { isOurs, tenantNamespaceOf, uidMark } from '../../mapping/index.ts';
-import type { SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
 
 export interface ClaimRef {
   apiVersion?: string;

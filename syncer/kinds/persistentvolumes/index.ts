@@ -1,8 +1,10 @@
 import { deepEqual } from 'fast-equals';
 import { type KubeObject, type MergePatch, mergePatch, resources } from '../../../kube/index.ts';
 import { scrub, uidMark } from '../../mapping/index.ts';
+import type { Action, KeyRef } from '../action.ts';
+import type { SyncContext } from '../context.ts';
 import { exactMetadataPatch } from '../copy.ts';
-import type { Action, KeyRef, SyncContext, UpKind } from '../kind.ts';
+import type { UpKind } from '../kind.ts';
 import { claimRefOf, tenantClaimOf, type Volume } from './claims.ts';
 import { copiedMetadata, copiedSpec, keptFields, keptSpec } from './spec.ts';
 

@@ -1,6 +1,6 @@
 import type { KubeObject, ObjectMeta } from '../../../kube/index.ts';
 import { copyMetadata, scrub } from '../../mapping/index.ts';
-import type { SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
 import { type ClaimRef, tenantClaimOf, type Volume } from './claims.ts';
 
 /** Fields of the copy that can be put back when the tenant edits them. */

@@ -1,7 +1,9 @@
 import { deepEqual } from 'fast-equals';
 import { type KubeObject, type MergePatch, mergePatch, resources } from '../../../kube/index.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../../mapping/index.ts';
-import type { Action, DownKind, SyncContext } from '../kind.ts';
+import type { Action } from '../action.ts';
+import type { SyncContext } from '../context.ts';
+import type { DownKind } from '../kind.ts';
 import { minAvailable } from './budget.ts';
 
 interface BudgetSpec {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { marks } from '../../mapping/index.ts';
-import { defaultPolicy, type TenantPolicy } from '../kind.ts';
+import { defaultPolicy, type TenantPolicy } from '../context.ts';
 import { podKind } from './index.ts';
 import { type PodParts, podContext, superPod, superUid, tenantPod } from './testing.ts';
 

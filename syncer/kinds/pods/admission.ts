@@ -1,6 +1,8 @@
 import { resources } from '../../../kube/index.ts';
 import { marks, shownNodeName, superNamespaceName, superRootCaName, uidMark } from '../../mapping/index.ts';
-import type { Admission, KeyRef, SyncContext, TenantPolicy } from '../kind.ts';
+import type { KeyRef } from '../action.ts';
+import type { SyncContext, TenantPolicy } from '../context.ts';
+import type { Admission } from '../kind.ts';
 import { isReserved } from '../reserved-names.ts';
 import { priorityNotice } from './classes.ts';
 import { podSecurityViolations } from './pod-security.ts';

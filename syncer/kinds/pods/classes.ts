@@ -1,5 +1,6 @@
 import { resources } from '../../../kube/index.ts';
-import type { Notice, SyncContext } from '../kind.ts';
+import type { Notice } from '../action.ts';
+import type { SyncContext } from '../context.ts';
 import { isOffered } from '../published/index.ts';
 import type { PodSpec } from './types.ts';
 

@@ -1,5 +1,5 @@
 import { resources } from '../../../kube/index.ts';
-import type { SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
 import { isApiServerService, type Service } from '../services/index.ts';
 import { apiServerAddress, serviceAddress } from './service-address.ts';
 import { serviceVariables } from './service-variables.ts';

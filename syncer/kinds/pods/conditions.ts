@@ -1,6 +1,6 @@
 import { type Condition, findCondition } from '../../../kube/index.ts';
 import { scrub } from '../../mapping/index.ts';
-import type { SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
 import type { Pod } from './types.ts';
 
 /** Kubelet takes these away again; gone from S, they go from T. Others that only T has are the tenant's own. */

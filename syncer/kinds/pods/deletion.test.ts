@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { marks } from '../../mapping/index.ts';
-import type { Action } from '../kind.ts';
+import type { Action } from '../action.ts';
 import { podKind } from './index.ts';
 import { type PodParts, podContext, superPod, superUid, tenantPod } from './testing.ts';
 import type { Pod, PodStatus } from './types.ts';

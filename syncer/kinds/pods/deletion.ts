@@ -1,6 +1,7 @@
 import { findCondition, type MergePatch, setCondition } from '../../../kube/index.ts';
 import { marks, uidMark } from '../../mapping/index.ts';
-import type { Action, SyncContext } from '../kind.ts';
+import type { Action } from '../action.ts';
+import type { SyncContext } from '../context.ts';
 import { statusPatch } from './status.ts';
 import { isDeleting, isFinished, type Pod, type PodStatus } from './types.ts';
 

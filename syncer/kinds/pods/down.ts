@@ -1,5 +1,6 @@
 import { superMetadataPatch } from '../../mapping/index.ts';
-import type { Action, SyncContext } from '../kind.ts';
+import type { Action } from '../action.ts';
+import type { SyncContext } from '../context.ts';
 import { superGateConditions } from './conditions.ts';
 import { podMetadataOptions } from './metadata.ts';
 import { specPatch } from './spec-patch.ts';

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { applyMergePatch, type KubeObject, resources } from '../../../kube/index.ts';
-import { type Action, defaultPolicy, type SyncContext } from '../kind.ts';
+import type { Action } from '../action.ts';
+import { defaultPolicy, type SyncContext } from '../context.ts';
 import { podKind } from './index.ts';
 import { podContext, superPod, tenantPod, testService } from './testing.ts';
 import type { Container, Pod } from './types.ts';

@@ -1,4 +1,5 @@
-import type { Action, Notice, SyncContext } from '../kind.ts';
+import type { Action, Notice } from '../action.ts';
+import type { SyncContext } from '../context.ts';
 import { reservedReference } from './admission.ts';
 import { podSecurityViolations } from './pod-security.ts';
 import { referredTo } from './referred-to.ts';

@@ -1,4 +1,4 @@
-import type { SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
 import { missingEphemeral } from './ephemeral.ts';
 import { isResized } from './resize.ts';
 import { specPatch } from './spec-patch.ts';

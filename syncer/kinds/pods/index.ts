@@ -1,6 +1,8 @@
 import { type KubeObject, resources } from '../../../kube/index.ts';
 import { shownNodeName } from '../../mapping/index.ts';
-import type { DownKind, KeyRef, SyncContext } from '../kind.ts';
+import type { KeyRef } from '../action.ts';
+import type { SyncContext } from '../context.ts';
+import type { DownKind } from '../kind.ts';
 import { tokenAsks } from '../pod-tokens.ts';
 import { admitPod } from './admission.ts';
 import { podGone } from './deletion.ts';

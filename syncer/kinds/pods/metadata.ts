@@ -1,5 +1,5 @@
 import { goesDown, type SuperMetadataOptions } from '../../mapping/index.ts';
-import type { TenantInfo } from '../kind.ts';
+import type { TenantInfo } from '../context.ts';
 
 /** Each side's API server puts these on a pod when it is bound, from the node's labels. */
 const placedKeys = new Set(['topology.kubernetes.io/zone', 'topology.kubernetes.io/region']);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { KubeObject } from '../../../kube/index.ts';
 import { marks, shownNodeName } from '../../mapping/index.ts';
-import { defaultPolicy, type SyncContext, type TenantPolicy } from '../kind.ts';
+import { defaultPolicy, type SyncContext, type TenantPolicy } from '../context.ts';
 import { podKind } from './index.ts';
 import { type PodParts, podContext, tenantPod } from './testing.ts';
 import type { NodeSelectorTerm, Pod, PodSpec } from './types.ts';

@@ -1,4 +1,4 @@
-import type { KeyRef } from '../kind.ts';
+import type { KeyRef } from '../action.ts';
 import { allContainers, type Container, type Pod, type Volume } from './types.ts';
 
 /** The claim that the tenant's own controller makes for an ephemeral volume. */

@@ -1,5 +1,6 @@
 import { type Resource, resources } from '../../../kube/index.ts';
-import type { KeyRef, SyncContext } from '../kind.ts';
+import type { KeyRef } from '../action.ts';
+import type { SyncContext } from '../context.ts';
 import { references } from './references.ts';
 import type { Pod } from './types.ts';
 

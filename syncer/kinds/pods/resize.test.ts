@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { applyMergePatch } from '../../../kube/index.ts';
-import type { Action } from '../kind.ts';
+import type { Action } from '../action.ts';
 import { podKind } from './index.ts';
 import { resourcesMark } from './resize.ts';
 import { podContext, superPod, tenantPod } from './testing.ts';

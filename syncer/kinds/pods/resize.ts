@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { deepEqual } from 'fast-equals';
-import type { Action } from '../kind.ts';
+import type { Action } from '../action.ts';
 import { mapChanged } from './containers.ts';
 import type { Container, Pod, PodSpec, ResourceRequirements } from './types.ts';
 

@@ -1,6 +1,6 @@
 import { resources } from '../../../kube/index.ts';
 import { superNamespaceName, uidMark } from '../../mapping/index.ts';
-import type { SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
 import { hasAddress, type Service } from '../services/index.ts';
 
 /** Where pods reach a Service of the tenant; undefined: it has no address of its own. */

@@ -1,7 +1,7 @@
 import { deepEqual } from 'fast-equals';
 import { type MergePatch, mergePatch } from '../../../kube/index.ts';
 import { scrub, shownHostIP, shownNodeName } from '../../mapping/index.ts';
-import type { SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
 import { wantedConditions } from './conditions.ts';
 import { mapChanged } from './containers.ts';
 import { refusedEphemeral } from './ephemeral.ts';

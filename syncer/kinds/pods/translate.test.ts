@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { KubeObject } from '../../../kube/index.ts';
 import { isOurs, marks, superNamespaceName, uidMark } from '../../mapping/index.ts';
-import type { SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
 import { namespaceKind } from '../namespaces/index.ts';
 import { testNamespace } from '../testing.ts';
 import { podKind } from './index.ts';

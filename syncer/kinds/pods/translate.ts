@@ -1,6 +1,6 @@
 import { apiVersionOf, type KubeObject, resources } from '../../../kube/index.ts';
 import { superMetadata } from '../../mapping/index.ts';
-import type { SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
 import { podMetadataOptions } from './metadata.ts';
 import { resourcesAsked, resourcesMark } from './resize.ts';
 import { interPodAffinity } from './steps/affinity.ts';

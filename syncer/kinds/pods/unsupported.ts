@@ -1,4 +1,4 @@
-import type { SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
 import { nodeLeaseNamespace } from '../namespaces/index.ts';
 import { refusedRuntimeClass } from './classes.ts';
 import { qualifiedHostName } from './steps/host-name.ts';

@@ -1,6 +1,7 @@
 import { type MergePatch, resources } from '../../../kube/index.ts';
 import { marks, shownNodeName, transparentMetadataPatch } from '../../mapping/index.ts';
-import type { Action, SyncContext } from '../kind.ts';
+import type { Action } from '../action.ts';
+import type { SyncContext } from '../context.ts';
 import { graceForSuper, graceForTenant } from './deletion.ts';
 import { ephemeralActions } from './ephemeral.ts';
 import { restBeforeFirstWord } from './first-word.ts';

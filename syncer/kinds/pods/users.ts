@@ -1,6 +1,6 @@
 import { type KubeObject, resources } from '../../../kube/index.ts';
 import { superNamespaceName, uidMark } from '../../mapping/index.ts';
-import type { SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
 import { admitPod } from './admission.ts';
 import { isDeleting, isFinished, type Pod } from './types.ts';
 

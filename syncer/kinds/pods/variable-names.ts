@@ -1,5 +1,5 @@
 import { type KubeObject, resources } from '../../../kube/index.ts';
-import type { SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
 import type { Container, EnvVar } from './types.ts';
 
 /**

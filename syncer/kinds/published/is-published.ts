@@ -1,6 +1,6 @@
 import type { KubeObject, Resource } from '../../../kube/index.ts';
 import { marks, uidMark } from '../../mapping/index.ts';
-import type { SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
 
 /** Whether the operator offers this object of the super cluster to all tenants. */
 export function isPublished(superObject: KubeObject | undefined): boolean {

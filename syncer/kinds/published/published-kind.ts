@@ -7,8 +7,10 @@ import {
   type Resource,
 } from '../../../kube/index.ts';
 import { copyMetadata } from '../../mapping/index.ts';
+import type { Action } from '../action.ts';
+import type { SyncContext } from '../context.ts';
 import { exactMetadataPatch } from '../copy.ts';
-import type { Action, SyncContext, UpKind } from '../kind.ts';
+import type { UpKind } from '../kind.ts';
 import { isPublished } from './is-published.ts';
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { KubeObject } from '../../../kube/index.ts';
+import type { TenantInfo } from '../context.ts';
 import { allKinds } from '../index.ts';
-import type { TenantInfo } from '../kind.ts';
 import { testContext } from '../testing.ts';
 import { secretKind } from './index.ts';
 

@@ -1,7 +1,8 @@
 import { type KubeObject, resources } from '../../../kube/index.ts';
 import { marks, superMetadata, superMetadataPatch, transparentMetadataPatch } from '../../mapping/index.ts';
+import type { SyncContext } from '../context.ts';
 import { usesSecret } from '../ingresses/index.ts';
-import type { Admission, DownKind, SyncContext } from '../kind.ts';
+import type { Admission, DownKind } from '../kind.ts';
 import { bringPayloadDown, payloadOf } from '../payload.ts';
 import { isUsedByPods } from '../pods/index.ts';
 import { asideName, fromAsideName, isReserved, reservedNotice } from '../reserved-names.ts';

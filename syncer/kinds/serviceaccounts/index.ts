@@ -6,7 +6,8 @@ import {
   superNamespaceName,
   tenantUidOf,
 } from '../../mapping/index.ts';
-import type { DownKind, SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
+import type { DownKind } from '../kind.ts';
 
 /** The one that the super cluster itself makes in every namespace. */
 const defaultName = 'default';

@@ -6,8 +6,10 @@ import {
   superMetadataPatch,
   transparentMetadataPatch,
 } from '../../mapping/index.ts';
+import type { Action, KeyRef, Notice } from '../action.ts';
+import type { SyncContext } from '../context.ts';
 import { ingressesOfService } from '../ingresses/index.ts';
-import type { Action, Admission, DownKind, KeyRef, Notice, SyncContext } from '../kind.ts';
+import type { Admission, DownKind } from '../kind.ts';
 import { allInside } from './cidrs.ts';
 import { hasAddress, isApiServerService, type Service, type ServiceSpec, specOf } from './model.ts';
 import { finishMove, isMoving, startMove } from './moving.ts';

@@ -1,5 +1,6 @@
 import type { KubeObject } from '../../../kube/index.ts';
-import type { Action, RefusedWrite, SyncContext } from '../kind.ts';
+import type { Action, RefusedWrite } from '../action.ts';
+import type { SyncContext } from '../context.ts';
 import { isApiServerService, type ServicePort, specOf } from './model.ts';
 import { startMove } from './moving.ts';
 import { refusedPortsMark, withRefused } from './node-ports.ts';

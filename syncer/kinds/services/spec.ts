@@ -1,5 +1,5 @@
 import type { KubeObject } from '../../../kube/index.ts';
-import type { SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
 import { hasAddress, isApiServerService, type ServiceSpec, specOf } from './model.ts';
 import { allowedOptions } from './options.ts';
 

@@ -1,5 +1,5 @@
 import { type KubeObject, resources } from '../../../kube/index.ts';
-import type { SyncContext } from '../kind.ts';
+import type { SyncContext } from '../context.ts';
 
 /** The tenant's default class; of several, the youngest, as the API server chooses. */
 export function defaultClass(context: SyncContext): string | undefined {

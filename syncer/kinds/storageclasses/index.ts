@@ -1,5 +1,6 @@
 import { type KubeObject, resources } from '../../../kube/index.ts';
-import type { KeyRef, SyncContext } from '../kind.ts';
+import type { KeyRef } from '../action.ts';
+import type { SyncContext } from '../context.ts';
 import { isOffered, isOnItsWay, publishedKind } from '../published/index.ts';
 import { isDefaultClass } from './default-class.ts';
 

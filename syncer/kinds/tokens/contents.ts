@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { KubeObject } from '../../../kube/index.ts';
 import { marks } from '../../mapping/index.ts';
-import type { IssuedToken, TokenAsk } from '../kind.ts';
+import type { IssuedToken, TokenAsk } from '../action.ts';
 import { tokenKey } from '../pod-tokens.ts';
 import { isRenewalDue } from './renewal.ts';
 

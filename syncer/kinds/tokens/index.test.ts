@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
 import { isOurs, marks, superNamespaceName, uidMark } from '../../mapping/index.ts';
+import type { Action } from '../action.ts';
 import { allKinds } from '../index.ts';
-import type { Action } from '../kind.ts';
 import { podKind } from '../pods/index.ts';
 import { secretKind } from '../secrets/index.ts';
 import { carryOut, testContext } from '../testing.ts';

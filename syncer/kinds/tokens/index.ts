@@ -1,6 +1,8 @@
 import { apiVersionOf, type KubeObject, type MergePatch, resources } from '../../../kube/index.ts';
 import { marks, type SuperMetadataOptions, superMetadata, superMetadataPatch } from '../../mapping/index.ts';
-import type { Action, Admission, DownKind, IssuedToken, SyncContext, TokenAsk } from '../kind.ts';
+import type { Action, IssuedToken, TokenAsk } from '../action.ts';
+import type { SyncContext } from '../context.ts';
+import type { Admission, DownKind } from '../kind.ts';
 import { podOfTokenSecret, tokenAsks, tokenSecretName } from '../pod-tokens.ts';
 import { podKind } from '../pods/index.ts';
 import {

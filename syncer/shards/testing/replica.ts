@@ -1,6 +1,7 @@
 import type { Clock } from '../../../kube/index.ts';
+import type { BucketHolder } from '../bucket-holder.ts';
 import { Fence } from '../fence.ts';
-import { type BucketHolder, Shards } from '../shards.ts';
+import { Shards } from '../shards.ts';
 import { clientOf, followerOf, type SharedRecords, type Way } from './shared-records.ts';
 
 /** A replica of a test: what it holds, and a process that can be stopped, stand still, and die. */

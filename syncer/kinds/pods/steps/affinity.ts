@@ -1,5 +1,5 @@
 import { marks, superNamespaceName, superNamespaceSelector } from '../../../mapping/index.ts';
-import type { SyncContext } from '../../kind.ts';
+import type { SyncContext } from '../../context.ts';
 import { mapChanged } from '../containers.ts';
 import type { PodStep } from '../translate.ts';
 import type { LabelSelector, Pod, PodAffinity, PodAffinityTerm, SpreadConstraint } from '../types.ts';

@@ -1,5 +1,5 @@
 import { resources } from '../../../../kube/index.ts';
-import type { SyncContext } from '../../kind.ts';
+import type { SyncContext } from '../../context.ts';
 import type { Service } from '../../services/index.ts';
 import { serviceAddress } from '../service-address.ts';
 import type { PodStep } from '../translate.ts';

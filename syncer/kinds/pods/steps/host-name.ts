@@ -1,4 +1,4 @@
-import type { TenantInfo } from '../../kind.ts';
+import type { TenantInfo } from '../../context.ts';
 import type { PodStep } from '../translate.ts';
 import type { Pod, PodSpec } from '../types.ts';
 

@@ -1,6 +1,6 @@
 import { resources } from '../../../../kube/index.ts';
 import { realNodeName } from '../../../mapping/index.ts';
-import type { SyncContext } from '../../kind.ts';
+import type { SyncContext } from '../../context.ts';
 import { mapChanged } from '../containers.ts';
 import type { PodStep } from '../translate.ts';
 import type { NodeSelectorTerm, PodSpec, SelectorRequirement } from '../types.ts';

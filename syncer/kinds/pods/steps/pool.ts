@@ -1,4 +1,4 @@
-import type { TenantInfo } from '../../kind.ts';
+import type { TenantInfo } from '../../context.ts';
 import { matches } from '../selectors.ts';
 import type { PodStep } from '../translate.ts';
 import type { PodSpec } from '../types.ts';

@@ -1,6 +1,7 @@
 import type { KubeObject } from '../../../../kube/index.ts';
+import type { Action, RefusedWrite } from '../../action.ts';
+import type { TenantInfo } from '../../context.ts';
 import { allKinds } from '../../index.ts';
-import type { Action, RefusedWrite, TenantInfo } from '../../kind.ts';
 import { testContext } from '../../testing.ts';
 import { serviceKind } from '../index.ts';
 

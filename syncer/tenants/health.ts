@@ -1,0 +1,128 @@
+import { type Clock, findCondition, type Resource, resources } from '../../kube/index.ts';
+import type { CustomResources } from '../custom-resources/index.ts';
+import type { SyncEngine, TenantState } from '../engine/index.ts';
+import { customResourcesCondition } from './custom-resources-condition.ts';
+import type { Freeze } from './freeze.ts';
+import type { Holds } from './holds.ts';
+import { networkPoliciesCondition } from './network-policies-condition.ts';
+import type { StatusWriter, SyncerCondition } from './status-writer.ts';
+import type { VirtualCluster } from './virtual-cluster.ts';
+
+export interface HealthOptions {
+  state: TenantState;
+  engine: SyncEngine;
+  status: StatusWriter;
+  freeze: Freeze;
+  holds: Holds;
+  custom: CustomResources;
+  /** The VirtualCluster as it is now. */
+  latest: () => VirtualCluster;
+  /** Whether the caches of the tenant hold all that it has. */
+  isJoined: () => boolean;
+  clock: Clock;
+  logger: { warn(fields: object, message: string): void };
+}
+
+const checkEveryMs = 10_000;
+const probeTimeoutMs = 5_000;
+
+/** Looks at one tenant from time to time: is its API server there, is it the right one, how much does it hold. */
+export class Health {
+  readonly #options: HealthOptions;
+  readonly #ref: { namespace: string; name: string };
+  #isWell = true;
+  #failedProbes = 0;
+
+  constructor(options: HealthOptions) {
+    this.#options = options;
+    const { namespace, name } = options.state.info;
+    this.#ref = { namespace, name };
+  }
+
+  /** Whether the last check found everything in order. */
+  get isWell(): boolean {
+    return this.#isWell;
+  }
+
+  /** Until aborted. */
+  async watch(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    for (;;) {
+      await clock.sleep(checkEveryMs, signal);
+      this.#isWell = await this.check(signal);
+    }
+  }
+
+  /** Returns whether all is well; what is not is tried again at the next check, and ends nothing. */
+  async check(signal: AbortSignal): Promise<boolean> {
+    const { logger, status, state, freeze, holds, custom, latest, isJoined } = this.#options;
+    try {
+      await this.#probe(signal);
+      if (!isJoined()) return true;
+      await this.#say(networkPoliciesCondition(state.info), signal);
+      custom.look();
+      await this.#sayCustomResources(signal);
+      await freeze.answer(latest(), signal);
+      await freeze.recheck(signal);
+      await holds.answer(latest(), signal);
+      await holds.recheck(signal);
+      await status.usage(this.#ref, state.info.uid, this.#usage(), signal);
+      return true;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      const tenant = `${this.#ref.namespace}/${this.#ref.name}`;
+      logger.warn({ tenant, err: error }, 'health check failed');
+      return false;
+    }
+  }
+
+  async #probe(signal: AbortSignal): Promise<void> {
+    const { state, engine, isJoined } = this.#options;
+    try {
+      await state.client.raw('GET', '/readyz', { signal, timeoutMs: probeTimeoutMs });
+    } catch (error) {
+      if (signal.aborted) throw error;
+      this.#failedProbes += 1;
+      if (this.#failedProbes >= 2) await this.#say(unreachable(error), signal);
+      throw error;
+    }
+    if (this.#failedProbes > 0) engine.retryNow(state.info.uid);
+    this.#failedProbes = 0;
+    if (isJoined()) await this.#say(joined, signal);
+  }
+
+  async #sayCustomResources(signal: AbortSignal): Promise<void> {
+    const { state, custom, latest } = this.#options;
+    const wanted = customResourcesCondition(state.info, custom.problems);
+    // Who has never asked for any need not read of them.
+    if (wanted.reason === 'NoneWanted' && !findCondition(latest().status?.conditions, wanted.type)) return;
+    await this.#say(wanted, signal);
+  }
+
+  async #say(condition: SyncerCondition, signal: AbortSignal): Promise<void> {
+    const { status, state } = this.#options;
+    await status.condition(this.#ref, state.info.uid, condition, signal);
+  }
+
+  #usage(): { pods: number; services: number; nodes: number } {
+    const count = (resource: Resource): number => this.#options.state.caches.store(resource).size;
+    return {
+      pods: count(resources.pods),
+      services: count(resources.services),
+      nodes: count(resources.nodes),
+    };
+  }
+}
+
+const joined = {
+  type: 'Synced',
+  status: 'True',
+  reason: 'Joined',
+  message: 'both sides are watched and kept in agreement',
+} as const;
+
+function unreachable(error: unknown): SyncerCondition {
+  const why = error instanceof Error ? error.message : String(error);
+  const message = `the tenant's API server does not answer: ${why}`;
+  return { type: 'Synced', status: 'False', reason: 'Unreachable', message };
+}
