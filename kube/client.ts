@@ -128,8 +128,15 @@ export class KubeClient {
     await this.#json('DELETE', 'delete', resource, objectPath(resource, ref), options, body);
   }
 
-  /** Any path of the server, for example GET /readyz. Answers parsed JSON, or the text when it is none. */
-  async raw(method: string, path: string, options: CallOptions & { body?: unknown } = {}): Promise<unknown> {
+  /**
+   * Any path of the server, for example GET /readyz. Answers parsed JSON, or the text when it is none.
+   * `aside`: over the connection of the watches, behind no other call.
+   */
+  async raw(
+    method: string,
+    path: string,
+    options: CallOptions & { body?: unknown; aside?: boolean } = {},
+  ): Promise<unknown> {
     const call = {
       method,
       path,
@@ -141,7 +148,8 @@ export class KubeClient {
         ? {}
         : { body: JSON.stringify(options.body), contentType: 'application/json' }),
     };
-    const answer = await this.connection.request(call);
+    const { connection } = this;
+    const answer = await (options.aside === true ? connection.requestAside(call) : connection.request(call));
     if (answer.status < 200 || answer.status > 299) throw apiError(call, answer);
     try {
       return JSON.parse(answer.text);

@@ -131,6 +131,17 @@ export class Connection {
     });
   }
 
+  /** The same, over the connection of the watches: it waits behind no other call. */
+  async requestAside(call: Call): Promise<Answer> {
+    const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
+    const { status, retryAfter, body } = await this.stream(call, timeoutMs);
+    try {
+      return { status, retryAfter, text: await body.text() };
+    } catch (error) {
+      throw this.failure(error, call.signal);
+    }
+  }
+
   /** Sends a call and reads the whole answer, whatever its status. Throws ConnectionError or the signal's reason. */
   async request(call: Call): Promise<Answer> {
     const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
@@ -143,8 +154,10 @@ export class Connection {
           origin: this.#origin,
           path: this.#basePath + call.path,
           method: call.method,
-          headers: await this.#headersOf(call),
+          headers: await this.#headersInTime(call, timeoutMs),
           body: call.body ?? null,
+          // undici would give up the connection after each DELETE with a body; API servers read it.
+          reset: false,
           headersTimeout: timeoutMs,
           bodyTimeout: timeoutMs,
           deadlineMs: timeoutMs + backstopMs,
@@ -208,6 +221,20 @@ export class Connection {
     return this.#authorization().then((authorization) =>
       authorization === undefined ? headers : { ...headers, authorization },
     );
+  }
+
+  /** Whoever knows the credentials is waited for no longer than the server. */
+  async #headersInTime(call: Call, timeoutMs: number): Promise<Record<string, string>> {
+    const headers = this.#headersOf(call);
+    if (!(headers instanceof Promise)) return headers;
+    const guard = new CallGuard(call.signal, timeoutMs);
+    try {
+      return await guard.race(headers);
+    } catch (error) {
+      throw guard.expired ? new ExchangeExpired() : error;
+    } finally {
+      guard.release();
+    }
   }
 
   async #send(

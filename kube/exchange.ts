@@ -71,8 +71,8 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    // It waited for a connection and is not wanted any more.
-    if (this.#ended !== undefined) controller.abort(asError(this.#ended.error));
+    // It waited for a connection and is not wanted any more. Thrown, as an abort would cost the connection.
+    if (this.#ended !== undefined) throw asError(this.#ended.error);
   }
 
   onResponseStart(

@@ -43,7 +43,7 @@ export interface EngineOptions {
 
 /** What is due later, such as a renewal in an hour, a patrol looks at as if it were not queued. A back-off ends sooner. */
 const soonMs = 60_000;
-const sweepEveryMs = 5_000;
+const sweepEveryMs = 1_000;
 
 /** Keeps all tenants that joined in agreement with the super cluster, from events of both sides. */
 export class SyncEngine {

@@ -58,6 +58,19 @@ async function handled(sides: TwoSides, name: string, count: number): Promise<vo
 }
 
 describe('events that come up', () => {
+  it('one that somebody else has written meanwhile is looked at anew, and goes on', async () => {
+    await using sides = await withPod({ clock: fastClock(20) });
+    tell(sides, 'web.1');
+    await sides.until(() => shown(sides, 'web.1') !== undefined);
+    const present = shown(sides, 'web.1') as KubeObject;
+    const { metadata } = present;
+    const annotations = { ...metadata.annotations, note: 'mine' };
+    sides.tenant.server.put(resources.events, { ...present, metadata: { ...metadata, annotations } });
+    tell(sides, 'web.1', 2);
+    await sides.until(() => shown(sides, 'web.1')?.['count'] === 2);
+    expect(shown(sides, 'web.1')?.metadata.annotations).toMatchObject({ note: 'mine' });
+  });
+
   it('a burst of 1,000 identical events is one object with a count, and a few writes', async () => {
     const clock = new FakeClock();
     await using sides = await withPod({ clock });

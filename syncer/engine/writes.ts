@@ -1,4 +1,5 @@
 import {
+  isConflict,
   isNotFound,
   type KubeClient,
   type KubeObject,
@@ -64,8 +65,9 @@ export async function patchObject(
     if (kind.direction === 'up' && !kind.watchTenant) tenant.rememberUnwatched(id, patched);
     else if (written !== undefined) tenant.memory[side].rememberWritten(id, written);
   } catch (error) {
+    // Gone, or another than remembered, which nobody watches: the next look is at the object itself.
+    if (isNotFound(error) || isConflict(error)) tenant.written.delete(id);
     if (!isNotFound(error)) throw error;
-    tenant.written.delete(id);
   }
 }
 

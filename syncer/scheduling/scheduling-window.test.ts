@@ -108,6 +108,30 @@ describe('weights', () => {
   });
 });
 
+describe('a tenant that makes nothing of its places, as its API server hangs', () => {
+  it('keeps no places from others, but one at a time, until it comes for one', () => {
+    window.join('greedy', 1);
+    window.join('a', 1);
+    flood('greedy', 12);
+    // The pods are placed, and each place goes to the next in line, whose run never begins.
+    for (const id of ['p0', 'p1', 'p2', 'p3']) window.observe('greedy', id, 'placed', 5);
+    expect(window.inUse).toBe(4);
+    expect(flood('a', 4)).toEqual(['go', 'parked', 'parked', 'parked']);
+    window.sweep(1_000);
+    window.sweep(3_000);
+    expect(woken.filter((each) => each.startsWith('a/'))).toEqual(['a/p1', 'a/p2', 'a/p3']);
+    expect(window.counts()).toContainEqual({ tenant: 'greedy', parked: 7, scheduling: 1, refused: 0 });
+    for (const id of ['p0', 'p1', 'p2', 'p3']) {
+      create('a', id);
+      window.observe('a', id, 'placed', 3_100);
+    }
+    woken = [];
+    const granted = [...window.ids('greedy')].find(({ phase }) => phase === 'granted')?.id ?? '';
+    expect(create('greedy', granted)).toBe('go');
+    expect(woken).toHaveLength(3);
+  });
+});
+
 describe('nothing is kept that is not in use', () => {
   beforeEach(() => {
     window.join('a', 1);

@@ -13,6 +13,9 @@ export interface SchedulingWindowOptions {
   wake: (tenant: string, id: string) => void;
 }
 
+/** A tenant that makes nothing of a place for so long cannot: others can. */
+const stalledMs = 2_000;
+
 /** `full`: parked, as too many pods of the tenant cannot be placed. */
 export type Answer = 'go' | 'parked' | 'full';
 
@@ -31,6 +34,7 @@ export interface TenantCounts {
  * - A pod has a place from when it may be created until the scheduler has said something of it, or it is gone.
  * - Places go to the tenant with the fewest for its weight, and within a tenant in the order in which it asked.
  * - A tenant without a place gets one at once, however full the window is.
+ * - A tenant that does not use the places that it gets, as its API server hangs, has one at a time until it does.
  * - A pod without a place is parked: nothing is done for it until one is free.
  */
 export class SchedulingWindow {
@@ -83,7 +87,8 @@ export class SchedulingWindow {
     if (tenant === undefined) return 'go';
     const place = tenant.places.get(id) ?? this.#enter(tenant, id);
     place.kept = true;
-    if (place.phase === 'granted') this.#move(place, 'creating');
+    tenant.isStalled = false;
+    if (place.phase === 'granted') this.#use(place);
     if (place.phase !== 'parked') return 'go';
     return tenant.refused >= this.#maxRefused ? 'full' : 'parked';
   }
@@ -130,15 +135,16 @@ export class SchedulingWindow {
     this.#grant();
   }
 
-  /** Takes out of the window what the scheduler is silent about. To be called from time to time. */
+  /** Takes out of the window what the scheduler is silent about, and what nobody uses. To be called once a second or so. */
   sweep(now: number): void {
     for (const tenant of this.#tenants.values()) {
       if (tenant.active === 0) continue;
       for (const place of tenant.places.values()) {
+        if (place.phase === 'granted') this.#takeBack(place, now);
         if (place.phase !== 'waiting') continue;
         place.knownSince ??= now;
         if (now - place.knownSince < this.#overdueMs) continue;
-        this.#judge(place, now);
+        this.#judge(place, now, true);
         this.#move(place, 'refused');
       }
     }
@@ -217,14 +223,29 @@ export class SchedulingWindow {
     place.knownSince ??= now;
   }
 
-  #judge(place: Place, now: number): void {
+  #use(place: Place): void {
+    place.knownSince = undefined;
+    this.#move(place, 'creating');
+  }
+
+  /** Its key is queued, and none of its tenant's workers comes to it: it waits at the end of the line. */
+  #takeBack(place: Place, now: number): void {
+    place.knownSince ??= now;
+    if (now - place.knownSince < stalledMs) return;
+    place.knownSince = undefined;
+    place.tenant.isStalled = true;
+    this.#move(place, 'parked');
+  }
+
+  #judge(place: Place, now: number, silent = false): void {
     if (place.phase !== 'waiting' || place.since === undefined) return;
     const limited = [...this.#asking].some(({ refused }) => refused < this.#maxRefused);
-    this.#size.add({ latencyMs: now - place.since, inUse: place.inUse, limited }, now);
+    this.#size.add({ latencyMs: now - place.since, inUse: place.inUse, limited, silent }, now);
   }
 
   #hasRoom(tenant: TenantPlaces): boolean {
-    return tenant.refused < this.#maxRefused && (tenant.active === 0 || this.#active < this.#size.size);
+    if (tenant.refused >= this.#maxRefused) return false;
+    return tenant.active === 0 || (!tenant.isStalled && this.#active < this.#size.size);
   }
 
   #grant(): void {

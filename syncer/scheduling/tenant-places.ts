@@ -19,7 +19,7 @@ export class Place {
   kept = true;
   /** When it came to the scheduler; undefined: nobody saw that. */
   since: number | undefined = undefined;
-  /** How long it is known to wait at least. */
+  /** Since when it is known to wait, for the scheduler or for its own tenant. */
   knownSince: number | undefined = undefined;
   /** Pods in the window when it came in. */
   inUse = 0;
@@ -40,6 +40,8 @@ export class TenantPlaces {
   /** Granted, creating and waiting. */
   active = 0;
   refused = 0;
+  /** It has let places go by, and has not come for one since. */
+  isStalled = false;
   /** When it last got a place, as a number that grows: of equals, who has waited longest goes first. */
   turn = 0;
 

@@ -76,6 +76,21 @@ describe('the size of the window', () => {
     expect(latencyMs).toBeLessThanOrEqual(130);
   });
 
+  it('does not take the silence of a scheduler that was away for how long it takes', () => {
+    const window = new WindowSize();
+    for (let i = 0; i < 10; i += 1)
+      window.add({ latencyMs: 10_000, inUse: 1, limited: false, silent: true }, 10_000 + i);
+    expect(window.targetMs).toBe(100);
+  });
+
+  it('forgets how long it took in a slow spell, if the load after it never lets the window get small', () => {
+    const window = new WindowSize();
+    for (let i = 0; i < 10; i += 1) window.add({ latencyMs: 10_000, inUse: 1, limited: false }, 10_000 + i);
+    expect(window.targetMs).toBe(20_000);
+    const { latencyMs } = run(window, { msPerPod: 7, restMs: 0 }, 120_000, 20_000);
+    expect(latencyMs).toBeLessThanOrEqual(150);
+  });
+
   it('refuses sizes that make no sense, and names them', () => {
     expect(() => new WindowSize({ floor: 0 })).toThrow('floor');
     expect(() => new WindowSize({ floor: 10, ceiling: 9 })).toThrow('ceiling');

@@ -21,6 +21,8 @@ export interface Verdict {
   inUse: number;
   /** Whether others wait for a place in the window. */
   limited: boolean;
+  /** It has said nothing: `latencyMs` is for how long. */
+  silent?: boolean;
 }
 
 const mostOfARound = 64;
@@ -73,9 +75,9 @@ export class WindowSize {
     return Math.max(this.#targetMs, 2 * (this.#baseMs ?? 0));
   }
 
-  add({ latencyMs, inUse, limited }: Verdict, now: number): void {
+  add({ latencyMs, inUse, limited, silent = false }: Verdict, now: number): void {
     this.#baseAt ??= now;
-    if (inUse <= this.#quiet) this.#learnBase(latencyMs, now);
+    if (inUse <= this.#quiet && !silent) this.#learnBase(latencyMs, now);
     this.#probe(limited, now);
     if (this.#probingSince !== undefined) return;
     if (now - latencyMs < this.#changedAt) return;
@@ -114,6 +116,8 @@ export class WindowSize {
       if (now - this.#probingSince < longestProbeMs) return;
       this.#probingSince = undefined;
       this.#baseAt = now;
+      // It did not get small in time, and what was known before is of another time.
+      this.#baseMs = undefined;
     } else if (limited && now - (this.#baseAt ?? now) >= this.#probeEveryMs) {
       this.#probingSince = now;
       this.#base = [];

@@ -1,0 +1,104 @@
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setImmediate } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { type Call, Connection } from './connection.ts';
+
+/** A server that counts its connections, and answers `/held` when it is told to. */
+class CountingServer implements AsyncDisposable {
+  connections = 0;
+  readonly seen: string[] = [];
+  readonly connection: Connection;
+  readonly #server: Server;
+  readonly #held = Promise.withResolvers<ServerResponse>();
+
+  private constructor(server: Server) {
+    this.#server = server;
+    server.on('connection', () => (this.connections += 1));
+    server.on('request', (request, response: ServerResponse) => {
+      request.resume();
+      this.seen.push(`${request.method} ${request.url}`);
+      if (request.url === '/held') this.#held.resolve(response);
+      else response.end('{}');
+    });
+    const { port } = server.address() as AddressInfo;
+    this.connection = new Connection({ server: `http://127.0.0.1:${port}`, maxConnections: 1 });
+  }
+
+  static async start(): Promise<CountingServer> {
+    const server = createServer({ keepAliveTimeout: 60_000 });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    return new CountingServer(server);
+  }
+
+  /** Resolves to how to answer it. */
+  held(): Promise<ServerResponse> {
+    return this.#held.promise;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.connection.close();
+    this.#server.closeAllConnections();
+    this.#server.close();
+  }
+}
+
+const call = (method: string, path: string, more: Partial<Call> = {}): Call => ({
+  method,
+  path,
+  verb: 'other',
+  resource: '',
+  ...more,
+});
+
+describe('calls over one connection', () => {
+  it.each(['DELETE', 'PATCH', 'POST', 'PUT'])('leave it open, %s with a body too', async (method) => {
+    await using server = await CountingServer.start();
+    const body = { body: '{"kind":"DeleteOptions"}', contentType: 'application/json' };
+    for (let i = 0; i < 5; i++) await server.connection.request(call(method, `/${i}`, body));
+    expect(server.seen).toHaveLength(5);
+    expect(server.connections).toBe(1);
+  });
+
+  it('that were given up while they waited for it neither reach the server nor cost the connection', async () => {
+    await using server = await CountingServer.start();
+    const first = server.connection.request(call('GET', '/held'));
+    const response = await server.held();
+    const abort = new AbortController();
+    const given = Array.from({ length: 20 }, (_, i) =>
+      server.connection.request(call('GET', `/waiting/${i}`, { signal: abort.signal })),
+    );
+    const outcomes = Promise.allSettled(given);
+    const live = server.connection.request(call('GET', '/live'));
+    // All of them have been handed over, and wait.
+    await setImmediate();
+    abort.abort(new Error('given up'));
+    expect((await outcomes).map(({ status }) => status)).toEqual(Array(20).fill('rejected'));
+    response.end('{}');
+    await Promise.all([first, live]);
+    expect(server.seen).toEqual(['GET /held', 'GET /live']);
+    expect(server.connections).toBe(1);
+  });
+
+  it('are passed by one that goes aside', async () => {
+    await using server = await CountingServer.start();
+    const first = server.connection.request(call('GET', '/held'));
+    const response = await server.held();
+    const { status, text } = await server.connection.requestAside(call('GET', '/readyz'));
+    expect([status, text]).toEqual([200, '{}']);
+    response.end('{}');
+    await first;
+  });
+
+  it('do not wait for credentials for ever', async () => {
+    const connection = new Connection({
+      server: 'http://127.0.0.1:9',
+      authorization: () => new Promise<string>(() => undefined),
+    });
+    const abort = new AbortController();
+    const asked = connection.request(call('GET', '/', { signal: abort.signal }));
+    abort.abort(new Error('enough'));
+    await expect(asked).rejects.toThrow('enough');
+    await connection.close();
+  });
+});
