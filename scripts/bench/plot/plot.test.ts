@@ -26,8 +26,8 @@ describe('a line chart', () => {
     const points = /points="([^"]*)"/.exec(plot?.svg ?? '')?.[1]?.split(' ') ?? [];
     expect(points).toHaveLength(4);
     // 40 of 40 on the right, 100 of 100 at the top.
-    expect(points.at(-1)).toBe('700,44');
-    expect(points[0]).toBe('227.5,236');
+    expect(points.at(-1)).toBe('688,44');
+    expect(points[0]).toBe('224.5,236');
   });
 
   it('writes text so that it stays text', () => {
@@ -58,7 +58,7 @@ describe('a line chart', () => {
     const values = Array.from({ length: 200_000 }, (_, index) => index);
     const [plot] = lineChart({ ...chart, lines: [cumulative('a', values)] });
     expect(plot?.svg.length).toBeLessThan(20_000);
-    expect(plot?.svg).toContain('700,44"');
+    expect(plot?.svg).toContain('688,44"');
   });
 });
 

@@ -6,7 +6,7 @@ export interface Plot {
 
 export const width = 720;
 export const height = 360;
-export const frame = { left: 70, right: 700, top: 44, bottom: 300 } as const;
+export const frame = { left: 70, right: 688, top: 44, bottom: 300 } as const;
 
 /** Told apart without colour too: legends name them in the order in which they are drawn. */
 const colours = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#8a6d00', '#56b4e9', '#7f7f7f', '#000000'];
