@@ -1,14 +1,13 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type Resource, resources } from '../kube/index.ts';
+import { expectAgreementAfterLoad, killed } from './harness/after-load.ts';
 import { at } from './harness/checker/raw.ts';
 import { Churn } from './harness/churn.ts';
 import { deployment, namespace, pod, service } from './harness/manifests.ts';
-import { poll } from './harness/poll.ts';
-import { componentProcess, kill, type ProcessIdentity, send } from './harness/processes.ts';
+import { send } from './harness/processes.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const writesAround = 40;
-const restartTimeoutMs = 60_000;
 /** Whoever lost a server asks for it ever more rarely. */
 const recoveryTimeoutMs = 120_000;
 
@@ -46,7 +45,7 @@ describe('under load', () => {
     } finally {
       await Promise.all(churns.map((churn) => churn.stop()));
     }
-    await world.expectAgreement(tenants, recoveryTimeoutMs);
+    await expectAgreementAfterLoad(world, tenants, recoveryTimeoutMs);
     await expectCalm();
   };
 
@@ -69,42 +68,33 @@ describe('under load', () => {
     expect(now).toEqual(calm);
   };
 
-  const killed = async (component: string, tenant?: Tenant): Promise<ProcessIdentity> => {
-    const before = await world.process(component, tenant);
-    await kill(before);
-    return poll(
-      `${component} to be started again`,
-      async () => {
-        const now = await componentProcess(world.stateDir, tenant ?? 'stack', component);
-        return now !== undefined && now.pid !== before.pid ? now : undefined;
-      },
-      { timeoutMs: restartTimeoutMs },
-    );
-  };
-
   it('both sides agree without any fault', () => withChurn(1, async () => undefined));
 
   it('the syncer is killed, and both sides agree afterwards', () =>
-    withChurn(10, async () => void (await killed('vc-syncer'))));
+    withChurn(10, async () => void (await killed(world, 'vc-syncer'))));
 
   it('the manager is killed, and both sides agree afterwards', () =>
-    withChurn(20, async () => void (await killed('vc-manager'))));
+    withChurn(20, async () => void (await killed(world, 'vc-manager'))));
 
   it('the API server of a tenant is killed, and both sides agree afterwards', () =>
-    withChurn(30, async () => void (await killed('kube-apiserver', tenants[0]))));
+    withChurn(30, async () => void (await killed(world, 'kube-apiserver', tenants[0]))));
 
   it('the controllers of a tenant are killed, and both sides agree afterwards', () =>
-    withChurn(40, async () => void (await killed('kube-controller-manager', tenants[0]))));
+    withChurn(40, async () => void (await killed(world, 'kube-controller-manager', tenants[0]))));
 
   it('the API server of the super cluster is killed, and both sides agree afterwards', () =>
-    withChurn(50, async () => void (await killed('kube-apiserver'))));
+    withChurn(50, async () => void (await killed(world, 'kube-apiserver'))));
 
   it('the datastore of the tenants is killed, and both sides agree afterwards', () =>
-    withChurn(60, async () => void (await killed('datastore'))));
+    withChurn(60, async () => void (await killed(world, 'datastore'))));
 
   it('syncer, manager and API server are killed together, and both sides agree afterwards', () =>
     withChurn(70, async () => {
-      await Promise.all([killed('vc-syncer'), killed('vc-manager'), killed('kube-apiserver', tenants[1])]);
+      await Promise.all([
+        killed(world, 'vc-syncer'),
+        killed(world, 'vc-manager'),
+        killed(world, 'kube-apiserver', tenants[1]),
+      ]);
     }));
 
   it('the API server of one tenant stands still, and the other one gets its pods all the same', async () => {
@@ -128,7 +118,7 @@ describe('under load', () => {
     for (let round = 0; round < 10; round++) {
       await other.client.delete(resources.pods, { namespace: 'calm', name: `meanwhile-${round}` });
     }
-    await world.expectAgreement(tenants, recoveryTimeoutMs);
+    await expectAgreementAfterLoad(world, tenants, recoveryTimeoutMs);
     await expectCalm();
   });
 });

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Resource, resources } from '../../kube/index.ts';
+import { expectAgreementAfterLoad } from '../harness/after-load.ts';
 import { Churn } from '../harness/churn.ts';
 import { deployment, namespace, service } from '../harness/manifests.ts';
 import type { StackInfo } from '../harness/stack-info.ts';
@@ -44,12 +45,12 @@ export async function runChaos({ stack, seed, durationMs, cut, log }: ChaosOptio
 
     log('the faults are over; waiting for every part to run and for both sides to agree');
     await faults.allRunning();
-    await faults.renewNodes();
     await Promise.all([...churns, ...ledgers, passersBy].map((load) => load.stop()));
+    await faults.renewNodes();
     const wrong: string[] = [];
-    await world
-      .expectAgreement(tenants, recoveryTimeoutMs)
-      .catch((error: unknown) => wrong.push(error instanceof Error ? error.message : String(error)));
+    await expectAgreementAfterLoad(world, tenants, recoveryTimeoutMs).catch((error: unknown) =>
+      wrong.push(error instanceof Error ? error.message : String(error)),
+    );
     for (const ledger of ledgers) {
       wrong.push(...(await ledger.discrepancies()));
       if (ledger.size === 0) wrong.push('no object was ever confirmed: nothing is proved');

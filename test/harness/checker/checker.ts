@@ -24,6 +24,18 @@ const defaultTimeoutMs = 45_000;
 /** A server that was killed tells nobody when it is back. */
 const retryMs = 250;
 
+/** What is still different when the time is up. */
+export class Disagreement extends Error {
+  readonly differences: readonly string[];
+
+  constructor(timeoutMs: number, differences: readonly string[]) {
+    const more = differences.length - 40;
+    const shown = more > 0 ? [...differences.slice(0, 40), `… and ${more} more`] : differences;
+    super(`both sides do not agree after ${timeoutMs / 1000} s:\n${shown.join('\n')}`);
+    this.differences = differences;
+  }
+}
+
 /** Lists both sides in full and compares them. Shares no code with what keeps them equal. */
 export class Checker {
   readonly #superApi: PlainApi;
@@ -62,7 +74,7 @@ export class Checker {
     return { superSide: superCluster.side, tenants };
   }
 
-  /** Looks again after every change on either side until there is no difference. Rejects with those that remain. */
+  /** Looks again after every change on either side until there is no difference. Rejects with a Disagreement. */
   async untilAgreed({ timeoutMs = defaultTimeoutMs } = {}): Promise<void> {
     const deadline = performance.now() + timeoutMs;
     const watched = new Set<string>();
@@ -78,8 +90,7 @@ export class Checker {
       if (found.length === 0) return;
       const leftMs = deadline - performance.now();
       if (leftMs <= 0 || !(await this.#nextChange(leftMs))) {
-        const shown = found.length > 40 ? [...found.slice(0, 40), `… and ${found.length - 40} more`] : found;
-        throw new Error(`both sides do not agree after ${timeoutMs / 1000} s:\n${shown.join('\n')}`);
+        throw new Disagreement(timeoutMs, found);
       }
     }
   }

@@ -1,0 +1,40 @@
+import { Disagreement } from './checker/index.ts';
+import { poll } from './poll.ts';
+import { componentProcess, kill, type ProcessIdentity } from './processes.ts';
+import type { Tenant, World } from './world.ts';
+
+const restartTimeoutMs = 60_000;
+
+/** Ends a component with SIGKILL and resolves when it runs again. */
+export async function killed(world: World, component: string, tenant?: Tenant): Promise<ProcessIdentity> {
+  const before = await world.process(component, tenant);
+  await kill(before);
+  return poll(
+    `${component} to be started again`,
+    async () => {
+      const now = await componentProcess(world.stateDir, tenant ?? 'stack', component);
+      return now !== undefined && now.pid !== before.pid ? now : undefined;
+    },
+    { timeoutMs: restartTimeoutMs },
+  );
+}
+
+/**
+ * Both sides agree. Where nothing but endpoints is missing when the time is up, the super cluster's own controllers
+ * are begun anew: the one for endpoints waits up to 1,000 s after errors in a row, which Services that come and go
+ * under one name give it ("informer cache is out of date").
+ */
+export async function expectAgreementAfterLoad(
+  world: World,
+  tenants: readonly Tenant[],
+  timeoutMs: number,
+): Promise<void> {
+  try {
+    await world.expectAgreement(tenants, timeoutMs);
+  } catch (error) {
+    const isEndpoints = (difference: string): boolean => difference.includes(': ready endpoints: ');
+    if (!(error instanceof Disagreement) || !error.differences.every(isEndpoints)) throw error;
+    await killed(world, 'kube-controller-manager');
+    await world.expectAgreement(tenants, timeoutMs);
+  }
+}
