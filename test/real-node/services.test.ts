@@ -3,7 +3,7 @@ import { resources } from '../../kube/index.ts';
 import { at } from '../harness/checker/raw.ts';
 import { namespace, service, statefulSet } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
-import { idlePod, shellInPod, untilReady, web, webPod } from './suite/pods.ts';
+import { idlePod, shellInPod, untilNamesResolve, untilReady, web, webPod } from './suite/pods.ts';
 
 const ns = 'shop';
 
@@ -28,9 +28,7 @@ describe('services', () => {
     await tenant.apply(service(ns, 'web'));
     await untilReady(tenant, ns, 'client', 'web-node-1', 'web-node-2');
     await untilReady(other, ns, 'client');
-    await tenant.kubectl(
-      ...['-n', 'kube-system', 'rollout', 'status', 'deployment/coredns', '--timeout=120s'],
-    );
+    await untilNamesResolve(tenant, { namespace: ns, name: 'client' });
     await servedBy(tenant, 'web', 2);
   });
 

@@ -10,7 +10,7 @@ import { at } from '../harness/checker/raw.ts';
 import { namespace } from '../harness/manifests.ts';
 import { poll } from '../harness/poll.ts';
 import { type Tenant, World } from '../harness/world.ts';
-import { idlePod, inPod, shellInPod, untilReady } from './suite/pods.ts';
+import { idlePod, inPod, shellInPod, untilNamesResolve, untilReady } from './suite/pods.ts';
 
 const account = '/var/run/secrets/kubernetes.io/serviceaccount';
 const client = { namespace: 'shop', name: 'client' };
@@ -66,6 +66,7 @@ describe('tokens in pods', () => {
       }),
     );
     await untilReady(tenant, 'shop', 'client');
+    await untilNamesResolve(tenant, client);
     const own = await tenant.client.get(resources.pods, client);
     uid = own.metadata.uid ?? '';
     node = at(own, 'spec', 'nodeName');

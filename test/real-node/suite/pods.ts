@@ -1,6 +1,7 @@
 import type { KubeObject } from '../../../kube/index.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { pod } from '../../harness/manifests.ts';
+import { poll } from '../../harness/poll.ts';
 
 export const images = {
   busybox: 'docker.io/library/busybox:1.36',
@@ -55,6 +56,19 @@ export async function inPod(
 /** The same for a line of shell. */
 export function shellInPod(cluster: Cluster, pod: InPod, line: string): Promise<string> {
   return inPod(cluster, pod, 'sh', '-c', line);
+}
+
+/** The tenant's DNS runs, and the pod's node knows the way to it: pods start without waiting for either. */
+export async function untilNamesResolve(cluster: Cluster, { namespace, name }: InPod): Promise<void> {
+  await cluster.kubectl(
+    ...['-n', 'kube-system', 'rollout', 'status', 'deployment/coredns', '--timeout=120s'],
+  );
+  const look = ['curl', '-k', '-s', '-m', '5', '-o', '/dev/null', 'https://kubernetes.default.svc/livez'];
+  await poll(
+    'names to resolve',
+    async () => (await cluster.tryKubectl(['-n', namespace, 'exec', name, '--', ...look])).exitCode === 0,
+    { timeoutMs: 60_000 },
+  );
 }
 
 export async function untilReady(cluster: Cluster, namespace: string, ...names: string[]): Promise<void> {
