@@ -130,7 +130,7 @@ export class KubeClient {
 
   /**
    * Any path of the server, for example GET /readyz. Answers parsed JSON, or the text when it is none.
-   * `aside`: over the connection of the watches, behind no other call.
+   * `aside`: a GET goes over the connection of the watches, behind no other call.
    */
   async raw(
     method: string,
@@ -149,7 +149,9 @@ export class KubeClient {
         : { body: JSON.stringify(options.body), contentType: 'application/json' }),
     };
     const { connection } = this;
-    const answer = await (options.aside === true ? connection.requestAside(call) : connection.request(call));
+    const answer = await (options.aside === true && method === 'GET'
+      ? connection.requestAside({ ...call, method })
+      : connection.request(call));
     if (answer.status < 200 || answer.status > 299) throw apiError(call, answer);
     try {
       return JSON.parse(answer.text);

@@ -131,17 +131,6 @@ export class Connection {
     });
   }
 
-  /** The same, over the connection of the watches: it waits behind no other call. */
-  async requestAside(call: Call): Promise<Answer> {
-    const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
-    const { status, retryAfter, body } = await this.stream(call, timeoutMs);
-    try {
-      return { status, retryAfter, text: await body.text() };
-    } catch (error) {
-      throw this.failure(error, call.signal);
-    }
-  }
-
   /** Sends a call and reads the whole answer, whatever its status. Throws ConnectionError or the signal's reason. */
   async request(call: Call): Promise<Answer> {
     const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
@@ -170,6 +159,16 @@ export class Connection {
       throw this.failure(error, call.signal);
     } finally {
       this.#record(call, status, startedAt);
+    }
+  }
+
+  /** The same for a GET, over the connection of the watches, where it waits behind no other call; nor is it guarded as a write is. */
+  async requestAside(call: Call & { method: 'GET' }): Promise<Answer> {
+    const { status, retryAfter, body } = await this.stream(call, call.timeoutMs ?? this.#timeoutMs);
+    try {
+      return { status, retryAfter, text: await body.text() };
+    } catch (error) {
+      throw this.failure(error, call.signal);
     }
   }
 

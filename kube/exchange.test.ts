@@ -84,7 +84,10 @@ describe('calls over one connection', () => {
     await using server = await CountingServer.start();
     const first = server.connection.request(call('GET', '/held'));
     const response = await server.held();
-    const { status, text } = await server.connection.requestAside(call('GET', '/readyz'));
+    const { status, text } = await server.connection.requestAside({
+      ...call('GET', '/readyz'),
+      method: 'GET',
+    });
     expect([status, text]).toEqual([200, '{}']);
     response.end('{}');
     await first;

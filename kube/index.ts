@@ -15,6 +15,7 @@ export {
   type Status,
   type StatusCause,
 } from './errors.ts';
+export { elapsedMs, type Instant, instantOf } from './instant.ts';
 export {
   connectionFromSecret,
   type Kubeconfig,

@@ -2,6 +2,7 @@ import { linkedController } from './abort.ts';
 import type { KubeClient } from './client.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { isAlreadyExists, isConflict, isNotFound } from './errors.ts';
+import { elapsedMs, type Instant, instantOf } from './instant.ts';
 import { resources } from './resources.ts';
 import type { KubeObject } from './types.ts';
 
@@ -46,7 +47,7 @@ export class LeaseElection {
   readonly #clock: Clock;
   readonly #onProblem: ((error: unknown) => void) | undefined;
   /** When our last successful renewal was sent, if nothing is known to have ended what it gave. */
-  #renewedAt: { readonly monotonicMs: number; readonly wallMs: number } | undefined;
+  #renewedAt: Instant | undefined;
   /** The last foreign state that we saw, and when it first looked like that. */
   #observed: { resourceVersion: string | undefined; at: number } | undefined;
 
@@ -69,11 +70,7 @@ export class LeaseElection {
 
   /** Whether nobody else can hold the lease at this moment. Ask before each write that must be the leader's. */
   holdsNow(): boolean {
-    if (this.#renewedAt === undefined) return false;
-    const { monotonicMs, wallMs } = this.#renewedAt;
-    // The monotonic clock stands still while a machine sleeps, and the other one does not: too much is safe.
-    const elapsedMs = Math.max(this.#clock.monotonic() - monotonicMs, this.#clock.now() - wallMs);
-    return elapsedMs < this.#giveUpMs;
+    return this.#renewedAt !== undefined && elapsedMs(this.#renewedAt, this.#clock) < this.#giveUpMs;
   }
 
   /**
@@ -138,7 +135,7 @@ export class LeaseElection {
 
   /** One try to take or renew the lease; false when somebody else holds it or the server cannot say. */
   async #attempt(signal: AbortSignal): Promise<boolean> {
-    const startedAt = { monotonicMs: this.#clock.monotonic(), wallMs: this.#clock.now() };
+    const startedAt = instantOf(this.#clock);
     try {
       const options = { signal, timeoutMs: Math.max(this.#renewMs, 1_000) };
       const ref = { namespace: this.#namespace, name: this.#name };

@@ -178,7 +178,6 @@ export class Reflector<T extends KubeObject = KubeObject> {
     }
     this.#heard();
     this.#options.onResourceVersion?.(resourceVersion, 'list');
-    if (choice !== this.#choice) return freshList();
     try {
       await beforeReplace?.(objects, resourceVersion, signal);
     } catch (error) {

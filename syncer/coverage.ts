@@ -98,7 +98,7 @@ export class Coverage implements BucketHolder, Gate {
     for (const { status } of virtualClusters) {
       if ((status?.policy?.endpointCIDRs?.length ?? 0) > 0) this.#wantsAll = true;
     }
-    this.#hasSeen ||= !this.#wantsAll || this.#coversAll;
+    this.#noteSeen();
     if (this.#wantsAll === before) return;
     this.#changed.resolve();
     void this.#tell();
@@ -131,8 +131,12 @@ export class Coverage implements BucketHolder, Gate {
     if (signal.aborted) return;
     this.#covered = buckets;
     this.#coversAll = scope === 'all';
-    this.#hasSeen ||= this.#coversAll && this.#wantsAll === true;
+    this.#noteSeen();
     await this.#tell();
+  }
+
+  #noteSeen(): void {
+    this.#hasSeen ||= this.#wantsAll === false || (this.#wantsAll === true && this.#coversAll);
   }
 
   async #tell(): Promise<void> {

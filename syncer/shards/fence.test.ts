@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { Clock } from '../../kube/index.ts';
+import { type Clock, instantOf } from '../../kube/index.ts';
 import { FakeClock } from '../../kube/testing/index.ts';
 import { LeaseLapsed } from './errors.ts';
-import { Fence, instantOf } from './fence.ts';
+import { Fence } from './fence.ts';
 
 describe('a fence', () => {
   it('is closed until a renewal, and closes by itself, counted from when that was sent', async () => {

@@ -1,5 +1,8 @@
 import {
   type Clock,
+  elapsedMs,
+  type Instant,
+  instantOf,
   isAlreadyExists,
   isConflict,
   isNotFound,
@@ -8,7 +11,6 @@ import {
   resources,
 } from '../../kube/index.ts';
 import { ReplicaReplaced } from './errors.ts';
-import { elapsedMs, type Instant, instantOf } from './fence.ts';
 import { componentLabel, leaseName, metricsAddressKey, type ShardClient } from './records.ts';
 
 export interface OwnLeaseOptions {
