@@ -8,15 +8,24 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
-          include: ['{kube,syncer,vc-manager,scripts}/**/*.test.ts', 'test/real-node/*/**/*.test.ts'],
-          testTimeout: 20_000,
+          include: [
+            '{kube,syncer,vc-manager,scripts}/**/*.test.ts',
+            'test/{docker,real-node}/*/**/*.test.ts',
+            'test/harness/**/*.test.ts',
+            'test/deploy/**/*.test.ts',
+          ],
+          // Property tests take a quarter of it alone; a busy machine must not make them fail.
+          testTimeout: 60_000,
+          expect: { poll: { timeout: 30_000 } },
+          // By default one processor is left free, which is half of a small machine.
+          maxWorkers: '100%',
         },
       },
       {
         test: {
           name: 'e2e',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/real-node/**'],
+          exclude: ['test/{docker,real-node,harness,deploy}/**'],
           testTimeout: 180_000,
           hookTimeout: 900_000,
           fileParallelism: false,
@@ -31,6 +40,16 @@ export default defineConfig({
           hookTimeout: 300_000,
           maxWorkers: 2,
           globalSetup: ['test/real-node/suite/global-setup.ts'],
+        },
+      },
+      {
+        test: {
+          name: 'docker',
+          include: ['test/docker/*.test.ts'],
+          testTimeout: 180_000,
+          hookTimeout: 600_000,
+          fileParallelism: false,
+          globalSetup: ['test/docker/engine/global-setup.ts'],
         },
       },
     ],

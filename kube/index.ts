@@ -1,6 +1,8 @@
+export { onAbort } from './abort.ts';
 export { Backoff, type BackoffOptions } from './backoff.ts';
 export { type CallOptions, KubeClient, type PatchType } from './client.ts';
 export { type Clock, systemClock } from './clock.ts';
+export { CodedError } from './coded-error.ts';
 export { findCondition, setCondition, type WantedCondition } from './conditions.ts';
 export { type CallRecord, Connection, type ConnectionOptions, type Verb } from './connection.ts';
 export {

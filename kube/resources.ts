@@ -43,6 +43,7 @@ export const resources = {
     false,
   ),
   deployments: resource('apps', 'v1', 'deployments', 'Deployment', true),
+  statefulSets: resource('apps', 'v1', 'statefulsets', 'StatefulSet', true),
   virtualClusters: resource('skerry.dev', 'v1alpha1', 'virtualclusters', 'VirtualCluster', true),
   virtualClusterPolicies: resource(
     'skerry.dev',

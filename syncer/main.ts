@@ -17,6 +17,7 @@ interface Flags {
   metricsAddress: Address;
   kubeletAddress: Address;
   kubeletAdvertise: string;
+  kubeletName?: string;
   nodeLabel: string[];
   protectCidr: string[];
   denyKeyPrefix: string[];
@@ -42,6 +43,12 @@ function address(text: string): Address {
 
 function replicaName(text: string): string {
   if (!isReplicaName(text)) throw new InvalidArgumentError('give a DNS name, e.g. vc-syncer-0');
+  return text;
+}
+
+function dnsName(text: string): string {
+  if (!isReplicaName(text))
+    throw new InvalidArgumentError('give a DNS name, e.g. vc-syncer-0.vc-syncer.skerry.svc');
   return text;
 }
 
@@ -92,6 +99,11 @@ function command(): Command {
       port: kubelet.port,
     })
     .option('--kubelet-advertise <address>', 'how tenant API servers reach that', kubelet.advertise)
+    .option(
+      '--kubelet-name <name>',
+      'by which DNS name they do, where the certificate of it names no address (as in a cluster, where addresses change)',
+      dnsName,
+    )
     .option(
       '--node-label <key>',
       'label of nodes that tenants see too; a key, or a prefix that ends in /; repeatable',
@@ -148,7 +160,11 @@ async function main(): Promise<void> {
       namespace: flags.namespace,
       workers: flags.workers,
       metrics: flags.metricsAddress,
-      kubelet: { ...flags.kubeletAddress, advertise: flags.kubeletAdvertise },
+      kubelet: {
+        ...flags.kubeletAddress,
+        advertise: flags.kubeletAdvertise,
+        ...(flags.kubeletName === undefined ? {} : { name: flags.kubeletName }),
+      },
       nodeLabels: flags.nodeLabel,
       protectedCIDRs: flags.protectCidr,
       deniedKeyPrefixes: flags.denyKeyPrefix,

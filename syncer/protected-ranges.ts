@@ -29,7 +29,10 @@ export async function protectedRanges(superClient: KubeClient, signal: AbortSign
     ...own.map(({ address }) => address),
     ...slices.items.flatMap(({ endpoints }) => (endpoints ?? []).flatMap((endpoint) => endpoint.addresses)),
   ];
-  return [...new Set([...addresses.map((address) => `${address}/${isIPv6(address) ? 128 : 32}`), ...cidrs])];
+  // In one order, so that two looks can be compared.
+  return [
+    ...new Set([...addresses.map((address) => `${address}/${isIPv6(address) ? 128 : 32}`), ...cidrs]),
+  ].sort();
 }
 
 /** Older super clusters have none. */

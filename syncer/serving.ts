@@ -27,10 +27,12 @@ export interface ServingOptions extends Omit<SyncerParts, 'superConnection'> {
 export class Serving {
   readonly #engine: SyncEngine;
   readonly #directory: TenantDirectory;
+  #surroundings: Surroundings;
 
   constructor(parts: ServingOptions) {
-    const { options, links, superSide, coverage, kubelet, kubeletPort, surroundings, traces } = parts;
+    const { options, links, superSide, coverage, kubelet, kubeletPort, traces } = parts;
     const { metrics, clock, logger } = parts;
+    this.#surroundings = parts.surroundings;
     const common = {
       superClient: links.superClient,
       superCaches: superSide.caches,
@@ -55,14 +57,18 @@ export class Serving {
       logger,
       gate: coverage,
       beforeWrite: () => links.fence.check(),
-      settings: {
-        kubelet: { address: options.kubelet.advertise, port: kubeletPort },
+      settings: () => ({
+        kubelet: {
+          address: options.kubelet.advertise,
+          port: kubeletPort,
+          ...(options.kubelet.name === undefined ? {} : { name: options.kubelet.name }),
+        },
         nodeLabels: options.nodeLabels,
         deniedKeyPrefixes: options.deniedKeyPrefixes,
         transparentKeyPrefixes: options.transparentKeyPrefixes,
         ingressAnnotations: options.ingressAnnotations,
-        ...surroundings,
-      },
+        ...this.#surroundings,
+      }),
       hooks: { ...observeTenants(metrics), ...forSessions(kubelet, traces) },
     });
     metrics.collectFrom(
@@ -84,6 +90,12 @@ export class Serving {
   /** Works until aborted. */
   async run(signal: AbortSignal): Promise<void> {
     await Promise.all([this.#engine.run(signal), this.#directory.run(signal)]);
+  }
+
+  /** All that follows from them is looked at anew. */
+  changeSurroundings(surroundings: Surroundings): void {
+    this.#surroundings = surroundings;
+    this.#directory.reconsider();
   }
 
   /** What waits because it was refused is tried again. */

@@ -10,8 +10,11 @@ export interface SyncerOptions {
   workers: number;
   /** Host and port of `/metrics`, `/healthz` and `/readyz`. */
   metrics: { host: string; port: number };
-  /** Where it answers as the kubelet of tenants' nodes, and the address by which tenants reach it. */
-  kubelet: { host: string; port: number; advertise: string };
+  /**
+   * Where it answers as the kubelet of tenants' nodes, and the address by which tenants reach it. `name`: the name by
+   * which their API servers look for it, where its certificate names no address.
+   */
+  kubelet: { host: string; port: number; advertise: string; name?: string };
   /** Labels of nodes that tenants see beside the usual ones: keys, or prefixes that end in `/`. */
   nodeLabels: readonly string[];
   /** Where tenants' EndpointSlices may never point, beside what the syncer finds out itself. */

@@ -9,7 +9,7 @@ import { Serving } from './serving.ts';
 import { metricsUrl, type SyncerOptions } from './settings.ts';
 import { followRecords, replicaIdentity, Shards } from './shards/index.ts';
 import { SuperSide } from './super-side.ts';
-import { findSurroundings } from './surroundings.ts';
+import { findSurroundings, followSurroundings } from './surroundings.ts';
 import { PodTraces, podsPage } from './trace/index.ts';
 
 export interface SyncerParts {
@@ -76,13 +76,18 @@ export class Syncer {
       const kubeletPort = await kubelet.listen(ending.signal);
       await superSide.synced(ending.signal);
       logger.info('super cluster caches are complete');
-      const surroundings = await findSurroundings(this.#options, links.superClient, logger, ending.signal);
+      const around = { ...this.#parts, options: this.#options, superClient: links.superClient };
+      const surroundings = await findSurroundings(around, ending.signal);
       serving = new Serving({
         ...this.#parts,
         ...{ options: this.#options, links, superSide, coverage, kubelet, kubeletPort, surroundings },
         traces: this.#traces,
       });
-      running.push(serving.run(ending.signal));
+      const changed = serving.changeSurroundings.bind(serving);
+      running.push(
+        serving.run(ending.signal),
+        followSurroundings(around, surroundings, changed, ending.signal),
+      );
       ready.resolve();
       await Promise.all(running);
     } catch (error) {
@@ -118,6 +123,7 @@ export class Syncer {
     const { superConnection, clock, logger } = this.#parts;
     return new KubeletProxy({
       ...this.#options.kubelet,
+      namespace: this.#options.namespace,
       superClient,
       superConnection,
       superObjects: caches,

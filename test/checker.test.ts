@@ -40,6 +40,7 @@ describe('the checker', () => {
     await tenant.apply(...everything);
     await tenant.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=60s');
     await tenant.kubectl('-n', 'shop', 'rollout', 'status', 'statefulset/db', '--timeout=60s');
+    await tenant.untilBound('shop', 'data');
     await tenant.apply(endpointSlice('shop', 'manual', [await podAddress(tenant, 'app=web')]));
     await world.expectAgreement();
     const checker = world.checker();

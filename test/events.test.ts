@@ -66,8 +66,9 @@ describe('events', () => {
     name: string,
     holds: (event: KubeObject) => boolean = () => true,
     resource: Resource = resources.events,
+    timeoutMs = 60_000,
   ): Promise<KubeObject> =>
-    tenant.until({ resource, namespace: 'shop', name, what: `the event ${name}` }, ([event]) =>
+    tenant.until({ resource, namespace: 'shop', name, what: `the event ${name}`, timeoutMs }, ([event]) =>
       event !== undefined && holds(event) ? event : undefined,
     );
 
@@ -97,10 +98,11 @@ describe('events', () => {
     await shown('web.burst');
     const versions = new Set<string>();
     const begun = performance.now();
-    const complete = shown('web.burst', (event) => {
+    const counted = (event: KubeObject): boolean => {
       versions.add(event.metadata.resourceVersion ?? '');
       return event['count'] === 1_000;
-    });
+    };
+    const complete = shown('web.burst', counted, resources.events, 150_000);
     const { client } = world.superCluster;
     for (let count = 2; count <= 1_000; count++) {
       const patch = { count, lastTimestamp: now() };

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest';
 import { type Resource, resources } from '../kube/index.ts';
 import { expectAgreementAfterLoad, killed } from './harness/after-load.ts';
 import { at } from './harness/checker/raw.ts';
@@ -10,6 +10,8 @@ import { type Tenant, World } from './harness/world.ts';
 const writesAround = 40;
 /** Whoever lost a server asks for it ever more rarely. */
 const recoveryTimeoutMs = 120_000;
+/** So that whatever does not come about is named. */
+vi.setConfig({ testTimeout: 300_000 });
 
 describe('under load', () => {
   let world: World;
@@ -118,6 +120,15 @@ describe('under load', () => {
     for (let round = 0; round < 10; round++) {
       await other.client.delete(resources.pods, { namespace: 'calm', name: `meanwhile-${round}` });
     }
+    await world.superCluster.until(
+      {
+        resource: resources.pods,
+        labelSelector: `skerry.dev/tenant=${other.uid},skerry.dev/namespace=calm`,
+        what: 'the 10 pods to go',
+        timeoutMs: recoveryTimeoutMs,
+      },
+      (pods) => pods.length === 2,
+    );
     await expectAgreementAfterLoad(world, tenants, recoveryTimeoutMs);
     await expectCalm();
   });

@@ -34,6 +34,7 @@ describe('tenants are out of reach of each other', () => {
   it('CRDs of one, and their objects, are unknown to the other and to the super cluster', async () => {
     await one.apply(widgetDefinition());
     await one.kubectl('wait', 'crd/widgets.example.com', '--for=condition=Established', '--timeout=60s');
+    await one.untilServed('example.com/v1', 'widgets');
     await one.apply({
       apiVersion: 'example.com/v1',
       kind: 'Widget',
@@ -93,7 +94,10 @@ describe('tenants are out of reach of each other', () => {
       '--serviceaccount=shop:default',
     );
     const token = await one.kubectl('-n', 'shop', 'create', 'token', 'default');
-    expect(await knock(one, { token })).toMatchObject({ metadata: { name: 'kube-system' } });
+    // Authorization hears of the binding by a watch.
+    await expect
+      .poll(() => knock(one, { token }), { timeout: 30_000 })
+      .toMatchObject({ metadata: { name: 'kube-system' } });
     for (const cluster of [other, world.superCluster]) {
       expect(isUnauthorized(await knock(cluster, { token })), cluster.name).toBe(true);
     }

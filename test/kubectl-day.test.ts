@@ -153,7 +153,10 @@ describe('kubectl with the kubeconfig of a tenant', () => {
     expect(nobody).toMatchObject({ stdout: 'no', exitCode: 1 });
     await k('create', 'role', 'reader', '--verb=get,list', '--resource=pods');
     await k('create', 'rolebinding', 'reader', '--role=reader', '--user=nobody');
-    expect(await k('auth', 'can-i', 'list', 'pods', '--as', 'nobody')).toBe('yes');
+    // Authorization hears of the binding by a watch.
+    const mayList = async () =>
+      (await tenant.tryKubectl(['auth', 'can-i', 'list', 'pods', '--as', 'nobody'])).stdout;
+    await expect.poll(mayList, { timeout: 30_000 }).toBe('yes');
   });
 
   it('api-resources, api-versions, explain, version, cluster-info', async () => {

@@ -8,6 +8,10 @@ import { poll } from './harness/poll.ts';
 import { componentProcess, isAlive, kill } from './harness/processes.ts';
 import { type Tenant, World } from './harness/world.ts';
 
+/** Nine begin at once, of which the manager makes four at a time. */
+const lifeMs = 400_000;
+/** Until one of them gets its turn, is made, and has gone again. */
+const timeoutMs = 180_000;
 const components = ['kube-apiserver', 'kube-controller-manager'];
 
 describe('the life of a tenant', () => {
@@ -27,6 +31,7 @@ describe('the life of a tenant', () => {
       claim('shop', 'data'),
     );
     await tenant.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=60s');
+    await tenant.untilBound('shop', 'data');
     await world.expectAgreement([tenant]);
   };
 
@@ -44,7 +49,9 @@ describe('the life of a tenant', () => {
       .map(({ metadata }) => metadata.name ?? '');
   };
 
-  it.concurrent('ends without a trace, and one of the same name begins anew', async () => {
+  it.concurrent('ends without a trace, and one of the same name begins anew', {
+    timeout: lifeMs,
+  }, async () => {
     const first = await world.createTenant('phoenix');
     await work(first);
     const traces = tracesOf(first);
@@ -75,25 +82,30 @@ describe('the life of a tenant', () => {
     ['when it has its addresses', 'unborn-b', ({ status }) => status?.serviceCIDR !== undefined],
     ['while its API server starts', 'unborn-c', ({ status }) => status?.version !== undefined],
     ['when its API server is ready', 'unborn-d', ({ status }) => status?.identities?.tenant !== undefined],
-  ])('may end %s, and nothing is left', async (_, name, moment) => {
+  ])('may end %s, and nothing is left', { timeout: lifeMs }, async (_, name, moment) => {
     const created = await world.cli(['create', name, '-o', 'json']);
     expect(created.exitCode, created.stderr).toBe(0);
     const vc = await world.superCluster.until<VirtualCluster, VirtualCluster>(
-      { resource: resources.virtualClusters, namespace: 'default', name, what: 'the moment to delete it' },
+      {
+        resource: resources.virtualClusters,
+        namespace: 'default',
+        name,
+        what: 'the moment to delete it',
+        timeoutMs,
+      },
       ([found]) => (found !== undefined && moment(found) ? found : undefined),
     );
     // The last of what was written before the finalizer let it go.
     let last = vc;
     const gone = world.superCluster.until<boolean, VirtualCluster>(
-      { resource: resources.virtualClusters, namespace: 'default', name, what: 'it to go' },
+      { resource: resources.virtualClusters, namespace: 'default', name, what: 'it to go', timeoutMs },
       ([found]) => {
         if (found !== undefined) last = found;
         return found === undefined;
       },
     );
-    const deleted = await world.cli(['delete', name, '--wait']);
+    const [deleted] = await Promise.all([world.cli(['delete', name, '--wait'], { timeoutMs }), gone]);
     expect(deleted.exitCode, deleted.stderr).toBe(0);
-    await gone;
     const id = last.status?.id ?? '';
     const traces = { id, uid: vc.metadata.uid ?? '', name };
     if (id === '')
@@ -105,7 +117,9 @@ describe('the life of a tenant', () => {
     else expect(await footprint(world, traces)).toEqual(noFootprint);
   });
 
-  it.concurrent('begins beside three others, with addresses and ports of its own', async () => {
+  it.concurrent('begins beside three others, with addresses and ports of its own', {
+    timeout: lifeMs,
+  }, async () => {
     const tenants = await world.createTenants('brood-a', 'brood-b', 'brood-c', 'brood-d');
     const ports = tenants.map(({ virtualCluster }) => virtualCluster.status?.advertisedPort);
     expect(new Set(ports).size).toBe(4);

@@ -8,6 +8,7 @@ import { type Tenant, World } from './harness/world.ts';
 const simulated = ['sim-0', 'sim-1', 'sim-2'];
 /** Nodes that nobody looks after but these tests. */
 const labelOfTests = 'e2e.example/nodes';
+const zone = 'topology.kubernetes.io/zone';
 
 describe('virtual nodes', () => {
   let world: World;
@@ -266,6 +267,10 @@ describe('virtual nodes', () => {
     await used.kubectl('-n', 'shop', 'wait', 'pod/one', 'pod/two', '--for=condition=Ready', '--timeout=60s');
     expect(await names(used)).toEqual(['sim-1']);
     await world.expectAgreement([used]);
+    const one = await used.client.get(resources.pods, { namespace: 'shop', name: 'one' });
+    const sim = await used.client.get(resources.nodes, { name: 'sim-1' });
+    expect(label(one, zone)).toBeDefined();
+    expect(label(one, zone)).toBe(label(sim, zone));
     await usage(used, 1);
 
     await used.kubectl('-n', 'shop', 'delete', 'pod', 'one');

@@ -207,9 +207,11 @@ describe('what the policy of a tenant lets its pods and services do', () => {
     for (const name of ['priorityclass/policy-gold', 'runtimeclass/policy-sandbox'])
       await free.kubectl('wait', '--for=create', name, '--timeout=60s');
     await free.kubectl('create', 'priorityclass', 'own', '--value=5000');
+    const own = pod('shop', 'own', { priorityClassName: 'own' });
+    await free.untilAdmitted(own);
     await free.apply(
       pod('shop', 'gold', { priorityClassName: 'policy-gold', runtimeClassName: 'policy-sandbox' }),
-      pod('shop', 'own', { priorityClassName: 'own' }),
+      own,
       pod('shop', 'system', { priorityClassName: 'system-node-critical' }),
     );
     for (const name of ['gold', 'own', 'system']) await running(free, name);

@@ -153,7 +153,9 @@ describe('services', () => {
       spec: { cidrs: ['10.250.0.0/24'] },
     });
     await tenant.kubectl('wait', 'servicecidr/mine', '--for=condition=Ready', '--timeout=60s');
-    await tenant.apply(service('shop', 'stray', { clusterIP: '10.250.0.7' }));
+    const stray = service('shop', 'stray', { clusterIP: '10.250.0.7' });
+    await tenant.untilAdmitted(stray);
+    await tenant.apply(stray);
     expect(addressOf(await own('stray'))).toBe('10.250.0.7');
     expect(await warning('stray', 'ClusterIPNotAllowed')).toContain('10.250.0.7');
     await world.expectAgreement();
@@ -164,7 +166,8 @@ describe('services', () => {
   });
 
   it('whose address the super cluster has given away move to another, and stay who they are', async () => {
-    const taken = addressAt(tenant.virtualCluster.status?.serviceCIDR ?? '', 77);
+    // Of those that the tenant's API server does not give away by itself while there are others.
+    const taken = addressAt(tenant.virtualCluster.status?.serviceCIDR ?? '', 42);
     const blocker = service('default', 'serve-blocker', { clusterIP: taken });
     await world.superCluster.client.create(resources.services, blocker);
     try {
@@ -190,19 +193,20 @@ describe('services', () => {
   });
 
   it('whose node port another tenant has get another one, and an event', async () => {
-    const ports = [{ name: 'http', port: 80, nodePort: 30_777 }];
+    const nodePort = 30_042;
+    const ports = [{ name: 'http', port: 80, nodePort }];
     await neighbour.apply(service('shop', 'node', { type: 'NodePort', ports }));
     await world.expectAgreement();
     await tenant.apply(service('shop', 'node', { type: 'NodePort', ports }));
     await tenant.until(
       { resource: resources.services, namespace: 'shop', name: 'node', what: 'another node port' },
-      ([moved]) => at(moved, 'spec', 'ports', '0', 'nodePort') !== 30_777,
+      ([moved]) => at(moved, 'spec', 'ports', '0', 'nodePort') !== nodePort,
     );
     await world.expectAgreement();
     await tenant.until(
       { resource: resources.events, namespace: 'shop', what: 'an event NodePortChanged' },
       (events) => events.some(({ reason }) => reason === 'NodePortChanged'),
     );
-    expect(at(await own('node', neighbour), 'spec', 'ports', '0', 'nodePort')).toBe(30_777);
+    expect(at(await own('node', neighbour), 'spec', 'ports', '0', 'nodePort')).toBe(nodePort);
   });
 });

@@ -1,10 +1,8 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { type KubeObject, resource, resources } from '../kube/index.ts';
+import { type KubeObject, resources } from '../kube/index.ts';
 import { at } from './harness/checker/raw.ts';
 import { deployment, image, job, namespace, service, statefulSet } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
-
-const statefulSets = resource('apps', 'v1', 'statefulsets', 'StatefulSet', true);
 
 describe('two tenants with the same names for everything', () => {
   let world: World;
@@ -88,8 +86,11 @@ describe('two tenants with the same names for everything', () => {
 
   it('change the image of a running pod in place', async () => {
     const [first] = tenants as [Tenant];
-    const [pod] = (await first.client.list(resources.pods, { namespace: 'shop', labelSelector: 'app=web' }))
-      .items;
+    const { items } = await first.client.list(resources.pods, {
+      namespace: 'shop',
+      labelSelector: 'app=web',
+    });
+    const [pod] = staying(items);
     const name = pod?.metadata.name ?? '';
     await first.kubectl('-n', 'shop', 'set', 'image', `pod/${name}`, 'main=example.com/in-place:3');
     await world.expectAgreement();
@@ -129,11 +130,9 @@ describe('two tenants with the same names for everything', () => {
     const ref = { namespace: 'shop', name: 'db-1' };
     const before = await each(async (tenant) => (await tenant.client.get(resources.pods, ref)).metadata.uid);
     await each((tenant) => tenant.kubectl('-n', 'shop', 'delete', 'pod', 'db-1', '--timeout=60s'));
+    await each((tenant) => tenant.kubectl('-n', 'shop', 'wait', '--for=create', 'pod/db-1', '--timeout=60s'));
     await each((tenant) =>
-      tenant.until(
-        { resource: statefulSets, namespace: 'shop', name: 'db', what: 'db-1 to be back' },
-        ([set]) => (at(set, 'status', 'readyReplicas') === 2 ? true : undefined),
-      ),
+      tenant.kubectl('-n', 'shop', 'wait', '--for=condition=Ready', 'pod/db-1', '--timeout=60s'),
     );
     await world.expectAgreement();
     const after = await each(async (tenant) => (await tenant.client.get(resources.pods, ref)).metadata.uid);

@@ -136,7 +136,9 @@ export class FakeApi {
       const target = body['target'] as { name: string };
       const spec = { ...(object['spec'] as object), nodeName: target.name };
       const annotations = { ...object.metadata.annotations, ...body.metadata?.annotations };
-      this.#storage.put(info.collection, { ...object, metadata: { ...object.metadata, annotations }, spec });
+      const labels = { ...object.metadata.labels, ...body.metadata?.labels };
+      const metadata = { ...object.metadata, annotations, labels };
+      this.#storage.put(info.collection, { ...object, metadata, spec });
       return { kind: 'Status', apiVersion: 'v1', status: 'Success', code: 201 };
     }
     if (info.subresource === 'eviction') return this.#delete(info, {});

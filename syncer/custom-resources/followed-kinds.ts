@@ -26,6 +26,12 @@ export interface Wish {
   readonly version: string;
 }
 
+/** A list of a definition's objects, asked for or answered. */
+interface Search {
+  /** Those that have some. */
+  tenants?: ReadonlySet<string>;
+}
+
 interface Followed {
   readonly wish: Wish;
   readonly customResource: CustomResource;
@@ -44,8 +50,8 @@ export class FollowedKinds {
   readonly #options: FollowedKindsOptions;
   readonly #wishes = new Map<string, readonly Wish[]>();
   readonly #followed = new Map<string, Followed>();
-  /** Tenants that have objects of a definition in the super cluster, as a list has shown; by its name. */
-  readonly #left = new Map<string, ReadonlySet<string> | undefined>();
+  /** What tenants have of a definition in the super cluster, by its name. */
+  readonly #left = new Map<string, Search>();
   readonly #running = new Set<Promise<void>>();
   #listeners: readonly (() => void)[] = [];
   #signal: AbortSignal | undefined;
@@ -105,14 +111,14 @@ export class FollowedKinds {
   /** Whether a tenant has objects of this definition in the super cluster from before; finds out first. */
   hasLeft(name: string, tenant: string): boolean {
     if (!this.#left.has(name)) this.#search(name);
-    return this.#left.get(name)?.has(tenant) === true;
+    return this.#left.get(name)?.tenants?.has(tenant) === true;
   }
 
   /** Nothing of it is left. */
   forgetLeft(name: string, tenant: string): void {
-    const tenants = this.#left.get(name);
-    if (tenants?.has(tenant) === true)
-      this.#left.set(name, new Set([...tenants].filter((uid) => uid !== tenant)));
+    const search = this.#left.get(name);
+    if (search?.tenants?.has(tenant) === true)
+      search.tenants = new Set([...search.tenants].filter((uid) => uid !== tenant));
   }
 
   /** Starts what is wanted and ends what nobody wants any more. */
@@ -169,7 +175,8 @@ export class FollowedKinds {
 
   /** Lists, once, whose objects there are. */
   #search(name: string): void {
-    this.#left.set(name, undefined);
+    const search: Search = {};
+    this.#left.set(name, search);
     const definition = definitionIn(this.#options.caches, name);
     const version = preferredVersion(definition === undefined ? [] : versionsOf(definition))?.name ?? '';
     const customResource = describe(definition, version);
@@ -180,11 +187,14 @@ export class FollowedKinds {
       .then(
         ({ items }) => {
           const tenants = items.filter((object) => uidMark(object) !== undefined).map(tenantUidOf);
-          this.#left.set(name, new Set(tenants.filter((uid) => uid !== undefined)));
+          // One that was begun before it was forgotten is no longer in the map.
+          search.tenants = new Set(tenants.filter((uid) => uid !== undefined));
           this.#tell();
         },
-        // Whoever asks next has it looked for again.
-        () => void this.#left.delete(name),
+        () => {
+          // Whoever asks next has it looked for again.
+          if (this.#left.get(name) === search) this.#left.delete(name);
+        },
       );
     this.#track(searching);
   }

@@ -13,7 +13,8 @@ export class BoundedMap<V> {
   }
 
   get(key: string): V | undefined {
-    return this.#entries.get(key);
+    // Most are empty most of the time, and a key that was just made has no hash yet.
+    return this.#entries.size === 0 ? undefined : this.#entries.get(key);
   }
 
   set(key: string, value: V): void {

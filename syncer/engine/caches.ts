@@ -84,9 +84,17 @@ export class Caches implements Lookup {
 }
 
 /** Tells resources of one plural name apart; a custom resource may be cached in several versions. */
-function storeName({ group, version, plural }: Resource): string {
-  return `${plural}.${version}.${group}`;
+function storeName(resource: Resource): string {
+  let name = storeNames.get(resource);
+  if (name === undefined) {
+    name = `${resource.plural}.${resource.version}.${resource.group}`;
+    storeNames.set(resource, name);
+  }
+  return name;
 }
+
+/** No state but a memory of what is a function of a resource: asked for at every look into a cache. */
+const storeNames = new WeakMap<Resource, string>();
 
 function isApart(kind: SyncedKind): boolean {
   return kind.direction === 'down' && kind.superResource !== undefined;

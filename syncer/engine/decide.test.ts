@@ -174,6 +174,23 @@ describe('the four cases of an object born in the tenant (sync rule §2)', () =>
     expect(unseen.check).toMatchObject({ unwatched: true });
   });
 
+  it('asks nobody when both were being deleted and S was seen going', () => {
+    const kind: DownKind = { ...downKind, superGone: () => [{ do: 'deleteTenant' }] };
+    const deletion = { deletionTimestamp: '2026-01-01T00:00:00Z' };
+    const look = (t: KubeObject['metadata'], s: KubeObject['metadata'], uid = 't1') =>
+      decideDown(
+        kind,
+        situation({
+          tenantObject: tenantObject(t),
+          superTombstone: { uid: 's1', object: superObject(uid, s) },
+        }),
+      ).check;
+    expect(look(deletion, deletion)).toEqual({ side: 'super', live: false, unwatched: false });
+    expect(look(deletion, {})).toMatchObject({ live: true });
+    expect(look({}, deletion)).toMatchObject({ live: true });
+    expect(look(deletion, deletion, 't0')).toMatchObject({ live: true });
+  });
+
   it('does not count a T that is being deleted anyway', () => {
     const kind: DownKind = { ...downKind, superGone: () => [{ do: 'deleteTenant' }] };
     const leaving = tenantObject({ deletionTimestamp: '2026-01-01T00:00:00Z' });

@@ -135,8 +135,9 @@ function superMissing(kind: DownKind, situation: Situation, tenantObject: KubeOb
     if (gone.length === 0) return nothing;
     const watched = last !== undefined && uidMark(last) === tenantObject.metadata.uid;
     const leaving = tenantObject.metadata.deletionTimestamp !== undefined;
-    // Always live: an S that has only lost its label is reported as deleted too.
-    return { actions: gone, check: { side: 'super', live: true, unwatched: !watched && !leaving } };
+    // An S that has only lost its label is reported as deleted too. One that was on its way out goes in any case.
+    const expected = watched && leaving && last.metadata.deletionTimestamp !== undefined;
+    return { actions: gone, check: { side: 'super', live: !expected, unwatched: !watched && !leaving } };
   }
   if (tenantObject.metadata.deletionTimestamp !== undefined) return nothing;
   const admission = kind.admit?.(tenantObject, context);

@@ -111,7 +111,7 @@ export class Executor {
             outcome = { is: 'later', afterMs: 0 };
           break;
         case 'bindTenant':
-          await bindPod(work, action.node, action.annotations);
+          await bindPod(work, action);
           tenantWritten = true;
           break;
         case 'issueTokens':

@@ -13,9 +13,6 @@ export type Finding = 'missing-in-super' | 'missing-in-tenant' | 'orphan' | 'dif
 /** `undefined`: both sides agree, as far as can be told. */
 export function findingOf(kind: SyncedKind, situation: Situation, decision: Decision): Finding | undefined {
   const { tenantObject, superObject } = situation;
-  const isUnwatched = kind.direction === 'up' && !kind.watchTenant;
-  // What is not watched can be compared with our own last write, or not at all.
-  if (isUnwatched && tenantObject === undefined) return undefined;
   if (!decision.actions.some((action) => action.do !== 'notice' && action.do !== 'later')) return undefined;
 
   if (kind.direction === 'down') {
@@ -26,4 +23,9 @@ export function findingOf(kind: SyncedKind, situation: Situation, decision: Deci
   return superObject === undefined || kind.tenantRef(superObject, situation.context) === undefined
     ? 'orphan'
     : 'differs';
+}
+
+/** Objects of such a kind can be compared with our own last write, or not at all. */
+export function isUnwatched(kind: SyncedKind): boolean {
+  return kind.direction === 'up' && !kind.watchTenant;
 }

@@ -31,7 +31,12 @@ describe('an error becomes a retry in one place', () => {
       'Forbidden',
       'error looking up service account shop/default: serviceaccount "default" not found',
     );
-    for (const passing of [terminating, account]) {
+    const denied = error(
+      403,
+      'Forbidden',
+      'pods is forbidden: User "skerry-syncer" cannot create resource "pods" in API group "" in the namespace "shop"',
+    );
+    for (const passing of [terminating, account, denied]) {
       expect(isTransientRefusal(passing)).toBe(true);
       expect(outcomeOf(passing)).toMatchObject({ is: 'retry', code: 'transient403' });
     }

@@ -23,10 +23,17 @@ export const done: Outcome = { is: 'done' };
 
 /** Refusals that pass by themselves: nobody needs to read of them (sync rule 3). */
 export function isTransientRefusal(error: ApiError): boolean {
-  if (error.code === 403 && error.hasCause('NamespaceTerminating')) return true;
-  return (
-    error.code === 403 && /error looking up service account|serviceaccount .*not found/i.test(error.message)
-  );
+  if (error.code !== 403) return false;
+  if (error.hasCause('NamespaceTerminating') || isDenied(error)) return true;
+  return /error looking up service account|serviceaccount .*not found/i.test(error.message);
+}
+
+/**
+ * Whether it is the syncer that may not, rather than what it writes. An API server that has just started knows no
+ * roles for some seconds and refuses everything. Where a right is missing for good, that is no concern of the tenant's.
+ */
+function isDenied(error: ApiError): boolean {
+  return /is forbidden: User "[^"]*" cannot /.test(error.message);
 }
 
 /** Whether the server understood and said no, and would say it again. */

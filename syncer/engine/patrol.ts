@@ -61,7 +61,7 @@ export class Patrol {
 
   #look(tenant: TenantState, key: KeyRef, found: Map<string, Map<Finding, number>>): void {
     const { isQueued, enqueue } = this.#options;
-    if (tenant.held.has(keyId(key)) || isQueued(tenant, key)) return;
+    if ((tenant.held.size > 0 && tenant.held.has(keyId(key))) || isQueued(tenant, key)) return;
     const finding = this.#findingOf(tenant, key);
     if (finding === undefined) return;
     const counts = found.get(key.kind) ?? new Map<Finding, number>();

@@ -223,6 +223,15 @@ it('what is remembered of an event goes with the event', async () => {
   expect(bench.tenant.server.list(resources.events)).toHaveLength(1);
 });
 
+it('what is remembered of an event is without its managedFields', async () => {
+  await using bench = await Bench.start();
+  const metadata = { name: 'web.1', namespace: 'shop', managedFields: [{ manager: 'vc-syncer' }] };
+  bench.state.rememberUnwatched('events/shop/web.1', { metadata });
+  expect(bench.state.written.get('events/shop/web.1')?.object).toEqual({
+    metadata: { name: 'web.1', namespace: 'shop' },
+  });
+});
+
 it('what cannot even be looked at is a failure of that key and nothing more', async () => {
   await using bench = await Bench.start();
   bench.state.superRef = () => {

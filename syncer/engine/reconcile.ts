@@ -1,11 +1,12 @@
 import { type KubeClient, resources } from '../../kube/index.ts';
 import type { DownKind, KeyRef, SyncedKind } from '../kinds/index.ts';
 import { isOurs, scrub, uidMark } from '../mapping/index.ts';
+import { AgreedPairs } from './agreed-pairs.ts';
 import type { Caches } from './caches.ts';
 import { type Decision, decideDown, decideUp, type Situation } from './decide.ts';
 import { DeleteGate } from './delete-gate.ts';
 import { Executor, type ExecutorObserver } from './execute.ts';
-import { type Finding, findingOf } from './finding.ts';
+import { type Finding, findingOf, isUnwatched } from './finding.ts';
 import type { IdentityGuard } from './identity-guard.ts';
 import { keyId } from './key.ts';
 import { Notices } from './notices.ts';
@@ -43,6 +44,7 @@ export class Reconciler {
   readonly #kinds: ReadonlyMap<string, SyncedKind>;
   readonly #executor: Executor;
   readonly #gate: DeleteGate;
+  readonly #agreed = new AgreedPairs();
   readonly #notices = new WeakMap<TenantState, Notices>();
 
   constructor(options: ReconcilerOptions) {
@@ -79,8 +81,11 @@ export class Reconciler {
     const kind = this.#kindOf(tenant, key.kind);
     if (kind === undefined) return undefined;
     const situation = this.#situation(tenant, kind, key);
-    if (this.#isBehind(tenant, situation)) return undefined;
-    return findingOf(kind, situation, this.#decide(kind, situation));
+    if (this.#agreed.has(situation) || this.#isBehind(tenant, situation)) return undefined;
+    if (isUnwatched(kind) && situation.tenantObject === undefined) return undefined;
+    const decision = this.#decide(kind, situation);
+    if (decision.actions.length === 0) this.#agreed.add(kind, situation);
+    return findingOf(kind, situation, decision);
   }
 
   /** Whether nothing stands in the way of what requires this key: its copy is there, or none is to be. */
@@ -159,9 +164,8 @@ export class Reconciler {
   #situation(tenant: TenantState, kind: SyncedKind, key: KeyRef): Situation {
     const id = keyId(key);
     const superRef = tenant.superRef(kind, key);
-    const unwatched = kind.direction === 'up' && !kind.watchTenant;
-    const written = unwatched ? tenant.written.get(id) : undefined;
-    const tenantObject = unwatched ? written?.object : tenant.caches.of(kind).get(key);
+    const written = isUnwatched(kind) ? tenant.written.get(id) : undefined;
+    const tenantObject = isUnwatched(kind) ? written?.object : tenant.caches.of(kind).get(key);
     const superObject = superRef === undefined ? undefined : this.#options.superCaches.of(kind).get(superRef);
     const mayCreate = tenantObject !== undefined && superObject === undefined && kind.direction === 'down';
     return {

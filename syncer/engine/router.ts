@@ -82,17 +82,11 @@ export class Router {
   }
 
   *#keysOfKind(tenant: TenantState, kind: SyncedKind): Generator<KeyRef> {
-    const seen = new Set<string>();
-    if (kind.direction === 'down' || kind.watchTenant) {
-      for (const object of tenant.caches.of(kind).list()) {
-        const key = tenantKeyOf(kind, object);
-        seen.add(keyId(key));
-        yield key;
-      }
-    }
+    const own = kind.direction === 'down' || kind.watchTenant ? tenant.caches.of(kind) : undefined;
+    if (own !== undefined) for (const object of own.list()) yield tenantKeyOf(kind, object);
     for (const object of this.#superObjects(tenant, kind)) {
       const key = this.#superKey(tenant, kind, object);
-      if (key !== undefined && !seen.has(keyId(key))) yield key;
+      if (key !== undefined && own?.get(key) === undefined) yield key;
     }
   }
 

@@ -136,8 +136,9 @@ export class TenantState {
     return this.#superCaches.of(kind).get(ref);
   }
 
-  /** Notes what became of an object that is not watched. */
+  /** Notes what became of an object that is not watched, but for its managedFields, which are most of an event. */
   rememberUnwatched(id: string, object: KubeObject): void {
+    delete object.metadata['managedFields'];
     this.written.set(id, { object, atMs: this.#nowMs() });
   }
 

@@ -8,7 +8,7 @@ import {
   type Resource,
   resources,
 } from '../../kube/index.ts';
-import { type SyncedKind, superResourceOf } from '../kinds/index.ts';
+import { type Action, type SyncedKind, superResourceOf } from '../kinds/index.ts';
 import type { Situation } from './decide.ts';
 import type { DefinitionGuard } from './definition-guard.ts';
 import { keyId } from './key.ts';
@@ -95,15 +95,18 @@ export async function deleteObject(
   }
 }
 
-/** Binds T to a node; the annotations of the Binding land on the pod. */
-export async function bindPod(work: Work, node: string, annotations: Record<string, string>): Promise<void> {
+/** Binds T to a node; labels and annotations of the Binding land on the pod. */
+export async function bindPod(
+  work: Work,
+  { node, annotations, labels }: Extract<Action, { do: 'bindTenant' }>,
+): Promise<void> {
   const { tenantObject, key } = work.situation;
   if (tenantObject === undefined) return;
   const { name, namespace, uid, resourceVersion } = tenantObject.metadata;
   const binding = {
     apiVersion: 'v1',
     kind: 'Binding',
-    metadata: { name, namespace, uid, annotations },
+    metadata: { name, namespace, uid, annotations, ...(labels === undefined ? {} : { labels }) },
     target: { apiVersion: 'v1', kind: 'Node', name: node },
   };
   try {

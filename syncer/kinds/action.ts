@@ -32,8 +32,13 @@ export type Action =
   | { readonly do: 'createTenant'; readonly object: KubeObject }
   | { readonly do: 'patchTenant'; readonly patch: MergePatch; readonly subresource?: string }
   | { readonly do: 'deleteTenant'; readonly gracePeriodSeconds?: number }
-  /** Binds the tenant's pod to a node; the annotations of the Binding land on the pod. */
-  | { readonly do: 'bindTenant'; readonly node: string; readonly annotations: Record<string, string> }
+  /** Binds the tenant's pod to a node; labels (from Kubernetes 1.35 on) and annotations of the Binding land on the pod. */
+  | {
+      readonly do: 'bindTenant';
+      readonly node: string;
+      readonly annotations: Record<string, string>;
+      readonly labels?: Record<string, string>;
+    }
   /** An event on the tenant's object. */
   | { readonly do: 'notice'; readonly notice: Notice }
   /**

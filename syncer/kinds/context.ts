@@ -50,7 +50,12 @@ export interface TenantInfo {
   /** `slice`: ClusterIPs are asked for as they are; `assigned`: the super cluster chooses, the tenant follows. */
   readonly serviceIpMode: 'slice' | 'assigned';
   /** Where pods reach the tenant's API server: what `default/kubernetes` points at. */
-  readonly apiServer: { readonly address: string; readonly port: number };
+  readonly apiServer: {
+    readonly address: string;
+    readonly port: number;
+    /** The address is a Service's of the super cluster, where the manager leads pods to their API server itself. */
+    readonly isService?: boolean;
+  };
   /** Where the tenant's API server reaches what it believes to be kubelets. */
   readonly kubelet: { readonly address: string; readonly port: number; readonly name?: string };
   readonly nodes: 'all' | 'used';

@@ -76,6 +76,11 @@ export interface DownKind extends KindBase {
   down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[];
   /** S carries no marks, but stands in our own super namespace and may be taken over (the `default` ServiceAccount). */
   adopts?(superObject: KubeObject, tenantObject: KubeObject, context: SyncContext): boolean;
+  /**
+   * Whether what is decided of these two depends on nothing but them and the tenant's settings: neither on the time
+   * nor on other objects. A patrol that has found them to agree then looks at them again only when one has changed.
+   */
+  dependsOnPairAlone?(tenantObject: KubeObject, superObject: KubeObject): boolean;
   /** Brings T's super-owned fields up to date, deletion in either direction included. */
   up?(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[];
   /**

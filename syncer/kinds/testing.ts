@@ -124,7 +124,7 @@ export function carryOut(sides: Sides, actions: readonly Action[]): Sides {
         break;
       case 'bindTenant':
         tenantObject = patched(tenantObject, {
-          metadata: { annotations: action.annotations },
+          metadata: { annotations: action.annotations, labels: action.labels },
           spec: { nodeName: action.node },
         });
         break;

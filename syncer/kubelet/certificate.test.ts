@@ -32,6 +32,7 @@ async function follow(
   await followServingIdentity(
     {
       client: cluster.client,
+      namespace: 'skerry-system',
       clock: new FakeClock({ autoAdvance: true }),
       onIdentity: tell,
       onWait: tell,

@@ -7,7 +7,7 @@ import {
   Store,
 } from '../../kube/index.ts';
 
-const secretRef = { namespace: 'skerry-system', name: 'skerry-kubelet-proxy' };
+const secretName = 'skerry-kubelet-proxy';
 
 /** What this server shows to tenants' API servers. */
 export interface ServingCertificate {
@@ -23,6 +23,8 @@ export interface ServingIdentity {
 
 export interface FollowOptions {
   client: KubeClient;
+  /** Skerry's own, where the manager puts it. */
+  namespace: string;
   clock: Clock;
   /** Called with the first and with each that is another. */
   onIdentity: (identity: ServingIdentity) => void;
@@ -36,11 +38,11 @@ interface Secret extends KubeObject {
 
 /** Follows the certificate that the manager makes for us and renews in time, until aborted. */
 export async function followServingIdentity(options: FollowOptions, signal: AbortSignal): Promise<void> {
-  const { client, clock, onIdentity, onWait } = options;
+  const { client, clock, namespace, onIdentity, onWait } = options;
   const store = new Store<Secret>();
   let last = '';
   const take = (secret: Secret | undefined): void => {
-    const identity = read(secret);
+    const identity = read(secret, `${namespace}/${secretName}`);
     const text = JSON.stringify(identity);
     if (typeof identity === 'string') onWait(identity);
     else if (text !== last) {
@@ -55,8 +57,8 @@ export async function followServingIdentity(options: FollowOptions, signal: Abor
     clock,
     store,
     resource: resources.secrets,
-    namespace: secretRef.namespace,
-    fieldSelector: `metadata.name=${secretRef.name}`,
+    namespace,
+    fieldSelector: `metadata.name=${secretName}`,
     onProblem: ({ error }) => onWait(String(error)),
   });
   reflector.synced(signal).then(
@@ -70,12 +72,11 @@ export async function followServingIdentity(options: FollowOptions, signal: Abor
   }
 }
 
-function read(secret: Secret | undefined): ServingIdentity | string {
-  const { namespace, name } = secretRef;
-  if (secret === undefined) return `there is no Secret ${namespace}/${name} yet`;
+function read(secret: Secret | undefined, ref: string): ServingIdentity | string {
+  if (secret === undefined) return `there is no Secret ${ref} yet`;
   const [cert, key, ca] = ['tls.crt', 'tls.key', 'ca.crt'].map((entry) => secret.data?.[entry]);
   if (cert === undefined || key === undefined || ca === undefined) {
-    return `Secret ${namespace}/${name} has no tls.crt, tls.key or ca.crt`;
+    return `Secret ${ref} has no tls.crt, tls.key or ca.crt`;
   }
   return { certificate: { cert: decode(cert), key: decode(key) }, ca: decode(ca) };
 }

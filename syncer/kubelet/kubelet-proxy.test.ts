@@ -47,6 +47,7 @@ async function running(): Promise<Running> {
     host: '127.0.0.1',
     port: 0,
     advertise: '127.0.0.1',
+    namespace: 'skerry-system',
     clock: new FakeClock({ autoAdvance: true, now: Date.now() }),
     logger: { info: tell, warn: tell },
   });

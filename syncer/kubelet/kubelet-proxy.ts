@@ -21,6 +21,8 @@ export interface KubeletProxyOptions {
   host: string;
   port: number;
   advertise: string;
+  /** Skerry's own, where the manager puts the serving certificate. */
+  namespace: string;
   /** Connections that one tenant may have at once. Default 512. */
   socketsPerTenant?: number;
   clock: Clock;
@@ -73,7 +75,7 @@ export class KubeletProxy {
    * Returns the port. Throws when it is taken, and the signal's reason.
    */
   async listen(signal: AbortSignal): Promise<number> {
-    const { superClient: client, clock, logger, host, port, advertise } = this.#options;
+    const { superClient: client, clock, logger, host, port, advertise, namespace } = this.#options;
     const first = Promise.withResolvers<ServingIdentity>();
     const onIdentity = (identity: ServingIdentity): void => {
       this.#ca = identity.ca;
@@ -84,7 +86,7 @@ export class KubeletProxy {
     };
     const onWait = (why: string): void =>
       logger.info({ why }, 'waiting for the serving certificate that vc-manager makes');
-    this.#track(followServingIdentity({ client, clock, onIdentity, onWait }, signal));
+    this.#track(followServingIdentity({ client, clock, namespace, onIdentity, onWait }, signal));
     const stop = (): void => first.reject(signal.reason);
     signal.addEventListener('abort', stop, { once: true });
     if (signal.aborted) stop();

@@ -196,7 +196,9 @@ export class FairQueue<Item> {
 
   /** Whether the item is ready, in process, or delayed for no longer than this. */
   has(item: Item, withinMs = Number.POSITIVE_INFINITY): boolean {
-    const entry = this.#tenants.get(this.#tenantOf(item))?.entries.get(this.#keyOf(item));
+    const entries = this.#tenants.get(this.#tenantOf(item))?.entries;
+    // To make a key costs more than to look it up, and a patrol asks for every object that there is.
+    const entry = entries === undefined || entries.size === 0 ? undefined : entries.get(this.#keyOf(item));
     if (entry === undefined) return false;
     return entry.state !== 'delayed' || entry.dueAt - this.#clock.monotonic() <= withinMs;
   }

@@ -73,6 +73,8 @@ export class TenantTable<Item> {
     tenant.removed = false;
     this.#known += 1;
     this.#totalWeight += tenant.weight;
+    // One that comes back while a worker still holds an item of it is not idle.
+    this.note(tenant);
     return tenant;
   }
 

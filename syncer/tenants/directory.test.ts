@@ -24,6 +24,21 @@ describe('a VirtualCluster', () => {
     expect(world.told).toEqual(['joined acme/green']);
   });
 
+  it('takes over settings of the syncer that have changed, and is looked at again', async () => {
+    await using world = await DirectoryWorld.start();
+    await world.make('blue');
+    await world.says('blue', 'Synced', 'True', 'Joined');
+    const { state } = world.directory.session(uid(world, 'blue')) ?? {};
+    const before = state?.info;
+    world.directory.reconsider();
+    // Nothing is new.
+    expect(state?.info).toBe(before);
+    world.settings = { ...world.settings, protectedCIDRs: ['192.0.2.0/24'] };
+    world.directory.reconsider();
+    expect(state?.info.protectedCIDRs).toEqual(['192.0.2.0/24']);
+    expect(world.engine.depth(state?.info.uid)).toBeGreaterThan(0);
+  });
+
   it('is left when it is to go, and the manager is told', async () => {
     await using world = await DirectoryWorld.start();
     await world.make('blue');

@@ -25,7 +25,8 @@ export interface DirectoryOptions {
   superIdentity: IdentityGuard;
   engine: SyncEngine;
   kinds: readonly SyncedKind[];
-  settings: SyncerSettings;
+  /** As they are now; `reconsider` has changed ones taken over. */
+  settings: () => SyncerSettings;
   clock: Clock;
   logger: SessionLogger;
   /** Default: every tenant is served. */
@@ -70,6 +71,7 @@ export class TenantDirectory {
   readonly #served = new Map<string, Served>();
   readonly #status: StatusWriter;
   readonly #gate: Gate;
+  #running: AbortSignal | undefined;
 
   constructor(options: DirectoryOptions) {
     this.#options = options;
@@ -86,8 +88,14 @@ export class TenantDirectory {
     return this.#served.get(uid)?.session;
   }
 
+  /** Settings have changed: every tenant takes them over. */
+  reconsider(): void {
+    if (this.#running !== undefined) void this.#reconsider(this.#running);
+  }
+
   async run(signal: AbortSignal): Promise<void> {
     const { superClient, clock, logger } = this.#options;
+    this.#running = signal;
     const unsubscribe = this.#store.subscribe((event) => {
       if (reflector.hasSynced) this.#gate.see(this.#store.list());
       if (event.type === 'deleted') this.#leave(event.object, signal);

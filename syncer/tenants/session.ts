@@ -35,7 +35,7 @@ export interface SessionLogger {
 export interface SessionOptions {
   vc: VirtualCluster;
   credentials: Credentials;
-  settings: SyncerSettings;
+  settings: () => SyncerSettings;
   kinds: readonly SyncedKind[];
   engine: SyncEngine;
   superCaches: Caches;
@@ -77,7 +77,7 @@ export class TenantSession {
   constructor(options: SessionOptions) {
     this.#options = options;
     this.#vc = options.vc;
-    const info = tenantInfo(options.vc, options.settings, options.gate?.seesAll);
+    const info = tenantInfo(options.vc, options.settings(), options.gate?.seesAll);
     this.#ref = { namespace: info.namespace, name: info.name };
     this.#connection = new Connection({
       ...options.credentials.connection,
@@ -159,12 +159,14 @@ export class TenantSession {
   async update(vc: VirtualCluster, signal: AbortSignal): Promise<void> {
     const { engine, settings, gate } = this.#options;
     this.#vc = vc;
-    const before = JSON.stringify(this.state.info);
-    this.state.updateInfo(tenantInfo(vc, settings, gate?.seesAll));
+    const info = tenantInfo(vc, settings(), gate?.seesAll);
+    // Settings that are the same stay the same object, by which others know that nothing has changed.
+    const hasChanged = JSON.stringify(info) !== JSON.stringify(this.state.info);
+    if (hasChanged) this.state.updateInfo(info);
     if (this.#joined) {
       engine.setWeight(this.state.info.uid, weightOf(vc));
       this.#custom.look();
-      if (JSON.stringify(this.state.info) !== before) engine.requeue(this.state);
+      if (hasChanged) engine.requeue(this.state);
     }
     await this.#freeze.answer(vc, signal);
     await this.#holds.answer(vc, signal);

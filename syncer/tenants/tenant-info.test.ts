@@ -40,6 +40,14 @@ describe('the settings of a tenant', () => {
     });
   });
 
+  it('tell where a Service of the super cluster leads to the API server', () => {
+    const { apiServer } = tenantInfo(
+      { ...ready, status: { ...ready.status, driver: 'kubernetes' } },
+      settings,
+    );
+    expect(apiServer).toEqual({ address: '192.0.2.10', port: 443, isService: true });
+  });
+
   it('open no address to a tenant where it is not known whose that is', () => {
     const status = { ...ready.status, policy: { endpointCIDRs: ['192.0.2.0/24'] } };
     expect(tenantInfo({ ...ready, status }, settings).policy.endpointCIDRs).toEqual(['192.0.2.0/24']);

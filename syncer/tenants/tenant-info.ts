@@ -4,7 +4,7 @@ import type { VirtualCluster } from './virtual-cluster.ts';
 
 /** What the syncer itself adds to each tenant's settings. */
 export interface SyncerSettings {
-  readonly kubelet: { readonly address: string; readonly port: number };
+  readonly kubelet: { readonly address: string; readonly port: number; readonly name?: string };
   readonly nodeLabels: readonly string[];
   readonly protectedCIDRs: readonly string[];
   readonly deniedKeyPrefixes: readonly string[];
@@ -38,7 +38,11 @@ export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings, seesAll
     clusterDomain: spec?.clusterDomain ?? 'cluster.local',
     serviceCidrs: [status.serviceCIDR],
     serviceIpMode: status.serviceIPMode ?? 'slice',
-    apiServer: { address: status.advertisedAddress, port: status.advertisedPort ?? 443 },
+    apiServer: {
+      address: status.advertisedAddress,
+      port: status.advertisedPort ?? 443,
+      isService: status.driver === 'kubernetes',
+    },
     kubelet: settings.kubelet,
     nodes: spec?.nodes?.mode ?? 'all',
     syncConfigMaps: spec?.sync?.configMaps ?? 'used',

@@ -20,6 +20,8 @@ export interface VirtualCluster extends KubeObject {
     phase?: string;
     conditions?: Condition[];
     endpoint?: string;
+    /** What runs the control plane: with `kubernetes` its address is that of a Service. */
+    driver?: string;
     advertisedAddress?: string;
     advertisedPort?: number;
     serviceCIDR?: string;

@@ -26,6 +26,8 @@ export const representative: Selection = {
     'should be able to change the type from ExternalName to ClusterIP',
     'should function for intra-pod communication: http',
     'should have session affinity work for NodePort service',
+    'Netpol NetworkPolicy between server and client should enforce policy based on PodSelector or NamespaceSelector',
+    'Netpol NetworkPolicy between server and client should enforce except clause while egress access',
     'should provide pod UID as env vars',
     'should provide DNS for the cluster',
     'should be able to retrieve and filter logs',

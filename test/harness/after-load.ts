@@ -20,9 +20,9 @@ export async function killed(world: World, component: string, tenant?: Tenant): 
 }
 
 /**
- * Both sides agree. Where nothing but endpoints is missing when the time is up, the super cluster's own controllers
- * are begun anew: the one for endpoints waits up to 1,000 s after errors in a row, which Services that come and go
- * under one name give it ("informer cache is out of date").
+ * Both sides agree. Where nothing but endpoints is missing when the time is up, the controllers of Kubernetes are begun
+ * anew, on both sides: the one for endpoints waits up to 1,000 s after errors in a row, which Services that come and go
+ * under one name give it ("informer cache is out of date"). Takes twice the time at the most.
  */
 export async function expectAgreementAfterLoad(
   world: World,
@@ -34,7 +34,7 @@ export async function expectAgreementAfterLoad(
   } catch (error) {
     const isEndpoints = (difference: string): boolean => difference.includes(': ready endpoints: ');
     if (!(error instanceof Disagreement) || !error.differences.every(isEndpoints)) throw error;
-    await killed(world, 'kube-controller-manager');
+    await Promise.all([undefined, ...tenants].map((of) => killed(world, 'kube-controller-manager', of)));
     await world.expectAgreement(tenants, timeoutMs);
   }
 }

@@ -9,7 +9,9 @@ import {
   type KubeObject,
   type ObjectRef,
   type Resource,
+  resources,
 } from '../../kube/index.ts';
+import { poll } from './poll.ts';
 import { type Question, until } from './until.ts';
 
 export interface RunResult {
@@ -74,11 +76,68 @@ export class Cluster {
     return { stdout, stderr, exitCode: exitCode ?? -1 };
   }
 
-  /** `kubectl apply` of objects, server-side so that no annotation is added. */
+  /**
+   * `kubectl apply` of objects, server-side so that no annotation is added. Namespaces come first, and have their service
+   * account when it returns: admission waits two seconds for it at the most and then refuses a pod.
+   */
   async apply(...objects: object[]): Promise<void> {
+    const namespaces = (objects as KubeObject[]).filter(({ kind }) => kind === 'Namespace');
+    if (namespaces.length > 0) {
+      await this.#apply(namespaces);
+      for (const { metadata } of namespaces) await this.#untilInhabitable(metadata.name ?? '');
+    }
+    const others = (objects as KubeObject[]).filter(({ kind }) => kind !== 'Namespace');
+    if (others.length > 0) await this.#apply(others);
+  }
+
+  async #untilInhabitable(namespace: string): Promise<void> {
+    const what = `the service account of namespace ${namespace}`;
+    const account = { resource: resources.serviceAccounts, namespace, name: 'default', what };
+    await this.until(account, ([found]) => found !== undefined);
+  }
+
+  async #apply(objects: readonly object[]): Promise<void> {
     const input = objects.map((object) => stringify(object)).join('---\n');
     const { stderr, exitCode } = await this.tryKubectl(['apply', '--server-side', '-f', '-'], { input });
     if (exitCode !== 0) throw new Error(`kubectl apply (${this.name}) failed: ${stderr}`);
+  }
+
+  /** Admission and allocators learn what there is by watches of their own: until a dry run has the wanted end. */
+  async untilAdmitted(object: KubeObject, holds: (made: KubeObject) => boolean = () => true): Promise<void> {
+    const input = stringify(object);
+    const dryRun = ['create', '--dry-run=server', '-o', 'json', '-f', '-'];
+    let said = '';
+    await poll(
+      `${object.kind} ${object.metadata.name} to be admitted (${this.name})`,
+      async () => {
+        const { stdout, stderr, exitCode } = await this.tryKubectl(dryRun, { input });
+        said = stderr || stdout;
+        return exitCode === 0 && holds(JSON.parse(stdout) as KubeObject);
+      },
+      { timeoutMs: 60_000 },
+    ).catch((error: Error) => {
+      throw new Error(`${error.message}: ${said}`, { cause: error });
+    });
+  }
+
+  /** A claim has its volume: no pod has to use it for that. */
+  async untilBound(namespace: string, name: string): Promise<void> {
+    const bound = '--for=jsonpath={.status.phase}=Bound';
+    await this.kubectl('-n', namespace, 'wait', `pvc/${name}`, bound, '--timeout=60s');
+  }
+
+  /** The kinds of a definition are served a moment after it is `Established`. */
+  async untilServed(groupVersion: string, plural: string): Promise<void> {
+    await poll(
+      `${plural} to be served (${this.name})`,
+      async () => {
+        const found = (await this.client.raw('GET', `/apis/${groupVersion}`).catch((error: unknown) => {
+          if (!isNotFound(error)) throw error;
+        })) as { resources: { name: string }[] } | undefined;
+        return found?.resources.some(({ name }) => name === plural);
+      },
+      { timeoutMs: 60_000 },
+    );
   }
 
   until<R, T extends KubeObject = KubeObject>(

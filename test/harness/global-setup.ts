@@ -3,13 +3,16 @@ import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../../vc-manager/binaries/index.ts';
 import { runCli } from './cli.ts';
+import { mayMirrorCustomResources } from './custom-resources.ts';
 import { makeRunDirectory, removeLeftovers, removeRun, stateDirOf } from './leftovers.ts';
+import { auditLogOf, rightsFaults } from './rights/index.ts';
 import './stack-info.ts';
 
 const upTimeoutMs = 300_000;
 
 /**
  * Starts the one stack that all suites share, by the command that a user types, and takes it away again.
+ * Manager and syncer have the rights there that the chart gives them: what these refuse, nobody may ask for.
  * SKERRY_E2E_STATE names the state directory of a stack that runs already: it is used, and left running.
  * SKERRY_E2E_LOGS names a directory to copy the logs to at the end.
  */
@@ -32,13 +35,16 @@ export default async function setup(project: TestProject): Promise<() => Promise
   }
   return async () => {
     keepLogs(stateDir);
+    const faults = await rightsFaults(stateDir, process.env);
     const left = await removeRun(directory);
+    if (faults.length > 0)
+      throw new Error(`the roles of manager and syncer do not fit:\n${faults.join('\n')}`);
     if (left.length > 0) throw new Error(`the stack left something behind:\n${left.join('\n')}`);
   };
 }
 
 async function start(stateDir: string): Promise<void> {
-  const args = ['--tenants', '0', '--nodes', '3', '--no-samples', '--unsafe-no-fsync'];
+  const args = ['--tenants', '0', '--nodes', '3', '--no-samples', '--unsafe-no-fsync', '--audit'];
   const { exitCode, stdout, stderr } = await runCli(
     stateDir,
     ['up', '--detach', '--state-dir', stateDir, ...args],
@@ -53,9 +59,11 @@ async function provide(project: TestProject, stateDir: string): Promise<void> {
     { name: 'kubectl', version: defaultVersions.kubernetes },
     { signal: new AbortController().signal },
   );
+  const superKubeconfig = readFileSync(join(stateDir, 'super-cluster', 'admin.kubeconfig'), 'utf8');
+  await mayMirrorCustomResources(superKubeconfig);
   project.provide('stack', {
     stateDir,
-    superKubeconfig: readFileSync(join(stateDir, 'super-cluster', 'admin.kubeconfig'), 'utf8'),
+    superKubeconfig,
     kubectl: kubectl.path,
   });
 }
@@ -63,6 +71,8 @@ async function provide(project: TestProject, stateDir: string): Promise<void> {
 function keepLogs(stateDir: string): void {
   const target = process.env['SKERRY_E2E_LOGS'];
   if (!target) return;
+  const audit = auditLogOf(stateDir);
+  if (existsSync(audit)) cpSync(audit, join(target, 'audit.log'));
   for (const part of ['stack', 'control-planes']) {
     const source = join(stateDir, part);
     if (!existsSync(source)) continue;

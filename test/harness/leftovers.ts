@@ -35,8 +35,9 @@ export async function removeRun(runDirectory: string): Promise<string[]> {
     if (existsSync(stateDir))
       left.push(`the state directory ${stateDir}: ${readdirSync(stateDir).join(' ')}`);
   }
-  for (const [pid, what] of processesOf(stateDir)) {
-    left.push(`process ${pid}: ${what}`);
+  for (const [pid, what] of processesOf(stateDir)) left.push(`process ${pid}: ${what}`);
+  // Beside the stack's, those of suites that were cut off.
+  for (const pid of processesOf(runDirectory).keys()) {
     const process = identify(pid);
     if (process !== undefined) await kill(process);
   }

@@ -27,7 +27,8 @@ export class SecondSyncer {
     this.#log = createWriteStream(world.file(`${replica}.log`));
     const args = [
       program,
-      `--kubeconfig=${world.superCluster.kubeconfigFile}`,
+      // With the rights of the first one.
+      `--kubeconfig=${join(world.stateDir, 'stack', 'files', 'vc-syncer', 'super-cluster.kubeconfig')}`,
       `--replica=${replica}`,
       '--metrics-address=127.0.0.1:0',
       '--kubelet-address=127.0.0.1:0',

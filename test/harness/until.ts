@@ -1,4 +1,5 @@
 import { type KubeClient, type KubeObject, Reflector, type Resource, Store } from '../../kube/index.ts';
+import { nameOf } from './checker/raw.ts';
 
 export interface Question {
   client: KubeClient;
@@ -10,22 +11,29 @@ export interface Question {
   timeoutMs?: number;
   /** Completes "waited in vain for ...". */
   what: string;
+  /** What else is to be said of what was waited for in vain. */
+  explain?: () => Promise<string>;
 }
 
 const defaultTimeoutMs = 60_000;
+const mostInFull = 10;
+const mostGone = 20;
 
 /**
  * Looks at the objects at once and after every watched change, until `answer` gives something that is neither
  * undefined nor false. Rejects with what it last saw.
  */
 export async function until<R, T extends KubeObject = KubeObject>(
-  { client, resource, namespace, name, labelSelector, timeoutMs = defaultTimeoutMs, what }: Question,
+  question: Question,
   answer: (objects: T[]) => R | undefined | false,
 ): Promise<R> {
+  const { client, resource, namespace, name, labelSelector, timeoutMs = defaultTimeoutMs, what } = question;
   const { promise, resolve, reject } = Promise.withResolvers<R>();
   const store = new Store<T>();
   const ending = new AbortController();
   const problems: string[] = [];
+  /** Objects that went while this was waiting, in their last states. */
+  const gone: T[] = [];
   const reflector = new Reflector<T>({
     client,
     resource,
@@ -44,22 +52,24 @@ export async function until<R, T extends KubeObject = KubeObject>(
       reject(error);
     }
   };
-  store.subscribe(() => {
+  store.subscribe(({ type, object }) => {
+    if (type === 'deleted') gone.push(object);
     // While a list is taken over, the store is neither the old state nor the new one.
     if (reflector.hasSynced) queueMicrotask(look);
   });
   const running = reflector.run(ending.signal);
   reflector.synced(ending.signal).then(look, () => undefined);
-  const timer = setTimeout(() => {
-    const seen = [...store.list()].map((object) => brief(object));
-    reject(
-      new Error(
-        `waited ${timeoutMs / 1000} s in vain for ${what}; ` +
-          `${resource.plural}: ${seen.length === 0 ? 'none' : seen.slice(0, 10).join('\n  ')}` +
-          (problems.length === 0 ? '' : `; last problem: ${problems.at(-1)}`),
-      ),
-    );
-  }, timeoutMs);
+  const failed = async (): Promise<void> => {
+    const parts = [
+      `waited ${timeoutMs / 1000} s in vain for ${what}`,
+      `${resource.plural}: ${listed(store.list())}`,
+      ...(gone.length === 0 ? [] : [`gone meanwhile: ${listed(gone.slice(-mostGone))}`]),
+      ...(problems.length === 0 ? [] : [`last problem: ${problems.at(-1)}`]),
+    ];
+    const more = await question.explain?.().catch((error: unknown) => `nothing more is known: ${error}`);
+    reject(new Error([...parts, ...(more ? [more] : [])].join('; ')));
+  };
+  const timer = setTimeout(() => void failed(), timeoutMs);
   try {
     return await promise;
   } finally {
@@ -69,8 +79,16 @@ export async function until<R, T extends KubeObject = KubeObject>(
   }
 }
 
+/** The first in full, the others by name. */
+export function listed(objects: Iterable<KubeObject>): string {
+  const all = [...objects];
+  if (all.length === 0) return 'none';
+  const full = all.slice(0, mostInFull).map((object) => brief(object));
+  const others = all.slice(mostInFull).map(nameOf);
+  return [...full, ...(others.length === 0 ? [] : [`and ${others.join(', ')}`])].join('\n  ');
+}
+
 function brief(object: KubeObject): string {
-  const { namespace, name, deletionTimestamp } = object.metadata;
   const status = JSON.stringify(object['status'] ?? {}).slice(0, 600);
-  return `${namespace === undefined ? '' : `${namespace}/`}${name}${deletionTimestamp ? ' (being deleted)' : ''} ${status}`;
+  return `${nameOf(object)}${object.metadata.deletionTimestamp ? ' (being deleted)' : ''} ${status}`;
 }

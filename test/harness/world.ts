@@ -1,20 +1,32 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { resources } from '../../kube/index.ts';
+import { type KubeObject, resources } from '../../kube/index.ts';
 import type { VirtualCluster } from '../../vc-manager/api/index.ts';
 import { Checker } from './checker/index.ts';
 import { type CliOptions, cliOutput, runCli } from './cli.ts';
-import { Cluster, type RunResult } from './cluster.ts';
+import { Cluster, type ClusterOptions, type RunResult } from './cluster.ts';
 import { componentProcess, type ProcessIdentity } from './processes.ts';
 import type { StackInfo } from './stack-info.ts';
+import type { Question } from './until.ts';
+import { whereabouts } from './whereabouts.ts';
 
 /** A tenant's API server, with the kubeconfig that `vc-manager kubeconfig` prints for people. */
 export class Tenant extends Cluster {
   readonly virtualCluster: VirtualCluster;
+  readonly #superCluster: Cluster;
 
-  constructor(options: ConstructorParameters<typeof Cluster>[0] & { virtualCluster: VirtualCluster }) {
+  constructor(options: ClusterOptions & { virtualCluster: VirtualCluster; superCluster: Cluster }) {
     super(options);
     this.virtualCluster = options.virtualCluster;
+    this.#superCluster = options.superCluster;
+  }
+
+  override until<R, T extends KubeObject = KubeObject>(
+    question: Omit<Question, 'client'>,
+    answer: (objects: T[]) => R | undefined | false,
+  ): Promise<R> {
+    const explain = () => whereabouts(this, this.#superCluster, question);
+    return super.until({ explain, ...question }, answer);
   }
 
   get ref(): { namespace: string; name: string } {
@@ -90,6 +102,7 @@ export class World {
       kubeconfigFile: this.file(`${name}.kubeconfig`),
       kubectl: this.#stack.kubectl,
       virtualCluster: await this.virtualCluster(name, namespace),
+      superCluster: this.superCluster,
     });
     await this.#tenants.get(name)?.close();
     this.#tenants.set(name, tenant);

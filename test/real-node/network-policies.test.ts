@@ -1,49 +1,115 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import type { KubeObject } from '../../kube/index.ts';
 import { namespace } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
-import { idlePod, inPod, untilReady, webPod } from './suite/pods.ts';
+import { connects, walledOff } from './suite/connects.ts';
+import { idlePod, untilReady, webPod } from './suite/pods.ts';
 
-/** Set by whoever has put an engine onto the nodes that enforces NetworkPolicies. */
-const isEnforced = process.env['SKERRY_NETWORK_POLICIES'] === 'enforced';
 const ns = 'shop';
+const port = 8080;
 
-describe.skipIf(!isEnforced)('network policies, on nodes with an engine (skipped: these have none)', () => {
+describe("a tenant's network policies, on nodes that act on them", () => {
   let world: World;
   let tenant: Tenant;
-  let address: string;
+  let other: Tenant;
 
   beforeAll(async () => {
     world = new World(inject('stack'));
-    tenant = await world.createTenant('walled');
+    [tenant, other] = (await world.createTenants('walled', 'outside')) as [Tenant, Tenant];
+    const on = (node: string) => ({ nodeSelector: { 'kubernetes.io/hostname': node } });
     await tenant.apply(namespace(ns), namespace('friends'));
-    await tenant.apply(webPod(ns, 'web'), idlePod(ns, 'near'), idlePod('friends', 'far'));
-    await untilReady(tenant, ns, 'web', 'near');
-    await untilReady(tenant, 'friends', 'far');
-    address = await tenant.kubectl('-n', ns, 'get', 'pod', 'web', '-o', 'jsonpath={.status.podIP}');
+    await tenant.apply(
+      webPod(ns, 'web', on('node-1')),
+      // A connection within a node takes another way than one between nodes.
+      ...['node-1', 'node-2'].flatMap((node) => [
+        idlePod(ns, `near-${node}`, on(node)),
+        idlePod('friends', `far-${node}`, on(node)),
+      ]),
+    );
+    await other.apply(namespace('friends'));
+    await other.apply(webPod('friends', 'foreign'));
+    await untilReady(tenant, ns, 'web', 'near-node-1', 'near-node-2');
+    await untilReady(tenant, 'friends', 'far-node-1', 'far-node-2');
+    await untilReady(other, 'friends', 'foreign');
   });
 
   afterAll(() => world?.close());
 
-  const reaches = (from: string, name: string): Promise<boolean> =>
-    inPod(tenant, { namespace: from, name }, 'curl', '-s', '-m', '3', `http://${address}:8080/hostname`).then(
-      () => true,
-      () => false,
-    );
+  const addressOf = (cluster: Tenant, namespace: string, name: string): Promise<string> =>
+    cluster.kubectl('-n', namespace, 'get', 'pod', name, '-o', 'jsonpath={.status.podIP}');
 
-  it('let in whom the tenant names, and nobody else', async () => {
-    expect([await reaches(ns, 'near'), await reaches('friends', 'far')]).toEqual([true, true]);
-    await tenant.apply({
-      apiVersion: 'networking.k8s.io/v1',
-      kind: 'NetworkPolicy',
-      metadata: { namespace: ns, name: 'wall' },
-      spec: {
+  /** What each pod hears from the web server. */
+  const heard = async (): Promise<Record<string, string>> => {
+    const web = await addressOf(tenant, ns, 'web');
+    const pods: [Tenant, string, string][] = [
+      [tenant, ns, 'near-node-1'],
+      [tenant, ns, 'near-node-2'],
+      [tenant, 'friends', 'far-node-1'],
+      [tenant, 'friends', 'far-node-2'],
+      [other, 'friends', 'foreign'],
+    ];
+    const answers = pods.map(
+      async ([cluster, namespace, name]) =>
+        [name, await connects(cluster, { namespace, name }, web, port)] as const,
+    );
+    return Object.fromEntries(await Promise.all(answers));
+  };
+
+  const policy = (name: string, spec: object): KubeObject => ({
+    apiVersion: 'networking.k8s.io/v1',
+    kind: 'NetworkPolicy',
+    metadata: { namespace: ns, name },
+    spec,
+  });
+
+  const everybody = {
+    'near-node-1': 'connected',
+    'near-node-2': 'connected',
+    'far-node-1': 'connected',
+    'far-node-2': 'connected',
+    foreign: 'connected',
+  };
+  /** An engine says to nobody that it has taken a policy over. */
+  const soon = { timeout: 30_000, interval: 250 };
+
+  it('let in whom the tenant names, and nobody else, not even a namespace of that name elsewhere', async () => {
+    expect(await heard()).toEqual(everybody);
+    await tenant.apply(
+      policy('wall', {
         podSelector: { matchLabels: { app: 'web' } },
         ingress: [
           { from: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'friends' } } }] },
         ],
-      },
+      }),
+    );
+    await expect.poll(heard, soon).toEqual({
+      'near-node-1': walledOff,
+      'near-node-2': walledOff,
+      'far-node-1': 'connected',
+      'far-node-2': 'connected',
+      foreign: walledOff,
     });
-    await expect.poll(() => reaches(ns, 'near'), { timeout: 30_000, interval: 500 }).toBe(false);
-    expect(await reaches('friends', 'far')).toBe(true);
+    await tenant.kubectl('-n', ns, 'delete', 'networkpolicy', 'wall');
+    await expect.poll(heard, soon).toEqual(everybody);
+  });
+
+  it("let the tenant's pods out to whom it names, and to nobody else", async () => {
+    const [web, foreign] = await Promise.all([
+      addressOf(tenant, ns, 'web'),
+      addressOf(other, 'friends', 'foreign'),
+    ]);
+    const near = { namespace: ns, name: 'near-node-2' };
+    const reached = (): Promise<string[]> =>
+      Promise.all([web, foreign].map((address) => connects(tenant, near, address, port)));
+    expect(await reached()).toEqual(['connected', 'connected']);
+    // All namespaces: all of the tenant's.
+    await tenant.apply(
+      policy('home', {
+        podSelector: { matchLabels: { app: 'near-node-2' } },
+        policyTypes: ['Egress'],
+        egress: [{ to: [{ namespaceSelector: {} }] }],
+      }),
+    );
+    await expect.poll(reached, soon).toEqual(['connected', walledOff]);
   });
 });

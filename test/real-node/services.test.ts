@@ -28,7 +28,7 @@ describe('services', () => {
     await tenant.apply(service(ns, 'web'));
     await untilReady(tenant, ns, 'client', 'web-node-1', 'web-node-2');
     await untilReady(other, ns, 'client');
-    await untilNamesResolve(tenant, { namespace: ns, name: 'client' });
+    for (const each of [tenant, other]) await untilNamesResolve(each, { namespace: ns, name: 'client' });
     await servedBy(tenant, 'web', 2);
   });
 
@@ -61,8 +61,12 @@ describe('services', () => {
   it('are reached by address, on the own node and on the other one', async () => {
     const { spec } = await tenant.client.get(resources.services, { namespace: ns, name: 'web' });
     const address = (spec as { clusterIP: string }).clusterIP;
-    const answers = (await ask(tenant, `http://${address}/hostname`, 40)).split('\n');
-    expect(new Set(answers)).toEqual(new Set(['web-node-1', 'web-node-2']));
+    // Nodes hear of endpoints in their own time.
+    await expect
+      .poll(async () => new Set((await ask(tenant, `http://${address}/hostname`, 40)).split('\n')), {
+        timeout: 60_000,
+      })
+      .toEqual(new Set(['web-node-1', 'web-node-2']));
   });
 
   it('are reached by name: short, with the namespace, and in full', async () => {

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { resources } from '../../kube/index.ts';
 import { namespace, pod, service } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
-import { idlePod, images, inPod, script, shellInPod, untilReady, webPod } from './suite/pods.ts';
+import { hasSaid, idlePod, images, inPod, script, shellInPod, untilReady, webPod } from './suite/pods.ts';
 
 const ns = 'shop';
 const megabytes = 50;
@@ -39,8 +39,13 @@ describe('streams between kubectl and containers', () => {
       }),
       pod(ns, 'teller', {
         containers: [
-          script('echo one; echo two; echo three; exec sleep 3600'),
-          { ...script('echo beside; exec sleep 3600'), name: 'beside' },
+          script('echo one; echo two; echo three; touch /tmp/said; exec sleep 3600', {
+            readinessProbe: hasSaid,
+          }),
+          {
+            ...script('echo beside; touch /tmp/said; exec sleep 3600', { readinessProbe: hasSaid }),
+            name: 'beside',
+          },
         ],
       }),
     );

@@ -90,12 +90,18 @@ describe('an admission webhook that is served by a pod of the tenant', () => {
   });
 
   it('changes what is created', async () => {
-    await tenant.client.create(
-      resources.configMaps,
-      configMap('shop', 'changed', { 'mutation-start': 'yes' }),
-    );
-    const made = await tenant.client.get(resources.configMaps, { namespace: 'shop', name: 'changed' });
-    expect(at(made, 'data')).toEqual({ 'mutation-start': 'yes', 'mutation-stage-1': 'yes' });
+    let count = 0;
+    // The API server hears of each webhook separately.
+    await expect
+      .poll(
+        async () => {
+          const name = `changed-${count++}`;
+          const asked = configMap('shop', name, { 'mutation-start': 'yes' });
+          return at(await tenant.client.create(resources.configMaps, asked), 'data');
+        },
+        { timeout: 30_000, interval: 100 },
+      )
+      .toEqual({ 'mutation-start': 'yes', 'mutation-stage-1': 'yes' });
   });
 
   it("is not asked about other namespaces, nor about another tenant's, nor about the super cluster's", async () => {

@@ -1,3 +1,4 @@
+import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resource, resources } from '../../kube/index.ts';
 import { at } from '../harness/checker/raw.ts';
@@ -159,20 +160,30 @@ describe('workloads', () => {
       pod(ns, 'graceful', {
         terminationGracePeriodSeconds: 20,
         containers: [
-          script('trap "echo asked; sleep 1; echo leaving; exit 0" TERM; while :; do sleep 0.1; done', {
-            lifecycle: {
-              preStop: { exec: { command: ['sh', '-c', 'echo prepared > /proc/1/fd/1; sleep 2'] } },
+          script(
+            'trap "echo asked; sleep 1; echo leaving; exit 0" TERM; echo here; while :; do sleep 0.1; done',
+            {
+              lifecycle: {
+                preStop: { exec: { command: ['sh', '-c', 'echo prepared > /proc/1/fd/1; sleep 2'] } },
+              },
             },
-          }),
+          ),
         ],
       }),
     );
     await untilReady(tenant, ns, 'graceful');
-    const [logs] = await Promise.all([
-      k('logs', '-f', 'graceful'),
-      k('delete', 'pod', 'graceful', '--timeout=60s'),
-    ]);
-    expect(logs.split('\n')).toEqual(['prepared', 'asked', 'leaving']);
+    const following = execa(
+      inject('stack').kubectl,
+      ['--kubeconfig', tenant.kubeconfigFile, '-n', ns, 'logs', '-f', 'graceful'],
+      { buffer: false, timeout: 90_000 },
+    );
+    const lines: string[] = [];
+    for await (const line of following) {
+      lines.push(line);
+      if (line === 'here') await k('delete', 'pod', 'graceful', '--wait=false');
+    }
+    expect(lines).toEqual(['here', 'prepared', 'asked', 'leaving']);
+    await tenant.untilGone(resources.pods, { namespace: ns, name: 'graceful' });
   });
 
   it('a pod that will not go is gone at once when that is forced, on both sides', async () => {
@@ -195,12 +206,12 @@ describe('workloads', () => {
   it('a rolling update with readiness answers every request, and waits for a pod that does not get ready', async () => {
     const version = (text: string, healthy = true): KubeObject =>
       deployment(ns, 'web', 3, {
-        terminationGracePeriodSeconds: 10,
+        terminationGracePeriodSeconds: 30,
         containers: [
           web({
             env: [{ name: 'VERSION', value: text }],
             // Leaves the network time to hear that it is going.
-            lifecycle: { preStop: { sleep: { seconds: 5 } } },
+            lifecycle: { preStop: { sleep: { seconds: 15 } } },
             ...(healthy ? {} : { readinessProbe: { exec: { command: ['false'] }, periodSeconds: 1 } }),
           }),
         ],
@@ -210,10 +221,16 @@ describe('workloads', () => {
     await untilReady(tenant, ns, 'customer');
     const customer = { namespace: ns, name: 'customer' };
     const address = (await k('get', 'service', 'web', '-o', 'jsonpath={.spec.clusterIP}')).trim();
+    // The nodes hear of a Service a moment after its pods are ready.
     await shellInPod(
       tenant,
       customer,
-      `(while [ ! -e /tmp/stop ]; do curl -s -m 5 -o /dev/null -w '%{http_code}\\n' http://${address}/hostname; sleep 0.05; done > /tmp/answers; touch /tmp/done) > /dev/null 2>&1 &`,
+      `until curl -s -m 5 -o /dev/null http://${address}/hostname; do sleep 0.05; done`,
+    );
+    await shellInPod(
+      tenant,
+      customer,
+      `(while [ ! -e /tmp/stop ]; do curl -s -m 20 -o /dev/null -w '%{http_code}\\n' http://${address}/hostname; sleep 0.05; done > /tmp/answers; touch /tmp/done) > /dev/null 2>&1 &`,
     );
     await tenant.apply(version('two'));
     await k('rollout', 'status', 'deployment/web', '--timeout=120s');
@@ -273,6 +290,8 @@ describe('workloads', () => {
   });
 
   it('containers that die, that are killed for memory, and that are unhealthy, are told of as they are', async () => {
+    // A busy machine takes its time for a probe; that is no illness.
+    const isWell = { exec: { command: ['test', '-e', '/tmp/well'] }, periodSeconds: 1, timeoutSeconds: 20 };
     await tenant.apply(
       pod(ns, 'greedy', {
         restartPolicy: 'Never',
@@ -285,11 +304,8 @@ describe('workloads', () => {
       pod(ns, 'sick', {
         containers: [
           script('touch /tmp/well; exec sleep 3600', {
-            livenessProbe: {
-              exec: { command: ['test', '-e', '/tmp/well'] },
-              periodSeconds: 1,
-              failureThreshold: 1,
-            },
+            startupProbe: { ...isWell, failureThreshold: 60 },
+            livenessProbe: { ...isWell, failureThreshold: 1 },
           }),
         ],
       }),

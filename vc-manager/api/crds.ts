@@ -30,6 +30,28 @@ const nameIsLabel = [
   },
 ];
 
+const isNewVersion =
+  'has(self.spec.version) && !(has(oldSelf.spec.version) && self.spec.version == oldSelf.spec.version)';
+const hasRun = 'has(self.status) && has(self.status.version)';
+
+// CEL: what has run is the floor, for the datastore holds what it wrote. Back to it is no downgrade: it is how to
+// leave a new version that has never been ready.
+const neverDowngraded = [
+  {
+    rule:
+      `!(${isNewVersion} && ${hasRun}) || ` +
+      "int(self.spec.version.split('.')[1]) >= int(self.status.version.split('.')[1])",
+    message: 'a control plane cannot be downgraded to an earlier minor version than the one that has run',
+  },
+  {
+    rule:
+      `!(${isNewVersion} && ${hasRun}) || self.spec.version.split('.').size() < 3 || ` +
+      "int(self.spec.version.split('.')[1]) > int(self.status.version.split('.')[1]) || " +
+      "int(self.spec.version.split('.')[2]) >= int(self.status.version.split('.')[2])",
+    message: 'a control plane cannot be downgraded to an earlier patch version than the one that has run',
+  },
+];
+
 /** The CustomResourceDefinitions of Skerry, made from the same schemas as the types. */
 export function crdManifests(): KubeObject[] {
   return [virtualClusterCrd(), virtualClusterPolicyCrd(), controlPlaneTemplateCrd()];
@@ -42,7 +64,7 @@ function virtualClusterCrd(): KubeObject {
     schema: {
       type: 'object',
       description: 'A tenant control plane of its own whose pods, services and volumes live in this cluster.',
-      'x-kubernetes-validations': nameIsLabel,
+      'x-kubernetes-validations': [...nameIsLabel, ...neverDowngraded],
       properties: {
         apiVersion: { type: 'string' },
         kind: { type: 'string' },

@@ -1,16 +1,10 @@
+import { CodedError } from '../../kube/index.ts';
+
 export type ApiRoomErrorCode = 'CrdNotEstablished' | 'CrdNameConflict' | 'InvalidVirtualCluster';
 
 /** What can be wrong with Skerry's own API objects. */
-export class ApiRoomError extends Error {
+export class ApiRoomError extends CodedError<ApiRoomErrorCode> {
   override readonly name = 'ApiRoomError';
-  readonly code: ApiRoomErrorCode;
-  readonly retryable: boolean;
-
-  constructor(code: ApiRoomErrorCode, message: string, retryable: boolean, options?: ErrorOptions) {
-    super(message, options);
-    this.code = code;
-    this.retryable = retryable;
-  }
 }
 
 export function crdNotEstablished(name: string, waitedMs: number): ApiRoomError {

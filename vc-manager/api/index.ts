@@ -2,6 +2,13 @@ export { crdManifests } from './crds.ts';
 export { type EnsureCrdsOptions, ensureCrds } from './ensure-crds.ts';
 export { ApiRoomError, type ApiRoomErrorCode } from './errors.ts';
 export {
+  type CurrentJob,
+  type EndedJob,
+  type JobKind,
+  type JobStatus,
+  jobHistoryLimit,
+} from './job-status.ts';
+export {
   apiVersion,
   finalizer,
   group,
@@ -21,6 +28,7 @@ export {
 export { validateVirtualCluster } from './validate.ts';
 export {
   type DnsChoice,
+  type DriverName,
   dnsChoices,
   type VirtualCluster,
   type VirtualClusterPhase,

@@ -22,6 +22,12 @@ export const keys = {
   addon: 'skerry.dev/addon',
   /** Annotation on it: what it was made from. */
   addonHash: 'skerry.dev/addon-hash',
+  /** Annotation: id of the job that is to be cancelled. */
+  cancelJob: 'skerry.dev/cancel-job',
+  /** Annotation: a new value asks for another try at once, also of what was cancelled. */
+  retryJob: 'skerry.dev/retry-job',
+  /** Annotation: a new value asks for new certificates at once. */
+  renewCertificates: 'skerry.dev/renew-certificates',
   managedBy: 'app.kubernetes.io/managed-by',
 } as const;
 

@@ -1,30 +1,18 @@
 import { z } from 'zod';
 import type { Condition, KubeObject } from '../../kube/index.ts';
 import { checkedText, textSet } from './checked-text.ts';
+import { jobStatusSchema } from './job-status.ts';
 import { idPattern } from './names.ts';
 import { effectivePolicySchema, nodeSelector, policyWishSchema, weight } from './policy.ts';
 
 const dnsName = /^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const address = /^[0-9a-fA-F:.]+$/;
 
-// CEL: minor and, where both versions name one, patch may only grow.
-const neverDowngraded = [
-  {
-    rule: "int(self.split('.')[1]) >= int(oldSelf.split('.')[1])",
-    message: 'a control plane cannot be downgraded to an earlier minor version',
-  },
-  {
-    rule:
-      "self.split('.').size() < 3 || oldSelf.split('.').size() < 3 || " +
-      "int(self.split('.')[1]) > int(oldSelf.split('.')[1]) || int(self.split('.')[2]) >= int(oldSelf.split('.')[2])",
-    message: 'a control plane cannot be downgraded to an earlier patch version',
-  },
-];
-
 function neverChanged(field: string): { rule: string; message: string }[] {
   return [{ rule: 'self == oldSelf', message: `${field} cannot be changed once it is set` }];
 }
 
+export const driverNames = ['process', 'compose', 'kubernetes'] as const;
 export const dnsChoices = ['coredns', 'none'] as const;
 
 export const virtualClusterSpecSchema = z.strictObject({
@@ -32,9 +20,9 @@ export const virtualClusterSpecSchema = z.strictObject({
     .string()
     .max(12)
     .regex(/^1\.[0-9]{1,3}(\.[0-9]{1,3})?$/)
-    .meta({ 'x-kubernetes-validations': neverDowngraded })
     .describe(
-      'Kubernetes version of the control plane, as 1.36 or 1.36.3. The newest known by default. It can only grow.',
+      'Kubernetes version of the control plane, as 1.36 or 1.36.3. The newest known by default. It can only grow, ' +
+        'by one minor version at a time; back to what has run it can go until the new API server was ready.',
     )
     .optional(),
   template: z
@@ -138,6 +126,7 @@ export const phases = [
   'Deleting',
   'Upgrading',
   'Asleep',
+  'Cancelled',
 ] as const;
 
 const conditionSchema = z.strictObject({
@@ -175,6 +164,20 @@ export const virtualClusterStatusSchema = z.strictObject({
     .describe('slice: a service has one address on both sides. assigned: the super cluster chooses it.')
     .optional(),
   version: z.string().max(32).describe('Exact Kubernetes version that runs.').optional(),
+  certificatesDue: z
+    .string()
+    .meta({ format: 'date-time' })
+    .describe('When the next certificate is renewed.')
+    .optional(),
+  jobs: jobStatusSchema.describe('Long operations: what is under way, and what was.').optional(),
+  driver: z
+    .enum(driverNames)
+    .describe("What runs the control plane: processes of the manager's machine, containers, or pods.")
+    .optional(),
+  datastore: z
+    .enum(['shared', 'own'])
+    .describe('Where its keys lie: in the etcd of all tenants or in one of its own.')
+    .optional(),
   kubeconfigSecret: secretKeySchema.optional(),
   syncerSecret: secretKeySchema
     .extend({ version: z.string().max(64).describe('Changes with what is in it.').optional() })
@@ -196,6 +199,7 @@ export const virtualClusterStatusSchema = z.strictObject({
 });
 
 export type VirtualClusterSpec = z.input<typeof virtualClusterSpecSchema>;
+export type DriverName = (typeof driverNames)[number];
 export type DnsChoice = (typeof dnsChoices)[number];
 export type VirtualClusterPhase = (typeof phases)[number];
 export type VirtualClusterStatus = Omit<z.input<typeof virtualClusterStatusSchema>, 'conditions'> & {

@@ -52,6 +52,11 @@ export function defaultRequests(): BinaryRequest[] {
   return binaryNames.map((name) => ({ name, version: defaultVersions[familyOf(name)] }));
 }
 
+/** One request for every binary that a tenant's control plane of this Kubernetes version consists of. */
+export function controlPlaneRequests(version: string): BinaryRequest[] {
+  return (['kube-apiserver', 'kube-controller-manager'] as const).map((name) => ({ name, version }));
+}
+
 /**
  * The request in its one spelling. Names and versions become parts of paths and addresses, so anything
  * that is not a known name or a plain version is refused.

@@ -4,14 +4,16 @@ export {
   type BinaryLocation,
   type BinaryName,
   type BinaryRequest,
+  controlPlaneRequests,
   defaultRequests,
   defaultVersions,
 } from './binary.ts';
 export { defaultCacheDirectory } from './cache-directory.ts';
-export type {
-  BinaryAttempt,
-  BinaryErrorCode,
-  UnavailableBinary,
+export {
+  type BinaryAttempt,
+  BinaryError,
+  type BinaryErrorCode,
+  type UnavailableBinary,
 } from './errors.ts';
 export { lockHolder, withFileLock } from './file-lock.ts';
 export { buildFromModule, type Workshop } from './go-build.ts';

@@ -22,6 +22,13 @@ export function advice(vc: VirtualCluster, nowMs = Date.now()): string[] {
       `What its components say: vc-manager logs ${name}${where}`,
     ];
   }
+  if (phase === 'Cancelled') {
+    return [
+      ...held,
+      `Begin it anew: vc-manager jobs retry ${name}${where}`,
+      `Or be done with it: vc-manager delete ${name}${where}`,
+    ];
+  }
   if (phase === undefined || phase === 'Pending') {
     // A manager has looked at it, and says what it waits for.
     const message = phase === undefined ? undefined : readyCondition(vc)?.message;
@@ -66,6 +73,7 @@ export function limits({ status }: VirtualCluster): string[] {
     .filter(
       ({ type, status: is, reason }) =>
         (type === 'PolicyLimited' && is === 'True') ||
+        (type === 'VersionCurrent' && is === 'False') ||
         (type === 'DNSReady' && is === 'False' && reason !== 'Starting'),
     )
     .map(({ type, message }) => message ?? type);

@@ -32,6 +32,14 @@ export function ipAddress(text: string): string {
   return text;
 }
 
+export function hostAndPort(text: string): { host: string; port: number } {
+  const [, bracketed, plain, digits] = /^(?:\[(.+)\]|([^:]+)):(\d+)$/.exec(text) ?? [];
+  const host = bracketed ?? plain;
+  const port = Number(digits);
+  if (host !== undefined && port <= 65_535) return { host, port };
+  throw new InvalidArgumentError('Give it as HOST:PORT, for example 127.0.0.1:10452.');
+}
+
 export function portRange(text: string): { first: number; last: number } {
   const [first = 0, last = 0] = /^(\d+)-(\d+)$/.exec(text)?.slice(1).map(Number) ?? [];
   if (first >= 1 && first <= last && last <= 65_535) return { first, last };

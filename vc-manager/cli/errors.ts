@@ -8,6 +8,7 @@ export type CliErrorCode =
   | 'NotRunning'
   | 'AlreadyRunning'
   | 'AlreadyExists'
+  | 'Conflict'
   | 'StateUnusable'
   | 'ProvisioningFailed'
   | 'StartFailed'
@@ -35,6 +36,7 @@ const exitCodeOf: Record<CliErrorCode, number> = {
   NotRunning: exitCodes.unreachable,
   AlreadyRunning: exitCodes.conflict,
   AlreadyExists: exitCodes.conflict,
+  Conflict: exitCodes.conflict,
   StateUnusable: exitCodes.failure,
   ProvisioningFailed: exitCodes.failure,
   StartFailed: exitCodes.failure,

@@ -12,3 +12,8 @@ export function packageVersion(): string {
   const text = readFileSync(join(packageRoot(), 'package.json'), 'utf8');
   return (JSON.parse(text) as { version: string }).version;
 }
+
+/** The Helm chart, whose rights the local stack gives to manager and syncer too. */
+export function chartDirectory(): string {
+  return join(packageRoot(), 'deploy', 'chart');
+}

@@ -61,8 +61,20 @@ export const registry: readonly RegisteredCommand[] = [
   {
     name: 'logs',
     group: tenants,
-    summary: 'print the logs of a control plane on this machine',
+    summary: 'print the logs of a control plane',
     load: () => import('./commands/logs.ts'),
+  },
+  {
+    name: 'jobs',
+    group: tenants,
+    summary: 'show long operations on control planes, cancel them or try them again',
+    load: () => import('./commands/jobs.ts'),
+  },
+  {
+    name: 'certificates',
+    group: tenants,
+    summary: 'renew the certificates of a control plane at once',
+    load: () => import('./commands/certificates.ts'),
   },
   {
     name: 'trace',
@@ -99,6 +111,13 @@ export const registry: readonly RegisteredCommand[] = [
     group: machine,
     summary: 'run the manager alone, for a super cluster of yours',
     load: () => import('./commands/operator.ts'),
+  },
+  {
+    name: 'container-stack',
+    group: machine,
+    summary: 'the steps of docker-compose.yml that are neither a server nor the manager',
+    hidden: true,
+    load: () => import('./commands/container-stack.ts'),
   },
   {
     name: 'completion',

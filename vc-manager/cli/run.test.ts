@@ -288,6 +288,33 @@ describe('describe', () => {
   });
 });
 
+describe('logs', () => {
+  const id = 'abc123';
+  const namespace = `skerry-tenant-${id}`;
+  const labels = { 'skerry.dev/id': id, 'skerry.dev/component': 'kube-apiserver' };
+
+  it('come from the super cluster where its control plane runs there', async () => {
+    put('blue', { id, driver: 'kubernetes' });
+    server.put(resources.namespaces, { metadata: { name: namespace, labels: { 'skerry.dev/id': id } } });
+    server.put(resources.statefulSets, { metadata: { name: 'kube-apiserver', namespace, labels } });
+    server.put(resources.pods, { metadata: { name: 'kube-apiserver-0', namespace, labels } });
+    const text = 'one\ntwo\n';
+    server.inject({ fault: { kind: 'status', code: 200, text }, plural: 'pods', verb: 'get' });
+    const { exitCode, stdout, stderr } = await run('logs', 'blue');
+    expect({ exitCode, stdout, stderr }).toEqual({ exitCode: 0, stdout: 'one\ntwo\n', stderr: '' });
+    const unknown = await run('logs', 'blue', 'etcd');
+    expect(unknown.exitCode).toBe(3);
+    expect(unknown.stderr).toContain('It has kube-apiserver.');
+  });
+
+  it('say so when nothing of it is there', async () => {
+    put('blue', { id, driver: 'kubernetes' });
+    const { exitCode, stderr } = await run('logs', 'blue');
+    expect(exitCode).toBe(3);
+    expect(stderr).toContain(`(${id}) has no namespace in the super cluster`);
+  });
+});
+
 describe('the command line', () => {
   it('explains itself without being asked twice', async () => {
     expect(await run('--help')).toMatchObject({
@@ -356,5 +383,22 @@ describe('the command line', () => {
       exitCode: 0,
       stdout: '',
     });
+  });
+});
+
+describe('binaries', () => {
+  it("tells of those of a tenant's control plane in another version", async () => {
+    const { exitCode, stdout } = await run('binaries', '--kubernetes-version', '1.36.1', '-o', 'json');
+    expect(JSON.parse(stdout)).toEqual([
+      { name: 'kube-apiserver', version: '1.36.1', source: 'missing' },
+      { name: 'kube-controller-manager', version: '1.36.1', source: 'missing' },
+    ]);
+    expect(exitCode).toBe(1);
+  });
+
+  it('refuses what is no full version', async () => {
+    const { exitCode, stderr } = await run('binaries', '--kubernetes-version', '1.36');
+    expect(exitCode).not.toBe(0);
+    expect(stderr).toContain('write it like 1.36.3');
   });
 });

@@ -9,7 +9,7 @@ export function credentialFiles(options: RenderPlanOptions): Record<string, () =
     'client-ca.crt': () => pki.clientCa.certPem,
     'serving-ca.crt': () => pki.servingCa.certPem,
     'front-proxy-ca.crt': () => pki.frontProxyCa.certPem,
-    'etcd-ca.crt': () => options.etcdCa,
+    'etcd-ca.crt': () => pki.etcdCa?.certPem ?? options.etcdCa,
     'kubelet-ca.crt': () => options.kubeletCa,
     'apiserver.crt': () => pki.leafs.apiserver.certPem,
     'apiserver.key': () => pki.leafs.apiserver.keyPem,
@@ -19,18 +19,29 @@ export function credentialFiles(options: RenderPlanOptions): Record<string, () =
     'front-proxy-client.key': () => pki.leafs.frontProxyClient.keyPem,
     'etcd-client.crt': () => pki.leafs.etcdClient.certPem,
     'etcd-client.key': () => pki.leafs.etcdClient.keyPem,
+    ...ofOwnDatastore(options),
     'service-account.pub': () => pki.serviceAccountKey.publicPem,
     'service-account.key': () => pki.serviceAccountKey.privatePem,
     'controller-manager.kubeconfig': () => controllerManagerKubeconfig(options),
   };
 }
 
+/** Only where there is one. */
+function ofOwnDatastore({ pki }: RenderPlanOptions): Record<string, () => string> {
+  const { etcdServer } = pki.leafs;
+  if (etcdServer === undefined) return {};
+  return { 'etcd-server.crt': () => etcdServer.certPem, 'etcd-server.key': () => etcdServer.keyPem };
+}
+
 function controllerManagerKubeconfig(options: RenderPlanOptions): string {
-  const host = localAddress(options.bindAddress);
+  const { host, port } = options.apiServer ?? {
+    host: localAddress(options.bindAddress),
+    port: options.ports['kube-apiserver'],
+  };
   const { certPem, keyPem } = options.pki.leafs.controllerManager;
   return renderKubeconfig({
     clusterName: options.id,
-    server: `https://${host.includes(':') ? `[${host}]` : host}:${options.ports['kube-apiserver']}`,
+    server: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
     ca: options.pki.servingCa.certPem,
     user: 'system:kube-controller-manager',
     cert: certPem,

@@ -1,3 +1,5 @@
+import { CodedError } from '../../kube/index.ts';
+
 export type ControlPlaneErrorCode =
   | 'InvalidTemplate'
   | 'UnknownTemplate'
@@ -6,14 +8,11 @@ export type ControlPlaneErrorCode =
   | 'InvalidPlan';
 
 /** A template or plan that cannot be carried out as it is. Trying again without a change is of no use. */
-export class ControlPlaneError extends Error {
+export class ControlPlaneError extends CodedError<ControlPlaneErrorCode> {
   override readonly name = 'ControlPlaneError';
-  readonly code: ControlPlaneErrorCode;
-  readonly retryable = false;
 
   constructor(code: ControlPlaneErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.code = code;
+    super(code, message, false, options);
   }
 }
 

@@ -1,7 +1,14 @@
 export { ControlPlaneError } from './errors.ts';
 export { loadTemplates } from './load-templates.ts';
 export { localAddress } from './local-address.ts';
-export type { ComponentPlan, ControlPlanePlan, PlanFile, PlanProbe } from './plan.ts';
+export type {
+  ComponentPlan,
+  ControlPlanePlan,
+  PlanFile,
+  PlanNetwork,
+  PlanProbe,
+  PlanResources,
+} from './plan.ts';
 export { renderPlan } from './render-plan.ts';
 export { minorOf, selectTemplate, type TemplateChoice } from './select-template.ts';
 export { type ControlPlaneTemplate, controlPlaneTemplateSpecSchema, parseTemplate } from './template.ts';

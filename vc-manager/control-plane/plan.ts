@@ -11,6 +11,17 @@ export interface ControlPlanePlan {
   id: string;
   labels: Record<string, string>;
   components: ComponentPlan[];
+  /** Whom its components may talk to beside each other; for drivers that can see to it. */
+  network?: PlanNetwork;
+}
+
+export interface PlanNetwork {
+  /** UID of the VirtualCluster: the super cluster's namespaces with the tenant's pods bear it as a label. */
+  tenantUid: string;
+  /** The tenant's service addresses. */
+  serviceCIDR: string;
+  /** The shared datastore, as a URL; absent when the control plane has one of its own. */
+  datastore?: string;
 }
 
 export interface ComponentPlan {
@@ -27,6 +38,17 @@ export interface ComponentPlan {
   dependsOn: string[];
   /** How long a polite request to stop may take before the component is killed. */
   stopTimeoutMs: number;
+  /** How many of it run at once, where the driver can; one when absent. */
+  replicas?: number;
+  /** Kubernetes quantities, as in a container. Processes are not limited by them. */
+  resources?: PlanResources;
+  /** What it writes to its own directory has to outlive it. */
+  data?: boolean;
+}
+
+export interface PlanResources {
+  requests?: Record<string, string>;
+  limits?: Record<string, string>;
 }
 
 export interface PlanFile {

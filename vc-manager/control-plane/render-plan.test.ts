@@ -70,6 +70,15 @@ describe('renderPlan', () => {
     expect(server('::')).toBe('https://[::1]:21000');
   });
 
+  it('puts an address of IPv6 into brackets where it stands in a URL, and nowhere else', () => {
+    const options = exampleOptions(named('v1-36-own-etcd').spec);
+    const { components } = renderPlan({ ...options, bindAddress: '::' });
+    const { args } = component(components, 'etcd');
+    expect(args).toContain('--listen-client-urls=https://[::]:2379');
+    expect(args).toContain('--listen-metrics-urls=http://[::]:2381');
+    expect(component(components, 'kube-apiserver').args).toContain('--bind-address=::');
+  });
+
   it('lets extra arguments replace and remove those of the template', () => {
     const extraArgs = {
       'kube-apiserver': { profiling: 'true', 'allow-privileged': null, 'event-ttl': '5m' },
@@ -92,7 +101,7 @@ describe('renderPlan', () => {
   it.each([
     ['${nothing}', 'nothing'],
     ['${file:nobody.key}', 'file:nobody.key'],
-    ['${port:etcd}', 'port:etcd'],
+    ['${port:nothing}', 'port:nothing'],
   ])('refuses a template that uses %s', (value, placeholder) => {
     const { spec } = named('v1-36');
     const [first] = spec.components;

@@ -1,8 +1,9 @@
+import { isIPv6 } from 'node:net';
 import type { TenantPki } from '../pki/index.ts';
 import { credentialFiles } from './credential-files.ts';
 import { unknownPlaceholder } from './errors.ts';
 import { localAddress } from './local-address.ts';
-import type { ComponentPlan, ControlPlanePlan, PlanFile } from './plan.ts';
+import type { ComponentPlan, ControlPlanePlan, PlanFile, PlanNetwork, PlanResources } from './plan.ts';
 import type { ControlPlaneTemplateSpec, TemplateComponent } from './template.ts';
 import { validatePlan } from './validate-plan.ts';
 
@@ -28,6 +29,11 @@ export interface RenderPlanOptions {
   /** Per component, flags that replace or (with null) remove those of the template. */
   extraArgs?: Record<string, Record<string, string | null>>;
   labels?: Record<string, string>;
+  /** Where the other components reach the API server. Default: on the machine that they share with it. */
+  apiServer?: { host: string; port: number };
+  /** How many there are of each component whose template does not say. Default: one. */
+  replicas?: number;
+  network?: PlanNetwork;
 }
 
 /**
@@ -39,6 +45,7 @@ export function renderPlan(options: RenderPlanOptions): ControlPlanePlan {
     id: options.id,
     labels: { 'skerry.dev/id': options.id, ...options.labels },
     components: options.template.components.map((component) => renderComponent(component, options)),
+    ...(options.network === undefined ? {} : { network: options.network }),
   };
   validatePlan(plan);
   return plan;
@@ -46,7 +53,9 @@ export function renderPlan(options: RenderPlanOptions): ControlPlanePlan {
 
 function renderComponent(component: TemplateComponent, options: RenderPlanOptions): ComponentPlan {
   const fill = new Filler(component, options);
-  const args = { ...component.args };
+  // Several of one that keeps data would have to know of each other.
+  const replicas = component.data ? 1 : (component.replicas ?? options.replicas ?? 1);
+  const args = { ...component.args, ...(replicas > 1 ? component.argsWhenReplicated : {}) };
   if (component.featureGates !== undefined) {
     args['feature-gates'] = sorted(component.featureGates)
       .map(([gate, on]) => `${gate}=${on}`)
@@ -75,6 +84,9 @@ function renderComponent(component: TemplateComponent, options: RenderPlanOption
     ports,
     dependsOn: component.dependsOn ?? [],
     stopTimeoutMs: component.stopTimeoutSeconds * 1000,
+    ...(replicas > 1 ? { replicas } : {}),
+    ...(component.resources === undefined ? {} : { resources: compact(component.resources) }),
+    ...(component.data ? { data: true } : {}),
   };
   const { probe } = component;
   if (probe !== undefined) {
@@ -109,6 +121,7 @@ class Filler {
       serviceCIDR: options.serviceCIDR,
       clusterDomain: options.clusterDomain,
       bindAddress: options.bindAddress,
+      bindHost: inUrl(options.bindAddress),
       advertiseAddress: options.advertiseAddress,
       etcdEndpoint: options.etcd.endpoint,
       files: '${files}',
@@ -146,6 +159,15 @@ class Filler {
   files(): PlanFile[] {
     return [...this.#used.values()].sort((a, b) => (a.path < b.path ? -1 : 1));
   }
+}
+
+function inUrl(address: string): string {
+  return isIPv6(address) ? `[${address}]` : address;
+}
+
+/** Without what zod has left undefined. */
+function compact({ requests, limits }: NonNullable<TemplateComponent['resources']>): PlanResources {
+  return { ...(requests && { requests }), ...(limits && { limits }) };
 }
 
 function sorted<T>(map: Record<string, T>): [string, T][] {

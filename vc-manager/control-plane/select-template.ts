@@ -25,7 +25,7 @@ export function selectTemplate(
   const template = named ?? findForMinor(templates, minorOf(version));
   const own = template?.spec.kubernetesVersion;
   if (template === undefined || own === undefined || minorOf(own) !== minorOf(version)) {
-    throw unsupportedVersion(version, templates.map((t) => t.spec.kubernetesVersion).sort());
+    throw unsupportedVersion(version, [...new Set(templates.map((t) => t.spec.kubernetesVersion))].sort());
   }
   return { template, version: /^\d+\.\d+\.\d+$/.test(version) ? version : own };
 }

@@ -29,17 +29,30 @@ const componentSchema = z.strictObject({
     .optional(),
   dependsOn: z.array(z.string()).optional(),
   stopTimeoutSeconds: z.int().min(1).max(600),
+  /** How many of it run at once where the driver can; by default what the manager is set to. Ignored with `data`. */
+  replicas: z.int().min(1).max(9).optional(),
+  /** Flags that replace those in `args` when more than one run. */
+  argsWhenReplicated: flags.optional(),
+  /** What one of it asks the super cluster for, where it runs there. */
+  resources: z.strictObject({ requests: flags.optional(), limits: flags.optional() }).optional(),
+  /** What it writes to `${data}` has to outlive it; there is then one of it. */
+  data: z.boolean().optional(),
 });
 
 /**
  * `spec` of a ControlPlaneTemplate. Values may contain placeholders: `${id}`, `${serviceCIDR}`,
- * `${clusterDomain}`, `${bindAddress}`, `${advertiseAddress}`, `${etcdEndpoint}`, `${port:NAME}`,
- * `${file:NAME}` (a credential or a file of the component, written beside it only if referred to),
+ * `${clusterDomain}`, `${bindAddress}`, `${bindHost}` (the same as it stands in a URL), `${advertiseAddress}`,
+ * `${etcdEndpoint}`, `${port:NAME}`, `${file:NAME}` (a credential or a file of the component, written beside it only if referred to),
  * and the driver's own `${files}` and `${data}`.
  */
 export const controlPlaneTemplateSpecSchema = z.strictObject({
   /** Exact version, such as 1.36.3. */
   kubernetesVersion: z.string().regex(/^\d+\.\d+\.\d+$/),
+  /**
+   * `shared`, the default: a prefix of the manager's etcd. `own`: an etcd among the components, which only a driver
+   * can carry out that gives control planes addresses of their own.
+   */
+  datastore: z.enum(['shared', 'own']).optional(),
   components: z.array(componentSchema).min(1),
   /**
    * Name to the objects of an addon that may be installed into the tenant, as YAML. In a file beside other

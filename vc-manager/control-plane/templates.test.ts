@@ -15,18 +15,38 @@ describe('the packaged templates', () => {
     expect(templates.map(({ metadata, spec }) => [metadata.name, spec.kubernetesVersion])).toEqual([
       ['v1-34', '1.34.4'],
       ['v1-35', '1.35.4'],
+      ['v1-36-own-etcd', '1.36.3'],
       ['v1-36', '1.36.3'],
     ]);
   });
 
   it('differ in nothing but version and feature gates', () => {
-    const common = templates.map(({ spec }) =>
+    const plain = templates.filter(({ spec }) => spec.datastore === undefined);
+    const common = plain.map(({ spec }) =>
       spec.components.map(({ featureGates, ...component }) => ({
         ...component,
         gated: featureGates !== undefined,
       })),
     );
     for (const each of common) expect(each).toEqual(common[0]);
+  });
+
+  it('change a base in what they name, and in nothing else', () => {
+    const spec = (name: string) => templates.find(({ metadata }) => metadata.name === name)?.spec;
+    const [base, own] = [spec('v1-36'), spec('v1-36-own-etcd')];
+    expect(own?.components.map(({ name }) => name)).toEqual([
+      'etcd',
+      'kube-apiserver',
+      'kube-controller-manager',
+    ]);
+    const [, server, controllers] = own?.components ?? [];
+    expect(controllers).toEqual(base?.components[1]);
+    expect(server).toEqual({
+      ...base?.components[0],
+      args: { ...base?.components[0]?.args, 'etcd-prefix': '/registry' },
+      dependsOn: ['etcd'],
+    });
+    expect(own?.addons).toEqual(base?.addons);
   });
 
   it('include the one for the default version', () => {
@@ -97,6 +117,21 @@ describe('parseTemplate', () => {
         JSON.stringify({ ...templates[0], spec: { ...templates[0]?.spec, extra: 1 } }),
       );
       await expect(loadTemplates(directory)).rejects.toMatchObject({ code: 'InvalidTemplate' });
+    } finally {
+      await rm(directory, { recursive: true });
+    }
+  });
+});
+
+describe('a base that is not there', () => {
+  it('is named', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'skerry-templates-'));
+    try {
+      await writeFile(join(directory, 'a.yaml'), JSON.stringify({ metadata: { name: 'a' }, base: 'b.yaml' }));
+      await expect(loadTemplates(directory)).rejects.toMatchObject({
+        code: 'InvalidTemplate',
+        message: expect.stringMatching(/a\.yaml.*base: .*b\.yaml/),
+      });
     } finally {
       await rm(directory, { recursive: true });
     }

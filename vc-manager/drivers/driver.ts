@@ -5,6 +5,11 @@ export interface EnsureOptions {
   onProgress?: (message: string) => void;
   /** Called for each component as soon as it is ready; the others may not be. */
   onReady?: (component: string) => void;
+  /**
+   * Throws when nothing may be changed any more. A driver whose control planes any manager may reach asks before each
+   * change: it may have stood still since it was called.
+   */
+  beforeWrite?: () => void;
 }
 
 export type ComponentState = 'running' | 'stopped' | 'failed' | 'starting';
@@ -50,8 +55,50 @@ export interface LogOptions {
   signal: AbortSignal;
 }
 
+export interface LocateOptions {
+  signal: AbortSignal;
+  /** The control plane has an etcd of its own, which needs an address too. */
+  withDatastore?: boolean;
+}
+
+/** Where the parts of a control plane are reached, and where they have to listen for that. */
+export interface Location {
+  /** An address; it also stands in the tenant's own endpoints. */
+  host: string;
+  port: number;
+  /** More names of the same place, for its certificate. */
+  names: readonly string[];
+  bindAddress: string;
+  bindPort: number;
+  datastore?: {
+    host: string;
+    port: number;
+    names: readonly string[];
+    /** False: what it holds goes with the program that holds it. */
+    isKept: boolean;
+  };
+  /** Numbers for the other port names of a template. */
+  ports: Readonly<Record<string, number>>;
+}
+
 /** Carries plans out. What it has started outlives it, and a new driver on the same place takes it over. */
 export interface ControlPlaneDriver {
+  /**
+   * Any manager may carry plans out, wherever it runs, and what one has begun another one can finish. Absent or false:
+   * what runs is looked after by one manager at a time, the one that leads.
+   */
+  readonly isShared?: boolean;
+  /**
+   * Where the API server of a control plane is reached, from the manager too; makes what that needs, and answers the
+   * same for as long as the control plane is not removed. Absent: on the manager's machine, at a port that it chooses.
+   */
+  locate?(id: string, options: LocateOptions): Promise<Location>;
+  /**
+   * Has one more address lead to the API servers of a control plane that was located, in the place of any earlier one:
+   * that at which the tenant's pods look for theirs. False when the address is somebody else's. Absent: pods are led to
+   * where the API server is located.
+   */
+  lead?(id: string, address: string, options: { signal: AbortSignal }): Promise<boolean>;
   /**
    * Makes the control plane be as planned, and returns when every component is ready: starts what is
    * missing or died, restarts what changed, adopts what runs, stops what the plan no longer names.

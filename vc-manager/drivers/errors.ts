@@ -1,13 +1,22 @@
+import { CodedError } from '../../kube/index.ts';
+
 export type DriverErrorCode =
   | 'PortInUse'
   | 'CannotStart'
+  | 'KeeperUnavailable'
   | 'KeepsExiting'
   | 'NotReady'
   | 'WillNotStop'
   | 'TakenOver'
   | 'CannotWrite'
   | 'UnknownComponent'
-  | 'InvalidName';
+  | 'InvalidName'
+  | 'EngineUnavailable'
+  | 'EngineTooOld'
+  | 'ImageMissing'
+  | 'NoImage'
+  | 'NotOurs'
+  | 'WillNotGo';
 
 export interface DriverErrorFields {
   id?: string;
@@ -18,11 +27,9 @@ export interface DriverErrorFields {
 }
 
 /** Why a control plane is not as planned. `retryable`: the same call may succeed later without a change. */
-export class DriverError extends Error {
+export class DriverError extends CodedError<DriverErrorCode> {
   override readonly name = 'DriverError';
-  readonly code: DriverErrorCode;
   readonly fields: DriverErrorFields;
-  readonly retryable: boolean;
 
   constructor(
     code: DriverErrorCode,
@@ -30,10 +37,8 @@ export class DriverError extends Error {
     fields: DriverErrorFields,
     options: ErrorOptions & { retryable?: boolean } = {},
   ) {
-    super(message, options);
-    this.code = code;
+    super(code, message, options.retryable ?? true, options);
     this.fields = fields;
-    this.retryable = options.retryable ?? true;
   }
 }
 
@@ -60,6 +65,15 @@ export function cannotStart(where: Where, path: string, cause: unknown): DriverE
     'CannotStart',
     `${where.component} of ${where.id} could not be started: ${messageOf(cause)}. Check that ${path} is a program for this machine and may be executed.`,
     { ...where, path },
+    { cause },
+  );
+}
+
+export function noKeeper(path: string, cause: unknown): DriverError {
+  return new DriverError(
+    'KeeperUnavailable',
+    `the keeper of processes at ${path} does not answer: ${messageOf(cause)}. Start it; in the stack of docker-compose.yml it is the container "tenants".`,
+    { path },
     { cause },
   );
 }
@@ -132,6 +146,49 @@ export function invalidName(what: string, name: string): DriverError {
     {},
     { retryable: false },
   );
+}
+
+/** Of pods, which may not even run. */
+export function podsNotReady(
+  where: Where,
+  waitedMs: number,
+  reason: string,
+  tail: readonly string[],
+): DriverError {
+  return new DriverError(
+    'NotReady',
+    `${where.component} of ${where.id} was not ready, and nothing has changed for ${Math.round(waitedMs / 1000)} s: ${reason}.${lastLines(tail)}`,
+    where,
+  );
+}
+
+export function imageUnavailable(where: Where, image: string, reason: string): DriverError {
+  return new DriverError(
+    'CannotStart',
+    `${where.component} of ${where.id} could not be started: ${reason}. Check that nodes can pull ${image}, or name a registry that has it with --image-registry.`,
+    { ...where, path: image },
+  );
+}
+
+export function notOurs(id: string, namespace: string): DriverError {
+  return new DriverError(
+    'NotOurs',
+    `the namespace ${namespace}, which control plane ${id} needs, was made by somebody else and is not touched. Delete it, or give the VirtualCluster another id.`,
+    { id },
+    { retryable: false },
+  );
+}
+
+export function podsWillNotStop(where: Where, pods: readonly string[]): DriverError {
+  return new DriverError(
+    'WillNotStop',
+    `${pods.join(', ')} of ${where.id} did not end in time. Look at its node; a pod of a node that is lost goes with "kubectl delete --force".`,
+    where,
+  );
+}
+
+export function namespaceWillNotGo(id: string, namespace: string, why: string): DriverError {
+  return new DriverError('WillNotGo', `the namespace ${namespace} of ${id} is still there${why}.`, { id });
 }
 
 function lastLines(tail: readonly string[]): string {

@@ -1,10 +1,13 @@
-import { readFile } from 'node:fs/promises';
+import { readFile as readText } from 'node:fs/promises';
 import { Agent as HttpAgent, request as httpRequest } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { join } from 'node:path';
 import type { PlanProbe } from '../control-plane/index.ts';
 
 const attemptTimeoutMs = 5000;
+
+/** Content of a component's file by the path that the plan gives it; rejects when there is none. */
+export type ReadFile = (path: string) => Promise<string>;
 
 /** Asks one component how it is, over and over on one connection: a handshake costs both sides more than the question. */
 export class Probe {
@@ -16,12 +19,15 @@ export class Probe {
     this.#agent = agent;
   }
 
-  /** Never rejects: files that cannot be read are as if the plan did not name them, and the asking says what is wrong. */
-  static async open(probe: PlanProbe, filesDirectory: string): Promise<Probe> {
-    const read = (name: string | undefined): Promise<string | undefined> =>
-      name === undefined
-        ? Promise.resolve(undefined)
-        : readFile(join(filesDirectory, name), 'utf8').catch(() => undefined);
+  /**
+   * `files` is their directory, or how they are read. Never rejects: files that cannot be read are as if the plan did
+   * not name them, and the asking says what is wrong.
+   */
+  static async open(probe: PlanProbe, files: string | ReadFile): Promise<Probe> {
+    const readFile: ReadFile =
+      typeof files === 'string' ? (name) => readText(join(files, name), 'utf8') : files;
+    const read = async (name: string | undefined): Promise<string | undefined> =>
+      name === undefined ? undefined : readFile(name).catch(() => undefined);
     const [ca, cert, key] = await Promise.all([
       read(probe.caFile),
       read(probe.certFile),

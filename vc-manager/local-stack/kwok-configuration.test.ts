@@ -5,7 +5,10 @@ import { kwokConfiguration } from './kwok-configuration.ts';
 interface StageObject {
   kind: string;
   metadata: { name: string };
-  spec?: { steps: { patch?: { template: string } }[] };
+  spec?: {
+    delay?: { durationMilliseconds: number };
+    steps: { patch?: { root?: string; template: string }; delete?: boolean }[];
+  };
 }
 
 describe('kwokConfiguration', () => {
@@ -18,6 +21,29 @@ describe('kwokConfiguration', () => {
       ...stages.map(() => 'Stage'),
     ]);
     expect(new Set(stages.map((stage) => stage.metadata.name)).size).toBe(stages.length);
+  });
+
+  it('changes nothing of another object that has the name by then', () => {
+    const patches = documents
+      .flatMap((document) => document.spec?.steps ?? [])
+      .flatMap(({ patch = [] }) => patch);
+    expect(patches.length).toBeGreaterThan(0);
+    for (const { root, template } of patches) {
+      expect(root).toBeUndefined();
+      expect(template).toMatch(/^metadata:\n {2}uid: \{\{ \.metadata\.uid \| Quote \}\}\nstatus:\n/);
+      const [, status = ''] = template.split('\nstatus:\n');
+      expect(status.split('\n').filter((line) => /^\S/.test(line))).toEqual([]);
+    }
+  });
+
+  it('deletes a pod for one event alone, and by no change of its own makes another one', () => {
+    const deleting = documents.filter((document) => document.spec?.steps.some((step) => step.delete));
+    for (const { spec } of deleting) expect(spec?.steps).toEqual([{ delete: true }]);
+    const [first, again, ...others] = deleting;
+    expect(others).toEqual([]);
+    expect(first?.spec?.delay).toBeUndefined();
+    // Long enough to hear that the first one was heard.
+    expect(again?.spec?.delay?.durationMilliseconds).toBeGreaterThan(1000);
   });
 
   it('closes every block that its templates open', () => {

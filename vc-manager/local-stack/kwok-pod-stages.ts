@@ -171,7 +171,7 @@ ${ended('PodCompleted')}
     when: `(${running}) and (${outdated} | not) and (${ofJob} | not)`,
     status: `phase: {{ .status.phase }}`,
   }),
-  // As a kubelet does it: first the last status, then the end.
+  // As a kubelet does it: first the last status, then, once that is seen, the end.
   stage({
     name: 'pod-stop',
     kind: 'Pod',
@@ -184,12 +184,21 @@ ${common}
 phase: Succeeded
 ${ended('PodCompleted')}
 `,
-    delete: true,
   }),
+  // Once: that deletion shows as a change first, to a grace of 0.
   stage({
     name: 'pod-remove',
     kind: 'Pod',
-    when: `(${living} | not) and .status.phase != "Running"`,
+    when: `(${living} | not) and .status.phase != "Running" and .metadata.deletionGracePeriodSeconds != 0`,
+    delete: true,
+  }),
+  // A server that was killed in the middle of that deletion has left the pod so. Of one that goes, as nearly all do,
+  // kwok has heard long before, and forgets about this.
+  stage({
+    name: 'pod-remove-again',
+    kind: 'Pod',
+    when: `(${living} | not) and .status.phase != "Running" and .metadata.deletionGracePeriodSeconds == 0`,
+    delayMs: 2000,
     delete: true,
   }),
 ];

@@ -18,16 +18,17 @@ export interface StageOptions {
   delayFrom?: string;
   /** Go template of the status to merge in. */
   status?: string;
-  /** Delete the object at the end. */
+  /**
+   * Delete the object, which kwok does by its name alone. So a stage that deletes must not change anything before: that
+   * would be one more event, and one more deletion for it, of whoever has the name by then.
+   */
   delete?: boolean;
 }
 
 export function stage(options: StageOptions): Stage {
   const steps: Record<string, unknown>[] = [];
   if (options.status !== undefined) {
-    steps.push({
-      patch: { subresource: 'status', root: 'status', type: 'strategic', template: options.status.trim() },
-    });
+    steps.push({ patch: { subresource: 'status', type: 'strategic', template: patchOf(options.status) } });
   }
   if (options.delete) steps.push({ delete: true });
   const delay = {
@@ -51,4 +52,14 @@ export function stage(options: StageOptions): Stage {
       steps,
     },
   };
+}
+
+/** kwok sends it to whoever has the object's name by then; the UID makes the server refuse it for another object. */
+function patchOf(status: string): string {
+  return `
+metadata:
+  uid: {{ .metadata.uid | Quote }}
+status:
+${status.trim().replaceAll(/^(?=.)/gm, '  ')}
+`.trim();
 }

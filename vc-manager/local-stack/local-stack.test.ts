@@ -57,6 +57,16 @@ describe('LocalStack', () => {
     }
   }
 
+  /** How often the server was asked to delete a pod that was gone. */
+  async function deletedInVain(): Promise<number> {
+    const labels = ['code="404"', 'resource="pods"', 'verb="DELETE"'];
+    return String(await client.raw('GET', '/metrics'))
+      .split('\n')
+      .filter((line) => line.startsWith('apiserver_request_total{'))
+      .filter((line) => labels.every((label) => line.includes(label)))
+      .reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
+  }
+
   beforeAll(async () => {
     directory = await mkdtemp(join(tmpdir(), 'skerry-stack-'));
     parts = await stack().start({ signal });
@@ -76,6 +86,35 @@ describe('LocalStack', () => {
     expect(items.map((node) => node.metadata.name)).toEqual(['sim-0', 'sim-1']);
     expect(items.every((node) => node.metadata.labels?.['skerry.dev/simulated'] === 'true')).toBe(true);
   });
+
+  it('deletes a pod on its nodes once, and not the next one of that name', async () => {
+    const names = Array.from({ length: 20 }, (_, index) => `again-${index}`);
+    const runs = async (name: string): Promise<void> => {
+      const pod: KubeObject = { metadata: { namespace: 'default', name }, spec: { containers: [container] } };
+      const { metadata } = await client.create(resources.pods, pod);
+      const isRunning = (it: KubeObject) => (it['status'] as { phase?: string })?.phase === 'Running';
+      const running = await until(
+        (it) => isRunning(it) || it.metadata.uid !== metadata.uid,
+        resources.pods,
+        name,
+      );
+      expect(running.metadata.uid).toBe(metadata.uid);
+    };
+    const goes = async (name: string): Promise<void> => {
+      await client.delete(resources.pods, { namespace: 'default', name });
+      await until((it) => it.metadata.name === undefined, resources.pods, name);
+    };
+    const before = await deletedInVain();
+    await Promise.all(
+      names.map(async (name) => {
+        await runs(name);
+        await goes(name);
+        await runs(name);
+        await goes(name);
+      }),
+    );
+    expect(await deletedInVain()).toBe(before);
+  }, 60_000);
 
   it('runs a deployment, with addresses of the nodes', async () => {
     await client.create(resources.deployments, {

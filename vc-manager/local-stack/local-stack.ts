@@ -16,9 +16,14 @@ import { datastorePlan } from './datastore-plan.ts';
 import { createSimulatedNodes } from './simulated-nodes.ts';
 import { createSimulatedStorage } from './simulated-storage.ts';
 import { simulatedLabel } from './simulation.ts';
-import { stackPorts } from './stack-ports.ts';
+import { type StackPorts, stackPorts } from './stack-ports.ts';
 import { storagePlan } from './storage-plan.ts';
-import { superClusterKubeconfig, superClusterPlan, superClusterServer } from './super-cluster-plan.ts';
+import {
+  type Audited,
+  superClusterKubeconfig,
+  superClusterPlan,
+  superClusterServer,
+} from './super-cluster-plan.ts';
 import { writePrivateFile } from './write-private-file.ts';
 
 export interface LocalStackOptions {
@@ -32,10 +37,19 @@ export interface LocalStackOptions {
     nodes: number;
     /** Where its API server listens, 127.0.0.1 by default. Kubelets and pods that reach it there may use it. */
     bindAddress?: string;
+    /** Whose every request its API server records. */
+    audited?: Audited;
   };
   versions?: { kubernetes: string; etcd: string; kwok: string };
+  /** Instead of ports that are chosen once and kept in the state directory. */
+  ports?: StackPorts;
   /** Of this package: what runs of its own programs is restarted when it changes. */
   packageVersion?: string;
+  /**
+   * What the super cluster has to have before any of `components` is started anew. Called at every start, with an
+   * admin's client.
+   */
+  prepare?: (client: KubeClient, signal: AbortSignal) => Promise<void>;
   /** Further components, which may depend on those of the stack, such as manager and syncer. */
   components?: (parts: LocalStackParts) => ComponentPlan[];
   /** For tests: etcd does not wait for the disk. */
@@ -47,7 +61,14 @@ export interface LocalStackOptions {
 /** What there is to connect to. */
 export interface LocalStackParts {
   /** Admin's, as a file and as text; absent without a local super cluster. */
-  superCluster?: { server: string; kubeconfigFile: string; kubeconfig: string };
+  superCluster?: {
+    server: string;
+    kubeconfigFile: string;
+    kubeconfig: string;
+    /** Of Skerry's programs, which may do what roles of the super cluster let them do. */
+    managerKubeconfig: string;
+    syncerKubeconfig: string;
+  };
   datastore: { endpoint: string; pki: ManagerPki; pkiDirectory: string };
 }
 
@@ -84,11 +105,37 @@ export class LocalStack {
 
   /** Brings up what does not run, adopts what does, and returns when the nodes are ready. */
   async start({ signal, onProgress }: LocalStackStart): Promise<LocalStackParts> {
-    const { plan, parts } = await this.#prepare();
-    await this.driver.ensure(plan, { signal, ...(onProgress === undefined ? {} : { onProgress }) });
+    const { plan, parts, ours } = await this.plan();
+    const progress = onProgress === undefined ? {} : { onProgress };
+    const { prepare } = this.#o;
+    if (parts.superCluster !== undefined && prepare !== undefined) {
+      // What runs is kept running: no component may be missing from the plan.
+      const running = await this.#running();
+      const first = plan.components.filter(({ name }) => !ours.has(name) || running.has(name));
+      await this.driver.ensure({ ...plan, components: first }, { signal, ...progress });
+      await this.#asAdmin(parts.superCluster.kubeconfig, (client) => prepare(client, signal));
+    }
+    await this.driver.ensure(plan, { signal, ...progress });
     if (parts.superCluster !== undefined && (this.#o.superCluster?.nodes ?? 0) > 0)
-      await this.#furnish(parts.superCluster.kubeconfig, signal, onProgress);
+      await this.furnish(parts, { signal, ...progress });
     return parts;
+  }
+
+  /** Simulated nodes and storage of a super cluster that serves; returns when the nodes are ready. */
+  async furnish(
+    { superCluster }: Pick<LocalStackParts, 'superCluster'>,
+    { signal, onProgress }: LocalStackStart,
+  ): Promise<void> {
+    if (superCluster === undefined) return;
+    await this.#asAdmin(superCluster.kubeconfig, async (client) => {
+      await createSimulatedStorage(client, signal);
+      const count = this.#o.superCluster?.nodes ?? 0;
+      const { kubernetes } = this.#o.versions ?? defaultVersions;
+      onProgress?.(`waiting for ${count} simulated nodes`);
+      const address = this.#o.advertiseAddress;
+      await createSimulatedNodes(client, { count, address, kubernetesVersion: kubernetes, signal });
+      await this.#nodesReady(client, count, signal);
+    });
   }
 
   /** Stops every process of the stack, or those named, first what depends on others; the state stays. */
@@ -115,11 +162,20 @@ export class LocalStack {
     return this.driver.logs(stackId, component, options);
   }
 
-  async #prepare(): Promise<{ plan: ControlPlanePlan; parts: LocalStackParts }> {
+  async #running(): Promise<Set<string>> {
+    const { components } = await this.observe();
+    return new Set(components.filter(({ state }) => state === 'running').map(({ name }) => name));
+  }
+
+  /**
+   * What `start` carries out, and what there will be to connect to. Makes certificates and kubeconfigs that are not
+   * there yet, and starts nothing. `ours`: names of the further components.
+   */
+  async plan(): Promise<{ plan: ControlPlanePlan; parts: LocalStackParts; ours: Set<string> }> {
     const { advertiseAddress, unsafeNoFsync } = this.#o;
     const versions = this.#o.versions ?? defaultVersions;
     const now = new Date(this.#clock.now());
-    const ports = await stackPorts(join(this.#stateDir, 'datastore', 'ports.json'));
+    const ports = this.#o.ports ?? (await stackPorts(join(this.#stateDir, 'datastore', 'ports.json')));
     const noFsync = unsafeNoFsync === undefined ? {} : { unsafeNoFsync };
 
     const pkiDirectory = join(this.#stateDir, 'datastore', 'pki');
@@ -160,6 +216,7 @@ export class LocalStack {
         advertiseAddress,
         bindAddress,
         isSimulated,
+        ...(superCluster.audited === undefined ? {} : { audited: superCluster.audited }),
         ...noFsync,
       };
       const { packageVersion } = this.#o;
@@ -172,30 +229,22 @@ export class LocalStack {
         server: superClusterServer(options),
         kubeconfigFile,
         kubeconfig,
+        managerKubeconfig: superClusterKubeconfig(options, 'skerry-manager', pki.manager),
+        syncerKubeconfig: superClusterKubeconfig(options, 'skerry-syncer', pki.syncer),
       };
     }
-    components.push(...(this.#o.components?.(parts) ?? []));
-    return { plan: { id: stackId, labels: {}, components }, parts };
+    const further = this.#o.components?.(parts) ?? [];
+    const plan = { id: stackId, labels: {}, components: [...components, ...further] };
+    return { plan, parts, ours: new Set(further.map(({ name }) => name)) };
   }
 
-  async #furnish(
-    kubeconfig: string,
-    signal: AbortSignal,
-    onProgress: LocalStackStart['onProgress'],
-  ): Promise<void> {
+  async #asAdmin<T>(kubeconfig: string, work: (client: KubeClient) => Promise<T>): Promise<T> {
     const connection = new Connection({
       ...connectionFromSecret(kubeconfig),
       userAgent: 'skerry-local-stack',
     });
-    const client = new KubeClient(connection);
     try {
-      await createSimulatedStorage(client, signal);
-      const count = this.#o.superCluster?.nodes ?? 0;
-      const { kubernetes } = this.#o.versions ?? defaultVersions;
-      onProgress?.(`waiting for ${count} simulated nodes`);
-      const address = this.#o.advertiseAddress;
-      await createSimulatedNodes(client, { count, address, kubernetesVersion: kubernetes, signal });
-      await this.#nodesReady(client, count, signal);
+      return await work(new KubeClient(connection));
     } finally {
       await connection.close();
     }

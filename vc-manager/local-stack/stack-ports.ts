@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { freePort } from '../network/index.ts';
 import { writePrivateFile } from './write-private-file.ts';
 
-const names = [
+export const stackPortNames = [
   'super-cluster',
   'super-etcd-client',
   'super-etcd-peer',
@@ -12,7 +12,7 @@ const names = [
   'datastore-metrics',
 ] as const;
 
-export type StackPorts = Record<(typeof names)[number], number>;
+export type StackPorts = Record<(typeof stackPortNames)[number], number>;
 
 // Below the range from which systems take the ports of outgoing connections, which would come and go.
 const firstPort = 20_000;
@@ -27,9 +27,9 @@ export async function stackPorts(file: string, random: () => number = Math.rando
   const stored = await readPorts(file);
   const ports: Partial<StackPorts> = { ...stored };
   const start = firstPort + Math.floor(random() * (lastPort - firstPort));
-  for (const name of names) ports[name] ??= await freePortFrom(start, Object.values(ports));
+  for (const name of stackPortNames) ports[name] ??= await freePortFrom(start, Object.values(ports));
   const complete = ports as StackPorts;
-  if (Object.keys(stored).length < names.length) {
+  if (Object.keys(stored).length < stackPortNames.length) {
     await writePrivateFile(file, `${JSON.stringify(complete, null, 2)}\n`);
   }
   return complete;
@@ -39,7 +39,7 @@ async function readPorts(file: string): Promise<Partial<StackPorts>> {
   try {
     const stored = JSON.parse(await readFile(file, 'utf8')) as Record<string, unknown>;
     return Object.fromEntries(
-      names.filter((name) => Number.isInteger(stored[name])).map((name) => [name, stored[name]]),
+      stackPortNames.filter((name) => Number.isInteger(stored[name])).map((name) => [name, stored[name]]),
     );
   } catch {
     return {};

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
 import { parseKubeconfig } from '../../kube/index.ts';
 import {
   type SuperClusterPlanOptions,
@@ -68,5 +69,23 @@ describe('superClusterPlan', () => {
     expect(at('::')).toBe('https://[::1]:20000');
     const kubeconfig = superClusterKubeconfig(options({ bindAddress: '192.0.2.10' }), 'me', pair);
     expect(JSON.stringify(parseKubeconfig(kubeconfig))).toContain('https://192.0.2.10:20000');
+  });
+
+  it('records what the users and groups ask that are named, and nobody else', () => {
+    const policy = (plan: ReturnType<typeof server>) =>
+      plan.files.find(({ path }) => path === 'audit-policy.yaml')?.content;
+    expect(policy(server({}))).toBeUndefined();
+    expect(server({}).args.join()).not.toContain('--audit');
+    const audited = server({
+      audited: { users: ['skerry-syncer'], groups: ['system:serviceaccounts:skerry-system'] },
+    });
+    expect(audited.args).toContain('--audit-log-path=${data}/audit.log');
+    expect(parse(policy(audited) ?? '')).toMatchObject({
+      rules: [
+        { level: 'Metadata', users: ['skerry-syncer'] },
+        { level: 'Metadata', userGroups: ['system:serviceaccounts:skerry-system'] },
+        { level: 'None' },
+      ],
+    });
   });
 });

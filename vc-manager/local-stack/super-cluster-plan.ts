@@ -21,8 +21,16 @@ export interface SuperClusterPlanOptions {
   bindAddress: string;
   /** Whether kwok plays the nodes. */
   isSimulated: boolean;
+  /** Whose every request is recorded, in `audit.log` in the API server's data. */
+  audited?: Audited;
   /** For tests: faster, and loses data when the machine crashes. */
   unsafeNoFsync?: boolean;
+}
+
+/** Users by name, and all users of groups. Neither may be empty: an API server takes that for everybody. */
+export interface Audited {
+  users: readonly string[];
+  groups: readonly string[];
 }
 
 export const superClusterName = 'skerry-super-cluster';
@@ -77,10 +85,12 @@ function apiServer(options: SuperClusterPlanOptions): ComponentPlan {
   const { bindAddress } = options;
   const port = ports['super-cluster'];
   // Pods of simulated nodes dial nothing, and without a network the address leads nowhere.
+  const audit = auditing(options.audited);
   const isPublished = !(bindAddress.startsWith('127.') || bindAddress === '::1');
   return component('kube-apiserver', options.versions.kubernetes, {
     args: [
       `--advertise-address=${options.advertiseAddress}`,
+      ...audit.args,
       '--allow-privileged=true',
       '--authentication-config=${files}/authentication.yaml',
       '--authorization-mode=Node,RBAC',
@@ -130,6 +140,7 @@ function apiServer(options: SuperClusterPlanOptions): ComponentPlan {
       ...pair('kubelet-client', pki.kubeletClient),
       ...pair('front-proxy-client', pki.frontProxyClient),
       ...pair('apiserver', pki.apiserver),
+      ...audit.files,
     ],
     ports: [{ name: 'https', port, host: bindAddress }],
     probe: {
@@ -143,6 +154,31 @@ function apiServer(options: SuperClusterPlanOptions): ComponentPlan {
     dependsOn: ['etcd'],
     stopTimeoutMs: 30_000,
   });
+}
+
+/** Who asked for what, and whether it was allowed; no contents. */
+function auditing(audited: Audited | undefined): Pick<ComponentPlan, 'args' | 'files'> {
+  if (audited === undefined) return { args: [], files: [] };
+  const policy = {
+    apiVersion: 'audit.k8s.io/v1',
+    kind: 'Policy',
+    omitStages: ['RequestReceived'],
+    omitManagedFields: true,
+    rules: [
+      { level: 'Metadata', users: audited.users },
+      { level: 'Metadata', userGroups: audited.groups },
+      { level: 'None' },
+    ],
+  };
+  return {
+    args: [
+      '--audit-log-maxbackup=0',
+      '--audit-log-maxsize=2048',
+      '--audit-log-path=${data}/audit.log',
+      '--audit-policy-file=${files}/audit-policy.yaml',
+    ],
+    files: [file('audit-policy.yaml', stringify(policy))],
+  };
 }
 
 function controllerManager(options: SuperClusterPlanOptions): ComponentPlan {

@@ -1,3 +1,5 @@
+import { CodedError } from '../../kube/index.ts';
+
 export type OperatorErrorCode =
   | 'InvalidSettings'
   | 'InvalidId'
@@ -7,27 +9,27 @@ export type OperatorErrorCode =
   | 'PortsExhausted'
   | 'PortTaken'
   | 'SecretNotOurs'
+  | 'PkiLost'
   | 'TenantNotBootstrapped'
   | 'TemplateNotAllowed'
   | 'VersionTooNew'
+  | 'VersionDowngrade'
+  | 'VersionSkipped'
+  | 'DatastoreNotSupported'
+  | 'DatastoreChanged'
+  | 'DriverChanged'
   | 'InvalidAddon'
   | 'NoAddon'
   | 'AddonNotOurs'
   | 'NoLongerLeading'
   | 'ObjectReplaced';
 
-/** Why a VirtualCluster is not what it should be; the code becomes the reason of a condition. */
-export class OperatorError extends Error {
+/**
+ * Why a VirtualCluster is not what it should be; the code becomes the reason of a condition. What is not retryable is
+ * tried again all the same, later.
+ */
+export class OperatorError extends CodedError<OperatorErrorCode> {
   override readonly name = 'OperatorError';
-  readonly code: OperatorErrorCode;
-  /** False: nothing gets better until somebody changes something. It is tried again all the same, later. */
-  readonly retryable: boolean;
-
-  constructor(code: OperatorErrorCode, message: string, retryable: boolean, options?: ErrorOptions) {
-    super(message, options);
-    this.code = code;
-    this.retryable = retryable;
-  }
 }
 
 /** Thrown by a step that has done its part and waits for somebody else's; not a failure. */
@@ -112,6 +114,16 @@ export function secretNotOurs(namespace: string, name: string): OperatorError {
   );
 }
 
+export function pkiLost(namespace: string, name: string): OperatorError {
+  return new OperatorError(
+    'PkiLost',
+    `Secret ${namespace}/${name} with the authorities of this control plane is gone. No others are made, because ` +
+      'nothing that knows the old ones would trust them, and no token of its pods would count. ' +
+      'Restore the Secret from a backup, or delete the VirtualCluster and create it anew.',
+    false,
+  );
+}
+
 export function tenantNotBootstrapped(missing: string, waitedMs: number): OperatorError {
   return new OperatorError(
     'TenantNotBootstrapped',
@@ -140,6 +152,24 @@ export function versionTooNew(version: string, superVersion: string, newest: str
     'VersionTooNew',
     `Kubernetes ${version} is more than one minor version above the super cluster's ${superVersion}, and pods could ` +
       `not be carried over faithfully. Ask for ${newest} or older with spec.version, or have the super cluster upgraded.`,
+    false,
+  );
+}
+
+export function versionDowngrade(version: string, running: string): OperatorError {
+  return new OperatorError(
+    'VersionDowngrade',
+    `Kubernetes ${version} is older than ${running}, which has written the data that is there. ` +
+      `Ask for ${running} or newer with spec.version.`,
+    false,
+  );
+}
+
+export function versionSkipped(version: string, running: string, next: string): OperatorError {
+  return new OperatorError(
+    'VersionSkipped',
+    `Kubernetes ${version} is more than one minor version above ${running}, and none may be skipped. ` +
+      `Ask for ${next} with spec.version first.`,
     false,
   );
 }
@@ -184,4 +214,31 @@ export function noLongerLeading(): OperatorError {
 
 export function objectReplaced(key: string): OperatorError {
   return new OperatorError('ObjectReplaced', `VirtualCluster ${key} is another object by now`, true);
+}
+
+export function datastoreNotSupported(template: string): OperatorError {
+  return new OperatorError(
+    'DatastoreNotSupported',
+    `the template ${template} has an etcd of its own, for which this manager has no address. Choose another template, ` +
+      'or run the manager with --driver kubernetes.',
+    false,
+  );
+}
+
+export function driverChanged(has: string, wanted: string): OperatorError {
+  return new OperatorError(
+    'DriverChanged',
+    `the control plane was made by the driver ${has}, and this manager has the driver ${wanted}: it would run twice. ` +
+      `Run a manager with --driver ${has} for it, also to delete it.`,
+    false,
+  );
+}
+
+export function datastoreChanged(template: string, has: string, wanted: string): OperatorError {
+  return new OperatorError(
+    'DatastoreChanged',
+    `the template ${template} asks for datastore: ${wanted}, but the control plane's keys lie in the ${has} one and ` +
+      'do not move by themselves. Put the template back, or create another VirtualCluster.',
+    false,
+  );
 }

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { resources } from '../../kube/index.ts';
+import { type KubeObject, resources } from '../../kube/index.ts';
 import { keys } from '../api/index.ts';
 import { DriverError } from '../drivers/index.ts';
 import { EtcdError } from '../etcd/index.ts';
@@ -88,6 +88,22 @@ describe('a step that fails', () => {
     world.run();
     world.create('a');
     await world.untilReason('a', 'CertificatesReady', 'SecretNotOurs');
+  });
+
+  it('makes no second set of authorities for a control plane that has lost its own', async () => {
+    const operator = world.run();
+    world.create('a');
+    await world.untilReady('a');
+    await operator.stop();
+    const ref = { namespace: 'team', name: 'a-pki' };
+    const lost = world.superCluster.remove(resources.secrets, ref);
+    world.run();
+    const vc = await world.untilReason('a', 'CertificatesReady', 'PkiLost');
+    expect(condition(vc, 'Ready')?.message).toContain('Restore the Secret from a backup');
+    expect(world.superCluster.get(resources.secrets, ref)).toBeUndefined();
+    world.superCluster.put(resources.secrets, lost as KubeObject);
+    world.edit('a', { extraNames: ['api.example.org'] });
+    await world.untilReady('a');
   });
 
   it('passes over a slice whose first address the super cluster has given away', async () => {

@@ -1,5 +1,6 @@
 export type { OperatorErrorCode } from './errors.ts';
-export { Operator, type OperatorOptions } from './operator.ts';
+export { Operator } from './operator.ts';
+export type { OperatorOptions } from './options.ts';
 export { findOrphans, type Orphans } from './orphans.ts';
 export type { Datastore } from './services.ts';
 export type { OperatorSettings, OperatorSettingsInput } from './settings.ts';

@@ -18,6 +18,13 @@ describe('a manager whose lease has lapsed', () => {
     await expect(guarded.stop('blue', { signal })).rejects.toThrow('another manager');
     await expect(guarded.remove('blue', { signal })).rejects.toThrow('another manager');
     expect(driver.ensured.length).toBe(1);
+    let holds = true;
+    driver.beforeEnsure = (_plan, { beforeWrite }) => {
+      holds = false;
+      beforeWrite?.();
+    };
+    const leading = leadersDriver(driver, { holdsNow: () => holds });
+    await expect(leading.ensure(plan, { signal })).rejects.toThrow('another manager');
     expect(await guarded.list()).toEqual(['blue']);
   });
 

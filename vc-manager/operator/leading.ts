@@ -1,6 +1,6 @@
 import type { ControlPlaneDriver } from '../drivers/index.ts';
 import { noLongerLeading } from './errors.ts';
-import type { Datastore } from './services.ts';
+import type { Datastore, Services } from './services.ts';
 
 /** Whether this manager holds the lease at this moment, on its own monotonic clock. */
 export interface Leadership {
@@ -12,12 +12,40 @@ export function assertLeads(leadership: Leadership): void {
   if (!leadership.holdsNow()) throw noLongerLeading();
 }
 
+/** Services whose driver and datastore change something only while `leadership` is held. */
+export function guarded(
+  services: Services,
+  { driver, datastore }: { driver: ControlPlaneDriver; datastore: Datastore },
+  leadership: Leadership,
+): Services {
+  return {
+    ...services,
+    driver: leadersDriver(driver, leadership),
+    datastore: leadersDatastore(datastore, leadership),
+  };
+}
+
 /** The driver, asked to change something only while the lease is held. Looking is free. */
 export function leadersDriver(driver: ControlPlaneDriver, leadership: Leadership): ControlPlaneDriver {
+  const locate = driver.locate?.bind(driver);
+  const lead = driver.lead?.bind(driver);
   return {
+    ...(driver.isShared === undefined ? {} : { isShared: driver.isShared }),
+    ...(locate && {
+      locate: async (id, options) => {
+        assertLeads(leadership);
+        return locate(id, options);
+      },
+    }),
+    ...(lead && {
+      lead: async (id, address, options) => {
+        assertLeads(leadership);
+        return lead(id, address, options);
+      },
+    }),
     ensure: async (plan, options) => {
       assertLeads(leadership);
-      await driver.ensure(plan, options);
+      await driver.ensure(plan, { ...options, beforeWrite: () => assertLeads(leadership) });
     },
     stop: async (id, options) => {
       assertLeads(leadership);

@@ -1,8 +1,8 @@
 import type { StoreEvent } from '../../kube/index.ts';
-import type { VirtualCluster } from '../api/index.ts';
+import { keys, type VirtualCluster } from '../api/index.ts';
+import type { WorkQueue } from '../jobs/index.ts';
 import type { Services } from './services.ts';
 import { StatusWriter } from './status-writer.ts';
-import type { WorkQueue } from './work-queue.ts';
 
 /** `namespace/name`: what the queue knows a VirtualCluster by. */
 export function keyOf({ metadata }: VirtualCluster): string {
@@ -30,13 +30,21 @@ export function onVirtualCluster(
     if (object.status?.phase === undefined && !queue.hasRoom) tellPending(object, services, signal);
     queue.add(keyOf(object));
   } else if (type === 'modified' && previous !== undefined) {
-    const isOutdated =
-      object.metadata.generation !== previous.metadata.generation ||
-      object.metadata.deletionTimestamp !== previous.metadata.deletionTimestamp;
     // What is under way was meant for something else.
-    if (isOutdated) queue.interrupt(keyOf(object));
+    if (isOutdated(object, previous)) queue.interrupt(keyOf(object));
     else if (concernsUs(object, previous)) queue.add(keyOf(object));
   }
+}
+
+const requests = [keys.cancelJob, keys.retryJob, keys.renewCertificates];
+
+/** Whether something else is wanted than before: by the spec, by deletion, or by what somebody asks for. */
+export function isOutdated({ metadata }: VirtualCluster, { metadata: before }: VirtualCluster): boolean {
+  return (
+    metadata.generation !== before.generation ||
+    metadata.deletionTimestamp !== before.deletionTimestamp ||
+    requests.some((key) => metadata.annotations?.[key] !== before.annotations?.[key])
+  );
 }
 
 /** Many may wait for their turn; they should not look forgotten. */

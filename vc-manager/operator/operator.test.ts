@@ -261,16 +261,6 @@ describe('Operator', () => {
     expect(files?.find(({ path }) => path === 'apiserver.crt')?.content).toBe(after['apiserver.crt']);
   });
 
-  it('says that a running control plane keeps its version', async () => {
-    world.run();
-    world.create('a', { version: '1.35' });
-    expect((await world.untilReady('a')).status?.version).toBe('1.35.4');
-    world.edit('a', { version: '1.36' });
-    const after = await world.until('a', ({ status }) => status?.observedGeneration === 2);
-    expect(after.status).toMatchObject({ phase: 'Ready', version: '1.35.4' });
-    expect(condition(after, 'Ready')?.message).toContain('not supported yet');
-  });
-
   it('does not touch what an administrator did to the binding later', async () => {
     const operator = world.run();
     world.create('a');

@@ -1,70 +1,29 @@
 import { randomBytes } from 'node:crypto';
-import type { Logger } from 'pino';
-import {
-  Backoff,
-  type Clock,
-  Connection,
-  type ConnectionOptions,
-  isNotFound,
-  KubeClient,
-  LeaseElection,
-  Reflector,
-  resources,
-  Store,
-  systemClock,
-} from '../../kube/index.ts';
-import type { VirtualCluster, VirtualClusterPolicy } from '../api/index.ts';
-import type { ControlPlaneTemplate } from '../control-plane/index.ts';
-import type { ControlPlaneDriver } from '../drivers/index.ts';
-import type { ManagerPki } from '../pki/index.ts';
-import { Claims } from './claims.ts';
-import { explain } from './explain.ts';
-import { assertLeads, type Leadership, leadersDatastore, leadersDriver } from './leading.ts';
-import { keyOf, onVirtualCluster } from './on-virtual-cluster.ts';
-import { provision, remove } from './pass.ts';
-import type { Datastore, Services } from './services.ts';
-import { type OperatorSettings, type OperatorSettingsInput, operatorSettings } from './settings.ts';
-import { ensureNamespace, prepareSuperCluster } from './setup/index.ts';
-import { StatusWriter } from './status-writer.ts';
-import { Tenant } from './tenant.ts';
-import { type Outcome, WorkQueue } from './work-queue.ts';
-
-export interface OperatorOptions {
-  /** The super cluster. Only for the lease, and for the namespace that it is in. */
-  client: KubeClient;
-  /**
-   * Another way to the super cluster, for all that only the leader may do: `beforeWrite` is asked before each write
-   * and throws once the lease is not held any more. It is closed at the end of the term.
-   */
-  leadersClient: (beforeWrite: () => void) => KubeClient;
-  /** `close`: looks away from what runs, without touching it; called when another manager may take over. */
-  driver: ControlPlaneDriver & { close?: () => Promise<void> };
-  datastore: Datastore;
-  /** Those that come with the package; put into the super cluster where they are missing. */
-  templates: readonly ControlPlaneTemplate[];
-  /** Asked at every pass over a tenant; has to renew what is due. */
-  managerPki: () => Promise<ManagerPki>;
-  settings: OperatorSettingsInput;
-  logger: Logger;
-  /** Who holds the lease; must differ from every other manager's. */
-  identity: string;
-  clock?: Clock;
-  random?: () => number;
-  newId?: () => string;
-  /** Default: a KubeClient. Its options have `beforeWrite` of their own. */
-  connect?: (options: ConnectionOptions) => KubeClient;
-  /** Default: those of LeaseElection. */
-  lease?: { leaseDurationMs?: number; renewMs?: number };
-}
+import { type Clock, type KubeClient, LeaseElection, systemClock } from '../../kube/index.ts';
+import { assertLeads, guarded, type Leadership } from './leading.ts';
+import type { OperatorOptions } from './options.ts';
+import type { Services } from './services.ts';
+import { type OperatorSettings, operatorSettings } from './settings.ts';
+import { ensureNamespace, lookAtSuperCluster, type Prepared, prepareSuperCluster } from './setup/index.ts';
+import { Sharing } from './sharing.ts';
+import { uidOfKubeSystem } from './steps/index.ts';
+import { Term } from './term.ts';
+import { untilDone } from './until-done.ts';
+import { View } from './view.ts';
 
 const leaseName = 'skerry-vc-manager';
 
-/** Makes VirtualClusters of the super cluster be what they ask for. Of several managers one works at a time. */
+/**
+ * Makes VirtualClusters of the super cluster be what they ask for. Of several managers one decides; with Redis between
+ * them they share the work.
+ */
 export class Operator {
   readonly #options: OperatorOptions;
   readonly #settings: OperatorSettings;
   readonly #clock: Clock;
   readonly #random: () => number;
+  readonly #begun = new Set<string>();
+  readonly #leaving = new Map<string, number>();
 
   /** Throws `InvalidSettings`. */
   constructor(options: OperatorOptions) {
@@ -76,171 +35,133 @@ export class Operator {
 
   /** Works until aborted. Control planes run on; faults of the super cluster are waited out. */
   async run(signal: AbortSignal): Promise<void> {
-    const { client, identity, lease } = this.#options;
+    const { client, redis } = this.#options;
     const { namespace } = this.#settings;
-    const election = new LeaseElection({
-      client,
-      namespace,
-      name: leaseName,
-      identity,
-      clock: this.#clock,
-      ...lease,
-    });
     await this.#untilDone(signal, 'the super cluster cannot be used yet', () =>
       ensureNamespace(client, namespace, signal),
     );
     if (signal.aborted) return;
-    this.#options.logger.info({ identity }, 'waiting for the lease');
+    if (redis === undefined) await this.#compete(signal, undefined);
+    else await this.#share(signal);
+  }
+
+  /** Leads whenever no other manager does. */
+  async #compete(signal: AbortSignal, shared: { view: View; sharing: Sharing } | undefined): Promise<void> {
+    const { client, identity, lease, logger, driver } = this.#options;
+    const { namespace } = this.#settings;
+    const clock = this.#clock;
+    const election = new LeaseElection({ client, namespace, name: leaseName, identity, clock, ...lease });
+    logger.info({ identity }, 'waiting for the lease');
     await election.run(signal, async (term) => {
       const leaders = this.#options.leadersClient(() => assertLeads(election));
       try {
-        await this.#lead(leaders, election, term);
+        await this.#lead(leaders, election, { term, shared });
       } finally {
+        // What is shared is not another's: other managers look after it all the time.
+        if (driver.isShared !== true || shared === undefined) await driver.close?.();
         await leaders.connection.close();
-        this.#options.logger.info({ identity }, 'not leading any more');
+        logger.info({ identity }, 'not leading any more');
       }
     });
   }
 
-  async #lead(client: KubeClient, leadership: Leadership, signal: AbortSignal): Promise<void> {
-    const { templates, managerPki, logger, newId } = this.#options;
-    logger.info({ identity: this.#options.identity }, 'leading');
-    const driver = leadersDriver(this.#options.driver, leadership);
-    const datastore = leadersDatastore(this.#options.datastore, leadership);
+  async #lead(
+    client: KubeClient,
+    leadership: Leadership,
+    { term, shared }: { term: AbortSignal; shared: { view: View; sharing: Sharing } | undefined },
+  ): Promise<void> {
+    const { templates, managerPki, logger, driver, identity, connect } = this.#options;
+    logger.info({ identity }, 'leading');
     const clock = this.#clock;
     const settings = this.#settings;
-    const prepared = await this.#untilDone(signal, 'the super cluster cannot be prepared yet', () =>
-      prepareSuperCluster({ client, settings, templates, managerPki, clock, logger }, signal),
+    const prepared = await this.#untilDone(term, 'the super cluster cannot be prepared yet', () =>
+      prepareSuperCluster({ client, settings, templates, managerPki, clock, logger }, term),
     );
     if (prepared === undefined) return;
-    const virtualClusters = new Store<VirtualCluster>({ indexes: { id: (vc) => [vc.status?.id ?? ''] } });
-    const services: Services = {
+    const view = shared?.view ?? new View({ client, clock });
+    const viewing = new AbortController();
+    const watching = shared === undefined ? view.run(AbortSignal.any([term, viewing.signal])) : undefined;
+    const sharing = shared?.sharing;
+    const services = guarded(this.#services({ client, view, prepared }), this.#options, leadership);
+    let working: Promise<void> | undefined;
+    try {
+      await view.synced(term);
+      if (sharing !== undefined && driver.isShared !== true) {
+        sharing.leadership = leadership;
+        working = sharing.runner.work(term);
+      }
+      await new Term({ services, leadership, connect, sharing }).run(term);
+    } catch (error) {
+      if (!term.aborted) throw error;
+    } finally {
+      viewing.abort();
+      await Promise.all([watching, working]);
+    }
+  }
+
+  /** Takes part in the work of all managers, and leads whenever no other one does. */
+  async #share(signal: AbortSignal): Promise<void> {
+    const { client, logger, driver, managerPki } = this.#options;
+    const { namespace, parallel } = this.#settings;
+    const superIdentity = await this.#untilDone(signal, 'the super cluster cannot be used yet', () =>
+      uidOfKubeSystem(client, signal),
+    );
+    if (superIdentity === undefined) return;
+    // Several super clusters may have one Redis.
+    const queueName = `skerry-${superIdentity.slice(0, 8)}`;
+    logger.info({ queue: queueName }, 'jobs are shared through Redis');
+    const view = new View({ client, clock: this.#clock });
+    let seen: Prepared | undefined;
+    const services = async (): Promise<Services> => {
+      // The one that leads has prepared it before it offered anything.
+      seen ??= { ...(await lookAtSuperCluster(client, this.#settings, signal)), managerPki };
+      return this.#services({ client, view, prepared: seen });
+    };
+    const parts = { operator: this.#options, view, services, queueName };
+    const sharing = await Sharing.create(parts, { parallel, namespace });
+    const watching = view.run(signal);
+    try {
+      const working =
+        driver.isShared === true
+          ? view.synced(signal).then(
+              () => sharing.runner.work(signal),
+              () => undefined,
+            )
+          : undefined;
+      await Promise.all([this.#compete(signal, { view, sharing }), working]);
+    } finally {
+      await sharing.close();
+      if (driver.isShared === true) await driver.close?.();
+      await watching;
+    }
+  }
+
+  #services({ client, view, prepared }: { client: KubeClient; view: View; prepared: Prepared }): Services {
+    const { driver, datastore, logger, identity, newId } = this.#options;
+    const { virtualClusters, policies, templates } = view;
+    return {
       client,
       driver,
       datastore,
-      settings,
+      settings: this.#settings,
       virtualClusters,
-      policies: new Store<VirtualClusterPolicy>(),
-      templates: new Store<ControlPlaneTemplate>(),
-      claims: new Claims(virtualClusters),
-      leaving: new Map(),
+      policies,
+      templates,
+      claims: view.claims,
+      leaving: this.#leaving,
+      begun: this.#begun,
       ...prepared,
+      identity,
       newId: newId ?? randomId,
       random: this.#random,
-      clock,
+      clock: this.#clock,
       logger,
     };
-    await this.#work(services, leadership, signal);
   }
 
-  async #work(services: Services, leadership: Leadership, signal: AbortSignal): Promise<void> {
-    const { client, virtualClusters, policies, templates, driver, logger, settings } = services;
-    const clock = this.#clock;
-    const queue = new WorkQueue({
-      parallel: settings.parallel,
-      clock,
-      random: this.#random,
-      handle: (key, pass, failures) => this.#pass(key, { services, leadership, signal: pass, failures }),
-    });
-    const lookAtAll = (): void => {
-      for (const vc of virtualClusters.list()) queue.add(keyOf(vc));
-    };
-    const stopWatching = [
-      virtualClusters.subscribe((event) => onVirtualCluster(event, queue, services, signal)),
-      // An edited template changes what its control planes should be.
-      templates.subscribe(({ type }) => {
-        if (type === 'modified') lookAtAll();
-      }),
-      // What is under way may have been allowed by the policy as it was.
-      policies.subscribe(() => {
-        for (const vc of virtualClusters.list()) queue.interrupt(keyOf(vc));
-      }),
-      driver.watch((id, component, what) => {
-        if (what === 'exited') logger.warn({ id, component }, `${component} has exited`);
-        for (const vc of virtualClusters.byIndex('id', id)) {
-          if (what === 'exited') queue.add(keyOf(vc));
-          else if (what === 'ready') queue.hurry(keyOf(vc));
-        }
-      }),
-    ];
-    const reflectors = [
-      new Reflector({ client, clock, resource: resources.virtualClusters, store: virtualClusters }),
-      new Reflector({ client, clock, resource: resources.virtualClusterPolicies, store: policies }),
-      new Reflector({ client, clock, resource: resources.controlPlaneTemplates, store: templates }),
-    ];
-    const running = reflectors.map((reflector) => reflector.run(signal));
-    try {
-      // What is taken can only be known when all that exists is known.
-      await Promise.all(reflectors.map((reflector) => reflector.synced(signal)));
-      await queue.run(signal);
-    } catch (error) {
-      if (!signal.aborted) throw error;
-    } finally {
-      for (const stop of stopWatching) stop();
-      await Promise.all(running);
-      await this.#options.driver.close?.();
-    }
-  }
-
-  async #pass(
-    key: string,
-    {
-      services,
-      leadership,
-      signal,
-      failures,
-    }: { services: Services; leadership: Leadership; signal: AbortSignal; failures: number },
-  ): Promise<Outcome> {
-    const { client, logger } = services;
-    const clock = this.#clock;
-    const [namespace = '', name = ''] = key.split('/');
-    let current: VirtualCluster;
-    try {
-      current = await client.get<VirtualCluster>(resources.virtualClusters, { namespace, name }, { signal });
-    } catch (error) {
-      if (isNotFound(error)) return { kind: 'done' };
-      if (signal.aborted) throw error;
-      const { message, retryAfterMs } = explain(error);
-      logger.warn({ virtualCluster: key }, message);
-      return { kind: 'failed', ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
-    }
-    const status = new StatusWriter({ client, clock, signal, current });
-    const connect = (tenant: Tenant): KubeClient => this.#connect(tenant, leadership);
-    const tenant = new Tenant({ virtualCluster: current, status, signal, clock, connect });
-    try {
-      if (current.metadata.deletionTimestamp !== undefined) return await remove(tenant, services);
-      return await provision(tenant, services, failures);
-    } finally {
-      await tenant.close();
-    }
-  }
-
-  #connect(tenant: Tenant, leadership: Leadership): KubeClient {
-    const { servingCa, leafs } = tenant.required(tenant.pki, 'certificates');
-    const connect = this.#options.connect ?? ((options) => new KubeClient(new Connection(options)));
-    return connect({
-      server: tenant.required(tenant.vc.status?.endpoint, 'endpoint'),
-      ca: servingCa.certPem,
-      cert: leafs.manager.certPem,
-      key: leafs.manager.keyPem,
-      userAgent: 'skerry-vc-manager',
-      beforeWrite: () => assertLeads(leadership),
-    });
-  }
-
-  /** Tries until it succeeds; undefined when aborted before. */
-  async #untilDone<T>(signal: AbortSignal, problem: string, work: () => Promise<T>): Promise<T | undefined> {
-    const backoff = new Backoff({ clock: this.#clock, random: this.#random });
-    while (!signal.aborted) {
-      try {
-        return await work();
-      } catch (error) {
-        if (signal.aborted) break;
-        this.#options.logger.warn({ err: error }, `${problem}: ${explain(error).message}`);
-        await this.#clock.sleep(backoff.next(), signal).catch(() => {});
-      }
-    }
-    return undefined;
+  #untilDone<T>(signal: AbortSignal, problem: string, work: () => Promise<T>): Promise<T | undefined> {
+    const { logger } = this.#options;
+    return untilDone({ clock: this.#clock, random: this.#random, logger }, { signal, problem }, work);
   }
 }
 

@@ -1,75 +1,15 @@
 import { isNotFound } from '../../kube/index.ts';
-import type { VirtualClusterPhase } from '../api/index.ts';
+import type { Outcome } from '../jobs/index.ts';
 import { NotYet, OperatorError } from './errors.ts';
 import { explain } from './explain.ts';
-import { removalSteps } from './removal/index.ts';
+import type { JobLog } from './job-log.ts';
 import type { Services } from './services.ts';
 import type { ConditionType } from './status-writer.ts';
-import { provisionStages, runStages, type Stage, type Step, StepFailed } from './steps/index.ts';
+import { runStages, type Stage, type Step, StepFailed } from './steps/index.ts';
 import type { Tenant } from './tenant.ts';
-import type { Outcome } from './work-queue.ts';
 
-/** So many failures in a row count as lasting, whatever their kind. */
-const lastingFailures = 5;
-
-/** One pass over a VirtualCluster that is to exist: all steps, and what came of it. */
-export async function provision(tenant: Tenant, services: Services, failures: number): Promise<Outcome> {
-  const { status } = tenant;
-  const { phase, observedGeneration } = tenant.vc.status ?? {};
-  const isNew = phase === undefined || phase === 'Pending';
-  const isChanged = phase === 'Failed' && observedGeneration !== tenant.vc.metadata.generation;
-  if (isNew || (isChanged && !tenant.wasReady)) status.set({ phase: 'Provisioning' });
-  const tellsProgress = phase !== 'Ready';
-  return perform(provisionStages, tenant, services, {
-    before: (step) => {
-      if (tellsProgress) status.condition('Ready', 'False', 'Provisioning', step.doing);
-    },
-    failed: (lasting) => {
-      const { generation } = tenant.vc.metadata;
-      if (generation !== undefined) status.set({ observedGeneration: generation });
-      if (lasting || failures + 1 >= lastingFailures)
-        status.set({ phase: 'Failed' satisfies VirtualClusterPhase });
-    },
-    waits: () => {
-      const { generation } = tenant.vc.metadata;
-      status.set({
-        phase: 'Pending',
-        ...(generation === undefined ? {} : { observedGeneration: generation }),
-      });
-    },
-    done: async () => {
-      const { generation } = tenant.vc.metadata;
-      const message = [`The API server is at ${tenant.vc.status?.endpoint}.`, ...tenant.notes].join(' ');
-      status.condition('Ready', 'True', 'Available', message);
-      status.set({ phase: 'Ready', ...(generation === undefined ? {} : { observedGeneration: generation }) });
-      await status.flush();
-      const { settings, clock } = services;
-      const dueMs = (tenant.renewAt?.getTime() ?? Number.POSITIVE_INFINITY) - clock.now();
-      return {
-        kind: 'done',
-        againAfterMs: Math.max(1_000, Math.min(settings.recheckMs, dueMs, tenant.lookAgainMs)),
-      };
-    },
-  });
-}
-
-/** One pass over a VirtualCluster that is to go. */
-export async function remove(tenant: Tenant, services: Services): Promise<Outcome> {
-  const { status } = tenant;
-  // Only once: what is waited for says more.
-  if (tenant.vc.status?.phase !== 'Deleting') {
-    status.set({ phase: 'Deleting' });
-    status.condition('Ready', 'False', 'Deleting', 'The control plane and all that it has is being removed.');
-  }
-  return perform(removalSteps, tenant, services, {
-    // The syncer learns from the phase that it has to leave.
-    before: () => status.flush(),
-    failed: () => {},
-    done: async () => ({ kind: 'done' }),
-  });
-}
-
-interface Hooks {
+export interface Hooks {
+  job: JobLog;
   before: (step: Step) => void | Promise<void>;
   /** `lasting`: trying again is of no use until somebody changes something. */
   failed: (lasting: boolean) => void;
@@ -78,7 +18,8 @@ interface Hooks {
   done: () => Promise<Outcome>;
 }
 
-async function perform(
+/** Runs the steps, tells what comes of them, and says what is to be done next. */
+export async function perform(
   stages: readonly Stage[],
   tenant: Tenant,
   services: Services,
@@ -87,6 +28,7 @@ async function perform(
   const logger = services.logger.child({ virtualCluster: tenant.key });
   try {
     await runStages(stages, async (step) => {
+      hooks.job.step(step);
       await hooks.before(step);
       tenant.signal.throwIfAborted();
       const startedAt = tenant.clock.monotonic();
@@ -122,6 +64,7 @@ async function fail(
     const condition = conditionOf(component) ?? step?.condition;
     if (condition !== undefined) status.condition(condition, 'False', reason, message);
     status.condition('Ready', 'False', reason, message);
+    hooks.job.failed(message);
     hooks.failed(!retryable);
     await status.flush();
     return { kind: 'failed', ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };

@@ -1,4 +1,10 @@
-import { isAlreadyExists, isNotFound, type KubeObject, resources } from '../../kube/index.ts';
+import {
+  isAlreadyExists,
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  resources,
+} from '../../kube/index.ts';
 import { group, keys } from '../api/index.ts';
 import { addressAt } from '../network/index.ts';
 import { find } from './objects.ts';
@@ -15,9 +21,11 @@ interface Conflict {
   holder: string;
 }
 
+/** Where pods look for their API server. */
+const apiServer = 'kubernetes';
 /** The tenant's `kubernetes` Service is always at the first address; its DNS, if it has one, at the tenth. */
 const reserved = [
-  { purpose: 'kubernetes', offset: 1 },
+  { purpose: apiServer, offset: 1 },
   { purpose: 'dns', offset: 10 },
 ];
 
@@ -34,11 +42,29 @@ export async function reserveAddresses(
   // Nobody has those of a slice that was just chosen, as a rule.
   const likely = tenant.wasStarted ? 'there' : 'absent';
   const conflicts = await Promise.all(
-    reserved.map(({ purpose, offset }) =>
-      reserveAddress(tenant, services, { address: addressAt(slice, offset), purpose, likely }),
-    ),
+    reserved.map(({ purpose, offset }) => {
+      const address = addressAt(slice, offset);
+      return purpose === apiServer && services.driver.lead !== undefined
+        ? leadToApiServer(tenant, services, address)
+        : reserveAddress(tenant, services, { address, purpose, likely });
+    }),
   );
   return conflicts.find((conflict) => conflict !== undefined);
+}
+
+/** As `reserveAddress`, where the driver has a Service of its own at the address, which keeps it as well. */
+async function leadToApiServer(
+  tenant: Tenant,
+  { client, driver }: Services,
+  address: string,
+): Promise<Conflict | undefined> {
+  const { id, signal } = tenant;
+  if (await driver.lead?.(id, address, { signal })) return undefined;
+  const existing = await find<IPAddress>(client, resources.ipAddresses, { name: address }, signal);
+  if (existing?.metadata.labels?.[keys.tenant] !== tenant.uid) return conflictOf(address, existing);
+  // Kept free for the tenant, as a manager did that led nothing there.
+  await remove(client, existing, signal);
+  return (await driver.lead?.(id, address, { signal })) ? undefined : conflictOf(address, undefined);
 }
 
 async function reserveAddress(
@@ -70,7 +96,12 @@ async function reserveAddress(
     const service = await find(client, resources.services, ref, signal);
     if (service?.metadata.labels?.[keys.tenant] === tenant.uid) return undefined;
   }
-  const path = [parent?.resource, parent?.namespace, parent?.name].filter(Boolean).join('/');
+  return conflictOf(address, existing);
+}
+
+function conflictOf(address: string, existing: IPAddress | undefined): Conflict {
+  const { resource, namespace, name } = existing?.spec?.parentRef ?? {};
+  const path = [resource, namespace, name].filter(Boolean).join('/');
   return { address, holder: path || `IPAddress ${address}` };
 }
 
@@ -93,12 +124,14 @@ export async function releaseReservations(tenant: Tenant, { client }: Services):
     if (isNotFound(error)) return;
     throw error;
   }
-  for (const { metadata } of found) {
-    try {
-      const uid = metadata.uid === undefined ? {} : { uid: metadata.uid };
-      await client.delete(resources.ipAddresses, { name: metadata.name ?? '' }, { ...uid, signal });
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-    }
+  for (const address of found) await remove(client, address, signal);
+}
+
+async function remove(client: KubeClient, { metadata }: KubeObject, signal: AbortSignal): Promise<void> {
+  try {
+    const uid = metadata.uid === undefined ? {} : { uid: metadata.uid };
+    await client.delete(resources.ipAddresses, { name: metadata.name ?? '' }, { ...uid, signal });
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
   }
 }

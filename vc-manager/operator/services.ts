@@ -32,6 +32,10 @@ export interface Services {
   leaving: Map<string, number>;
   /** Exact Kubernetes version of the super cluster, as last asked for. */
   superVersion: string;
+  /** This manager's name. */
+  identity: string;
+  /** Ids of jobs that this manager goes on with: another pass over them is no further attempt. */
+  begun: Set<string>;
   newId: () => string;
   /** From 0 to 1, 1 excluded. */
   random: () => number;

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import type { DnsChoice } from '../api/index.ts';
+import type { DnsChoice, DriverName } from '../api/index.ts';
 import { invalidSettings } from './errors.ts';
 
 export interface OperatorSettings {
@@ -25,6 +25,10 @@ export interface OperatorSettings {
   defaultVersion: string;
   /** DNS of a VirtualCluster that does not choose; it counts when the VirtualCluster is made. */
   dns: DnsChoice;
+  /** What carries control planes out; told in their status. */
+  driver: DriverName;
+  /** How many there are of each component whose template does not say, where the driver can run several. */
+  replicas: number;
   /** How many VirtualClusters are worked on at once. */
   parallel: number;
   /** How often each VirtualCluster is looked at when nothing seems to happen. */
@@ -45,6 +49,8 @@ const defaults: Omit<OperatorSettings, 'advertiseAddress' | 'etcdEndpoint'> = {
   slicePrefixLength: 22,
   defaultVersion: '1.36.3',
   dns: 'coredns',
+  driver: 'process',
+  replicas: 1,
   parallel: 4,
   recheckMs: 60_000,
   leaveTimeoutMs: 15_000,

@@ -12,6 +12,7 @@ export type ConditionType =
   | 'ControllerManagerReady'
   | 'PolicyLimited'
   | 'DNSReady'
+  | 'VersionCurrent'
   | 'Ready';
 
 /**
@@ -77,7 +78,11 @@ export class StatusWriter {
 
   /** For one that has nothing to say any more. */
   dropCondition(type: ConditionType): void {
-    this.set((old) => ({ ...old, conditions: old.conditions?.filter((each) => each.type !== type) ?? [] }));
+    this.set((old) =>
+      old.conditions?.some((each) => each.type === type)
+        ? { ...old, conditions: old.conditions.filter((each) => each.type !== type) }
+        : old,
+    );
   }
 
   /** Writes what is pending; when this returns, it is stored. */

@@ -2,6 +2,7 @@ import type { Clock, KubeClient, ObjectRef, OwnerReference } from '../../kube/in
 import { resources } from '../../kube/index.ts';
 import { apiVersion, keys, type VirtualCluster, type VirtualClusterPolicy } from '../api/index.ts';
 import type { TemplateChoice } from '../control-plane/index.ts';
+import type { Location } from '../drivers/index.ts';
 import type { TenantPki } from '../pki/index.ts';
 import type { StatusWriter } from './status-writer.ts';
 
@@ -10,6 +11,8 @@ export interface TenantOptions {
   status: StatusWriter;
   signal: AbortSignal;
   clock: Clock;
+  /** Told of each step that begins. */
+  onStep?: ((step: { name: string; doing: string }) => void) | undefined;
   /** Connects to the tenant's own API server, as the manager. */
   connect: (tenant: Tenant) => KubeClient;
 }
@@ -22,14 +25,19 @@ export class Tenant {
   readonly status: StatusWriter;
   readonly signal: AbortSignal;
   readonly clock: Clock;
+  readonly onStep: TenantOptions['onStep'];
   /** Set by the step `policy`: what limits it, if anything but the defaults does. */
   ceiling: VirtualClusterPolicy | undefined;
+  /** Set by the step `address` where the driver decides on it. */
+  location: Location | undefined;
   /** Set by the step `certificates`. */
   pki: TenantPki | undefined;
   /** Set by the step `certificates`: when the first certificate is due. */
   renewAt: Date | undefined;
   /** Set by the step `version`. */
   choice: TemplateChoice | undefined;
+  /** Set by the step `version`: the version that runs is to be changed. */
+  change: { from: string; to: string } | undefined;
   /** Set by a step that has something to see through: look again after this long, at the latest. */
   lookAgainMs = Number.POSITIVE_INFINITY;
   /** What people should know although the control plane is well. */
@@ -49,6 +57,7 @@ export class Tenant {
     this.status = options.status;
     this.signal = options.signal;
     this.clock = options.clock;
+    this.onStep = options.onStep;
     this.#connect = options.connect;
   }
 

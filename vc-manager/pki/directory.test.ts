@@ -104,6 +104,15 @@ describe('ensureManagerPki', () => {
     await expect(ensureManagerPki(directory, { now })).rejects.toMatchObject({ code: 'damaged-authority' });
   });
 
+  it.each([['etcd-ca.key', 'etcd-ca.crt'], ['etcd-root.password']])(
+    'makes no other one of what is lost: %s',
+    async (...names) => {
+      await ensureManagerPki(directory, { now });
+      for (const name of names) await rm(join(directory, name));
+      await expect(ensureManagerPki(directory, { now })).rejects.toMatchObject({ code: 'damaged-authority' });
+    },
+  );
+
   it('refuses to use a file as directory', async () => {
     await mkdir(dirname(directory));
     await writeFile(directory, '');

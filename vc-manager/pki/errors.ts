@@ -25,8 +25,16 @@ export function damagedAuthority(entry: string, why: string, cause?: unknown): P
   return new PkiError(
     'damaged-authority',
     entry,
-    `The certificate authority "${entry}" is damaged: ${why}. It is not replaced, because every certificate and pod that trusts it would break. Restore its certificate and key from a backup, or delete both to start with a new authority.`,
+    `The certificate authority "${entry}" is damaged: ${why}. It is not replaced, because every certificate and pod that trusts it would break. Restore its certificate and key from a backup, or leave both entries there and empty to start with a new authority.`,
     { cause },
+  );
+}
+
+export function lostPassword(entry: string): PkiError {
+  return new PkiError(
+    'damaged-authority',
+    entry,
+    `The password "${entry}" is missing, and other parts of the set are there. It is not replaced, because what it opens knows no other. Restore it from a backup.`,
   );
 }
 
@@ -34,7 +42,7 @@ export function expiredAuthority(entry: string, notAfter: Date): PkiError {
   return new PkiError(
     'expired-authority',
     entry,
-    `The certificate authority "${entry}" expired on ${notAfter.toISOString()}. Check this machine's clock; if it is right, delete the authority's certificate and key so that a new one is made, and hand out new kubeconfigs.`,
+    `The certificate authority "${entry}" expired on ${notAfter.toISOString()}. Check this machine's clock; if it is right, leave the entries of the authority's certificate and key there and empty so that a new one is made, and hand out new kubeconfigs.`,
   );
 }
 

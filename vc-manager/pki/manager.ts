@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { ensurePkiDirectory } from './directory.ts';
 import { type PairFiles, pairFiles } from './files.ts';
 import { subjectNames } from './names.ts';
-import type { Renewal } from './pki-set.ts';
+import type { EnsuredPki, PkiSpec, Renewal } from './pki-set.ts';
 
 export interface ManagerPkiOptions {
   /** Hosts under which API servers and the manager reach the tenants' datastore. Default: this machine's loopback. */
@@ -43,37 +43,41 @@ const metricsServiceName = 'skerry-metrics.kube-system.svc';
 /** Keeps the manager's PKI as files in `directory`; safe to call at every start and from several processes. */
 export async function ensureManagerPki(directory: string, options: ManagerPkiOptions): Promise<ManagerPki> {
   const path = resolve(directory);
-  const { data, renewals, renewAt } = await ensurePkiDirectory(
-    path,
-    {
-      authorities: {
-        'etcd-ca': { commonName: 'skerry datastore CA' },
-        'kubelet-proxy-ca': { commonName: 'skerry kubelet-proxy CA' },
+  return managerPkiOf(path, await ensurePkiDirectory(path, managerPkiSpec(options), options.now));
+}
+
+export function managerPkiSpec(options: ManagerPkiOptions): PkiSpec {
+  return {
+    authorities: {
+      'etcd-ca': { commonName: 'skerry datastore CA' },
+      'kubelet-proxy-ca': { commonName: 'skerry kubelet-proxy CA' },
+    },
+    passwords: ['etcd-root'],
+    leafs: {
+      'etcd-server': {
+        authority: 'etcd-ca',
+        commonName: etcdServerName,
+        usage: ['server', 'client'],
+        ...subjectNames(options.etcdHosts ?? loopback),
       },
-      passwords: ['etcd-root'],
-      leafs: {
-        'etcd-server': {
-          authority: 'etcd-ca',
-          commonName: etcdServerName,
-          usage: ['server', 'client'],
-          ...subjectNames(options.etcdHosts ?? loopback),
-        },
-        'etcd-manager': {
-          authority: 'etcd-ca',
-          commonName: '',
-          organizations: ['skerry:manager'],
-          usage: ['client'],
-        },
-        'kubelet-proxy': {
-          authority: 'kubelet-proxy-ca',
-          commonName: 'skerry kubelet-proxy',
-          usage: ['server'],
-          ...subjectNames([...(options.kubeletProxyHosts ?? loopback), metricsServiceName]),
-        },
+      'etcd-manager': {
+        authority: 'etcd-ca',
+        commonName: '',
+        organizations: ['skerry:manager'],
+        usage: ['client'],
+      },
+      'kubelet-proxy': {
+        authority: 'kubelet-proxy-ca',
+        commonName: 'skerry kubelet-proxy',
+        usage: ['server'],
+        ...subjectNames([...(options.kubeletProxyHosts ?? loopback), metricsServiceName]),
       },
     },
-    options.now,
-  );
+  };
+}
+
+/** `path`: where the data is kept. */
+export function managerPkiOf(path: string, { data, renewals, renewAt }: EnsuredPki): ManagerPki {
   return {
     etcdCa: pairFiles(path, data, 'etcd-ca'),
     etcdServer: pairFiles(path, data, 'etcd-server'),

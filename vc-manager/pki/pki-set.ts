@@ -1,6 +1,6 @@
 import { randomBytes, X509Certificate } from 'node:crypto';
 import { type CertificateAuthority, createAuthority, readAuthority } from './authority.ts';
-import { damagedAuthority, expiredAuthority } from './errors.ts';
+import { damagedAuthority, expiredAuthority, lostPassword } from './errors.ts';
 import { issue, type KeyPair, type LeafRequest } from './issue.ts';
 import { createServiceAccountKey, publicPemOf, type ServiceAccountKey } from './keys.ts';
 import { type RenewalReason, renewalReason } from './renewal.ts';
@@ -8,19 +8,36 @@ import { renewalTime } from './validity.ts';
 
 /**
  * Everything of a PKI by file name: `<name>.crt` and `<name>.key` for authorities and leafs,
- * `<name>.key` and `<name>.pub` for token keys, `<name>.password` for passwords.
+ * `<name>.key` and `<name>.pub` for token keys, `<name>.password` for passwords; `renewal` for the last request.
  */
 export type PkiData = Readonly<Record<string, string>>;
 
 /** What a PKI consists of. Names become file names. */
 export interface PkiSpec {
-  readonly authorities: Readonly<Record<string, { readonly commonName: string }>>;
+  readonly authorities: Readonly<Record<string, AuthorityRequest>>;
   readonly serviceAccountKeys?: readonly string[];
   readonly passwords?: readonly string[];
   /** `authority`: one of the set's own by name, or one that is kept elsewhere. */
   readonly leafs: Readonly<
-    Record<string, LeafRequest & { readonly authority: string | CertificateAuthority }>
+    Record<
+      string,
+      LeafRequest & {
+        readonly authority: string | CertificateAuthority;
+        /** `renewal` is not about this one. */
+        readonly onlyWhenDue?: boolean;
+      }
+    >
   >;
+  /** Another value than the last one asks for all leafs anew, once: it is kept along with them. */
+  readonly renewal?: string | undefined;
+  /** Leafs that are due may wait. */
+  readonly isHeld?: boolean;
+}
+
+export interface AuthorityRequest {
+  readonly commonName: string;
+  /** It may come to a set that was made without it: then it is lost only where a certificate of it is left. */
+  readonly mayBeAdded?: boolean;
 }
 
 export interface Renewal {
@@ -38,8 +55,10 @@ export interface EnsuredPki {
 }
 
 /**
- * Completes stored data to what the spec asks for. Authorities, token keys and passwords are made when they are
- * missing and never again; leafs are issued anew when they are due or no longer what is asked for.
+ * Completes stored data to what the spec asks for; undefined: nothing was ever stored. Authorities, token keys and
+ * passwords are made with the set and never again: one that is missing later was lost, and an error. Only where both
+ * entries of one are there and empty, as a person has left them, a new one is made. Leafs are issued anew when they are
+ * due, no longer what is asked for, or when `renewal` asks for it.
  * Entries that the spec does not name are kept. Same input and nothing due: same output, `changed` false.
  * Throws PkiError; nothing is half done then, as the input is not touched.
  */
@@ -51,22 +70,31 @@ export async function ensurePkiSet(
   const data: Record<string, string> = { ...existing };
   const before = JSON.stringify(data);
 
-  for (const [name, { commonName }] of Object.entries(spec.authorities)) {
-    if (data[`${name}.crt`] === undefined && data[`${name}.key`] === undefined) {
-      storePair(data, name, await createAuthority({ commonName, now }));
-    }
+  const isNew = existing === undefined;
+  for (const [name, { commonName, mayBeAdded = false }] of Object.entries(spec.authorities)) {
+    const isWanted = isNew || isEmptied(data, `${name}.crt`, `${name}.key`);
+    const isAdded = mayBeAdded && isAbsent(data, name) && !hasIssued(commonName, data, spec);
+    if (isWanted || isAdded) storePair(data, name, await createAuthority({ commonName, now }));
+    else authorityOf(data, name);
   }
-  for (const name of spec.serviceAccountKeys ?? []) await ensureServiceAccountKey(data, name);
-  for (const name of spec.passwords ?? []) data[`${name}.password`] ??= randomBytes(32).toString('base64url');
+  for (const name of spec.serviceAccountKeys ?? []) await ensureServiceAccountKey(data, name, isNew);
+  for (const name of spec.passwords ?? []) {
+    if (isNew) data[`${name}.password`] = randomBytes(32).toString('base64url');
+    else if (!data[`${name}.password`]) throw lostPassword(name);
+  }
 
+  const isAsked = spec.renewal !== undefined && data['renewal'] !== spec.renewal;
+  if (isAsked) data['renewal'] = spec.renewal;
   const renewals: Renewal[] = [];
   let renewAt = Number.POSITIVE_INFINITY;
-  for (const [name, { authority: signer, ...wanted }] of Object.entries(spec.leafs)) {
+  for (const [name, { authority: signer, onlyWhenDue = false, ...wanted }] of Object.entries(spec.leafs)) {
     const entry = typeof signer === 'string' ? signer : `signer of ${name}`;
     const authority = typeof signer === 'string' ? authorityOf(data, signer) : signer;
     const { certificate: issuer } = readAuthority(entry, authority);
     if (issuer.validToDate <= now) throw expiredAuthority(entry, issuer.validToDate);
-    const reason = renewalReason(storedPair(data, name), wanted, issuer, now);
+    const asked = isAsked && !onlyWhenDue ? 'asked' : undefined;
+    const needed = renewalReason(storedPair(data, name), wanted, issuer, now);
+    const reason = needed === 'due' && spec.isHeld ? asked : (needed ?? asked);
     if (reason !== undefined) {
       storePair(data, name, await issue(authority, { ...wanted, now }));
       renewals.push({ name, reason });
@@ -80,10 +108,34 @@ export async function ensurePkiSet(
 /** The last moment that a Date can hold: stands for "never" in a set without leafs. */
 const maximumDateMs = 8.64e15;
 
-async function ensureServiceAccountKey(data: Record<string, string>, name: string): Promise<void> {
-  const stored = data[`${name}.key`];
+function isEmptied(data: PkiData, ...names: string[]): boolean {
+  return names.every((name) => data[name] === '');
+}
+
+function isAbsent(data: PkiData, authority: string): boolean {
+  return data[`${authority}.crt`] === undefined && data[`${authority}.key`] === undefined;
+}
+
+/** Whether a certificate is left that an authority of this name has issued. */
+function hasIssued(commonName: string, data: PkiData, { leafs }: PkiSpec): boolean {
+  return Object.keys(leafs).some((name) => {
+    try {
+      return new X509Certificate(data[`${name}.crt`] ?? '').issuer === `CN=${commonName}`;
+    } catch {
+      return false;
+    }
+  });
+}
+
+async function ensureServiceAccountKey(
+  data: Record<string, string>,
+  name: string,
+  isNew: boolean,
+): Promise<void> {
+  const stored = data[`${name}.key`] || undefined;
   if (stored === undefined) {
-    if (data[`${name}.pub`] !== undefined) throw damagedAuthority(name, 'its private key is missing');
+    const isWanted = isNew || isEmptied(data, `${name}.key`, `${name}.pub`);
+    if (!isWanted) throw damagedAuthority(name, 'its private key is missing');
     const key = await createServiceAccountKey();
     data[`${name}.key`] = key.privatePem;
     data[`${name}.pub`] = key.publicPem;
@@ -97,9 +149,14 @@ async function ensureServiceAccountKey(data: Record<string, string>, name: strin
   }
 }
 
-/** An authority of a set; throws `damaged-authority` when half of it is missing. */
+/** An authority of a set; throws `damaged-authority` when a half of it is missing. */
 export function authorityOf(data: PkiData, name: string): CertificateAuthority {
   const { certPem, keyPem } = storedPair(data, name);
+  if (certPem === undefined && keyPem === undefined)
+    throw damagedAuthority(
+      name,
+      'its certificate and its key are missing, and other parts of the set are there',
+    );
   if (certPem === undefined) throw damagedAuthority(name, 'its certificate is missing');
   if (keyPem === undefined) throw damagedAuthority(name, 'its key is missing');
   return { certPem, keyPem };
@@ -116,8 +173,8 @@ export function serviceAccountKeyOf(data: PkiData, name: string): ServiceAccount
 }
 
 function storedPair(data: PkiData, name: string): Partial<KeyPair> {
-  const certPem = data[`${name}.crt`];
-  const keyPem = data[`${name}.key`];
+  const certPem = data[`${name}.crt`] || undefined;
+  const keyPem = data[`${name}.key`] || undefined;
   return { ...(certPem !== undefined && { certPem }), ...(keyPem !== undefined && { keyPem }) };
 }
 

@@ -13,7 +13,8 @@ export type RenewalReason =
   | 'names-changed'
   | 'usage-changed'
   | 'not-yet-valid'
-  | 'due';
+  | 'due'
+  | 'asked';
 
 const oids = { server: '1.3.6.1.5.5.7.3.1', client: '1.3.6.1.5.5.7.3.2' };
 

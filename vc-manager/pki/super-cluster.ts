@@ -33,6 +33,9 @@ export interface SuperClusterPki {
   readonly admin: PairFiles;
   readonly scheduler: PairFiles;
   readonly controllerManager: PairFiles;
+  /** Skerry's own programs, `skerry-manager` and `skerry-syncer`: what these users may do, roles say. */
+  readonly manager: PairFiles;
+  readonly syncer: PairFiles;
   /** The simulated kubelets, user `system:kwok`; in system:masters, as the super cluster has no role for them. */
   readonly kwok: PairFiles;
   readonly serviceAccountKey: { readonly privateFile: string; readonly publicFile: string };
@@ -77,6 +80,8 @@ export async function ensureSuperClusterPki(
         scheduler: user('system:kube-scheduler'),
         'controller-manager': user('system:kube-controller-manager'),
         kwok: user('system:kwok', 'system:masters'),
+        manager: user('skerry-manager'),
+        syncer: user('skerry-syncer'),
       },
     },
     options.now,
@@ -96,6 +101,8 @@ export async function ensureSuperClusterPki(
     scheduler: files('scheduler'),
     controllerManager: files('controller-manager'),
     kwok: files('kwok'),
+    manager: files('manager'),
+    syncer: files('syncer'),
     serviceAccountKey: {
       privateFile: join(path, 'service-account.key'),
       publicFile: join(path, 'service-account.pub'),

@@ -233,24 +233,40 @@ describe('a tenant that has a PKI', () => {
     expect(renewals).toContainEqual({ name: 'admin', reason: 'not-yet-valid' });
   });
 
-  it.each(['client-ca.key', 'client-ca.crt', 'serving-ca.key', 'front-proxy-ca.crt'])(
-    'is not given a new authority when only %s is lost',
-    async (name) => {
-      const { [name]: _lost, ...rest } = first.data;
-      await expect(ensure(rest)).rejects.toMatchObject({
-        code: 'damaged-authority',
-        subject: name.replace(/\.(crt|key)$/, ''),
-        message: expect.stringContaining('backup'),
-      });
+  it('gets every leaf anew when somebody asks for it, once for each request', async () => {
+    const before = await ensure();
+    const asked = await ensure(before.data, { renewal: 'one' });
+    expect(asked.renewals.map(({ reason }) => reason)).toEqual(new Array(8).fill('asked'));
+    for (const name of lifelong) expect(asked.data[name]).toBe(before.data[name]);
+    expect(await ensure(asked.data, { renewal: 'one' })).toMatchObject({ changed: false, renewals: [] });
+    expect((await ensure(asked.data)).changed).toBe(false);
+    expect((await ensure(asked.data, { renewal: 'two' })).renewals).toHaveLength(8);
+  });
+
+  it.each([
+    [true, 9],
+    [false, 8],
+  ])(
+    'has a datastore of its own whose data is kept: %s, and gets %d leafs anew on request',
+    async (isKept, count) => {
+      const ownDatastore = { hosts: ['etcd.example.com'], isKept };
+      const before = await ensure(undefined, { ownDatastore });
+      const { renewals } = await ensure(before.data, { ownDatastore, renewal: 'one' });
+      expect(renewals).toHaveLength(count);
+      expect(renewals.some(({ name }) => name === 'etcd-server')).toBe(isKept);
+      const due = await ensure(before.data, { ownDatastore, now: onDay(300) });
+      expect(due.renewals).toHaveLength(9);
     },
   );
 
-  it('is not given a new token key when the stored one cannot be read or is lost', async () => {
-    await expect(ensure({ ...first.data, 'service-account.key': 'nonsense' })).rejects.toMatchObject({
-      code: 'damaged-authority',
-    });
-    const { 'service-account.key': _lost, ...rest } = first.data;
-    await expect(ensure(rest)).rejects.toMatchObject({ code: 'damaged-authority' });
+  it('keeps leafs that are due while their renewal is held, and says since when they are', async () => {
+    const before = await ensure();
+    const held = await ensure(before.data, { isHeld: true, now: onDay(5) });
+    expect(held).toMatchObject({ changed: false, renewAt: before.renewAt });
+    expect((await ensure(before.data, { now: onDay(5) })).renewals).toHaveLength(2);
+    const asked = await ensure(before.data, { isHeld: true, renewal: 'one', now: onDay(5) });
+    const all = await ensure(before.data, { renewal: 'one' });
+    expect(asked.renewals.map(({ name }) => name)).toEqual(all.renewals.map(({ name }) => name));
   });
 
   it('keeps entries that it does not know', async () => {

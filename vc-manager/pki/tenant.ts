@@ -2,6 +2,7 @@ import { tenantUser } from '../etcd/index.ts';
 import type { CertificateAuthority } from './authority.ts';
 import type { KeyPair, LeafRequest } from './issue.ts';
 import type { ServiceAccountKey } from './keys.ts';
+import { etcdServerName } from './manager.ts';
 import { subjectNames } from './names.ts';
 import {
   authorityOf,
@@ -23,6 +24,13 @@ export interface TenantPkiOptions {
   readonly hosts: readonly string[];
   /** The manager's: it signs the tenant's way into the datastore. */
   readonly etcdCa: CertificateAuthority;
+  /** An etcd of its own, with an authority of its own: under which hosts its API servers reach it. */
+  readonly ownDatastore?: { readonly hosts: readonly string[]; readonly isKept?: boolean };
+  /** Its datastore trusts the authority that was made for it: another one is not made. */
+  readonly wasStarted?: boolean;
+  /** See `PkiSpec`, as is `isHeld`. */
+  readonly renewal?: string | undefined;
+  readonly isHeld?: boolean;
   readonly now: Date;
 }
 
@@ -37,6 +45,8 @@ export interface TenantPki {
   /** Who may be the tenant's API server to kubelets: by it the kubelet proxy knows which tenant comes. */
   readonly kubeletClientCa: CertificateAuthority;
   readonly serviceAccountKey: ServiceAccountKey;
+  /** Who may be the tenant's own etcd, and its client; only where it has one. */
+  readonly etcdCa?: CertificateAuthority;
   readonly leafs: {
     readonly apiserver: KeyPair;
     /** Its common name is `tenant-<id>`, which the kubelet proxy expects beside the right authority. */
@@ -50,6 +60,7 @@ export interface TenantPki {
     readonly admin: KeyPair;
     readonly syncer: KeyPair;
     readonly manager: KeyPair;
+    readonly etcdServer?: KeyPair;
   };
 }
 
@@ -67,6 +78,7 @@ export async function ensureTenantPki(
   existing: PkiData | undefined,
   options: TenantPkiOptions,
 ): Promise<EnsuredPki & { readonly pki: TenantPki }> {
+  const own = options.ownDatastore;
   const ensured = await ensurePkiSet(
     existing,
     {
@@ -76,8 +88,17 @@ export async function ensureTenantPki(
         // The kubelet proxy knows the authorities of all tenants apart by these last two names.
         'front-proxy-ca': { commonName: `skerry ${options.id} front-proxy CA` },
         'kubelet-client-ca': { commonName: `skerry ${options.id} kubelet-client CA` },
+        // Until a tenant is started its template may come to another datastore.
+        ...(own && {
+          'etcd-ca': {
+            commonName: `skerry ${options.id} datastore CA`,
+            mayBeAdded: options.wasStarted !== true,
+          },
+        }),
       },
       serviceAccountKeys: ['service-account'],
+      renewal: options.renewal,
+      isHeld: options.isHeld === true,
       leafs: {
         apiserver: { authority: 'serving-ca', ...apiServerLeaf(options) },
         'kubelet-client': {
@@ -92,7 +113,21 @@ export async function ensureTenantPki(
           usage: ['client'],
         },
         'controller-manager': user('system:kube-controller-manager'),
-        'etcd-client': { authority: options.etcdCa, commonName: tenantUser(options.id), usage: ['client'] },
+        'etcd-client': {
+          authority: own === undefined ? options.etcdCa : 'etcd-ca',
+          commonName: tenantUser(options.id),
+          usage: ['client'],
+        },
+        ...(own && {
+          'etcd-server': {
+            authority: 'etcd-ca',
+            commonName: etcdServerName,
+            usage: ['server', 'client'],
+            // A new one is a new pod, and without a volume the data goes with the old one.
+            onlyWhenDue: own.isKept === false,
+            ...subjectNames(['localhost', '127.0.0.1', '::1', ...own.hosts]),
+          } as const,
+        }),
         admin: user('skerry:admin', adminGroup),
         syncer: { ...user('skerry:syncer', 'system:masters'), validForMs: shortLifeMs },
         manager: { ...user('skerry:manager', 'system:masters'), validForMs: shortLifeMs },
@@ -100,7 +135,7 @@ export async function ensureTenantPki(
     },
     options.now,
   );
-  return { ...ensured, pki: tenantPkiOf(ensured.data) };
+  return { ...ensured, pki: tenantPkiOf(ensured.data, own !== undefined) };
 }
 
 function user(commonName: string, ...organizations: string[]): LeafRequest & { authority: string } {
@@ -121,13 +156,14 @@ function apiServerLeaf(options: TenantPkiOptions): LeafRequest {
   return { commonName: 'kube-apiserver', usage: ['server'], ...names };
 }
 
-function tenantPkiOf(data: PkiData): TenantPki {
+function tenantPkiOf(data: PkiData, hasOwnDatastore: boolean): TenantPki {
   return {
     clientCa: authorityOf(data, 'client-ca'),
     servingCa: authorityOf(data, 'serving-ca'),
     frontProxyCa: authorityOf(data, 'front-proxy-ca'),
     kubeletClientCa: authorityOf(data, 'kubelet-client-ca'),
     serviceAccountKey: serviceAccountKeyOf(data, 'service-account'),
+    ...(hasOwnDatastore && { etcdCa: authorityOf(data, 'etcd-ca') }),
     leafs: {
       apiserver: pairOf(data, 'apiserver'),
       kubeletClient: pairOf(data, 'kubelet-client'),
@@ -137,6 +173,7 @@ function tenantPkiOf(data: PkiData): TenantPki {
       admin: pairOf(data, 'admin'),
       syncer: pairOf(data, 'syncer'),
       manager: pairOf(data, 'manager'),
+      ...(hasOwnDatastore && { etcdServer: pairOf(data, 'etcd-server') }),
     },
   };
 }

@@ -11,7 +11,8 @@ export interface BarChart {
   bars: readonly { name: string; values: readonly number[] }[];
 }
 
-const nameWidth = 170;
+/** Of a letter of a name, in px; few fonts are wider. */
+const letterWidth = 7;
 const gap = 0.25;
 
 /** Lying bars, each of several parts. None when there is nothing to draw. */
@@ -24,7 +25,8 @@ export function barChart({ name, title, label, parts, bars }: BarChart): Plot[] 
   const most = Math.max(0, ...totals);
   if (most === 0) return [];
   const ticks = linearTicks(most);
-  const left = frame.left + nameWidth - 60;
+  const longest = Math.max(...drawn.map((bar) => bar.name.length));
+  const left = Math.max(frame.left, 16 + longest * letterWidth);
   const xAt = (value: number): number => left + (value / (ticks.at(-1) ?? 1)) * (frame.right - left);
   const slot = (frame.bottom - frame.top) / drawn.length;
   const thickness = Math.min(28, slot * (1 - gap));

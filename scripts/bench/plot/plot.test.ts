@@ -63,6 +63,19 @@ describe('a line chart', () => {
 });
 
 describe('a bar chart', () => {
+  it('has room for the longest name', () => {
+    const name = 'kube-controller-manager of a tenant';
+    const [plot] = barChart({
+      name: 'x',
+      title: 'x',
+      label: 'MB',
+      parts: ['a'],
+      bars: [{ name, values: [1] }],
+    });
+    const x = new RegExp(`x="([\\d.]+)"[^>]*>${name}<`).exec(plot?.svg ?? '')?.[1];
+    expect(Number(x)).toBeGreaterThan(6.5 * name.length);
+  });
+
   it('puts the parts of a bar side by side, with their sum', () => {
     const chart = { name: 'x', title: 't', label: 'MB', parts: ['private', 'shared'] };
     const [plot] = barChart({ ...chart, bars: [{ name: 'etcd', values: [30, 70] }] });

@@ -54,7 +54,7 @@ export const soak: Scenario = {
       lab.signal,
     );
     const samples: Sample[] = [];
-    const result = await sampled(lab, work, samples);
+    const result = await sampled(lab, minutes, work, samples);
     const usage = await meter.stop();
     lab.tell(`soak: ${describeChurn(result)}`);
     for (const failure of result.failures) lab.tell(`  ${failure}`);
@@ -109,13 +109,25 @@ export const soak: Scenario = {
 };
 
 /** Takes samples until the work is done. */
-async function sampled(lab: Lab, work: Promise<ChurnResult>, samples: Sample[]): Promise<ChurnResult> {
+async function sampled(
+  lab: Lab,
+  minutes: number,
+  work: Promise<ChurnResult>,
+  samples: Sample[],
+): Promise<ChurnResult> {
   const done = new AbortController();
   const result = work.finally(() => done.abort());
   const from = performance.now();
   const sampling = (async () => {
+    let minute = 0;
     while (!done.signal.aborted) {
-      samples.push(await sample(lab, (performance.now() - from) / 1000));
+      const next = await sample(lab, (performance.now() - from) / 1000);
+      samples.push(next);
+      if (Math.floor(next.seconds / 60) > minute) {
+        minute = Math.floor(next.seconds / 60);
+        const syncer = Math.round((next.resident.syncer ?? 0) / bytesPerMegabyte);
+        lab.tell(`soak: ${minute} of ${minutes} min, resident memory of the syncer: ${syncer} MB`);
+      }
       await systemClock.sleep(sampleEveryMs, done.signal).catch(() => undefined);
     }
   })();

@@ -11,7 +11,12 @@ import {
   systemClock,
 } from '../../../kube/index.ts';
 import { Binaries, defaultCacheDirectory } from '../../../vc-manager/binaries/index.ts';
-import { managerComponent, ownComponents, syncerComponent } from '../../../vc-manager/cli/index.ts';
+import {
+  grantOwnRights,
+  managerComponent,
+  ownComponents,
+  syncerComponent,
+} from '../../../vc-manager/cli/index.ts';
 import type { ComponentPlan } from '../../../vc-manager/control-plane/index.ts';
 import { ProcessDriver } from '../../../vc-manager/drivers/index.ts';
 import { LocalStack, type LocalStackParts } from '../../../vc-manager/local-stack/index.ts';
@@ -74,6 +79,7 @@ export class OwnStack implements Stack {
       binaries: this.#binaries,
       advertiseAddress,
       superCluster: { nodes: options.nodes },
+      ...(options.withSkerry ? { prepare: grantOwnRights } : {}),
       components: (parts) => {
         if (!options.withSkerry) return [];
         const shared = { stateDir: directory, env, superCluster: 'local' as const, dns: 'none' as const };
@@ -90,6 +96,7 @@ export class OwnStack implements Stack {
     try {
       await stack.#start(options.signal);
     } catch (error) {
+      if (!options.signal.aborted) options.onProgress(await stack.lastWords());
       await stack.close();
       throw error;
     }

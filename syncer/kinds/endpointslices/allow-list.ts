@@ -33,7 +33,7 @@ export function allowListOf(context: SyncContext): (address: string) => boolean 
   };
 }
 
-/** Reserved ranges, what the syncer was told or found at its start, nodes and the pods on them. */
+/** Reserved ranges, what the syncer was told or has found, nodes and the pods on them. */
 function infrastructureOf({ tenant, superObjects }: SyncContext): (address: string) => boolean {
   const isReserved = insideOf(reservedRanges);
   const isReservedV6 = insideOf(reservedRangesV6);

@@ -229,6 +229,11 @@ describe('rule 24: the slice of default/kubernetes', () => {
     expect(endpointSliceKind.down(kubernetes(), object, there)).toEqual([]);
   });
 
+  it('does not go down where the manager leads to the API server itself', () => {
+    const led = context([], [], { apiServer: { address: '10.96.0.7', port: 443, isService: true } });
+    expect(endpointSliceKind.admit?.(kubernetes(), led)).toEqual({ wanted: false });
+  });
+
   it('follows when the API server moves', () => {
     const object = endpointSliceKind.toSuper(kubernetes(), context([], [], tenant));
     const moved = context([], [], { apiServer: { address: '192.0.2.11', port: 21001 } });

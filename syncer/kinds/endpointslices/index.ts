@@ -59,7 +59,7 @@ function isSelectorsOwn(slice: KubeObject): boolean {
 }
 
 function admit(tenantObject: KubeObject, context: SyncContext): Admission {
-  if (isApiServerSlice(tenantObject)) return { wanted: true };
+  if (isApiServerSlice(tenantObject)) return { wanted: !context.tenant.apiServer.isService };
   if (isSelectorsOwn(tenantObject) || staysInTenant(tenantObject)) return { wanted: false };
   const { labels, namespace } = tenantObject.metadata;
   const name = labels?.[serviceNameLabel];

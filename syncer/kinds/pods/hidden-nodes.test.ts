@@ -20,6 +20,18 @@ describe('pods of a tenant that nodes are hidden from (rules 19 and 25)', () => 
     ]);
   });
 
+  it('have the labels of the zone they are in, but for one that names the node', () => {
+    const [zone, region] = ['topology.kubernetes.io/zone', 'topology.kubernetes.io/region'];
+    const t = tenantPod();
+    const s = superPod(t, {
+      spec: { nodeName: 'n1' },
+      metadata: { labels: { [zone]: 'n1', [region]: 'north' } },
+    });
+    const bound = (podKind.up?.(t, s, context) ?? []).find((action) => action.do === 'bindTenant');
+    expect(bound).toMatchObject({ labels: { [region]: 'north' } });
+    expect(bound?.labels).not.toHaveProperty(zone);
+  });
+
   it('show neither name nor address of the node in their status', () => {
     const t = tenantPod({ spec: { nodeName: shown } });
     const s = superPod(t, {

@@ -8,6 +8,7 @@ import { admitPod } from './admission.ts';
 import { podGone } from './deletion.ts';
 import { podDown } from './down.ts';
 import { addressesOf, superIndexes, tenantIndexes } from './indexes.ts';
+import { dependsOnPairAlone } from './pair.ts';
 import { references } from './references.ts';
 import { referredTo } from './referred-to.ts';
 import { toSuperPod } from './translate.ts';
@@ -30,6 +31,7 @@ export const podKind: DownKind = {
   toSuper: toSuperPod,
   down: podDown,
   up: podUp,
+  dependsOnPairAlone,
   superGone: (tenantObject, context, last) => podGone(tenantObject, context, last),
   // Somebody saw it go before S did: it was taken away by force. Without witnesses S keeps its grace.
   deleteSuper: (_superObject, last) => (last === undefined ? {} : { gracePeriodSeconds: 0 }),

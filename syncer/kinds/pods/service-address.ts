@@ -10,6 +10,9 @@ export function serviceAddress(service: Service, context: SyncContext): string |
 
 /** Where pods reach the tenant's API server: on port 443 of this address (sync rules 8 and 24). */
 export function apiServerAddress(context: SyncContext): string | undefined {
+  const { apiServer, serviceIpMode } = context.tenant;
+  // Where the tenant's own address leads nowhere, that of the API server's Service does.
+  if (apiServer.isService && serviceIpMode === 'assigned') return apiServer.address;
   const service = context.tenantObjects.get<Service>(resources.services, {
     namespace: 'default',
     name: 'kubernetes',

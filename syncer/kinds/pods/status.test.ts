@@ -56,6 +56,15 @@ describe('binding (rule 19)', () => {
     });
   });
 
+  it('hands on where the node is, as binding S has noted it: an API server may not know a new node', () => {
+    const zone = { 'topology.kubernetes.io/zone': 'a', 'topology.kubernetes.io/region': 'r' };
+    const t = tenantPod();
+    const s = superPod(t, { spec: { nodeName: 'n1' }, metadata: { labels: { ...zone, other: 'x' } } });
+    expect(podKind.up?.(t, s, context)).toMatchObject([{ do: 'bindTenant', labels: zone }]);
+    expect(settle(t, s).metadata.labels).toMatchObject(zone);
+    expect(settle(t, s).metadata.labels).not.toHaveProperty('other');
+  });
+
   it('makes sure first that the virtual node exists', () => {
     const t = tenantPod();
     const s = superPod(t, { spec: { nodeName: 'n2' } });
@@ -300,6 +309,20 @@ describe('status (rule 20)', () => {
       const own = { observedGeneration: 3, conditions: [{ ...ready, observedGeneration: 3 }] };
       expect(observed(2, 1, 'nginx:1', own)).toEqual([3, 3]);
       expect(observed(2, 2, 'nginx:0', own)).toEqual([3, 3]);
+    });
+
+    it('stays what it was while S has not heard of the deletion, which is a generation of T too', () => {
+      const own = { observedGeneration: 3, conditions: [{ ...ready, observedGeneration: 3 }] };
+      const deletion = { deletionTimestamp: '2026-01-01T00:00:30Z', deletionGracePeriodSeconds: 30 };
+      const leaving = { ...t, metadata: { ...t.metadata, ...deletion }, status: { ...t.status, ...own } };
+      const status = { observedGeneration: 2, conditions: [{ ...ready, observedGeneration: 2 }] };
+      const s = (metadata: Pod['metadata']) =>
+        superPod(t, { metadata: { generation: 2, ...metadata }, spec: { nodeName: 'n1' }, status });
+      expect(podKind.up?.(leaving, s({}), context)).toMatchObject([{ do: 'deleteSuper' }]);
+      expect(settle(leaving, s(deletion)).status).toMatchObject({
+        observedGeneration: 4,
+        conditions: [{ observedGeneration: 4 }],
+      });
     });
 
     it('is not asked to go away when S has none', () => {

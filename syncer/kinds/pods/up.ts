@@ -5,6 +5,7 @@ import type { SyncContext } from '../context.ts';
 import { graceForSuper, graceForTenant } from './deletion.ts';
 import { ephemeralActions } from './ephemeral.ts';
 import { restBeforeFirstWord } from './first-word.ts';
+import { placedLabels } from './metadata.ts';
 import { resizeActions } from './resize.ts';
 import { statusPatch } from './status.ts';
 import { isDeleting, type Pod } from './types.ts';
@@ -51,10 +52,13 @@ function sideDoors(tenantPod: Pod, superPod: Pod, context: SyncContext): readonl
 }
 
 function bind(node: string, superPod: Pod, context: SyncContext): Action[] {
+  // The tenant's API server may not know its new node yet, and would leave them out.
+  const labels = placedLabels(superPod, context);
   const binding: Action = {
     do: 'bindTenant',
     node,
     annotations: { [marks.superUid]: superPod.metadata.uid ?? '' },
+    ...(labels === undefined ? {} : { labels }),
   };
   if (context.tenantObjects.get(resources.nodes, { name: node }) !== undefined) return [binding];
   return [{ do: 'require', keys: [{ kind: 'nodes', name: node }] }, binding];

@@ -152,6 +152,12 @@ describe('a Service that is to stay in the tenant', () => {
 describe('rule 24: default/kubernetes', () => {
   const tenant = { apiServer: { address: '192.0.2.10', port: 21000 } };
 
+  it('does not go down where the manager leads to the API server itself', () => {
+    const led = context({ apiServer: { address: '10.96.0.7', port: 443, isService: true } });
+    expect(serviceKind.admit?.(service({}, 'kubernetes', 'default'), led)).toEqual({ wanted: false });
+    expect(serviceKind.admit?.(service({}, 'kubernetes', 'shop'), led)).toEqual({ wanted: true });
+  });
+
   it("points at the tenant's API server whatever T says", () => {
     const kubernetes = service(
       {

@@ -85,6 +85,7 @@ function slicesOf(service: KubeObject, context: SyncContext): readonly KeyRef[] 
 }
 
 function admit(tenantObject: KubeObject, context: SyncContext): Admission {
+  if (isApiServerService(tenantObject) && context.tenant.apiServer.isService) return { wanted: false };
   if (staysInTenant(tenantObject) && !isApiServerService(tenantObject)) return { wanted: false };
   const spec = specOf(tenantObject);
   const { serviceIpMode, serviceCidrs } = context.tenant;

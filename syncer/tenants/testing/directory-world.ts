@@ -18,6 +18,7 @@ import { allKinds } from '../../kinds/index.ts';
 import { SuperSide } from '../../super-side.ts';
 import { TenantDirectory } from '../directory.ts';
 import type { Gate } from '../gate.ts';
+import type { SyncerSettings } from '../tenant-info.ts';
 import type { VirtualCluster } from '../virtual-cluster.ts';
 
 const namespace = 'acme';
@@ -41,6 +42,16 @@ export class DirectoryWorld implements AsyncDisposable {
   /** Messages of the log. */
   readonly warnings: string[] = [];
   readonly superSide: SuperSide;
+  /** Others are taken over when `directory.reconsider` is called. */
+  settings: SyncerSettings = {
+    kubelet: { address: '127.0.0.1', port: 10450 },
+    nodeLabels: [],
+    protectedCIDRs: [],
+    deniedKeyPrefixes: [],
+    transparentKeyPrefixes: [],
+    networkPoliciesEnforced: true,
+    ingressAnnotations: [],
+  };
   readonly #certificates: TestCertificates;
   readonly #tenants: FakeCluster[] = [];
   readonly #stop = new AbortController();
@@ -70,15 +81,7 @@ export class DirectoryWorld implements AsyncDisposable {
       superIdentity: this.superSide.identity,
       engine: this.engine,
       kinds: allKinds,
-      settings: {
-        kubelet: { address: '127.0.0.1', port: 10450 },
-        nodeLabels: [],
-        protectedCIDRs: [],
-        deniedKeyPrefixes: [],
-        transparentKeyPrefixes: [],
-        networkPoliciesEnforced: true,
-        ingressAnnotations: [],
-      },
+      settings: () => this.settings,
       clock,
       ...(gate === undefined ? {} : { gate }),
       logger: { info: () => undefined, warn: (_fields, message) => this.warnings.push(message) },

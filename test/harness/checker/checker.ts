@@ -89,10 +89,19 @@ export class Checker {
       }
       if (found.length === 0) return;
       const leftMs = deadline - performance.now();
-      if (leftMs <= 0 || !(await this.#nextChange(leftMs))) {
-        throw new Disagreement(timeoutMs, found);
-      }
+      if (leftMs <= 0) throw new Disagreement(timeoutMs, found);
+      if (!(await this.#nextChange(leftMs)))
+        throw new Disagreement(timeoutMs, [...found, ...(await this.#silence())]);
     }
+  }
+
+  /** A difference that is gone although no watch said so is one of this checker's. */
+  async #silence(): Promise<string[]> {
+    const agrees = await this.#look().then(
+      (found) => found.length === 0,
+      () => false,
+    );
+    return agrees && !this.#changed ? ['(one more look found no difference: the watches were silent)'] : [];
   }
 
   close(): void {
@@ -152,7 +161,11 @@ function checkedTenant({ uid, name }: CheckedCluster, { virtualclusters }: Super
     namespace: vc.metadata.namespace ?? '',
     name: vc.metadata.name ?? '',
     serviceCIDR: vc.status?.serviceCIDR ?? '',
-    apiServer: { address: vc.status?.advertisedAddress ?? '', port: vc.status?.advertisedPort ?? 0 },
+    apiServer: {
+      address: vc.status?.advertisedAddress ?? '',
+      port: vc.status?.advertisedPort ?? 0,
+      isService: vc.status?.driver === 'kubernetes',
+    },
     nodes: vc.spec?.nodes?.mode ?? 'all',
     nodesHidden: vc.status?.policy?.hideNodes ?? false,
     nodeSelector: vc.status?.policy?.nodeSelector ?? {},

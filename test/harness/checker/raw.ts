@@ -49,3 +49,8 @@ function show(value: unknown): string {
   const text = JSON.stringify(value) ?? 'nothing';
   return text.length > 200 ? `${text.slice(0, 200)}…` : text;
 }
+
+/** `default/kubernetes`, the Service of a tenant's own API server, and the slice of that. */
+export function isApiServers({ metadata }: KubeObject): boolean {
+  return metadata.namespace === 'default' && metadata.name === 'kubernetes';
+}

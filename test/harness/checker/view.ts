@@ -8,7 +8,12 @@ export interface CheckedTenant {
   readonly namespace: string;
   readonly name: string;
   readonly serviceCIDR: string;
-  readonly apiServer: { readonly address: string; readonly port: number };
+  readonly apiServer: {
+    readonly address: string;
+    readonly port: number;
+    /** It has a Service in the super cluster: nothing stands for `default/kubernetes` there. */
+    readonly isService: boolean;
+  };
   readonly nodes: 'all' | 'used';
   readonly nodesHidden: boolean;
   readonly nodeSelector: Readonly<Record<string, string>>;

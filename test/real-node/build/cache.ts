@@ -10,6 +10,8 @@ export interface CacheOptions {
   env: Readonly<Record<string, string | undefined>>;
   signal: AbortSignal;
   tell: Tell;
+  /** Its folder among those of Skerry: `real-node` unless said otherwise. */
+  room?: string;
 }
 
 /** Programs, images and image stores that were made once, outside the repository. */
@@ -19,8 +21,8 @@ export class Cache {
   readonly signal: AbortSignal;
   readonly tell: Tell;
 
-  constructor({ env, signal, tell }: CacheOptions) {
-    this.directory = join(defaultCacheDirectory(env), 'real-node');
+  constructor({ env, signal, tell, room = 'real-node' }: CacheOptions) {
+    this.directory = join(defaultCacheDirectory(env), room);
     this.env = env;
     this.signal = signal;
     this.tell = tell;

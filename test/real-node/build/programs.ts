@@ -66,10 +66,19 @@ export function versionOf(name: ProgramName): string {
 }
 
 /** Path of the program; built from its Go module unless it was built before. */
-export async function provideProgram(cache: Cache, name: ProgramName): Promise<string> {
-  return cache.ensure(cache.path('programs', editionOf(name), name), async (directory, tell) => {
+export function provideProgram(cache: Cache, name: ProgramName): Promise<string> {
+  return built(cache, name, { edition: editionOf(name), recipe: recipes[name] });
+}
+
+/** Path of a program by its recipe; of one edition there is one build. */
+export function built(
+  cache: Cache,
+  name: string,
+  { edition, recipe }: { edition: string; recipe: BuildRecipe },
+): Promise<string> {
+  return cache.ensure(cache.path('programs', edition, name), async (directory, tell) => {
     let last = 0;
-    return buildFromModule(name, recipes[name], {
+    return buildFromModule(name, recipe, {
       platform: hostPlatform(),
       directory,
       home: cache.directory,

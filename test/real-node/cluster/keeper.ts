@@ -18,6 +18,7 @@ import { Network } from '../machine/network.ts';
 import { prepareSysctls } from '../machine/sysctls.ts';
 import { Credentials } from '../node/credentials.ts';
 import { RealNode } from '../node/real-node.ts';
+import { PolicyEngine } from '../policies/policy-engine.ts';
 import { cgroupOf, cleanUp, cleanUpAbandoned } from './clean-up.ts';
 import type { ClusterInfo } from './cluster-info.ts';
 import { OutsideDns } from './outside-dns.ts';
@@ -45,6 +46,7 @@ export class Keeper {
   readonly #nodes: RealNode[] = [];
   #claim: Claim | undefined;
   #outsideDns: OutsideDns | undefined;
+  #policyEngine: PolicyEngine | undefined;
 
   constructor(options: KeeperOptions) {
     this.#o = options;
@@ -110,6 +112,7 @@ export class Keeper {
   }
 
   async down(): Promise<void> {
+    await this.#policyEngine?.close();
     await Promise.all(this.#nodes.map((node) => node.stop()));
     await this.#outsideDns?.close();
     if (this.#claim !== undefined) await cleanUp(this.#claim);
@@ -140,7 +143,18 @@ export class Keeper {
     const { exitCode, stdout, stderr } = await runCli(
       stateDir,
       [
-        ...['up', '--detach', '--state-dir', stateDir, '--nodes', '0', '--tenants', '0', '--no-samples'],
+        ...[
+          'up',
+          '--detach',
+          '--state-dir',
+          stateDir,
+          '--nodes',
+          '0',
+          '--audit',
+          '--tenants',
+          '0',
+          '--no-samples',
+        ],
         ...['--bind-address', address, '--advertise-address', address, '--super-bind-address', address],
         '--unsafe-no-fsync',
       ],
@@ -180,6 +194,11 @@ export class Keeper {
       step('the API server is ready');
       const credentials = await Credentials.read(stateDir, options.server);
       await Promise.all(this.#nodes.map((node) => node.join(credentials)));
+      this.#policyEngine = new PolicyEngine({
+        connection: { ...options, userAgent: 'network-policies' },
+        nodes: this.#nodes.map(({ pid }) => pid),
+        tell: this.#o.tell,
+      });
       await createAddons(client, { dnsAddress, withDns: this.#o.withDns });
       await until<true, NodeObject>(
         {

@@ -27,7 +27,10 @@ interface Blob {
   size: number;
 }
 
-/** Writes an OCI image layout as one tar, as `ctr images import` takes it: each tag is an entry of the index. */
+/**
+ * Writes an OCI image layout as one tar, as `ctr images import` takes it: each tag is an entry of the index. An
+ * engine's `docker load` reads the list beside it.
+ */
 export async function writeImage(target: string, image: ImageContent): Promise<void> {
   const { os, arch } = hostPlatform();
   const layers: (Blob & { file: string })[] = [];
@@ -71,7 +74,11 @@ export async function writeImage(target: string, image: ImageContent): Promise<v
       },
     })),
   });
+  const list = JSON.stringify([
+    { Config: placeOf(blobOf(config)), RepoTags: image.tags, Layers: layers.map((layer) => placeOf(layer)) },
+  ]);
   const writer = await TarWriter.create(target);
+  await writer.add(text('manifest.json', list));
   await writer.add(text('oci-layout', JSON.stringify({ imageLayoutVersion: '1.0.0' })));
   await writer.add(text('index.json', index));
   for (const blob of [config, manifest]) await writer.add(text(placeOf(blobOf(blob)), blob));

@@ -1,5 +1,11 @@
 import { join } from 'node:path';
-import { Binaries, defaultCacheDirectory, defaultVersions } from '../../../vc-manager/binaries/index.ts';
+import {
+  Binaries,
+  type BinaryName,
+  defaultCacheDirectory,
+  defaultVersions,
+} from '../../../vc-manager/binaries/index.ts';
+import { imageOf } from '../../../vc-manager/drivers/index.ts';
 import type { Cache } from '../build/cache.ts';
 import { editionOf, type ProgramName, provideProgram, versionOf } from '../build/programs.ts';
 import { busyboxEdition, busyboxLayer } from './busybox.ts';
@@ -51,10 +57,28 @@ function picture(name: string): ImageRecipe {
   };
 }
 
-/** Of the version that the control planes here have, which upstream's tests do not mind. */
-async function provideEtcd({ env, signal }: Cache): Promise<string> {
+async function provideBinary({ env, signal }: Cache, name: BinaryName, version: string): Promise<string> {
   const binaries = new Binaries({ cacheDir: defaultCacheDirectory(env), env });
-  return (await binaries.ensure({ name: 'etcd', version: defaultVersions.etcd }, { signal })).path;
+  return (await binaries.ensure({ name, version }, { signal })).path;
+}
+
+/** The patch version that a control plane is changed to in tests: the same program under another tag. */
+export const otherPatch = '1.36.4';
+
+/** A part of a tenant's control plane, under the names that upstream gives it and at the place where upstream puts it. */
+function ofControlPlane(name: 'kube-apiserver' | 'kube-controller-manager'): ImageRecipe {
+  const { kubernetes } = defaultVersions;
+  return {
+    tags: [kubernetes, otherPatch].map((version) => imageOf({ name, version })),
+    inputs: [kubernetes, '1'],
+    layers: async (cache) => [
+      [
+        temporary,
+        ...['usr', 'usr/local', 'usr/local/bin'].map((path) => directory(path)),
+        file(`usr/local/bin/${name}`, await provideBinary(cache, name, kubernetes)),
+      ],
+    ],
+  };
 }
 
 export const imageRecipes = {
@@ -107,10 +131,15 @@ export const imageRecipes = {
   nautilus: picture('nautilus'),
   'sample-apiserver': ofProgram('sample-apiserver', [e2e('sample-apiserver:1.29.2')]),
   etcd: {
-    tags: ['registry.k8s.io/etcd:3.6.8-0'],
+    // Of the version that the control planes here have, which upstream's tests do not mind.
+    tags: ['registry.k8s.io/etcd:3.6.8-0', imageOf({ name: 'etcd', version: defaultVersions.etcd })],
     inputs: [defaultVersions.etcd],
-    layers: async (cache) => [[temporary, file('usr/local/bin/etcd', await provideEtcd(cache))]],
+    layers: async (cache) => [
+      [temporary, file('usr/local/bin/etcd', await provideBinary(cache, 'etcd', defaultVersions.etcd))],
+    ],
   },
+  'kube-apiserver': ofControlPlane('kube-apiserver'),
+  'kube-controller-manager': ofControlPlane('kube-controller-manager'),
   coredns: ofProgram(
     'coredns',
     ['v1.12.0', 'v1.14.2', `v${versionOf('coredns')}`].map((tag) => `registry.k8s.io/coredns/coredns:${tag}`),
@@ -155,4 +184,7 @@ export const suiteImages: readonly ImageName[] = [
   'coredns',
   'local-path-provisioner',
   'agnhost',
+  'etcd',
+  'kube-apiserver',
+  'kube-controller-manager',
 ];

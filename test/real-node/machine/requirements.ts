@@ -30,7 +30,8 @@ export function whyNot(env: Readonly<Record<string, string | undefined>>): strin
   return undefined;
 }
 
-function isOnPath(name: string, env: Readonly<Record<string, string | undefined>>): boolean {
+/** Whether there is such a program. */
+export function isOnPath(name: string, env: Readonly<Record<string, string | undefined>>): boolean {
   return (env['PATH'] ?? '').split(delimiter).some((directory) => {
     try {
       accessSync(join(directory, name), constants.X_OK);

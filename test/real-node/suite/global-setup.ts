@@ -2,10 +2,11 @@ import { cpSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
-import { Binaries, defaultCacheDirectory, defaultVersions } from '../../../vc-manager/binaries/index.ts';
+import { rightsFaults } from '../../harness/rights/index.ts';
 import '../../harness/stack-info.ts';
 import type { ClusterInfo } from '../cluster/cluster-info.ts';
 import { startCluster, stopCluster } from '../cluster/start-cluster.ts';
+import { stackOf } from './stack-of.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -37,7 +38,10 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await provide(project, info);
   return async () => {
     if (logs) keepLogs(info, logs);
+    const faults = await rightsFaults(info.stateDir, {});
     await stopCluster(directory);
+    if (faults.length > 0)
+      throw new Error(`the roles of manager and syncer do not fit:\n${faults.join('\n')}`);
     if (!logs) rmSync(logFile, { force: true });
   };
 }
@@ -57,15 +61,6 @@ function keepLogs({ directory, nodes }: ClusterInfo, target: string): void {
 }
 
 async function provide(project: TestProject, info: ClusterInfo): Promise<void> {
-  const binaries = new Binaries({ cacheDir: defaultCacheDirectory(process.env), env: process.env });
-  const kubectl = await binaries.ensure(
-    { name: 'kubectl', version: defaultVersions.kubernetes },
-    { signal: new AbortController().signal },
-  );
   project.provide('cluster', info);
-  project.provide('stack', {
-    stateDir: info.stateDir,
-    superKubeconfig: readFileSync(info.superKubeconfigFile, 'utf8'),
-    kubectl: kubectl.path,
-  });
+  project.provide('stack', await stackOf(info));
 }

@@ -16,6 +16,13 @@ export function script(text: string, fields: Fields = {}): Fields {
   return { name: 'main', image: images.agnhost, command: ['sh', '-c', text], ...fields };
 }
 
+/** Probe of a container that touches this file when it has said what it has to say: one that runs may not have yet. */
+export const hasSaid = {
+  exec: { command: ['test', '-e', '/tmp/said'] },
+  periodSeconds: 1,
+  timeoutSeconds: 10,
+};
+
 /** A container that plays one of the servers of agnhost. */
 export function server(args: readonly string[], fields: Fields = {}): Fields {
   return { name: 'main', image: images.agnhost, command: ['/agnhost', ...args], ...fields };
@@ -34,7 +41,7 @@ export function webPod(namespace: string, name: string, spec: Fields = {}): Kube
 export function web(fields: Fields = {}): Fields {
   return server(['netexec', '--http-port=8080'], {
     ports: [{ name: 'http', containerPort: 8080 }],
-    readinessProbe: { httpGet: { path: '/healthz', port: 8080 }, periodSeconds: 1 },
+    readinessProbe: { httpGet: { path: '/healthz', port: 8080 }, periodSeconds: 1, timeoutSeconds: 10 },
     ...fields,
   });
 }

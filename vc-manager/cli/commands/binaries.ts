@@ -2,6 +2,7 @@ import { type Command, Option } from 'commander';
 import {
   Binaries,
   type BinaryListing,
+  controlPlaneRequests,
   defaultCacheDirectory,
   defaultRequests,
 } from '../../binaries/index.ts';
@@ -14,6 +15,7 @@ import { binariesWithProgress } from '../up/fetch-binaries.ts';
 
 interface Flags extends GlobalFlags {
   fetch?: boolean;
+  kubernetesVersion?: string;
   output: 'table' | 'json' | 'yaml';
 }
 
@@ -24,11 +26,16 @@ Looked for in this order: the directories in SKERRY_BINARIES and KUBEBUILDER_ASS
 Examples:
   vc-manager binaries
   vc-manager binaries --fetch                    fetch what is missing ahead of time
+  vc-manager binaries --fetch --kubernetes-version 1.36.2
   SKERRY_BINARIES=/opt/kubernetes/bin vc-manager binaries`;
 
 export function configure(command: Command, cli: Cli): void {
   command
     .option('--fetch', 'download or build what is missing')
+    .option(
+      '--kubernetes-version <version>',
+      "those of a tenant's control plane in another version, like 1.36.2",
+    )
     .addOption(
       new Option('-o, --output <format>', 'how to print them')
         .choices(['table', 'json', 'yaml'])
@@ -40,15 +47,18 @@ export function configure(command: Command, cli: Cli): void {
 
 async function binaries(cli: Cli, flags: Flags): Promise<void> {
   const { env, clock, signal } = cli;
+  const { kubernetesVersion } = flags;
+  const requests =
+    kubernetesVersion === undefined ? defaultRequests() : controlPlaneRequests(kubernetesVersion);
   if (flags.fetch) {
     const progress = progressFor(cli);
     try {
-      await binariesWithProgress(cli, progress).ensureAll(defaultRequests(), { signal });
+      await binariesWithProgress(cli, progress).ensureAll(requests, { signal });
     } finally {
       progress.close();
     }
   }
-  const listing = await new Binaries({ cacheDir: defaultCacheDirectory(env), env, clock }).list();
+  const listing = await new Binaries({ cacheDir: defaultCacheDirectory(env), env, clock }).list(requests);
   cli.stdout.write(render(listing, flags.output));
   for (const { name, notes } of listing) for (const note of notes) cli.stderr.write(`${name}: ${note}\n`);
   const missing = listing.filter(({ found }) => found === undefined);

@@ -1,12 +1,14 @@
 import type { Command } from 'commander';
+import type { KubeClient } from '../../../kube/index.ts';
 import { type ControlPlaneDriver, DriverError, ProcessDriver } from '../../drivers/index.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
+import { driverReader, noBinaries } from '../operator/drivers.ts';
 import { stateChoice } from '../state/state-directory.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { controlPlanesDirectory, stackId } from '../up/stop.ts';
-import { checkedRef, getVirtualCluster } from '../virtual-clusters.ts';
+import { stackId } from '../up/stop.ts';
+import { checkedRef, getVirtualCluster, type VirtualClusterRef } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -42,9 +44,15 @@ async function logs(
   flags: Flags,
 ): Promise<void> {
   const { directory } = stateChoice(cli.env, flags);
-  const place = flags.stack
-    ? await stackPlace(directory, name, component)
-    : await tenantPlace(cli, directory, name, component, flags);
+  if (flags.stack) return print(cli, await stackPlace(directory, name, component), flags);
+  if (name === undefined) throw invalidArgument('give the NAME of a tenant, or --stack');
+  const ref = checkedRef(name, flags.namespace);
+  await withSuperCluster(cli, flags, async (client) => {
+    await print(cli, await tenantPlace(cli, client, { directory, ref, component }), flags);
+  });
+}
+
+async function print(cli: Cli, place: LogPlace, flags: Flags): Promise<void> {
   const { driver, id } = place;
   const components = place.component === undefined ? await componentsOf(driver, id) : [place.component];
   const longest = Math.max(...components.map((each) => each.length));
@@ -54,7 +62,7 @@ async function logs(
     follow: flags.follow === true,
     ...(flags.tail === undefined ? {} : { tailLines: flags.tail }),
   };
-  const print = async (each: string): Promise<void> => {
+  const printOne = async (each: string): Promise<void> => {
     const prefix = components.length === 1 ? '' : `${each.padEnd(longest)} | `;
     for await (const line of driver.logs(id, each, options)) {
       // A pipe takes its time; what it has not taken must not pile up in memory.
@@ -63,8 +71,8 @@ async function logs(
   };
   try {
     // Followed, they interleave as lines come; else one after the other can be read.
-    if (flags.follow) await Promise.all(components.map(print));
-    else for (const each of components) await print(each);
+    if (flags.follow) await Promise.all(components.map(printOne));
+    else for (const each of components) await printOne(each);
   } catch (error) {
     if (error instanceof DriverError && error.code === 'UnknownComponent')
       throw new CliError('NotFound', error.message);
@@ -94,15 +102,12 @@ async function stackPlace(
 }
 
 async function tenantPlace(
-  cli: Cli,
-  directory: string,
-  name: string | undefined,
-  component: string | undefined,
-  flags: Flags,
+  { clock, signal }: Cli,
+  client: KubeClient,
+  { directory, ref, component }: { directory: string; ref: VirtualClusterRef; component: string | undefined },
 ): Promise<LogPlace> {
-  if (name === undefined) throw invalidArgument('give the NAME of a tenant, or --stack');
-  const ref = checkedRef(name, flags.namespace);
-  const vc = await withSuperCluster(cli, flags, (client) => getVirtualCluster(client, ref, cli.signal));
+  const { name } = ref;
+  const vc = await getVirtualCluster(client, ref, signal);
   const id = vc.status?.id;
   if (id === undefined) {
     throw new CliError(
@@ -110,8 +115,15 @@ async function tenantPlace(
       `${name} has no control plane yet: see "vc-manager describe ${name} -n ${ref.namespace}"`,
     );
   }
-  const driver = reader(controlPlanesDirectory(directory));
+  const kind = vc.status?.driver ?? 'process';
+  const driver = driverReader(kind, { stateDir: directory, client, clock });
   if (!(await driver.list()).includes(id)) {
+    if (kind === 'kubernetes') {
+      throw new CliError(
+        'NotFound',
+        `the control plane of ${name} (${id}) has no namespace in the super cluster`,
+      );
+    }
     throw new CliError(
       'NotFound',
       `the control plane of ${name} (${id}) is not on this machine below ${directory}: ask where its manager runs, or give --state-dir`,
@@ -130,14 +142,7 @@ async function componentsOf(driver: ControlPlaneDriver, id: string): Promise<str
 }
 
 function reader(root: string): ControlPlaneDriver {
-  return new ProcessDriver({
-    root,
-    binaries: {
-      ensure: () => {
-        throw new Error('a driver that only reads was asked to start something');
-      },
-    },
-  });
+  return new ProcessDriver({ root, binaries: noBinaries });
 }
 
 function drained(stream: NodeJS.WritableStream): Promise<void> {

@@ -22,6 +22,7 @@ interface Flags extends GlobalFlags {
   superBindAddress: string;
   dns?: DnsChoice;
   detach?: boolean;
+  audit?: boolean;
   unsafeNoFsync?: boolean;
   supervised?: boolean;
 }
@@ -70,6 +71,10 @@ export function configure(command: Command, cli: Cli): void {
       ).choices([...dnsChoices]),
     )
     .option('--detach', 'go on in the background once everything is up')
+    .option(
+      '--audit',
+      'record what manager, syncer and ServiceAccounts of skerry-system ask of the local super cluster, in STATE/stack/data/kube-apiserver/audit.log',
+    )
     .addOption(new Option('--unsafe-no-fsync', 'tests only: lose data when the machine crashes').hideHelp())
     .addOption(new Option('--supervised').hideHelp())
     .addHelpText('after', help)
@@ -145,6 +150,7 @@ function upOptions(flags: Flags, stateDir: string): UpOptions {
     advertiseAddress: flags.advertiseAddress,
     superBindAddress: flags.superBindAddress,
     dns: flags.dns,
+    isAudited: flags.audit === true,
     unsafeNoFsync: flags.unsafeNoFsync === true,
     isDetached: false,
   };
@@ -152,7 +158,7 @@ function upOptions(flags: Flags, stateDir: string): UpOptions {
 
 /** The same wish as arguments, for the process in the background. */
 function argumentsOf(options: UpOptions): string[] {
-  const { stateDir, tenants, nodes, superCluster, withSamples, unsafeNoFsync } = options;
+  const { stateDir, tenants, nodes, superCluster, withSamples, isAudited, unsafeNoFsync } = options;
   const { bindAddress, advertiseAddress, superBindAddress, dns } = options;
   return [
     `--state-dir=${stateDir}`,
@@ -165,6 +171,7 @@ function argumentsOf(options: UpOptions): string[] {
     ...(superCluster === undefined ? [] : [`--super-kubeconfig=${superCluster.kubeconfig}`]),
     ...(superCluster?.context === undefined ? [] : [`--context=${superCluster.context}`]),
     ...(withSamples ? [] : ['--no-samples']),
+    ...(isAudited ? ['--audit'] : []),
     ...(unsafeNoFsync ? ['--unsafe-no-fsync'] : []),
   ];
 }

@@ -42,6 +42,14 @@ describe('complete', () => {
     expect(await words('create', '')).toEqual([]);
   });
 
+  it('offers tenants, and what can be done with their jobs', async () => {
+    expect(await words('jobs', '')).toEqual(['cancel', 'retry', 'tenant-1', 'tenant-2']);
+    expect(await words('jobs', 'cancel', '')).toEqual(['tenant-1', 'tenant-2']);
+    expect(await words('jobs', 'tenant-1', '')).toEqual([]);
+    expect(await words('certificates', '')).toEqual(['renew']);
+    expect(await words('certificates', 'renew', '')).toEqual(['tenant-1', 'tenant-2']);
+  });
+
   it('offers tenants where an option takes one, whatever namespace a pod is in', async () => {
     expect(await words('trace', 'web', '-n', 'teams', '-t', '')).toEqual(['tenant-1', 'tenant-2']);
     expect(await words('trace', '')).toEqual([]);

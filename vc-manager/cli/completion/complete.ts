@@ -12,6 +12,11 @@ export interface CompletionSources {
 }
 
 const takeTenants = new Set(['describe', 'kubeconfig', 'delete', 'logs']);
+const jobVerbs: readonly Answer[] = [
+  { word: 'cancel', about: 'stop what is under way' },
+  { word: 'retry', about: 'try again at once' },
+];
+const certificateVerbs: readonly Answer[] = [{ word: 'renew', about: 'issue all of a control plane anew' }];
 const tenantComponents = ['kube-apiserver', 'kube-controller-manager'];
 
 /**
@@ -41,9 +46,19 @@ export async function complete(
     if (command.name() === 'help') return commands(program);
     if (command.name() === 'completion' && operands.length === 0) return plain(['bash', 'zsh', 'fish']);
     if (command.name() === 'logs' && operands.length === 1) return plain(tenantComponents);
+    if (command.name() === 'jobs' && operands.length === 0)
+      return [...jobVerbs, ...plain(await tenants(flags))];
+    if (command.name() === 'jobs') return verb(jobVerbs, operands);
+    if (command.name() === 'certificates') return verb(certificateVerbs, operands);
     if (!takeTenants.has(command.name())) return [];
     if (operands.length > 0 && command.name() !== 'delete') return [];
     return plain((await tenants(flags)).filter((name) => !operands.includes(name)));
+  }
+
+  async function verb(verbs: readonly Answer[], [first, ...more]: readonly string[]): Promise<Answer[]> {
+    if (first === undefined) return [...verbs];
+    if (more.length > 0 || !verbs.some(({ word }) => word === first)) return [];
+    return plain(await tenants(flags));
   }
 }
 

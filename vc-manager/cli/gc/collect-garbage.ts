@@ -2,17 +2,17 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isNotFound, type KubeClient } from '../../../kube/index.ts';
 import { keys } from '../../api/index.ts';
-import { ProcessDriver } from '../../drivers/index.ts';
+import type { ControlPlaneDriver } from '../../drivers/index.ts';
 import { EtcdAdmin } from '../../etcd/index.ts';
 import { findOrphans, type Orphans } from '../../operator/index.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { describeFailure } from '../describe-failure.ts';
 import { CliError } from '../errors.ts';
+import { driverChoices, driverReader } from '../operator/drivers.ts';
 import { managerPkiOf } from '../operator/run-operator.ts';
 import { stateChoice } from '../state/state-directory.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { advertiseAddress } from '../up/advertise-address.ts';
-import { controlPlanesDirectory } from '../up/stop.ts';
 
 export interface Leftover {
   kind: string;
@@ -30,14 +30,6 @@ export async function collectGarbage(
 ): Promise<Leftover[]> {
   const { clock, signal, env } = cli;
   const { directory } = stateChoice(env, flags);
-  const driver = new ProcessDriver({
-    root: controlPlanesDirectory(directory),
-    binaries: {
-      ensure: () => {
-        throw new Error('a driver that only removes was asked to start something');
-      },
-    },
-  });
   const endpoint = await datastoreEndpoint(directory);
   const pki = await managerPkiOf(directory, advertiseAddress(), clock);
   const datastore = new EtcdAdmin({
@@ -49,12 +41,17 @@ export async function collectGarbage(
   });
   try {
     return await withSuperCluster(cli, flags, async (client) => {
+      const drivers = driverChoices.map((name) => driverReader(name, { stateDir: directory, client, clock }));
+      const holders = await holdersOf(drivers);
+      const driver = { list: async () => [...holders.keys()] };
       const orphans = await findOrphans({ client, driver, datastore, signal });
       const removals = [
         ...orphans.controlPlanes.map((id) => ({
           kind: 'control plane',
           name: id,
-          run: () => driver.remove(id, { signal }),
+          run: async () => {
+            for (const holder of holders.get(id) ?? []) await holder.remove(id, { signal });
+          },
         })),
         ...orphans.datastores.map((id) => ({
           kind: 'datastore',
@@ -76,6 +73,15 @@ export async function collectGarbage(
   } finally {
     await datastore.close();
   }
+}
+
+/** Ids that any driver knows, and which ones do. */
+async function holdersOf(drivers: readonly ControlPlaneDriver[]): Promise<Map<string, ControlPlaneDriver[]>> {
+  const holders = new Map<string, ControlPlaneDriver[]>();
+  for (const driver of drivers) {
+    for (const id of await driver.list()) holders.set(id, [...(holders.get(id) ?? []), driver]);
+  }
+  return holders;
 }
 
 /** Only as long as it is the very object that was found: labelled for a VirtualCluster that is not there. */

@@ -1,20 +1,23 @@
-import { join } from 'node:path';
 import { pino } from 'pino';
 import { Connection, KubeClient, loadKubeconfig } from '../../../kube/index.ts';
-import type { DnsChoice } from '../../api/index.ts';
-import { Binaries, defaultCacheDirectory } from '../../binaries/index.ts';
+import type { DnsChoice, DriverName } from '../../api/index.ts';
 import { loadTemplates } from '../../control-plane/index.ts';
-import { ProcessDriver } from '../../drivers/index.ts';
 import { EtcdAdmin } from '../../etcd/index.ts';
+import { checkRedisUrl } from '../../jobs/index.ts';
 import { Operator } from '../../operator/index.ts';
-import { ensureManagerPki, type ManagerPki } from '../../pki/index.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { ensureStateDirectory } from '../state/state-directory.ts';
 import { advertiseAddress } from '../up/advertise-address.ts';
-import { controlPlanesDirectory } from '../up/stop.ts';
+import { type DriverFlags, makeDriver } from './drivers.ts';
+import { type HealthAddress, ManagerHealth } from './health-server.ts';
+import { managerPkiSource, type PkiFlags } from './manager-pki.ts';
 
-export interface OperatorFlags extends GlobalFlags {
-  etcdEndpoint: string;
+export { managerPkiOf } from './manager-pki.ts';
+
+export interface OperatorFlags extends GlobalFlags, DriverFlags, PkiFlags {
+  driver: DriverName;
+  tenantReplicas: number;
+  healthAddress?: HealthAddress;
   bindAddress: string;
   advertiseAddress?: string;
   endpointHost: string;
@@ -23,7 +26,7 @@ export interface OperatorFlags extends GlobalFlags {
   servicePool: string;
   slicePrefixLength: number;
   dns: DnsChoice;
-  systemNamespace: string;
+  redis?: string;
   parallel: number;
   recheck: number;
   identity: string;
@@ -35,16 +38,20 @@ export async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: s
   const { clock, signal, env } = cli;
   const { stateDir } = flags;
   const logger = pino({ level: flags.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime });
+  const redis = redisOf(flags, env);
   await ensureStateDirectory(stateDir);
   const address = flags.advertiseAddress ?? advertiseAddress();
-  const binaries = new Binaries({ cacheDir: defaultCacheDirectory(env), env, clock });
-  const managerPki = (): Promise<ManagerPki> => managerPkiOf(stateDir, address, clock);
-  const { etcdCa, etcdManager, etcdRootPassword } = await managerPki();
+  const health = new ManagerHealth(() => clock.monotonic());
   const superCluster = {
     ...(await loadKubeconfig(flags.kubeconfig, flags.context, { ...env })),
     userAgent: 'vc-manager',
+    onCall: health.onCall,
   };
+  const listening = flags.healthAddress && (await health.listen(flags.healthAddress));
   const connection = new Connection(superCluster);
+  const client = new KubeClient(connection);
+  const managerPki = managerPkiSource(flags, { ...cli, stateDir, address, client });
+  const { etcdCa, etcdManager, etcdRootPassword } = await managerPki();
   const datastore = new EtcdAdmin({
     endpoint: flags.etcdEndpoint,
     ca: etcdCa.certPem,
@@ -53,19 +60,15 @@ export async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: s
     rootPassword: etcdRootPassword,
   });
   const operator = new Operator({
-    client: new KubeClient(connection),
+    client,
     leadersClient: (beforeWrite) => new KubeClient(new Connection({ ...superCluster, beforeWrite })),
-    driver: new ProcessDriver({
-      root: controlPlanesDirectory(stateDir),
-      binaries,
-      clock,
-      environment: { ...env },
-    }),
+    driver: makeDriver(flags.driver, { stateDir, client, clock, env }, flags),
     datastore,
     templates: await loadTemplates(),
     managerPki,
     logger,
     identity: flags.identity,
+    redis,
     settings: {
       namespace: flags.systemNamespace,
       bindAddress: flags.bindAddress,
@@ -77,24 +80,25 @@ export async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: s
       slicePrefixLength: flags.slicePrefixLength,
       etcdEndpoint: flags.etcdEndpoint,
       dns: flags.dns,
+      driver: flags.driver,
+      replicas: flags.tenantReplicas,
       parallel: flags.parallel,
       recheckMs: flags.recheck,
     },
   });
-  logger.info({ server: connection.server, stateDir }, 'starting');
+  logger.info({ server: connection.server, stateDir, driver: flags.driver }, 'starting');
   try {
     await operator.run(signal);
   } finally {
     await datastore.close();
     await connection.close();
+    await listening?.close();
   }
   logger.info('stopped; tenant control planes run on');
 }
 
-/** The same hosts as the local stack names, so that the two do not issue over each other. */
-export function managerPkiOf(stateDir: string, advertised: string, clock: Cli['clock']): Promise<ManagerPki> {
-  return ensureManagerPki(join(stateDir, 'datastore', 'pki'), {
-    kubeletProxyHosts: ['127.0.0.1', 'localhost', advertised],
-    now: new Date(clock.now()),
-  });
+/** The environment is for passwords: arguments are seen by everybody on the machine. */
+function redisOf({ redis }: OperatorFlags, env: Cli['env']): { url: string } | undefined {
+  const url = redis ?? env['SKERRY_REDIS'];
+  return url === undefined || url === '' ? undefined : { url: checkRedisUrl(url) };
 }

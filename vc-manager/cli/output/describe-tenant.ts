@@ -2,6 +2,7 @@ import { type Condition, findCondition, type KubeObject } from '../../../kube/in
 import { secretNames, type VirtualCluster } from '../../api/index.ts';
 import { advice } from '../advice.ts';
 import type { Cli } from '../context.ts';
+import { jobsOf, jobTable } from './job-table.ts';
 import { policyFacts } from './policy-facts.ts';
 import { styler } from './style.ts';
 import { table } from './table.ts';
@@ -45,6 +46,9 @@ export function describeTenant(
     ]);
     parts.push(indented(table(header, rows)));
   }
+  const jobs = jobsOf(vc);
+  parts.push(heading('Jobs:'));
+  parts.push(jobs.length === 0 ? '  none\n' : indented(jobTable(jobs, nowMs)));
   parts.push(heading('Events:'));
   parts.push(events.length === 0 ? '  none\n' : indented(eventTable(events, nowMs)));
   parts.push(heading('What to do:'));
@@ -65,6 +69,8 @@ function facts({ metadata, spec, status }: VirtualCluster, nowMs: number): strin
     ['Id:', status?.id ?? '-'],
     ['Version:', status?.version ?? (spec?.version === undefined ? '-' : `${spec.version} (wanted)`)],
     ...(spec?.template === undefined ? [] : [['Template:', spec.template]]),
+    ...(status?.driver === undefined ? [] : [['Driver:', status.driver]]),
+    ...(status?.datastore === undefined ? [] : [['Datastore:', status.datastore]]),
     ['Endpoint:', status?.endpoint ?? '-'],
     ['Service addresses:', status?.serviceCIDR ?? '-'],
     ['Cluster domain:', spec?.clusterDomain ?? 'cluster.local'],

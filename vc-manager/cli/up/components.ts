@@ -29,7 +29,7 @@ export function ownComponents(options: ComponentOptions, parts: LocalStackParts)
 
 function manager(options: ComponentOptions, parts: LocalStackParts): ComponentPlan {
   const { stateDir, bindAddress, advertiseAddress, dns } = options;
-  return program(managerComponent, options, parts, {
+  return program(managerComponent, options, parts.superCluster?.managerKubeconfig, {
     args: [
       join(packageRoot(), 'bin', 'vc-manager.js'),
       'operator',
@@ -57,7 +57,7 @@ function syncer(options: ComponentOptions, parts: LocalStackParts): ComponentPla
   // Not on loopback where it can be helped: tenants' API servers find the metrics API there too, by a Service,
   // whose endpoints may not be there.
   const kubeletHost = isOurs(options.advertiseAddress) ? options.advertiseAddress : host;
-  return program(syncerComponent, options, parts, {
+  return program(syncerComponent, options, parts.superCluster?.syncerKubeconfig, {
     args: [
       ...smallHeap,
       join(packageRoot(), 'bin', 'vc-syncer.js'),
@@ -83,10 +83,9 @@ function isOurs(address: string): boolean {
 function program(
   name: string,
   { env, superCluster }: ComponentOptions,
-  parts: LocalStackParts,
+  kubeconfig: string | undefined,
   { args, dependsOn, ports }: Pick<ComponentPlan, 'args' | 'dependsOn' | 'ports'>,
 ): ComponentPlan {
-  const kubeconfig = parts.superCluster?.kubeconfig;
   return {
     name,
     binary: { command: process.execPath },

@@ -16,6 +16,8 @@ export interface UpOptions {
   superBindAddress: string;
   /** What tenants have that do not choose; undefined: none where nodes are simulated, else coredns. */
   dns: DnsChoice | undefined;
+  /** Whether the local super cluster records what manager and syncer ask of it. */
+  isAudited: boolean;
   unsafeNoFsync: boolean;
   isDetached: boolean;
 }

@@ -12,6 +12,7 @@ import { managerComponent, ownComponents } from './components.ts';
 import { binariesWithProgress, fetchBinaries } from './fetch-binaries.ts';
 import { awaitSamples, awaitTenants } from './furnish.ts';
 import type { UpOptions } from './options.ts';
+import { grantOwnRights, ownUsers } from './own-rights.ts';
 import { sampleNamespace } from './samples.ts';
 import { chooseSuperCluster, settle } from './settings.ts';
 import type { UpSummary } from './summary.ts';
@@ -50,7 +51,16 @@ export async function startAll(
     clock: cli.clock,
     unsafeNoFsync: options.unsafeNoFsync,
     packageVersion: packageVersion(),
-    ...(isLocal ? { superCluster: { nodes: options.nodes, bindAddress: options.superBindAddress } } : {}),
+    ...(isLocal
+      ? {
+          superCluster: {
+            nodes: options.nodes,
+            bindAddress: options.superBindAddress,
+            ...(options.isAudited ? { audited: ownUsers } : {}),
+          },
+          prepare: grantOwnRights,
+        }
+      : {}),
     components: (parts) =>
       ownComponents(
         {

@@ -22,6 +22,11 @@ export function controlPlanesDirectory(stateDir: string): string {
   return join(stateDir, 'control-planes');
 }
 
+/** Where the Compose files of tenants' control planes lie; all else of them is the Docker engine's. */
+export function composeProjectsDirectory(stateDir: string): string {
+  return join(stateDir, 'compose-projects');
+}
+
 /**
  * Stops all processes of a state directory, whoever started them, and keeps their state: first manager and
  * syncer, so that nobody starts anything again, then tenants, then what those stand on.

@@ -95,10 +95,13 @@ export function readyOrThrow(ref: VirtualClusterRef): (vc: VirtualCluster | unde
     }
     if (isReady(vc)) return true;
     const { phase, observedGeneration } = vc.status ?? {};
-    if (phase === 'Failed' && (observedGeneration ?? 0) >= (vc.metadata.generation ?? 0)) {
+    if (
+      (phase === 'Failed' || phase === 'Cancelled') &&
+      (observedGeneration ?? 0) >= (vc.metadata.generation ?? 0)
+    ) {
       throw new CliError(
         'ProvisioningFailed',
-        `${ref.name} has failed: ${readyCondition(vc)?.message ?? `see "vc-manager describe ${ref.name} -n ${ref.namespace}"`}`,
+        `${ref.name} ${phase === 'Failed' ? 'has failed' : 'was cancelled'}: ${readyCondition(vc)?.message ?? `see "vc-manager describe ${ref.name} -n ${ref.namespace}"`}`,
       );
     }
     return false;

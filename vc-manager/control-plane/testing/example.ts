@@ -25,18 +25,26 @@ export const examplePki: TenantPki = {
   },
 };
 
+/** The same for one with an etcd of its own. */
+const ownDatastorePki: TenantPki = {
+  ...examplePki,
+  etcdCa: pair('own etcd CA'),
+  leafs: { ...examplePki.leafs, etcdServer: pair('etcd server') },
+};
+
 export function exampleOptions(template: ControlPlaneTemplateSpec): RenderPlanOptions {
+  const hasOwnDatastore = template.datastore === 'own';
   return {
     id: 'abc123',
     template,
     version: template.kubernetesVersion,
     serviceCIDR: '10.112.4.0/22',
     clusterDomain: 'example.local',
-    ports: { 'kube-apiserver': 21000 },
+    ports: { 'kube-apiserver': 21000, etcd: 2379, 'etcd-peer': 2380, 'etcd-metrics': 2381 },
     bindAddress: '0.0.0.0',
     advertiseAddress: '192.0.2.10',
     etcd: { endpoint: 'https://127.0.0.1:20001' },
-    pki: examplePki,
+    pki: hasOwnDatastore ? ownDatastorePki : examplePki,
     etcdCa: 'etcd CA certificate',
     kubeletCa: 'kubelet CA certificate',
   };

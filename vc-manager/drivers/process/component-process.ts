@@ -1,14 +1,15 @@
 import { mkdir } from 'node:fs/promises';
 import type { Clock } from '../../../kube/index.ts';
 import { identify, sessionOf } from '../../process-identity/index.ts';
-import { cannotStart, cannotWrite, portInUse, willNotStop } from '../errors.ts';
+import { cannotStart, cannotWrite, DriverError, portInUse, willNotStop } from '../errors.ts';
+import { isPortFree, portHolder } from '../ports.ts';
 import { writeFiles } from './component-files.ts';
 import type { LivenessPoll } from './liveness.ts';
 import { rotateLog } from './log-file.ts';
 import type { Place } from './place.ts';
-import { isPortFree, portHolder } from './ports.ts';
 import { type RunRecord, readRecord, removeRecord, writeRecordSync } from './run-record.ts';
 import { RunningProcess } from './running-process.ts';
+import type { Spawn } from './spawn.ts';
 import type { Target } from './target.ts';
 
 export interface ComponentProcessOptions {
@@ -17,6 +18,7 @@ export interface ComponentProcessOptions {
   place: Place;
   clock: Clock;
   liveness: LivenessPoll;
+  spawn: Spawn;
 }
 
 const defaultStopTimeoutMs = 10_000;
@@ -58,7 +60,7 @@ export class ComponentProcess {
   }
 
   async start(target: Target): Promise<RunningProcess> {
-    const { place, name, clock } = this.#o;
+    const { place, name } = this.#o;
     for (const { port, host } of target.component.ports) {
       if (!(await isPortFree(port, host ?? '0.0.0.0'))) {
         throw portInUse(this.#where, port, await portHolder(port));
@@ -68,7 +70,7 @@ export class ComponentProcess {
     const request = { command, args, env, cwd: place.data(name), logFile: place.log(name) };
     try {
       await rotateLog(request.logFile);
-      this.#current = await RunningProcess.spawn(request, clock, (identity, startedAt) => {
+      this.#current = await RunningProcess.start(request, this.#o, (identity, startedAt) => {
         writeRecordSync(place.run, name, {
           ...identity,
           argsHash: target.hash,
@@ -81,7 +83,7 @@ export class ComponentProcess {
       this.#pid = this.#current.identity.pid;
       return this.#current;
     } catch (error) {
-      throw cannotStart(this.#where, command, error);
+      throw error instanceof DriverError ? error : cannotStart(this.#where, command, error);
     }
   }
 

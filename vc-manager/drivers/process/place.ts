@@ -1,7 +1,6 @@
 import { join } from 'node:path';
+import { isControlPlaneName } from '../control-plane-names.ts';
 import { invalidName } from '../errors.ts';
-
-const dnsLabel = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 
 /** Where everything of one control plane lies. Names are checked, so no path leaves the root. */
 export class Place {
@@ -11,7 +10,7 @@ export class Place {
   readonly logs: string;
 
   constructor(root: string, id: string) {
-    if (!dnsLabel.test(id)) throw invalidName('control plane', id);
+    if (!isControlPlaneName(id)) throw invalidName('control plane', id);
     this.directory = join(root, id);
     this.run = join(this.directory, 'run');
     this.logs = join(this.directory, 'logs');
@@ -37,11 +36,7 @@ export class Place {
   }
 }
 
-export function isControlPlaneName(name: string): boolean {
-  return dnsLabel.test(name);
-}
-
 function checked(component: string): string {
-  if (!dnsLabel.test(component)) throw invalidName('component', component);
+  if (!isControlPlaneName(component)) throw invalidName('component', component);
   return component;
 }

@@ -170,7 +170,7 @@ describe('ProcessDriver', () => {
   it('says why a component did not become ready in time, and lets it run', async () => {
     const d = driver();
     const port = await freePort();
-    const probe = { scheme: 'http', host: '127.0.0.1', port, path: '/readyz', timeoutMs: 1500 } as const;
+    const probe = { scheme: 'http', host: '127.0.0.1', port, path: '/readyz', timeoutMs: 5_000 } as const;
     const error = await failure(
       d.ensure(plan(fakeComponent('server', port, ['unready'], { probe })), { signal }),
     );
@@ -290,7 +290,7 @@ describe('ProcessDriver', () => {
   it('stops dependants first, kills what does not listen, and keeps files and data', async () => {
     const d = driver();
     const [a, b] = [await freePort(), await freePort()];
-    const deaf = fakeComponent('second', b, ['deaf'], { dependsOn: ['first'], stopTimeoutMs: 300 });
+    const deaf = fakeComponent('second', b, ['deaf'], { dependsOn: ['first'], stopTimeoutMs: 3_000 });
     await d.ensure(plan(fakeComponent('first', a), deaf), { signal });
     const pids = [await pidOf(d, 'first'), await pidOf(d, 'second')];
     const exits: string[] = [];

@@ -9,6 +9,7 @@ import {
   validatePlan,
 } from '../../control-plane/index.ts';
 import { isAlive, processesWithVariable } from '../../process-identity/index.ts';
+import { controlPlanesIn, isControlPlaneName } from '../control-plane-names.ts';
 import type {
   ComponentListener,
   ComponentObservation,
@@ -21,11 +22,13 @@ import type {
 import { cannotWrite, unknownComponent } from '../errors.ts';
 import { inOrder } from '../in-order.ts';
 import { KeyedLock } from '../keyed-lock.ts';
+import { runningPids } from '../ports.ts';
+import { spawnByKeeper } from './keeper/spawn-by-keeper.ts';
 import { LivenessPoll } from './liveness.ts';
 import { readLog } from './log-reader.ts';
-import { isControlPlaneName, Place } from './place.ts';
-import { runningPids } from './ports.ts';
+import { Place } from './place.ts';
 import { readRecords } from './run-record.ts';
+import { type Spawn, spawnChild } from './spawn.ts';
 import { Supervisor } from './supervisor.ts';
 import { markVariable, targetOf } from './target.ts';
 
@@ -37,6 +40,11 @@ export interface ProcessDriverOptions {
   /** Of which a few general variables (PATH, HOME, ...) are handed on. Default: this process's. */
   environment?: NodeJS.ProcessEnv;
   livenessIntervalMs?: number;
+  /**
+   * Unix socket of a `ProcessKeeper` that starts the processes, where they would not outlive this one otherwise. It
+   * sees the same files and processes.
+   */
+  keeper?: string;
 }
 
 /**
@@ -49,6 +57,7 @@ export class ProcessDriver implements ControlPlaneDriver {
   readonly #clock: Clock;
   readonly #environment: NodeJS.ProcessEnv;
   readonly #liveness: LivenessPoll;
+  readonly #spawn: Spawn;
   readonly #lock = new KeyedLock();
   readonly #listeners = new Set<ComponentListener>();
   /** Id to component name to the one that looks after it; only what this driver has started or adopted. */
@@ -60,6 +69,7 @@ export class ProcessDriver implements ControlPlaneDriver {
     this.#clock = options.clock ?? systemClock;
     this.#environment = options.environment ?? process.env;
     this.#liveness = new LivenessPoll(options.livenessIntervalMs);
+    this.#spawn = options.keeper === undefined ? spawnChild : spawnByKeeper(options.keeper);
   }
 
   async ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
@@ -107,12 +117,8 @@ export class ProcessDriver implements ControlPlaneDriver {
     });
   }
 
-  async list(): Promise<string[]> {
-    const entries = await readdir(this.#root, { withFileTypes: true }).catch(() => []);
-    return entries
-      .filter((entry) => entry.isDirectory() && isControlPlaneName(entry.name))
-      .map((entry) => entry.name)
-      .sort();
+  list(): Promise<string[]> {
+    return controlPlanesIn(this.#root);
   }
 
   async *logs(id: string, component: string, options: LogOptions): AsyncGenerator<string> {
@@ -200,6 +206,7 @@ export class ProcessDriver implements ControlPlaneDriver {
         place: this.#place(id),
         clock: this.#clock,
         liveness: this.#liveness,
+        spawn: this.#spawn,
         // Not from inside the supervisor: a listener that throws must not be taken for a component that fails.
         emit: (what) =>
           queueMicrotask(() => {

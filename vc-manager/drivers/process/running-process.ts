@@ -1,20 +1,16 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync } from 'node:fs';
 import type { Clock } from '../../../kube/index.ts';
 import { identify, isAlive, type ProcessIdentity, sendSignal } from '../../process-identity/index.ts';
 import type { ComponentExit } from '../driver.ts';
 import type { LivenessPoll } from './liveness.ts';
-import { openLog } from './log-file.ts';
+import type { Spawn, SpawnRequest } from './spawn.ts';
 
 const killTimeoutMs = 10_000;
 const lookEveryMs = 25;
 
-export interface SpawnRequest {
-  command: string;
-  args: readonly string[];
-  env: Record<string, string>;
-  cwd: string;
-  logFile: string;
+export interface StartOptions {
+  clock: Clock;
+  liveness: LivenessPoll;
+  spawn: Spawn;
 }
 
 /** A process that we have started, or taken over from an earlier manager. */
@@ -40,48 +36,32 @@ export class RunningProcess {
     this.#release = release;
   }
 
-  /**
-   * Starts a program in a session of its own, so that it outlives us and our terminal. `record` is
-   * called as soon as there is a process, with nothing in between. Rejects when it cannot be executed.
-   */
-  static async spawn(
+  /** Starts a program. `record` is called as soon as there is a process. Rejects when it cannot be executed. */
+  static async start(
     request: SpawnRequest,
-    clock: Clock,
+    { clock, liveness, spawn }: StartOptions,
     record: (identity: ProcessIdentity, startedAt: Date) => void,
   ): Promise<RunningProcess> {
-    const log = openLog(request.logFile);
-    let child: ChildProcess;
-    try {
-      child = spawn(request.command, request.args, {
-        cwd: request.cwd,
-        env: request.env,
-        detached: true,
-        stdio: ['ignore', log, log],
-      });
-    } finally {
-      closeSync(log);
-    }
-    const { promise, resolve } = Promise.withResolvers<ComponentExit>();
-    child.on('exit', (code, signal) => {
-      resolve({
-        at: new Date(clock.now()),
-        ...(code === null ? {} : { code }),
-        ...(signal === null ? {} : { signal }),
-      });
-    });
-    child.unref();
-    const { pid } = child;
-    if (pid === undefined) {
-      const failed = Promise.withResolvers<never>();
-      child.once('error', failed.reject);
-      return failed.promise;
-    }
-    child.on('error', () => undefined);
+    const spawned = await spawn(request);
+    const { pid } = spawned;
     // A program that has ended already is a zombie without identity; its exit event is on the way.
     const identity = (await identify(pid)) ?? { pid, startTime: '' };
     const startedAt = new Date(clock.now());
     record(identity, startedAt);
-    return new RunningProcess(identity, startedAt, clock, promise, () => child.removeAllListeners('exit'));
+    const { promise, resolve } = Promise.withResolvers<ComponentExit>();
+    let isReleased = false;
+    let stopLooking: (() => void) | undefined;
+    spawned.exited.then(
+      (exit) => resolve({ at: new Date(clock.now()), ...exit }),
+      () => {
+        if (!isReleased) stopLooking = liveness.add(identity, () => resolve({ at: new Date(clock.now()) }));
+      },
+    );
+    return new RunningProcess(identity, startedAt, clock, promise, () => {
+      isReleased = true;
+      stopLooking?.();
+      spawned.release();
+    });
   }
 
   /** Takes over a process that is not our child; undefined if it has ended. */

@@ -1,6 +1,7 @@
 import type { ComponentEvent, ComponentExit, ComponentObservation, ComponentState } from '../driver.ts';
 import { keepsExiting, notReady, takenOver } from '../errors.ts';
-import { Probe } from '../probe.ts';
+import { describeExit, exitsUntilFailed, healthyAfterMs } from '../exits.ts';
+import { untilReady } from '../until-ready.ts';
 import { ComponentProcess, type ComponentProcessOptions } from './component-process.ts';
 import { tail } from './log-file.ts';
 import type { RunningProcess } from './running-process.ts';
@@ -8,11 +9,6 @@ import type { Target } from './target.ts';
 
 const firstPauseMs = 500;
 const longestPauseMs = 30_000;
-/** So many exits in a row, each after less than `healthyAfterMs`, are reported as a failure. */
-const exitsUntilFailed = 5;
-const healthyAfterMs = 60_000;
-/** How long a component without a probe must stay up to count as ready. */
-const settleMs = 500;
 const defaultReadyTimeoutMs = 60_000;
 const linesInErrors = 12;
 
@@ -173,24 +169,16 @@ export class Supervisor {
   /** Resolves when it is ready, however long that takes; rejects when aborted. */
   async #untilReady(target: Target, running: RunningProcess, signal: AbortSignal): Promise<void> {
     const { clock, place, name } = this.#o;
-    const { probe } = target.component;
-    if (probe === undefined) {
-      const age = clock.now() - running.startedAt.getTime();
-      if (age < settleMs) await clock.sleep(settleMs - Math.max(0, age), signal);
-      return;
-    }
-    const start = clock.monotonic();
-    const prober = await Probe.open(probe, place.files(name));
-    try {
-      for (;;) {
-        const problem = await prober.ask(signal);
-        if (problem === undefined) return;
+    await untilReady({
+      component: target.component,
+      startedAt: running.startedAt,
+      files: place.files(name),
+      clock,
+      signal,
+      onProblem: (problem) => {
         this.#problem = problem;
-        await clock.sleep(probePauseMs(clock.monotonic() - start), signal);
-      }
-    } finally {
-      prober.close();
-    }
+      },
+    });
   }
 
   async #ready(target: Target, signal: AbortSignal): Promise<void> {
@@ -210,15 +198,4 @@ export class Supervisor {
   async #tail(): Promise<string[]> {
     return (await tail(this.#o.place.log(this.#o.name), linesInErrors)).lines;
   }
-}
-
-/** Somebody waits for what has just been started; what has not come up for long may be asked less often. */
-function probePauseMs(waitedMs: number): number {
-  if (waitedMs < 10_000) return 50;
-  return waitedMs < 30_000 ? 250 : 1_000;
-}
-
-function describeExit(exit: ComponentExit): string {
-  if (exit.signal !== undefined) return exit.signal;
-  return exit.code === undefined ? 'exit status unknown' : `exit code ${exit.code}`;
 }

@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto';
 import type { ComponentPlan, PlanFile } from '../../control-plane/index.ts';
+import { componentHash } from '../component-hash.ts';
 import type { Place } from './place.ts';
 
 /** Variable by which a process of ours is found even when its record is lost. */
@@ -40,24 +40,11 @@ export function targetOf(
   env[markVariable] = place.mark(component.name);
   return {
     component,
-    hash: hashOf(component),
+    hash: componentHash(component),
     command,
     args: component.args.map(fill),
     env,
     files: component.files.map((file) => ({ ...file, content: fill(file.content) })),
     marked: options.marked,
   };
-}
-
-// Where the program was found and where the files lie does not matter: a moved cache is no reason to
-// interrupt a tenant.
-function hashOf(component: ComponentPlan): string {
-  const { binary, args, env, files } = component;
-  const content = [
-    'name' in binary ? [binary.name, binary.version] : [binary.command],
-    args,
-    Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1)),
-    files.map(({ path, content, mode }) => [path, content, mode]).sort(),
-  ];
-  return createHash('sha256').update(JSON.stringify(content)).digest('hex');
 }

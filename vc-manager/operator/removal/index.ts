@@ -1,3 +1,4 @@
+import { driverChanged } from '../errors.ts';
 import { releaseReservations } from '../reservations.ts';
 import type { Step } from '../steps/index.ts';
 import { removeControlPlane, removeDatastore, stopControlPlane } from './control-plane.ts';
@@ -12,8 +13,21 @@ const removeReservations: Step = {
   run: releaseReservations,
 };
 
+/** First, so that nothing is half removed: what another driver runs can be neither seen nor ended here. */
+const ownDriver: Step = {
+  name: 'own-driver',
+  doing: 'Looking which driver runs it',
+  async run(tenant, { settings }) {
+    const has = tenant.vc.status?.driver ?? 'process';
+    if (tenant.wasStarted && has !== settings.driver) throw driverChanged(has, settings.driver);
+  },
+};
+
+export { ownsId } from './owns-id.ts';
+
 /** From a deleted VirtualCluster to nothing. */
 export const removalSteps: readonly Step[] = [
+  ownDriver,
   leave,
   stopControlPlane,
   superNamespaces,

@@ -3,13 +3,13 @@ import { type Clock, type KubeClient, resources } from '../../../kube/index.ts';
 import { ensureCrds, keys } from '../../api/index.ts';
 import type { ControlPlaneTemplate } from '../../control-plane/index.ts';
 import type { ManagerPki } from '../../pki/index.ts';
-import { ensureObject } from '../objects.ts';
+import { ensureObject, find } from '../objects.ts';
 import type { Services } from '../services.ts';
 import type { OperatorSettings } from '../settings.ts';
 import { uidOfKubeSystem } from '../steps/index.ts';
 import { readSuperVersion } from '../super-version.ts';
 import { handingOn } from './kubelet-proxy.ts';
-import { ensureServicePool } from './service-pool.ts';
+import { ensureServicePool, readServicePool } from './service-pool.ts';
 import { ensureTemplates } from './templates.ts';
 
 export type { ServicePool } from './service-pool.ts';
@@ -23,21 +23,34 @@ export interface SetupOptions {
   logger: Logger;
 }
 
-/** The namespace for what belongs to Skerry itself. */
+/** The namespace for what belongs to Skerry itself: made where it is missing, and left as it is where it is there. */
 export async function ensureNamespace(client: KubeClient, name: string, signal: AbortSignal): Promise<void> {
-  await ensureObject(
-    client,
-    resources.namespaces,
-    { metadata: { name, labels: { [keys.managedBy]: 'skerry' } } },
-    { signal },
-  );
+  if ((await find(client, resources.namespaces, { name }, signal)) !== undefined) return;
+  const namespace = { metadata: { name, labels: { [keys.managedBy]: 'skerry' } } };
+  await ensureObject(client, resources.namespaces, namespace, { signal, likely: 'absent' });
+}
+
+export type Prepared = Pick<Services, 'pool' | 'superIdentity' | 'superVersion' | 'managerPki'>;
+
+/** What the manager that leads has prepared, for one that does not. Changes nothing. */
+export async function lookAtSuperCluster(
+  client: KubeClient,
+  settings: OperatorSettings,
+  signal: AbortSignal,
+): Promise<Omit<Prepared, 'managerPki'>> {
+  const [pool, superIdentity, superVersion] = await Promise.all([
+    readServicePool(client, settings, signal),
+    uidOfKubeSystem(client, signal),
+    readSuperVersion(client, signal),
+  ]);
+  return { pool, superIdentity, superVersion };
 }
 
 /** All that the super cluster needs before the first VirtualCluster. May be repeated at any time. */
 export async function prepareSuperCluster(
   { client, settings, templates, managerPki, clock, logger }: SetupOptions,
   signal: AbortSignal,
-): Promise<Pick<Services, 'pool' | 'superIdentity' | 'superVersion' | 'managerPki'>> {
+): Promise<Prepared> {
   await ensureCrds(client, { clock, signal });
   await ensureTemplates(client, templates, signal);
   const handedOn = handingOn(managerPki, client, settings.namespace, signal);

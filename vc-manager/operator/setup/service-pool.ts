@@ -17,6 +17,23 @@ export interface ServicePool {
 
 const name = 'skerry-tenants';
 
+/** The pool that there is, or the one of the settings where there is none yet. */
+export async function readServicePool(
+  client: KubeClient,
+  settings: OperatorSettings,
+  signal: AbortSignal,
+): Promise<ServicePool> {
+  try {
+    // A super cluster before 1.33 answers NotFound for the list, not only for the object.
+    const { items } = await client.list<ServiceCIDR>(resources.serviceCidrs, { signal });
+    const existing = items.find(({ metadata }) => metadata.name === name);
+    return { cidr: existing?.spec?.cidrs?.[0] ?? settings.servicePool, mode: 'slice' };
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    return { cidr: settings.servicePool, mode: 'assigned' };
+  }
+}
+
 /**
  * Tells the super cluster to serve the pool of service addresses. A pool that is there stays as it is,
  * whatever the setting says: tenants live in it, and its range cannot be changed.

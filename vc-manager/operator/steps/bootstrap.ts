@@ -1,4 +1,5 @@
 import {
+  ConnectionError,
   type KubeClient,
   type KubeObject,
   type ObjectRef,
@@ -73,9 +74,16 @@ export async function eventually(
 ): Promise<void> {
   const { client, clock, signal } = tenant;
   const start = clock.monotonic();
-  while ((await find(client, resource, ref, signal)) === undefined) {
+  for (;;) {
+    const found = await find(client, resource, ref, signal).catch((error: unknown) => {
+      // An address that others make is not there in the moment in which the server behind it is ready.
+      if (tenant.location === undefined || !(error instanceof ConnectionError)) throw error;
+      return error;
+    });
+    if (found !== undefined && !(found instanceof ConnectionError)) return;
     const waitedMs = clock.monotonic() - start;
     if (waitedMs > timeoutMs) {
+      if (found !== undefined) throw found;
       const name = ref.namespace === undefined ? ref.name : `${ref.namespace}/${ref.name}`;
       throw tenantNotBootstrapped(`${resource.kind} ${name}`, waitedMs);
     }

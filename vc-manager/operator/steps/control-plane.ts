@@ -1,10 +1,13 @@
+import { isIPv6 } from 'node:net';
 import { findCondition, resources } from '../../../kube/index.ts';
+import { BinaryError } from '../../binaries/index.ts';
 import { type ControlPlanePlan, renderPlan } from '../../control-plane/index.ts';
 import { DriverError } from '../../drivers/index.ts';
 import { portTaken } from '../errors.ts';
 import { choosePort, noteAddress } from '../ports.ts';
 import { ProgressReport } from '../progress-report.ts';
 import type { Services } from '../services.ts';
+import { noteReplacing } from '../settle.ts';
 import type { Tenant } from '../tenant.ts';
 import { eventually } from './bootstrap.ts';
 import type { Step } from './step.ts';
@@ -18,11 +21,19 @@ export const controlPlane: Step = {
   condition: 'APIServerReady',
   async run(tenant, services) {
     const choice = tenant.required(tenant.choice, 'template');
+    const { change } = tenant;
+    const wasReplacing = tenant.vc.status?.jobs?.current?.replacing === true;
     // From here on the service range stands in the datastore.
-    tenant.status.set({ version: choice.version });
+    if (change === undefined) tenant.status.set({ version: choice.version });
+    else tellReplacing(tenant, change);
     await tellOutage(tenant, services);
     await tenant.status.flush();
-    await ensure(tenant, services);
+    await replaced(tenant, wasReplacing, (begin) => ensure(tenant, services, begin));
+    if (change !== undefined) {
+      // From here on the datastore holds what the new version writes: there is no way back.
+      tenant.status.set({ version: choice.version });
+      await tenant.status.flush();
+    }
     tenant.status.condition('APIServerReady', 'True', 'Running', `Kubernetes ${choice.version} is ready.`);
   },
 };
@@ -43,7 +54,33 @@ export const controllers: Step = {
   },
 };
 
-async function ensure(tenant: Tenant, services: Services): Promise<void> {
+function tellReplacing(tenant: Tenant, { from, to }: { from: string; to: string }): void {
+  noteReplacing(tenant, true);
+  const message = `Kubernetes ${from} is being replaced by ${to}.`;
+  for (const type of ['APIServerReady', 'Ready'] as const)
+    tenant.status.condition(type, 'False', 'Upgrading', message);
+}
+
+/** What fails before anything is touched has left the old version running: then it can still be cancelled. */
+async function replaced(
+  tenant: Tenant,
+  wasReplacing: boolean,
+  work: (begin: () => void) => Promise<void>,
+): Promise<void> {
+  let hasBegun = false;
+  try {
+    await work(() => {
+      hasBegun = true;
+    });
+  } catch (error) {
+    // Programs are fetched before anything is stopped.
+    const isUntouched = !hasBegun || error instanceof BinaryError;
+    if (isUntouched && !wasReplacing) noteReplacing(tenant, false);
+    throw error;
+  }
+}
+
+async function ensure(tenant: Tenant, services: Services, begin: () => void): Promise<void> {
   const refused = new Set<number>();
   for (;;) {
     const port = tenant.required(tenant.vc.status?.advertisedPort, 'port');
@@ -53,6 +90,7 @@ async function ensure(tenant: Tenant, services: Services): Promise<void> {
     try {
       const onProgress = (message: string): void => (isWell ? undefined : report.tell(message));
       const wanted = await plan(tenant, services, port);
+      begin();
       await tenant.untilReady(apiServer, (options) =>
         services.driver.ensure(wanted, { ...options, onProgress }),
       );
@@ -72,23 +110,37 @@ async function ensure(tenant: Tenant, services: Services): Promise<void> {
 
 async function plan(tenant: Tenant, services: Services, port: number): Promise<ControlPlanePlan> {
   const { settings } = services;
+  const { location } = tenant;
   const { template, version } = tenant.required(tenant.choice, 'template');
   const { etcdCa, kubeletProxyCa } = await services.managerPki();
+  const serviceCIDR = tenant.required(tenant.vc.status?.serviceCIDR, 'service slice');
+  const own = location?.datastore;
   return renderPlan({
     id: tenant.id,
     template: template.spec,
     version,
-    serviceCIDR: tenant.required(tenant.vc.status?.serviceCIDR, 'service slice'),
+    serviceCIDR,
     clusterDomain: tenant.vc.spec?.clusterDomain ?? 'cluster.local',
-    ports: { 'kube-apiserver': port },
-    bindAddress: settings.bindAddress,
-    advertiseAddress: settings.advertiseAddress,
-    etcd: { endpoint: settings.etcdEndpoint },
+    ports: { ...location?.ports, 'kube-apiserver': location?.bindPort ?? port },
+    bindAddress: location?.bindAddress ?? settings.bindAddress,
+    advertiseAddress: location?.host ?? settings.advertiseAddress,
+    etcd: { endpoint: own === undefined ? settings.etcdEndpoint : urlOf(own) },
+    replicas: settings.replicas,
+    ...(location && { apiServer: location }),
+    network: {
+      tenantUid: tenant.uid,
+      serviceCIDR,
+      ...(own === undefined && { datastore: settings.etcdEndpoint }),
+    },
     pki: tenant.required(tenant.pki, 'certificates'),
     etcdCa: etcdCa.certPem,
     kubeletCa: kubeletProxyCa.certPem,
     labels: { 'skerry.dev/virtualcluster': tenant.ref.name, 'skerry.dev/namespace': tenant.ref.namespace },
   });
+}
+
+function urlOf({ host, port }: { host: string; port: number }): string {
+  return `https://${isIPv6(host) ? `[${host}]` : host}:${port}`;
 }
 
 /** One that was well and is not: said before the time that mending it takes. */

@@ -15,16 +15,15 @@ export { uidOfKubeSystem } from './bootstrap.ts';
 export { runStages, type Stage, StepFailed } from './side-by-side.ts';
 export type { Step } from './step.ts';
 
+/** What there may be only one of: chosen, and written down, before anything is made. */
+export const choosingStages: readonly Stage[] = [policy, identity, version, address, serviceSlice];
+
 /**
  * From a VirtualCluster to a control plane that can be used. Who waits for one waits for its API server: controllers
  * start while the rest is done, and are waited for at the end.
  */
 export const provisionStages: readonly Stage[] = [
-  policy,
-  identity,
-  version,
-  address,
-  serviceSlice,
+  ...choosingStages,
   sideBySide([reservations, certificates], [datastore]),
   controlPlane,
   bootstrap,

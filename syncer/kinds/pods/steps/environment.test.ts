@@ -75,6 +75,12 @@ describe('the variables of the API server (rule 8)', () => {
     expect(values({}, options)).toMatchObject({ KUBERNETES_SERVICE_HOST: address });
   });
 
+  it('name where the API server is itself, where addresses are assigned and its own leads nowhere', () => {
+    const apiServer = { address: '10.96.0.7', port: 443, isService: true };
+    const options = { tenant: { apiServer, serviceIpMode: 'assigned' } } as const;
+    expect(values({}, options)).toMatchObject({ KUBERNETES_SERVICE_HOST: '10.96.0.7' });
+  });
+
   it('name the address that the Service has, be it another', () => {
     const moved = testService('kubernetes', { clusterIP: '10.112.8.1' }, 'default');
     expect(values({}, { tenantObjects: [moved] })).toMatchObject({

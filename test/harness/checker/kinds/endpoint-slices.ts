@@ -1,6 +1,6 @@
 import type { KubeObject } from '../../../../kube/index.ts';
 import { compareDown, type DownRules, type Expectation } from '../down.ts';
-import { at, isEmpty, label, listAt, unequal } from '../raw.ts';
+import { at, isApiServers, isEmpty, label, listAt, unequal } from '../raw.ts';
 import type { View } from '../view.ts';
 
 const serviceName = 'kubernetes.io/service-name';
@@ -36,17 +36,13 @@ export function compareEndpointSlices(view: View): string[] {
 
 /** Only slices of Services without selector, with at least one of the tenant's own pods in them. */
 function expected(own: KubeObject, view: View): Expectation {
-  if (isApiServers(own)) return 'yes';
+  if (isApiServers(own)) return view.tenant.apiServer.isService ? 'no' : 'yes';
   const service = label(own, serviceName);
   if (service === undefined || label(own, managedBy) === selectorController) return 'no';
   const owner = view.ownObject('services', own.metadata.namespace, service);
   if (owner === undefined || !isEmpty(at(owner, 'spec', 'selector'))) return 'no';
   if (allowed(own, view).length > 0) return 'yes';
   return listAt(own, 'endpoints').length === 0 ? 'may' : 'no';
-}
-
-function isApiServers({ metadata }: KubeObject): boolean {
-  return metadata.namespace === 'default' && metadata.name === 'kubernetes';
 }
 
 /** Sync rule 24: whatever the tenant writes, it leads to the tenant's API server. */

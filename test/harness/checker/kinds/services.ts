@@ -1,7 +1,7 @@
 import { BlockList, isIPv4 } from 'node:net';
 import type { KubeObject } from '../../../../kube/index.ts';
 import { compareDown, type DownRules } from '../down.ts';
-import { at, isEmpty, label, listAt, nameOf, unequal } from '../raw.ts';
+import { at, isApiServers, isEmpty, label, listAt, nameOf, unequal } from '../raw.ts';
 import type { View } from '../view.ts';
 
 const sameFields = [
@@ -23,7 +23,11 @@ const rules: DownRules = {
   kind: 'services',
   what: 'Service',
   expected: (own, { tenant }) =>
-    isOutside(own, tenant.serviceCIDR) || label(own, 'skerry.dev/sync') === 'false' ? 'no' : 'yes',
+    isOutside(own, tenant.serviceCIDR) ||
+    label(own, 'skerry.dev/sync') === 'false' ||
+    (isApiServers(own) && tenant.apiServer.isService)
+      ? 'no'
+      : 'yes',
   compare(own, superObject) {
     const found = sameFields.flatMap((field) =>
       unequal(at(own, 'spec', field), at(superObject, 'spec', field), field),

@@ -1,11 +1,5 @@
 import type { Clock } from '../../kube/index.ts';
-
-/** What a handler says about a key when it is done with it. */
-export type Outcome =
-  /** Nothing more to do, or to look at it again after a while. Ends the back-off. */
-  | { kind: 'done'; againAfterMs?: number }
-  /** Try again after a pause that grows with every failure; at least `retryAfterMs`. */
-  | { kind: 'failed'; retryAfterMs?: number };
+import type { Outcome } from './outcome.ts';
 
 export interface WorkQueueOptions {
   /** How many keys are worked on at once. */

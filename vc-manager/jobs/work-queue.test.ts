@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { FakeClock } from '../../kube/testing/index.ts';
-import { type Outcome, WorkQueue } from './work-queue.ts';
+import type { Outcome } from './outcome.ts';
+import { WorkQueue } from './work-queue.ts';
 
 /** A queue whose handler waits to be told how each piece of work ends. */
 function setUp(parallel = 2, random = () => 0) {

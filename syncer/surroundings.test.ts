@@ -1,0 +1,66 @@
+import { describe, expect, it } from 'vitest';
+import { resources } from '../kube/index.ts';
+import { FakeClock, type FakeCluster, startFakeCluster } from '../kube/testing/index.ts';
+import { findSurroundings, followSurroundings, type Surroundings } from './surroundings.ts';
+
+const cidr = (name: string, range: string) => ({ metadata: { name }, spec: { cidrs: [range] } });
+
+function around(cluster: FakeCluster) {
+  const warnings: string[] = [];
+  const options = {
+    options: { networkPolicies: 'enforced', protectedCIDRs: ['192.0.2.0/24'] },
+    superClient: cluster.client,
+    clock: new FakeClock({ autoAdvance: true }),
+    logger: { info: () => undefined, warn: (_fields: unknown, message: string) => warnings.push(message) },
+  } as unknown as Parameters<typeof findSurroundings>[0];
+  return { options, warnings };
+}
+
+describe('what the syncer knows of the super cluster', () => {
+  it('is as bad as it can be while it cannot be found out, and what it was when it cannot any more', async () => {
+    await using cluster = await startFakeCluster();
+    const { signal } = new AbortController();
+    const { options, warnings } = around(cluster);
+    const fault = { kind: 'status', code: 500 } as const;
+    const mended = cluster.server.inject({ verb: 'list', plural: 'servicecidrs', fault, times: Infinity });
+    const unknown = await findSurroundings(options, signal);
+    expect(unknown.protectedCIDRs).toEqual(['0.0.0.0/0', '::/0']);
+    expect(warnings).toHaveLength(1);
+    const before = { networkPoliciesEnforced: true, protectedCIDRs: ['10.96.0.0/16'] };
+    expect(await findSurroundings(options, signal, before)).toEqual(before);
+    mended();
+    cluster.server.put(resources.serviceCidrs, cidr('kubernetes', '10.96.0.0/16'));
+    const found = await findSurroundings(options, signal, unknown);
+    expect(found.protectedCIDRs).toEqual(['192.0.2.0/24', '10.96.0.0/16', '127.0.0.1/32']);
+  });
+
+  it('is looked at again, and told when it has changed', async () => {
+    await using cluster = await startFakeCluster();
+    const ending = new AbortController();
+    const { options } = around(cluster);
+    cluster.server.put(resources.serviceCidrs, cidr('kubernetes', '10.96.0.0/16'));
+    const first = await findSurroundings(options, ending.signal);
+    const told: Surroundings[] = [];
+    const changed = Promise.withResolvers<void>();
+    const following = followSurroundings(
+      options,
+      first,
+      (surroundings) => {
+        told.push(surroundings);
+        changed.resolve();
+      },
+      ending.signal,
+    );
+    const looks = (): number =>
+      cluster.server.requests.filter(({ plural }) => plural === 'servicecidrs').length;
+    // Two whole looks that find nothing new.
+    await cluster.server.until(() => looks() >= 4);
+    expect(told).toEqual([]);
+    cluster.server.put(resources.serviceCidrs, cidr('later', '10.200.0.0/16'));
+    await changed.promise;
+    expect(told[0]?.protectedCIDRs).toContain('10.200.0.0/16');
+    ending.abort();
+    await following;
+    expect(told).toHaveLength(1);
+  });
+});

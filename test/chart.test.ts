@@ -1,0 +1,388 @@
+import { X509Certificate } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { execa } from 'execa';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { parseAllDocuments } from 'yaml';
+import { isNotFound, type KubeObject, resources } from '../kube/index.ts';
+import { defaultVersions } from '../vc-manager/binaries/index.ts';
+import { etcdServerArguments } from '../vc-manager/etcd/index.ts';
+import { freePort } from '../vc-manager/network/index.ts';
+import { loadRights, type PolicyRule, programs } from '../vc-manager/rights/index.ts';
+import { at } from './harness/checker/raw.ts';
+import { runCli } from './harness/cli.ts';
+import { type HelmResult, provideHelm, runHelm } from './harness/helm.ts';
+import { poll } from './harness/poll.ts';
+import { World } from './harness/world.ts';
+
+const chart = join(import.meta.dirname, '..', 'deploy', 'chart');
+const everything = [
+  ...['--set', 'metrics.podMonitor.enabled=true', '--set', 'metrics.dashboard.enabled=true'],
+  ...['--set', 'redis.secretName=redis', '--set', 'redis.caKey=ca.pem'],
+  ...['--set', 'priorityClassName=system-cluster-critical'],
+  ...['--set', 'image.registry=registry.example', '--set', 'imagePullSecrets[0].name=pull'],
+  ...['--set', 'nodeSelector.disk=fast', '--set', 'tolerations[0].operator=Exists'],
+  ...['--set', 'networkPolicies.metricsFrom[0].purpose=monitoring'],
+  ...[
+    '--set',
+    'syncer.customResources[0].group=example.com',
+    '--set',
+    'syncer.customResources[0].resources[0]=widgets',
+  ],
+  ...['--set', 'syncer.nodeLabels[0]=example.com/', '--set', 'syncer.protectedCIDRs[0]=192.0.2.0/24'],
+];
+
+describe('the Helm chart', () => {
+  let home: string;
+  let program: string;
+
+  beforeAll(async () => {
+    home = mkdtempSync(join(tmpdir(), 'skerry-helm-'));
+    program = await provideHelm((line) => console.log(line));
+  });
+  afterAll(() => rmSync(home, { recursive: true, force: true }));
+
+  const helm = (...args: string[]): Promise<HelmResult> => runHelm(program, args, { home });
+  async function rendered(...args: string[]): Promise<KubeObject[]> {
+    const { stdout, stderr, exitCode } = await helm(
+      'template',
+      'skerry',
+      chart,
+      '-n',
+      'skerry-system',
+      ...args,
+    );
+    expect([exitCode, stderr]).toEqual([0, '']);
+    return parseAllDocuments(stdout)
+      .map((document) => document.toJS() as KubeObject | null)
+      .filter((object) => object !== null);
+  }
+  const find = (objects: readonly KubeObject[], kind: string, name: string): KubeObject => {
+    const found = objects.find((object) => object.kind === kind && object.metadata.name === name);
+    if (found === undefined) throw new Error(`there is no ${kind} ${name}`);
+    return found;
+  };
+  interface Container {
+    name: string;
+    image: string;
+    args: string[];
+    ports: { name: string }[];
+    resources: { requests?: Record<string, string> };
+    [probe: string]: unknown;
+  }
+  const workloads = (objects: readonly KubeObject[]): KubeObject[] =>
+    objects.filter(({ kind }) => kind === 'Deployment' || kind === 'StatefulSet');
+  const containerOf = (workload: KubeObject): Container =>
+    at<Container[]>(workload, 'spec', 'template', 'spec', 'containers')?.[0] as Container;
+
+  it('has nothing that lint minds', async () => {
+    for (const more of [[], everything]) {
+      const { exitCode, stdout, stderr } = await helm('lint', '--strict', chart, ...more);
+      expect([exitCode, stdout + stderr]).toEqual([0, expect.stringContaining('0 chart(s) failed')]);
+    }
+  });
+
+  it.each([
+    ['a value that there is not', ['manager.replica=2'], 'replica'],
+    ['a word for a number', ['syncer.replicas=many'], '/syncer/replicas'],
+    ['a range that is none', ['manager.servicePool=10.0.0.0'], '/manager/servicePool'],
+    ['a mode that there is not', ['syncer.networkPolicies=maybe'], '/syncer/networkPolicies'],
+    ['an etcd that lets one tenant watch the keys of others', ['etcd.version=3.6.0'], '/etcd/version'],
+    ['no datastore at all', ['etcd.enabled=false'], '/etcd/endpoint'],
+    ['a container that asks for nothing', ['manager.resources=null'], '/manager'],
+    ['an argument that is none', ['syncer.extraArgs[0]=workers'], '/syncer/extraArgs/0'],
+  ])('refuses %s, and says where it stands', async (_, settings, where) => {
+    const sets = settings.flatMap((setting) => ['--set', setting]);
+    const { exitCode, stderr } = await helm('template', 'skerry', chart, ...sets);
+    expect(exitCode).not.toBe(0);
+    expect(stderr).toContain(where);
+  });
+
+  it('gives manager and syncer the rights that the tests run with', async () => {
+    const objects = await rendered();
+    for (const name of programs) {
+      const rights = await loadRights(chart, name);
+      const rules = (kind: string): PolicyRule[] =>
+        find(objects, kind, `skerry-${name}`)['rules'] as PolicyRule[];
+      expect(rules('ClusterRole')).toEqual([...rights.cluster, ...(rights.kubernetesDriver ?? [])]);
+      expect(rules('Role')).toEqual(rights.namespace);
+    }
+  });
+
+  it('starts etcd as the local stack does, but for addresses', async () => {
+    const etcd = containerOf(find(await rendered(), 'StatefulSet', 'skerry-etcd'));
+    expect(etcd.image).toBe(`registry.k8s.io/etcd:v${defaultVersions.etcd}`);
+    const tls = '/etc/etcd/tls';
+    const local = etcdServerArguments({
+      name: 'etcd',
+      dataDir: '/var/lib/etcd/data',
+      clientPort: 2379,
+      peerPort: 2380,
+      metricsPort: 2381,
+      tls: {
+        caFile: `${tls}/ca.crt`,
+        certFile: `${tls}/tls.crt`,
+        keyFile: `${tls}/tls.key`,
+        serverName: 'etcd-server',
+      },
+    });
+    const addresses = /^--(listen-client-urls|advertise-client-urls|listen-metrics-urls)=/;
+    const others = (args: readonly string[]): string[] => args.filter((each) => !addresses.test(each)).sort();
+    expect(others(etcd.args)).toEqual(others(local));
+  });
+
+  it('asks manager and syncer for nothing that they do not know', async () => {
+    const objects = await rendered(...everything);
+    const help = {
+      manager: (await runCli(home, ['operator', '--help'])).stdout,
+      syncer: (await execa(process.execPath, [join(chart, '..', '..', 'bin', 'vc-syncer.js'), '--help']))
+        .stdout,
+    };
+    for (const name of programs) {
+      const workload = workloads(objects).find(
+        (each) => each.metadata.name === `skerry-${name}`,
+      ) as KubeObject;
+      const options = containerOf(workload).args.map((argument) => argument.split('=')[0] ?? '');
+      const globals = ['--kubeconfig', '--state-dir'];
+      const unknown = options.filter((each) => !globals.includes(each) && !help[name].includes(`${each} `));
+      expect([name, unknown]).toEqual([name, []]);
+    }
+  });
+
+  it('probes every container, reserves room for it, and leaves no secret in its arguments', async () => {
+    for (const workload of workloads(await rendered(...everything))) {
+      const { name, args, ports, resources: asked, ...rest } = containerOf(workload);
+      for (const probe of ['startupProbe', 'livenessProbe', 'readinessProbe']) {
+        const port = at<string>(rest, probe, 'httpGet', 'port');
+        expect([name, probe, ports.some((each) => each.name === port)]).toEqual([name, probe, true]);
+      }
+      expect(Object.keys(asked.requests ?? {}).sort()).toEqual(['cpu', 'memory']);
+      expect(args.filter((argument) => /password|redis:\/\/|token=/i.test(argument))).toEqual([]);
+    }
+  });
+
+  it('gives managers the authority of a Redis server that speaks TLS', async () => {
+    const manager = find(await rendered(...everything), 'Deployment', 'skerry-manager');
+    expect(containerOf(manager)['env']).toContainEqual({
+      name: 'NODE_EXTRA_CA_CERTS',
+      value: '/etc/skerry-redis/ca.crt',
+    });
+    expect(at(manager, 'spec', 'template', 'spec', 'volumes')).toContainEqual({
+      name: 'redis',
+      secret: { secretName: 'redis', items: [{ key: 'ca.pem', path: 'ca.crt' }] },
+    });
+    const without = JSON.stringify(await rendered('--set', 'redis.secretName=redis'));
+    expect(without).toContain('SKERRY_REDIS');
+    expect(without).not.toContain('skerry-redis');
+  });
+
+  it('selects by labels that its pods have', async () => {
+    const objects = await rendered(...everything);
+    const pods = workloads(objects).map(
+      (workload) =>
+        at<Record<string, string>>(workload, 'spec', 'template', 'metadata', 'labels') as Record<
+          string,
+          string
+        >,
+    );
+    const selectors = objects.flatMap((object) => {
+      const spec = object['spec'] as Record<string, Record<string, unknown>> | undefined;
+      const selector = spec?.['selector']?.['matchLabels'] ?? spec?.['podSelector']?.['matchLabels'];
+      const plain = object.kind === 'Service' ? spec?.['selector'] : undefined;
+      return selector === undefined && plain === undefined
+        ? []
+        : [
+            {
+              of: `${object.kind} ${object.metadata.name}`,
+              labels: (selector ?? plain) as Record<string, string>,
+            },
+          ];
+    });
+    expect(selectors.length).toBeGreaterThan(10);
+    for (const { of, labels } of selectors) {
+      const chosen = pods.filter((pod) => Object.entries(labels).every(([key, value]) => pod[key] === value));
+      expect([of, chosen.length]).toEqual([of, 1]);
+    }
+  });
+
+  it('leaves out what is switched off', async () => {
+    const off = [
+      ...['--set', 'etcd.enabled=false', '--set', 'etcd.endpoint=https://etcd.example:2379'],
+      ...['--set', 'rbac.create=false', '--set', 'networkPolicies.enabled=false'],
+      ...['--set', 'podDisruptionBudgets.enabled=false'],
+    ];
+    const objects = await rendered(...off);
+    expect(new Set(objects.map(({ kind }) => kind))).toEqual(
+      new Set(['ConfigMap', 'ServiceAccount', 'Service', 'Deployment', 'StatefulSet']),
+    );
+    const { args } = containerOf(find(objects, 'Deployment', 'skerry-manager'));
+    expect(args).toContain('--etcd-endpoint=https://etcd.example:2379');
+  });
+
+  describe('on an API server', () => {
+    const namespace = 'skerry-chart';
+    // Not the names that the local stack's own roles have.
+    const release = 'suite-skerry';
+    let world: World;
+    const install = (command: 'install' | 'upgrade', ...args: string[]): Promise<HelmResult> =>
+      runHelm(program, [command, release, chart, '-n', namespace, ...args], {
+        home,
+        kubeconfig: world.superCluster.kubeconfigFile,
+      });
+    const ofRelease = ['-l', `app.kubernetes.io/instance=${release}`, '-o', 'name'];
+    const left = async (): Promise<string[]> => {
+      const namespaced = 'all,configmap,secret,serviceaccount,role,rolebinding,pdb,networkpolicy,pvc';
+      const found = [
+        await world.superCluster.kubectl('-n', namespace, 'get', namespaced, ...ofRelease),
+        await world.superCluster.kubectl('get', 'clusterrole,clusterrolebinding', ...ofRelease),
+      ];
+      return found.join('\n').split('\n').filter(Boolean);
+    };
+
+    beforeAll(async () => {
+      world = new World(inject('stack'));
+      await removeNamespace();
+      await world.superCluster.apply({
+        apiVersion: 'v1',
+        kind: 'Namespace',
+        metadata: {
+          name: namespace,
+          labels: {
+            'pod-security.kubernetes.io/enforce': 'restricted',
+            'pod-security.kubernetes.io/warn': 'restricted',
+          },
+        },
+      });
+    });
+    afterAll(async () => {
+      if (world === undefined) return;
+      await runHelm(program, ['uninstall', release, '-n', namespace, '--ignore-not-found'], {
+        home,
+        kubeconfig: world.superCluster.kubeconfigFile,
+      });
+      await removeNamespace();
+      await world.close();
+    });
+    let healthPort = 0;
+    const health = (path: string): Promise<number | undefined> =>
+      fetch(`http://127.0.0.1:${healthPort}${path}`).then(
+        ({ status }) => status,
+        () => undefined,
+      );
+    const removeNamespace = async (): Promise<void> => {
+      await world.superCluster.kubectl(
+        'delete',
+        'namespace',
+        namespace,
+        '--ignore-not-found',
+        '--timeout=60s',
+      );
+    };
+
+    it('is accepted as it is written, and under restricted pod security, without a warning', async () => {
+      const { stdout } = await helm(
+        'template',
+        release,
+        chart,
+        '-n',
+        namespace,
+        '--set',
+        'redis.secretName=redis',
+        '--set',
+        'redis.caKey=ca.pem',
+      );
+      const dryRun = ['apply', '--server-side', '--dry-run=server', '--validate=strict', '-f', '-'];
+      const { exitCode, stderr } = await world.superCluster.tryKubectl(dryRun, { input: stdout });
+      expect([exitCode, stderr]).toEqual([0, '']);
+    });
+
+    it('is installed and upgraded, and its pods run', async () => {
+      const first = await install('install', '--wait', '--timeout', '90s');
+      expect([first.exitCode, first.stderr]).toEqual([0, '']);
+      expect(first.stdout).toContain('kind: VirtualCluster');
+      const second = await install('upgrade', '--wait', '--timeout', '90s', '--set', 'manager.replicas=3');
+      expect([second.exitCode, second.stderr]).toEqual([0, '']);
+      const { items } = await world.superCluster.client.list(resources.pods, { namespace });
+      const phases = items.map((pod) => at<string>(pod, 'status', 'phase'));
+      expect(phases).toEqual(Array.from({ length: 6 }, () => 'Running'));
+    });
+
+    it('lets its ServiceAccounts do what they need, and no more', async () => {
+      const can = async (who: string, ...what: string[]): Promise<string> => {
+        const as = `--as=system:serviceaccount:${namespace}:${release}-${who}`;
+        return (await world.superCluster.tryKubectl(['auth', 'can-i', as, ...what])).stdout;
+      };
+      expect(await can('syncer', 'create', 'pods', '-n', 'default')).toBe('yes');
+      expect(await can('syncer', 'update', 'leases', '-n', namespace)).toBe('yes');
+      expect(await can('syncer', 'update', 'leases', '-n', 'default')).toBe('no');
+      expect(await can('syncer', 'create', 'clusterroles')).toBe('no');
+      expect(await can('manager', 'create', 'statefulsets', '-n', 'default')).toBe('yes');
+      expect(await can('manager', 'create', 'pods', '-n', 'default')).toBe('no');
+      expect(await can('manager', 'update', 'customresourcedefinitions/other.example.com')).toBe('no');
+    });
+
+    it('has a manager that makes its Secrets with the rights of a manager, and tells how it is', async () => {
+      healthPort = await freePort({ host: '127.0.0.1', range: [20_000, 20_999], taken: [] });
+      const names = { pki: 'chart-test-pki', etcd: 'chart-test-etcd' };
+      const refs = Object.values(names).map((name) => ({ namespace: 'skerry-system', name }));
+      const standby = execa(
+        process.execPath,
+        [
+          join(chart, '..', '..', 'bin', 'vc-manager.js'),
+          'operator',
+          `--kubeconfig=${join(world.stateDir, 'stack', 'files', 'vc-manager', 'super-cluster.kubeconfig')}`,
+          `--state-dir=${join(home, 'state')}`,
+          '--etcd-endpoint=https://skerry-etcd.skerry-system.svc:2379',
+          `--pki-secret=${names.pki}`,
+          `--etcd-secret=${names.etcd}`,
+          '--kubelet-proxy-host=*.skerry-syncer.skerry-system.svc',
+          `--health-address=127.0.0.1:${healthPort}`,
+          '--identity=chart-test',
+        ],
+        { reject: false },
+      );
+      try {
+        // Another one has the Lease: it gets so far and no further.
+        await poll('it to wait', async () => (await health('/readyz')) === 200, { timeoutMs: 30_000 });
+        const [pki, etcd] = await Promise.all(
+          refs.map((ref) =>
+            world.superCluster.until(
+              { resource: resources.secrets, ...ref, what: ref.name },
+              ([found]) => found,
+            ),
+          ),
+        );
+        expect(Object.keys(pki?.['data'] as object)).toContain('etcd-ca.key');
+        const data = etcd?.['data'] as Record<string, string>;
+        expect(Object.keys(data).sort()).toEqual(['ca.crt', 'tls.crt', 'tls.key']);
+        const served = new X509Certificate(Buffer.from(data['tls.crt'] ?? '', 'base64'));
+        expect(served.checkHost('skerry-etcd.skerry-system.svc')).toBe('skerry-etcd.skerry-system.svc');
+        expect([await health('/healthz'), await health('/metrics'), await health('/nothing')]).toEqual([
+          200, 200, 404,
+        ]);
+      } finally {
+        standby.kill('SIGTERM');
+        await standby;
+        for (const ref of refs)
+          await world.superCluster.client.delete(resources.secrets, ref).catch((error: unknown) => {
+            if (!isNotFound(error)) throw error;
+          });
+      }
+    });
+
+    it('leaves nothing when it is uninstalled but the volume of etcd', async () => {
+      const { exitCode, stderr } = await runHelm(
+        program,
+        ['uninstall', release, '-n', namespace, '--wait', '--timeout', '60s'],
+        { home, kubeconfig: world.superCluster.kubeconfigFile },
+      );
+      expect([exitCode, stderr]).toEqual([0, '']);
+      await world.superCluster.until(
+        { resource: resources.pods, namespace, what: 'the pods to go' },
+        (pods) => pods.length === 0,
+      );
+      expect(await left()).toEqual([`persistentvolumeclaim/data-${release}-etcd-0`]);
+    });
+  });
+});

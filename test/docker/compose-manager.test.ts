@@ -1,0 +1,254 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { resources } from '../../kube/index.ts';
+import type { VirtualCluster } from '../../vc-manager/api/index.ts';
+import { Binaries, defaultCacheDirectory, defaultVersions } from '../../vc-manager/binaries/index.ts';
+import { ProcessDriver } from '../../vc-manager/drivers/index.ts';
+import { renewAll } from '../harness/certificates.ts';
+import { runCli } from '../harness/cli.ts';
+import { makeRunDirectory, removeRun, stateDirOf } from '../harness/leftovers.ts';
+import { poll } from '../harness/poll.ts';
+import { whileAsked } from '../harness/steady-client.ts';
+import { until } from '../harness/until.ts';
+import { type Tenant, World } from '../harness/world.ts';
+import { type Containers, openContainers } from './containers/index.ts';
+import { RedisContainer } from './containers/redis-container.ts';
+import { describeWithEngine, mustDocker } from './engine/index.ts';
+import { withKubernetesImages, withRedisImage } from './images/index.ts';
+
+const { signal } = new AbortController();
+
+/** A local stack whose manager has been replaced by one with the driver `compose` and with its jobs in Redis. */
+describeWithEngine('vc-manager operator --driver compose', (engine) => {
+  const directory = makeRunDirectory();
+  const stateDir = stateDirOf(directory);
+  const managerLog = join(directory, 'manager.log');
+  const engineEnv = { ...process.env, ...engine.env };
+  let command: string[];
+  let manager: ChildProcess | undefined;
+  let containers: Containers;
+  let redis: RedisContainer;
+  let world: World;
+  let tenant: Tenant;
+
+  beforeAll(async () => {
+    await withKubernetesImages(engine);
+    await withRedisImage(engine);
+    containers = await openContainers(engine);
+    redis = await RedisContainer.start(engine, containers, '20953');
+    const up = ['up', '--detach', '--tenants', '0', '--nodes', '1', '--no-samples', '--unsafe-no-fsync'];
+    const { exitCode, stderr } = await runCli(stateDir, up, { timeoutMs: 300_000 });
+    if (exitCode !== 0) throw new Error(`"vc-manager up" ended with ${exitCode}: ${stderr}`);
+    const binaries = new Binaries({ cacheDir: defaultCacheDirectory(process.env), env: process.env });
+    const kubectl = await binaries.ensure(
+      { name: 'kubectl', version: defaultVersions.kubernetes },
+      { signal },
+    );
+    world = new World({
+      stateDir,
+      superKubeconfig: readFileSync(join(stateDir, 'super-cluster', 'admin.kubeconfig'), 'utf8'),
+      kubectl: kubectl.path,
+    });
+    const { pid } = await world.process('vc-manager');
+    command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1);
+    const stack = new ProcessDriver({ root: stateDir, binaries });
+    await stack.stop('stack', { components: ['vc-manager'], signal });
+    await stack.close();
+    manager = startManager();
+  });
+
+  afterAll(async () => {
+    await world?.close();
+    if (manager !== undefined) await end(manager, 'SIGTERM');
+    await redis?.remove();
+    await containers?.close();
+    const left = await removeRun(directory);
+    expect(left).toEqual([]);
+  });
+
+  function startManager(): ChildProcess {
+    const [node = '', ...args] = command;
+    const log = openSync(managerLog, 'a');
+    const started = spawn(node, [...args, '--driver=compose', `--redis=${redis.url}`], {
+      stdio: ['ignore', log, log],
+      env: engineEnv,
+    });
+    closeSync(log);
+    return started;
+  }
+
+  async function end(child: ChildProcess, how: NodeJS.Signals): Promise<void> {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const ended = once(child, 'exit');
+    child.kill(how);
+    await ended;
+  }
+
+  function containersOf(format: string): Promise<string> {
+    const mine = ['--filter', `label=skerry.dev/id=${tenant.id}`];
+    return mustDocker(engine, ['ps', '--all', '--no-trunc', ...mine, '--format', format]);
+  }
+
+  async function pidOf(component: string): Promise<number> {
+    const name = `skerry-${tenant.id}-${component}-1`;
+    return Number(await mustDocker(engine, ['inspect', '--format', '{{.State.Pid}}', name]));
+  }
+
+  it('makes a tenant that can be used, in two containers that may do nothing else', async () => {
+    tenant = await world.createTenant('boxed', '--dns', 'none');
+    expect(tenant.virtualCluster.status?.driver).toBe('compose');
+    const project = `skerry-${tenant.id}`;
+    expect((await containersOf('{{.Names}}')).split('\n').sort()).toEqual([
+      `${project}-kube-apiserver-1`,
+      `${project}-kube-controller-manager-1`,
+    ]);
+    const format =
+      '{{.Config.User}} {{.HostConfig.ReadonlyRootfs}} {{.HostConfig.CapDrop}} {{.HostConfig.Privileged}} {{.HostConfig.SecurityOpt}} {{.HostConfig.Binds}}';
+    const seen = await mustDocker(engine, [
+      'inspect',
+      '--format',
+      format,
+      `${project}-kube-controller-manager-1`,
+    ]);
+    expect(seen).toBe('65532:65532 true [ALL] false [no-new-privileges:true] []');
+    const status = readFileSync(`/proc/${await pidOf('kube-apiserver')}/status`, 'utf8');
+    expect(status).toMatch(/^Uid:\t65532\t65532/m);
+    expect(status).toMatch(/^CapEff:\t0+$/m);
+    expect(status).toMatch(/^NoNewPrivs:\t1$/m);
+  });
+
+  it('runs a pod of the tenant', async () => {
+    const pod = {
+      metadata: { name: 'web', namespace: 'default' },
+      spec: { containers: [{ name: 'web', image: 'example.test/web:1' }] },
+    };
+    const { client } = tenant;
+    await client.create(resources.pods, pod);
+    const question = { client, resource: resources.pods, namespace: 'default', name: 'web' };
+    await until({ ...question, what: 'the pod to run' }, ([found]) => {
+      const { phase } = (found?.['status'] ?? {}) as { phase?: string };
+      return phase === 'Running';
+    });
+  });
+
+  it('shows what runs and its logs by the usual commands', async () => {
+    const described = await world.cli(['describe', 'boxed']);
+    expect(described.stdout).toMatch(/Driver: +compose/);
+    const env = engine.env;
+    const logs = await world.cli(['logs', 'boxed', 'kube-apiserver', '--tail', '3'], { env });
+    expect(logs.stdout.trim().split('\n')).toHaveLength(3);
+    const unknown = await world.cli(['logs', 'boxed', 'kube-proxy'], { env });
+    expect(unknown.exitCode).not.toBe(0);
+    expect(unknown.stderr).toContain('kube-controller-manager');
+    const file = join(stateDir, 'compose-projects', tenant.id, 'compose.yaml');
+    const services = await mustDocker(engine, ['compose', '--file', file, 'ps', '--services']);
+    expect(services.split('\n').sort()).toEqual(['kube-apiserver', 'kube-controller-manager']);
+  });
+
+  it('leaves the tenant to the engine when it is killed, and takes it over when it is back', async () => {
+    const before = await pidOf('kube-apiserver');
+    const { failures } = await whileAsked(tenant.kubeconfig, 'the manager killed', async () => {
+      await end(manager as ChildProcess, 'SIGKILL');
+      const controllers = await pidOf('kube-controller-manager');
+      process.kill(controllers, 'SIGKILL');
+      // Nobody but the engine can start it again.
+      await poll(
+        'the engine to start the controllers again',
+        async () => {
+          const now = await pidOf('kube-controller-manager');
+          return now !== 0 && now !== controllers;
+        },
+        { timeoutMs: 30_000 },
+      );
+      expect(await tenant.kubectl('get', 'pod', 'web', '-o', 'name')).toContain('pod/web');
+      manager = startManager();
+      await world.createTenant('second', '--dns', 'none');
+    });
+    expect(failures).toEqual([]);
+    expect(await pidOf('kube-apiserver')).toBe(before);
+    expect((await world.virtualCluster('boxed')).status?.phase).toBe('Ready');
+  });
+
+  it('renews all certificates on request, in containers with the same names and data', async () => {
+    const containers = async () => (await containersOf('{{.Names}}')).split('\n').sort();
+    const before = await containers();
+    await whileAsked(tenant.kubeconfig, 'all certificates renewed', async (client) => {
+      await renewAll(world, tenant);
+      await client.served(20);
+    });
+    expect(await containers()).toEqual(before);
+    expect(await tenant.kubectl('get', 'pod', 'web', '-o', 'name')).toContain('pod/web');
+    const { status } = await world.virtualCluster('boxed');
+    expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'renewal', result: 'Succeeded' });
+  }, 500_000);
+
+  /** Creates a tenant, and does this while its containers are being started; gives how its job has ended. */
+  async function disturbed(name: string, disturb: () => Promise<unknown>): Promise<unknown> {
+    const look = {
+      resource: resources.virtualClusters,
+      namespace: 'default',
+      name,
+      what: 'its control plane',
+    };
+    expect((await world.cli(['create', name, '--dns', 'none'])).exitCode).toBe(0);
+    await world.superCluster.until<true, VirtualCluster>(
+      look,
+      ([vc]) => vc?.status?.jobs?.current?.step === 'control-plane' || undefined,
+    );
+    await disturb();
+    await world.superCluster.until<true, VirtualCluster>(
+      look,
+      ([vc]) => (vc?.status?.phase === 'Ready' && vc.status.jobs?.current === undefined) || undefined,
+    );
+    const { status } = await world.virtualCluster(name);
+    return status?.jobs?.history;
+  }
+
+  const said = (what: string, from: number): Promise<boolean> =>
+    poll(what, () => readFileSync(managerLog, 'utf8').slice(from).includes(what), { timeoutMs: 60_000 });
+
+  it('finishes what it is at when the container of Redis is paused, and says that it goes on alone', async () => {
+    const since = readFileSync(managerLog, 'utf8').length;
+    const { failures } = await whileAsked(tenant.kubeconfig, 'Redis paused', async () => {
+      const history = await disturbed('paused', () => redis.docker('pause'));
+      expect(history).toMatchObject([{ kind: 'provision', result: 'Succeeded' }]);
+      await said(
+        'Redis cannot be used: it has not answered within 5 s: this manager does all the work itself',
+        since,
+      );
+      await world.deleteTenant('paused');
+      await redis.docker('unpause');
+      await said('Redis is there again: managers share the work', since);
+    });
+    expect(failures).toEqual([]);
+  });
+
+  it('loses nothing when Redis is slow, nor when it is started again in the middle and is empty', async () => {
+    const done = [{ kind: 'provision', result: 'Succeeded' }];
+    expect(await disturbed('slowed', () => redis.ask('client', 'pause', '2000'))).toMatchObject(done);
+    expect(await disturbed('emptied', () => redis.docker('restart'))).toMatchObject(done);
+    await world.deleteTenant('slowed');
+    await world.deleteTenant('emptied');
+    // By way of the queue, which Redis had forgotten.
+    await poll(
+      'jobs that are done by way of the queue',
+      async () => (await redis.ask('keys', 'bull:*:completed')).includes(':completed'),
+      { timeoutMs: 60_000 },
+    );
+    expect((await world.virtualCluster('boxed')).status?.phase).toBe('Ready');
+  });
+
+  it('leaves nothing of a tenant that is deleted', async () => {
+    const { id } = tenant;
+    await world.deleteTenant('boxed');
+    expect(await containersOf('{{.Names}}')).toBe('');
+    expect(
+      await mustDocker(engine, ['volume', 'ls', '--quiet', '--filter', `label=skerry.dev/id=${id}`]),
+    ).toBe('');
+    await world.deleteTenant('second');
+    expect(await mustDocker(engine, ['ps', '--all', '--quiet', '--filter', 'label=skerry.dev/id'])).toBe('');
+  });
+});

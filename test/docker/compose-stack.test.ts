@@ -1,0 +1,247 @@
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { loadRights } from '../../vc-manager/rights/index.ts';
+import { whileAsked } from '../harness/steady-client.ts';
+import { describeWithEngine, docker, mustDocker } from './engine/index.ts';
+import { repository, withKubernetesImages, withRedisImage, withSkerryImages } from './images/index.ts';
+
+interface Listed {
+  Service: string;
+  State: string;
+  Health: string;
+  ExitCode: number;
+}
+
+interface Review {
+  status: { userInfo: { username: string } };
+}
+
+const tenant = 'team-blue';
+const ns = 'shop';
+
+describeWithEngine('docker compose up', (engine) => {
+  const env = { SKERRY_NODES: '2' };
+  const settings = join(repository, 'deploy', 'compose', 'local.env');
+  const compose = (args: readonly string[], more: Record<string, string> = {}) =>
+    docker(
+      engine,
+      ['compose', '--file', join(repository, 'docker-compose.yml'), '--env-file', settings, ...args],
+      {
+        env: { ...env, ...more },
+        timeoutMs: 280_000,
+      },
+    );
+  const must = async (args: readonly string[], more: Record<string, string> = {}): Promise<string> => {
+    const { exitCode, stdout, stderr } = await compose(args, more);
+    if (exitCode !== 0) {
+      const { stdout: logs } = await compose(['logs', '--no-color', '--tail', '15']);
+      throw new Error(`docker compose ${args.join(' ')} failed: ${stderr}\n${logs}`);
+    }
+    return stdout;
+  };
+  const up = (...args: string[]) => must([...args, 'up', '--detach', '--no-build', '--pull', 'never']);
+  const cli = (...args: string[]) => must(['exec', '-T', 'vc-manager', 'vc-manager', ...args]);
+  const services = async (): Promise<Listed[]> =>
+    (await must(['--profile', 'ha', 'ps', '--all', '--format', 'json']))
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => JSON.parse(line) as Listed);
+
+  /** Until the step that is last has ended well, and these services are healthy beside the usual ones. */
+  const settled = async (...more: string[]): Promise<void> => {
+    const id = await must(['ps', '--all', '--quiet', 'nodes-ready']);
+    expect(await mustDocker(engine, ['wait', id])).toBe('0');
+    const healthy = async (): Promise<string[]> =>
+      (await services()).filter(({ Health }) => Health === 'healthy').map(({ Service }) => Service);
+    await expect
+      .poll(healthy, { timeout: 120_000, interval: 1000 })
+      .toEqual(expect.arrayContaining(['redis', 'vc-manager', 'vc-syncer', ...more]));
+  };
+
+  /** Processes of control planes, by their numbers on this machine. */
+  const controlPlanes = async (): Promise<string[]> => {
+    const listed = await mustDocker(engine, [
+      'top',
+      await must(['ps', '--quiet', 'tenants']),
+      '-o',
+      'pid,comm',
+    ]);
+    return listed.split('\n').filter((line) => /kube-(apiserver|controller)/.test(line));
+  };
+
+  /** As a person does who has only the container. */
+  const kubectl = async (args: readonly string[], input = ''): Promise<string> => {
+    const kubeconfig = await cli('kubeconfig', tenant);
+    const program = [
+      "const { spawnSync } = require('node:child_process'), fs = require('node:fs');",
+      "fs.writeFileSync('/tmp/tenant.kubeconfig', process.env.KUBECONFIG_TEXT);",
+      "const run = spawnSync('kubectl', ['--kubeconfig', '/tmp/tenant.kubeconfig', ...JSON.parse(process.env.ARGUMENTS)], { input: process.env.INPUT, stdio: ['pipe', 'inherit', 'inherit'] });",
+      'process.exit(run.status);',
+    ].join('\n');
+    return must([
+      ...[
+        'exec',
+        '-T',
+        '--env',
+        `KUBECONFIG_TEXT=${kubeconfig}`,
+        '--env',
+        `ARGUMENTS=${JSON.stringify(args)}`,
+      ],
+      ...['--env', `INPUT=${input}`, 'vc-manager', 'node', '-e', program],
+    ]);
+  };
+
+  beforeAll(async () => {
+    await withSkerryImages(engine);
+    await withKubernetesImages(engine);
+    await withRedisImage(engine);
+  });
+
+  afterAll(async () => {
+    await compose(['--profile', 'ha', 'down', '--volumes', '--timeout', '20']);
+  });
+
+  it('refuses a wrong setting before any server is started, and names it', async () => {
+    const { exitCode, stderr } = await compose(['up', '--no-build', '--pull', 'never', 'etcds-ready'], {
+      SKERRY_NODES: 'many',
+    });
+    expect(exitCode).not.toBe(0);
+    expect(stderr).toContain('prepare');
+    const { stdout, stderr: logged } = await compose(['logs', '--no-color', 'prepare']);
+    expect(`${stdout}${logged}`).toContain('Give a whole number from 0 to 2048');
+    expect(
+      (await services()).find(({ Service, State }) => Service === 'etcd' && State === 'running'),
+    ).toBeUndefined();
+    await must(['down', '--volumes']);
+  });
+
+  it('brings everything up, in the order of health', async () => {
+    await up();
+    await settled();
+    const listed = await services();
+    const state = (name: string) => listed.find(({ Service }) => Service === name);
+    for (const name of ['prepare', 'etcds-ready', 'super-cluster-ready', 'rights-granted', 'nodes-ready'])
+      expect(state(name), name).toMatchObject({ State: 'exited', ExitCode: 0 });
+    for (const name of ['vc-manager', 'vc-syncer', 'redis'])
+      expect(state(name), name).toMatchObject({ State: 'running', Health: 'healthy' });
+    for (const name of [
+      'etcd',
+      'datastore',
+      'kube-apiserver',
+      'kube-scheduler',
+      'kube-controller-manager',
+      'kwok',
+      'tenants',
+    ])
+      expect(state(name), name).toMatchObject({ State: 'running' });
+  });
+
+  it('gives a tenant by the command line in the container, whose pod becomes Running', async () => {
+    await cli('create', tenant, '--wait');
+    await kubectl(['create', 'namespace', ns]);
+    const pod = {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: 'web', namespace: ns },
+      spec: { containers: [{ name: 'main', image: 'example.com/web' }] },
+    };
+    await kubectl(['apply', '-f', '-'], JSON.stringify(pod));
+    await kubectl([
+      'wait',
+      '--namespace',
+      ns,
+      '--for=jsonpath={.status.phase}=Running',
+      'pod/web',
+      '--timeout=120s',
+    ]);
+  });
+
+  it('lets manager and syncer do what the chart lets them do, and nothing else', async () => {
+    const admin = '/var/lib/skerry/super-cluster/admin.kubeconfig';
+    for (const [service, program] of [
+      ['vc-manager', 'manager'],
+      ['vc-syncer', 'syncer'],
+    ] as const) {
+      const id = await must(['ps', '--quiet', service]);
+      const args = JSON.parse(
+        await mustDocker(engine, ['inspect', '--format', '{{json .Args}}', id]),
+      ) as string[];
+      const kubeconfig = args.find((each) => each.startsWith('--kubeconfig=')) ?? '';
+      const asks = (...words: string[]) => compose(['exec', '-T', service, 'kubectl', kubeconfig, ...words]);
+      const { stdout } = await asks('auth', 'whoami', '--output=json');
+      expect((JSON.parse(stdout) as Review).status.userInfo).toMatchObject({ username: `skerry-${program}` });
+      expect((await asks('auth', 'can-i', 'create', 'clusterroles')).stdout).toBe('no');
+      const role = ['get', 'clusterrole', `skerry-${program}`, '--output=json'];
+      const granted = await must(['exec', '-T', 'vc-manager', 'kubectl', `--kubeconfig=${admin}`, ...role]);
+      const rights = await loadRights(join(repository, 'deploy', 'chart'), program);
+      expect((JSON.parse(granted) as { rules: unknown }).rules).toEqual(rights.cluster);
+      expect(await must(['logs', '--no-color', service])).not.toContain('is forbidden');
+    }
+    const seen = ['exec', '-T', 'vc-syncer', 'node', '-p', 'fs.readdirSync("/var/lib/skerry/stack").join()'];
+    expect(await must(seen)).toBe('vc-syncer');
+  });
+
+  it('runs nothing as root, nor with a right of its own', async () => {
+    const ids = (await must(['ps', '--quiet'])).split('\n').filter(Boolean);
+    const inspected = JSON.parse(await mustDocker(engine, ['inspect', ...ids])) as {
+      Name: string;
+      Config: { User: string };
+      HostConfig: { Privileged: boolean; ReadonlyRootfs: boolean; CapDrop: string[]; Binds: string[] | null };
+    }[];
+    for (const { Name, Config, HostConfig } of inspected) {
+      expect({ Name, user: Config.User }).toEqual({ Name, user: '65532:65532' });
+      expect(HostConfig).toMatchObject({ Privileged: false, ReadonlyRootfs: true, CapDrop: ['ALL'] });
+    }
+  });
+
+  it('keeps tenants and their objects over down and up', async () => {
+    await must(['down', '--timeout', '30']);
+    expect(await services()).toEqual([]);
+    await up();
+    await settled();
+    const pod = parse(
+      await kubectl(['get', 'pod', 'web', '--namespace', ns, '--output', 'yaml', '--request-timeout=60s']),
+    ) as { status: { phase: string } };
+    expect(pod.status.phase).toBe('Running');
+  });
+
+  it('with the profile ha has a second manager that takes over, and tenants that notice nothing', async () => {
+    await up('--profile', 'ha');
+    await settled('vc-manager-2', 'vc-syncer-2');
+    const before = await cli('container-stack', 'healthy');
+    const running = await controlPlanes();
+    expect(running).toHaveLength(2);
+    const kubeconfig = await cli('kubeconfig', tenant);
+    const { failures } = await whileAsked(kubeconfig, 'manager and Redis killed', async () => {
+      await must(['kill', '--signal', 'SIGKILL', 'vc-manager', 'redis']);
+      const second = (...args: string[]) =>
+        must(['--profile', 'ha', 'exec', '-T', 'vc-manager-2', 'vc-manager', ...args]);
+      await expect
+        .poll(() => second('container-stack', 'healthy').catch(() => before), {
+          timeout: 90_000,
+          interval: 1000,
+        })
+        .not.toBe(before);
+      await must(['start', 'redis', 'vc-manager']);
+      await second('create', 'team-red', '--wait');
+      expect(await second('list')).toContain('team-red');
+    });
+    expect(failures).toEqual([]);
+    expect(await controlPlanes()).toEqual(expect.arrayContaining(running));
+  });
+
+  it('leaves nothing behind when it is told to remove its volumes', async () => {
+    await must(['--profile', 'ha', 'down', '--volumes', '--timeout', '30']);
+    expect(await mustDocker(engine, ['volume', 'ls', '--quiet'])).toBe('');
+    expect(
+      await mustDocker(engine, [
+        'ps',
+        '--all',
+        '--quiet',
+        '--filter',
+        'label=com.docker.compose.project=skerry',
+      ]),
+    ).toBe('');
+  });
+});

@@ -1,0 +1,85 @@
+import { beforeAll, expect, it } from 'vitest';
+import { describeWithEngine, docker, mustDocker } from './engine/index.ts';
+import { buildSkerry, managerImage, skerryImage, withSkerryImages } from './images/index.ts';
+
+interface Inspected {
+  Size: number;
+  Config: { User: string; Entrypoint: string[] };
+  RootFS: { Layers: string[] };
+}
+
+describeWithEngine('the image of Skerry', (engine) => {
+  const inspect = async (image: string): Promise<Inspected> =>
+    (JSON.parse(await mustDocker(engine, ['image', 'inspect', image])) as [Inspected])[0];
+  const hardened = ['--rm', '--network', 'host', '--read-only', '--cap-drop', 'ALL'];
+  const run = (args: readonly string[]) => docker(engine, ['run', ...hardened, ...args]);
+
+  beforeAll(() => withSkerryImages(engine));
+
+  it('has the same layers when it is built again', async () => {
+    const { RootFS } = await inspect(skerryImage);
+    const again = 'skerry:again';
+    await buildSkerry(engine, { tag: again, target: 'runtime', arguments: ['--no-cache'] });
+    expect((await inspect(again)).RootFS.Layers).toEqual(RootFS.Layers);
+  });
+
+  it('dates every file at the time that it is built for, of which there is 1970 without', async () => {
+    const paths = [
+      '/usr/local/bin/node',
+      '/app',
+      '/app/bin/vc-manager.js',
+      '/app/node_modules',
+      '/etc/passwd',
+    ];
+    const times = `console.log(JSON.stringify(${JSON.stringify(paths)}.map((path) => fs.statSync(path).mtimeMs)))`;
+    const { stdout } = await run(['--entrypoint', 'node', skerryImage, '-e', times]);
+    expect(JSON.parse(stdout)).toEqual(paths.map(() => 0));
+  });
+
+  it('is nobody’s root, holds no shell, and stays small', async () => {
+    const { Config, Size } = await inspect(skerryImage);
+    expect(Config.User).toBe('65532:65532');
+    expect(Size).toBeLessThan(220e6);
+    expect((await run(['--entrypoint', 'sh', skerryImage, '-c', 'true'])).exitCode).toBe(127);
+  });
+
+  it('runs both programs on a read-only root file system without any capability', async () => {
+    const version = await run([skerryImage, '--version']);
+    expect(version.stderr).toBe('');
+    expect(version.stdout).toMatch(/^\d+\.\d+\.\d+/);
+    expect((await run([skerryImage, '--help'])).stdout).toContain('Gives every tenant');
+    const syncer = await run(['--entrypoint', 'vc-syncer', skerryImage, '--help']);
+    expect(syncer.stdout).toContain('--metrics-address');
+  });
+
+  it('lets nothing write outside of what is mounted', async () => {
+    const write = (path: string): string[] => [
+      ...['--entrypoint', 'node', skerryImage, '-e'],
+      `require('fs').writeFileSync('${path}', 'x')`,
+    ];
+    expect((await run(write('/app/x'))).stderr).toContain('EROFS');
+    expect((await run(write('/tmp/x'))).stderr).toContain('EROFS');
+    expect((await run(['--tmpfs', '/tmp', ...write('/tmp/x')])).exitCode).toBe(0);
+  });
+
+  it('says what is wrong with an argument, and ends as the command line does', async () => {
+    const { exitCode, stderr } = await run([
+      skerryImage,
+      'operator',
+      '--etcd-endpoint',
+      'x',
+      '--parallel',
+      'many',
+    ]);
+    expect(stderr).toContain('--parallel');
+    expect(exitCode).toBe(2);
+  });
+
+  it('with the programs of control planes finds them at once', async () => {
+    const { stdout } = await run([managerImage, 'binaries', '--output', 'json']);
+    const found = JSON.parse(stdout) as { name: string; source: string }[];
+    for (const name of ['kube-apiserver', 'kube-controller-manager', 'kubectl']) {
+      expect(found.find((each) => each.name === name)).toMatchObject({ source: 'directory' });
+    }
+  });
+});

@@ -1,0 +1,39 @@
+import { Cache } from '../../real-node/build/cache.ts';
+import type { EngineInfo } from '../engine/index.ts';
+import { loadImages, provideArchive } from './load-images.ts';
+import { kubernetesImages, node, redis } from './recipes.ts';
+import { buildSkerry, managerImage, skerryImage } from './skerry-image.ts';
+
+export { redisImage } from './recipes.ts';
+export { provideSkerryArchive } from './skerry-archive.ts';
+export { buildSkerry, managerImage, repository, skerryImage } from './skerry-image.ts';
+
+function cacheOf(tell: (line: string) => void): Cache {
+  return new Cache({ env: process.env, signal: new AbortController().signal, tell, room: 'docker' });
+}
+
+/** Makes every image that is loaded, into the cache. */
+export async function prepareImages(cache: Cache): Promise<void> {
+  for (const image of [await node(cache), await redis(), ...kubernetesImages(cache)]) {
+    await provideArchive(cache, image);
+  }
+}
+
+/** Has the engine know upstream's images of Kubernetes, etcd and kwok. */
+export async function withKubernetesImages(engine: EngineInfo, tell = console.log): Promise<void> {
+  const cache = cacheOf(tell);
+  await loadImages(engine, cache, kubernetesImages(cache));
+}
+
+/** Has the engine know upstream's image of Redis. */
+export async function withRedisImage(engine: EngineInfo, tell = console.log): Promise<void> {
+  await loadImages(engine, cacheOf(tell), [await redis()]);
+}
+
+/** Has the engine know Skerry's own images, `skerry:local` and `skerry-manager:local`; the second has Kubernetes' too. */
+export async function withSkerryImages(engine: EngineInfo, tell = console.log): Promise<void> {
+  const cache = cacheOf(tell);
+  await loadImages(engine, cache, [await node(cache), ...kubernetesImages(cache)]);
+  await buildSkerry(engine, { tag: skerryImage, target: 'runtime' });
+  await buildSkerry(engine, { tag: managerImage, target: 'manager' });
+}

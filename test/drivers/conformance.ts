@@ -1,0 +1,307 @@
+import { createServer } from 'node:net';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { type KubeObject, resources } from '../../kube/index.ts';
+import { failure, lines, newKind, saysVersion } from './conformance-parts.ts';
+import { ConformancePlan } from './conformance-plan.ts';
+import type { DriverWorld, HeldDriver } from './driver-world.ts';
+import { EventLog } from './event-log.ts';
+
+const { signal } = new AbortController();
+const server = 'kube-apiserver';
+const controllers = 'kube-controller-manager';
+/** Until an event or an error that has to come; not how long it should take. */
+const patienceMs = 150_000;
+/** Ids of this suite's control planes; the driver may have others. */
+const id = 'conformance';
+const otherId = 'port-taken';
+
+/**
+ * What every driver of control planes has to do, on a real etcd, kube-apiserver and kube-controller-manager. One
+ * control plane goes through its whole life; the tests stand in that order and build on one another.
+ */
+export function describeDriver(name: string, makeWorld: () => Promise<DriverWorld>): void {
+  describe(`the ${name} driver`, () => {
+    const drivers: HeldDriver[] = [];
+    const logs: EventLog[] = [];
+    let world: DriverWorld;
+    let driver: HeldDriver;
+    let life: ConformancePlan;
+
+    beforeAll(async () => {
+      world = await makeWorld();
+      driver = newDriver();
+      life = await ConformancePlan.prepare(world, id);
+    }, 600_000);
+
+    afterAll(async () => {
+      if (world === undefined) return;
+      const last = newDriver();
+      for (const each of [id, otherId]) await last.remove(each, { signal });
+      await Promise.all(drivers.map((each) => each.close?.()));
+      await world.close();
+    }, 300_000);
+
+    afterEach(() => {
+      for (const log of logs.splice(0)) log.close();
+    });
+
+    it('brings a control plane up, and returns when it can be used', async () => {
+      const events = eventsOf(driver);
+      const ready: string[] = [];
+      await driver.ensure(life.plan(), { signal, onReady: (component) => ready.push(component) });
+      expect(ready).toEqual([server, controllers]);
+      await events.until(
+        patienceMs,
+        `${server} started`,
+        `${server} ready`,
+        `${controllers} started`,
+        `${controllers} ready`,
+      );
+      expect(events.told.filter((told) => told.endsWith('exited'))).toEqual([]);
+      await makeSettings('first');
+      // Made by the controllers, so they do what they are for.
+      await expect
+        .poll(
+          () =>
+            life.withClient((client) =>
+              client
+                .get(resources.serviceAccounts, { namespace: 'default', name: 'default' })
+                .catch(() => undefined),
+            ),
+          { timeout: patienceMs },
+        )
+        .toBeDefined();
+    });
+
+    it('lists it, and says what runs and since when', async () => {
+      expect(await driver.list()).toContain(life.id);
+      const { id, components } = await driver.observe(life.id);
+      expect(id).toBe(life.id);
+      expect(components.map(({ name: component, state }) => [component, state])).toEqual([
+        [server, 'running'],
+        [controllers, 'running'],
+      ]);
+      const since = (await startOf(server)) / 1000;
+      // Containers are begun a moment before their process.
+      expect(Math.abs(since - (await life.serverStartedAt()))).toBeLessThan(30);
+    });
+
+    it('changes nothing when everything is as planned', async () => {
+      const before = await starts();
+      const events = eventsOf(driver);
+      await driver.ensure(life.plan(), { signal });
+      expect(await starts()).toEqual(before);
+      expect(events.told.filter((told) => !told.endsWith('ready'))).toEqual([]);
+    });
+
+    it('gives the end of a log, goes on with what is added, and knows what has no log', async () => {
+      const all = await lines(driver.logs(life.id, server, { signal }));
+      expect(all.length).toBeGreaterThan(2);
+      expect(all.join('\n')).not.toMatch(/\r/);
+      const last = await lines(driver.logs(life.id, server, { tailLines: 2, signal }));
+      expect(last).toHaveLength(2);
+      expect(await lines(driver.logs(life.id, server, { tailLines: 0, signal }))).toEqual([]);
+
+      const ending = new AbortController();
+      const following = driver.logs(life.id, server, { follow: true, tailLines: 1, signal: ending.signal });
+      const iterator = following[Symbol.asyncIterator]();
+      // The log is open when its end has come.
+      expect((await iterator.next()).value).toMatch(/\S/);
+      const next = iterator.next();
+      // A new kind makes the API server write about its handlers.
+      await life.withClient((client) => client.create(resources.customResourceDefinitions, newKind('wells')));
+      expect((await next).value).toMatch(/\S/);
+      ending.abort();
+      for (;;) if ((await iterator.next()).done === true) break;
+
+      await expect(lines(driver.logs(life.id, 'kube-dns', { signal }))).rejects.toMatchObject({
+        name: 'DriverError',
+        code: 'UnknownComponent',
+        message: expect.stringContaining(server),
+      });
+    });
+
+    it('starts a component again that was killed, tells of it, and goes on with its log', async () => {
+      const [before, untouched] = [await life.serverStartedAt(), await startOf(controllers)];
+      const events = eventsOf(driver);
+      const ending = new AbortController();
+      const following = driver.logs(life.id, server, { follow: true, tailLines: 0, signal: ending.signal });
+      const iterator = following[Symbol.asyncIterator]();
+      let line = iterator.next();
+      await world.crash(life.id, server);
+      await events.until(patienceMs, `${server} exited`, `${server} started`, `${server} ready`);
+      expect(await life.serverStartedAt()).toBeGreaterThan(before);
+      expect(await settings()).toContain('first');
+      const { components } = await driver.observe(life.id);
+      const observed = components.find((component) => component.name === server);
+      expect(observed).toMatchObject({ state: 'running', lastExit: { at: expect.any(Date) } });
+      expect(observed?.restarts).toBeGreaterThanOrEqual(1);
+      expect(await startOf(controllers)).toBe(untouched);
+      while (!saysVersion(await line)) line = iterator.next();
+      expect((await line).done).toBe(false);
+      ending.abort();
+      for (;;) if ((await iterator.next()).done === true) break;
+    });
+
+    it('stops only the components that are named', async () => {
+      const before = await life.serverStartedAt();
+      const events = eventsOf(driver);
+      await driver.stop(life.id, { components: [controllers], signal });
+      expect(await stateOf(controllers)).not.toBe('running');
+      expect(await stateOf(server)).toBe('running');
+      await driver.ensure(life.plan(), { signal });
+      expect(await stateOf(controllers)).toBe('running');
+      expect(await life.serverStartedAt()).toBe(before);
+      expect(events.told).not.toContain(`${controllers} exited`);
+    });
+
+    it('takes over with a new driver what runs, and looks after it', async () => {
+      const before = await starts();
+      // An earlier manager that was killed does not say good-bye; one that still runs would look on.
+      await driver.close?.();
+      driver = newDriver();
+      expect((await driver.observe(life.id)).components.map(({ state }) => state)).toEqual([
+        'running',
+        'running',
+      ]);
+      const events = eventsOf(driver);
+      await driver.ensure(life.plan(), { signal });
+      expect(await starts()).toEqual(before);
+      await world.crash(life.id, controllers);
+      await events.until(
+        patienceMs,
+        `${controllers} exited`,
+        `${controllers} started`,
+        `${controllers} ready`,
+      );
+      expect(await life.serverStartedAt()).toBe(before[0]);
+    });
+
+    it('carries another version out in the order of dependencies, and keeps all objects', async () => {
+      const before = await starts();
+      const events = eventsOf(driver);
+      const plan = life.plan({ version: world.otherVersion });
+      await driver.ensure(plan, { signal });
+      await events.until(patienceMs, `${server} ready`, `${controllers} started`, `${controllers} ready`);
+      expect(events.told.filter((told) => told.endsWith('exited'))).toEqual([]);
+      const after = await starts();
+      for (const [i, earlier] of before.entries()) expect(after[i]).toBeGreaterThan(earlier);
+      expect(await settings()).toContain('first');
+
+      const unchanged = await starts();
+      await driver.ensure(plan, { signal });
+      expect(await starts()).toEqual(unchanged);
+    });
+
+    it('restarts only what has changed', async () => {
+      const before = await starts();
+      const extraArgs = { [controllers]: { 'concurrent-gc-syncs': '10' } };
+      await driver.ensure(life.plan({ version: world.otherVersion, extraArgs }), { signal });
+      const after = await starts();
+      expect(after[0]).toBe(before[0]);
+      expect(after[1]).toBeGreaterThan(before[1] ?? 0);
+    });
+
+    it('stops everything and keeps its data', async () => {
+      await makeSettings('second');
+      const events = eventsOf(driver);
+      await driver.stop(life.id, { signal });
+      await expect(life.serverStartedAt()).rejects.toThrow();
+      const { components } = await driver.observe(life.id);
+      expect(components.filter(({ state }) => state === 'running')).toEqual([]);
+      expect(events.told.filter((told) => told.endsWith('exited'))).toEqual([]);
+      expect(await driver.list()).toContain(life.id);
+
+      await driver.ensure(life.plan(), { signal });
+      expect(await settings()).toEqual(expect.arrayContaining(['first', 'second']));
+    });
+
+    it('says why a component keeps exiting, with the end of its log', async () => {
+      // Of one that is asked whether it is ready: one that is not counts as started after half a second.
+      const broken = life.plan({ extraArgs: { [server]: { 'no-such-flag': 'set' } } });
+      const error = await failure(driver.ensure(broken, { signal }));
+      expect(error.code).toBe('KeepsExiting');
+      expect(error.message).toContain(server);
+      expect(error.message).toContain('unknown flag: --no-such-flag');
+
+      await driver.ensure(life.plan(), { signal });
+      expect(await stateOf(server)).toBe('running');
+      expect(await stateOf(controllers)).toBe('running');
+    });
+
+    it('removes everything, and is content when there is nothing', async () => {
+      expect(await world.traces(life.id)).not.toEqual([]);
+      await driver.remove(life.id, { signal });
+      expect(await world.traces(life.id)).toEqual([]);
+      expect(await driver.list()).not.toContain(life.id);
+      expect(await driver.observe(life.id)).toEqual({ id: life.id, components: [] });
+      await driver.remove(life.id, { signal });
+      await driver.remove('never-there', { signal });
+      await driver.stop('never-there', { signal });
+      await world.datastore.removeTenant(life.id);
+    });
+
+    it('refuses names that are none', async () => {
+      for (const id of ['', '..', 'a/b', 'A']) {
+        await expect(driver.remove(id, { signal })).rejects.toMatchObject({ code: 'InvalidName' });
+      }
+    });
+
+    it('names the port that somebody else has', async (test) => {
+      if (!world.usesPortsOfThisMachine) return test.skip('its API servers have addresses of their own');
+      const other = await ConformancePlan.prepare(world, otherId);
+      const { bindAddress, bindPort } = other.address;
+      const holder = createServer();
+      await new Promise<void>((resolve) => holder.listen(bindPort, bindAddress, resolve));
+      try {
+        const error = await failure(driver.ensure(other.plan(), { signal }));
+        expect(error).toMatchObject({ code: 'PortInUse', retryable: true, fields: { port: bindPort } });
+      } finally {
+        await new Promise((resolve) => holder.close(resolve));
+        await driver.remove(other.id, { signal });
+        await world.datastore.removeTenant(other.id);
+      }
+    });
+
+    function newDriver(): HeldDriver {
+      const made = world.makeDriver();
+      drivers.push(made);
+      return made;
+    }
+
+    function eventsOf(of: HeldDriver): EventLog {
+      const log = new EventLog(of, life.id);
+      logs.push(log);
+      return log;
+    }
+
+    /** When API server and controllers began, in this order. */
+    async function starts(): Promise<number[]> {
+      return [await life.serverStartedAt(), await startOf(controllers)];
+    }
+
+    async function startOf(component: string): Promise<number> {
+      const { components } = await driver.observe(life.id);
+      const startedAt = components.find((each) => each.name === component)?.startedAt;
+      if (startedAt === undefined) throw new Error(`nothing says since when ${component} runs`);
+      return startedAt.getTime();
+    }
+
+    async function stateOf(component: string): Promise<string | undefined> {
+      const { components } = await driver.observe(life.id);
+      return components.find((each) => each.name === component)?.state;
+    }
+
+    async function makeSettings(called: string): Promise<void> {
+      const object: KubeObject = { metadata: { name: called, namespace: 'default' }, data: { a: '1' } };
+      await life.withClient((client) => client.create(resources.configMaps, object));
+    }
+
+    async function settings(): Promise<string[]> {
+      const { items } = await life.withClient((client) =>
+        client.list(resources.configMaps, { namespace: 'default' }),
+      );
+      return items.map(({ metadata }) => metadata.name ?? '');
+    }
+  });
+}

@@ -1,0 +1,119 @@
+import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
+import { connect } from 'node:tls';
+import { connectionFromSecret, type KubeObject, resources } from '../../kube/index.ts';
+import { issue, type KeyPair, type LeafRequest } from '../../vc-manager/pki/index.ts';
+import type { Tenant, World } from './world.ts';
+
+const usages: Record<string, 'client' | 'server'> = {
+  '1.3.6.1.5.5.7.3.1': 'server',
+  '1.3.6.1.5.5.7.3.2': 'client',
+};
+
+/** A Secret that belongs to the tenant, decoded: `pki`, `kubeconfig` or `syncer`. */
+export async function tenantSecret(
+  world: World,
+  tenant: Tenant,
+  which: string,
+): Promise<Record<string, string>> {
+  const { namespace, name } = tenant.ref;
+  const secret = await world.superCluster.client.get<KubeObject & { data: Record<string, string> }>(
+    resources.secrets,
+    { namespace, name: `${name}-${which}` },
+  );
+  return Object.fromEntries(
+    Object.entries(secret.data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]),
+  );
+}
+
+/** Changes entries of the tenant's PKI Secret, and nothing else. */
+export async function changePki(
+  world: World,
+  tenant: Tenant,
+  entries: Record<string, string>,
+): Promise<void> {
+  const { namespace, name } = tenant.ref;
+  const data = Object.fromEntries(
+    Object.entries(entries).map(([key, value]) => [key, Buffer.from(value).toString('base64')]),
+  );
+  const ref = { namespace, name: `${name}-pki` };
+  await world.superCluster.client.patch(resources.secrets, ref, { data }, { type: 'merge' });
+}
+
+/** What the tenant's API server shows to whoever connects. */
+export async function servedCertificate({ kubeconfig }: Tenant): Promise<X509Certificate> {
+  const { server, ca } = connectionFromSecret(kubeconfig);
+  const { hostname, port } = new URL(server);
+  const socket = connect({ host: hostname, port: Number(port || 443), ...(ca === undefined ? {} : { ca }) });
+  try {
+    await once(socket, 'secureConnect');
+    const served = socket.getPeerX509Certificate();
+    if (served === undefined) throw new Error('no certificate was shown');
+    return served;
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** Has all certificates issued anew and waits for the end of it: from then on the API server shows its new one. */
+export async function renewAll(world: World, tenant: Tenant): Promise<void> {
+  const was = await servedCertificate(tenant);
+  const { exitCode, stderr } = await world.cli(['certificates', 'renew', tenant.name, '--wait'], {
+    timeoutMs: 400_000,
+  });
+  if (exitCode !== 0) throw new Error(`"certificates renew" ended with ${exitCode}: ${stderr}`);
+  const stored = new X509Certificate((await tenantSecret(world, tenant, 'pki'))['apiserver.crt'] ?? '');
+  const is = await servedCertificate(tenant);
+  if (stored.serialNumber === was.serialNumber) throw new Error('no certificate was issued');
+  if (is.serialNumber !== stored.serialNumber)
+    throw new Error('another certificate is shown than was issued');
+}
+
+/**
+ * As if so much time had gone by that these certificates are due: each is issued again, by the same authority and for
+ * the same life, of which seven tenths are over. The status says so, as the manager would have written it then.
+ */
+export async function letAge(world: World, tenant: Tenant, names: readonly string[]): Promise<void> {
+  const pki = await tenantSecret(world, tenant, 'pki');
+  const aged = await Promise.all(names.map((name) => agedPair(pki, name)));
+  await changePki(world, tenant, Object.assign({}, ...aged));
+  const status = { certificatesDue: new Date(Date.now() - 1_000).toISOString() };
+  await world.superCluster.kubectl(
+    ...['patch', 'virtualcluster', tenant.name, '--subresource=status', '--type=merge'],
+    ...['-p', JSON.stringify({ status })],
+  );
+}
+
+async function agedPair(pki: Record<string, string>, name: string): Promise<Record<string, string>> {
+  const certificate = new X509Certificate(pki[`${name}.crt`] ?? '');
+  const lifeMs = certificate.validToDate.getTime() - certificate.validFromDate.getTime();
+  const pair = await issue(issuerOf(pki, certificate), {
+    ...requestOf(certificate),
+    validForMs: lifeMs,
+    now: new Date(Date.now() - lifeMs * 0.7),
+  });
+  return { [`${name}.crt`]: pair.certPem, [`${name}.key`]: pair.keyPem };
+}
+
+function issuerOf(pki: Record<string, string>, certificate: X509Certificate): KeyPair {
+  for (const [entry, certPem] of Object.entries(pki)) {
+    const keyPem = pki[entry.replace(/crt$/, 'key')];
+    if (!entry.endsWith('-ca.crt') || keyPem === undefined) continue;
+    if (certificate.checkIssued(new X509Certificate(certPem))) return { certPem, keyPem };
+  }
+  throw new Error(`the authority of ${certificate.subject} is not in the Secret`);
+}
+
+function requestOf(certificate: X509Certificate): LeafRequest {
+  const subject = certificate.toLegacyObject().subject as unknown as Record<string, string | string[]>;
+  const names = certificate.subjectAltName?.split(', ') ?? [];
+  const named = (kind: string): string[] =>
+    names.filter((each) => each.startsWith(kind)).map((each) => each.slice(kind.length));
+  return {
+    commonName: [subject['CN'] ?? ''].flat().join(),
+    organizations: [subject['O'] ?? []].flat(),
+    dnsNames: named('DNS:'),
+    ipAddresses: named('IP Address:'),
+    usage: (certificate.keyUsage ?? []).flatMap((oid) => usages[oid] ?? []),
+  };
+}

@@ -1,0 +1,216 @@
+import type { ChildProcess } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
+import { mkdirSync, symlinkSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { resources } from '../kube/index.ts';
+import type { VirtualCluster } from '../vc-manager/api/index.ts';
+import { Binaries, defaultCacheDirectory, defaultVersions } from '../vc-manager/binaries/index.ts';
+import { RedisServer, whyNoRedis } from '../vc-manager/jobs/testing/redis-server.ts';
+import { servedCertificate, tenantSecret } from './harness/certificates.ts';
+import { at } from './harness/checker/raw.ts';
+import { anotherManager, endManager, untilLeads } from './harness/managers.ts';
+import { pod } from './harness/manifests.ts';
+import { componentProcess, type ProcessIdentity, send } from './harness/processes.ts';
+import { whileAsked } from './harness/steady-client.ts';
+import { changeVersion, processesOf, setVersion } from './harness/version-change.ts';
+import { type Tenant, World } from './harness/world.ts';
+
+const running = defaultVersions.kubernetes;
+/** Another patch version in name only: its programs are those of the one that is built here. */
+const earlier = running.replace(/\d+$/, (patch) => String(Number(patch) - 2));
+const withoutRedis = whyNoRedis();
+
+/** For the Lease of a manager that was killed to run out, and what it did to be done, on a busy machine. */
+const takeoverMs = 150_000;
+
+let world: World;
+
+beforeAll(() => {
+  world = new World(inject('stack'));
+});
+
+afterAll(() => world?.close());
+
+const virtualCluster = <R>(
+  name: string,
+  what: string,
+  answer: (vc: VirtualCluster) => R | undefined | false,
+) =>
+  world.superCluster.until<R, VirtualCluster>(
+    { resource: resources.virtualClusters, namespace: 'default', name, what, timeoutMs: takeoverMs },
+    ([vc]) => (vc === undefined ? undefined : answer(vc)),
+  );
+
+const isReady = ({ status }: VirtualCluster): boolean => status?.phase === 'Ready';
+
+describe('jobs of the manager', () => {
+  it('are shown while they last and afterwards', async () => {
+    await world.createTenant('job-shown');
+    const { stdout } = await world.cli(['jobs', 'job-shown', '-o', 'json']);
+    expect(JSON.parse(stdout)).toMatchObject([
+      { tenant: 'job-shown', kind: 'provision', state: 'Succeeded', attempts: 1 },
+    ]);
+    expect((await world.cli(['jobs'])).stdout).toMatch(/default +job-shown +provision +Succeeded/);
+    expect((await world.cli(['describe', 'job-shown'])).stdout).toMatch(/Jobs:\n +NAMESPACE.*\n.*provision/);
+    const idle = await world.cli(['jobs', 'cancel', 'job-shown']);
+    expect(idle.exitCode).toBe(6);
+    expect(idle.stderr).toContain('nothing is under way');
+  });
+
+  it('can be cancelled and tried again', async () => {
+    expect((await world.cli(['create', 'job-cancelled'])).exitCode).toBe(0);
+    await virtualCluster(
+      'job-cancelled',
+      'its job',
+      ({ status }) => status?.jobs?.current?.step === 'control-plane',
+    );
+    const cancelled = await world.cli(['jobs', 'cancel', 'job-cancelled']);
+    expect(cancelled.exitCode, cancelled.stderr).toBe(0);
+    const vc = await world.virtualCluster('job-cancelled');
+    expect(vc.status).toMatchObject({ phase: 'Cancelled', jobs: { history: [{ result: 'Cancelled' }] } });
+    const { id = '' } = vc.status ?? {};
+    expect(await componentProcess(world.stateDir, { id }, 'kube-apiserver')).toBeUndefined();
+    expect((await world.cli(['jobs', 'retry', 'job-cancelled'])).exitCode).toBe(0);
+    await virtualCluster('job-cancelled', 'it to be Ready', isReady);
+    await (await world.openTenant('job-cancelled')).kubectl('get', 'namespaces');
+  });
+
+  it('lead to no version that is older than what has run', async () => {
+    await world.createTenant('job-floor');
+    for (const [version, what] of [
+      ['1.35.0', 'minor version'],
+      [earlier, 'patch version'],
+    ] as const) {
+      const { exitCode, stderr } = await setVersion(world, 'job-floor', version);
+      expect(exitCode).not.toBe(0);
+      expect(stderr).toContain(`cannot be downgraded to an earlier ${what}`);
+    }
+    expect((await setVersion(world, 'job-floor', running)).exitCode).toBe(0);
+  });
+});
+
+describe.skipIf(withoutRedis !== undefined)(
+  `managers that share jobs through Redis${withoutRedis === undefined ? '' : ` (${withoutRedis})`}`,
+  () => {
+    const managers: ChildProcess[] = [];
+    let redis: RedisServer;
+    let stacks: ProcessIdentity;
+    let cache: string;
+
+    beforeAll(async () => {
+      redis = await RedisServer.start();
+      cache = await cacheWithStandIn(world.file('cache'));
+      stacks = await world.process('vc-manager');
+      // Not killed: it would be started again, with the same name, and lead on.
+      send(stacks, 'SIGSTOP');
+      managers.push(await manager('first'));
+      await untilLeads(world, 'first');
+      managers.push(await manager('second'));
+    });
+
+    afterAll(async () => {
+      await Promise.all(managers.map((child) => endManager(child, 'SIGTERM')));
+      if (stacks !== undefined) send(stacks, 'SIGCONT');
+      await redis?.stop();
+    });
+
+    const manager = (name: string): Promise<ChildProcess> =>
+      anotherManager(world, name, { options: [`--redis=${redis.url}`], env: { SKERRY_CACHE: cache } });
+
+    it('change the version of a running tenant while a client is at work; one build stands in for two patch versions', async () => {
+      const whileEarlier = async (tenant: Tenant): Promise<void> => {
+        await tenant.apply(pod('before', 'web'));
+        const web = { resource: resources.pods, namespace: 'before', name: 'web', what: 'the pod to run' };
+        await tenant.until(web, ([found]) => at(found, 'status', 'phase') === 'Running');
+      };
+      await changeVersion(world, 'job-version', { from: earlier, to: running, whileEarlier });
+    });
+
+    it('finish, with the other one, what one of them was at when it was killed; other tenants notice nothing', async () => {
+      await undisturbed(await world.openTenant('job-version'), 'the manager killed', async () => {
+        expect((await world.cli(['create', 'job-relay'])).exitCode).toBe(0);
+        const id = await virtualCluster('job-relay', 'its job', ({ status }) => {
+          const current = status?.jobs?.current;
+          return current?.step === 'control-plane' ? current.id : undefined;
+        });
+        const killedAt = performance.now();
+        await endManager(managers[0], 'SIGKILL');
+        const vc = await virtualCluster('job-relay', 'it to be Ready', (found) =>
+          isReady(found) ? found : undefined,
+        );
+        console.log(
+          `usable ${Math.round((performance.now() - killedAt) / 100) / 10} s after its manager was killed`,
+        );
+        expect(vc.status?.jobs?.history).toMatchObject([
+          { id, kind: 'provision', result: 'Succeeded', attempts: 2 },
+        ]);
+      });
+      await untilLeads(world, 'second');
+      await (await world.openTenant('job-relay')).kubectl('get', 'namespaces');
+    });
+
+    it('do without Redis while it is gone, and leave no tenant behind when it comes back empty', async () => {
+      await undisturbed(await world.openTenant('job-version'), 'Redis killed, and back empty', async () => {
+        await redis.kill();
+        await world.createTenant('job-alone');
+        await redis.start();
+        await world.createTenant('job-again');
+        await world.deleteTenant('job-alone');
+      });
+      expect((await world.virtualCluster('job-relay')).status?.phase).toBe('Ready');
+    });
+
+    it('renew certificates, and go on with that when one of them is killed meanwhile', async () => {
+      managers[0] = await manager('first');
+      expect((await world.cli(['certificates', 'renew', 'job-relay'])).exitCode).toBe(0);
+      const id = await virtualCluster('job-relay', 'its job', ({ status }) => {
+        const current = status?.jobs?.current;
+        return current?.kind === 'renewal' && current.step === 'control-plane' && current.id;
+      });
+      await endManager(managers[1], 'SIGKILL');
+      const tenant = await world.openTenant('job-relay');
+      const issued = await tenantSecret(world, tenant, 'pki');
+      const end = await virtualCluster('job-relay', 'its end', ({ status }) => {
+        const [last] = status?.jobs?.history ?? [];
+        return last?.id === id && last;
+      });
+      expect(end).toMatchObject({ result: 'Succeeded', attempts: 2 });
+      await untilLeads(world, 'first');
+      // Not issued a second time, and served.
+      expect(await tenantSecret(world, tenant, 'pki')).toEqual(issued);
+      const { raw } = await servedCertificate(tenant);
+      expect(new X509Certificate(issued['apiserver.crt'] ?? '').raw).toEqual(raw);
+      await tenant.kubectl('get', 'namespaces');
+    });
+  },
+);
+
+/** A cache in which the programs of one patch version stand in for those of another, at a path of their own. */
+async function cacheWithStandIn(cache: string): Promise<string> {
+  const binaries = new Binaries({ cacheDir: defaultCacheDirectory(process.env), env: process.env });
+  const { signal } = new AbortController();
+  for (const name of ['kube-apiserver', 'kube-controller-manager'] as const) {
+    const { path } = await binaries.ensure({ name, version: running }, { signal });
+    const platform = dirname(path);
+    for (const version of [running, earlier]) {
+      const place = join(cache, 'binaries', name, version);
+      mkdirSync(place, { recursive: true });
+      symlinkSync(platform, join(place, platform.split('/').at(-1) ?? ''));
+    }
+  }
+  return cache;
+}
+
+/** A client asks twenty times a second meanwhile: no request may fail, and no process and no pod be another one afterwards. */
+async function undisturbed(tenant: Tenant, what: string, work: () => Promise<void>): Promise<void> {
+  const before = [await processesOf(world, tenant), await podsOf(tenant)];
+  const { failures } = await whileAsked(tenant.kubeconfig, what, work);
+  expect(failures).toEqual([]);
+  expect([await processesOf(world, tenant), await podsOf(tenant)]).toEqual(before);
+}
+
+async function podsOf(tenant: Tenant): Promise<unknown[]> {
+  const { items } = await tenant.client.list(resources.pods, { namespace: 'before' });
+  return items.map(({ metadata: { name, uid }, status }) => ({ name, uid, status }));
+}

@@ -1,0 +1,293 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { resources } from '../../kube/index.ts';
+import type { VirtualCluster } from '../../vc-manager/api/index.ts';
+import { defaultVersions } from '../../vc-manager/binaries/index.ts';
+import { RedisServer, whyNoRedis } from '../../vc-manager/jobs/testing/redis-server.ts';
+import { whyNoEngine } from '../docker/engine/requirements.ts';
+import { provideSkerryArchive, skerryImage } from '../docker/images/index.ts';
+import { configMap, pod } from '../harness/manifests.ts';
+import { send } from '../harness/processes.ts';
+import { chartRightsFaults } from '../harness/rights/index.ts';
+import { type Tenant, World } from '../harness/world.ts';
+import type { ClusterInfo } from './cluster/cluster-info.ts';
+import { startCluster, stopCluster } from './cluster/start-cluster.ts';
+import { brokenTemplate } from './suite/broken-template.ts';
+import { ChartRelease } from './suite/chart-release.ts';
+import { connects, walledOff } from './suite/connects.ts';
+import { importImage } from './suite/import-image.ts';
+import { processOfPod } from './suite/pod-processes.ts';
+import { hasSaid, idlePod, script, shellInPod, untilNamesResolve, untilReady } from './suite/pods.ts';
+import { ServiceRoutes } from './suite/service-routes.ts';
+import { stackOf } from './suite/stack-of.ts';
+import { removeSkerry } from './suite/without-skerry.ts';
+
+const upTimeoutMs = 600_000;
+const image = 'registry.example.com/skerry:0.1.0';
+const values = ['--set', 'image.registry=registry.example.com', '--set', 'redis.secretName=skerry-redis'];
+const shellPod = pod('default', 'web', {
+  containers: [script('echo hello; touch /tmp/said; exec sleep 3600', { readinessProbe: hasSaid })],
+});
+const missing = whyNoRedis() ?? whyNoEngine(process.env);
+const because = missing === undefined ? '' : ` (skipped: ${missing})`;
+
+describe.skipIf(missing !== undefined)(`the Helm chart on real nodes${because}`, () => {
+  const directory = mkdtempSync(join(tmpdir(), 'skerry-chart-'));
+  const place = join(directory, 'cluster');
+  let cluster: ClusterInfo;
+  let world: World;
+  let release: ChartRelease;
+  let redis: RedisServer;
+  let routes: ServiceRoutes;
+
+  beforeAll(async () => {
+    const tell = (line: string): void => console.log(line);
+    const archive = await provideSkerryArchive(tell);
+    cluster = await startCluster({ directory: place, nodes: 1, withDns: true, tell });
+    world = new World(await stackOf(cluster));
+    release = await ChartRelease.prepare(world);
+    const [node] = cluster.nodes;
+    if (node === undefined) throw new Error('the cluster has no node');
+    routes = new ServiceRoutes(node);
+    [redis] = await Promise.all([
+      RedisServer.start({ host: cluster.address, password: 'from-a-secret' }),
+      importImage(cluster, archive, { from: `docker.io/library/${skerryImage}`, to: image }),
+      removeSkerry(world),
+    ]);
+  }, upTimeoutMs);
+
+  afterAll(async () => {
+    await routes?.close();
+    // The tenants go with the cluster.
+    await world?.superCluster.close();
+    release?.close();
+    await redis?.stop();
+    await stopCluster(place);
+    rmSync(directory, { recursive: true, force: true });
+    rmSync(`${place}.log`, { force: true });
+  }, 180_000);
+
+  const create = (name: string, spec: object = {}): Promise<void> =>
+    world.superCluster.apply({
+      apiVersion: 'skerry.dev/v1alpha1',
+      kind: 'VirtualCluster',
+      metadata: { name, namespace: 'default' },
+      spec,
+    });
+  const virtualCluster = <R>(
+    name: string,
+    what: string,
+    answer: (vc: VirtualCluster) => R | undefined | false,
+  ): Promise<R> =>
+    world.superCluster.until<R, VirtualCluster>(
+      { resource: resources.virtualClusters, namespace: 'default', name, what, timeoutMs: 120_000 },
+      ([vc]) => (vc === undefined ? undefined : answer(vc)),
+    );
+  const untilTenantIsReady = (name: string): Promise<string> =>
+    world.superCluster.kubectl('wait', `vc/${name}`, '--for=condition=Ready', '--timeout=110s');
+  /** With a way from this machine. */
+  const openTenant = async (name: string): Promise<Tenant> => {
+    const tenant = await world.openTenant(name);
+    await routes.add(tenant.virtualCluster.status?.advertisedAddress ?? '');
+    return tenant;
+  };
+  const controlPlaneOf = async ({ id }: Tenant): Promise<unknown[]> =>
+    (await world.superCluster.client.list(resources.pods, { namespace: `skerry-tenant-${id}` })).items.map(
+      ({ metadata, status }) => [
+        metadata.uid,
+        (status as { containerStatuses: { restartCount: number }[] }).containerStatuses[0]?.restartCount,
+      ],
+    );
+  const namesOf = async (what: string): Promise<string[]> =>
+    (await world.superCluster.kubectl('-n', release.namespace, 'get', what, '-o', 'name')).split('\n').sort();
+
+  const untilUninstalled = async (): Promise<void> => {
+    const { exitCode, stderr } = await release.uninstall('--wait', '--timeout=60s');
+    expect([exitCode, stderr]).toEqual([0, '']);
+    for (const component of ['manager', 'syncer', 'etcd'] as const)
+      await release.untilPods(component, 'its pods to go', (pods) => pods.length === 0);
+  };
+
+  it('says which Secret it lacks, and runs as soon as that is there', async () => {
+    const { exitCode, stderr } = await release.install('--create-namespace', ...values);
+    expect([exitCode, stderr]).toEqual([0, '']);
+    const message = await release.untilPods('manager', 'a pod that lacks its Secret', (pods) =>
+      pods
+        .map(({ status }) => status?.containerStatuses?.[0]?.state?.waiting)
+        .find((waiting) => waiting?.reason === 'CreateContainerConfigError'),
+    );
+    expect(message).toMatchObject({ message: 'secret "skerry-redis" not found' });
+    const url = `--from-literal=url=${redis.url}`;
+    await world.superCluster.kubectl(
+      ...['-n', release.namespace, 'create', 'secret', 'generic', 'skerry-redis', url],
+    );
+    await release.untilRolledOut();
+    for (const component of ['manager', 'syncer'] as const) {
+      const pods = await release.pods(component);
+      const restarts = pods.map(({ status }) => status?.containerStatuses?.[0]?.restartCount);
+      expect([component, restarts]).toEqual([component, [0, 0]]);
+    }
+  });
+
+  it('makes a tenant whose pods run, tell their logs, and reach their own API server', async () => {
+    await create('first');
+    // Looked at below.
+    await world.superCluster.apply(await brokenTemplate(world));
+    await create('broken', { template: 'broken', dns: 'none' });
+    await untilTenantIsReady('first');
+    const tenant = await openTenant('first');
+    expect(tenant.virtualCluster.status).toMatchObject({ driver: 'kubernetes', serviceIPMode: 'slice' });
+    expect(tenant.virtualCluster.status?.jobs?.history).toMatchObject([{ result: 'Succeeded' }]);
+    await tenant.apply(configMap('default', 'kept', { a: '1' }), shellPod);
+    await untilReady(tenant, 'default', 'web');
+    expect(await tenant.kubectl('logs', 'web')).toContain('hello');
+    const web = { namespace: 'default', name: 'web' };
+    await untilNamesResolve(tenant, web);
+    // As every client does that runs in a cluster.
+    const secrets = '/var/run/secrets/kubernetes.io/serviceaccount';
+    const ask = `curl -s -m 5 --cacert ${secrets}/ca.crt -H "Authorization: Bearer $(cat ${secrets}/token)" https://kubernetes.default.svc/version`;
+    expect(await shellInPod(tenant, web, ask)).toContain(defaultVersions.kubernetes);
+  });
+
+  it('lets pods read metrics, but for those of tenants, and nothing else of Skerry', async () => {
+    await world.superCluster.apply(idlePod('default', 'operator'));
+    await untilReady(world.superCluster, 'default', 'operator');
+    const tenant = await openTenant('first');
+    const ports = { etcd: [2379, 2380, 2381], manager: [10_452], syncer: [10_450, 10_451] };
+    const heard = async (): Promise<Record<string, string[]>> => {
+      const found: Record<string, string[]> = {};
+      for (const [component, each] of Object.entries(ports)) {
+        const [pod] = await release.pods(component as keyof typeof ports);
+        const address = pod?.status?.podIP ?? '';
+        for (const port of each)
+          found[`${component} ${port}`] = [
+            await connects(world.superCluster, { namespace: 'default', name: 'operator' }, address, port),
+            await connects(tenant, { namespace: 'default', name: 'web' }, address, port),
+          ];
+      }
+      return found;
+    };
+    const metricsOnly = ['connected', walledOff];
+    expect(await heard()).toEqual({
+      'etcd 2379': [walledOff, walledOff],
+      'etcd 2380': [walledOff, walledOff],
+      'etcd 2381': metricsOnly,
+      'manager 10452': metricsOnly,
+      'syncer 10450': [walledOff, walledOff],
+      'syncer 10451': metricsOnly,
+    });
+  });
+
+  it('finishes, with the other manager, what the leading one was at when its pod was killed', async () => {
+    const processes = new Map(
+      (await release.pods('manager')).map(({ metadata }) => [
+        metadata.name ?? '',
+        processOfPod(metadata.uid ?? '', 'node'),
+      ]),
+    );
+    const leader = await release.leader();
+    const others = [...processes].filter(([name]) => name !== leader).map(([, process]) => process);
+    // So that it is the one that leads which takes the job.
+    for (const process of others) send(process, 'SIGSTOP');
+    // With an etcd of its own, so that what that takes is done with these rights, too.
+    await create('second', { dns: 'none', template: 'v1-36-own-etcd' });
+    const id = await virtualCluster('second', 'its job', ({ status }) => {
+      const current = status?.jobs?.current;
+      return current?.step === 'control-plane' && current.holder === leader && current.id;
+    });
+    // Hung, as when its node is: it hands nothing over.
+    const killed = processes.get(leader);
+    if (killed === undefined) throw new Error(`${leader} leads, and is no pod of the release`);
+    send(killed, 'SIGSTOP');
+    for (const process of others) send(process, 'SIGCONT');
+    const since = performance.now();
+    await world.superCluster.kubectl(
+      ...['-n', release.namespace, 'delete', 'pod', leader, '--force', '--grace-period=0'],
+    );
+    await untilTenantIsReady('second');
+    console.log(`usable ${((performance.now() - since) / 1000).toFixed(1)} s after its manager was killed`);
+    const vc = await world.virtualCluster('second');
+    expect(vc.status?.jobs?.history).toMatchObject([
+      { id, kind: 'provision', result: 'Succeeded', attempts: 2 },
+    ]);
+    expect(await (await openTenant('second')).kubectl('get', 'namespaces')).toContain('kube-system');
+    await release.untilRolledOut();
+    expect(await release.leader()).not.toBe(leader);
+  });
+
+  it('tells why a control plane does not come up', async () => {
+    const message = await virtualCluster('broken', 'the reason', ({ status }) =>
+      status?.conditions?.find(({ type, reason }) => type === 'Ready' && reason === 'KeepsExiting'),
+    );
+    expect(message.message).toContain('unknown flag: --no-such-flag');
+    // Their end is looked at below.
+    await world.superCluster.kubectl('delete', 'vc', 'broken', 'second', '--wait=false');
+  });
+
+  it('goes on as it was while an upgrade has no image, until that is taken back', async () => {
+    const { exitCode, stderr } = await release.upgrade(...values, '--set', 'image.tag=absent');
+    expect([exitCode, stderr]).toEqual([0, '']);
+    const pods = await release.untilPods('manager', 'a pod without an image', (all) => {
+      const reasons = all.map(({ status }) => status?.containerStatuses?.[0]?.state?.waiting?.reason ?? '');
+      return reasons.some((reason) => /^(ErrImagePull|ImagePullBackOff)$/.test(reason)) && all;
+    });
+    expect(pods.filter(({ status }) => status?.containerStatuses?.[0]?.ready).length).toBe(2);
+    const rolledBack = await release.rollback();
+    expect([rolledBack.exitCode, rolledBack.stderr]).toEqual([0, '']);
+    await release.untilRolledOut();
+  });
+
+  it('leaves tenants alone when it is uninstalled, and takes them over when it is installed again', async () => {
+    const tenant = await openTenant('first');
+    const before = await controlPlaneOf(tenant);
+    await untilUninstalled();
+    expect((await release.install(...values)).exitCode).toBe(0);
+    await release.untilRolledOut();
+    await release.untilPods('etcd', 'etcd', ([pod]) => pod?.status?.containerStatuses?.[0]?.ready);
+    await untilTenantIsReady('first');
+    expect(await tenant.kubectl('get', 'configmap', 'kept', '-o', 'jsonpath={.data.a}')).toBe('1');
+    expect(await controlPlaneOf(tenant)).toEqual(before);
+  });
+
+  it('leaves nothing of tenants that are deleted', async () => {
+    await world.superCluster.kubectl('delete', 'vc', '--all', '--all-namespaces', '--timeout=110s');
+    const own = { labelSelector: 'app.kubernetes.io/managed-by=skerry' };
+    const { items } = await world.superCluster.client.list(resources.namespaces, own);
+    expect(items.map(({ metadata }) => metadata.name)).toEqual([]);
+    // Other Services may have one of the tenants' range, too.
+    const ofTenants = { labelSelector: 'skerry.dev/tenant' };
+    const addresses = await world.superCluster.client.list(resources.ipAddresses, ofTenants);
+    expect(addresses.items.map(({ metadata }) => metadata.name)).toEqual([]);
+  });
+
+  it('leaves what docs/kubernetes-install.md says, and goes altogether by what that says', async () => {
+    await untilUninstalled();
+    expect(await namesOf('all,pvc,serviceaccounts,roles,rolebindings,networkpolicies,pdb')).toEqual([
+      'persistentvolumeclaim/data-skerry-etcd-0',
+      'serviceaccount/default',
+    ]);
+    expect(await namesOf('secrets,configmaps')).toEqual([
+      'configmap/kube-root-ca.crt',
+      'configmap/vc-syncer-shards',
+      ...['etcd', 'kubelet-proxy', 'pki', 'redis'].map((name) => `secret/skerry-${name}`),
+    ]);
+    await Promise.all(
+      [
+        ['namespace', release.namespace],
+        ['servicecidr', 'skerry-tenants'],
+      ].map((each) => world.superCluster.kubectl('delete', ...each, '--timeout=60s')),
+    );
+    await world.superCluster.until(
+      { resource: resources.persistentVolumes, what: 'the volume of etcd to be gone' },
+      (left) => left.length === 0,
+    );
+  });
+
+  it('has roles that let manager and syncer do what they do, and no more', async () => {
+    const userOf = (program: string): string =>
+      `system:serviceaccount:${release.namespace}:skerry-${program}`;
+    expect(await chartRightsFaults(world.stateDir, userOf)).toEqual([]);
+  });
+});

@@ -1,0 +1,112 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type KubeObject, resources } from '../../../kube/index.ts';
+import { type HelmResult, provideHelm, runHelm } from '../../harness/helm.ts';
+import type { World } from '../../harness/world.ts';
+
+const chart = join(import.meta.dirname, '..', '..', '..', 'deploy', 'chart');
+
+export interface ReleasePod extends KubeObject {
+  spec?: { nodeName?: string };
+  status?: {
+    phase?: string;
+    podIP?: string;
+    containerStatuses?: {
+      ready: boolean;
+      restartCount: number;
+      state?: { waiting?: { reason?: string; message?: string } };
+    }[];
+  };
+}
+
+/** The release `skerry` of the chart, in the namespace that docs/kubernetes-install.md names. */
+export class ChartRelease {
+  readonly namespace = 'skerry-system';
+  readonly #world: World;
+  readonly #program: string;
+  readonly #home: string;
+
+  private constructor(world: World, program: string) {
+    this.#world = world;
+    this.#program = program;
+    this.#home = mkdtempSync(join(tmpdir(), 'skerry-helm-'));
+  }
+
+  static async prepare(world: World): Promise<ChartRelease> {
+    return new ChartRelease(world, await provideHelm((line) => console.log(line)));
+  }
+
+  install(...args: string[]): Promise<HelmResult> {
+    return this.#helm('install', 'skerry', chart, ...args);
+  }
+
+  upgrade(...args: string[]): Promise<HelmResult> {
+    return this.#helm('upgrade', 'skerry', chart, ...args);
+  }
+
+  rollback(...args: string[]): Promise<HelmResult> {
+    return this.#helm('rollback', 'skerry', ...args);
+  }
+
+  uninstall(...args: string[]): Promise<HelmResult> {
+    return this.#helm('uninstall', 'skerry', ...args);
+  }
+
+  async pods(component: 'manager' | 'syncer' | 'etcd'): Promise<ReleasePod[]> {
+    const place = { namespace: this.namespace, labelSelector: this.#selector(component) };
+    return (await this.#world.superCluster.client.list<ReleasePod>(resources.pods, place)).items;
+  }
+
+  /** Waits, on events, for something of a component's pods. */
+  untilPods<R>(
+    component: 'manager' | 'syncer' | 'etcd',
+    what: string,
+    answer: (pods: ReleasePod[]) => R | undefined | false,
+  ): Promise<R> {
+    const place = { namespace: this.namespace, labelSelector: this.#selector(component) };
+    return this.#world.superCluster.until<R, ReleasePod>(
+      { resource: resources.pods, ...place, timeoutMs: 120_000, what },
+      answer,
+    );
+  }
+
+  /** As NOTES.txt says to wait. */
+  async untilRolledOut(): Promise<void> {
+    await this.#world.superCluster.kubectl(
+      ...[
+        '-n',
+        this.namespace,
+        'rollout',
+        'status',
+        'deployment/skerry-manager',
+        'statefulset/skerry-syncer',
+      ],
+      '--timeout=110s',
+    );
+  }
+
+  /** Name of the pod of the manager that leads; empty when none does. */
+  async leader(): Promise<string> {
+    const lease = await this.#world.superCluster.find(resources.leases, {
+      namespace: this.namespace,
+      name: 'skerry-vc-manager',
+    });
+    return (lease?.['spec'] as { holderIdentity?: string } | undefined)?.holderIdentity ?? '';
+  }
+
+  close(): void {
+    rmSync(this.#home, { recursive: true, force: true });
+  }
+
+  #selector(component: string): string {
+    return `app.kubernetes.io/instance=skerry,app.kubernetes.io/component=${component}`;
+  }
+
+  #helm(command: string, ...args: string[]): Promise<HelmResult> {
+    return runHelm(this.#program, [command, ...args, '--namespace', this.namespace], {
+      home: this.#home,
+      kubeconfig: this.#world.superCluster.kubeconfigFile,
+    });
+  }
+}

@@ -1,0 +1,281 @@
+import { X509Certificate } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { Connection, connectionFromSecret, KubeClient, type KubeObject, resources } from '../kube/index.ts';
+import type { CurrentJob, EndedJob, VirtualCluster } from '../vc-manager/api/index.ts';
+import { changePki, letAge, servedCertificate, tenantSecret } from './harness/certificates.ts';
+import { at } from './harness/checker/raw.ts';
+import { namespace, pod } from './harness/manifests.ts';
+import { poll } from './harness/poll.ts';
+import { kill, send } from './harness/processes.ts';
+import { type SteadyClient, whileAsked } from './harness/steady-client.ts';
+import { processesOf } from './harness/version-change.ts';
+import { type Tenant, World } from './harness/world.ts';
+
+const name = 'renewed';
+/** For a manager, and after it the one API server, to be started anew on a busy machine. */
+const restartMs = 150_000;
+const weekLong = ['syncer', 'manager'];
+const ofTheControlPlane = [
+  'apiserver',
+  'kubelet-client',
+  'front-proxy-client',
+  'controller-manager',
+  'admin',
+];
+
+describe('the certificates of a control plane', () => {
+  let world: World;
+  let tenant: Tenant;
+  /** Of a service account, given out before the first renewal. */
+  let holder: KubeClient;
+  let before: KubeObject;
+
+  beforeAll(async () => {
+    world = new World(inject('stack'));
+    tenant = await world.createTenant(name);
+    await tenant.apply(namespace('shop'), pod('shop', 'web'));
+    before = await runningPod('web');
+    const token = (await tenant.kubectl('create', 'token', 'default', '-n', 'shop')).trim();
+    const reader = ['create', 'clusterrolebinding', 'reader', '--clusterrole=view'];
+    await tenant.kubectl(...reader, '--serviceaccount=shop:default');
+    const { server, ca } = connectionFromSecret(tenant.kubeconfig);
+    holder = new KubeClient(new Connection({ server, ...(ca === undefined ? {} : { ca }), token }));
+  });
+
+  afterAll(async () => {
+    await holder?.connection.close();
+    await world?.close();
+  });
+
+  const runningPod = (pod: string): Promise<KubeObject> =>
+    tenant.until(
+      { resource: resources.pods, namespace: 'shop', name: pod, what: `${pod} to run` },
+      ([found]) => at(found, 'status', 'phase') === 'Running' && found,
+    );
+
+  const until = <R>(what: string, answer: (vc: VirtualCluster) => R | undefined | false): Promise<R> =>
+    world.superCluster.until<R, VirtualCluster>(
+      { resource: resources.virtualClusters, namespace: 'default', name, what, timeoutMs: restartMs },
+      ([vc]) => (vc === undefined ? undefined : answer(vc)),
+    );
+
+  const latest = async (): Promise<string> => {
+    const { status } = await world.virtualCluster(name);
+    return status?.jobs?.history?.[0]?.id ?? '';
+  };
+
+  /** The end of a renewal that was not there before. */
+  const ended = (earlier: string): Promise<EndedJob> =>
+    until('the end of a renewal', ({ status }) => {
+      const [last] = status?.jobs?.history ?? [];
+      return status?.phase === 'Ready' && last?.kind === 'renewal' && last.id !== earlier && last;
+    });
+
+  const underWay = (what: string, isIt: (job: CurrentJob) => boolean): Promise<CurrentJob> =>
+    until(what, ({ status }) => {
+      const current = status?.jobs?.current;
+      return current?.kind === 'renewal' && isIt(current) && current;
+    });
+
+  const renew = async (...options: string[]): Promise<void> => {
+    const { exitCode, stderr } = await world.cli(['certificates', 'renew', name, ...options]);
+    expect(exitCode, stderr).toBe(0);
+  };
+
+  const serial = (pki: Record<string, string>, leaf: string): string =>
+    new X509Certificate(pki[`${leaf}.crt`] ?? '').serialNumber;
+
+  /** Nobody asks for anything: time goes by while the manager is away. */
+  const timeGoesBy = async (leafs: readonly string[], damage: Record<string, string> = {}): Promise<void> => {
+    const manager = await world.process('vc-manager');
+    send(manager, 'SIGSTOP');
+    try {
+      await letAge(world, tenant, leafs);
+      await changePki(world, tenant, damage);
+    } finally {
+      await kill(manager);
+    }
+  };
+
+  /** What was handed out before is as good as what is handed out now, and nothing has happened to pods. */
+  const nothingLost = async (): Promise<void> => {
+    const { uid, resourceVersion } = (await runningPod('web')).metadata;
+    expect({ uid, resourceVersion }).toEqual({
+      uid: before.metadata.uid,
+      resourceVersion: before.metadata.resourceVersion,
+    });
+    await holder.get(resources.pods, { namespace: 'shop', name: 'web' });
+    const old = await tenant.kubectl('get', 'pod', 'web', '-n', 'shop');
+    expect(old).toContain('Running');
+    const served = await servedCertificate(tenant);
+    const pki = await tenantSecret(world, tenant, 'pki');
+    expect(served.serialNumber).toBe(serial(pki, 'apiserver'));
+    expect(served.verify(new X509Certificate(pki['serving-ca.crt'] ?? '').publicKey)).toBe(true);
+    for (const [which, leaf] of [
+      ['kubeconfig', 'admin'],
+      ['syncer', 'syncer'],
+    ] as const) {
+      const { cert = '' } = connectionFromSecret(
+        (await tenantSecret(world, tenant, which))['kubeconfig'] ?? '',
+      );
+      expect(new X509Certificate(cert).serialNumber).toBe(serial(pki, leaf));
+    }
+  };
+
+  /** A client may be refused while the one API server is started anew: once the job has succeeded it is served. */
+  const served = async (client: SteadyClient): Promise<void> => {
+    const since = client.elapsedMs;
+    await client.answered(20);
+    expect(client.failures.filter(({ at }) => at > since)).toEqual([]);
+  };
+
+  it('that live a week are renewed when they are due, without anybody asking; clients notice nothing', async () => {
+    const was = await tenantSecret(world, tenant, 'pki');
+    const processes = await processesOf(world, tenant);
+    const { failures } = await whileAsked(tenant.kubeconfig, 'the week-long certificates', async () => {
+      const earlier = await latest();
+      await timeGoesBy(weekLong);
+      expect(await ended(earlier)).toMatchObject({ result: 'Succeeded', attempts: 1 });
+    });
+    expect(failures).toEqual([]);
+    expect(await processesOf(world, tenant)).toEqual(processes);
+    const is = await tenantSecret(world, tenant, 'pki');
+    for (const leaf of weekLong) expect(serial(is, leaf)).not.toBe(serial(was, leaf));
+    for (const leaf of ofTheControlPlane) expect(serial(is, leaf)).toBe(serial(was, leaf));
+    await nothingLost();
+    // The syncer has taken up its own.
+    await tenant.apply(pod('shop', 'after'));
+    await runningPod('after');
+  });
+
+  it('are all renewed when they are due, as a job that is shown and remembered', async () => {
+    const was = await servedCertificate(tenant);
+    await whileAsked(tenant.kubeconfig, 'all certificates', async (client) => {
+      const earlier = await latest();
+      await timeGoesBy([...weekLong, ...ofTheControlPlane]);
+      expect(await ended(earlier)).toMatchObject({ result: 'Succeeded', attempts: 1 });
+      await served(client);
+    });
+    expect((await servedCertificate(tenant)).serialNumber).not.toBe(was.serialNumber);
+    await nothingLost();
+    const { stdout } = await world.cli(['jobs', name, '-o', 'json']);
+    expect(JSON.parse(stdout)[0]).toMatchObject({ tenant: name, kind: 'renewal', state: 'Succeeded' });
+    expect((await world.cli(['jobs', name])).stdout).toMatch(/renewed +renewal +Succeeded/);
+    const { status } = await world.virtualCluster(name);
+    expect(Date.parse(status?.certificatesDue ?? '')).toBeGreaterThan(Date.now());
+  });
+
+  it('are renewed at once on request; a manager that is killed meanwhile goes on where it was', async () => {
+    const was = await tenantSecret(world, tenant, 'pki');
+    const earlier = await latest();
+    let issued: Record<string, string> = {};
+    await whileAsked(tenant.kubeconfig, 'the manager killed meanwhile', async (client) => {
+      const renewing = renew('--wait');
+      const { id } = await underWay('its step', ({ step }) => step === 'control-plane');
+      await kill(await world.process('vc-manager'));
+      issued = await tenantSecret(world, tenant, 'pki');
+      expect(await ended(earlier)).toMatchObject({ id, result: 'Succeeded', attempts: 2 });
+      await renewing;
+      await served(client);
+    });
+    for (const leaf of [...weekLong, ...ofTheControlPlane, 'etcd-client'])
+      expect(serial(issued, leaf)).not.toBe(serial(was, leaf));
+    for (const authority of ['client-ca', 'serving-ca', 'front-proxy-ca', 'kubelet-client-ca'])
+      expect(issued[`${authority}.crt`]).toBe(was[`${authority}.crt`]);
+    expect(issued['service-account.key']).toBe(was['service-account.key']);
+    // Not issued a second time.
+    expect(await tenantSecret(world, tenant, 'pki')).toEqual(issued);
+    await nothingLost();
+  });
+
+  it('stay as they are while an authority is damaged, and are renewed when it is restored', async () => {
+    const processes = await processesOf(world, tenant);
+    const was = await tenantSecret(world, tenant, 'pki');
+    const earlier = await latest();
+    const { failures } = await whileAsked(tenant.kubeconfig, 'a damaged authority', async () => {
+      await timeGoesBy(weekLong, { 'serving-ca.key': 'damaged' });
+      const { message } = await underWay('it to fail', (job) => job.failing === true);
+      expect(message).toContain('serving-ca');
+      await changePki(world, tenant, { 'serving-ca.key': was['serving-ca.key'] ?? '' });
+      const retried = await world.cli(['jobs', 'retry', name]);
+      expect(retried.exitCode, retried.stderr).toBe(0);
+      expect((await ended(earlier)).result).toBe('Succeeded');
+    });
+    expect(failures).toEqual([]);
+    expect(await processesOf(world, tenant)).toEqual(processes);
+    expect((await tenantSecret(world, tenant, 'pki'))['serving-ca.crt']).toBe(was['serving-ca.crt']);
+    await nothingLost();
+  });
+
+  it('stay as they are while their Secret cannot be written, until that is over or the job is cancelled', async () => {
+    const processes = await processesOf(world, tenant);
+    const was = await tenantSecret(world, tenant, 'pki');
+    await world.superCluster.apply(...noWritesTo(`${name}-pki`));
+    try {
+      await poll('the policy to count', () => isRefused(), { timeoutMs: 30_000 });
+      const { failures } = await whileAsked(tenant.kubeconfig, 'a Secret that is not writable', async () => {
+        await renew();
+        const { message, step } = await underWay(
+          'its third attempt',
+          (job) => job.attempts > 2 && job.failing === true,
+        );
+        expect([step, message]).toEqual(['certificates', expect.stringContaining('kept as it is')]);
+        // In the moment in which it tries again it runs.
+        const shown = /renewal +(Retrying +certificates|Running) .*/;
+        expect((await world.cli(['jobs', name])).stdout).toMatch(shown);
+        expect((await world.cli(['describe', name])).stdout).toMatch(shown);
+        const cancelled = await world.cli(['jobs', 'cancel', name]);
+        expect(cancelled.exitCode, cancelled.stderr).toBe(0);
+        await until('it to be Ready', ({ status }) => status?.phase === 'Ready');
+      });
+      expect(failures).toEqual([]);
+    } finally {
+      await world.superCluster.kubectl(
+        'delete',
+        'validatingadmissionpolicy,validatingadmissionpolicybinding',
+        policy,
+      );
+      await poll('the policy to be gone', async () => !(await isRefused()), { timeoutMs: 30_000 });
+    }
+    const { status } = await world.virtualCluster(name);
+    expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'renewal', result: 'Cancelled' });
+    expect(await tenantSecret(world, tenant, 'pki')).toEqual(was);
+    expect(await processesOf(world, tenant)).toEqual(processes);
+    await nothingLost();
+  });
+
+  const policy = 'kept-as-it-is';
+
+  const isRefused = async (): Promise<boolean> => {
+    const attempt = ['annotate', 'secret', `${name}-pki`, 'tried=1', '--dry-run=server'];
+    return (await world.superCluster.tryKubectl(attempt)).exitCode !== 0;
+  };
+
+  const noWritesTo = (secret: string): object[] => [
+    {
+      apiVersion: 'admissionregistration.k8s.io/v1',
+      kind: 'ValidatingAdmissionPolicy',
+      metadata: { name: policy },
+      spec: {
+        matchConstraints: {
+          resourceRules: [
+            {
+              apiGroups: [''],
+              apiVersions: ['v1'],
+              operations: ['UPDATE'],
+              resources: ['secrets'],
+              resourceNames: [secret],
+            },
+          ],
+        },
+        validations: [{ expression: 'false', message: 'this Secret is kept as it is' }],
+      },
+    },
+    {
+      apiVersion: 'admissionregistration.k8s.io/v1',
+      kind: 'ValidatingAdmissionPolicyBinding',
+      metadata: { name: policy },
+      spec: { policyName: policy, validationActions: ['Deny'] },
+    },
+  ];
+});

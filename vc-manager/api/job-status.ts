@@ -1,0 +1,77 @@
+import { z } from 'zod';
+
+/** The long operations on a control plane. */
+export const jobKinds = ['provision', 'version-change', 'renewal', 'delete'] as const;
+
+export const jobResults = ['Succeeded', 'Failed', 'Cancelled'] as const;
+
+/** So many ended jobs are remembered. */
+export const jobHistoryLimit = 10;
+
+const time = z.string().meta({ format: 'date-time' });
+const kind = z.enum(jobKinds);
+const step = z.string().max(64);
+const message = z.string().max(4_096);
+const attempts = z
+  .int()
+  .min(0)
+  .describe('How often it was begun: anew after a failure or by another manager.');
+const target = z.string().max(32).describe('The version that a change of version leads to.').optional();
+
+export const jobStatusSchema = z.strictObject({
+  current: z
+    .strictObject({
+      kind,
+      id: z.string().max(64),
+      target,
+      startedAt: time,
+      step: step.optional(),
+      stepStartedAt: time.optional(),
+      attempts,
+      message: message.describe('What it does, or why it failed last.').optional(),
+      holder: z.string().max(253).describe('The manager that works on it.').optional(),
+      failing: z
+        .boolean()
+        .describe('Its last attempt has failed, and it is tried again after a pause.')
+        .optional(),
+      replacing: z
+        .boolean()
+        .describe('The API server is being replaced, or new certificates are issued: no cancelling any more.')
+        .optional(),
+      refusal: message.describe('Why it was not cancelled when somebody asked for it.').optional(),
+    })
+    .describe('What is done for this control plane at present.')
+    .optional(),
+  history: z
+    .array(
+      z.strictObject({
+        kind,
+        id: z.string().max(64),
+        target,
+        result: z.enum(jobResults),
+        startedAt: time,
+        finishedAt: time,
+        attempts,
+        step: step.describe('Where it failed or was cancelled.').optional(),
+        message: message.optional(),
+      }),
+    )
+    .max(jobHistoryLimit)
+    .describe('Jobs that have ended, the latest first.')
+    .optional(),
+  held: z
+    .strictObject({
+      kind,
+      generation: z.int().min(0).optional(),
+    })
+    .describe('A cancelled job does not begin again until the spec changes or somebody asks.')
+    .optional(),
+  renewalHeldUntil: time.describe('A cancelled renewal of what is due waits until then.').optional(),
+  renewed: z.string().max(64).describe('The last request for new certificates that was followed.').optional(),
+  retried: z.string().max(64).describe('The last request to try again that was followed.').optional(),
+});
+
+export type JobKind = (typeof jobKinds)[number];
+export type JobStatus = z.input<typeof jobStatusSchema>;
+export type CurrentJob = NonNullable<JobStatus['current']>;
+export type EndedJob = NonNullable<JobStatus['history']>[number];

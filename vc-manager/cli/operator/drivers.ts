@@ -1,0 +1,100 @@
+import type { Clock, KubeClient } from '../../../kube/index.ts';
+import type { DriverName } from '../../api/index.ts';
+import { Binaries, defaultCacheDirectory } from '../../binaries/index.ts';
+import {
+  ComposeDriver,
+  type ControlPlaneDriver,
+  KubernetesDriver,
+  ProcessDriver,
+} from '../../drivers/index.ts';
+import { composeProjectsDirectory, controlPlanesDirectory } from '../up/stop.ts';
+
+/** What of the command line is about drivers. */
+export interface DriverFlags {
+  systemNamespace: string;
+  processKeeper?: string;
+  imageRegistry?: string;
+  storageClass?: string;
+  storageSize: string;
+  tenantEgress?: string[];
+}
+
+/** Where a driver finds what it works with. */
+export interface DriverPlace {
+  stateDir: string;
+  /** The super cluster. */
+  client: KubeClient;
+  clock: Clock;
+  env: Readonly<Record<string, string | undefined>>;
+}
+
+type Driver = ControlPlaneDriver & { close(): Promise<void> };
+
+interface DriverChoice {
+  /** For the manager. */
+  make(place: DriverPlace, flags: DriverFlags): Driver;
+  /** For whoever only looks, reads logs, or removes. */
+  reader(place: Omit<DriverPlace, 'env'>): Driver;
+}
+
+const choices: Record<DriverName, DriverChoice> = {
+  process: {
+    make: ({ stateDir, clock, env }, { processKeeper }) =>
+      new ProcessDriver({
+        root: controlPlanesDirectory(stateDir),
+        binaries: new Binaries({ cacheDir: defaultCacheDirectory(env), env, clock }),
+        clock,
+        environment: { ...env },
+        ...(processKeeper === undefined ? {} : { keeper: processKeeper }),
+      }),
+    reader: ({ stateDir }) =>
+      new ProcessDriver({ root: controlPlanesDirectory(stateDir), binaries: noBinaries }),
+  },
+  compose: {
+    make: ({ stateDir, clock, env }, { imageRegistry }) =>
+      new ComposeDriver({
+        root: composeProjectsDirectory(stateDir),
+        clock,
+        environment: { ...env },
+        ...(imageRegistry === undefined ? {} : { imageRegistry }),
+      }),
+    reader: ({ stateDir, clock }) => new ComposeDriver({ root: composeProjectsDirectory(stateDir), clock }),
+  },
+  kubernetes: {
+    make: ({ client, clock }, flags) => {
+      const { systemNamespace, imageRegistry, storageClass, storageSize, tenantEgress = [] } = flags;
+      return new KubernetesDriver({
+        client,
+        clock,
+        ...(imageRegistry === undefined ? {} : { imageRegistry }),
+        ...(storageClass === undefined ? {} : { storage: storageOf(storageClass, storageSize) }),
+        network: { systemNamespace, egress: tenantEgress },
+      });
+    },
+    reader: ({ client, clock }) => new KubernetesDriver({ client, clock }),
+  },
+};
+
+/** Names for the option `--driver`. */
+export const driverChoices = Object.keys(choices) as DriverName[];
+
+export const defaultStorageClass = 'default';
+
+export function makeDriver(name: DriverName, place: DriverPlace, flags: DriverFlags): Driver {
+  return choices[name].make(place, flags);
+}
+
+/** A driver for what another process runs. */
+export function driverReader(name: DriverName, place: Omit<DriverPlace, 'env'>): Driver {
+  return choices[name].reader(place);
+}
+
+export const noBinaries = {
+  ensure: (): never => {
+    throw new Error('a driver that only reads was asked to start something');
+  },
+};
+
+function storageOf(storageClass: string, size: string): { className?: string; size: string } {
+  return storageClass === defaultStorageClass ? { size } : { className: storageClass, size };
+}

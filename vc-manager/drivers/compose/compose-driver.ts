@@ -1,0 +1,233 @@
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { type Clock, systemClock } from '../../../kube/index.ts';
+import { type ControlPlanePlan, startOrder, validatePlan } from '../../control-plane/index.ts';
+import { controlPlanesIn } from '../control-plane-names.ts';
+import type {
+  ComponentListener,
+  ComponentObservation,
+  ControlPlaneDriver,
+  ControlPlaneObservation,
+  EnsureOptions,
+  LogOptions,
+  StopOptions,
+} from '../driver.ts';
+import { cannotWrite } from '../errors.ts';
+import { inOrder } from '../in-order.ts';
+import { KeyedLock } from '../keyed-lock.ts';
+import { composeFile } from './compose-file.ts';
+import { ContainerCommands } from './container-commands.ts';
+import { readContainerLog } from './container-log.ts';
+import { type ComponentContainer, findContainers } from './containers.ts';
+import { Docker } from './docker.ts';
+import { followEngine } from './engine-events.ts';
+import { provideImages } from './images.ts';
+import { projectOf, stopOrder } from './names.ts';
+import { observation } from './observation.ts';
+import { type Target, targetOf } from './target.ts';
+import { Watches } from './watches.ts';
+
+export interface ComposeDriverOptions {
+  /** Directory of its own; one folder per control plane, with its Compose file. */
+  root: string;
+  /** In place of registry.k8s.io. */
+  imageRegistry?: string;
+  clock?: Clock;
+  /** Of the `docker` commands. Default: this process's. */
+  environment?: NodeJS.ProcessEnv;
+}
+
+/**
+ * Runs control planes as Docker Compose projects on this machine's Docker engine, with the host's network. The engine
+ * keeps the containers running, whether or not there is a manager.
+ */
+export class ComposeDriver implements ControlPlaneDriver {
+  readonly #root: string;
+  readonly #registry: string | undefined;
+  readonly #clock: Clock;
+  readonly #docker: Docker;
+  readonly #commands: ContainerCommands;
+  readonly #watches: Watches;
+  readonly #lock = new KeyedLock();
+  readonly #listeners = new Set<ComponentListener>();
+  #following: { abort: AbortController; done: Promise<void> } | undefined;
+
+  constructor(options: ComposeDriverOptions) {
+    this.#root = resolve(options.root);
+    this.#registry = options.imageRegistry;
+    this.#clock = options.clock ?? systemClock;
+    this.#docker = new Docker(options.environment ?? process.env);
+    this.#commands = new ContainerCommands(this.#docker);
+    this.#watches = new Watches({
+      clock: this.#clock,
+      // Not from inside a watch: a listener that throws must not be taken for a component that fails.
+      emit: (...event) =>
+        queueMicrotask(() => {
+          for (const listener of this.#listeners) listener(...event);
+        }),
+      tail: (id, component) => this.#commands.tail(id, component),
+    });
+  }
+
+  async ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
+    validatePlan(plan);
+    await this.#docker.check();
+    this.#follow();
+    await this.#lock.run(plan.id, options.signal, () => this.#ensure(plan, options));
+  }
+
+  async observe(id: string): Promise<ControlPlaneObservation> {
+    projectOf(id);
+    const containers = await findContainers(this.#docker, id);
+    const components: ComponentObservation[] = [...containers.values()]
+      .map((container) => observation(container, this.#watches.find(id, container.component)))
+      .sort((a, b) => (a.name < b.name ? -1 : 1));
+    return { id, components };
+  }
+
+  watch(listener: ComponentListener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  async stop(id: string, { signal, components, timeoutMs }: StopOptions): Promise<void> {
+    projectOf(id);
+    await this.#lock.run(id, signal, async () => {
+      const all = await findContainers(this.#docker, id, signal);
+      const chosen = [...all.values()].filter((each) => components?.includes(each.component) ?? true);
+      await this.#stop(id, chosen, signal, timeoutMs);
+    });
+  }
+
+  async remove(id: string, { signal }: { signal: AbortSignal }): Promise<void> {
+    projectOf(id);
+    await this.#lock.run(id, signal, async () => {
+      const all = await findContainers(this.#docker, id, signal);
+      await this.#stop(id, [...all.values()], signal);
+      await this.#commands.removeAll(id, signal);
+      const directory = join(this.#root, id);
+      try {
+        await rm(directory, { recursive: true, force: true });
+      } catch (error) {
+        throw cannotWrite({ id }, directory, error);
+      }
+    });
+  }
+
+  list(): Promise<string[]> {
+    return controlPlanesIn(this.#root);
+  }
+
+  async *logs(id: string, component: string, options: LogOptions): AsyncGenerator<string> {
+    projectOf(id);
+    yield* readContainerLog(this.#docker, { id, component }, { ...options, clock: this.#clock });
+  }
+
+  /** Stops looking, without touching anything that runs. */
+  async close(): Promise<void> {
+    this.#listeners.clear();
+    this.#watches.close();
+    this.#following?.abort.abort();
+    await this.#following?.done;
+    this.#following = undefined;
+  }
+
+  async #ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
+    const { signal, onProgress, onReady } = options;
+    const targets = plan.components.map((component) => targetOf(plan.id, component, this.#registry));
+    const containers = await findContainers(this.#docker, plan.id, signal);
+    const file = await this.#write(plan, targets);
+    const changed = targets.filter((target) => !isOf(containers.get(target.component.name), target));
+    await provideImages(this.#docker, plan.id, changed, { signal, onProgress });
+    const wanted = new Set(plan.components.map((component) => component.name));
+    const others = [...containers.values()].filter(({ component }) => !wanted.has(component));
+    await this.#stop(plan.id, others, signal);
+    for (const other of others) await this.#commands.remove(plan.id, other, signal);
+    const byName = new Map(targets.map((target) => [target.component.name, target]));
+    await inOrder(startOrder(plan.components), signal, async ({ name }, startSignal) => {
+      const target = byName.get(name) as Target;
+      onProgress?.(`starting ${name}`);
+      await this.#ensureComponent(plan.id, file, target, containers.get(name), startSignal);
+      onProgress?.(`${name} is ready`);
+      onReady?.(name);
+    });
+  }
+
+  async #ensureComponent(
+    id: string,
+    file: string,
+    target: Target,
+    container: ComponentContainer | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const watch = this.#watches.get(id, target.component.name);
+    const commands = this.#commands;
+    if (container !== undefined && isOf(container, target)) {
+      if (container.status === 'paused') await commands.unpause(id, container, signal);
+      if (container.status === 'running' || container.status === 'paused') {
+        watch.restartsBefore = container.restarts;
+        watch.adopt(target, container.startedAt ?? new Date(this.#clock.now()));
+      } else {
+        // The engine lets one that keeps exiting wait for up to a minute.
+        if (container.status === 'restarting') await commands.stop(id, container, signal);
+        await commands.checkPorts(id, target);
+        watch.restartsBefore = 0;
+        watch.expectStart(target);
+        await commands.start(id, container, signal);
+        watch.hasStarted();
+      }
+    } else {
+      await commands.fillVolumes(id, target, signal);
+      if (container !== undefined) {
+        watch.end();
+        await commands.stop(id, container, signal);
+        await commands.remove(id, container, signal, target.volumes.files);
+      }
+      await commands.checkPorts(id, target);
+      watch.restartsBefore = 0;
+      watch.expectStart(target);
+      await commands.up(id, file, target, signal);
+      watch.hasStarted();
+    }
+    await watch.ready(signal);
+  }
+
+  async #stop(
+    id: string,
+    containers: readonly ComponentContainer[],
+    signal: AbortSignal,
+    timeoutMs?: number,
+  ): Promise<void> {
+    const byName = new Map(containers.map((container) => [container.component, container]));
+    const steps = containers.map(({ component, dependsOn }) => ({ name: component, dependsOn }));
+    await inOrder(stopOrder(steps), signal, async ({ name }, stopSignal) => {
+      this.#watches.end(id, name);
+      await this.#commands.stop(id, byName.get(name) as ComponentContainer, stopSignal, timeoutMs);
+    });
+  }
+
+  /** Writes the Compose file where it can be looked at, and gives its path. */
+  async #write(plan: ControlPlanePlan, targets: readonly Target[]): Promise<string> {
+    const directory = join(this.#root, plan.id);
+    const path = join(directory, 'compose.yaml');
+    try {
+      await mkdir(directory, { recursive: true, mode: 0o700 });
+      await writeFile(path, composeFile(plan, targets), { mode: 0o600 });
+    } catch (error) {
+      throw cannotWrite({ id: plan.id }, path, error);
+    }
+    return path;
+  }
+
+  #follow(): void {
+    if (this.#following !== undefined) return;
+    const abort = new AbortController();
+    const tell = this.#watches.onEvent.bind(this.#watches);
+    const done = followEngine(this.#docker, { clock: this.#clock, signal: abort.signal, tell });
+    this.#following = { abort, done };
+  }
+}
+
+function isOf(container: ComponentContainer | undefined, target: Target): boolean {
+  return container?.hash === target.hash && container.status !== 'dead' && container.status !== 'removing';
+}

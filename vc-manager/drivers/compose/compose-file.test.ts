@@ -1,0 +1,101 @@
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import type { ComponentPlan, ControlPlanePlan } from '../../control-plane/index.ts';
+import type { DriverError } from '../errors.ts';
+import { composeFile } from './compose-file.ts';
+import { targetOf } from './target.ts';
+
+const server: ComponentPlan = {
+  name: 'kube-apiserver',
+  binary: { name: 'kube-apiserver', version: '1.36.3' },
+  args: ['--tls-private-key-file=${files}/apiserver.key', '--price=$5'],
+  env: { GOGC: '50' },
+  files: [{ path: 'apiserver.key', content: 'SECRET', mode: 0o600 }],
+  ports: [{ name: 'kube-apiserver', port: 21_000, host: '127.0.0.1' }],
+  dependsOn: [],
+  stopTimeoutMs: 20_000,
+};
+const etcd: ComponentPlan = {
+  ...server,
+  name: 'etcd',
+  binary: { name: 'etcd', version: '3.7.3' },
+  args: ['--data-dir=${data}/etcd'],
+  env: {},
+  files: [],
+  ports: [],
+};
+
+function rendered(...components: ComponentPlan[]): { text: string; services: Record<string, unknown> } {
+  const plan: ControlPlanePlan = { id: 'blue', labels: { 'skerry.dev/virtualcluster': 'team' }, components };
+  const targets = components.map((component) => targetOf('blue', component, undefined));
+  const text = composeFile(plan, targets);
+  return { text, ...(parse(text) as { services: Record<string, unknown> }) };
+}
+
+describe('composeFile', () => {
+  it('gives each component a container that may do nothing but its work', () => {
+    const { services } = rendered(server);
+    expect(services['kube-apiserver']).toMatchObject({
+      image: 'registry.k8s.io/kube-apiserver:v1.36.3',
+      entrypoint: ['kube-apiserver'],
+      network_mode: 'host',
+      restart: 'unless-stopped',
+      stop_grace_period: '20000ms',
+      user: '65532:65532',
+      read_only: true,
+      cap_drop: ['ALL'],
+      // Without it the kernel refuses upstream's program, which bears it.
+      cap_add: ['NET_BIND_SERVICE'],
+      security_opt: ['no-new-privileges:true'],
+      environment: { GOGC: '50' },
+    });
+    expect(services['kube-apiserver']).not.toHaveProperty('depends_on');
+  });
+
+  it('fills paths in, and keeps dollar signs from being taken for variables', () => {
+    const { services } = rendered(server);
+    expect(services['kube-apiserver']).toMatchObject({
+      command: ['--tls-private-key-file=/skerry/files/apiserver.key', '--price=$$5'],
+    });
+  });
+
+  it('holds no secret, and mounts files read-only and data only where a component has some', () => {
+    const { text, services } = rendered(server, { ...etcd, dependsOn: ['kube-apiserver'] });
+    expect(text).not.toContain('SECRET');
+    expect(services['kube-apiserver']).toMatchObject({
+      volumes: [{ target: '/skerry/files', read_only: true }],
+    });
+    expect(services['etcd']).toMatchObject({
+      command: ['--data-dir=/skerry/data/etcd'],
+      depends_on: ['kube-apiserver'],
+      volumes: [{ source: 'skerry-blue_etcd-data', target: '/skerry/data' }],
+    });
+    expect(services['etcd']).not.toHaveProperty('cap_add');
+  });
+
+  it('names another volume when a file changes, and the same one when nothing does', () => {
+    const volume = (content: string): string | undefined =>
+      targetOf('blue', { ...server, files: [{ path: 'apiserver.key', content, mode: 0o600 }] }, undefined)
+        .volumes.files;
+    expect(volume('one')).toBe(volume('one'));
+    expect(volume('one')).not.toBe(volume('two'));
+  });
+
+  it('takes another registry without a restart', () => {
+    const [here, there] = [
+      targetOf('blue', server, undefined),
+      targetOf('blue', server, 'mirror.example/k8s'),
+    ];
+    expect(there.image).toBe('mirror.example/k8s/kube-apiserver:v1.36.3');
+    expect(there.hash).toBe(here.hash);
+  });
+
+  it('refuses what has no image', () => {
+    const refuse = (): unknown =>
+      targetOf('blue', { ...server, binary: { command: '/bin/true' } }, undefined);
+    expect(refuse).toThrow(
+      expect.objectContaining<Partial<DriverError>>({ code: 'NoImage', retryable: false }),
+    );
+    expect(refuse).toThrow(/--driver process/);
+  });
+});

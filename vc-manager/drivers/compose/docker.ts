@@ -1,0 +1,97 @@
+import { execa } from 'execa';
+import { parseComposeVersion } from './compose-version.ts';
+import { composeTooOld, noCompose, noDocker, noEngine } from './errors.ts';
+
+/** What a command has said and how it ended; 0 is success. */
+export interface DockerResult {
+  exitCode: number;
+  stdout: string;
+  stderr: string;
+}
+
+export interface RunOptions {
+  signal?: AbortSignal;
+  input?: string | Uint8Array;
+}
+
+const unreachable =
+  /cannot connect to the docker daemon|permission denied while trying to connect|error during connect|failed to connect to the docker api|is the docker daemon running|unable to resolve docker endpoint/i;
+
+/**
+ * The `docker` command line, which knows contexts, hosts and credentials as its user has set them up. Throws
+ * DriverError `EngineUnavailable` when it is not there or its engine does not answer.
+ */
+export class Docker {
+  readonly #env: Record<string, string>;
+  /** Settles once; forgotten when it fails, so that the next call asks again. */
+  #checked: Promise<void> | undefined;
+
+  /** @param environment of the commands: PATH, HOME, and what begins with DOCKER_. */
+  constructor(environment: NodeJS.ProcessEnv) {
+    this.#env = Object.fromEntries(
+      Object.entries(environment).filter((entry): entry is [string, string] => entry[1] !== undefined),
+    );
+  }
+
+  /** Gives back what happened, also when the command failed. */
+  async run(args: readonly string[], { signal, input }: RunOptions = {}): Promise<DockerResult> {
+    const result = await execa('docker', args, {
+      env: this.#env,
+      extendEnv: false,
+      reject: false,
+      stripFinalNewline: true,
+      ...(signal === undefined ? {} : { cancelSignal: signal }),
+      ...(input === undefined ? { stdin: 'ignore' as const } : { input }),
+    });
+    signal?.throwIfAborted();
+    if (result.code === 'ENOENT') throw noDocker(result.cause);
+    const { stdout, stderr } = result;
+    if (result.exitCode !== 0 && unreachable.test(stderr)) throw noEngine(stderr);
+    return { exitCode: result.exitCode ?? 1, stdout, stderr };
+  }
+
+  /** Lines of standard output and standard error as they come, until the command ends or the signal is aborted. */
+  async *lines(args: readonly string[], signal: AbortSignal): AsyncGenerator<string> {
+    if (signal.aborted) return;
+    const subprocess = execa('docker', args, {
+      env: this.#env,
+      extendEnv: false,
+      reject: false,
+      buffer: false,
+      all: true,
+      stdin: 'ignore',
+      cancelSignal: signal,
+    });
+    const iterator = subprocess.iterable({ from: 'all' })[Symbol.asyncIterator]();
+    try {
+      for (let next = await iterator.next(); next.done !== true; next = await iterator.next())
+        yield next.value;
+    } finally {
+      // First: the iterator ends only when the command has, and one that follows does not end by itself.
+      subprocess.kill();
+      await iterator.return?.();
+    }
+    const result = await subprocess;
+    if (result.code === 'ENOENT') throw noDocker(result.cause);
+  }
+
+  /** Throws `EngineUnavailable` or `EngineTooOld`, unless engine and Compose can be worked with. */
+  async check(): Promise<void> {
+    this.#checked ??= this.#check();
+    try {
+      await this.#checked;
+    } catch (error) {
+      this.#checked = undefined;
+      throw error;
+    }
+  }
+
+  async #check(): Promise<void> {
+    const engine = await this.run(['version', '--format', '{{.Server.Version}}']);
+    if (engine.exitCode !== 0) throw noEngine(engine.stderr);
+    const compose = await this.run(['compose', 'version', '--short']);
+    const version = parseComposeVersion(compose.stdout);
+    if (compose.exitCode !== 0 || version === undefined) throw noCompose(compose.stderr || compose.stdout);
+    if (!version.suffices) throw composeTooOld(version.text);
+  }
+}

@@ -1,0 +1,357 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type KubeObject, resources } from '../../../kube/index.ts';
+import { type FakeCluster, startFakeCluster } from '../../../kube/testing/index.ts';
+import type { ControlPlanePlan } from '../../control-plane/index.ts';
+import { KubernetesDriver } from './kubernetes-driver.ts';
+import { examplePlan } from './testing/example-plan.ts';
+import { FakeWorkloads } from './testing/fake-workloads.ts';
+import type { StatefulSet } from './types.ts';
+
+const id = 'abc123';
+const namespace = `skerry-tenant-${id}`;
+const server = 'kube-apiserver';
+const controllers = 'kube-controller-manager';
+const { signal } = new AbortController();
+
+let cluster: FakeCluster;
+let workloads: FakeWorkloads;
+let driver: KubernetesDriver;
+
+beforeEach(async () => {
+  cluster = await startFakeCluster({
+    statusResources: ['pods', 'services', 'namespaces', 'statefulsets'],
+  });
+  workloads = new FakeWorkloads(cluster.server);
+  driver = new KubernetesDriver({ client: cluster.client });
+});
+
+afterEach(async () => {
+  await driver.close();
+  await workloads[Symbol.asyncDispose]();
+  await cluster[Symbol.asyncDispose]();
+});
+
+function statefulSet(name: string): StatefulSet {
+  const found = cluster.server.get(resources.statefulSets, { namespace, name });
+  if (found === undefined) throw new Error(`no StatefulSet ${name}`);
+  return found as StatefulSet;
+}
+
+function names(objects: KubeObject[]): string[] {
+  return objects.map(({ metadata }) => metadata.name ?? '').sort();
+}
+
+/** With little patience. */
+function impatient(plan: ControlPlanePlan): ControlPlanePlan {
+  const components = plan.components.map((component) => ({
+    ...component,
+    probe: { scheme: 'https', host: '', port: 1, path: '/readyz', timeoutMs: 300 } as const,
+  }));
+  return { ...plan, components };
+}
+
+describe('ensure', () => {
+  it('makes a namespace with all that a control plane needs, and resolves when it is ready', async () => {
+    const ready: string[] = [];
+    await driver.ensure(examplePlan({ replicas: 2 }), { signal, onReady: (name) => ready.push(name) });
+    expect(ready).toEqual([server, controllers]);
+    expect(names(cluster.server.list(resources.statefulSets))).toEqual([server, controllers]);
+    expect(names(cluster.server.list(resources.pods))).toEqual([
+      `${server}-0`,
+      `${server}-1`,
+      `${controllers}-0`,
+      `${controllers}-1`,
+    ]);
+    expect(names(cluster.server.list(resources.secrets))).toEqual([
+      `${server}-files`,
+      `${controllers}-files`,
+    ]);
+    expect(names(cluster.server.list(resources.services))).toEqual([server]);
+    expect(names(cluster.server.list(resources.podDisruptionBudgets))).toEqual([server, controllers]);
+    expect(cluster.server.get(resources.namespaces, { name: namespace })?.metadata).toMatchObject({
+      labels: { 'skerry.dev/id': id, 'pod-security.kubernetes.io/enforce': 'restricted' },
+      annotations: { 'skerry.dev/virtualcluster': 'teams/blue' },
+    });
+  });
+
+  it('starts nothing before what it depends on is ready', async () => {
+    workloads.set('etcd', 'starting');
+    const ensuring = driver.ensure(examplePlan({ template: 'v1-36-own-etcd' }), { signal });
+    await cluster.server.until(() => workloads.history.length === 1);
+    expect(names(cluster.server.list(resources.statefulSets))).toEqual(['etcd']);
+    workloads.set('etcd', 'ready');
+    await ensuring;
+    expect(workloads.history.map(({ component }) => component)).toEqual(['etcd', server, controllers]);
+  });
+
+  it('changes nothing further when it has lost the right to in the middle', async () => {
+    let may = true;
+    const beforeWrite = (): void => {
+      if (!may) throw new Error('another manager works on it');
+    };
+    const onReady = (): void => {
+      may = false;
+    };
+    await expect(driver.ensure(examplePlan(), { signal, beforeWrite, onReady })).rejects.toThrow(
+      'another manager',
+    );
+    expect(names(cluster.server.list(resources.statefulSets))).toEqual([server]);
+  });
+
+  it('takes over what another driver has started, without touching it', async () => {
+    const plan = examplePlan({ replicas: 2 });
+    await driver.ensure(plan, { signal });
+    const started = workloads.history.length;
+    const generations = [server, controllers].map((name) => statefulSet(name).metadata.generation);
+    await new KubernetesDriver({ client: cluster.client }).ensure(plan, { signal });
+    expect(workloads.history).toHaveLength(started);
+    expect([server, controllers].map((name) => statefulSet(name).metadata.generation)).toEqual(generations);
+  });
+
+  it('changes the version of the API server first, and of the others when that is done', async () => {
+    await driver.ensure(examplePlan({ version: '1.36.1' }), { signal });
+    workloads.history.length = 0;
+    await driver.ensure(examplePlan({ version: '1.36.3' }), { signal });
+    expect(workloads.history).toEqual([
+      { component: server, image: 'registry.k8s.io/kube-apiserver:v1.36.3' },
+      { component: controllers, image: 'registry.k8s.io/kube-controller-manager:v1.36.3' },
+    ]);
+  });
+
+  it('restarts only what has other files', async () => {
+    await driver.ensure(examplePlan({ template: 'v1-36-own-etcd' }), { signal });
+    workloads.history.length = 0;
+    await driver.ensure(examplePlan({ template: 'v1-36-own-etcd', tokenKey: 'another' }), { signal });
+    expect(workloads.history.map(({ component }) => component)).toEqual([server, controllers]);
+  });
+
+  it('stops and forgets what the plan names no more', async () => {
+    const plan = examplePlan({ replicas: 2 });
+    await driver.ensure(plan, { signal });
+    await driver.ensure({ ...plan, components: plan.components.slice(0, 1) }, { signal });
+    expect(names(cluster.server.list(resources.statefulSets))).toEqual([server]);
+    expect(names(cluster.server.list(resources.secrets))).toEqual([`${server}-files`]);
+    expect(names(cluster.server.list(resources.podDisruptionBudgets))).toEqual([server]);
+  });
+
+  it('takes the disruption budget away when there is only one left', async () => {
+    await driver.ensure(examplePlan({ replicas: 2 }), { signal });
+    await driver.ensure(examplePlan(), { signal });
+    expect(cluster.server.list(resources.podDisruptionBudgets)).toEqual([]);
+  });
+
+  it('does not wait for the second of two that run as they should', async () => {
+    const plan = examplePlan({ replicas: 2 });
+    await driver.ensure(plan, { signal });
+    const set = statefulSet(server);
+    cluster.server.put(resources.statefulSets, {
+      ...set,
+      status: { ...set.status, readyReplicas: 1, availableReplicas: 1 },
+    });
+    await driver.ensure(plan, { signal });
+  });
+
+  it('touches no namespace that somebody else has made', async () => {
+    cluster.server.put(resources.namespaces, { metadata: { name: namespace, labels: { team: 'other' } } });
+    await expect(driver.ensure(examplePlan(), { signal })).rejects.toMatchObject({ code: 'NotOurs' });
+    await driver.remove(id, { signal });
+    expect(await driver.list()).toEqual([]);
+    expect(cluster.server.list(resources.namespaces)).toHaveLength(1);
+    expect(cluster.server.list(resources.secrets)).toEqual([]);
+  });
+
+  it('says what a component that keeps exiting has said', async () => {
+    const text = 'the last thing that it said\n';
+    cluster.server.inject({ fault: { kind: 'status', code: 200, text }, plural: 'pods', verb: 'get' });
+    workloads.set(server, { waiting: { reason: 'CrashLoopBackOff' }, restarts: 2, exitCode: 3 });
+    await expect(driver.ensure(examplePlan(), { signal })).rejects.toMatchObject({
+      code: 'KeepsExiting',
+      message: expect.stringMatching(/3 times in a row \(exit code 3\)[\s\S]*the last thing that it said/),
+    });
+  });
+
+  it('names the image that cannot be had', async () => {
+    const said: string[] = [];
+    workloads.set(server, { waiting: { reason: 'ImagePullBackOff', message: 'no such image' } });
+    await expect(
+      driver.ensure(impatient(examplePlan()), { signal, onProgress: (message) => said.push(message) }),
+    ).rejects.toMatchObject({
+      code: 'CannotStart',
+      fields: { id, component: server, path: 'registry.k8s.io/kube-apiserver:v1.36.3' },
+      message: expect.stringContaining('no such image'),
+    });
+    expect(said).toContain(`${server}-0 has no image (ImagePullBackOff: no such image)`);
+  });
+
+  it('tells why there is no pod at all', async () => {
+    workloads.set(server, 'starting');
+    cluster.server.put(resources.events, {
+      metadata: { namespace, name: 'e' },
+      involvedObject: { kind: 'StatefulSet', name: server },
+      type: 'Warning',
+      message: 'exceeded quota',
+    });
+    await workloads[Symbol.asyncDispose]();
+    await expect(driver.ensure(impatient(examplePlan()), { signal })).rejects.toMatchObject({
+      code: 'NotReady',
+      message: expect.stringContaining('exceeded quota'),
+    });
+  });
+
+  it('ends when it is told to', async () => {
+    workloads.set(server, 'starting');
+    const controller = new AbortController();
+    const ensuring = driver.ensure(examplePlan(), { signal: controller.signal });
+    await cluster.server.until(() => workloads.history.length === 1);
+    controller.abort(new Error('enough'));
+    await expect(ensuring).rejects.toThrow('enough');
+  });
+});
+
+describe('stop', () => {
+  it('stops those that depend on others first, keeps what they have, and lets ensure start them again', async () => {
+    const plan = examplePlan({ replicas: 2 });
+    await driver.ensure(plan, { signal });
+    await driver.stop(id, { signal });
+    expect(cluster.server.list(resources.pods)).toEqual([]);
+    expect(cluster.server.list(resources.secrets)).toHaveLength(2);
+    expect((await driver.observe(id)).components).toMatchObject([{ state: 'stopped' }, { state: 'stopped' }]);
+    const scaled = cluster.server.requests
+      .filter(
+        ({ verb, plural, query }) => verb === 'patch' && plural === 'statefulsets' && !query.has('force'),
+      )
+      .map(({ name }) => name);
+    expect(scaled).toEqual([controllers, server]);
+    await driver.ensure(plan, { signal });
+    expect(cluster.server.list(resources.pods)).toHaveLength(4);
+  });
+
+  it('stops only what is named', async () => {
+    await driver.ensure(examplePlan(), { signal });
+    await driver.stop(id, { signal, components: [controllers] });
+    expect(names(cluster.server.list(resources.pods))).toEqual([`${server}-0`]);
+    expect((await driver.observe(id)).components.map(({ state }) => state)).toEqual(['running', 'stopped']);
+  });
+
+  it('waits until pods are gone, and not only told to go', async () => {
+    await driver.ensure(examplePlan(), { signal });
+    workloads.stubborn.add(`${controllers}-0`);
+    let isStopped = false;
+    const stopping = driver.stop(id, { signal, components: [controllers] }).then(() => {
+      isStopped = true;
+    });
+    const pod = { namespace, name: `${controllers}-0` };
+    await cluster.server.until(
+      () => cluster.server.get(resources.pods, pod)?.metadata.deletionTimestamp !== undefined,
+    );
+    expect(isStopped).toBe(false);
+    workloads.stubborn.clear();
+    cluster.server.remove(resources.pods, pod);
+    await stopping;
+  });
+
+  it('has nothing to do where there is nothing', async () => {
+    await driver.stop(id, { signal });
+    expect(await driver.observe(id)).toEqual({ id, components: [] });
+  });
+});
+
+describe('remove', () => {
+  it('takes the namespace away, and may be repeated', async () => {
+    await driver.ensure(examplePlan(), { signal });
+    expect(await driver.list()).toEqual([id]);
+    await driver.remove(id, { signal });
+    await driver.remove(id, { signal });
+    expect(await driver.list()).toEqual([]);
+    expect(cluster.server.list(resources.namespaces)).toEqual([]);
+    expect(cluster.server.list(resources.pods)).toEqual([]);
+  });
+
+  it('deletes no namespace that has come in its place', async () => {
+    await driver.ensure(examplePlan(), { signal });
+    await driver.stop(id, { signal });
+    cluster.server.inject({
+      fault: { kind: 'status', code: 409, reason: 'Conflict' },
+      verb: 'delete',
+      plural: 'namespaces',
+    });
+    const removing = driver.remove(id, { signal });
+    await cluster.server.until(() =>
+      cluster.server.requests.some(({ verb, plural }) => verb === 'delete' && plural === 'namespaces'),
+    );
+    cluster.server.remove(resources.namespaces, { name: namespace });
+    cluster.server.put(resources.namespaces, { metadata: { name: namespace, uid: 'another' } });
+    await removing;
+    expect(cluster.server.list(resources.namespaces)).toHaveLength(1);
+  });
+});
+
+describe('observe, watch and logs', () => {
+  it('show a component that cannot run', async () => {
+    await driver.ensure(examplePlan(), { signal });
+    workloads.set(server, { waiting: { reason: 'CrashLoopBackOff' }, restarts: 4, exitCode: 1 });
+    expect((await driver.observe(id)).components[0]).toMatchObject({
+      name: server,
+      state: 'failed',
+      restarts: 4,
+      lastExit: { code: 1 },
+    });
+  });
+
+  it('tell of exits that nobody asked for, and of nothing that was there before', async () => {
+    await driver.ensure(examplePlan(), { signal });
+    const events: string[] = [];
+    const first = Promise.withResolvers<void>();
+    const stop = driver.watch((which, component, what) => {
+      events.push(`${which} ${component} ${what}`);
+      first.resolve();
+    });
+    await cluster.server.until(() => cluster.server.watches('pods').length === 1);
+    workloads.set(server, { waiting: { reason: 'CrashLoopBackOff' }, restarts: 1, exitCode: 1 });
+    await first.promise;
+    expect(events).toEqual([`${id} ${server} exited`]);
+    stop();
+  });
+
+  it('keep quiet about pods that we stop ourselves', async () => {
+    await driver.ensure(examplePlan(), { signal });
+    const events: string[] = [];
+    driver.watch((_, component, what) => events.push(`${component} ${what}`));
+    await cluster.server.until(() => cluster.server.watches('pods').length === 1);
+    await driver.stop(id, { signal });
+    expect(events).toEqual([]);
+  });
+
+  it('tell of exits of pods that have stayed when there were to be more of them, or fewer', async () => {
+    await driver.ensure(examplePlan({ replicas: 2 }), { signal });
+    const events: string[] = [];
+    const told = Promise.withResolvers<void>();
+    driver.watch((_, component, what) => {
+      events.push(`${component} ${what}`);
+      if (what === 'exited') told.resolve();
+    });
+    await cluster.server.until(() => cluster.server.watches('pods').length === 1);
+    await driver.ensure(examplePlan({ replicas: 3 }), { signal });
+    await driver.ensure(examplePlan({ replicas: 2 }), { signal });
+    expect(events.filter((event) => event.endsWith('exited'))).toEqual([]);
+    cluster.server.remove(resources.pods, { namespace, name: `${server}-0` });
+    await told.promise;
+    expect(events.filter((event) => event.endsWith('exited'))).toEqual([`${server} exited`]);
+  });
+
+  it('know which components have a log', async () => {
+    await driver.ensure(examplePlan(), { signal });
+    const read = async (component: string): Promise<string[]> => {
+      const lines: string[] = [];
+      for await (const line of driver.logs(id, component, { signal, tailLines: 2 })) lines.push(line);
+      return lines;
+    };
+    await expect(read('nobody')).rejects.toMatchObject({
+      code: 'UnknownComponent',
+      message: expect.stringContaining(`${server}, ${controllers}`),
+    });
+    const text = 'one\ntwo\nthree';
+    cluster.server.inject({ fault: { kind: 'status', code: 200, text }, plural: 'pods', verb: 'get' });
+    expect(await read(server)).toEqual(['two', 'three']);
+  });
+});

@@ -1,0 +1,133 @@
+import {
+  type Clock,
+  type KubeClient,
+  Reflector,
+  resources,
+  Store,
+  type StoreEvent,
+} from '../../../kube/index.ts';
+import type { ComponentEvent, ComponentListener } from '../driver.ts';
+import { componentLabel, idLabel } from './names.ts';
+import { type ContainerStatus, containerOf, isReady, type Pod } from './types.ts';
+
+export interface PodEventsOptions {
+  client: KubeClient;
+  clock: Clock;
+}
+
+/** As long as a StatefulSet waits until it calls such a pod available. */
+const settleMs = 5_000;
+
+/** Follows the pods of all control planes, from the first listener on until it is closed. */
+export class PodEvents {
+  readonly #o: PodEventsOptions;
+  readonly #listeners = new Set<ComponentListener>();
+  /** UIDs of pods that we end: their end is no news. They stay until the pod is gone. */
+  readonly #asked = new Set<string>();
+  #following: { ending: AbortController; done: Promise<void> } | undefined;
+
+  constructor(options: PodEventsOptions) {
+    this.#o = options;
+  }
+
+  listen(listener: ComponentListener): () => void {
+    this.#listeners.add(listener);
+    this.#following ??= this.#follow();
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** These end because we want it. */
+  ask(pods: readonly Pod[]): void {
+    if (this.#following === undefined) return;
+    for (const { metadata } of pods) if (metadata.uid !== undefined) this.#asked.add(metadata.uid);
+  }
+
+  /** These are to go on after all. */
+  askNoMore(pods: readonly Pod[]): void {
+    for (const { metadata } of pods) this.#asked.delete(metadata.uid ?? '');
+  }
+
+  async close(): Promise<void> {
+    const following = this.#following;
+    this.#following = undefined;
+    this.#listeners.clear();
+    this.#asked.clear();
+    following?.ending.abort();
+    await following?.done;
+  }
+
+  #follow(): { ending: AbortController; done: Promise<void> } {
+    const ending = new AbortController();
+    const store = new Store<Pod>();
+    store.subscribe((event) => {
+      if (!ending.signal.aborted) this.#on(event, store);
+    });
+    const reflector = new Reflector<Pod>({
+      client: this.#o.client,
+      clock: this.#o.clock,
+      resource: resources.pods,
+      store,
+      labelSelector: `${idLabel},${componentLabel}`,
+      cutManagedFields: true,
+    });
+    return { ending, done: reflector.run(ending.signal) };
+  }
+
+  /** Nobody can be asked whether it is ready: it is, when it is still the same one after a moment. */
+  #whenSettled(pod: Pod, store: Store<Pod>, tell: () => void): void {
+    const { namespace, name = '' } = pod.metadata;
+    const signal = this.#following?.ending.signal;
+    const settled = this.#o.clock.sleep(settleMs, signal).then(() => {
+      const now = store.get({ namespace, name });
+      if (now !== undefined && startOf(now) === startOf(pod)) tell();
+    });
+    settled.catch(() => undefined);
+  }
+
+  #on(event: StoreEvent<Pod>, store: Store<Pod>): void {
+    const { labels = {}, uid = '' } = event.object.metadata;
+    const tell = (what: ComponentEvent): void => {
+      const [id, component] = [labels[idLabel] ?? '', labels[componentLabel] ?? ''];
+      for (const listener of this.#listeners) listener(id, component, what);
+    };
+    for (const what of eventsOf(event, this.#asked.has(uid))) {
+      if (what === 'ready' && !hasProbe(event.object))
+        this.#whenSettled(event.object, store, () => tell(what));
+      else tell(what);
+    }
+    if (event.type === 'deleted') this.#asked.delete(uid);
+  }
+}
+
+/** What a change of a pod means for its component. `asked`: it ends because we want it. */
+export function eventsOf(event: StoreEvent<Pod>, asked: boolean): ComponentEvent[] {
+  const { type, object, previous } = event;
+  // What is there when the watch begins is no news.
+  if (type === 'added' && !event.watched) return [];
+  if (type === 'deleted') return asked ? [] : ['exited'];
+  const events: ComponentEvent[] = [];
+  const [now, before] = [containerOf(object), previous === undefined ? undefined : containerOf(previous)];
+  const end = endOf(now);
+  if (end !== undefined && end !== endOf(before) && !asked) events.push('exited');
+  const startedAt = now?.state?.running?.startedAt;
+  const hasStarted = startedAt !== undefined && startedAt !== before?.state?.running?.startedAt;
+  if (hasStarted) events.push('started');
+  // A kubelet that is quick tells of the end of one container and of the next being ready in one word.
+  if (isReady(object) && (hasStarted || previous === undefined || !isReady(previous))) events.push('ready');
+  return events;
+}
+
+/** Which end of its container a pod tells of, at whatever stage of being started again; the same for the same end. */
+function endOf(container: ContainerStatus | undefined): string | undefined {
+  const end = container?.state?.terminated ?? container?.lastState?.terminated;
+  return end === undefined ? undefined : `${end.containerID} ${end.finishedAt}`;
+}
+
+function startOf(pod: Pod): string | undefined {
+  return containerOf(pod)?.state?.running?.startedAt;
+}
+
+function hasProbe(pod: Pod): boolean {
+  const spec = pod['spec'] as { containers?: { readinessProbe?: unknown }[] } | undefined;
+  return spec?.containers?.[0]?.readinessProbe !== undefined;
+}

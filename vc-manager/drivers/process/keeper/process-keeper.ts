@@ -1,0 +1,87 @@
+import { once } from 'node:events';
+import { mkdir, rm } from 'node:fs/promises';
+import { createServer, type Socket } from 'node:net';
+import { dirname } from 'node:path';
+import { identify, sendSignal } from '../../../process-identity/index.ts';
+import { type Spawned, spawnChild } from '../spawn.ts';
+import { lineOf, linesOf, spawnRequest } from './protocol.ts';
+
+export interface ProcessKeeperOptions {
+  /** Path of the Unix socket. Whoever may write to it starts programs as this user: its folder is made for the owner alone. */
+  socket: string;
+}
+
+/**
+ * Starts the processes of control planes on behalf of managers that run in containers of their own: a container that
+ * ends takes along all that was started in it. Managers find and end those processes by themselves, so they have to
+ * share a namespace of processes and the files with the keeper.
+ */
+export class ProcessKeeper {
+  readonly #socket: string;
+  readonly #running = new Set<Spawned>();
+  #isEnding = false;
+
+  constructor({ socket }: ProcessKeeperOptions) {
+    this.#socket = socket;
+  }
+
+  /** Until aborted; then it ends all that it has started. `onListening` is called once it can be asked. */
+  async run(signal: AbortSignal, onListening?: () => void): Promise<void> {
+    await mkdir(dirname(this.#socket), { recursive: true, mode: 0o700 });
+    // Of a keeper that was killed.
+    await rm(this.#socket, { force: true });
+    const sockets = new Set<Socket>();
+    const server = createServer((socket) => {
+      sockets.add(socket.on('close', () => sockets.delete(socket)).on('error', () => undefined));
+      void this.#serve(socket);
+    });
+    server.listen(this.#socket);
+    await once(server, 'listening');
+    onListening?.();
+    if (!signal.aborted) await once(signal, 'abort');
+    const closed = once(server, 'close');
+    server.close();
+    this.#isEnding = true;
+    await this.#endAll();
+    for (const socket of sockets) socket.destroy();
+    await closed;
+  }
+
+  async #serve(socket: Socket): Promise<void> {
+    try {
+      for await (const line of linesOf(socket)) await this.#start(line, socket);
+    } catch {
+      // The manager has gone, which is nothing to its processes.
+    }
+  }
+
+  async #start(line: string, socket: Socket): Promise<void> {
+    try {
+      const request = spawnRequest.parse(JSON.parse(line));
+      if (this.#isEnding) throw new Error('the keeper is ending');
+      const spawned = await spawnChild(request);
+      this.#running.add(spawned);
+      void spawned.exited.then((exit) => {
+        this.#running.delete(spawned);
+        if (socket.writable) socket.end(lineOf(exit));
+      });
+      socket.write(lineOf({ pid: spawned.pid }));
+    } catch (error) {
+      socket.end(lineOf({ error: (error as Error).message }));
+    }
+  }
+
+  /** As long as it takes: whoever ends the keeper has patience of its own. */
+  async #endAll(): Promise<void> {
+    // Children alone do not keep this program running.
+    const running = setInterval(() => undefined, 60_000);
+    await Promise.all(
+      [...this.#running].map(async ({ pid, exited }) => {
+        const identity = await identify(pid);
+        if (identity !== undefined) await sendSignal(identity, 'SIGTERM');
+        await exited;
+      }),
+    );
+    clearInterval(running);
+  }
+}

@@ -1,0 +1,147 @@
+import { Queue } from 'bullmq';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { redisConnection } from './redis.ts';
+import { Fleet, steps } from './testing/fleet.ts';
+import { RedisServer, whyNoRedis } from './testing/redis-server.ts';
+import { SlowProxy } from './testing/slow-proxy.ts';
+
+const without = whyNoRedis();
+
+describe.skipIf(without !== undefined)(
+  `managers that share jobs${without === undefined ? '' : ` (${without})`}`,
+  () => {
+    let redis: RedisServer;
+    let fleet: Fleet;
+    beforeEach(async () => {
+      redis = await RedisServer.start();
+      fleet = new Fleet({ redis: redis.url });
+    });
+    afterEach(async () => {
+      await fleet.end();
+      await redis.stop();
+    });
+
+    const done = (...keys: string[]): boolean => keys.every((key) => fleet.isDone(key));
+    const twice = (): string[] => {
+      const begun = fleet.journal.map((entry) => entry.split('/').slice(1).join('/'));
+      return begun.filter((entry, place) => begun.indexOf(entry) !== place);
+    };
+
+    it('all take their part', async () => {
+      const gate = Promise.withResolvers<void>();
+      fleet.inStep = () => gate.promise;
+      const managers = [fleet.manager({ parallel: 1 }), fleet.manager({ parallel: 1 })];
+      managers[0]?.lead('a', 'b', 'c');
+      await fleet.until(() => fleet.journal.length === 2);
+      expect(fleet.journal.map((entry) => entry.split('/')[0]).sort()).toEqual(['m1', 'm2']);
+      gate.resolve();
+      await fleet.until(() => done('a', 'b', 'c'));
+      expect(twice()).toEqual([]);
+    });
+
+    it('do one job once when two believe that they lead, and then look for the second as well', async () => {
+      const gate = Promise.withResolvers<void>();
+      fleet.inStep = () => gate.promise;
+      const takenOf = (key: string): number => fleet.taken.filter((each) => each === key).length;
+      fleet.manager().lead('a');
+      await fleet.until(() => takenOf('a') === 1);
+      // One connection keeps the order: who offers the second one has offered the first.
+      fleet.manager().lead('a', 'b');
+      await fleet.until(() => takenOf('b') === 1);
+      expect(takenOf('a')).toBe(1);
+      gate.resolve();
+      // It may know of more than the other one did when that offered the job.
+      await fleet.until(() => takenOf('a') === 2);
+      await fleet.until(() => done('a', 'b'));
+      expect(twice()).toEqual([]);
+    });
+
+    it('finish what they do when Redis is killed meanwhile, and the leader does the rest', async () => {
+      const gate = Promise.withResolvers<void>();
+      fleet.inStep = () => gate.promise;
+      const leader = fleet.manager({ parallel: 1, patienceMs: 1_000 });
+      leader.lead('a', 'b', 'c');
+      await fleet.until(() => fleet.journal.length === 1);
+      await redis.kill();
+      gate.resolve();
+      await fleet.until(() => done('a', 'b', 'c'));
+      expect(twice()).toEqual([]);
+    });
+
+    it('finish what they do when Redis stands still meanwhile, and the leader does the rest', async () => {
+      const gate = Promise.withResolvers<void>();
+      fleet.inStep = () => gate.promise;
+      fleet.manager({ parallel: 1, patienceMs: 1_000 }).lead('a', 'b', 'c');
+      await fleet.until(() => fleet.journal.length === 1);
+      redis.pause();
+      gate.resolve();
+      await fleet.until(() => done('a', 'b', 'c'));
+      redis.resume();
+      expect(twice()).toEqual([]);
+    });
+
+    it('go on with all jobs when Redis comes back empty', async () => {
+      const gate = Promise.withResolvers<void>();
+      fleet.inStep = () => gate.promise;
+      // So patient that it does not do the work itself.
+      const leader = fleet.manager({ parallel: 1, patienceMs: 60_000 });
+      leader.lead('a', 'b', 'c');
+      await fleet.until(() => fleet.journal.length === 1);
+      await redis.kill();
+      await redis.start();
+      gate.resolve();
+      await fleet.until(() => done('a', 'b', 'c'));
+      expect(twice()).toEqual([]);
+    });
+
+    it('share the work again when Redis is back', async () => {
+      await redis.kill();
+      const leader = fleet.manager({ parallel: 1, patienceMs: 200 });
+      leader.lead('a');
+      await fleet.until(() => done('a'));
+      await redis.start();
+      const helper = fleet.manager({ parallel: 4 });
+      const held = new Set<() => void>();
+      fleet.inStep = () => new Promise<void>((resolve) => held.add(resolve));
+      const isShared = (): boolean => fleet.journal.some((entry) => entry.startsWith(`${helper.name}/`));
+      for (let count = 0; !isShared() && count < 200; count++) {
+        leader.queue?.add(`x${count}`);
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+      expect(isShared()).toBe(true);
+      fleet.inStep = () => {};
+      for (const release of held) release();
+    });
+
+    it('lose nothing and do nothing twice when Redis is slow', async () => {
+      const proxy = await SlowProxy.start({ to: redis.port, delayMs: 150 });
+      try {
+        const url = `redis://127.0.0.1:${proxy.port}/0`;
+        const leader = fleet.manager({ url, patienceMs: 10_000 });
+        fleet.manager({ url });
+        const keys = ['a', 'b', 'c', 'd'];
+        leader.lead(...keys);
+        await fleet.until(() => done(...keys));
+        expect(twice()).toEqual([]);
+      } finally {
+        await fleet.end();
+        await proxy.stop();
+      }
+    });
+
+    it('show steps and ends to whoever looks at the queue, and keep so many of them', async () => {
+      const keys = Array.from({ length: 230 }, (_, index) => `t${index}`);
+      const leader = fleet.manager({ parallel: 16 });
+      leader.lead(...keys);
+      await fleet.until(() => done(...keys));
+      const connection = redisConnection(redis.url, () => {});
+      const queue = new Queue('skerry-test', { connection });
+      const [latest] = await queue.getCompleted(0, 0);
+      expect(latest?.data).toMatchObject({ kind: 'provision', failures: 0 });
+      expect(latest?.progress).toMatchObject({ step: steps.at(-1) });
+      expect((await queue.getJobCounts('completed'))['completed']).toBeLessThanOrEqual(200);
+      await queue.close();
+      connection.disconnect();
+    });
+  },
+);

@@ -1,0 +1,239 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { resources } from '../../kube/index.ts';
+import { keys, type VirtualCluster } from '../api/index.ts';
+import { DriverError } from '../drivers/index.ts';
+import { asking } from './testing/asking.ts';
+import { condition, World } from './testing/world.ts';
+
+describe('jobs', () => {
+  let world: World;
+  beforeEach(async () => {
+    world = await World.start();
+  });
+  afterEach(() => world.end());
+
+  const { annotate, cancel, jobs, stall } = asking(() => world);
+  const versionOfPlan = (): string | undefined => {
+    const binary = world.driver.ensured.at(-1)?.components[0]?.binary;
+    return binary !== undefined && 'version' in binary ? binary.version : undefined;
+  };
+  /** A namespace of the tenant stays in the super cluster until the answer is called. */
+  const deletionThatWaits = async (): Promise<() => Promise<void>> => {
+    world.run();
+    const { metadata } = world.create('a');
+    await world.untilReady('a');
+    const labels = { [keys.tenant]: metadata.uid ?? '' };
+    world.superCluster.put(resources.namespaces, { metadata: { name: 'stuck', labels, finalizers: ['x'] } });
+    await world.delete('a');
+    await world.until('a', (vc) => vc.status?.jobs?.current?.step === 'super-namespaces');
+    return async () => {
+      world.superCluster.remove(resources.namespaces, { name: 'stuck' });
+      await world.untilGone('a');
+    };
+  };
+
+  it('tell of a control plane that is made while it is, and afterwards', async () => {
+    const { release } = stall();
+    world.run();
+    world.create('a');
+    const { status } = await world.until('a', (vc) => vc.status?.jobs?.current?.step === 'control-plane');
+    expect(status?.jobs?.current).toMatchObject({ kind: 'provision', attempts: 1, holder: 'manager-1' });
+    release();
+    await world.untilReady('a');
+    expect(jobs('a')?.current).toBeUndefined();
+    expect(jobs('a')?.history).toMatchObject([{ kind: 'provision', result: 'Succeeded', attempts: 1 }]);
+  });
+
+  it('write nothing that would not be written anyway', async () => {
+    world.run();
+    world.create('a');
+    await world.untilReady('a');
+    const writes = world.superCluster.requests.filter(
+      ({ method, plural, subresource }) =>
+        method === 'PUT' && plural === 'virtualclusters' && subresource === 'status',
+    );
+    expect(writes.length).toBeLessThanOrEqual(6);
+  });
+
+  it('count attempts, and say why the last one failed', async () => {
+    let failures = 0;
+    world.driver.beforeEnsure = ({ id }) => {
+      failures += 1;
+      if (failures < 3) throw new DriverError('NotReady', 'not today', { id, component: 'kube-apiserver' });
+    };
+    world.run();
+    world.create('a');
+    const failing = await world.until('a', (vc) => vc.status?.jobs?.current?.failing === true);
+    expect(failing.status?.jobs?.current).toMatchObject({ message: expect.stringContaining('not today') });
+    await world.untilReady('a');
+    expect(jobs('a')?.history).toMatchObject([{ result: 'Succeeded', attempts: 3 }]);
+  });
+
+  it('go on as the same job when another manager takes over', async () => {
+    stall();
+    const first = world.run();
+    world.create('a');
+    await world.until('a', (vc) => vc.status?.jobs?.current?.step === 'control-plane');
+    const id = jobs('a')?.current?.id;
+    await first.stop();
+    world.driver.beforeEnsure = () => {};
+    world.run();
+    await world.untilReady('a');
+    expect(jobs('a')?.history).toMatchObject([{ id, result: 'Succeeded', attempts: 2 }]);
+  });
+
+  it('of a new one can be cancelled: it stays so until somebody wants it again', async () => {
+    stall();
+    world.run();
+    world.create('a');
+    await world.until('a', (vc) => vc.status?.jobs?.current?.step === 'control-plane');
+    cancel('a');
+    const { status } = await world.until('a', (vc) => vc.status?.phase === 'Cancelled');
+    expect(status?.jobs).toMatchObject({ history: [{ kind: 'provision', result: 'Cancelled' }] });
+    expect(condition(world.get('a') as VirtualCluster, 'Ready')?.message).toContain('jobs retry');
+    const { length } = world.driver.ensured;
+    world.driver.beforeEnsure = () => {};
+    // Not by itself: another one is made meanwhile.
+    world.create('b');
+    await world.untilReady('b');
+    expect(world.driver.ensured.length).toBe(length + 1);
+    annotate('a', keys.retryJob, 'now');
+    await world.untilReady('a');
+    expect(jobs('a')).toMatchObject({
+      retried: 'now',
+      history: [{ result: 'Succeeded' }, { result: 'Cancelled' }],
+    });
+  });
+
+  it('of one that was cancelled begin anew when its spec changes', async () => {
+    stall();
+    world.run();
+    world.create('a');
+    await world.until('a', (vc) => vc.status?.jobs?.current?.step === 'control-plane');
+    cancel('a');
+    await world.until('a', (vc) => vc.status?.phase === 'Cancelled');
+    world.driver.beforeEnsure = () => {};
+    world.edit('a', { weight: 2 });
+    await world.untilReady('a');
+  });
+
+  it('change the version of one that runs, one minor version up', async () => {
+    world.run();
+    world.create('a', { version: '1.35' });
+    await world.untilReady('a');
+    expect(versionOfPlan()).toBe('1.35.4');
+    const { release } = stall();
+    world.edit('a', { version: '1.36' });
+    const { status } = await world.until('a', (vc) => vc.status?.jobs?.current?.replacing === true);
+    expect(status).toMatchObject({ phase: 'Upgrading', version: '1.35.4' });
+    expect(status?.jobs?.current).toMatchObject({ kind: 'version-change', target: '1.36.3' });
+    release();
+    await world.until('a', (vc) => vc.status?.version === '1.36.3' && vc.status.phase === 'Ready');
+    expect(versionOfPlan()).toBe('1.36.3');
+    expect(jobs('a')?.history?.[0]).toMatchObject({
+      kind: 'version-change',
+      target: '1.36.3',
+      result: 'Succeeded',
+    });
+  });
+
+  it.each([
+    ['1.34', '1.35', 'VersionDowngrade', 'is older than'],
+    ['1.37', '1.36', 'VersionTooNew', 'more than one minor version above the super cluster'],
+    ['1.36', '1.34', 'VersionSkipped', 'Ask for 1.35'],
+  ])('do not change to %s from %s, and say why', async (wanted, from, reason, text) => {
+    world.superVersion = 'v1.35.0';
+    if (wanted === '1.36') world.superVersion = 'v1.36.0';
+    world.run();
+    world.create('a', { version: from });
+    const before = await world.untilReady('a');
+    if (wanted === '1.37') addTemplate('1.37.0');
+    world.edit('a', { version: wanted });
+    await world.untilReason('a', 'VersionCurrent', reason);
+    const after = await world.untilReady('a');
+    expect(after.status?.version).toBe(before.status?.version);
+    expect(condition(after, 'VersionCurrent')?.message).toContain(text);
+    expect(jobs('a')?.history).toHaveLength(1);
+  });
+
+  function addTemplate(version: string): void {
+    const [template] = world.superCluster.list(resources.controlPlaneTemplates);
+    const name = `v${version.split('.').slice(0, 2).join('-')}`;
+    world.superCluster.put(resources.controlPlaneTemplates, {
+      ...template,
+      metadata: { name },
+      spec: { ...(template?.['spec'] as object), kubernetesVersion: version },
+    });
+  }
+
+  it('leave a new version that does not start when the old one is asked for again', async () => {
+    world.run();
+    world.create('a', { version: '1.35.4' });
+    await world.untilReady('a');
+    const credentials = world.get('a')?.status?.syncerSecret?.version;
+    world.driver.beforeEnsure = ({ id, components }) => {
+      const binary = components[0]?.binary;
+      if (binary !== undefined && 'version' in binary && binary.version === '1.36.3')
+        throw new DriverError('NotReady', 'a flag is unknown', { id, component: 'kube-apiserver' });
+    };
+    world.edit('a', { version: '1.36.3' });
+    const failing = await world.until('a', (vc) => vc.status?.jobs?.current?.failing === true);
+    expect(failing.status?.version).toBe('1.35.4');
+    expect(condition(failing, 'APIServerReady')?.message).toContain('a flag is unknown');
+    world.edit('a', { version: '1.35.4' });
+    const back = await world.untilReady('a');
+    expect(back.status?.syncerSecret?.version).toBe(credentials);
+    expect(versionOfPlan()).toBe('1.35.4');
+    expect(jobs('a')?.history?.[0]).toMatchObject({ kind: 'version-change', result: 'Failed' });
+  });
+
+  it('cancel a change of version before the API server is touched, and refuse it then', async () => {
+    world.run();
+    world.create('a', { version: '1.35.4' });
+    await world.untilReady('a');
+    const datastore = Promise.withResolvers<void>();
+    world.datastore.beforeEnsure = () => datastore.promise;
+    world.edit('a', { version: '1.36.3' });
+    await world.until('a', (vc) => vc.status?.jobs?.current?.kind === 'version-change');
+    cancel('a');
+    datastore.resolve();
+    await world.untilReason('a', 'VersionCurrent', 'Cancelled');
+    expect((await world.untilReady('a')).status?.version).toBe('1.35.4');
+    expect(jobs('a')?.history?.[0]).toMatchObject({ kind: 'version-change', result: 'Cancelled' });
+
+    const { release } = stall();
+    annotate('a', keys.retryJob, 'again');
+    await world.until('a', (vc) => vc.status?.jobs?.current?.replacing === true);
+    cancel('a');
+    const { status } = await world.until('a', (vc) => vc.status?.jobs?.current?.refusal !== undefined);
+    expect(status?.jobs?.current?.refusal).toContain('set spec.version back');
+    world.driver.beforeEnsure = () => {};
+    release();
+    await world.until('a', (vc) => vc.status?.version === '1.36.3' && vc.status.phase === 'Ready');
+    expect(condition(world.get('a') as VirtualCluster, 'VersionCurrent')).toBeUndefined();
+  });
+
+  it('write nothing while a deletion waits', async () => {
+    const goOn = await deletionThatWaits();
+    const count = (wanted: { method: string; plural: string }): number =>
+      world.superCluster.requests.filter(
+        ({ method, plural }) => method === wanted.method && plural === wanted.plural,
+      ).length;
+    const looks = (): number => count({ method: 'GET', plural: 'namespaces' });
+    const before = looks();
+    await expect.poll(looks, { timeout: 15_000 }).toBeGreaterThan(before + 1);
+    const written = count({ method: 'PUT', plural: 'virtualclusters' });
+    await expect.poll(looks, { timeout: 15_000 }).toBeGreaterThan(before + 5);
+    expect(count({ method: 'PUT', plural: 'virtualclusters' })).toBe(written);
+    await goOn();
+  });
+
+  it('do not cancel a deletion, and say so', async () => {
+    const goOn = await deletionThatWaits();
+    expect(jobs('a')?.current).toMatchObject({ kind: 'delete', attempts: 1 });
+    cancel('a');
+    const { status } = await world.until('a', (vc) => vc.status?.jobs?.current?.refusal !== undefined);
+    expect(status?.jobs?.current?.refusal).toContain('cannot be taken back');
+    await goOn();
+  });
+});

@@ -1,0 +1,213 @@
+import { X509Certificate } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { connectionFromSecret, type KubeObject, resources } from '../../kube/index.ts';
+import { keys } from '../api/index.ts';
+import type { LocateOptions, Location } from '../drivers/index.ts';
+import { FakeDriver } from './testing/fake-driver.ts';
+import { condition, World } from './testing/world.ts';
+
+/** Gives each control plane an address of its own. */
+class LocatingDriver extends FakeDriver {
+  /** Addresses that lead to API servers, by id. */
+  readonly led = new Map<string, string>();
+  /** Asked before each; false: somebody else has the address. */
+  isFree: (address: string) => boolean = () => true;
+  /** What was stored of the VirtualCluster whenever it was asked where one is. */
+  readonly seen: (string | undefined)[] = [];
+
+  async lead(id: string, address: string): Promise<boolean> {
+    if (!this.isFree(address)) return false;
+    this.led.set(id, address);
+    return true;
+  }
+
+  async locate(id: string, { withDatastore }: LocateOptions): Promise<Location> {
+    const [vc] = world.superCluster.list(resources.virtualClusters);
+    this.seen.push((vc?.['status'] as { id?: string } | undefined)?.id);
+    const location = {
+      host: '10.96.0.7',
+      port: 443,
+      names: [`kube-apiserver.skerry-tenant-${id}.svc`],
+      bindAddress: '0.0.0.0',
+      bindPort: 6443,
+      ports: { etcd: 2379, 'etcd-peer': 2380, 'etcd-metrics': 2381 },
+    };
+    if (!withDatastore) return location;
+    return {
+      ...location,
+      datastore: { host: '10.96.0.8', port: 2379, names: ['etcd.example.svc'], isKept: false },
+    };
+  }
+}
+
+let world: World;
+let driver: LocatingDriver;
+
+beforeEach(async () => {
+  world = await World.start();
+  driver = new LocatingDriver();
+});
+
+afterEach(() => world.end());
+
+function run(replicas = 1): ReturnType<World['run']> {
+  return world.run({
+    driver,
+    settings: {
+      advertiseAddress: '192.0.2.1',
+      etcdEndpoint: 'https://127.0.0.1:2379',
+      driver: 'kubernetes',
+      replicas,
+    },
+  });
+}
+
+function secret(name: string): Record<string, string> {
+  const found = world.superCluster.get(resources.secrets, { namespace: 'team', name }) as KubeObject;
+  const data = found['data'] as Record<string, string>;
+  return Object.fromEntries(
+    Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]),
+  );
+}
+
+describe('a driver that gives control planes addresses', () => {
+  it('decides where the API server is reached, by people, pods and its own components', async () => {
+    run(2);
+    const vc = world.create('blue', { dns: 'none' });
+    const { status } = await world.untilReady('blue');
+    expect(status).toMatchObject({
+      driver: 'kubernetes',
+      datastore: 'shared',
+      endpoint: 'https://10.96.0.7:443',
+      advertisedAddress: '10.96.0.7',
+      advertisedPort: 443,
+    });
+    const [plan] = driver.ensured;
+    const [server, controllers] = plan?.components ?? [];
+    expect(server?.args).toEqual(
+      expect.arrayContaining([
+        '--secure-port=6443',
+        '--bind-address=0.0.0.0',
+        '--advertise-address=10.96.0.7',
+      ]),
+    );
+    expect(plan?.components.map(({ replicas }) => replicas)).toEqual([2, 2]);
+    expect(plan?.network).toEqual({
+      tenantUid: vc.metadata.uid,
+      serviceCIDR: status?.serviceCIDR,
+      datastore: 'https://127.0.0.1:2379',
+    });
+    const kubeconfig = controllers?.files.find(({ path }) => path.endsWith('kubeconfig'))?.content ?? '';
+    expect(connectionFromSecret(kubeconfig).server).toBe('https://10.96.0.7:443');
+    const { subjectAltName = '' } = new X509Certificate(secret('blue-pki')['apiserver.crt'] ?? '');
+    expect(subjectAltName).toContain('IP Address:10.96.0.7');
+    expect(subjectAltName).toContain(`DNS:kube-apiserver.skerry-tenant-${status?.id}.svc`);
+    expect(subjectAltName).not.toContain('192.0.2.1');
+  });
+
+  it('is asked for what bears an id when that is written down', async () => {
+    run();
+    world.create('blue', { dns: 'none' });
+    const { status } = await world.untilReady('blue');
+    expect(new Set(driver.seen)).toEqual(new Set([status?.id]));
+  });
+
+  it('leads to the API servers from where pods look for theirs, and keeps the address by that', async () => {
+    run();
+    world.create('blue', { dns: 'none' });
+    const { status } = await world.untilReady('blue');
+    const [slice = ''] = status?.serviceCIDR?.split('/') ?? [];
+    const first = slice.replace(/0$/, '1');
+    expect(driver.led).toEqual(new Map([[status?.id, first]]));
+    const kept = world.superCluster.list(resources.ipAddresses).map(({ metadata }) => metadata.name);
+    expect(kept).toEqual([slice.replace(/0$/, '10')]);
+  });
+
+  it('has another range chosen when the address is somebody else’s', async () => {
+    const asked: string[] = [];
+    driver.isFree = (address) => asked.push(address) > 1;
+    run();
+    world.create('blue', { dns: 'none' });
+    const { status } = await world.untilReady('blue');
+    expect([...driver.led.values()]).toEqual([asked[1]]);
+    expect(status?.serviceCIDR?.split('/')[0]?.replace(/0$/, '1')).toBe(asked[1]);
+  });
+
+  it('is given the address that a manager has kept free which led nothing there', async () => {
+    const earlier = run();
+    const vc = world.create('blue', { dns: 'none' });
+    const { status } = await world.untilReady('blue');
+    await earlier.stop();
+    const name = [...driver.led.values()][0] ?? '';
+    world.superCluster.put(resources.ipAddresses, {
+      metadata: { name, labels: { [keys.tenant]: vc.metadata.uid ?? '', [keys.reserved]: 'kubernetes' } },
+    });
+    driver.led.clear();
+    driver.isFree = (address) =>
+      world.superCluster.get(resources.ipAddresses, { name: address }) === undefined;
+    run();
+    await expect.poll(() => driver.led.get(status?.id ?? '')).toBe(name);
+  });
+
+  it('may run an etcd for each, with an authority that no other tenant has a certificate of', async () => {
+    run();
+    world.create('blue', { dns: 'none', template: 'v1-36-own-etcd' });
+    const { status } = await world.untilReady('blue');
+    expect(status?.datastore).toBe('own');
+    const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+    expect(ready?.message).toContain('has no volume');
+    expect(world.datastore.tenants.size).toBe(0);
+    const [etcd, server] = driver.ensured[0]?.components ?? [];
+    expect(etcd?.name).toBe('etcd');
+    expect(server?.args).toEqual(
+      expect.arrayContaining(['--etcd-servers=https://10.96.0.8:2379', '--etcd-prefix=/registry']),
+    );
+    const pki = secret('blue-pki');
+    const authority = new X509Certificate(pki['etcd-ca.crt'] ?? '');
+    for (const name of ['etcd-client.crt', 'etcd-server.crt'])
+      expect(new X509Certificate(pki[name] ?? '').verify(authority.publicKey)).toBe(true);
+    expect(new X509Certificate(pki['etcd-server.crt'] ?? '').subjectAltName).toContain(
+      'IP Address:10.96.0.8',
+    );
+  });
+
+  it('does not let a template move a control plane to another etcd', async () => {
+    run();
+    world.create('blue', { dns: 'none' });
+    await world.untilReady('blue');
+    const carriedOut = driver.ensured.length;
+    world.edit('blue', { template: 'v1-36-own-etcd' });
+    const vc = await world.untilReason('blue', 'APIServerReady', 'DatastoreChanged');
+    expect(condition(vc, 'APIServerReady')?.message).toContain('v1-36-own-etcd');
+    expect(driver.ensured).toHaveLength(carriedOut);
+  });
+});
+
+describe('a driver without addresses', () => {
+  it('refuses a template with an etcd of its own, and says what would do', async () => {
+    world.run();
+    world.create('blue', { template: 'v1-36-own-etcd' });
+    const vc = await world.untilReason('blue', 'APIServerReady', 'DatastoreNotSupported');
+    expect(condition(vc, 'APIServerReady')?.message).toContain('--driver kubernetes');
+    expect(world.driver.ensured).toEqual([]);
+  });
+
+  it('leaves a control plane alone that another driver runs', async () => {
+    const earlier = run();
+    world.create('blue', { dns: 'none' });
+    await world.untilReady('blue');
+    await earlier.stop();
+    world.run({ settings: { advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379' } });
+    const vc = await world.untilReason('blue', 'APIServerReady', 'DriverChanged');
+    expect(condition(vc, 'APIServerReady')?.message).toContain('--driver kubernetes');
+    expect(world.driver.ensured).toEqual([]);
+    expect(vc.status?.driver).toBe('kubernetes');
+    await world.delete('blue');
+    const leaving = await world.until('blue', ({ status }) => status?.jobs?.current?.failing === true);
+    expect(leaving.status?.jobs?.current).toMatchObject({
+      kind: 'delete',
+      step: 'own-driver',
+      message: expect.stringContaining('--driver kubernetes'),
+    });
+  });
+});

@@ -1,0 +1,45 @@
+import type { Logger } from 'pino';
+import type { Clock, ConnectionOptions, KubeClient } from '../../kube/index.ts';
+import type { ControlPlaneTemplate } from '../control-plane/index.ts';
+import type { ControlPlaneDriver } from '../drivers/index.ts';
+import type { ManagerPki } from '../pki/index.ts';
+import type { Datastore } from './services.ts';
+import type { OperatorSettingsInput } from './settings.ts';
+
+export interface OperatorOptions {
+  /** The super cluster. Only for leases, the namespace that they are in, and for watching. */
+  client: KubeClient;
+  /**
+   * Another way to the super cluster, for all that is changed there: `beforeWrite` is asked before each write
+   * and throws once the lease that allows it is not held any more. It is closed at the end of the term or job.
+   */
+  leadersClient: (beforeWrite: () => void) => KubeClient;
+  /** `close`: looks away from what runs, without touching it; called when another manager may take over. */
+  driver: ControlPlaneDriver & { close?: () => Promise<void> };
+  datastore: Datastore;
+  /** Those that come with the package; put into the super cluster where they are missing. */
+  templates: readonly ControlPlaneTemplate[];
+  /** Asked at every pass over a tenant; has to renew what is due. */
+  managerPki: () => Promise<ManagerPki>;
+  settings: OperatorSettingsInput;
+  logger: Logger;
+  /** Who holds the lease; must differ from every other manager's. */
+  identity: string;
+  /** Jobs are shared with other managers by this Redis server. Without: the manager that leads does them all. */
+  redis?: RedisSettings | undefined;
+  clock?: Clock;
+  random?: () => number;
+  newId?: () => string;
+  /** Default: a KubeClient. Its options have `beforeWrite` of their own. */
+  connect?: (options: ConnectionOptions) => KubeClient;
+  /** Default: those of LeaseElection. */
+  lease?: { leaseDurationMs?: number; renewMs?: number };
+}
+
+export interface RedisSettings {
+  url: string;
+  /** How long it may be silent before the leader does without it. */
+  patienceMs?: number;
+  /** How long a manager that says nothing keeps a job, and the tenant that the job is about. */
+  lockMs?: number;
+}

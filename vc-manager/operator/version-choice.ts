@@ -1,0 +1,133 @@
+import type { VirtualCluster } from '../api/index.ts';
+import {
+  ControlPlaneError,
+  minorOf,
+  parseTemplate,
+  selectTemplate,
+  type TemplateChoice,
+} from '../control-plane/index.ts';
+import {
+  OperatorError,
+  templateNotAllowed,
+  versionDowngrade,
+  versionSkipped,
+  versionTooNew,
+} from './errors.ts';
+import { ceilingOf } from './policy/index.ts';
+import type { Services } from './services.ts';
+import { isHeldChange } from './settle.ts';
+
+interface Wanted {
+  template?: string | undefined;
+  version?: string | undefined;
+}
+
+export interface VersionChoice {
+  choice: TemplateChoice;
+  /** It runs another version, and may change to that of the choice. */
+  change?: { from: string; to: string };
+  /** Why it stays with what it runs, though something else is asked for. */
+  refusal?: { reason: string; message: string };
+}
+
+type Sources = Pick<Services, 'templates' | 'settings' | 'policies' | 'superVersion'>;
+
+/**
+ * Which template, and which exact version. One that runs keeps its version until its spec names another one. Throws
+ * for one that does not run yet; else what cannot be is a refusal, and the control plane is looked after as it is.
+ */
+export function versionChoice(vc: VirtualCluster, sources: Sources): VersionChoice {
+  const running = vc.status?.version;
+  if (running === undefined) {
+    const choice = choose(vc, sources);
+    checkSkew(choice.version, sources);
+    return { choice };
+  }
+  const asItIs = (): TemplateChoice => keep(vc, running, sources);
+  try {
+    const wanted = wish(vc, running, sources);
+    if (wanted === undefined || wanted.version === running) return { choice: wanted ?? asItIs() };
+    checkStep(running, wanted.version);
+    checkSkew(wanted.version, sources);
+    if (isHeldChange(vc)) {
+      const message = `Its change from ${running} to ${wanted.version} was cancelled; "vc-manager jobs retry" or a change of the spec begins it anew.`;
+      return { choice: asItIs(), refusal: { reason: 'Cancelled', message } };
+    }
+    return { choice: wanted, change: { from: running, to: wanted.version } };
+  } catch (error) {
+    if (!(error instanceof OperatorError || error instanceof ControlPlaneError)) throw error;
+    const message = `It stays at ${running}: ${error.message}`;
+    return { choice: asItIs(), refusal: { reason: error.code, message } };
+  }
+}
+
+/** What the spec asks for beyond the minor version that runs; undefined when that is what it has. */
+function wish(vc: VirtualCluster, running: string, sources: Sources): TemplateChoice | undefined {
+  const { version, template } = vc.spec ?? {};
+  if (version !== undefined) {
+    if (version === running || version === minorOf(running)) return undefined;
+    return choose(vc, sources);
+  }
+  const named = [...sources.templates.list()].find(({ metadata }) => metadata.name === template);
+  if (named === undefined || minorOf(named.spec.kubernetesVersion) === minorOf(running)) return undefined;
+  return choose(vc, sources);
+}
+
+/** Its template, or the one of its version where its own is for another. */
+function keep(vc: VirtualCluster, running: string, sources: Sources): TemplateChoice {
+  const template = vc.spec?.template;
+  const named = [...sources.templates.list()].find(({ metadata }) => metadata.name === template);
+  const isOther = named !== undefined && minorOf(named.spec.kubernetesVersion) !== minorOf(running);
+  return select(sources, isOther ? { version: running } : { template, version: running });
+}
+
+function choose({ spec, metadata }: VirtualCluster, sources: Sources): TemplateChoice {
+  const wanted = { template: spec?.template, version: spec?.version };
+  const ceiling = ceilingOf(metadata.namespace ?? '', sources.policies.list());
+  const policy = ceiling?.metadata.name ?? '';
+  const allowed = ceiling?.spec?.templates;
+  if (allowed === undefined) return select(sources, wanted);
+  if (wanted.template !== undefined && !allowed.includes(wanted.template)) {
+    throw templateNotAllowed(wanted.template, policy, allowed);
+  }
+  const [first] = wanted.template === undefined && wanted.version === undefined ? allowed : [];
+  try {
+    return select(sources, first === undefined ? wanted : { template: first }, allowed);
+  } catch (error) {
+    if (!(error instanceof ControlPlaneError) || error.code !== 'UnsupportedVersion') throw error;
+    // There is one for this version, but not for this namespace.
+    throw templateNotAllowed(select(sources, wanted).template.metadata.name, policy, allowed);
+  }
+}
+
+/** Among the templates that there are, or those of them that `allowed` names. */
+function select(
+  { templates, settings }: Sources,
+  wanted: Wanted,
+  allowed?: readonly string[],
+): TemplateChoice {
+  // An edited template may be wrong: that is the trouble of those who use it only.
+  const known = [...templates.list()].filter(({ metadata }) => allowed?.includes(metadata.name) ?? true);
+  const choice = selectTemplate(known, { ...wanted, defaultVersion: settings.defaultVersion });
+  parseTemplate(choice.template, choice.template.metadata.name);
+  return choice;
+}
+
+/** Storage is written by each version in turn: Kubernetes promises this for one minor version at a time, upwards. */
+function checkStep(running: string, wanted: string): void {
+  const [from, to] = [numbers(running), numbers(wanted)];
+  if (to.minor < from.minor || (to.minor === from.minor && to.patch < from.patch))
+    throw versionDowngrade(wanted, running);
+  if (to.minor > from.minor + 1) throw versionSkipped(wanted, running, `1.${from.minor + 1}`);
+}
+
+/** One minor above the super cluster's the API of pods is still the same; further on nobody has promised so. */
+export function checkSkew(wanted: string, { superVersion }: Pick<Services, 'superVersion'>): void {
+  const newest = numbers(superVersion).minor + 1;
+  if (numbers(wanted).minor > newest) throw versionTooNew(wanted, superVersion, `1.${newest}`);
+}
+
+function numbers(version: string): { minor: number; patch: number } {
+  const [, minor = '', patch = '0'] = version.split('.');
+  return { minor: Number(minor), patch: Number.parseInt(patch, 10) };
+}
