@@ -1,6 +1,9 @@
 import { defineConfig } from 'vitest/config';
 import { WaitingFirst } from './test/real-node/suite/waiting-first.ts';
 
+/** What a failed comparison says in its message, which is all that the closing lines of a run tell. Characters. */
+const chaiConfig = { truncateThreshold: 1_000 };
+
 export default defineConfig({
   test: {
     sequence: { sequencer: WaitingFirst },
@@ -8,6 +11,7 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
+          chaiConfig,
           include: [
             '{kube,syncer,vc-manager,scripts}/**/*.test.ts',
             'test/{docker,real-node}/*/**/*.test.ts',
@@ -24,6 +28,7 @@ export default defineConfig({
       {
         test: {
           name: 'e2e',
+          chaiConfig,
           include: ['test/**/*.test.ts'],
           exclude: ['test/{docker,real-node,harness,deploy}/**'],
           testTimeout: 180_000,
@@ -35,6 +40,7 @@ export default defineConfig({
       {
         test: {
           name: 'real-node',
+          chaiConfig,
           include: ['test/real-node/*.test.ts'],
           testTimeout: 180_000,
           hookTimeout: 300_000,
@@ -45,6 +51,7 @@ export default defineConfig({
       {
         test: {
           name: 'docker',
+          chaiConfig,
           include: ['test/docker/*.test.ts'],
           testTimeout: 180_000,
           hookTimeout: 600_000,
