@@ -66,3 +66,15 @@ export async function runHelm(
   });
   return { exitCode: result.exitCode ?? -1, stdout: result.stdout, stderr: result.stderr };
 }
+
+/**
+ * What is wrong with the result of a command that asked an API server: all it wrote, if it failed; else what the
+ * server warned of. Its own remarks on slow answers ("watch ended with error", client-go's reflector) are none.
+ */
+export function complaints({ exitCode, stderr }: HelmResult): string[] {
+  const lines = stderr.split('\n').filter(Boolean);
+  // As client-go's WarningLogger writes them, rest/warnings.go.
+  return exitCode === 0
+    ? lines.filter((line) => / warnings\.go:\d+\]/.test(line))
+    : [`exit ${exitCode}`, ...lines];
+}

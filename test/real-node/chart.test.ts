@@ -8,6 +8,7 @@ import { defaultVersions } from '../../vc-manager/binaries/index.ts';
 import { RedisServer, whyNoRedis } from '../../vc-manager/jobs/testing/redis-server.ts';
 import { whyNoEngine } from '../docker/engine/requirements.ts';
 import { provideSkerryArchive, skerryImage } from '../docker/images/index.ts';
+import { complaints } from '../harness/helm.ts';
 import { configMap, pod } from '../harness/manifests.ts';
 import { send } from '../harness/processes.ts';
 import { chartRightsFaults } from '../harness/rights/index.ts';
@@ -104,15 +105,13 @@ describe.skipIf(missing !== undefined)(`the Helm chart on real nodes${because}`,
     (await world.superCluster.kubectl('-n', release.namespace, 'get', what, '-o', 'name')).split('\n').sort();
 
   const untilUninstalled = async (): Promise<void> => {
-    const { exitCode, stderr } = await release.uninstall('--wait', '--timeout=60s');
-    expect([exitCode, stderr]).toEqual([0, '']);
+    expect(complaints(await release.uninstall('--wait', '--timeout=60s'))).toEqual([]);
     for (const component of ['manager', 'syncer', 'etcd'] as const)
       await release.untilPods(component, 'its pods to go', (pods) => pods.length === 0);
   };
 
   it('says which Secret it lacks, and runs as soon as that is there', async () => {
-    const { exitCode, stderr } = await release.install('--create-namespace', ...values);
-    expect([exitCode, stderr]).toEqual([0, '']);
+    expect(complaints(await release.install('--create-namespace', ...values))).toEqual([]);
     const message = await release.untilPods('manager', 'a pod that lacks its Secret', (pods) =>
       pods
         .map(({ status }) => status?.containerStatuses?.[0]?.state?.waiting)
@@ -227,15 +226,13 @@ describe.skipIf(missing !== undefined)(`the Helm chart on real nodes${because}`,
   });
 
   it('goes on as it was while an upgrade has no image, until that is taken back', async () => {
-    const { exitCode, stderr } = await release.upgrade(...values, '--set', 'image.tag=absent');
-    expect([exitCode, stderr]).toEqual([0, '']);
+    expect(complaints(await release.upgrade(...values, '--set', 'image.tag=absent'))).toEqual([]);
     const pods = await release.untilPods('manager', 'a pod without an image', (all) => {
       const reasons = all.map(({ status }) => status?.containerStatuses?.[0]?.state?.waiting?.reason ?? '');
       return reasons.some((reason) => /^(ErrImagePull|ImagePullBackOff)$/.test(reason)) && all;
     });
     expect(pods.filter(({ status }) => status?.containerStatuses?.[0]?.ready).length).toBe(2);
-    const rolledBack = await release.rollback();
-    expect([rolledBack.exitCode, rolledBack.stderr]).toEqual([0, '']);
+    expect(complaints(await release.rollback())).toEqual([]);
     await release.untilRolledOut();
   });
 
