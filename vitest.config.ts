@@ -20,6 +20,7 @@ export default defineConfig({
           ],
           // Property tests take a quarter of it alone; a busy machine must not make them fail.
           testTimeout: 60_000,
+          hookTimeout: 120_000,
           expect: { poll: { timeout: 30_000 } },
           // By default one processor is left free, which is half of a small machine.
           maxWorkers: '100%',

@@ -94,7 +94,7 @@ describe.each(transports)('Connection over %s', (_name, options) => {
     server.inject({ fault: { kind: 'hang' } });
     await expect(client.list(resources.pods, { timeoutMs: 50 })).rejects.toMatchObject({
       name: 'ConnectionError',
-      code: 'UND_ERR_HEADERS_TIMEOUT',
+      message: expect.stringContaining('no answer in time'),
     });
     expect((await client.list(resources.pods)).items).toEqual([]);
   });
@@ -182,7 +182,7 @@ describe('Connection', () => {
       await server.until(() => server.watches().length === 1);
       server.goAway();
       if (moment === 'before') await new Promise((resolve) => setImmediate(resolve));
-      const calls = Array.from({ length: 20 }, () => client.list(resources.pods, { timeoutMs: 5_000 }));
+      const calls = Array.from({ length: 20 }, () => client.list(resources.pods));
       expect(await Promise.all(calls)).toHaveLength(20);
       server.put(resources.pods, { metadata: { name: 'a', namespace: 'ns' } });
       expect((await event).value).toMatchObject({ type: 'ADDED', object: { metadata: { name: 'a' } } });
@@ -199,7 +199,7 @@ describe('Connection', () => {
     );
     const events = watches.map((each) => each.next());
     await server.until(() => server.watches().length === 150);
-    expect((await client.list(resources.pods, { timeoutMs: 5_000 })).items).toEqual([]);
+    expect((await client.list(resources.pods)).items).toEqual([]);
     server.put(resources.pods, { metadata: { name: 'a', namespace: 'ns' } });
     expect(await Promise.all(events)).toHaveLength(150);
     await Promise.all(watches.map((each) => each.return()));

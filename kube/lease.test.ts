@@ -22,7 +22,14 @@ function compete(
   options: { client?: KubeClient; work?: (signal: AbortSignal) => Promise<void> } = {},
 ): Candidate {
   const clock = new FakeClock({ now: identity === 'one' ? 0 : 10 ** 12 });
-  const election = new LeaseElection({ client: options.client ?? cluster.client, ...ref, identity, clock });
+  const election = new LeaseElection({
+    client: options.client ?? cluster.client,
+    ...ref,
+    identity,
+    clock,
+    // Real time, which is not what these tests are about.
+    callTimeoutMs: 30_000,
+  });
   const terms: string[] = [];
   const controller = new AbortController();
   const ended = election.run(controller.signal, async (signal) => {

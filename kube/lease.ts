@@ -16,6 +16,8 @@ export interface LeaseOptions {
   leaseDurationMs?: number;
   /** Pause between renewals and between attempts. Default 2 s. */
   renewMs?: number;
+  /** After which a call is given up, in real time. Default: the pause between renewals, at least 1 s. */
+  callTimeoutMs?: number;
   clock?: Clock;
   /** Told when the server cannot be asked; the election goes on. */
   onProblem?: (error: unknown) => void;
@@ -44,6 +46,7 @@ export class LeaseElection {
   readonly #identity: string;
   readonly #durationMs: number;
   readonly #renewMs: number;
+  readonly #callTimeoutMs: number;
   readonly #clock: Clock;
   readonly #onProblem: ((error: unknown) => void) | undefined;
   /** When our last successful renewal was sent, if nothing is known to have ended what it gave. */
@@ -58,6 +61,7 @@ export class LeaseElection {
     this.#identity = options.identity;
     this.#durationMs = Math.max(1, Math.round((options.leaseDurationMs ?? 15_000) / 1000)) * 1000;
     this.#renewMs = options.renewMs ?? 2_000;
+    this.#callTimeoutMs = options.callTimeoutMs ?? Math.max(this.#renewMs, 1_000);
     this.#clock = options.clock ?? systemClock;
     this.#onProblem = options.onProblem;
     if (options.identity === '') throw new TypeError('a lease needs an identity');
@@ -137,7 +141,7 @@ export class LeaseElection {
   async #attempt(signal: AbortSignal): Promise<boolean> {
     const startedAt = instantOf(this.#clock);
     try {
-      const options = { signal, timeoutMs: Math.max(this.#renewMs, 1_000) };
+      const options = { signal, timeoutMs: this.#callTimeoutMs };
       const ref = { namespace: this.#namespace, name: this.#name };
       let lease: Lease;
       try {
@@ -196,7 +200,7 @@ export class LeaseElection {
     this.#renewedAt = undefined;
     try {
       const ref = { namespace: this.#namespace, name: this.#name };
-      const options = { timeoutMs: 2_000 };
+      const options = { timeoutMs: Math.max(this.#callTimeoutMs, 2_000) };
       const lease = await this.#client.get<Lease>(resources.leases, ref, options);
       if (lease.spec?.holderIdentity !== this.#identity) return;
       const spec = { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1 };

@@ -1,6 +1,7 @@
 import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
 import { type KubeObject, resources } from '../kube/index.ts';
+import { freePort } from '../kube/testing/free-port.ts';
 import { createTestCertificates, startFakeCluster } from '../kube/testing/index.ts';
 import { fastClock } from './engine/testing/fast-clock.ts';
 import { SyncerMetrics } from './metrics/index.ts';
@@ -17,12 +18,6 @@ async function servingCertificate(): Promise<KubeObject> {
     metadata: { namespace: 'skerry-system', name: 'skerry-kubelet-proxy' },
     data: { 'tls.crt': base64(server.cert), 'tls.key': base64(server.key), 'ca.crt': base64(ca) },
   };
-}
-
-/** A port that nobody listens on right now. */
-async function freePort(): Promise<number> {
-  await using cluster = await startFakeCluster();
-  return Number(new URL(cluster.server.url).port);
 }
 
 describe('the syncer', () => {
@@ -81,7 +76,7 @@ describe('the syncer', () => {
     });
     const question = `http://127.0.0.1:${port}/debug/pods?tenant=acme/blue&namespace=shop&name=web`;
     const trace = async (): Promise<PodReport> => (await (await fetch(question)).json()) as PodReport;
-    await expect.poll(async () => (await trace()).state, { timeout: 10_000 }).toBe('ready');
+    await expect.poll(async () => (await trace()).state).toBe('ready');
     expect((await trace()).steps.map(({ name }) => name)).toEqual([
       ...['seen', 'queued', 'taken', 'createSent', 'created', 'scheduled', 'running', 'ready'],
       ...['bindingSent', 'bound', 'statusSent', 'told'],

@@ -7,7 +7,7 @@ import {
   type Http2ServerResponse,
   type ServerHttp2Session,
 } from 'node:http2';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { ConnectionOptions } from '../connection.ts';
 import { apiVersionOf } from '../resources.ts';
@@ -17,6 +17,7 @@ import { readBody, refuse, send } from './fake-http.ts';
 import { FakeStorage, type Snapshot } from './fake-storage.ts';
 import { FakeWatch, type Response } from './fake-watch.ts';
 import { type Fault, type FaultRule, Faults } from './faults.ts';
+import { freePort } from './free-port.ts';
 import { Refusal, refusals } from './refusal.ts';
 import { parseRequest, type RequestInfo } from './request-path.ts';
 import type { TestCertificates } from './test-certificates.ts';
@@ -31,6 +32,9 @@ export interface FakeApiServerOptions {
   /** Plurals whose status is a subresource. Default: those of the built-in resources that have one. */
   statusResources?: string[];
 }
+
+// Node's own default of 5 s would end connections that a stalled machine is about to use.
+const keepAliveTimeout = 60_000;
 
 const withStatus = [
   'pods',
@@ -108,7 +112,7 @@ export class FakeApiServer {
       void this.#handle(request, response);
     };
     if (certificates === undefined) {
-      this.#server = createServer({ keepAliveTimeout: 60_000 }, handler);
+      this.#server = createServer({ keepAliveTimeout }, handler);
     } else {
       this.#server = createSecureServer(
         {
@@ -121,6 +125,8 @@ export class FakeApiServer {
         },
         handler as unknown as (request: Http2ServerRequest, response: Http2ServerResponse) => void,
       );
+      // Read by `allowHTTP1`.
+      Object.assign(this.#server, { keepAliveTimeout });
       this.#server.on('session', (session: ServerHttp2Session) => {
         this.#sessions.add(session);
         session.on('error', ignore).on('close', () => this.#sessions.delete(session));
@@ -129,11 +135,14 @@ export class FakeApiServer {
     }
     this.#server.on('connection', (socket: Socket) => {
       this.#sockets.add(socket);
-      socket.on('error', ignore).on('close', () => this.#sockets.delete(socket));
+      socket.on('error', ignore).on('close', () => {
+        this.#sockets.delete(socket);
+        this.#observe();
+      });
     });
+    if (this.#port === 0) this.#port = await freePort();
     this.#server.listen(this.#port, '127.0.0.1');
     await once(this.#server, 'listening');
-    this.#port = (this.#server.address() as AddressInfo).port;
   }
 
   /** Cuts every connection and refuses new ones. */

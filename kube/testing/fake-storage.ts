@@ -13,6 +13,9 @@ export interface Change {
 export interface Snapshot {
   readonly version: number;
   readonly collections: ReadonlyMap<string, ReadonlyMap<string, KubeObject>>;
+  /** Watches from an earlier version read it after a restore, too. */
+  readonly history: readonly Change[];
+  readonly compacted: number;
 }
 
 /**
@@ -112,7 +115,7 @@ export class FakeStorage {
   snapshot(): Snapshot {
     const collections = new Map<string, ReadonlyMap<string, KubeObject>>();
     for (const [name, objects] of this.#collections) collections.set(name, new Map(objects));
-    return { version: this.#version, collections };
+    return { version: this.#version, collections, history: [...this.#history], compacted: this.#compacted };
   }
 
   /** Goes back to an earlier state, versions included. */
@@ -120,8 +123,8 @@ export class FakeStorage {
     this.#version = snapshot.version;
     this.#collections = new Map();
     for (const [name, objects] of snapshot.collections) this.#collections.set(name, new Map(objects));
-    this.#history = [];
-    this.#compacted = 0;
+    this.#history = [...snapshot.history];
+    this.#compacted = snapshot.compacted;
   }
 
   #objects(collection: string): Map<string, KubeObject> {

@@ -375,7 +375,7 @@ Any one of these helps:
 async function sendAndBreak(response: ServerResponse, place: Workplace): Promise<void> {
   response.writeHead(200, { 'content-length': content.length }).write(content.slice(0, 50_000));
   const partial = `${place.cached('kube-apiserver', '1.36.3')}.partial`;
-  await expect.poll(async () => (await stat(partial)).size, { timeout: 10_000 }).toBe(50_000);
+  await expect.poll(async () => (await stat(partial)).size).toBe(50_000);
   response.destroy();
 }
 

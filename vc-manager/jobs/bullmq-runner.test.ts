@@ -104,11 +104,10 @@ describe.skipIf(without !== undefined)(
       const held = new Set<() => void>();
       fleet.inStep = () => new Promise<void>((resolve) => held.add(resolve));
       const isShared = (): boolean => fleet.journal.some((entry) => entry.startsWith(`${helper.name}/`));
-      for (let count = 0; !isShared() && count < 200; count++) {
+      for (let count = 0; !isShared(); count++) {
         leader.queue?.add(`x${count}`);
         await new Promise((resolve) => setTimeout(resolve, 50));
       }
-      expect(isShared()).toBe(true);
       fleet.inStep = () => {};
       for (const release of held) release();
     });

@@ -105,10 +105,10 @@ describe.each(backends)('jobs, %s', (_name, backend) => {
         isStuck = false;
         return new Promise(() => {});
       };
-      const first = fleet.manager();
+      const first = fleet.manager({ lockMs: 1_500 });
       first.lead('a');
       await fleet.until(() => fleet.journal.includes(`m1/a/${last}`));
-      const second = fleet.manager();
+      const second = fleet.manager({ lockMs: 1_500 });
       await first.kill();
       second.lead('a');
       await fleet.until(() => fleet.isDone('a'));

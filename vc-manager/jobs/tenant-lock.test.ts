@@ -19,10 +19,10 @@ describe('the lock of a tenant', () => {
     await server.stop();
   });
 
-  const lock = (identity: string, waitMs = 10_000): TenantLock =>
+  const lock = (identity: string, waitMs = 10_000, leaseDurationMs = 2_000): TenantLock =>
     new TenantLock({
       ...{ client, identity, waitMs, clock: systemClock },
-      ...{ namespace: 'skerry-system', leaseDurationMs: 2_000, renewMs: 100 },
+      ...{ namespace: 'skerry-system', leaseDurationMs, renewMs: 100 },
     });
 
   it('is held by one at a time, also within one manager, and let go at once', async () => {
@@ -64,7 +64,7 @@ describe('the lock of a tenant', () => {
   it('ends the work of one who has lost it, who does not begin again', async () => {
     let begun = 0;
     const held = Promise.withResolvers<() => boolean>();
-    const work = lock('m1').hold(job, signal, (fence, term) => {
+    const work = lock('m1', 10_000, 60_000).hold(job, signal, (fence, term) => {
       begun += 1;
       held.resolve(() => fence.holdsNow());
       return new Promise((_, reject) => term.addEventListener('abort', () => reject(term.reason)));

@@ -198,7 +198,7 @@ ${ended('PodCompleted')}
     name: 'pod-remove-again',
     kind: 'Pod',
     when: `(${living} | not) and .status.phase != "Running" and .metadata.deletionGracePeriodSeconds == 0`,
-    delayMs: 2000,
+    delayMs: 10_000,
     delete: true,
   }),
 ];

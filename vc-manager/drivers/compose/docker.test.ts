@@ -43,8 +43,8 @@ describe('Docker', () => {
   it('says what to look at when the engine does not answer, whatever was asked', async () => {
     const said = 'Cannot connect to the Docker daemon at unix:///none.sock. Is the docker daemon running?';
     const docker = await standIn(`*) echo '${said}' >&2; exit 1;;`);
-    for (const asked of [docker.check(), docker.run(['ps'])]) {
-      const error = await failure(asked);
+    for (const ask of [() => docker.check(), () => docker.run(['ps'])]) {
+      const error = await failure(ask());
       expect(error).toMatchObject({ code: 'EngineUnavailable', retryable: true });
       expect(error.message).toContain('unix:///none.sock');
       expect(error.message).toContain('DOCKER_HOST');

@@ -5,11 +5,12 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { freePort } from '../../../kube/testing/free-port.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../../control-plane/index.ts';
 import { identify } from '../../process-identity/index.ts';
 import type { DriverError } from '../errors.ts';
 import { ProcessDriver } from './process-driver.ts';
-import { fakeComponent, freePort } from './testing/fake-component.ts';
+import { fakeComponent } from './testing/fake-component.ts';
 
 const { signal } = new AbortController();
 const binaries = { ensure: () => Promise.reject(new Error('no binary is needed here')) };
@@ -61,6 +62,8 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
+  // Those of the test first: they would start again what the last one removes.
+  await Promise.all(drivers.splice(0).map((each) => each.close()));
   const last = driver();
   for (const id of await last.list()) await last.remove(id, { signal });
   await Promise.all(drivers.splice(0).map((each) => each.close()));
@@ -148,7 +151,7 @@ describe('ProcessDriver', () => {
     expect(error.message).toContain('exit code 7');
     expect(error.message).toContain('cannot go on');
     expect((await d.observe('blue')).components[0]?.state).toBe('failed');
-  }, 30_000);
+  });
 
   it('names the port that is taken and who holds it', async () => {
     const d = driver();
@@ -170,10 +173,17 @@ describe('ProcessDriver', () => {
   it('says why a component did not become ready in time, and lets it run', async () => {
     const d = driver();
     const port = await freePort();
-    const probe = { scheme: 'http', host: '127.0.0.1', port, path: '/readyz', timeoutMs: 5_000 } as const;
-    const error = await failure(
-      d.ensure(plan(fakeComponent('server', port, ['unready'], { probe })), { signal }),
-    );
+    const probe = { scheme: 'http', host: '127.0.0.1', port, path: '/readyz', timeoutMs: 2_000 } as const;
+    const wanted = plan(fakeComponent('server', port, ['unready'], { probe }));
+    const tooEarly = await failure(d.ensure(wanted, { signal }));
+    expect(tooEarly.code).toBe('NotReady');
+    const status = (): Promise<number | undefined> =>
+      fetch(`http://127.0.0.1:${port}/`).then(
+        (response) => response.status,
+        () => undefined,
+      );
+    await expect.poll(status).toBe(500);
+    const error = await failure(d.ensure(wanted, { signal }));
     expect(error.code).toBe('NotReady');
     expect(error.message).toContain('/readyz answered 500');
     expect(await identify(await pidOf(d, 'server'))).toBeDefined();
@@ -290,7 +300,7 @@ describe('ProcessDriver', () => {
   it('stops dependants first, kills what does not listen, and keeps files and data', async () => {
     const d = driver();
     const [a, b] = [await freePort(), await freePort()];
-    const deaf = fakeComponent('second', b, ['deaf'], { dependsOn: ['first'], stopTimeoutMs: 3_000 });
+    const deaf = fakeComponent('second', b, ['deaf'], { dependsOn: ['first'], stopTimeoutMs: 10_000 });
     await d.ensure(plan(fakeComponent('first', a), deaf), { signal });
     const pids = [await pidOf(d, 'first'), await pidOf(d, 'second')];
     const exits: string[] = [];

@@ -97,6 +97,10 @@ describe('ProcessDriver with real binaries', () => {
     });
     try {
       const client = new KubeClient(connection);
+      // The server makes it a moment after it is ready.
+      await expect
+        .poll(() => client.get(resources.namespaces, { name: 'default' }).catch(() => undefined))
+        .toBeDefined();
       const settings: KubeObject = { metadata: { name: 'kept', namespace: 'default' }, data: { a: '1' } };
       await client.create(resources.configMaps, settings);
       const before = await pidOf('kube-apiserver');

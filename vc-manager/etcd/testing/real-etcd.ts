@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { access, constants, mkdtemp, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { freePort } from '../../../kube/testing/free-port.ts';
 import { defaultCacheDirectory, defaultVersions, hostPlatform } from '../../binaries/index.ts';
 import { ensureManagerPki, etcdServerName, type ManagerPki } from '../../pki/index.ts';
 import { EtcdAdmin } from '../admin.ts';
@@ -54,7 +54,12 @@ export class RealEtcd {
     const binary = await etcdBinary();
     const directory = await mkdtemp(join(tmpdir(), 'skerry-etcd-'));
     const pki = await ensureManagerPki(join(directory, 'pki'), { now: new Date() });
-    const etcd = new RealEtcd({ directory, binary, pki, ports: await freePorts() });
+    const etcd = new RealEtcd({
+      directory,
+      binary,
+      pki,
+      ports: [await freePort(), await freePort(), await freePort()],
+    });
     try {
       await etcd.launch();
     } catch (error) {
@@ -132,22 +137,4 @@ async function etcdBinary(): Promise<string> {
   throw new Error(
     `These tests need a real etcd and found none at ${candidates.join(' or ')}. Fetch it with "vc-manager binaries", run "npm test", or set SKERRY_BINARIES to the directory that has it.`,
   );
-}
-
-async function freePorts(): Promise<[number, number, number]> {
-  const servers = [createServer(), createServer(), createServer()];
-  const ports = await Promise.all(
-    servers.map(
-      (server) =>
-        new Promise<number>((resolve, reject) => {
-          server.once('error', reject);
-          server.listen(0, '127.0.0.1', () => {
-            const address = server.address();
-            resolve(typeof address === 'object' && address !== null ? address.port : 0);
-          });
-        }),
-    ),
-  );
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports as [number, number, number];
 }

@@ -89,6 +89,8 @@ export interface ManagerOptions {
   url?: string;
   /** Default: so patient that a busy machine is not taken for a Redis that is lost. */
   patienceMs?: number;
+  /** After which a job of a manager that is gone goes to another one. Default: as patient as that. */
+  lockMs?: number;
 }
 
 export class Manager {
@@ -103,7 +105,7 @@ export class Manager {
   #isDead = false;
 
   constructor(fleet: Fleet, name: string, options: ManagerOptions) {
-    const { parallel = 2, clock = systemClock, url, patienceMs = 60_000 } = options;
+    const { parallel = 2, clock = systemClock, url, patienceMs = 60_000, lockMs = 60_000 } = options;
     this.name = name;
     this.#fleet = fleet;
     this.#clock = clock;
@@ -121,7 +123,7 @@ export class Manager {
             clock: systemClock,
             logger: pino({ level: 'silent' }),
             patienceMs,
-            lockMs: 1_500,
+            lockMs,
             checkMs: 100,
           });
     if (backend !== 'in-process') this.#working = this.runner.work(this.#life.signal);

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
-import { freePort } from './free-port.ts';
+import { freePort } from '../../../kube/testing/free-port.ts';
 
 /** Why no Redis server can be started here; undefined when one can. Throws where there has to be one. */
 export function whyNoRedis(): string | undefined {

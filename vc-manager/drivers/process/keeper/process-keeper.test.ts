@@ -5,11 +5,12 @@ import { access, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { freePort } from '../../../../kube/testing/free-port.ts';
 import { identify } from '../../../process-identity/index.ts';
 import type { ComponentObservation } from '../../driver.ts';
 import type { DriverError } from '../../errors.ts';
 import { ProcessDriver } from '../process-driver.ts';
-import { fakeComponent, freePort } from '../testing/fake-component.ts';
+import { fakeComponent } from '../testing/fake-component.ts';
 import { spawnByKeeper } from './spawn-by-keeper.ts';
 
 const { signal } = new AbortController();
@@ -26,10 +27,12 @@ describe('a keeper of processes', () => {
     root = await mkdtemp(join(tmpdir(), 'skerry-keeper-'));
     socket = join(root, 'keeper.sock');
     keeper = spawn(process.execPath, [join(import.meta.dirname, 'main.ts'), socket], { stdio: 'inherit' });
-    await expect.poll(() => access(socket).then(() => true), { timeout: 15_000 }).toBe(true);
+    await expect.poll(() => access(socket).then(() => true)).toBe(true);
   });
 
   afterEach(async () => {
+    // Those of the test first: they would start again what the last one removes.
+    await Promise.all(drivers.splice(0).map((each) => each.close()));
     try {
       await driver().remove(id, { signal });
     } finally {

@@ -1,4 +1,3 @@
-import { createServer } from 'node:net';
 import type { ComponentPlan } from '../../../control-plane/index.ts';
 
 /** A tiny component: serves HTTP on its port, says what it does, and ends as its arguments say. */
@@ -17,19 +16,6 @@ createServer((request, response) => {
 }).listen(Number(port), '127.0.0.1');
 `;
 
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() =>
-        typeof address === 'object' && address ? resolve(address.port) : reject(new Error()),
-      );
-    });
-  });
-}
-
 export function fakeComponent(
   name: string,
   port: number,
@@ -43,7 +29,7 @@ export function fakeComponent(
     env: {},
     files: [],
     ports: [{ name, port, host: '127.0.0.1' }],
-    probe: { scheme: 'http', host: '127.0.0.1', port, path: '/readyz', timeoutMs: 15_000 },
+    probe: { scheme: 'http', host: '127.0.0.1', port, path: '/readyz', timeoutMs: 60_000 },
     dependsOn: [],
     stopTimeoutMs: 5000,
     ...changes,
