@@ -42,10 +42,8 @@ describe('the checker', () => {
     await tenant.kubectl('-n', 'shop', 'rollout', 'status', 'statefulset/db', '--timeout=60s');
     await tenant.untilBound('shop', 'data');
     await tenant.apply(endpointSlice('shop', 'manual', [await podAddress(tenant, 'app=web')]));
-    await world.expectAgreement();
     const checker = world.checker();
-    const read = await checker.read();
-    checker.close();
+    const read = await checker.untilAgreed().finally(() => checker.close());
     superSide = read.superSide;
     own = read.tenants[0]?.own as TenantSide;
     checked = read.tenants[0]?.tenant as CheckedTenant;

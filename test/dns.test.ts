@@ -69,11 +69,7 @@ describe('DNS of a tenant', () => {
       labelSelector: 'k8s-app=kube-dns',
     });
     expect(items.map((found) => at(found, 'status', 'phase'))).toEqual(['Running']);
-    const slices = await tenant.client.list(resources.endpointSlices, {
-      namespace: system,
-      labelSelector: 'kubernetes.io/service-name=kube-dns',
-    });
-    expect(listAt(slices.items[0], 'endpoints')).toHaveLength(1);
+    await tenant.untilEndpoints(system, 'kube-dns', 1);
   });
 
   it('is what pods of the tenant ask', async () => {

@@ -4,14 +4,14 @@ import { mkdirSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { resources } from '../kube/index.ts';
-import type { VirtualCluster } from '../vc-manager/api/index.ts';
+import { keys, type VirtualCluster } from '../vc-manager/api/index.ts';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../vc-manager/binaries/index.ts';
 import { RedisServer, whyNoRedis } from '../vc-manager/jobs/testing/redis-server.ts';
 import { servedCertificate, tenantSecret } from './harness/certificates.ts';
 import { at } from './harness/checker/raw.ts';
 import { anotherManager, endManager, untilLeads } from './harness/managers.ts';
 import { pod } from './harness/manifests.ts';
-import { componentProcess, type ProcessIdentity, send } from './harness/processes.ts';
+import { componentProcess, holdUp, type ProcessIdentity, send } from './harness/processes.ts';
 import { whileAsked } from './harness/steady-client.ts';
 import { changeVersion, processesOf, setVersion } from './harness/version-change.ts';
 import { type Tenant, World } from './harness/world.ts';
@@ -49,7 +49,7 @@ describe('jobs of the manager', () => {
     await world.createTenant('job-shown');
     const { stdout } = await world.cli(['jobs', 'job-shown', '-o', 'json']);
     expect(JSON.parse(stdout)).toMatchObject([
-      { tenant: 'job-shown', kind: 'provision', state: 'Succeeded', attempts: 1 },
+      { tenant: 'job-shown', kind: 'provision', state: 'Succeeded' },
     ]);
     expect((await world.cli(['jobs'])).stdout).toMatch(/default +job-shown +provision +Succeeded/);
     expect((await world.cli(['describe', 'job-shown'])).stdout).toMatch(/Jobs:\n +NAMESPACE.*\n.*provision/);
@@ -60,12 +60,20 @@ describe('jobs of the manager', () => {
 
   it('can be cancelled and tried again', async () => {
     expect((await world.cli(['create', 'job-cancelled'])).exitCode).toBe(0);
+    const under = await virtualCluster('job-cancelled', 'its job', ({ status }) => {
+      const current = status?.jobs?.current;
+      return current?.step === 'control-plane' && { tenant: status?.id ?? '', job: current.id };
+    });
+    // It must not end before it is cancelled.
+    const goOn = await holdUp(world.stateDir, under.tenant, 'kube-apiserver');
+    const cancelling = world.cli(['jobs', 'cancel', 'job-cancelled']);
     await virtualCluster(
       'job-cancelled',
-      'its job',
-      ({ status }) => status?.jobs?.current?.step === 'control-plane',
+      'what is asked for',
+      ({ metadata }) => metadata.annotations?.[keys.cancelJob] === under.job,
     );
-    const cancelled = await world.cli(['jobs', 'cancel', 'job-cancelled']);
+    goOn();
+    const cancelled = await cancelling;
     expect(cancelled.exitCode, cancelled.stderr).toBe(0);
     const vc = await world.virtualCluster('job-cancelled');
     expect(vc.status).toMatchObject({ phase: 'Cancelled', jobs: { history: [{ result: 'Cancelled' }] } });
@@ -127,15 +135,23 @@ describe.skipIf(withoutRedis !== undefined)(
       await changeVersion(world, 'job-version', { from: earlier, to: running, whileEarlier });
     });
 
+    /** A job of `job-relay` that does not end before `goOn` is called: who is killed meanwhile was at it. */
+    const heldUp = async (kind: string): Promise<{ id: string; goOn: () => void }> => {
+      const { tenant, id } = await virtualCluster('job-relay', 'its job', ({ status }) => {
+        const current = status?.jobs?.current;
+        if (current?.kind !== kind || current.step !== 'control-plane') return;
+        return { tenant: status?.id ?? '', id: current.id };
+      });
+      return { id, goOn: await holdUp(world.stateDir, tenant, 'kube-apiserver') };
+    };
+
     it('finish, with the other one, what one of them was at when it was killed; other tenants notice nothing', async () => {
       await undisturbed(await world.openTenant('job-version'), 'the manager killed', async () => {
         expect((await world.cli(['create', 'job-relay'])).exitCode).toBe(0);
-        const id = await virtualCluster('job-relay', 'its job', ({ status }) => {
-          const current = status?.jobs?.current;
-          return current?.step === 'control-plane' ? current.id : undefined;
-        });
+        const { id, goOn } = await heldUp('provision');
         const killedAt = performance.now();
         await endManager(managers[0], 'SIGKILL');
+        goOn();
         const vc = await virtualCluster('job-relay', 'it to be Ready', (found) =>
           isReady(found) ? found : undefined,
         );
@@ -164,11 +180,9 @@ describe.skipIf(withoutRedis !== undefined)(
     it('renew certificates, and go on with that when one of them is killed meanwhile', async () => {
       managers[0] = await manager('first');
       expect((await world.cli(['certificates', 'renew', 'job-relay'])).exitCode).toBe(0);
-      const id = await virtualCluster('job-relay', 'its job', ({ status }) => {
-        const current = status?.jobs?.current;
-        return current?.kind === 'renewal' && current.step === 'control-plane' && current.id;
-      });
+      const { id, goOn } = await heldUp('renewal');
       await endManager(managers[1], 'SIGKILL');
+      goOn();
       const tenant = await world.openTenant('job-relay');
       const issued = await tenantSecret(world, tenant, 'pki');
       const end = await virtualCluster('job-relay', 'its end', ({ status }) => {

@@ -2,6 +2,8 @@ import { writeFile } from 'node:fs/promises';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { stringify } from 'yaml';
+import { resources } from '../kube/index.ts';
+import { at } from './harness/checker/raw.ts';
 import { configMap, deployment, namespace, pod, service } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 
@@ -36,12 +38,21 @@ describe('kubectl with the kubeconfig of a tenant', () => {
   it('describe shows the events of the pod, and no word of the super cluster', async () => {
     const name = (await k('get', 'pods', '-o', 'name')).split('\n')[0] ?? '';
     await tenant.kubectl('wait', name, '--for=condition=Ready', '--timeout=60s');
+    // Events come by a way of their own.
+    await tenant.until(
+      { resource: resources.events, namespace: 'shop', what: 'the event Scheduled' },
+      (events) =>
+        events.some(
+          (event) => event['reason'] === 'Scheduled' && `pod/${at(event, 'involvedObject', 'name')}` === name,
+        ),
+    );
     const text = await k('describe', name);
     expect(text).toMatch(/Node: +sim-\d/);
     expect(text).toMatch(/Scheduled/);
     expect(text).toContain(`Successfully assigned shop/`);
     expect(text).not.toMatch(/default-day-shop/);
     expect(await k('describe', 'node', 'sim-0')).toContain('simulated');
+    await tenant.untilEndpoints('shop', 'web', 2);
     expect(await k('describe', 'service', 'web')).toMatch(/Endpoints: +\d+\.\d+\.\d+\.\d+:8080,/);
   });
 
@@ -200,6 +211,10 @@ describe('kubectl with the kubeconfig of a tenant', () => {
       'jsonpath={.status.userInfo.username}',
     ]);
     expect(who.stdout).toBe('system:serviceaccount:shop:robot');
+    // Authorization hears of the binding by a watch.
+    const mayList = async () =>
+      (await tenant.tryKubectl([...asRobot, '-n', 'shop', 'auth', 'can-i', 'list', 'pods'])).stdout;
+    await expect.poll(mayList, { timeout: 30_000 }).toBe('yes');
     expect((await tenant.tryKubectl([...asRobot, '-n', 'shop', 'get', 'pods'])).exitCode).toBe(0);
     expect((await tenant.tryKubectl([...asRobot, '-n', 'shop', 'get', 'secrets'])).stderr).toContain(
       'forbidden',

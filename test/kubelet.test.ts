@@ -77,7 +77,7 @@ describe('the kubelet of a tenant', () => {
     }
     following.kill();
     await following.catch(() => undefined);
-    await expect.poll(() => kubelet.followers.size, { timeout: 10_000 }).toBe(0);
+    await expect.poll(() => kubelet.followers.size, { timeout: 30_000 }).toBe(0);
   });
 
   it('carries commands over web sockets, both ways', async () => {

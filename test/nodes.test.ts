@@ -124,13 +124,16 @@ describe('virtual nodes', () => {
     await makeNode('e2e-beat');
     await until(all, 'e2e-beat', 'no taint', (node) => taints(node).length === 0);
     const versions = new Set<string>();
+    const looked = Promise.withResolvers<void>();
     const changed = all.until(
       { resource: resources.nodes, name: 'e2e-beat', what: 'the change after the heartbeats' },
       ([node]) => {
         versions.add(node?.metadata.resourceVersion ?? '');
+        looked.resolve();
         return at(node, 'status', 'allocatable', 'cpu') === '3';
       },
     );
+    await looked.promise;
     const begun = Date.now();
     for (let beat = 1; beat <= 30; beat++) await report('e2e-beat', 'True', new Date(begun + beat * 10_000));
     // What comes after them has been seen after them.
@@ -143,8 +146,16 @@ describe('virtual nodes', () => {
     await makeNode('e2e-sick');
     await until(all, 'e2e-sick', 'no taint', (node) => taints(node).length === 0);
     await report('e2e-sick', 'False');
-    await until(all, 'e2e-sick', 'not ready', (node) =>
-      taints(node).includes('node.kubernetes.io/not-ready'),
+    // The taint comes with one write, the condition with another.
+    await until(
+      all,
+      'e2e-sick',
+      'not ready',
+      (node) =>
+        taints(node).includes('node.kubernetes.io/not-ready') &&
+        listAt(node, 'status', 'conditions').some(
+          ({ type, status }) => type === 'Ready' && status === 'False',
+        ),
     );
     expect(await all.kubectl('get', 'node', 'e2e-sick')).toContain('NotReady');
     await report('e2e-sick', 'True');

@@ -124,6 +124,12 @@ describe('the policy of a namespace is a ceiling', () => {
     const { items } = await tenant.client.list(resources.pods, { namespace: 'shop' });
     expect(new Set(items.map((each) => at(each, 'spec', 'nodeName')))).toEqual(new Set(['sim-1']));
     await world.superCluster.apply(ceiling({ podSecurity: 'privileged', maxVirtualClusters: 1 }));
+    // The manager has heard of it.
+    await until(
+      'capped',
+      'no pool',
+      (vc) => vc.status?.policy?.nodeSelector?.['kubernetes.io/hostname'] === undefined,
+    );
   });
 
   it('for their number, too', async () => {
@@ -139,7 +145,9 @@ describe('the policy of a namespace is a ceiling', () => {
   });
 
   it('and for the templates to choose from', async () => {
-    await world.superCluster.apply(ceiling({ podSecurity: 'privileged', templates: ['v1-36'] }));
+    await world.superCluster.apply(ceiling({ podSecurity: 'baseline', templates: ['v1-36'] }));
+    // The manager has heard of it.
+    await enforced('baseline');
     const { exitCode, stderr } = await world.cli(create('old', '--version', '1.35', '--wait'));
     expect(exitCode).toBe(1);
     expect(stderr).toContain('VirtualClusterPolicy ceiling-test does not allow the template v1-35');

@@ -88,7 +88,9 @@ describe('what the super cluster publishes', () => {
     });
 
     it('a pod with that PriorityClass runs with it in the super cluster, and preempts nobody', async () => {
-      await tenant.apply(pod('shop', 'batch', { priorityClassName: 'public-batch' }));
+      const batch = pod('shop', 'batch', { priorityClassName: 'public-batch' });
+      await tenant.untilAdmitted(batch);
+      await tenant.apply(batch);
       const labelSelector = `skerry.dev/tenant=${tenant.uid}`;
       const superPod = await world.superCluster.until(
         { resource: resources.pods, labelSelector, what: 'the pod batch' },
@@ -184,8 +186,10 @@ describe('what the super cluster publishes', () => {
         ]),
       );
       await world.expectAgreement();
-      const { spec } = await neighbour.client.get(widgets, { namespace: 'shop', name: 'local' });
-      expect(spec).toEqual({ size: 1, colour: 'blue' });
+      // The tenant's server takes the definition up a moment after it stands there.
+      const spec = async (): Promise<unknown> =>
+        (await neighbour.client.get(widgets, { namespace: 'shop', name: 'local' }))['spec'];
+      await expect.poll(spec, { timeout: 30_000 }).toEqual({ size: 1, colour: 'blue' });
     });
 
     it('its objects go down for a tenant that has opted in, and a controller there tells their status', async () => {
@@ -257,6 +261,7 @@ describe('what the super cluster publishes', () => {
         '{"spec":{"size":5}}',
       );
       await counterpart('one', (each) => at(each, 'spec', 'size') === 5);
+      await tenant.untilServed('suite.example.com/v2', 'widgets');
       await tenant.apply({ ...widget('two', { size: 2 }), apiVersion: 'suite.example.com/v2' });
       await counterpart('two');
     });

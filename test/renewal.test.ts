@@ -6,7 +6,7 @@ import { changePki, letAge, servedCertificate, tenantSecret } from './harness/ce
 import { at } from './harness/checker/raw.ts';
 import { namespace, pod } from './harness/manifests.ts';
 import { poll } from './harness/poll.ts';
-import { kill, send } from './harness/processes.ts';
+import { holdUp, kill, send } from './harness/processes.ts';
 import { type SteadyClient, whileAsked } from './harness/steady-client.ts';
 import { processesOf } from './harness/version-change.ts';
 import { type Tenant, World } from './harness/world.ts';
@@ -172,7 +172,10 @@ describe('the certificates of a control plane', () => {
     await whileAsked(tenant.kubeconfig, 'the manager killed meanwhile', async (client) => {
       const renewing = renew('--wait');
       const { id } = await underWay('its step', ({ step }) => step === 'control-plane');
+      // It must not end before its manager is killed.
+      const goOn = await holdUp(world.stateDir, tenant.id, 'kube-apiserver');
       await kill(await world.process('vc-manager'));
+      goOn();
       issued = await tenantSecret(world, tenant, 'pki');
       expect(await ended(earlier)).toMatchObject({ id, result: 'Succeeded', attempts: 2 });
       await renewing;

@@ -226,7 +226,7 @@ describe('an empty answer is no order to delete', () => {
     const rounds = () =>
       syncerMetric(world.stateDir, 'skerry_syncer_patrols_total', { tenant: 'default/patrolled' });
     const before = await rounds();
-    await poll('the patrol to come by', async () => (await rounds()) > before, { timeoutMs: 120_000 });
+    await poll('the patrol to come by', async () => (await rounds()) > before, { timeoutMs: 200_000 });
     // Whatever it has queued was served before this.
     await tenant.apply(namespace('after'), deployment('after', 'web', 1));
     await tenant.kubectl('-n', 'after', 'rollout', 'status', 'deployment/web', '--timeout=90s');

@@ -47,6 +47,9 @@ describe('services', () => {
   it('have the same ClusterIP on both sides, out of the slice of their tenant', async () => {
     await tenant.apply(deployment('shop', 'web', 2), service('shop', 'web'));
     await neighbour.apply(deployment('shop', 'web', 1), service('shop', 'web'));
+    // Their addresses are used below.
+    for (const each of [tenant, neighbour])
+      await each.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=90s');
     await world.expectAgreement();
     const [first, second] = [addressOf(await own('web')), addressOf(await own('web', neighbour))];
     expect(addressOf(await counterpart('web'))).toBe(first);

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resources } from '../kube/index.ts';
+import type { VirtualCluster } from '../vc-manager/api/index.ts';
 import { at } from './harness/checker/raw.ts';
 import { deployment, namespace, pod } from './harness/manifests.ts';
 import { poll } from './harness/poll.ts';
@@ -30,6 +31,11 @@ describe('several syncers', { timeout: 400_000 }, () => {
     world = new World(inject('stack'));
     tenants = await world.createTenants('shard-a', 'shard-b', 'shard-c', 'shard-d');
     await Promise.all(tenants.map((tenant) => tenant.apply(namespace('shop'), deployment('shop', 'web', 2))));
+    // A tenant that may name endpoints outside has its syncer see the pods of all: one that another suite has left.
+    await world.superCluster.until<boolean, VirtualCluster>(
+      { resource: resources.virtualClusters, what: 'no such tenant', timeoutMs: takeOverTimeoutMs },
+      (all) => all.every(({ status }) => (status?.policy?.endpointCIDRs ?? []).length === 0),
+    );
     await world.expectAgreement();
     buckets = new Map(await Promise.all(tenants.map(async (each) => [each, await bucketOf(each)] as const)));
   });

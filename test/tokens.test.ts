@@ -8,6 +8,7 @@ import {
   resource,
   resources,
 } from '../kube/index.ts';
+import { runForAnnotation } from '../vc-manager/local-stack/simulation.ts';
 import { claimsOf, sourceOf, tokenFilesOf } from './harness/checker/kinds/tokens.ts';
 import { at, listAt } from './harness/checker/raw.ts';
 import type { Cluster } from './harness/cluster.ts';
@@ -37,6 +38,8 @@ describe('service account tokens (rule 6)', () => {
     await tenant.apply(namespace('shop'), ...robot);
     await tenant.apply(pod('shop', 'web', { serviceAccountName: 'robot' }));
     await running('web');
+    // The token comes by a way of its own.
+    await world.expectAgreement([tenant]);
   });
 
   afterAll(async () => {
@@ -165,6 +168,7 @@ describe('service account tokens (rule 6)', () => {
       }),
     );
     await running('many');
+    await world.expectAgreement([tenant]);
     const found = await files('many');
     expect([...found.keys()].toSorted()).toEqual(['short', 'token', 'vault/token']);
     const vault = claimsOf(found.get('vault/token') ?? '');
@@ -172,7 +176,6 @@ describe('service account tokens (rule 6)', () => {
     expect((vault?.exp ?? 0) - (vault?.iat ?? 0)).toBe(7200);
     const short = claimsOf(found.get('short') ?? '');
     expect((short?.exp ?? 0) - (short?.iat ?? 0)).toBe(600);
-    await world.expectAgreement([tenant]);
   });
 
   it('is none for a pod that does not want one', async () => {
@@ -234,7 +237,19 @@ describe('service account tokens (rule 6)', () => {
   });
 
   it('stays with a pod that has finished', async () => {
-    await tenant.apply(job('shop', 'count'));
+    // A pod that has ended before its token was there gets none any more.
+    const annotations = { [runForAnnotation]: '10s' };
+    await tenant.apply(job('shop', 'count', annotations));
+    await tenant.until(
+      {
+        resource: resources.pods,
+        namespace: 'shop',
+        labelSelector: 'job-name=count',
+        what: 'its pods to run',
+      },
+      (pods) => pods.length === 2 && pods.every((each) => at(each, 'status', 'phase') === 'Running'),
+    );
+    await world.expectAgreement([tenant]);
     await tenant.kubectl('-n', 'shop', 'wait', 'job/count', '--for=condition=Complete', '--timeout=60s');
     await world.expectAgreement([tenant]);
     const names = (await secrets()).map(({ metadata }) => metadata.name ?? '');

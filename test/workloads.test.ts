@@ -62,6 +62,11 @@ describe('two tenants with the same names for everything', () => {
     await first.kubectl('-n', 'shop', 'scale', 'deployment/web', '--replicas=5');
     await second.kubectl('-n', 'shop', 'scale', 'deployment/web', '--replicas=1');
     await each((tenant) => rolledOut(tenant));
+    // To be rolled out does not mean that those too many have gone.
+    await second.until(
+      { resource: resources.pods, namespace: 'shop', labelSelector: 'app=web', what: 'one pod' },
+      (pods) => staying(pods).length === 1,
+    );
     await world.expectAgreement();
     expect(await superPods(first, 'web')).toHaveLength(5);
     expect(await superPods(second, 'web')).toHaveLength(1);
@@ -125,6 +130,7 @@ describe('two tenants with the same names for everything', () => {
         'spec',
         'volumeName',
       );
+    await each((tenant) => tenant.untilBound('shop', 'data-db-1'));
     const volumes = await each(volumeOf);
     expect(new Set(volumes).size).toBe(2);
     const ref = { namespace: 'shop', name: 'db-1' };

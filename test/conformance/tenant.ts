@@ -47,7 +47,13 @@ export async function createConformanceTenant(
   try {
     await superCluster.apply(...objects);
     await superCluster.until<true, VirtualCluster>(
-      { resource: resources.virtualClusters, namespace: name, name, what: 'the tenant to be ready' },
+      {
+        resource: resources.virtualClusters,
+        namespace: name,
+        name,
+        what: 'the tenant to be ready',
+        timeoutMs: 180_000,
+      },
       ([vc]) => vc?.status?.phase === 'Ready',
     );
     const cli = (...args: string[]): Promise<string> => cliOutput(cluster.stateDir, ...args, '-n', name);
@@ -60,7 +66,12 @@ export async function createConformanceTenant(
       kubectl,
     });
     await tenant.until(
-      { resource: resources.pods, namespace: 'kube-system', what: 'the DNS server to be ready' },
+      {
+        resource: resources.pods,
+        namespace: 'kube-system',
+        what: 'the DNS server to be ready',
+        timeoutMs: 180_000,
+      },
       (pods) => pods.some((pod) => isReady(pod)),
     );
     await tenant.close();

@@ -11,6 +11,7 @@ import {
   type Resource,
   resources,
 } from '../../kube/index.ts';
+import { at, listAt } from './checker/raw.ts';
 import { poll } from './poll.ts';
 import { type Question, until } from './until.ts';
 
@@ -124,6 +125,22 @@ export class Cluster {
   async untilBound(namespace: string, name: string): Promise<void> {
     const bound = '--for=jsonpath={.status.phase}=Bound';
     await this.kubectl('-n', namespace, 'wait', `pvc/${name}`, bound, '--timeout=60s');
+  }
+
+  /** So many ready endpoints stand in the slices of a Service, whose controller works by itself. */
+  async untilEndpoints(namespace: string, service: string, count: number): Promise<void> {
+    const labelSelector = `kubernetes.io/service-name=${service}`;
+    const isReady = (endpoint: Record<string, unknown>): boolean =>
+      at(endpoint, 'conditions', 'ready') === true;
+    await this.until(
+      {
+        resource: resources.endpointSlices,
+        namespace,
+        labelSelector,
+        what: `${count} endpoints of ${service}`,
+      },
+      (slices) => slices.flatMap((slice) => listAt(slice, 'endpoints')).filter(isReady).length === count,
+    );
   }
 
   /** The kinds of a definition are served a moment after it is `Established`. */

@@ -57,7 +57,7 @@ export function statefulSet(namespace: string, name: string, replicas: number, s
   };
 }
 
-export function job(namespace: string, name: string): KubeObject {
+export function job(namespace: string, name: string, annotations: Record<string, string> = {}): KubeObject {
   return {
     apiVersion: 'batch/v1',
     kind: 'Job',
@@ -65,7 +65,10 @@ export function job(namespace: string, name: string): KubeObject {
     spec: {
       completions: 2,
       parallelism: 2,
-      template: { spec: { ...quickToGo, restartPolicy: 'Never', containers: [container()] } },
+      template: {
+        metadata: { annotations },
+        spec: { ...quickToGo, restartPolicy: 'Never', containers: [container()] },
+      },
     },
   };
 }

@@ -27,7 +27,24 @@ export function send(identity: ProcessIdentity, signal: NodeJS.Signals): boolean
 
 export async function kill(identity: ProcessIdentity): Promise<void> {
   send(identity, 'SIGKILL');
-  await poll(`process ${identity.pid} to end`, () => !isAlive(identity), { timeoutMs: 10_000 });
+  await poll(`process ${identity.pid} to end`, () => !isAlive(identity), { timeoutMs: 60_000 });
+}
+
+/** Has no step end that waits for this component of a tenant: its process stands still. Resolves to what lets it go on. */
+export async function holdUp(stateDir: string, id: string, component: string): Promise<() => void> {
+  const held: ProcessIdentity[] = [];
+  const look = async (): Promise<boolean> => {
+    const found = await componentProcess(stateDir, { id }, component);
+    if (found === undefined) return false;
+    // Looked at again: another one may have taken its place meanwhile.
+    if (held.some(({ startTime }) => startTime === found.startTime)) return true;
+    if (send(found, 'SIGSTOP')) held.push(found);
+    return false;
+  };
+  await poll(`a ${component} of ${id} that stands still`, look, { timeoutMs: 60_000 });
+  return () => {
+    for (const process of held) send(process, 'SIGCONT');
+  };
 }
 
 /** The running process of a component, from its record in the state directory (`stack`, or a tenant's id below `control-planes`). */

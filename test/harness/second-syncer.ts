@@ -10,7 +10,7 @@ import type { World } from './world.ts';
 
 const leases = resource('coordination.k8s.io', 'v1', 'leases', 'Lease', true);
 const program = join(import.meta.dirname, '..', '..', 'bin', 'vc-syncer.js');
-const endTimeoutMs = 20_000;
+const endTimeoutMs = 60_000;
 
 /** A syncer beside the stack's own, on the same super cluster. What it logs is in the suite's directory. */
 export class SecondSyncer {

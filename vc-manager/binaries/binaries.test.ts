@@ -2,11 +2,13 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdir, readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
+
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { execa } from 'execa';
 import { describe, expect, it } from 'vitest';
+import { freePort } from '../../kube/testing/free-port.ts';
 import { BinaryUnavailableError } from './errors.ts';
 import { ReleaseServer, serve, sha256 } from './testing/release-server.ts';
 import { program, Workplace } from './testing/workplace.ts';
@@ -322,7 +324,7 @@ describe('when nothing helps', () => {
   it('one message names each try, why it failed, and what can be done', async () => {
     await using place = await Workplace.create();
     await place.script('mine/etcd', program('etcd Version: 3.5.9'));
-    const closed = await closedPort();
+    const closed = await freePort();
     const binaries = place.binaries({
       env: { PATH: place.bin, SKERRY_BINARIES: join(place.directory, 'mine') },
       downloadBase: () => `http://127.0.0.1:${closed}`,
@@ -389,14 +391,4 @@ async function failure(
   const error: unknown = await binaries.ensure(apiserver, { signal }).catch((reason: unknown) => reason);
   expect(error).toBeInstanceOf(BinaryUnavailableError);
   return error as BinaryUnavailableError;
-}
-
-async function closedPort(): Promise<number> {
-  const server = createServer();
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

@@ -1,5 +1,6 @@
 import { createServer, type Server } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
+import { freePort as unusedPort } from '../../kube/testing/free-port.ts';
 import { freePort } from './free-port.ts';
 
 const host = '127.0.0.1';
@@ -8,8 +9,7 @@ const servers: Server[] = [];
 /** Listens on a port whose neighbour above is free, so that the tests have a small range of their own. */
 async function listenWithFreeNeighbour(): Promise<number> {
   for (;;) {
-    const port = await listen(0);
-    if (port === 65_535) continue;
+    const port = await listen(await unusedPort());
     const neighbour = createServer();
     const free = await new Promise<boolean>((resolve) => {
       neighbour.once('error', () => resolve(false));

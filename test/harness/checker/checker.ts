@@ -37,6 +37,12 @@ export class Disagreement extends Error {
 }
 
 /** Lists both sides in full and compares them. Shares no code with what keeps them equal. */
+/** What stands in all servers. */
+export interface Sides {
+  readonly superSide: SuperSide;
+  readonly tenants: { tenant: CheckedTenant; own: TenantSide }[];
+}
+
 export class Checker {
   readonly #superApi: PlainApi;
   readonly #tenants: readonly (CheckedCluster & { api: PlainApi })[];
@@ -55,13 +61,11 @@ export class Checker {
 
   /** One look. */
   async differences(): Promise<string[]> {
-    return this.#look();
+    return (await this.#look()).found;
   }
 
   /** Both sides as they are. */
-  async read(
-    seen: Seen = () => undefined,
-  ): Promise<{ superSide: SuperSide; tenants: { tenant: CheckedTenant; own: TenantSide }[] }> {
+  async read(seen: Seen = () => undefined): Promise<Sides> {
     // First the tenants: what appears between the two lists is younger in the super cluster and is awaited.
     const sides = await Promise.all(this.#tenants.map(({ api }) => readTenant(api)));
     const superCluster = await readSuperCluster(this.#superApi);
@@ -74,20 +78,21 @@ export class Checker {
     return { superSide: superCluster.side, tenants };
   }
 
-  /** Looks again after every change on either side until there is no difference. Rejects with a Disagreement. */
-  async untilAgreed({ timeoutMs = defaultTimeoutMs } = {}): Promise<void> {
+  /** Looks again after every change on either side until there is no difference: so they are then. Rejects with a Disagreement. */
+  async untilAgreed({ timeoutMs = defaultTimeoutMs } = {}): Promise<Sides> {
     const deadline = performance.now() + timeoutMs;
     const watched = new Set<string>();
     for (;;) {
       this.#changed = false;
       let found: string[];
       try {
-        found = await this.#look((api, owner, versions) => this.#watch(api, owner, versions, watched));
+        const look = await this.#look((api, owner, versions) => this.#watch(api, owner, versions, watched));
+        if (look.found.length === 0) return look.sides;
+        found = look.found;
       } catch (error) {
         found = [`cannot look: ${error instanceof Error ? error.message : String(error)}`];
         setTimeout(() => this.#notice(), retryMs);
       }
-      if (found.length === 0) return;
       const leftMs = deadline - performance.now();
       if (leftMs <= 0) throw new Disagreement(timeoutMs, found);
       if (!(await this.#nextChange(leftMs)))
@@ -98,7 +103,7 @@ export class Checker {
   /** A difference that is gone although no watch said so is one of this checker's. */
   async #silence(): Promise<string[]> {
     const agrees = await this.#look().then(
-      (found) => found.length === 0,
+      ({ found }) => found.length === 0,
       () => false,
     );
     return agrees && !this.#changed ? ['(one more look found no difference: the watches were silent)'] : [];
@@ -109,12 +114,11 @@ export class Checker {
     for (const { api } of this.#tenants) api.close();
   }
 
-  async #look(seen: Seen = () => undefined): Promise<string[]> {
-    const { superSide, tenants } = await this.read(seen);
-    return [
-      ...remains(superSide),
-      ...tenants.flatMap(({ tenant, own }) => differences(tenant, own, superSide)),
-    ];
+  async #look(seen: Seen = () => undefined): Promise<{ found: string[]; sides: Sides }> {
+    const sides = await this.read(seen);
+    const { superSide, tenants } = sides;
+    const differing = tenants.flatMap(({ tenant, own }) => differences(tenant, own, superSide));
+    return { found: [...remains(superSide), ...differing], sides };
   }
 
   #watch(api: PlainApi, owner: string, versions: ReadonlyMap<string, string>, watched: Set<string>): void {

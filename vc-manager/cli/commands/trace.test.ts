@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { type KubeObject, renderKubeconfig, resources } from '../../../kube/index.ts';
+import { freePort } from '../../../kube/testing/free-port.ts';
 import { createTestCertificates, FakeApiServer } from '../../../kube/testing/index.ts';
 import { runCaptured } from '../testing/run-captured.ts';
 import type { PodList, PodReport } from '../trace/report.ts';
@@ -75,11 +76,9 @@ function putLease(name: string, address: string, holderIdentity = `${name}_x`): 
   server.put(resources.leases, { metadata, spec: { holderIdentity } } as KubeObject);
 }
 
-/** A Lease with an address at which nobody listens any more. */
+/** A Lease with an address at which nobody listens. */
 async function putSilent(name: string): Promise<void> {
-  await putSyncer(name, () => [200, {}]);
-  const syncer = syncers.pop();
-  await new Promise((resolve) => syncer?.close(resolve));
+  putLease(name, `http://127.0.0.1:${await freePort()}`);
 }
 
 const report: PodReport = {

@@ -1,4 +1,5 @@
 import { loadKubeconfig, resources } from '../../../kube/index.ts';
+import { identify, isAlive } from '../../process-identity/index.ts';
 import type { Cli } from '../context.ts';
 import { describeFailure } from '../describe-failure.ts';
 import { CliError } from '../errors.ts';
@@ -34,9 +35,14 @@ export async function takeDown(
   const supervisor = await findSupervisor(stateDir, clock);
   if (supervisor !== undefined) {
     await inStep(progress, `Asking process ${supervisor.pid} to stop everything`, async () => {
+      const identity = await identify(supervisor.pid);
       send(supervisor.pid, 'SIGTERM');
       const deadline = clock.monotonic() + supervisorTimeoutMs;
-      while (await holdsStateLock(stateDir, supervisor.pid, clock)) {
+      // It lets go of the lock a moment before it ends.
+      const isThere = async (): Promise<boolean> =>
+        (identity !== undefined && (await isAlive(identity))) ||
+        (await holdsStateLock(stateDir, supervisor.pid, clock));
+      while (await isThere()) {
         if (clock.monotonic() > deadline) {
           throw new CliError(
             'TimedOut',

@@ -20,7 +20,7 @@ interface Lease extends KubeObject {
 
 const component = 'skerry.dev/component=vc-syncer';
 const addressAnnotation = 'skerry.dev/metrics-address';
-const patienceMs = 3_000;
+const patienceMs = 10_000;
 
 /** The syncers that have a Lease, and those that have given it back without removing it left out. */
 export async function findReplicas(

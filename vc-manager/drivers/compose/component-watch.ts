@@ -60,7 +60,6 @@ export class ComponentWatch {
   expectStart(target: Target): void {
     this.#begin(target);
     this.#startedAt = undefined;
-    this.#toldStart = false;
   }
 
   /** The engine has started it; its own word of that may still be on the way. */
@@ -111,6 +110,7 @@ export class ComponentWatch {
     this.#exits = 0;
     this.#state = 'starting';
     this.#problem = 'it has not started';
+    this.#toldStart = false;
     this.#outcome = Promise.withResolvers<void>();
     // Whoever waits gets the error from its own branch; without a waiter it is in `observe`.
     this.#outcome.promise.catch(() => undefined);

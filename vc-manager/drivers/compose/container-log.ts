@@ -18,13 +18,14 @@ export async function* readContainerLog(
   options: LogOptions & { clock: Clock },
 ): AsyncGenerator<string> {
   const { signal, follow, tailLines, clock } = options;
+  const now = new Date(clock.now()).toISOString().replace('Z', '000000Z');
   const first = await findContainers(docker, where.id);
   if (!first.has(where.component)) throw unknownComponent(where, [...first.keys()].sort());
   let container = first.get(where.component);
   // Asked for none of what is there, the engine would also leave out what comes while it opens the log.
   const fromNow = follow === true && tailLines === 0;
   /** Time of the last line that was given. */
-  let last = fromNow ? new Date(clock.now()).toISOString().replace('Z', '000000Z') : '';
+  let last = fromNow ? now : '';
   for (let isFirst = true; !signal.aborted; isFirst = false) {
     if (container !== undefined) {
       const args = [
