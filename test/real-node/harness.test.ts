@@ -30,7 +30,7 @@ describe('the harness', () => {
     return [
       ...[...processesOf(directory).values()],
       ...nodes.filter(({ pid }) => identify(pid) !== undefined).map(({ name }) => `${name} runs`),
-      ...Object.keys(networkInterfaces()).filter((name) => name.startsWith(bridge)),
+      ...Object.keys(networkInterfaces()).filter((name) => name === bridge || name.startsWith(`${bridge}-`)),
       ...readFileSync('/proc/self/mounts', 'utf8')
         .split('\n')
         .filter((line) => line.includes(directory)),

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { ApiError, type KubeObject, resources } from '../../kube/index.ts';
 import { KubernetesDriver } from '../../vc-manager/drivers/index.ts';
+import { at } from '../harness/checker/raw.ts';
 import { isAlive, kill } from '../harness/processes.ts';
 import { SteadyClient } from '../harness/steady-client.ts';
 import { until } from '../harness/until.ts';
@@ -112,6 +113,16 @@ describe('two of each component of a control plane', () => {
       const body = { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { namespace, name } };
       return world.client.createSubresource(resources.pods, { namespace, name }, 'eviction', body);
     };
+    await until<true>(
+      {
+        client: world.client,
+        resource: resources.podDisruptionBudgets,
+        namespace: first?.metadata.namespace ?? '',
+        name: server,
+        timeoutMs: patienceMs,
+      },
+      ([budget]) => at(budget, 'status', 'disruptionsAllowed') === 1 || undefined,
+    );
     await evict(first);
     const refused = await evict(second).catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(ApiError);

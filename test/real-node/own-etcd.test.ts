@@ -3,6 +3,7 @@ import { type KubeObject, resources } from '../../kube/index.ts';
 import { KubernetesDriver } from '../../vc-manager/drivers/index.ts';
 import { EventLog } from '../drivers/event-log.ts';
 import { configMap } from '../harness/manifests.ts';
+import { poll } from '../harness/poll.ts';
 import { kill } from '../harness/processes.ts';
 import { SteadyClient } from '../harness/steady-client.ts';
 import { World } from '../harness/world.ts';
@@ -91,6 +92,15 @@ describe('a control plane with an etcd of its own on a volume', () => {
       await takeAway();
       await events.until(patienceMs, `${etcd} exited`, `${etcd} started`, `${etcd} ready`);
       await client.served(40);
+      // On a new connection, too: the address leads to it again a moment after it is ready.
+      const isServed = (): Promise<boolean> =>
+        located.withClient((fresh) =>
+          fresh.raw('GET', '/readyz').then(
+            () => true,
+            () => false,
+          ),
+        );
+      await poll('a new connection to be served', isServed, { timeoutMs: patienceMs });
     } finally {
       await client.close();
     }

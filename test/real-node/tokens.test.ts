@@ -110,6 +110,8 @@ describe('tokens in pods', () => {
       ...['-n', 'shop', 'create', 'rolebinding', 'reader'],
       ...['--clusterrole=view', '--serviceaccount=shop:default'],
     );
+    // Authorization hears of the binding by a watch.
+    await expect.poll(() => shellInPod(tenant, client, `${status} ${pods}`), { timeout: 60_000 }).toBe('200');
     const names = JSON.parse(await shellInPod(tenant, client, `${curl} ${bearer} ${pods}`)) as {
       items: KubeObject[];
     };

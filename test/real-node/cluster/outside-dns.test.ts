@@ -5,7 +5,7 @@ import { answerTo, OutsideDns } from './outside-dns.ts';
 describe('OutsideDns', () => {
   const options = { suffix: 'outside.test', address: '192.0.2.7' };
   const dns = new OutsideDns({ host: '127.0.0.1', port: 0, ...options });
-  const resolver = new Resolver({ timeout: 2_000, tries: 1 });
+  const resolver = new Resolver({ timeout: 30_000, tries: 1 });
 
   beforeAll(async () => {
     await dns.listen();

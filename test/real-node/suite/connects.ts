@@ -16,14 +16,14 @@ export async function connects(
   address: string,
   port: number,
 ): Promise<Heard> {
-  const connect = ['/agnhost', 'connect', '--timeout=5s', `${address}:${port}`];
+  const connect = ['/agnhost', 'connect', '--timeout=20s', `${address}:${port}`];
   const result = await cluster.tryKubectl(['-n', namespace, 'exec', name, '--', ...connect]);
   return heardIn(result, `${namespace}/${name} to ${address}:${port}`);
 }
 
 /** The same from the pod of a process, whatever its image lacks. */
 export async function connectsFrom({ pid }: ProcessIdentity, address: string, port: number): Promise<Heard> {
-  const connect = ['timeout', '5', 'bash', '-c', `exec 3<>/dev/tcp/${address}/${port}`];
+  const connect = ['timeout', '20', 'bash', '-c', `exec 3<>/dev/tcp/${address}/${port}`];
   const { exitCode = -1, stderr } = await execa('nsenter', ['-t', String(pid), '-n', ...connect], {
     reject: false,
   });
