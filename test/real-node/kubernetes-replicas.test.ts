@@ -119,7 +119,7 @@ describe('two of each component of a control plane', () => {
         resource: resources.podDisruptionBudgets,
         namespace: first?.metadata.namespace ?? '',
         name: server,
-        timeoutMs: patienceMs,
+        what: 'one that may be spared',
       },
       ([budget]) => at(budget, 'status', 'disruptionsAllowed') === 1 || undefined,
     );
