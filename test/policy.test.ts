@@ -307,6 +307,11 @@ describe('what the policy of a tenant lets its pods and services do', () => {
     // Not yet in a namespace that matches, and what another tenant has does not count.
     await plain.apply(pod('shop', 'quiet', away));
     await running(plain, 'quiet');
+    // Before the label: a scheduler that goes by that has heard of this one, too.
+    await plain.apply({
+      ...namespace('later'),
+      metadata: { name: 'later', labels: { 'policy.test/team': 'loud' } },
+    });
     await plain.kubectl('label', 'namespace', 'hall', 'policy.test/team=loud');
     await world.superCluster.until(
       {
@@ -324,10 +329,6 @@ describe('what the policy of a tenant lets its pods and services do', () => {
     await plain.apply(pod('shop', 'too-late', away));
     await isUnschedulable(plain, 'shop', 'too-late');
     // The one that runs keeps newcomers away, from a namespace that it cannot have known.
-    await plain.apply({
-      ...namespace('later'),
-      metadata: { name: 'later', labels: { 'policy.test/team': 'loud' } },
-    });
     await plain.apply(noisy('later', 'trumpet'));
     await isUnschedulable(plain, 'later', 'trumpet');
     await free.apply(noisy('hall', 'trumpet'));

@@ -13,7 +13,7 @@ export interface CliOptions {
 export async function runCli(
   stateDir: string,
   args: readonly string[],
-  { env = {}, timeoutMs = 170_000 }: CliOptions = {},
+  { env = {}, timeoutMs = 290_000 }: CliOptions = {},
 ): Promise<RunResult> {
   const result = await execa(process.execPath, [script, ...args], {
     reject: false,
