@@ -36,7 +36,11 @@ describe('an error becomes a retry in one place', () => {
       'Forbidden',
       'pods is forbidden: User "skerry-syncer" cannot create resource "pods" in API group "" in the namespace "shop"',
     );
-    for (const passing of [terminating, account, denied]) {
+    const classes = [
+      'pods "web" is forbidden: no PriorityClass with name batch was found',
+      'pods "web" is forbidden: pod rejected: RuntimeClass "gvisor" not found',
+    ].map((message) => error(403, 'Forbidden', message));
+    for (const passing of [terminating, account, denied, ...classes]) {
       expect(isTransientRefusal(passing)).toBe(true);
       expect(outcomeOf(passing)).toMatchObject({ is: 'retry', code: 'transient403' });
     }

@@ -25,8 +25,15 @@ export const done: Outcome = { is: 'done' };
 export function isTransientRefusal(error: ApiError): boolean {
   if (error.code !== 403) return false;
   if (error.hasCause('NamespaceTerminating') || isDenied(error)) return true;
-  return /error looking up service account|serviceaccount .*not found/i.test(error.message);
+  return passing.some((pattern) => pattern.test(error.message));
 }
+
+/** Admission hears of these by watches: what is there has not been heard of yet, or what has gone is not here yet. */
+const passing = [
+  /error looking up service account|serviceaccount .*not found/i,
+  /no PriorityClass with name \S+ was found/,
+  /pod rejected: RuntimeClass \S+ not found/,
+];
 
 /**
  * Whether it is the syncer that may not, rather than what it writes. An API server that has just started knows no
