@@ -16,7 +16,10 @@ export interface LeaseOptions {
   leaseDurationMs?: number;
   /** Pause between renewals and between attempts. Default 2 s. */
   renewMs?: number;
-  /** After which a call is given up, in real time. Default: the pause between renewals, at least 1 s. */
+  /**
+   * After which a call is given up, in real time whatever the clock. Default: the pause between renewals, at least 1 s;
+   * to hand the lease over, at least 2 s. More than the duration only makes sense where the clock is not a real one.
+   */
   callTimeoutMs?: number;
   clock?: Clock;
   /** Told when the server cannot be asked; the election goes on. */

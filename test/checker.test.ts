@@ -42,6 +42,12 @@ describe('the checker', () => {
     await tenant.kubectl('-n', 'shop', 'rollout', 'status', 'statefulset/db', '--timeout=60s');
     await tenant.untilBound('shop', 'data');
     await tenant.apply(endpointSlice('shop', 'manual', [await podAddress(tenant, 'app=web')]));
+    // Sides that have counted nothing agree, too.
+    await tenant.untilEndpoints('shop', 'web', 2);
+    await tenant.until(
+      { resource: resources.podDisruptionBudgets, namespace: 'shop', what: 'the budget to be counted' },
+      ([budget]) => (at<number>(budget, 'status', 'expectedPods') ?? 0) > 0,
+    );
     const checker = world.checker();
     const read = await checker.untilAgreed().finally(() => checker.close());
     superSide = read.superSide;

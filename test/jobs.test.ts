@@ -49,7 +49,7 @@ describe('jobs of the manager', () => {
     await world.createTenant('job-shown');
     const { stdout } = await world.cli(['jobs', 'job-shown', '-o', 'json']);
     expect(JSON.parse(stdout)).toMatchObject([
-      { tenant: 'job-shown', kind: 'provision', state: 'Succeeded' },
+      { tenant: 'job-shown', kind: 'provision', state: 'Succeeded', attempts: 1 },
     ]);
     expect((await world.cli(['jobs'])).stdout).toMatch(/default +job-shown +provision +Succeeded/);
     expect((await world.cli(['describe', 'job-shown'])).stdout).toMatch(/Jobs:\n +NAMESPACE.*\n.*provision/);

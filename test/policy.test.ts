@@ -312,6 +312,14 @@ describe('what the policy of a tenant lets its pods and services do', () => {
       ...namespace('later'),
       metadata: { name: 'later', labels: { 'policy.test/team': 'loud' } },
     });
+    await world.superCluster.until(
+      {
+        resource: resources.namespaces,
+        what: 'later',
+        labelSelector: `skerry.dev/tenant=${plain.uid},skerry.dev/namespace=later`,
+      },
+      ([found]) => Object.values(found?.metadata.labels ?? {}).includes('loud'),
+    );
     await plain.kubectl('label', 'namespace', 'hall', 'policy.test/team=loud');
     await world.superCluster.until(
       {

@@ -87,6 +87,9 @@ describe('an empty answer is no order to delete', () => {
         claim('shop', 'data'),
       );
     }
+    // Both sides agree as well on pods that are not yet made.
+    for (const each of [tenant, neighbour])
+      await each.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=90s');
     await world.expectAgreement();
     const before = await belongings(tenant);
     expect(before.length).toBeGreaterThan(8);

@@ -31,6 +31,8 @@ describe('several syncers', { timeout: 400_000 }, () => {
     world = new World(inject('stack'));
     tenants = await world.createTenants('shard-a', 'shard-b', 'shard-c', 'shard-d');
     await Promise.all(tenants.map((tenant) => tenant.apply(namespace('shop'), deployment('shop', 'web', 2))));
+    for (const each of tenants)
+      await each.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=90s');
     // A tenant that may name endpoints outside has its syncer see the pods of all: one that another suite has left.
     await world.superCluster.until<boolean, VirtualCluster>(
       { resource: resources.virtualClusters, what: 'no such tenant', timeoutMs: takeOverTimeoutMs },

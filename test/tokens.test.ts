@@ -238,18 +238,16 @@ describe('service account tokens (rule 6)', () => {
 
   it('stays with a pod that has finished', async () => {
     // A pod that has ended before its token was there gets none any more.
-    const annotations = { [runForAnnotation]: '10s' };
+    const annotations = { [runForAnnotation]: '20s' };
     await tenant.apply(job('shop', 'count', annotations));
-    await tenant.until(
+    await world.superCluster.until(
       {
-        resource: resources.pods,
-        namespace: 'shop',
-        labelSelector: 'job-name=count',
-        what: 'its pods to run',
+        resource: resources.secrets,
+        labelSelector: `skerry.dev/tenant=${tenant.uid},skerry.dev/token`,
+        what: 'both tokens',
       },
-      (pods) => pods.length === 2 && pods.every((each) => at(each, 'status', 'phase') === 'Running'),
+      (all) => all.filter(({ metadata }) => metadata.name?.startsWith('skerry-token-count-')).length === 2,
     );
-    await world.expectAgreement([tenant]);
     await tenant.kubectl('-n', 'shop', 'wait', 'job/count', '--for=condition=Complete', '--timeout=60s');
     await world.expectAgreement([tenant]);
     const names = (await secrets()).map(({ metadata }) => metadata.name ?? '');

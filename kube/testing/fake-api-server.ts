@@ -225,7 +225,7 @@ export class FakeApiServer {
     for (const watch of this.#watches) watch.bookmark(this.#storage.version);
   }
 
-  /** Resolves when the predicate holds; asked again after every request and every change. */
+  /** Resolves when the predicate holds; asked again after every request, every change and every end of a connection. */
   async until(predicate: () => boolean): Promise<void> {
     while (!predicate()) await new Promise<void>((resolve) => this.#observers.push(resolve));
   }

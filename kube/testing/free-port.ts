@@ -1,15 +1,15 @@
 import { createServer } from 'node:net';
 
 // Below the range from which systems take the ports of outgoing connections and of servers that name none.
-const firstPort = 10_000;
-const portsPerWorker = 1_000;
-const workers = 8;
+const firstPort = 11_000;
+const portsPerWorker = 500;
+const workers = 16;
 
 let next = Math.floor(Math.random() * portsPerWorker);
 
 /**
- * A port on which nobody listens, of loopback unless said otherwise, which stays free until it is listened on: no
- * other worker of the test run is given it.
+ * A port on which nobody listens, of loopback unless said otherwise, which stays free until it is listened on: none
+ * of the first sixteen workers of a test run is given those of another.
  */
 export async function freePort(host = '127.0.0.1'): Promise<number> {
   const first = firstPort + (Number(process.env['VITEST_POOL_ID'] ?? 0) % workers) * portsPerWorker;

@@ -183,7 +183,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     expect(await tenant.kubectl('get', 'pod', 'web', '-o', 'name')).toContain('pod/web');
     const { status } = await world.virtualCluster('boxed');
     expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'renewal', result: 'Succeeded' });
-  }, 500_000);
+  });
 
   /** Creates a tenant, and does this while its containers are being started; gives how its job has ended. */
   async function disturbed(name: string, disturb: () => Promise<unknown>): Promise<unknown> {

@@ -68,13 +68,13 @@ export async function runHelm(
 }
 
 /**
- * What is wrong with the result of a command that asked an API server: all it wrote, if it failed; else what the
- * server warned of. Its own remarks on slow answers ("watch ended with error", client-go's reflector) are none.
+ * What is wrong with the result of a command that asked an API server: all that it wrote to stderr, but for what
+ * client-go logs about itself when answers are slow ("Warning: watch ended with error") if the command was carried out.
  */
 export function complaints({ exitCode, stderr }: HelmResult): string[] {
   const lines = stderr.split('\n').filter(Boolean);
-  // As client-go's WarningLogger writes them, rest/warnings.go.
-  return exitCode === 0
-    ? lines.filter((line) => / warnings\.go:\d+\]/.test(line))
-    : [`exit ${exitCode}`, ...lines];
+  if (exitCode !== 0) return [`exit ${exitCode}`, ...lines];
+  // klog's format; what an API server warns of comes from client-go's rest/warnings.go.
+  const isRemark = /^[IWE]\d{4} \S+ +\d+ (?!warnings\.go)\w+\.go:\d+\]/;
+  return lines.filter((line) => !isRemark.test(line));
 }

@@ -89,7 +89,7 @@ describe('a manager with --driver kubernetes', () => {
     await stopCluster(place);
     rmSync(directory, { recursive: true, force: true });
     rmSync(`${place}.log`, { force: true });
-  }, 180_000);
+  });
 
   const untilLeading = (identity: string): Promise<true> =>
     until<true>(

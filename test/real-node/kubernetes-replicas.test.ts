@@ -33,7 +33,7 @@ describe('two of each component of a control plane', () => {
     await driver?.remove(id, { signal });
     await driver?.close();
     await world?.close();
-  }, 120_000);
+  });
 
   const isReady = (pod: KubeObject): boolean =>
     (pod['status'] as { conditions?: { type: string; status: string }[] }).conditions?.some(

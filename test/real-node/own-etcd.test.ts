@@ -48,7 +48,7 @@ describe('a control plane with an etcd of its own on a volume', () => {
     await driver?.close();
     await world?.close();
     await around?.close();
-  }, 120_000);
+  });
 
   beforeEach(() => {
     events = new EventLog(driver, id);

@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdir, readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
-
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';

@@ -94,7 +94,7 @@ describe.skipIf(without !== undefined)(
       expect(twice()).toEqual([]);
     });
 
-    it('share the work again when Redis is back', async () => {
+    it('share the work again when Redis is back', async ({ signal }) => {
       await redis.kill();
       const leader = fleet.manager({ parallel: 1, patienceMs: 200 });
       leader.lead('a');
@@ -104,7 +104,7 @@ describe.skipIf(without !== undefined)(
       const held = new Set<() => void>();
       fleet.inStep = () => new Promise<void>((resolve) => held.add(resolve));
       const isShared = (): boolean => fleet.journal.some((entry) => entry.startsWith(`${helper.name}/`));
-      for (let count = 0; !isShared(); count++) {
+      for (let count = 0; !isShared() && !signal.aborted; count++) {
         leader.queue?.add(`x${count}`);
         await new Promise((resolve) => setTimeout(resolve, 50));
       }

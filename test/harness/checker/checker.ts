@@ -36,13 +36,13 @@ export class Disagreement extends Error {
   }
 }
 
-/** Lists both sides in full and compares them. Shares no code with what keeps them equal. */
 /** What stands in all servers. */
 export interface Sides {
   readonly superSide: SuperSide;
   readonly tenants: { tenant: CheckedTenant; own: TenantSide }[];
 }
 
+/** Lists both sides in full and compares them. Shares no code with what keeps them equal. */
 export class Checker {
   readonly #superApi: PlainApi;
   readonly #tenants: readonly (CheckedCluster & { api: PlainApi })[];
@@ -78,7 +78,7 @@ export class Checker {
     return { superSide: superCluster.side, tenants };
   }
 
-  /** Looks again after every change on either side until there is no difference: so they are then. Rejects with a Disagreement. */
+  /** Looks again after every change on either side until there is no difference. Resolves to the sides that agreed; rejects with a Disagreement. */
   async untilAgreed({ timeoutMs = defaultTimeoutMs } = {}): Promise<Sides> {
     const deadline = performance.now() + timeoutMs;
     const watched = new Set<string>();

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { systemClock } from '../../../kube/index.ts';
 import { withStateLock } from '../state/supervisor-lock.ts';
 
-/** Run as a process of its own: a supervisor that is told to stop, and holds the lock for a while yet. */
+/** Run as a process of its own: a supervisor that is told to stop, holds the lock for a while yet, and ends a while later. */
 const [stateDir = ''] = process.argv.slice(2);
 const file = join(stateDir, 'supervisor.json');
 const { signal } = new AbortController();
@@ -18,3 +18,5 @@ await withStateLock({ stateDir, clock: systemClock, signal }, async () => {
   await rm(file);
   await systemClock.sleep(500);
 });
+// What it still has to say, with the lock gone.
+await systemClock.sleep(500);

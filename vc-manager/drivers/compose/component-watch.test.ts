@@ -66,6 +66,16 @@ describe('ComponentWatch', () => {
     expect(watch.state).toBe('running');
   });
 
+  it('tells a start after a crash, though the engine has not said a word of the first one', async () => {
+    watch.expectStart(target());
+    watch.hasStarted();
+    await watch.ready(signal);
+    watch.adopt(target(), new Date());
+    watch.onEvent(event('died'));
+    watch.onEvent(event('started'));
+    expect(told.filter((what) => what === 'started')).toHaveLength(2);
+  });
+
   it('takes the word of the engine when that comes first', async () => {
     watch.expectStart(target());
     watch.onEvent(event('started'));

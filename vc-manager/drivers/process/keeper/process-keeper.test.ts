@@ -31,9 +31,9 @@ describe('a keeper of processes', () => {
   });
 
   afterEach(async () => {
-    // Those of the test first: they would start again what the last one removes.
-    await Promise.all(drivers.splice(0).map((each) => each.close()));
     try {
+      // Those of the test first: they would start again what the last one removes.
+      await Promise.all(drivers.splice(0).map((each) => each.close()));
       await driver().remove(id, { signal });
     } finally {
       await Promise.all(drivers.splice(0).map((each) => each.close()));
