@@ -68,13 +68,18 @@ export async function runHelm(
 }
 
 /**
- * What is wrong with the result of a command that asked an API server: all that it wrote to stderr, but for what
- * client-go logs about itself when answers are slow ("Warning: watch ended with error") if the command was carried out.
+ * What is wrong with the result of a command that asked an API server: all that it wrote to stderr, but for remarks
+ * that are not about the release, if the command was carried out.
  */
 export function complaints({ exitCode, stderr }: HelmResult): string[] {
   const lines = stderr.split('\n').filter(Boolean);
   if (exitCode !== 0) return [`exit ${exitCode}`, ...lines];
-  // klog's format; what an API server warns of comes from client-go's rest/warnings.go.
-  const isRemark = /^[IWE]\d{4} \S+ +\d+ (?!warnings\.go)\w+\.go:\d+\]/;
-  return lines.filter((line) => !isRemark.test(line));
+  return lines.filter((line) => !remarks.some((remark) => remark.test(line)));
 }
+
+const remarks = [
+  // client-go about itself when answers are slow, in klog's format; what an API server warns of is rest/warnings.go's.
+  /^[IWE]\d{4} \S+ +\d+ (?!warnings\.go)\S+\.go:\d+\]/,
+  // helm, pkg/action: a group of the API server's is on its way out, such as that of another suite's definitions.
+  /the kubernetes server has an orphaned API service|kubectl delete apiservice/,
+];
