@@ -303,9 +303,14 @@ describe('the Helm chart', () => {
       expect(first.stdout).toContain('kind: VirtualCluster');
       const second = await install('upgrade', '--wait', '--timeout', '90s', '--set', 'manager.replicas=3');
       expect(complaints(second)).toEqual([]);
-      const { items } = await world.superCluster.client.list(resources.pods, { namespace });
-      const phases = items.map((pod) => at<string>(pod, 'status', 'phase'));
-      expect(phases).toEqual(Array.from({ length: 6 }, () => 'Running'));
+      // A server may have shown helm the Deployment as it was before.
+      await world.superCluster.until(
+        { resource: resources.pods, namespace, what: 'six running pods' },
+        (pods) => {
+          const phases = pods.map((pod) => at<string>(pod, 'status', 'phase'));
+          return phases.length === 6 && phases.every((phase) => phase === 'Running');
+        },
+      );
     });
 
     it('lets its ServiceAccounts do what they need, and no more', async () => {

@@ -3,7 +3,8 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { parse } from 'yaml';
-import { resources } from '../kube/index.ts';
+import { findCondition, resources } from '../kube/index.ts';
+import type { VirtualCluster } from '../vc-manager/api/index.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const exitCodes = { ok: 0, usage: 2, notFound: 3, timedOut: 4, unreachable: 5, conflict: 6, forbidden: 7 };
@@ -101,6 +102,11 @@ describe('vc-manager', () => {
   });
 
   it('describe shows state, conditions and what to do', async () => {
+    // A tenant can be used before the syncer says that it serves it.
+    await world.superCluster.until<boolean, VirtualCluster>(
+      { resource: resources.virtualClusters, ...tenant.ref, what: 'the tenant to be synced' },
+      ([vc]) => findCondition(vc?.status?.conditions, 'Synced')?.status === 'True',
+    );
     const { stdout, exitCode } = await run('describe', 'cli-blue');
     expect(exitCode).toBe(exitCodes.ok);
     expect(stdout).toMatch(/Phase: +Ready/);
@@ -195,7 +201,9 @@ describe('vc-manager', () => {
     const file = world.file('complete.bash');
     await writeFile(file, (await run('completion', 'bash')).stdout);
     expect((await run('__complete', '--', 'descr')).stdout).toContain('describe');
-    expect((await run('__complete', '--', 'describe', 'cli-')).stdout).toContain('cli-blue');
+    // A server that does not answer at once is left alone: one presses the key again.
+    const tenants = async (): Promise<string> => (await run('__complete', '--', 'describe', 'cli-')).stdout;
+    await expect.poll(tenants, { timeout: 60_000 }).toContain('cli-blue');
   });
 
   it('about a stack that does not run it says so, whatever is asked', async () => {

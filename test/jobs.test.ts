@@ -59,11 +59,15 @@ describe('jobs of the manager', () => {
   });
 
   it('can be cancelled and tried again', async () => {
-    expect((await world.cli(['create', 'job-cancelled'])).exitCode).toBe(0);
-    const under = await virtualCluster('job-cancelled', 'its job', ({ status }) => {
-      const current = status?.jobs?.current;
-      return current?.step === 'control-plane' && { tenant: status?.id ?? '', job: current.id };
-    });
+    // Looked for before there is anything to see, so that it cannot be over by then.
+    const [under, created] = await Promise.all([
+      virtualCluster('job-cancelled', 'its job', ({ status }) => {
+        const current = status?.jobs?.current;
+        return current?.step === 'control-plane' && { tenant: status?.id ?? '', job: current.id };
+      }),
+      world.cli(['create', 'job-cancelled']),
+    ]);
+    expect(created.exitCode).toBe(0);
     // It must not end before it is cancelled.
     const goOn = await holdUp(world.stateDir, under.tenant, 'kube-apiserver');
     const cancelling = world.cli(['jobs', 'cancel', 'job-cancelled']);
@@ -135,20 +139,23 @@ describe.skipIf(withoutRedis !== undefined)(
       await changeVersion(world, 'job-version', { from: earlier, to: running, whileEarlier });
     });
 
-    /** A job of `job-relay` that does not end before `goOn` is called: who is killed meanwhile was at it. */
-    const heldUp = async (kind: string): Promise<{ id: string; goOn: () => void }> => {
-      const { tenant, id } = await virtualCluster('job-relay', 'its job', ({ status }) => {
-        const current = status?.jobs?.current;
-        if (current?.kind !== kind || current.step !== 'control-plane') return;
-        return { tenant: status?.id ?? '', id: current.id };
-      });
+    /** Asks for a job of `job-relay`, which does not end before `goOn` is called: who is killed meanwhile is at it. */
+    const heldUp = async (kind: string, command: string[]): Promise<{ id: string; goOn: () => void }> => {
+      const [{ tenant, id }, asked] = await Promise.all([
+        virtualCluster('job-relay', 'its job', ({ status }) => {
+          const current = status?.jobs?.current;
+          if (current?.kind !== kind || current.step !== 'control-plane') return;
+          return { tenant: status?.id ?? '', id: current.id };
+        }),
+        world.cli(command),
+      ]);
+      expect(asked.exitCode).toBe(0);
       return { id, goOn: await holdUp(world.stateDir, tenant, 'kube-apiserver') };
     };
 
     it('finish, with the other one, what one of them was at when it was killed; other tenants notice nothing', async () => {
       await undisturbed(await world.openTenant('job-version'), 'the manager killed', async () => {
-        expect((await world.cli(['create', 'job-relay'])).exitCode).toBe(0);
-        const { id, goOn } = await heldUp('provision');
+        const { id, goOn } = await heldUp('provision', ['create', 'job-relay']);
         const killedAt = performance.now();
         await endManager(managers[0], 'SIGKILL');
         goOn();
@@ -179,8 +186,7 @@ describe.skipIf(withoutRedis !== undefined)(
 
     it('renew certificates, and go on with that when one of them is killed meanwhile', async () => {
       managers[0] = await manager('first');
-      expect((await world.cli(['certificates', 'renew', 'job-relay'])).exitCode).toBe(0);
-      const { id, goOn } = await heldUp('renewal');
+      const { id, goOn } = await heldUp('renewal', ['certificates', 'renew', 'job-relay']);
       await endManager(managers[1], 'SIGKILL');
       goOn();
       const tenant = await world.openTenant('job-relay');

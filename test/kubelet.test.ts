@@ -238,6 +238,9 @@ describe('the kubelet of a tenant', () => {
               at(each, 'status', 'conditions', '0', 'status') === 'True',
           ),
       );
+      // Discovery asks for itself, and later.
+      const versions = async (): Promise<string> => (await tenant.tryKubectl(['api-versions'])).stdout;
+      await expect.poll(versions, { timeout: 120_000 }).toContain('metrics.k8s.io/v1beta1');
     }
     const rows = (printed: string): string[] =>
       printed

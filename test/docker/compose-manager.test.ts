@@ -193,11 +193,13 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
       name,
       what: 'its control plane',
     };
-    expect((await world.cli(['create', name, '--dns', 'none'])).exitCode).toBe(0);
-    await world.superCluster.until<true, VirtualCluster>(
+    // Asked for before there is anything to see, so that it cannot be over by then.
+    const underWay = world.superCluster.until<true, VirtualCluster>(
       look,
       ([vc]) => vc?.status?.jobs?.current?.step === 'control-plane' || undefined,
     );
+    const [created] = await Promise.all([world.cli(['create', name, '--dns', 'none']), underWay]);
+    expect(created.exitCode).toBe(0);
     await disturb();
     await world.superCluster.until<true, VirtualCluster>(
       look,

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { loadRights } from '../../vc-manager/rights/index.ts';
+import { poll } from '../harness/poll.ts';
 import { whileAsked } from '../harness/steady-client.ts';
 import { describeWithEngine, docker, mustDocker } from './engine/index.ts';
 import { repository, withKubernetesImages, withRedisImage, withSkerryImages } from './images/index.ts';
@@ -140,6 +141,9 @@ describeWithEngine('docker compose up', (engine) => {
   it('gives a tenant by the command line in the container, whose pod becomes Running', async () => {
     await cli('create', tenant, '--wait');
     await kubectl(['create', 'namespace', ns]);
+    // Without it pods are refused; the tenant's controllers make it in their own time.
+    const account = ['--for=create', 'serviceaccount/default', '--timeout=120s'];
+    await kubectl(['wait', '--namespace', ns, ...account]);
     const pod = {
       apiVersion: 'v1',
       kind: 'Pod',
@@ -200,6 +204,13 @@ describeWithEngine('docker compose up', (engine) => {
     expect(await services()).toEqual([]);
     await up();
     await settled();
+    // The manager starts the tenant's own control plane again when it leads.
+    const answers = (): Promise<boolean> =>
+      kubectl(['get', '--raw', '/readyz']).then(
+        () => true,
+        () => false,
+      );
+    await poll('the API server of the tenant', answers, { timeoutMs: 120_000 });
     const pod = parse(
       await kubectl(['get', 'pod', 'web', '--namespace', ns, '--output', 'yaml', '--request-timeout=60s']),
     ) as { status: { phase: string } };

@@ -19,7 +19,10 @@ const labelled: readonly Resource[] = [
   resources.ipAddresses,
 ];
 
-/** Looks, and removes nothing. The VirtualClusters are read last: one made meanwhile is no orphan's owner. */
+/**
+ * Looks, and removes nothing. The VirtualClusters are read first and last: nothing is an orphan whose owner goes or
+ * comes meanwhile.
+ */
 export async function findOrphans(options: {
   client: KubeClient;
   driver: Pick<ControlPlaneDriver, 'list'>;
@@ -27,6 +30,9 @@ export async function findOrphans(options: {
   signal: AbortSignal;
 }): Promise<Orphans> {
   const { client, driver, datastore, signal } = options;
+  const list = async (): Promise<VirtualCluster[]> =>
+    (await client.list<VirtualCluster>(resources.virtualClusters, { signal })).items;
+  const before = await list();
   const controlPlanes = await driver.list();
   const { users, roles, prefixes } = await datastore.listTenants({ signal });
   const objects: Orphans['superObjects'] = [];
@@ -35,7 +41,7 @@ export async function findOrphans(options: {
       objects.push({ resource, name: metadata.name ?? '', tenantUid: metadata.labels?.[keys.tenant] ?? '' });
     }
   }
-  const { items } = await client.list<VirtualCluster>(resources.virtualClusters, { signal });
+  const items = [...before, ...(await list())];
   const ids = new Set(items.map((vc) => vc.status?.id ?? vc.metadata.annotations?.[keys.id]));
   const uids = new Set(items.map((vc) => vc.metadata.uid));
   const unknown = (each: Iterable<string>): string[] =>

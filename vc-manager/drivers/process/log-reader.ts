@@ -24,6 +24,8 @@ export async function* readLog(path: string, options: ReadLogOptions): AsyncGene
     const last = await tail(path, tailLines);
     position = last.end;
     yield* last.lines;
+    // What is added meanwhile would be more than was asked for.
+    if (options.follow !== true) return;
   }
   let inode = await inodeOf(path);
   let decoder = new StringDecoder('utf8');
