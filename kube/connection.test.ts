@@ -91,11 +91,14 @@ describe.each(transports)('Connection over %s', (_name, options) => {
   it('gives up on a server that never answers, and works again afterwards', async () => {
     const server = await start(options());
     const client = connect(server.connectionOptions);
+    // The time for an answer includes that for a first connection.
+    await client.list(resources.pods);
     server.inject({ fault: { kind: 'hang' } });
     await expect(client.list(resources.pods, { timeoutMs: 50 })).rejects.toMatchObject({
       name: 'ConnectionError',
       message: expect.stringContaining('no answer in time'),
     });
+    await server.until(() => server.requests.length === 2);
     expect((await client.list(resources.pods)).items).toEqual([]);
   });
 

@@ -22,6 +22,8 @@ export interface ConnectionOptions {
   userAgent?: string;
   /** How long an answer may take. Default 30 s. */
   requestTimeoutMs?: number;
+  /** How long it may take to be connected. Default 10 s, or `requestTimeoutMs` if that is less. */
+  connectTimeoutMs?: number;
   /** For all calls but watches; each costs both sides a handshake. Default 16. */
   maxConnections?: number;
   /** Called once for every call, when its answer starts or it fails; must not throw. */
@@ -116,7 +118,7 @@ export class Connection {
       keepAliveTimeout: keepAliveMs,
       // Servers may say less.
       keepAliveMaxTimeout: keepAliveMs,
-      connectTimeout: Math.min(10_000, this.#timeoutMs),
+      connectTimeout: options.connectTimeoutMs ?? Math.min(10_000, this.#timeoutMs),
       connect,
     };
     const calls = new Agent({ ...common, allowH2: false, connections: options.maxConnections ?? 16 });

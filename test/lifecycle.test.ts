@@ -30,9 +30,10 @@ describe('the life of a tenant', () => {
       service('shop', 'web'),
       claim('shop', 'data'),
     );
-    await tenant.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=60s');
+    await tenant.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=110s');
     await tenant.untilBound('shop', 'data');
-    await world.expectAgreement([tenant]);
+    // Beside all the others that begin.
+    await world.expectAgreement([tenant], 120_000);
   };
 
   const volumesOf = async ({ uid }: Traces): Promise<string[]> => {
@@ -131,7 +132,7 @@ describe('the life of a tenant', () => {
       expect(allocateSlice(slice, Number(slice.split('/')[1]), others)).toBe(slice);
     }
     await Promise.all(tenants.map((tenant) => tenant.apply(namespace('shop'), deployment('shop', 'web', 1))));
-    await world.expectAgreement(tenants);
+    await world.expectAgreement(tenants, 120_000);
     const traces = tenants.map(tracesOf);
     await Promise.all(tenants.map(({ name }) => world.deleteTenant(name)));
     const left: Footprint[] = await Promise.all(traces.map((each) => footprint(world, each)));
@@ -144,7 +145,7 @@ describe('the life of a tenant', () => {
     const manager = await world.process('vc-manager');
     await kill(manager);
     await tenant.apply(namespace('alone'), deployment('alone', 'web', 1));
-    await tenant.kubectl('-n', 'alone', 'rollout', 'status', 'deployment/web', '--timeout=60s');
+    await tenant.kubectl('-n', 'alone', 'rollout', 'status', 'deployment/web', '--timeout=110s');
     const next = await poll(
       'another manager',
       async () => {

@@ -112,8 +112,10 @@ describe('what the super cluster publishes', () => {
       await offer(resources.priorityClasses, 'public-default', { value: 5, globalDefault: true });
       try {
         await shown(resources.priorityClasses, 'public-default');
-        const copy = await shown(resources.priorityClasses, 'public-default', neighbour);
-        expect(copy['globalDefault'] ?? false).toBe(false);
+        // The syncer hears of both by watches of their own.
+        const isNoDefault = (copy: KubeObject): boolean => copy['globalDefault'] !== true;
+        await shown(resources.priorityClasses, 'public-default', neighbour, isNoDefault);
+        await world.expectAgreement([neighbour]);
         const plain = pod('shop', 'plain');
         await tenant.untilAdmitted(
           plain,
@@ -173,7 +175,7 @@ describe('what the super cluster publishes', () => {
       await offer(definitions, 'widgets.suite.example.com', definition(widgets));
       for (const each of [tenant, neighbour])
         await shown(definitions, 'widgets.suite.example.com', each, isEstablished);
-      await neighbour.untilServed('suite.example.com/v1', 'widgets');
+      for (const each of [tenant, neighbour]) await each.untilServed('suite.example.com/v1', 'widgets');
       await neighbour.apply(widget('local', { size: 1 }));
       await world.superCluster.kubectl(
         ...['patch', 'crd', 'widgets.suite.example.com', '--type=json', '-p'],

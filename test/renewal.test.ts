@@ -170,12 +170,11 @@ describe('the certificates of a control plane', () => {
     const earlier = await latest();
     let issued: Record<string, string> = {};
     await whileAsked(tenant.kubeconfig, 'the manager killed meanwhile', async (client) => {
+      // That step must not end before its manager is killed.
+      const goOn = await holdUp(world.stateDir, tenant.id, 'kube-apiserver');
       const renewing = renew('--wait');
       const { id } = await underWay('its step', ({ step }) => step === 'control-plane');
-      // It must not end before its manager is killed.
-      const goOn = await holdUp(world.stateDir, tenant.id, 'kube-apiserver');
-      await kill(await world.process('vc-manager'));
-      goOn();
+      await world.process('vc-manager').then(kill).finally(goOn);
       issued = await tenantSecret(world, tenant, 'pki');
       expect(await ended(earlier)).toMatchObject({ id, result: 'Succeeded', attempts: 2 });
       await renewing;

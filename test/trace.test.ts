@@ -27,6 +27,8 @@ describe('the way of a pod', () => {
     world = new World(inject('stack'));
     tenant = await world.createTenant('traced');
     await tenant.apply(namespace('shop'));
+    // A pod that the syncer finds there when it comes is not traced.
+    await world.expectAgreement([tenant]);
     created = await tenant.client.create(resources.pods, pod('shop', 'web'));
     await tenant.until(
       { resource: resources.pods, namespace: 'shop', name: 'web', what: 'the pod to be ready' },

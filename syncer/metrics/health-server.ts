@@ -26,6 +26,8 @@ interface Answer {
   body: string;
 }
 
+/** Longer than scrapers pause: one whose connection is closed as it asks misses a sample. Milliseconds. */
+const keepAliveTimeout = 90_000;
 const plainText = 'text/plain; charset=utf-8';
 
 /** Serves `/metrics`, `/healthz`, `/readyz` and pages of its user over HTTP. Whoever reaches it may read them: keep it off public addresses. */
@@ -35,7 +37,10 @@ export class HealthServer {
 
   constructor(options: HealthServerOptions) {
     this.#options = options;
-    this.#server = createServer((request, response) => void this.#serve(request, response));
+    this.#server = createServer(
+      { keepAliveTimeout },
+      (request, response) => void this.#serve(request, response),
+    );
   }
 
   /**

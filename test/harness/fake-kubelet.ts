@@ -6,7 +6,14 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
-import { isNotFound, type KubeObject, Reflector, resources, Store } from '../../kube/index.ts';
+import {
+  ConnectionError,
+  isNotFound,
+  type KubeObject,
+  Reflector,
+  resources,
+  Store,
+} from '../../kube/index.ts';
 import { machineAddress } from '../../vc-manager/network/index.ts';
 import { issue } from '../../vc-manager/pki/index.ts';
 import type { Cluster } from './cluster.ts';
@@ -105,7 +112,7 @@ export class FakeKubelet {
       },
     } as KubeObject);
     this.#pods.subscribe(({ type, object }) => {
-      if (type !== 'deleted') this.#care(object).catch(() => undefined);
+      if (type !== 'deleted') void this.#careUntilDone(object);
     });
     this.#running = new Reflector({
       client,
@@ -113,6 +120,17 @@ export class FakeKubelet {
       store: this.#pods,
       fieldSelector: `spec.nodeName=${this.name}`,
     }).run(this.#stop.signal);
+  }
+
+  /** No further event tells of what was missed. */
+  async #careUntilDone(pod: KubeObject): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      try {
+        return await this.#care(pod);
+      } catch (error) {
+        if (!(error instanceof ConnectionError)) return;
+      }
+    }
   }
 
   async #care({ metadata, spec, status }: KubeObject): Promise<void> {

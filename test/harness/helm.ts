@@ -79,7 +79,7 @@ export function complaints({ exitCode, stderr }: HelmResult): string[] {
 
 const remarks = [
   // client-go about itself when answers are slow, in klog's format; what an API server warns of is rest/warnings.go's.
-  /^[IWE]\d{4} \S+ +\d+ (?!warnings\.go)\S+\.go:\d+\]/,
+  /^[IWE]\d{4} \S+ +\d+ (?!warnings\.go)\S+\.go:\d+\]|^Trace\[\d+\]: /,
   // helm, pkg/action: a group of the API server's is on its way out, such as that of another suite's definitions.
   /the kubernetes server has an orphaned API service|kubectl delete apiservice/,
 ];

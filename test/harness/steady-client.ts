@@ -32,7 +32,7 @@ export class SteadyClient {
   readonly #began = performance.now();
 
   constructor(options: ConnectionOptions) {
-    this.#connection = new Connection({ ...options, requestTimeoutMs: 30_000 });
+    this.#connection = new Connection({ ...options, requestTimeoutMs: 30_000, connectTimeoutMs: 30_000 });
     const client = new KubeClient(this.#connection);
     const began = this.#began;
     this.#timer = setInterval(() => {

@@ -42,7 +42,10 @@ describe.skipIf(without !== undefined)(`Bull Board${without === undefined ? '' :
     queue = new Queue(queueName, { connection });
     const serverAdapter = new ExpressAdapter();
     createBullBoard({ queues: [new BullMQAdapter(queue)], serverAdapter });
-    server = createServer(serverAdapter.getRouter() as RequestListener).listen(0, '127.0.0.1');
+    server = createServer({ keepAliveTimeout: 60_000 }, serverAdapter.getRouter() as RequestListener).listen(
+      0,
+      '127.0.0.1',
+    );
     await new Promise((resolve) => server.once('listening', resolve));
     events = new QueueEvents(queueName, { connection, lastEventId: '0-0' });
     await events.waitUntilReady();

@@ -33,8 +33,11 @@ describe.skipIf(without !== undefined)(
 
     it('is not used while nobody vouches for it, and that is said', async () => {
       const problem = Promise.withResolvers<Error>();
-      const connection = redisConnection(redis.url, problem.resolve);
-      expect((await problem.promise).message).toMatch(/certificate/);
+      // A server that is slow to shake hands is another problem, and is tried again.
+      const connection = redisConnection(redis.url, (error) => {
+        if (/certificate/.test(error.message)) problem.resolve(error);
+      });
+      await problem.promise;
       connection.disconnect();
     });
 

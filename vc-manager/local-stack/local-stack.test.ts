@@ -79,7 +79,7 @@ describe('LocalStack', () => {
     await stack().remove({ signal });
     expect(await readdir(directory)).toEqual([]);
     await rm(directory, { recursive: true });
-  }, 60_000);
+  });
 
   it('has nodes that are ready and say that they are simulated', async () => {
     const { items } = await client.list(resources.nodes);

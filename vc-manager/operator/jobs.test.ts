@@ -221,9 +221,9 @@ describe('jobs', () => {
       ).length;
     const looks = (): number => count({ method: 'GET', plural: 'namespaces' });
     const before = looks();
-    await expect.poll(looks, { timeout: 15_000 }).toBeGreaterThan(before + 1);
+    await expect.poll(looks).toBeGreaterThan(before + 1);
     const written = count({ method: 'PUT', plural: 'virtualclusters' });
-    await expect.poll(looks, { timeout: 15_000 }).toBeGreaterThan(before + 5);
+    await expect.poll(looks).toBeGreaterThan(before + 5);
     expect(count({ method: 'PUT', plural: 'virtualclusters' })).toBe(written);
     await goOn();
   });

@@ -33,7 +33,7 @@ export interface OperatorOptions {
   /** Default: a KubeClient. Its options have `beforeWrite` of their own. */
   connect?: (options: ConnectionOptions) => KubeClient;
   /** Default: those of LeaseElection. */
-  lease?: { leaseDurationMs?: number; renewMs?: number };
+  lease?: { leaseDurationMs?: number; renewMs?: number; callTimeoutMs?: number };
 }
 
 export interface RedisSettings {

@@ -114,7 +114,7 @@ describe.skipIf(without !== undefined)(
       driver.beforeEnsure = () => gate.promise;
       const one = { advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379', parallel: 1 };
       for (let count = 0; count < 2; count++)
-        world.run(options({ settings: one }, { lockMs: 5_000, patienceMs: 1_000 }));
+        world.run(options({ settings: one }, { lockMs: 10_000, patienceMs: 5_000 }));
       for (const name of ['a', 'b']) world.create(name);
       await world.superCluster.until(() => driver.active === 2);
       const leader = leaderOf();

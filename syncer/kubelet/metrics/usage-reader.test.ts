@@ -27,7 +27,7 @@ const pod = (name: string, nodeName: string, namespace = 'super-shop'): KubeObje
 /** A super cluster that answers these paths. */
 async function reader(answers: Record<string, unknown>, nodes: KubeObject[], clock = new FakeClock()) {
   const asked: string[] = [];
-  const server: Server = createServer((request, response) => {
+  const server: Server = createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
     const url = request.url ?? '';
     asked.push(url);
     const answer = answers[url.split('?')[0] ?? ''];

@@ -52,7 +52,7 @@ async function putSyncer(
   answer: (query: Record<string, string>) => [number, object],
 ): Promise<Record<string, string>[]> {
   const asked: Record<string, string>[] = [];
-  const syncer = createServer((request, response) => {
+  const syncer = createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? '', 'http://syncer');
     const query = Object.fromEntries(searchParams);
     asked.push({ path: pathname, ...query });

@@ -12,6 +12,8 @@ export interface HealthAddress {
 
 /** Without an answer of the super cluster for so long, the manager is of no use. */
 const silentMs = 60_000;
+/** Longer than scrapers pause: one whose connection is closed as it asks misses a sample. Milliseconds. */
+const keepAliveTimeout = 90_000;
 const plainText = 'text/plain; charset=utf-8';
 
 /**
@@ -52,7 +54,7 @@ export class ManagerHealth {
 
   /** Until it is closed. Returns the port. Throws `StartFailed` when the address cannot be had. */
   async listen({ host, port }: HealthAddress): Promise<{ port: number; close: () => Promise<void> }> {
-    const server = createServer((request, response) => {
+    const server = createServer({ keepAliveTimeout }, (request, response) => {
       this.#answer(request).then(
         ([status, type, body]) => {
           response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' });

@@ -298,6 +298,12 @@ describe('observe, watch and logs', () => {
     });
   });
 
+  /** By what tells of events: `ensure` has watches of its own, in one namespace. */
+  const untilWatched = (): Promise<void> =>
+    cluster.server.until(() =>
+      cluster.server.watches('pods').some(({ info }) => info.namespace === undefined),
+    );
+
   it('tell of exits that nobody asked for, and of nothing that was there before', async () => {
     await driver.ensure(examplePlan(), { signal });
     const events: string[] = [];
@@ -306,7 +312,7 @@ describe('observe, watch and logs', () => {
       events.push(`${which} ${component} ${what}`);
       first.resolve();
     });
-    await cluster.server.until(() => cluster.server.watches('pods').length === 1);
+    await untilWatched();
     workloads.set(server, { waiting: { reason: 'CrashLoopBackOff' }, restarts: 1, exitCode: 1 });
     await first.promise;
     expect(events).toEqual([`${id} ${server} exited`]);
@@ -317,7 +323,7 @@ describe('observe, watch and logs', () => {
     await driver.ensure(examplePlan(), { signal });
     const events: string[] = [];
     driver.watch((_, component, what) => events.push(`${component} ${what}`));
-    await cluster.server.until(() => cluster.server.watches('pods').length === 1);
+    await untilWatched();
     await driver.stop(id, { signal });
     expect(events).toEqual([]);
   });
@@ -330,7 +336,7 @@ describe('observe, watch and logs', () => {
       events.push(`${component} ${what}`);
       if (what === 'exited') told.resolve();
     });
-    await cluster.server.until(() => cluster.server.watches('pods').length === 1);
+    await untilWatched();
     await driver.ensure(examplePlan({ replicas: 3 }), { signal });
     await driver.ensure(examplePlan({ replicas: 2 }), { signal });
     expect(events.filter((event) => event.endsWith('exited'))).toEqual([]);

@@ -173,7 +173,7 @@ describe('ProcessDriver', () => {
   it('says why a component did not become ready in time, and lets it run', async () => {
     const d = driver();
     const port = await freePort();
-    const probe = { scheme: 'http', host: '127.0.0.1', port, path: '/readyz', timeoutMs: 2_000 } as const;
+    const probe = { scheme: 'http', host: '127.0.0.1', port, path: '/readyz', timeoutMs: 5_000 } as const;
     const wanted = plan(fakeComponent('server', port, ['unready'], { probe }));
     const tooEarly = await failure(d.ensure(wanted, { signal }));
     expect(tooEarly.code).toBe('NotReady');

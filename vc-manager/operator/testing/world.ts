@@ -99,7 +99,7 @@ export class World {
         new KubeClient(new Connection({ ...this.tenant.connectionOptions, beforeWrite })),
       random: () => 0,
       // Long, because a busy machine must not end a term: those who stop hand it over.
-      lease: { leaseDurationMs: 60_000, renewMs: 100 },
+      lease: { leaseDurationMs: 60_000, renewMs: 100, callTimeoutMs: 30_000 },
       ...options,
       settings: {
         advertiseAddress: '192.0.2.1',
