@@ -7,6 +7,8 @@ const chaiConfig = { truncateThreshold: 1_000 };
 export default defineConfig({
   test: {
     sequence: { sequencer: WaitingFirst },
+    // What suites find wrong when they go down counts; by default it is cut off, silently, after 10 s.
+    teardownTimeout: 300_000,
     projects: [
       {
         test: {

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { resources } from '../../kube/index.ts';
+import { findCondition, resources } from '../../kube/index.ts';
 import type { VirtualCluster } from '../../vc-manager/api/index.ts';
 import { defaultVersions } from '../../vc-manager/binaries/index.ts';
 import { RedisServer, whyNoRedis } from '../../vc-manager/jobs/testing/redis-server.ts';
@@ -84,11 +84,15 @@ describe.skipIf(missing !== undefined)(`the Helm chart on real nodes${because}`,
     answer: (vc: VirtualCluster) => R | undefined | false,
   ): Promise<R> =>
     world.superCluster.until<R, VirtualCluster>(
-      { resource: resources.virtualClusters, namespace: 'default', name, what, timeoutMs: 120_000 },
+      { resource: resources.virtualClusters, namespace: 'default', name, what, timeoutMs: 300_000 },
       ([vc]) => (vc === undefined ? undefined : answer(vc)),
     );
-  const untilTenantIsReady = (name: string): Promise<string> =>
-    world.superCluster.kubectl('wait', `vc/${name}`, '--for=condition=Ready', '--timeout=110s');
+  const untilTenantIsReady = (name: string): Promise<true> =>
+    virtualCluster(
+      name,
+      'it to be ready',
+      ({ status }) => findCondition(status?.conditions, 'Ready')?.status === 'True',
+    );
   /** With a way from this machine. */
   const openTenant = async (name: string): Promise<Tenant> => {
     const tenant = await world.openTenant(name);
@@ -106,7 +110,7 @@ describe.skipIf(missing !== undefined)(`the Helm chart on real nodes${because}`,
     (await world.superCluster.kubectl('-n', release.namespace, 'get', what, '-o', 'name')).split('\n').sort();
 
   const untilUninstalled = async (): Promise<void> => {
-    expect(complaints(await release.uninstall('--wait', '--timeout=60s'))).toEqual([]);
+    expect(complaints(await release.uninstall('--wait', '--timeout=180s'))).toEqual([]);
     for (const component of ['manager', 'syncer', 'etcd'] as const)
       await release.untilPods(component, 'its pods to go', (pods) => pods.length === 0);
   };
@@ -194,7 +198,14 @@ describe.skipIf(missing !== undefined)(`the Helm chart on real nodes${because}`,
         processOfPod(metadata.uid ?? '', 'node'),
       ]),
     );
-    const leader = await release.leader();
+    const leader = await poll(
+      'one that leads',
+      async () => {
+        const found = await release.leader();
+        return processes.has(found) && found;
+      },
+      { timeoutMs: 60_000 },
+    );
     const others = [...processes].filter(([name]) => name !== leader).map(([, process]) => process);
     // So that it is the one that leads which takes the job.
     for (const process of others) send(process, 'SIGSTOP');
@@ -261,7 +272,11 @@ describe.skipIf(missing !== undefined)(`the Helm chart on real nodes${because}`,
   });
 
   it('leaves nothing of tenants that are deleted', async () => {
-    await world.superCluster.kubectl('delete', 'vc', '--all', '--all-namespaces', '--timeout=110s');
+    await world.superCluster.kubectl('delete', 'vc', '--all', '--all-namespaces', '--wait=false');
+    await world.superCluster.until(
+      { resource: resources.virtualClusters, what: 'all tenants to be gone', timeoutMs: 300_000 },
+      (all) => all.length === 0,
+    );
     const own = { labelSelector: 'app.kubernetes.io/managed-by=skerry' };
     const { items } = await world.superCluster.client.list(resources.namespaces, own);
     expect(items.map(({ metadata }) => metadata.name)).toEqual([]);
@@ -286,7 +301,7 @@ describe.skipIf(missing !== undefined)(`the Helm chart on real nodes${because}`,
       [
         ['namespace', release.namespace],
         ['servicecidr', 'skerry-tenants'],
-      ].map((each) => world.superCluster.kubectl('delete', ...each, '--timeout=60s')),
+      ].map((each) => world.superCluster.kubectl('delete', ...each, '--timeout=110s')),
     );
     await world.superCluster.until(
       { resource: resources.persistentVolumes, what: 'the volume of etcd to be gone' },

@@ -113,9 +113,9 @@ describe('services', () => {
     const address = async (name: string): Promise<string> =>
       at<string>(await tenant.client.get(resources.pods, { namespace: ns, name }), 'status', 'podIP') ?? '';
     const addresses = [await address('db-0'), await address('db-1')];
-    // The DNS server hears of endpoints by a watch of its own.
+    // The DNS server hears of endpoints by a watch of its own, and keeps an answer for half a minute.
     await expect
-      .poll(() => lookUp(tenant, 'db'), { timeout: 30_000, interval: 200 })
+      .poll(() => lookUp(tenant, 'db'), { timeout: 90_000, interval: 200 })
       .toBe([...addresses].sort().join('\n'));
     for (const [index, each] of addresses.entries()) {
       expect(await lookUp(tenant, `db-${index}.db.${ns}.svc.cluster.local`)).toBe(each);
@@ -126,7 +126,7 @@ describe('services', () => {
   it('that stand for an outside name lead there, and outside names resolve', async () => {
     await tenant.apply(service(ns, 'outside', { type: 'ExternalName', externalName: 'www.outside.test' }));
     await expect
-      .poll(() => lookUp(tenant, 'outside'), { timeout: 30_000, interval: 200 })
+      .poll(() => lookUp(tenant, 'outside'), { timeout: 90_000, interval: 200 })
       .toBe(`${inject('cluster').address}\nwww.outside.test.`);
     await expect
       .poll(() => lookUp(tenant, 'www.outside.test'), { timeout: 30_000, interval: 200 })

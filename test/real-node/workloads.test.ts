@@ -5,7 +5,7 @@ import { at } from '../harness/checker/raw.ts';
 import { deployment, namespace, pod, service, statefulSet } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { storageClassName } from './addons/local-path.ts';
-import { idlePod, inPod, script, server, shellInPod, untilReady, web } from './suite/pods.ts';
+import { hasSaid, idlePod, inPod, script, server, shellInPod, untilReady, web } from './suite/pods.ts';
 
 const ns = 'shop';
 const jobs = resource('batch', 'v1', 'jobs', 'Job', true);
@@ -35,7 +35,8 @@ describe('workloads', () => {
           spec: {
             terminationGracePeriodSeconds: 1,
             containers: [
-              script('date +%s%N >> /data/starts; exec sleep 3600', {
+              script('date +%s%N >> /data/starts; touch /tmp/said; exec sleep 3600', {
+                readinessProbe: hasSaid,
                 volumeMounts: [{ name: 'data', mountPath: '/data' }],
               }),
             ],

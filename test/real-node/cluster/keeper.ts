@@ -199,6 +199,15 @@ export class Keeper {
         nodes: this.#nodes.map(({ pid }) => pid),
         tell: this.#o.tell,
       });
+      await poll(
+        'the namespace kube-system, which the API server makes when it is ready',
+        () =>
+          client.get(resources.namespaces, { name: 'kube-system' }).then(
+            () => true,
+            () => false,
+          ),
+        { timeoutMs: upTimeoutMs },
+      );
       await createAddons(client, { dnsAddress, withDns: this.#o.withDns });
       await until<true, NodeObject>(
         {

@@ -42,5 +42,8 @@ async function removeTree(path: string): Promise<void> {
   const entries = await readdir(path, { withFileTypes: true }).catch(() => undefined);
   if (entries === undefined) return;
   for (const entry of entries) if (entry.isDirectory()) await removeTree(join(path, entry.name));
-  await rmdir(path);
+  // Another run may be clearing up after the same one.
+  await rmdir(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error;
+  });
 }

@@ -11,7 +11,7 @@ export async function removeSkerry(world: World): Promise<void> {
   for (const program of ['vc-manager', 'vc-syncer']) send(await world.process(program), 'SIGSTOP');
   const { superCluster } = world;
   const remove = (...what: string[]): Promise<string> =>
-    superCluster.kubectl('delete', ...what, '--ignore-not-found', '--timeout=60s');
+    superCluster.kubectl('delete', ...what, '--ignore-not-found', '--timeout=110s');
   await Promise.all([
     remove('clusterroles,clusterrolebindings', ...programs),
     remove('namespace', 'skerry-system'),
