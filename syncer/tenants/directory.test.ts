@@ -16,6 +16,15 @@ describe('a VirtualCluster', () => {
     expect(world.directory.size).toBe(1);
   });
 
+  it('is said to be taken up before anything is written for it', async () => {
+    await using world = await DirectoryWorld.start();
+    await world.make('blue');
+    await world.says('blue', 'Synced', 'True', 'Joined');
+    await world.super.server.until(() => world.objectsOf('blue', resources.namespaces).length > 0);
+    const writes = world.super.server.requests.filter(({ verb }) => verb === 'create' || verb === 'update');
+    expect(writes[0]).toMatchObject({ verb: 'update', plural: 'virtualclusters' });
+  });
+
   it('is not served before it says how', async () => {
     await using world = await DirectoryWorld.start();
     await world.make('blue', { status: { syncerSecret: undefined } });

@@ -74,6 +74,17 @@ describe('a tenant of another replica', () => {
     expect(world.condition('blue', 'Synced')).toEqual(joined);
   });
 
+  it('that goes before its replica has come to serve it is said to be left by the next one', async () => {
+    const gate = new NamedGate();
+    await using world = await DirectoryWorld.start(undefined, { gate });
+    const joining = { type: 'Synced', status: 'False', reason: 'Joining' } as const;
+    await world.make('blue', { status: { conditions: [joining] } });
+    world.change('blue', deleting);
+    await gate.open('blue');
+    await world.says('blue', 'Synced', 'False', 'Left');
+    expect(world.told).toEqual([]);
+  });
+
   it('that is on its way out while nobody serves it is said to be left by the replica whose it is', async () => {
     const gate = new NamedGate('blue');
     await using world = await DirectoryWorld.start(undefined, { gate });

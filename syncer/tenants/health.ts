@@ -44,6 +44,15 @@ export class Health {
     return this.#isWell;
   }
 
+  /**
+   * Said before anything is written for a tenant: from then on the manager waits until it is left. A tenant is served
+   * also when that cannot be said.
+   */
+  async takeUp(signal: AbortSignal): Promise<void> {
+    if (findCondition(this.#options.latest().status?.conditions, 'Synced') !== undefined) return;
+    await this.#say(joining, signal).catch((error: unknown) => this.#warn(error, signal));
+  }
+
   /** Until aborted. */
   async watch(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
@@ -55,7 +64,7 @@ export class Health {
 
   /** Returns whether all is well; what is not is tried again at the next check, and ends nothing. */
   async check(signal: AbortSignal): Promise<boolean> {
-    const { logger, status, state, freeze, holds, custom, latest, isJoined } = this.#options;
+    const { status, state, freeze, holds, custom, latest, isJoined } = this.#options;
     try {
       await this.#probe(signal);
       if (!isJoined()) return true;
@@ -69,11 +78,15 @@ export class Health {
       await status.usage(this.#ref, state.info.uid, this.#usage(), signal);
       return true;
     } catch (error) {
-      if (signal.aborted) throw error;
-      const tenant = `${this.#ref.namespace}/${this.#ref.name}`;
-      logger.warn({ tenant, err: error }, 'health check failed');
+      this.#warn(error, signal);
       return false;
     }
+  }
+
+  #warn(error: unknown, signal: AbortSignal): void {
+    if (signal.aborted) throw error;
+    const tenant = `${this.#ref.namespace}/${this.#ref.name}`;
+    this.#options.logger.warn({ tenant, err: error }, 'health check failed');
   }
 
   async #probe(signal: AbortSignal): Promise<void> {
@@ -114,6 +127,13 @@ export class Health {
     };
   }
 }
+
+const joining = {
+  type: 'Synced',
+  status: 'False',
+  reason: 'Joining',
+  message: 'what the tenant has is being taken up',
+} as const;
 
 const joined = {
   type: 'Synced',

@@ -134,7 +134,9 @@ export class TenantSession {
     try {
       const watching = [this.#health.watch(ending.signal), ...this.#patrol(reflectors, ending.signal)];
       const complete = reflectors.map((reflector) => reflector.synced(ending.signal));
-      const syncing = Promise.all([...complete, this.#recall(ending.signal)]).then(() => {
+      const syncing = Promise.all([...complete, this.#recall(ending.signal)]).then(async () => {
+        ending.signal.throwIfAborted();
+        await this.#health.takeUp(ending.signal);
         ending.signal.throwIfAborted();
         engine.join(this.state, weightOf(this.#vc));
         this.#joined = true;

@@ -63,5 +63,6 @@ export function isServed(vc: VirtualCluster): boolean {
 /** Whether the manager waits for the syncer to let go of this tenant before it takes its control plane away. */
 export function isWaitedFor({ metadata, status }: VirtualCluster): boolean {
   const isLeaving = metadata.deletionTimestamp !== undefined || status?.phase === 'Deleting';
-  return isLeaving && findCondition(status?.conditions, 'Synced')?.status === 'True';
+  const synced = findCondition(status?.conditions, 'Synced');
+  return isLeaving && synced !== undefined && synced.reason !== 'Left';
 }

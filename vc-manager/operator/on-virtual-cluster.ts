@@ -1,6 +1,7 @@
 import type { StoreEvent } from '../../kube/index.ts';
 import { keys, type VirtualCluster } from '../api/index.ts';
 import type { WorkQueue } from '../jobs/index.ts';
+import { isTakenUp } from './removal/index.ts';
 import type { Services } from './services.ts';
 import { StatusWriter } from './status-writer.ts';
 
@@ -56,7 +57,5 @@ function tellPending(vc: VirtualCluster, { client, clock, logger }: Services, si
 
 /** Whether a change that left the spec alone asks for a pass. Our own writes and usage figures do not. */
 function concernsUs(object: VirtualCluster, previous: VirtualCluster): boolean {
-  const left = (vc: VirtualCluster): string | undefined =>
-    vc.status?.conditions?.find((condition) => condition.type === 'Synced')?.status;
-  return object.metadata.deletionTimestamp !== undefined && left(object) !== left(previous);
+  return object.metadata.deletionTimestamp !== undefined && isTakenUp(object) !== isTakenUp(previous);
 }

@@ -340,21 +340,22 @@ describe('Operator', () => {
     world.run();
     world.create('a');
     const { status } = await world.untilReady('a');
-    const synced = (value: string): void => {
+    const synced = (value: string, reason: string): void => {
       const vc = world.get('a');
       const others = vc?.status?.conditions?.filter(({ type }) => type !== 'Synced') ?? [];
-      const conditions = [...others, { type: 'Synced', status: value, reason: 'Test', message: '' }];
+      const conditions = [...others, { type: 'Synced', status: value, reason, message: '' }];
       world.superCluster.put(resources.virtualClusters, {
         ...(vc as KubeObject),
         status: { ...vc?.status, conditions },
       });
     };
-    synced('True');
+    // It has begun to write, and has not come to say that all is well.
+    synced('False', 'Joining');
     await world.delete('a');
     await world.until('a', (vc) => condition(vc, 'Ready')?.message === 'Waiting for the syncer to leave');
     expect(world.get('a')?.status?.phase).toBe('Deleting');
     expect((await world.driver.observe(status?.id ?? '')).components[0]?.state).toBe('running');
-    synced('False');
+    synced('False', 'Left');
     await world.untilGone('a');
   });
 

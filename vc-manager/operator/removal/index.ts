@@ -3,7 +3,7 @@ import { releaseReservations } from '../reservations.ts';
 import type { Step } from '../steps/index.ts';
 import { removeControlPlane, removeDatastore, stopControlPlane } from './control-plane.ts';
 import { removeFinalizer } from './finalizer.ts';
-import { leave } from './leave.ts';
+import { isTakenUp, leave } from './leave.ts';
 import { removeSecrets } from './secrets.ts';
 import { superLeftovers, superNamespaces } from './super-objects.ts';
 
@@ -24,6 +24,7 @@ const ownDriver: Step = {
 };
 
 export { ownsId } from './owns-id.ts';
+export { isTakenUp };
 
 /** From a deleted VirtualCluster to nothing. */
 export const removalSteps: readonly Step[] = [

@@ -1,6 +1,13 @@
 import { findCondition } from '../../../kube/index.ts';
+import type { VirtualCluster } from '../../api/index.ts';
 import { NotYet } from '../errors.ts';
 import type { Step } from '../steps/index.ts';
+
+/** Whether a syncer has taken the tenant up, as it says before it writes anything, and has not said that it has left. */
+export function isTakenUp({ status }: VirtualCluster): boolean {
+  const synced = findCondition(status?.conditions, 'Synced');
+  return synced !== undefined && synced.reason !== 'Left';
+}
 
 /**
  * The syncer leaves first: what it still writes would come back. One that is not there to leave is not
@@ -10,7 +17,7 @@ export const leave: Step = {
   name: 'leave',
   doing: 'Waiting for the syncer to leave',
   async run(tenant, { settings, clock, leaving }) {
-    if (findCondition(tenant.vc.status?.conditions, 'Synced')?.status !== 'True') return;
+    if (!isTakenUp(tenant.vc)) return;
     const now = clock.monotonic();
     const since = leaving.get(tenant.uid) ?? now;
     leaving.set(tenant.uid, since);
