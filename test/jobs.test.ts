@@ -60,21 +60,23 @@ describe('jobs of the manager', () => {
 
   it('can be cancelled and tried again', async () => {
     // Looked for before there is anything to see, so that it cannot be over by then.
-    const [under, created] = await Promise.all([
+    const [{ job, goOn }, created] = await Promise.all([
       virtualCluster('job-cancelled', 'its job', ({ status }) => {
         const current = status?.jobs?.current;
         return current?.step === 'control-plane' && { tenant: status?.id ?? '', job: current.id };
-      }),
+        // It must not end before it is cancelled.
+      }).then(async (seen) => ({
+        ...seen,
+        goOn: await holdUp(world.stateDir, seen.tenant, 'kube-apiserver'),
+      })),
       world.cli(['create', 'job-cancelled']),
     ]);
-    expect(created.exitCode).toBe(0);
-    // It must not end before it is cancelled.
-    const goOn = await holdUp(world.stateDir, under.tenant, 'kube-apiserver');
+    expect(created.exitCode, created.stderr).toBe(0);
     const cancelling = world.cli(['jobs', 'cancel', 'job-cancelled']);
     await virtualCluster(
       'job-cancelled',
       'what is asked for',
-      ({ metadata }) => metadata.annotations?.[keys.cancelJob] === under.job,
+      ({ metadata }) => metadata.annotations?.[keys.cancelJob] === job,
     );
     goOn();
     const cancelled = await cancelling;
@@ -141,16 +143,19 @@ describe.skipIf(withoutRedis !== undefined)(
 
     /** Asks for a job of `job-relay`, which does not end before `goOn` is called: who is killed meanwhile is at it. */
     const heldUp = async (kind: string, command: string[]): Promise<{ id: string; goOn: () => void }> => {
-      const [{ tenant, id }, asked] = await Promise.all([
+      const [held, asked] = await Promise.all([
         virtualCluster('job-relay', 'its job', ({ status }) => {
           const current = status?.jobs?.current;
           if (current?.kind !== kind || current.step !== 'control-plane') return;
           return { tenant: status?.id ?? '', id: current.id };
-        }),
+        }).then(async ({ tenant, id }) => ({
+          id,
+          goOn: await holdUp(world.stateDir, tenant, 'kube-apiserver'),
+        })),
         world.cli(command),
       ]);
-      expect(asked.exitCode).toBe(0);
-      return { id, goOn: await holdUp(world.stateDir, tenant, 'kube-apiserver') };
+      expect(asked.exitCode, asked.stderr).toBe(0);
+      return held;
     };
 
     it('finish, with the other one, what one of them was at when it was killed; other tenants notice nothing', async () => {

@@ -173,8 +173,12 @@ describe('the certificates of a control plane', () => {
       // That step must not end before its manager is killed.
       const goOn = await holdUp(world.stateDir, tenant.id, 'kube-apiserver');
       const renewing = renew('--wait');
-      const { id } = await underWay('its step', ({ step }) => step === 'control-plane');
-      await world.process('vc-manager').then(kill).finally(goOn);
+      const killed = async (): Promise<string> => {
+        const { id } = await underWay('its step', ({ step }) => step === 'control-plane');
+        await kill(await world.process('vc-manager'));
+        return id;
+      };
+      const id = await killed().finally(goOn);
       issued = await tenantSecret(world, tenant, 'pki');
       expect(await ended(earlier)).toMatchObject({ id, result: 'Succeeded', attempts: 2 });
       await renewing;

@@ -38,7 +38,7 @@ describe('several syncers', { timeout: 400_000 }, () => {
       {
         resource: resources.virtualClusters,
         what: 'none of the tenants before',
-        timeoutMs: takeOverTimeoutMs,
+        timeoutMs: 300_000,
       },
       (all) =>
         all.every(

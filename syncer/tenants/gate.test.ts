@@ -78,11 +78,14 @@ describe('a tenant of another replica', () => {
     const gate = new NamedGate();
     await using world = await DirectoryWorld.start(undefined, { gate });
     const joining = { type: 'Synced', status: 'False', reason: 'Joining' } as const;
-    await world.make('blue', { status: { conditions: [joining] } });
-    world.change('blue', deleting);
+    await world.make('blue', { status: { phase: 'Deleting', conditions: [joining] } });
+    await world.make('green');
+    await gate.open('green');
+    await world.says('green', 'Synced', 'True', 'Joined');
+    expect(world.condition('blue', 'Synced')?.reason).toBe('Joining');
     await gate.open('blue');
     await world.says('blue', 'Synced', 'False', 'Left');
-    expect(world.told).toEqual([]);
+    expect(world.told).toEqual(['joined acme/green']);
   });
 
   it('that is on its way out while nobody serves it is said to be left by the replica whose it is', async () => {

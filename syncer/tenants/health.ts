@@ -6,7 +6,7 @@ import type { Freeze } from './freeze.ts';
 import type { Holds } from './holds.ts';
 import { networkPoliciesCondition } from './network-policies-condition.ts';
 import type { StatusWriter, SyncerCondition } from './status-writer.ts';
-import type { VirtualCluster } from './virtual-cluster.ts';
+import { isTakenUp, type VirtualCluster } from './virtual-cluster.ts';
 
 export interface HealthOptions {
   state: TenantState;
@@ -45,12 +45,17 @@ export class Health {
   }
 
   /**
-   * Said before anything is written for a tenant: from then on the manager waits until it is left. A tenant is served
-   * also when that cannot be said.
+   * Said before anything is written for a tenant: from then on the manager waits until it is left. Throws when it is on
+   * its way out; where nothing can be said, it is served all the same.
    */
   async takeUp(signal: AbortSignal): Promise<void> {
-    if (findCondition(this.#options.latest().status?.conditions, 'Synced') !== undefined) return;
-    await this.#say(joining, signal).catch((error: unknown) => this.#warn(error, signal));
+    const { status, state, latest } = this.#options;
+    if (isTakenUp(latest())) return;
+    const stays = await status.takeUp(this.#ref, state.info.uid, signal).catch((error: unknown) => {
+      this.#warn(error, signal, 'cannot say that this tenant is being taken up');
+      return true;
+    });
+    if (!stays) throw new Error('it is on its way out');
   }
 
   /** Until aborted. */
@@ -78,15 +83,15 @@ export class Health {
       await status.usage(this.#ref, state.info.uid, this.#usage(), signal);
       return true;
     } catch (error) {
-      this.#warn(error, signal);
+      this.#warn(error, signal, 'health check failed');
       return false;
     }
   }
 
-  #warn(error: unknown, signal: AbortSignal): void {
+  #warn(error: unknown, signal: AbortSignal, message: string): void {
     if (signal.aborted) throw error;
     const tenant = `${this.#ref.namespace}/${this.#ref.name}`;
-    this.#options.logger.warn({ tenant, err: error }, 'health check failed');
+    this.#options.logger.warn({ tenant, err: error }, message);
   }
 
   async #probe(signal: AbortSignal): Promise<void> {
@@ -127,13 +132,6 @@ export class Health {
     };
   }
 }
-
-const joining = {
-  type: 'Synced',
-  status: 'False',
-  reason: 'Joining',
-  message: 'what the tenant has is being taken up',
-} as const;
 
 const joined = {
   type: 'Synced',

@@ -72,6 +72,33 @@ describe('the status writer', () => {
     expect(findCondition(status()?.conditions, 'Synced')?.status).toBe('True');
   });
 
+  it('takes up nothing that is on its way out, gone, or another one', async () => {
+    const { cluster, writer, status, writes } = await world();
+    await using _ = cluster;
+    const { signal } = new AbortController();
+    const put = (phase: string, uid = 'v1'): void => {
+      const served = { id: 'a', syncerSecret: { name: 's', key: 'k' }, identities: { tenant: 't' } };
+      cluster.server.put(resources.virtualClusters, {
+        metadata: { ...ref, uid },
+        status: { phase, advertisedAddress: '192.0.2.1', serviceCIDR: '10.112.4.0/22', ...served },
+      });
+    };
+    put('Deleting');
+    expect(await writer.takeUp(ref, 'v1', signal)).toBe(false);
+    expect(await writer.takeUp({ ...ref, name: 'gone' }, 'v1', signal)).toBe(false);
+    put('Ready');
+    expect(await writer.takeUp(ref, 'v0', signal)).toBe(false);
+    expect(writes()).toBe(0);
+    expect(await writer.takeUp(ref, 'v1', signal)).toBe(true);
+    expect(findCondition(status()?.conditions, 'Synced')).toMatchObject({
+      status: 'False',
+      reason: 'Joining',
+    });
+    // Said already.
+    expect(await writer.takeUp(ref, 'v1', signal)).toBe(true);
+    expect(writes()).toBe(1);
+  });
+
   it('does not write to another VirtualCluster of that name, nor minds one that is gone', async () => {
     const { cluster, writer, status, writes } = await world();
     await using _ = cluster;

@@ -7,7 +7,7 @@ import {
   resources,
   setCondition,
 } from '../../kube/index.ts';
-import type { VirtualCluster } from './virtual-cluster.ts';
+import { isServed, isTakenUp, type VirtualCluster } from './virtual-cluster.ts';
 
 export interface SyncerCondition {
   type: 'Synced' | 'IdentityMismatch' | 'DeletionHeld' | 'NetworkPoliciesEnforced' | 'CustomResourcesSynced';
@@ -17,6 +17,13 @@ export interface SyncerCondition {
 }
 
 type Status = NonNullable<VirtualCluster['status']>;
+
+const joining = {
+  type: 'Synced',
+  status: 'False',
+  reason: 'Joining',
+  message: 'what the tenant has is being taken up',
+} as const;
 
 /**
  * Writes the syncer's own part of a VirtualCluster's status, and only when it says something new. One write
@@ -41,6 +48,27 @@ export class StatusWriter {
       ...status,
       conditions: setCondition(status.conditions, wanted, new Date(this.#nowMs())),
     }));
+  }
+
+  /** Says that a tenant is being taken up; false, and nothing is said, when it is not there or on its way out. */
+  async takeUp(ref: ObjectRef, uid: string, signal: AbortSignal): Promise<boolean> {
+    let stays = false;
+    const change = (vc: VirtualCluster): VirtualCluster | undefined => {
+      stays = vc.metadata.uid === uid && isServed(vc);
+      if (!stays || isTakenUp(vc)) return undefined;
+      const conditions = setCondition(vc.status?.conditions, joining, new Date(this.#nowMs()));
+      return { ...vc, status: { ...vc.status, conditions } };
+    };
+    await this.#inLine(uid, async () => {
+      this.#last.get(uid)?.delete(joining.type);
+      await modifyStatus<VirtualCluster>(this.#client, resources.virtualClusters, ref, change, {
+        signal,
+      }).catch((error: unknown) => {
+        if (!isNotFound(error)) throw error;
+        stays = false;
+      });
+    });
+    return stays;
   }
 
   usage(

@@ -60,9 +60,14 @@ export function isServed(vc: VirtualCluster): boolean {
   );
 }
 
-/** Whether the manager waits for the syncer to let go of this tenant before it takes its control plane away. */
-export function isWaitedFor({ metadata, status }: VirtualCluster): boolean {
-  const isLeaving = metadata.deletionTimestamp !== undefined || status?.phase === 'Deleting';
+/** Whether a syncer has said that it has taken the tenant up, and not that it has left. */
+export function isTakenUp({ status }: VirtualCluster): boolean {
   const synced = findCondition(status?.conditions, 'Synced');
-  return isLeaving && synced !== undefined && synced.reason !== 'Left';
+  return synced !== undefined && synced.reason !== 'Left';
+}
+
+/** Whether the manager waits for the syncer to let go of this tenant before it takes its control plane away. */
+export function isWaitedFor(vc: VirtualCluster): boolean {
+  const isLeaving = vc.metadata.deletionTimestamp !== undefined || vc.status?.phase === 'Deleting';
+  return isLeaving && isTakenUp(vc);
 }

@@ -6,6 +6,7 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import {
   ConnectionError,
   isNotFound,
@@ -129,6 +130,7 @@ export class FakeKubelet {
         return await this.#care(pod);
       } catch (error) {
         if (!(error instanceof ConnectionError)) return;
+        await delay(200);
       }
     }
   }

@@ -22,6 +22,11 @@ describe('advice', () => {
     ]);
   });
 
+  it('does not mind a syncer that has just begun with it', () => {
+    const joining: Condition = { type: 'Synced', status: 'False', reason: 'Joining', message: 'taken up' };
+    expect(advice(tenant('Ready', [joining]), soon)).toEqual([expect.stringContaining('Use it')]);
+  });
+
   it('tells what the syncer waits for before anything else', () => {
     const held: Condition = {
       type: 'DeletionHeld',

@@ -56,7 +56,7 @@ function attention(vc: VirtualCluster): string[] {
   const lines = waiting.map(({ type, message }) => message ?? type);
   const synced = conditions.find(({ type }) => type === 'Synced');
   if (vc.status?.phase === 'Ready' && vc.metadata.deletionTimestamp === undefined) {
-    if (synced?.status === 'False')
+    if (synced?.status === 'False' && synced.reason !== 'Joining')
       lines.push(`It is not synced: ${synced.message ?? synced.reason ?? 'no reason given'}`);
     if (synced === undefined) {
       lines.push(

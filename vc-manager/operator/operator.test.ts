@@ -336,7 +336,11 @@ describe('Operator', () => {
     expect(await world.leftovers()).toEqual(nothing);
   });
 
-  it('lets the syncer leave before it takes anything away', async () => {
+  it.each([
+    ['True', 'Joined'],
+    ['False', 'Joining'],
+    ['False', 'Unreachable'],
+  ])('lets a syncer that says Synced=%s/%s leave before it takes anything away', async (...says) => {
     world.run();
     world.create('a');
     const { status } = await world.untilReady('a');
@@ -349,8 +353,7 @@ describe('Operator', () => {
         status: { ...vc?.status, conditions },
       });
     };
-    // It has begun to write, and has not come to say that all is well.
-    synced('False', 'Joining');
+    synced(...(says as [string, string]));
     await world.delete('a');
     await world.until('a', (vc) => condition(vc, 'Ready')?.message === 'Waiting for the syncer to leave');
     expect(world.get('a')?.status?.phase).toBe('Deleting');

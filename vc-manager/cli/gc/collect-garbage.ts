@@ -42,8 +42,14 @@ export async function collectGarbage(
   try {
     return await withSuperCluster(cli, flags, async (client) => {
       const drivers = driverChoices.map((name) => driverReader(name, { stateDir: directory, client, clock }));
-      const holders = await holdersOf(drivers);
-      const driver = { list: async () => [...holders.keys()] };
+      let holders: Awaited<ReturnType<typeof holdersOf>> = new Map();
+      // Asked when it is its turn: the VirtualClusters are read before.
+      const driver = {
+        list: async () => {
+          holders = await holdersOf(drivers);
+          return [...holders.keys()];
+        },
+      };
       const orphans = await findOrphans({ client, driver, datastore, signal });
       const removals = [
         ...orphans.controlPlanes.map((id) => ({
