@@ -34,4 +34,22 @@ describe('findOrphans', () => {
     ]);
     expect((await world.driver.list()).length).toBe(2);
   });
+
+  it('takes nothing of a tenant that goes meanwhile for an orphan', async () => {
+    const operator = world.run();
+    world.create('a');
+    await world.untilReady('a');
+    await operator.stop();
+    const driver = {
+      list: async () => {
+        world.superCluster.remove(resources.virtualClusters, { namespace: 'team', name: 'a' });
+        return world.driver.list();
+      },
+    };
+    const client = new KubeClient(new Connection(world.superCluster.connectionOptions));
+    const { signal } = new AbortController();
+    const orphans = await findOrphans({ client, driver, datastore: world.datastore, signal });
+    await client.connection.close();
+    expect(orphans).toEqual({ controlPlanes: [], datastores: [], superObjects: [] });
+  });
 });

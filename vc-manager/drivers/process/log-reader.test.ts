@@ -54,6 +54,17 @@ describe('readLog', () => {
     return seen;
   }
 
+  it('shows no more lines than asked for of a log that is being written', async () => {
+    await writeFile(path, 'one\ntwo\nthree\n');
+    const seen: string[] = [];
+    const { signal } = new AbortController();
+    for await (const line of readLog(path, { tailLines: 2, signal, clock: systemClock })) {
+      seen.push(line);
+      await appendFile(path, 'later\n');
+    }
+    expect(seen).toEqual(['two', 'three']);
+  });
+
   it('follows over rotation and truncation', async () => {
     await writeFile(path, 'first\n');
     const seen = await follow(
