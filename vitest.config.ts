@@ -15,7 +15,7 @@ export default defineConfig({
           name: 'unit',
           chaiConfig,
           include: [
-            '{kube,syncer,vc-manager,scripts}/**/*.test.ts',
+            '{api,kube,syncer,vc-manager,scripts}/**/*.test.ts',
             'test/{docker,real-node}/*/**/*.test.ts',
             'test/harness/**/*.test.ts',
             'test/deploy/**/*.test.ts',

@@ -3,7 +3,7 @@ import { dirname, join, relative, sep } from 'node:path';
 import { findImportFaults, type SourceFile } from './import-rules.ts';
 
 const root = join(import.meta.dirname, '..');
-const rooms = ['kube', 'syncer', 'vc-manager', 'scripts', 'test'];
+const rooms = ['api', 'kube', 'syncer', 'vc-manager', 'scripts', 'test'];
 
 function* sources(folder: string): Generator<SourceFile> {
   for (const entry of readdirSync(folder, { withFileTypes: true })) {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { defaultEffectivePolicy } from '../api/policy.ts';
 import type { KubeObject } from '../kube/index.ts';
 import { Coverage } from './coverage.ts';
 import { bucketOf } from './mapping/index.ts';
@@ -10,7 +11,10 @@ const blue = tenant('blue');
 const green = tenant('green');
 const buckets = (...tenants: KubeObject[]): Set<number> =>
   new Set(tenants.map(({ metadata }) => bucketOf(metadata.uid ?? '')));
-const open: VirtualCluster = { metadata: {}, status: { policy: { endpointCIDRs: ['192.0.2.0/24'] } } };
+const open: VirtualCluster = {
+  metadata: {},
+  status: { policy: { ...defaultEffectivePolicy, endpointCIDRs: ['192.0.2.0/24'] } },
+};
 
 /** Caches that are complete when a test says so. */
 class World implements AsyncDisposable {

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { labelKeys } from '../api/labels.ts';
 import { type Resource, resources } from '../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../kube/testing/index.ts';
 import { fastClock } from './engine/testing/fast-clock.ts';
 import { allKinds } from './kinds/index.ts';
-import { marks } from './mapping/index.ts';
 import { SuperSide } from './super-side.ts';
 
 interface Followed extends AsyncDisposable {
@@ -56,7 +56,7 @@ describe('the caches of the super cluster', () => {
     const { cluster, side } = world;
     cluster.server.put(resources.configMaps, { metadata: { name: 'theirs', namespace: 'n' } });
     cluster.server.put(resources.configMaps, {
-      metadata: { name: 'ours', namespace: 'n', labels: { [marks.tenant]: 'v1' } },
+      metadata: { name: 'ours', namespace: 'n', labels: { [labelKeys.tenant]: 'v1' } },
     });
     cluster.server.put(resources.nodes, { metadata: { name: 'n1' } });
     await holds(side, resources.configMaps, 1);
@@ -98,7 +98,10 @@ describe('the caches of the super cluster', () => {
   it('of some buckets hold their objects and no others, but all Namespaces', async () => {
     await using world = await followed();
     const { cluster, side } = world;
-    const labels = (bucket: number) => ({ [marks.tenant]: `v${bucket}`, [marks.bucket]: String(bucket) });
+    const labels = (bucket: number) => ({
+      [labelKeys.tenant]: `v${bucket}`,
+      [labelKeys.bucket]: String(bucket),
+    });
     for (const bucket of [1, 2, 3]) {
       cluster.server.put(resources.namespaces, { metadata: { name: `n${bucket}`, labels: labels(bucket) } });
       cluster.server.put(resources.pods, {

@@ -1,3 +1,4 @@
+import { labelKeys } from '../api/labels.ts';
 import {
   type Clock,
   type KubeClient,
@@ -9,7 +10,6 @@ import {
 import { FollowedKinds } from './custom-resources/index.ts';
 import { Caches, freshListsOf, IdentityGuard, inRounds, VersionHistory } from './engine/index.ts';
 import { hasKnownFields, type SyncedKind, superResourceOf } from './kinds/index.ts';
-import { marks } from './mapping/index.ts';
 
 export interface SuperSideOptions {
   client: KubeClient;
@@ -67,7 +67,7 @@ export class SuperSide {
         clock: options.clock,
         consistentStart: true,
         cutManagedFields: hasKnownFields(kind),
-        ...(all ? {} : { labelSelector: isWhole(kind) ? marks.tenant : this.#selector(own) }),
+        ...(all ? {} : { labelSelector: isWhole(kind) ? labelKeys.tenant : this.#selector(own) }),
         beforeReplace: (_objects, version, signal) => this.#checkList(superResourceOf(kind), version, signal),
         onResourceVersion: (version) => this.#history.observe(superResourceOf(kind), version),
         onProblem: (problem) => options.onProblem(kind.name, problem),
@@ -130,8 +130,8 @@ export class SuperSide {
 
   #selector(own: string | undefined): string {
     const buckets = this.#scope === 'all' ? undefined : [...this.#scope].toSorted((a, b) => a - b);
-    const inScope = buckets && `${marks.bucket} in (${buckets.length === 0 ? 'none' : buckets.join()})`;
-    return [marks.tenant, inScope, own].filter(Boolean).join();
+    const inScope = buckets && `${labelKeys.bucket} in (${buckets.length === 0 ? 'none' : buckets.join()})`;
+    return [labelKeys.tenant, inScope, own].filter(Boolean).join();
   }
 
   /** Before a list replaces what the cache holds: throws if it is not from this super cluster as it is now (sync rule 0 A). */

@@ -1,5 +1,6 @@
 import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
+import type { PodReport } from '../api/pod-report.ts';
 import { type KubeObject, resources } from '../kube/index.ts';
 import { freePort } from '../kube/testing/free-port.ts';
 import { createTestCertificates, startFakeCluster } from '../kube/testing/index.ts';
@@ -8,7 +9,6 @@ import { SyncerMetrics } from './metrics/index.ts';
 import { defaultOptions } from './settings.ts';
 import { Syncer } from './syncer.ts';
 import { DirectoryWorld } from './tenants/testing/directory-world.ts';
-import type { PodReport } from './trace/index.ts';
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
 

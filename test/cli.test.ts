@@ -3,8 +3,8 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { parse } from 'yaml';
+import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { findCondition, resources } from '../kube/index.ts';
-import type { VirtualCluster } from '../vc-manager/api/index.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const exitCodes = { ok: 0, usage: 2, notFound: 3, timedOut: 4, unreachable: 5, conflict: 6, forbidden: 7 };

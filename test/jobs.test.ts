@@ -3,8 +3,9 @@ import { X509Certificate } from 'node:crypto';
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { annotationKeys } from '../api/labels.ts';
+import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { resources } from '../kube/index.ts';
-import { keys, type VirtualCluster } from '../vc-manager/api/index.ts';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../vc-manager/binaries/index.ts';
 import { RedisServer, whyNoRedis } from '../vc-manager/jobs/testing/redis-server.ts';
 import { servedCertificate, tenantSecret } from './harness/certificates.ts';
@@ -76,7 +77,7 @@ describe('jobs of the manager', () => {
     await virtualCluster(
       'job-cancelled',
       'what is asked for',
-      ({ metadata }) => metadata.annotations?.[keys.cancelJob] === job,
+      ({ metadata }) => metadata.annotations?.[annotationKeys.cancelJob] === job,
     );
     goOn();
     const cancelled = await cancelling;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { resources } from '../kube/index.ts';
-import type { VirtualCluster } from '../vc-manager/api/index.ts';
 import { allocateSlice } from '../vc-manager/network/index.ts';
 import { type Footprint, footprint, noFootprint, type Traces, tracesOf } from './harness/footprint.ts';
 import { claim, deployment, namespace, service } from './harness/manifests.ts';

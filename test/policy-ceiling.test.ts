@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import type { VirtualClusterPolicySpec } from '../api/policy.ts';
+import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { type KubeObject, resources } from '../kube/index.ts';
-import type { VirtualCluster, VirtualClusterPolicySpec } from '../vc-manager/api/index.ts';
 import { at } from './harness/checker/raw.ts';
 import { container, namespace, pod } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';

@@ -1,7 +1,8 @@
 import { X509Certificate } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import type { CurrentJob, EndedJob } from '../api/job-status.ts';
+import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { Connection, connectionFromSecret, KubeClient, type KubeObject, resources } from '../kube/index.ts';
-import type { CurrentJob, EndedJob, VirtualCluster } from '../vc-manager/api/index.ts';
 import { changePki, letAge, servedCertificate, tenantSecret } from './harness/certificates.ts';
 import { at } from './harness/checker/raw.ts';
 import { namespace, pod } from './harness/manifests.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { findCondition, type KubeObject, resources } from '../kube/index.ts';
-import type { VirtualCluster } from '../vc-manager/api/index.ts';
 import { openDatastore } from './harness/datastore.ts';
 import { footprint, noFootprint, tracesOf } from './harness/footprint.ts';
 import { claim, configMap, deployment, namespace, service } from './harness/manifests.ts';

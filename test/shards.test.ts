@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { type KubeObject, resources } from '../kube/index.ts';
-import type { VirtualCluster } from '../vc-manager/api/index.ts';
 import { at } from './harness/checker/raw.ts';
 import { deployment, namespace, pod } from './harness/manifests.ts';
 import { poll } from './harness/poll.ts';

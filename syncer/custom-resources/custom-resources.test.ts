@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { testTenant } from '../kinds/testing.ts';
-import { marks } from '../mapping/index.ts';
 import { CustomWorld, definitionOf, gadgets, widgets } from './testing/custom-world.ts';
 
 const definitions = resources.customResourceDefinitions;
@@ -237,7 +237,7 @@ describe('a definition that is published no more', () => {
     await world.sides.until(() => world.superWidgets().length === 0);
     world.redefine((definition) => ({
       ...definition,
-      metadata: { ...definition.metadata, labels: { [marks.public]: 'true' } },
+      metadata: { ...definition.metadata, labels: { [labelKeys.public]: 'true' } },
     }));
     await world.sides.until(() => world.superWidget('one') !== undefined);
   });

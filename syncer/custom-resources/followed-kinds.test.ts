@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { marks } from '../mapping/index.ts';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import type { FollowedKinds } from './followed-kinds.ts';
 import { CustomWorld, widgets } from './testing/custom-world.ts';
 
@@ -11,8 +11,8 @@ function leave(world: CustomWorld, tenant: string): void {
     metadata: {
       name: `of-${tenant}`,
       namespace: world.sides.shop,
-      labels: { [marks.tenant]: tenant },
-      annotations: { [marks.uid]: `uid-of-${tenant}` },
+      labels: { [labelKeys.tenant]: tenant },
+      annotations: { [annotationKeys.uid]: `uid-of-${tenant}` },
     },
   });
 }

@@ -1,4 +1,5 @@
 import { deepEqual } from 'fast-equals';
+import { labelKeys } from '../../api/labels.ts';
 import { type KubeClient, type Reflector, resources, type Store } from '../../kube/index.ts';
 import type { Caches } from '../engine/index.ts';
 import {
@@ -8,7 +9,7 @@ import {
   preferredVersion,
   versionsOf,
 } from '../kinds/index.ts';
-import { marks, tenantUidOf, uidMark } from '../mapping/index.ts';
+import { tenantUidOf, uidMark } from '../mapping/index.ts';
 import { definitionIn, describe } from './described.ts';
 
 export interface FollowedKindsOptions {
@@ -183,7 +184,7 @@ export class FollowedKinds {
     if (customResource === undefined) return;
     const signal = this.#signal;
     const searching = this.#options.client
-      .list(customResource.resource, { labelSelector: marks.tenant, ...(signal && { signal }) })
+      .list(customResource.resource, { labelSelector: labelKeys.tenant, ...(signal && { signal }) })
       .then(
         ({ items }) => {
           const tenants = items.filter((object) => uidMark(object) !== undefined).map(tenantUidOf);

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
+import { annotationKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { allKinds } from '../kinds/index.ts';
-import { marks } from '../mapping/index.ts';
 import { Bench } from './testing/bench.ts';
 import { patrolOf, settings } from './testing/patrol-of.ts';
 
@@ -32,7 +32,7 @@ it('a patrol compares two objects once, until one of them or a setting changes',
   });
   const marked = (own: KubeObject, s: KubeObject): KubeObject => ({
     ...own,
-    metadata: { ...own.metadata, annotations: { [marks.superUid]: s.metadata.uid ?? '' } },
+    metadata: { ...own.metadata, annotations: { [annotationKeys.superUid]: s.metadata.uid ?? '' } },
   });
   const t = bench.have('tenant', resources.pods, pod('run', 'n1'));
   const s = bench.have('super', resources.pods, inSuper(t));

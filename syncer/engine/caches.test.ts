@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { labelKeys } from '../../api/labels.ts';
 import { resources } from '../../kube/index.ts';
 import { allKinds, type SyncedKind } from '../kinds/index.ts';
-import { marks } from '../mapping/index.ts';
 import { byTenantIndex, Caches } from './caches.ts';
 
 describe('the caches of one side', () => {
@@ -13,7 +13,7 @@ describe('the caches of one side', () => {
 
   it('of the super cluster find what belongs to a tenant', () => {
     const caches = new Caches(allKinds, 'super');
-    const metadata = { name: 'x', namespace: 'n', uid: 's1', labels: { [marks.tenant]: 'blue' } };
+    const metadata = { name: 'x', namespace: 'n', uid: 's1', labels: { [labelKeys.tenant]: 'blue' } };
     caches.store(resources.configMaps).apply('ADDED', { metadata });
     expect(caches.byIndex(resources.configMaps, byTenantIndex, 'blue')).toHaveLength(1);
     expect(caches.byIndex(resources.configMaps, byTenantIndex, 'green')).toEqual([]);

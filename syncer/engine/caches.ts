@@ -1,6 +1,6 @@
+import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, type ObjectRef, type Resource, Store } from '../../kube/index.ts';
 import type { Lookup, SyncedKind } from '../kinds/index.ts';
-import { marks } from '../mapping/index.ts';
 
 /** Index that every store of the super cluster has: UID of the VirtualCluster an object belongs to. */
 export const byTenantIndex = 'tenant';
@@ -8,7 +8,7 @@ export const byTenantIndex = 'tenant';
 export const bySuperNamespaceIndex = 'superNamespace';
 
 function tenantLabel(object: KubeObject): readonly string[] {
-  const uid = object.metadata.labels?.[marks.tenant];
+  const uid = object.metadata.labels?.[labelKeys.tenant];
   return uid === undefined ? [] : [uid];
 }
 

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import type { KubeObject } from '../../kube/index.ts';
 import { resources } from '../../kube/index.ts';
 import type { Action, DownKind, UpKind } from '../kinds/index.ts';
 import { testContext } from '../kinds/testing.ts';
-import { marks, superMetadata } from '../mapping/index.ts';
+import { superMetadata } from '../mapping/index.ts';
 import { decideDown, decideUp, type Situation } from './decide.ts';
 
 const context = testContext();
@@ -146,7 +147,7 @@ describe('the four cases of an object born in the tenant (sync rule §2)', () =>
     );
     expect(what(actions)).toEqual(['notice']);
     expect(decideDown(downKind, situation({ superObject: foreign })).actions).toEqual([]);
-    const others = superObject('t1', { labels: { [marks.tenant]: 'another tenant' } });
+    const others = superObject('t1', { labels: { [labelKeys.tenant]: 'another tenant' } });
     expect(decideDown(downKind, situation({ superObject: others })).actions).toEqual([]);
   });
 
@@ -211,7 +212,7 @@ describe('the same cases for an object born in the super cluster', () => {
   const key = { kind: 'storageclasses', name: 'fast' };
   const there: KubeObject = { metadata: { name: 'fast', uid: 's1' } };
   const copy = (uid: string): KubeObject => ({
-    metadata: { name: 'fast', uid: 'c1', annotations: { [marks.uid]: uid } },
+    metadata: { name: 'fast', uid: 'c1', annotations: { [annotationKeys.uid]: uid } },
   });
 
   it('makes a copy where there is none', () => {

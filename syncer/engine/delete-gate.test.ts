@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { allKinds, type SyncedKind } from '../kinds/index.ts';
-import { marks, shownNodeName } from '../mapping/index.ts';
+import { shownNodeName } from '../mapping/index.ts';
 import type { Situation } from './decide.ts';
 import { DeleteGate } from './delete-gate.ts';
 import { keyId } from './key.ts';
@@ -9,7 +10,7 @@ import { Bench } from './testing/bench.ts';
 import type { Work } from './writes.ts';
 
 const boundPod = (name: string): KubeObject => ({
-  metadata: { name, namespace: 'shop', annotations: { [marks.superUid]: `s-${name}` } },
+  metadata: { name, namespace: 'shop', annotations: { [annotationKeys.superUid]: `s-${name}` } },
   spec: { nodeName: 'n1', serviceAccountName: 'default', containers: [{ name: 'main', image: 'busybox' }] },
   status: { phase: 'Running' },
 });

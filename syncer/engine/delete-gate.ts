@@ -1,3 +1,4 @@
+import { annotationKeys } from '../../api/labels.ts';
 import {
   isNotFound,
   type KubeClient,
@@ -6,7 +7,7 @@ import {
   type Resource,
 } from '../../kube/index.ts';
 import { superResourceOf } from '../kinds/index.ts';
-import { marks, uidMark } from '../mapping/index.ts';
+import { uidMark } from '../mapping/index.ts';
 import type { DeleteCheck, Situation } from './decide.ts';
 import type { IdentityGuard } from './identity-guard.ts';
 import type { TenantState } from './tenant-state.ts';
@@ -129,7 +130,7 @@ function isCopyOf(copy: KubeObject, original: KubeObject): boolean {
 
 /** A pod knows its S by UID, even if somebody took all marks off that one. */
 function isBoundTo(tenantObject: KubeObject, superObject: KubeObject): boolean {
-  return tenantObject.metadata.annotations?.[marks.superUid] === superObject.metadata.uid;
+  return tenantObject.metadata.annotations?.[annotationKeys.superUid] === superObject.metadata.uid;
 }
 
 async function getLive(

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
-import { marks } from '../mapping/index.ts';
 import { TwoSides } from './testing/two-sides.ts';
 
 const settings = (name: string, data: Record<string, string> = { a: '1' }): KubeObject => ({
-  metadata: { name, labels: { [marks.sync]: 'true' } },
+  metadata: { name, labels: { [labelKeys.sync]: 'true' } },
   data,
 });
 
@@ -15,7 +15,7 @@ const pod = (name: string): KubeObject => ({
 });
 
 function uidMarkOf(object: KubeObject | undefined): string | undefined {
-  return object?.metadata.annotations?.[marks.uid];
+  return object?.metadata.annotations?.[annotationKeys.uid];
 }
 
 describe('the engine between two servers', () => {

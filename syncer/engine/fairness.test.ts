@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
-import { marks } from '../mapping/index.ts';
 import type { TenantState } from './tenant-state.ts';
 import { StepEngine } from './testing/step-engine.ts';
 
 const workers = 8;
 
 const settings = (name: string): KubeObject => ({
-  metadata: { namespace: 'shop', name, labels: { [marks.sync]: 'true' } },
+  metadata: { namespace: 'shop', name, labels: { [labelKeys.sync]: 'true' } },
   data: { a: '1' },
 });
 
@@ -27,7 +27,7 @@ function manyRunning(sides: StepEngine, tenant: TenantState, count: number, pref
     const name = `${prefix}-${i}`;
     const own = pod(name);
     const bound = { ...own, spec: { ...(own['spec'] as object), nodeName: 'n1' } };
-    const annotations = { [marks.superUid]: `s-${tenant.info.name}-pods-shop-${name}` };
+    const annotations = { [annotationKeys.superUid]: `s-${tenant.info.name}-pods-shop-${name}` };
     sides.show(tenant, resources.pods, { ...bound, metadata: { ...own.metadata, annotations } });
     const shown = tenant.caches.get(resources.pods, { namespace: 'shop', name });
     sides.showSuper(tenant, 'pods', shown, {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import type { KubeObject } from '../../kube/index.ts';
 import { allKinds, type DownKind, type UpKind } from '../kinds/index.ts';
 import { testContext } from '../kinds/testing.ts';
-import { marks } from '../mapping/index.ts';
 import { downKeyOf, tenantKeyOf, upKeyOf } from './locate.ts';
 
 function kind<K>(name: string): K {
@@ -13,8 +13,8 @@ function marked(name: string, namespace?: string): KubeObject {
   return {
     metadata: {
       name,
-      labels: { [marks.namespace]: 'shop' },
-      annotations: { [marks.uid]: 't1' },
+      labels: { [labelKeys.namespace]: 'shop' },
+      annotations: { [annotationKeys.uid]: 't1' },
       ...(namespace && { namespace }),
     },
   };
@@ -57,7 +57,7 @@ describe('the key of an object', () => {
 
   it('of an original is where its copy belongs, or, without a place, where an old copy may be', () => {
     const classes = kind<UpKind>('storageclasses');
-    const published = { metadata: { name: 'fast', labels: { [marks.public]: 'true' } } };
+    const published = { metadata: { name: 'fast', labels: { [labelKeys.public]: 'true' } } };
     expect(upKeyOf(classes, published, testContext())).toEqual({ kind: 'storageclasses', name: 'fast' });
     expect(upKeyOf(classes, { metadata: { name: 'slow' } }, testContext())).toEqual({
       kind: 'storageclasses',

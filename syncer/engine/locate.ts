@@ -1,6 +1,7 @@
+import { labelKeys } from '../../api/labels.ts';
 import type { KubeObject } from '../../kube/index.ts';
 import type { DownKind, KeyRef, SyncContext, SyncedKind, UpKind } from '../kinds/index.ts';
-import { marks, uidMark } from '../mapping/index.ts';
+import { uidMark } from '../mapping/index.ts';
 
 /** The key of an object of the tenant. */
 export function tenantKeyOf(kind: SyncedKind, object: KubeObject): KeyRef {
@@ -12,7 +13,7 @@ export function tenantKeyOf(kind: SyncedKind, object: KubeObject): KeyRef {
 
 /** The key in its tenant's coordinates of a super object that carries our marks. */
 export function downKeyOf(kind: DownKind, superObject: KubeObject): KeyRef | undefined {
-  const namespace = superObject.metadata.labels?.[marks.namespace];
+  const namespace = superObject.metadata.labels?.[labelKeys.namespace];
   const name = superObject.metadata.name;
   if (namespace === undefined || name === undefined || uidMark(superObject) === undefined) return undefined;
   if (kind.name === 'namespaces') return { kind: kind.name, name: namespace };

@@ -1,6 +1,7 @@
+import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { allKinds, type DownKind, type SyncContext, type SyncedKind, type UpKind } from '../kinds/index.ts';
-import { isOurs, marks, uidMark } from '../mapping/index.ts';
+import { isOurs, uidMark } from '../mapping/index.ts';
 import { byTenantIndex, type Caches } from './caches.ts';
 import type { Missing } from './deletion-guard.ts';
 import { keyId } from './key.ts';
@@ -29,7 +30,7 @@ export function missingInTenant(tenant: TenantState, superCaches: Caches): Missi
         continue;
       }
       if (tenant.tombstones.tenant.get(keyId(key))?.uid === uidMark(object)) continue;
-      const namespace = object.metadata.labels?.[marks.namespace];
+      const namespace = object.metadata.labels?.[labelKeys.namespace];
       const namespaceIsThere =
         key.namespace === undefined ||
         (namespace !== undefined &&

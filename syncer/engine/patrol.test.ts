@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys } from '../../api/labels.ts';
 import { resources } from '../../kube/index.ts';
 import { allKinds, type KeyRef, type SyncedKind } from '../kinds/index.ts';
-import { marks } from '../mapping/index.ts';
 import { Bench } from './testing/bench.ts';
 import { patrolOf, settings } from './testing/patrol-of.ts';
 
@@ -26,11 +26,13 @@ describe('the patrol (sync rule 27)', () => {
     bench.have('tenant', resources.nodes, {
       metadata: {
         name: 'n1',
-        annotations: { [marks.uid]: n1.metadata.uid ?? '' },
+        annotations: { [annotationKeys.uid]: n1.metadata.uid ?? '' },
         labels: { 'kubernetes.io/os': 'x' },
       },
     });
-    bench.have('tenant', resources.nodes, { metadata: { name: 'n3', annotations: { [marks.uid]: 'gone' } } });
+    bench.have('tenant', resources.nodes, {
+      metadata: { name: 'n3', annotations: { [annotationKeys.uid]: 'gone' } },
+    });
 
     const { patrol, queued } = patrolOf(bench);
     const findings = await patrol.round(bench.state);

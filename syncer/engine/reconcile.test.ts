@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
-import { marks } from '../mapping/index.ts';
 import { Bench } from './testing/bench.ts';
 
 const settings = (name: string, metadata: KubeObject['metadata'] = {}): KubeObject => ({
-  metadata: { name, namespace: 'shop', labels: { [marks.sync]: 'true' }, ...metadata },
+  metadata: { name, namespace: 'shop', labels: { [labelKeys.sync]: 'true' }, ...metadata },
   data: { a: '1' },
 });
 
@@ -88,7 +88,7 @@ describe('an S that is there although the cache does not show it', () => {
   it('gets back the label that we watch by, instead of the pod in the tenant being failed', async () => {
     await using bench = await Bench.start();
     bench.namespace('shop');
-    const metadata = { name: 'web', namespace: 'shop', annotations: { [marks.superUid]: 's1' } };
+    const metadata = { name: 'web', namespace: 'shop', annotations: { [annotationKeys.superUid]: 's1' } };
     const spec = {
       nodeName: 'n1',
       serviceAccountName: 'default',
@@ -96,7 +96,7 @@ describe('an S that is there although the cache does not show it', () => {
     };
     const t = bench.have('tenant', resources.pods, { metadata, spec, status: { phase: 'Running' } });
     const s = bench.superOf(t, { spec, status: { phase: 'Running' } });
-    const { [marks.tenant]: _lost, ...labels } = s.metadata.labels ?? {};
+    const { [labelKeys.tenant]: _lost, ...labels } = s.metadata.labels ?? {};
     bench.server('super', resources.pods, { ...s, metadata: { ...s.metadata, uid: 's1', labels } });
     // To a watch by label, losing the label is a deletion.
     bench.state.tombstones.super.set('pods/shop/web', { uid: 's1', object: s });
@@ -105,7 +105,7 @@ describe('an S that is there although the cache does not show it', () => {
     expect(
       bench.super.server.get(resources.pods, { namespace: bench.shop, name: 'web' })?.metadata.labels,
     ).toMatchObject({
-      [marks.tenant]: bench.state.info.uid,
+      [labelKeys.tenant]: bench.state.info.uid,
     });
   });
 
@@ -117,7 +117,7 @@ describe('an S that is there although the cache does not show it', () => {
     bench.server('super', resources.configMaps, { ...s, metadata: { ...s.metadata, labels: {} } });
     await bench.reconcile('configmaps', 'x', 'shop');
     const now = bench.super.server.get(resources.configMaps, { namespace: bench.shop, name: 'x' });
-    expect(now?.metadata.labels?.[marks.tenant]).toBe(bench.state.info.uid);
+    expect(now?.metadata.labels?.[labelKeys.tenant]).toBe(bench.state.info.uid);
     expect(bench.tenant.server.list(resources.events)).toEqual([]);
   });
 
@@ -134,7 +134,7 @@ describe('an S that is there although the cache does not show it', () => {
   it('does not make the tenant lose its object when the super cluster still has it', async () => {
     await using bench = await Bench.start({ tenant: { nodes: 'all' } });
     const node = bench.server('super', resources.nodes, { metadata: { name: 'n1' } });
-    const copy = { metadata: { name: 'n1', annotations: { [marks.uid]: node.metadata.uid ?? '' } } };
+    const copy = { metadata: { name: 'n1', annotations: { [annotationKeys.uid]: node.metadata.uid ?? '' } } };
     bench.have('tenant', resources.nodes, copy);
     expect(await bench.reconcile('nodes', 'n1')).toMatchObject({ is: 'retry', code: 'stillThere' });
     expect(bench.asked('tenant')).toEqual([]);

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { labelKeys } from '../../api/labels.ts';
 import { resources } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
 import { testTenant } from '../kinds/testing.ts';
-import { marks } from '../mapping/index.ts';
 import { releaseReservation } from './reservations.ts';
 
 const { signal } = new AbortController();
@@ -15,7 +15,7 @@ function reserve(cluster: FakeCluster, name: string, labels: Record<string, stri
   cluster.server.put(resources.ipAddresses, { metadata: { name, labels } });
 }
 
-const ours = { [marks.tenant]: tenant.uid, 'skerry.dev/reserved': 'dns' };
+const ours = { [labelKeys.tenant]: tenant.uid, 'skerry.dev/reserved': 'dns' };
 
 describe('the reservation of an address', () => {
   it('makes room for the Service that it was made for', async () => {
@@ -35,8 +35,8 @@ describe('the reservation of an address', () => {
 
   it('is left alone if it is another tenant’s or nobody’s', async () => {
     await using cluster = await startFakeCluster();
-    reserve(cluster, '10.112.4.1', { ...ours, [marks.tenant]: 'another' });
-    reserve(cluster, '10.112.4.10', { [marks.tenant]: tenant.uid });
+    reserve(cluster, '10.112.4.1', { ...ours, [labelKeys.tenant]: 'another' });
+    reserve(cluster, '10.112.4.10', { [labelKeys.tenant]: tenant.uid });
     await releaseReservation(cluster.client, tenant, service('10.112.4.1'), signal);
     await releaseReservation(cluster.client, tenant, service('10.112.4.10'), signal);
     expect(cluster.server.list(resources.ipAddresses)).toHaveLength(2);

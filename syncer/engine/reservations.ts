@@ -1,8 +1,6 @@
+import { labelKeys } from '../../api/labels.ts';
 import { isNotFound, type KubeClient, resources } from '../../kube/index.ts';
 import type { TenantInfo } from '../kinds/index.ts';
-import { marks } from '../mapping/index.ts';
-
-const reservedMark = 'skerry.dev/reserved';
 
 /**
  * The first and the tenth address of a tenant's slice are held by an IPAddress object that the manager
@@ -19,7 +17,7 @@ export async function releaseReservation(
   try {
     const held = await client.get(resources.ipAddresses, { name: address }, { signal });
     const labels = held.metadata.labels;
-    if (labels?.[marks.tenant] !== tenant.uid || labels?.[reservedMark] === undefined) return;
+    if (labels?.[labelKeys.tenant] !== tenant.uid || labels?.[labelKeys.reserved] === undefined) return;
     const uid = held.metadata.uid;
     await client.delete(
       resources.ipAddresses,

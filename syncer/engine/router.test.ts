@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { allKinds } from '../kinds/index.ts';
-import { marks, shownNodeName } from '../mapping/index.ts';
+import { shownNodeName } from '../mapping/index.ts';
 import { keyId } from './key.ts';
 import { Router } from './router.ts';
 import { Bench } from './testing/bench.ts';
@@ -122,7 +123,7 @@ describe('events of the super cluster', () => {
     const s = bench.superOf(settings);
     bench.show('super', resources.configMaps, { ...s, metadata: { ...s.metadata, uid: 's1' } });
     expect(heard()).toEqual(['live configmaps/shop/x']);
-    const labels = { ...s.metadata.labels, [marks.tenant]: 'another' };
+    const labels = { ...s.metadata.labels, [labelKeys.tenant]: 'another' };
     bench.show('super', resources.configMaps, {
       ...s,
       metadata: { ...s.metadata, name: 'y', uid: 's2', labels },
@@ -149,11 +150,15 @@ describe('events of the super cluster', () => {
     const moved = {
       ...metadata,
       resourceVersion: '2',
-      labels: { ...metadata.labels, [marks.namespace]: 'barn' },
+      labels: { ...metadata.labels, [labelKeys.namespace]: 'barn' },
     };
     bench.show('super', resources.configMaps, { ...s, metadata: moved });
     expect(heard()).toEqual(['live configmaps/barn/x', 'live configmaps/shop/x']);
-    const given = { ...moved, resourceVersion: '3', labels: { ...moved.labels, [marks.tenant]: 'another' } };
+    const given = {
+      ...moved,
+      resourceVersion: '3',
+      labels: { ...moved.labels, [labelKeys.tenant]: 'another' },
+    };
     bench.show('super', resources.configMaps, { ...s, metadata: given });
     expect(heard()).toEqual(['live configmaps/barn/x']);
   });

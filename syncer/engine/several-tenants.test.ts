@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
+import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { testTenant } from '../kinds/testing.ts';
-import { marks } from '../mapping/index.ts';
 import { tend } from './testing/disturbance.ts';
 import { TwoSides } from './testing/two-sides.ts';
 
 const settings = (name: string): KubeObject => ({
-  metadata: { name, labels: { [marks.sync]: 'true' } },
+  metadata: { name, labels: { [labelKeys.sync]: 'true' } },
   data: { a: '1' },
 });
 

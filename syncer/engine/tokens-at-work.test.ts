@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
-import { marks } from '../mapping/index.ts';
 import { tend } from './testing/disturbance.ts';
 import { fastClock } from './testing/fast-clock.ts';
 import { podWithTokens, type TokenSource, tokensIn } from './testing/token-pods.ts';
@@ -77,7 +77,9 @@ describe('the engine and tokens', () => {
     }
     const bound = `/${last?.metadata.uid}/n1/`;
     await tendedUntil(sides, () => tokenOf(sides, 'web')?.endsWith(bound) === true);
-    expect(sides.inSuper(resources.pods, 'web')?.metadata.annotations?.[marks.uid]).toBe(last?.metadata.uid);
+    expect(sides.inSuper(resources.pods, 'web')?.metadata.annotations?.[annotationKeys.uid]).toBe(
+      last?.metadata.uid,
+    );
     expect(sides.super.server.list(resources.secrets)).toHaveLength(1);
     sides.tenant.server.remove(resources.pods, { namespace: 'shop', name: 'web' });
     await tendedUntil(sides, () => sides.super.server.list(resources.secrets).length === 0);
@@ -86,7 +88,7 @@ describe('the engine and tokens', () => {
   it("keep the tenant's own Secret of such a name apart", async () => {
     await using sides = await TwoSides.start(prepare);
     sides.inShop(resources.secrets, {
-      metadata: { name: 'skerry-token-web', labels: { [marks.sync]: 'true' } },
+      metadata: { name: 'skerry-token-web', labels: { [labelKeys.sync]: 'true' } },
       data: { mine: 'eA==' },
     });
     sides.inShop(resources.pods, named('web'));

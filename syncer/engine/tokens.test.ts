@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys } from '../../api/labels.ts';
 import { type KubeObject, resources, type Store } from '../../kube/index.ts';
 import { allKinds } from '../kinds/index.ts';
-import { marks } from '../mapping/index.ts';
 import { missingInTenant } from './missing.ts';
 import { Bench } from './testing/bench.ts';
 import { bound, podWithTokens, type TokenSource, tokensIn } from './testing/token-pods.ts';
@@ -41,7 +41,7 @@ describe('the tokens of a pod (rule 6)', () => {
     await using _ = bench;
     await bench.reconcile('tokens', 'web', 'shop');
     expect(tokensIn(secretOf(bench))).toEqual({ 'token-0': `token-1/shop/robot/${t.metadata.uid}/n1/` });
-    expect(secretOf(bench)?.metadata.annotations?.[marks.uid]).toBe(t.metadata.uid);
+    expect(secretOf(bench)?.metadata.annotations?.[annotationKeys.uid]).toBe(t.metadata.uid);
   });
 
   it('cost one request each and one Secret, and nothing afterwards', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { marks } from '../mapping/index.ts';
+import { annotationKeys } from '../../api/labels.ts';
 import { WriteMemory } from './write-memory.ts';
 
 function memory(): { memory: WriteMemory; pass: (ms: number) => void } {
@@ -14,7 +14,7 @@ const shown = (resourceVersion: string): { metadata: { resourceVersion: string }
 describe('the memory of our own writes', () => {
   it('knows what was created, and from which original, until it is shown or its time is over', () => {
     const { memory: it, pass } = memory();
-    it.rememberCreated('a', { metadata: { uid: 's1', annotations: { [marks.uid]: 't1' } } });
+    it.rememberCreated('a', { metadata: { uid: 's1', annotations: { [annotationKeys.uid]: 't1' } } });
     it.rememberCreated('b', { metadata: { uid: 's2' } });
     expect([it.createdUid('a'), it.createdFor('a')]).toEqual(['s1', 't1']);
     it.forgetCreated('b');

@@ -1,39 +1,6 @@
+import type { TenantPolicy } from '../../api/policy.ts';
 import type { KubeObject, ObjectRef, Resource } from '../../kube/index.ts';
 import type { DownKind } from './kind.ts';
-
-/** What a tenant's objects may ask of the super cluster: the manager's verdict, not the tenant's wish. */
-export interface TenantPolicy {
-  /** Pod Security level enforced on the way down. */
-  readonly podSecurity: 'privileged' | 'baseline' | 'restricted';
-  /** Whether pods of DaemonSets run, each on a node that it names. */
-  readonly daemonSets: 'deny' | 'allow';
-  /** Sources of volumes that are allowed beside those that need nothing but the tenant's own objects. */
-  readonly volumeTypes: readonly string[];
-  /** Schedulers of the super cluster that a pod may name beside `default-scheduler`. */
-  readonly schedulerNames: readonly string[];
-  /** Runtime class that every pod gets, whatever it asks for. */
-  readonly runtimeClassName?: string;
-  /** Services may carry `externalIPs`. */
-  readonly externalIPs: boolean;
-  /** Services may carry `loadBalancerIP` and `loadBalancerSourceRanges`. */
-  readonly loadBalancerOptions: boolean;
-  /** Ranges beside the tenant's own pods that its EndpointSlices may point into. */
-  readonly endpointCIDRs: readonly string[];
-  /** Host names of Ingresses: `shop.example.com`, or `*.example.com` for every name below it. */
-  readonly ingressHosts: readonly string[];
-}
-
-/** What a tenant may that nobody has decided on. */
-export const defaultPolicy: TenantPolicy = {
-  podSecurity: 'baseline',
-  daemonSets: 'deny',
-  volumeTypes: [],
-  schedulerNames: [],
-  externalIPs: false,
-  loadBalancerOptions: false,
-  endpointCIDRs: [],
-  ingressHosts: [],
-};
 
 /** What a kind may know of the tenant it translates for. Plain data, fixed for one reconcile. */
 export interface TenantInfo {

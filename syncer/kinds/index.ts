@@ -50,8 +50,7 @@ export function hasKnownFields(kind: SyncedKind): boolean {
 }
 
 export type { Action, IssuedToken, KeyRef, Notice, RefusedWrite, TokenAsk } from './action.ts';
-export type { Lookup, SyncContext, TenantInfo, TenantPolicy } from './context.ts';
-export { defaultPolicy } from './context.ts';
+export type { Lookup, SyncContext, TenantInfo } from './context.ts';
 export {
   type Definition,
   isEstablished,

@@ -1,3 +1,5 @@
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import { defaultPolicy } from '../../api/policy.ts';
 import {
   applyMergePatch,
   type KubeObject,
@@ -5,9 +7,9 @@ import {
   type Resource,
   resources,
 } from '../../kube/index.ts';
-import { defaultDeniedKeyPrefixes, marks } from '../mapping/index.ts';
+import { defaultDeniedKeyPrefixes } from '../mapping/index.ts';
 import type { Action } from './action.ts';
-import { defaultPolicy, type Lookup, type SyncContext, type TenantInfo } from './context.ts';
+import type { Lookup, SyncContext, TenantInfo } from './context.ts';
 import type { SyncedKind } from './kind.ts';
 
 /** A tenant to test with: VirtualCluster `acme/blue`. */
@@ -158,9 +160,9 @@ export function testNamespace(name: string, labels: Record<string, string> = {})
       name,
       uid: `uid-of-namespace-${name}`,
       labels: { 'kubernetes.io/metadata.name': name, ...labels },
-      ...(labels[marks.tenant] === undefined
+      ...(labels[labelKeys.tenant] === undefined
         ? {}
-        : { annotations: { [marks.uid]: `uid-of-${name}-in-the-tenant` } }),
+        : { annotations: { [annotationKeys.uid]: `uid-of-${name}-in-the-tenant` } }),
     },
   };
 }

@@ -1,3 +1,4 @@
+import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, type ObjectRef, resources } from '../../kube/index.ts';
 import type { SyncContext } from '../kinds/index.ts';
 import { isOurs, tenantNamespaceOf, uidMark } from '../mapping/index.ts';
@@ -23,9 +24,6 @@ export interface Pod extends KubeObject {
     readonly ephemeralContainers?: readonly { readonly name: string }[];
   };
 }
-
-/** Label of a node that runs no containers. */
-const simulatedLabel = 'skerry.dev/simulated';
 
 /**
  * Where the pod that a tenant asks for runs. It has to be the tenant's own in both worlds: known to its API
@@ -62,7 +60,7 @@ export function superPodOf(tenant: KubeletTenant, tenantPod: KubeObject): Pod | 
 }
 
 export function isSimulated(superNode: KubeObject): boolean {
-  return superNode.metadata.labels?.[simulatedLabel] === 'true';
+  return superNode.metadata.labels?.[labelKeys.simulated] === 'true';
 }
 
 /** Names of all that runs in a pod as its owner has written it. */

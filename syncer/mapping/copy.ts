@@ -1,5 +1,6 @@
+import { annotationKeys } from '../../api/labels.ts';
 import type { KubeObject, ObjectMeta } from '../../kube/index.ts';
-import { isOwnKey, marks } from './marks.ts';
+import { isOwnKey } from './marks.ts';
 
 /** Describes how the super cluster's operator applied the original; of no use, and not for tenants' eyes. */
 const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration';
@@ -12,7 +13,7 @@ export function copyMetadata(superObject: KubeObject): ObjectMeta {
   const { name, uid, labels, annotations } = superObject.metadata;
   const copiedLabels = without(labels);
   const copiedAnnotations = without(annotations);
-  if (uid !== undefined) copiedAnnotations[marks.uid] = uid;
+  if (uid !== undefined) copiedAnnotations[annotationKeys.uid] = uid;
   return {
     ...(name === undefined ? {} : { name }),
     ...(Object.keys(copiedLabels).length === 0 ? {} : { labels: copiedLabels }),

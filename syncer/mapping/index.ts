@@ -1,7 +1,7 @@
 export { bucketCount, bucketOf } from './bucket.ts';
 export { copyMetadata } from './copy.ts';
 export { defaultDeniedKeyPrefixes, goesDown, isTransparent, namespaceAllowedKeys } from './keys.ts';
-export { isOurs, marks, staysInTenant, tenantNamespaceOf, tenantUidOf, uidMark } from './marks.ts';
+export { isOurs, staysInTenant, tenantNamespaceOf, tenantUidOf, uidMark } from './marks.ts';
 export { type SuperMetadataOptions, superMetadata, superMetadataPatch } from './metadata.ts';
 export { rootCaName, superNamespaceName, superRootCaName } from './names.ts';
 export {

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { applyMergePatch, type KubeObject } from '../../kube/index.ts';
 import { testContext, testNamespace, testTenant } from '../kinds/testing.ts';
 import {
   bucketOf,
   copyMetadata,
   isOurs,
-  marks,
   scrub,
   superMetadata,
   superMetadataPatch,
@@ -78,11 +78,11 @@ describe('metadata on the way down (rule §1)', () => {
       namespace: superNamespaceName(tenant, 'shop'),
       labels: {
         app: 'web',
-        [marks.tenant]: tenant.uid,
-        [marks.bucket]: String(bucketOf(tenant.uid)),
-        [marks.namespace]: 'shop',
+        [labelKeys.tenant]: tenant.uid,
+        [labelKeys.bucket]: String(bucketOf(tenant.uid)),
+        [labelKeys.namespace]: 'shop',
       },
-      annotations: { [marks.tenantName]: 'acme/blue', [marks.uid]: 'u1' },
+      annotations: { [annotationKeys.tenantName]: 'acme/blue', [annotationKeys.uid]: 'u1' },
     });
     const s = { metadata };
     expect([isOurs(s, tenant), uidMark(s), tenantNamespaceOf(s)]).toEqual([true, 'u1', 'shop']);
@@ -94,7 +94,7 @@ describe('metadata on the way down (rule §1)', () => {
     const metadata = superMetadata(object({ ownerReferences: [owner], finalizers: ['a/b'] }), context);
     expect(metadata).not.toHaveProperty('ownerReferences');
     expect(metadata).not.toHaveProperty('finalizers');
-    expect(JSON.parse(metadata.annotations?.[marks.ownerReferences] ?? '')).toEqual([owner]);
+    expect(JSON.parse(metadata.annotations?.[annotationKeys.ownerReferences] ?? '')).toEqual([owner]);
   });
 
   it('takes ordinary keys down unchanged, app.kubernetes.io and last-applied included', () => {
@@ -133,7 +133,12 @@ describe('metadata on the way down (rule §1)', () => {
       tenant: { deniedKeyPrefixes: ['denied/'], transparentKeyPrefixes: ['super/'] },
     });
     const metadata = superMetadata(object({ labels: { 'denied/a': '1', 'super/b': '1', c: '1' } }), own);
-    expect(Object.keys(metadata.labels ?? {})).toEqual(['c', marks.tenant, marks.bucket, marks.namespace]);
+    expect(Object.keys(metadata.labels ?? {})).toEqual([
+      'c',
+      labelKeys.tenant,
+      labelKeys.bucket,
+      labelKeys.namespace,
+    ]);
   });
 });
 
@@ -181,20 +186,22 @@ describe('bringing metadata up to date', () => {
 
   it('puts a mark back that somebody removed, and drops one that has lost its reason', () => {
     const t = object({ ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name: 'p', uid: 'u' }] });
-    const bare = applyMergePatch(made(t), { metadata: { labels: { [marks.tenant]: null } } }) as KubeObject;
+    const bare = applyMergePatch(made(t), {
+      metadata: { labels: { [labelKeys.tenant]: null } },
+    }) as KubeObject;
     expect(superMetadataPatch(t, bare, context)).toEqual({
-      metadata: { labels: { [marks.tenant]: tenant.uid } },
+      metadata: { labels: { [labelKeys.tenant]: tenant.uid } },
     });
     expect(superMetadataPatch(object({}), made(t), context)).toEqual({
-      metadata: { annotations: { [marks.ownerReferences]: null } },
+      metadata: { annotations: { [annotationKeys.ownerReferences]: null } },
     });
   });
 
   it('cannot be talked into removing its own marks by an edited list of synced keys', () => {
     const t = object({ labels: { a: '1' } });
-    const list = JSON.stringify({ l: [marks.tenant, 'foreign', 7], a: [marks.uid] });
+    const list = JSON.stringify({ l: [labelKeys.tenant, 'foreign', 7], a: [annotationKeys.uid] });
     const s = applyMergePatch(made(t), {
-      metadata: { annotations: { [marks.syncedKeys]: list } },
+      metadata: { annotations: { [annotationKeys.syncedKeys]: list } },
     }) as KubeObject;
     const after = settled(t, s);
     expect(isOurs(after, tenant)).toBe(true);
@@ -202,7 +209,9 @@ describe('bringing metadata up to date', () => {
     expect(
       settled(
         t,
-        applyMergePatch(s, { metadata: { annotations: { [marks.syncedKeys]: '}{' } } }) as KubeObject,
+        applyMergePatch(s, {
+          metadata: { annotations: { [annotationKeys.syncedKeys]: '}{' } },
+        }) as KubeObject,
       ),
     ).toEqual(after);
   });
@@ -238,13 +247,17 @@ describe('copies in a tenant', () => {
   it('carry the UID of S and none of its marks', () => {
     const s = object({
       uid: 's1',
-      labels: { [marks.public]: 'true', tier: 'fast' },
-      annotations: { [marks.uid]: 'x', 'kubectl.kubernetes.io/last-applied-configuration': '{}', note: 'n' },
+      labels: { [labelKeys.public]: 'true', tier: 'fast' },
+      annotations: {
+        [annotationKeys.uid]: 'x',
+        'kubectl.kubernetes.io/last-applied-configuration': '{}',
+        note: 'n',
+      },
     });
     expect(copyMetadata(s)).toEqual({
       name: 'settings',
       labels: { tier: 'fast' },
-      annotations: { note: 'n', [marks.uid]: 's1' },
+      annotations: { note: 'n', [annotationKeys.uid]: 's1' },
     });
   });
 });
@@ -265,14 +278,18 @@ describe('scrubbed text', () => {
   it('knows a cut name by the mark on the super namespace', () => {
     const long = 'x'.repeat(63);
     const name = superNamespaceName(tenant, long);
-    const superObjects = [testNamespace(name, { [marks.tenant]: tenant.uid, [marks.namespace]: long })];
+    const superObjects = [
+      testNamespace(name, { [labelKeys.tenant]: tenant.uid, [labelKeys.namespace]: long }),
+    ];
     expect(scrub(`no ${name}`, testContext({ superObjects }))).toBe(`no ${long}`);
     expect(scrub(`no ${name}`, testContext())).toBe('no (hidden)');
   });
 
   it('hides namespaces of other tenants, the internal id, and where the CA is kept', () => {
     const other = superNamespaceName({ id: 'zzz', namespace: 'acme', name: 'red' }, 'shop');
-    const superObjects = [testNamespace(other, { [marks.tenant]: 'other-uid', [marks.namespace]: 'shop' })];
+    const superObjects = [
+      testNamespace(other, { [labelKeys.tenant]: 'other-uid', [labelKeys.namespace]: 'shop' }),
+    ];
     const context = testContext({ superObjects });
     expect(scrub(`${other} ${tenant.id} tenant-kube-root-ca.crt`, context)).toBe(
       '(hidden) (hidden) kube-root-ca.crt',

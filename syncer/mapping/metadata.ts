@@ -1,8 +1,8 @@
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import type { KubeObject, MergePatch, ObjectMeta } from '../../kube/index.ts';
 import type { TenantInfo } from '../kinds/index.ts';
 import { bucketOf } from './bucket.ts';
 import { goesDown } from './keys.ts';
-import { marks } from './marks.ts';
 import { superNamespaceName } from './names.ts';
 
 type Keys = Record<string, string>;
@@ -49,8 +49,8 @@ export function superMetadataPatch(
   const present = superObject.metadata;
   const labels = differing(wanted.labels, present.labels);
   const annotations = differing(wanted.annotations, present.annotations);
-  const before = present.annotations?.[marks.syncedKeys];
-  if (before !== wanted.annotations[marks.syncedKeys]) {
+  const before = present.annotations?.[annotationKeys.syncedKeys];
+  if (before !== wanted.annotations[annotationKeys.syncedKeys]) {
     const synced = parseSyncedKeys(before);
     drop(labels, synced.l, wanted.labels, present.labels);
     drop(annotations, synced.a, wanted.annotations, present.annotations);
@@ -63,7 +63,7 @@ export function superMetadataPatch(
 }
 
 /** Marks that S has only while there is a reason for them. */
-const passingMarks = [marks.ownerReferences, marks.syncedKeys];
+const passingMarks = [annotationKeys.ownerReferences, annotationKeys.syncedKeys];
 
 function wantedKeys(
   tenantObject: KubeObject,
@@ -76,17 +76,17 @@ function wantedKeys(
   const annotations = pick(metadata.annotations, passes);
   const synced = syncedKeys(labels, annotations);
   Object.assign(labels, options.labels);
-  labels[marks.tenant] = tenant.uid;
-  labels[marks.bucket] = String(bucketOf(tenant.uid));
+  labels[labelKeys.tenant] = tenant.uid;
+  labels[labelKeys.bucket] = String(bucketOf(tenant.uid));
   const namespace = options.namespace ?? metadata.namespace;
-  if (namespace !== undefined) labels[marks.namespace] = namespace;
-  annotations[marks.tenantName] = `${tenant.namespace}/${tenant.name}`;
+  if (namespace !== undefined) labels[labelKeys.namespace] = namespace;
+  annotations[annotationKeys.tenantName] = `${tenant.namespace}/${tenant.name}`;
   const { uid, ownerReferences } = metadata;
-  if (uid !== undefined) annotations[marks.uid] = uid;
+  if (uid !== undefined) annotations[annotationKeys.uid] = uid;
   if (ownerReferences !== undefined && ownerReferences.length > 0) {
-    annotations[marks.ownerReferences] = JSON.stringify(ownerReferences);
+    annotations[annotationKeys.ownerReferences] = JSON.stringify(ownerReferences);
   }
-  if (synced !== undefined) annotations[marks.syncedKeys] = synced;
+  if (synced !== undefined) annotations[annotationKeys.syncedKeys] = synced;
   return { labels, annotations };
 }
 

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
+import { labelKeys } from '../../api/labels.ts';
 import type { TenantInfo } from '../kinds/index.ts';
-import { marks } from './marks.ts';
 
 /** What selects namespaces by their labels. */
 export interface NamespaceSelector {
@@ -34,7 +34,7 @@ export function superNamespaceSelector(
   tenant: Pick<TenantInfo, 'uid'>,
 ): NamespaceSelector {
   return {
-    matchLabels: { ...mirroredNamespaceLabels(matchLabels), [marks.tenant]: tenant.uid },
+    matchLabels: { ...mirroredNamespaceLabels(matchLabels), [labelKeys.tenant]: tenant.uid },
     ...(matchExpressions === undefined
       ? {}
       : { matchExpressions: matchExpressions.map((each) => ({ ...each, key: mirrorKey(each.key) })) }),

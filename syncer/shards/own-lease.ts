@@ -1,3 +1,4 @@
+import { annotationKeys } from '../../api/labels.ts';
 import {
   type Clock,
   elapsedMs,
@@ -11,7 +12,7 @@ import {
   resources,
 } from '../../kube/index.ts';
 import { ReplicaReplaced } from './errors.ts';
-import { componentLabel, leaseName, metricsAddressKey, type ShardClient } from './records.ts';
+import { componentLabel, leaseName, type ShardClient } from './records.ts';
 
 export interface OwnLeaseOptions {
   client: ShardClient;
@@ -133,7 +134,7 @@ export class OwnLease {
         annotations:
           metricsAddress === undefined
             ? annotations
-            : { ...annotations, [metricsAddressKey]: metricsAddress },
+            : { ...annotations, [annotationKeys.metricsAddress]: metricsAddress },
       },
       spec: {
         ...present?.spec,

@@ -1,13 +1,12 @@
+import { labelKeys } from '../../api/labels.ts';
 import type { KubeClient } from '../../kube/index.ts';
 
 /** What is asked of the super cluster here, on a connection that the fence does not guard. */
 export type ShardClient = Pick<KubeClient, 'get' | 'list' | 'create' | 'update' | 'delete'>;
 
 /** Carried by the Leases of all replicas. */
-export const componentLabel = { 'skerry.dev/component': 'vc-syncer' } as const;
-export const componentSelector = 'skerry.dev/component=vc-syncer';
-/** Annotation of a replica's Lease: the URL of its metrics and traces. */
-export const metricsAddressKey = 'skerry.dev/metrics-address';
+export const componentLabel = { [labelKeys.component]: 'vc-syncer' } as const;
+export const componentSelector = `${labelKeys.component}=vc-syncer`;
 export const shardMapName = 'vc-syncer-shards';
 
 const leasePrefix = 'vc-syncer-';

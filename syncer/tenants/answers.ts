@@ -1,11 +1,5 @@
 import type { ObjectRef } from '../../kube/index.ts';
 
-/** Annotations of a VirtualCluster by which an operator answers a question that stands in a condition. */
-export const answers = {
-  confirmDeletions: 'skerry.dev/confirm-deletions',
-  acceptIdentity: 'skerry.dev/accept-identity',
-} as const;
-
 /** The command that gives an answer. */
 export function annotate(vc: ObjectRef, key: string, value: string): string {
   return `kubectl annotate --overwrite virtualcluster ${vc.name} -n ${vc.namespace} ${key}=${value}`;

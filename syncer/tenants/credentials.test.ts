@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeObject, renderKubeconfig, resources } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
 import { readCredentials } from './credentials.ts';
-import type { VirtualCluster } from './virtual-cluster.ts';
 
 const { signal } = new AbortController();
 const vc: VirtualCluster = {

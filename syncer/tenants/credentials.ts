@@ -1,3 +1,4 @@
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   type ConnectionOptions,
   connectionFromSecret,
@@ -6,7 +7,6 @@ import {
   resources,
 } from '../../kube/index.ts';
 import type { ClientAuthorities } from '../kubelet/index.ts';
-import type { VirtualCluster } from './virtual-cluster.ts';
 
 /** How to reach a tenant's API server, and a mark that changes when the credentials do. */
 export interface Credentials {

@@ -1,3 +1,5 @@
+import { isWaitedFor, leftReason } from '../../api/conditions.ts';
+import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   type CallRecord,
   type Clock,
@@ -15,7 +17,6 @@ import { everyTenant, type Gate } from './gate.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
 import { StatusWriter } from './status-writer.ts';
 import type { SyncerSettings } from './tenant-info.ts';
-import { isServed, isWaitedFor, type VirtualCluster } from './virtual-cluster.ts';
 
 export interface DirectoryOptions {
   superClient: KubeClient;
@@ -276,7 +277,7 @@ export class TenantDirectory {
     const left = {
       type: 'Synced',
       status: 'False',
-      reason: 'Left',
+      reason: leftReason,
       message: 'the syncer has let go of this tenant',
     } as const;
     await this.#status.condition({ namespace, name }, uid, left, signal);

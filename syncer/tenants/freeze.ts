@@ -1,3 +1,5 @@
+import { annotationKeys } from '../../api/labels.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   findCondition,
   type KubeClient,
@@ -7,9 +9,8 @@ import {
   resources,
 } from '../../kube/index.ts';
 import { type IdentityGuard, type TenantState, VersionHistory } from '../engine/index.ts';
-import { annotate, answerIn, answers } from './answers.ts';
+import { annotate, answerIn } from './answers.ts';
 import type { StatusWriter } from './status-writer.ts';
-import type { VirtualCluster } from './virtual-cluster.ts';
 
 export interface FreezeOptions {
   state: TenantState;
@@ -42,7 +43,7 @@ export class Freeze {
     const said = findCondition(options.vc.status?.conditions, 'IdentityMismatch');
     if (said?.status !== 'True') return;
     options.state.frozen = said.reason ?? 'TenantIdentity';
-    this.#token = answerIn(said.message, answers.acceptIdentity);
+    this.#token = answerIn(said.message, annotationKeys.acceptIdentity);
   }
 
   observeVersion(resource: Resource, version: string): void {
@@ -65,7 +66,7 @@ export class Freeze {
       const token = `${state.identity.expectedUid}@${back.now}`;
       await this.#stop(
         ranBackwards,
-        `the tenant's API server shows ${back.resource} that are older (resourceVersion ${back.now}) than what it has shown before (${back.shown}); all deletes for it are stopped. Restore its data, or accept it as it is now: ${annotate(this.#ref, answers.acceptIdentity, token)}`,
+        `the tenant's API server shows ${back.resource} that are older (resourceVersion ${back.now}) than what it has shown before (${back.shown}); all deletes for it are stopped. Restore its data, or accept it as it is now: ${annotate(this.#ref, annotationKeys.acceptIdentity, token)}`,
         token,
         signal,
       );
@@ -82,7 +83,7 @@ export class Freeze {
     const { state, status } = this.#options;
     const token = this.#token;
     if (state.frozen === undefined || token === undefined) return;
-    if (vc.metadata.annotations?.[answers.acceptIdentity] !== token) return;
+    if (vc.metadata.annotations?.[annotationKeys.acceptIdentity] !== token) return;
     if (state.frozen === 'SuperClusterIdentity') {
       await status.identity(this.#ref, state.info.uid, { superCluster: token }, signal);
       state.acceptSuper(token);
@@ -125,7 +126,7 @@ export class Freeze {
         'the super cluster is not the one that this syncer started with; all deletes are stopped. Start the syncer again with the right kubeconfig';
       return this.#stop('SuperClusterIdentity', message, undefined, signal);
     }
-    const message = `this tenant was made on a super cluster whose kube-system Namespace has UID ${state.superIdentity}, and here it is ${found}; all deletes for it are stopped. If it belongs here from now on: ${annotate(this.#ref, answers.acceptIdentity, found)}`;
+    const message = `this tenant was made on a super cluster whose kube-system Namespace has UID ${state.superIdentity}, and here it is ${found}; all deletes for it are stopped. If it belongs here from now on: ${annotate(this.#ref, annotationKeys.acceptIdentity, found)}`;
     return this.#stop('SuperClusterIdentity', message, found, signal);
   }
 
@@ -141,7 +142,7 @@ export class Freeze {
     const remedy =
       found === undefined
         ? 'Restore its data'
-        : `Either restore its data, or accept it as it is now: ${annotate(this.#ref, answers.acceptIdentity, found)}`;
+        : `Either restore its data, or accept it as it is now: ${annotate(this.#ref, annotationKeys.acceptIdentity, found)}`;
     await this.#stop('TenantIdentity', `${what}; all deletes for it are stopped. ${remedy}`, found, signal);
   }
 

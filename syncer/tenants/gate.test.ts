@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
 import type { Gate } from './gate.ts';
 import { DirectoryWorld } from './testing/directory-world.ts';
-import type { VirtualCluster } from './virtual-cluster.ts';
 
 /** Lets through whom a test names. */
 class NamedGate implements Gate {

@@ -1,4 +1,4 @@
-import type { VirtualCluster } from './virtual-cluster.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 
 /** Which tenants are this replica's to serve. */
 export interface Gate {

@@ -1,3 +1,5 @@
+import { isTakenUp } from '../../api/conditions.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type Clock, findCondition, type Resource, resources } from '../../kube/index.ts';
 import type { CustomResources } from '../custom-resources/index.ts';
 import type { SyncEngine, TenantState } from '../engine/index.ts';
@@ -6,7 +8,6 @@ import type { Freeze } from './freeze.ts';
 import type { Holds } from './holds.ts';
 import { networkPoliciesCondition } from './network-policies-condition.ts';
 import type { StatusWriter, SyncerCondition } from './status-writer.ts';
-import { isTakenUp, type VirtualCluster } from './virtual-cluster.ts';
 
 export interface HealthOptions {
   state: TenantState;

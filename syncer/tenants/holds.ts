@@ -1,8 +1,9 @@
+import { annotationKeys } from '../../api/labels.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { findCondition, type ObjectRef } from '../../kube/index.ts';
 import type { Hold, TenantState } from '../engine/index.ts';
-import { annotate, answers } from './answers.ts';
+import { annotate } from './answers.ts';
 import type { StatusWriter } from './status-writer.ts';
-import type { VirtualCluster } from './virtual-cluster.ts';
 
 export interface HoldsOptions {
   state: TenantState;
@@ -50,7 +51,7 @@ export class Holds {
   /** Reads the operator's answer from the annotations of the VirtualCluster. */
   async answer(vc: VirtualCluster, signal: AbortSignal): Promise<void> {
     const { deletions, losses } = this.#options.state;
-    const id = vc.metadata.annotations?.[answers.confirmDeletions];
+    const id = vc.metadata.annotations?.[annotationKeys.confirmDeletions];
     if (id === undefined) return;
     const opened = [deletions.confirm(id), losses.confirm(id)];
     if (opened.includes(true)) await this.recheck(signal);
@@ -82,5 +83,5 @@ export class Holds {
 
 function question(hold: Hold | undefined, what: string, vc: ObjectRef): string | undefined {
   if (hold === undefined) return undefined;
-  return `${hold.missing} of ${hold.total} objects of this tenant ${what} although nobody was seen deleting them; they are kept. If they are meant to go: ${annotate(vc, answers.confirmDeletions, hold.id)}`;
+  return `${hold.missing} of ${hold.total} objects of this tenant ${what} although nobody was seen deleting them; they are kept. If they are meant to go: ${annotate(vc, annotationKeys.confirmDeletions, hold.id)}`;
 }

@@ -1,3 +1,4 @@
+import { type VirtualCluster, weightOf } from '../../api/virtual-cluster.ts';
 import {
   type CallRecord,
   type Clock,
@@ -25,7 +26,6 @@ import { Health } from './health.ts';
 import { Holds } from './holds.ts';
 import type { StatusWriter } from './status-writer.ts';
 import { type SyncerSettings, tenantInfo } from './tenant-info.ts';
-import { type VirtualCluster, weightOf } from './virtual-cluster.ts';
 
 export interface SessionLogger {
   info(fields: object, message: string): void;

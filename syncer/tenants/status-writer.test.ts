@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { findCondition, resources } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
 import { StatusWriter } from './status-writer.ts';
-import type { VirtualCluster } from './virtual-cluster.ts';
 
 const ref = { namespace: 'acme', name: 'blue' };
 const joined = { type: 'Synced', status: 'True', reason: 'Joined', message: 'all is well' } as const;

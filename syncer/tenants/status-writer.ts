@@ -1,3 +1,5 @@
+import { isTakenUp, type SyncerConditionType } from '../../api/conditions.ts';
+import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   type Condition,
   isNotFound,
@@ -7,10 +9,9 @@ import {
   resources,
   setCondition,
 } from '../../kube/index.ts';
-import { isServed, isTakenUp, type VirtualCluster } from './virtual-cluster.ts';
 
 export interface SyncerCondition {
-  type: 'Synced' | 'IdentityMismatch' | 'DeletionHeld' | 'NetworkPoliciesEnforced' | 'CustomResourcesSynced';
+  type: SyncerConditionType;
   status: Condition['status'];
   reason: string;
   message: string;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { defaultPolicy } from '../kinds/index.ts';
+import { defaultEffectivePolicy, defaultPolicy } from '../../api/policy.ts';
+import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import { defaultDeniedKeyPrefixes } from '../mapping/index.ts';
 import { tenantInfo } from './tenant-info.ts';
-import { isServed, type VirtualCluster } from './virtual-cluster.ts';
 
 const settings = {
   kubelet: { address: '192.0.2.11', port: 10450 },
@@ -49,7 +49,10 @@ describe('the settings of a tenant', () => {
   });
 
   it('open no address to a tenant where it is not known whose that is', () => {
-    const status = { ...ready.status, policy: { endpointCIDRs: ['192.0.2.0/24'] } };
+    const status = {
+      ...ready.status,
+      policy: { ...defaultEffectivePolicy, endpointCIDRs: ['192.0.2.0/24'] },
+    };
     expect(tenantInfo({ ...ready, status }, settings).policy.endpointCIDRs).toEqual(['192.0.2.0/24']);
     expect(tenantInfo({ ...ready, status }, settings, false).policy.endpointCIDRs).toEqual([]);
   });
@@ -66,6 +69,7 @@ describe('the settings of a tenant', () => {
       status: {
         ...ready.status,
         policy: {
+          ...defaultEffectivePolicy,
           ceiling: 'gold',
           podSecurity: 'restricted',
           hideNodes: true,
@@ -79,7 +83,10 @@ describe('the settings of a tenant', () => {
   });
 
   it('are the wishes for nodes while nothing is decided, and the defaults for all else', () => {
-    const vc: VirtualCluster = { ...ready, spec: { nodes: { hidden: true, selector: { pool: 'mine' } } } };
+    const vc: VirtualCluster = {
+      ...ready,
+      spec: { nodes: { hidden: true, selector: { pool: 'mine' } } },
+    };
     expect(tenantInfo(vc, settings)).toMatchObject({
       hideNodes: true,
       nodeSelector: { pool: 'mine' },
@@ -88,7 +95,7 @@ describe('the settings of a tenant', () => {
   });
 
   it('are not made up for a VirtualCluster that is not ready', () => {
-    for (const field of ['id', 'advertisedAddress', 'serviceCIDR']) {
+    for (const field of ['id', 'advertisedAddress', 'serviceCIDR'] as const) {
       const { [field]: _missing, ...status } = ready.status ?? {};
       expect(() => tenantInfo({ ...ready, status }, settings)).toThrow('acme/blue is not ready to be served');
     }
@@ -98,7 +105,7 @@ describe('the settings of a tenant', () => {
 describe('whether a VirtualCluster is served', () => {
   it('depends on what the manager has said so far', () => {
     expect(isServed(ready)).toBe(true);
-    for (const field of ['id', 'advertisedAddress', 'serviceCIDR', 'syncerSecret', 'identities']) {
+    for (const field of ['id', 'advertisedAddress', 'serviceCIDR', 'syncerSecret', 'identities'] as const) {
       const { [field]: _missing, ...status } = ready.status ?? {};
       expect(isServed({ ...ready, status })).toBe(false);
     }

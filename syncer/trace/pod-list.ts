@@ -1,6 +1,7 @@
+import type { PodList, Quantiles } from '../../api/pod-report.ts';
 import type { PodTraces } from './pod-traces.ts';
-import { type PodReport, roundedMs } from './report.ts';
-import { podSpans, type Whose } from './steps.ts';
+import { roundedMs } from './report.ts';
+import { podSpans } from './steps.ts';
 import type { Trace } from './trace.ts';
 
 export interface PodListOptions {
@@ -8,27 +9,6 @@ export interface PodListOptions {
   namespace?: string | undefined;
   /** Pods to be listed. */
   most: number;
-}
-
-interface Quantiles {
-  readonly p50Ms: number;
-  readonly p99Ms: number;
-}
-
-/** The slowest pods that are remembered, and what is usual. */
-export interface PodList {
-  readonly tenant?: string;
-  /** Pods that are remembered, and how many of them are ready. */
-  readonly known: number;
-  readonly ready: number;
-  /** Of those that are ready; missing if none is. */
-  readonly total?: Quantiles;
-  readonly spans: readonly ({
-    readonly name: string;
-    readonly whose: Whose;
-    readonly pods: number;
-  } & Quantiles)[];
-  readonly pods: readonly PodReport[];
 }
 
 /** Pods that were deleted before they were ready are not counted. */

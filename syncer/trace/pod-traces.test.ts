@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { PodReport } from './report.ts';
+import type { PodReport } from '../../api/pod-report.ts';
 import { bound, ready, running, shop, TwoStores } from './testing/two-stores.ts';
 
 function reportOf(world: TwoStores, name: string, tenant = 'blue'): PodReport | undefined {

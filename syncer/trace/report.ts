@@ -1,42 +1,5 @@
-import {
-  type PodSpan,
-  type PodStep,
-  podSpans,
-  podSteps,
-  type StepTimes,
-  spanStart,
-  type Whose,
-} from './steps.ts';
-
-/** One pod, as `/debug/pods` tells it. Times are milliseconds since `seen`. */
-export interface PodReport {
-  /** `namespace/name` of the VirtualCluster. */
-  readonly tenant: string;
-  readonly namespace: string;
-  readonly name: string;
-  readonly uid: string;
-  /** As the super cluster calls it. */
-  readonly node?: string;
-  /** By the clock of the tenant's API server, in whole seconds. */
-  readonly createdAt?: string;
-  /** By the syncer's clock. */
-  readonly seenAt: string;
-  readonly state: 'ready' | 'pending' | 'deleted';
-  /** Until the tenant could see that it is ready, or until now, or until it was deleted. */
-  readonly totalMs: number;
-  readonly shares: Readonly<Record<Whose, number>>;
-  readonly steps: readonly { readonly name: PodStep; readonly atMs: number }[];
-  readonly spans: readonly SpanReport[];
-  /** What it waits for, if it still does. */
-  readonly waitsFor?: { readonly name: string; readonly whose: Whose; readonly sinceMs: number };
-}
-
-export interface SpanReport {
-  readonly name: string;
-  readonly whose: Whose;
-  readonly atMs: number;
-  readonly tookMs: number;
-}
+import type { PodReport, SpanReport, Whose } from '../../api/pod-report.ts';
+import { type PodSpan, podSpans, podSteps, type StepTimes, spanStart } from './steps.ts';
 
 export type PodFacts = Pick<
   PodReport,

@@ -1,3 +1,4 @@
+import type { Whose } from '../../api/pod-report.ts';
 /**
  * What happens to a pod on its way, each at the time when the syncer did or saw it for the first time.
  *
@@ -32,9 +33,6 @@ export const podSteps = [
 ] as const;
 
 export type PodStep = (typeof podSteps)[number];
-
-/** Who a pod waits for. */
-export type Whose = 'skerry' | 'scheduler' | 'kubelet';
 
 export interface PodSpan {
   readonly name: string;

@@ -1,5 +1,6 @@
+import type { PodReport } from '../../api/pod-report.ts';
 import type { Clock } from '../../kube/index.ts';
-import { type PodReport, podReport } from './report.ts';
+import { podReport } from './report.ts';
 import type { StepTable } from './step-table.ts';
 import { type PodSpan, type PodStep, podSpans, podSteps, type StepTimes, spanStart } from './steps.ts';
 

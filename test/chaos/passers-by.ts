@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
-import type { VirtualCluster } from '../../vc-manager/api/index.ts';
 import { type Footprint, footprint, noFootprint, type Traces } from '../harness/footprint.ts';
 import { poll } from '../harness/poll.ts';
 import type { World } from '../harness/world.ts';

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
-import type { VirtualCluster } from '../../vc-manager/api/index.ts';
 import { cliOutput } from '../harness/cli.ts';
 import { Cluster } from '../harness/cluster.ts';
 import type { ClusterInfo } from '../real-node/cluster/cluster-info.ts';

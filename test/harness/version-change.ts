@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
-import type { VirtualCluster } from '../../vc-manager/api/index.ts';
 import type { RunResult } from './cluster.ts';
 import { namespace } from './manifests.ts';
 import type { ProcessIdentity } from './processes.ts';

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
-import type { VirtualCluster } from '../../vc-manager/api/index.ts';
 import { Checker } from './checker/index.ts';
 import { type CliOptions, cliOutput, runCli } from './cli.ts';
 import { Cluster, type ClusterOptions, type RunResult } from './cluster.ts';

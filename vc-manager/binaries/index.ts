@@ -9,12 +9,7 @@ export {
   defaultVersions,
 } from './binary.ts';
 export { defaultCacheDirectory } from './cache-directory.ts';
-export {
-  type BinaryAttempt,
-  BinaryError,
-  type BinaryErrorCode,
-  type UnavailableBinary,
-} from './errors.ts';
+export { type BinaryAttempt, BinaryError, type BinaryErrorCode, type UnavailableBinary } from './errors.ts';
 export { lockHolder, withFileLock } from './file-lock.ts';
 export { buildFromModule, type Workshop } from './go-build.ts';
 export { type BuildRecipe, kubernetesStamps } from './go-module.ts';

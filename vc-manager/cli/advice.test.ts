@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import type { VirtualCluster, VirtualClusterPhase } from '../../api/virtual-cluster.ts';
 import type { Condition } from '../../kube/index.ts';
-import type { VirtualCluster, VirtualClusterPhase } from '../api/index.ts';
 import { advice } from './advice.ts';
 
 const createdMs = Date.parse('2030-01-01T00:00:00Z');

@@ -1,4 +1,4 @@
-import type { VirtualCluster } from '../api/index.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { readyCondition } from './virtual-clusters.ts';
 
 const slowAfterMs = 3 * 60_000;

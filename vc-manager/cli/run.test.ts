@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parse, stringify } from 'yaml';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { renderKubeconfig, resources } from '../../kube/index.ts';
 import { FakeApiServer } from '../../kube/testing/index.ts';
-import type { VirtualCluster } from '../api/index.ts';
 import { runCaptured } from './testing/run-captured.ts';
 
 let server: FakeApiServer;

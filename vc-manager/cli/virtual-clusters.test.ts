@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { VirtualCluster } from '../api/index.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { checkedRef, isReady } from './virtual-clusters.ts';
 
 describe('checkedRef', () => {

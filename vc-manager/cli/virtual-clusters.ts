@@ -1,5 +1,6 @@
+import { kubeconfigKey, secretNames, nameProblem as validateName } from '../../api/names.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isNotFound, type KubeClient, resources } from '../../kube/index.ts';
-import { kubeconfigKey, secretNames, type VirtualCluster, validateName } from '../api/index.ts';
 import { CliError, invalidArgument } from './errors.ts';
 import { isMissingResource } from './is-missing-resource.ts';
 

@@ -1,5 +1,5 @@
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeClient, Reflector, resources, Store, type StoreEvent } from '../../kube/index.ts';
-import type { VirtualCluster } from '../api/index.ts';
 import type { Cli } from './context.ts';
 import { CliError } from './errors.ts';
 import { readyCondition, type VirtualClusterRef } from './virtual-clusters.ts';

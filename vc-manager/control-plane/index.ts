@@ -11,5 +11,5 @@ export type {
 } from './plan.ts';
 export { renderPlan } from './render-plan.ts';
 export { minorOf, selectTemplate, type TemplateChoice } from './select-template.ts';
-export { type ControlPlaneTemplate, controlPlaneTemplateSpecSchema, parseTemplate } from './template.ts';
+export { parseTemplate } from './template.ts';
 export { startOrder, validatePlan } from './validate-plan.ts';

@@ -2,8 +2,9 @@ import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { parse } from 'yaml';
+import type { ControlPlaneTemplate, ControlPlaneTemplateSpec } from '../../api/control-plane-template.ts';
 import { invalidTemplate } from './errors.ts';
-import { type ControlPlaneTemplate, type ControlPlaneTemplateSpec, parseTemplate } from './template.ts';
+import { parseTemplate } from './template.ts';
 import { overlaid, type Variant } from './template-variant.ts';
 
 /** The templates that come with this package, or those in `directory`. Throws `InvalidTemplate`. */

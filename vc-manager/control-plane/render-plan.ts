@@ -1,10 +1,10 @@
 import { isIPv6 } from 'node:net';
+import type { ControlPlaneTemplateSpec, TemplateComponent } from '../../api/control-plane-template.ts';
 import type { TenantPki } from '../pki/index.ts';
 import { credentialFiles } from './credential-files.ts';
 import { unknownPlaceholder } from './errors.ts';
 import { localAddress } from './local-address.ts';
 import type { ComponentPlan, ControlPlanePlan, PlanFile, PlanNetwork, PlanResources } from './plan.ts';
-import type { ControlPlaneTemplateSpec, TemplateComponent } from './template.ts';
 import { validatePlan } from './validate-plan.ts';
 
 export interface RenderPlanOptions {

@@ -1,5 +1,5 @@
+import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import { unknownTemplate, unsupportedVersion } from './errors.ts';
-import type { ControlPlaneTemplate } from './template.ts';
 
 export interface TemplateChoice {
   template: ControlPlaneTemplate;

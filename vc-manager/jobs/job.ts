@@ -1,4 +1,4 @@
-import type { JobKind } from '../api/index.ts';
+import type { JobKind } from '../../api/job-status.ts';
 import type { Outcome } from './outcome.ts';
 
 /** What is wanted for one VirtualCluster. Everything else about it stands in that. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { JobKind, JobStatus } from '../api/index.ts';
+import type { JobKind, JobStatus } from '../../api/job-status.ts';
 import { atStep, beginJob, cancelJob, failAttempt, refuseCancel, replaceJob, succeedJob } from './record.ts';
 
 const at = (seconds: number): Date => new Date(Date.UTC(2030, 0, 1, 0, 0, seconds));

@@ -1,4 +1,4 @@
-import { type CurrentJob, type JobKind, type JobStatus, jobHistoryLimit } from '../api/index.ts';
+import { type CurrentJob, type JobKind, type JobStatus, jobHistoryLimit } from '../../api/job-status.ts';
 
 export interface JobStart {
   kind: JobKind;

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { finalizer } from '../../api/labels.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { Store } from '../../kube/index.ts';
-import { finalizer, type VirtualCluster } from '../api/index.ts';
 import { Claims } from './claims.ts';
 
 function stored(uid: string, status: VirtualCluster['status']): VirtualCluster {

@@ -1,5 +1,6 @@
+import { finalizer } from '../../api/labels.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { Store } from '../../kube/index.ts';
-import { finalizer, type VirtualCluster } from '../api/index.ts';
 
 interface Claim {
   id?: string | undefined;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { labelKeys } from '../../api/labels.ts';
 import { resources } from '../../kube/index.ts';
-import { keys } from '../api/index.ts';
 import { DyingConnection } from './testing/dying-connection.ts';
 import { World } from './testing/world.ts';
 
@@ -47,7 +47,7 @@ describe('a manager that dies', () => {
       const { metadata } = world.create('a');
       await world.untilReady('a');
       await maker.stop();
-      const labels = { [keys.tenant]: metadata.uid ?? '' };
+      const labels = { [labelKeys.tenant]: metadata.uid ?? '' };
       world.superCluster.put(resources.namespaces, { metadata: { name: 'team-a-web-x', labels } });
       await world.delete('a');
       const connection = new DyingConnection(world.superCluster.connectionOptions, writes);

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
-import { keys } from '../api/index.ts';
 import { DriverError } from '../drivers/index.ts';
 import { EtcdError } from '../etcd/index.ts';
 import { condition, World } from './testing/world.ts';
@@ -81,7 +81,7 @@ describe('a step that fails', () => {
     const ownerReferences = [
       { apiVersion: 'skerry.dev/v1alpha1', kind: 'VirtualCluster', name: 'a', uid: 'earlier' },
     ];
-    const labels = { [keys.virtualCluster]: 'a' };
+    const labels = { [labelKeys.virtualCluster]: 'a' };
     world.superCluster.put(resources.secrets, {
       metadata: { namespace: 'team', name: 'a-pki', labels, ownerReferences },
     });
@@ -138,7 +138,7 @@ describe('a step that fails', () => {
     const { metadata } = world.create('a');
     await world.untilReady('a');
     await operator.stop();
-    const labels = { [keys.tenant]: metadata.uid ?? '' };
+    const labels = { [labelKeys.tenant]: metadata.uid ?? '' };
     world.superCluster.put(resources.services, { metadata: { namespace: 'x', name: 'kubernetes', labels } });
     const parentRef = { resource: 'services', namespace: 'x', name: 'kubernetes' };
     world.superCluster.remove(resources.ipAddresses, { name: '10.112.0.1' });
@@ -167,7 +167,7 @@ describe('a step that fails', () => {
     world.run();
     world.create('a');
     const { status } = await world.untilReady('a');
-    world.create('thief', {}, { annotations: { [keys.id]: status?.id ?? '' } });
+    world.create('thief', {}, { annotations: { [annotationKeys.id]: status?.id ?? '' } });
     const refused = await world.untilReason('thief', 'Ready', 'IdInUse');
     expect(refused.metadata.finalizers).toBeUndefined();
     await world.delete('thief');
@@ -177,7 +177,7 @@ describe('a step that fails', () => {
     world.create(
       'thief',
       {},
-      { annotations: { [keys.id]: status?.id ?? '' }, finalizers: ['skerry.dev/control-plane'] },
+      { annotations: { [annotationKeys.id]: status?.id ?? '' }, finalizers: ['skerry.dev/control-plane'] },
     );
     await world.untilReason('thief', 'Ready', 'IdInUse');
     await world.delete('thief');
@@ -188,9 +188,9 @@ describe('a step that fails', () => {
 
   it('takes the id that a restored VirtualCluster brings along', async () => {
     world.run();
-    world.create('a', {}, { annotations: { [keys.id]: 'restored01' } });
+    world.create('a', {}, { annotations: { [annotationKeys.id]: 'restored01' } });
     expect((await world.untilReady('a')).status?.id).toBe('restored01');
-    world.create('b', {}, { annotations: { [keys.id]: '../etc' } });
+    world.create('b', {}, { annotations: { [annotationKeys.id]: '../etc' } });
     await world.untilReason('b', 'Ready', 'InvalidId');
   });
 

@@ -1,4 +1,5 @@
-import type { JobKind, VirtualCluster } from '../api/index.ts';
+import type { JobKind } from '../../api/job-status.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { Services } from './services.ts';
 import { isHeld, renewalAsked } from './settle.ts';
 import { versionChoice } from './version-choice.ts';

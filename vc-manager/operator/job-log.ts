@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { JobStatus } from '../api/index.ts';
+import type { JobStatus } from '../../api/job-status.ts';
 import { atStep, beginJob, failAttempt, isSameJob, replaceJob, succeedJob } from '../jobs/index.ts';
 import type { WantedJob } from './job-kind.ts';
 import type { Services } from './services.ts';

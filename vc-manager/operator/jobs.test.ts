@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
-import { keys, type VirtualCluster } from '../api/index.ts';
 import { DriverError } from '../drivers/index.ts';
 import { asking } from './testing/asking.ts';
 import { condition, World } from './testing/world.ts';
@@ -22,7 +23,7 @@ describe('jobs', () => {
     world.run();
     const { metadata } = world.create('a');
     await world.untilReady('a');
-    const labels = { [keys.tenant]: metadata.uid ?? '' };
+    const labels = { [labelKeys.tenant]: metadata.uid ?? '' };
     world.superCluster.put(resources.namespaces, { metadata: { name: 'stuck', labels, finalizers: ['x'] } });
     await world.delete('a');
     await world.until('a', (vc) => vc.status?.jobs?.current?.step === 'super-namespaces');
@@ -97,7 +98,7 @@ describe('jobs', () => {
     world.create('b');
     await world.untilReady('b');
     expect(world.driver.ensured.length).toBe(length + 1);
-    annotate('a', keys.retryJob, 'now');
+    annotate('a', annotationKeys.retryJob, 'now');
     await world.untilReady('a');
     expect(jobs('a')).toMatchObject({
       retried: 'now',
@@ -202,7 +203,7 @@ describe('jobs', () => {
     expect(jobs('a')?.history?.[0]).toMatchObject({ kind: 'version-change', result: 'Cancelled' });
 
     const { release } = stall();
-    annotate('a', keys.retryJob, 'again');
+    annotate('a', annotationKeys.retryJob, 'again');
     await world.until('a', (vc) => vc.status?.jobs?.current?.replacing === true);
     cancel('a');
     const { status } = await world.until('a', (vc) => vc.status?.jobs?.current?.refusal !== undefined);

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { labelKeys } from '../../api/labels.ts';
 import { connectionFromSecret, type KubeObject, resources } from '../../kube/index.ts';
-import { keys } from '../api/index.ts';
 import type { LocateOptions, Location } from '../drivers/index.ts';
 import { FakeDriver } from './testing/fake-driver.ts';
 import { condition, World } from './testing/world.ts';
@@ -140,7 +140,10 @@ describe('a driver that gives control planes addresses', () => {
     await earlier.stop();
     const name = [...driver.led.values()][0] ?? '';
     world.superCluster.put(resources.ipAddresses, {
-      metadata: { name, labels: { [keys.tenant]: vc.metadata.uid ?? '', [keys.reserved]: 'kubernetes' } },
+      metadata: {
+        name,
+        labels: { [labelKeys.tenant]: vc.metadata.uid ?? '', [labelKeys.reserved]: 'kubernetes' },
+      },
     });
     driver.led.clear();
     driver.isFree = (address) =>

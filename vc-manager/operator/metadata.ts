@@ -1,5 +1,5 @@
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isConflict, resources } from '../../kube/index.ts';
-import type { VirtualCluster } from '../api/index.ts';
 import { objectReplaced } from './errors.ts';
 import type { Services } from './services.ts';
 import type { Tenant } from './tenant.ts';

@@ -1,5 +1,6 @@
+import { annotationKeys } from '../../api/labels.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { StoreEvent } from '../../kube/index.ts';
-import { keys, type VirtualCluster } from '../api/index.ts';
 import type { WorkQueue } from '../jobs/index.ts';
 import { isTakenUp } from './removal/index.ts';
 import type { Services } from './services.ts';
@@ -37,7 +38,7 @@ export function onVirtualCluster(
   }
 }
 
-const requests = [keys.cancelJob, keys.retryJob, keys.renewCertificates];
+const requests = [annotationKeys.cancelJob, annotationKeys.retryJob, annotationKeys.renewCertificates];
 
 /** Whether something else is wanted than before: by the spec, by deletion, or by what somebody asks for. */
 export function isOutdated({ metadata }: VirtualCluster, { metadata: before }: VirtualCluster): boolean {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { connectionFromSecret, type KubeObject, resources } from '../../kube/index.ts';
-import { keys } from '../api/index.ts';
 import { DriverError } from '../drivers/index.ts';
 import { condition, World } from './testing/world.ts';
 
@@ -50,7 +50,7 @@ describe('Operator', () => {
       'ServiceSliceReady=True',
     ]);
     expect(metadata.finalizers).toEqual(['skerry.dev/control-plane']);
-    expect(metadata.annotations?.[keys.id]).toBe(status?.id);
+    expect(metadata.annotations?.[annotationKeys.id]).toBe(status?.id);
     expect(connectionFromSecret(secret('a-kubeconfig')['kubeconfig'] ?? '').server).toBe(
       'https://127.0.0.1:21000',
     );
@@ -297,7 +297,7 @@ describe('Operator', () => {
     world.create('b');
     await world.untilReady('a');
     await world.untilReady('b');
-    const labels = { [keys.tenant]: metadata.uid ?? '' };
+    const labels = { [labelKeys.tenant]: metadata.uid ?? '' };
     world.superCluster.put(resources.namespaces, { metadata: { name: 'team-a-web-x', labels } });
     world.superCluster.put(resources.namespaces, { metadata: { name: 'team-a-web-y' } });
     world.superCluster.put(resources.persistentVolumes, { metadata: { name: 'pv-x', labels } });
@@ -321,7 +321,7 @@ describe('Operator', () => {
     world.run();
     const { metadata } = world.create('a');
     await world.untilReady('a');
-    const labels = { [keys.tenant]: metadata.uid ?? '' };
+    const labels = { [labelKeys.tenant]: metadata.uid ?? '' };
     const finalizers = ['kubernetes'];
     world.superCluster.put(resources.namespaces, { metadata: { name: 'stuck', labels, finalizers } });
     await world.delete('a');

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
+import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import type { Clock, ConnectionOptions, KubeClient } from '../../kube/index.ts';
-import type { ControlPlaneTemplate } from '../control-plane/index.ts';
 import type { ControlPlaneDriver } from '../drivers/index.ts';
 import type { ManagerPki } from '../pki/index.ts';
 import type { Datastore } from './services.ts';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { labelKeys } from '../../api/labels.ts';
 import { Connection, KubeClient, resources } from '../../kube/index.ts';
-import { keys } from '../api/index.ts';
 import { findOrphans } from './orphans.ts';
 import { World } from './testing/world.ts';
 
@@ -18,7 +18,7 @@ describe('findOrphans', () => {
     await world.untilReady('a');
     const { status } = await world.untilReady('lost');
     await operator.stop();
-    const labels = { [keys.tenant]: lost.metadata.uid ?? '' };
+    const labels = { [labelKeys.tenant]: lost.metadata.uid ?? '' };
     world.superCluster.put(resources.namespaces, { metadata: { name: 'team-lost-web', labels } });
     world.superCluster.remove(resources.virtualClusters, { namespace: 'team', name: 'lost' });
 

@@ -1,5 +1,6 @@
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isNotFound, type KubeClient, type KubeObject, type Resource, resources } from '../../kube/index.ts';
-import { keys, type VirtualCluster } from '../api/index.ts';
 import type { ControlPlaneDriver } from '../drivers/index.ts';
 import type { Datastore } from './services.ts';
 
@@ -38,11 +39,15 @@ export async function findOrphans(options: {
   const objects: Orphans['superObjects'] = [];
   for (const resource of labelled) {
     for (const { metadata } of await listLabelled(client, resource, signal)) {
-      objects.push({ resource, name: metadata.name ?? '', tenantUid: metadata.labels?.[keys.tenant] ?? '' });
+      objects.push({
+        resource,
+        name: metadata.name ?? '',
+        tenantUid: metadata.labels?.[labelKeys.tenant] ?? '',
+      });
     }
   }
   const items = [...before, ...(await list())];
-  const ids = new Set(items.map((vc) => vc.status?.id ?? vc.metadata.annotations?.[keys.id]));
+  const ids = new Set(items.map((vc) => vc.status?.id ?? vc.metadata.annotations?.[annotationKeys.id]));
   const uids = new Set(items.map((vc) => vc.metadata.uid));
   const unknown = (each: Iterable<string>): string[] =>
     [...new Set(each)].filter((id) => !ids.has(id)).sort();
@@ -59,7 +64,7 @@ async function listLabelled(
   signal: AbortSignal,
 ): Promise<KubeObject[]> {
   try {
-    return (await client.list(resource, { labelSelector: keys.tenant, signal })).items;
+    return (await client.list(resource, { labelSelector: labelKeys.tenant, signal })).items;
   } catch (error) {
     if (isNotFound(error)) return [];
     throw error;

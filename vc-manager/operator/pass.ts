@@ -1,10 +1,10 @@
+import type { ManagerConditionType } from '../../api/conditions.ts';
 import { isNotFound } from '../../kube/index.ts';
 import type { Outcome } from '../jobs/index.ts';
 import { NotYet, OperatorError } from './errors.ts';
 import { explain } from './explain.ts';
 import type { JobLog } from './job-log.ts';
 import type { Services } from './services.ts';
-import type { ConditionType } from './status-writer.ts';
 import { runStages, type Stage, type Step, StepFailed } from './steps/index.ts';
 import type { Tenant } from './tenant.ts';
 
@@ -81,7 +81,7 @@ function isGone(error: unknown): boolean {
   return isNotFound(error) || (error instanceof OperatorError && error.code === 'ObjectReplaced');
 }
 
-function conditionOf(component: string | undefined): ConditionType | undefined {
+function conditionOf(component: string | undefined): ManagerConditionType | undefined {
   if (component === 'kube-apiserver') return 'APIServerReady';
   return component === 'kube-controller-manager' ? 'ControllerManagerReady' : undefined;
 }

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { VirtualClusterPolicySpec } from '../../api/policy.ts';
 import { resources } from '../../kube/index.ts';
-import type { VirtualClusterPolicySpec } from '../api/index.ts';
 import { condition, World } from './testing/world.ts';
 
 describe('a VirtualClusterPolicy', () => {

@@ -1,4 +1,4 @@
-import type { VirtualClusterPhase } from '../api/index.ts';
+import type { VirtualClusterPhase } from '../../api/virtual-cluster.ts';
 import type { Outcome } from '../jobs/index.ts';
 import { type WantedJob, wantedJob } from './job-kind.ts';
 import { JobLog } from './job-log.ts';

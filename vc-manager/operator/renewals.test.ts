@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { annotationKeys } from '../../api/labels.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeObject, resources, systemClock } from '../../kube/index.ts';
-import { keys, type VirtualCluster } from '../api/index.ts';
 import { asking } from './testing/asking.ts';
 import { World } from './testing/world.ts';
 
@@ -71,7 +72,7 @@ describe('renewals of certificates', () => {
     world.create('a');
     await world.untilReady('a');
     const before = pki();
-    annotate('a', keys.renewCertificates, 'one');
+    annotate('a', annotationKeys.renewCertificates, 'one');
     await world.until('a', () => first()?.kind === 'renewal');
     const renewed = pki();
     expect(renewed).not.toEqual(before);
@@ -80,7 +81,7 @@ describe('renewals of certificates', () => {
     const status = { ...vc.status, jobs: { ...vc.status?.jobs, held: change } };
     world.superCluster.put(resources.virtualClusters, { ...vc, status } as KubeObject);
     const writable = unwritable();
-    annotate('a', keys.renewCertificates, 'two');
+    annotate('a', annotationKeys.renewCertificates, 'two');
     await world.until('a', (vc) => vc.status?.jobs?.current?.failing === true);
     cancel('a');
     await world.until('a', () => first()?.result === 'Cancelled');
@@ -91,7 +92,7 @@ describe('renewals of certificates', () => {
     await world.until('a', (vc) => vc.status?.observedGeneration === 2 && vc.status.phase === 'Ready');
     expect(pki()).toEqual(renewed);
     // Cut in the middle of a character.
-    annotate('a', keys.renewCertificates, `${'a'.repeat(63)}😀`);
+    annotate('a', annotationKeys.renewCertificates, `${'a'.repeat(63)}😀`);
     await world.until('a', () => first()?.result === 'Succeeded');
     expect(pki()).not.toEqual(renewed);
     expect(jobs('a')?.renewed?.isWellFormed()).toBe(true);
@@ -102,7 +103,7 @@ describe('renewals of certificates', () => {
     world.create('a');
     await world.untilReady('a');
     const { release } = stall();
-    annotate('a', keys.renewCertificates, 'one');
+    annotate('a', annotationKeys.renewCertificates, 'one');
     await world.until('a', (vc) => vc.status?.jobs?.current?.replacing === true);
     cancel('a');
     const { status } = await world.until('a', (vc) => vc.status?.jobs?.current?.refusal !== undefined);

@@ -1,3 +1,5 @@
+import { labelKeys } from '../../api/labels.ts';
+import { group } from '../../api/names.ts';
 import {
   isAlreadyExists,
   isNotFound,
@@ -5,7 +7,6 @@ import {
   type KubeObject,
   resources,
 } from '../../kube/index.ts';
-import { group, keys } from '../api/index.ts';
 import { addressAt } from '../network/index.ts';
 import { find } from './objects.ts';
 import type { Services } from './services.ts';
@@ -61,7 +62,7 @@ async function leadToApiServer(
   const { id, signal } = tenant;
   if (await driver.lead?.(id, address, { signal })) return undefined;
   const existing = await find<IPAddress>(client, resources.ipAddresses, { name: address }, signal);
-  if (existing?.metadata.labels?.[keys.tenant] !== tenant.uid) return conflictOf(address, existing);
+  if (existing?.metadata.labels?.[labelKeys.tenant] !== tenant.uid) return conflictOf(address, existing);
   // Kept free for the tenant, as a manager did that led nothing there.
   await remove(client, existing, signal);
   return (await driver.lead?.(id, address, { signal })) ? undefined : conflictOf(address, undefined);
@@ -89,12 +90,12 @@ async function reserveAddress(
       return await reserveAddress(tenant, services, { address, purpose, likely: 'there' });
     }
   }
-  if (existing.metadata.labels?.[keys.tenant] === tenant.uid) return undefined;
+  if (existing.metadata.labels?.[labelKeys.tenant] === tenant.uid) return undefined;
   const parent = existing.spec?.parentRef;
   if (parent?.resource === 'services' && parent.name !== undefined) {
     const ref = { namespace: parent.namespace, name: parent.name };
     const service = await find(client, resources.services, ref, signal);
-    if (service?.metadata.labels?.[keys.tenant] === tenant.uid) return undefined;
+    if (service?.metadata.labels?.[labelKeys.tenant] === tenant.uid) return undefined;
   }
   return conflictOf(address, existing);
 }
@@ -107,7 +108,7 @@ function conflictOf(address: string, existing: IPAddress | undefined): Conflict 
 
 function reservation(tenant: Tenant, address: string, purpose: string): IPAddress {
   return {
-    metadata: { name: address, labels: { [keys.tenant]: tenant.uid, [keys.reserved]: purpose } },
+    metadata: { name: address, labels: { [labelKeys.tenant]: tenant.uid, [labelKeys.reserved]: purpose } },
     spec: { parentRef: { group, resource: resources.virtualClusters.plural, ...tenant.ref } },
   };
 }
@@ -117,7 +118,7 @@ export async function releaseReservations(tenant: Tenant, { client }: Services):
   const { signal } = tenant;
   let found: KubeObject[];
   try {
-    const labelSelector = `${keys.tenant}=${tenant.uid},${keys.reserved}`;
+    const labelSelector = `${labelKeys.tenant}=${tenant.uid},${labelKeys.reserved}`;
     found = (await client.list(resources.ipAddresses, { labelSelector, signal })).items;
   } catch (error) {
     // A super cluster that does not know IPAddress has no reservations.

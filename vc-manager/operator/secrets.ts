@@ -1,5 +1,5 @@
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
-import { keys } from '../api/index.ts';
 import { secretNotOurs } from './errors.ts';
 import { ensureObject, find } from './objects.ts';
 import type { Services } from './services.ts';
@@ -38,7 +38,7 @@ export async function writeSecret(
       name,
       namespace: tenant.ref.namespace,
       labels: tenant.labels,
-      annotations: { [keys.id]: tenant.id },
+      annotations: { [annotationKeys.id]: tenant.id },
       ownerReferences: [tenant.ownerReference],
     },
     type: 'Opaque',
@@ -59,10 +59,12 @@ export async function writeSecret(
  */
 export function isOurs(tenant: Tenant, secret: KubeObject): boolean {
   const { labels, annotations, ownerReferences } = secret.metadata;
-  if (labels?.[keys.virtualCluster] !== tenant.ref.name) return false;
+  if (labels?.[labelKeys.virtualCluster] !== tenant.ref.name) return false;
   const owners = (ownerReferences ?? []).filter((owner) => owner.kind === resources.virtualClusters.kind);
   if (owners.length > 0) return owners.some((owner) => owner.uid === tenant.uid);
-  return annotations?.[keys.id] !== undefined && annotations[keys.id] === tenant.vc.status?.id;
+  return (
+    annotations?.[annotationKeys.id] !== undefined && annotations[annotationKeys.id] === tenant.vc.status?.id
+  );
 }
 
 function assertOurs(tenant: Tenant, secret: KubeObject): void {

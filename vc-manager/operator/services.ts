@@ -1,7 +1,8 @@
 import type { Logger } from 'pino';
+import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
+import type { VirtualClusterPolicy } from '../../api/policy.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { Clock, KubeClient, Store } from '../../kube/index.ts';
-import type { VirtualCluster, VirtualClusterPolicy } from '../api/index.ts';
-import type { ControlPlaneTemplate } from '../control-plane/index.ts';
 import type { ControlPlaneDriver } from '../drivers/index.ts';
 import type { EtcdAdmin } from '../etcd/index.ts';
 import type { ManagerPki } from '../pki/index.ts';

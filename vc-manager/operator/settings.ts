@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import type { DnsChoice, DriverName } from '../api/index.ts';
+import type { DnsChoice, DriverName } from '../../api/virtual-cluster.ts';
 import { invalidSettings } from './errors.ts';
 
 export interface OperatorSettings {

@@ -1,4 +1,6 @@
-import { type CurrentJob, type JobKind, keys, type VirtualCluster } from '../api/index.ts';
+import type { CurrentJob, JobKind } from '../../api/job-status.ts';
+import { annotationKeys } from '../../api/labels.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { cancelJob, changeCurrent, refuseCancel } from '../jobs/index.ts';
 import { ownsId } from './removal/index.ts';
 import type { Services } from './services.ts';
@@ -39,12 +41,12 @@ export async function settle(tenant: Tenant, services: Services): Promise<void> 
 }
 
 function retryAsked(vc: VirtualCluster): string | undefined {
-  return asked(vc, keys.retryJob, vc.status?.jobs?.retried);
+  return asked(vc, annotationKeys.retryJob, vc.status?.jobs?.retried);
 }
 
 /** The request for new certificates that was not followed yet. */
 export function renewalAsked(vc: VirtualCluster): string | undefined {
-  return asked(vc, keys.renewCertificates, vc.status?.jobs?.renewed);
+  return asked(vc, annotationKeys.renewCertificates, vc.status?.jobs?.renewed);
 }
 
 function asked({ metadata }: VirtualCluster, key: string, followed: string | undefined): string | undefined {
@@ -56,7 +58,7 @@ function asked({ metadata }: VirtualCluster, key: string, followed: string | und
 function cancelAsked({ metadata, status }: VirtualCluster): CurrentJob | undefined {
   const current = status?.jobs?.current;
   if (current === undefined || current.refusal !== undefined) return undefined;
-  return metadata.annotations?.[keys.cancelJob] === current.id ? current : undefined;
+  return metadata.annotations?.[annotationKeys.cancelJob] === current.id ? current : undefined;
 }
 
 async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Promise<void> {

@@ -1,5 +1,5 @@
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { StoreEvent } from '../../kube/index.ts';
-import type { VirtualCluster } from '../api/index.ts';
 import {
   type BullmqRunner,
   type Fence,

@@ -1,19 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { ManagerConditionType } from '../../api/conditions.ts';
+import type { VirtualCluster, VirtualClusterStatus } from '../../api/virtual-cluster.ts';
 import { type Clock, type KubeClient, modifyStatus, resources, setCondition } from '../../kube/index.ts';
-import type { VirtualCluster, VirtualClusterStatus } from '../api/index.ts';
 import { objectReplaced } from './errors.ts';
-
-/** Conditions that are the manager's. Those of others are never touched. */
-export type ConditionType =
-  | 'ServiceSliceReady'
-  | 'CertificatesReady'
-  | 'DatastoreReady'
-  | 'APIServerReady'
-  | 'ControllerManagerReady'
-  | 'PolicyLimited'
-  | 'DNSReady'
-  | 'VersionCurrent'
-  | 'Ready';
 
 /**
  * Far below what the schema takes. Much of what is told comes from others, whom nobody keeps short; and a status that
@@ -59,7 +48,7 @@ export class StatusWriter {
   }
 
   condition(
-    type: ConditionType,
+    type: ManagerConditionType,
     status: 'True' | 'False' | 'Unknown',
     reason: string,
     message: string,
@@ -77,7 +66,7 @@ export class StatusWriter {
   }
 
   /** For one that has nothing to say any more. */
-  dropCondition(type: ConditionType): void {
+  dropCondition(type: ManagerConditionType): void {
     this.set((old) =>
       old.conditions?.some((each) => each.type === type)
         ? { ...old, conditions: old.conditions.filter((each) => each.type !== type) }

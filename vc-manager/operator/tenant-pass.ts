@@ -1,5 +1,5 @@
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { Connection, type ConnectionOptions, isNotFound, KubeClient, resources } from '../../kube/index.ts';
-import type { VirtualCluster } from '../api/index.ts';
 import type { Fence, Job, JobRun, Outcome } from '../jobs/index.ts';
 import { explain } from './explain.ts';
 import { assertLeads } from './leading.ts';

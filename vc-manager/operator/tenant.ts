@@ -1,6 +1,14 @@
-import type { Clock, KubeClient, ObjectRef, OwnerReference } from '../../kube/index.ts';
-import { resources } from '../../kube/index.ts';
-import { apiVersion, keys, type VirtualCluster, type VirtualClusterPolicy } from '../api/index.ts';
+import { labelKeys } from '../../api/labels.ts';
+import { apiVersion } from '../../api/names.ts';
+import type { VirtualClusterPolicy } from '../../api/policy.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import {
+  type Clock,
+  type KubeClient,
+  type ObjectRef,
+  type OwnerReference,
+  resources,
+} from '../../kube/index.ts';
 import type { TemplateChoice } from '../control-plane/index.ts';
 import type { Location } from '../drivers/index.ts';
 import type { TenantPki } from '../pki/index.ts';
@@ -89,7 +97,7 @@ export class Tenant {
 
   /** Labels of what belongs to it in its own namespace. */
   get labels(): Record<string, string> {
-    return { [keys.virtualCluster]: this.ref.name, [keys.managedBy]: 'skerry' };
+    return { [labelKeys.virtualCluster]: this.ref.name, [labelKeys.managedBy]: 'skerry' };
   }
 
   get ownerReference(): OwnerReference {

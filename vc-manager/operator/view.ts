@@ -1,6 +1,7 @@
+import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
+import type { VirtualClusterPolicy } from '../../api/policy.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type Clock, type KubeClient, Reflector, resources, Store } from '../../kube/index.ts';
-import type { VirtualCluster, VirtualClusterPolicy } from '../api/index.ts';
-import type { ControlPlaneTemplate } from '../control-plane/index.ts';
 import { Claims } from './claims.ts';
 
 /** What a manager watches in the super cluster. */

@@ -8,9 +8,4 @@ export { ensureManagerPkiSecret, type ManagerPkiSecretOptions } from './manager-
 export type { EnsuredPki, PkiData, Renewal } from './pki-set.ts';
 export type { RenewalReason } from './renewal.ts';
 export { ensureSuperClusterPki, type SuperClusterPki, type SuperClusterPkiOptions } from './super-cluster.ts';
-export {
-  adminGroup,
-  ensureTenantPki,
-  type TenantPki,
-  type TenantPkiOptions,
-} from './tenant.ts';
+export { adminGroup, ensureTenantPki, type TenantPki, type TenantPkiOptions } from './tenant.ts';

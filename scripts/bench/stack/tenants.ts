@@ -1,3 +1,5 @@
+import { apiVersion, kubeconfigKey } from '../../../api/names.ts';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import {
   type Condition,
   Connection,
@@ -12,7 +14,6 @@ import {
   Store,
   systemClock,
 } from '../../../kube/index.ts';
-import { apiVersion, kubeconfigKey, type VirtualCluster } from '../../../vc-manager/api/index.ts';
 
 const lookEveryMs = 25;
 

@@ -1,9 +1,9 @@
+import { labelKeys } from '../../../api/labels.ts';
 import { type Clock, type KubeObject, Reflector, resource, resources } from '../../../kube/index.ts';
 import type { FakeCluster } from '../../../kube/testing/index.ts';
 import { fastClock } from '../../engine/testing/fast-clock.ts';
 import type { TenantSide } from '../../engine/testing/tenant-side.ts';
 import { TwoSides } from '../../engine/testing/two-sides.ts';
-import { marks } from '../../mapping/index.ts';
 import { CustomResources } from '../custom-resources.ts';
 
 export const widgets = resource('example.com', 'v1', 'widgets', 'Widget', true);
@@ -157,7 +157,7 @@ export class CustomWorld implements AsyncDisposable {
 export function definitionOf(each: typeof widgets, spec: Record<string, unknown> = {}): KubeObject {
   const { group, version, plural, kind } = each;
   return {
-    metadata: { name: `${plural}.${group}`, labels: { [marks.public]: 'true' } },
+    metadata: { name: `${plural}.${group}`, labels: { [labelKeys.public]: 'true' } },
     spec: {
       group,
       scope: 'Namespaced',

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
+import { labelKeys } from '../../../api/labels.ts';
 import { type KubeObject, resources } from '../../../kube/index.ts';
 import type { FakeApiServer, Fault } from '../../../kube/testing/index.ts';
-import { marks } from '../../mapping/index.ts';
 import type { TwoSides } from './two-sides.ts';
 
 /** Numbers in [0, 1) that are the same for the same seed (mulberry32). */
@@ -98,7 +98,7 @@ export class Disturbance {
       return { metadata: { namespace, name }, spec, status: { phase: 'Pending' } };
     }
     return {
-      metadata: { namespace, name, labels: { [marks.sync]: 'true' } },
+      metadata: { namespace, name, labels: { [labelKeys.sync]: 'true' } },
       data: { value: String(++this.#count) },
     };
   }
@@ -136,7 +136,7 @@ export class Disturbance {
     const resource = this.#pick([resources.configMaps, resources.secrets]);
     const ours = server
       .list(resource)
-      .filter(({ metadata }) => metadata.labels?.[marks.tenant] !== undefined);
+      .filter(({ metadata }) => metadata.labels?.[labelKeys.tenant] !== undefined);
     if (ours.length === 0) return;
     const object = this.#pick(ours);
     const { namespace, name = '' } = object.metadata;

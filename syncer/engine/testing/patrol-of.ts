@@ -1,6 +1,6 @@
+import { labelKeys } from '../../../api/labels.ts';
 import type { KubeObject } from '../../../kube/index.ts';
 import { allKinds, type SyncedKind } from '../../kinds/index.ts';
-import { marks } from '../../mapping/index.ts';
 import { keyId } from '../key.ts';
 import { Patrol, type PatrolOptions } from '../patrol.ts';
 import { Reconciler } from '../reconcile.ts';
@@ -40,5 +40,5 @@ export function patrolOf(
 
 /** A ConfigMap of the namespace `shop` that is synced whether a pod uses it or not. */
 export const settings = (name: string): KubeObject => ({
-  metadata: { name, namespace: 'shop', labels: { [marks.sync]: 'true' } },
+  metadata: { name, namespace: 'shop', labels: { [labelKeys.sync]: 'true' } },
 });

@@ -1,5 +1,5 @@
+import { annotationKeys } from '../../../api/labels.ts';
 import type { KubeObject } from '../../../kube/index.ts';
-import { marks } from '../../mapping/index.ts';
 
 export type TokenSource = { path: string; audience?: string; expirationSeconds?: number };
 
@@ -23,7 +23,7 @@ export function podWithTokens(
 export function bound(pod: KubeObject): KubeObject {
   return {
     ...pod,
-    metadata: { ...pod.metadata, annotations: { [marks.superUid]: 'uid-of-s' } },
+    metadata: { ...pod.metadata, annotations: { [annotationKeys.superUid]: 'uid-of-s' } },
     spec: { ...(pod['spec'] as object), nodeName: 'n1' },
   };
 }

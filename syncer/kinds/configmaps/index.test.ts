@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { defaultPolicy } from '../../../api/policy.ts';
 import type { KubeObject } from '../../../kube/index.ts';
-import { defaultPolicy, type TenantInfo } from '../context.ts';
+import type { TenantInfo } from '../context.ts';
 import { allKinds } from '../index.ts';
 import { podKind } from '../pods/index.ts';
 import { testContext } from '../testing.ts';

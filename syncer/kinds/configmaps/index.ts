@@ -1,5 +1,6 @@
+import { labelKeys } from '../../../api/labels.ts';
 import { type KubeObject, resources } from '../../../kube/index.ts';
-import { marks, superMetadata, superMetadataPatch, transparentMetadataPatch } from '../../mapping/index.ts';
+import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../../mapping/index.ts';
 import type { SyncContext } from '../context.ts';
 import type { Admission, DownKind } from '../kind.ts';
 import { bringPayloadDown, payloadOf } from '../payload.ts';
@@ -51,7 +52,7 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   const { name = '', labels } = tenantObject.metadata;
   const wanted =
     context.tenant.syncConfigMaps === 'all' ||
-    labels?.[marks.sync] === 'true' ||
+    labels?.[labelKeys.sync] === 'true' ||
     isUsedByPods('configmaps', tenantObject, context);
   if (!wanted) return { wanted: false };
   const reserved = name === superRootCaName || isReserved(name);

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
+import { labelKeys } from '../../../api/labels.ts';
 import type { KubeObject } from '../../../kube/index.ts';
-import { marks, uidMark } from '../../mapping/index.ts';
+import { uidMark } from '../../mapping/index.ts';
 import { isPublished } from '../published/index.ts';
 import type { DefinedVersion, Definition } from './definition.ts';
 
@@ -23,7 +24,7 @@ export const compact = {
 };
 
 /** Where the digests of an original's versions are in the cache, by version. */
-const digestsField = `${marks.public}-digests`;
+const digestsField = `${labelKeys.public}-digests`;
 
 /** The digest of a version, taken from the cached original where it is known. */
 export function digestOf(original: Definition, version: DefinedVersion): string {

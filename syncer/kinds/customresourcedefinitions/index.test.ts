@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import type { KubeObject } from '../../../kube/index.ts';
-import { marks } from '../../mapping/index.ts';
 import type { Action } from '../action.ts';
 import { carryOut, testContext } from '../testing.ts';
 import type { DefinedVersion, Definition } from './definition.ts';
@@ -23,7 +23,7 @@ function definition(
     metadata: {
       name: 'widgets.example.com',
       uid: 'uid-super',
-      labels: { [marks.public]: 'true' },
+      labels: { [labelKeys.public]: 'true' },
       ...metadata,
     },
     spec: {
@@ -61,7 +61,7 @@ describe('the copy of a published definition', () => {
       kind: 'CustomResourceDefinition',
       metadata: {
         name: 'widgets.example.com',
-        annotations: { note: 'n', [marks.uid]: 'uid-super', 'skerry.dev/storage-version': 'v1' },
+        annotations: { note: 'n', [annotationKeys.uid]: 'uid-super', 'skerry.dev/storage-version': 'v1' },
       },
       spec: {
         group: 'example.com',
@@ -210,7 +210,7 @@ describe('when the original is gone', () => {
     const anew = definition({}, { uid: 'uid-anew' });
     const context = testContext({ superObjects: [inSuper(anew)] });
     expect(kind.superGone?.(copyOf(definition()), context)).toEqual([
-      { do: 'patchTenant', patch: { metadata: { annotations: { [marks.uid]: 'uid-anew' } } } },
+      { do: 'patchTenant', patch: { metadata: { annotations: { [annotationKeys.uid]: 'uid-anew' } } } },
     ]);
     const hidden = testContext({ superObjects: [inSuper(definition({}, { uid: 'uid-anew', labels: {} }))] });
     expect(kind.superGone?.(copyOf(definition()), hidden)).toEqual([{ do: 'deleteTenant' }]);

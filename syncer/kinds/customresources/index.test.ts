@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import type { KubeObject } from '../../../kube/index.ts';
-import { marks, superNamespaceName } from '../../mapping/index.ts';
+import { superNamespaceName } from '../../mapping/index.ts';
 import { carryOut, testContext, testTenant } from '../testing.ts';
 import { customResourceKind } from './index.ts';
 
@@ -17,13 +18,13 @@ const context = (options: { optedIn?: boolean; published?: boolean } = {}) =>
   testContext({
     tenant: { customResources: options.optedIn === false ? [] : ['widgets.example.com'] },
     superObjects: [
-      definition(options.published === false ? {} : { [marks.public]: 'true' }),
+      definition(options.published === false ? {} : { [labelKeys.public]: 'true' }),
       {
         kind: 'Namespace',
         metadata: {
           name: shop,
-          labels: { [marks.tenant]: testTenant().uid, [marks.namespace]: 'shop' },
-          annotations: { [marks.uid]: 'u' },
+          labels: { [labelKeys.tenant]: testTenant().uid, [labelKeys.namespace]: 'shop' },
+          annotations: { [annotationKeys.uid]: 'u' },
         },
       },
     ],
@@ -62,8 +63,8 @@ describe('S of a custom resource', () => {
       metadata: {
         name: 'one',
         namespace: shop,
-        labels: { app: 'x', [marks.tenant]: testTenant().uid, [marks.namespace]: 'shop' },
-        annotations: { [marks.uid]: 'uid-t' },
+        labels: { app: 'x', [labelKeys.tenant]: testTenant().uid, [labelKeys.namespace]: 'shop' },
+        annotations: { [annotationKeys.uid]: 'uid-t' },
       },
       // What it refers to is not looked into.
       spec: { size: 3, configRef: { namespace: 'shop', name: 'c' } },

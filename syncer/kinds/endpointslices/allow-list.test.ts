@@ -1,7 +1,8 @@
 import { describe, expect, it, vi } from 'vitest';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
+import { defaultPolicy } from '../../../api/policy.ts';
 import type { KubeObject } from '../../../kube/index.ts';
-import { marks } from '../../mapping/index.ts';
-import { defaultPolicy, type TenantInfo } from '../context.ts';
+import type { TenantInfo } from '../context.ts';
 import { allKinds } from '../index.ts';
 import { testContext, testTenant } from '../testing.ts';
 import { endpointSliceKind } from './index.ts';
@@ -53,8 +54,8 @@ function foreign(kind: string, name: string, rest: Record<string, unknown>): Kub
       name,
       namespace: 'acme-red-default-abc',
       uid: `uid-${name}`,
-      labels: { [marks.tenant]: 'another-tenant', [marks.namespace]: 'default' },
-      annotations: { [marks.uid]: 'theirs' },
+      labels: { [labelKeys.tenant]: 'another-tenant', [labelKeys.namespace]: 'default' },
+      annotations: { [annotationKeys.uid]: 'theirs' },
     },
     ...rest,
   };

@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import type { KubeObject } from '../../../kube/index.ts';
-import { marks, superNamespaceName } from '../../mapping/index.ts';
+import { superNamespaceName } from '../../mapping/index.ts';
 import type { TenantInfo } from '../context.ts';
 import { allKinds } from '../index.ts';
 import { testContext, testTenant } from '../testing.ts';
@@ -65,8 +66,8 @@ function superPod(
       name: 'db-0',
       namespace: superShop,
       uid: 'uid-super-pod',
-      labels: { [marks.tenant]: tenant },
-      annotations: { [marks.uid]: 'uid-of-the-pod' },
+      labels: { [labelKeys.tenant]: tenant },
+      annotations: { [annotationKeys.uid]: 'uid-of-the-pod' },
     },
     spec: { nodeName: 'node-1', ...spec },
     status: { podIP: ip, podIPs: [{ ip }] },

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import type { KubeObject } from '../../../kube/index.ts';
-import { marks, shownNodeName, superNamespaceName } from '../../mapping/index.ts';
+import { shownNodeName, superNamespaceName } from '../../mapping/index.ts';
 import { allKinds, customResourceKind } from '../index.ts';
 import { carryOut, testContext, testNamespace, testTenant } from '../testing.ts';
 import { eventKind as kind } from './index.ts';
@@ -58,14 +59,14 @@ function superPod(uid = 'uid-super-pod', mark = 'uid-pod'): KubeObject {
       name: 'web-0',
       namespace: superShop,
       uid,
-      labels: { [marks.tenant]: tenant.uid },
-      annotations: { [marks.uid]: mark },
+      labels: { [labelKeys.tenant]: tenant.uid },
+      annotations: { [annotationKeys.uid]: mark },
     },
   };
 }
 
 const superNamespace = (uid = tenant.uid) =>
-  testNamespace(superShop, { [marks.tenant]: uid, [marks.namespace]: 'shop' });
+  testNamespace(superShop, { [labelKeys.tenant]: uid, [labelKeys.namespace]: 'shop' });
 
 function context(
   superObjects: KubeObject[] = [superNamespace(), superPod()],
@@ -154,7 +155,7 @@ describe('the copy', () => {
       metadata: expect.objectContaining({
         name: 'web-0.17a',
         namespace: 'shop',
-        annotations: { [marks.uid]: 'uid-event' },
+        annotations: { [annotationKeys.uid]: 'uid-event' },
       }),
       involvedObject: {
         apiVersion: 'v1',
@@ -250,7 +251,7 @@ it('those about custom resources come up where these are synced, and are not tak
   const base = testContext({
     tenantObjects: [pod()],
     superObjects: [
-      testNamespace(superShop, { [marks.tenant]: tenant.uid, [marks.namespace]: 'shop' }),
+      testNamespace(superShop, { [labelKeys.tenant]: tenant.uid, [labelKeys.namespace]: 'shop' }),
       superPod(),
     ],
     kinds: allKinds,

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import type { KubeObject } from '../../../kube/index.ts';
-import { marks } from '../../mapping/index.ts';
 import { testContext } from '../testing.ts';
 import { ingressClassKind as kind } from './index.ts';
 
@@ -9,7 +9,12 @@ const isDefault = { 'ingressclass.kubernetes.io/is-default-class': 'true' };
 const original: KubeObject = {
   apiVersion: 'networking.k8s.io/v1',
   kind: 'IngressClass',
-  metadata: { name: 'public', uid: 'uid-super', labels: { [marks.public]: 'true' }, annotations: isDefault },
+  metadata: {
+    name: 'public',
+    uid: 'uid-super',
+    labels: { [labelKeys.public]: 'true' },
+    annotations: isDefault,
+  },
   spec: {
     controller: 'example.com/ingress',
     parameters: { kind: 'Settings', name: 's', namespace: 'infra', scope: 'Namespace' },
@@ -21,7 +26,7 @@ it('a published IngressClass comes up, the mark of a default included, without p
   expect(copy).toEqual({
     apiVersion: 'networking.k8s.io/v1',
     kind: 'IngressClass',
-    metadata: { name: 'public', annotations: { ...isDefault, [marks.uid]: 'uid-super' } },
+    metadata: { name: 'public', annotations: { ...isDefault, [annotationKeys.uid]: 'uid-super' } },
     spec: { controller: 'example.com/ingress' },
   });
   expect(kind.up(copy, original, testContext())).toEqual([]);

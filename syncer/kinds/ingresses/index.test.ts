@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
+import { defaultPolicy } from '../../../api/policy.ts';
 import type { KubeObject } from '../../../kube/index.ts';
-import { marks, superNamespaceName } from '../../mapping/index.ts';
-import { defaultPolicy, type TenantInfo } from '../context.ts';
+import { superNamespaceName } from '../../mapping/index.ts';
+import type { TenantInfo } from '../context.ts';
 import { allKinds } from '../index.ts';
 import { secretKind } from '../secrets/index.ts';
 import { serviceKind } from '../services/index.ts';
@@ -13,7 +15,7 @@ const hosts = ['shop.example.com', '*.apps.example.com'];
 
 function ingressClass(
   side: 'tenant' | 'super',
-  labels: Record<string, string> = { [marks.public]: 'true' },
+  labels: Record<string, string> = { [labelKeys.public]: 'true' },
 ): KubeObject {
   return {
     apiVersion: 'networking.k8s.io/v1',
@@ -21,7 +23,7 @@ function ingressClass(
     metadata:
       side === 'super'
         ? { name: 'public', uid: 'uid-of-class', labels }
-        : { name: 'public', uid: 'uid-of-copy', annotations: { [marks.uid]: 'uid-of-class' } },
+        : { name: 'public', uid: 'uid-of-copy', annotations: { [annotationKeys.uid]: 'uid-of-class' } },
   };
 }
 

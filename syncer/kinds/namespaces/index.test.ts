@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
+import { defaultPolicy } from '../../../api/policy.ts';
 import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
 import {
   isOurs,
-  marks,
   mirroredNamespaceLabels,
   superNamespaceName,
   superNamespaceSelector,
   uidMark,
 } from '../../mapping/index.ts';
-import { defaultPolicy } from '../context.ts';
 import { carryOut, testContext, testNamespace } from '../testing.ts';
 import { namespaceKind } from './index.ts';
 
@@ -21,8 +21,8 @@ describe('namespaces (rule §1)', () => {
     expect(s).toMatchObject({ apiVersion: 'v1', kind: 'Namespace' });
     expect(s.metadata.name).toBe(superNamespaceName(tenant, 'shop'));
     expect(s.metadata.namespace).toBeUndefined();
-    expect(s.metadata.labels?.[marks.namespace]).toBe('shop');
-    expect(s.metadata.annotations?.[marks.tenantName]).toBe('acme/blue');
+    expect(s.metadata.labels?.[labelKeys.namespace]).toBe('shop');
+    expect(s.metadata.annotations?.[annotationKeys.tenantName]).toBe('acme/blue');
     expect([isOurs(s, tenant), uidMark(s)]).toEqual([true, 'uid-of-namespace-shop']);
   });
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { labelKeys } from '../../../api/labels.ts';
 import type { KubeObject } from '../../../kube/index.ts';
-import { marks, superNamespaceName } from '../../mapping/index.ts';
+import { superNamespaceName } from '../../mapping/index.ts';
 import type { TenantInfo } from '../context.ts';
 import { namespaceKind } from '../namespaces/index.ts';
 import { carryOut, testContext, testNamespace } from '../testing.ts';
@@ -10,7 +11,7 @@ import { allows, type Network, type NetworkPod } from './testing/evaluator.ts';
 
 const context = (tenant: Partial<TenantInfo> = {}) => testContext({ tenant });
 const { tenant } = context();
-const own = { [marks.tenant]: tenant.uid };
+const own = { [labelKeys.tenant]: tenant.uid };
 
 function policy(spec: NetworkPolicySpec, namespace = 'shop'): KubeObject {
   return {
@@ -29,7 +30,7 @@ describe('selectors are narrowed to the tenant', () => {
     expect(superObject.metadata).toMatchObject({
       name: 'rules',
       namespace: superNamespaceName(tenant, 'shop'),
-      labels: { team: 'a', [marks.tenant]: tenant.uid },
+      labels: { team: 'a', [labelKeys.tenant]: tenant.uid },
     });
     expect(specOf(superObject).podSelector).toEqual({ matchLabels: { app: 'web', ...own } });
     expect(below({}).podSelector).toEqual({ matchLabels: own });
@@ -95,11 +96,11 @@ describe('selectors are narrowed to the tenant', () => {
 
   it('labels that do not go down count as absent, and the tenant reads so', () => {
     const denied = 'pod-security.kubernetes.io/enforce';
-    const never = { key: marks.tenant, operator: 'DoesNotExist' };
+    const never = { key: labelKeys.tenant, operator: 'DoesNotExist' };
     const peers = [
-      { podSelector: { matchLabels: { [marks.tenant]: 'uid-of-red' } } },
+      { podSelector: { matchLabels: { [labelKeys.tenant]: 'uid-of-red' } } },
       { podSelector: { matchExpressions: [{ key: denied, operator: 'Exists' }] } },
-      { podSelector: { matchExpressions: [{ key: marks.namespace, operator: 'NotIn', values: ['x'] }] } },
+      { podSelector: { matchExpressions: [{ key: labelKeys.namespace, operator: 'NotIn', values: ['x'] }] } },
       { podSelector: { matchExpressions: [{ key: denied, operator: 'DoesNotExist' }] } },
     ];
     expect(below({ ingress: [{ from: peers }] }).ingress?.[0]?.from).toEqual([
@@ -112,7 +113,7 @@ describe('selectors are narrowed to the tenant', () => {
       wanted: true,
       notice: expect.objectContaining({
         reason: 'NotSupported',
-        message: expect.stringContaining(`${denied}, ${marks.namespace}, ${marks.tenant}`),
+        message: expect.stringContaining(`${denied}, ${labelKeys.namespace}, ${labelKeys.tenant}`),
       }),
     });
   });

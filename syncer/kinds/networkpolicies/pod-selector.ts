@@ -1,16 +1,17 @@
-import { goesDown, isTransparent, marks } from '../../mapping/index.ts';
+import { labelKeys } from '../../../api/labels.ts';
+import { goesDown, isTransparent } from '../../mapping/index.ts';
 import type { TenantInfo } from '../context.ts';
 import type { LabelRequirement, LabelSelector } from './model.ts';
 
 /** Beside the tenant's own label, which all its pods carry, this matches nothing. */
-const never: LabelRequirement = { key: marks.tenant, operator: 'DoesNotExist' };
+const never: LabelRequirement = { key: labelKeys.tenant, operator: 'DoesNotExist' };
 
 /**
  * Selects the same pods in the super cluster. Labels that do not go down are on no pod there, and what
  * Skerry or others have put in their place is not what the tenant means: they count as absent.
  */
 export function superPodSelector(selector: LabelSelector, tenant: TenantInfo): LabelSelector {
-  const matchLabels: Record<string, string> = { [marks.tenant]: tenant.uid };
+  const matchLabels: Record<string, string> = { [labelKeys.tenant]: tenant.uid };
   const matchExpressions: LabelRequirement[] = [];
   let isPossible = true;
   for (const [key, value] of Object.entries(selector.matchLabels ?? {})) {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { type KubeObject, resources } from '../../../kube/index.ts';
-import { marks, shownNodeName } from '../../mapping/index.ts';
+import { shownNodeName } from '../../mapping/index.ts';
 import type { TenantInfo } from '../context.ts';
 import { allKinds } from '../index.ts';
 import { carryOut, testContext, testTenant } from '../testing.ts';
@@ -67,7 +68,7 @@ function superPod(nodeName = 'node-1', tenant = testTenant().uid): KubeObject {
       name: 'p',
       namespace: 'super',
       uid: 'uid-p',
-      labels: { [marks.tenant]: tenant, [marks.namespace]: 'shop' },
+      labels: { [labelKeys.tenant]: tenant, [labelKeys.namespace]: 'shop' },
     },
     spec: { nodeName, containers: [] },
     status: { phase: 'Running' },
@@ -174,7 +175,7 @@ describe('rule 25: what a node says', () => {
           'topology.kubernetes.io/region': 'r1',
           'skerry.dev/simulated': 'true',
         },
-        annotations: { [marks.uid]: 'uid-super-node' },
+        annotations: { [annotationKeys.uid]: 'uid-super-node' },
       },
       status: {
         addresses: [
@@ -411,7 +412,7 @@ describe('rule 26: what a tenant does to a virtual node', () => {
     delete unmarked.metadata.annotations;
     expect(kind.adopts?.(unmarked, node(), context())).toBe(true);
     expect(kind.up(unmarked, node(), context())).toEqual([
-      { do: 'patchTenant', patch: { metadata: { annotations: { [marks.uid]: 'uid-super-node' } } } },
+      { do: 'patchTenant', patch: { metadata: { annotations: { [annotationKeys.uid]: 'uid-super-node' } } } },
     ]);
     const own = { ...unmarked, spec: {} };
     expect(kind.adopts?.(own, node(), context())).toBe(false);

@@ -1,5 +1,6 @@
+import { annotationKeys } from '../../../api/labels.ts';
 import { type KubeObject, type MergePatch, resources } from '../../../kube/index.ts';
-import { marks, nodeIndexes, realNodeName, shownNodeName, uidMark } from '../../mapping/index.ts';
+import { nodeIndexes, realNodeName, shownNodeName, uidMark } from '../../mapping/index.ts';
 import type { Action } from '../action.ts';
 import type { SyncContext } from '../context.ts';
 import type { UpKind } from '../kind.ts';
@@ -46,7 +47,7 @@ export const nodeKind: UpKind = {
         name,
         labels: labelsFor(node, context),
         // Of S's annotations none is the tenant's business.
-        annotations: { [marks.uid]: node.metadata.uid ?? '' },
+        annotations: { [annotationKeys.uid]: node.metadata.uid ?? '' },
       },
       spec: {
         // Once given it cannot be changed by anyone; left empty, a tenant could fill it in for good.
@@ -84,7 +85,7 @@ function objectPatch(tenantObject: Node, superObject: Node, context: SyncContext
   const annotations: MergePatch = {};
   if (tenantObject.metadata.annotations?.[unusedSinceMark] !== undefined) annotations[unusedSinceMark] = null;
   const { uid } = superObject.metadata;
-  if (uid !== undefined && uidMark(tenantObject) !== uid) annotations[marks.uid] = uid;
+  if (uid !== undefined && uidMark(tenantObject) !== uid) annotations[annotationKeys.uid] = uid;
   if (Object.keys(annotations).length > 0) metadata['annotations'] = annotations;
   const spec: MergePatch = {};
   const taints = taintsFor(tenantObject, superObject);

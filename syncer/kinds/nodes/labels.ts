@@ -1,3 +1,4 @@
+import { labelKeys } from '../../../api/labels.ts';
 import type { MergePatch } from '../../../kube/index.ts';
 import { scrub, shownNodeName } from '../../mapping/index.ts';
 import type { SyncContext } from '../context.ts';
@@ -13,7 +14,7 @@ const copiedLabels: ReadonlySet<string> = new Set([
   'topology.kubernetes.io/zone',
   'topology.kubernetes.io/region',
   // Simulated nodes are to be told from real ones, on every side.
-  'skerry.dev/simulated',
+  labelKeys.simulated,
 ]);
 
 /** Whether a label of a node belongs to the super cluster. */

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
-import { marks, superNamespaceName } from '../../mapping/index.ts';
+import { superNamespaceName } from '../../mapping/index.ts';
 import { allKinds } from '../index.ts';
 import { carryOut, testContext, testTenant } from '../testing.ts';
 import { persistentVolumeClaimKind as kind } from './index.ts';
@@ -35,7 +36,7 @@ function storageClass(name = 'fast', metadata: Partial<KubeObject['metadata']> =
   return {
     apiVersion: 'storage.k8s.io/v1',
     kind: 'StorageClass',
-    metadata: { name, uid: `uid-super-${name}`, labels: { [marks.public]: 'true' }, ...metadata },
+    metadata: { name, uid: `uid-super-${name}`, labels: { [labelKeys.public]: 'true' }, ...metadata },
     provisioner: 'x.example/y',
   };
 }
@@ -47,7 +48,7 @@ function copyOf(original: KubeObject, annotations: Record<string, string> = {}):
       name: original.metadata.name ?? '',
       uid: `copy-${original.metadata.name}`,
       creationTimestamp: '2026-01-01T00:00:00Z',
-      annotations: { [marks.uid]: original.metadata.uid ?? '', ...annotations },
+      annotations: { [annotationKeys.uid]: original.metadata.uid ?? '', ...annotations },
     },
   };
 }
@@ -172,7 +173,10 @@ describe('what a claim may not ask for', () => {
       refusal('NotAllowed'),
     );
     // The earlier claim of that name does not count.
-    superObject.metadata.annotations = { ...superObject.metadata.annotations, [marks.uid]: 'uid-earlier' };
+    superObject.metadata.annotations = {
+      ...superObject.metadata.annotations,
+      [annotationKeys.uid]: 'uid-earlier',
+    };
     expect(kind.admit?.(tenantObject, published([], [superObject]))).toMatchObject(refusal('NotAllowed'));
   });
 });
@@ -181,7 +185,7 @@ describe('down', () => {
   it('creates S in the super namespace, bound to nothing', () => {
     const object = kind.toSuper(claim(), published());
     expect(object).toMatchObject({
-      metadata: { name: 'data', namespace: superShop, annotations: { [marks.uid]: 'uid-claim' } },
+      metadata: { name: 'data', namespace: superShop, annotations: { [annotationKeys.uid]: 'uid-claim' } },
       spec: {
         accessModes: ['ReadWriteOnce'],
         resources: { requests: { storage: '1Gi' } },

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import type { KubeObject } from '../../../kube/index.ts';
-import { marks, shownNodeName, superNamespaceName } from '../../mapping/index.ts';
+import { shownNodeName, superNamespaceName } from '../../mapping/index.ts';
 import { allKinds } from '../index.ts';
 import { carryOut, testContext, testNamespace, testTenant } from '../testing.ts';
 import { persistentVolumeKind as kind } from './index.ts';
@@ -54,7 +55,7 @@ function superClaim(uid = 'uid-super-claim', mark = 'uid-claim'): KubeObject {
   return {
     apiVersion: 'v1',
     kind: 'PersistentVolumeClaim',
-    metadata: { name: 'data', namespace: superShop, uid, annotations: { [marks.uid]: mark } },
+    metadata: { name: 'data', namespace: superShop, uid, annotations: { [annotationKeys.uid]: mark } },
   };
 }
 
@@ -65,7 +66,7 @@ const ownClaim: KubeObject = {
 };
 
 function superNamespace(uid = tenant.uid): KubeObject {
-  return testNamespace(superShop, { [marks.tenant]: uid, [marks.namespace]: 'shop' });
+  return testNamespace(superShop, { [labelKeys.tenant]: uid, [labelKeys.namespace]: 'shop' });
 }
 
 function context(
@@ -137,7 +138,7 @@ describe('the copy', () => {
     expect(object.metadata).toEqual({
       name: 'pv-1',
       labels: { zone: 'a' },
-      annotations: { [marks.uid]: 'uid-super-pv' },
+      annotations: { [annotationKeys.uid]: 'uid-super-pv' },
     });
     expect(JSON.stringify(object)).not.toContain(superShop);
   });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { marks } from '../../mapping/index.ts';
-import { defaultPolicy, type TenantPolicy } from '../context.ts';
+import { annotationKeys } from '../../../api/labels.ts';
+import { defaultPolicy, type TenantPolicy } from '../../../api/policy.ts';
 import { podKind } from './index.ts';
 import { type PodParts, podContext, superPod, superUid, tenantPod } from './testing.ts';
 
@@ -36,7 +36,7 @@ describe('which pods go down', () => {
   it('keeps the S of a pod that we have bound', () => {
     const t = tenantPod({
       spec: { nodeName: 'n1' },
-      metadata: { annotations: { [marks.superUid]: superUid } },
+      metadata: { annotations: { [annotationKeys.superUid]: superUid } },
     });
     expect(podKind.admit?.(t, context)).toEqual({ wanted: true });
     const s = superPod(t, { spec: { nodeName: 'n1' } });
@@ -52,7 +52,7 @@ describe('which pods go down', () => {
   it('keeps it when the super cluster has forgotten that S has a node', () => {
     const t = tenantPod({
       spec: { nodeName: 'n1' },
-      metadata: { annotations: { [marks.superUid]: superUid } },
+      metadata: { annotations: { [annotationKeys.superUid]: superUid } },
     });
     expect(podKind.admit?.(t, podContext({ superObjects: [superPod(t)] }))).toEqual({ wanted: true });
   });
@@ -60,7 +60,7 @@ describe('which pods go down', () => {
   it('does not keep it for a pod that the tenant bound elsewhere with a forged mark', () => {
     const t = tenantPod({
       spec: { nodeName: 'n2' },
-      metadata: { annotations: { [marks.superUid]: 'forged' } },
+      metadata: { annotations: { [annotationKeys.superUid]: 'forged' } },
     });
     const s = superPod(t, { spec: { nodeName: 'n1' } });
     expect(podKind.admit?.(t, podContext({ superObjects: [s] }))?.wanted).toBe(false);

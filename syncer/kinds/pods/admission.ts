@@ -1,7 +1,9 @@
+import { annotationKeys } from '../../../api/labels.ts';
+import type { TenantPolicy } from '../../../api/policy.ts';
 import { resources } from '../../../kube/index.ts';
-import { marks, shownNodeName, superNamespaceName, superRootCaName, uidMark } from '../../mapping/index.ts';
+import { shownNodeName, superNamespaceName, superRootCaName, uidMark } from '../../mapping/index.ts';
 import type { KeyRef } from '../action.ts';
-import type { SyncContext, TenantPolicy } from '../context.ts';
+import type { SyncContext } from '../context.ts';
 import type { Admission } from '../kind.ts';
 import { isReserved } from '../reserved-names.ts';
 import { priorityNotice } from './classes.ts';
@@ -80,7 +82,7 @@ function violationsOf(pod: Pod, level: TenantPolicy['podSecurity']): readonly st
 /** While S is there, it knows; the mark on T can be forged, and is lost when all annotations are replaced. */
 function boundByUs(pod: Pod, { tenant, superObjects }: SyncContext): boolean {
   const { namespace = '', name = '', uid, annotations } = pod.metadata;
-  const mark = annotations?.[marks.superUid];
+  const mark = annotations?.[annotationKeys.superUid];
   const s = superObjects.get<Pod>(resources.pods, { namespace: superNamespaceName(tenant, namespace), name });
   if (s === undefined || uidMark(s) !== uid) return mark !== undefined;
   if (mark === s.metadata.uid) return true;

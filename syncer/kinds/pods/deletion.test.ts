@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { marks } from '../../mapping/index.ts';
+import { annotationKeys } from '../../../api/labels.ts';
 import type { Action } from '../action.ts';
 import { podKind } from './index.ts';
 import { type PodParts, podContext, superPod, superUid, tenantPod } from './testing.ts';
@@ -15,7 +15,7 @@ function deletion(graceSeconds: number, leftSeconds = graceSeconds) {
   };
 }
 
-const marked = { annotations: { [marks.superUid]: superUid } };
+const marked = { annotations: { [annotationKeys.superUid]: superUid } };
 const running = { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] } satisfies PodStatus;
 
 function boundPod(metadata: PodParts['metadata'] = {}, status: PodStatus = running): Pod {

@@ -1,5 +1,6 @@
+import { annotationKeys } from '../../../api/labels.ts';
 import { findCondition, type MergePatch, setCondition } from '../../../kube/index.ts';
-import { marks, uidMark } from '../../mapping/index.ts';
+import { uidMark } from '../../mapping/index.ts';
 import type { Action } from '../action.ts';
 import type { SyncContext } from '../context.ts';
 import { statusPatch } from './status.ts';
@@ -46,7 +47,7 @@ export function podGone(
   if (isFinished(tenantPod)) return [];
   if (
     (tenantPod.spec?.nodeName ?? '') === '' ||
-    tenantPod.metadata.annotations?.[marks.superUid] === undefined
+    tenantPod.metadata.annotations?.[annotationKeys.superUid] === undefined
   ) {
     return undefined;
   }

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { defaultPolicy } from '../../../api/policy.ts';
 import { applyMergePatch, type KubeObject, resources } from '../../../kube/index.ts';
 import type { Action } from '../action.ts';
-import { defaultPolicy, type SyncContext } from '../context.ts';
+import type { SyncContext } from '../context.ts';
 import { podKind } from './index.ts';
 import { podContext, superPod, tenantPod, testService } from './testing.ts';
 import type { Container, Pod } from './types.ts';

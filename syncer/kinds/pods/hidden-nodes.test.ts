@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys } from '../../../api/labels.ts';
 import type { KubeObject } from '../../../kube/index.ts';
-import { marks, shownNodeName } from '../../mapping/index.ts';
+import { shownNodeName } from '../../mapping/index.ts';
 import { testTenant } from '../testing.ts';
 import { podKind } from './index.ts';
 import { podContext, superPod, tenantPod } from './testing.ts';
@@ -73,6 +74,6 @@ describe('pods of a tenant that nodes are hidden from (rules 19 and 25)', () => 
       expect(podKind.touches?.super?.(s, each)).toContainEqual(key);
     }
     expect(podKind.touches?.super?.(s, context)).toEqual([]);
-    expect(s.metadata.annotations?.[marks.uid]).toBe(t.metadata.uid);
+    expect(s.metadata.annotations?.[annotationKeys.uid]).toBe(t.metadata.uid);
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys } from '../../../api/labels.ts';
 import { resources } from '../../../kube/index.ts';
-import { marks } from '../../mapping/index.ts';
 import type { Lookup, SyncContext } from '../context.ts';
 import { testTenant } from '../testing.ts';
 import { podKind } from './index.ts';
@@ -18,7 +18,7 @@ const running: PodStatus = {
 };
 
 function pair(own: PodParts = {}, theirs: PodParts = {}): { t: Pod; s: Pod } {
-  const annotations = { [marks.superUid]: superUid };
+  const annotations = { [annotationKeys.superUid]: superUid };
   const t = tenantPod({
     ...own,
     metadata: { annotations, ...own.metadata },

@@ -1,4 +1,4 @@
-import type { TenantPolicy } from '../context.ts';
+import type { TenantPolicy } from '../../../api/policy.ts';
 import { baselineViolations } from './pod-security-baseline.ts';
 import { restrictedViolations } from './pod-security-restricted.ts';
 import type { Pod } from './types.ts';

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
+import { defaultPolicy, type TenantPolicy } from '../../../api/policy.ts';
 import type { KubeObject } from '../../../kube/index.ts';
-import { marks, shownNodeName } from '../../mapping/index.ts';
-import { defaultPolicy, type SyncContext, type TenantPolicy } from '../context.ts';
+import { shownNodeName } from '../../mapping/index.ts';
+import type { SyncContext } from '../context.ts';
 import { podKind } from './index.ts';
 import { type PodParts, podContext, tenantPod } from './testing.ts';
 import type { NodeSelectorTerm, Pod, PodSpec } from './types.ts';
@@ -34,8 +36,8 @@ function classOf(
 /** A class that the operator has published, and the tenant's copy of it. */
 function published(kind: string, name: string): [original: KubeObject, copy: KubeObject] {
   return [
-    classOf(kind, name, 'uid-of-original', { labels: { [marks.public]: 'true' } }),
-    classOf(kind, name, 'uid-of-copy', { annotations: { [marks.uid]: 'uid-of-original' } }),
+    classOf(kind, name, 'uid-of-original', { labels: { [labelKeys.public]: 'true' } }),
+    classOf(kind, name, 'uid-of-copy', { annotations: { [annotationKeys.uid]: 'uid-of-original' } }),
   ];
 }
 

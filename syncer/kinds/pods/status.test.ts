@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys } from '../../../api/labels.ts';
 import { applyMergePatch } from '../../../kube/index.ts';
-import { marks, superNamespaceName } from '../../mapping/index.ts';
+import { superNamespaceName } from '../../mapping/index.ts';
 import { carryOut, testTenant } from '../testing.ts';
 import { podKind } from './index.ts';
 import { podContext, superPod, superUid, tenantPod, tenantUid, testNode } from './testing.ts';
@@ -11,7 +12,7 @@ const home = superNamespaceName(testTenant(), 'shop');
 
 const bound = tenantPod({
   spec: { nodeName: 'n1' },
-  metadata: { annotations: { [marks.superUid]: superUid } },
+  metadata: { annotations: { [annotationKeys.superUid]: superUid } },
 });
 
 /** T after all that `up` wants; it must want nothing more then. */
@@ -49,7 +50,11 @@ describe('binding (rule 19)', () => {
     const s = superPod(t, { spec: { nodeName: 'n1' }, status: running });
     const actions = podKind.up?.(t, s, context) ?? [];
     expect(actions.map((action) => action.do)).toEqual(['bindTenant', 'patchTenant']);
-    expect(actions[0]).toEqual({ do: 'bindTenant', node: 'n1', annotations: { [marks.superUid]: superUid } });
+    expect(actions[0]).toEqual({
+      do: 'bindTenant',
+      node: 'n1',
+      annotations: { [annotationKeys.superUid]: superUid },
+    });
     expect(settle(t, s)).toMatchObject({
       spec: { nodeName: 'n1' },
       status: { phase: 'Running', podIP: '10.1.0.5' },
@@ -164,7 +169,7 @@ describe('binding (rule 19)', () => {
   it('puts the mark back when somebody replaced all annotations of T', () => {
     const t = tenantPod({ spec: { nodeName: 'n1' } });
     const after = settle(t, superPod(t, { spec: { nodeName: 'n1' } }));
-    expect(after.metadata.annotations?.[marks.superUid]).toBe(superUid);
+    expect(after.metadata.annotations?.[annotationKeys.superUid]).toBe(superUid);
   });
 });
 
@@ -343,7 +348,9 @@ describe('status (rule 20)', () => {
     expect(podKind.up?.(t, s, own)).toEqual([
       {
         do: 'patchTenant',
-        patch: { metadata: { annotations: { 'super.example/zone': 'a', [marks.superUid]: superUid } } },
+        patch: {
+          metadata: { annotations: { 'super.example/zone': 'a', [annotationKeys.superUid]: superUid } },
+        },
       },
     ]);
   });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { labelKeys } from '../../../api/labels.ts';
 import type { KubeObject } from '../../../kube/index.ts';
-import { isOurs, marks, superNamespaceName, uidMark } from '../../mapping/index.ts';
+import { isOurs, superNamespaceName, uidMark } from '../../mapping/index.ts';
 import type { SyncContext } from '../context.ts';
 import { namespaceKind } from '../namespaces/index.ts';
 import { testNamespace } from '../testing.ts';
@@ -181,7 +182,7 @@ describe('affinity (rule 13)', () => {
   const tools = superNamespaceName(tenant, 'tools');
   const namespaces = [testNamespace('shop', { team: 'a' }), testNamespace('tools', { team: 'b' })];
   const own = podContext({ tenantObjects: namespaces });
-  const ourLabel = { [marks.tenant]: tenant.uid };
+  const ourLabel = { [labelKeys.tenant]: tenant.uid };
 
   function term(original: PodAffinityTerm): PodAffinityTerm | undefined {
     const required = {

@@ -1,5 +1,6 @@
+import { annotationKeys } from '../../../api/labels.ts';
 import { type MergePatch, resources } from '../../../kube/index.ts';
-import { marks, shownNodeName, transparentMetadataPatch } from '../../mapping/index.ts';
+import { shownNodeName, transparentMetadataPatch } from '../../mapping/index.ts';
 import type { Action } from '../action.ts';
 import type { SyncContext } from '../context.ts';
 import { graceForSuper, graceForTenant } from './deletion.ts';
@@ -57,7 +58,7 @@ function bind(node: string, superPod: Pod, context: SyncContext): Action[] {
   const binding: Action = {
     do: 'bindTenant',
     node,
-    annotations: { [marks.superUid]: superPod.metadata.uid ?? '' },
+    annotations: { [annotationKeys.superUid]: superPod.metadata.uid ?? '' },
     ...(labels === undefined ? {} : { labels }),
   };
   if (context.tenantObjects.get(resources.nodes, { name: node }) !== undefined) return [binding];
@@ -69,8 +70,10 @@ function metadataPatch(tenantPod: Pod, superPod: Pod, context: SyncContext): Mer
   const transparent = transparentMetadataPatch(tenantPod, superPod, context);
   const { uid } = superPod.metadata;
   const bound = (tenantPod.spec?.nodeName ?? '') !== '';
-  if (!bound || uid === undefined || tenantPod.metadata.annotations?.[marks.superUid] === uid)
+  if (!bound || uid === undefined || tenantPod.metadata.annotations?.[annotationKeys.superUid] === uid)
     return transparent;
   const metadata = (transparent?.['metadata'] ?? {}) as { annotations?: Record<string, unknown> };
-  return { metadata: { ...metadata, annotations: { ...metadata.annotations, [marks.superUid]: uid } } };
+  return {
+    metadata: { ...metadata, annotations: { ...metadata.annotations, [annotationKeys.superUid]: uid } },
+  };
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import type { KubeObject } from '../../../kube/index.ts';
-import { marks } from '../../mapping/index.ts';
 import { allKinds } from '../index.ts';
 import { carryOut, testContext } from '../testing.ts';
 import { priorityClassKind as kind } from './index.ts';
@@ -9,7 +9,7 @@ function priorityClass(change: Partial<KubeObject> = {}, name = 'batch'): KubeOb
   return {
     apiVersion: 'scheduling.k8s.io/v1',
     kind: 'PriorityClass',
-    metadata: { name, uid: `uid-of-${name}`, labels: { [marks.public]: 'true' } },
+    metadata: { name, uid: `uid-of-${name}`, labels: { [labelKeys.public]: 'true' } },
     value: 1000,
     preemptionPolicy: 'Never',
     description: 'waits its turn',
@@ -25,7 +25,7 @@ describe('a published PriorityClass', () => {
     expect(kind.toTenant(priorityClass(), context())).toEqual({
       apiVersion: 'scheduling.k8s.io/v1',
       kind: 'PriorityClass',
-      metadata: { name: 'batch', annotations: { [marks.uid]: 'uid-of-batch' } },
+      metadata: { name: 'batch', annotations: { [annotationKeys.uid]: 'uid-of-batch' } },
       value: 1000,
       preemptionPolicy: 'Never',
       description: 'waits its turn',

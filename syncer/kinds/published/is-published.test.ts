@@ -1,17 +1,17 @@
 import { expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { type KubeObject, resources } from '../../../kube/index.ts';
-import { marks } from '../../mapping/index.ts';
 import { testContext } from '../testing.ts';
 import { isOffered, isOnItsWay, isPublished } from './index.ts';
 
 const published: KubeObject = {
   kind: 'RuntimeClass',
-  metadata: { name: 'kata', uid: 'uid-super', labels: { [marks.public]: 'true' } },
+  metadata: { name: 'kata', uid: 'uid-super', labels: { [labelKeys.public]: 'true' } },
 };
 const unpublished: KubeObject = { kind: 'RuntimeClass', metadata: { name: 'kata', uid: 'uid-super' } };
 const copy: KubeObject = {
   kind: 'RuntimeClass',
-  metadata: { name: 'kata', annotations: { [marks.uid]: 'uid-super' } },
+  metadata: { name: 'kata', annotations: { [annotationKeys.uid]: 'uid-super' } },
 };
 const own: KubeObject = { kind: 'RuntimeClass', metadata: { name: 'kata' } };
 

@@ -1,10 +1,11 @@
+import { labelKeys } from '../../../api/labels.ts';
 import type { KubeObject, Resource } from '../../../kube/index.ts';
-import { marks, uidMark } from '../../mapping/index.ts';
+import { uidMark } from '../../mapping/index.ts';
 import type { SyncContext } from '../context.ts';
 
 /** Whether the operator offers this object of the super cluster to all tenants. */
 export function isPublished(superObject: KubeObject | undefined): boolean {
-  return superObject?.metadata.labels?.[marks.public] === 'true';
+  return superObject?.metadata.labels?.[labelKeys.public] === 'true';
 }
 
 /**

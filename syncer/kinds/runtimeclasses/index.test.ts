@@ -1,13 +1,13 @@
 import { expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import type { KubeObject } from '../../../kube/index.ts';
-import { marks } from '../../mapping/index.ts';
 import { testContext } from '../testing.ts';
 import { runtimeClassKind as kind } from './index.ts';
 
 const original: KubeObject = {
   apiVersion: 'node.k8s.io/v1',
   kind: 'RuntimeClass',
-  metadata: { name: 'kata', uid: 'uid-super', labels: { [marks.public]: 'true' } },
+  metadata: { name: 'kata', uid: 'uid-super', labels: { [labelKeys.public]: 'true' } },
   handler: 'kata-qemu',
   overhead: { podFixed: { memory: '120Mi' } },
   scheduling: { nodeSelector: { 'kata.example/ready': 'true' } },
@@ -18,7 +18,7 @@ it('a published RuntimeClass comes up without what it says of the nodes of the s
   expect(copy).toEqual({
     apiVersion: 'node.k8s.io/v1',
     kind: 'RuntimeClass',
-    metadata: { name: 'kata', annotations: { [marks.uid]: 'uid-super' } },
+    metadata: { name: 'kata', annotations: { [annotationKeys.uid]: 'uid-super' } },
     handler: 'kata-qemu',
     overhead: { podFixed: { memory: '120Mi' } },
   });

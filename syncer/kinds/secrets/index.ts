@@ -1,5 +1,6 @@
+import { labelKeys } from '../../../api/labels.ts';
 import { type KubeObject, resources } from '../../../kube/index.ts';
-import { marks, superMetadata, superMetadataPatch, transparentMetadataPatch } from '../../mapping/index.ts';
+import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../../mapping/index.ts';
 import type { SyncContext } from '../context.ts';
 import { usesSecret } from '../ingresses/index.ts';
 import type { Admission, DownKind } from '../kind.ts';
@@ -14,7 +15,7 @@ export const secretKind: DownKind = {
   name: 'secrets',
   resource: resources.secrets,
   direction: 'down',
-  selector: { super: `!${marks.token}` },
+  selector: { super: `!${labelKeys.token}` },
   superName: (name) => (isReserved(name) ? asideName(name) : name),
   tenantName: fromAsideName,
   admit,
@@ -48,7 +49,7 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   const { name = '', namespace, labels } = tenantObject.metadata;
   const wanted =
     context.tenant.syncSecrets === 'all' ||
-    labels?.[marks.sync] === 'true' ||
+    labels?.[labelKeys.sync] === 'true' ||
     isUsedByPods('secrets', tenantObject, context) ||
     usesSecret(namespace ?? '', name, context);
   if (!wanted) return { wanted: false };

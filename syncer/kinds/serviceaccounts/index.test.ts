@@ -1,12 +1,13 @@
 import { describe, expect, it } from 'vitest';
+import { labelKeys } from '../../../api/labels.ts';
 import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
-import { isOurs, marks, superNamespaceName, uidMark } from '../../mapping/index.ts';
+import { isOurs, superNamespaceName, uidMark } from '../../mapping/index.ts';
 import { testContext, testNamespace, testTenant } from '../testing.ts';
 import { serviceAccountKind } from './index.ts';
 
 const tenant = testTenant();
 const home = superNamespaceName(tenant, 'shop');
-const context = testContext({ superObjects: [testNamespace(home, { [marks.tenant]: tenant.uid })] });
+const context = testContext({ superObjects: [testNamespace(home, { [labelKeys.tenant]: tenant.uid })] });
 
 function account(name: string, extra: Record<string, unknown> = {}): KubeObject {
   return { kind: 'ServiceAccount', metadata: { name, namespace: 'shop', uid: `uid-of-${name}` }, ...extra };
@@ -56,7 +57,7 @@ describe('service accounts', () => {
     const other = { ...superDefault, metadata: { ...superDefault.metadata, name: 'robot' } };
     const taken = {
       ...superDefault,
-      metadata: { ...superDefault.metadata, labels: { [marks.tenant]: 'other' } },
+      metadata: { ...superDefault.metadata, labels: { [labelKeys.tenant]: 'other' } },
     };
     const elsewhere = { ...superDefault, metadata: { ...superDefault.metadata, namespace: 'kube-system' } };
     expect([adopts(other), adopts(taken), adopts(elsewhere)]).toEqual([false, false, false]);

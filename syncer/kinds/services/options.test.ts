@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { defaultPolicy, type TenantPolicy } from '../../../api/policy.ts';
 import type { KubeObject } from '../../../kube/index.ts';
-import { defaultPolicy, type SyncContext, type TenantInfo, type TenantPolicy } from '../context.ts';
+import type { SyncContext, TenantInfo } from '../context.ts';
 import { carryOut } from '../testing.ts';
 import { serviceKind } from './index.ts';
 import { context, created, service } from './testing/index.ts';

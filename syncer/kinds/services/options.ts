@@ -1,6 +1,6 @@
 import { deepEqual } from 'fast-equals';
+import type { TenantPolicy } from '../../../api/policy.ts';
 import type { KubeObject, MergePatch } from '../../../kube/index.ts';
-import type { TenantPolicy } from '../context.ts';
 import { addressAnnotations, type ServiceSpec, sourceRangesAnnotation, specOf } from './model.ts';
 
 /**

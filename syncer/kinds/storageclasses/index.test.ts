@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import type { KubeObject } from '../../../kube/index.ts';
-import { marks } from '../../mapping/index.ts';
 import { allKinds } from '../index.ts';
 import { carryOut, testContext } from '../testing.ts';
 import { defaultClass, storageClassKind as kind } from './index.ts';
@@ -15,7 +15,7 @@ function storageClass(
     metadata: {
       name: 'fast',
       uid: 'uid-super',
-      labels: { [marks.public]: 'true', tier: 'gold' },
+      labels: { [labelKeys.public]: 'true', tier: 'gold' },
       ...metadata,
     },
     provisioner: 'x.example/y',
@@ -41,7 +41,7 @@ function copy(): KubeObject {
 it('those labelled skerry.dev/public=true come up, no others', () => {
   expect(kind.tenantRef(storageClass(), context())).toEqual({ name: 'fast' });
   expect(
-    kind.tenantRef(storageClass({}, { labels: { [marks.public]: 'false' } }), context()),
+    kind.tenantRef(storageClass({}, { labels: { [labelKeys.public]: 'false' } }), context()),
   ).toBeUndefined();
   expect(kind.tenantRef(storageClass({}, { labels: {} }), context())).toBeUndefined();
   expect(kind.superRef({ name: 'fast' }, context())).toEqual({ name: 'fast' });
@@ -59,7 +59,10 @@ describe('the copy', () => {
       metadata: {
         name: 'fast',
         labels: { tier: 'gold' },
-        annotations: { 'storageclass.kubernetes.io/is-default-class': 'true', [marks.uid]: 'uid-super' },
+        annotations: {
+          'storageclass.kubernetes.io/is-default-class': 'true',
+          [annotationKeys.uid]: 'uid-super',
+        },
       },
       provisioner: 'x.example/y',
       parameters: { pool: 'ssd' },

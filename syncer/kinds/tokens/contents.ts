@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
+import { annotationKeys } from '../../../api/labels.ts';
 import type { KubeObject } from '../../../kube/index.ts';
-import { marks } from '../../mapping/index.ts';
 import type { IssuedToken, TokenAsk } from '../action.ts';
 import { tokenKey } from '../pod-tokens.ts';
 import { isRenewalDue } from './renewal.ts';
@@ -35,7 +35,7 @@ export function withoutTokens(secret: KubeObject): KubeObject {
 /** Of a Secret in full or as the cache has it. */
 export function contentsOf(secret: KubeObject): Contents {
   const { annotations } = secret.metadata;
-  return { records: parseRecords(annotations?.[marks.tokens]), digests: digestsOf(secret) };
+  return { records: parseRecords(annotations?.[annotationKeys.tokens]), digests: digestsOf(secret) };
 }
 
 /** The asks, by index, whose token is missing, not the one that was written, or due to be renewed. */
@@ -76,7 +76,7 @@ export function replaceTokens(
     data[tokenKey(index)] = value;
     return { ...ask, renewAt: new Date(fresh.renewAtMs).toISOString(), digest: digestOf(value) };
   });
-  return { annotations: { [marks.tokens]: JSON.stringify(records) }, data };
+  return { annotations: { [annotationKeys.tokens]: JSON.stringify(records) }, data };
 }
 
 function digestsOf(secret: KubeObject): Record<string, string> {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
-import { isOurs, marks, superNamespaceName, uidMark } from '../../mapping/index.ts';
+import { isOurs, superNamespaceName, uidMark } from '../../mapping/index.ts';
 import type { Action } from '../action.ts';
 import { allKinds } from '../index.ts';
 import { podKind } from '../pods/index.ts';
@@ -26,7 +27,7 @@ function pod(sources: readonly Source[] = [standard], parts: Record<string, unkn
       namespace: 'shop',
       uid: 'uid-of-web',
       labels: { app: 'web' },
-      annotations: { [marks.superUid]: 'uid-of-s' },
+      annotations: { [annotationKeys.superUid]: 'uid-of-s' },
     },
     spec: {
       nodeName: 'n1',
@@ -140,9 +141,9 @@ describe('the Secret', () => {
   });
 
   it('is seen by this kind, and never by that of ordinary Secrets', () => {
-    expect(secretOf(pod()).metadata.labels?.[marks.token]).toBe('true');
-    expect(tokenKind.selector?.super).toBe(marks.token);
-    expect(secretKind.selector?.super).toBe(`!${marks.token}`);
+    expect(secretOf(pod()).metadata.labels?.[labelKeys.token]).toBe('true');
+    expect(tokenKind.selector?.super).toBe(labelKeys.token);
+    expect(secretKind.selector?.super).toBe(`!${labelKeys.token}`);
   });
 
   it('holds no token in the cache, nor anything that one could be had from', () => {
@@ -163,12 +164,12 @@ describe('the Secret', () => {
     expect(secret.metadata.name).toHaveLength(253);
     expect(tokenKind.tenantName?.(secret.metadata.name ?? '', secret)).toBe(name);
     expect(tokenKind.tenantName?.('skerry-token-web', secretOf(pod()))).toBe('web');
-    delete secret.metadata.annotations?.[marks.pod];
+    delete secret.metadata.annotations?.[annotationKeys.pod];
     const mended = carryOut(
       { tenantObject: t, superObject: secret },
       tokenKind.down(t, cached(secret), context()),
     );
-    expect(mended.superObject?.metadata.annotations?.[marks.pod]).toBe(name);
+    expect(mended.superObject?.metadata.annotations?.[annotationKeys.pod]).toBe(name);
   });
 });
 
@@ -242,9 +243,11 @@ describe('renewal', () => {
       key: (secret) => delete (secret['data'] as Record<string, unknown>)['token-1'],
       data: (secret) => delete secret['data'],
       addition: (secret) => Object.assign(secret['data'] as object, { more: 'bW9yZQ==' }),
-      record: (secret) => Object.assign(secret.metadata.annotations ?? {}, { [marks.tokens]: '[null, 3]' }),
-      nonsense: (secret) => Object.assign(secret.metadata.annotations ?? {}, { [marks.tokens]: '{' }),
-      label: (secret) => delete secret.metadata.labels?.[marks.namespace],
+      record: (secret) =>
+        Object.assign(secret.metadata.annotations ?? {}, { [annotationKeys.tokens]: '[null, 3]' }),
+      nonsense: (secret) =>
+        Object.assign(secret.metadata.annotations ?? {}, { [annotationKeys.tokens]: '{' }),
+      label: (secret) => delete secret.metadata.labels?.[labelKeys.namespace],
     };
     for (const [what, edit] of Object.entries(edits)) {
       const secret = structuredClone(right);

@@ -1,5 +1,6 @@
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { apiVersionOf, type KubeObject, type MergePatch, resources } from '../../../kube/index.ts';
-import { marks, type SuperMetadataOptions, superMetadata, superMetadataPatch } from '../../mapping/index.ts';
+import { type SuperMetadataOptions, superMetadata, superMetadataPatch } from '../../mapping/index.ts';
 import type { Action, IssuedToken, TokenAsk } from '../action.ts';
 import type { SyncContext } from '../context.ts';
 import type { Admission, DownKind } from '../kind.ts';
@@ -31,11 +32,11 @@ export const tokenKind: DownKind = {
   resource: resources.pods,
   superResource: resources.secrets,
   onDemand: true,
-  selector: { super: marks.token },
+  selector: { super: labelKeys.token },
   compact: { super: withoutTokens },
   superName: tokenSecretName,
   tenantName: (superName, superObject) =>
-    podOfTokenSecret(superName) ?? superObject?.metadata.annotations?.[marks.pod] ?? superName,
+    podOfTokenSecret(superName) ?? superObject?.metadata.annotations?.[annotationKeys.pod] ?? superName,
   admit,
   toSuper,
   make,
@@ -52,7 +53,7 @@ function admit(pod: Pod, context: SyncContext): Admission {
     return { wanted: false, keep: true };
   if ((pod.spec?.nodeName ?? '') === '') return { wanted: false };
   // Most pods, and looked at before.
-  if (pod.metadata.annotations?.[marks.superUid] !== undefined) return { wanted: true };
+  if (pod.metadata.annotations?.[annotationKeys.superUid] !== undefined) return { wanted: true };
   return { wanted: podKind.admit?.(pod, context).wanted ?? true };
 }
 
@@ -62,7 +63,10 @@ function toSuper(pod: Pod, context: SyncContext): KubeObject {
   return {
     apiVersion: apiVersionOf(resources.secrets),
     kind: resources.secrets.kind,
-    metadata: { ...metadata, annotations: { ...metadata.annotations, [marks.pod]: pod.metadata.name ?? '' } },
+    metadata: {
+      ...metadata,
+      annotations: { ...metadata.annotations, [annotationKeys.pod]: pod.metadata.name ?? '' },
+    },
     type: 'Opaque',
   };
 }
@@ -129,7 +133,7 @@ function metadataOptions(pod: Pod): SuperMetadataOptions {
   return {
     name: tokenSecretName(pod.metadata.name ?? ''),
     goesDown: () => false,
-    labels: { [marks.token]: 'true' },
+    labels: { [labelKeys.token]: 'true' },
   };
 }
 
@@ -142,6 +146,6 @@ function marksPatch(
     | { annotations?: MergePatch; labels?: MergePatch }
     | undefined;
   const { name = '' } = pod.metadata;
-  if (secret.metadata.annotations?.[marks.pod] === name) return patch;
-  return { ...patch, annotations: { ...patch?.annotations, [marks.pod]: name } };
+  if (secret.metadata.annotations?.[annotationKeys.pod] === name) return patch;
+  return { ...patch, annotations: { ...patch?.annotations, [annotationKeys.pod]: name } };
 }

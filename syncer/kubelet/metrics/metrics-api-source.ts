@@ -1,5 +1,5 @@
+import { labelKeys } from '../../../api/labels.ts';
 import { type KubeClient, parseQuantity } from '../../../kube/index.ts';
-import { marks } from '../../mapping/index.ts';
 import type { Pod } from '../find-pod.ts';
 import type { PodUsage, UsageSource } from './usage.ts';
 
@@ -37,7 +37,7 @@ export class MetricsApiSource implements UsageSource {
     const namespaces = new Set(pods.map(({ metadata }) => metadata.namespace ?? ''));
     const [only = ''] = namespaces;
     const where = namespaces.size === 1 ? `namespaces/${encodeURIComponent(only)}/` : '';
-    const selector = encodeURIComponent(`${marks.tenant}=${tenantUid}`);
+    const selector = encodeURIComponent(`${labelKeys.tenant}=${tenantUid}`);
     const path = `${api}/${where}pods?labelSelector=${selector}`;
     const list = (await this.#client.raw('GET', path, { signal, timeoutMs })) as { items?: PodMetrics[] };
     const found = new Map<string, PodUsage>();

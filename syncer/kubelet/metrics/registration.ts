@@ -1,5 +1,6 @@
 import { isIPv6 } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
+import { labelKeys } from '../../../api/labels.ts';
 import {
   type Clock,
   isAlreadyExists,
@@ -11,7 +12,6 @@ import {
   resource,
   resources,
 } from '../../../kube/index.ts';
-import { marks } from '../../mapping/index.ts';
 import { metricsGroup } from './documents.ts';
 
 const apiServices = resource('apiregistration.k8s.io', 'v1', 'apiservices', 'APIService', false);
@@ -68,7 +68,7 @@ function isOurs(apiService: KubeObject): boolean {
 }
 
 /** These are the tenant's alone: the super cluster has nothing to do with them. */
-const labels = { 'app.kubernetes.io/managed-by': 'skerry', [marks.sync]: 'false' };
+const labels = { 'app.kubernetes.io/managed-by': 'skerry', [labelKeys.sync]: 'false' };
 
 function serviceObject(): KubeObject {
   return {

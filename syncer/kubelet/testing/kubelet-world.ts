@@ -4,11 +4,12 @@ import { Agent, type RequestOptions, request } from 'node:https';
 import type { Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { expect } from 'vitest';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { type KubeObject, systemClock } from '../../../kube/index.ts';
 import { createTestCertificates } from '../../../kube/testing/index.ts';
 import { allKinds, type TenantInfo } from '../../kinds/index.ts';
 import { testContext, testTenant } from '../../kinds/testing.ts';
-import { marks, superNamespaceName } from '../../mapping/index.ts';
+import { superNamespaceName } from '../../mapping/index.ts';
 import type { KubeletTenant } from '../find-pod.ts';
 import { KubeletServer, type KubeletServerOptions } from '../kubelet-server.ts';
 import { KubeletTenants } from '../kubelet-tenants.ts';
@@ -63,8 +64,8 @@ export async function testKubeletTenant(name: string, uid: string): Promise<Test
       namespace: there,
       name: 'web-1',
       uid: `${name}-super-pod`,
-      labels: { [marks.tenant]: uid, [marks.namespace]: 'shop' },
-      annotations: { [marks.uid]: `${name}-pod` },
+      labels: { [labelKeys.tenant]: uid, [labelKeys.namespace]: 'shop' },
+      annotations: { [annotationKeys.uid]: `${name}-pod` },
     },
     spec: { nodeName: 'node-1', containers: [{ name: 'main' }, { name: 'injected' }] },
   };

@@ -1,3 +1,4 @@
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import {
   type Clock,
   type Condition,
@@ -19,7 +20,6 @@ import { SuperSide } from '../../super-side.ts';
 import { TenantDirectory } from '../directory.ts';
 import type { Gate } from '../gate.ts';
 import type { SyncerSettings } from '../tenant-info.ts';
-import type { VirtualCluster } from '../virtual-cluster.ts';
 
 const namespace = 'acme';
 

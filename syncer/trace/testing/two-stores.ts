@@ -1,8 +1,8 @@
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { type KubeObject, Store } from '../../../kube/index.ts';
 import { FakeClock } from '../../../kube/testing/index.ts';
 import type { EngineObserver } from '../../engine/index.ts';
 import type { Action, KeyRef } from '../../kinds/index.ts';
-import { marks } from '../../mapping/index.ts';
 import { observePods } from '../observe-pods.ts';
 import { PodTraces } from '../pod-traces.ts';
 
@@ -58,8 +58,8 @@ export class TwoStores {
       namespace: 'super-shop',
       name,
       uid: `super-${uid}`,
-      labels: { [marks.tenant]: tenant, [marks.namespace]: 'shop' },
-      annotations: { [marks.uid]: uid },
+      labels: { [labelKeys.tenant]: tenant, [labelKeys.namespace]: 'shop' },
+      annotations: { [annotationKeys.uid]: uid },
     };
     const known = this.super.get({ namespace: 'super-shop', name })?.metadata.uid === metadata.uid;
     this.super.apply(known ? 'MODIFIED' : 'ADDED', { metadata, ...fields } as KubeObject);
@@ -79,7 +79,7 @@ export class TwoStores {
       const [verb, isDone] = what.split(' ');
       const action = {
         do: verb,
-        object: { metadata: { annotations: { [marks.uid]: uid } } },
+        object: { metadata: { annotations: { [annotationKeys.uid]: uid } } },
         subresource: 'status',
       } as unknown as Action;
       if (isDone) this.#observer.acted(state, key, action);

@@ -1,4 +1,4 @@
-import type { VirtualCluster } from '../../../vc-manager/api/index.ts';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { differences, remains } from './differences.ts';
 import { PlainApi } from './plain-api.ts';
 import { readSuperCluster, readTenant, type SuperSide, type TenantSide } from './side.ts';

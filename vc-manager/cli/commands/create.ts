@@ -1,17 +1,14 @@
 import { type Command, Option } from 'commander';
-import { isAlreadyExists, isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
+import { apiVersion } from '../../../api/names.ts';
+import { daemonSetPolicies, type PodSecurityLevel, podSecurityLevels } from '../../../api/policy.ts';
 import {
-  ApiRoomError,
-  apiVersion,
   type DnsChoice,
-  daemonSetPolicies,
   dnsChoices,
-  type PodSecurityLevel,
-  podSecurityLevels,
   type VirtualCluster,
   type VirtualClusterSpec,
-  validateVirtualCluster,
-} from '../../api/index.ts';
+  virtualClusterProblems,
+} from '../../../api/virtual-cluster.ts';
+import { isAlreadyExists, isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
 import { limits } from '../advice.ts';
 import { duration, kubernetesVersion, labelPairs, wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -145,12 +142,8 @@ function virtualCluster(ref: VirtualClusterRef, flags: Flags): VirtualCluster {
     metadata: { ...ref },
     spec: specOf(flags),
   };
-  try {
-    validateVirtualCluster(wanted);
-  } catch (error) {
-    if (error instanceof ApiRoomError) throw invalidArgument(error.message);
-    throw error;
-  }
+  const problems = virtualClusterProblems(wanted);
+  if (problems.length > 0) throw invalidArgument(`the VirtualCluster is not valid: ${problems.join('; ')}`);
   return wanted;
 }
 

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
-import type { VirtualCluster } from '../../api/index.ts';
 import { duration } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { inStep, type Progress, progressFor } from '../progress/index.ts';

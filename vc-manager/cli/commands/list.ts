@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { type KubeList, type ListOptions, resources } from '../../../kube/index.ts';
-import type { VirtualCluster } from '../../api/index.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { json, listOf, type OutputFormat, outputFormats, resourceName, yaml } from '../output/format.ts';
 import { virtualClusterTable } from '../output/virtual-cluster-table.ts';

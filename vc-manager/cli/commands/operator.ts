@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { type Command, Option } from 'commander';
-import { dnsChoices } from '../../api/index.ts';
+import { dnsChoices } from '../../../api/virtual-cluster.ts';
 import { duration, hostAndPort, ipAddress, portRange, repeatable, wholeNumber } from '../arguments.ts';
 import type { Cli } from '../context.ts';
 import { defaultStorageClass, driverChoices } from '../operator/drivers.ts';

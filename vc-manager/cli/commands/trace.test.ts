@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
+import type { PodList, PodReport } from '../../../api/pod-report.ts';
 import { type KubeObject, renderKubeconfig, resources } from '../../../kube/index.ts';
 import { freePort } from '../../../kube/testing/free-port.ts';
 import { createTestCertificates, FakeApiServer } from '../../../kube/testing/index.ts';
 import { runCaptured } from '../testing/run-captured.ts';
-import type { PodList, PodReport } from '../trace/report.ts';
 
 let server: FakeApiServer;
 let home: string;

@@ -1,6 +1,8 @@
 import { type Command, Option } from 'commander';
+import { nameProblem as validateName } from '../../../api/names.ts';
+import type { PodList, PodReport } from '../../../api/pod-report.ts';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { type KubeClient, resources } from '../../../kube/index.ts';
-import { type VirtualCluster, validateName } from '../../api/index.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
@@ -8,7 +10,6 @@ import { json } from '../output/format.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { traceFromObjects } from '../trace/from-objects.ts';
 import { askReplicas, findReplicas, namedReplica, type Replica, whyUnknown } from '../trace/replicas.ts';
-import type { PodList, PodReport } from '../trace/report.ts';
 import { slowestTable } from '../trace/slowest-table.ts';
 import { waterfall } from '../trace/waterfall.ts';
 import { checkedRef, getVirtualCluster } from '../virtual-clusters.ts';

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
-import { type DnsChoice, dnsChoices } from '../../api/index.ts';
+import { type DnsChoice, dnsChoices } from '../../../api/virtual-cluster.ts';
 import { ipAddress, wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { describeFailure } from '../describe-failure.ts';

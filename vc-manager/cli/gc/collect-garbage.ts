@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { labelKeys } from '../../../api/labels.ts';
 import { isNotFound, type KubeClient } from '../../../kube/index.ts';
-import { keys } from '../../api/index.ts';
 import type { ControlPlaneDriver } from '../../drivers/index.ts';
 import { EtcdAdmin } from '../../etcd/index.ts';
 import { findOrphans, type Orphans } from '../../operator/index.ts';
@@ -98,7 +98,7 @@ async function removeObject(
 ): Promise<void> {
   try {
     const { metadata } = await client.get(resource, { name }, { signal });
-    if (metadata.labels?.[keys.tenant] !== tenantUid || metadata.uid === undefined) return;
+    if (metadata.labels?.[labelKeys.tenant] !== tenantUid || metadata.uid === undefined) return;
     await client.delete(resource, { name }, { uid: metadata.uid, propagationPolicy: 'Background', signal });
   } catch (error) {
     if (!isNotFound(error)) throw error;

@@ -1,5 +1,6 @@
+import { annotationKeys } from '../../../api/labels.ts';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { type KubeClient, resources } from '../../../kube/index.ts';
-import { keys, type VirtualCluster } from '../../api/index.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { inStep, progressFor } from '../progress/index.ts';
@@ -22,7 +23,7 @@ export async function cancelJob(cli: Cli, ref: VirtualClusterRef, flags: Flags):
         `nothing is under way for ${ref.name}: see "vc-manager jobs ${ref.name}"`,
       );
     const { id, kind } = current;
-    await annotate(client, ref, keys.cancelJob, id, cli.signal);
+    await annotate(client, ref, annotationKeys.cancelJob, id, cli.signal);
     await answered(cli, client, { ref, flags, what: `cancel its ${kind}` }, (found) => {
       if (found === undefined) throw new CliError('Conflict', `${ref.name} is gone: its deletion has ended`);
       const { jobs } = found.status ?? {};
@@ -49,7 +50,7 @@ export async function retryJob(cli: Cli, ref: VirtualClusterRef, flags: Flags): 
   await withSuperCluster(cli, flags, async (client) => {
     await getVirtualCluster(client, ref, cli.signal);
     const asked = new Date(cli.clock.now()).toISOString();
-    await annotate(client, ref, keys.retryJob, asked, cli.signal);
+    await annotate(client, ref, annotationKeys.retryJob, asked, cli.signal);
     await answered(cli, client, { ref, flags, what: 'try again' }, (found) => {
       if (found === undefined) throw new CliError('NotFound', `${ref.name} is gone`);
       return found.status?.jobs?.retried === asked;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { JobStatus, VirtualCluster } from '../../api/index.ts';
+import type { JobStatus } from '../../../api/job-status.ts';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { untilRenewed } from './renew.ts';
 
 const asked = '2026-01-01T00:00:00.000Z';

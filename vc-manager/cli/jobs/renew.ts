@@ -1,4 +1,5 @@
-import { keys, type VirtualCluster } from '../../api/index.ts';
+import { annotationKeys } from '../../../api/labels.ts';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import type { Cli } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { withSuperCluster } from '../super-cluster.ts';
@@ -15,7 +16,7 @@ export async function renewCertificates(
     const { name } = ref;
     refuse(await getVirtualCluster(client, ref, cli.signal));
     const asked = new Date(cli.clock.now()).toISOString();
-    await annotate(client, ref, keys.renewCertificates, asked, cli.signal);
+    await annotate(client, ref, annotationKeys.renewCertificates, asked, cli.signal);
     if (!flags.wait) {
       cli.stdout.write(`new certificates for ${name} are asked for: see "vc-manager jobs ${name}"\n`);
       return;

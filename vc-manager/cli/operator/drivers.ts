@@ -1,5 +1,5 @@
+import type { DriverName } from '../../../api/virtual-cluster.ts';
 import type { Clock, KubeClient } from '../../../kube/index.ts';
-import type { DriverName } from '../../api/index.ts';
 import { Binaries, defaultCacheDirectory } from '../../binaries/index.ts';
 import {
   ComposeDriver,

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
+import { labelKeys } from '../../../api/labels.ts';
 import type { KubeClient } from '../../../kube/index.ts';
-import { keys } from '../../api/index.ts';
 import { ensureManagerPki, ensureManagerPkiSecret, type ManagerPki } from '../../pki/index.ts';
 import type { Cli } from '../context.ts';
 
@@ -37,7 +37,7 @@ export function managerPkiSource(flags: PkiFlags, place: PkiPlace): () => Promis
       namespace: flags.systemNamespace,
       name: pkiSecret,
       etcdName: flags.etcdSecret,
-      labels: { [keys.managedBy]: 'skerry' },
+      labels: { [labelKeys.managedBy]: 'skerry' },
       etcdHosts,
       kubeletProxyHosts: [...loopback, ...(flags.kubeletProxyHost ?? [])],
       signal,

@@ -1,6 +1,6 @@
 import { pino } from 'pino';
+import type { DnsChoice, DriverName } from '../../../api/virtual-cluster.ts';
 import { Connection, KubeClient, loadKubeconfig } from '../../../kube/index.ts';
-import type { DnsChoice, DriverName } from '../../api/index.ts';
 import { loadTemplates } from '../../control-plane/index.ts';
 import { EtcdAdmin } from '../../etcd/index.ts';
 import { checkRedisUrl } from '../../jobs/index.ts';

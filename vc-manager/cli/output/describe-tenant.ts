@@ -1,5 +1,6 @@
+import { secretNames } from '../../../api/names.ts';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { type Condition, findCondition, type KubeObject } from '../../../kube/index.ts';
-import { secretNames, type VirtualCluster } from '../../api/index.ts';
 import { advice } from '../advice.ts';
 import type { Cli } from '../context.ts';
 import { jobsOf, jobTable } from './job-table.ts';

@@ -1,4 +1,5 @@
-import type { CurrentJob, EndedJob, JobKind, VirtualCluster } from '../../api/index.ts';
+import type { CurrentJob, EndedJob, JobKind } from '../../../api/job-status.ts';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { table } from './table.ts';
 import { age, ageSince } from './time.ts';
 

@@ -1,4 +1,4 @@
-import type { VirtualCluster } from '../../api/index.ts';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 
 /** What a tenant may, as rows of name and value; no rows before the manager has decided. */
 export function policyFacts({ status }: VirtualCluster): string[][] {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { VirtualCluster } from '../../api/index.ts';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { virtualClusterTable } from './virtual-cluster-table.ts';
 
 const nowMs = Date.parse('2030-01-01T00:01:00Z');

@@ -1,4 +1,4 @@
-import type { VirtualCluster } from '../../api/index.ts';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { table } from './table.ts';
 import { ageSince } from './time.ts';
 

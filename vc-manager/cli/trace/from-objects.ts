@@ -1,3 +1,6 @@
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
+import type { PodReport, SpanReport, Whose } from '../../../api/pod-report.ts';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import {
   type Condition,
   ConnectionError,
@@ -8,12 +11,10 @@ import {
   type KubeObject,
   resources,
 } from '../../../kube/index.ts';
-import type { VirtualCluster } from '../../api/index.ts';
 import type { Cli } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { withConnection } from '../super-cluster.ts';
 import { adminKubeconfig } from '../virtual-clusters.ts';
-import type { PodReport, SpanReport, Whose } from './report.ts';
 
 interface Pod extends KubeObject {
   spec?: { nodeName?: string };
@@ -31,12 +32,12 @@ export async function traceFromObjects(
 ): Promise<PodReport> {
   const tenantPod = await readTenantPod(cli, client, vc, pod);
   const { items } = await client.list<Pod>(resources.pods, {
-    labelSelector: `skerry.dev/tenant=${vc.metadata.uid},skerry.dev/namespace=${pod.namespace}`,
+    labelSelector: `${labelKeys.tenant}=${vc.metadata.uid},${labelKeys.namespace}=${pod.namespace}`,
     fieldSelector: `metadata.name=${pod.name}`,
     signal: cli.signal,
   });
   const superPod = items.find(
-    ({ metadata }) => metadata.annotations?.['skerry.dev/uid'] === tenantPod.metadata.uid,
+    ({ metadata }) => metadata.annotations?.[annotationKeys.uid] === tenantPod.metadata.uid,
   );
   const tenant = `${vc.metadata.namespace}/${vc.metadata.name}`;
   return reportFromObjects(tenant, tenantPod, superPod, cli.clock.now());

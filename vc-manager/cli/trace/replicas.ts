@@ -1,3 +1,4 @@
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { type KubeClient, type KubeObject, resources } from '../../../kube/index.ts';
 import { CliError } from '../errors.ts';
 
@@ -18,8 +19,7 @@ interface Lease extends KubeObject {
   spec?: { holderIdentity?: string };
 }
 
-const component = 'skerry.dev/component=vc-syncer';
-const addressAnnotation = 'skerry.dev/metrics-address';
+const component = `${labelKeys.component}=vc-syncer`;
 const patienceMs = 10_000;
 
 /** The syncers that have a Lease, and those that have given it back without removing it left out. */
@@ -34,7 +34,7 @@ export async function findReplicas(
     signal,
   });
   return items.flatMap(({ metadata, spec }) => {
-    const url = metadata.annotations?.[addressAnnotation] ?? '';
+    const url = metadata.annotations?.[annotationKeys.metricsAddress] ?? '';
     if ((spec?.holderIdentity ?? '') === '' || !isHttp(url)) return [];
     return [{ name: metadata.name ?? '', url }];
   });

@@ -1,46 +1,4 @@
-/** Who a pod waits for. */
-export type Whose = 'skerry' | 'scheduler' | 'kubelet';
-
-/** A part of a pod's way, in milliseconds since its beginning. */
-export interface SpanReport {
-  name: string;
-  whose: Whose;
-  atMs: number;
-  tookMs: number;
-}
-
-/** The way of one pod, as a syncer tells it on `/debug/pods`, or as far as it can be read from objects. */
-export interface PodReport {
-  tenant: string;
-  namespace: string;
-  name: string;
-  uid: string;
-  node?: string;
-  createdAt?: string;
-  /** The beginning: when the syncer saw it, else when it was created. */
-  seenAt: string;
-  state: 'ready' | 'pending' | 'deleted';
-  totalMs: number;
-  shares: Record<Whose, number>;
-  steps: { name: string; atMs: number }[];
-  spans: SpanReport[];
-  waitsFor?: { name: string; whose: Whose; sinceMs: number };
-}
-
-interface Quantiles {
-  p50Ms: number;
-  p99Ms: number;
-}
-
-/** The slowest pods that a syncer remembers, and what is usual. */
-export interface PodList {
-  tenant?: string;
-  known: number;
-  ready: number;
-  total?: Quantiles;
-  spans: ({ name: string; whose: Whose; pods: number } & Quantiles)[];
-  pods: PodReport[];
-}
+import type { Whose } from '../../../api/pod-report.ts';
 
 export const whoseNames: Readonly<Record<Whose, string>> = {
   skerry: 'Skerry',

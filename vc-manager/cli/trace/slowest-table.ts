@@ -1,5 +1,6 @@
+import type { PodList, PodReport } from '../../../api/pod-report.ts';
 import { table } from '../output/table.ts';
-import { type PodList, type PodReport, whoseNames } from './report.ts';
+import { whoseNames } from './report.ts';
 import { time } from './waterfall.ts';
 
 /** The slowest pods, then what each span usually takes. Empty when no pod is known. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { PodReport } from './report.ts';
+import type { PodReport } from '../../../api/pod-report.ts';
 import { time, waterfall } from './waterfall.ts';
 
 const report: PodReport = {

@@ -1,6 +1,7 @@
+import type { PodReport, Whose } from '../../../api/pod-report.ts';
 import { table } from '../output/table.ts';
 import { elapsed } from '../output/time.ts';
-import { aboutSpan, type PodReport, type Whose, whoseNames } from './report.ts';
+import { aboutSpan, whoseNames } from './report.ts';
 
 const barWidth = 32;
 const order: readonly Whose[] = ['skerry', 'scheduler', 'kubelet'];

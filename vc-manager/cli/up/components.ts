@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
 import { hostname, networkInterfaces } from 'node:os';
 import { join } from 'node:path';
-import type { DnsChoice } from '../../api/index.ts';
+import type { DnsChoice } from '../../../api/virtual-cluster.ts';
 import { type ComponentPlan, localAddress } from '../../control-plane/index.ts';
 import type { LocalStackParts } from '../../local-stack/index.ts';
 import type { Cli } from '../context.ts';

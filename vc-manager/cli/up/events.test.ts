@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { VirtualCluster, VirtualClusterPhase } from '../../api/index.ts';
+import type { VirtualCluster, VirtualClusterPhase } from '../../../api/virtual-cluster.ts';
 import { describeChange } from './events.ts';
 
 function tenant(phase: VirtualClusterPhase): VirtualCluster {

@@ -1,5 +1,5 @@
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { Reflector, resources, Store } from '../../../kube/index.ts';
-import type { VirtualCluster } from '../../api/index.ts';
 import type { LocalStack } from '../../local-stack/index.ts';
 import type { Cli } from '../context.ts';
 import type { Progress } from '../progress/index.ts';

@@ -1,5 +1,5 @@
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { connectionFromSecret, type KubeClient, resources } from '../../../kube/index.ts';
-import type { VirtualCluster } from '../../api/index.ts';
 import type { Cli } from '../context.ts';
 import { describeFailure } from '../describe-failure.ts';
 import type { Progress } from '../progress/index.ts';

@@ -1,4 +1,4 @@
-import type { DnsChoice } from '../../api/index.ts';
+import type { DnsChoice } from '../../../api/virtual-cluster.ts';
 
 /** What `up` was asked for, after its arguments were checked. */
 export interface UpOptions {

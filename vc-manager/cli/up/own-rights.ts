@@ -1,5 +1,5 @@
+import { labelKeys } from '../../../api/labels.ts';
 import type { KubeClient } from '../../../kube/index.ts';
-import { keys } from '../../api/index.ts';
 import { grantRights, programs, userOf } from '../../rights/index.ts';
 import { chartDirectory } from '../package-root.ts';
 
@@ -17,7 +17,7 @@ export function grantOwnRights(client: KubeClient, signal: AbortSignal): Promise
   return grantRights(client, {
     chartDirectory: chartDirectory(),
     namespace: systemNamespace,
-    labels: { [keys.managedBy]: 'skerry' },
+    labels: { [labelKeys.managedBy]: 'skerry' },
     signal,
   });
 }

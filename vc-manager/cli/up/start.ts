@@ -1,5 +1,5 @@
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { isNotFound, type KubeClient, loadKubeconfig, resources } from '../../../kube/index.ts';
-import type { VirtualCluster } from '../../api/index.ts';
 import { LocalStack, type LocalStackParts } from '../../local-stack/index.ts';
 import type { Cli } from '../context.ts';
 import { CliError } from '../errors.ts';

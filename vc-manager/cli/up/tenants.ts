@@ -1,3 +1,5 @@
+import { apiVersion } from '../../../api/names.ts';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import {
   ApiError,
   ConnectionError,
@@ -6,7 +8,6 @@ import {
   type KubeClient,
   resources,
 } from '../../../kube/index.ts';
-import { apiVersion, type VirtualCluster } from '../../api/index.ts';
 import type { Cli } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { withConnection } from '../super-cluster.ts';

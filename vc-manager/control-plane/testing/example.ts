@@ -1,6 +1,6 @@
+import type { ControlPlaneTemplateSpec } from '../../../api/control-plane-template.ts';
 import type { KeyPair, TenantPki } from '../../pki/index.ts';
 import type { RenderPlanOptions } from '../render-plan.ts';
-import type { ControlPlaneTemplateSpec } from '../template.ts';
 
 function pair(name: string): KeyPair {
   return { certPem: `${name} certificate`, keyPem: `${name} key` };

@@ -1,3 +1,4 @@
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import {
   isAlreadyExists,
   isConflict,
@@ -5,7 +6,6 @@ import {
   type KubeClient,
   type KubeObject,
 } from '../../../kube/index.ts';
-import { keys } from '../../api/index.ts';
 import { addonNotOurs } from '../errors.ts';
 import { find } from '../objects.ts';
 import type { AddonObject } from './render.ts';
@@ -69,7 +69,8 @@ async function ensure(
 ): Promise<KubeObject> {
   if (current !== undefined) {
     const isSame =
-      current.metadata.annotations?.[keys.addonHash] === object.metadata.annotations?.[keys.addonHash];
+      current.metadata.annotations?.[annotationKeys.addonHash] ===
+      object.metadata.annotations?.[annotationKeys.addonHash];
     if (once || isSame) return current;
   } else if (once) {
     try {
@@ -83,7 +84,7 @@ async function ensure(
 }
 
 function isOf(name: string, { metadata }: KubeObject): boolean {
-  return metadata.labels?.[keys.addon] === name;
+  return metadata.labels?.[labelKeys.addon] === name;
 }
 
 function refOf({ metadata }: KubeObject): { name: string; namespace: string | undefined } {

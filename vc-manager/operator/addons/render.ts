@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { parseAllDocuments } from 'yaml';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { type KubeObject, type Resource, resource, resources } from '../../../kube/index.ts';
-import { keys } from '../../api/index.ts';
 import { invalidAddon } from '../errors.ts';
 
 /** One object of an addon as the manager wants it in the tenant. */
@@ -70,8 +70,8 @@ function addonObject(name: string, object: Partial<KubeObject> | null, index: nu
     ...object,
     metadata: {
       ...metadata,
-      labels: { ...metadata.labels, [keys.addon]: name },
-      annotations: { ...annotations, [keys.addonHash]: hashOf(object) },
+      labels: { ...metadata.labels, [labelKeys.addon]: name },
+      annotations: { ...annotations, [annotationKeys.addonHash]: hashOf(object) },
     },
   };
   return { resource: found, object: wanted, once: apply === 'once' };

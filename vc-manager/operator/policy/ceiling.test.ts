@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { VirtualClusterPolicy } from '../../api/index.ts';
+import type { VirtualClusterPolicy } from '../../../api/policy.ts';
 import { ceilingOf } from './ceiling.ts';
 
 function policy(name: string, ...namespaces: string[]): VirtualClusterPolicy {

@@ -1,4 +1,4 @@
-import type { VirtualClusterPolicy } from '../../api/index.ts';
+import type { VirtualClusterPolicy } from '../../../api/policy.ts';
 
 /**
  * The policy that limits VirtualClusters of a namespace: one that names it goes before one for `*`, and of

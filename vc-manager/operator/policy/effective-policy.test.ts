@@ -1,10 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type {
-  EffectivePolicy,
-  PolicyWish,
-  VirtualClusterPolicySpec,
-  VirtualClusterSpec,
-} from '../../api/index.ts';
+import type { EffectivePolicy, PolicyWish, VirtualClusterPolicySpec } from '../../../api/policy.ts';
+import type { VirtualClusterSpec } from '../../../api/virtual-cluster.ts';
 import { effectivePolicy } from './effective-policy.ts';
 
 type Ceiling = Omit<VirtualClusterPolicySpec, 'namespaces'>;

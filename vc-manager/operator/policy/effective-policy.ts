@@ -1,11 +1,12 @@
 import {
+  defaultPolicy,
   type EffectivePolicy,
   type PodSecurityLevel,
   podSecurityLevels,
   type VirtualClusterPolicy,
   type VirtualClusterPolicySpec,
-  type VirtualClusterSpec,
-} from '../../api/index.ts';
+} from '../../../api/policy.ts';
+import type { VirtualClusterSpec } from '../../../api/virtual-cluster.ts';
 import { coversHost, coversRange, namesIt } from './covers.ts';
 
 export interface PolicyQuestion {
@@ -23,8 +24,6 @@ export interface PolicyAnswer {
   cuts: string[];
 }
 
-const defaultPodSecurity: PodSecurityLevel = 'baseline';
-
 /**
  * What a tenant may: its wish, cut to its ceiling. Nobody gets what they did not ask for, but for what
  * tightens: a stricter Pod Security level, a forced runtime class, a pool of nodes, hidden nodes.
@@ -34,8 +33,8 @@ export function effectivePolicy({ wish, ceiling, isPublishedRuntimeClass }: Poli
   const limit: Partial<VirtualClusterPolicySpec> = ceiling?.spec ?? {};
   const cuts: string[] = [];
   const podSecurity = stricter(
-    asked.podSecurity ?? defaultPodSecurity,
-    limit.podSecurity ?? defaultPodSecurity,
+    asked.podSecurity ?? defaultPolicy.podSecurity,
+    limit.podSecurity ?? defaultPolicy.podSecurity,
   );
   if (asked.podSecurity !== undefined && podSecurity !== asked.podSecurity)
     cuts.push(`podSecurity is ${podSecurity}, not ${asked.podSecurity}`);

@@ -1,5 +1,5 @@
+import { finalizer } from '../../../api/labels.ts';
 import { isNotFound } from '../../../kube/index.ts';
-import { finalizer } from '../../api/index.ts';
 import { changeMetadata } from '../metadata.ts';
 import type { Step } from '../steps/index.ts';
 

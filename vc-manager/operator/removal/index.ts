@@ -1,9 +1,10 @@
+import { isTakenUp } from '../../../api/conditions.ts';
 import { driverChanged } from '../errors.ts';
 import { releaseReservations } from '../reservations.ts';
 import type { Step } from '../steps/index.ts';
 import { removeControlPlane, removeDatastore, stopControlPlane } from './control-plane.ts';
 import { removeFinalizer } from './finalizer.ts';
-import { isTakenUp, leave } from './leave.ts';
+import { leave } from './leave.ts';
 import { removeSecrets } from './secrets.ts';
 import { superLeftovers, superNamespaces } from './super-objects.ts';
 

@@ -1,13 +1,6 @@
-import { findCondition } from '../../../kube/index.ts';
-import type { VirtualCluster } from '../../api/index.ts';
+import { isTakenUp } from '../../../api/conditions.ts';
 import { NotYet } from '../errors.ts';
 import type { Step } from '../steps/index.ts';
-
-/** Whether a syncer has taken the tenant up, as it says before it writes anything, and has not said that it has left. */
-export function isTakenUp({ status }: VirtualCluster): boolean {
-  const synced = findCondition(status?.conditions, 'Synced');
-  return synced !== undefined && synced.reason !== 'Left';
-}
 
 /**
  * The syncer leaves first: what it still writes would come back. One that is not there to leave is not

@@ -1,4 +1,5 @@
-import { idPattern, keys } from '../../api/index.ts';
+import { annotationKeys } from '../../../api/labels.ts';
+import { idPattern } from '../../../api/names.ts';
 import type { Services } from '../services.ts';
 import type { Tenant } from '../tenant.ts';
 
@@ -8,7 +9,7 @@ import type { Tenant } from '../tenant.ts';
  * another VirtualCluster's: an annotation is easily edited.
  */
 export function ownsId(tenant: Tenant, { claims }: Services): string | undefined {
-  const id = tenant.vc.status?.id ?? tenant.vc.metadata.annotations?.[keys.id];
+  const id = tenant.vc.status?.id ?? tenant.vc.metadata.annotations?.[annotationKeys.id];
   if (id === undefined || !idPattern.test(id)) return undefined;
   return claims.holderOfId(id, tenant.uid) === undefined ? id : undefined;
 }

@@ -1,5 +1,5 @@
+import { labelKeys } from '../../../api/labels.ts';
 import { isNotFound, resources } from '../../../kube/index.ts';
-import { keys } from '../../api/index.ts';
 import { isOurs } from '../secrets.ts';
 import type { Step } from '../steps/index.ts';
 
@@ -9,7 +9,7 @@ export const removeSecrets: Step = {
   doing: 'Deleting its Secrets',
   async run(tenant, { client }) {
     const { signal, ref } = tenant;
-    const labelSelector = `${keys.virtualCluster}=${ref.name}`;
+    const labelSelector = `${labelKeys.virtualCluster}=${ref.name}`;
     const { items } = await client.list(resources.secrets, {
       namespace: ref.namespace,
       labelSelector,

@@ -1,3 +1,4 @@
+import { labelKeys } from '../../../api/labels.ts';
 import {
   isConflict,
   isNotFound,
@@ -6,7 +7,6 @@ import {
   type Resource,
   resources,
 } from '../../../kube/index.ts';
-import { keys } from '../../api/index.ts';
 import { NotYet } from '../errors.ts';
 import type { Step } from '../steps/index.ts';
 import type { Tenant } from '../tenant.ts';
@@ -36,7 +36,7 @@ export const superLeftovers: Step = {
 /** Deletes, and throws NotYet until nothing is left. */
 async function removeLabelled(tenant: Tenant, client: KubeClient, resource: Resource): Promise<void> {
   const { signal, uid } = tenant;
-  const { items } = await client.list(resource, { labelSelector: `${keys.tenant}=${uid}`, signal });
+  const { items } = await client.list(resource, { labelSelector: `${labelKeys.tenant}=${uid}`, signal });
   for (const object of items) {
     if (object.metadata.deletionTimestamp === undefined) await remove(tenant, client, resource, object);
   }

@@ -1,8 +1,9 @@
 import type { Logger } from 'pino';
+import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
+import { labelKeys } from '../../../api/labels.ts';
 import { type Clock, type KubeClient, resources } from '../../../kube/index.ts';
-import { ensureCrds, keys } from '../../api/index.ts';
-import type { ControlPlaneTemplate } from '../../control-plane/index.ts';
 import type { ManagerPki } from '../../pki/index.ts';
+import { ensureCrds } from '../ensure-crds.ts';
 import { ensureObject, find } from '../objects.ts';
 import type { Services } from '../services.ts';
 import type { OperatorSettings } from '../settings.ts';
@@ -26,7 +27,7 @@ export interface SetupOptions {
 /** The namespace for what belongs to Skerry itself: made where it is missing, and left as it is where it is there. */
 export async function ensureNamespace(client: KubeClient, name: string, signal: AbortSignal): Promise<void> {
   if ((await find(client, resources.namespaces, { name }, signal)) !== undefined) return;
-  const namespace = { metadata: { name, labels: { [keys.managedBy]: 'skerry' } } };
+  const namespace = { metadata: { name, labels: { [labelKeys.managedBy]: 'skerry' } } };
   await ensureObject(client, resources.namespaces, namespace, { signal, likely: 'absent' });
 }
 

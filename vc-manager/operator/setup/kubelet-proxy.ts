@@ -1,5 +1,5 @@
+import { labelKeys } from '../../../api/labels.ts';
 import { type KubeClient, type KubeObject, resources } from '../../../kube/index.ts';
-import { keys } from '../../api/index.ts';
 import type { ManagerPki } from '../../pki/index.ts';
 import { ensureObject } from '../objects.ts';
 
@@ -39,7 +39,7 @@ async function ensureKubeletProxySecret(
     'ca.crt': kubeletProxyCa.certPem,
   };
   const secret: KubeObject = {
-    metadata: { name, namespace, labels: { [keys.managedBy]: 'skerry' } },
+    metadata: { name, namespace, labels: { [labelKeys.managedBy]: 'skerry' } },
     type: 'kubernetes.io/tls',
     data: Object.fromEntries(
       Object.entries(data).map(([key, value]) => [key, Buffer.from(value).toString('base64')]),

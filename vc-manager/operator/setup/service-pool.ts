@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
+import { labelKeys } from '../../../api/labels.ts';
 import { isNotFound, type KubeClient, type KubeObject, resources } from '../../../kube/index.ts';
-import { keys } from '../../api/index.ts';
 import { ensureObject, find } from '../objects.ts';
 import type { OperatorSettings } from '../settings.ts';
 
@@ -64,7 +64,7 @@ export async function ensureServicePool(
     return { cidr, mode: 'slice' };
   }
   const object: ServiceCIDR = {
-    metadata: { name, labels: { [keys.managedBy]: 'skerry' } },
+    metadata: { name, labels: { [labelKeys.managedBy]: 'skerry' } },
     spec: { cidrs: [wanted] },
   };
   await ensureObject(client, resources.serviceCidrs, object, { signal });

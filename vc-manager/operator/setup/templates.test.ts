@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
 import { Connection, KubeClient, resources } from '../../../kube/index.ts';
 import { FakeApiServer } from '../../../kube/testing/index.ts';
-import { type ControlPlaneTemplate, loadTemplates } from '../../control-plane/index.ts';
+import { loadTemplates } from '../../control-plane/index.ts';
 import { ensureTemplates } from './templates.ts';
 
 describe('ensureTemplates', () => {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
+import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
+import { labelKeys } from '../../../api/labels.ts';
 import { type KubeClient, type KubeObject, resources } from '../../../kube/index.ts';
-import { keys } from '../../api/index.ts';
-import type { ControlPlaneTemplate } from '../../control-plane/index.ts';
 import { ensureObject, find } from '../objects.ts';
 
 /** Annotation: what the manager wrote, so that an edit can be told from an older package. */
@@ -20,7 +20,7 @@ export async function ensureTemplates(
     const object: KubeObject = {
       metadata: {
         name: metadata.name,
-        labels: { [keys.managedBy]: 'skerry' },
+        labels: { [labelKeys.managedBy]: 'skerry' },
         annotations: { [writtenKey]: hashOf(spec) },
       },
       spec,

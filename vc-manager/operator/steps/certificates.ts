@@ -1,4 +1,4 @@
-import { secretNames } from '../../api/index.ts';
+import { secretNames } from '../../../api/names.ts';
 import { addressAt } from '../../network/index.ts';
 import { ensureTenantPki } from '../../pki/index.ts';
 import { pkiLost } from '../errors.ts';

@@ -1,4 +1,5 @@
 import { isIPv6 } from 'node:net';
+import { labelKeys } from '../../../api/labels.ts';
 import { findCondition, resources } from '../../../kube/index.ts';
 import { BinaryError } from '../../binaries/index.ts';
 import { type ControlPlanePlan, renderPlan } from '../../control-plane/index.ts';
@@ -135,7 +136,7 @@ async function plan(tenant: Tenant, services: Services, port: number): Promise<C
     pki: tenant.required(tenant.pki, 'certificates'),
     etcdCa: etcdCa.certPem,
     kubeletCa: kubeletProxyCa.certPem,
-    labels: { 'skerry.dev/virtualcluster': tenant.ref.name, 'skerry.dev/namespace': tenant.ref.namespace },
+    labels: { [labelKeys.virtualCluster]: tenant.ref.name, [labelKeys.namespace]: tenant.ref.namespace },
   });
 }
 

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
+import { kubeconfigKey, secretNames } from '../../../api/names.ts';
 import { renderKubeconfig } from '../../../kube/index.ts';
-import { kubeconfigKey, secretNames } from '../../api/index.ts';
 import type { KeyPair } from '../../pki/index.ts';
 import { writeSecret } from '../secrets.ts';
 import type { Tenant } from '../tenant.ts';

@@ -1,5 +1,5 @@
+import type { DnsChoice } from '../../../api/virtual-cluster.ts';
 import { findCondition, type KubeObject, resources } from '../../../kube/index.ts';
-import type { DnsChoice } from '../../api/index.ts';
 import { addressAt } from '../../network/index.ts';
 import { type AddonObject, installAddon, removeAddon, renderAddon } from '../addons/index.ts';
 import { noAddon } from '../errors.ts';

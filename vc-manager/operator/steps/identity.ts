@@ -1,4 +1,5 @@
-import { finalizer, idPattern, keys } from '../../api/index.ts';
+import { annotationKeys, finalizer } from '../../../api/labels.ts';
+import { idPattern } from '../../../api/names.ts';
 import { idInUse, invalidId, NotYet } from '../errors.ts';
 import { changeMetadata } from '../metadata.ts';
 import type { Services } from '../services.ts';
@@ -16,11 +17,11 @@ export const identity: Step = {
   async run(tenant, services) {
     const id = tenant.vc.status?.id ?? (await chooseId(tenant, services));
     await changeMetadata(tenant, services, ({ metadata }) => {
-      if (metadata.finalizers?.includes(finalizer) && metadata.annotations?.[keys.id] === id)
+      if (metadata.finalizers?.includes(finalizer) && metadata.annotations?.[annotationKeys.id] === id)
         return undefined;
       return {
         finalizers: [...new Set([...(metadata.finalizers ?? []), finalizer])],
-        annotations: { [keys.id]: id },
+        annotations: { [annotationKeys.id]: id },
       };
     });
     // Written with what is chosen next: the annotation holds it already.
@@ -32,7 +33,7 @@ function chooseId(tenant: Tenant, services: Services): Promise<string> {
   const { claims, newId } = services;
   return claims.exclusively(() => {
     assertRoom(tenant, services);
-    const preset = tenant.vc.metadata.annotations?.[keys.id];
+    const preset = tenant.vc.metadata.annotations?.[annotationKeys.id];
     if (preset !== undefined) {
       if (!idPattern.test(preset)) throw invalidId(preset);
       const holder = claims.holderOfId(preset, tenant.uid);

@@ -1,5 +1,5 @@
+import { labelKeys } from '../../../api/labels.ts';
 import { findCondition, resources } from '../../../kube/index.ts';
-import { keys } from '../../api/index.ts';
 import { find } from '../objects.ts';
 import { ceilingOf, effectivePolicy, type PolicyAnswer } from '../policy/index.ts';
 import type { Services } from '../services.ts';
@@ -53,5 +53,5 @@ function tellLimits(tenant: Tenant, { policy: { ceiling }, cuts }: PolicyAnswer)
 async function isPublished(tenant: Tenant, { client }: Services, name: string | undefined): Promise<boolean> {
   if (name === undefined) return false;
   const found = await find(client, resources.runtimeClasses, { name }, tenant.signal);
-  return found?.metadata.labels?.[keys.public] === 'true';
+  return found?.metadata.labels?.[labelKeys.public] === 'true';
 }

@@ -1,5 +1,5 @@
+import type { ManagerConditionType } from '../../../api/conditions.ts';
 import type { Services } from '../services.ts';
-import type { ConditionType } from '../status-writer.ts';
 import type { Tenant } from '../tenant.ts';
 
 /**
@@ -11,7 +11,7 @@ export interface Step {
   /** What people read while it runs. */
   readonly doing: string;
   /** The condition that tells how it went. A step that succeeds sets it itself, if it has more to say. */
-  readonly condition?: ConditionType;
+  readonly condition?: ManagerConditionType;
   /** Throws what `explain` understands, or NotYet. */
   run(tenant: Tenant, services: Services): Promise<void>;
 }

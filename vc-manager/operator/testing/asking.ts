@@ -1,5 +1,6 @@
+import { annotationKeys } from '../../../api/labels.ts';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { resources } from '../../../kube/index.ts';
-import { keys, type VirtualCluster } from '../../api/index.ts';
 import type { World } from './world.ts';
 
 /** What people ask of jobs, and what they see of them. */
@@ -10,7 +11,8 @@ export function asking(world: () => World) {
     const annotations = { ...vc.metadata.annotations, [key]: value };
     world().superCluster.put(resources.virtualClusters, { ...vc, metadata: { ...vc.metadata, annotations } });
   };
-  const cancel = (name: string): void => annotate(name, keys.cancelJob, jobs(name)?.current?.id ?? '');
+  const cancel = (name: string): void =>
+    annotate(name, annotationKeys.cancelJob, jobs(name)?.current?.id ?? '');
   /** The driver does not come to an end until it is given up. */
   const stall = (): { release: () => void } => {
     const gate = Promise.withResolvers<void>();

@@ -1,8 +1,10 @@
 import { pino } from 'pino';
+import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
+import { crdManifests } from '../../../api/crds.ts';
+import type { VirtualCluster, VirtualClusterSpec } from '../../../api/virtual-cluster.ts';
 import { type CallOptions, Connection, KubeClient, type KubeObject, resources } from '../../../kube/index.ts';
 import { FakeApiServer } from '../../../kube/testing/index.ts';
-import { crdManifests, type VirtualCluster, type VirtualClusterSpec } from '../../api/index.ts';
-import { type ControlPlaneTemplate, loadTemplates } from '../../control-plane/index.ts';
+import { loadTemplates } from '../../control-plane/index.ts';
 import type { ManagerPki } from '../../pki/index.ts';
 import { Operator } from '../operator.ts';
 import type { OperatorOptions } from '../options.ts';

@@ -1,4 +1,5 @@
-import { marks, superNamespaceName, superNamespaceSelector } from '../../../mapping/index.ts';
+import { labelKeys } from '../../../../api/labels.ts';
+import { superNamespaceName, superNamespaceSelector } from '../../../mapping/index.ts';
 import type { SyncContext } from '../../context.ts';
 import { mapChanged } from '../containers.ts';
 import type { PodStep } from '../translate.ts';
@@ -99,5 +100,5 @@ function withLabelKeys(
 }
 
 function narrowed(selector: LabelSelector, { tenant }: SyncContext): LabelSelector {
-  return { ...selector, matchLabels: { ...selector.matchLabels, [marks.tenant]: tenant.uid } };
+  return { ...selector, matchLabels: { ...selector.matchLabels, [labelKeys.tenant]: tenant.uid } };
 }

@@ -1,5 +1,5 @@
+import { annotationKeys, labelKeys } from '../../../../api/labels.ts';
 import type { ObjectMeta } from '../../../../kube/index.ts';
-import { marks } from '../../../mapping/index.ts';
 import { mapChanged, mapContainers } from '../containers.ts';
 import type { PodStep } from '../translate.ts';
 import type { Container, DownwardItem, EnvVar, PodSpec, Projection, Volume } from '../types.ts';
@@ -27,8 +27,8 @@ function literal(variable: EnvVar, { namespace = '', uid = '' }: ObjectMeta): En
 }
 
 const fileFields: Readonly<Record<string, string>> = {
-  'metadata.namespace': `metadata.labels['${marks.namespace}']`,
-  'metadata.uid': `metadata.annotations['${marks.uid}']`,
+  'metadata.namespace': `metadata.labels['${labelKeys.namespace}']`,
+  'metadata.uid': `metadata.annotations['${annotationKeys.uid}']`,
 };
 
 function inVolume(volume: Volume): Volume {

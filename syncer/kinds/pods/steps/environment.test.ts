@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys } from '../../../../api/labels.ts';
 import type { KubeObject } from '../../../../kube/index.ts';
-import { marks, superNamespaceName } from '../../../mapping/index.ts';
+import { superNamespaceName } from '../../../mapping/index.ts';
 import type { TestContextOptions } from '../../testing.ts';
 import { podKind } from '../index.ts';
 import { ownVariables, podContext, tenantPod, testService } from '../testing.ts';
@@ -222,10 +223,10 @@ describe('service variables (rule 9)', () => {
     const tenant = { serviceIpMode: 'assigned' as const };
     const { tenant: info } = podContext();
     const s = testService('foo-bar', { clusterIP: '10.96.3.3' }, superNamespaceName(info, 'shop'));
-    s.metadata.annotations = { [marks.uid]: fooBar.metadata.uid ?? '' };
+    s.metadata.annotations = { [annotationKeys.uid]: fooBar.metadata.uid ?? '' };
     const own = values({}, { tenant, tenantObjects: [fooBar], superObjects: [s] });
     expect(own).toMatchObject({ FOO_BAR_SERVICE_HOST: '10.96.3.3', FOO_BAR_PORT: 'tcp://10.96.3.3:8080' });
-    s.metadata.annotations = { [marks.uid]: 'of an earlier one' };
+    s.metadata.annotations = { [annotationKeys.uid]: 'of an earlier one' };
     const early = values({}, { tenant, tenantObjects: [fooBar], superObjects: [s] });
     expect(early).toMatchObject({ FOO_BAR_SERVICE_HOST: '1.2.3.4' });
   });

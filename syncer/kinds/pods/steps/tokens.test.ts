@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { marks } from '../../../mapping/index.ts';
+import { labelKeys } from '../../../../api/labels.ts';
 import { podKind } from '../index.ts';
 import { podContext, tenantPod } from '../testing.ts';
 import type { Pod, PodSpec, Projection } from '../types.ts';
@@ -63,7 +63,7 @@ describe('tokens (rule 6)', () => {
                 items: [
                   {
                     path: 'namespace',
-                    fieldRef: { apiVersion: 'v1', fieldPath: `metadata.labels['${marks.namespace}']` },
+                    fieldRef: { apiVersion: 'v1', fieldPath: `metadata.labels['${labelKeys.namespace}']` },
                   },
                 ],
               },

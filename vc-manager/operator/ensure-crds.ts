@@ -1,6 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
+import { crdManifests } from '../../api/crds.ts';
+import { group, version } from '../../api/names.ts';
 import {
   type Clock,
+  CodedError,
   type Condition,
   isAlreadyExists,
   isConflict,
@@ -10,9 +13,31 @@ import {
   resources,
   systemClock,
 } from '../../kube/index.ts';
-import { crdManifests } from './crds.ts';
-import { crdNameConflict, crdNotEstablished } from './errors.ts';
-import { group, version } from './names.ts';
+
+export type CrdErrorCode = 'CrdNotEstablished' | 'CrdNameConflict';
+
+/** Why the super cluster does not serve Skerry's CustomResourceDefinitions. */
+export class CrdError extends CodedError<CrdErrorCode> {
+  override readonly name = 'CrdError';
+}
+
+export function crdNotEstablished(name: string, waitedMs: number): CrdError {
+  return new CrdError(
+    'CrdNotEstablished',
+    `the super cluster does not serve CustomResourceDefinition ${name} after ${Math.round(waitedMs / 1000)} s. ` +
+      `Look at its conditions: kubectl describe crd ${name}`,
+    true,
+  );
+}
+
+export function crdNameConflict(name: string, message: string): CrdError {
+  return new CrdError(
+    'CrdNameConflict',
+    `the super cluster does not accept the names of CustomResourceDefinition ${name}: ${message}. ` +
+      'Remove the CustomResourceDefinition that holds them.',
+    false,
+  );
+}
 
 export interface EnsureCrdsOptions {
   signal?: AbortSignal;

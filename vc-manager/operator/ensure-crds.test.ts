@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { crdManifests } from '../../api/crds.ts';
 import { type CallOptions, Connection, KubeClient, type KubeObject, resources } from '../../kube/index.ts';
 import { FakeApiServer, FakeClock } from '../../kube/testing/index.ts';
-import { crdManifests } from './crds.ts';
 import { ensureCrds } from './ensure-crds.ts';
 
 const crds = resources.customResourceDefinitions;

@@ -1,9 +1,15 @@
 import { z } from 'zod';
-import type { Condition, KubeObject } from '../../kube/index.ts';
-import { checkedText, textSet } from './checked-text.ts';
+import type { Condition, KubeObject } from '../kube/index.ts';
 import { jobStatusSchema } from './job-status.ts';
-import { idPattern } from './names.ts';
-import { effectivePolicySchema, nodeSelector, policyWishSchema, weight } from './policy.ts';
+import { idPattern, nameProblem } from './names.ts';
+import {
+  checkedText,
+  effectivePolicySchema,
+  nodeSelector,
+  policyWishSchema,
+  textSet,
+  weight,
+} from './policy.ts';
 
 const dnsName = /^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const address = /^[0-9a-fA-F:.]+$/;
@@ -210,4 +216,43 @@ export type VirtualClusterStatus = Omit<z.input<typeof virtualClusterStatusSchem
 export interface VirtualCluster extends KubeObject {
   spec?: VirtualClusterSpec;
   status?: VirtualClusterStatus;
+}
+
+/** Every mistake in a VirtualCluster that is about to be sent; empty when it is valid. */
+export function virtualClusterProblems(object: VirtualCluster): string[] {
+  const problems: string[] = [];
+  const name = nameProblem(object.metadata.name ?? '');
+  if (name !== undefined) problems.push(`metadata.name: ${name}`);
+  const namespace = object.metadata.namespace;
+  const badNamespace = namespace === undefined ? undefined : nameProblem(namespace);
+  if (badNamespace !== undefined) problems.push(`metadata.namespace: ${badNamespace}`);
+  const spec = virtualClusterSpecSchema.safeParse(object.spec ?? {});
+  if (!spec.success) problems.push(...spec.error.issues.map(describe));
+  return problems;
+}
+
+function describe(issue: z.core.$ZodIssue): string {
+  const path = ['spec', ...issue.path].join('.');
+  // About a key of a map, what is wrong lies one level further in.
+  const message = (issue.code === 'invalid_key' && issue.issues[0]?.message) || issue.message;
+  return `${path}: ${message.charAt(0).toLowerCase()}${message.slice(1)}`;
+}
+
+/** The tenant's weight: what the manager has granted, or what is asked for where it has no opinion yet. */
+export function weightOf({ spec, status }: VirtualCluster): number {
+  return status?.policy?.weight ?? spec?.weight ?? 1;
+}
+
+/** Whether this tenant is to be served now: its control plane was ready once and is not on its way out. */
+export function isServed(vc: VirtualCluster): boolean {
+  const { status } = vc;
+  return (
+    vc.metadata.deletionTimestamp === undefined &&
+    status?.phase !== 'Deleting' &&
+    status?.id !== undefined &&
+    status.syncerSecret !== undefined &&
+    status.identities?.tenant !== undefined &&
+    status.advertisedAddress !== undefined &&
+    status.serviceCIDR !== undefined
+  );
 }

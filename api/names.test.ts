@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { idPattern, validateName } from './names.ts';
+import { idPattern, nameProblem } from './names.ts';
 
 describe('validateName', () => {
   it.each(['a', '1', 'my-name', 'a'.repeat(63)])('accepts %s', (name) => {
-    expect(validateName(name)).toBeUndefined();
+    expect(nameProblem(name)).toBeUndefined();
   });
 
   it.each([
@@ -16,7 +16,7 @@ describe('validateName', () => {
     ['ä', /RFC 1123/],
     ['a'.repeat(64), /no more than 63 characters \(it has 64\)/],
   ])('refuses %j with the reason', (name, reason) => {
-    expect(validateName(name)).toMatch(reason);
+    expect(nameProblem(name)).toMatch(reason);
   });
 });
 

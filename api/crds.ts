@@ -1,10 +1,79 @@
-import type { KubeObject, Resource } from '../../kube/index.ts';
-import { resources } from '../../kube/index.ts';
-import { controlPlaneTemplateSpecSchema } from '../control-plane/index.ts';
-import { group, keys, version } from './names.ts';
-import { type StructuralSchema, structuralSchema } from './structural-schema.ts';
+import { z } from 'zod';
+import type { KubeObject } from '../kube/index.ts';
+import { controlPlaneTemplateSpecSchema } from './control-plane-template.ts';
+import { labelKeys } from './labels.ts';
+import { group, version } from './names.ts';
+import { virtualClusterPolicySpecSchema } from './policy.ts';
 import { virtualClusterSpecSchema, virtualClusterStatusSchema } from './virtual-cluster.ts';
-import { virtualClusterPolicySpecSchema } from './virtual-cluster-policy.ts';
+
+/** An OpenAPI v3 schema as a CustomResourceDefinition accepts it. */
+export type StructuralSchema = { [keyword: string]: unknown };
+
+// What apiextensions.k8s.io/v1 knows. Anything else in a schema would be a mistake here.
+const keywords = new Set([
+  'type',
+  'format',
+  'description',
+  'default',
+  'enum',
+  'pattern',
+  'minLength',
+  'maxLength',
+  'minimum',
+  'maximum',
+  'minItems',
+  'maxItems',
+  'minProperties',
+  'maxProperties',
+  'required',
+  'nullable',
+]);
+
+/**
+ * The structural schema of a zod schema. Unknown fields are pruned by the API server (and refused under
+ * strict field validation, kubectl's default), so strict objects need nothing of their own here.
+ * Throws for what a structural schema cannot say, such as unions.
+ */
+export function structuralSchema(schema: z.ZodType): StructuralSchema {
+  return convert(z.toJSONSchema(schema, { target: 'openapi-3.0', io: 'input' }), '');
+}
+
+function convert(schema: unknown, path: string): StructuralSchema {
+  if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) {
+    throw new Error(`schema of ${path || 'the root'} is not an object`);
+  }
+  const result: StructuralSchema = {};
+  for (const [keyword, value] of Object.entries(schema)) {
+    if (keyword === '$schema' || keyword === 'propertyNames') continue;
+    if (keyword === 'properties') {
+      result['properties'] = Object.fromEntries(
+        Object.entries(value as object).map(([name, property]) => [
+          name,
+          convert(property, `${path}.${name}`),
+        ]),
+      );
+    } else if (keyword === 'items') {
+      result['items'] = convert(value, `${path}[]`);
+    } else if (keyword === 'additionalProperties') {
+      // `false` would contradict pruning and is refused beside `properties`.
+      if (value !== false) result['additionalProperties'] = convert(value, `${path}{}`);
+    } else if (keyword.startsWith('x-kubernetes-') || keywords.has(keyword)) {
+      // zod bounds every integer by what JavaScript can count; a bound that large says nothing.
+      if ((keyword === 'minimum' || keyword === 'maximum') && !boundMatters(value)) continue;
+      result[keyword] = value;
+    } else {
+      throw new Error(
+        `schema of ${path || 'the root'} uses ${keyword}, which a CustomResourceDefinition does not know`,
+      );
+    }
+  }
+  if (result['type'] === 'integer') result['format'] = 'int64';
+  return result;
+}
+
+function boundMatters(bound: unknown): boolean {
+  return typeof bound === 'number' && Math.abs(bound) < Number.MAX_SAFE_INTEGER;
+}
 
 interface PrinterColumn {
   name: string;
@@ -16,6 +85,9 @@ interface PrinterColumn {
 }
 
 interface CrdOptions {
+  kind: string;
+  plural: string;
+  scope: 'Namespaced' | 'Cluster';
   shortNames: string[];
   schema: StructuralSchema;
   columns: PrinterColumn[];
@@ -58,7 +130,10 @@ export function crdManifests(): KubeObject[] {
 }
 
 function virtualClusterCrd(): KubeObject {
-  return crd(resources.virtualClusters, {
+  return crd({
+    kind: 'VirtualCluster',
+    plural: 'virtualclusters',
+    scope: 'Namespaced',
     shortNames: ['vc'],
     status: true,
     schema: {
@@ -96,7 +171,10 @@ function virtualClusterCrd(): KubeObject {
 }
 
 function virtualClusterPolicyCrd(): KubeObject {
-  return crd(resources.virtualClusterPolicies, {
+  return crd({
+    kind: 'VirtualClusterPolicy',
+    plural: 'virtualclusterpolicies',
+    scope: 'Cluster',
     shortNames: ['vcpolicy'],
     status: false,
     schema: {
@@ -122,7 +200,10 @@ function virtualClusterPolicyCrd(): KubeObject {
 }
 
 function controlPlaneTemplateCrd(): KubeObject {
-  return crd(resources.controlPlaneTemplates, {
+  return crd({
+    kind: 'ControlPlaneTemplate',
+    plural: 'controlplanetemplates',
+    scope: 'Cluster',
     shortNames: ['cpt'],
     status: false,
     schema: {
@@ -163,19 +244,19 @@ function wide(name: string, jsonPath: string, description: string): PrinterColum
   return { ...column(name, jsonPath, description), priority: 1 };
 }
 
-function crd(resource: Resource, options: CrdOptions): KubeObject {
+function crd(options: CrdOptions): KubeObject {
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
     kind: 'CustomResourceDefinition',
-    metadata: { name: `${resource.plural}.${group}`, labels: { [keys.managedBy]: 'skerry' } },
+    metadata: { name: `${options.plural}.${group}`, labels: { [labelKeys.managedBy]: 'skerry' } },
     spec: {
       group,
-      scope: resource.namespaced ? 'Namespaced' : 'Cluster',
+      scope: options.scope,
       names: {
-        kind: resource.kind,
-        listKind: `${resource.kind}List`,
-        plural: resource.plural,
-        singular: resource.kind.toLowerCase(),
+        kind: options.kind,
+        listKind: `${options.kind}List`,
+        plural: options.plural,
+        singular: options.kind.toLowerCase(),
         shortNames: options.shortNames,
         categories: ['skerry'],
       },

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { crdManifests } from './crds.ts';
-import { structuralSchema } from './structural-schema.ts';
+import { crdManifests, structuralSchema } from './crds.ts';
 
 interface Version {
   schema: { openAPIV3Schema: { properties: Record<string, Schema> } };

@@ -1,0 +1,36 @@
+import type { VirtualCluster } from './virtual-cluster.ts';
+
+/** Types of the conditions of a VirtualCluster that vc-manager writes. It never touches those of others. */
+export type ManagerConditionType =
+  | 'ServiceSliceReady'
+  | 'CertificatesReady'
+  | 'DatastoreReady'
+  | 'APIServerReady'
+  | 'ControllerManagerReady'
+  | 'PolicyLimited'
+  | 'DNSReady'
+  | 'VersionCurrent'
+  | 'Ready';
+
+/** Types of the conditions of a VirtualCluster that the syncer writes. */
+export type SyncerConditionType =
+  | 'Synced'
+  | 'IdentityMismatch'
+  | 'DeletionHeld'
+  | 'NetworkPoliciesEnforced'
+  | 'CustomResourcesSynced';
+
+/** Reason of the condition `Synced` by which the syncer says that it has left the tenant for good. */
+export const leftReason = 'Left';
+
+/** Whether the syncer has taken the tenant up, as it says before it writes anything, and has not said that it has left. */
+export function isTakenUp({ status }: VirtualCluster): boolean {
+  const synced = status?.conditions?.find(({ type }) => type === 'Synced');
+  return synced !== undefined && synced.reason !== leftReason;
+}
+
+/** Whether the manager waits for the syncer to leave this tenant before it removes its control plane. */
+export function isWaitedFor(vc: VirtualCluster): boolean {
+  const isLeaving = vc.metadata.deletionTimestamp !== undefined || vc.status?.phase === 'Deleting';
+  return isLeaving && isTakenUp(vc);
+}

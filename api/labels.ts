@@ -1,0 +1,69 @@
+/** Finalizer: held by the manager on a VirtualCluster until everything that belongs to it is gone. */
+export const finalizer = 'skerry.dev/control-plane';
+
+/** Keys of the labels that Skerry writes or reads in the super cluster and in tenants (sync rule `ownership-labels`). */
+export const labelKeys = {
+  /** On everything made for a tenant in the super cluster: UID of its VirtualCluster. */
+  tenant: 'skerry.dev/tenant',
+  /** On a Secret of a control plane: name of the VirtualCluster. */
+  virtualCluster: 'skerry.dev/virtualcluster',
+  /** `0`..`63`, so that a replica of the syncer can watch its share. */
+  bucket: 'skerry.dev/bucket',
+  /** The tenant's namespace; on a super namespace, the one that it stands for. */
+  namespace: 'skerry.dev/namespace',
+  /** On a Secret of the syncer, with tokens that a pod of the tenant has asked for. */
+  token: 'skerry.dev/token',
+  /**
+   * `true`: the tenant wants this object mirrored although no pod uses it. `false`, on a Service or an EndpointSlice:
+   * it stays in the tenant.
+   */
+  sync: 'skerry.dev/sync',
+  /** `true`, on an object of the super cluster, such as a class: every tenant may use it. */
+  public: 'skerry.dev/public',
+  /** On an IPAddress: what the address is kept for. */
+  reserved: 'skerry.dev/reserved',
+  /** On an object of an addon in a tenant: name of the addon. */
+  addon: 'skerry.dev/addon',
+  /** On a Lease of the syncer: `vc-syncer`. On an object of a control plane: the component. */
+  component: 'skerry.dev/component',
+  /** On a node or volume that is only simulated. */
+  simulated: 'skerry.dev/simulated',
+  managedBy: 'app.kubernetes.io/managed-by',
+} as const;
+
+/** Keys of the annotations that Skerry writes or reads in the super cluster and in tenants. */
+export const annotationKeys = {
+  /** On a super object: `namespace/name` of the VirtualCluster, for people. */
+  tenantName: 'skerry.dev/tenant-name',
+  /** UID of the original: on a super object that of the tenant object, on a copy in a tenant that of the super object. */
+  uid: 'skerry.dev/uid',
+  /** On a super object, which has no owners itself: the owners of the tenant object, as JSON. */
+  ownerReferences: 'skerry.dev/owner-references',
+  /**
+   * JSON with the keys of labels (`l`) and annotations (`a`) that came from the tenant object, so that a key which that
+   * has dropped can be told from one that was added in the super cluster.
+   */
+  syncedKeys: 'skerry.dev/synced-keys',
+  /** On a bound tenant pod: UID of the super object that it is bound for. Put there by the Binding. */
+  superUid: 'skerry.dev/super-uid',
+  /** On a Secret with tokens: what the tokens are, and when they are renewed. */
+  tokens: 'skerry.dev/tokens',
+  /** On a Secret with tokens: name of the pod. */
+  pod: 'skerry.dev/pod',
+  /** On a VirtualCluster: `status.id`. Set before the first reconcile, it restores a control plane of that id. */
+  id: 'skerry.dev/id',
+  /** On a VirtualCluster: id of the job that is to be cancelled. */
+  cancelJob: 'skerry.dev/cancel-job',
+  /** On a VirtualCluster: a new value asks for another try at once, also of what was cancelled. */
+  retryJob: 'skerry.dev/retry-job',
+  /** On a VirtualCluster: a new value asks for new certificates at once. */
+  renewCertificates: 'skerry.dev/renew-certificates',
+  /** On a VirtualCluster: lets deletions go on that the condition `DeletionHeld` tells of. */
+  confirmDeletions: 'skerry.dev/confirm-deletions',
+  /** On a VirtualCluster: accepts the identity that the condition `IdentityMismatch` tells of. */
+  acceptIdentity: 'skerry.dev/accept-identity',
+  /** On an object of an addon in a tenant: hash of what it was made from. */
+  addonHash: 'skerry.dev/addon-hash',
+  /** On the Lease of a syncer: the URL of its metrics and traces. */
+  metricsAddress: 'skerry.dev/metrics-address',
+} as const;

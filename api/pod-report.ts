@@ -1,0 +1,57 @@
+/** Who a pod waits for. */
+export type Whose = 'skerry' | 'scheduler' | 'kubelet';
+
+/** A part of a pod's way, in milliseconds since its beginning. */
+export interface SpanReport {
+  readonly name: string;
+  readonly whose: Whose;
+  readonly atMs: number;
+  readonly tookMs: number;
+}
+
+/**
+ * The way of one pod, as a syncer answers it on `/debug/pods`, or as far as it can be read from objects. Times are
+ * milliseconds since `seenAt`.
+ */
+export interface PodReport {
+  /** `namespace/name` of the VirtualCluster. */
+  readonly tenant: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  /** As the super cluster calls it. */
+  readonly node?: string;
+  /** By the clock of the tenant's API server, in whole seconds. */
+  readonly createdAt?: string;
+  /** When the syncer saw it, by the syncer's clock; read from objects: when it was created. */
+  readonly seenAt: string;
+  readonly state: 'ready' | 'pending' | 'deleted';
+  /** Until the tenant could see that it is ready, or until now, or until it was deleted. */
+  readonly totalMs: number;
+  readonly shares: Readonly<Record<Whose, number>>;
+  readonly steps: readonly { readonly name: string; readonly atMs: number }[];
+  readonly spans: readonly SpanReport[];
+  /** What it waits for, if it still does. */
+  readonly waitsFor?: { readonly name: string; readonly whose: Whose; readonly sinceMs: number };
+}
+
+export interface Quantiles {
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+}
+
+/** The slowest pods that a syncer remembers, and what is usual. */
+export interface PodList {
+  readonly tenant?: string;
+  /** Pods that are remembered, and how many of them are ready. */
+  readonly known: number;
+  readonly ready: number;
+  /** Of those that are ready; missing if none is. */
+  readonly total?: Quantiles;
+  readonly spans: readonly ({
+    readonly name: string;
+    readonly whose: Whose;
+    readonly pods: number;
+  } & Quantiles)[];
+  readonly pods: readonly PodReport[];
+}

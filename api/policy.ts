@@ -1,0 +1,271 @@
+import { z } from 'zod';
+import type { KubeObject } from '../kube/index.ts';
+
+/**
+ * Text of a shape, with what to write instead as the message, on both roads: when a command checks an
+ * object before it is sent, and when the API server does. `pattern` has to be understood by both, so it
+ * has no flags and no look-around.
+ */
+export function checkedText(pattern: RegExp, maxLength: number, remedy: string): z.ZodType<string, string> {
+  if (pattern.source.includes("'"))
+    throw new TypeError(`the pattern ${pattern.source} cannot stand in a rule`);
+  return z
+    .string()
+    .max(maxLength)
+    .refine((text) => pattern.test(text), remedy)
+    .meta({ 'x-kubernetes-validations': [{ rule: `self.matches(r'${pattern.source}')`, message: remedy }] });
+}
+
+/** A set of such texts: at most `maxItems`, none twice. */
+export function textSet<T extends z.ZodType<string, string>>(item: T, maxItems = 64): z.ZodArray<T> {
+  return z.array(item).max(maxItems).meta({ 'x-kubernetes-list-type': 'set' });
+}
+
+/** From the most to the least that a pod may do. */
+export const podSecurityLevels = ['privileged', 'baseline', 'restricted'] as const;
+export const daemonSetPolicies = ['deny', 'allow'] as const;
+
+/**
+ * Sources of volumes that reach beyond a tenant's own objects. Not among them: those that every pod may
+ * use, and those that Skerry cannot carry (claims of resources, bundles and certificates of the super cluster).
+ */
+export const volumeTypes = [
+  'awsElasticBlockStore',
+  'azureDisk',
+  'azureFile',
+  'cephfs',
+  'cinder',
+  'csi',
+  'fc',
+  'flexVolume',
+  'flocker',
+  'gcePersistentDisk',
+  'gitRepo',
+  'glusterfs',
+  'hostPath',
+  'iscsi',
+  'nfs',
+  'photonPersistentDisk',
+  'portworxVolume',
+  'quobyte',
+  'rbd',
+  'scaleIO',
+  'storageos',
+  'vsphereVolume',
+] as const;
+
+const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?';
+export const dnsName = `${label}(\\.${label})*`;
+const labelName = '[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?';
+
+export const objectName = checkedText(
+  new RegExp(`^${dnsName}$`),
+  253,
+  'has to be the name of an object, as in gvisor or my-scheduler: lower case letters, digits, "-" and "."',
+);
+
+export const addressRange = checkedText(
+  /^[0-9a-fA-F:.]+\/[0-9]{1,3}$/,
+  64,
+  'has to be a range of addresses with its prefix length, as in 192.0.2.0/24, or 192.0.2.7/32 for one address',
+);
+
+const hostName = checkedText(
+  new RegExp(`^(\\*\\.)?${dnsName}$`),
+  253,
+  'has to be a host name, as in shop.example.com, or *.example.com for every name below example.com',
+);
+
+export const weight = z.int().min(1).max(1000);
+
+/** Labels that a node has to carry, with the values that they have to have. */
+export const nodeSelector = z
+  .record(
+    z
+      .string()
+      .max(317)
+      .regex(
+        new RegExp(`^(${dnsName}/)?${labelName}$`),
+        'has to be the key of a label, as in example.com/pool',
+      ),
+    checkedText(
+      new RegExp(`^(${labelName})?$`),
+      63,
+      'has to be the value of a label: at most 63 letters, digits, "-", "_" and "."',
+    ),
+  )
+  .meta({ maxProperties: 32 });
+
+const podSecurity = z
+  .enum(podSecurityLevels)
+  .describe('Pod Security level that pods are held to: privileged, baseline or restricted.');
+const daemonSets = z
+  .enum(daemonSetPolicies)
+  .describe('Whether pods of DaemonSets run: each claims a place on every node.');
+const volumes = textSet(z.enum(volumeTypes), volumeTypes.length).describe(
+  'Sources of volumes allowed beside those that need nothing but objects of the tenant, as in hostPath or nfs.',
+);
+const schedulerNames = textSet(objectName).describe(
+  'Schedulers of the super cluster that pods may name beside default-scheduler.',
+);
+const runtimeClassName = objectName.describe('Runtime class that every pod gets, whatever it asks for.');
+const externalIPs = z.boolean().describe('Whether Services may have externalIPs.');
+const loadBalancerOptions = z
+  .boolean()
+  .describe('Whether Services may have loadBalancerIP and loadBalancerSourceRanges.');
+const endpointCIDRs = textSet(addressRange).describe(
+  "Ranges beside the tenant's own pods that its EndpointSlices may point into.",
+);
+const ingressHosts = textSet(hostName, 256).describe(
+  'Host names of Ingresses: shop.example.com, or *.example.com for every name below it.',
+);
+
+/** What a VirtualCluster asks for: `spec.policy`. What it gets stands in `status.policy`. */
+export const policyWishSchema = z.strictObject({
+  podSecurity: podSecurity.optional(),
+  daemonSets: daemonSets.optional(),
+  volumeTypes: volumes.optional(),
+  schedulerNames: schedulerNames.optional(),
+  runtimeClassName: runtimeClassName.optional(),
+  externalIPs: externalIPs.optional(),
+  loadBalancerOptions: loadBalancerOptions.optional(),
+  endpointCIDRs: endpointCIDRs.optional(),
+  ingressHosts: ingressHosts.optional(),
+});
+
+/** What the manager has decided on: `status.policy`. The syncer goes by it and by nothing else. */
+export const effectivePolicySchema = z.strictObject({
+  ceiling: z
+    .string()
+    .max(253)
+    .describe('VirtualClusterPolicy that limits this tenant; absent where the defaults do.')
+    .optional(),
+  podSecurity,
+  daemonSets,
+  volumeTypes: volumes,
+  schedulerNames,
+  runtimeClassName: runtimeClassName.optional(),
+  externalIPs,
+  loadBalancerOptions,
+  endpointCIDRs,
+  ingressHosts,
+  nodeSelector: nodeSelector.describe('Labels of the nodes that the tenant may use; empty: every node.'),
+  hideNodes: z.boolean().describe("Whether nodes are shown under names of Skerry's own."),
+  weight: weight
+    .describe(
+      "The tenant's share of the syncer and of the scheduler, in proportion to the other tenants' weights.",
+    )
+    .optional(),
+});
+
+type ReadonlyLists<T> = { readonly [K in keyof T]: T[K] extends string[] ? readonly string[] : T[K] };
+
+/** What the objects of a tenant may ask of the super cluster: the manager's decision, not what the tenant asks for. */
+export type TenantPolicy = ReadonlyLists<
+  Omit<EffectivePolicy, 'ceiling' | 'nodeSelector' | 'hideNodes' | 'weight'>
+>;
+
+/** What a tenant may as long as no VirtualClusterPolicy allows more. */
+export const defaultEffectivePolicy: EffectivePolicy = {
+  podSecurity: 'baseline',
+  daemonSets: 'deny',
+  volumeTypes: [],
+  schedulerNames: [],
+  externalIPs: false,
+  loadBalancerOptions: false,
+  endpointCIDRs: [],
+  ingressHosts: [],
+  nodeSelector: {},
+  hideNodes: false,
+};
+
+const { nodeSelector: _everyNode, hideNodes: _shown, ...tenantsDefault } = defaultEffectivePolicy;
+export const defaultPolicy: TenantPolicy = tenantsDefault;
+
+export type PolicyWish = z.input<typeof policyWishSchema>;
+export type EffectivePolicy = z.input<typeof effectivePolicySchema>;
+export type PodSecurityLevel = (typeof podSecurityLevels)[number];
+
+const any = "'*' for whatever is asked";
+
+const namespace = checkedText(
+  /^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$/,
+  63,
+  'has to be the name of a namespace of the super cluster, or * for all that no other policy names',
+);
+
+const schedulerName = checkedText(
+  new RegExp(`^(\\*|${dnsName})$`),
+  253,
+  'has to be the name of a scheduler, or * for any',
+);
+
+const host = checkedText(
+  new RegExp(`^(\\*|(\\*\\.)?${dnsName})$`),
+  253,
+  'has to be a host name, *.example.com for every name below example.com, or * for any',
+);
+
+/** `spec` of a VirtualClusterPolicy: the most that VirtualClusters of these namespaces may ask for. */
+export const virtualClusterPolicySpecSchema = z.strictObject({
+  namespaces: textSet(namespace, 1024)
+    .min(1)
+    .describe(
+      'Namespaces whose VirtualClusters are limited by this policy; * for all that no other policy names.',
+    ),
+  podSecurity: z
+    .enum(podSecurityLevels)
+    .describe('The least strict Pod Security level to be had. baseline when absent.')
+    .optional(),
+  daemonSets: z
+    .enum(daemonSetPolicies)
+    .describe('Whether pods of DaemonSets may be asked for. deny when absent.')
+    .optional(),
+  volumeTypes: textSet(z.enum(['*', ...volumeTypes]))
+    .describe(`Sources of volumes that may be asked for; ${any}. None when absent.`)
+    .optional(),
+  schedulerNames: textSet(schedulerName)
+    .describe(`Schedulers that may be asked for; ${any}. None when absent.`)
+    .optional(),
+  runtimeClassName: objectName
+    .describe('Runtime class of every pod of every tenant, whatever is asked for.')
+    .optional(),
+  externalIPs: z
+    .boolean()
+    .describe('Whether externalIPs of Services may be asked for. false when absent.')
+    .optional(),
+  loadBalancerOptions: z
+    .boolean()
+    .describe(
+      'Whether loadBalancerIP and loadBalancerSourceRanges of Services may be asked for. false when absent.',
+    )
+    .optional(),
+  endpointCIDRs: textSet(addressRange)
+    .describe('Ranges that what is asked for has to lie within. None when absent.')
+    .optional(),
+  ingressHosts: textSet(host, 256)
+    .describe(`Host names that may be asked for, *.example.com with all below it; ${any}. None when absent.`)
+    .optional(),
+  templates: textSet(objectName)
+    .describe('Names of the ControlPlaneTemplates to choose from; the first is for those that name none.')
+    .min(1)
+    .optional(),
+  maxVirtualClusters: z
+    .int()
+    .min(0)
+    .max(100_000)
+    .describe('How many VirtualClusters there may be in each of the namespaces. No limit when absent.')
+    .optional(),
+  maxWeight: weight
+    .describe('The greatest weight that a VirtualCluster may have. No limit when absent.')
+    .optional(),
+  nodeSelector: nodeSelector.describe('Labels of the nodes that pods of tenants are kept to.').optional(),
+  hideNodes: z.boolean().describe('Whether the names of nodes are kept from every tenant.').optional(),
+});
+
+export type VirtualClusterPolicySpec = z.input<typeof virtualClusterPolicySpecSchema>;
+
+/** The ceiling that an operator sets: whoever makes a VirtualCluster can only ask for less. */
+export interface VirtualClusterPolicy extends KubeObject {
+  spec?: VirtualClusterPolicySpec;
+}
