@@ -120,9 +120,14 @@ describe('S is gone (rule 21)', () => {
   it('lets T go that is being deleted, finished or not, as far as its finalizers let it', () => {
     expect(gone(boundPod(deletion(30)))).toEqual([failed(false), taken]);
     expect(gone(boundPod(deletion(30), { phase: 'Succeeded' }))).toEqual([taken]);
-    expect(gone(boundPod(deletion(0)))).toEqual([failed(false)]);
-    expect(gone(boundPod(deletion(0), { phase: 'Failed' }))).toEqual([]);
+    const kept = { ...deletion(0), finalizers: ['example.com/keep'] };
+    expect(gone(boundPod(kept))).toEqual([failed(false)]);
+    expect(gone(boundPod(kept, { phase: 'Failed' }))).toEqual([]);
     expect(gone(tenantPod({ metadata: deletion(30) }))).toEqual([failed(false), taken]);
+  });
+
+  it('deletes T again that a forced delete has marked but not removed', () => {
+    expect(gone(boundPod(deletion(0), { phase: 'Succeeded' }))).toEqual([taken]);
   });
 
   it("writes S's last status up before T goes", () => {

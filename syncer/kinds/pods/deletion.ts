@@ -40,8 +40,10 @@ export function podGone(
   const known = last !== undefined && uidMark(last) === tenantPod.metadata.uid ? last : undefined;
   if (isDeleting(tenantPod)) {
     const actions = writeStatus(lastWords(tenantPod, known, context));
-    // With a grace of 0 it is the finalizers that T waits for.
-    if (tenantPod.metadata.deletionGracePeriodSeconds === 0) return actions;
+    // Its finalizers keep it. Without any, an API server that stopped between the two steps of a delete with grace 0
+    // (mark, then remove) has left it behind, and only another delete removes it.
+    const hasFinalizers = (tenantPod.metadata.finalizers ?? []).length > 0;
+    if (tenantPod.metadata.deletionGracePeriodSeconds === 0 && hasFinalizers) return actions;
     return [...actions, { do: 'deleteTenant', gracePeriodSeconds: 0 }];
   }
   if (isFinished(tenantPod)) return [];
