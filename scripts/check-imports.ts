@@ -1,27 +1,48 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
-import { findImportFaults, type SourceFile } from './import-rules.ts';
+import { parseSync } from 'oxc-parser';
+import { findImportCircles, findImportFaults, type SourceFile } from './import-rules.ts';
 
 const root = join(import.meta.dirname, '..');
-const rooms = ['api', 'kube', 'syncer', 'vc-manager', 'scripts', 'test'];
+const folders = ['api', 'kube', 'syncer', 'vc-manager', 'scripts', 'test'];
 
-function* sources(folder: string): Generator<SourceFile> {
-  for (const entry of readdirSync(folder, { withFileTypes: true })) {
-    const path = join(folder, entry.name);
-    if (entry.isDirectory()) yield* sources(path);
-    else if (entry.name.endsWith('.ts')) {
-      const text = readFileSync(path, 'utf8');
-      const imports = [...text.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)].map((match) =>
-        relative(root, join(dirname(path), match[1] as string))
-          .split(sep)
-          .join('/'),
-      );
-      yield { path: relative(root, path).split(sep).join('/'), imports };
-    }
-  }
+function readSource(path: string): SourceFile {
+  const { module } = parseSync(path, readFileSync(path, 'utf8'));
+  const specifiers = [
+    ...module.staticImports.map(({ moduleRequest }) => moduleRequest.value),
+    ...module.staticExports.flatMap(({ entries }) => entries.map((entry) => entry.moduleRequest?.value)),
+    ...module.dynamicImports.map(({ moduleRequest }) => literal(path, moduleRequest)),
+  ].filter((specifier) => specifier !== undefined);
+  const relatives = new Set(specifiers.filter((specifier) => specifier.startsWith('.')));
+  return {
+    path: fromRoot(path),
+    imports: [...relatives].map((specifier) => fromRoot(join(dirname(path), specifier))),
+    packages: [...new Set(specifiers.filter((specifier) => !specifier.startsWith('.')))],
+  };
 }
 
-const faults = rooms.flatMap((room) => findImportFaults([...sources(join(root, room))]));
-for (const fault of faults) console.error(fault);
-if (faults.length > 0) process.exit(1);
-console.log('imports point one way');
+/** What an `import()` names; undefined where that is computed. */
+function literal(path: string, { start, end }: { start: number; end: number }): string | undefined {
+  return /^(['"])(.*)\1$/s.exec(readFileSync(path, 'utf8').slice(start, end))?.[2];
+}
+
+function fromRoot(path: string): string {
+  return relative(root, path).split(sep).join('/');
+}
+
+const files = folders.flatMap((folder) =>
+  readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+    .map((entry) => readSource(join(entry.parentPath, entry.name))),
+);
+
+if (process.argv.includes('--circles')) {
+  const circles = findImportCircles(files);
+  for (const circle of circles) console.log(`import circle:\n  ${circle.join('\n  ')}`);
+  console.log(`${circles.length} import circles`);
+} else {
+  const faults = findImportFaults(files);
+  for (const fault of faults) console.error(fault);
+  if (faults.length > 0) process.exit(1);
+  console.log('imports point one way');
+}

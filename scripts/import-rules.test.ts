@@ -1,34 +1,70 @@
 import { describe, expect, it } from 'vitest';
-import { findImportFaults } from './import-rules.ts';
+import { findImportCircles, findImportFaults, type SourceFile } from './import-rules.ts';
 
-function faults(path: string, target: string): string[] {
-  return findImportFaults([{ path, imports: [target] }]);
+/** The faults of one import in a project where the given folders have an `index.ts`. */
+function faults(path: string, target: string, ...indexed: string[]): string[] {
+  const others = indexed.map((folder) => ({ path: `${folder}/index.ts`, imports: [] }));
+  return findImportFaults([{ path, imports: [target] }, ...others]);
 }
 
 describe('the import rule', () => {
-  it('lets syncer and vc-manager import kube', () => {
-    expect(faults('syncer/engine/engine.ts', 'kube/index.ts')).toEqual([]);
-    expect(faults('vc-manager/operator/operator.ts', 'kube/index.ts')).toEqual([]);
+  it('lets syncer and vc-manager import api and kube', () => {
+    for (const target of ['kube/index.ts', 'api/labels.ts']) {
+      expect(faults('syncer/engine/engine.ts', target)).toEqual([]);
+      expect(faults('vc-manager/operator/operator.ts', target)).toEqual([]);
+    }
   });
 
-  it('keeps syncer and vc-manager from knowing each other', () => {
-    expect(faults('syncer/engine/engine.ts', 'vc-manager/api/index.ts')).toHaveLength(1);
+  it('keeps syncer and vc-manager from importing each other', () => {
+    expect(faults('syncer/engine/engine.ts', 'vc-manager/pki/issue.ts')).toHaveLength(1);
     expect(faults('vc-manager/cli/up.ts', 'syncer/syncer.ts')).toHaveLength(1);
   });
 
-  it('keeps kube from knowing anybody', () => {
+  it('keeps kube from importing syncer, and api from importing any package but zod', () => {
     expect(faults('kube/client.ts', 'syncer/queue/index.ts')).toHaveLength(1);
+    expect(faults('api/labels.ts', 'syncer/syncer.ts')).toHaveLength(1);
+    expect(findImportFaults([{ path: 'api/policy.ts', imports: [], packages: ['zod'] }])).toEqual([]);
+    expect(findImportFaults([{ path: 'api/policy.ts', imports: [], packages: ['node:fs'] }])).toHaveLength(1);
   });
 
-  it('lets nobody past the door of a room', () => {
-    expect(faults('syncer/engine/engine.ts', 'syncer/queue/index.ts')).toEqual([]);
-    expect(faults('syncer/engine/engine.ts', 'syncer/queue/ring.ts')).toHaveLength(1);
-    expect(faults('syncer/queue/fair-queue.ts', 'syncer/queue/ring.ts')).toEqual([]);
-    expect(faults('vc-manager/cli/up.ts', 'kube/store.ts')).toHaveLength(1);
+  it('enters a folder that has an index.ts only through it', () => {
+    expect(faults('syncer/engine/engine.ts', 'syncer/queue/index.ts', 'syncer/queue')).toEqual([]);
+    expect(faults('syncer/engine/engine.ts', 'syncer/queue/ring.ts', 'syncer/queue')).toHaveLength(1);
+    expect(faults('syncer/queue/fair-queue.ts', 'syncer/queue/ring.ts', 'syncer/queue')).toEqual([]);
+    expect(faults('vc-manager/cli/up.ts', 'kube/store.ts', 'kube')).toHaveLength(1);
+  });
+
+  it('lets a folder without an index.ts be imported file by file', () => {
+    expect(faults('syncer/engine/engine.ts', 'syncer/queue/ring.ts')).toEqual([]);
+    expect(faults('vc-manager/operator/operator.ts', 'vc-manager/etcd/errors.ts')).toEqual([]);
   });
 
   it('keeps test helpers out of the product', () => {
     expect(faults('syncer/engine/engine.ts', 'kube/testing/index.ts')).toHaveLength(1);
+    expect(faults('syncer/engine/engine.ts', 'syncer/testing.ts')).toHaveLength(1);
     expect(faults('syncer/engine/engine.test.ts', 'kube/testing/index.ts')).toEqual([]);
+  });
+});
+
+describe('import circles', () => {
+  const circles = (imports: Record<string, string[]>): string[][] =>
+    findImportCircles(
+      Object.entries(imports).map(([path, targets]): SourceFile => ({ path, imports: targets })),
+    );
+
+  it('are not found where there are none, even if many import the same file', () => {
+    expect(circles({ a: ['b', 'c'], b: ['d'], c: ['d'], d: [] })).toEqual([]);
+  });
+
+  it('are told file by file, one shortest circle for each group', () => {
+    expect(circles({ a: ['b'], b: ['c'], c: ['d', 'b'], d: ['a'] })).toEqual([['b', 'c', 'b']]);
+    expect(circles({ a: ['b'], b: ['a'], c: ['d'], d: ['e', 'a'], e: ['c'] })).toEqual([
+      ['a', 'b', 'a'],
+      ['c', 'd', 'e', 'c'],
+    ]);
+  });
+
+  it('count a file that imports itself', () => {
+    expect(circles({ a: ['a'] })).toEqual([['a', 'a']]);
   });
 });

@@ -1,10 +1,11 @@
-/** One file and the files of this project that it imports, as paths from the root. */
+/** One file and what it imports, types included: files of this project as paths from the root, packages by name. */
 export interface SourceFile {
   readonly path: string;
   readonly imports: readonly string[];
+  readonly packages?: readonly string[];
 }
 
-/** Who may import whom, by top-level folder. */
+/** Which top-level folders may import which others. */
 const allowed: Readonly<Record<string, readonly string[]>> = {
   // Types of Kubernetes objects: nothing of kube is left of it at run time.
   api: ['api', 'kube'],
@@ -15,35 +16,120 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   test: ['test', 'scripts', 'vc-manager', 'kube', 'api'],
 };
 
-/** A room is a folder with an `index.ts`: the innermost one that a file lies in. */
-function roomOf(path: string): string {
-  const parts = path.split('/');
-  const top = parts[0] as string;
-  if (top === 'kube') return parts[1] === 'testing' ? 'kube/testing' : 'kube';
-  if (top === 'syncer' || top === 'vc-manager') return parts.length > 2 ? `${top}/${parts[1]}` : top;
-  return top;
-}
+/** The only packages that the files of a folder may import, where that is limited. */
+const allowedPackages: Readonly<Record<string, readonly string[]>> = { api: ['zod'] };
 
-/** Imports that point the wrong way, or past the door of another room. */
+/**
+ * Imports that point the wrong way, past the `index.ts` of another folder, or from the product into test helpers.
+ * A folder of the first two levels with an `index.ts` is entered only through it, any other is imported file by file.
+ */
 export function findImportFaults(files: readonly SourceFile[]): string[] {
   const faults: string[] = [];
-  for (const { path, imports } of files) {
-    const top = path.split('/')[0] as string;
-    const isTest = path.endsWith('.test.ts') || path.includes('/testing/') || path.endsWith('/testing.ts');
+  const paths = new Set(files.map(({ path }) => path));
+  for (const { path, imports, packages = [] } of files) {
+    const top = topFolder(path);
+    const isTest = isTestFile(path);
+    for (const name of packages) {
+      if (!isTest && allowedPackages[top]?.includes(name) === false) {
+        faults.push(`${path}: ${top} may not import the package ${name}`);
+      }
+    }
     for (const target of imports) {
-      const targetTop = target.split('/')[0] as string;
+      const targetTop = topFolder(target);
       if (allowed[top]?.includes(targetTop) !== true) {
         faults.push(`${path}: ${top} may not import ${targetTop} (${target})`);
         continue;
       }
-      const room = roomOf(target);
-      const sameRoom = room === roomOf(path) || path.startsWith(`${room}/`);
-      const isDoor = target === `${room}/index.ts` || (room === targetTop && room !== 'kube');
-      if (!sameRoom && !isDoor && !isTest) {
-        faults.push(`${path}: imports ${target} past the door of ${room}`);
-      }
-      if (!isTest && target.includes('/testing')) faults.push(`${path}: only tests may import ${target}`);
+      if (isTest) continue;
+      if (/(^|\/)testing[/.]/.test(target)) faults.push(`${path}: only tests may import ${target}`);
+      const index = indexToPass(path, target, paths);
+      if (index !== undefined) faults.push(`${path}: imports ${target} past ${index}`);
     }
   }
   return faults;
+}
+
+/** The `index.ts` of the outermost folder that holds the target and not the importer, if it is not the target itself. */
+function indexToPass(importer: string, target: string, paths: ReadonlySet<string>): string | undefined {
+  const folders = target.split('/').slice(0, -1);
+  for (let depth = 1; depth <= Math.min(2, folders.length); depth++) {
+    const folder = `${folders.slice(0, depth).join('/')}/`;
+    if (importer.startsWith(folder) || !paths.has(`${folder}index.ts`)) continue;
+    return target === `${folder}index.ts` ? undefined : `${folder}index.ts`;
+  }
+  return undefined;
+}
+
+/**
+ * Import circles: for every group of files that import each other in a circle, one shortest circle, as the paths in
+ * order with the first repeated at the end.
+ */
+export function findImportCircles(files: readonly SourceFile[]): string[][] {
+  const importsOf = new Map(files.map(({ path, imports }) => [path, imports] as const));
+  return groups(importsOf)
+    .map((group) => shortestCircle(new Set(group), importsOf))
+    .filter((circle) => circle !== undefined)
+    .sort((a, b) => ((a[0] ?? '') < (b[0] ?? '') ? -1 : 1));
+}
+
+/** Tarjan's strongly connected components. */
+function groups(importsOf: ReadonlyMap<string, readonly string[]>): string[][] {
+  const found: string[][] = [];
+  const order = new Map<string, number>();
+  const stack: string[] = [];
+  const onStack = new Set<string>();
+  const visit = (path: string): number => {
+    const own = order.size;
+    let low = own;
+    order.set(path, own);
+    stack.push(path);
+    onStack.add(path);
+    for (const target of importsOf.get(path) ?? []) {
+      if (!importsOf.has(target)) continue;
+      if (!order.has(target)) low = Math.min(low, visit(target));
+      else if (onStack.has(target)) low = Math.min(low, order.get(target) ?? low);
+    }
+    if (low === own) {
+      const group = stack.splice(stack.indexOf(path));
+      for (const member of group) onStack.delete(member);
+      found.push(group);
+    }
+    return low;
+  };
+  for (const path of importsOf.keys()) if (!order.has(path)) visit(path);
+  return found;
+}
+
+function shortestCircle(
+  group: ReadonlySet<string>,
+  importsOf: ReadonlyMap<string, readonly string[]>,
+): string[] | undefined {
+  let shortest: string[] | undefined;
+  for (const start of [...group].sort()) {
+    const cameFrom = new Map<string, string>();
+    const queue = [start];
+    for (let at = queue.shift(); at !== undefined && !cameFrom.has(start); at = queue.shift()) {
+      for (const target of importsOf.get(at) ?? []) {
+        if (!group.has(target) || cameFrom.has(target)) continue;
+        cameFrom.set(target, at);
+        queue.push(target);
+      }
+    }
+    if (!cameFrom.has(start)) continue;
+    const circle = [start];
+    for (let at = cameFrom.get(start); at !== undefined && at !== start; at = cameFrom.get(at))
+      circle.push(at);
+    circle.push(start);
+    circle.reverse();
+    if (shortest === undefined || circle.length < shortest.length) shortest = circle;
+  }
+  return shortest;
+}
+
+function topFolder(path: string): string {
+  return path.split('/', 1)[0] ?? path;
+}
+
+function isTestFile(path: string): boolean {
+  return path.endsWith('.test.ts') || path.startsWith('test/') || /(^|\/)testing[/.]/.test(path);
 }
