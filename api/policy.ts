@@ -121,7 +121,7 @@ const ingressHosts = textSet(hostName, 256).describe(
 );
 
 /** What a VirtualCluster asks for: `spec.policy`. What it gets stands in `status.policy`. */
-export const policyWishSchema = z.strictObject({
+export const requestedPolicySchema = z.strictObject({
   podSecurity: podSecurity.optional(),
   daemonSets: daemonSets.optional(),
   volumeTypes: volumes.optional(),
@@ -182,7 +182,7 @@ export const defaultEffectivePolicy: EffectivePolicy = {
 const { nodeSelector: _everyNode, hideNodes: _shown, ...tenantsDefault } = defaultEffectivePolicy;
 export const defaultPolicy: TenantPolicy = tenantsDefault;
 
-export type PolicyWish = z.input<typeof policyWishSchema>;
+export type RequestedPolicy = z.input<typeof requestedPolicySchema>;
 export type EffectivePolicy = z.input<typeof effectivePolicySchema>;
 export type PodSecurityLevel = (typeof podSecurityLevels)[number];
 

@@ -6,7 +6,7 @@ import {
   checkedText,
   effectivePolicySchema,
   nodeSelector,
-  policyWishSchema,
+  requestedPolicySchema,
   textSet,
   weight,
 } from './policy.ts';
@@ -89,7 +89,7 @@ export const virtualClusterSpecSchema = z.strictObject({
         'removes what it installed. The default is a setting of the manager.',
     )
     .optional(),
-  policy: policyWishSchema
+  policy: requestedPolicySchema
     .describe(
       'What the tenant may beyond the defaults. It is limited by the VirtualClusterPolicy of its namespace; ' +
         'what comes of it stands in status.policy.',

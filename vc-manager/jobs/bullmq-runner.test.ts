@@ -1,6 +1,6 @@
 import { Queue } from 'bullmq';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { redisConnection } from './redis.ts';
+import { redisConnection } from './bullmq-runner.ts';
 import { Fleet, steps } from './testing/fleet.ts';
 import { RedisServer, whyNoRedis } from './testing/redis-server.ts';
 import { SlowProxy } from './testing/slow-proxy.ts';

@@ -6,7 +6,7 @@ import { ExpressAdapter } from '@bull-board/express';
 import { Queue, QueueEvents } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { redisConnection } from './redis.ts';
+import { redisConnection } from './bullmq-runner.ts';
 import { Fleet } from './testing/fleet.ts';
 import { RedisServer, whyNoRedis } from './testing/redis-server.ts';
 

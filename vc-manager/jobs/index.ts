@@ -1,11 +1,7 @@
 export type { BullmqRunner } from './bullmq-runner.ts';
-export { InProcessRunner } from './in-process-runner.ts';
-export type { Job, JobHandler, JobRun } from './job.ts';
-export type { JobRunner } from './job-runner.ts';
-export { loadBullmq } from './load-bullmq.ts';
-export type { Outcome } from './outcome.ts';
+export type { Job, JobHandler, JobRun, JobRunner, ReconcileResult as Outcome } from './job-runner.ts';
+export { InProcessRunner } from './job-runner.ts';
 export {
-  atStep,
   beginJob,
   cancelJob,
   changeCurrent,
@@ -13,8 +9,9 @@ export {
   isSameJob,
   refuseCancel,
   replaceJob,
+  startStep as atStep,
   succeedJob,
-} from './record.ts';
-export { checkRedisUrl } from './redis-url.ts';
+} from './job-status.ts';
+export { checkRedisUrl, loadBullmq } from './redis.ts';
 export { type Fence, TenantLock } from './tenant-lock.ts';
 export { WorkQueue } from './work-queue.ts';

@@ -1,7 +1,7 @@
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type CertificateAuthority, createAuthority, issue } from '../pki/index.ts';
-import { redisConnection } from './redis.ts';
+import { redisConnection } from './bullmq-runner.ts';
 import { Fleet } from './testing/fleet.ts';
 import { RedisServer, whyNoRedis } from './testing/redis-server.ts';
 

@@ -1,18 +1,25 @@
-import { Redis } from 'ioredis';
+import type { BullmqRunner, BullmqRunnerOptions } from './bullmq-runner.ts';
+import { invalidRedis } from './job-runner.ts';
 
-/**
- * A connection that is made again for as long as it takes. `onProblem` is told of each failure; a command that waits
- * for the server waits until it is back.
- */
-export function redisConnection(url: string, onProblem: (error: Error) => void): Redis {
-  const redis = new Redis(url, {
-    maxRetriesPerRequest: null,
-    connectTimeout: 5_000,
-    keepAlive: 5_000,
-    // The protocol that BullMQ is made for.
-    protocol: 2,
-    retryStrategy: (times) => Math.min(100 * 2 ** Math.min(times, 5), 2_000),
-  });
-  redis.on('error', onProblem);
-  return redis;
+/** Throws `InvalidRedis`. */
+export function checkRedisUrl(url: string): string {
+  const shown = url.replace(/(:\/\/[^:@/]*:).*@/, '$1***@');
+  let parsed: URL;
+  try {
+    parsed = new URL(url);
+  } catch (error) {
+    throw invalidRedis(shown, error instanceof Error ? error.message : String(error));
+  }
+  if (parsed.protocol !== 'redis:' && parsed.protocol !== 'rediss:')
+    throw invalidRedis(shown, `it begins with ${parsed.protocol}//`);
+  if (parsed.hostname === '') throw invalidRedis(shown, 'it names no host');
+  if (!/^(\/\d*)?$/.test(parsed.pathname))
+    throw invalidRedis(shown, 'what follows the host is no database number');
+  return url;
+}
+
+/** Only who shares jobs pays for the client of Redis. */
+export async function loadBullmq(options: BullmqRunnerOptions): Promise<BullmqRunner> {
+  const { BullmqRunner } = await import('./bullmq-runner.ts');
+  return new BullmqRunner(options);
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type Clock, type KubeClient, LeaseElection, resources } from '../../kube/index.ts';
-import { tenantBusy } from './errors.ts';
+import { tenantBusy } from './job-runner.ts';
 
 export interface TenantLockOptions {
   /** Of the super cluster; only for the lease. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { FakeClock } from '../../kube/testing/index.ts';
-import type { Outcome } from './outcome.ts';
+import type { ReconcileResult } from './job-runner.ts';
 import { WorkQueue } from './work-queue.ts';
 
 /** A queue whose handler waits to be told how each piece of work ends. */
@@ -8,7 +8,7 @@ function setUp(parallel = 2, random = () => 0) {
   const clock = new FakeClock();
   const started: string[] = [];
   const failures: number[] = [];
-  const open = new Map<string, { finish: (outcome: Outcome) => void; signal: AbortSignal }>();
+  const open = new Map<string, { finish: (outcome: ReconcileResult) => void; signal: AbortSignal }>();
   const queue = new WorkQueue({
     parallel,
     clock,
@@ -18,7 +18,7 @@ function setUp(parallel = 2, random = () => 0) {
     handle: (key, signal, failed) => {
       started.push(key);
       failures.push(failed);
-      return new Promise<Outcome>((finish, reject) => {
+      return new Promise<ReconcileResult>((finish, reject) => {
         open.set(key, { finish, signal });
         signal.addEventListener('abort', () => reject(signal.reason), { once: true });
       });
@@ -26,7 +26,7 @@ function setUp(parallel = 2, random = () => 0) {
   });
   const controller = new AbortController();
   const running = queue.run(controller.signal);
-  const finish = async (key: string, outcome: Outcome): Promise<void> => {
+  const finish = async (key: string, outcome: ReconcileResult): Promise<void> => {
     open.get(key)?.finish(outcome);
     await clock.advance(0);
   };
@@ -131,7 +131,7 @@ describe('WorkQueue', () => {
     await clock.advance(0);
     await finish('failed', { kind: 'failed' });
     await finish('done', { kind: 'done', againAfterMs: 5_000 });
-    for (const key of ['failed', 'done', 'unknown']) queue.hurry(key);
+    for (const key of ['failed', 'done', 'unknown']) queue.retryNow(key);
     await clock.advance(0);
     expect(started).toEqual(['failed', 'done', 'failed']);
     await stop();

@@ -1,5 +1,5 @@
 import type { Clock } from '../../kube/index.ts';
-import type { Outcome } from './outcome.ts';
+import type { ReconcileResult } from './job-runner.ts';
 
 export interface WorkQueueOptions {
   /** How many keys are worked on at once. */
@@ -7,7 +7,7 @@ export interface WorkQueueOptions {
   clock: Clock;
   random: () => number;
   /** Must not throw but for its signal, which says that the key is to be looked at anew. */
-  handle: (key: string, signal: AbortSignal, failures: number) => Promise<Outcome>;
+  handle: (key: string, signal: AbortSignal, failures: number) => Promise<ReconcileResult>;
   minBackoffMs?: number;
   /** Longest pause after a failure, but for what the failure itself asks for. Default 30 s. */
   maxBackoffMs?: number;
@@ -58,7 +58,7 @@ export class WorkQueue {
   }
 
   /** Ends the pause after a failure: what it may have failed for is there now. Nothing otherwise. */
-  hurry(key: string): void {
+  retryNow(key: string): void {
     if (this.#failures.has(key) && this.#later.has(key)) this.add(key);
   }
 
@@ -90,7 +90,7 @@ export class WorkQueue {
     const controller = new AbortController();
     this.#running.set(key, controller);
     const failures = this.#failures.get(key) ?? 0;
-    let outcome: Outcome | undefined;
+    let outcome: ReconcileResult | undefined;
     try {
       outcome = await this.#options.handle(key, controller.signal, failures);
     } catch {

@@ -57,7 +57,7 @@ export async function ensureCrds(client: KubeClient, options: EnsureCrdsOptions 
   const manifests = crdManifests();
   for (const manifest of manifests) await ensureCrd(client, manifest, options);
   const names = manifests.map((manifest) => manifest.metadata.name ?? '');
-  await eventually(names.join(', '), options, async () => {
+  await waitUntil(names.join(', '), options, async () => {
     for (const name of names) if (!(await isEstablished(client, name, options))) return false;
     return isDiscovered(client, manifests, options);
   });
@@ -124,7 +124,7 @@ async function isDiscovered(
   }
 }
 
-async function eventually(
+async function waitUntil(
   name: string,
   options: EnsureCrdsOptions,
   done: () => Promise<boolean>,

@@ -1,4 +1,4 @@
-import { CodedError } from '../../kube/index.ts';
+import { ApiError, CodedError, ConnectionError } from '../../kube/index.ts';
 
 export type OperatorErrorCode =
   | 'InvalidSettings'
@@ -33,7 +33,7 @@ export class OperatorError extends CodedError<OperatorErrorCode> {
 }
 
 /** Thrown by a step that has done its part and waits for somebody else's; not a failure. */
-export class NotYet extends Error {
+export class RequeueAfter extends Error {
   override readonly name = 'NotYet';
   /** Look again after this long, if nothing happens before. */
   readonly againAfterMs: number;
@@ -241,4 +241,60 @@ export function datastoreChanged(template: string, has: string, wanted: string):
       'do not move by themselves. Put the template back, or create another VirtualCluster.',
     false,
   );
+}
+
+/** An error as it is told to people and judged by the queue. */
+export interface Explanation {
+  /** For a condition: CamelCase. */
+  reason: string;
+  message: string;
+  /** False: it lasts until somebody changes something. */
+  retryable: boolean;
+  retryAfterMs?: number;
+  /** The component that it is about, where the error names one. */
+  component?: string;
+}
+
+const longestMessage = 4_000;
+
+/** The one place where errors of all rooms become reasons of conditions. */
+export function explain(error: unknown): Explanation {
+  if (error instanceof ApiError) {
+    return {
+      reason: camelCase(error.reason) || `HTTP${error.code}`,
+      message: truncate(error.message),
+      retryable: error.retryable,
+      ...(error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs }),
+    };
+  }
+  if (error instanceof ConnectionError) {
+    return { reason: 'Unreachable', message: truncate(error.message), retryable: true };
+  }
+  if (!(error instanceof Error))
+    return { reason: 'InternalError', message: truncate(String(error)), retryable: true };
+  // Every room's errors carry a stable code and say whether trying again is of use.
+  const { code, retryable, fields } = error as Error & {
+    code?: unknown;
+    retryable?: unknown;
+    fields?: { component?: string };
+  };
+  return {
+    reason: (typeof code === 'string' && camelCase(code)) || 'InternalError',
+    message: truncate(error.message),
+    retryable: typeof retryable === 'boolean' ? retryable : true,
+    ...(fields?.component === undefined ? {} : { component: fields.component }),
+  };
+}
+
+// A reason of a condition matches [A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?
+function camelCase(code: string): string {
+  const name = code
+    .split(/[^A-Za-z0-9]+/)
+    .map((part) => part.charAt(0).toUpperCase() + part.slice(1))
+    .join('');
+  return /^[A-Za-z]/.test(name) ? name : '';
+}
+
+function truncate(message: string): string {
+  return message.length <= longestMessage ? message : `${message.slice(0, longestMessage)}...`;
 }

@@ -3,8 +3,7 @@ import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
 import { DriverError } from '../drivers/index.ts';
-import { asking } from './testing/asking.ts';
-import { condition, World } from './testing/world.ts';
+import { condition, jobRequests, World } from './testing/world.ts';
 
 describe('jobs', () => {
   let world: World;
@@ -13,7 +12,7 @@ describe('jobs', () => {
   });
   afterEach(() => world.end());
 
-  const { annotate, cancel, jobs, stall } = asking(() => world);
+  const { annotate, cancel, jobs, stall } = jobRequests(() => world);
   const versionOfPlan = (): string | undefined => {
     const binary = world.driver.ensured.at(-1)?.components[0]?.binary;
     return binary !== undefined && 'version' in binary ? binary.version : undefined;

@@ -3,8 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { labelKeys } from '../../api/labels.ts';
 import { connectionFromSecret, type KubeObject, resources } from '../../kube/index.ts';
 import type { LocateOptions, Location } from '../drivers/index.ts';
-import { FakeDriver } from './testing/fake-driver.ts';
-import { condition, World } from './testing/world.ts';
+import { condition, FakeDriver, World } from './testing/world.ts';
 
 /** Gives each control plane an address of its own. */
 class LocatingDriver extends FakeDriver {

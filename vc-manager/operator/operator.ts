@@ -1,15 +1,20 @@
 import { randomBytes } from 'node:crypto';
-import { type Clock, type KubeClient, LeaseElection, systemClock } from '../../kube/index.ts';
-import { assertLeads, guarded, type Leadership } from './leading.ts';
-import type { OperatorOptions } from './options.ts';
-import type { Services } from './services.ts';
+import type { Logger } from 'pino';
+import { Backoff, type Clock, type KubeClient, LeaseElection, systemClock } from '../../kube/index.ts';
+import { Caches } from './caches.ts';
+import { explain } from './errors.ts';
+import { assertHeld, fenced, type Leadership } from './fencing.ts';
+import { LeaderLoop } from './leader-loop.ts';
+import { uidOfKubeSystem } from './reconcile.ts';
+import type { OperatorOptions, Services } from './services.ts';
 import { type OperatorSettings, operatorSettings } from './settings.ts';
-import { ensureNamespace, lookAtSuperCluster, type Prepared, prepareSuperCluster } from './setup/index.ts';
-import { Sharing } from './sharing.ts';
-import { uidOfKubeSystem } from './steps/index.ts';
-import { Term } from './term.ts';
-import { untilDone } from './until-done.ts';
-import { View } from './view.ts';
+import {
+  ensureNamespace,
+  prepareSuperCluster,
+  readSuperClusterFacts,
+  type SuperClusterFacts,
+} from './setup.ts';
+import { SharedWorker } from './shared-worker.ts';
 
 const leaseName = 'skerry-vc-manager';
 
@@ -46,14 +51,17 @@ export class Operator {
   }
 
   /** Leads whenever no other manager does. */
-  async #compete(signal: AbortSignal, shared: { view: View; sharing: Sharing } | undefined): Promise<void> {
+  async #compete(
+    signal: AbortSignal,
+    shared: { view: Caches; sharing: SharedWorker } | undefined,
+  ): Promise<void> {
     const { client, identity, lease, logger, driver } = this.#options;
     const { namespace } = this.#settings;
     const clock = this.#clock;
     const election = new LeaseElection({ client, namespace, name: leaseName, identity, clock, ...lease });
     logger.info({ identity }, 'waiting for the lease');
     await election.run(signal, async (term) => {
-      const leaders = this.#options.leadersClient(() => assertLeads(election));
+      const leaders = this.#options.fencedClient(() => assertHeld(election));
       try {
         await this.#lead(leaders, election, { term, shared });
       } finally {
@@ -68,7 +76,7 @@ export class Operator {
   async #lead(
     client: KubeClient,
     leadership: Leadership,
-    { term, shared }: { term: AbortSignal; shared: { view: View; sharing: Sharing } | undefined },
+    { term, shared }: { term: AbortSignal; shared: { view: Caches; sharing: SharedWorker } | undefined },
   ): Promise<void> {
     const { templates, managerPki, logger, driver, identity, connect } = this.#options;
     logger.info({ identity }, 'leading');
@@ -78,11 +86,11 @@ export class Operator {
       prepareSuperCluster({ client, settings, templates, managerPki, clock, logger }, term),
     );
     if (prepared === undefined) return;
-    const view = shared?.view ?? new View({ client, clock });
+    const view = shared?.view ?? new Caches({ client, clock });
     const viewing = new AbortController();
     const watching = shared === undefined ? view.run(AbortSignal.any([term, viewing.signal])) : undefined;
     const sharing = shared?.sharing;
-    const services = guarded(this.#services({ client, view, prepared }), this.#options, leadership);
+    const services = fenced(this.#services({ client, view, prepared }), this.#options, leadership);
     let working: Promise<void> | undefined;
     try {
       await view.synced(term);
@@ -90,7 +98,7 @@ export class Operator {
         sharing.leadership = leadership;
         working = sharing.runner.work(term);
       }
-      await new Term({ services, leadership, connect, sharing }).run(term);
+      await new LeaderLoop({ services, leadership, connect, sharing }).run(term);
     } catch (error) {
       if (!term.aborted) throw error;
     } finally {
@@ -110,15 +118,15 @@ export class Operator {
     // Several super clusters may have one Redis.
     const queueName = `skerry-${superIdentity.slice(0, 8)}`;
     logger.info({ queue: queueName }, 'jobs are shared through Redis');
-    const view = new View({ client, clock: this.#clock });
-    let seen: Prepared | undefined;
+    const view = new Caches({ client, clock: this.#clock });
+    let seen: SuperClusterFacts | undefined;
     const services = async (): Promise<Services> => {
       // The one that leads has prepared it before it offered anything.
-      seen ??= { ...(await lookAtSuperCluster(client, this.#settings, signal)), managerPki };
+      seen ??= { ...(await readSuperClusterFacts(client, this.#settings, signal)), managerPki };
       return this.#services({ client, view, prepared: seen });
     };
     const parts = { operator: this.#options, view, services, queueName };
-    const sharing = await Sharing.create(parts, { parallel, namespace });
+    const sharing = await SharedWorker.create(parts, { parallel, namespace });
     const watching = view.run(signal);
     try {
       const working =
@@ -136,7 +144,15 @@ export class Operator {
     }
   }
 
-  #services({ client, view, prepared }: { client: KubeClient; view: View; prepared: Prepared }): Services {
+  #services({
+    client,
+    view,
+    prepared,
+  }: {
+    client: KubeClient;
+    view: Caches;
+    prepared: SuperClusterFacts;
+  }): Services {
     const { driver, datastore, logger, identity, newId } = this.#options;
     const { virtualClusters, policies, templates } = view;
     return {
@@ -147,9 +163,9 @@ export class Operator {
       virtualClusters,
       policies,
       templates,
-      claims: view.claims,
-      leaving: this.#leaving,
-      begun: this.#begun,
+      allocations: view.allocations,
+      leavingSinceMs: this.#leaving,
+      activeJobIds: this.#begun,
       ...prepared,
       identity,
       newId: newId ?? randomId,
@@ -161,7 +177,7 @@ export class Operator {
 
   #untilDone<T>(signal: AbortSignal, problem: string, work: () => Promise<T>): Promise<T | undefined> {
     const { logger } = this.#options;
-    return untilDone({ clock: this.#clock, random: this.#random, logger }, { signal, problem }, work);
+    return retryUntilDone({ clock: this.#clock, random: this.#random, logger }, { signal, problem }, work);
   }
 }
 
@@ -169,4 +185,23 @@ const base32 = 'abcdefghijklmnopqrstuvwxyz234567';
 
 function randomId(): string {
   return Array.from(randomBytes(10), (byte) => base32[byte % 32]).join('');
+}
+
+/** Tries until it succeeds; undefined when aborted before. */
+export async function retryUntilDone<T>(
+  { clock, random, logger }: { clock: Clock; random: () => number; logger: Logger },
+  { signal, problem }: { signal: AbortSignal; problem: string },
+  work: () => Promise<T>,
+): Promise<T | undefined> {
+  const backoff = new Backoff({ clock, random });
+  while (!signal.aborted) {
+    try {
+      return await work();
+    } catch (error) {
+      if (signal.aborted) break;
+      logger.warn({ err: error }, `${problem}: ${explain(error).message}`);
+      await clock.sleep(backoff.next(), signal).catch(() => {});
+    }
+  }
+  return undefined;
 }

@@ -2,8 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeObject, resources, systemClock } from '../../kube/index.ts';
-import { asking } from './testing/asking.ts';
-import { World } from './testing/world.ts';
+import { jobRequests, World } from './testing/world.ts';
 
 describe('renewals of certificates', () => {
   let world: World;
@@ -12,7 +11,7 @@ describe('renewals of certificates', () => {
   });
   afterEach(() => world.end());
 
-  const { annotate, cancel, jobs, stall } = asking(() => world);
+  const { annotate, cancel, jobs, stall } = jobRequests(() => world);
   /** No Secret can be written until the answer is called. */
   const unwritable = (): (() => void) =>
     world.superCluster.inject({

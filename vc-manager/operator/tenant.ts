@@ -1,9 +1,10 @@
-import { labelKeys } from '../../api/labels.ts';
-import { apiVersion } from '../../api/names.ts';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import { apiVersion, idPattern } from '../../api/names.ts';
 import type { VirtualClusterPolicy } from '../../api/policy.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   type Clock,
+  isConflict,
   type KubeClient,
   type ObjectRef,
   type OwnerReference,
@@ -12,6 +13,8 @@ import {
 import type { TemplateChoice } from '../control-plane/index.ts';
 import type { Location } from '../drivers/index.ts';
 import type { TenantPki } from '../pki/index.ts';
+import { objectReplaced } from './errors.ts';
+import type { Services } from './services.ts';
 import type { StatusWriter } from './status-writer.ts';
 
 export interface TenantOptions {
@@ -137,5 +140,51 @@ export class Tenant {
     await this.components.catch(() => undefined);
     await this.#client?.connection.close();
     this.#client = undefined;
+  }
+}
+
+/**
+ * The id under which things of this tenant may lie: from the status or, when the manager died before it
+ * wrote that, from the annotation, which it writes first. Undefined when there is none, or when it is
+ * another VirtualCluster's: an annotation is easily edited.
+ */
+export function ownedId(tenant: Tenant, { allocations: claims }: Services): string | undefined {
+  const id = tenant.vc.status?.id ?? tenant.vc.metadata.annotations?.[annotationKeys.id];
+  if (id === undefined || !idPattern.test(id)) return undefined;
+  return claims.ownerOfId(id, tenant.uid) === undefined ? id : undefined;
+}
+
+interface MetadataChange {
+  finalizers?: string[];
+  annotations?: Record<string, string>;
+}
+
+/**
+ * Changes the VirtualCluster's own metadata; `change` says what, from what is there, or undefined for
+ * nothing. Repeats itself when somebody else was faster.
+ */
+export async function changeMetadata(
+  tenant: Tenant,
+  { client }: Pick<Services, 'client'>,
+  change: (current: VirtualCluster) => MetadataChange | undefined,
+): Promise<void> {
+  const { signal } = tenant;
+  for (let current = tenant.vc; ; ) {
+    const wanted = change(current);
+    if (wanted === undefined) return;
+    const { uid, resourceVersion } = current.metadata;
+    try {
+      const patch = { metadata: { ...wanted, uid, resourceVersion } };
+      const changed = await client.patch<VirtualCluster>(resources.virtualClusters, tenant.ref, patch, {
+        type: 'merge',
+        signal,
+      });
+      tenant.status.adopt(changed);
+      return;
+    } catch (error) {
+      if (!isConflict(error)) throw error;
+    }
+    current = await client.get<VirtualCluster>(resources.virtualClusters, tenant.ref, { signal });
+    if (current.metadata.uid !== tenant.uid) throw objectReplaced(tenant.key);
   }
 }

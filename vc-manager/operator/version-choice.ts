@@ -6,6 +6,7 @@ import {
   selectTemplate,
   type TemplateChoice,
 } from '../control-plane/index.ts';
+import { ceilingOf } from './effective-policy.ts';
 import {
   OperatorError,
   templateNotAllowed,
@@ -13,9 +14,8 @@ import {
   versionSkipped,
   versionTooNew,
 } from './errors.ts';
-import { ceilingOf } from './policy/index.ts';
+import { isHeldChange } from './jobs.ts';
 import type { Services } from './services.ts';
-import { isHeldChange } from './settle.ts';
 
 interface Wanted {
   template?: string | undefined;

@@ -61,7 +61,7 @@ export async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: s
   });
   const operator = new Operator({
     client,
-    leadersClient: (beforeWrite) => new KubeClient(new Connection({ ...superCluster, beforeWrite })),
+    fencedClient: (beforeWrite) => new KubeClient(new Connection({ ...superCluster, beforeWrite })),
     driver: makeDriver(flags.driver, { stateDir, client, clock, env }, flags),
     datastore,
     templates: await loadTemplates(),

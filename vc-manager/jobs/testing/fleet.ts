@@ -1,10 +1,13 @@
 import { pino } from 'pino';
 import { type Clock, systemClock } from '../../../kube/index.ts';
 import { BullmqRunner } from '../bullmq-runner.ts';
-import { InProcessRunner } from '../in-process-runner.ts';
-import type { Job, JobRun } from '../job.ts';
-import type { JobRunner } from '../job-runner.ts';
-import type { Outcome } from '../outcome.ts';
+import {
+  InProcessRunner,
+  type Job,
+  type JobRun,
+  type JobRunner,
+  type ReconcileResult,
+} from '../job-runner.ts';
 import { WorkQueue } from '../work-queue.ts';
 
 export const steps = ['choose', 'start', 'furnish'] as const;
@@ -109,7 +112,7 @@ export class Manager {
     this.name = name;
     this.#fleet = fleet;
     this.#clock = clock;
-    const handle = (job: Job, run: JobRun): Promise<Outcome> => this.#handle(job, run);
+    const handle = (job: Job, run: JobRun): Promise<ReconcileResult> => this.#handle(job, run);
     const { backend } = fleet;
     this.runner =
       backend === 'in-process'
@@ -137,7 +140,7 @@ export class Manager {
       random: () => 0,
       minBackoffMs: 100,
       handle: (key, signal, failures) =>
-        this.runner.carryOut({ key, uid: `uid-${key}`, kind: 'provision', failures }, signal),
+        this.runner.run({ key, uid: `uid-${key}`, kind: 'provision', failures }, signal),
     });
     for (const key of keys) this.queue.add(key);
     this.#leading = this.queue.run(this.#life.signal);
@@ -157,7 +160,7 @@ export class Manager {
     await this.runner.close();
   }
 
-  async #handle({ key }: Job, { signal, onStep }: JobRun): Promise<Outcome> {
+  async #handle({ key }: Job, { signal, onStep }: JobRun): Promise<ReconcileResult> {
     const { truth } = this.#fleet;
     this.#fleet.taken.push(key);
     this.#fleet.tell();
@@ -166,7 +169,7 @@ export class Manager {
     truth.running.set(key, running.add(controller));
     const either = AbortSignal.any([signal, controller.signal]);
     const before = truth.turns.get(key);
-    const work = (async (): Promise<Outcome> => {
+    const work = (async (): Promise<ReconcileResult> => {
       await before;
       either.throwIfAborted();
       return this.#steps(key, either, onStep);
@@ -186,7 +189,7 @@ export class Manager {
     }
   }
 
-  async #steps(key: string, signal: AbortSignal, onStep: JobRun['onStep']): Promise<Outcome> {
+  async #steps(key: string, signal: AbortSignal, onStep: JobRun['onStep']): Promise<ReconcileResult> {
     const done = this.#fleet.truth.done.get(key) ?? new Set();
     this.#fleet.truth.done.set(key, done);
     for (const step of steps) {

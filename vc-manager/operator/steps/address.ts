@@ -1,9 +1,8 @@
 import { isIPv6 } from 'node:net';
-import { driverChanged } from '../errors.ts';
-import { choosePort, noteAddress } from '../ports.ts';
+import { driverChanged, portsExhausted } from '../errors.ts';
 import type { Services } from '../services.ts';
+import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import type { Step } from './step.ts';
 
 /**
  * Where the API server is reached. It stands in kubeconfigs, so it is chosen once and kept: a port of this machine, or
@@ -24,8 +23,8 @@ export const address: Step = {
       await tenant.status.flush();
       return locate(tenant, services);
     }
-    const port = tenant.vc.status?.advertisedPort ?? (await choosePort(tenant, services, new Set()));
-    noteAddress(tenant, services, port);
+    const port = tenant.vc.status?.advertisedPort ?? (await allocatePort(tenant, services, new Set()));
+    recordAddress(tenant, services, port);
   },
 };
 
@@ -46,4 +45,41 @@ async function locate(tenant: Tenant, { driver }: Services): Promise<void> {
     advertisedAddress: host,
     advertisedPort: port,
   });
+}
+
+/**
+ * A port of the range that no VirtualCluster has and that is not in `refused`. The search begins at a
+ * random place: another manager on this machine may have the same range.
+ */
+export function allocatePort(
+  tenant: Tenant,
+  { allocations: claims, settings, random }: Services,
+  refused: ReadonlySet<number>,
+): Promise<number> {
+  const { first, last } = settings.portRange;
+  return claims.exclusively(() => {
+    const taken = claims.ports(tenant.uid);
+    const size = last - first + 1;
+    const start = Math.floor(random() * size);
+    for (let tried = 0; tried < size; tried++) {
+      const port = first + ((start + tried) % size);
+      if (taken.has(port) || refused.has(port)) continue;
+      claims.remember(tenant.uid, { port });
+      return port;
+    }
+    throw portsExhausted(first, last);
+  });
+}
+
+/** Notes the port and the addresses that follow from it; to be written before anything listens there. */
+export function recordAddress(tenant: Tenant, { settings }: Services, port: number): void {
+  tenant.status.set({
+    endpoint: `https://${bracketed(settings.endpointHost)}:${port}`,
+    advertisedAddress: settings.advertiseAddress,
+    advertisedPort: port,
+  });
+}
+
+function bracketed(host: string): string {
+  return host.includes(':') ? `[${host}]` : host;
 }

@@ -1,3 +1,4 @@
+import { isIPv6 } from 'node:net';
 import {
   ConnectionError,
   type KubeClient,
@@ -9,9 +10,8 @@ import {
 import { adminGroup } from '../../pki/index.ts';
 import { tenantNotBootstrapped } from '../errors.ts';
 import { ensureObject, find } from '../objects.ts';
+import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import { apiServerEndpoints } from './api-server-endpoints.ts';
-import type { Step } from './step.ts';
 
 const pollMs = 100;
 
@@ -41,7 +41,7 @@ export const bootstrap: Step = {
     const { signal } = tenant;
     const { bootstrapTimeoutMs } = services.settings;
     // The server makes it itself, a moment after it is ready.
-    await eventually(tenant, bootstrapTimeoutMs, resources.namespaces, { name: 'default' });
+    await waitForObject(tenant, bootstrapTimeoutMs, resources.namespaces, { name: 'default' });
     const { wasReady } = tenant;
     const objects = wasReady ? apiServerEndpoints(tenant) : [...apiServerEndpoints(tenant), ...firstObjects];
     const likely = wasReady ? 'there' : 'absent';
@@ -51,7 +51,7 @@ export const bootstrap: Step = {
       ),
     );
     if (wasReady) return;
-    await eventually(tenant, bootstrapTimeoutMs, resources.namespaces, { name: 'kube-system' });
+    await waitForObject(tenant, bootstrapTimeoutMs, resources.namespaces, { name: 'kube-system' });
     const identity = await uidOfKubeSystem(tenant.client, signal);
     tenant.status.set((status) => ({
       ...status,
@@ -66,7 +66,7 @@ export async function uidOfKubeSystem(client: KubeClient, signal: AbortSignal): 
   return metadata.uid ?? '';
 }
 
-export async function eventually(
+export async function waitForObject(
   tenant: Tenant,
   timeoutMs: number,
   resource: Resource,
@@ -89,4 +89,35 @@ export async function eventually(
     }
     await clock.sleep(pollMs, signal);
   }
+}
+
+const ref = { namespace: 'default', name: 'kubernetes' };
+
+/**
+ * Where the Service `kubernetes` of a tenant leads. The API server's own reconciler is off, as it would
+ * publish the address it is bound to. Both forms are written, the old one marked so that the tenant's
+ * controllers do not mirror it into a third.
+ */
+export function apiServerEndpoints(tenant: Tenant): { resource: Resource; object: KubeObject }[] {
+  const address = tenant.required(tenant.vc.status?.advertisedAddress, 'address');
+  const port = tenant.required(tenant.vc.status?.advertisedPort, 'port');
+  const ports = [{ name: 'https', port, protocol: 'TCP' }];
+  return [
+    {
+      resource: resources.endpoints,
+      object: {
+        metadata: { ...ref, labels: { 'endpointslice.kubernetes.io/skip-mirror': 'true' } },
+        subsets: [{ addresses: [{ ip: address }], ports }],
+      },
+    },
+    {
+      resource: resources.endpointSlices,
+      object: {
+        metadata: { ...ref, labels: { 'kubernetes.io/service-name': ref.name } },
+        addressType: isIPv6(address) ? 'IPv6' : 'IPv4',
+        endpoints: [{ addresses: [address], conditions: { ready: true } }],
+        ports,
+      },
+    },
+  ];
 }

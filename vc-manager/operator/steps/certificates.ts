@@ -1,10 +1,15 @@
-import { secretNames } from '../../../api/names.ts';
+import { hash } from 'node:crypto';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
+import { kubeconfigKey, secretNames } from '../../../api/names.ts';
+import { type KubeObject, renderKubeconfig, resources } from '../../../kube/index.ts';
 import { addressAt } from '../../network/index.ts';
-import { ensureTenantPki } from '../../pki/index.ts';
-import { pkiLost } from '../errors.ts';
-import { readSecret, writeSecret } from '../secrets.ts';
-import { isHeld, noteRenewed, renewalAsked } from '../settle.ts';
-import type { Step } from './step.ts';
+import { ensureTenantPki, type KeyPair } from '../../pki/index.ts';
+import { pkiLost, secretNotOurs } from '../errors.ts';
+import { isHeld, recordRenewed, renewalRequest } from '../jobs.ts';
+import { ensureObject, find } from '../objects.ts';
+import type { Services } from '../services.ts';
+import type { Step } from '../step-runner.ts';
+import type { Tenant } from '../tenant.ts';
 
 /**
  * Authorities, keys and certificates, kept in a Secret. Written before anything uses them: keys that only
@@ -23,7 +28,7 @@ export const certificates: Step = {
     // What it has started knows the authorities that were in there.
     if (stored === undefined && tenant.wasStarted) throw pkiLost(tenant.ref.namespace, name);
     const { etcdCa } = await services.managerPki();
-    const renewal = renewalAsked(tenant.vc);
+    const renewal = renewalRequest(tenant.vc);
     const { location } = tenant;
     const ensured = await ensureTenantPki(stored, {
       id: tenant.id,
@@ -53,7 +58,7 @@ export const certificates: Step = {
     if (stored === undefined || ensured.changed) {
       await writeSecret(tenant, services, name, ensured.data, stored === undefined ? 'absent' : 'there');
     }
-    noteRenewed(tenant, renewal);
+    recordRenewed(tenant, renewal);
     // Whoever cancels from here on is told that it is too late.
     if (ensured.changed) await tenant.status.flush();
     tenant.pki = ensured.pki;
@@ -68,3 +73,116 @@ export const certificates: Step = {
     );
   },
 };
+
+/** The kubeconfigs: one for people, one for the syncer. They follow their certificates. */
+export const credentials: Step = {
+  name: 'credentials',
+  doing: 'Writing kubeconfigs',
+  condition: 'CertificatesReady',
+  async run(tenant, services) {
+    const { leafs, kubeletClientCa, frontProxyCa } = tenant.required(tenant.pki, 'certificates');
+    const { kubeconfig, syncer } = secretNames(tenant.ref.name);
+    const forPeople = { [kubeconfigKey]: kubeconfigOf(tenant, 'admin', leafs.admin) };
+    const forSyncer = {
+      [kubeconfigKey]: kubeconfigOf(tenant, 'syncer', leafs.syncer),
+      // By these the syncer knows the tenant's API server, when that takes it for a kubelet or for the
+      // server of its metrics API.
+      'kubelet-client-ca.crt': kubeletClientCa.certPem,
+      'front-proxy-ca.crt': frontProxyCa.certPem,
+    };
+    const likely = tenant.vc.status?.kubeconfigSecret === undefined ? 'absent' : 'there';
+    await Promise.all([
+      writeSecret(tenant, services, kubeconfig, forPeople, likely),
+      writeSecret(tenant, services, syncer, forSyncer, likely),
+    ]);
+    tenant.status.set({
+      kubeconfigSecret: { name: kubeconfig, key: kubeconfigKey },
+      // After the Secret: whoever sees another version finds what belongs to it.
+      syncerSecret: { name: syncer, key: kubeconfigKey, version: versionOf(forSyncer) },
+    });
+    // The syncer need not wait for the controllers.
+    await tenant.status.flush();
+  },
+};
+
+function versionOf(data: Readonly<Record<string, string>>): string {
+  return hash('sha256', JSON.stringify(data), 'hex').slice(0, 16);
+}
+
+// Names that differ from tenant to tenant, so that kubeconfigs can be merged into one file.
+function kubeconfigOf(tenant: Tenant, user: string, { certPem, keyPem }: KeyPair): string {
+  return renderKubeconfig({
+    clusterName: tenant.key,
+    server: tenant.required(tenant.vc.status?.endpoint, 'endpoint'),
+    ca: tenant.required(tenant.pki, 'certificates').servingCa.certPem,
+    user: `${tenant.key}/${user}`,
+    cert: certPem,
+    key: keyPem,
+  });
+}
+
+export interface Secret extends KubeObject {
+  type?: string;
+  data?: Record<string, string>;
+}
+
+/** The decoded data of a Secret of this tenant, undefined if there is none. Throws `SecretNotOurs`. */
+export async function readSecret(
+  tenant: Tenant,
+  { client }: Services,
+  name: string,
+): Promise<Record<string, string> | undefined> {
+  const ref = { namespace: tenant.ref.namespace, name };
+  const secret = await find<Secret>(client, resources.secrets, ref, tenant.signal);
+  if (secret === undefined) return undefined;
+  assertOurs(tenant, secret);
+  return Object.fromEntries(
+    Object.entries(secret.data ?? {}).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]),
+  );
+}
+
+/** Writes a Secret of this tenant where it differs. Throws `SecretNotOurs` before touching another's. */
+export async function writeSecret(
+  tenant: Tenant,
+  { client }: Services,
+  name: string,
+  data: Readonly<Record<string, string>>,
+  likely: 'there' | 'absent' = 'there',
+): Promise<void> {
+  const wanted: Secret = {
+    metadata: {
+      name,
+      namespace: tenant.ref.namespace,
+      labels: tenant.labels,
+      annotations: { [annotationKeys.id]: tenant.id },
+      ownerReferences: [tenant.ownerReference],
+    },
+    type: 'Opaque',
+    data: Object.fromEntries(
+      Object.entries(data).map(([key, value]) => [key, Buffer.from(value).toString('base64')]),
+    ),
+  };
+  await ensureObject(client, resources.secrets, wanted, {
+    signal: tenant.signal,
+    likely,
+    check: (current) => assertOurs(tenant, current),
+  });
+}
+
+/**
+ * A Secret is this tenant's when it is owned by this very object, or by none and bears its id, as after
+ * restoring from a backup.
+ */
+export function isOurs(tenant: Tenant, secret: KubeObject): boolean {
+  const { labels, annotations, ownerReferences } = secret.metadata;
+  if (labels?.[labelKeys.virtualCluster] !== tenant.ref.name) return false;
+  const owners = (ownerReferences ?? []).filter((owner) => owner.kind === resources.virtualClusters.kind);
+  if (owners.length > 0) return owners.some((owner) => owner.uid === tenant.uid);
+  return (
+    annotations?.[annotationKeys.id] !== undefined && annotations[annotationKeys.id] === tenant.vc.status?.id
+  );
+}
+
+function assertOurs(tenant: Tenant, secret: KubeObject): void {
+  if (!isOurs(tenant, secret)) throw secretNotOurs(tenant.ref.namespace, secret.metadata.name ?? '');
+}

@@ -5,15 +5,31 @@ import { BinaryError } from '../../binaries/index.ts';
 import { type ControlPlanePlan, renderPlan } from '../../control-plane/index.ts';
 import { DriverError } from '../../drivers/index.ts';
 import { portTaken } from '../errors.ts';
-import { choosePort, noteAddress } from '../ports.ts';
-import { ProgressReport } from '../progress-report.ts';
+import { recordReplacing } from '../jobs.ts';
 import type { Services } from '../services.ts';
-import { noteReplacing } from '../settle.ts';
+import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import { eventually } from './bootstrap.ts';
-import type { Step } from './step.ts';
+import { allocatePort, recordAddress } from './address.ts';
+import { waitForObject } from './bootstrap.ts';
 
-const apiServer = 'kube-apiserver';
+/** A user and a prefix of its own in the tenants' datastore. */
+export const datastore: Step = {
+  name: 'datastore',
+  doing: 'Preparing a place in the datastore',
+  condition: 'DatastoreReady',
+  async run(tenant, services) {
+    if (tenant.choice?.template.spec.datastore === 'own') {
+      tenant.status.set({ datastore: 'own' });
+      tenant.status.condition('DatastoreReady', 'True', 'Own', 'It has an etcd of its own.');
+      return;
+    }
+    tenant.status.set({ datastore: 'shared' });
+    const { prefix } = await services.datastore.ensureTenant(tenant.id, { signal: tenant.signal });
+    tenant.status.condition('DatastoreReady', 'True', 'Granted', `Its keys lie below ${prefix}.`);
+  },
+};
+
+const apiServerName = 'kube-apiserver';
 
 /** Makes the components run as planned, and waits until the API server is ready. */
 export const controlPlane: Step = {
@@ -26,8 +42,8 @@ export const controlPlane: Step = {
     const wasReplacing = tenant.vc.status?.jobs?.current?.replacing === true;
     // From here on the service range stands in the datastore.
     if (change === undefined) tenant.status.set({ version: choice.version });
-    else tellReplacing(tenant, change);
-    await tellOutage(tenant, services);
+    else reportReplacing(tenant, change);
+    await reportOutage(tenant, services);
     await tenant.status.flush();
     await replaced(tenant, wasReplacing, (begin) => ensure(tenant, services, begin));
     if (change !== undefined) {
@@ -49,14 +65,14 @@ export const controllers: Step = {
     if (findCondition(tenant.vc.status?.conditions, 'Ready')?.status !== 'True') {
       // Not made by anybody else: the controllers do what they are for.
       const ref = { namespace: 'kube-system', name: 'default' };
-      await eventually(tenant, services.settings.bootstrapTimeoutMs, resources.serviceAccounts, ref);
+      await waitForObject(tenant, services.settings.bootstrapTimeoutMs, resources.serviceAccounts, ref);
     }
     tenant.status.condition('ControllerManagerReady', 'True', 'Running', 'The controllers run.');
   },
 };
 
-function tellReplacing(tenant: Tenant, { from, to }: { from: string; to: string }): void {
-  noteReplacing(tenant, true);
+function reportReplacing(tenant: Tenant, { from, to }: { from: string; to: string }): void {
+  recordReplacing(tenant, true);
   const message = `Kubernetes ${from} is being replaced by ${to}.`;
   for (const type of ['APIServerReady', 'Ready'] as const)
     tenant.status.condition(type, 'False', 'Upgrading', message);
@@ -76,7 +92,7 @@ async function replaced(
   } catch (error) {
     // Programs are fetched before anything is stopped.
     const isUntouched = !hasBegun || error instanceof BinaryError;
-    if (isUntouched && !wasReplacing) noteReplacing(tenant, false);
+    if (isUntouched && !wasReplacing) recordReplacing(tenant, false);
     throw error;
   }
 }
@@ -92,7 +108,7 @@ async function ensure(tenant: Tenant, services: Services, begin: () => void): Pr
       const onProgress = (message: string): void => (isWell ? undefined : report.tell(message));
       const wanted = await plan(tenant, services, port);
       begin();
-      await tenant.untilReady(apiServer, (options) =>
+      await tenant.untilReady(apiServerName, (options) =>
         services.driver.ensure(wanted, { ...options, onProgress }),
       );
       return;
@@ -104,7 +120,7 @@ async function ensure(tenant: Tenant, services: Services, begin: () => void): Pr
     } finally {
       await report.end();
     }
-    noteAddress(tenant, services, await choosePort(tenant, services, refused));
+    recordAddress(tenant, services, await allocatePort(tenant, services, refused));
     await tenant.status.flush();
   }
 }
@@ -145,7 +161,7 @@ function urlOf({ host, port }: { host: string; port: number }): string {
 }
 
 /** One that was well and is not: said before the time that mending it takes. */
-async function tellOutage(tenant: Tenant, { driver }: Services): Promise<void> {
+async function reportOutage(tenant: Tenant, { driver }: Services): Promise<void> {
   if (!tenant.wasReady) return;
   const { components } = await driver.observe(tenant.id);
   for (const { name, state } of components) {
@@ -154,5 +170,47 @@ async function tellOutage(tenant: Tenant, { driver }: Services): Promise<void> {
     const message = `${name} has ended and is started again.`;
     tenant.status.condition(type, 'False', 'Restarting', message);
     tenant.status.condition('Ready', 'False', 'Restarting', message);
+  }
+}
+
+const pauseMs = 1_000;
+
+/** Shows what a long step does in the condition Ready: the latest message, each second at most, none of a short step. */
+export class ProgressReport {
+  readonly #tenant: Tenant;
+  #message: string | undefined;
+  #writing: Promise<void> | undefined;
+  readonly #end = new AbortController();
+
+  constructor(tenant: Tenant) {
+    this.#tenant = tenant;
+  }
+
+  tell(message: string): void {
+    this.#message = message;
+    if (!this.#end.signal.aborted) this.#writing ??= this.#write();
+  }
+
+  /** From then on nothing is written any more. */
+  async end(): Promise<void> {
+    this.#end.abort();
+    this.#message = undefined;
+    await this.#writing;
+  }
+
+  async #write(): Promise<void> {
+    const { status, clock, signal } = this.#tenant;
+    try {
+      while (this.#message !== undefined) {
+        await clock.sleep(pauseMs, AbortSignal.any([signal, this.#end.signal]));
+        status.condition('Ready', 'False', 'Provisioning', this.#message);
+        this.#message = undefined;
+        await status.flush();
+      }
+    } catch {
+      // What is really wrong shows in the step itself.
+    } finally {
+      this.#writing = undefined;
+    }
   }
 }

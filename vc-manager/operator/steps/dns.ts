@@ -1,12 +1,11 @@
 import type { DnsChoice } from '../../../api/virtual-cluster.ts';
 import { findCondition, type KubeObject, resources } from '../../../kube/index.ts';
 import { addressAt } from '../../network/index.ts';
-import { type AddonObject, installAddon, removeAddon, renderAddon } from '../addons/index.ts';
-import { noAddon } from '../errors.ts';
-import { explain } from '../explain.ts';
+import { type AddonObject, installAddon, removeAddon, renderAddon } from '../addons.ts';
+import { explain, noAddon } from '../errors.ts';
 import type { Services } from '../services.ts';
+import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import type { Step } from './step.ts';
 
 const condition = 'DNSReady';
 const addon = 'coredns';
@@ -44,7 +43,7 @@ export const dns: Step = {
         const objects = objectsOf(tenant);
         const installed = await installAddon(tenant.client, addon, objects, tenant.signal);
         const isDeployment = (index: number): boolean => objects[index]?.resource === resources.deployments;
-        await tell(tenant, installed.filter((_object, index) => isDeployment(index)) as Deployment[]);
+        await reportDns(tenant, installed.filter((_object, index) => isDeployment(index)) as Deployment[]);
       }
     } catch (error) {
       if (tenant.signal.aborted) throw error;
@@ -78,13 +77,13 @@ function objectsOf(tenant: Tenant): AddonObject[] {
   });
 }
 
-async function tell(tenant: Tenant, deployments: readonly Deployment[]): Promise<void> {
+async function reportDns(tenant: Tenant, deployments: readonly Deployment[]): Promise<void> {
   const late = deployments.find(({ status }) => (status?.availableReplicas ?? 0) === 0);
   if (late === undefined) {
     tenant.status.condition(condition, 'True', 'Available', 'Names are resolved by CoreDNS in kube-system.');
     return;
   }
-  const why = await hindrance(tenant, late);
+  const why = await whyNotAvailable(tenant, late);
   const message = `No pod of Deployment kube-system/${late.metadata.name} is available yet${why}`;
   tenant.status.condition(condition, 'False', 'Starting', message);
   tenant.lookAgainMs = nextLookMs(tenant);
@@ -102,7 +101,7 @@ const mostPods = 10;
 const longestSaying = 512;
 
 /** What its pods say about themselves. */
-async function hindrance({ client, signal }: Tenant, deployment: Deployment): Promise<string> {
+async function whyNotAvailable({ client, signal }: Tenant, deployment: Deployment): Promise<string> {
   const labels = Object.entries(deployment.spec?.selector?.matchLabels ?? {});
   const labelSelector = labels.map(([key, value]) => `${key}=${value}`).join(',');
   const { namespace = '' } = deployment.metadata;

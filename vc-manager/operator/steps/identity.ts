@@ -1,10 +1,9 @@
 import { annotationKeys, finalizer } from '../../../api/labels.ts';
 import { idPattern } from '../../../api/names.ts';
-import { idInUse, invalidId, NotYet } from '../errors.ts';
-import { changeMetadata } from '../metadata.ts';
+import { idInUse, invalidId, RequeueAfter } from '../errors.ts';
 import type { Services } from '../services.ts';
-import type { Tenant } from '../tenant.ts';
-import type { Step } from './step.ts';
+import type { Step } from '../step-runner.ts';
+import { changeMetadata, type Tenant } from '../tenant.ts';
 
 /**
  * The id, and the finalizer that keeps the object until all that bears the id is gone. An id that is not
@@ -30,29 +29,32 @@ export const identity: Step = {
 };
 
 function chooseId(tenant: Tenant, services: Services): Promise<string> {
-  const { claims, newId } = services;
+  const { allocations: claims, newId } = services;
   return claims.exclusively(() => {
-    assertRoom(tenant, services);
+    checkNamespaceLimit(tenant, services);
     const preset = tenant.vc.metadata.annotations?.[annotationKeys.id];
     if (preset !== undefined) {
       if (!idPattern.test(preset)) throw invalidId(preset);
-      const holder = claims.holderOfId(preset, tenant.uid);
+      const holder = claims.ownerOfId(preset, tenant.uid);
       if (holder !== undefined) throw idInUse(preset, holder);
     }
     let id = preset ?? newId();
-    while (claims.holderOfId(id, tenant.uid) !== undefined) id = newId();
+    while (claims.ownerOfId(id, tenant.uid) !== undefined) id = newId();
     claims.remember(tenant.uid, { id });
     return id;
   });
 }
 
 /** Those that have an id already stay, however small the number has become. */
-function assertRoom({ ref, uid, ceiling }: Tenant, { claims, settings }: Services): void {
+function checkNamespaceLimit(
+  { ref, uid, ceiling }: Tenant,
+  { allocations: claims, settings }: Services,
+): void {
   const most = ceiling?.spec?.maxVirtualClusters;
   if (most === undefined) return;
-  const others = claims.holdersIn(ref.namespace, uid);
+  const others = claims.countOthersIn(ref.namespace, uid);
   if (others < most) return;
-  throw new NotYet(
+  throw new RequeueAfter(
     `VirtualClusterPolicy ${ceiling?.metadata.name} allows no more than ${most} in the namespace ${ref.namespace}, ` +
       `which has ${others}. It is made when one of them is gone or the policy allows more.`,
     settings.recheckMs,

@@ -1,10 +1,10 @@
 import { labelKeys } from '../../../api/labels.ts';
 import { findCondition, resources } from '../../../kube/index.ts';
+import { ceilingOf, effectivePolicy, type PolicyDecision } from '../effective-policy.ts';
 import { find } from '../objects.ts';
-import { ceilingOf, effectivePolicy, type PolicyAnswer } from '../policy/index.ts';
 import type { Services } from '../services.ts';
+import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import type { Step } from './step.ts';
 
 /** What the tenant may. Said before anything that takes long, because a policy may have been tightened. */
 export const policy: Step = {
@@ -12,20 +12,20 @@ export const policy: Step = {
   doing: 'Deciding what the tenant may',
   async run(tenant, services) {
     const ceiling = ceilingOf(tenant.ref.namespace, services.policies.list());
-    const wish = tenant.vc.spec ?? {};
-    const isPublishedRuntimeClass = await isPublished(tenant, services, wish.policy?.runtimeClassName);
-    const answer = effectivePolicy({ wish, ceiling, isPublishedRuntimeClass });
+    const requested = tenant.vc.spec ?? {};
+    const isPublishedRuntimeClass = await isPublished(tenant, services, requested.policy?.runtimeClassName);
+    const answer = effectivePolicy({ requested, ceiling, isPublishedRuntimeClass });
     tenant.ceiling = ceiling;
     tenant.status.set({ policy: answer.policy });
-    tellLimits(tenant, answer);
+    reportRestrictions(tenant, answer);
     // The next step writes a new one's status in any case.
     if (tenant.vc.status?.id !== undefined) await tenant.status.flush();
   },
 };
 
-function tellLimits(tenant: Tenant, { policy: { ceiling }, cuts }: PolicyAnswer): void {
+function reportRestrictions(tenant: Tenant, { policy: { ceiling }, restrictions }: PolicyDecision): void {
   const { namespace } = tenant.ref;
-  if (cuts.length === 0) {
+  if (restrictions.length === 0) {
     // Where nothing was ever cut there is nothing to say.
     if (findCondition(tenant.vc.status?.conditions, 'PolicyLimited') === undefined) return;
     const message = ceiling === undefined ? 'The defaults' : `VirtualClusterPolicy ${ceiling}`;
@@ -47,7 +47,12 @@ function tellLimits(tenant: Tenant, { policy: { ceiling }, cuts }: PolicyAnswer)
           `VirtualClusterPolicy ${ceiling} limits what is asked for`,
           'Ask for less, or have the policy changed.',
         ];
-  tenant.status.condition('PolicyLimited', 'True', 'Limited', `${limits}: ${cuts.join('; ')}. ${remedy}`);
+  tenant.status.condition(
+    'PolicyLimited',
+    'True',
+    'Limited',
+    `${limits}: ${restrictions.join('; ')}. ${remedy}`,
+  );
 }
 
 async function isPublished(tenant: Tenant, { client }: Services, name: string | undefined): Promise<boolean> {

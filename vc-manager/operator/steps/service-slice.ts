@@ -1,9 +1,18 @@
-import { allocateSlice } from '../../network/index.ts';
+import { labelKeys } from '../../../api/labels.ts';
+import { group } from '../../../api/names.ts';
+import {
+  isAlreadyExists,
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  resources,
+} from '../../../kube/index.ts';
+import { addressAt, allocateSlice } from '../../network/index.ts';
 import { addressTaken, poolExhausted } from '../errors.ts';
-import { releaseReservations, reserveAddresses } from '../reservations.ts';
+import { find } from '../objects.ts';
 import type { Services } from '../services.ts';
+import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import type { Step } from './step.ts';
 
 /**
  * The tenant's part of the service pool. It is written down before its addresses are reserved, along with all
@@ -14,7 +23,11 @@ export const serviceSlice: Step = {
   doing: 'Choosing a range of service addresses',
   condition: 'ServiceSliceReady',
   async run(tenant, services) {
-    await note(tenant, services, tenant.vc.status?.serviceCIDR ?? (await choose(tenant, services, [])));
+    await recordServiceSlice(
+      tenant,
+      services,
+      tenant.vc.status?.serviceCIDR ?? (await allocateServiceSlice(tenant, services, [])),
+    );
   },
 };
 
@@ -33,15 +46,15 @@ export const reservations: Step = {
       if (tenant.wasStarted) throw addressTaken(conflict.address, slice, conflict.holder);
       refused.push(slice);
       await releaseReservations(tenant, services);
-      slice = await choose(tenant, services, refused);
-      await note(tenant, services, slice);
+      slice = await allocateServiceSlice(tenant, services, refused);
+      await recordServiceSlice(tenant, services, slice);
     }
     const how = mode === 'slice' ? 'its own' : 'assigned by the super cluster';
     tenant.status.condition('ServiceSliceReady', 'True', 'Reserved', `Service addresses: ${slice}, ${how}.`);
   },
 };
 
-async function note(tenant: Tenant, { pool }: Services, serviceCIDR: string): Promise<void> {
+async function recordServiceSlice(tenant: Tenant, { pool }: Services, serviceCIDR: string): Promise<void> {
   tenant.status.set(({ serviceIPMode = pool.mode, ...status }) => ({
     ...status,
     serviceIPMode,
@@ -50,8 +63,12 @@ async function note(tenant: Tenant, { pool }: Services, serviceCIDR: string): Pr
   await tenant.status.flush();
 }
 
-function choose(tenant: Tenant, services: Services, refused: readonly string[]): Promise<string> {
-  const { claims, pool, settings } = services;
+function allocateServiceSlice(
+  tenant: Tenant,
+  services: Services,
+  refused: readonly string[],
+): Promise<string> {
+  const { allocations: claims, pool, settings } = services;
   return claims.exclusively(() => {
     const taken = [...claims.slices(tenant.uid), ...refused];
     const slice = allocateSlice(pool.cidr, settings.slicePrefixLength, taken);
@@ -59,4 +76,133 @@ function choose(tenant: Tenant, services: Services, refused: readonly string[]):
     claims.remember(tenant.uid, { slice });
     return slice;
   });
+}
+
+interface IPAddress extends KubeObject {
+  spec?: { parentRef?: { group?: string; resource?: string; namespace?: string; name?: string } };
+}
+
+/** Somebody else has an address of the slice. */
+interface Conflict {
+  address: string;
+  holder: string;
+}
+
+/** Where pods look for their API server. */
+const apiServer = 'kubernetes';
+/** The tenant's `kubernetes` Service is always at the first address; its DNS, if it has one, at the tenth. */
+const reserved = [
+  { purpose: apiServer, offset: 1 },
+  { purpose: 'dns', offset: 10 },
+];
+
+/**
+ * Keeps the super cluster from giving a tenant's fixed addresses to anybody: it hands out no address that
+ * has an IPAddress object, and leaves objects alone that its own allocator did not make. The syncer takes
+ * a reservation over by replacing it with the Service; that counts as reserved.
+ */
+export async function reserveAddresses(
+  tenant: Tenant,
+  services: Services,
+  slice: string,
+): Promise<Conflict | undefined> {
+  // Nobody has those of a slice that was just chosen, as a rule.
+  const likely = tenant.wasStarted ? 'there' : 'absent';
+  const conflicts = await Promise.all(
+    reserved.map(({ purpose, offset }) => {
+      const address = addressAt(slice, offset);
+      return purpose === apiServer && services.driver.lead !== undefined
+        ? routeToApiServer(tenant, services, address)
+        : reserveAddress(tenant, services, { address, purpose, likely });
+    }),
+  );
+  return conflicts.find((conflict) => conflict !== undefined);
+}
+
+/** As `reserveAddress`, where the driver has a Service of its own at the address, which keeps it as well. */
+async function routeToApiServer(
+  tenant: Tenant,
+  { client, driver }: Services,
+  address: string,
+): Promise<Conflict | undefined> {
+  const { id, signal } = tenant;
+  if (await driver.lead?.(id, address, { signal })) return undefined;
+  const existing = await find<IPAddress>(client, resources.ipAddresses, { name: address }, signal);
+  if (existing?.metadata.labels?.[labelKeys.tenant] !== tenant.uid) return conflictOf(address, existing);
+  // Kept free for the tenant, as a manager did that led nothing there.
+  await deleteReservation(client, existing, signal);
+  return (await driver.lead?.(id, address, { signal })) ? undefined : conflictOf(address, undefined);
+}
+
+async function reserveAddress(
+  tenant: Tenant,
+  services: Services,
+  { address, purpose, likely }: { address: string; purpose: string; likely: 'there' | 'absent' },
+): Promise<Conflict | undefined> {
+  const { client } = services;
+  const { signal } = tenant;
+  const existing =
+    likely === 'absent'
+      ? undefined
+      : await find<IPAddress>(client, resources.ipAddresses, { name: address }, signal);
+  if (existing === undefined) {
+    try {
+      await client.create<IPAddress>(resources.ipAddresses, reservation(tenant, address, purpose), {
+        signal,
+      });
+      return undefined;
+    } catch (error) {
+      if (!isAlreadyExists(error)) throw error;
+      return await reserveAddress(tenant, services, { address, purpose, likely: 'there' });
+    }
+  }
+  if (existing.metadata.labels?.[labelKeys.tenant] === tenant.uid) return undefined;
+  const parent = existing.spec?.parentRef;
+  if (parent?.resource === 'services' && parent.name !== undefined) {
+    const ref = { namespace: parent.namespace, name: parent.name };
+    const service = await find(client, resources.services, ref, signal);
+    if (service?.metadata.labels?.[labelKeys.tenant] === tenant.uid) return undefined;
+  }
+  return conflictOf(address, existing);
+}
+
+function conflictOf(address: string, existing: IPAddress | undefined): Conflict {
+  const { resource, namespace, name } = existing?.spec?.parentRef ?? {};
+  const path = [resource, namespace, name].filter(Boolean).join('/');
+  return { address, holder: path || `IPAddress ${address}` };
+}
+
+function reservation(tenant: Tenant, address: string, purpose: string): IPAddress {
+  return {
+    metadata: { name: address, labels: { [labelKeys.tenant]: tenant.uid, [labelKeys.reserved]: purpose } },
+    spec: { parentRef: { group, resource: resources.virtualClusters.plural, ...tenant.ref } },
+  };
+}
+
+/** Gives back all addresses that were reserved for the tenant, in whatever slice. */
+export async function releaseReservations(tenant: Tenant, { client }: Services): Promise<void> {
+  const { signal } = tenant;
+  let found: KubeObject[];
+  try {
+    const labelSelector = `${labelKeys.tenant}=${tenant.uid},${labelKeys.reserved}`;
+    found = (await client.list(resources.ipAddresses, { labelSelector, signal })).items;
+  } catch (error) {
+    // A super cluster that does not know IPAddress has no reservations.
+    if (isNotFound(error)) return;
+    throw error;
+  }
+  for (const address of found) await deleteReservation(client, address, signal);
+}
+
+async function deleteReservation(
+  client: KubeClient,
+  { metadata }: KubeObject,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    const uid = metadata.uid === undefined ? {} : { uid: metadata.uid };
+    await client.delete(resources.ipAddresses, { name: metadata.name ?? '' }, { ...uid, signal });
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
 }

@@ -1,10 +1,10 @@
 import type { TemplateChoice } from '../../control-plane/index.ts';
 import { datastoreChanged, datastoreNotSupported, OperatorError } from '../errors.ts';
 import type { Services } from '../services.ts';
-import { readSuperVersion } from '../super-version.ts';
+import { readSuperVersion } from '../setup.ts';
+import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { checkSkew, type VersionChoice, versionChoice } from '../version-choice.ts';
-import type { Step } from './step.ts';
 
 /** Which template, and which exact version. */
 export const version: Step = {

@@ -1,16 +1,137 @@
 import { pino } from 'pino';
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
 import { crdManifests } from '../../../api/crds.ts';
+import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster, VirtualClusterSpec } from '../../../api/virtual-cluster.ts';
 import { type CallOptions, Connection, KubeClient, type KubeObject, resources } from '../../../kube/index.ts';
 import { FakeApiServer } from '../../../kube/testing/index.ts';
-import { loadTemplates } from '../../control-plane/index.ts';
-import type { ManagerPki } from '../../pki/index.ts';
+import { type ControlPlanePlan, loadTemplates } from '../../control-plane/index.ts';
+import type {
+  ComponentListener,
+  ControlPlaneDriver,
+  ControlPlaneObservation,
+  EnsureOptions,
+} from '../../drivers/index.ts';
+import { createAuthority, issue, type ManagerPki } from '../../pki/index.ts';
 import { Operator } from '../operator.ts';
-import type { OperatorOptions } from '../options.ts';
-import { FakeDatastore } from './fake-datastore.ts';
-import { FakeDriver } from './fake-driver.ts';
-import { testManagerPki } from './manager-pki.ts';
+import type { Datastore, OperatorOptions } from '../services.ts';
+
+/** Carries plans out in memory. */
+export class FakeDriver implements ControlPlaneDriver {
+  /** Every plan that was ever to be carried out, in order. */
+  readonly ensured: ControlPlanePlan[] = [];
+  readonly plans = new Map<string, ControlPlanePlan>();
+  /** Asked before each; may throw or wait. */
+  beforeEnsure: (plan: ControlPlanePlan, options: EnsureOptions) => void | Promise<void> = () => {};
+  /** Asked when the first component is ready and the others are not. */
+  beforeRest: (plan: ControlPlanePlan, options: EnsureOptions) => void | Promise<void> = () => {};
+  beforeRemove: (id: string) => void | Promise<void> = () => {};
+  active = 0;
+  mostActive = 0;
+  readonly #running = new Set<string>();
+  readonly #listeners = new Set<ComponentListener>();
+
+  async ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
+    this.ensured.push(plan);
+    this.active += 1;
+    this.mostActive = Math.max(this.mostActive, this.active);
+    options.onProgress?.('starting kube-apiserver');
+    try {
+      await this.beforeEnsure(plan, options);
+      options.signal.throwIfAborted();
+      options.onReady?.(plan.components[0]?.name ?? '');
+      await this.beforeRest(plan, options);
+      options.signal.throwIfAborted();
+      this.plans.set(plan.id, plan);
+      this.#running.add(plan.id);
+    } finally {
+      this.active -= 1;
+    }
+  }
+
+  async observe(id: string): Promise<ControlPlaneObservation> {
+    const state = this.#running.has(id) ? 'running' : 'stopped';
+    const components = (this.plans.get(id)?.components ?? []).map(
+      ({ name }) => ({ name, state, restarts: 0 }) as const,
+    );
+    return { id, components };
+  }
+
+  watch(listener: ComponentListener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** As when a component dies. */
+  kill(id: string, component: string): void {
+    this.#running.delete(id);
+    for (const listener of this.#listeners) listener(id, component, 'exited');
+  }
+
+  /** As when a component that somebody has given up waiting for comes up after all. */
+  becomeReady(id: string, component: string): void {
+    for (const listener of this.#listeners) listener(id, component, 'ready');
+  }
+
+  async stop(id: string): Promise<void> {
+    this.#running.delete(id);
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.beforeRemove(id);
+    this.#running.delete(id);
+    this.plans.delete(id);
+  }
+
+  async list(): Promise<string[]> {
+    return [...this.plans.keys()].sort();
+  }
+
+  async *logs(): AsyncGenerator<string> {}
+}
+
+/** The tenants' datastore, in memory. */
+export class FakeDatastore implements Datastore {
+  readonly tenants = new Set<string>();
+  /** Every id that was ever given a place. */
+  readonly seen = new Set<string>();
+  beforeEnsure: () => void | Promise<void> = () => {};
+
+  async ensureTenant(id: string): Promise<{ user: string; prefix: string }> {
+    await this.beforeEnsure();
+    this.tenants.add(id);
+    this.seen.add(id);
+    return { user: `tenant-${id}`, prefix: `/tenants/${id}/` };
+  }
+
+  async removeTenant(id: string): Promise<void> {
+    this.tenants.delete(id);
+  }
+
+  async listTenants(): Promise<{ users: string[]; roles: string[]; prefixes: string[] }> {
+    const ids = [...this.tenants].sort();
+    return { users: ids, roles: ids, prefixes: ids };
+  }
+}
+
+/** The manager's certificates, in memory. */
+export async function testManagerPki(): Promise<ManagerPki> {
+  const files = { certFile: '', keyFile: '' };
+  const etcdCa = { ...(await createAuthority({ commonName: 'datastore' })), ...files };
+  const kubeletProxyCa = { ...(await createAuthority({ commonName: 'kubelet-proxy' })), ...files };
+  const request = { commonName: 'test', usage: ['client'] } as const;
+  const leaf = { ...(await issue(etcdCa, request)), ...files };
+  return {
+    etcdCa,
+    etcdServer: leaf,
+    etcdManager: leaf,
+    etcdRootPassword: 'test',
+    kubeletProxyCa,
+    kubeletProxy: leaf,
+    renewals: [],
+    renewAt: new Date(8.64e15),
+  };
+}
 
 /** The fake serves any resource but does not say which. */
 class SuperClient extends KubeClient {
@@ -86,7 +207,7 @@ export class World {
     const connection = new Connection(this.superCluster.connectionOptions);
     const operator = new Operator({
       client: new SuperClient(connection, () => this.superVersion),
-      leadersClient: (beforeWrite) =>
+      fencedClient: (beforeWrite) =>
         new SuperClient(
           options.connection ?? new Connection({ ...this.superCluster.connectionOptions, beforeWrite }),
           () => this.superVersion,
@@ -214,4 +335,26 @@ export function condition(
 
 function plain(object: KubeObject): KubeObject {
   return JSON.parse(JSON.stringify(object)) as KubeObject;
+}
+
+/** What people ask of jobs, and what they see of them. */
+export function jobRequests(world: () => World) {
+  const jobs = (name: string) => world().get(name)?.status?.jobs;
+  const annotate = (name: string, key: string, value: string): void => {
+    const vc = world().get(name) as VirtualCluster;
+    const annotations = { ...vc.metadata.annotations, [key]: value };
+    world().superCluster.put(resources.virtualClusters, { ...vc, metadata: { ...vc.metadata, annotations } });
+  };
+  const cancel = (name: string): void =>
+    annotate(name, annotationKeys.cancelJob, jobs(name)?.current?.id ?? '');
+  /** The driver does not come to an end until it is given up. */
+  const stall = (): { release: () => void } => {
+    const gate = Promise.withResolvers<void>();
+    world().driver.beforeEnsure = (_plan, { signal }) => {
+      signal.addEventListener('abort', () => gate.reject(signal.reason), { once: true });
+      return gate.promise;
+    };
+    return { release: () => gate.resolve() };
+  };
+  return { annotate, cancel, jobs, stall };
 }

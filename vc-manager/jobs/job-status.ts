@@ -1,0 +1,116 @@
+import { type CurrentJob, type JobKind, type JobStatus, jobHistoryLimit } from '../../api/job-status.ts';
+
+export interface JobStart {
+  kind: JobKind;
+  /** Of a job that is new; one that goes on keeps its own. */
+  id: string;
+  target?: string | undefined;
+  holder: string;
+  now: Date;
+  /** It goes on where this manager left it: no further attempt. */
+  continues: boolean;
+}
+
+/**
+ * How the jobs of one VirtualCluster stand in its status. A job goes on, over failures and managers, until it succeeds,
+ * is cancelled, or something else is wanted.
+ */
+export function beginJob(jobs: JobStatus | undefined, start: JobStart): JobStatus {
+  const { kind, target, holder, now } = start;
+  const { current } = jobs ?? {};
+  if (current === undefined || !isSameJob(current, start)) {
+    const begun: CurrentJob = {
+      kind,
+      id: start.id,
+      ...(target === undefined ? {} : { target }),
+      startedAt: now.toISOString(),
+      attempts: 1,
+      holder,
+    };
+    return { ...replaceJob(jobs, now), current: begun };
+  }
+  if (start.continues && current.holder === holder) return { ...jobs };
+  const { failing: _, ...rest } = current;
+  return { ...jobs, current: { ...rest, attempts: current.attempts + 1, holder } };
+}
+
+export function isSameJob(
+  current: CurrentJob,
+  wanted: { kind: JobKind; target?: string | undefined },
+): boolean {
+  return current.kind === wanted.kind && current.target === wanted.target;
+}
+
+export function startStep(
+  jobs: JobStatus | undefined,
+  step: { name: string; doing: string },
+  now: Date,
+): JobStatus {
+  return changeCurrent(jobs, (current) =>
+    current.step === step.name
+      ? { ...current, message: step.doing }
+      : { ...current, step: step.name, stepStartedAt: now.toISOString(), message: step.doing },
+  );
+}
+
+/** It is tried again. */
+export function failAttempt(jobs: JobStatus | undefined, message: string): JobStatus {
+  return changeCurrent(jobs, (current) => ({ ...current, failing: true, message: truncate(message) }));
+}
+
+export function succeedJob(jobs: JobStatus | undefined, now: Date): JobStatus {
+  return endJob(jobs, 'Succeeded', now);
+}
+
+export function cancelJob(jobs: JobStatus | undefined, now: Date): JobStatus {
+  return endJob(jobs, 'Cancelled', now, 'Cancelled on request.');
+}
+
+export function refuseCancel(jobs: JobStatus | undefined, why: string): JobStatus {
+  return changeCurrent(jobs, (current) => ({ ...current, refusal: truncate(why) }));
+}
+
+/** Something else is wanted now. */
+export function replaceJob(jobs: JobStatus | undefined, now: Date): JobStatus {
+  const { current } = jobs ?? {};
+  if (current === undefined) return { ...jobs };
+  if (current.failing) return endJob(jobs, 'Failed', now, current.message);
+  return endJob(jobs, 'Cancelled', now, 'Something else was asked for meanwhile.');
+}
+
+export function changeCurrent(
+  jobs: JobStatus | undefined,
+  change: (current: CurrentJob) => CurrentJob,
+): JobStatus {
+  return jobs?.current === undefined ? { ...jobs } : { ...jobs, current: change(jobs.current) };
+}
+
+function endJob(
+  jobs: JobStatus | undefined,
+  result: 'Succeeded' | 'Failed' | 'Cancelled',
+  now: Date,
+  message?: string,
+): JobStatus {
+  const { current, history = [], ...rest } = jobs ?? {};
+  if (current === undefined) return { ...jobs };
+  const { kind, id, target, startedAt, attempts, step } = current;
+  const ended = {
+    kind,
+    id,
+    ...(target === undefined ? {} : { target }),
+    result,
+    startedAt,
+    finishedAt: now.toISOString(),
+    attempts,
+    ...(result === 'Succeeded' || step === undefined ? {} : { step }),
+    ...(message === undefined ? {} : { message: truncate(message) }),
+  };
+  return { ...rest, history: [ended, ...history].slice(0, jobHistoryLimit) };
+}
+
+const longestMessage = 1_000;
+
+/** Much of it comes from others, and up to eleven of them stand in one object. */
+function truncate(message: string): string {
+  return message.length <= longestMessage ? message : `${message.slice(0, longestMessage)}…`;
+}

@@ -1,2 +1,0 @@
-export { installAddon, removeAddon } from './install.ts';
-export { type AddonObject, type AddonValues, renderAddon } from './render.ts';

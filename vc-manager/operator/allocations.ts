@@ -1,0 +1,94 @@
+import { finalizer } from '../../api/labels.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import type { Store } from '../../kube/index.ts';
+
+interface Allocation {
+  id?: string | undefined;
+  slice?: string | undefined;
+  port?: number | undefined;
+}
+
+/**
+ * What VirtualClusters hold of things that there is only one of: ids, service slices, ports. Reads the
+ * store, which lags behind, and remembers what was handed out since.
+ */
+export class Allocations {
+  readonly #store: Store<VirtualCluster>;
+  readonly #own = new Map<string, Allocation>();
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(store: Store<VirtualCluster>) {
+    this.#store = store;
+  }
+
+  /** Choosing and remembering is one act: one at a time. */
+  exclusively<T>(work: () => T | Promise<T>): Promise<T> {
+    const result = this.#turn.then(work);
+    this.#turn = result.catch(() => {});
+    return result;
+  }
+
+  remember(uid: string, claim: Allocation): void {
+    this.#own.set(uid, { ...this.#own.get(uid), ...claim });
+  }
+
+  forget(uid: string): void {
+    this.#own.delete(uid);
+  }
+
+  /** `namespace/name` of the other VirtualCluster that has this id. */
+  ownerOfId(id: string, exceptUid: string): string | undefined {
+    for (const vc of this.#store.list()) {
+      if (vc.metadata.uid !== exceptUid && vc.status?.id === id)
+        return `${vc.metadata.namespace}/${vc.metadata.name}`;
+    }
+    for (const [uid, claim] of this.#own) {
+      if (uid !== exceptUid && claim.id === id) return `with UID ${uid}`;
+    }
+    return undefined;
+  }
+
+  /** How many others of a namespace have an id, or are about to have one. */
+  countOthersIn(namespace: string, exceptUid: string): number {
+    const holders = new Set<string>();
+    for (const { metadata, status } of this.#store.list()) {
+      const { uid = '' } = metadata;
+      if (metadata.namespace !== namespace || uid === exceptUid) continue;
+      const isHolder = status?.id !== undefined || metadata.finalizers?.includes(finalizer);
+      if (isHolder || this.#own.get(uid)?.id !== undefined) holders.add(uid);
+    }
+    return holders.size;
+  }
+
+  slices(exceptUid: string): string[] {
+    return this.#others(
+      exceptUid,
+      (vc) => vc.status?.serviceCIDR,
+      (claim) => claim.slice,
+    );
+  }
+
+  ports(exceptUid: string): Set<number> {
+    return new Set(
+      this.#others(
+        exceptUid,
+        (vc) => vc.status?.advertisedPort,
+        (claim) => claim.port,
+      ),
+    );
+  }
+
+  #others<T>(
+    exceptUid: string,
+    ofStored: (vc: VirtualCluster) => T | undefined,
+    ofClaim: (claim: Allocation) => T | undefined,
+  ): T[] {
+    const found: T[] = [];
+    const add = (uid: string | undefined, value: T | undefined): void => {
+      if (uid !== exceptUid && value !== undefined) found.push(value);
+    };
+    for (const vc of this.#store.list()) add(vc.metadata.uid, ofStored(vc));
+    for (const [uid, claim] of this.#own) add(uid, ofClaim(claim));
+    return found;
+  }
+}

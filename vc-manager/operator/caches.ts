@@ -1,0 +1,39 @@
+import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
+import type { VirtualClusterPolicy } from '../../api/policy.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { type Clock, type KubeClient, Reflector, resources, Store } from '../../kube/index.ts';
+import { Allocations } from './allocations.ts';
+
+/** What a manager watches in the super cluster. */
+export class Caches {
+  readonly clock: Clock;
+  /** Of what there is only one of, and what this manager has handed out of it. */
+  readonly allocations: Allocations;
+  readonly virtualClusters = new Store<VirtualCluster>({ indexes: { id: (vc) => [vc.status?.id ?? ''] } });
+  readonly policies = new Store<VirtualClusterPolicy>();
+  readonly templates = new Store<ControlPlaneTemplate>();
+  readonly #reflectors: {
+    run(signal: AbortSignal): Promise<void>;
+    synced(signal: AbortSignal): Promise<void>;
+  }[];
+
+  constructor({ client, clock }: { client: KubeClient; clock: Clock }) {
+    this.clock = clock;
+    this.allocations = new Allocations(this.virtualClusters);
+    this.#reflectors = [
+      new Reflector({ client, clock, resource: resources.virtualClusters, store: this.virtualClusters }),
+      new Reflector({ client, clock, resource: resources.virtualClusterPolicies, store: this.policies }),
+      new Reflector({ client, clock, resource: resources.controlPlaneTemplates, store: this.templates }),
+    ];
+  }
+
+  /** Until aborted. */
+  async run(signal: AbortSignal): Promise<void> {
+    await Promise.all(this.#reflectors.map((reflector) => reflector.run(signal)));
+  }
+
+  /** What is taken can only be known when all that exists is known. */
+  async synced(signal: AbortSignal): Promise<void> {
+    await Promise.all(this.#reflectors.map((reflector) => reflector.synced(signal)));
+  }
+}

@@ -1,0 +1,233 @@
+import { describe, expect, it } from 'vitest';
+import type {
+  EffectivePolicy,
+  RequestedPolicy,
+  VirtualClusterPolicy,
+  VirtualClusterPolicySpec,
+} from '../../api/policy.ts';
+import type { VirtualClusterSpec } from '../../api/virtual-cluster.ts';
+import { ceilingOf, effectivePolicy, isHostAllowed, isRangeAllowed } from './effective-policy.ts';
+
+function policy(name: string, ...namespaces: string[]): VirtualClusterPolicy {
+  return { metadata: { name }, spec: { namespaces } };
+}
+
+describe('the policy that limits a namespace', () => {
+  it.each([
+    ['is one that names it', [policy('a', 'other'), policy('b', 'team')], 'b'],
+    ['is one for all where none names it', [policy('a', 'other'), policy('b', '*')], 'b'],
+    ['is one that names it before one for all', [policy('a', '*'), policy('b', 'x', 'team')], 'b'],
+    ['is the first by name of several', [policy('c', 'team'), policy('b', 'team'), policy('a', '*')], 'b'],
+    ['is none where none selects it', [policy('a', 'other')], undefined],
+  ])('%s', (_title, policies, name) => {
+    expect(ceilingOf('team', policies)?.metadata.name).toBe(name);
+    expect(ceilingOf('team', policies.toReversed())?.metadata.name).toBe(name);
+  });
+});
+
+type Ceiling = Omit<VirtualClusterPolicySpec, 'namespaces'>;
+
+function decide(
+  requested: Pick<VirtualClusterSpec, 'policy' | 'nodes' | 'weight'>,
+  ceiling?: Ceiling,
+  isPublishedRuntimeClass = false,
+): { policy: EffectivePolicy; restrictions: string[] } {
+  return effectivePolicy({
+    requested,
+    ceiling: ceiling && { metadata: { name: 'gold' }, spec: { namespaces: ['team'], ...ceiling } },
+    isPublishedRuntimeClass,
+  });
+}
+
+const nothing: EffectivePolicy = {
+  podSecurity: 'baseline',
+  daemonSets: 'deny',
+  volumeTypes: [],
+  schedulerNames: [],
+  externalIPs: false,
+  loadBalancerOptions: false,
+  endpointCIDRs: [],
+  ingressHosts: [],
+  nodeSelector: {},
+  hideNodes: false,
+  weight: 1,
+};
+
+const everything: RequestedPolicy = {
+  podSecurity: 'privileged',
+  daemonSets: 'allow',
+  volumeTypes: ['hostPath', 'nfs'],
+  schedulerNames: ['batch'],
+  externalIPs: true,
+  loadBalancerOptions: true,
+  endpointCIDRs: ['192.0.2.0/24'],
+  ingressHosts: ['shop.example.com'],
+};
+
+const generous: Ceiling = {
+  podSecurity: 'privileged',
+  daemonSets: 'allow',
+  volumeTypes: ['*'],
+  schedulerNames: ['*'],
+  externalIPs: true,
+  loadBalancerOptions: true,
+  endpointCIDRs: ['0.0.0.0/0'],
+  ingressHosts: ['*'],
+};
+
+describe('what a tenant may', () => {
+  it('is the defaults where nobody says anything', () => {
+    expect(decide({})).toEqual({ policy: nothing, restrictions: [] });
+  });
+
+  it('is the defaults where no policy allows what is asked for, and every cut is named', () => {
+    const { policy, restrictions } = decide({ policy: everything });
+    expect(policy).toEqual(nothing);
+    expect(restrictions).toHaveLength(Object.keys(everything).length);
+    for (const field of Object.keys(everything)) expect(restrictions.join('; ')).toContain(field);
+  });
+
+  it('is nothing that was not asked for, however generous the policy', () => {
+    expect(decide({}, generous)).toEqual({ policy: { ...nothing, ceiling: 'gold' }, restrictions: [] });
+  });
+
+  it('is all that is asked for within the policy', () => {
+    const { policy, restrictions } = decide({ policy: everything }, generous);
+    expect(policy).toEqual({ ...nothing, ...everything, ceiling: 'gold' });
+    expect(restrictions).toEqual([]);
+  });
+
+  it('is that part of a list that the policy allows', () => {
+    const { policy, restrictions } = decide(
+      {
+        policy: {
+          volumeTypes: ['hostPath', 'nfs', 'csi'],
+          endpointCIDRs: ['192.0.2.7/32', '10.0.0.0/8'],
+          ingressHosts: ['shop.example.com', 'example.org'],
+          schedulerNames: ['a', 'b'],
+        },
+      },
+      {
+        volumeTypes: ['nfs'],
+        endpointCIDRs: ['192.0.2.0/24'],
+        ingressHosts: ['*.example.com'],
+        schedulerNames: ['b'],
+      },
+    );
+    expect(policy).toMatchObject({
+      volumeTypes: ['nfs'],
+      endpointCIDRs: ['192.0.2.7/32'],
+      ingressHosts: ['shop.example.com'],
+      schedulerNames: ['b'],
+    });
+    expect(restrictions).toEqual([
+      'volumeTypes is without hostPath, csi',
+      'schedulerNames is without a',
+      'endpointCIDRs is without 10.0.0.0/8',
+      'ingressHosts is without example.org',
+    ]);
+  });
+
+  it.each([
+    ['privileged', 'restricted', 'restricted', 1],
+    ['privileged', 'baseline', 'baseline', 1],
+    ['restricted', 'privileged', 'restricted', 0],
+    ['baseline', undefined, 'baseline', 0],
+    [undefined, 'restricted', 'restricted', 0],
+    [undefined, 'privileged', 'baseline', 0],
+  ] as const)('Pod Security %s under %s is %s', (asked, ceiling, effective, cut) => {
+    const answer = decide(
+      { policy: asked && { podSecurity: asked } },
+      ceiling === undefined ? {} : { podSecurity: ceiling },
+    );
+    expect([answer.policy.podSecurity, answer.restrictions.length]).toEqual([effective, cut]);
+  });
+
+  it('includes a runtime class that every tenant may use, or one that the policy forces', () => {
+    const asked = { policy: { runtimeClassName: 'gvisor' } };
+    expect(decide(asked, {}, true)).toMatchObject({
+      policy: { runtimeClassName: 'gvisor' },
+      restrictions: [],
+    });
+    const refused = decide(asked, {});
+    expect(refused.policy).not.toHaveProperty('runtimeClassName');
+    expect(refused.restrictions).toEqual([expect.stringContaining('skerry.dev/public=true')]);
+    expect(decide({}, { runtimeClassName: 'kata' }).policy.runtimeClassName).toBe('kata');
+    expect(decide(asked, { runtimeClassName: 'kata' }, true)).toMatchObject({
+      policy: { runtimeClassName: 'kata' },
+      restrictions: ['runtimeClassName is kata, not gvisor'],
+    });
+  });
+
+  it.each([
+    [5, undefined, 5, []],
+    [5, 10, 5, []],
+    [50, 10, 10, ['weight is 10, not 50']],
+    [undefined, 10, 1, []],
+  ] as const)('a weight of %s under a greatest of %s is %s', (asked, most, weight, restrictions) => {
+    const answer = decide(
+      asked === undefined ? {} : { weight: asked },
+      most === undefined ? {} : { maxWeight: most },
+    );
+    expect([answer.policy.weight, answer.restrictions]).toEqual([weight, restrictions]);
+  });
+
+  it('narrows the nodes as either side wants, and the policy has the last word', () => {
+    const nodes = { hidden: false, selector: { disk: 'ssd', pool: 'mine' } };
+    expect(decide({ nodes }, { nodeSelector: { pool: 'gold' }, hideNodes: true })).toMatchObject({
+      policy: { nodeSelector: { disk: 'ssd', pool: 'gold' }, hideNodes: true },
+      restrictions: ['nodeSelector has pool=gold, not mine'],
+    });
+    expect(decide({ nodes: { hidden: true } }, { hideNodes: false }).policy.hideNodes).toBe(true);
+  });
+});
+
+describe('coversHost', () => {
+  it.each([
+    ['shop.example.com', 'shop.example.com'],
+    ['*.example.com', 'shop.example.com'],
+    ['*.example.com', 'a.b.example.com'],
+    ['*.example.com', '*.example.com'],
+    ['*.example.com', '*.shop.example.com'],
+    ['*', 'anything.org'],
+    ['*', '*.org'],
+  ])('%s covers %s', (allowed, host) => {
+    expect(isHostAllowed(['x.org', allowed], host)).toBe(true);
+  });
+
+  it.each([
+    ['shop.example.com', 'a.shop.example.com'],
+    ['shop.example.com', '*.shop.example.com'],
+    ['*.example.com', 'example.com'],
+    ['*.example.com', 'evilexample.com'],
+    ['*.shop.example.com', '*.example.com'],
+    ['*.example.com', '*.com'],
+  ])('%s does not cover %s', (allowed, host) => {
+    expect(isHostAllowed([allowed], host)).toBe(false);
+  });
+});
+
+describe('coversRange', () => {
+  it.each([
+    ['192.0.2.0/24', '192.0.2.0/24'],
+    ['192.0.2.0/24', '192.0.2.128/25'],
+    ['192.0.2.0/24', '192.0.2.7/32'],
+    ['0.0.0.0/0', '10.0.0.0/8'],
+    ['2001:db8::/32', '2001:db8:1::/48'],
+  ])('%s covers %s', (allowed, range) => {
+    expect(isRangeAllowed(['198.51.100.0/24', allowed], range)).toBe(true);
+  });
+
+  it.each([
+    ['192.0.2.0/24', '192.0.2.0/23'],
+    ['192.0.2.0/25', '192.0.2.128/25'],
+    ['192.0.2.0/24', '0.0.0.0/0'],
+    ['0.0.0.0/0', '2001:db8::/32'],
+    ['0.0.0.0/0', '999.0.0.1/32'],
+    ['0.0.0.0/0', '10.0.0.0/33'],
+    ['0.0.0.0/0', '10.0.0.0'],
+    ['nonsense', '10.0.0.0/8'],
+  ])('%s does not cover %s', (allowed, range) => {
+    expect(isRangeAllowed([allowed], range)).toBe(false);
+  });
+});

@@ -1,0 +1,175 @@
+import { BlockList, isIP, isIPv4 } from 'node:net';
+import {
+  defaultPolicy,
+  type EffectivePolicy,
+  type PodSecurityLevel,
+  podSecurityLevels,
+  type VirtualClusterPolicy,
+  type VirtualClusterPolicySpec,
+} from '../../api/policy.ts';
+import type { VirtualClusterSpec } from '../../api/virtual-cluster.ts';
+
+/**
+ * The policy that limits VirtualClusters of a namespace: one that names it goes before one for `*`, and of
+ * several the first by name. Undefined: none does, and the defaults are all that can be had.
+ */
+export function ceilingOf(
+  namespace: string,
+  policies: Iterable<VirtualClusterPolicy>,
+): VirtualClusterPolicy | undefined {
+  let best: VirtualClusterPolicy | undefined;
+  for (const policy of policies) {
+    if (rank(policy, namespace) === 0) continue;
+    if (best === undefined || goesBefore(policy, best, namespace)) best = policy;
+  }
+  return best;
+}
+
+function goesBefore(one: VirtualClusterPolicy, other: VirtualClusterPolicy, namespace: string): boolean {
+  const difference = rank(one, namespace) - rank(other, namespace);
+  return difference === 0 ? (one.metadata.name ?? '') < (other.metadata.name ?? '') : difference > 0;
+}
+
+function rank({ spec }: VirtualClusterPolicy, namespace: string): number {
+  if (spec?.namespaces.includes(namespace)) return 2;
+  return spec?.namespaces.includes('*') ? 1 : 0;
+}
+
+export interface PolicyInput {
+  /** What the VirtualCluster asks for. */
+  requested: Pick<VirtualClusterSpec, 'policy' | 'nodes' | 'weight'>;
+  /** What limits it; undefined: the defaults. */
+  ceiling: VirtualClusterPolicy | undefined;
+  /** Whether the runtime class that it asks for is one that every tenant may use. */
+  isPublishedRuntimeClass: boolean;
+}
+
+export interface PolicyDecision {
+  policy: EffectivePolicy;
+  /** What was asked for and is not granted, one sentence part each. */
+  restrictions: string[];
+}
+
+/**
+ * What a tenant may: what it requests, within its ceiling. It gets nothing that it does not request, except what
+ * tightens: a stricter Pod Security level, a forced runtime class, a pool of nodes, hidden nodes.
+ */
+export function effectivePolicy({
+  requested,
+  ceiling,
+  isPublishedRuntimeClass,
+}: PolicyInput): PolicyDecision {
+  const asked = requested.policy ?? {};
+  const limit: Partial<VirtualClusterPolicySpec> = ceiling?.spec ?? {};
+  const restrictions: string[] = [];
+  const podSecurity = stricter(
+    asked.podSecurity ?? defaultPolicy.podSecurity,
+    limit.podSecurity ?? defaultPolicy.podSecurity,
+  );
+  if (asked.podSecurity !== undefined && podSecurity !== asked.podSecurity)
+    restrictions.push(`podSecurity is ${podSecurity}, not ${asked.podSecurity}`);
+  const granted = (field: 'externalIPs' | 'loadBalancerOptions'): boolean => {
+    if (asked[field] === true && limit[field] !== true) restrictions.push(`${field} is false`);
+    return asked[field] === true && limit[field] === true;
+  };
+  const among = <T extends string>(
+    field: string,
+    wanted: readonly T[] = [],
+    isAllowed: (item: T) => boolean,
+  ): T[] => {
+    const refused = wanted.filter((item) => !isAllowed(item));
+    if (refused.length > 0) restrictions.push(`${field} is without ${refused.join(', ')}`);
+    return wanted.filter(isAllowed);
+  };
+  if (asked.daemonSets === 'allow' && limit.daemonSets !== 'allow') restrictions.push('daemonSets is deny');
+  const runtimeClassName = runtimeClass(
+    asked.runtimeClassName,
+    limit.runtimeClassName,
+    isPublishedRuntimeClass,
+  );
+  if (asked.runtimeClassName !== undefined && runtimeClassName !== asked.runtimeClassName) {
+    restrictions.push(
+      runtimeClassName === undefined
+        ? `runtimeClassName is not set, as ${asked.runtimeClassName} is not published (skerry.dev/public=true)`
+        : `runtimeClassName is ${runtimeClassName}, not ${asked.runtimeClassName}`,
+    );
+  }
+  const weight = Math.min(requested.weight ?? 1, limit.maxWeight ?? Number.POSITIVE_INFINITY);
+  if (requested.weight !== undefined && weight !== requested.weight)
+    restrictions.push(`weight is ${weight}, not ${requested.weight}`);
+  const policy: EffectivePolicy = {
+    ...(ceiling?.metadata.name === undefined ? {} : { ceiling: ceiling.metadata.name }),
+    podSecurity,
+    daemonSets: asked.daemonSets === 'allow' && limit.daemonSets === 'allow' ? 'allow' : 'deny',
+    volumeTypes: among('volumeTypes', asked.volumeTypes, (type) => isListed(limit.volumeTypes ?? [], type)),
+    schedulerNames: among('schedulerNames', asked.schedulerNames, (name) =>
+      isListed(limit.schedulerNames ?? [], name),
+    ),
+    ...(runtimeClassName === undefined ? {} : { runtimeClassName }),
+    externalIPs: granted('externalIPs'),
+    loadBalancerOptions: granted('loadBalancerOptions'),
+    endpointCIDRs: among('endpointCIDRs', asked.endpointCIDRs, (range) =>
+      isRangeAllowed(limit.endpointCIDRs ?? [], range),
+    ),
+    ingressHosts: among('ingressHosts', asked.ingressHosts, (host) =>
+      isHostAllowed(limit.ingressHosts ?? [], host),
+    ),
+    nodeSelector: { ...requested.nodes?.selector, ...limit.nodeSelector },
+    hideNodes: requested.nodes?.hidden === true || limit.hideNodes === true,
+    weight,
+  };
+  for (const [key, value] of Object.entries(limit.nodeSelector ?? {})) {
+    const wanted = requested.nodes?.selector?.[key];
+    if (wanted !== undefined && wanted !== value)
+      restrictions.push(`nodeSelector has ${key}=${value}, not ${wanted}`);
+  }
+  return { policy, restrictions };
+}
+
+function stricter(one: PodSecurityLevel, other: PodSecurityLevel): PodSecurityLevel {
+  return podSecurityLevels.indexOf(one) > podSecurityLevels.indexOf(other) ? one : other;
+}
+
+/** A forced one wins; else a tenant may force upon itself what each of its pods could ask for. */
+function runtimeClass(
+  asked: string | undefined,
+  forced: string | undefined,
+  isPublished: boolean,
+): string | undefined {
+  return forced ?? (isPublished ? asked : undefined);
+}
+
+/** Whether a list of what is allowed, in which `*` stands for everything, holds an item. */
+export function isListed(allowed: readonly string[], item: string): boolean {
+  return allowed.includes(item) || allowed.includes('*');
+}
+
+/** Whether a host name, or all names that one like `*.example.com` stands for, are among those allowed. */
+export function isHostAllowed(allowed: readonly string[], host: string): boolean {
+  return allowed.some((each) => {
+    if (each === '*' || each === host) return true;
+    return each.startsWith('*.') && host.endsWith(each.slice(1));
+  });
+}
+
+/** Whether a range lies within one of those allowed. Something that is no range does not. */
+export function isRangeAllowed(allowed: readonly string[], range: string): boolean {
+  const inner = parseRange(range);
+  if (inner === undefined) return false;
+  return allowed.some((each) => {
+    const outer = parseRange(each);
+    if (outer === undefined || outer.family !== inner.family || outer.prefix > inner.prefix) return false;
+    const list = new BlockList();
+    list.addSubnet(outer.address, outer.prefix, outer.family);
+    return list.check(inner.address, inner.family);
+  });
+}
+
+/** The bits of the address behind the prefix count as none. */
+function parseRange(range: string): { address: string; prefix: number; family: 'ipv4' | 'ipv6' } | undefined {
+  const [address = '', length = '', ...rest] = range.split('/');
+  if (rest.length > 0 || isIP(address) === 0 || !/^[0-9]{1,3}$/.test(length)) return undefined;
+  const family = isIPv4(address) ? 'ipv4' : 'ipv6';
+  const prefix = Number(length);
+  return prefix <= (family === 'ipv4' ? 32 : 128) ? { address, prefix, family } : undefined;
+}

@@ -1,0 +1,47 @@
+import { describe, expect, it } from 'vitest';
+import { ApiError, ConnectionError } from '../../kube/index.ts';
+import { DriverError } from '../drivers/index.ts';
+import { EtcdError } from '../etcd/index.ts';
+import { explain, poolExhausted } from './errors.ts';
+
+describe('explain', () => {
+  it('makes a reason of every code, as Kubernetes writes reasons', () => {
+    const reasons = [
+      new EtcdError('no-space', 'full'),
+      new DriverError('PortInUse', 'in use', {}),
+      new ConnectionError('https://127.0.0.1:1', 'ECONNREFUSED'),
+      new ApiError(503, undefined, 'GET /x'),
+      new ApiError(409, { reason: 'Conflict' }, 'PUT /x'),
+      poolExhausted('10.0.0.0/30', 22),
+      new Error('?'),
+      Object.assign(new Error('no file'), { code: 'ENOENT' }),
+      'a string',
+    ].map((error) => explain(error).reason);
+    expect(reasons).toEqual([
+      'NoSpace',
+      'PortInUse',
+      'Unreachable',
+      'HTTP503',
+      'Conflict',
+      'PoolExhausted',
+      'InternalError',
+      'ENOENT',
+      'InternalError',
+    ]);
+    for (const reason of reasons) expect(reason).toMatch(/^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$/);
+  });
+
+  it('keeps what the error says about trying again', () => {
+    expect(explain(new EtcdError('unreachable', 'down')).retryable).toBe(true);
+    expect(explain(poolExhausted('10.0.0.0/30', 22)).retryable).toBe(false);
+    expect(explain(new ApiError(429, undefined, 'GET /x', '7'))).toMatchObject({
+      retryable: true,
+      retryAfterMs: 7_000,
+    });
+    expect(explain(new ApiError(403, undefined, 'GET /x')).retryable).toBe(false);
+  });
+
+  it('cuts what would not fit into a condition', () => {
+    expect(explain(new Error('x'.repeat(100_000))).message.length).toBeLessThan(5_000);
+  });
+});

@@ -1,2 +1,0 @@
-export { ceilingOf } from './ceiling.ts';
-export { effectivePolicy, type PolicyAnswer, type PolicyQuestion } from './effective-policy.ts';

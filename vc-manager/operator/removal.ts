@@ -1,0 +1,208 @@
+import { isTakenUp } from '../../api/conditions.ts';
+import { finalizer, labelKeys } from '../../api/labels.ts';
+import {
+  isConflict,
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  type Resource,
+  resources,
+} from '../../kube/index.ts';
+import { driverChanged, RequeueAfter } from './errors.ts';
+import type { Step } from './reconcile.ts';
+import { isOurs } from './steps/certificates.ts';
+import { releaseReservations } from './steps/service-slice.ts';
+import { changeMetadata, ownedId, type Tenant } from './tenant.ts';
+
+/**
+ * The syncer leaves first: what it still writes would come back. One that is not there to leave is not
+ * waited for longer than a moment, on this manager's own clock.
+ */
+export const waitForSyncer: Step = {
+  name: 'leave',
+  doing: 'Waiting for the syncer to leave',
+  async run(tenant, { settings, clock, leavingSinceMs: leaving }) {
+    if (!isTakenUp(tenant.vc)) return;
+    const now = clock.monotonic();
+    const since = leaving.get(tenant.uid) ?? now;
+    leaving.set(tenant.uid, since);
+    const leftMs = since + settings.leaveTimeoutMs - now;
+    if (leftMs > 0) throw new RequeueAfter(waitForSyncer.doing, leftMs);
+  },
+};
+
+export const stopControlPlane: Step = {
+  name: 'stop-control-plane',
+  doing: 'Stopping the control plane',
+  async run(tenant, services) {
+    const id = ownedId(tenant, services);
+    if (id !== undefined) await services.driver.stop(id, { signal: tenant.signal });
+  },
+};
+
+/** Keys, user and role. Nothing of the tenant runs any more that could write new keys. */
+export const removeDatastore: Step = {
+  name: 'remove-datastore',
+  doing: 'Removing its data from the datastore',
+  async run(tenant, services) {
+    const id = ownedId(tenant, services);
+    if (id !== undefined) await services.datastore.removeTenant(id, { signal: tenant.signal });
+  },
+};
+
+/** Processes, files, logs. */
+export const removeControlPlane: Step = {
+  name: 'remove-control-plane',
+  doing: 'Removing the files of the control plane',
+  async run(tenant, services) {
+    const id = ownedId(tenant, services);
+    if (id !== undefined) await services.driver.remove(id, { signal: tenant.signal });
+  },
+};
+
+const pollMs = 500;
+
+/**
+ * All that the tenant has in the super cluster, found by the label with its UID and by nothing else.
+ * Namespaces first, with everything in them; a volume goes when no claim of theirs holds it any more.
+ */
+export const removeSuperNamespaces: Step = {
+  name: 'super-namespaces',
+  doing: 'Deleting namespaces in the super cluster',
+  async run(tenant, { client }) {
+    await removeLabelled(tenant, client, resources.namespaces);
+  },
+};
+
+export const removeSuperVolumes: Step = {
+  name: 'super-leftovers',
+  doing: 'Deleting volumes in the super cluster',
+  async run(tenant, { client }) {
+    await removeLabelled(tenant, client, resources.persistentVolumes);
+  },
+};
+
+/** Deletes, and throws NotYet until nothing is left. */
+async function removeLabelled(tenant: Tenant, client: KubeClient, resource: Resource): Promise<void> {
+  const { signal, uid } = tenant;
+  const { items } = await client.list(resource, { labelSelector: `${labelKeys.tenant}=${uid}`, signal });
+  for (const object of items) {
+    if (object.metadata.deletionTimestamp === undefined) await deleteObject(tenant, client, resource, object);
+  }
+  if (items.length === 0) return;
+  const names = items.slice(0, 3).map((object) => object.metadata.name);
+  const more = items.length > names.length ? ` and ${items.length - names.length} more` : '';
+  throw new RequeueAfter(
+    `Waiting until ${resource.plural} are gone: ${names.join(', ')}${more}${whyStuck(items)}`,
+    pollMs,
+  );
+}
+
+async function deleteObject(
+  tenant: Tenant,
+  client: KubeClient,
+  resource: Resource,
+  object: KubeObject,
+): Promise<void> {
+  const { name = '', uid } = object.metadata;
+  try {
+    const precondition = uid === undefined ? {} : { uid };
+    await client.delete(
+      resource,
+      { name },
+      { ...precondition, signal: tenant.signal, propagationPolicy: 'Background' },
+    );
+  } catch (error) {
+    // Gone, or another object by now: the next look tells.
+    if (!isNotFound(error) && !isConflict(error)) throw error;
+  }
+}
+
+/** What the server says about a namespace that does not go. */
+function whyStuck(items: readonly KubeObject[]): string {
+  for (const { status } of items as (KubeObject & {
+    status?: { conditions?: { status: string; message?: string }[] };
+  })[]) {
+    const stuck = status?.conditions?.find((condition) => condition.status === 'True');
+    if (stuck?.message !== undefined) return `. ${stuck.message}`;
+  }
+  return '';
+}
+
+/** Its Secrets, but none that merely bears the label. */
+export const removeSecrets: Step = {
+  name: 'remove-secrets',
+  doing: 'Deleting its Secrets',
+  async run(tenant, { client }) {
+    const { signal, ref } = tenant;
+    const labelSelector = `${labelKeys.virtualCluster}=${ref.name}`;
+    const { items } = await client.list(resources.secrets, {
+      namespace: ref.namespace,
+      labelSelector,
+      signal,
+    });
+    for (const secret of items.filter((each) => isOurs(tenant, each))) {
+      const { name = '', uid } = secret.metadata;
+      try {
+        const precondition = uid === undefined ? {} : { uid };
+        await client.delete(
+          resources.secrets,
+          { namespace: ref.namespace, name },
+          { ...precondition, signal },
+        );
+      } catch (error) {
+        if (!isNotFound(error)) throw error;
+      }
+    }
+  },
+};
+
+/** The last act: with the finalizer goes the object. */
+export const removeFinalizer: Step = {
+  name: 'remove-finalizer',
+  doing: 'Letting the object go',
+  async run(tenant, services) {
+    try {
+      await changeMetadata(tenant, services, ({ metadata }) => {
+        if (!metadata.finalizers?.includes(finalizer)) return undefined;
+        return { finalizers: metadata.finalizers.filter((each) => each !== finalizer) };
+      });
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+    }
+    services.allocations.forget(tenant.uid);
+  },
+};
+
+const removeReservations: Step = {
+  name: 'remove-reservations',
+  doing: 'Giving its service addresses back',
+  run: releaseReservations,
+};
+
+/** First, so that nothing is half removed: what another driver runs can be neither seen nor ended here. */
+const checkDriver: Step = {
+  name: 'own-driver',
+  doing: 'Looking which driver runs it',
+  async run(tenant, { settings }) {
+    const has = tenant.vc.status?.driver ?? 'process';
+    if (tenant.wasStarted && has !== settings.driver) throw driverChanged(has, settings.driver);
+  },
+};
+
+export { ownedId as ownsId } from './tenant.ts';
+export { isTakenUp };
+
+/** From a deleted VirtualCluster to nothing. */
+export const removalSteps: readonly Step[] = [
+  checkDriver,
+  waitForSyncer,
+  stopControlPlane,
+  removeSuperNamespaces,
+  removeSuperVolumes,
+  removeDatastore,
+  removeControlPlane,
+  removeReservations,
+  removeSecrets,
+  removeFinalizer,
+];

@@ -1,0 +1,235 @@
+import { createHash } from 'node:crypto';
+import type { Logger } from 'pino';
+import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
+import { labelKeys } from '../../api/labels.ts';
+import { type Clock, isNotFound, type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
+import type { ManagerPki } from '../pki/index.ts';
+import { ensureCrds } from './ensure-crds.ts';
+import { ensureObject, find } from './objects.ts';
+import { uidOfKubeSystem } from './reconcile.ts';
+import type { Services } from './services.ts';
+import type { OperatorSettings } from './settings.ts';
+
+/** Exact Kubernetes version of the super cluster, as 1.36.3. */
+export async function readSuperVersion(client: KubeClient, signal: AbortSignal): Promise<string> {
+  const { gitVersion } = (await client.raw('GET', '/version', { signal })) as { gitVersion: string };
+  return gitVersion.replace(/^v/, '');
+}
+
+export interface SetupOptions {
+  client: KubeClient;
+  settings: OperatorSettings;
+  templates: readonly ControlPlaneTemplate[];
+  managerPki: () => Promise<ManagerPki>;
+  clock: Clock;
+  logger: Logger;
+}
+
+/** The namespace for what belongs to Skerry itself: made where it is missing, and left as it is where it is there. */
+export async function ensureNamespace(client: KubeClient, name: string, signal: AbortSignal): Promise<void> {
+  if ((await find(client, resources.namespaces, { name }, signal)) !== undefined) return;
+  const namespace = { metadata: { name, labels: { [labelKeys.managedBy]: 'skerry' } } };
+  await ensureObject(client, resources.namespaces, namespace, { signal, likely: 'absent' });
+}
+
+export type SuperClusterFacts = Pick<Services, 'pool' | 'superIdentity' | 'superVersion' | 'managerPki'>;
+
+/** What the manager that leads has prepared, for one that does not. Changes nothing. */
+export async function readSuperClusterFacts(
+  client: KubeClient,
+  settings: OperatorSettings,
+  signal: AbortSignal,
+): Promise<Omit<SuperClusterFacts, 'managerPki'>> {
+  const [pool, superIdentity, superVersion] = await Promise.all([
+    readServicePool(client, settings, signal),
+    uidOfKubeSystem(client, signal),
+    readSuperVersion(client, signal),
+  ]);
+  return { pool, superIdentity, superVersion };
+}
+
+/** All that the super cluster needs before the first VirtualCluster. May be repeated at any time. */
+export async function prepareSuperCluster(
+  { client, settings, templates, managerPki, clock, logger }: SetupOptions,
+  signal: AbortSignal,
+): Promise<SuperClusterFacts> {
+  await ensureCrds(client, { clock, signal });
+  await ensureTemplates(client, templates, signal);
+  const handedOn = withKubeletProxySecret(managerPki, client, settings.namespace, signal);
+  await handedOn();
+  const pool = await ensureServicePool(client, settings, logger, signal);
+  return {
+    managerPki: handedOn,
+    pool,
+    superIdentity: await uidOfKubeSystem(client, signal),
+    superVersion: await readSuperVersion(client, signal),
+  };
+}
+
+interface ServiceCIDR extends KubeObject {
+  spec?: { cidrs?: string[] };
+}
+
+/** Where tenants' service addresses come from. */
+export interface ServicePool {
+  cidr: string;
+  /** `slice`: the super cluster serves the pool. `assigned`: it is too old to, and its addresses rule. */
+  mode: 'slice' | 'assigned';
+}
+
+const servicePoolName = 'skerry-tenants';
+
+/** The pool that there is, or the one of the settings where there is none yet. */
+export async function readServicePool(
+  client: KubeClient,
+  settings: OperatorSettings,
+  signal: AbortSignal,
+): Promise<ServicePool> {
+  try {
+    // A super cluster before 1.33 answers NotFound for the list, not only for the object.
+    const { items } = await client.list<ServiceCIDR>(resources.serviceCidrs, { signal });
+    const existing = items.find(({ metadata }) => metadata.name === servicePoolName);
+    return { cidr: existing?.spec?.cidrs?.[0] ?? settings.servicePool, mode: 'slice' };
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    return { cidr: settings.servicePool, mode: 'assigned' };
+  }
+}
+
+/**
+ * Tells the super cluster to serve the pool of service addresses. A pool that is there stays as it is,
+ * whatever the setting says: tenants live in it, and its range cannot be changed.
+ */
+export async function ensureServicePool(
+  client: KubeClient,
+  settings: OperatorSettings,
+  logger: Logger,
+  signal: AbortSignal,
+): Promise<ServicePool> {
+  const wanted = settings.servicePool;
+  let existing: ServiceCIDR | undefined;
+  try {
+    // A super cluster before 1.33 answers NotFound for the list, not only for the object.
+    await client.list(resources.serviceCidrs, { signal });
+    existing = await find<ServiceCIDR>(client, resources.serviceCidrs, { name: servicePoolName }, signal);
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    logger.warn(
+      'the super cluster has no ServiceCIDR: it assigns the address of every service, which is slower',
+    );
+    return { cidr: wanted, mode: 'assigned' };
+  }
+  const cidr = existing?.spec?.cidrs?.[0];
+  if (cidr !== undefined) {
+    if (cidr !== wanted)
+      logger.warn(
+        { pool: cidr, setting: wanted },
+        `ServiceCIDR ${servicePoolName} has another range: it is used`,
+      );
+    return { cidr, mode: 'slice' };
+  }
+  const object: ServiceCIDR = {
+    metadata: { name: servicePoolName, labels: { [labelKeys.managedBy]: 'skerry' } },
+    spec: { cidrs: [wanted] },
+  };
+  await ensureObject(client, resources.serviceCidrs, object, { signal });
+  return { cidr: wanted, mode: 'slice' };
+}
+
+/** Annotation: what the manager wrote, so that an edit can be told from an older package. */
+const writtenKey = 'skerry.dev/template-hash';
+
+/** Puts the packaged templates into the super cluster. One that an operator has edited is left alone. */
+export async function ensureTemplates(
+  client: KubeClient,
+  templates: readonly ControlPlaneTemplate[],
+  signal: AbortSignal,
+): Promise<void> {
+  for (const { metadata, spec } of templates) {
+    const existing = await find(client, resources.controlPlaneTemplates, { name: metadata.name }, signal);
+    if (existing !== undefined && existing.metadata.annotations?.[writtenKey] !== hashOf(existing['spec']))
+      continue;
+    const object: KubeObject = {
+      metadata: {
+        name: metadata.name,
+        labels: { [labelKeys.managedBy]: 'skerry' },
+        annotations: { [writtenKey]: hashOf(spec) },
+      },
+      spec,
+    };
+    if (existing !== undefined) {
+      if (existing.metadata.annotations?.[writtenKey] === hashOf(spec)) continue;
+      // Whole: a merge would keep flags that the new one has dropped.
+      const { resourceVersion } = existing.metadata;
+      const replacement = {
+        ...object,
+        metadata: { ...object.metadata, ...(resourceVersion && { resourceVersion }) },
+      };
+      await client.update(resources.controlPlaneTemplates, replacement, { signal });
+    } else {
+      await ensureObject(client, resources.controlPlaneTemplates, object, { signal });
+    }
+  }
+}
+
+function hashOf(spec: unknown): string {
+  return createHash('sha256')
+    .update(JSON.stringify(ordered(spec)))
+    .digest('hex')
+    .slice(0, 16);
+}
+
+/** The same for equal values, in whatever order a server keeps their fields. */
+function ordered(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(ordered);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.entries(value)
+    .filter(([, each]) => each !== undefined)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([key, each]) => [key, ordered(each)]);
+}
+
+const kubeletProxySecretName = 'skerry-kubelet-proxy';
+
+/**
+ * The manager's PKI, with the promise that what the syncer presents to tenants is in its Secret: at the first
+ * call and whenever it was renewed since.
+ */
+export function withKubeletProxySecret(
+  managerPki: () => Promise<ManagerPki>,
+  client: KubeClient,
+  namespace: string,
+  signal: AbortSignal,
+): () => Promise<ManagerPki> {
+  let written: string | undefined;
+  return async () => {
+    const pki = await managerPki();
+    if (pki.kubeletProxy.certPem !== written) {
+      await ensureKubeletProxySecret(client, namespace, pki, signal);
+      written = pki.kubeletProxy.certPem;
+    }
+    return pki;
+  };
+}
+
+/** What the syncer presents to tenant API servers that take it for a kubelet, and how it knows them. */
+async function ensureKubeletProxySecret(
+  client: KubeClient,
+  namespace: string,
+  { kubeletProxy, kubeletProxyCa }: ManagerPki,
+  signal: AbortSignal,
+): Promise<void> {
+  const data = {
+    'tls.crt': kubeletProxy.certPem,
+    'tls.key': kubeletProxy.keyPem,
+    'ca.crt': kubeletProxyCa.certPem,
+  };
+  const secret: KubeObject = {
+    metadata: { name: kubeletProxySecretName, namespace, labels: { [labelKeys.managedBy]: 'skerry' } },
+    type: 'kubernetes.io/tls',
+    data: Object.fromEntries(
+      Object.entries(data).map(([key, value]) => [key, Buffer.from(value).toString('base64')]),
+    ),
+  };
+  await ensureObject(client, resources.secrets, secret, { signal });
+}

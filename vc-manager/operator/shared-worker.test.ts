@@ -1,0 +1,160 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { resources } from '../../kube/index.ts';
+import { RedisServer, whyNoRedis } from '../jobs/testing/redis-server.ts';
+import type { OperatorOptions } from './services.ts';
+import { FakeDriver, World } from './testing/world.ts';
+
+const without = whyNoRedis();
+
+class SharedDriver extends FakeDriver {
+  readonly isShared = true;
+}
+
+describe.skipIf(without !== undefined)(
+  `managers with Redis${without === undefined ? '' : ` (${without})`}`,
+  () => {
+    let world: World;
+    let redis: RedisServer;
+    let driver: SharedDriver;
+    beforeAll(async () => {
+      redis = await RedisServer.start();
+    });
+    afterAll(() => redis?.stop());
+    beforeEach(async () => {
+      world = await World.start();
+      driver = new SharedDriver();
+    });
+    afterEach(() => world.end());
+
+    // So patient that a busy machine is not taken for a manager that died or a Redis that is lost.
+    const patient = { lockMs: 30_000, patienceMs: 30_000 };
+    const options = (
+      more: Partial<OperatorOptions> = {},
+      redisOptions = patient,
+    ): Partial<OperatorOptions> => ({
+      driver,
+      redis: { url: redis.url, ...redisOptions },
+      settings: { advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379', parallel: 2 },
+      ...more,
+    });
+    const leaderOf = (): string | undefined => {
+      const lease = world.superCluster.get(resources.leases, {
+        namespace: 'skerry-system',
+        name: 'skerry-vc-manager',
+      });
+      return (lease?.['spec'] as { holderIdentity?: string } | undefined)?.holderIdentity;
+    };
+    const leases = (): string[] =>
+      world.superCluster
+        .list(resources.leases)
+        .map(({ metadata }) => metadata.name ?? '')
+        .filter((name) => name.startsWith('skerry-job-'));
+
+    it('make control planes side by side, each with addresses of its own, and remove them', async () => {
+      const gate = Promise.withResolvers<void>();
+      driver.beforeEnsure = () => gate.promise;
+      for (let count = 0; count < 3; count++) world.run(options());
+      const names = ['a', 'b', 'c', 'd', 'e', 'f'];
+      for (const name of names) world.create(name);
+      await world.superCluster.until(() =>
+        names.every((name) => world.get(name)?.status?.jobs?.current?.step === 'control-plane'),
+      );
+      const holders = names.map((name) => world.get(name)?.status?.jobs?.current?.holder);
+      expect(new Set(holders).size).toBe(3);
+      gate.resolve();
+      const all = await Promise.all(names.map((name) => world.untilReady(name)));
+      for (const field of ['id', 'serviceCIDR', 'advertisedPort'] as const)
+        expect(new Set(all.map(({ status }) => status?.[field])).size).toBe(names.length);
+      expect(all.map(({ status }) => status?.jobs?.history)).toEqual(
+        names.map(() => [expect.objectContaining({ result: 'Succeeded', attempts: 1 })]),
+      );
+      await Promise.all(names.map((name) => world.delete(name)));
+      await Promise.all(names.map((name) => world.untilGone(name)));
+      expect(await world.leftovers()).toMatchObject({ secrets: [], addresses: [] });
+      await world.superCluster.until(() => leases().length === 0);
+    });
+
+    it('finish what one of them was at when it went away', async () => {
+      driver.beforeEnsure = (_plan, { signal }) =>
+        new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+      const first = world.run(options());
+      world.create('a');
+      await world.until('a', (vc) => vc.status?.jobs?.current?.step === 'control-plane');
+      const id = world.get('a')?.status?.jobs?.current?.id;
+      driver.beforeEnsure = () => {};
+      world.run(options());
+      await first.stop();
+      await world.untilReady('a');
+      expect(world.get('a')?.status?.jobs?.history).toMatchObject([{ id, result: 'Succeeded', attempts: 2 }]);
+    });
+
+    it('give up what another one has begun when the spec changes', async () => {
+      let aborted = 0;
+      driver.beforeEnsure = (_plan, { signal }) =>
+        new Promise((_, reject) =>
+          signal.addEventListener('abort', () => {
+            aborted += 1;
+            reject(signal.reason);
+          }),
+        );
+      world.run(options());
+      world.run(options());
+      world.create('a');
+      await world.superCluster.until(() => driver.active === 1);
+      driver.beforeEnsure = () => {};
+      world.edit('a', { weight: 5 });
+      const { status } = await world.untilReady('a');
+      expect(aborted).toBe(1);
+      expect(status?.observedGeneration).toBe(2);
+    });
+
+    it('are never two at one tenant, though Redis is lost while they work', async () => {
+      const gate = Promise.withResolvers<void>();
+      driver.beforeEnsure = () => gate.promise;
+      const one = { advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379', parallel: 1 };
+      for (let count = 0; count < 2; count++)
+        world.run(options({ settings: one }, { lockMs: 10_000, patienceMs: 5_000 }));
+      for (const name of ['a', 'b']) world.create(name);
+      await world.superCluster.until(() => driver.active === 2);
+      const leader = leaderOf();
+      const helped =
+        ['a', 'b'].find((name) => world.get(name)?.status?.jobs?.current?.holder !== leader) ?? '';
+      const lease = `skerry-job-${world.get(helped)?.metadata.uid}`;
+      await redis.kill();
+      const asked = (): number =>
+        world.superCluster.requests.filter(({ method, name }) => method === 'PUT' && name === lease).length;
+      // The leader tries to do it itself, over and over; the other one renews its lease meanwhile.
+      const before = asked();
+      await world.superCluster.until(() => asked() > before + 15);
+      expect(driver.ensured.length).toBe(2);
+      gate.resolve();
+      await Promise.all(['a', 'b'].map((name) => world.untilReady(name)));
+      await redis.start();
+    });
+
+    it('leave all to the one that leads where control planes belong to one manager', async () => {
+      world.run(options({ driver: world.driver }));
+      world.create('a');
+      await world.untilReady('a');
+      world.run(options({ driver: world.driver }));
+      const names = ['b', 'c', 'd', 'e'];
+      for (const name of names) world.create(name);
+      const all = await Promise.all(names.map((name) => world.untilReady(name)));
+      expect(world.driver.ensured.length).toBe(5);
+      expect(leases()).toEqual([]);
+      expect(all.map(({ status }) => status?.phase)).toEqual(names.map(() => 'Ready'));
+    });
+
+    it('do without Redis when it is not there, and share again when it is', async () => {
+      await redis.kill();
+      world.run(options({}, { ...patient, patienceMs: 1_000 }));
+      world.create('a');
+      await world.untilReady('a');
+      await redis.start();
+      world.create('b');
+      await world.untilReady('b');
+      await world.delete('a');
+      await world.untilGone('a');
+    });
+  },
+);
