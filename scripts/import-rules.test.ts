@@ -10,39 +10,43 @@ function faults(path: string, target: string, ...indexed: string[]): string[] {
 describe('the import rule', () => {
   it('lets syncer and vc-manager import api and kube', () => {
     for (const target of ['kube/index.ts', 'api/labels.ts']) {
-      expect(faults('syncer/engine/engine.ts', target)).toEqual([]);
+      expect(faults('syncer/reconcile/engine.ts', target)).toEqual([]);
       expect(faults('vc-manager/operator/operator.ts', target)).toEqual([]);
     }
   });
 
   it('keeps syncer and vc-manager from importing each other', () => {
-    expect(faults('syncer/engine/engine.ts', 'vc-manager/pki/issue.ts')).toHaveLength(1);
+    expect(faults('syncer/reconcile/engine.ts', 'vc-manager/pki/issue.ts')).toHaveLength(1);
     expect(faults('vc-manager/cli/up.ts', 'syncer/syncer.ts')).toHaveLength(1);
   });
 
   it('keeps kube from importing syncer, and api from importing any package but zod', () => {
-    expect(faults('kube/client.ts', 'syncer/queue/index.ts')).toHaveLength(1);
+    expect(faults('kube/client.ts', 'syncer/workqueue/index.ts')).toHaveLength(1);
     expect(faults('api/labels.ts', 'syncer/syncer.ts')).toHaveLength(1);
     expect(findImportFaults([{ path: 'api/policy.ts', imports: [], packages: ['zod'] }])).toEqual([]);
     expect(findImportFaults([{ path: 'api/policy.ts', imports: [], packages: ['node:fs'] }])).toHaveLength(1);
   });
 
   it('enters a folder that has an index.ts only through it', () => {
-    expect(faults('syncer/engine/engine.ts', 'syncer/queue/index.ts', 'syncer/queue')).toEqual([]);
-    expect(faults('syncer/engine/engine.ts', 'syncer/queue/ring.ts', 'syncer/queue')).toHaveLength(1);
-    expect(faults('syncer/queue/fair-queue.ts', 'syncer/queue/ring.ts', 'syncer/queue')).toEqual([]);
+    expect(faults('syncer/reconcile/engine.ts', 'syncer/workqueue/index.ts', 'syncer/workqueue')).toEqual([]);
+    expect(faults('syncer/reconcile/engine.ts', 'syncer/workqueue/heap.ts', 'syncer/workqueue')).toHaveLength(
+      1,
+    );
+    expect(faults('syncer/workqueue/fair-queue.ts', 'syncer/workqueue/heap.ts', 'syncer/workqueue')).toEqual(
+      [],
+    );
     expect(faults('vc-manager/cli/up.ts', 'kube/store.ts', 'kube')).toHaveLength(1);
   });
 
   it('lets a folder without an index.ts be imported file by file', () => {
-    expect(faults('syncer/engine/engine.ts', 'syncer/queue/ring.ts')).toEqual([]);
+    expect(faults('syncer/reconcile/engine.ts', 'syncer/workqueue/heap.ts')).toEqual([]);
     expect(faults('vc-manager/operator/operator.ts', 'vc-manager/etcd/errors.ts')).toEqual([]);
   });
 
   it('keeps test helpers out of the product', () => {
-    expect(faults('syncer/engine/engine.ts', 'kube/testing/index.ts')).toHaveLength(1);
-    expect(faults('syncer/engine/engine.ts', 'syncer/testing.ts')).toHaveLength(1);
-    expect(faults('syncer/engine/engine.test.ts', 'kube/testing/index.ts')).toEqual([]);
+    expect(faults('syncer/reconcile/engine.ts', 'kube/testing/index.ts')).toHaveLength(1);
+    expect(faults('syncer/reconcile/engine.ts', 'syncer/testing.ts')).toHaveLength(1);
+    expect(faults('syncer/reconcile/engine.test.ts', 'kube/testing/index.ts')).toEqual([]);
   });
 });
 

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
-import type { EngineObserver } from './engine/index.ts';
 import type { SyncerMetrics } from './metrics/index.ts';
+import type { EngineObserver } from './reconcile/engine.ts';
 import type { DirectoryHooks } from './tenants/index.ts';
 import { observePods, type PodTraces } from './trace/index.ts';
 
@@ -14,7 +14,7 @@ export function observeEngine(metrics: SyncerMetrics, traces: PodTraces, logger:
       pods.taken(tenant, key, waitMs);
     },
     done: (tenant, kind, serviceMs) => metrics.served(tenant.label, kind, serviceMs),
-    patrolled: (busyMs) => metrics.patrolTook(busyMs),
+    resynced: (busyMs) => metrics.patrolTook(busyMs),
     outcome: (tenant, key, outcome) => {
       if (outcome.is !== 'retry' && outcome.is !== 'refused') return;
       metrics.reconcileError(tenant.label, key.kind, outcome.code);
@@ -36,7 +36,7 @@ export function observeTenants(metrics: SyncerMetrics): DirectoryHooks {
     reflectorProblem: (tenant, kind, phase) => metrics.reflectorProblem(tenant, kind, phase),
     patrol: (tenant, findings) => {
       metrics.patrolled(tenant);
-      for (const { kind, finding, count } of findings) metrics.drift(tenant, kind, finding, count);
+      for (const { kind, drift: finding, count } of findings) metrics.drift(tenant, kind, finding, count);
     },
     joined: (tenant) => metrics.addTenant(tenant),
     left: (tenant) => metrics.removeTenant(tenant),

@@ -1,10 +1,10 @@
 import type { Coverage } from './coverage.ts';
-import { SyncEngine } from './engine/index.ts';
 import { forSessions } from './for-sessions.ts';
 import { allKinds } from './kinds/index.ts';
 import type { KubeletProxy } from './kubelet/index.ts';
 import type { Links } from './links.ts';
 import { observeEngine, observeTenants } from './observe.ts';
+import { SyncEngine } from './reconcile/engine.ts';
 import type { SyncerOptions } from './settings.ts';
 import type { SuperSide } from './super-side.ts';
 import type { Surroundings } from './surroundings.ts';

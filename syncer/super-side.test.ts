@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { labelKeys } from '../api/labels.ts';
 import { type Resource, resources } from '../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../kube/testing/index.ts';
-import { fastClock } from './engine/testing/fast-clock.ts';
 import { allKinds } from './kinds/index.ts';
+import { fastClock } from './reconcile/testing/fast-clock.ts';
 import { SuperSide } from './super-side.ts';
 
 interface Followed extends AsyncDisposable {

@@ -7,9 +7,11 @@ import {
   type Resource,
   type Store,
 } from '../kube/index.ts';
-import { FollowedKinds } from './custom-resources/index.ts';
-import { Caches, freshListsOf, IdentityGuard, inRounds, VersionHistory } from './engine/index.ts';
+import { CustomResourceInformers } from './controllers/custom-resources.ts';
 import { hasKnownFields, type SyncedKind, superResourceOf } from './kinds/index.ts';
+import { Caches } from './reconcile/caches.ts';
+import { IdentityGuard, VersionHistory } from './reconcile/guards.ts';
+import { relistInTurn, runPeriodically } from './reconcile/resync.ts';
 
 export interface SuperSideOptions {
   client: KubeClient;
@@ -34,7 +36,7 @@ const customWithinMs = 5_000;
 export class SuperSide {
   readonly caches: Caches;
   /** Kinds that are followed as long as a tenant wants them; nobody waits for these. */
-  readonly followed: FollowedKinds;
+  readonly followed: CustomResourceInformers;
   /** Who the super cluster is: the first that this syncer saw. */
   readonly identity: IdentityGuard;
   readonly #client: KubeClient;
@@ -76,7 +78,7 @@ export class SuperSide {
       return made;
     };
     this.#reflectors = options.kinds.map((kind) => reflector(kind, this.caches.of(kind)));
-    this.followed = new FollowedKinds({ client: options.client, caches: this.caches, reflector });
+    this.followed = new CustomResourceInformers({ client: options.client, caches: this.caches, reflector });
   }
 
   /** Whether the caches have been complete once. */
@@ -111,8 +113,8 @@ export class SuperSide {
 
   async run(signal: AbortSignal): Promise<void> {
     const all = (): readonly Reflector[] => [...this.#reflectors, ...this.followed.reflectors];
-    const listAfresh = freshListsOf(all, this.#rounds.random);
-    const rounds = inRounds(this.#rounds, signal, listAfresh).catch((error: unknown) => {
+    const listAfresh = relistInTurn(all, this.#rounds.random);
+    const rounds = runPeriodically(this.#rounds, signal, listAfresh).catch((error: unknown) => {
       if (!signal.aborted) throw error;
     });
     const followed = this.synced(signal).then(

@@ -1,7 +1,7 @@
 import { configMapKind } from './configmaps/index.ts';
-import { customResourceDefinitionKind } from './customresourcedefinitions/index.ts';
+import { customResourceDefinitionKind } from './custom-resource-definitions.ts';
 import { endpointSliceKind } from './endpointslices/index.ts';
-import { eventKind } from './events/index.ts';
+import { eventKind } from './events.ts';
 import { ingressClassKind } from './ingressclasses/index.ts';
 import { ingressKind } from './ingresses/index.ts';
 import type { SyncedKind } from './kind.ts';
@@ -18,7 +18,7 @@ import { secretKind } from './secrets/index.ts';
 import { serviceAccountKind } from './serviceaccounts/index.ts';
 import { serviceKind } from './services/index.ts';
 import { storageClassKind } from './storageclasses/index.ts';
-import { tokenKind } from './tokens/index.ts';
+import { tokenKind } from './tokens.ts';
 
 /** Every kind that is synced. A new one is a folder beside this file and a line here. */
 export const allKinds: readonly SyncedKind[] = [
@@ -58,8 +58,8 @@ export {
   resourceOf,
   servedVersion,
   versionsOf,
-} from './customresourcedefinitions/index.ts';
-export { type CustomResource, customResourceKind } from './customresources/index.ts';
+} from './custom-resource-definitions.ts';
+export { type CustomResource, customResourceKind } from './custom-resources.ts';
 export type { Admission, DownKind, SyncedKind, UpKind } from './kind.ts';
 export { superResourceOf } from './kind.ts';
 export { isPublished } from './published/index.ts';

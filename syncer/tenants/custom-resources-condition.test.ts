@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { resources } from '../../kube/index.ts';
-import { definitionOf, widgets } from '../custom-resources/testing/custom-world.ts';
+import { definitionOf, widgets } from '../controllers/testing/custom-world.ts';
 import { customResourcesCondition } from './custom-resources-condition.ts';
 import { DirectoryWorld } from './testing/directory-world.ts';
 

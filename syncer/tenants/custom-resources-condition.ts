@@ -1,11 +1,11 @@
-import type { Problem } from '../custom-resources/index.ts';
+import type { CustomResourceProblem } from '../controllers/custom-resources.ts';
 import type { TenantInfo } from '../kinds/index.ts';
 import type { SyncerCondition } from './status-writer.ts';
 
 /** What becomes of the custom resources that a tenant has opted in to, for its operator to read. */
 export function customResourcesCondition(
   { customResources }: Pick<TenantInfo, 'customResources'>,
-  problems: readonly Problem[],
+  problems: readonly CustomResourceProblem[],
 ): SyncerCondition {
   const type = 'CustomResourcesSynced';
   if (customResources.length === 0) {

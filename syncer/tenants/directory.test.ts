@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type Clock, resources } from '../../kube/index.ts';
-import { fastClock } from '../engine/testing/fast-clock.ts';
+import { fastClock } from '../reconcile/testing/fast-clock.ts';
 import { DirectoryWorld } from './testing/directory-world.ts';
 
 const uid = (world: DirectoryWorld, name: string): string => world.vc(name).metadata.uid ?? '';

@@ -8,10 +8,13 @@ import {
   resources,
   Store,
 } from '../../kube/index.ts';
-import type { FollowedKinds } from '../custom-resources/index.ts';
-import type { Caches, IdentityGuard, PatrolFinding, SyncEngine } from '../engine/index.ts';
+import type { CustomResourceInformers } from '../controllers/custom-resources.ts';
 import type { SyncedKind } from '../kinds/index.ts';
 import type { ClientAuthorities } from '../kubelet/index.ts';
+import type { Caches } from '../reconcile/caches.ts';
+import type { SyncEngine } from '../reconcile/engine.ts';
+import type { IdentityGuard } from '../reconcile/guards.ts';
+import type { DriftCount } from '../reconcile/resync.ts';
 import { readCredentials } from './credentials.ts';
 import { everyTenant, type Gate } from './gate.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
@@ -22,7 +25,7 @@ export interface DirectoryOptions {
   superClient: KubeClient;
   superCaches: Caches;
   /** Custom resources of the super cluster. */
-  followed: FollowedKinds;
+  followed: CustomResourceInformers;
   superIdentity: IdentityGuard;
   engine: SyncEngine;
   kinds: readonly SyncedKind[];
@@ -41,7 +44,7 @@ export interface DirectoryOptions {
 export interface DirectoryHooks {
   call?(tenant: string, call: CallRecord): void;
   reflectorProblem?(tenant: string, kind: string, phase: string): void;
-  patrol?(tenant: string, findings: readonly PatrolFinding[]): void;
+  patrol?(tenant: string, findings: readonly DriftCount[]): void;
   joined?(tenant: string): void;
   left?(tenant: string): void;
   /** A session begins, with what the tenant's API server proves itself with. One of a tenant may follow another. */

@@ -8,7 +8,8 @@ import {
   type Resource,
   resources,
 } from '../../kube/index.ts';
-import { type IdentityGuard, type TenantState, VersionHistory } from '../engine/index.ts';
+import { type IdentityGuard, VersionHistory } from '../reconcile/guards.ts';
+import type { TenantState } from '../reconcile/tenant-state.ts';
 import { annotate, answerIn } from './answers.ts';
 import type { StatusWriter } from './status-writer.ts';
 
@@ -86,7 +87,7 @@ export class Freeze {
     if (vc.metadata.annotations?.[annotationKeys.acceptIdentity] !== token) return;
     if (state.frozen === 'SuperClusterIdentity') {
       await status.identity(this.#ref, state.info.uid, { superCluster: token }, signal);
-      state.acceptSuper(token);
+      state.acceptSuperIdentity(token);
     } else if (state.frozen === ranBackwards) {
       this.#history.forget();
     } else {

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import type { FakeCluster } from '../../kube/testing/index.ts';
-import { fastClock } from '../engine/testing/fast-clock.ts';
 import { superNamespaceName } from '../mapping/index.ts';
+import { fastClock } from '../reconcile/testing/fast-clock.ts';
 import { DirectoryWorld } from './testing/directory-world.ts';
 
 /** Five minutes are 300 ms. */

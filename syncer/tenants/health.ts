@@ -1,8 +1,9 @@
 import { isTakenUp } from '../../api/conditions.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type Clock, findCondition, type Resource, resources } from '../../kube/index.ts';
-import type { CustomResources } from '../custom-resources/index.ts';
-import type { SyncEngine, TenantState } from '../engine/index.ts';
+import type { TenantCustomResources } from '../controllers/custom-resources.ts';
+import type { SyncEngine } from '../reconcile/engine.ts';
+import type { TenantState } from '../reconcile/tenant-state.ts';
 import { customResourcesCondition } from './custom-resources-condition.ts';
 import type { Freeze } from './freeze.ts';
 import type { Holds } from './holds.ts';
@@ -15,7 +16,7 @@ export interface HealthOptions {
   status: StatusWriter;
   freeze: Freeze;
   holds: Holds;
-  custom: CustomResources;
+  custom: TenantCustomResources;
   /** The VirtualCluster as it is now. */
   latest: () => VirtualCluster;
   /** Whether the caches of the tenant hold all that it has. */
@@ -75,7 +76,7 @@ export class Health {
       await this.#probe(signal);
       if (!isJoined()) return true;
       await this.#say(networkPoliciesCondition(state.info), signal);
-      custom.look();
+      custom.reconcile();
       await this.#sayCustomResources(signal);
       await freeze.answer(latest(), signal);
       await freeze.recheck(signal);

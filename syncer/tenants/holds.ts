@@ -1,7 +1,8 @@
 import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { findCondition, type ObjectRef } from '../../kube/index.ts';
-import type { Hold, TenantState } from '../engine/index.ts';
+import type { DeletionHold } from '../reconcile/guards.ts';
+import type { TenantState } from '../reconcile/tenant-state.ts';
 import { annotate } from './answers.ts';
 import type { StatusWriter } from './status-writer.ts';
 
@@ -35,11 +36,11 @@ export class Holds {
     const { state, status } = this.#options;
     const questions = [
       question(
-        state.deletions.hold,
+        state.superDeletions.hold,
         'are missing in its API server, or synced no longer by a changed setting,',
         this.#ref,
       ),
-      question(state.losses.hold, 'have lost what runs for them in the super cluster', this.#ref),
+      question(state.tenantDeletions.hold, 'have lost what runs for them in the super cluster', this.#ref),
     ].filter((text) => text !== undefined);
     if (questions.length === 0) return;
     this.#isSaid = true;
@@ -50,7 +51,7 @@ export class Holds {
 
   /** Reads the operator's answer from the annotations of the VirtualCluster. */
   async answer(vc: VirtualCluster, signal: AbortSignal): Promise<void> {
-    const { deletions, losses } = this.#options.state;
+    const { superDeletions: deletions, tenantDeletions: losses } = this.#options.state;
     const id = vc.metadata.annotations?.[annotationKeys.confirmDeletions];
     if (id === undefined) return;
     const opened = [deletions.confirm(id), losses.confirm(id)];
@@ -60,7 +61,7 @@ export class Holds {
   /** Called on a clock: what was missing may be back. */
   async recheck(signal: AbortSignal): Promise<void> {
     const { state } = this.#options;
-    const { deletions, losses } = state;
+    const { superDeletions: deletions, tenantDeletions: losses } = state;
     if (state.frozen !== undefined) return;
     const isAsked = this.#isSaid || deletions.hold !== undefined || losses.hold !== undefined;
     if (isAsked) {
@@ -81,7 +82,7 @@ export class Holds {
   }
 }
 
-function question(hold: Hold | undefined, what: string, vc: ObjectRef): string | undefined {
+function question(hold: DeletionHold | undefined, what: string, vc: ObjectRef): string | undefined {
   if (hold === undefined) return undefined;
   return `${hold.missing} of ${hold.total} objects of this tenant ${what} although nobody was seen deleting them; they are kept. If they are meant to go: ${annotate(vc, annotationKeys.confirmDeletions, hold.id)}`;
 }

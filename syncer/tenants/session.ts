@@ -7,18 +7,14 @@ import {
   Reflector,
   type Store,
 } from '../../kube/index.ts';
-import { CustomResources, type FollowedKinds } from '../custom-resources/index.ts';
-import {
-  Caches,
-  freshListsOf,
-  type IdentityGuard,
-  inRounds,
-  type PatrolFinding,
-  recallUnwatched,
-  type SyncEngine,
-  TenantState,
-} from '../engine/index.ts';
+import { type CustomResourceInformers, TenantCustomResources } from '../controllers/custom-resources.ts';
 import { hasKnownFields, type SyncedKind } from '../kinds/index.ts';
+import { Caches } from '../reconcile/caches.ts';
+import type { SyncEngine } from '../reconcile/engine.ts';
+import type { IdentityGuard } from '../reconcile/guards.ts';
+import { loadExistingCopies } from '../reconcile/load-existing-copies.ts';
+import { type DriftCount, relistInTurn, runPeriodically } from '../reconcile/resync.ts';
+import { TenantState } from '../reconcile/tenant-state.ts';
 import type { Credentials } from './credentials.ts';
 import { Freeze } from './freeze.ts';
 import type { Gate } from './gate.ts';
@@ -40,7 +36,7 @@ export interface SessionOptions {
   engine: SyncEngine;
   superCaches: Caches;
   /** Custom resources of the super cluster. */
-  followed: FollowedKinds;
+  followed: CustomResourceInformers;
   superIdentity: IdentityGuard;
   status: StatusWriter;
   clock: Clock;
@@ -52,7 +48,7 @@ export interface SessionOptions {
   onCall?: (call: CallRecord) => void;
   onReflectorProblem?: (kind: string, phase: string) => void;
   /** What one comparison of both sides has found. */
-  onPatrol?: (findings: readonly PatrolFinding[]) => void;
+  onPatrol?: (findings: readonly DriftCount[]) => void;
   /** 0 to 1; default Math.random. */
   random?: () => number;
 }
@@ -68,7 +64,7 @@ export class TenantSession {
   readonly #connection: Connection;
   readonly #freeze: Freeze;
   readonly #holds: Holds;
-  readonly #custom: CustomResources;
+  readonly #custom: TenantCustomResources;
   readonly #ref: { namespace: string; name: string };
   readonly #health: Health;
   #vc: VirtualCluster;
@@ -104,7 +100,7 @@ export class TenantSession {
     };
     this.#freeze = new Freeze({ ...watched, superIdentity: options.superIdentity });
     this.#holds = new Holds(watched);
-    this.#custom = new CustomResources({
+    this.#custom = new TenantCustomResources({
       state: this.state,
       engine: options.engine,
       followed: options.followed,
@@ -167,7 +163,7 @@ export class TenantSession {
     if (hasChanged) this.state.updateInfo(info);
     if (this.#joined) {
       engine.setWeight(this.state.info.uid, weightOf(vc));
-      this.#custom.look();
+      this.#custom.reconcile();
       if (hasChanged) engine.requeue(this.state);
     }
     await this.#freeze.answer(vc, signal);
@@ -194,7 +190,7 @@ export class TenantSession {
   /** What is not remembered is only done once more. */
   async #recall(signal: AbortSignal): Promise<void> {
     try {
-      await recallUnwatched(this.state, this.#options.kinds, signal);
+      await loadExistingCopies(this.state, this.#options.kinds, signal);
     } catch (error) {
       if (!signal.aborted)
         this.#options.logger.warn(
@@ -233,10 +229,10 @@ export class TenantSession {
   /** Until aborted, while all is well: do both sides agree, and do the caches agree with the server. */
   #patrol(reflectors: readonly Reflector[], signal: AbortSignal): Promise<void>[] {
     const { clock, random = Math.random } = this.#options;
-    const listAfresh = freshListsOf(() => [...reflectors, ...this.#custom.reflectors], random);
+    const listAfresh = relistInTurn(() => [...reflectors, ...this.#custom.reflectors], random);
     return [
-      inRounds({ everyMs: patrolEveryMs, clock, random }, signal, () => this.#compare()),
-      inRounds({ everyMs: listAfreshEveryMs, clock, random }, signal, () => {
+      runPeriodically({ everyMs: patrolEveryMs, clock, random }, signal, () => this.#compare()),
+      runPeriodically({ everyMs: listAfreshEveryMs, clock, random }, signal, () => {
         if (this.#joined && this.#health.isWell) listAfresh();
       }),
     ];
@@ -246,7 +242,7 @@ export class TenantSession {
     const { engine, logger } = this.#options;
     if (!this.#joined || !this.#health.isWell) return;
     try {
-      this.#options.onPatrol?.(await engine.patrol(this.state));
+      this.#options.onPatrol?.(await engine.resync(this.state));
     } catch (error) {
       logger.warn({ tenant: this.#name, err: error }, 'patrol failed');
     }

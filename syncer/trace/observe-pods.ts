@@ -1,6 +1,6 @@
-import type { EngineObserver } from '../engine/index.ts';
 import type { KeyRef } from '../kinds/index.ts';
 import { uidMark } from '../mapping/index.ts';
+import type { EngineObserver } from '../reconcile/engine.ts';
 import type { PodTraces } from './pod-traces.ts';
 import type { Trace } from './trace.ts';
 

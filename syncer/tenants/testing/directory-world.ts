@@ -13,9 +13,9 @@ import {
   startFakeCluster,
   type TestCertificates,
 } from '../../../kube/testing/index.ts';
-import { SyncEngine } from '../../engine/index.ts';
-import { fastClock } from '../../engine/testing/fast-clock.ts';
 import { allKinds } from '../../kinds/index.ts';
+import { SyncEngine } from '../../reconcile/engine.ts';
+import { fastClock } from '../../reconcile/testing/fast-clock.ts';
 import { SuperSide } from '../../super-side.ts';
 import { TenantDirectory } from '../directory.ts';
 import type { Gate } from '../gate.ts';

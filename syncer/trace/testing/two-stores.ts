@@ -1,8 +1,8 @@
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { type KubeObject, Store } from '../../../kube/index.ts';
 import { FakeClock } from '../../../kube/testing/index.ts';
-import type { EngineObserver } from '../../engine/index.ts';
 import type { Action, KeyRef } from '../../kinds/index.ts';
+import type { EngineObserver } from '../../reconcile/engine.ts';
 import { observePods } from '../observe-pods.ts';
 import { PodTraces } from '../pod-traces.ts';
 

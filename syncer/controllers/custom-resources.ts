@@ -1,0 +1,459 @@
+import { deepEqual } from 'fast-equals';
+import { labelKeys } from '../../api/labels.ts';
+import { type KubeClient, type KubeObject, type Reflector, resources, type Store } from '../../kube/index.ts';
+import {
+  type CustomResource,
+  customResourceKind,
+  type Definition,
+  type DownKind,
+  isEstablished,
+  isPublished,
+  preferredVersion,
+  resourceOf,
+  servedVersion,
+  versionsOf,
+} from '../kinds/index.ts';
+import { tenantUidOf, uidMark } from '../mapping/index.ts';
+import { byTenantIndex, type Caches } from '../reconcile/caches.ts';
+import type { SyncEngine } from '../reconcile/engine.ts';
+import { DefinitionGuard } from '../reconcile/guards.ts';
+import type { TenantState } from '../reconcile/tenant-state.ts';
+
+/** The definition of this name as one side has it. */
+export function definitionIn(caches: Caches, name: string): Definition | undefined {
+  return caches.get<Definition & KubeObject>(resources.customResourceDefinitions, { name });
+}
+
+/** What the objects of a definition are in one of its versions; `undefined`: they are not to be had in it. */
+export function describeResource(
+  definition: Definition | undefined,
+  version: string,
+): CustomResource | undefined {
+  if (definition === undefined || definition.metadata.deletionTimestamp !== undefined) return undefined;
+  const served = servedVersion(definition, version);
+  const resource = resourceOf(definition, version);
+  if (served === undefined || resource === undefined || !resource.namespaced) return undefined;
+  return { resource, hasStatus: served.subresources?.status !== undefined };
+}
+
+export interface CustomResourceInformersOptions {
+  client: KubeClient;
+  /** Of the super cluster. */
+  caches: Caches;
+  /** Fills a store with the objects of a kind that carry a tenant's mark. */
+  reflector: (kind: DownKind, store: Store) => Reflector;
+}
+
+/** Objects of one definition in one version. */
+export interface CustomResourceVersion {
+  /** Of the definition. */
+  readonly name: string;
+  readonly version: string;
+}
+
+/** A list of a definition's objects, asked for or answered. */
+interface Search {
+  /** Those that have some. */
+  tenants?: ReadonlySet<string>;
+}
+
+interface Followed {
+  readonly wish: CustomResourceVersion;
+  readonly customResource: CustomResource;
+  readonly kind: DownKind;
+  readonly store: Store;
+  readonly stop: AbortController;
+  readonly reflector: Reflector;
+  isComplete: boolean;
+}
+
+/**
+ * The custom resources that are followed in the super cluster, each as long as a tenant wants it. One that
+ * cannot be followed is nobody else's problem.
+ */
+export class CustomResourceInformers {
+  readonly #options: CustomResourceInformersOptions;
+  readonly #wishes = new Map<string, readonly CustomResourceVersion[]>();
+  readonly #followed = new Map<string, Followed>();
+  /** What tenants have of a definition in the super cluster, by its name. */
+  readonly #left = new Map<string, Search>();
+  readonly #running = new Set<Promise<void>>();
+  #listeners: readonly (() => void)[] = [];
+  #signal: AbortSignal | undefined;
+
+  constructor(options: CustomResourceInformersOptions) {
+    this.#options = options;
+  }
+
+  /** Those that watch the super cluster at this moment. */
+  get reflectors(): readonly Reflector[] {
+    return [...this.#followed.values()].map(({ reflector }) => reflector);
+  }
+
+  /** Works until aborted. The cache of definitions must be complete. */
+  async run(signal: AbortSignal): Promise<void> {
+    this.#signal = signal;
+    const definitions = this.#options.caches.store(resources.customResourceDefinitions);
+    const unsubscribe = definitions.subscribe(({ object }) => this.#redefined(object.metadata.name ?? ''));
+    this.#agree();
+    if (!signal.aborted) {
+      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+    }
+    unsubscribe();
+    for (const followed of this.#followed.values()) followed.stop.abort(signal.reason);
+    await Promise.all(this.#running);
+  }
+
+  /** Called when a kind has become complete or has ended. Returns how to stop that. */
+  subscribe(listener: () => void): () => void {
+    this.#listeners = [...this.#listeners, listener];
+    return () => {
+      this.#listeners = this.#listeners.filter((each) => each !== listener);
+    };
+  }
+
+  /** All that a tenant wants from now on. It has let go of everything else. */
+  request(tenant: string, wishes: readonly CustomResourceVersion[]): void {
+    // Another replica may have served it since what is left behind was looked for.
+    if (!this.#wishes.has(tenant)) this.#left.clear();
+    this.#wishes.set(tenant, wishes);
+    this.#agree();
+  }
+
+  /** The tenant is served no more; what it leaves behind is looked for anew when it comes back. */
+  release(tenant: string): void {
+    this.#wishes.delete(tenant);
+    this.#left.clear();
+    this.#agree();
+  }
+
+  /** The kind of these objects, once the cache holds all of them. */
+  kind(wish: CustomResourceVersion): DownKind | undefined {
+    const followed = this.#followed.get(idOf(wish));
+    return followed?.isComplete === true ? followed.kind : undefined;
+  }
+
+  /** Whether a tenant has objects of this definition in the super cluster from before; finds out first. */
+  hasLeftovers(name: string, tenant: string): boolean {
+    if (!this.#left.has(name)) this.#search(name);
+    return this.#left.get(name)?.tenants?.has(tenant) === true;
+  }
+
+  /** Nothing of it is left. */
+  clearLeftovers(name: string, tenant: string): void {
+    const search = this.#left.get(name);
+    if (search?.tenants?.has(tenant) === true)
+      search.tenants = new Set([...search.tenants].filter((uid) => uid !== tenant));
+  }
+
+  /** Starts what is wanted and ends what nobody wants any more. */
+  #agree(): void {
+    if (this.#signal === undefined || this.#signal.aborted) return;
+    const wanted = new Map([...this.#wishes.values()].flat().map((wish) => [idOf(wish), wish]));
+    for (const [id, followed] of this.#followed) {
+      if (wanted.has(id)) continue;
+      this.#followed.delete(id);
+      this.#release(followed, 'no tenant wants this kind any more');
+    }
+    for (const [id, wish] of wanted) if (!this.#followed.has(id)) this.#start(id, wish);
+  }
+
+  #start(id: string, wish: CustomResourceVersion): void {
+    const { caches, reflector: reflectorOf } = this.#options;
+    const customResource = describeResource(definitionIn(caches, wish.name), wish.version);
+    if (customResource === undefined) return;
+    const kind = customResourceKind(customResource);
+    const store = caches.add(kind) as Store;
+    const stop = new AbortController();
+    const reflector = reflectorOf(kind, store);
+    const followed: Followed = { wish, customResource, kind, store, stop, reflector, isComplete: false };
+    this.#followed.set(id, followed);
+    this.#track(reflector.run(stop.signal));
+    reflector.synced(stop.signal).then(
+      () => {
+        if (stop.signal.aborted) return;
+        followed.isComplete = true;
+        this.#tell();
+      },
+      () => undefined,
+    );
+  }
+
+  /** A definition has changed: what is followed by an API that is gone or another by now ends, and begins anew if it can. */
+  #redefined(name: string): void {
+    const definition = definitionIn(this.#options.caches, name);
+    const ended = [...this.#followed].filter(
+      ([, { wish, customResource }]) =>
+        wish.name === name && !deepEqual(describeResource(definition, wish.version), customResource),
+    );
+    // Whoever uses a cache has to let go of it before it does.
+    for (const [id] of ended) this.#followed.delete(id);
+    if (ended.length > 0) this.#tell();
+    for (const [, followed] of ended) this.#release(followed, 'the definition has changed');
+    this.#agree();
+  }
+
+  #release({ kind, store, stop }: Followed, why: string): void {
+    stop.abort(new Error(why));
+    this.#options.caches.remove(kind, store);
+  }
+
+  /** Lists, once, whose objects there are. */
+  #search(name: string): void {
+    const search: Search = {};
+    this.#left.set(name, search);
+    const definition = definitionIn(this.#options.caches, name);
+    const version = preferredVersion(definition === undefined ? [] : versionsOf(definition))?.name ?? '';
+    const customResource = describeResource(definition, version);
+    if (customResource === undefined) return;
+    const signal = this.#signal;
+    const searching = this.#options.client
+      .list(customResource.resource, { labelSelector: labelKeys.tenant, ...(signal && { signal }) })
+      .then(
+        ({ items }) => {
+          const tenants = items.filter((object) => uidMark(object) !== undefined).map(tenantUidOf);
+          // One that was begun before it was forgotten is no longer in the map.
+          search.tenants = new Set(tenants.filter((uid) => uid !== undefined));
+          this.#tell();
+        },
+        () => {
+          // Whoever asks next has it looked for again.
+          if (this.#left.get(name) === search) this.#left.delete(name);
+        },
+      );
+    this.#track(searching);
+  }
+
+  #track(work: Promise<void>): void {
+    const tracked = work.finally(() => this.#running.delete(tracked));
+    this.#running.add(tracked);
+  }
+
+  #tell(): void {
+    for (const listener of this.#listeners) listener();
+  }
+}
+
+function idOf({ name, version }: CustomResourceVersion): string {
+  return `${name}/${version}`;
+}
+
+export interface TenantCustomResourcesOptions {
+  state: TenantState;
+  engine: Pick<SyncEngine, 'addKind' | 'requeueKind' | 'removeKind'>;
+  followed: CustomResourceInformers;
+  superCaches: Caches;
+  /** Fills a store from the tenant's API server. */
+  reflector: (kind: DownKind, store: Store) => Reflector;
+  /** On a clock that does not jump. */
+  nowMs: () => number;
+}
+
+/** Why the objects of a definition are not synced although the tenant has opted in. */
+export interface CustomResourceProblem {
+  readonly name: string;
+  readonly reason: string;
+}
+
+interface Plan {
+  readonly wish: CustomResourceVersion;
+  /** UID of the tenant's copy of the definition. */
+  readonly copyUid: string;
+  /** False: what is left in the super cluster is to go. */
+  readonly isWanted: boolean;
+}
+
+/** Objects of one definition that are watched in the tenant. */
+interface Watched {
+  plan: Plan;
+  readonly kind: DownKind;
+  readonly stop: AbortController;
+  readonly store: Store;
+  readonly reflector: Reflector;
+}
+
+/** A write that was under way when the tenant opted out has arrived by then. */
+const drainedAfterMs = 35_000;
+
+/**
+ * Which custom resources are synced for one tenant: takes each up when its definition is published, opted into
+ * and served on both sides, and drops it when that ends. What is opted out of stays until nothing of it is left in
+ * the super cluster. One that is in trouble holds no other up.
+ */
+export class TenantCustomResources {
+  readonly #options: TenantCustomResourcesOptions;
+  readonly #watched = new Map<string, Watched>();
+  /** Since when nothing is left of what is not wanted any more, by name of its definition. */
+  readonly #drainedAtMs = new Map<string, number>();
+  readonly #running = new Set<Promise<void>>();
+  #problems: readonly CustomResourceProblem[] = [];
+  /** Those that nothing stands in the way of, but perhaps a server that does not answer for them. */
+  #plans: ReadonlyMap<string, Plan> = new Map();
+  #signal: AbortSignal | undefined;
+
+  constructor(options: TenantCustomResourcesOptions) {
+    this.#options = options;
+  }
+
+  /** Of those that the tenant has opted in to. */
+  get problems(): readonly CustomResourceProblem[] {
+    const unanswered = [...this.#plans]
+      .filter(([, { isWanted }]) => isWanted)
+      .flatMap(([name, { wish }]): CustomResourceProblem[] => {
+        if (this.#options.followed.kind(wish) === undefined)
+          return [
+            { name, reason: `cannot be read in the super cluster (version ${wish.version}), or not yet` },
+          ];
+        return this.#watched.get(name)?.reflector.hasSynced === true
+          ? []
+          : [{ name, reason: `cannot be read in the tenant (version ${wish.version}), or not yet` }];
+      });
+    return [...this.#problems, ...unanswered];
+  }
+
+  /** Those that watch the tenant at this moment. */
+  get reflectors(): readonly Reflector[] {
+    return [...this.#watched.values()].map(({ reflector }) => reflector);
+  }
+
+  /** Works until aborted. The tenant has joined the engine. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { state, followed, superCaches } = this.#options;
+    this.#signal = signal;
+    const look = (): void => this.reconcile();
+    const definitions = resources.customResourceDefinitions;
+    const unsubscribe = [
+      followed.subscribe(look),
+      state.caches.store(definitions).subscribe(look),
+      superCaches.store(definitions).subscribe(look),
+    ];
+    this.reconcile();
+    if (!signal.aborted) {
+      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+    }
+    for (const each of unsubscribe) each();
+    for (const name of this.#watched.keys()) this.#drop(name);
+    followed.release(state.info.uid);
+    await Promise.all(this.#running);
+  }
+
+  /** Looks at what is wanted and what is there; to be called from time to time, and when settings have changed. */
+  reconcile(): void {
+    if (this.#signal === undefined || this.#signal.aborted) return;
+    const { state, followed, superCaches } = this.#options;
+    const published = superCaches.byIndex(resources.customResourceDefinitions, 'byPublished', 'true');
+    const names = new Set([
+      ...state.info.customResources,
+      ...this.#watched.keys(),
+      ...published.map(({ metadata }) => metadata.name ?? ''),
+    ]);
+    const problems: CustomResourceProblem[] = [];
+    const plans = new Map<string, Plan>();
+    for (const name of names) {
+      const plan = this.#plan(name);
+      if (plan === undefined) continue;
+      if ('reason' in plan) problems.push(plan);
+      else plans.set(name, plan);
+    }
+    this.#problems = problems;
+    this.#plans = plans;
+    for (const [name, watched] of this.#watched) {
+      if (!isSame(watched, plans.get(name))) this.#drop(name);
+    }
+    followed.request(
+      state.info.uid,
+      [...plans.values()].map(({ wish }) => wish),
+    );
+    for (const [name, plan] of plans) {
+      const kind = followed.kind(plan.wish);
+      const watched = this.#watched.get(name);
+      if (watched?.kind !== kind) this.#drop(name);
+      if (kind === undefined) continue;
+      if (!this.#watched.has(name)) this.#watch(name, plan, kind);
+      else if (watched !== undefined && watched.plan.isWanted !== plan.isWanted) {
+        watched.plan = plan;
+        this.#options.engine.requeueKind(state, kind.name);
+      }
+    }
+  }
+
+  /** What is to be watched of a definition; `undefined`: nothing, and nobody has asked for it. */
+  #plan(name: string): Plan | CustomResourceProblem | undefined {
+    const { state, superCaches } = this.#options;
+    const original = definitionIn(superCaches, name);
+    const isOptedIn = state.info.customResources.includes(name);
+    const isWanted = isOptedIn && isPublished(original);
+    if (isWanted) this.#drainedAtMs.delete(name);
+    else if (!this.#hasLeft(name, original)) {
+      return isOptedIn ? { name, reason: 'is not published' } : undefined;
+    }
+    const because = (reason: string): CustomResourceProblem | undefined =>
+      isOptedIn ? { name, reason } : undefined;
+    if (original?.spec?.scope !== 'Namespaced') return because('is not namespaced');
+    const copy = definitionIn(state.caches, name);
+    if (copy !== undefined && uidMark(copy) === undefined) return because("is the tenant's own");
+    if (copy?.metadata.uid === undefined || !isEstablished(copy)) return because('is not established yet');
+    const version = commonVersion(original, copy);
+    if (version === undefined) return because('has no version that both sides serve');
+    return { wish: { name, version }, copyUid: copy.metadata.uid, isWanted };
+  }
+
+  /** Whether anything that is not wanted is in the super cluster yet, or may come there. */
+  #hasLeft(name: string, original: Definition | undefined): boolean {
+    const { state, superCaches, followed, nowMs } = this.#options;
+    const { uid } = state.info;
+    const watched = this.#watched.get(name);
+    if (watched === undefined || followed.kind(watched.plan.wish) !== watched.kind) {
+      return isPublished(original) && followed.hasLeftovers(name, uid);
+    }
+    if (superCaches.of(watched.kind).byIndex(byTenantIndex, uid).length > 0) {
+      this.#drainedAtMs.delete(name);
+      return true;
+    }
+    const since = this.#drainedAtMs.get(name) ?? nowMs();
+    this.#drainedAtMs.set(name, since);
+    if (nowMs() - since < drainedAfterMs) return true;
+    followed.clearLeftovers(name, uid);
+    return false;
+  }
+
+  #watch(name: string, plan: Plan, kind: DownKind): void {
+    const { state, engine } = this.#options;
+    const store = state.caches.add(kind) as Store;
+    const stop = new AbortController();
+    const reflector = this.#options.reflector(kind, store);
+    this.#watched.set(name, { plan, kind, stop, store, reflector });
+    this.#drainedAtMs.delete(name);
+    const running = reflector.run(stop.signal).finally(() => this.#running.delete(running));
+    this.#running.add(running);
+    const definition = new DefinitionGuard(state.client, name, plan.copyUid);
+    reflector.synced(stop.signal).then(
+      () => {
+        if (!stop.signal.aborted) engine.addKind(state, { kind, definition });
+      },
+      () => undefined,
+    );
+  }
+
+  #drop(name: string): void {
+    const watched = this.#watched.get(name);
+    if (watched === undefined) return;
+    const { state, engine } = this.#options;
+    this.#watched.delete(name);
+    engine.removeKind(state, watched.kind.name);
+    watched.stop.abort(new Error('this kind is watched no more'));
+    state.caches.remove(watched.kind, watched.store);
+  }
+}
+
+function isSame({ plan: present }: Watched, plan: Plan | undefined): boolean {
+  return present.copyUid === plan?.copyUid && present.wish.version === plan.wish.version;
+}
+
+/** The version that objects are stored in where both sides serve it, else the best that they do. */
+function commonVersion(original: Definition, copy: Definition): string | undefined {
+  const common = versionsOf(original).filter(
+    ({ name }) => describeResource(original, name) !== undefined && servedVersion(copy, name) !== undefined,
+  );
+  return preferredVersion(common)?.name;
+}

@@ -1,0 +1,316 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import { applyMergePatch, type KubeObject } from '../../kube/index.ts';
+import { isOurs, superNamespaceName, uidMark } from '../mapping/index.ts';
+import type { Action } from './action.ts';
+import { allKinds } from './index.ts';
+import { podKind } from './pods/index.ts';
+import { secretKind } from './secrets/index.ts';
+import { carryOut, testContext } from './testing.ts';
+import { isRenewalDue, renewalMs, tokenKind } from './tokens.ts';
+
+describe('index', () => {
+  const start = Date.parse('2026-01-01T00:00:00Z');
+  const minute = 60_000;
+
+  type Source = { path: string; audience?: string; expirationSeconds?: number };
+
+  const standard: Source = { path: 'token', expirationSeconds: 3607 };
+
+  /** Bound by us. */
+  function pod(sources: readonly Source[] = [standard], parts: Record<string, unknown> = {}): KubeObject {
+    const projected = { sources: sources.map((serviceAccountToken) => ({ serviceAccountToken })) };
+    return {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: {
+        name: 'web',
+        namespace: 'shop',
+        uid: 'uid-of-web',
+        labels: { app: 'web' },
+        annotations: { [annotationKeys.superUid]: 'uid-of-s' },
+      },
+      spec: {
+        nodeName: 'n1',
+        serviceAccountName: 'robot',
+        containers: [{ name: 'main' }],
+        volumes: [{ name: 'v', projected }],
+      },
+      ...parts,
+    };
+  }
+
+  const context = (nowMs = start, parts: Parameters<typeof testContext>[0] = {}) =>
+    testContext({ kinds: allKinds, nowMs, ...parts });
+
+  /** The Secret as it is made, as the super cluster has it or as the cache does. */
+  function secretOf(t: KubeObject, nowMs = start): KubeObject {
+    const { superObject } = carryOut(
+      { tenantObject: t, superObject: undefined },
+      tokenKind.make?.(t, context(nowMs)) ?? [],
+    );
+    return superObject as KubeObject;
+  }
+
+  const cached = (secret: KubeObject): KubeObject =>
+    tokenKind.compact?.super?.(structuredClone(secret)) ?? secret;
+
+  const doing = (actions: readonly Action[]): string[] => actions.map((action) => action.do);
+
+  function tokenIn(secret: KubeObject | undefined, key: string): string | undefined {
+    const value = (secret?.['data'] as Record<string, string> | undefined)?.[key];
+    return value === undefined ? undefined : Buffer.from(value, 'base64').toString();
+  }
+
+  describe('which pods have a Secret with tokens (rule 6)', () => {
+    it('those that ask for one', () => {
+      expect(tokenKind.admit?.(pod(), context())).toEqual({ wanted: true });
+      expect(tokenKind.admit?.(pod([]), context())).toEqual({ wanted: false });
+      const bare = pod([], { spec: { nodeName: 'n1', containers: [] } });
+      expect(tokenKind.admit?.(bare, context())).toEqual({ wanted: false });
+    });
+
+    it('not those without a node: the token is to name it', () => {
+      for (const nodeName of ['', undefined]) {
+        const unbound = pod();
+        Object.assign(unbound['spec'] as object, { nodeName });
+        expect(tokenKind.admit?.(unbound, context())).toEqual({ wanted: false });
+      }
+    });
+
+    it('not those that somebody else has put on a node: they do not run, and are told so themselves', () => {
+      const placed = pod();
+      placed.metadata.annotations = {};
+      expect(tokenKind.admit?.(placed, context())).toEqual({ wanted: false });
+      const there = podKind.toSuper(placed, context());
+      const onNode = { ...there, spec: { ...(there['spec'] as object), nodeName: 'n1' } };
+      expect(tokenKind.admit?.(placed, context(start, { superObjects: [onNode] }))).toEqual({ wanted: true });
+    });
+
+    it('finished ones keep theirs', () => {
+      for (const phase of ['Succeeded', 'Failed']) {
+        expect(tokenKind.admit?.(pod([standard], { status: { phase } }), context())).toEqual({
+          wanted: false,
+          keep: true,
+        });
+      }
+    });
+
+    it('a running one, whatever policy says by now: the pod itself goes, and the Secret with it', () => {
+      const bound = pod();
+      Object.assign(bound['spec'] as object, { hostNetwork: true });
+      expect(tokenKind.admit?.(bound, context())).toEqual({ wanted: true });
+    });
+  });
+
+  describe('the Secret', () => {
+    it('is asked for with what the pod asks for, each token once', () => {
+      const asked = tokenKind.make?.(
+        pod([
+          standard,
+          { path: 'v', audience: 'vault', expirationSeconds: 600 },
+          { ...standard, path: 'again' },
+        ]),
+        context(),
+      );
+      expect(asked).toEqual([
+        {
+          do: 'issueTokens',
+          serviceAccount: 'robot',
+          asks: [
+            { audience: '', expirationSeconds: 3607 },
+            { audience: 'vault', expirationSeconds: 600 },
+          ],
+          write: expect.any(Function),
+        },
+      ]);
+    });
+
+    it('carries the tokens, our marks and nothing of the pod', () => {
+      const secret = secretOf(pod());
+      const { tenant } = context();
+      expect(secret).toMatchObject({
+        kind: 'Secret',
+        type: 'Opaque',
+        metadata: { name: 'skerry-token-web', namespace: superNamespaceName(tenant, 'shop') },
+      });
+      expect(isOurs(secret, tenant)).toBe(true);
+      expect(uidMark(secret)).toBe('uid-of-web');
+      expect(secret.metadata.labels).not.toHaveProperty('app');
+      expect(secret.metadata).not.toHaveProperty('ownerReferences');
+      expect(tokenIn(secret, 'token-0')).toBe('issued for , 3607 s');
+    });
+
+    it('is seen by this kind, and never by that of ordinary Secrets', () => {
+      expect(secretOf(pod()).metadata.labels?.[labelKeys.token]).toBe('true');
+      expect(tokenKind.selector?.super).toBe(labelKeys.token);
+      expect(secretKind.selector?.super).toBe(`!${labelKeys.token}`);
+    });
+
+    it('holds no token in the cache, nor anything that one could be had from', () => {
+      const secret = secretOf(pod());
+      const text = JSON.stringify(cached(secret));
+      const value = (secret['data'] as Record<string, string>)['token-0'];
+      expect(value).toBeTypeOf('string');
+      expect(text).not.toContain(value);
+      expect(text).not.toContain('issued');
+      expect(JSON.stringify(secret.metadata)).not.toContain('issued');
+    });
+
+    it('names its pod, even where its own name had to be cut', () => {
+      const name = 'a'.repeat(250);
+      const t = pod();
+      t.metadata.name = name;
+      const secret = secretOf(t);
+      expect(secret.metadata.name).toHaveLength(253);
+      expect(tokenKind.tenantName?.(secret.metadata.name ?? '', secret)).toBe(name);
+      expect(tokenKind.tenantName?.('skerry-token-web', secretOf(pod()))).toBe('web');
+      delete secret.metadata.annotations?.[annotationKeys.pod];
+      const mended = carryOut(
+        { tenantObject: t, superObject: secret },
+        tokenKind.down(t, cached(secret), context()),
+      );
+      expect(mended.superObject?.metadata.annotations?.[annotationKeys.pod]).toBe(name);
+    });
+  });
+
+  describe('renewal', () => {
+    const asks = [standard, { path: 'v', audience: 'vault', expirationSeconds: 600 }];
+    const renewed = (t: KubeObject, secret: KubeObject, nowMs: number): KubeObject | undefined =>
+      carryOut({ tenantObject: t, superObject: secret }, tokenKind.down(t, cached(secret), context(nowMs)))
+        .superObject;
+
+    it('is waited for, and nothing is done before', () => {
+      const t = pod();
+      const actions = tokenKind.down(t, cached(secretOf(t)), context(start + minute));
+      expect(actions).toEqual([{ do: 'later', afterMs: expect.any(Number) }]);
+      const { afterMs } = actions[0] as { afterMs: number };
+      expect(afterMs / 3_607_000).toBeGreaterThan(0.7);
+      expect(doing(tokenKind.down(t, cached(secretOf(t)), context(start + minute + afterMs - 1)))).toEqual([
+        'later',
+      ]);
+      expect(doing(tokenKind.down(t, cached(secretOf(t)), context(start + minute + afterMs)))).toEqual([
+        'issueTokens',
+      ]);
+    });
+
+    it('changes the token that is due and no other', () => {
+      const t = pod(asks);
+      const before = secretOf(t);
+      const nowMs = start + 8 * minute;
+      const actions = tokenKind.down(t, cached(before), context(nowMs));
+      expect(actions).toMatchObject([
+        { do: 'issueTokens', asks: [{ audience: 'vault', expirationSeconds: 600 }] },
+      ]);
+      const [issue] = actions as [Action & { do: 'issueTokens' }];
+      expect(issue.write([{ token: 'fresh', lifetimeSeconds: 600 }])).toMatchObject([
+        { do: 'patchSuper', patch: { data: { 'token-1': Buffer.from('fresh').toString('base64') } } },
+      ]);
+      const after = carryOut(
+        { tenantObject: t, superObject: before },
+        issue.write([{ token: 'fresh', lifetimeSeconds: 600 }]),
+      );
+      expect(tokenIn(after.superObject, 'token-0')).toBe('issued for , 3607 s');
+      expect(tokenIn(after.superObject, 'token-1')).toBe('fresh');
+      expect(doing(tokenKind.down(t, cached(after.superObject as KubeObject), context(nowMs)))).toEqual([
+        'later',
+      ]);
+    });
+
+    it('goes by what the server grants, where that is less', () => {
+      const t = pod([{ path: 'token', expirationSeconds: 86_400 }]);
+      const [issue] = (tokenKind.make?.(t, context()) ?? []) as [Action & { do: 'issueTokens' }];
+      const { superObject } = carryOut(
+        { tenantObject: t, superObject: undefined },
+        issue.write([{ token: 'short', lifetimeSeconds: 3600 }]),
+      );
+      const [wait] = tokenKind.down(t, cached(superObject as KubeObject), context());
+      expect(wait?.do === 'later' && wait.afterMs).toBeLessThanOrEqual(0.8 * 3_600_000);
+    });
+
+    it('goes on while the pod is being deleted: it may take its time', () => {
+      const t = pod();
+      t.metadata.deletionTimestamp = '2026-01-01T00:50:00Z';
+      expect(doing(tokenKind.down(t, cached(secretOf(t)), context(start + 50 * minute)))).toEqual([
+        'issueTokens',
+      ]);
+    });
+
+    it('puts back what somebody in the super cluster has changed, added or taken away', () => {
+      const t = pod(asks);
+      const right = secretOf(t);
+      const edits: Record<string, (secret: KubeObject) => void> = {
+        value: (secret) => Object.assign(secret['data'] as object, { 'token-0': 'bm9uc2Vuc2U=' }),
+        key: (secret) => delete (secret['data'] as Record<string, unknown>)['token-1'],
+        data: (secret) => delete secret['data'],
+        addition: (secret) => Object.assign(secret['data'] as object, { more: 'bW9yZQ==' }),
+        record: (secret) =>
+          Object.assign(secret.metadata.annotations ?? {}, { [annotationKeys.tokens]: '[null, 3]' }),
+        nonsense: (secret) =>
+          Object.assign(secret.metadata.annotations ?? {}, { [annotationKeys.tokens]: '{' }),
+        label: (secret) => delete secret.metadata.labels?.[labelKeys.namespace],
+      };
+      for (const [what, edit] of Object.entries(edits)) {
+        const secret = structuredClone(right);
+        edit(secret);
+        const mended = renewed(t, secret, start) as KubeObject;
+        expect(mended['data'], what).toEqual(right['data']);
+        expect(mended.metadata.labels, what).toEqual(right.metadata.labels);
+        expect(doing(tokenKind.down(t, cached(mended), context())), what).toEqual(['later']);
+      }
+    });
+
+    it('makes a Secret anew that somebody has frozen, once its time has come', () => {
+      const t = pod();
+      const frozen = applyMergePatch(secretOf(t), { immutable: true }) as KubeObject;
+      expect(doing(tokenKind.down(t, cached(frozen), context()))).toEqual(['later']);
+      expect(doing(tokenKind.down(t, cached(frozen), context(start + 60 * minute)))).toEqual(['deleteSuper']);
+    });
+  });
+});
+
+describe('renewal', () => {
+  const minute = 60_000;
+  const day = 24 * 60 * minute;
+
+  describe('when a token is renewed (rule 6)', () => {
+    it('is at 80 % of its life, at most a twentieth of it earlier', () => {
+      fc.assert(
+        fc.property(fc.uuid(), fc.integer({ min: 900, max: 86_400 }), (uid, seconds) => {
+          const share = renewalMs(seconds, uid, 0) / (seconds * 1000);
+          expect(share).toBeGreaterThanOrEqual(0.75 - 1e-6);
+          expect(share).toBeLessThanOrEqual(0.8);
+        }),
+      );
+    });
+
+    it('is three minutes before it ends at the latest', () => {
+      fc.assert(
+        fc.property(fc.uuid(), fc.integer({ min: 600, max: 2 ** 32 }), (uid, seconds) => {
+          expect(renewalMs(seconds, uid, 0)).toBeLessThanOrEqual(seconds * 1000 - 3 * minute);
+        }),
+      );
+      expect(renewalMs(600, 'any', 0)).toBeGreaterThan(6 * minute);
+    });
+
+    it('is after a day at the latest', () => {
+      expect(renewalMs(365 * 86_400, 'any', 0)).toBeLessThanOrEqual(day);
+      expect(renewalMs(365 * 86_400, 'any', 0)).toBeGreaterThan(0.9 * day);
+    });
+
+    it('differs between pods, and not for the same one', () => {
+      const times = Array.from({ length: 200 }, (_, index) => renewalMs(3607, `pod-${index}`, 0));
+      expect(new Set(times).size).toBeGreaterThan(190);
+      expect(Math.max(...times) - Math.min(...times)).toBeGreaterThan(2 * minute);
+      expect(renewalMs(3607, 'pod-7', 0)).toBe(times[7]);
+    });
+
+    it('has come when its time has, and when the time makes no sense', () => {
+      expect(isRenewalDue(1000, 999)).toBe(false);
+      expect(isRenewalDue(1000, 1000)).toBe(true);
+      expect(isRenewalDue(Number.NaN, 0)).toBe(true);
+      expect(isRenewalDue(day + 1, 0)).toBe(true);
+    });
+  });
+});

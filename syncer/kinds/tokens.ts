@@ -1,0 +1,270 @@
+import { hash } from 'node:crypto';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import { apiVersionOf, type KubeObject, type MergePatch, resources } from '../../kube/index.ts';
+import { type SuperMetadataOptions, superMetadata, superMetadataPatch } from '../mapping/index.ts';
+import type { Action, IssuedToken, TokenAsk } from './action.ts';
+import type { SyncContext } from './context.ts';
+import type { Admission, DownKind } from './kind.ts';
+import { podOfTokenSecret, tokenAsks, tokenKey, tokenSecretName } from './pod-tokens.ts';
+import { podKind } from './pods/index.ts';
+
+/** Share of its life after which a token is renewed. */
+const lifeShare = 0.8;
+/** Kubelet takes up to two minutes to bring a changed Secret into a pod. */
+const marginMs = 3 * 60_000;
+/** As kubelet does it with tokens that live longer. */
+const longestMs = 24 * 3_600_000;
+/** So much of its life earlier at most: pods that were made together are not renewed together. */
+const spreadShare = 0.05;
+
+/** When to renew a token that a pod gets now. The same for the same pod. */
+export function renewalMs(lifetimeSeconds: number, podUid: string, nowMs: number): number {
+  const lifeMs = lifetimeSeconds * 1_000;
+  const latest = Math.min(lifeShare * lifeMs, lifeMs - marginMs, longestMs);
+  const after = latest - fractionOf(podUid) * spreadShare * Math.min(lifeMs, longestMs);
+  // No server grants so little; one that did would be asked without end.
+  return nowMs + Math.round(Math.max(after, Math.min(lifeMs, longestMs) / 2));
+}
+
+/** Also for a time that can have been written by nobody whose clock is right. */
+export function isRenewalDue(renewAtMs: number, nowMs: number): boolean {
+  return !(renewAtMs > nowMs && renewAtMs <= nowMs + longestMs);
+}
+
+/** In [0, 1). */
+function fractionOf(text: string): number {
+  return Number.parseInt(hash('sha256', text, 'hex').slice(0, 8), 16) / 2 ** 32;
+}
+
+/** What a Secret says of one of its tokens, in an annotation. */
+interface TokenRecord extends TokenAsk {
+  /** ISO 8601. */
+  readonly renewAt: string;
+  /** Of the token as it was written: tells whether somebody else has written since. */
+  readonly digest: string;
+}
+
+/** What is kept of a Secret's tokens: enough to see whether they are the right ones. */
+export interface Contents {
+  /** In the order of the pod's asks, whatever may be wrong with them. */
+  readonly records: readonly Partial<TokenRecord>[];
+  /** Of each key's value. */
+  readonly digests: Readonly<Record<string, string>>;
+}
+
+/** A token with when it is to be renewed. */
+export interface DatedToken extends IssuedToken {
+  readonly renewAtMs: number;
+}
+
+/** A Secret for the cache: digests of its values in place of the values. */
+export function withoutTokens(secret: KubeObject): KubeObject {
+  const { data: _data, stringData: _stringData, ...rest } = secret;
+  return { ...rest, digests: digestsOf(secret) };
+}
+
+/** Of a Secret in full or as the cache has it. */
+export function contentsOf(secret: KubeObject): Contents {
+  const { annotations } = secret.metadata;
+  return { records: parseRecords(annotations?.[annotationKeys.tokens]), digests: digestsOf(secret) };
+}
+
+/** The asks, by index, whose token is missing, not the one that was written, or due to be renewed. */
+export function dueAsks(asks: readonly TokenAsk[], contents: Contents, nowMs: number): number[] {
+  const { records, digests } = contents;
+  return [...asks.keys()].filter((index) => {
+    const ask = asks[index] as TokenAsk;
+    const record = records[index];
+    if (record?.audience !== ask.audience || record.expirationSeconds !== ask.expirationSeconds) return true;
+    const digest = digests[tokenKey(index)];
+    if (digest === undefined || digest !== record.digest) return true;
+    return isRenewalDue(renewAtMs(record), nowMs);
+  });
+}
+
+/** Keys that somebody else has put into the Secret. */
+export function strayKeys(asks: readonly TokenAsk[], { digests }: Contents): string[] {
+  const own = new Set([...asks.keys()].map(tokenKey));
+  return Object.keys(digests).filter((key) => !own.has(key));
+}
+
+/** When the next of a pod's tokens is to be renewed; of contents in which none is due. */
+export function nextRenewalMs(contents: Contents): number {
+  return Math.min(...contents.records.map(renewAtMs));
+}
+
+/** The annotation and the data of a Secret that has these new tokens, by index of their ask, in place of others. */
+export function replaceTokens(
+  asks: readonly TokenAsk[],
+  present: Contents,
+  issued: ReadonlyMap<number, DatedToken>,
+): { annotations: Record<string, string>; data: Record<string, string> } {
+  const data: Record<string, string> = {};
+  const records = asks.map((ask, index) => {
+    const fresh = issued.get(index);
+    if (fresh === undefined) return present.records[index];
+    const value = Buffer.from(fresh.token).toString('base64');
+    data[tokenKey(index)] = value;
+    return { ...ask, renewAt: new Date(fresh.renewAtMs).toISOString(), digest: digestOf(value) };
+  });
+  return { annotations: { [annotationKeys.tokens]: JSON.stringify(records) }, data };
+}
+
+function digestsOf(secret: KubeObject): Record<string, string> {
+  const kept = secret['digests'] as Record<string, string> | undefined;
+  if (kept !== undefined) return kept;
+  const data = (secret['data'] ?? {}) as Record<string, string>;
+  return Object.fromEntries(Object.entries(data).map(([key, value]) => [key, digestOf(value)]));
+}
+
+function digestOf(value: string): string {
+  return hash('sha256', value, 'base64url').slice(0, 22);
+}
+
+function renewAtMs({ renewAt = '' }: Partial<TokenRecord>): number {
+  return Date.parse(renewAt);
+}
+
+/** Tolerates anything: the annotation can be edited in the super cluster. */
+function parseRecords(text: string | undefined): Partial<TokenRecord>[] {
+  try {
+    const parsed: unknown = JSON.parse(text ?? '[]');
+    if (!Array.isArray(parsed)) return [];
+    return parsed.map((record: unknown) => (typeof record === 'object' && record !== null ? record : {}));
+  } catch {
+    return [];
+  }
+}
+
+interface Pod extends KubeObject {
+  spec?: { nodeName?: string; serviceAccountName?: string } & Parameters<typeof tokenAsks>[0];
+  status?: { phase?: string };
+}
+
+/**
+ * The Secret with the tokens of one pod, in the place of those that kubelet would ask for (sync rule 6): issued
+ * by the tenant's API server, bound to T, renewed while T runs, and gone with T.
+ */
+export const tokenKind: DownKind = {
+  name: 'tokens',
+  direction: 'down',
+  resource: resources.pods,
+  superResource: resources.secrets,
+  onDemand: true,
+  selector: { super: labelKeys.token },
+  compact: { super: withoutTokens },
+  superName: tokenSecretName,
+  tenantName: (superName, superObject) =>
+    podOfTokenSecret(superName) ?? superObject?.metadata.annotations?.[annotationKeys.pod] ?? superName,
+  admit,
+  toSuper,
+  make,
+  down,
+};
+
+/**
+ * A bound pod gets its token, one that has run keeps its last. Before the binding there is none: the tenant's API
+ * server puts the node into the token, and kubelet waits for the Secret as it would for a token.
+ */
+function admit(pod: Pod, context: SyncContext): Admission {
+  if (tokenAsks(pod.spec).length === 0) return { wanted: false };
+  if (pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed')
+    return { wanted: false, keep: true };
+  if ((pod.spec?.nodeName ?? '') === '') return { wanted: false };
+  // Most pods, and looked at before.
+  if (pod.metadata.annotations?.[annotationKeys.superUid] !== undefined) return { wanted: true };
+  return { wanted: podKind.admit?.(pod, context).wanted ?? true };
+}
+
+/** Without the tokens: they have to be asked for. */
+function toSuper(pod: Pod, context: SyncContext): KubeObject {
+  const metadata = superMetadata(pod, context, metadataOptions(pod));
+  return {
+    apiVersion: apiVersionOf(resources.secrets),
+    kind: resources.secrets.kind,
+    metadata: {
+      ...metadata,
+      annotations: { ...metadata.annotations, [annotationKeys.pod]: pod.metadata.name ?? '' },
+    },
+    type: 'Opaque',
+  };
+}
+
+function make(pod: Pod, context: SyncContext): readonly Action[] {
+  const asks = tokenAsks(pod.spec);
+  const issue = issueFor(pod, asks, [...asks.keys()], context, (issued) => {
+    const { annotations, data } = replaceTokens(asks, { records: [], digests: {} }, issued);
+    const secret = toSuper(pod, context);
+    const metadata = { ...secret.metadata, annotations: { ...secret.metadata.annotations, ...annotations } };
+    return { do: 'createSuper', object: { ...secret, metadata, data } };
+  });
+  return [issue];
+}
+
+function down(pod: Pod, secret: KubeObject, context: SyncContext): readonly Action[] {
+  const asks = tokenAsks(pod.spec);
+  const contents = contentsOf(secret);
+  const due = dueAsks(asks, contents, context.nowMs);
+  const stray = strayKeys(asks, contents);
+  if (due.length + stray.length > 0 && secret['immutable'] === true) return [{ do: 'deleteSuper' }];
+  const metadata = marksPatch(pod, secret, context);
+  const emptied = stray.length === 0 ? {} : { data: Object.fromEntries(stray.map((key) => [key, null])) };
+  if (due.length > 0) {
+    const issue = issueFor(pod, asks, due, context, (issued) => {
+      const { annotations, data } = replaceTokens(asks, contents, issued);
+      const patch = {
+        metadata: { ...metadata, annotations: { ...metadata?.annotations, ...annotations } },
+        data: { ...emptied.data, ...data },
+      };
+      return { do: 'patchSuper', patch };
+    });
+    return [issue];
+  }
+  if (metadata !== undefined || stray.length > 0)
+    return [{ do: 'patchSuper', patch: { ...(metadata && { metadata }), ...emptied } }];
+  return [{ do: 'later', afterMs: nextRenewalMs(contents) - context.nowMs }];
+}
+
+/** Asks for the tokens of `indexes`, and does what `written` makes of them. */
+function issueFor(
+  pod: Pod,
+  asks: readonly TokenAsk[],
+  indexes: readonly number[],
+  { nowMs }: SyncContext,
+  written: (issued: ReadonlyMap<number, DatedToken>) => Action,
+): Action {
+  const dated = (token: IssuedToken): DatedToken => ({
+    ...token,
+    renewAtMs: renewalMs(token.lifetimeSeconds, pod.metadata.uid ?? '', nowMs),
+  });
+  return {
+    do: 'issueTokens',
+    serviceAccount: pod.spec?.serviceAccountName ?? 'default',
+    asks: indexes.map((index) => asks[index] as TokenAsk),
+    write: (issued) => [
+      written(new Map(issued.map((token, place) => [indexes[place] as number, dated(token)]))),
+    ],
+  };
+}
+
+/** Nothing of the pod's own labels and annotations: nobody selects this Secret by them. */
+function metadataOptions(pod: Pod): SuperMetadataOptions {
+  return {
+    name: tokenSecretName(pod.metadata.name ?? ''),
+    goesDown: () => false,
+    labels: { [labelKeys.token]: 'true' },
+  };
+}
+
+function marksPatch(
+  pod: Pod,
+  secret: KubeObject,
+  context: SyncContext,
+): { annotations?: MergePatch; labels?: MergePatch } | undefined {
+  const patch = superMetadataPatch(pod, secret, context, metadataOptions(pod))?.['metadata'] as
+    | { annotations?: MergePatch; labels?: MergePatch }
+    | undefined;
+  const { name = '' } = pod.metadata;
+  if (secret.metadata.annotations?.[annotationKeys.pod] === name) return patch;
+  return { ...patch, annotations: { ...patch?.annotations, [annotationKeys.pod]: name } };
+}

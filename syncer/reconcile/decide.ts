@@ -1,0 +1,253 @@
+import type { KubeObject } from '../../kube/index.ts';
+import type { Action, DownKind, KeyRef, Notice, SyncContext, SyncedKind, UpKind } from '../kinds/index.ts';
+import { isOurs, uidMark } from '../mapping/index.ts';
+import type { Tombstone } from './tenant-state.ts';
+
+/** What the caches show of one key, and what the engine remembers of it. */
+export interface Situation {
+  readonly key: KeyRef;
+  readonly tenantObject: KubeObject | undefined;
+  readonly superObject: KubeObject | undefined;
+  /** Watched deletions that have not been carried over. */
+  readonly tenantTombstone: Tombstone | undefined;
+  readonly superTombstone: Tombstone | undefined;
+  /** When T was last written, where the engine remembers it because T is not watched. */
+  readonly writtenAtMs?: number | undefined;
+  /** UID of a counterpart that we created and that the cache does not show yet. */
+  readonly createdUid: string | undefined;
+  /**
+   * For namespaced kinds: whether the super namespace is there and belongs to T's namespace as it is now;
+   * `unwanted`: there never will be one.
+   */
+  readonly namespaceReady: boolean | 'unwanted';
+  readonly context: SyncContext;
+}
+
+/**
+ * What has to hold before the actions may be carried out, because they destroy something on the word
+ * of a cache: the server of `side` is who it should be, and, if `live`, answers 404 for the object.
+ */
+export interface DeleteCheck {
+  readonly side: 'tenant' | 'super';
+  readonly live: boolean;
+  /** Nobody saw the counterpart being deleted: a mass-deletion guard that is closed holds this back. */
+  readonly unwatched: boolean;
+}
+
+export interface Decision {
+  readonly actions: readonly Action[];
+  readonly check?: DeleteCheck;
+}
+
+const nothing: Decision = { actions: [] };
+/** Our own object will show in the cache, and that queues the key; a look from time to time costs next to nothing. */
+const notShownYet: Decision = { actions: [{ do: 'later', afterMs: 1_000 }] };
+
+function notice(type: Notice['type'], reason: string, message: string): Decision {
+  return { actions: [{ do: 'notice', notice: { type, reason, message } }] };
+}
+
+/** The four cases of sync rule §2 for an object that is born in the tenant. Pure. */
+export function decideDown(kind: DownKind, situation: Situation): Decision {
+  const { tenantObject, superObject, context } = situation;
+  if (tenantObject === undefined)
+    return superObject === undefined ? nothing : tenantGone(kind, situation, superObject);
+  if (superObject === undefined) return superMissing(kind, situation, tenantObject);
+
+  if (!isOurs(superObject, context.tenant)) {
+    if (kind.adopts?.(superObject, tenantObject, context) === true) {
+      return { actions: kind.down(tenantObject, superObject, context) };
+    }
+    if (kind.admit?.(tenantObject, context).wanted === false) return nothing;
+    return notice(
+      'Warning',
+      'NameConflict',
+      `${kind.resource.kind} ${situation.key.name} cannot be synced: its place in the cluster is taken by an object that Skerry did not make`,
+    );
+  }
+
+  if (uidMark(superObject) !== tenantObject.metadata.uid) {
+    if (superObject.metadata.deletionTimestamp !== undefined && !shortens(kind, superObject, undefined))
+      return nothing;
+    return {
+      actions: [{ do: 'deleteSuper', ...kind.deleteSuper?.(superObject, situation.tenantTombstone?.object) }],
+      check: { side: 'tenant', live: kind.deleteNeedsLiveCheck === true, unwatched: false },
+    };
+  }
+
+  const admission = kind.admit?.(tenantObject, context);
+  if (admission?.wanted === false) {
+    const notices: Action[] =
+      admission.notice === undefined ? [] : [{ do: 'notice', notice: admission.notice }];
+    if (admission.keep === true) {
+      return { actions: [...notices, ...(kind.up?.(tenantObject, superObject, context) ?? [])] };
+    }
+    if (superObject.metadata.deletionTimestamp !== undefined) return { actions: notices };
+    // What other objects want decides here: while too many of those are missing, it proves nothing.
+    return {
+      actions: [...notices, { do: 'deleteSuper' }],
+      check: { side: 'tenant', live: false, unwatched: true },
+    };
+  }
+  const down =
+    superObject.metadata.deletionTimestamp === undefined ? kind.down(tenantObject, superObject, context) : [];
+  const up = kind.up?.(tenantObject, superObject, context) ?? [];
+  return guarded(down.length === 0 ? up : [...down, ...up]);
+}
+
+/** A delete that a kind asks for needs to know whom it listens to, even while both objects are there. */
+function guarded(actions: readonly Action[]): Decision {
+  for (const action of actions) {
+    if (action.do === 'deleteSuper')
+      return { actions, check: { side: 'tenant', live: false, unwatched: false } };
+    if (action.do === 'deleteTenant')
+      return { actions, check: { side: 'super', live: false, unwatched: false } };
+  }
+  return { actions };
+}
+
+function tenantGone(kind: DownKind, situation: Situation, superObject: KubeObject): Decision {
+  if (!isOurs(superObject, situation.context.tenant)) return nothing;
+  const tombstone = situation.tenantTombstone;
+  const watched = tombstone !== undefined && tombstone.uid === uidMark(superObject);
+  const last = watched ? tombstone.object : undefined;
+  if (superObject.metadata.deletionTimestamp !== undefined && !shortens(kind, superObject, last))
+    return nothing;
+  return {
+    actions: [{ do: 'deleteSuper', ...kind.deleteSuper?.(superObject, last) }],
+    check: { side: 'tenant', live: !watched || kind.deleteNeedsLiveCheck === true, unwatched: !watched },
+  };
+}
+
+/** Whether a second delete would end S sooner than the one that is under way. */
+function shortens(kind: DownKind, superObject: KubeObject, last: KubeObject | undefined): boolean {
+  const wanted = kind.deleteSuper?.(superObject, last).gracePeriodSeconds;
+  const present = superObject.metadata.deletionGracePeriodSeconds;
+  return wanted !== undefined && present !== undefined && wanted < present;
+}
+
+function superMissing(kind: DownKind, situation: Situation, tenantObject: KubeObject): Decision {
+  const { context } = situation;
+  if (situation.createdUid !== undefined) return notShownYet;
+  const last = situation.superTombstone?.object;
+  const gone = kind.superGone?.(tenantObject, context, last);
+  if (gone !== undefined) {
+    if (gone.length === 0) return nothing;
+    const watched = last !== undefined && uidMark(last) === tenantObject.metadata.uid;
+    const leaving = tenantObject.metadata.deletionTimestamp !== undefined;
+    // An S that has only lost its label is reported as deleted too. One that was on its way out goes in any case.
+    const expected = watched && leaving && last.metadata.deletionTimestamp !== undefined;
+    return { actions: gone, check: { side: 'super', live: !expected, unwatched: !watched && !leaving } };
+  }
+  if (tenantObject.metadata.deletionTimestamp !== undefined) return nothing;
+  const admission = kind.admit?.(tenantObject, context);
+  if (admission?.wanted === false) {
+    return admission.notice === undefined
+      ? nothing
+      : { actions: [{ do: 'notice', notice: admission.notice }] };
+  }
+  if (situation.namespaceReady === 'unwanted') return nothing;
+  const requires: KeyRef[] = [];
+  if (situation.key.namespace !== undefined && !situation.namespaceReady) {
+    requires.push({ kind: 'namespaces', name: situation.key.namespace });
+  }
+  requires.push(...(kind.requires?.(tenantObject, context) ?? []));
+  const actions: Action[] = requires.length === 0 ? [] : [{ do: 'require', keys: requires }];
+  if (kind.make === undefined) actions.push(creation(kind, tenantObject, context));
+  else actions.push(...kind.make(tenantObject, context));
+  if (admission?.notice !== undefined) actions.push({ do: 'notice', notice: admission.notice });
+  return { actions };
+}
+
+/** S is made when it is asked for: a pod that has to wait first is decided upon more than once. */
+function creation(kind: DownKind, tenantObject: KubeObject, context: SyncContext): Action {
+  let made: KubeObject | undefined;
+  return {
+    do: 'createSuper',
+    get object() {
+      made ??= kind.toSuper(tenantObject, context);
+      return made;
+    },
+  };
+}
+
+/** The same cases the other way round, for an object that is born in the super cluster. Pure. */
+export function decideUp(kind: UpKind, situation: Situation): Decision {
+  const { tenantObject, superObject, context, key } = situation;
+  const place = superObject === undefined ? undefined : kind.tenantRef(superObject, context);
+  const belongs = place !== undefined && place.name === key.name && place.namespace === key.namespace;
+
+  if (superObject === undefined || !belongs) {
+    if (tenantObject === undefined || uidMark(tenantObject) === undefined) return nothing;
+    const actions = withoutOriginal(kind, tenantObject, context);
+    if (actions.length === 0) return nothing;
+    const watched = superObject !== undefined || situation.superTombstone?.uid === uidMark(tenantObject);
+    return { actions, check: { side: 'super', live: superObject === undefined, unwatched: !watched } };
+  }
+  if (tenantObject === undefined) {
+    if (situation.createdUid !== undefined) return notShownYet;
+    if (superObject.metadata.deletionTimestamp !== undefined) return nothing;
+    return { actions: [{ do: 'createTenant', object: kind.toTenant(superObject, context) }] };
+  }
+  const mark = uidMark(tenantObject);
+  if (mark === undefined) {
+    if (kind.adopts?.(tenantObject, superObject, context) === true)
+      return guarded(kind.up(tenantObject, superObject, context));
+    return notice(
+      'Warning',
+      'NameConflict',
+      `the cluster offers a ${kind.resource.kind} named ${key.name}; yours of the same name is left alone`,
+    );
+  }
+  if (mark !== superObject.metadata.uid) {
+    const actions = withoutOriginal(kind, tenantObject, context);
+    if (actions.length === 0) return nothing;
+    return { actions, check: { side: 'super', live: false, unwatched: false } };
+  }
+  const actions = kind.up(tenantObject, superObject, context);
+  const restMs = actions.length === 0 ? 0 : restOfPause(kind, situation);
+  return restMs > 0 ? { actions: [{ do: 'later', afterMs: restMs }] } : guarded(actions);
+}
+
+/** How long a copy is to be left as it is, because it was written a moment ago. */
+function restOfPause({ patchEveryMs }: UpKind, { writtenAtMs, context }: Situation): number {
+  if (patchEveryMs === undefined || writtenAtMs === undefined) return 0;
+  const restMs = writtenAtMs + patchEveryMs - context.nowMs;
+  // A clock that was set back must not make it wait.
+  return restMs <= patchEveryMs ? restMs : 0;
+}
+
+/** What becomes of a copy whose original is gone, or is another one by now. */
+function withoutOriginal(kind: UpKind, copy: KubeObject, context: SyncContext): readonly Action[] {
+  if (kind.superGone !== undefined) return kind.superGone(copy, context);
+  return copy.metadata.deletionTimestamp === undefined ? [{ do: 'deleteTenant' }] : [];
+}
+
+/**
+ * How the two sides of a key disagree.
+ *
+ * - `missing-in-super`, `missing-in-tenant`: there is an original, and no copy of it.
+ * - `orphan`: there is a copy, and its original is gone or has no place here.
+ * - `differs`: both are there, and one of them is not as it should be.
+ */
+export type Drift = 'missing-in-super' | 'missing-in-tenant' | 'orphan' | 'differs';
+
+/** `undefined`: both sides agree, as far as can be told. */
+export function driftOf(kind: SyncedKind, situation: Situation, decision: Decision): Drift | undefined {
+  const { tenantObject, superObject } = situation;
+  if (!decision.actions.some((action) => action.do !== 'notice' && action.do !== 'later')) return undefined;
+
+  if (kind.direction === 'down') {
+    if (tenantObject === undefined) return 'orphan';
+    return superObject === undefined ? 'missing-in-super' : 'differs';
+  }
+  if (tenantObject === undefined) return 'missing-in-tenant';
+  return superObject === undefined || kind.tenantRef(superObject, situation.context) === undefined
+    ? 'orphan'
+    : 'differs';
+}
+
+/** Objects of such a kind can be compared with our own last write, or not at all. */
+export function isUnwatched(kind: SyncedKind): boolean {
+  return kind.direction === 'up' && !kind.watchTenant;
+}

@@ -1,0 +1,173 @@
+import { describe, expect, it } from 'vitest';
+import { annotationKeys } from '../../api/labels.ts';
+import { type KubeObject, resources } from '../../kube/index.ts';
+import { allKinds, type SyncedKind } from '../kinds/index.ts';
+import { shownNodeName } from '../mapping/index.ts';
+import type { Situation } from './decide.ts';
+import { DeletionSafety } from './deletion-safety.ts';
+import type { Work } from './execute.ts';
+import { keyId } from './keys.ts';
+import { Bench } from './testing/bench.ts';
+
+const boundPod = (name: string): KubeObject => ({
+  metadata: { name, namespace: 'shop', annotations: { [annotationKeys.superUid]: `s-${name}` } },
+  spec: { nodeName: 'n1', serviceAccountName: 'default', containers: [{ name: 'main', image: 'busybox' }] },
+  status: { phase: 'Running' },
+});
+
+/** A ConfigMap of the super cluster whose original nobody has seen going. */
+function orphan(bench: Bench): void {
+  bench.namespace('shop');
+  const original = { metadata: { name: 'x', namespace: 'shop', uid: 't1' } };
+  bench.have('super', resources.configMaps, bench.superOf(original));
+}
+
+describe('the gate before every deletion (sync rule 0)', () => {
+  it('opens for what the live server does not have', async () => {
+    await using bench = await Bench.start();
+    orphan(bench);
+    await bench.reconcile('configmaps', 'x', 'shop');
+    expect(bench.super.server.list(resources.configMaps)).toEqual([]);
+  });
+
+  it('stays shut for what the live server has', async () => {
+    await using bench = await Bench.start();
+    orphan(bench);
+    bench.server('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop', uid: 't1' } });
+    expect(await bench.reconcile('configmaps', 'x', 'shop')).toEqual({ is: 'retry', code: 'stillThere' });
+  });
+
+  it('stays shut for the original of a hidden node, whose name only the server knows now', async () => {
+    await using bench = await Bench.start({ tenant: { hideNodes: true } });
+    const node = bench.have('super', resources.nodes, { metadata: { name: 'n1' } });
+    bench.server('super', resources.nodes, { metadata: { name: 'n2' } });
+    const shown = shownNodeName(bench.state.info, 'n1');
+    await bench.reconcile('nodes', shown);
+    const [copy] = bench.tenant.server.list(resources.nodes) as [KubeObject];
+    expect(copy.metadata.name).toBe(shown);
+    bench.show('tenant', resources.nodes, copy);
+    bench.hide('super', resources.nodes, node);
+    expect(await bench.reconcile('nodes', shown)).toEqual({ is: 'retry', code: 'stillThere' });
+    bench.super.server.remove(resources.nodes, { name: 'n1' });
+    await bench.reconcile('nodes', shown);
+    expect(bench.tenant.server.list(resources.nodes)).toEqual([]);
+  });
+
+  it('asks for what S is, where that is another resource than T', async () => {
+    await using bench = await Bench.start();
+    const t = bench.have('tenant', resources.pods, boundPod('web'));
+    const kind = allKinds.find(({ name }) => name === 'tokens') as SyncedKind;
+    const metadata = { ...bench.superOf(t).metadata, name: 'skerry-token-web' };
+    const secret = bench.server('super', resources.secrets, { metadata });
+    const gate = new DeletionSafety({
+      superClient: bench.super.client,
+      superIdentity: bench.superIdentity,
+      onMismatch: () => undefined,
+      onHeld: () => undefined,
+    });
+    const key = { kind: 'tokens', namespace: 'shop', name: 'web' };
+    const situation = { key, tenantObject: t } as Situation;
+    const work = { kind, tenant: bench.state, situation, signal: new AbortController().signal } as Work;
+    const verdict = await gate.check(work, { side: 'super', live: true, unwatched: false });
+    expect(verdict).toMatchObject({ is: 'there', live: { metadata: { uid: secret.metadata.uid } } });
+  });
+
+  it('asks for a hidden node by the name that it had when it was seen going', async () => {
+    await using bench = await Bench.start({ tenant: { hideNodes: true } });
+    const node = bench.have('super', resources.nodes, { metadata: { name: 'n1' } });
+    const shown = shownNodeName(bench.state.info, 'n1');
+    await bench.reconcile('nodes', shown);
+    bench.show('tenant', resources.nodes, bench.tenant.server.list(resources.nodes)[0] as KubeObject);
+    const id = keyId({ kind: 'nodes', name: shown });
+    bench.state.tombstones.super.set(id, { uid: node.metadata.uid ?? '', object: node });
+    bench.hide('super', resources.nodes, node);
+    await bench.reconcile('nodes', shown);
+    expect(bench.super.server.requests.map(({ verb, name }) => `${verb} ${name}`)).toContain('get n1');
+    expect(bench.asked('super')).not.toContain('list nodes');
+  });
+
+  it('shuts at once, for everything, when the tenant is another server', async () => {
+    await using bench = await Bench.start();
+    orphan(bench);
+    bench.tenant.server.remove(resources.namespaces, { name: 'kube-system' });
+    expect(await bench.reconcile('configmaps', 'x', 'shop')).toEqual({ is: 'held' });
+    expect(bench.state.frozen).toBe('TenantIdentity');
+    expect(bench.reports).toEqual(['mismatch tenant']);
+    bench.tenant.server.put(resources.namespaces, { metadata: { name: 'kube-system', uid: 'tenant' } });
+    expect(await bench.reconcile('configmaps', 'x', 'shop')).toEqual({ is: 'held' });
+    expect([...bench.state.held.keys()]).toEqual(['configmaps/shop/x']);
+  });
+
+  it('shuts in both directions when the super cluster is not the one that the tenant was made on', async () => {
+    await using bench = await Bench.start({ superIdentity: 'another' });
+    bench.namespace('shop');
+    bench.have('tenant', resources.pods, boundPod('web'));
+    expect(await bench.reconcile('pods', 'web', 'shop')).toEqual({ is: 'held' });
+    expect(bench.state.frozen).toBe('SuperClusterIdentity');
+    bench.state.frozen = undefined;
+    const original = { metadata: { name: 'x', namespace: 'shop', uid: 't1' } };
+    bench.have('super', resources.configMaps, bench.superOf(original));
+    expect(await bench.reconcile('configmaps', 'x', 'shop')).toEqual({ is: 'held' });
+    expect(bench.reports).toEqual(['mismatch super', 'mismatch super']);
+  });
+
+  it('shuts when the super cluster has shown its own past', async () => {
+    await using bench = await Bench.start();
+    orphan(bench);
+    bench.superIdentity.distrust('its versions ran backwards');
+    expect(await bench.reconcile('configmaps', 'x', 'shop')).toEqual({ is: 'held' });
+    expect(bench.reports).toEqual(['mismatch super']);
+  });
+
+  it('asks the super cluster itself before a pod is failed, even if its S was seen going', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    const t = bench.have('tenant', resources.pods, boundPod('web'));
+    bench.state.tombstones.super.set('pods/shop/web', { uid: 's-web', object: bench.superOf(t) });
+    await bench.reconcile('pods', 'web', 'shop');
+    expect(bench.asked('super')).toEqual(['get pods']);
+    expect(bench.asked('tenant')).toEqual(['patch pods', 'delete pods']);
+  });
+
+  it('holds back what would fail many pods of the tenant at once, until the operator has spoken (rule 0 C)', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    const names = Array.from({ length: 25 }, (_, index) => `web-${index}`);
+    for (const name of names) bench.have('tenant', resources.pods, boundPod(name));
+    expect(await bench.reconcile('pods', 'web-0', 'shop')).toEqual({ is: 'held' });
+    expect(bench.reports).toEqual(['held']);
+    expect(bench.asked('tenant')).toEqual([]);
+    const { hold } = bench.state.tenantDeletions;
+    expect(hold).toMatchObject({ missing: 25, total: 25 });
+    expect(bench.state.tenantDeletions.confirm(hold?.id ?? '')).toBe(true);
+    await bench.reconcile('pods', 'web-0', 'shop');
+    expect(bench.asked('tenant')).toEqual(['patch pods', 'delete pods']);
+  });
+
+  it('holds back objects that only look unused while those that use them are missing', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    for (let index = 0; index < 25; index++) {
+      bench.have(
+        'super',
+        resources.pods,
+        bench.superOf({ metadata: { name: `web-${index}`, namespace: 'shop', uid: `t${index}` } }),
+      );
+    }
+    const t = bench.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
+    bench.have('super', resources.configMaps, bench.superOf(t));
+    expect(await bench.reconcile('configmaps', 'x', 'shop')).toEqual({ is: 'held' });
+    expect(bench.super.server.list(resources.configMaps)).toHaveLength(1);
+  });
+
+  it('lets a pod end that the tenant itself is deleting, however many have lost their S', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    for (let index = 0; index < 25; index++) bench.have('tenant', resources.pods, boundPod(`web-${index}`));
+    const { metadata, ...rest } = boundPod('leaving');
+    const leaving = { deletionTimestamp: '2030-01-01T00:00:30Z', deletionGracePeriodSeconds: 30 };
+    bench.have('tenant', resources.pods, { ...rest, metadata: { ...metadata, ...leaving } });
+    await bench.reconcile('pods', 'leaving', 'shop');
+    expect(bench.asked('tenant')).toContain('delete pods');
+  });
+});

@@ -1,0 +1,251 @@
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import {
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  type ObjectRef,
+  type Resource,
+  resources,
+} from '../../kube/index.ts';
+import {
+  allKinds,
+  type DownKind,
+  type SyncContext,
+  type SyncedKind,
+  superResourceOf,
+  type UpKind,
+} from '../kinds/index.ts';
+import { isOurs, uidMark } from '../mapping/index.ts';
+import { byTenantIndex, type Caches } from './caches.ts';
+import type { DeleteCheck, Situation } from './decide.ts';
+import type { Work } from './execute.ts';
+import type { IdentityGuard, Unmatched } from './guards.ts';
+import { downKeyOf, keyId, tenantKeyOf } from './keys.ts';
+import type { TenantState } from './tenant-state.ts';
+
+/**
+ * Super objects that have lost their tenant object. Those whose deletion was watched do not count, nor do
+ * those of a namespace that is itself gone: that is one deletion, checked live on its own.
+ */
+export function unmatchedSuperObjects(tenant: TenantState, superCaches: Caches): Unmatched {
+  const uids: string[] = [];
+  let total = 0;
+  for (const kind of kindsOf(tenant)) {
+    // What stands beside another kind's S is not counted again: it goes with it.
+    if (kind.direction !== 'down' || kind.superResource !== undefined) continue;
+    for (const object of superCaches.byIndex(kind.resource, byTenantIndex, tenant.info.uid)) {
+      if (object.metadata.deletionTimestamp !== undefined) continue;
+      const key = downKeyOf(kind, object);
+      if (key === undefined) continue;
+      total += 1;
+      const own = tenant.caches.get(kind.resource, key);
+      if (own !== undefined) {
+        if (kind.unwantedIsMissing === true && isToGo(kind, own, tenant.context()))
+          uids.push(object.metadata.uid ?? '');
+        continue;
+      }
+      if (tenant.tombstones.tenant.get(keyId(key))?.uid === uidMark(object)) continue;
+      const namespace = object.metadata.labels?.[labelKeys.namespace];
+      const namespaceIsThere =
+        key.namespace === undefined ||
+        (namespace !== undefined &&
+          tenant.caches.get(resources.namespaces, { name: namespace }) !== undefined);
+      if (namespaceIsThere) uids.push(object.metadata.uid ?? '');
+    }
+  }
+  return { uids, total };
+}
+
+/**
+ * Tenant objects that would be given up because the super object that they had, or that they are a copy of,
+ * is gone. Those whose super object was seen going do not count, nor do those that the tenant deletes itself.
+ */
+export function unmatchedTenantObjects(tenant: TenantState, superCaches: Caches): Unmatched {
+  const context = tenant.context();
+  const uids: string[] = [];
+  let total = 0;
+  for (const kind of allKinds) {
+    if (kind.direction === 'up' ? !kind.watchTenant : kind.superGone === undefined) continue;
+    for (const object of tenant.caches.store(kind.resource).list()) {
+      const key = tenantKeyOf(kind, object);
+      const ref = tenant.superRef(kind, key);
+      const superObject = ref === undefined ? undefined : superCaches.get(kind.resource, ref);
+      if (
+        kind.direction === 'up'
+          ? uidMark(object) === undefined
+          : superObject && !isOurs(superObject, context.tenant)
+      ) {
+        continue;
+      }
+      if (superObject !== undefined) total += 1;
+      else if (isLost(tenant, kind, object, keyId(key), context)) {
+        total += 1;
+        uids.push(object.metadata.uid ?? '');
+      }
+    }
+  }
+  return { uids, total };
+}
+
+/** Whether S of this T would be deleted, because it should not be there. */
+function isToGo(kind: DownKind, own: KubeObject, context: SyncContext): boolean {
+  const { wanted = true, keep = false } = kind.admit?.(own, context) ?? {};
+  return !wanted && !keep;
+}
+
+function kindsOf(tenant: TenantState): readonly SyncedKind[] {
+  return [...allKinds, ...[...tenant.customKinds.values()].map(({ kind }) => kind)];
+}
+
+function isLost(
+  tenant: TenantState,
+  kind: DownKind | UpKind,
+  object: KubeObject,
+  id: string,
+  context: SyncContext,
+): boolean {
+  const { uid, deletionTimestamp } = object.metadata;
+  if (deletionTimestamp !== undefined) return false;
+  const tombstone = tenant.tombstones.super.get(id);
+  if (kind.direction === 'up') {
+    if (tombstone !== undefined && tombstone.uid === uidMark(object)) return false;
+    return kind.superGone === undefined || kind.superGone(object, context).length > 0;
+  }
+  if (tombstone !== undefined && uidMark(tombstone.object) === uid) return false;
+  if (tenant.expectations.super.createdUid(id) !== undefined) return false;
+  return (kind.superGone?.(object, context) ?? []).length > 0;
+}
+
+export interface DeletionSafetyOptions {
+  superClient: KubeClient;
+  superIdentity: IdentityGuard;
+  /** A server is not who it should be: deletes of this tenant have stopped until the operator has spoken. */
+  onMismatch: (tenant: TenantState, side: 'tenant' | 'super') => void;
+  /** A mass-deletion guard closed for this tenant. */
+  onHeld: (tenant: TenantState) => void;
+}
+
+/**
+ * - `open`: the deletion may be carried out.
+ * - `held`: not before the operator has spoken.
+ * - `there`: the server has the object that the cache has lost.
+ * - `undefined`: the definition of the object is gone too, so that its absence says nothing.
+ */
+export type Verdict =
+  | { readonly is: 'open' }
+  | { readonly is: 'held' }
+  | { readonly is: 'there'; readonly live: KubeObject }
+  | { readonly is: 'undefined' };
+
+const open: Verdict = { is: 'open' };
+const held: Verdict = { is: 'held' };
+
+/** Sync rule 0, in one place: identity first, then the live answer, then the size of the pass. */
+export class DeletionSafety {
+  readonly #options: DeletionSafetyOptions;
+
+  constructor(options: DeletionSafetyOptions) {
+    this.#options = options;
+  }
+
+  /** Throws what a client throws when it cannot tell. */
+  async check(work: Work, check: DeleteCheck): Promise<Verdict> {
+    const { tenant } = work;
+    const { superIdentity } = this.#options;
+    if (tenant.frozen !== undefined) return held;
+    if (this.#isForeign(tenant)) return this.#mismatch(tenant, 'super');
+    const side = check.side === 'tenant' ? tenant.identity : superIdentity;
+    if (!(await side.verify())) return this.#mismatch(tenant, check.side);
+    // The first look at the super cluster may have been this one.
+    if (this.#isForeign(tenant)) return this.#mismatch(tenant, 'super');
+    if (check.live) {
+      const live = await this.#live(work, check.side);
+      if (live !== undefined) return { is: 'there', live };
+    }
+    const isAbsent = check.side === 'tenant' && work.situation.tenantObject === undefined;
+    if (isAbsent && (await work.definition?.isIntact()) === false) return { is: 'undefined' };
+    // Somebody else's look may have found the wrong server while this one was waiting.
+    if (tenant.frozen !== undefined) return held;
+    const guard = check.side === 'tenant' ? tenant.superDeletions : tenant.tenantDeletions;
+    if (check.unwatched && !guard.allowsUnwatched()) {
+      this.#options.onHeld(tenant);
+      return held;
+    }
+    return open;
+  }
+
+  /** Whether the super cluster is known not to be this tenant's, or to show its own past. */
+  #isForeign(tenant: TenantState): boolean {
+    const { superIdentity } = this.#options;
+    return superIdentity.distrusted !== undefined || !tenant.belongsTo(superIdentity.expectedUid);
+  }
+
+  /** Closes at once; whoever is told may take his time to say so in the VirtualCluster. */
+  #mismatch(tenant: TenantState, side: 'tenant' | 'super'): Verdict {
+    tenant.frozen ??= side === 'tenant' ? 'TenantIdentity' : 'SuperClusterIdentity';
+    this.#options.onMismatch(tenant, side);
+    return held;
+  }
+
+  /** What the server itself has of the object whose absence is the reason. */
+  async #live(work: Work, side: 'tenant' | 'super'): Promise<KubeObject | undefined> {
+    const { kind, tenant, situation, signal } = work;
+    const ref =
+      side === 'tenant' ? situation.key : (tenant.superRef(kind, situation.key) ?? lastRef(situation));
+    if (ref === undefined) return this.#search(work);
+    const client = side === 'tenant' ? tenant.client : this.#options.superClient;
+    const resource = side === 'tenant' ? kind.resource : superResourceOf(kind);
+    const live = await getLive(client, resource, ref, signal);
+    if (live === undefined) return undefined;
+    const other = side === 'tenant' ? situation.superObject : situation.tenantObject;
+    // What is gone stays gone, whatever has its name now.
+    const isCopy = side === 'tenant' ? kind.direction === 'down' : kind.direction === 'up';
+    const isIt =
+      other === undefined ||
+      (isCopy ? isCopyOf(other, live) : isCopyOf(live, other) || isBoundTo(other, live));
+    return isIt ? live : undefined;
+  }
+
+  /** The original of a copy whose name leads to it through the cache alone: looks through all that there are. */
+  async #search({ kind, tenant, situation, signal }: Work): Promise<KubeObject | undefined> {
+    const { tenantObject, key } = situation;
+    if (kind.direction !== 'up' || kind.copyName === undefined || tenantObject === undefined)
+      return undefined;
+    const context = tenant.context();
+    const { items } = await this.#options.superClient.list(kind.resource, { signal });
+    return items.find(
+      (live) =>
+        isCopyOf(tenantObject, live) && kind.copyName?.(live.metadata.name ?? '', context) === key.name,
+    );
+  }
+}
+
+/** Where S was when it was seen going. */
+function lastRef({ superTombstone }: Situation): ObjectRef | undefined {
+  const { name, namespace } = superTombstone?.object.metadata ?? {};
+  return name === undefined ? undefined : { name, namespace };
+}
+
+/** Whether the mark of one object names the other. */
+function isCopyOf(copy: KubeObject, original: KubeObject): boolean {
+  return uidMark(copy) === original.metadata.uid;
+}
+
+/** A pod knows its S by UID, even if somebody took all marks off that one. */
+function isBoundTo(tenantObject: KubeObject, superObject: KubeObject): boolean {
+  return tenantObject.metadata.annotations?.[annotationKeys.superUid] === superObject.metadata.uid;
+}
+
+async function getLive(
+  client: KubeClient,
+  resource: Resource,
+  ref: { namespace?: string | undefined; name: string },
+  signal: AbortSignal,
+): Promise<KubeObject | undefined> {
+  try {
+    return await client.get(resource, ref, { signal });
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,371 @@
+import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import { type KubeObject, resources } from '../../kube/index.ts';
+import { testTenant } from '../kinds/testing.ts';
+import { Bench } from './testing/bench.ts';
+import { tend } from './testing/disturbance.ts';
+import { TwoSides } from './testing/two-sides.ts';
+
+describe('engine', () => {
+  const settings = (name: string, data: Record<string, string> = { a: '1' }): KubeObject => ({
+    metadata: { name, labels: { [labelKeys.sync]: 'true' } },
+    data,
+  });
+
+  const pod = (name: string): KubeObject => ({
+    metadata: { name },
+    spec: { serviceAccountName: 'default', containers: [{ name: 'main', image: 'busybox' }] },
+    status: { phase: 'Pending' },
+  });
+
+  function uidMarkOf(object: KubeObject | undefined): string | undefined {
+    return object?.metadata.annotations?.[annotationKeys.uid];
+  }
+
+  describe('the engine between two servers', () => {
+    it('creates the super namespace first, then what is in it', async () => {
+      await using sides = await TwoSides.start();
+      const t = sides.inShop(resources.configMaps, settings('x'));
+      await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+      const order = sides.super.server.requests
+        .filter((request) => request.verb === 'create')
+        .map((request) => request.plural);
+      expect(order.indexOf('namespaces')).toBeLessThan(order.indexOf('configmaps'));
+      expect(uidMarkOf(sides.inSuper(resources.configMaps, 'x'))).toBe(t.metadata.uid);
+    });
+
+    it('carries changes down, repairs drift, and takes deletions down', async () => {
+      await using sides = await TwoSides.start((s) => s.inShop(resources.configMaps, settings('x')));
+      const data = (): unknown => sides.inSuper(resources.configMaps, 'x')?.['data'];
+      await sides.until(() => data() !== undefined);
+      sides.inShop(resources.configMaps, settings('x', { a: '2' }));
+      await sides.until(() => (data() as { a?: string } | undefined)?.a === '2');
+
+      const s = sides.inSuper(resources.configMaps, 'x') as KubeObject;
+      sides.super.server.put(resources.configMaps, { ...s, data: { a: 'drift' } });
+      await sides.until(() => (data() as { a?: string } | undefined)?.a === '2');
+
+      sides.tenant.server.remove(resources.configMaps, { namespace: 'shop', name: 'x' });
+      await sides.until(() => sides.inSuper(resources.configMaps, 'x') === undefined);
+    });
+
+    it('creates anew what disappears in the super cluster', async () => {
+      await using sides = await TwoSides.start((s) => s.inShop(resources.configMaps, settings('x')));
+      await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+      const first = sides.inSuper(resources.configMaps, 'x')?.metadata.uid;
+      sides.super.server.remove(resources.configMaps, { namespace: sides.shop, name: 'x' });
+      await sides.until(
+        () => ![undefined, first].includes(sides.inSuper(resources.configMaps, 'x')?.metadata.uid),
+      );
+    });
+
+    it('never touches a look-alike without its marks (sync rule 28), and says so in the tenant', async () => {
+      await using sides = await TwoSides.start((s) => {
+        s.super.server.put(resources.configMaps, {
+          metadata: { namespace: s.shop, name: 'x' },
+          data: { whose: 'mine' },
+        });
+        s.inShop(resources.configMaps, settings('x'));
+      });
+      const told = (): KubeObject | undefined =>
+        sides.tenant.server.list(resources.events).find((event) => event['reason'] === 'NameConflict');
+      await sides.until(() => told() !== undefined);
+      expect(told()?.['involvedObject']).toMatchObject({ name: 'x', namespace: 'shop' });
+      expect(sides.inSuper(resources.configMaps, 'x')?.['data']).toEqual({ whose: 'mine' });
+    });
+
+    it('ends with the UID mark of the last T after 50 quick re-creations (sync rule 2)', async () => {
+      await using sides = await TwoSides.start();
+      let last: KubeObject | undefined;
+      for (let round = 0; round < 50; round++) {
+        sides.tenant.server.remove(resources.configMaps, { namespace: 'shop', name: 'x' });
+        last = sides.inShop(resources.configMaps, settings('x', { round: String(round) }));
+        if (round % 7 === 0) await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+      }
+      await sides.until(() => uidMarkOf(sides.inSuper(resources.configMaps, 'x')) === last?.metadata.uid);
+      expect(sides.inSuper(resources.configMaps, 'x')?.['data']).toEqual({ round: '49' });
+    });
+
+    it('looks at what is there when a create says AlreadyExists (sync rule 1)', async () => {
+      await using sides = await TwoSides.start();
+      sides.super.server.inject({ verb: 'create', plural: 'configmaps', fault: { kind: 'reset-in-body' } });
+      const t = sides.inShop(resources.configMaps, settings('x'));
+      await sides.until(() => uidMarkOf(sides.inSuper(resources.configMaps, 'x')) === t.metadata.uid);
+    });
+
+    it('tells the tenant why the super cluster refuses, in its own words, and tries again when T changes (rule 3)', async () => {
+      await using sides = await TwoSides.start();
+      sides.super.server.inject({
+        verb: 'create',
+        plural: 'configmaps',
+        times: 1_000,
+        fault: { kind: 'status', code: 422, reason: 'Invalid', message: `no room in ${sides.shop}` },
+      });
+      sides.inShop(resources.configMaps, settings('x'));
+      const told = (): KubeObject | undefined =>
+        sides.tenant.server.list(resources.events).find((event) => event['reason'] === 'SyncRefused');
+      await sides.until(() => told() !== undefined);
+      expect(told()?.['message']).toBe('no room in shop');
+      sides.super.server.clearFaults();
+      sides.inShop(resources.configMaps, settings('x', { a: '2' }));
+      await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+    });
+
+    it('waits silently for a namespace that is on its way out (rule 3)', async () => {
+      await using sides = await TwoSides.start();
+      sides.super.server.inject({
+        verb: 'create',
+        plural: 'configmaps',
+        fault: {
+          kind: 'status',
+          code: 403,
+          reason: 'Forbidden',
+          causes: [
+            { reason: 'NamespaceTerminating', message: 'being terminated', field: 'metadata.namespace' },
+          ],
+        },
+      });
+      sides.inShop(resources.configMaps, settings('x'));
+      await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+      expect(sides.tenant.server.list(resources.events)).toEqual([]);
+    });
+  });
+
+  describe('what only looks like ours', () => {
+    it('is left alone: an object that has our labels because a controller copied them', async () => {
+      await using sides = await TwoSides.start((s) => s.inShop(resources.configMaps, settings('x')));
+      await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+      const { labels = {} } = (sides.inSuper(resources.configMaps, 'x') as KubeObject).metadata;
+      const copied = { metadata: { name: 'x-copied', namespace: sides.shop, labels } };
+      sides.super.server.put(resources.configMaps, copied);
+      // What comes after it has been carried down, and it is still there.
+      sides.inShop(resources.configMaps, settings('y'));
+      await sides.until(() => sides.inSuper(resources.configMaps, 'y') !== undefined);
+      sides.inShop(resources.configMaps, settings('x-copied', { mine: 'yes' }));
+      await sides.until(() => sides.tenant.server.list(resources.events).length > 0);
+      expect(sides.inSuper(resources.configMaps, 'x-copied')?.['data']).toBeUndefined();
+    });
+
+    it('goes nowhere when its namespace does not', async () => {
+      await using sides = await TwoSides.start((s) => {
+        s.tenant.server.put(resources.namespaces, { metadata: { name: 'kube-node-lease' } });
+        s.tenant.server.put(resources.serviceAccounts, {
+          metadata: { namespace: 'kube-node-lease', name: 'default' },
+        });
+      });
+      sides.inShop(resources.configMaps, settings('x'));
+      await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+      const created = sides.super.server.requests.filter(
+        ({ verb, plural }) => verb === 'create' && plural === 'serviceaccounts',
+      );
+      expect(created).toEqual([]);
+    });
+  });
+
+  describe('deletions (sync rule 0)', () => {
+    it('stop when the tenant is another server, and nothing is lost', async () => {
+      await using sides = await TwoSides.start((s) => s.inShop(resources.configMaps, settings('x')));
+      await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+      sides.tenant.server.remove(resources.namespaces, { name: 'kube-system' });
+      sides.tenant.server.remove(resources.configMaps, { namespace: 'shop', name: 'x' });
+      sides.tenant.server.remove(resources.namespaces, { name: 'shop' });
+      await sides.reported('mismatch tenant');
+      expect(sides.inSuper(resources.configMaps, 'x')).toBeDefined();
+      expect(sides.super.server.get(resources.namespaces, { name: sides.shop })).toBeDefined();
+    });
+
+    it('wait for the operator when a fifth of the objects, and at least 20, are missing unseen', async () => {
+      const names = Array.from({ length: 30 }, (_, index) => `x-${index}`);
+      await using first = await TwoSides.start((s) => {
+        for (const name of names) s.inShop(resources.configMaps, settings(name));
+      });
+      await first.until(() => names.every((name) => first.inSuper(resources.configMaps, name) !== undefined));
+      const left = first.super.server.list(resources.configMaps);
+      const namespaces = first.super.server.list(resources.namespaces);
+      const shop = first.tenant.server.get(resources.namespaces, { name: 'shop' }) as KubeObject;
+
+      // The syncer was away; now the tenant's server has the namespace, but none of its objects.
+      await using sides = await TwoSides.start((s) => {
+        s.tenant.server.put(resources.namespaces, shop);
+        for (const namespace of namespaces) s.super.server.put(resources.namespaces, namespace);
+        for (const object of left) s.super.server.put(resources.configMaps, object);
+      });
+      await sides.reported('held');
+      expect(sides.super.server.list(resources.configMaps)).toHaveLength(30);
+
+      const { hold } = sides.state.superDeletions;
+      expect(hold).toMatchObject({ missing: 30 });
+      expect(sides.state.superDeletions.confirm(hold?.id ?? '')).toBe(true);
+      sides.engine.requeue(sides.state);
+      await sides.until(() => sides.super.server.list(resources.configMaps).length === 0);
+    });
+
+    it('wait for the operator when a setting takes away the walls between pods', async () => {
+      const names = Array.from({ length: 25 }, (_, index) => `x-${index}`);
+      await using sides = await TwoSides.start((s) => {
+        for (const name of names)
+          s.inShop(resources.networkPolicies, { metadata: { name }, spec: { podSelector: {} } });
+      });
+      await sides.until(() =>
+        names.every((name) => sides.inSuper(resources.networkPolicies, name) !== undefined),
+      );
+      sides.state.updateInfo({ ...sides.state.info, syncNetworkPolicies: false });
+      sides.engine.requeue(sides.state);
+      await sides.reported('held');
+      expect(sides.super.server.list(resources.networkPolicies)).toHaveLength(25);
+    });
+  });
+
+  describe('pods', () => {
+    it('come up with their ServiceAccount, are bound and get their status', async () => {
+      await using sides = await TwoSides.start((s) => {
+        s.super.server.put(resources.nodes, { metadata: { name: 'n1' } });
+        s.inShop(resources.serviceAccounts, { metadata: { name: 'default' } });
+        s.inShop(resources.pods, pod('web'));
+      });
+      await sides.until(() => sides.inSuper(resources.pods, 'web') !== undefined);
+      const s = sides.inSuper(resources.pods, 'web') as KubeObject;
+      sides.super.server.put(resources.pods, {
+        ...s,
+        spec: { ...(s['spec'] as object), nodeName: 'n1' },
+        status: { phase: 'Running', podIP: '10.0.0.1', conditions: [{ type: 'Ready', status: 'True' }] },
+      });
+      await sides.until(
+        () =>
+          (
+            sides.tenant.server.get(resources.pods, { namespace: 'shop', name: 'web' })?.['status'] as {
+              phase?: string;
+            }
+          )?.phase === 'Running',
+      );
+      const bindings = sides.tenant.server.requests.filter((request) => request.subresource === 'binding');
+      expect(bindings).toHaveLength(1);
+    });
+  });
+});
+
+describe('several tenants', () => {
+  const settings = (name: string): KubeObject => ({
+    metadata: { name, labels: { [labelKeys.sync]: 'true' } },
+    data: { a: '1' },
+  });
+
+  const pod = (name: string): KubeObject => ({
+    metadata: { name },
+    spec: { serviceAccountName: 'default', containers: [{ name: 'main', image: 'busybox' }] },
+    status: { phase: 'Pending' },
+  });
+
+  describe('a tenant that leaves and joins again', () => {
+    it('takes its calls under way with it, and is served as before', async () => {
+      await using sides = await TwoSides.start();
+      await sides.until(
+        () => sides.super.server.get(resources.namespaces, { name: sides.shop }) !== undefined,
+      );
+      sides.super.server.inject({ verb: 'create', plural: 'configmaps', fault: { kind: 'hang' } });
+      sides.inShop(resources.configMaps, settings('x'));
+      const creates = (): number =>
+        sides.super.server.requests.filter(({ verb, plural }) => verb === 'create' && plural === 'configmaps')
+          .length;
+      await sides.until(() => creates() === 1);
+      const { state } = sides;
+      sides.engine.leave(state.info.uid);
+      sides.engine.join(state, 1);
+      await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+      expect(creates()).toBe(2);
+    });
+  });
+
+  describe('a tenant whose API server hangs (sync rule 34)', () => {
+    it('does not keep another one waiting', async () => {
+      await using sides = await TwoSides.start(undefined, { workers: 4 });
+      const green = await sides.add(testTenant({ uid: 'uid-of-green', id: 'green00000', name: 'green' }));
+      green.inShop(resources.serviceAccounts, { metadata: { name: 'default' } });
+      // Not more than go to the scheduler at once: it does not work yet.
+      const pods = Array.from({ length: 20 }, (_, index) => `web-${index}`);
+      for (const name of pods) green.inShop(resources.pods, pod(name));
+      await sides.until(() => sides.super.server.list(resources.pods).length === pods.length);
+
+      for (const verb of ['get', 'create', 'patch', 'delete'] as const) {
+        green.cluster.server.inject({ verb, times: 1_000_000, fault: { kind: 'hang' } });
+      }
+      // Now every one of its pods has something to be written in the tenant.
+      tend(sides.super.server);
+      const hung = (): number =>
+        green.cluster.server.requests.filter(({ subresource }) => subresource === 'binding').length;
+      await sides.until(() => hung() >= 2);
+
+      const names = Array.from({ length: 20 }, (_, index) => `x-${index}`);
+      for (const name of names) sides.inShop(resources.configMaps, settings(name));
+      await sides.until(() => names.every((name) => sides.inSuper(resources.configMaps, name) !== undefined));
+      // Alone in having something to do, it may have earned one more than half; the last quarter is never its own.
+      expect(hung()).toBeLessThanOrEqual(3);
+    });
+  });
+});
+
+const container = { name: 'main', image: 'nginx:1' };
+const spec = { serviceAccountName: 'default', nodeName: 'n1', containers: [container] };
+
+/** A running pod on both sides, T changed by `change` since. */
+async function changedPod(change: Record<string, unknown>): Promise<Bench> {
+  const bench = await Bench.start();
+  bench.namespace('shop');
+  bench.have('tenant', resources.nodes, { metadata: { name: 'n1' } });
+  const annotations = { 'skerry.dev/super-uid': 'uid-of-s' };
+  const t = bench.have('tenant', resources.pods, {
+    metadata: { namespace: 'shop', name: 'web', annotations },
+    spec: { ...spec, ...change },
+    status: { phase: 'Pending' },
+  });
+  const s = bench.superOf(t, { spec, status: { phase: 'Running' } });
+  bench.have('super', resources.pods, { ...s, metadata: { ...s.metadata, uid: 'uid-of-s' } });
+  return bench;
+}
+
+const resize = { containers: [{ ...container, resources: { requests: { cpu: '1' } } }] };
+const patches = (bench: Bench): (string | undefined)[] =>
+  bench.super.server.requests.filter(({ verb }) => verb === 'patch').map(({ subresource }) => subresource);
+const inSuper = (bench: Bench): KubeObject | undefined =>
+  bench.super.server.get(resources.pods, { namespace: bench.shop, name: 'web' });
+const events = (bench: Bench): unknown[] =>
+  bench.tenant.server.list(resources.events).map(({ reason, message }) => [reason, message]);
+
+describe('writes to subresources of a pod in the super cluster (sync rule 16)', () => {
+  it('are several in one go, as each makes S another one', async () => {
+    await using bench = await changedPod(resize);
+    await bench.reconcile('pods', 'web', 'shop');
+    expect(patches(bench)).toEqual(['resize', undefined]);
+    expect(inSuper(bench)).toMatchObject({ spec: resize });
+    expect(inSuper(bench)?.metadata.annotations).toHaveProperty(['skerry.dev/resources']);
+  });
+
+  it('may be refused: T is told in scrubbed words, has its status all the same, and it is tried again later', async () => {
+    await using bench = await changedPod(resize);
+    const message = `pods "web" in ${bench.shop}: no room`;
+    const fault = { kind: 'status', code: 422, reason: 'Invalid', message } as const;
+    bench.super.server.inject({ verb: 'patch', fault });
+    const outcome = await bench.reconcile('pods', 'web', 'shop');
+    expect(outcome).toEqual({ is: 'later', afterMs: 60_000 });
+    const own = bench.tenant.server.get(resources.pods, { namespace: 'shop', name: 'web' });
+    expect(own).toMatchObject({ status: { phase: 'Running' } });
+    expect(events(bench)).toEqual([['SyncRefused', expect.stringMatching(/^pods "web" in shop: no room/)]]);
+    // What was refused is not taken for done.
+    expect(inSuper(bench)?.metadata.annotations).not.toHaveProperty(['skerry.dev/resources']);
+  });
+
+  it('that fail otherwise are tried again as any other', async () => {
+    await using bench = await changedPod({ ephemeralContainers: [{ name: 'debugger', image: 'x' }] });
+    bench.super.server.inject({
+      verb: 'patch',
+      fault: { kind: 'status', code: 500, reason: 'InternalError' },
+    });
+    expect(await bench.reconcile('pods', 'web', 'shop')).toMatchObject({ is: 'retry' });
+    expect(events(bench)).toEqual([]);
+    // The cache is behind what the first run has written to T.
+    const own = bench.tenant.server.get(resources.pods, { namespace: 'shop', name: 'web' }) as KubeObject;
+    bench.show('tenant', resources.pods, own);
+    await bench.reconcile('pods', 'web', 'shop');
+    expect(inSuper(bench)).toMatchObject({ spec: { ephemeralContainers: [{ name: 'debugger' }] } });
+  });
+});

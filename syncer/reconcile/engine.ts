@@ -1,0 +1,277 @@
+import type { Clock, KubeClient, Resource } from '../../kube/index.ts';
+import type { Action, DownKind, KeyRef, SyncedKind } from '../kinds/index.ts';
+import type { TenantCounts } from '../scheduling/index.ts';
+import { FairQueue } from '../workqueue/fair-queue.ts';
+import type { Outcome as QueueOutcome, TenantDepth } from '../workqueue/options.ts';
+import { QueueRunner } from '../workqueue/runner.ts';
+import type { Caches } from './caches.ts';
+import type { IdentityGuard } from './guards.ts';
+import { keyId, type SyncKey } from './keys.ts';
+import { type Outcome, queueOutcome } from './outcome.ts';
+import { PodAdmission, type PodAdmissionObserver } from './pod-admission.ts';
+import { Reconciler } from './reconciler.ts';
+import { type DriftCount, Resync } from './resync.ts';
+import { type Priority, Router } from './router.ts';
+import type { CustomKind, TenantState } from './tenant-state.ts';
+
+/** What is told about the engine's work, for metrics and logs. Must not throw. */
+export interface EngineObserver extends PodAdmissionObserver {
+  /** A key came into the queue, or was asked for once more while it waits there. */
+  queued?(tenant: TenantState, key: KeyRef): void;
+  taken?(tenant: TenantState, key: KeyRef, waitMs: number): void;
+  done?(tenant: TenantState, kind: string, serviceMs: number): void;
+  outcome?(tenant: TenantState, key: KeyRef, outcome: Outcome): void;
+  /** Both sides of a tenant were compared: how long that took, without waiting in between. */
+  resynced?(busyMs: number): void;
+  /** An action is about to be carried out; `acted` follows when it was. */
+  acting?(tenant: TenantState, key: KeyRef, action: Action): void;
+  acted?(tenant: TenantState, key: KeyRef, action: Action): void;
+}
+
+export interface EngineOptions {
+  kinds: readonly SyncedKind[];
+  superClient: KubeClient;
+  superCaches: Caches;
+  superIdentity: IdentityGuard;
+  clock: Clock;
+  /** Reconciles at once, over all tenants. */
+  workers: number;
+  /** Off: first come, first served over all tenants; only to measure what fairness is worth. */
+  fair?: boolean;
+  onMismatch: (tenant: TenantState, side: 'tenant' | 'super') => void;
+  onHeld: (tenant: TenantState) => void;
+  observer?: EngineObserver;
+}
+
+/** What is due later, such as a renewal in an hour, a patrol looks at as if it were not queued. A back-off ends sooner. */
+const soonMs = 60_000;
+const sweepEveryMs = 1_000;
+
+/** Keeps all tenants that joined in agreement with the super cluster, from events of both sides. */
+export class SyncEngine {
+  readonly #options: EngineOptions;
+  readonly #queue: FairQueue<SyncKey>;
+  readonly #reconciler: Reconciler;
+  readonly #router: Router;
+  readonly #patrol: Resync;
+  /** Undefined where nothing is done for fairness. */
+  readonly #admission: PodAdmission | undefined;
+  readonly #resources: ReadonlyMap<string, Resource>;
+  /** Ends the work of one tenant when it leaves, by UID. */
+  readonly #leaving = new Map<string, AbortController>();
+
+  constructor(options: EngineOptions) {
+    this.#options = options;
+    this.#resources = new Map(options.kinds.map(({ name, resource }) => [name, resource]));
+    this.#queue = new FairQueue<SyncKey>({
+      keyOf: options.fair === false ? (key) => `${key.tenant}/${keyId(key)}` : keyId,
+      tenantOf: options.fair === false ? () => 'everyone' : (key) => key.tenant,
+      clock: options.clock,
+      maxConcurrent: options.workers,
+      ...(options.fair === false
+        ? { shareOf: (_weight, _total, all) => all, maxBackground: options.workers }
+        : {}),
+      observer: {
+        taken: (key, waitMs) => this.#tell(key, (tenant) => options.observer?.taken?.(tenant, key, waitMs)),
+        done: (key, serviceMs) =>
+          this.#tell(key, (tenant) => options.observer?.done?.(tenant, key.kind, serviceMs)),
+      },
+    });
+    this.#admission =
+      options.fair === false
+        ? undefined
+        : new PodAdmission({
+            superCaches: options.superCaches,
+            monotonicMs: () => options.clock.monotonic(),
+            wake: (uid, key) => this.#queue.add({ ...key, tenant: uid }, { first: true }),
+            ...(options.observer === undefined ? {} : { observer: options.observer }),
+          });
+    this.#reconciler = new Reconciler({
+      kinds: options.kinds,
+      superClient: options.superClient,
+      superCaches: options.superCaches,
+      superIdentity: options.superIdentity,
+      enqueue: (tenant, key) => this.#enqueue(tenant, key, 'live'),
+      onMismatch: options.onMismatch,
+      onHeld: options.onHeld,
+      nowMs: () => options.clock.now(),
+      admission: this.#admission,
+      ...(options.observer === undefined ? {} : { observer: options.observer }),
+    });
+    this.#router = new Router({
+      kinds: options.kinds,
+      superCaches: options.superCaches,
+      enqueue: (tenant, key, priority, version) => this.#enqueue(tenant, key, priority, version),
+    });
+    this.#patrol = new Resync({
+      clock: options.clock,
+      keysOf: (tenant) => this.#router.keysOf(tenant),
+      driftOf: (tenant, key) => this.#reconciler.driftOf(tenant, key),
+      isQueued: (tenant, key) =>
+        this.#queue.has({ ...key, tenant: tenant.info.uid }, soonMs) ||
+        this.#admission?.isParked(tenant, key) === true,
+      enqueue: (tenant, key) => this.#enqueue(tenant, key, 'background'),
+      isServed: (tenant) => this.#router.tenant(tenant.info.uid) === tenant,
+      onCompleted: (busyMs) => options.observer?.resynced?.(busyMs),
+    });
+  }
+
+  /** Serves this tenant from now on; its caches and those of the super cluster must be complete. */
+  join(tenant: TenantState, weight: number): void {
+    const { uid } = tenant.info;
+    this.#leaving.set(uid, new AbortController());
+    this.#queue.setWeight(uid, weight);
+    this.#admission?.join(tenant, weight);
+    this.#router.join(tenant);
+  }
+
+  /** Ends this tenant's work at once, calls under way included. */
+  leave(uid: string): void {
+    this.#router.leave(uid);
+    this.#admission?.leave(uid);
+    this.#queue.removeTenant(uid);
+    this.#leaving.get(uid)?.abort(new Error('tenant left'));
+    this.#leaving.delete(uid);
+  }
+
+  setWeight(uid: string, weight: number): void {
+    if (this.#router.tenant(uid) === undefined) return;
+    this.#queue.setWeight(uid, weight);
+    this.#admission?.setWeight(uid, weight);
+  }
+
+  /** Syncs one more kind for a tenant that has joined; its caches on both sides must be complete. */
+  addKind(tenant: TenantState, custom: CustomKind): void {
+    tenant.customKinds.set(custom.kind.name, custom);
+    this.#router.addKind(tenant, custom.kind);
+  }
+
+  /** Looks at all objects of such a kind again. */
+  requeueKind(tenant: TenantState, kind: string): void {
+    const custom = tenant.customKinds.get(kind);
+    if (custom !== undefined) this.#router.enqueueKind(tenant, custom.kind);
+  }
+
+  /** Ends that at once: what is queued of this kind is dropped, and nothing of it is deleted. */
+  removeKind(tenant: TenantState, kind: string): void {
+    tenant.removeKind(kind);
+  }
+
+  /** Looks at everything of a tenant again: its settings changed, or deletes may go on. */
+  requeue(tenant: TenantState): void {
+    tenant.held.clear();
+    this.#router.enqueueAll(tenant);
+  }
+
+  /** The API server is back: what waited for it is tried again. */
+  retryNow(uid: string): void {
+    this.#queue.retryNow(uid);
+  }
+
+  /** Compares both sides of a tenant and queues what differs. Lets others work in between. */
+  resync(tenant: TenantState): Promise<DriftCount[]> {
+    if (this.#router.tenant(tenant.info.uid) === tenant) this.#admission?.recount(tenant);
+    return this.#patrol.run(tenant);
+  }
+
+  depth(uid?: string): number {
+    return this.#queue.depth(uid);
+  }
+
+  depths(): TenantDepth[] {
+    return this.#queue.depths();
+  }
+
+  /** The window to the super cluster's scheduler, and each tenant's pods in it and before it; undefined: there is none. */
+  scheduling(): { size: number; tenants: TenantCounts[] } | undefined {
+    return this.#admission && { size: this.#admission.size, tenants: this.#admission.counts() };
+  }
+
+  /** `namespace/name` of a tenant that is served; its UID for one that is not. */
+  labelOf(uid: string): string {
+    return this.#router.tenant(uid)?.label ?? uid;
+  }
+
+  /** Objects in the caches, by side and kind. */
+  *objectCounts(): Generator<{ side: 'tenant' | 'super'; kind: string; count: number }> {
+    const tenants = [...this.#router.tenants()];
+    const custom = tenants.flatMap(({ customKinds }) => [...customKinds.values()].map(({ kind }) => kind));
+    for (const kind of new Set([...this.#options.kinds, ...custom])) {
+      const { name } = kind;
+      let count = 0;
+      for (const tenant of tenants) {
+        if (custom.includes(kind as DownKind) && tenant.customKinds.get(name)?.kind !== kind) continue;
+        count += tenant.caches.of(kind).size;
+      }
+      yield { side: 'tenant', kind: name, count };
+      yield { side: 'super', kind: name, count: this.#options.superCaches.of(kind).size };
+    }
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const runner = new QueueRunner({
+      queue: this.#queue,
+      clock: this.#options.clock,
+      process: (key: SyncKey) => this.#process(key),
+    });
+    // One signal per tenant serves all its calls: combining two for each call would cost more than the call.
+    const leaveAll = (): void => {
+      for (const leaving of this.#leaving.values()) leaving.abort(signal.reason);
+    };
+    signal.addEventListener('abort', leaveAll, { once: true });
+    const sweeping = this.#sweep(signal);
+    try {
+      await runner.run(signal);
+    } finally {
+      signal.removeEventListener('abort', leaveAll);
+      await sweeping;
+    }
+  }
+
+  /** Until aborted. */
+  async #sweep(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    const isOver = (): boolean => signal.aborted;
+    while (this.#admission !== undefined && !isOver()) {
+      await clock.sleep(sweepEveryMs, signal).catch(() => undefined);
+      this.#admission.sweep();
+    }
+  }
+
+  async #process(key: SyncKey): Promise<QueueOutcome> {
+    const tenant = this.#router.tenant(key.tenant);
+    const leaving = this.#leaving.get(key.tenant);
+    if (tenant === undefined || leaving === undefined) return { action: 'done' };
+    // Read before: a version that comes during the run has not been refused.
+    const version = this.#version(tenant, key);
+    this.#admission?.began(key.tenant, key);
+    try {
+      const outcome = await this.#reconciler.reconcile(tenant, key, leaving.signal);
+      this.#options.observer?.outcome?.(tenant, key, outcome);
+      return queueOutcome(outcome, version);
+    } catch (error) {
+      if (leaving.signal.aborted) return { action: 'done' };
+      throw error;
+    } finally {
+      // One that has joined anew meanwhile has places of its own.
+      if (this.#leaving.get(key.tenant) === leaving) this.#admission?.ended(tenant, key);
+    }
+  }
+
+  #version(tenant: TenantState, key: KeyRef): string | undefined {
+    const resource = this.#resources.get(key.kind) ?? tenant.customKinds.get(key.kind)?.kind.resource;
+    return resource && tenant.caches.get(resource, key)?.metadata.resourceVersion;
+  }
+
+  #enqueue(tenant: TenantState, key: KeyRef, priority: Priority, version?: string): void {
+    const uid = tenant.info.uid;
+    if (this.#router.tenant(uid) !== tenant) return;
+    this.#options.observer?.queued?.(tenant, key);
+    this.#queue.add({ ...key, tenant: uid }, version === undefined ? { priority } : { priority, version });
+  }
+
+  #tell(key: SyncKey, tell: (tenant: TenantState) => void): void {
+    const tenant = this.#router.tenant(key.tenant);
+    if (tenant !== undefined) tell(tenant);
+  }
+}

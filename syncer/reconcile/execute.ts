@@ -1,0 +1,580 @@
+import { labelKeys } from '../../api/labels.ts';
+import {
+  ApiError,
+  applyMergePatch,
+  isAlreadyExists,
+  isConflict,
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  type MergePatch,
+  type ObjectRef,
+  type Resource,
+  resources,
+} from '../../kube/index.ts';
+import {
+  type Action,
+  type DownKind,
+  type IssuedToken,
+  type KeyRef,
+  type Notice,
+  type SyncedKind,
+  superResourceOf,
+  type TenantInfo,
+  type TokenAsk,
+} from '../kinds/index.ts';
+import { isOurs, scrub, tenantUidOf, uidMark } from '../mapping/index.ts';
+import type { Situation } from './decide.ts';
+import type { EventRecorder } from './event-recorder.ts';
+import type { DefinitionGuard } from './guards.ts';
+import { keyId } from './keys.ts';
+import { done, isRecoverable, isRefusal, isTransientRefusal, type Outcome, outcomeOf } from './outcome.ts';
+import type { PodAdmission } from './pod-admission.ts';
+import type { TenantState } from './tenant-state.ts';
+
+/** One reconcile: what it is about and what it writes with. */
+export interface Work {
+  readonly kind: SyncedKind;
+  readonly situation: Situation;
+  readonly tenant: TenantState;
+  readonly recorder: EventRecorder;
+  readonly signal: AbortSignal;
+  /** For a kind that comes and goes: what its objects live by. */
+  readonly definition?: DefinitionGuard | undefined;
+}
+
+export interface PatchOptions {
+  patch: MergePatch;
+  subresource?: string;
+  /** The object was written in this reconcile already: its cached resourceVersion is known to be old. */
+  uidOnly?: boolean;
+}
+
+/** Patches an object that was decided upon, guarded by its UID and resourceVersion. One that is gone is left so. */
+export async function patchObject(
+  client: KubeClient,
+  work: Work,
+  object: KubeObject | undefined,
+  options: PatchOptions,
+): Promise<void> {
+  if (object === undefined) return;
+  const { kind, tenant, situation, signal } = work;
+  const { uid, resourceVersion } = object.metadata;
+  const metadata = {
+    ...(options.patch['metadata'] as Record<string, unknown> | undefined),
+    uid,
+    ...(options.uidOnly === true ? {} : { resourceVersion }),
+  };
+  const id = keyId(situation.key);
+  try {
+    const patched = await client.patch(
+      resourceAt(client, work),
+      refOf(object),
+      { ...options.patch, metadata },
+      {
+        type: 'merge',
+        signal,
+        ...(options.subresource === undefined ? {} : { subresource: options.subresource }),
+      },
+    );
+    const side = client === tenant.client ? 'tenant' : 'super';
+    const { resourceVersion: written } = patched.metadata;
+    if (kind.direction === 'up' && !kind.watchTenant) tenant.recordUnwatchedCopy(id, patched);
+    else if (written !== undefined) tenant.expectations[side].expectVersion(id, written);
+  } catch (error) {
+    // Gone, or another than remembered, which nobody watches: the next look is at the object itself.
+    if (isNotFound(error) || isConflict(error)) tenant.unwatchedCopies.delete(id);
+    if (!isNotFound(error)) throw error;
+  }
+}
+
+/**
+ * Deletes an object that was decided upon, by UID; nothing happens if it is gone. A conflict (mostly another
+ * object of that name) is thrown: only what the cache shows next can tell whether it was all.
+ */
+export async function deleteObject(
+  client: KubeClient,
+  work: Work,
+  object: KubeObject | undefined,
+  gracePeriodSeconds: number | undefined,
+): Promise<void> {
+  if (object === undefined) return;
+  const { uid } = object.metadata;
+  try {
+    await client.delete(resourceAt(client, work), refOf(object), {
+      signal: work.signal,
+      propagationPolicy: 'Background',
+      ...(uid === undefined ? {} : { uid }),
+      ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }),
+    });
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
+}
+
+/** Binds T to a node; labels and annotations of the Binding land on the pod. */
+export async function bindPod(
+  work: Work,
+  { node, annotations, labels }: Extract<Action, { do: 'bindTenant' }>,
+): Promise<void> {
+  const { tenantObject, key } = work.situation;
+  if (tenantObject === undefined) return;
+  const { name, namespace, uid, resourceVersion } = tenantObject.metadata;
+  const binding = {
+    apiVersion: 'v1',
+    kind: 'Binding',
+    metadata: { name, namespace, uid, annotations, ...(labels === undefined ? {} : { labels }) },
+    target: { apiVersion: 'v1', kind: 'Node', name: node },
+  };
+  try {
+    await work.tenant.client.createSubresource(resources.pods, refOf(tenantObject), 'binding', binding, {
+      signal: work.signal,
+    });
+    if (resourceVersion !== undefined)
+      work.tenant.expectations.tenant.expectReplaced(keyId(key), resourceVersion);
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
+}
+
+/** The watch may have been faster than the answer; then there is nothing to remember. */
+export function expectCreated(side: 'tenant' | 'super', work: Work, created: KubeObject): void {
+  const { uid } = created.metadata;
+  const { tenant, situation, kind } = work;
+  const id = keyId(situation.key);
+  if (uid === undefined || tenant.tombstones[side].get(id)?.uid === uid) return;
+  const shown =
+    side === 'super' ? tenant.superObject(kind, refOf(created)) : tenant.caches.of(kind).get(refOf(created));
+  if (shown?.metadata.uid === uid) return;
+  tenant.expectations[side].expectCreated(id, created);
+}
+
+function resourceAt(client: KubeClient, { kind, tenant }: Work): Resource {
+  return client === tenant.client ? kind.resource : superResourceOf(kind);
+}
+
+export function refOf(object: KubeObject): ObjectRef {
+  const { name, namespace } = object.metadata;
+  return namespace === undefined ? { name: name ?? '' } : { namespace, name: name ?? '' };
+}
+
+/** The resource whose objects go when this copy is deleted; `undefined`: nothing else goes. */
+export function copyContents(kind: SyncedKind, copy: KubeObject | undefined): Resource | undefined {
+  return kind.direction === 'up' && copy !== undefined ? kind.contents?.(copy) : undefined;
+}
+
+/** Whether a server has any objects of a resource. It has none of one that it does not serve. */
+export async function hasObjects(
+  client: KubeClient,
+  resource: Resource,
+  signal: AbortSignal,
+): Promise<boolean> {
+  try {
+    const { items } = await client.list(resource, { limit: 1, signal });
+    return items.length > 0;
+  } catch (error) {
+    if (isNotFound(error)) return false;
+    throw error;
+  }
+}
+
+/**
+ * The first and the tenth address of a tenant's slice are held by an IPAddress object that the manager
+ * made. When the Service comes for which one is held, the reservation makes room just before the write.
+ */
+export async function releaseReservation(
+  client: KubeClient,
+  tenant: TenantInfo,
+  service: Readonly<Record<string, unknown>>,
+  signal: AbortSignal,
+): Promise<void> {
+  const address = (service['spec'] as { clusterIP?: string } | undefined)?.clusterIP;
+  if (address === undefined || !isReservable(address, tenant.serviceCidrs)) return;
+  try {
+    const held = await client.get(resources.ipAddresses, { name: address }, { signal });
+    const labels = held.metadata.labels;
+    if (labels?.[labelKeys.tenant] !== tenant.uid || labels?.[labelKeys.reserved] === undefined) return;
+    const uid = held.metadata.uid;
+    await client.delete(
+      resources.ipAddresses,
+      { name: address },
+      { signal, ...(uid === undefined ? {} : { uid }) },
+    );
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
+}
+
+/** Whether an address is the first or the tenth of one of the slices. */
+function isReservable(address: string, cidrs: readonly string[]): boolean {
+  return cidrs.some((cidr) => {
+    const base = toNumber(cidr.split('/')[0] ?? '');
+    const number = toNumber(address);
+    return base !== undefined && number !== undefined && (number === base + 1 || number === base + 10);
+  });
+}
+
+function toNumber(address: string): number | undefined {
+  const bytes = address.split('.').map(Number);
+  if (bytes.length !== 4 || bytes.some((byte) => !Number.isInteger(byte))) return undefined;
+  return bytes.reduce((sum, byte) => sum * 256 + byte, 0);
+}
+
+export type Issued =
+  | { readonly is: 'issued'; readonly tokens: readonly IssuedToken[] }
+  | { readonly is: 'failed'; readonly outcome: Outcome; readonly notice?: Notice };
+
+/** What a TokenRequest answers, as far as it is read. */
+interface TokenAnswer extends KubeObject {
+  spec?: { expirationSeconds?: number };
+  status?: { token?: string };
+}
+
+/** Tokens of a service account of the tenant, bound to T: they end with it. Rejects only when aborted. */
+export async function issueTokens(work: Work, action: Action & { do: 'issueTokens' }): Promise<Issued> {
+  try {
+    const { serviceAccount, asks } = action;
+    return { is: 'issued', tokens: await Promise.all(asks.map((ask) => issue(work, serviceAccount, ask))) };
+  } catch (error) {
+    if (work.signal.aborted) throw error;
+    return failed(work, action.serviceAccount, error);
+  }
+}
+
+async function issue(
+  { tenant, situation, signal }: Work,
+  serviceAccount: string,
+  { audience, expirationSeconds }: TokenAsk,
+): Promise<IssuedToken> {
+  const { name, namespace, uid } = situation.tenantObject?.metadata ?? {};
+  const request = {
+    apiVersion: 'authentication.k8s.io/v1',
+    kind: 'TokenRequest',
+    spec: {
+      audiences: audience === '' ? [] : [audience],
+      expirationSeconds,
+      boundObjectRef: { apiVersion: 'v1', kind: 'Pod', name, uid },
+    },
+  };
+  const answer = await tenant.client.createSubresource<TokenAnswer>(
+    resources.serviceAccounts,
+    { namespace, name: serviceAccount },
+    'token',
+    request,
+    { signal },
+  );
+  const token = answer.status?.token;
+  if (token === undefined || token === '') throw new Error('the answer to a TokenRequest holds no token');
+  return { token, lifetimeSeconds: answer.spec?.expirationSeconds ?? expirationSeconds };
+}
+
+function failed(work: Work, serviceAccount: string, error: unknown): Issued {
+  const refusal = isRefusal(error) || lacksServiceAccount(error) ? error : undefined;
+  if (refusal === undefined) return { is: 'failed', outcome: outcomeOf(error) };
+  const why = refusal.status?.message ?? refusal.message;
+  const outcome: Outcome = { is: 'refused', code: String(refusal.code), message: why };
+  // Nobody waits for the token of a pod that ends; one that is gone or another by now is not refused, but missed.
+  if (work.situation.tenantObject?.metadata.deletionTimestamp !== undefined) return { is: 'failed', outcome };
+  const consequence =
+    work.situation.superObject === undefined ? 'the pod waits for it' : 'the pod keeps the one that it has';
+  const message = `no new token of the service account ${serviceAccount}: ${why}; ${consequence}`;
+  return { is: 'failed', outcome, notice: { type: 'Warning', reason: 'TokenRefused', message } };
+}
+
+/** T's UID did not match, or T is gone: 409 and 404 as well, but those are the cache's fault. */
+function lacksServiceAccount(error: unknown): error is ApiError {
+  return !isConflict(error) && isNotFound(error) && error.status?.details?.kind === 'serviceaccounts';
+}
+
+/** How long a copy that could not be deleted is left alone. */
+const lookAgainMs = 30_000;
+
+/** What is told of actions. Must not throw. */
+export interface ExecutorObserver {
+  acting?(tenant: TenantState, key: KeyRef, action: Action): void;
+  acted?(tenant: TenantState, key: KeyRef, action: Action): void;
+}
+
+export interface ExecutorOptions {
+  superClient: KubeClient;
+  /** Whether a key that another one requires is in agreement. */
+  isSettled: (tenant: TenantState, key: KeyRef) => boolean;
+  /** Queues a key at once. */
+  enqueue: (tenant: TenantState, key: KeyRef) => void;
+  /** Undefined: pods go to the scheduler as they come. */
+  admission?: PodAdmission | undefined;
+  observer?: ExecutorObserver;
+}
+
+/** How long a write that may be refused is not tried again. */
+const refusedForMs = 60_000;
+
+const tooManyUnschedulable: Notice = {
+  type: 'Warning',
+  reason: 'TooManyUnschedulable',
+  message:
+    'so many of your pods find no node that this one waits until some of them do, or are deleted; see their FailedScheduling events',
+};
+
+/** Carries out the actions of one decision, in order, until one fails or asks to wait. */
+export class Executor {
+  readonly #superClient: KubeClient;
+  readonly #isSettled: ExecutorOptions['isSettled'];
+  readonly #enqueue: ExecutorOptions['enqueue'];
+  readonly #admission: PodAdmission | undefined;
+  readonly #observer: ExecutorObserver;
+
+  constructor(options: ExecutorOptions) {
+    this.#superClient = options.superClient;
+    this.#isSettled = options.isSettled;
+    this.#enqueue = options.enqueue;
+    this.#admission = options.admission;
+    this.#observer = options.observer ?? {};
+  }
+
+  async run(actions: readonly Action[], work: Work): Promise<Outcome> {
+    const { tenant, situation } = work;
+    let later: Outcome = done;
+    /** Once T, or S, was written here, its cached resourceVersion is known to be old: the UID alone guards. */
+    let tenantWritten = false;
+    let superWritten = false;
+    for (const action of actions) {
+      let outcome: Outcome | undefined;
+      if (action.do === 'createSuper' && !(await this.#isAdmitted(work))) return done;
+      this.#observer.acting?.(tenant, situation.key, action);
+      switch (action.do) {
+        case 'require':
+          if (this.#waits(work, action.keys)) return done;
+          break;
+        case 'later':
+          later = { is: 'later', afterMs: action.afterMs };
+          break;
+        case 'notice':
+          await this.#notice(work, action.notice);
+          break;
+        case 'createSuper':
+          outcome = await this.#createSuper(work, action.object);
+          break;
+        case 'createTenant':
+          outcome = await this.#createTenant(work, action.object);
+          break;
+        case 'patchSuper':
+          outcome = await this.#patchSuper(work, action, superWritten);
+          superWritten = true;
+          break;
+        case 'patchTenant':
+          await patchObject(tenant.client, work, situation.tenantObject, {
+            ...action,
+            uidOnly: tenantWritten,
+          });
+          tenantWritten = true;
+          // Nobody would tell that it has gone: it is made anew at once.
+          if (isUnwatched(work.kind) && tenant.unwatchedCopies.get(keyId(situation.key)) === undefined)
+            outcome = { is: 'later', afterMs: 0 };
+          break;
+        case 'bindTenant':
+          await bindPod(work, action);
+          tenantWritten = true;
+          break;
+        case 'issueTokens':
+          outcome = await this.#issueTokens(work, action);
+          break;
+        case 'deleteSuper':
+          await deleteObject(this.#superClient, work, situation.superObject, action.gracePeriodSeconds);
+          break;
+        case 'deleteTenant':
+          outcome = await this.#deleteTenant(work, action.gracePeriodSeconds);
+          break;
+      }
+      if (outcome !== undefined) return outcome;
+      this.#observer.acted?.(tenant, situation.key, action);
+    }
+    return later;
+  }
+
+  /**
+   * S is there, but not in the cache. If it is T's own and has merely lost the label that we watch by, it
+   * gets it back; everything else shows in the cache sooner or later.
+   */
+  async found(work: Work, live: KubeObject): Promise<Outcome> {
+    const { kind, tenant, situation } = work;
+    const { tenantObject } = situation;
+    if (kind.direction === 'down' && tenantObject !== undefined && hasLostItsLabel(live, tenantObject)) {
+      return this.#takeOver(kind, tenantObject, live, work);
+    }
+    if (isOurs(live, tenant.info)) expectCreated('super', work, live);
+    return { is: 'retry', code: 'stillThere' };
+  }
+
+  /** Whether the key has to wait for one of these; then they are queued and it comes back after them. */
+  #waits(work: Work, keys: readonly KeyRef[]): boolean {
+    const missing = keys.filter((key) => !this.#isSettled(work.tenant, key));
+    for (const key of missing) {
+      work.tenant.dependents.add(key, work.situation.key);
+      this.#enqueue(work.tenant, key);
+    }
+    return missing.length > 0;
+  }
+
+  /** Whether there is room for one more pod at the super cluster's scheduler. Its key comes back when there is. */
+  async #isAdmitted(work: Work): Promise<boolean> {
+    const { kind, tenant, situation } = work;
+    if (kind.name !== 'pods' || this.#admission === undefined) return true;
+    const answer = this.#admission.ask(tenant, situation.key, situation.tenantObject);
+    if (answer === 'full') await this.#notice(work, tooManyUnschedulable);
+    return answer === 'go';
+  }
+
+  async #createSuper(work: Work, object: KubeObject): Promise<Outcome | undefined> {
+    const { kind, tenant, signal } = work;
+    try {
+      if (kind.name === 'services') await releaseReservation(this.#superClient, tenant.info, object, signal);
+      const created = await this.#superClient.create(superResourceOf(kind), object, { signal });
+      expectCreated('super', work, created);
+      return undefined;
+    } catch (error) {
+      if (isAlreadyExists(error)) return this.#superExists(work, object);
+      if (isNotFound(error)) return { is: 'retry', code: '404' };
+      if (error instanceof ApiError && isTransientRefusal(error))
+        return { is: 'retry', code: 'transient403' };
+      return this.#recover(error, work, object);
+    }
+  }
+
+  /** Asks the kind for a way round a refused write of S; throws the refusal if there is none. */
+  async #recover(error: unknown, work: Work, attempted: KubeObject): Promise<Outcome> {
+    const { kind, situation } = work;
+    if (!isRecoverable(error) || kind.direction !== 'down' || situation.tenantObject === undefined)
+      throw error;
+    const refused = {
+      code: error.code,
+      reason: error.reason,
+      message: error.message,
+      causes: (error.status?.details?.causes ?? []).map((cause) => ({
+        reason: cause.reason ?? '',
+        message: cause.message ?? '',
+        field: cause.field ?? '',
+      })),
+    };
+    const way = kind.recover?.(refused, situation.tenantObject, attempted, situation.context);
+    if (way === undefined) throw error;
+    return this.run(way, work);
+  }
+
+  async #issueTokens(work: Work, action: Action & { do: 'issueTokens' }): Promise<Outcome> {
+    const issued = await issueTokens(work, action);
+    if (issued.is === 'issued') return this.run(action.write(issued.tokens), work);
+    if (issued.notice !== undefined) await this.#notice(work, issued.notice);
+    return issued.outcome;
+  }
+
+  async #patchSuper(
+    work: Work,
+    action: Action & { do: 'patchSuper' },
+    uidOnly: boolean,
+  ): Promise<Outcome | undefined> {
+    const { kind, tenant, situation, signal } = work;
+    const { superObject } = situation;
+    try {
+      if (kind.name === 'services')
+        await releaseReservation(this.#superClient, tenant.info, action.patch, signal);
+      await patchObject(this.#superClient, work, superObject, { ...action, uidOnly });
+      return undefined;
+    } catch (error) {
+      if (action.mayBeRefused === true && isRefusal(error)) return this.#refusedForNow(work, error);
+      if (superObject === undefined || action.subresource !== undefined) throw error;
+      return this.#recover(error, work, applyMergePatch(superObject, action.patch) as KubeObject);
+    }
+  }
+
+  async #refusedForNow(work: Work, error: ApiError): Promise<Outcome> {
+    const message = scrub(error.status?.message ?? error.message, work.situation.context);
+    await this.#notice(work, { type: 'Warning', reason: 'SyncRefused', message });
+    return { is: 'later', afterMs: refusedForMs };
+  }
+
+  /** Never judges by the failed call: looks at what is there (sync rule 1). */
+  async #superExists(work: Work, object: KubeObject): Promise<Outcome> {
+    const { kind, tenant, situation, signal } = work;
+    const { tenantObject } = situation;
+    const live = await this.#superClient.get(superResourceOf(kind), refOf(object), { signal });
+    if (isOurs(live, tenant.info)) {
+      // S of an earlier T goes when the cache shows it, past the same guards as any other.
+      if (uidMark(live) !== tenantObject?.metadata.uid) return { is: 'retry', code: 'earlierObject' };
+      expectCreated('super', work, live);
+      return done;
+    }
+    if (kind.direction === 'down' && tenantObject !== undefined) {
+      const adopts = kind.adopts?.(live, tenantObject, situation.context) === true;
+      if (adopts || hasLostItsLabel(live, tenantObject))
+        return this.#takeOver(kind, tenantObject, live, work);
+    }
+    const message = `${kind.resource.kind} ${situation.key.name} cannot be synced: its place in the cluster is taken by an object that Skerry did not make`;
+    await this.#notice(work, { type: 'Warning', reason: 'NameConflict', message });
+    return { is: 'refused', code: 'notOurs', message };
+  }
+
+  /** Makes S carry our marks. */
+  #takeOver(kind: DownKind, tenantObject: KubeObject, live: KubeObject, work: Work): Promise<Outcome> {
+    const { situation } = work;
+    const actions = kind
+      .down(tenantObject, live, situation.context)
+      .filter((action) => action.do !== 'deleteSuper');
+    return this.run(actions, { ...work, situation: { ...situation, superObject: live } });
+  }
+
+  async #deleteTenant(work: Work, gracePeriodSeconds: number | undefined): Promise<Outcome | undefined> {
+    const { kind, tenant, situation, signal } = work;
+    const contents = copyContents(kind, situation.tenantObject);
+    if (contents !== undefined && (await hasObjects(tenant.client, contents, signal))) {
+      const message = `this ${kind.resource.kind} is no longer offered as it is; it stays as long as there are objects of it, which would go with it`;
+      await this.#notice(work, { type: 'Warning', reason: 'StillUsed', message });
+      return { is: 'later', afterMs: lookAgainMs };
+    }
+    await deleteObject(tenant.client, work, situation.tenantObject, gracePeriodSeconds);
+    return undefined;
+  }
+
+  async #createTenant(work: Work, object: KubeObject): Promise<Outcome | undefined> {
+    const { kind, tenant, situation, signal } = work;
+    const watched = kind.direction === 'down' || kind.watchTenant;
+    try {
+      const created = await tenant.client.create(kind.resource, object, { signal });
+      if (watched) expectCreated('tenant', work, created);
+      else tenant.recordUnwatchedCopy(keyId(situation.key), created);
+      return undefined;
+    } catch (error) {
+      if (!isAlreadyExists(error)) throw error;
+      if (watched) return { is: 'retry', code: 'exists' };
+      const live = await tenant.client.get(kind.resource, refOf(object), { signal });
+      if (kind.direction !== 'up' || situation.superObject === undefined || uidMark(live) === undefined)
+        return done;
+      tenant.recordUnwatchedCopy(keyId(situation.key), live);
+      return this.run(kind.up(live, situation.superObject, situation.context), {
+        ...work,
+        situation: { ...situation, tenantObject: live },
+      });
+    }
+  }
+
+  /** A notice that cannot be written holds nothing up. */
+  async #notice(work: Work, notice: Notice): Promise<void> {
+    const object = work.situation.tenantObject;
+    if (object === undefined) return;
+    try {
+      await work.recorder.record(work.kind.resource, object, notice, work.signal);
+    } catch (error) {
+      if (work.signal.aborted) throw error;
+    }
+  }
+}
+
+function isUnwatched(kind: SyncedKind): boolean {
+  return kind.direction === 'up' && !kind.watchTenant;
+}
+
+/** Whether S is T's own by its mark, which names a UID that nobody can guess, but has no label of any tenant. */
+function hasLostItsLabel(superObject: KubeObject, tenantObject: KubeObject): boolean {
+  const { uid } = tenantObject.metadata;
+  return uid !== undefined && uidMark(superObject) === uid && tenantUidOf(superObject) === undefined;
+}

@@ -1,0 +1,50 @@
+import { labelKeys } from '../../api/labels.ts';
+import type { KubeObject } from '../../kube/index.ts';
+import type { DownKind, KeyRef, SyncContext, SyncedKind, UpKind } from '../kinds/index.ts';
+import { uidMark } from '../mapping/index.ts';
+
+/** One unit of work: an object in the coordinates of its tenant. `tenant` is the VirtualCluster's UID. */
+export interface SyncKey extends KeyRef {
+  readonly tenant: string;
+}
+
+/** Unique within a tenant; namespace and name cannot hold a slash. */
+export function keyId(key: KeyRef): string {
+  return `${key.kind}/${key.namespace ?? ''}/${key.name}`;
+}
+
+/** The key of an object of the tenant. */
+export function tenantKeyOf(kind: SyncedKind, object: KubeObject): KeyRef {
+  const { namespace, name } = object.metadata;
+  return namespace === undefined
+    ? { kind: kind.name, name: name ?? '' }
+    : { kind: kind.name, namespace, name: name ?? '' };
+}
+
+/** The key in its tenant's coordinates of a super object that carries our marks. */
+export function downKeyOf(kind: DownKind, superObject: KubeObject): KeyRef | undefined {
+  const namespace = superObject.metadata.labels?.[labelKeys.namespace];
+  const name = superObject.metadata.name;
+  if (namespace === undefined || name === undefined || uidMark(superObject) === undefined) return undefined;
+  if (kind.name === 'namespaces') return { kind: kind.name, name: namespace };
+  const tenantName = kind.tenantName?.(name, superObject) ?? name;
+  return kind.resource.namespaced
+    ? { kind: kind.name, namespace, name: tenantName }
+    : { kind: kind.name, name: tenantName };
+}
+
+/**
+ * The key of a super object of which tenants get copies. One that has no place in this tenant still has a
+ * key if it is cluster-scoped: there may be a copy from before.
+ */
+export function upKeyOf(kind: UpKind, superObject: KubeObject, context: SyncContext): KeyRef | undefined {
+  const place = kind.tenantRef(superObject, context);
+  if (place !== undefined) {
+    return place.namespace === undefined
+      ? { kind: kind.name, name: place.name }
+      : { kind: kind.name, namespace: place.namespace, name: place.name };
+  }
+  const { name } = superObject.metadata;
+  if (kind.resource.namespaced || name === undefined) return undefined;
+  return { kind: kind.name, name: kind.copyName?.(name, context) ?? name };
+}

@@ -1,0 +1,153 @@
+import { type KubeObject, resources, type StoreEvent } from '../../kube/index.ts';
+import type { KeyRef } from '../kinds/index.ts';
+import { tenantNamespaceOf, tenantUidOf } from '../mapping/index.ts';
+import {
+  type Answer,
+  isWindowed,
+  podStateOf,
+  SchedulingWindow,
+  type TenantCounts,
+} from '../scheduling/index.ts';
+import { byTenantIndex, type Caches } from './caches.ts';
+import { keyId } from './keys.ts';
+import type { TenantState } from './tenant-state.ts';
+
+/** What is told of it. Must not throw. */
+export interface PodAdmissionObserver {
+  /** A pod is kept back, as its tenant has its share of the scheduler's work; it may go on. */
+  held?(tenant: TenantState, key: KeyRef): void;
+  admitted?(tenant: TenantState, key: KeyRef): void;
+}
+
+export interface PodAdmissionOptions {
+  superCaches: Caches;
+  monotonicMs: () => number;
+  /** Queues the key of a pod whose turn has come. */
+  wake: (uid: string, key: KeyRef) => void;
+  observer?: PodAdmissionObserver;
+}
+
+/** Keeps the scheduling window informed by the caches and by the runs of pods' keys, and asks it before a pod is created. */
+export class PodAdmission {
+  readonly #options: PodAdmissionOptions;
+  readonly #window: SchedulingWindow;
+
+  constructor(options: PodAdmissionOptions) {
+    this.#options = options;
+    this.#window = new SchedulingWindow({ wake: (uid, id) => options.wake(uid, keyOf(id)) });
+    options.superCaches.store(resources.pods).subscribe((event) => this.#superEvent(event));
+  }
+
+  /** Pods that may be with the scheduler at once. */
+  get size(): number {
+    return this.#window.size;
+  }
+
+  counts(): TenantCounts[] {
+    return this.#window.counts();
+  }
+
+  /** Whether S of this pod may be created now. If not, its key is queued again when it may. */
+  ask(tenant: TenantState, key: KeyRef, tenantPod: KubeObject | undefined): Answer {
+    if (tenantPod !== undefined && !isWindowed(tenantPod)) return 'go';
+    const answer = this.#window.ask(tenant.info.uid, idOf(key));
+    if (answer === 'go') this.#options.observer?.admitted?.(tenant, key);
+    else this.#options.observer?.held?.(tenant, key);
+    return answer;
+  }
+
+  /** Takes part in sharing the window out, with the pods that are in the super cluster already. */
+  join(tenant: TenantState, weight: number): void {
+    this.#window.join(tenant.info.uid, weight);
+    this.#count(tenant.info.uid);
+  }
+
+  setWeight(uid: string, weight: number): void {
+    this.#window.join(uid, weight);
+  }
+
+  leave(uid: string): void {
+    this.#window.leave(uid);
+  }
+
+  began(uid: string, key: KeyRef): void {
+    if (key.kind === 'pods') this.#window.began(uid, idOf(key));
+  }
+
+  ended(tenant: TenantState, key: KeyRef): void {
+    if (key.kind !== 'pods') return;
+    const { uid } = tenant.info;
+    const now = this.#options.monotonicMs();
+    const shown = this.#superPod(tenant, key);
+    if (shown !== undefined) this.#window.observe(uid, idOf(key), podStateOf(shown), now);
+    const exists = tenant.expectations.super.createdUid(keyId(key)) !== undefined;
+    this.#window.ended(uid, idOf(key), exists, now);
+  }
+
+  isParked(tenant: TenantState, key: KeyRef): boolean {
+    return key.kind === 'pods' && this.#window.isParked(tenant.info.uid, idOf(key));
+  }
+
+  /** Corrects by the caches what an event that never came has left behind. */
+  recount(tenant: TenantState): void {
+    const { uid } = tenant.info;
+    const now = this.#options.monotonicMs();
+    for (const { id, phase } of this.#window.ids(uid)) {
+      const key = keyOf(id);
+      if (phase === 'waiting' || phase === 'refused') {
+        const shown = this.#superPod(tenant, key);
+        const isUnseen =
+          shown === undefined && tenant.expectations.super.createdUid(keyId(key)) !== undefined;
+        if (!isUnseen) this.#window.observe(uid, id, shown && podStateOf(shown), now, false);
+      } else if (tenant.caches.get(resources.pods, key) === undefined) {
+        // Its run finds nothing to do, and the window lets go of it.
+        this.#options.wake(uid, key);
+      }
+    }
+    this.#count(uid);
+  }
+
+  /** To be called every few seconds. */
+  sweep(): void {
+    this.#window.sweep(this.#options.monotonicMs());
+  }
+
+  #count(uid: string): void {
+    const now = this.#options.monotonicMs();
+    for (const superPod of this.#options.superCaches.byIndex(resources.pods, byTenantIndex, uid)) {
+      const state = podStateOf(superPod);
+      const id = idOfSuper(superPod);
+      if (id !== undefined && (state === 'waiting' || state === 'refused'))
+        this.#window.observe(uid, id, state, now, false);
+    }
+  }
+
+  #superEvent({ type, object, previous }: StoreEvent<KubeObject>): void {
+    const state = type === 'deleted' ? undefined : podStateOf(object);
+    // Most events are of pods that have their node, and had it before.
+    if (state === 'placed' && previous !== undefined && podStateOf(previous) === 'placed') return;
+    const uid = tenantUidOf(object);
+    const id = idOfSuper(object);
+    if (uid === undefined || id === undefined) return;
+    this.#window.observe(uid, id, state, this.#options.monotonicMs(), type === 'added');
+  }
+
+  #superPod(tenant: TenantState, { namespace = '', name }: KeyRef): KubeObject | undefined {
+    const ref = { namespace: tenant.superNamespace(namespace), name };
+    return this.#options.superCaches.get(resources.pods, ref);
+  }
+}
+
+function idOf({ namespace = '', name }: KeyRef): string {
+  return `${namespace}/${name}`;
+}
+
+function idOfSuper(superPod: KubeObject): string | undefined {
+  const namespace = tenantNamespaceOf(superPod);
+  return namespace === undefined ? undefined : `${namespace}/${superPod.metadata.name ?? ''}`;
+}
+
+function keyOf(id: string): KeyRef {
+  const slash = id.indexOf('/');
+  return { kind: 'pods', namespace: id.slice(0, slash), name: id.slice(slash + 1) };
+}

@@ -1,0 +1,321 @@
+import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import { type KubeObject, resources } from '../../kube/index.ts';
+import { allKinds } from '../kinds/index.ts';
+import { Bench } from './testing/bench.ts';
+import { resyncOf, settings } from './testing/resync-of.ts';
+
+describe('reconcile', () => {
+  const settings = (name: string, metadata: KubeObject['metadata'] = {}): KubeObject => ({
+    metadata: { name, namespace: 'shop', labels: { [labelKeys.sync]: 'true' }, ...metadata },
+    data: { a: '1' },
+  });
+
+  describe('the super namespace comes first (sync rule §1)', () => {
+    it('nothing is created while the cache does not show the tenant’s namespace, whatever the super cluster has', async () => {
+      await using bench = await Bench.start();
+      const earlier: KubeObject = { metadata: { name: 'shop', uid: 'earlier' } };
+      bench.have('super', resources.namespaces, bench.superNamespaceOf(earlier));
+      bench.have('tenant', resources.configMaps, settings('x'));
+      expect(await bench.reconcile('configmaps', 'x', 'shop')).toEqual({ is: 'done' });
+      expect(bench.asked('super')).toEqual([]);
+
+      const own = bench.have('tenant', resources.namespaces, { metadata: { name: 'shop' } });
+      await bench.reconcile('configmaps', 'x', 'shop');
+      expect(bench.asked('super')).toEqual([]);
+      bench.super.server.remove(resources.namespaces, { name: bench.shop });
+      bench.hide(
+        'super',
+        resources.namespaces,
+        bench.superCaches.get(resources.namespaces, { name: bench.shop }) as KubeObject,
+      );
+      bench.have('super', resources.namespaces, bench.superNamespaceOf(own));
+      await bench.reconcile('namespaces', 'shop');
+      expect(bench.queued).toContain('configmaps/shop/x');
+      await bench.reconcile('configmaps', 'x', 'shop');
+      expect(bench.asked('super')).toEqual(['create configmaps']);
+    });
+
+    it('one that was just made for an earlier namespace of that name does not count', async () => {
+      await using bench = await Bench.start();
+      const first = bench.have('tenant', resources.namespaces, { metadata: { name: 'shop' } });
+      await bench.reconcile('namespaces', 'shop');
+      expect(bench.asked('super')).toEqual(['create namespaces']);
+      bench.tenant.server.remove(resources.namespaces, { name: 'shop' });
+      bench.hide('tenant', resources.namespaces, first);
+      bench.have('tenant', resources.namespaces, { metadata: { name: 'shop' } });
+      bench.have('tenant', resources.configMaps, settings('x'));
+      await bench.reconcile('configmaps', 'x', 'shop');
+      expect(bench.asked('super')).toEqual(['create namespaces']);
+    });
+
+    it('one that was just made for this namespace does', async () => {
+      await using bench = await Bench.start();
+      bench.have('tenant', resources.namespaces, { metadata: { name: 'shop' } });
+      bench.have('tenant', resources.configMaps, settings('x'));
+      await bench.reconcile('namespaces', 'shop');
+      await bench.reconcile('configmaps', 'x', 'shop');
+      expect(bench.asked('super')).toEqual(['create namespaces', 'create configmaps']);
+    });
+  });
+
+  describe('a cache that is behind our own writes', () => {
+    it('does not make the same object twice, and is looked at again although no event may ever come', async () => {
+      await using bench = await Bench.start();
+      bench.namespace('shop');
+      bench.have('tenant', resources.configMaps, settings('x'));
+      expect(await bench.reconcile('configmaps', 'x', 'shop')).toMatchObject({ is: 'later' });
+      expect(await bench.reconcile('configmaps', 'x', 'shop')).toMatchObject({ is: 'later' });
+      expect(bench.asked('super')).toEqual(['create configmaps']);
+      // It was gone before any watch could show it.
+      bench.super.server.remove(resources.configMaps, { namespace: bench.shop, name: 'x' });
+      await bench.clock.advance(30_000);
+      await bench.reconcile('configmaps', 'x', 'shop');
+      expect(bench.asked('super')).toEqual(['create configmaps', 'create configmaps']);
+    });
+
+    it('does not repeat a patch, and forgets the wait when the watch has lost its place', async () => {
+      await using bench = await Bench.start();
+      bench.namespace('shop');
+      const t = bench.have('tenant', resources.configMaps, settings('x'));
+      bench.have('super', resources.configMaps, bench.superOf(t, { data: { a: 'drift' } }));
+      await bench.reconcile('configmaps', 'x', 'shop');
+      expect(await bench.reconcile('configmaps', 'x', 'shop')).toMatchObject({ is: 'later' });
+      expect(bench.asked('super')).toEqual(['patch configmaps']);
+      await bench.clock.advance(5_000);
+      expect(await bench.reconcile('configmaps', 'x', 'shop')).toEqual({ is: 'conflict' });
+    });
+  });
+
+  describe('an S that is there although the cache does not show it', () => {
+    it('gets back the label that we watch by, instead of the pod in the tenant being failed', async () => {
+      await using bench = await Bench.start();
+      bench.namespace('shop');
+      const metadata = { name: 'web', namespace: 'shop', annotations: { [annotationKeys.superUid]: 's1' } };
+      const spec = {
+        nodeName: 'n1',
+        serviceAccountName: 'default',
+        containers: [{ name: 'main', image: 'busybox' }],
+      };
+      const t = bench.have('tenant', resources.pods, { metadata, spec, status: { phase: 'Running' } });
+      const s = bench.superOf(t, { spec, status: { phase: 'Running' } });
+      const { [labelKeys.tenant]: _lost, ...labels } = s.metadata.labels ?? {};
+      bench.server('super', resources.pods, { ...s, metadata: { ...s.metadata, uid: 's1', labels } });
+      // To a watch by label, losing the label is a deletion.
+      bench.state.tombstones.super.set('pods/shop/web', { uid: 's1', object: s });
+      await bench.reconcile('pods', 'web', 'shop');
+      expect(bench.asked('tenant')).toEqual([]);
+      expect(
+        bench.super.server.get(resources.pods, { namespace: bench.shop, name: 'web' })?.metadata.labels,
+      ).toMatchObject({
+        [labelKeys.tenant]: bench.state.info.uid,
+      });
+    });
+
+    it('is taken over again when it has lost its label and stands in the way of a create', async () => {
+      await using bench = await Bench.start();
+      bench.namespace('shop');
+      const t = bench.have('tenant', resources.configMaps, settings('x'));
+      const s = bench.superOf(t, { data: t['data'] });
+      bench.server('super', resources.configMaps, { ...s, metadata: { ...s.metadata, labels: {} } });
+      await bench.reconcile('configmaps', 'x', 'shop');
+      const now = bench.super.server.get(resources.configMaps, { namespace: bench.shop, name: 'x' });
+      expect(now?.metadata.labels?.[labelKeys.tenant]).toBe(bench.state.info.uid);
+      expect(bench.tenant.server.list(resources.events)).toEqual([]);
+    });
+
+    it('is not deleted past the guards when it belongs to an earlier T', async () => {
+      await using bench = await Bench.start();
+      bench.namespace('shop');
+      bench.have('tenant', resources.configMaps, settings('x'));
+      bench.server('super', resources.configMaps, bench.superOf(settings('x', { uid: 'earlier' })));
+      bench.state.frozen = 'TenantIdentity';
+      expect(await bench.reconcile('configmaps', 'x', 'shop')).toEqual({
+        is: 'retry',
+        code: 'earlierObject',
+      });
+      expect(bench.asked('super')).toEqual(['create configmaps', 'get configmaps']);
+    });
+
+    it('does not make the tenant lose its object when the super cluster still has it', async () => {
+      await using bench = await Bench.start({ tenant: { nodes: 'all' } });
+      const node = bench.server('super', resources.nodes, { metadata: { name: 'n1' } });
+      const copy = {
+        metadata: { name: 'n1', annotations: { [annotationKeys.uid]: node.metadata.uid ?? '' } },
+      };
+      bench.have('tenant', resources.nodes, copy);
+      expect(await bench.reconcile('nodes', 'n1')).toMatchObject({ is: 'retry', code: 'stillThere' });
+      expect(bench.asked('tenant')).toEqual([]);
+    });
+  });
+
+  describe('waiting for another key', () => {
+    const pod: KubeObject = {
+      metadata: { name: 'web', namespace: 'shop' },
+      spec: {
+        serviceAccountName: 'default',
+        containers: [{ name: 'main', image: 'busybox', envFrom: [{ configMapRef: { name: 'x' } }] }],
+      },
+      status: { phase: 'Pending' },
+    };
+
+    it('ends when that one is in agreement', async () => {
+      await using bench = await Bench.start();
+      bench.namespace('shop');
+      bench.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
+      bench.have('tenant', resources.pods, pod);
+      await bench.reconcile('pods', 'web', 'shop');
+      expect(bench.queued).toEqual(['configmaps/shop/x']);
+      await bench.reconcile('configmaps', 'x', 'shop');
+      expect(bench.queued).toEqual(['configmaps/shop/x', 'pods/shop/web']);
+      await bench.reconcile('pods', 'web', 'shop');
+      expect(bench.asked('super')).toEqual(['create configmaps', 'create pods']);
+    });
+
+    it('ends when that one was refused first and is deleted then', async () => {
+      await using bench = await Bench.start();
+      bench.namespace('shop');
+      const x = bench.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
+      bench.have('tenant', resources.pods, pod);
+      await bench.reconcile('pods', 'web', 'shop');
+      bench.super.server.inject({
+        verb: 'create',
+        plural: 'configmaps',
+        fault: { kind: 'status', code: 422, reason: 'Invalid' },
+      });
+      expect(await bench.reconcile('configmaps', 'x', 'shop')).toMatchObject({ is: 'refused' });
+      expect(bench.queued).toEqual(['configmaps/shop/x']);
+      bench.hide('tenant', resources.configMaps, x);
+      await bench.reconcile('configmaps', 'x', 'shop');
+      expect(bench.queued).toEqual(['configmaps/shop/x', 'pods/shop/web']);
+    });
+  });
+
+  describe('a delete that answers with a conflict', () => {
+    it('is not taken for done', async () => {
+      await using bench = await Bench.start();
+      bench.namespace('shop');
+      bench.have('super', resources.configMaps, bench.superOf(settings('x', { uid: 't1' })));
+      bench.super.server.inject({ verb: 'delete', fault: { kind: 'status', code: 409, reason: 'Conflict' } });
+      expect(await bench.reconcile('configmaps', 'x', 'shop')).toEqual({ is: 'conflict' });
+      expect(await bench.reconcile('configmaps', 'x', 'shop')).toEqual({ is: 'done' });
+      expect(bench.super.server.list(resources.configMaps)).toEqual([]);
+    });
+  });
+
+  it('what is remembered of an event goes with the event', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    const t = bench.have('tenant', resources.pods, {
+      metadata: { name: 'web', namespace: 'shop' },
+      spec: { containers: [] },
+    });
+    const s = bench.have('super', resources.pods, bench.superOf(t, { spec: { containers: [] } }));
+    const event = bench.have('super', resources.events, {
+      metadata: { name: 'web.1', namespace: bench.shop },
+      involvedObject: {
+        apiVersion: 'v1',
+        kind: 'Pod',
+        name: 'web',
+        namespace: bench.shop,
+        uid: s.metadata.uid,
+      },
+      reason: 'Pulled',
+    });
+    await bench.reconcile('events', 'web.1', 'shop');
+    expect(bench.tenant.server.list(resources.events)).toHaveLength(1);
+    expect(bench.state.unwatchedCopies.size).toBe(1);
+    bench.hide('super', resources.events, event);
+    await bench.reconcile('events', 'web.1', 'shop');
+    expect(bench.state.unwatchedCopies.size).toBe(0);
+    expect(bench.tenant.server.list(resources.events)).toHaveLength(1);
+  });
+
+  it('what is remembered of an event is without its managedFields', async () => {
+    await using bench = await Bench.start();
+    const metadata = { name: 'web.1', namespace: 'shop', managedFields: [{ manager: 'vc-syncer' }] };
+    bench.state.recordUnwatchedCopy('events/shop/web.1', { metadata });
+    expect(bench.state.unwatchedCopies.get('events/shop/web.1')?.object).toEqual({
+      metadata: { name: 'web.1', namespace: 'shop' },
+    });
+  });
+
+  it('what cannot even be looked at is a failure of that key and nothing more', async () => {
+    await using bench = await Bench.start();
+    bench.state.superRef = () => {
+      throw new Error('nonsense');
+    };
+    expect(await bench.reconcile('configmaps', 'x', 'shop')).toMatchObject({ is: 'retry', code: 'internal' });
+  });
+
+  it('a key of a kind that the tenant has let go of is dropped', async () => {
+    await using bench = await Bench.start();
+    expect(await bench.reconcile('widgets.example.com', 'x', 'shop')).toEqual({ is: 'done' });
+    const key = { kind: 'widgets.example.com', namespace: 'shop', name: 'x' };
+    expect(bench.reconciler.isSettled(bench.state, key)).toBe(true);
+    expect(bench.reconciler.driftOf(bench.state, key)).toBeUndefined();
+  });
+});
+
+it('a patrol compares two objects once, until one of them or a setting changes', async () => {
+  await using bench = await Bench.start();
+  bench.namespace('shop');
+  const looked: string[] = [];
+  const kinds = allKinds.map((kind) =>
+    kind.direction === 'up'
+      ? kind
+      : {
+          ...kind,
+          down: (...sides: Parameters<typeof kind.down>) => {
+            looked.push(`${kind.name}/${sides[0].metadata.name}`);
+            return kind.down(...sides);
+          },
+        },
+  );
+  const running = { phase: 'Running', containerStatuses: [{ name: 'main', ready: true }] };
+  const pod = (name: string, nodeName?: string): KubeObject => ({
+    metadata: { name, namespace: 'shop' },
+    spec: { nodeName, containers: [{ name: 'main', image: 'a' }] },
+    status: running,
+  });
+  const inSuper = (own: KubeObject, image = 'a'): KubeObject => ({
+    ...bench.superOf(own, { spec: { nodeName: 'n1', containers: [{ name: 'main', image }] } }),
+    status: running,
+  });
+  const marked = (own: KubeObject, s: KubeObject): KubeObject => ({
+    ...own,
+    metadata: { ...own.metadata, annotations: { [annotationKeys.superUid]: s.metadata.uid ?? '' } },
+  });
+  const t = bench.have('tenant', resources.pods, pod('run', 'n1'));
+  const s = bench.have('super', resources.pods, inSuper(t));
+  bench.have('tenant', resources.pods, marked(t, s));
+  const same = bench.have('tenant', resources.configMaps, settings('same'));
+  bench.have('super', resources.configMaps, bench.superOf(same));
+  const { patrol, queued } = resyncOf(bench, { kinds });
+  const round = async (): Promise<string[]> => {
+    looked.length = 0;
+    await patrol.run(bench.state);
+    return looked.filter((id) => id.startsWith('pods/') || id.startsWith('configmaps/'));
+  };
+
+  expect((await round()).toSorted()).toEqual(['configmaps/same', 'pods/run']);
+  expect(queued).toEqual([]);
+  // Only kinds that say so: others may depend on more.
+  expect(await round()).toEqual(['configmaps/same']);
+  bench.state.updateInfo({ ...bench.state.info });
+  expect(await round()).toContain('pods/run');
+  expect(await round()).toEqual(['configmaps/same']);
+
+  const own = marked(t, s);
+  bench.have('tenant', resources.pods, { ...own, metadata: { ...own.metadata, labels: { a: 'new' } } });
+  expect(await round()).toContain('pods/run');
+  bench.have('tenant', resources.pods, own);
+  expect(await round()).toContain('pods/run');
+  expect(queued).toEqual(['pods/shop/run']);
+  bench.have('super', resources.pods, { ...inSuper(t, 'drift'), metadata: s.metadata });
+  await round();
+  expect(queued).toHaveLength(2);
+  // What differs is not forgotten.
+  await round();
+  expect(queued).toHaveLength(3);
+});

@@ -1,0 +1,285 @@
+import { type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
+import type { DownKind, KeyRef, SyncedKind, TenantInfo } from '../kinds/index.ts';
+import { isOurs, scrub, uidMark } from '../mapping/index.ts';
+import type { Caches } from './caches.ts';
+import {
+  type Decision,
+  type Drift,
+  decideDown,
+  decideUp,
+  driftOf,
+  isUnwatched,
+  type Situation,
+} from './decide.ts';
+import { DeletionSafety } from './deletion-safety.ts';
+import { EventRecorder } from './event-recorder.ts';
+import { Executor, type ExecutorObserver, type Work } from './execute.ts';
+import type { IdentityGuard } from './guards.ts';
+import { keyId } from './keys.ts';
+import { done, type Outcome, outcomeOf } from './outcome.ts';
+import type { PodAdmission } from './pod-admission.ts';
+import type { TenantState } from './tenant-state.ts';
+
+interface Agreed {
+  readonly tenantObject: KubeObject;
+  readonly tenant: TenantInfo;
+}
+
+/**
+ * Which two objects were found to agree. Objects in caches are replaced and never changed, so that two of them agree
+ * for as long as both are there, where what is decided of them depends on nothing else (`dependsOnPairAlone`) and the
+ * tenant's settings are the same. Goes with the super object, and with the first look after a change.
+ */
+export class InSyncCache {
+  readonly #pairs = new WeakMap<KubeObject, Agreed>();
+
+  has({ tenantObject, superObject, context }: Situation): boolean {
+    const agreed = superObject === undefined ? undefined : this.#pairs.get(superObject);
+    if (superObject === undefined || agreed === undefined) return false;
+    if (agreed.tenantObject === tenantObject && agreed.tenant === context.tenant) return true;
+    // Or an object that is in no cache any more would be kept.
+    this.#pairs.delete(superObject);
+    return false;
+  }
+
+  /** To be told of a situation in which nothing at all is to be done. */
+  add(kind: SyncedKind, { tenantObject, superObject, context }: Situation): void {
+    if (tenantObject === undefined || superObject === undefined || kind.direction === 'up') return;
+    if (kind.dependsOnPairAlone?.(tenantObject, superObject) !== true) return;
+    this.#pairs.set(superObject, { tenantObject, tenant: context.tenant });
+  }
+}
+
+export interface ReconcilerOptions {
+  kinds: readonly SyncedKind[];
+  superClient: KubeClient;
+  superCaches: Caches;
+  superIdentity: IdentityGuard;
+  /** Queues a key at once. */
+  enqueue: (tenant: TenantState, key: KeyRef) => void;
+  /** A server is not who it should be: deletes of this tenant have stopped until the operator has spoken. */
+  onMismatch: (tenant: TenantState, side: 'tenant' | 'super') => void;
+  /** A mass-deletion guard closed for this tenant. */
+  onHeld: (tenant: TenantState) => void;
+  nowMs: () => number;
+  admission?: PodAdmission | undefined;
+  /** Told of every action. */
+  observer?: ExecutorObserver;
+}
+
+/** The cache is behind our own write; the event on its way queues the key, and if it does not, the clock does. */
+const behind: Outcome = { is: 'later', afterMs: 1_000 };
+
+/**
+ * One reconcile for all kinds: looks at both sides of a key and does what is missing, in either
+ * direction. Knows nothing of queues; safe to call for different keys at once, never for one key twice.
+ */
+export class Reconciler {
+  readonly #options: ReconcilerOptions;
+  readonly #kinds: ReadonlyMap<string, SyncedKind>;
+  readonly #executor: Executor;
+  readonly #gate: DeletionSafety;
+  readonly #agreed = new InSyncCache();
+  readonly #notices = new WeakMap<TenantState, EventRecorder>();
+
+  constructor(options: ReconcilerOptions) {
+    this.#options = options;
+    this.#kinds = new Map(options.kinds.map((kind) => [kind.name, kind]));
+    this.#gate = new DeletionSafety(options);
+    this.#executor = new Executor({
+      superClient: options.superClient,
+      enqueue: options.enqueue,
+      isSettled: (tenant, key) => this.isSettled(tenant, key),
+      admission: options.admission,
+      ...(options.observer === undefined ? {} : { observer: options.observer }),
+    });
+  }
+
+  /** Rejects only when aborted, with the signal's reason. */
+  async reconcile(tenant: TenantState, key: KeyRef, signal: AbortSignal): Promise<Outcome> {
+    const kind = this.#kindOf(tenant, key.kind);
+    if (kind === undefined) return done;
+    const outcome = await this.#attempt(tenant, kind, key, signal);
+    // The tenant let go of the kind meanwhile: whatever came of it is of no interest.
+    if (this.#kindOf(tenant, key.kind) !== kind) return done;
+    try {
+      this.#tidy(tenant, kind, key);
+      this.#wakeWaiters(tenant, key);
+      return outcome;
+    } catch (error) {
+      return outcomeOf(error);
+    }
+  }
+
+  /** How the sides of a key disagree, by what would be done for it now; for the patrol, which only looks. */
+  driftOf(tenant: TenantState, key: KeyRef): Drift | undefined {
+    const kind = this.#kindOf(tenant, key.kind);
+    if (kind === undefined) return undefined;
+    const situation = this.#situation(tenant, kind, key);
+    if (this.#agreed.has(situation) || this.#isBehind(tenant, situation)) return undefined;
+    if (isUnwatched(kind) && situation.tenantObject === undefined) return undefined;
+    const decision = this.#decide(kind, situation);
+    if (decision.actions.length === 0) this.#agreed.add(kind, situation);
+    return driftOf(kind, situation, decision);
+  }
+
+  /** Whether nothing stands in the way of what requires this key: its copy is there, or none is to be. */
+  isSettled(tenant: TenantState, key: KeyRef): boolean {
+    if (key.kind === 'namespaces') return this.#namespaceReady(tenant, key.name) !== false;
+    const kind = this.#kindOf(tenant, key.kind);
+    if (kind === undefined) return true;
+    const { tenantObject, superObject, createdUid, context } = this.#situation(tenant, kind, key);
+    if (kind.direction === 'up') {
+      if (tenantObject !== undefined || createdUid !== undefined || superObject === undefined) return true;
+      return kind.tenantRef(superObject, context) === undefined;
+    }
+    if (tenantObject === undefined || createdUid !== undefined) return true;
+    if (superObject !== undefined) {
+      if (superObject.metadata.deletionTimestamp !== undefined) return false;
+      if (isOurs(superObject, tenant.info)) return uidMark(superObject) === tenantObject.metadata.uid;
+      if (kind.adopts?.(superObject, tenantObject, context) === true) return true;
+    }
+    return kind.admit?.(tenantObject, context).wanted === false;
+  }
+
+  async #attempt(tenant: TenantState, kind: SyncedKind, key: KeyRef, signal: AbortSignal): Promise<Outcome> {
+    let work: Work | undefined;
+    try {
+      const situation = this.#situation(tenant, kind, key);
+      if (this.#isBehind(tenant, situation)) return behind;
+      const notices = this.#noticesOf(tenant);
+      const definition = tenant.customKinds.get(kind.name)?.definition;
+      work = { kind, situation, tenant, recorder: notices, signal, definition };
+      const outcome = await this.#carryOut(work, this.#decide(kind, situation));
+      return outcome.is === 'done' && this.#isUnseen(work) ? behind : outcome;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      const outcome = outcomeOf(error);
+      return outcome.is === 'refused' && work !== undefined ? this.#refused(work, outcome) : outcome;
+    }
+  }
+
+  async #carryOut(work: Work, { actions, check }: Decision): Promise<Outcome> {
+    if (check === undefined) return this.#executor.run(actions, work);
+    const verdict = await this.#gate.check(work, check);
+    if (verdict.is === 'there') {
+      return check.side === 'super'
+        ? this.#executor.found(work, verdict.live)
+        : { is: 'retry', code: 'stillThere' };
+    }
+    if (verdict.is === 'open') return this.#executor.run(actions, work);
+    if (verdict.is === 'undefined') return { is: 'retry', code: 'definitionGone' };
+    const { key } = work.situation;
+    work.tenant.held.set(keyId(key), key);
+    return { is: 'held' };
+  }
+
+  /** Whether something was created that the cache has not shown yet, and may never show: it can be gone already. */
+  #isUnseen({ tenant, situation, kind }: Work): boolean {
+    return (
+      tenant.expectations[kind.direction === 'down' ? 'super' : 'tenant'].createdUid(keyId(situation.key)) !==
+      undefined
+    );
+  }
+
+  #decide(kind: SyncedKind, situation: Situation): Decision {
+    return kind.direction === 'down' ? decideDown(kind, situation) : decideUp(kind, situation);
+  }
+
+  #isBehind({ expectations: memory }: TenantState, { key, tenantObject, superObject }: Situation): boolean {
+    const id = keyId(key);
+    return memory.tenant.isBehind(id, tenantObject) || memory.super.isBehind(id, superObject);
+  }
+
+  /** `undefined`: a kind that comes and goes, and that the tenant has let go of. */
+  #kindOf(tenant: TenantState, name: string): SyncedKind | undefined {
+    return this.#kinds.get(name) ?? tenant.customKinds.get(name)?.kind;
+  }
+
+  #situation(tenant: TenantState, kind: SyncedKind, key: KeyRef): Situation {
+    const id = keyId(key);
+    const superRef = tenant.superRef(kind, key);
+    const written = isUnwatched(kind) ? tenant.unwatchedCopies.get(id) : undefined;
+    const tenantObject = isUnwatched(kind) ? written?.object : tenant.caches.of(kind).get(key);
+    const superObject = superRef === undefined ? undefined : this.#options.superCaches.of(kind).get(superRef);
+    const mayCreate = tenantObject !== undefined && superObject === undefined && kind.direction === 'down';
+    return {
+      key,
+      tenantObject,
+      superObject,
+      writtenAtMs: written?.atMs,
+      tenantTombstone: tenant.tombstones.tenant.get(id),
+      superTombstone: tenant.tombstones.super.get(id),
+      createdUid: tenant.expectations[kind.direction === 'down' ? 'super' : 'tenant'].createdUid(id),
+      namespaceReady:
+        mayCreate && key.namespace !== undefined ? this.#namespaceReady(tenant, key.namespace) : true,
+      context: tenant.context(),
+    };
+  }
+
+  /**
+   * Whether S's place is there: nothing is created in a super namespace before it carries this tenant's mark
+   * and T's UID (sync rule §1). `unwanted`: there never will be one.
+   */
+  #namespaceReady(tenant: TenantState, namespace: string): boolean | 'unwanted' {
+    const own = tenant.caches.get(resources.namespaces, { name: namespace });
+    const there = this.#options.superCaches.get(resources.namespaces, {
+      name: tenant.superNamespace(namespace),
+    });
+    if (own === undefined) return false;
+    const kind = this.#kinds.get('namespaces') as DownKind;
+    if (kind.admit?.(own, tenant.context()).wanted === false) return 'unwanted';
+    if (there === undefined) {
+      const id = keyId({ kind: 'namespaces', name: namespace });
+      return own.metadata.uid !== undefined && tenant.expectations.super.createdFor(id) === own.metadata.uid;
+    }
+    return (
+      there.metadata.deletionTimestamp === undefined &&
+      isOurs(there, tenant.info) &&
+      uidMark(there) === own.metadata.uid
+    );
+  }
+
+  async #refused(work: Work, outcome: Outcome & { is: 'refused' }): Promise<Outcome> {
+    const { tenantObject, context } = work.situation;
+    const message = scrub(outcome.message, context);
+    if (tenantObject === undefined) return { ...outcome, message };
+    const notice = { type: 'Warning', reason: 'SyncRefused', message } as const;
+    try {
+      await work.recorder.record(work.kind.resource, tenantObject, notice, work.signal);
+    } catch {
+      // The refusal counts and is tried again; an event that cannot be written must not hide it.
+    }
+    return { ...outcome, message };
+  }
+
+  /** Forgets what both sides have outlived. */
+  #tidy(tenant: TenantState, kind: SyncedKind, key: KeyRef): void {
+    const id = keyId(key);
+    const { tombstones, unwatchedCopies: written } = tenant;
+    const before = {
+      tenant: tombstones.tenant.get(id),
+      super: tombstones.super.get(id),
+      written: written.get(id),
+    };
+    if (before.tenant === undefined && before.super === undefined && before.written === undefined) return;
+    const after = this.#situation(tenant, kind, key);
+    if (after.superObject === undefined && after.createdUid === undefined) tombstones.tenant.delete(id);
+    if (after.superObject === undefined && before.written !== undefined) written.delete(id);
+    if (after.tenantObject === undefined || before.written !== undefined) tombstones.super.delete(id);
+  }
+
+  #wakeWaiters(tenant: TenantState, key: KeyRef): void {
+    if (!tenant.dependents.has(key) || !this.isSettled(tenant, key)) return;
+    for (const waiter of tenant.dependents.take(key)) this.#options.enqueue(tenant, waiter);
+  }
+
+  #noticesOf(tenant: TenantState): EventRecorder {
+    let notices = this.#notices.get(tenant);
+    if (notices === undefined) {
+      notices = new EventRecorder(tenant.client, this.#options.nowMs);
+      this.#notices.set(tenant, notices);
+    }
+    return notices;
+  }
+}

@@ -1,0 +1,256 @@
+import { describe, expect, it } from 'vitest';
+import { labelKeys } from '../../api/labels.ts';
+import { type KubeObject, resources } from '../../kube/index.ts';
+import { allKinds } from '../kinds/index.ts';
+import { shownNodeName } from '../mapping/index.ts';
+import { keyId } from './keys.ts';
+import { Router } from './router.ts';
+import { Bench } from './testing/bench.ts';
+import { bound, podWithTokens } from './testing/token-pods.ts';
+
+/** A router that has joined the tenant of a bench. `heard` takes what was queued since it was last asked. */
+function routed(bench: Bench): { router: Router; heard: () => string[] } {
+  let queued: string[] = [];
+  const router = new Router({
+    kinds: allKinds,
+    superCaches: bench.superCaches,
+    enqueue: (_tenant, key, priority, version) =>
+      queued.push(`${priority} ${keyId(key)}${version === undefined ? '' : ` at ${version}`}`),
+  });
+  router.join(bench.state);
+  const heard = (): string[] => {
+    const taken = queued;
+    queued = [];
+    return taken;
+  };
+  heard();
+  return { router, heard };
+}
+
+const settings: KubeObject = { metadata: { name: 'x', namespace: 'shop', uid: 't1', resourceVersion: '7' } };
+
+describe('events of the tenant', () => {
+  it('queue their key: what was watched at once, what a list has shown in its turn', async () => {
+    await using bench = await Bench.start();
+    const { heard } = routed(bench);
+    bench.show('tenant', resources.configMaps, settings);
+    expect(heard()).toEqual(['live configmaps/shop/x at 7']);
+    bench.state.caches.store(resources.configMaps).replace([]);
+    expect(heard()).toEqual(['background configmaps/shop/x at 7']);
+  });
+
+  it('leave a tombstone only when somebody saw the object go', async () => {
+    await using bench = await Bench.start();
+    routed(bench);
+    bench.show('tenant', resources.configMaps, settings);
+    bench.state.caches.store(resources.configMaps).replace([]);
+    expect(bench.state.tombstones.tenant.size).toBe(0);
+    bench.show('tenant', resources.configMaps, settings);
+    bench.hide('tenant', resources.configMaps, settings);
+    expect(bench.state.tombstones.tenant.get('configmaps/shop/x')?.uid).toBe('t1');
+  });
+
+  it('queue what is made on demand only when T goes, and when T touches it: tokens, as the pod is bound', async () => {
+    await using bench = await Bench.start();
+    const { heard } = routed(bench);
+    const tokens = (): string[] => heard().filter((line) => line.includes('tokens/'));
+    const pod = podWithTokens();
+    const shown = (version: string, more: Record<string, unknown> = {}, of = pod): KubeObject => ({
+      ...of,
+      metadata: { ...of.metadata, uid: 'p1', resourceVersion: version },
+      ...more,
+    });
+    bench.show('tenant', resources.pods, shown('1'));
+    bench.show('tenant', resources.pods, shown('2', { status: { phase: 'Pending', reason: 'waits' } }));
+    expect(tokens()).toEqual([]);
+    bench.show('tenant', resources.pods, shown('3', {}, bound(pod)));
+    expect(tokens()).toEqual(['live tokens/shop/web']);
+    bench.show('tenant', resources.pods, shown('4', { status: { phase: 'Running' } }, bound(pod)));
+    expect(tokens()).toEqual([]);
+    bench.hide('tenant', resources.pods, shown('5', {}, bound(pod)));
+    expect(tokens()).toContain('live tokens/shop/web at 5');
+    bench.show('tenant', resources.pods, shown('6'));
+    expect(tokens()).toEqual([]);
+    bench.hide('tenant', resources.pods, shown('7'));
+    expect(tokens()).toEqual(['live tokens/shop/web at 7']);
+  });
+
+  it('keep of a deleted object only what somebody will ask for', async () => {
+    await using bench = await Bench.start();
+    routed(bench);
+    bench.show('tenant', resources.configMaps, { ...settings, data: { large: 'x' } });
+    bench.hide('tenant', resources.configMaps, { ...settings, data: { large: 'x' } });
+    expect(bench.state.tombstones.tenant.get('configmaps/shop/x')?.object).toEqual({
+      metadata: { uid: 't1' },
+    });
+    bench.show('tenant', resources.pods, { ...settings, spec: { nodeName: 'n1' } });
+    bench.hide('tenant', resources.pods, { ...settings, spec: { nodeName: 'n1' } });
+    expect(bench.state.tombstones.tenant.get('pods/shop/x')?.object).toMatchObject({
+      spec: { nodeName: 'n1' },
+    });
+  });
+
+  it('queue what a pod uses when that changes, and not at every change of the pod', async () => {
+    await using bench = await Bench.start();
+    const { heard } = routed(bench);
+    const containers = [{ name: 'main', envFrom: [{ configMapRef: { name: 'x' } }] }];
+    const pod = (version: string, labels = {}): KubeObject => ({
+      metadata: { name: 'web', namespace: 'shop', uid: 'p1', resourceVersion: version, labels },
+      spec: { containers },
+    });
+    bench.show('tenant', resources.pods, pod('1'));
+    expect(heard()).toContain('live configmaps/shop/x');
+    bench.show('tenant', resources.pods, pod('2', { changed: 'yes' }));
+    expect(heard()).toEqual(['live pods/shop/web at 2']);
+    bench.hide('tenant', resources.pods, pod('3'));
+    expect(heard()).toContain('live configmaps/shop/x');
+  });
+
+  it('mean nothing after the tenant has left', async () => {
+    await using bench = await Bench.start();
+    const { router, heard } = routed(bench);
+    router.leave(bench.state.info.uid);
+    bench.show('tenant', resources.configMaps, settings);
+    expect(heard()).toEqual([]);
+    expect(bench.state.tombstones.tenant.size).toBe(0);
+  });
+});
+
+describe('events of the super cluster', () => {
+  it('queue the key of the tenant whose mark they carry, and no other', async () => {
+    await using bench = await Bench.start();
+    const { heard } = routed(bench);
+    const s = bench.superOf(settings);
+    bench.show('super', resources.configMaps, { ...s, metadata: { ...s.metadata, uid: 's1' } });
+    expect(heard()).toEqual(['live configmaps/shop/x']);
+    const labels = { ...s.metadata.labels, [labelKeys.tenant]: 'another' };
+    bench.show('super', resources.configMaps, {
+      ...s,
+      metadata: { ...s.metadata, name: 'y', uid: 's2', labels },
+    });
+    expect(heard()).toEqual([]);
+  });
+
+  it('end the wait for what we created', async () => {
+    await using bench = await Bench.start();
+    routed(bench);
+    const s = bench.superOf(settings);
+    bench.state.expectations.super.expectCreated('configmaps/shop/x', { metadata: { uid: 's1' } });
+    bench.show('super', resources.configMaps, { ...s, metadata: { ...s.metadata, uid: 's1' } });
+    expect(bench.state.expectations.super.createdUid('configmaps/shop/x')).toBeUndefined();
+  });
+
+  it('queue whose it was as well when somebody has changed the marks', async () => {
+    await using bench = await Bench.start();
+    const { heard } = routed(bench);
+    const s = bench.superOf(settings);
+    const metadata = { ...s.metadata, uid: 's1', resourceVersion: '1' };
+    bench.show('super', resources.configMaps, { ...s, metadata });
+    heard();
+    const moved = {
+      ...metadata,
+      resourceVersion: '2',
+      labels: { ...metadata.labels, [labelKeys.namespace]: 'barn' },
+    };
+    bench.show('super', resources.configMaps, { ...s, metadata: moved });
+    expect(heard()).toEqual(['live configmaps/barn/x', 'live configmaps/shop/x']);
+    const given = {
+      ...moved,
+      resourceVersion: '3',
+      labels: { ...moved.labels, [labelKeys.tenant]: 'another' },
+    };
+    bench.show('super', resources.configMaps, { ...s, metadata: given });
+    expect(heard()).toEqual(['live configmaps/barn/x']);
+  });
+
+  it('about nobody’s namespace concern nobody; those about all concern all', async () => {
+    await using bench = await Bench.start();
+    const { heard } = routed(bench);
+    const volume = {
+      metadata: { name: 'pv-1', uid: 'v1' },
+      spec: { claimRef: { namespace: 'elsewhere', name: 'c', uid: 'u' } },
+    };
+    bench.show('super', resources.persistentVolumes, volume);
+    expect(heard()).toEqual([]);
+    bench.show('super', resources.nodes, { metadata: { name: 'n1', uid: 'n1' } });
+    expect(heard()).toEqual(['live nodes//n1']);
+  });
+
+  it('of a namespace that is seen after what happened in it queue that now', async () => {
+    await using bench = await Bench.start();
+    const { heard } = routed(bench);
+    const own = bench.have('tenant', resources.namespaces, { metadata: { name: 'shop' } });
+    bench.have('tenant', resources.configMaps, settings);
+    bench.show('super', resources.events, {
+      metadata: { name: 'x.1', namespace: bench.shop, uid: 'e1' },
+      involvedObject: { kind: 'ConfigMap', namespace: bench.shop, name: 'x' },
+    });
+    heard();
+    bench.show('super', resources.namespaces, bench.superNamespaceOf(own));
+    expect(heard()).toContain('background events/shop/x.1');
+  });
+
+  it('wait behind all others where nobody depends on them', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    bench.have('tenant', resources.configMaps, settings);
+    const { heard } = routed(bench);
+    bench.show('super', resources.events, {
+      metadata: { name: 'x.1', namespace: bench.shop, uid: 'e1' },
+      involvedObject: { kind: 'ConfigMap', namespace: bench.shop, name: 'x' },
+    });
+    expect(heard()).toEqual(['background events/shop/x.1']);
+  });
+
+  it('that are no more than a heartbeat queue nothing', async () => {
+    await using bench = await Bench.start();
+    const { heard } = routed(bench);
+    const node = (beat: string, version: string, status = 'True'): KubeObject => ({
+      metadata: { name: 'n1', uid: 'n1', resourceVersion: version },
+      status: { conditions: [{ type: 'Ready', status, lastHeartbeatTime: beat }] },
+    });
+    bench.show('super', resources.nodes, node('1', '1'));
+    heard();
+    bench.show('super', resources.nodes, node('2', '2'));
+    expect(heard()).toEqual([]);
+    bench.show('super', resources.nodes, node('3', '3', 'False'));
+    expect(heard()).toEqual(['live nodes//n1']);
+  });
+
+  it('name a hidden node as the tenant does, whether it has a place there or not', async () => {
+    await using bench = await Bench.start({ tenant: { hideNodes: true, nodes: 'used' } });
+    const { heard } = routed(bench);
+    bench.show('super', resources.nodes, { metadata: { name: 'n1', uid: 'n1' } });
+    expect(heard()).toEqual([`live nodes//${shownNodeName(bench.state.info, 'n1')}`]);
+  });
+
+  it('that only a list has shown make the guard count anew', async () => {
+    await using bench = await Bench.start();
+    routed(bench);
+    const s = bench.superOf(settings);
+    bench.show('super', resources.pods, { ...s, metadata: { ...s.metadata, uid: 's1' } });
+    bench.superCaches.store(resources.pods).replace([]);
+    expect(bench.state.tombstones.super.size).toBe(0);
+  });
+});
+
+it('every key that either side has is found once', async () => {
+  await using bench = await Bench.start();
+  const { router } = routed(bench);
+  bench.namespace('shop');
+  const t = bench.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
+  bench.have('super', resources.configMaps, bench.superOf(t));
+  bench.have(
+    'super',
+    resources.configMaps,
+    bench.superOf({ metadata: { name: 'left', namespace: 'shop', uid: 't9' } }),
+  );
+  bench.have('super', resources.nodes, { metadata: { name: 'n1' } });
+  const keys = [...router.keysOf(bench.state)].map(keyId);
+  expect(keys.toSorted()).toEqual([
+    'configmaps/shop/left',
+    'configmaps/shop/x',
+    'namespaces//shop',
+    'nodes//n1',
+  ]);
+});

@@ -1,0 +1,244 @@
+import { type KubeObject, resources, type Store, type StoreEvent } from '../../kube/index.ts';
+import type { KeyRef, SyncedKind } from '../kinds/index.ts';
+import { tenantNamespaceOf, tenantUidOf } from '../mapping/index.ts';
+import type { BoundedMap } from './bounded-map.ts';
+import { bySuperNamespaceIndex, byTenantIndex, type Caches } from './caches.ts';
+import { downKeyOf, keyId, tenantKeyOf, upKeyOf } from './keys.ts';
+import type { TenantState, Tombstone } from './tenant-state.ts';
+
+export type Priority = 'live' | 'background';
+
+export interface RouterOptions {
+  kinds: readonly SyncedKind[];
+  superCaches: Caches;
+  /** `version`: resourceVersion of the tenant object whose change is the reason. */
+  enqueue: (tenant: TenantState, key: KeyRef, priority: Priority, version?: string) => void;
+}
+
+/** Turns events of either side into keys, and keeps the marks of watched deletions. */
+export class Router {
+  readonly #options: RouterOptions;
+  /** Tenants that are served, by UID of their VirtualCluster. */
+  readonly #tenants = new Map<string, TenantState>();
+  /** Stores of custom kinds in the super cluster whose events are routed. */
+  readonly #followed = new WeakSet<Store>();
+
+  constructor(options: RouterOptions) {
+    this.#options = options;
+    for (const kind of options.kinds) {
+      options.superCaches.of(kind).subscribe((event) => this.#superEvent(kind, event));
+    }
+  }
+
+  /** Routes this tenant's events from now on, and queues everything that either side has. */
+  join(tenant: TenantState): void {
+    this.#tenants.set(tenant.info.uid, tenant);
+    for (const kind of this.#options.kinds) {
+      const watched = kind.direction === 'down' || kind.watchTenant;
+      if (watched) tenant.caches.of(kind).subscribe((event) => this.#tenantEvent(tenant, kind, event));
+    }
+    this.enqueueAll(tenant);
+  }
+
+  /** Routes the events of a custom kind that the tenant has taken up, and queues everything of it. */
+  addKind(tenant: TenantState, kind: SyncedKind): void {
+    const superStore = this.#options.superCaches.of(kind);
+    if (!this.#followed.has(superStore)) {
+      this.#followed.add(superStore);
+      superStore.subscribe((event) => this.#superEvent(kind, event));
+    }
+    tenant.caches.of(kind).subscribe((event) => this.#tenantEvent(tenant, kind, event));
+    this.enqueueKind(tenant, kind);
+  }
+
+  enqueueKind(tenant: TenantState, kind: SyncedKind): void {
+    for (const key of this.#keysOfKind(tenant, kind)) this.#options.enqueue(tenant, key, 'background');
+  }
+
+  leave(uid: string): void {
+    this.#tenants.delete(uid);
+  }
+
+  tenant(uid: string): TenantState | undefined {
+    return this.#tenants.get(uid);
+  }
+
+  tenants(): IterableIterator<TenantState> {
+    return this.#tenants.values();
+  }
+
+  enqueueAll(tenant: TenantState): void {
+    for (const key of this.keysOf(tenant)) this.#options.enqueue(tenant, key, 'background');
+  }
+
+  /** Every key of a tenant that either side has an object for, once. */
+  *keysOf(tenant: TenantState): Generator<KeyRef> {
+    for (const kind of this.#options.kinds) yield* this.#keysOfKind(tenant, kind);
+    for (const { kind } of [...tenant.customKinds.values()]) {
+      // It may have gone while others had their turn.
+      if (this.#isServed(tenant, kind)) yield* this.#keysOfKind(tenant, kind);
+    }
+  }
+
+  *#keysOfKind(tenant: TenantState, kind: SyncedKind): Generator<KeyRef> {
+    const own = kind.direction === 'down' || kind.watchTenant ? tenant.caches.of(kind) : undefined;
+    if (own !== undefined) for (const object of own.list()) yield tenantKeyOf(kind, object);
+    for (const object of this.#superObjects(tenant, kind)) {
+      const key = this.#superKey(tenant, kind, object);
+      if (key !== undefined && own?.get(key) === undefined) yield key;
+    }
+  }
+
+  /** Whether events of this kind matter to the tenant: it may have let go of one that comes and goes. */
+  #isServed(tenant: TenantState, kind: SyncedKind): boolean {
+    return this.#options.kinds.includes(kind) || tenant.customKinds.get(kind.name)?.kind === kind;
+  }
+
+  /** The super objects that can matter to a tenant. */
+  *#superObjects(tenant: TenantState, kind: SyncedKind): Generator<KubeObject> {
+    const { superCaches } = this.#options;
+    if (kind.direction === 'down') yield* superCaches.of(kind).byIndex(byTenantIndex, tenant.info.uid);
+    else if (kind.superNamespaceOf === undefined) yield* superCaches.of(kind).list();
+    else {
+      for (const { metadata } of superCaches.byIndex(resources.namespaces, byTenantIndex, tenant.info.uid))
+        yield* superCaches.of(kind).byIndex(bySuperNamespaceIndex, metadata.name ?? '');
+    }
+  }
+
+  #tenantEvent(tenant: TenantState, kind: SyncedKind, event: StoreEvent<KubeObject>): void {
+    if (this.#tenants.get(tenant.info.uid) !== tenant || !this.#isServed(tenant, kind)) return;
+    const { object, type, watched } = event;
+    if (type !== 'deleted' && kind.direction === 'down' && kind.onDemand === true) return;
+    const key = tenantKeyOf(kind, object);
+    const id = keyId(key);
+    if (type === 'deleted') {
+      if (!watched) tenant.superDeletions.invalidate();
+      else
+        bury(
+          tenant.tombstones.tenant,
+          id,
+          object,
+          kind.direction === 'down' && kind.deleteSuper !== undefined,
+        );
+    } else if (kind.direction === 'up') {
+      tenant.tombstones.tenant.delete(id);
+    }
+    if (kind.direction === 'up') tenant.expectations.tenant.forgetCreated(id);
+    const priority = watched && kind.patient !== true ? 'live' : 'background';
+    this.#options.enqueue(tenant, key, priority, object.metadata.resourceVersion);
+    this.#touch(tenant, kind, 'tenant', event, priority);
+  }
+
+  #superEvent(kind: SyncedKind, event: StoreEvent<KubeObject>): void {
+    const { object, previous, type, watched } = event;
+    if (type === 'modified' && previous !== undefined && kind.isHeartbeat?.(previous, object)) return;
+    const priority = watched && kind.patient !== true ? 'live' : 'background';
+    for (const tenant of this.#concerned(kind, object)) {
+      const key = this.#superKey(tenant, kind, object);
+      if (key !== undefined) {
+        const id = keyId(key);
+        if (type !== 'deleted') tenant.tombstones.super.delete(id);
+        else if (!watched) tenant.tenantDeletions.invalidate();
+        else bury(tenant.tombstones.super, id, object, kind.superGone !== undefined);
+        if (kind.direction === 'down') tenant.expectations.super.forgetCreated(id);
+        this.#options.enqueue(tenant, key, priority);
+      }
+      this.#touch(tenant, kind, 'super', event, priority);
+    }
+    if (
+      type === 'modified' &&
+      previous !== undefined &&
+      kind.direction === 'down' &&
+      hasMoved(previous, object)
+    ) {
+      this.#remarked(kind, previous, priority);
+    }
+    const isNew = type === 'added' || (previous !== undefined && hasMoved(previous, object));
+    if (kind.name === 'namespaces' && isNew) this.#claimed(object);
+  }
+
+  /** What happened in a super namespace may be seen before the namespace itself, and so before it is known whose. */
+  #claimed(superNamespace: KubeObject): void {
+    const [tenant] = this.#one(tenantUidOf(superNamespace));
+    if (tenant === undefined) return;
+    for (const kind of this.#options.kinds) {
+      if (kind.direction !== 'up' || kind.superNamespaceOf === undefined) continue;
+      const objects = this.#options.superCaches
+        .of(kind)
+        .byIndex(bySuperNamespaceIndex, superNamespace.metadata.name ?? '');
+      for (const object of objects) {
+        const key = this.#superKey(tenant, kind, object);
+        if (key !== undefined) this.#options.enqueue(tenant, key, 'background');
+      }
+    }
+  }
+
+  /** Somebody has changed the marks of a super object: whose it was before has to look at it as well. */
+  #remarked(kind: SyncedKind, previous: KubeObject, priority: Priority): void {
+    for (const tenant of this.#concerned(kind, previous)) {
+      const key = this.#superKey(tenant, kind, previous);
+      if (key !== undefined) this.#options.enqueue(tenant, key, priority);
+    }
+  }
+
+  #touch(
+    tenant: TenantState,
+    kind: SyncedKind,
+    side: 'tenant' | 'super',
+    event: StoreEvent<KubeObject>,
+    priority: Priority,
+  ): void {
+    const touches = kind.touches?.[side];
+    if (touches === undefined) return;
+    const context = tenant.context();
+    const now = touches(event.object, context);
+    const before = event.previous === undefined ? [] : touches(event.previous, context);
+    if (event.type === 'modified' && kind.touches?.membershipOnly === true && sameKeys(now, before)) return;
+    for (const key of now) this.#options.enqueue(tenant, key, priority);
+    for (const key of before) this.#options.enqueue(tenant, key, priority);
+  }
+
+  /** The tenants that an object of the super cluster can matter to. */
+  #concerned(kind: SyncedKind, object: KubeObject): Iterable<TenantState> {
+    if (kind.direction === 'down' || kind.superScope === 'marked') {
+      return this.#one(tenantUidOf(object)).filter((tenant) => this.#isServed(tenant, kind));
+    }
+    if (kind.superNamespaceOf === undefined) return this.#tenants.values();
+    const name = kind.superNamespaceOf(object);
+    if (name === undefined) return [];
+    const namespace = this.#options.superCaches.get(resources.namespaces, { name });
+    return namespace === undefined ? [] : this.#one(tenantUidOf(namespace));
+  }
+
+  #one(uid: string | undefined): readonly TenantState[] {
+    const tenant = uid === undefined ? undefined : this.#tenants.get(uid);
+    return tenant === undefined ? [] : [tenant];
+  }
+
+  #superKey(tenant: TenantState, kind: SyncedKind, object: KubeObject): KeyRef | undefined {
+    if (kind.direction === 'down') return downKeyOf(kind, object);
+    return upKeyOf(kind, object, tenant.context());
+  }
+}
+
+/** Only the last state that somebody will ask for is worth its memory. */
+function bury(tombstones: BoundedMap<Tombstone>, id: string, object: KubeObject, whole: boolean): void {
+  const { uid } = object.metadata;
+  if (uid !== undefined) tombstones.set(id, { uid, object: whole ? object : { metadata: { uid } } });
+}
+
+function hasMoved(previous: KubeObject, object: KubeObject): boolean {
+  return (
+    tenantUidOf(previous) !== tenantUidOf(object) || tenantNamespaceOf(previous) !== tenantNamespaceOf(object)
+  );
+}
+
+function sameKeys(a: readonly KeyRef[], b: readonly KeyRef[]): boolean {
+  return (
+    a.length === b.length &&
+    a.every((key, index) => {
+      const other = b[index];
+      return other !== undefined && keyId(key) === keyId(other);
+    })
+  );
+}

@@ -1,0 +1,220 @@
+import type { KubeClient, KubeObject, ObjectRef } from '../../kube/index.ts';
+import type { DownKind, KeyRef, SyncContext, SyncedKind, TenantInfo } from '../kinds/index.ts';
+import { superNamespaceName } from '../mapping/index.ts';
+import { BoundedMap } from './bounded-map.ts';
+import type { Caches } from './caches.ts';
+import { unmatchedSuperObjects, unmatchedTenantObjects } from './deletion-safety.ts';
+import { Expectations } from './expectations.ts';
+import { type DefinitionGuard, IdentityGuard, MassDeletionGuard } from './guards.ts';
+import { keyId } from './keys.ts';
+
+/** Keys that wait until another one is in agreement. */
+export class Dependents {
+  /** By the id of the key they wait for; no map in here is empty. */
+  readonly #waiters = new Map<string, Map<string, KeyRef>>();
+
+  /** How many keys are waited for. */
+  get size(): number {
+    return this.#waiters.size;
+  }
+
+  add(dependency: KeyRef, waiter: KeyRef): void {
+    const id = keyId(dependency);
+    let waiters = this.#waiters.get(id);
+    if (waiters === undefined) {
+      waiters = new Map();
+      this.#waiters.set(id, waiters);
+    }
+    waiters.set(keyId(waiter), waiter);
+  }
+
+  has(dependency: KeyRef): boolean {
+    return this.#waiters.size > 0 && this.#waiters.has(keyId(dependency));
+  }
+
+  /** The keys that waited for this one; they wait no longer. */
+  take(dependency: KeyRef): KeyRef[] {
+    const id = keyId(dependency);
+    const waiters = this.#waiters.get(id);
+    this.#waiters.delete(id);
+    return waiters === undefined ? [] : [...waiters.values()];
+  }
+
+  /** For somebody who looks at every key next: what still has to wait says so again. */
+  clear(): void {
+    this.#waiters.clear();
+  }
+}
+
+/** A watched DELETED event: which object went, in its last state. */
+export interface Tombstone {
+  readonly uid: string;
+  readonly object: KubeObject;
+}
+
+export interface TenantStateOptions {
+  info: TenantInfo;
+  client: KubeClient;
+  caches: Caches;
+  superCaches: Caches;
+  /** UID of the tenant's kube-system, from VirtualCluster status. */
+  identity: string | undefined;
+  /** The same of the super cluster that the tenant was made on; `undefined`: any. */
+  superIdentity?: string | undefined;
+  nowMs: () => number;
+}
+
+/** A kind that comes and goes while the tenant is served, and the definition that its objects live by. */
+export interface CustomKind {
+  readonly kind: DownKind;
+  readonly definition: DefinitionGuard;
+}
+
+/** What the engine holds for one tenant while it is served. */
+export class TenantState {
+  readonly client: KubeClient;
+  readonly caches: Caches;
+  readonly identity: IdentityGuard;
+  /** Of super objects whose tenant object is missing. */
+  readonly superDeletions: MassDeletionGuard;
+  /** Of tenant objects whose super object is missing. */
+  readonly tenantDeletions: MassDeletionGuard;
+  /** Watched deletions on either side that have not been carried over yet, by key id. */
+  readonly tombstones = {
+    tenant: new BoundedMap<Tombstone>(20_000),
+    super: new BoundedMap<Tombstone>(20_000),
+  };
+  /** Objects that are not watched in the tenant (events) as last written, by key id. */
+  readonly unwatchedCopies = new BoundedMap<{ readonly object: KubeObject; readonly atMs: number }>(5_000);
+  readonly dependents = new Dependents();
+  readonly expectations: Readonly<Record<'tenant' | 'super', Expectations>>;
+  /** Set while all deletes are stopped (sync rule 0 A): why. */
+  frozen: string | undefined;
+  /** Keys held back by `frozen` or a deletion guard; queued again when it opens. */
+  readonly held = new Map<string, KeyRef>();
+  /** Kinds that are synced for this tenant beside those of all tenants, by name. */
+  readonly customKinds = new Map<string, CustomKind>();
+
+  #info: TenantInfo;
+  #superIdentity: string | undefined;
+  readonly #superCaches: Caches;
+  readonly #nowMs: () => number;
+
+  readonly #customKind = (group: string, name: string): DownKind | undefined => {
+    for (const { kind } of this.customKinds.values()) {
+      if (kind.resource.group === group && kind.resource.kind === name) return kind;
+    }
+    return undefined;
+  };
+
+  constructor(options: TenantStateOptions) {
+    const { superCaches, nowMs } = options;
+    this.#info = options.info;
+    this.client = options.client;
+    this.caches = options.caches;
+    this.#superCaches = superCaches;
+    this.#superIdentity = options.superIdentity;
+    this.#nowMs = nowMs;
+    this.expectations = { tenant: new Expectations(nowMs), super: new Expectations(nowMs) };
+    this.identity = new IdentityGuard(options.client, options.identity);
+    this.superDeletions = new MassDeletionGuard(
+      options.info,
+      () => unmatchedSuperObjects(this, superCaches),
+      nowMs,
+    );
+    this.tenantDeletions = new MassDeletionGuard(
+      options.info,
+      () => unmatchedTenantObjects(this, superCaches),
+      nowMs,
+    );
+  }
+
+  get info(): TenantInfo {
+    return this.#info;
+  }
+
+  /** `namespace/name` of the VirtualCluster: what metrics and logs call this tenant. */
+  get label(): string {
+    return `${this.#info.namespace}/${this.#info.name}`;
+  }
+
+  /** UID of the kube-system of the super cluster that this tenant belongs to. */
+  get superIdentity(): string | undefined {
+    return this.#superIdentity;
+  }
+
+  /** Whether the super cluster with this identity is the one that the tenant was made on, as far as both are known. */
+  belongsTo(superIdentity: string | undefined): boolean {
+    return (
+      this.#superIdentity === undefined ||
+      superIdentity === undefined ||
+      this.#superIdentity === superIdentity
+    );
+  }
+
+  /** The operator says that the tenant belongs to this super cluster from now on. */
+  acceptSuperIdentity(identity: string): void {
+    this.#superIdentity = identity;
+  }
+
+  /** Settings of a VirtualCluster may change while it is served; its names may not. */
+  updateInfo(info: TenantInfo): void {
+    if (info.uid !== this.#info.uid || info.id !== this.#info.id) {
+      throw new Error(`tenant ${info.namespace}/${info.name} changed its identity; it has to join anew`);
+    }
+    this.#info = info;
+  }
+
+  context(): SyncContext {
+    return {
+      tenant: this.#info,
+      tenantObjects: this.caches,
+      superObjects: this.#superCaches,
+      customKind: this.#customKind,
+      nowMs: this.#nowMs(),
+    };
+  }
+
+  /** What the cache of the super cluster shows of a kind's objects. */
+  superObject(kind: SyncedKind, ref: ObjectRef): KubeObject | undefined {
+    return this.#superCaches.of(kind).get(ref);
+  }
+
+  /** Notes what became of an object that is not watched, but for its managedFields, which are most of an event. */
+  recordUnwatchedCopy(id: string, object: KubeObject): void {
+    delete object.metadata['managedFields'];
+    this.unwatchedCopies.set(id, { object, atMs: this.#nowMs() });
+  }
+
+  superNamespace(tenantNamespace: string): string {
+    return superNamespaceName(this.#info, tenantNamespace);
+  }
+
+  /** Where the super object of a key is; `undefined`: it has no place there now. */
+  superRef(kind: SyncedKind, key: KeyRef): ObjectRef | undefined {
+    if (kind.direction === 'up') return kind.superRef(key, this.context());
+    if (kind.name === 'namespaces') return { name: this.superNamespace(key.name) };
+    const name = kind.superName?.(key.name) ?? key.name;
+    return key.namespace === undefined ? { name } : { namespace: this.superNamespace(key.namespace), name };
+  }
+
+  /**
+   * Ends a custom kind for this tenant, and forgets all that was seen and done of its objects: what it finds when
+   * it is taken up again is all it knows.
+   */
+  removeKind(name: string): void {
+    this.customKinds.delete(name);
+    const ofKind = (id: string): boolean => id.startsWith(`${name}/`);
+    for (const memory of [this.tombstones.tenant, this.tombstones.super]) memory.deleteAll(ofKind);
+    for (const memory of [this.expectations.tenant, this.expectations.super]) memory.forgetAll(ofKind);
+    for (const id of this.held.keys()) if (ofKind(id)) this.held.delete(id);
+    this.superDeletions.invalidate();
+  }
+
+  /** Forgets what only saves work and may have outlived its use, for somebody who looks at every key next. */
+  prune(): void {
+    this.dependents.clear();
+    this.expectations.tenant.prune();
+    this.expectations.super.prune();
+  }
+}

@@ -1,0 +1,130 @@
+import { type KubeObject, type Resource, resources } from '../../../kube/index.ts';
+import { FakeClock, type FakeCluster, startFakeCluster } from '../../../kube/testing/index.ts';
+import { allKinds, type DownKind, type KeyRef, type TenantInfo } from '../../kinds/index.ts';
+import { testTenant } from '../../kinds/testing.ts';
+import { superMetadata } from '../../mapping/index.ts';
+import { Caches } from '../caches.ts';
+import { IdentityGuard } from '../guards.ts';
+import { keyId } from '../keys.ts';
+import type { Outcome } from '../outcome.ts';
+import { Reconciler } from '../reconciler.ts';
+import { TenantState } from '../tenant-state.ts';
+
+type Side = 'tenant' | 'super';
+
+export interface BenchOptions {
+  tenant?: Partial<TenantInfo>;
+  /** UID of the super cluster that the tenant was made on; its real one is `super`. */
+  superIdentity?: string;
+}
+
+/**
+ * A reconciler with nothing around it: servers are real fakes, but caches show only what a test puts there,
+ * so that any race can be set up by hand.
+ */
+export class Bench implements AsyncDisposable {
+  readonly clock = new FakeClock();
+  readonly tenant: FakeCluster;
+  readonly super: FakeCluster;
+  readonly superCaches = new Caches(allKinds, 'super');
+  readonly superIdentity: IdentityGuard;
+  readonly state: TenantState;
+  readonly reconciler: Reconciler;
+  readonly reports: string[] = [];
+  /** Ids of the keys that were queued, in order. */
+  readonly queued: string[] = [];
+
+  private constructor(tenant: FakeCluster, superCluster: FakeCluster, options: BenchOptions) {
+    this.tenant = tenant;
+    this.super = superCluster;
+    tenant.server.put(resources.namespaces, { metadata: { name: 'kube-system', uid: 'tenant' } });
+    superCluster.server.put(resources.namespaces, { metadata: { name: 'kube-system', uid: 'super' } });
+    this.superIdentity = new IdentityGuard(superCluster.client, undefined);
+    this.state = new TenantState({
+      info: testTenant(options.tenant),
+      client: tenant.client,
+      caches: new Caches(allKinds, 'tenant'),
+      superCaches: this.superCaches,
+      identity: 'tenant',
+      superIdentity: options.superIdentity,
+      nowMs: () => this.clock.now(),
+    });
+    this.reconciler = new Reconciler({
+      kinds: allKinds,
+      superClient: superCluster.client,
+      superCaches: this.superCaches,
+      superIdentity: this.superIdentity,
+      enqueue: (_tenant, key) => this.queued.push(keyId(key)),
+      onMismatch: (_tenant, side) => this.reports.push(`mismatch ${side}`),
+      onHeld: () => this.reports.push('held'),
+      nowMs: () => this.clock.now(),
+    });
+  }
+
+  static async start(options: BenchOptions = {}): Promise<Bench> {
+    return new Bench(await startFakeCluster(), await startFakeCluster(), options);
+  }
+
+  get shop(): string {
+    return this.state.superNamespace('shop');
+  }
+
+  /** The server has it and the cache shows it. */
+  have(side: Side, resource: Resource, object: KubeObject): KubeObject {
+    const stored = this.server(side, resource, object);
+    this.show(side, resource, stored);
+    return stored;
+  }
+
+  /** The server has it; the cache does not know yet. */
+  server(side: Side, resource: Resource, object: KubeObject): KubeObject {
+    return this[side].server.put(resource, object);
+  }
+
+  /** The cache shows it, whatever the server has. */
+  show(side: Side, resource: Resource, object: KubeObject): void {
+    this.#caches(side).store(resource).apply('ADDED', structuredClone(object));
+  }
+
+  hide(side: Side, resource: Resource, object: KubeObject): void {
+    this.#caches(side).store(resource).apply('DELETED', structuredClone(object));
+  }
+
+  /** The tenant's namespace and its super namespace, on both sides and in both caches. */
+  namespace(name: string): KubeObject {
+    const own = this.have('tenant', resources.namespaces, { metadata: { name } });
+    this.have('super', resources.namespaces, this.superNamespaceOf(own));
+    return own;
+  }
+
+  superNamespaceOf(own: KubeObject): KubeObject {
+    const kind = allKinds.find(({ name }) => name === 'namespaces') as DownKind;
+    return kind.toSuper(own, this.state.context());
+  }
+
+  /** S as it was made from this T. */
+  superOf(own: KubeObject, parts: Record<string, unknown> = {}): KubeObject {
+    return { ...parts, metadata: superMetadata(own, this.state.context()) };
+  }
+
+  async reconcile(kind: string, name: string, namespace?: string): Promise<Outcome> {
+    const key: KeyRef = namespace === undefined ? { kind, name } : { kind, namespace, name };
+    return this.reconciler.reconcile(this.state, key, new AbortController().signal);
+  }
+
+  /** What was asked of a server, `verb plural`, reads of kube-system left out. */
+  asked(side: Side): string[] {
+    return this[side].server.requests
+      .filter(({ name }) => name !== 'kube-system')
+      .map(({ verb, plural }) => `${verb} ${plural}`);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.tenant[Symbol.asyncDispose]();
+    await this.super[Symbol.asyncDispose]();
+  }
+
+  #caches(side: Side): Caches {
+    return side === 'tenant' ? this.state.caches : this.superCaches;
+  }
+}

@@ -1,0 +1,44 @@
+import { labelKeys } from '../../../api/labels.ts';
+import type { KubeObject } from '../../../kube/index.ts';
+import { allKinds, type SyncedKind } from '../../kinds/index.ts';
+import { keyId } from '../keys.ts';
+import { Reconciler } from '../reconciler.ts';
+import { Resync, type ResyncOptions } from '../resync.ts';
+import { Router } from '../router.ts';
+import type { Bench } from './bench.ts';
+
+/** A patrol over the caches of a bench, with nobody at work. `queued` is what it wants to be looked at. */
+export function resyncOf(
+  bench: Bench,
+  parts: Partial<ResyncOptions> & { kinds?: readonly SyncedKind[] } = {},
+): { patrol: Resync; queued: string[] } {
+  const queued: string[] = [];
+  const kinds = parts.kinds ?? allKinds;
+  const router = new Router({ kinds, superCaches: bench.superCaches, enqueue: () => undefined });
+  router.join(bench.state);
+  const reconciler = new Reconciler({
+    kinds,
+    superClient: bench.super.client,
+    superCaches: bench.superCaches,
+    superIdentity: bench.superIdentity,
+    enqueue: () => undefined,
+    onMismatch: () => undefined,
+    onHeld: () => undefined,
+    nowMs: () => bench.clock.now(),
+  });
+  const patrol = new Resync({
+    clock: bench.clock,
+    keysOf: (tenant) => router.keysOf(tenant),
+    driftOf: (tenant, key) => reconciler.driftOf(tenant, key),
+    isQueued: () => false,
+    enqueue: (_tenant, key) => queued.push(keyId(key)),
+    isServed: () => true,
+    ...parts,
+  });
+  return { patrol, queued };
+}
+
+/** A ConfigMap of the namespace `shop` that is synced whether a pod uses it or not. */
+export const settings = (name: string): KubeObject => ({
+  metadata: { name, namespace: 'shop', labels: { [labelKeys.sync]: 'true' } },
+});
