@@ -25,7 +25,7 @@ export function linkedController(signal: AbortSignal | undefined): {
 }
 
 /** A signal that aborts with the other, but in a later turn of the event loop; until released. */
-export function laterSignal(signal: AbortSignal): { signal: AbortSignal; release: () => void } {
+export function deferredSignal(signal: AbortSignal): { signal: AbortSignal; release: () => void } {
   const controller = new AbortController();
   const release = onAbort(signal, () => setImmediate(() => controller.abort(signal.reason)));
   return { signal: controller.signal, release };

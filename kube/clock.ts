@@ -26,3 +26,18 @@ export const systemClock: Clock = {
     });
   },
 };
+
+/** One moment on both clocks. The monotonic one counts; but it stands still while a machine sleeps, and the other does not. */
+export interface ClockReading {
+  readonly monotonicMs: number;
+  readonly wallMs: number;
+}
+
+export function readClock(clock: Clock): ClockReading {
+  return { monotonicMs: clock.monotonic(), wallMs: clock.now() };
+}
+
+/** How long ago that was by the clock that says more: too much is safe, too little is not. */
+export function elapsedMs(since: ClockReading, clock: Clock): number {
+  return Math.max(clock.monotonic() - since.monotonicMs, clock.now() - since.wallMs);
+}

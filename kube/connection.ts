@@ -1,11 +1,67 @@
 import tls from 'node:tls';
-import { Agent, type Dispatcher, Pool } from 'undici';
-import { laterSignal } from './abort.ts';
-import { CallGuard } from './call-guard.ts';
+import { Agent, Client, type Dispatcher, Pool } from 'undici';
+import { deferredSignal } from './abort.ts';
 import { ConnectionError } from './errors.ts';
-import { ExchangeExpired, exchange } from './exchange.ts';
-import { createHttpClient } from './http-client.ts';
-import { guardWrites, WriteRefused } from './write-guard.ts';
+import { CallDeadline, RoundTripTimeout, roundTrip } from './round-trip.ts';
+
+/** Our own side did not let a call out; `cause` is what it threw. */
+class WriteRefused extends Error {
+  readonly code: string;
+
+  constructor(cause: unknown) {
+    super(cause instanceof Error ? cause.message : String(cause), { cause });
+    const code: unknown = cause instanceof Error && 'code' in cause ? cause.code : undefined;
+    this.code = typeof code === 'string' ? code : 'EREFUSED';
+  }
+}
+
+/** Asks before each call that is no GET is written to its connection; one that waits for a connection is asked about then. */
+function guardWrites(beforeWrite: () => void): Dispatcher.DispatcherComposeInterceptor {
+  return (dispatch) => (options, handler) =>
+    dispatch(options, options.method === 'GET' ? handler : withBeforeWrite(handler, beforeWrite));
+}
+
+/** The handler itself, but for its first call: nothing of an answer passes through here. */
+function withBeforeWrite(
+  handler: Dispatcher.DispatchHandler,
+  beforeWrite: () => void,
+): Dispatcher.DispatchHandler {
+  const start = handler.onRequestStart?.bind(handler);
+  handler.onRequestStart = (controller, context) => {
+    try {
+      beforeWrite();
+    } catch (error) {
+      // Thrown, not aborted: the connection stays as it is.
+      throw new WriteRefused(error);
+    }
+    start?.(controller, context);
+  };
+  return handler;
+}
+
+/**
+ * After a GOAWAY, an undici client with open streams (and watches are open for minutes) opens a new
+ * session for the requests that it holds only if it may have more than one in flight. It takes that
+ * number from its session while it has one; so it is told here, when HTTP/2 has been agreed on.
+ */
+function createHttpClient(origin: URL, options: Pool.Options): Dispatcher {
+  const { connect } = options;
+  if (typeof connect !== 'function') return new Client(origin, options);
+  const client = new Client(origin, {
+    ...options,
+    connect: (target, callback) =>
+      connect(target, (error, socket) => {
+        if (error !== null) {
+          callback(error, null);
+          return;
+        }
+        // A plain socket has agreed on nothing.
+        client.pipelining = 'alpnProtocol' in socket && socket.alpnProtocol === 'h2' ? 100 : 1;
+        callback(null, socket);
+      }),
+  });
+  return client;
+}
 
 /** Where an API server is and how to be somebody there. PEM texts, not paths. */
 export interface ConnectionOptions {
@@ -65,7 +121,7 @@ export interface Answer {
   retryAfter: string | undefined;
 }
 
-export interface Stream {
+interface Stream {
   status: number;
   retryAfter: string | undefined;
   body: Dispatcher.ResponseData['body'];
@@ -139,7 +195,7 @@ export class Connection {
     const startedAt = performance.now();
     let status = 0;
     try {
-      const answer = await exchange(
+      const answer = await roundTrip(
         this.#calls,
         {
           origin: this.#origin,
@@ -181,7 +237,7 @@ export class Connection {
    */
   async stream(call: Call, bodyTimeoutMs: number): Promise<Stream> {
     const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
-    const guard = new CallGuard(call.signal, timeoutMs);
+    const guard = new CallDeadline(call.signal, timeoutMs);
     const startedAt = performance.now();
     let status = 0;
     // The caller's signal outlives the guard: it also ends the body.
@@ -204,7 +260,7 @@ export class Connection {
     if (error instanceof WriteRefused) {
       return new ConnectionError(this.server, error.code, error.cause, error.message);
     }
-    if (guard?.expired || error instanceof ExchangeExpired)
+    if (guard?.expired || error instanceof RoundTripTimeout)
       return new ConnectionError(this.server, 'ETIMEDOUT', error);
     return new ConnectionError(this.server, errorCode(error), error);
   }
@@ -228,11 +284,11 @@ export class Connection {
   async #headersInTime(call: Call, timeoutMs: number): Promise<Record<string, string>> {
     const headers = this.#headersOf(call);
     if (!(headers instanceof Promise)) return headers;
-    const guard = new CallGuard(call.signal, timeoutMs);
+    const guard = new CallDeadline(call.signal, timeoutMs);
     try {
       return await guard.race(headers);
     } catch (error) {
-      throw guard.expired ? new ExchangeExpired() : error;
+      throw guard.expired ? new RoundTripTimeout() : error;
     } finally {
       guard.release();
     }
@@ -245,7 +301,7 @@ export class Connection {
     bodyTimeout: number,
   ): Promise<Dispatcher.ResponseData> {
     const headers = await this.#headersOf(call);
-    const later = laterSignal(signal);
+    const later = deferredSignal(signal);
     try {
       const response = await this.#watches.request({
         origin: this.#origin,

@@ -1,8 +1,7 @@
 import { linkedController } from './abort.ts';
 import type { KubeClient } from './client.ts';
-import { type Clock, systemClock } from './clock.ts';
+import { type Clock, type ClockReading, elapsedMs, readClock, systemClock } from './clock.ts';
 import { isAlreadyExists, isConflict, isNotFound } from './errors.ts';
-import { elapsedMs, type Instant, instantOf } from './instant.ts';
 import { resources } from './resources.ts';
 import type { KubeObject } from './types.ts';
 
@@ -53,7 +52,7 @@ export class LeaseElection {
   readonly #clock: Clock;
   readonly #onProblem: ((error: unknown) => void) | undefined;
   /** When our last successful renewal was sent, if nothing is known to have ended what it gave. */
-  #renewedAt: Instant | undefined;
+  #renewedAt: ClockReading | undefined;
   /** The last foreign state that we saw, and when it first looked like that. */
   #observed: { resourceVersion: string | undefined; at: number } | undefined;
 
@@ -142,7 +141,7 @@ export class LeaseElection {
 
   /** One try to take or renew the lease; false when somebody else holds it or the server cannot say. */
   async #attempt(signal: AbortSignal): Promise<boolean> {
-    const startedAt = instantOf(this.#clock);
+    const startedAt = readClock(this.#clock);
     try {
       const options = { signal, timeoutMs: this.#callTimeoutMs };
       const ref = { namespace: this.#namespace, name: this.#name };

@@ -549,7 +549,7 @@ describe('a reflector that is to follow other objects than before', () => {
     await using running = reflect(cluster, { labelSelector: 'bucket in (1)' });
     await running.reflector.synced();
     expect([...running.store.list()].map(({ metadata }) => metadata.name)).toEqual(['a']);
-    running.reflector.choose('bucket in (2)');
+    running.reflector.setLabelSelector('bucket in (2)');
     expect(running.reflector.hasSynced).toBe(false);
     labelled(cluster, 'c', '2');
     await running.reflector.synced();
@@ -575,7 +575,7 @@ describe('a reflector that is to follow other objects than before', () => {
       },
     });
     await reached.promise;
-    running.reflector.choose('bucket in (2)');
+    running.reflector.setLabelSelector('bucket in (2)');
     held.resolve();
     await running.reflector.synced();
     expect([...running.store.list()].map(({ metadata }) => metadata.name)).toEqual(['b']);

@@ -5,8 +5,7 @@ import { type Clock, systemClock } from './clock.ts';
 import { ApiError, ConnectionError, isGone, isResourceVersionTooLarge } from './errors.ts';
 import type { Store } from './store.ts';
 import type { KubeObject, Resource } from './types.ts';
-import { verifyVersion } from './version-check.ts';
-import { silentWatch, watch } from './watch.ts';
+import { silentWatch, verifyResourceVersion, watch } from './watch.ts';
 
 export interface ReflectorProblem {
   /** `refused`: `beforeReplace` turned the list down. `internal`: a defect on this side. */
@@ -128,7 +127,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
    * Follows what this label selector chooses from now on: the watch is ended, and the next list replaces what the
    * store holds, without a gap. `synced` waits for it.
    */
-  choose(labelSelector: string): void {
+  setLabelSelector(labelSelector: string): void {
     if (labelSelector === this.#labelSelector) return;
     this.#labelSelector = labelSelector;
     this.#choice += 1;
@@ -202,7 +201,13 @@ export class Reflector<T extends KubeObject = KubeObject> {
     let changed = false;
     try {
       if (from.verify) {
-        await verifyVersion(client.connection, resource, namespace, resourceVersion, interrupt.signal);
+        await verifyResourceVersion(
+          client.connection,
+          resource,
+          namespace,
+          resourceVersion,
+          interrupt.signal,
+        );
         this.#heard();
       }
       const events = watch<T>(client.connection, resource, {

@@ -104,7 +104,7 @@ export class SuperSide {
         this.#narrow.delete(reflector);
     }
     const custom = followed.filter((reflector) => reflector.hasSynced);
-    for (const [reflector, own] of this.#narrow) reflector.choose(this.#selector(own));
+    for (const [reflector, own] of this.#narrow) reflector.setLabelSelector(this.#selector(own));
     this.#scoped.resolve();
     await this.synced(signal);
     const patience = AbortSignal.any([signal, AbortSignal.timeout(customWithinMs)]);

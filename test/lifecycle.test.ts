@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { resources } from '../kube/index.ts';
-import { allocateSlice } from '../vc-manager/network/index.ts';
+import { allocateSlice } from '../vc-manager/os/network.ts';
 import { type Footprint, footprint, noFootprint, type Traces, tracesOf } from './harness/footprint.ts';
 import { claim, deployment, namespace, service } from './harness/manifests.ts';
 import { poll } from './harness/poll.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resources } from '../kube/index.ts';
-import { addressAt, cidrContains } from '../vc-manager/network/index.ts';
+import { addressAt, cidrContains } from '../vc-manager/os/network.ts';
 import { at, listAt } from './harness/checker/raw.ts';
 import { deployment, endpointSlice, namespace, pod, service } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import {
   createSecureServer,
   type Http2SecureServer,
@@ -10,17 +10,218 @@ import {
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { ConnectionOptions } from '../connection.ts';
+import type { StatusCause } from '../errors.ts';
 import { apiVersionOf } from '../resources.ts';
 import type { KubeObject, ObjectRef, Resource } from '../types.ts';
 import { FakeApi } from './fake-api.ts';
-import { readBody, refuse, send } from './fake-http.ts';
-import { FakeStorage, type Snapshot } from './fake-storage.ts';
-import { FakeWatch, type Response } from './fake-watch.ts';
-import { type Fault, type FaultRule, Faults } from './faults.ts';
+import {
+  parseRequest,
+  Refusal,
+  type RequestInfo,
+  refusals,
+  type Selector,
+  selector,
+} from './fake-request.ts';
+import { type Change, FakeStorage, type Snapshot } from './fake-storage.ts';
 import { freePort } from './free-port.ts';
-import { Refusal, refusals } from './refusal.ts';
-import { parseRequest, type RequestInfo } from './request-path.ts';
 import type { TestCertificates } from './test-certificates.ts';
+
+/** What can go wrong with one request. */
+export type Fault =
+  /** An answer that refuses. With `text`, the body is that instead of a Status. */
+  | {
+      kind: 'status';
+      code: number;
+      reason?: string;
+      message?: string;
+      retryAfterSeconds?: number;
+      causes?: StatusCause[];
+      text?: string;
+    }
+  /** The connection is cut before the answer. */
+  | { kind: 'reset' }
+  /** The answer is cut half-way, with the connection. */
+  | { kind: 'reset-in-body' }
+  /** The answer stops half-way as if it were complete. */
+  | { kind: 'half-body' }
+  /** No answer, ever. */
+  | { kind: 'hang' }
+  /** A watch that starts well and sends only this ERROR event. */
+  | { kind: 'error-event'; code: number; reason: string; causes?: StatusCause[] }
+  /** A watch that ends at once. */
+  | { kind: 'end' };
+
+export interface FaultRule {
+  fault: Fault;
+  /** Absent fields match everything. */
+  verb?: RequestInfo['verb'];
+  plural?: string;
+  name?: string;
+  /** True: only requests for a further page. False: only those for a first one. */
+  continued?: boolean;
+  /** How often; default once. */
+  times?: number;
+}
+
+/** Rules in the order in which they were given; the first that matches is used up by one. */
+class Faults {
+  #rules: (FaultRule & { left: number })[] = [];
+
+  add(rule: FaultRule): () => void {
+    const entry = { ...rule, left: rule.times ?? 1 };
+    this.#rules.push(entry);
+    return () => {
+      this.#rules = this.#rules.filter((each) => each !== entry);
+    };
+  }
+
+  clear(): void {
+    this.#rules = [];
+  }
+
+  take(info: RequestInfo): Fault | undefined {
+    const rule = this.#rules.find(
+      (each) =>
+        (each.verb === undefined || each.verb === info.verb) &&
+        (each.plural === undefined || each.plural === info.plural) &&
+        (each.name === undefined || each.name === info.name) &&
+        (each.continued === undefined || each.continued === info.query.has('continue')),
+    );
+    if (rule === undefined) return undefined;
+    rule.left -= 1;
+    if (rule.left === 0) this.#rules = this.#rules.filter((each) => each !== rule);
+    return rule.fault;
+  }
+}
+
+/** The HTTP/2 compatibility API answers to the same calls. */
+type Response = ServerResponse;
+
+/** One open watch, to be disturbed by tests. */
+export class FakeWatch {
+  readonly info: RequestInfo;
+  readonly #response: Response;
+  readonly #matches: Selector;
+  readonly #cut: () => void;
+  readonly #after: number;
+  #silent = false;
+  /** Bytes per write; 0: whole lines. */
+  splitBytes = 0;
+
+  constructor(info: RequestInfo, response: Response, after: number, cut: () => void) {
+    this.info = info;
+    this.#response = response;
+    this.#after = after;
+    this.#cut = cut;
+    this.#matches = selector(info.query.get('labelSelector'), info.query.get('fieldSelector'));
+  }
+
+  /** What this watch shows of a change: an object that enters or leaves its selector is added or deleted. */
+  change(change: Change): void {
+    const { type, object, previous } = change;
+    if (change.collection !== this.info.collection || change.version <= this.#after) return;
+    if (this.info.namespace !== undefined && object.metadata.namespace !== this.info.namespace) return;
+    const before = type !== 'ADDED' && previous !== undefined && this.#matches(previous);
+    const after = type !== 'DELETED' && this.#matches(object);
+    if (before && after) this.#event('MODIFIED', object);
+    else if (after) this.#event('ADDED', object);
+    else if (before) {
+      // As servers do: the last state that matched, with the version of the change.
+      const { resourceVersion } = object.metadata;
+      this.#event('DELETED', {
+        ...previous,
+        metadata: { ...previous.metadata, resourceVersion },
+      } as KubeObject);
+    }
+  }
+
+  initial(objects: readonly KubeObject[]): void {
+    for (const object of objects) if (this.#matches(object)) this.#event('ADDED', object);
+  }
+
+  bookmark(version: number): void {
+    if (!this.info.query.has('allowWatchBookmarks') || version <= this.#after) return;
+    const metadata = { resourceVersion: String(version), creationTimestamp: null };
+    this.#event('BOOKMARK', { apiVersion: this.info.apiVersion, kind: 'Bookmark', metadata });
+  }
+
+  /** An ERROR event and the end of the stream. */
+  error(code: number, reason: string, details: ConstructorParameters<typeof Refusal>[3] = {}): void {
+    this.#event('ERROR', new Refusal(code, reason, `${reason} in the stream`, details).status);
+    this.end();
+  }
+
+  /** Ends the stream as a server does whose time is up. */
+  end(): void {
+    this.#response.end();
+  }
+
+  /** Cuts the connection under the stream, other streams on it included. */
+  reset(): void {
+    this.#cut();
+  }
+
+  /** From now on nothing is sent, and the connection stays open. */
+  silence(): void {
+    this.#silent = true;
+  }
+
+  /** Sends the first half of an event and stops there. */
+  halfLine(then: 'end' | 'reset'): void {
+    this.#response.write('{"type":"ADDED","object":{"metadata":{"name":"cut off","na', () => {
+      if (then === 'end') this.end();
+      else this.reset();
+    });
+  }
+
+  /** Sends bytes as they are. */
+  raw(bytes: Buffer): void {
+    this.#write(bytes);
+  }
+
+  #event(type: string, object: unknown): void {
+    if (!this.#silent) this.#write(Buffer.from(`${JSON.stringify({ type, object })}\n`));
+  }
+
+  #write(bytes: Buffer): void {
+    const step = this.splitBytes || bytes.length;
+    for (let at = 0; at < bytes.length; at += step) this.#response.write(bytes.subarray(at, at + step));
+  }
+}
+
+/** Carries out the faults that replace the answer. */
+function refuse(fault: Fault | undefined, response: Response, cut: () => void): boolean {
+  if (fault?.kind === 'hang') return true;
+  if (fault?.kind === 'reset') {
+    cut();
+    return true;
+  }
+  if (fault?.kind !== 'status') return false;
+  const { code, reason = '', message = `injected ${code}`, retryAfterSeconds, causes, text } = fault;
+  if (retryAfterSeconds !== undefined) response.setHeader('retry-after', String(retryAfterSeconds));
+  if (text !== undefined) send(response, code, text, 'text/plain');
+  else
+    send(response, code, JSON.stringify(new Refusal(code, reason, message, causes ? { causes } : {}).status));
+  return true;
+}
+
+function send(response: Response, code: number, text: string, type = 'application/json'): void {
+  response.writeHead(code, { 'content-type': type });
+  response.end(text);
+}
+
+/** Throws a Refusal when the body is not JSON. */
+async function readBody(request: IncomingMessage): Promise<unknown> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  const text = Buffer.concat(chunks).toString();
+  if (text === '') return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw refusals.badRequest('the body is not JSON');
+  }
+}
 
 export interface FakeApiServerOptions {
   /** With certificates the server speaks HTTPS, HTTP/2 and HTTP/1.1; without, plain HTTP/1.1. */

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { loadRights, type PolicyRule, programs, rightsManifests } from '../../vc-manager/rights/index.ts';
+import { loadRights, type PolicyRule, programs, rightsManifests } from '../../vc-manager/rights.ts';
 
 const chart = join(import.meta.dirname, '..', '..', 'deploy', 'chart');
 

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { loadRights } from '../../vc-manager/rights/index.ts';
+import { loadRights } from '../../vc-manager/rights.ts';
 import { poll } from '../harness/poll.ts';
 import { whileAsked } from '../harness/steady-client.ts';
 import { describeWithEngine, docker, mustDocker } from './engine/index.ts';

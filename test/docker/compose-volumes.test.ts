@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { defaultVersions } from '../../vc-manager/binaries/index.ts';
 import type { ControlPlanePlan } from '../../vc-manager/control-plane/index.ts';
 import { ComposeDriver, imageOf } from '../../vc-manager/drivers/index.ts';
-import { freePort } from '../../vc-manager/network/index.ts';
+import { freePort } from '../../vc-manager/os/network.ts';
 import { describeWithEngine, mustDocker } from './engine/index.ts';
 import { withKubernetesImages } from './images/index.ts';
 

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { type Binaries, defaultVersions } from '../../vc-manager/binaries/index.ts';
 import { ProcessDriver } from '../../vc-manager/drivers/index.ts';
-import { EtcdAdmin } from '../../vc-manager/etcd/index.ts';
+import { EtcdAdmin } from '../../vc-manager/etcd/admin.ts';
 import { datastorePlan, stackPorts } from '../../vc-manager/local-stack/index.ts';
 import { ensureManagerPki, type ManagerPki } from '../../vc-manager/pki/index.ts';
 import type { DriverWorld } from './driver-world.ts';

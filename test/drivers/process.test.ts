@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { type Binaries, defaultVersions } from '../../vc-manager/binaries/index.ts';
 import { ProcessDriver } from '../../vc-manager/drivers/index.ts';
 import { runningPids } from '../../vc-manager/drivers/ports.ts';
-import { processesWithVariable } from '../../vc-manager/process-identity/index.ts';
+import { processesWithVariable } from '../../vc-manager/os/process-identity.ts';
 import { describeDriver } from './conformance.ts';
 import type { DriverWorld } from './driver-world.ts';
 import { placeOnThisMachine } from './this-machine.ts';

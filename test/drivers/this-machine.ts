@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../../vc-manager/binaries/index.ts';
-import { freePort } from '../../vc-manager/network/index.ts';
+import { freePort } from '../../vc-manager/os/network.ts';
 import { LocalDatastore } from './datastore.ts';
 import type { DriverWorld, ServerAddress } from './driver-world.ts';
 

@@ -1,5 +1,5 @@
 import { Connection, connectionFromSecret, KubeClient, resource } from '../../kube/index.ts';
-import { aggregateLabel } from '../../vc-manager/rights/index.ts';
+import { aggregateLabel } from '../../vc-manager/rights.ts';
 
 const clusterRoles = resource('rbac.authorization.k8s.io', 'v1', 'clusterroles', 'ClusterRole', false);
 

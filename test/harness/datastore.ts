@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { EtcdAdmin } from '../../vc-manager/etcd/index.ts';
+import { EtcdAdmin } from '../../vc-manager/etcd/admin.ts';
 
 /** Where the tenants' etcd of a stack listens. */
 export async function datastoreEndpoint(stateDir: string): Promise<string> {

@@ -15,7 +15,7 @@ import {
   resources,
   Store,
 } from '../../kube/index.ts';
-import { machineAddress } from '../../vc-manager/network/index.ts';
+import { machineAddress } from '../../vc-manager/os/network.ts';
 import { issue } from '../../vc-manager/pki/index.ts';
 import type { Cluster } from './cluster.ts';
 

@@ -2,7 +2,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { connect } from 'node:tls';
 import { connectionFromSecret, type Resource, resources } from '../../kube/index.ts';
-import { tenantPrefix } from '../../vc-manager/etcd/index.ts';
+import { tenantPrefix } from '../../vc-manager/etcd/grants.ts';
 import { openDatastore } from './datastore.ts';
 import { processesOf } from './processes.ts';
 import type { Tenant, World } from './world.ts';

@@ -1,24 +1,24 @@
 import PQueue from 'p-queue';
 import { type Clock, systemClock } from '../../kube/index.ts';
+import { withFileLock } from '../os/file-lock.ts';
 import {
   type BinaryLocation,
   type BinaryName,
+  type BinaryProgress,
   type BinaryRequest,
-  checkedRequest,
   defaultRequests,
+  hostPlatform,
+  knownGoVersion,
+  normalizeRequest,
+  type Platform,
+  type Report,
 } from './binary.ts';
 import { BinaryCache } from './binary-cache.ts';
 import { type BinaryAttempt, BinaryError, BinaryUnavailableError } from './errors.ts';
-import { withFileLock } from './file-lock.ts';
 import { goBuild } from './go-build.ts';
-import { type LocalResult, searchLocally } from './local-search.ts';
-import { hostPlatform, type Platform } from './platform.ts';
-import type { BinaryProgress, Report } from './progress.ts';
+import { type LocalResult, searchLocally, UserDirectories } from './local-search.ts';
 import { releaseFile } from './release.ts';
-import { downloadRelease } from './release-download.ts';
-import { ReleaseHttp } from './release-http.ts';
-import { UserDirectories } from './user-directories.ts';
-import { knownGoVersion } from './version.ts';
+import { downloadRelease, ReleaseHttp } from './release-download.ts';
 
 export interface BinariesOptions {
   /** Searched before those that the environment names. */
@@ -77,7 +77,7 @@ export class Binaries {
 
   /** What is on this machine and fit to run; fetches nothing. */
   async find(request: BinaryRequest): Promise<BinaryLocation | undefined> {
-    const { found } = await this.#look(checkedRequest(request));
+    const { found } = await this.#look(normalizeRequest(request));
     if (found === undefined) return undefined;
     const { sizeBytes: _, ...location } = found;
     return location;
@@ -85,7 +85,7 @@ export class Binaries {
 
   /** @throws BinaryUnavailableError when no source has it; BinaryError CacheUnusable, InvalidRequest; the signal's reason */
   async ensure(request: BinaryRequest, { signal }: { signal: AbortSignal }): Promise<BinaryLocation> {
-    const wanted = checkedRequest(request);
+    const wanted = normalizeRequest(request);
     const report = this.#reporter(wanted);
     signal.throwIfAborted();
     const { found, attempts, notes } = await this.#look(wanted);
@@ -136,7 +136,7 @@ export class Binaries {
   /** What there is of the given binaries, by default all that Skerry uses. Fetches nothing. */
   async list(requests: readonly BinaryRequest[] = defaultRequests()): Promise<BinaryListing[]> {
     return Promise.all(
-      requests.map(checkedRequest).map(async (wanted) => {
+      requests.map(normalizeRequest).map(async (wanted) => {
         const { found, notes } = await this.#look(wanted);
         return { ...wanted, found, notes };
       }),

@@ -12,15 +12,21 @@ import {
   stat,
   writeFile,
 } from 'node:fs/promises';
+import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { makeDirectory } from '../files/index.ts';
-import { identify } from '../process-identity/index.ts';
-import type { BinaryRequest } from './binary.ts';
-import { sha256OfFile } from './checksum.ts';
+import { makeDirectory } from '../os/make-directory.ts';
+import { identify } from '../os/process-identity.ts';
+import type { BinaryRequest, Platform } from './binary.ts';
 import { BinaryError } from './errors.ts';
-import type { Platform } from './platform.ts';
+import { sha256OfFile } from './release.ts';
 
-export interface CacheEntry {
+/** Where Skerry keeps what can be fetched again: SKERRY_CACHE, else `skerry` in the user's cache directory. */
+export function defaultCacheDirectory(env: Readonly<Record<string, string | undefined>>): string {
+  if (env['SKERRY_CACHE']) return env['SKERRY_CACHE'];
+  return join(env['XDG_CACHE_HOME'] || join(env['HOME'] || homedir(), '.cache'), 'skerry');
+}
+
+interface CacheEntry {
   directory: string;
   path: string;
   /** SHA-256 and size at the time of installation, in the format of `sha256sum`. */
@@ -28,7 +34,7 @@ export interface CacheEntry {
   lock: string;
 }
 
-export type CacheState =
+type CacheState =
   | { state: 'missing' }
   | { state: 'corrupt'; reason: string }
   | { state: 'sound'; sizeBytes: number };
@@ -117,7 +123,7 @@ export class BinaryCache {
     const directory = await this.#guard(async () => {
       await makeDirectory(root);
       await this.#sweep(root);
-      return mkdtemp(join(root, `${label}_${process.pid}_${await startWord(process.pid)}_`));
+      return mkdtemp(join(root, `${label}_${process.pid}_${await processStartLabel(process.pid)}_`));
     });
     try {
       return await work(directory);
@@ -130,7 +136,7 @@ export class BinaryCache {
   async #sweep(root: string): Promise<void> {
     for (const name of await readdir(root)) {
       const [, pid, start] = name.split('_');
-      if ((await startWord(Number(pid))) !== start)
+      if ((await processStartLabel(Number(pid))) !== start)
         await rm(join(root, name), { recursive: true, force: true });
     }
   }
@@ -149,7 +155,7 @@ export class BinaryCache {
 }
 
 /** When the process was started, in letters that build tools take in the name of a directory. */
-async function startWord(pid: number): Promise<string | undefined> {
+async function processStartLabel(pid: number): Promise<string | undefined> {
   return (await identify(pid))?.startTime.replaceAll(/[^a-zA-Z0-9]+/g, '-');
 }
 

@@ -1,5 +1,92 @@
 import { BinaryError } from './errors.ts';
-import { parseVersion } from './version.ts';
+
+/** Operating system and processor in Go's words, which is how releases name their files. */
+export interface Platform {
+  os: string;
+  arch: string;
+}
+
+const operatingSystems: Readonly<Record<string, string>> = { linux: 'linux', darwin: 'darwin' };
+const processors: Readonly<Record<string, string>> = {
+  x64: 'amd64',
+  arm64: 'arm64',
+  ppc64: 'ppc64le',
+  s390x: 's390x',
+};
+
+/**
+ * The platform that this process runs on.
+ * @throws BinaryError UnsupportedPlatform
+ */
+export function hostPlatform(platform: string = process.platform, arch: string = process.arch): Platform {
+  const os = operatingSystems[platform];
+  const processor = processors[arch];
+  if (os === undefined || processor === undefined) {
+    throw new BinaryError(
+      'UnsupportedPlatform',
+      `Skerry runs control planes on Linux and macOS, not on ${platform}/${arch}; on Windows, use it inside WSL`,
+    );
+  }
+  return { os, arch: processor };
+}
+
+interface Version {
+  major: number;
+  minor: number;
+  patch: number;
+  /** As written, without a leading `v`. */
+  text: string;
+}
+
+/** The first `x.y.z` with an optional pre-release in the text; undefined when there is none. */
+export function parseVersion(text: string): Version | undefined {
+  const match = /(?<![\d.])(\d+)\.(\d+)\.(\d+)(?:-[0-9A-Za-z][0-9A-Za-z.-]*)?/.exec(text);
+  if (match === null) return undefined;
+  return { major: Number(match[1]), minor: Number(match[2]), patch: Number(match[3]), text: match[0] };
+}
+
+/**
+ * Whether a binary of a user may stand in for the wanted version: same minor version, since patches of one
+ * minor share flags and stored formats. kubectl may be one minor off, which is Kubernetes' own skew policy.
+ */
+export function isCompatibleVersion(name: BinaryName, actual: string, wanted: string): boolean {
+  const a = parseVersion(actual);
+  const w = parseVersion(wanted);
+  if (a === undefined || w === undefined || a.major !== w.major) return false;
+  return Math.abs(a.minor - w.minor) <= (name === 'kubectl' ? 1 : 0);
+}
+
+/** `go1.26.8`, `1.26`, `go1.27rc1` as numbers; undefined for development builds without a number. */
+function parseGoVersion(text: string): [number, number, number] | undefined {
+  const match = /(\d+)\.(\d+)(?:\.(\d+))?/.exec(text);
+  return match === null ? undefined : [Number(match[1]), Number(match[2]), Number(match[3] ?? 0)];
+}
+
+/** Whether Go `actual` can build what asks for Go `needed`. What cannot be read is given a chance: go itself will object. */
+export function goSuffices(actual: string, needed: string): boolean {
+  const a = parseGoVersion(actual);
+  const n = parseGoVersion(needed);
+  if (a === undefined || n === undefined) return true;
+  for (const [i, part] of n.entries()) {
+    const have = a[i] ?? 0;
+    if (have !== part) return have > part;
+  }
+  return true;
+}
+
+/**
+ * The Go version that a build is known to need, so that a toolchain that is too old is refused before anything
+ * is fetched. Undefined when only the module itself can tell; its own `go` line decides in the end.
+ */
+export function knownGoVersion(name: BinaryName, version: string): string | undefined {
+  const parsed = parseVersion(version);
+  if (parsed === undefined) return undefined;
+  const { major, minor } = parsed;
+  if (name === 'etcd') return major === 3 && minor === 7 ? '1.26' : undefined;
+  if (name === 'kwok') return major === 0 && minor === 8 ? '1.26' : undefined;
+  // 1.34 asks for 1.24, 1.35 for 1.25, 1.36 for 1.26.
+  return major === 1 && minor >= 34 && minor <= 36 ? `1.${minor - 10}` : undefined;
+}
 
 /** The programs that control planes and the local super cluster are made of. */
 export type BinaryName =
@@ -34,7 +121,7 @@ export const defaultVersions = {
   kwok: '0.8.0',
 } as const satisfies Record<BinaryFamily, string>;
 
-export const binaryNames: readonly BinaryName[] = [
+const binaryNames: readonly BinaryName[] = [
   'kube-apiserver',
   'kube-controller-manager',
   'kube-scheduler',
@@ -62,7 +149,7 @@ export function controlPlaneRequests(version: string): BinaryRequest[] {
  * that is not a known name or a plain version is refused.
  * @throws BinaryError InvalidRequest
  */
-export function checkedRequest(request: BinaryRequest): BinaryRequest {
+export function normalizeRequest(request: BinaryRequest): BinaryRequest {
   const version = request.version.replace(/^v/, '');
   if (!binaryNames.includes(request.name)) {
     throw new BinaryError(
@@ -77,4 +164,26 @@ export function checkedRequest(request: BinaryRequest): BinaryRequest {
     );
   }
   return { name: request.name, version };
+}
+
+export type BinaryStage = 'waiting' | 'downloading' | 'verifying' | 'building' | 'note' | 'ready';
+
+/** What is happening to one binary, fit for one line that is overwritten by the next. `note` lines are worth keeping. */
+export interface BinaryProgress {
+  name: BinaryName;
+  version: string;
+  stage: BinaryStage;
+  /** Without name and version: `31 of 105 MB`. */
+  message: string;
+  /** 0..100, where the end is known. */
+  percent?: number;
+  /** Since this binary was asked for. */
+  elapsedMs: number;
+}
+
+/** A stage's way to report: name, version and time are added by whoever hands it out. */
+export type Report = (stage: BinaryStage, message: string, percent?: number) => void;
+
+export function megabytes(bytes: number): string {
+  return bytes < 10_000_000 ? (bytes / 1_000_000).toFixed(1) : String(Math.round(bytes / 1_000_000));
 }

@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { describe, expect, it } from 'vitest';
-import { identify } from '../process-identity/index.ts';
+import { identify } from '../os/process-identity.ts';
 import { program, Workplace } from './testing/workplace.ts';
 
 const apiserver = { name: 'kube-apiserver', version: '1.36.3' } as const;

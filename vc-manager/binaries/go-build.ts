@@ -2,20 +2,124 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { execa } from 'execa';
-import type { BinaryRequest } from './binary.ts';
+import {
+  type BinaryName,
+  type BinaryRequest,
+  familyOf,
+  goSuffices,
+  knownGoVersion,
+  type Platform,
+  parseVersion,
+  type Report,
+} from './binary.ts';
 import { BinaryError } from './errors.ts';
-import { type BuildRecipe, buildRecipe, readModuleFile, throwAwayModule } from './go-module.ts';
-import type { Platform } from './platform.ts';
-import type { Report } from './progress.ts';
-import { reportedVersion } from './user-directories.ts';
-import { goSuffices, knownGoVersion } from './version.ts';
+import { reportedVersion } from './local-search.ts';
 
-export interface GoBuildOptions extends Workshop {
+/** What to build, and how, to get one binary. */
+export interface BuildRecipe {
+  /** Module and version as Go writes them. */
+  module: string;
+  moduleVersion: string;
+  package: string;
+  ldflags: string;
+  /** The program is the package's tests. */
+  isTest?: boolean;
+  /** The program's own main.go, which imports from the module, instead of one of its packages. */
+  source?: string;
+}
+
+function buildRecipe(name: BinaryName, version: string): BuildRecipe {
+  const moduleVersion = `v${version}`;
+  switch (familyOf(name)) {
+    case 'kubernetes':
+      return {
+        module: 'k8s.io/kubernetes',
+        moduleVersion,
+        package: `k8s.io/kubernetes/cmd/${name}`,
+        ldflags: `-s -w ${kubernetesStamps(version)}`,
+      };
+    case 'etcd':
+      return {
+        module: 'go.etcd.io/etcd/server/v3',
+        moduleVersion,
+        package: 'go.etcd.io/etcd/server/v3',
+        ldflags: '-s -w',
+      };
+    case 'kwok':
+      return {
+        module: 'sigs.k8s.io/kwok',
+        moduleVersion,
+        package: 'sigs.k8s.io/kwok/cmd/kwok',
+        ldflags: '-s -w',
+      };
+  }
+}
+
+/** Without these a build calls itself v0.0.0, and clients believe it. Modules carry no commit, so none is claimed. */
+export function kubernetesStamps(version: string): string {
+  const { major, minor } = parseVersion(version) ?? { major: 0, minor: 0 };
+  const values = {
+    gitVersion: `v${version}`,
+    gitMajor: String(major),
+    gitMinor: String(minor),
+    gitCommit: '',
+    gitTreeState: 'archive',
+  };
+  return ['k8s.io/component-base/version', 'k8s.io/client-go/pkg/version']
+    .flatMap((path) => Object.entries(values).map(([key, value]) => `-X ${path}.${key}=${value}`))
+    .join(' ');
+}
+
+/** What of a version's own go.mod does not reach a module that merely requires it. */
+interface ModuleFacts {
+  goVersion: string | undefined;
+  /** `default=go1.26`: settings that the main module alone decides. */
+  godebug: string[];
+  /** Modules that are replaced by directories of the repository, which the published module does not have. */
+  staged: string[];
+}
+
+function readModuleFile(text: string): ModuleFacts {
+  const facts: ModuleFacts = { goVersion: undefined, godebug: [], staged: [] };
+  let block = '';
+  for (const line of text.split('\n').map((raw) => raw.replace(/\/\/.*/, '').trim())) {
+    if (line === ')') block = '';
+    else if (line.endsWith('(')) block = line.slice(0, -1).trim();
+    else if (line !== '') {
+      const [first = '', ...rest] = block === '' ? line.split(/\s+/) : [block, ...line.split(/\s+/)];
+      if (first === 'go') facts.goVersion = rest[0];
+      if (first === 'godebug' && rest[0] !== undefined) facts.godebug.push(rest[0]);
+      if (first === 'replace' && rest[0] !== undefined && rest.at(-1)?.startsWith('./staging/')) {
+        facts.staged.push(rest[0]);
+      }
+    }
+  }
+  return facts;
+}
+
+/**
+ * The go.mod of a throw-away module that builds the recipe's package. Kubernetes cannot be installed by address
+ * because its go.mod points into its own repository; each staging module is published under the same patch
+ * version with major version 0, and named here instead.
+ */
+function temporaryModule(recipe: BuildRecipe, facts: ModuleFacts): string {
+  const staged = recipe.moduleVersion.replace(/^v1\./, 'v0.');
+  return [
+    'module skerry.local/build',
+    `go ${facts.goVersion ?? '1.24'}`,
+    ...facts.godebug.map((setting) => `godebug ${setting}`),
+    `require ${recipe.module} ${recipe.moduleVersion}`,
+    ...facts.staged.map((module) => `replace ${module} => ${module} ${staged}`),
+    '',
+  ].join('\n');
+}
+
+interface GoBuildOptions extends GoBuildEnvironment {
   request: BinaryRequest;
 }
 
 /** Where and how programs are built. */
-export interface Workshop {
+export interface GoBuildEnvironment {
   platform: Platform;
   /** Empty; the program and everything that leads to it are put here. */
   directory: string;
@@ -63,7 +167,7 @@ export async function goBuild(options: GoBuildOptions): Promise<string> {
 export async function buildFromModule(
   name: string,
   recipe: BuildRecipe,
-  workshop: Workshop,
+  workshop: GoBuildEnvironment,
   neededGo?: string,
 ): Promise<string> {
   const { directory, report } = workshop;
@@ -72,12 +176,12 @@ export async function buildFromModule(
 
   report('building', 'looking at the Go toolchain');
   const toolchain = (await go.run(['env', 'GOVERSION'])).trim();
-  refuseOldGo(toolchain, neededGo, what);
+  requireGo(toolchain, neededGo, what);
   await writeFile(join(directory, 'go.mod'), 'module skerry.local/build\n');
   report('building', `asking for ${recipe.module} ${recipe.moduleVersion}`);
   const facts = readModuleFile(await moduleFile(go, recipe));
-  refuseOldGo(toolchain, facts.goVersion, what);
-  await writeFile(join(directory, 'go.mod'), throwAwayModule(recipe, facts));
+  requireGo(toolchain, facts.goVersion, what);
+  await writeFile(join(directory, 'go.mod'), temporaryModule(recipe, facts));
 
   const progress = new GoProgress();
   const onLine = (line: string) => report('building', progress.next(line));
@@ -113,17 +217,17 @@ async function moduleFile(go: GoCommand, { module, moduleVersion }: BuildRecipe)
   }
 }
 
-function refuseOldGo(toolchain: string, needed: string | undefined, what: string): void {
+function requireGo(toolchain: string, needed: string | undefined, what: string): void {
   if (needed !== undefined && !goSuffices(toolchain, needed)) {
     throw new BinaryError('GoTooOld', `${what} needs Go ${needed} or newer, this machine has ${toolchain}`);
   }
 }
 
 class GoCommand {
-  readonly #options: Workshop;
+  readonly #options: GoBuildEnvironment;
   readonly #env: Record<string, string | undefined>;
 
-  constructor(options: Workshop) {
+  constructor(options: GoBuildEnvironment) {
     const { env, home, offline, platform, directory } = options;
     this.#options = options;
     this.#env = {
@@ -174,7 +278,7 @@ class GoCommand {
 }
 
 /** One line of progress from what go prints. How many packages there will be is not known beforehand. */
-export class GoProgress {
+class GoProgress {
   #modules = 0;
   #packages = 0;
 

@@ -1,17 +1,13 @@
-export { Binaries, type BinariesOptions, type BinaryListing } from './binaries.ts';
+export { lockHolder, withFileLock } from '../os/file-lock.ts';
+export { Binaries, type BinaryListing } from './binaries.ts';
+export type { BinaryProgress } from './binary.ts';
 export {
-  type BinaryFamily,
-  type BinaryLocation,
   type BinaryName,
-  type BinaryRequest,
   controlPlaneRequests,
   defaultRequests,
   defaultVersions,
+  hostPlatform,
 } from './binary.ts';
-export { defaultCacheDirectory } from './cache-directory.ts';
-export { type BinaryAttempt, BinaryError, type BinaryErrorCode, type UnavailableBinary } from './errors.ts';
-export { lockHolder, withFileLock } from './file-lock.ts';
-export { buildFromModule, type Workshop } from './go-build.ts';
-export { type BuildRecipe, kubernetesStamps } from './go-module.ts';
-export { hostPlatform, type Platform } from './platform.ts';
-export type { BinaryProgress, BinaryStage } from './progress.ts';
+export { defaultCacheDirectory } from './binary-cache.ts';
+export { BinaryError } from './errors.ts';
+export { type BuildRecipe, buildFromModule, kubernetesStamps } from './go-build.ts';

@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { checksumFor, releaseDigestFor } from './checksum.ts';
+import { goSuffices, hostPlatform, isCompatibleVersion, knownGoVersion, parseVersion } from './binary.ts';
 import { BinaryError } from './errors.ts';
-import { hostPlatform } from './platform.ts';
-import { releaseFile } from './release.ts';
-import { goSuffices, knownGoVersion, parseVersion, standsInFor } from './version.ts';
+import { checksumFor, releaseDigestFor, releaseFile } from './release.ts';
 
 const linux = { os: 'linux', arch: 'arm64' };
 const darwin = { os: 'darwin', arch: 'arm64' };
@@ -77,10 +75,10 @@ describe('versions', () => {
   });
 
   it('stand in for others of the same minor version, kubectl for the neighbours too', () => {
-    expect(standsInFor('etcd', '3.7.1', '3.7.3')).toBe(true);
-    expect(standsInFor('etcd', '3.6.9', '3.7.3')).toBe(false);
-    expect(standsInFor('kubectl', '1.37.0', '1.36.3')).toBe(true);
-    expect(standsInFor('kubectl', '1.34.0', '1.36.3')).toBe(false);
+    expect(isCompatibleVersion('etcd', '3.7.1', '3.7.3')).toBe(true);
+    expect(isCompatibleVersion('etcd', '3.6.9', '3.7.3')).toBe(false);
+    expect(isCompatibleVersion('kubectl', '1.37.0', '1.36.3')).toBe(true);
+    expect(isCompatibleVersion('kubectl', '1.34.0', '1.36.3')).toBe(false);
   });
 
   it('of Go are compared by number', () => {

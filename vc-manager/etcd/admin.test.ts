@@ -3,11 +3,9 @@ import { connect } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { issue, type KeyPair } from '../pki/index.ts';
 import { EtcdAdmin } from './admin.ts';
-import { EtcdGateway } from './gateway.ts';
-import { permissionsOf, rolesOf } from './grants.ts';
-import { prefixRange } from './key-range.ts';
-import { EtcdSession } from './session.ts';
-import { tenantPrefix, tenantUser } from './tenant-names.ts';
+import { EtcdGateway, EtcdSession } from './gateway.ts';
+import { permissionsOf, rolesOf, tenantPrefix, tenantUser } from './grants.ts';
+import { prefixRange } from './keyspace.ts';
 import { grpcCall } from './testing/grpc-client.ts';
 import { RealEtcd } from './testing/real-etcd.ts';
 

@@ -1,17 +1,25 @@
+import { KeyedMutex } from '../../kube/index.ts';
 import { EtcdError, tenantNotRemoved } from './errors.ts';
-import { EtcdGateway, type GatewayOptions } from './gateway.ts';
-import { applyGrant, type Grant, isGranted, permissionsOf, rolesOf, tolerate } from './grants.ts';
-import { InOrder } from './in-order.ts';
+import { EtcdGateway, EtcdSession, type GatewayOptions } from './gateway.ts';
+import {
+  applyGrant,
+  type Grant,
+  isGranted,
+  permissionsOf,
+  rolesOf,
+  tenantOfUser,
+  tenantPrefix,
+  tenantUser,
+  tolerate,
+} from './grants.ts';
 import { countKeys, deleteKeys, listSegments } from './keyspace.ts';
-import { EtcdSession } from './session.ts';
-import { tenantOfUser, tenantPrefix, tenantUser } from './tenant-names.ts';
 
-export interface EtcdAdminOptions extends GatewayOptions {
+interface EtcdAdminOptions extends GatewayOptions {
   /** Of etcd's user `root`; set when authentication is switched on for the first time. 1 to 72 bytes. */
   readonly rootPassword: string;
 }
 
-export interface EtcdHealth {
+interface EtcdHealth {
   readonly healthy: boolean;
   /** What etcd, or the attempt to reach it, says; empty when healthy. */
   readonly reason: string;
@@ -32,7 +40,7 @@ export class EtcdAdmin {
   readonly #gateway: EtcdGateway;
   readonly #session: EtcdSession;
   readonly #rootPassword: string;
-  readonly #order = new InOrder();
+  readonly #order = new KeyedMutex();
 
   constructor(options: EtcdAdminOptions) {
     const bytes = Buffer.byteLength(options.rootPassword);
@@ -50,7 +58,7 @@ export class EtcdAdmin {
       await this.#order.run(authChanges, async () => {
         if (await this.#authEnabled(signal)) return;
         await this.#switchAuthOn(signal);
-        this.#session.signOut();
+        this.#session.forgetToken();
       });
     }
     // Asks for a token if there is none: a wrong password is told now and not in the middle of a tenant.

@@ -1,5 +1,5 @@
 /** What can go wrong in this room. */
-export type EtcdErrorCode =
+type EtcdErrorCode =
   | 'unreachable'
   | 'timeout'
   | 'tls-refused'

@@ -3,7 +3,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createAuthority, issue } from '../pki/index.ts';
 import { EtcdAdmin } from './admin.ts';
-import { tenantUser } from './tenant-names.ts';
+import { tenantUser } from './grants.ts';
 import { grpcCall } from './testing/grpc-client.ts';
 import { RealEtcd } from './testing/real-etcd.ts';
 

@@ -21,7 +21,7 @@ export interface EtcdServerOptions {
 }
 
 /** Paths. The certificate is used as server and, by the JSON gateway, as client of the own server. */
-export interface EtcdServerTls {
+interface EtcdServerTls {
   readonly caFile: string;
   readonly certFile: string;
   readonly keyFile: string;

@@ -1,5 +1,5 @@
 import type { ComponentPlan } from '../control-plane/index.ts';
-import { etcdServerArguments } from '../etcd/index.ts';
+import { etcdServerArguments } from '../etcd/server-arguments.ts';
 import type { KeyPair } from '../pki/index.ts';
 
 export interface EtcdComponentOptions {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Connection, KubeClient, resources } from '../../kube/index.ts';
 import { FakeApiServer } from '../../kube/testing/index.ts';
-import { cidrsOverlap } from '../network/index.ts';
+import { cidrsOverlap } from '../os/network.ts';
 import { createSimulatedNodes, simulatedNode } from './simulated-nodes.ts';
 
 const options = { address: '192.0.2.10', kubernetesVersion: '1.36.3' };

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { freePort } from '../network/index.ts';
+import { freePort } from '../os/network.ts';
 import { writePrivateFile } from './write-private-file.ts';
 
 export const stackPortNames = [

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ApiError, ConnectionError } from '../../kube/index.ts';
 import { DriverError } from '../drivers/index.ts';
-import { EtcdError } from '../etcd/index.ts';
+import { EtcdError } from '../etcd/errors.ts';
 import { explain, poolExhausted } from './errors.ts';
 
 describe('explain', () => {

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { DriverError } from '../drivers/index.ts';
-import { EtcdError } from '../etcd/index.ts';
+import { EtcdError } from '../etcd/errors.ts';
 import { condition, World } from './testing/world.ts';
 
 describe('a step that fails', () => {

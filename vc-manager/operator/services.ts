@@ -4,7 +4,7 @@ import type { VirtualClusterPolicy } from '../../api/policy.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { Clock, ConnectionOptions, KubeClient, Store } from '../../kube/index.ts';
 import type { ControlPlaneDriver } from '../drivers/index.ts';
-import type { EtcdAdmin } from '../etcd/index.ts';
+import type { EtcdAdmin } from '../etcd/admin.ts';
 import type { ManagerPki } from '../pki/index.ts';
 import type { Allocations } from './allocations.ts';
 import type { OperatorSettings, OperatorSettingsInput } from './settings.ts';

@@ -1,8 +1,23 @@
 import { randomBytes } from 'node:crypto';
 import { chmod, lstat, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
+import type { KeyPair } from './certificates.ts';
 import { unsafeDirectory } from './errors.ts';
-import { type EnsuredPki, ensurePkiSet, type PkiData, type PkiSpec } from './pki-set.ts';
+import { type EnsuredPki, ensurePkiSet, type PkiData, type PkiSpec, pairOf } from './pki-set.ts';
+
+/** A certificate and its key, and where they lie. */
+export interface PairFiles extends KeyPair {
+  readonly certFile: string;
+  readonly keyFile: string;
+}
+
+export function pairFiles(directory: string, data: PkiData, name: string): PairFiles {
+  return {
+    ...pairOf(data, name),
+    certFile: join(directory, `${name}.crt`),
+    keyFile: join(directory, `${name}.key`),
+  };
+}
 
 const fileName = /^[a-z0-9-]+\.(crt|key|pub|password)$/;
 
@@ -14,18 +29,18 @@ const fileName = /^[a-z0-9-]+\.(crt|key|pub|password)$/;
 export async function ensurePkiDirectory(path: string, spec: PkiSpec, now: Date): Promise<EnsuredPki> {
   const directory = resolve(path);
   await mkdir(dirname(directory), { recursive: true, mode: 0o700 });
-  if (!(await holdsFiles(directory))) {
+  if (!(await hasFiles(directory))) {
     const created = await ensurePkiSet(undefined, spec, now);
     if (await publish(directory, created.data)) return created;
   }
-  await closeToOthers(directory);
+  await restrictToOwner(directory);
   const stored = await readFiles(directory);
   const ensured = await ensurePkiSet(stored, spec, now);
   await writeFiles(directory, ensured.data, stored);
   return ensured;
 }
 
-async function holdsFiles(directory: string): Promise<boolean> {
+async function hasFiles(directory: string): Promise<boolean> {
   try {
     const status = await lstat(directory);
     if (!status.isDirectory()) throw unsafeDirectory(directory, 'something else has that name');
@@ -52,7 +67,7 @@ async function publish(directory: string, data: PkiData): Promise<boolean> {
   }
 }
 
-async function closeToOthers(directory: string): Promise<void> {
+async function restrictToOwner(directory: string): Promise<void> {
   try {
     await chmod(directory, 0o700);
   } catch (error) {

@@ -7,7 +7,7 @@ export type PkiErrorCode =
   | 'unsafe-directory';
 
 /** Never retryable: each needs a person or a different request. */
-export class PkiError extends Error {
+class PkiError extends Error {
   override readonly name = 'PkiError';
   readonly code: PkiErrorCode;
   /** What the error is about: an entry of the PKI, a name, or a path. */

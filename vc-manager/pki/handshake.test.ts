@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { connect, createServer, type Server, type TLSSocket } from 'node:tls';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createAuthority } from './authority.ts';
+import { createAuthority } from './certificates.ts';
 import { ensureTenantPki, type TenantPki } from './tenant.ts';
 
 let blue: TenantPki;

@@ -1,9 +1,7 @@
 import { join, resolve } from 'node:path';
-import { ensurePkiDirectory } from './directory.ts';
-import { type PairFiles, pairFiles } from './files.ts';
-import type { LeafRequest } from './issue.ts';
+import { type LeafRequest, subjectNames } from './certificates.ts';
+import { ensurePkiDirectory, type PairFiles, pairFiles } from './directory.ts';
 import { etcdServerName } from './manager.ts';
-import { subjectNames } from './names.ts';
 import type { Renewal } from './pki-set.ts';
 import { frontProxyClientName } from './tenant.ts';
 

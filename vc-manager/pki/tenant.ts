@@ -1,9 +1,12 @@
-import { tenantUser } from '../etcd/index.ts';
-import type { CertificateAuthority } from './authority.ts';
-import type { KeyPair, LeafRequest } from './issue.ts';
-import type { ServiceAccountKey } from './keys.ts';
+import { tenantUser } from '../etcd/grants.ts';
+import {
+  type CertificateAuthority,
+  type KeyPair,
+  type LeafRequest,
+  type ServiceAccountKey,
+  subjectNames,
+} from './certificates.ts';
 import { etcdServerName } from './manager.ts';
-import { subjectNames } from './names.ts';
 import {
   authorityOf,
   type EnsuredPki,

@@ -20,7 +20,7 @@ import {
 import type { ComponentPlan } from '../../../vc-manager/control-plane/index.ts';
 import { ProcessDriver } from '../../../vc-manager/drivers/index.ts';
 import { LocalStack, type LocalStackParts } from '../../../vc-manager/local-stack/index.ts';
-import { freePort, machineAddress } from '../../../vc-manager/network/index.ts';
+import { freePort, machineAddress } from '../../../vc-manager/os/network.ts';
 import { type BenchProcess, StackProcesses } from '../measure/process-groups.ts';
 import { datastoreMetrics } from './datastore-metrics.ts';
 import type { Stack, SyncerFlags } from './stack.ts';

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { loadRights, type ProgramName } from '../../../vc-manager/rights/index.ts';
+import { loadRights, type ProgramName } from '../../../vc-manager/rights.ts';
 import { auditLogOf, readAuditLog } from './audit-log.ts';
 import { mayBeUnused } from './unused-on-purpose.ts';
 import { UseOfRights, type UseOptions } from './use-of-rights.ts';

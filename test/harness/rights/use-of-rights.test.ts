@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Rights } from '../../../vc-manager/rights/index.ts';
+import type { Rights } from '../../../vc-manager/rights.ts';
 import { type Asked, parseAuditLine } from './audit-log.ts';
 import { UseOfRights } from './use-of-rights.ts';
 

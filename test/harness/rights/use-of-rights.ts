@@ -4,7 +4,7 @@ import {
   programs,
   type Rights,
   userOf,
-} from '../../../vc-manager/rights/index.ts';
+} from '../../../vc-manager/rights.ts';
 import type { Asked } from './audit-log.ts';
 
 const systemNamespace = 'skerry-system';

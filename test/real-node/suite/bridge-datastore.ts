@@ -1,8 +1,9 @@
 import { join } from 'node:path';
 import { type Binaries, defaultVersions } from '../../../vc-manager/binaries/index.ts';
 import { ProcessDriver } from '../../../vc-manager/drivers/index.ts';
-import { EtcdAdmin, etcdServerArguments } from '../../../vc-manager/etcd/index.ts';
-import { freePort } from '../../../vc-manager/network/index.ts';
+import { EtcdAdmin } from '../../../vc-manager/etcd/admin.ts';
+import { etcdServerArguments } from '../../../vc-manager/etcd/server-arguments.ts';
+import { freePort } from '../../../vc-manager/os/network.ts';
 import { etcdServerName, type ManagerPki } from '../../../vc-manager/pki/index.ts';
 
 const { signal } = new AbortController();

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-export type Answer = (request: IncomingMessage, response: ServerResponse) => void | Promise<void>;
+type Answer = (request: IncomingMessage, response: ServerResponse) => void | Promise<void>;
 
 /** A mirror of the release servers on loopback, whose answers a test can replace by worse ones. */
 export class ReleaseServer {

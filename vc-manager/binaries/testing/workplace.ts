@@ -2,7 +2,7 @@ import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Binaries, type BinariesOptions } from '../binaries.ts';
-import type { BinaryProgress } from '../progress.ts';
+import type { BinaryProgress } from '../binary.ts';
 
 /** A directory of its own for one test, with a cache and a `bin` that is the whole of PATH besides `/usr/bin` and `/bin`. */
 export class Workplace {

@@ -3,7 +3,7 @@ import { homedir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import { mergeKubeconfig, parseKubeconfig } from '../../../kube/index.ts';
-import { makeDirectory } from '../../files/index.ts';
+import { makeDirectory } from '../../os/make-directory.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { readSettings, stateChoice } from '../state/state-directory.ts';

@@ -3,7 +3,7 @@ import { freemem } from 'node:os';
 import { dirname } from 'node:path';
 import { execa } from 'execa';
 import { Binaries, defaultCacheDirectory } from '../../binaries/index.ts';
-import { freePort, machineAddress, NetworkError } from '../../network/index.ts';
+import { freePort, machineAddress, NetworkError } from '../../os/network.ts';
 import type { Cli } from '../context.ts';
 import { findSupervisor } from '../state/supervisor-lock.ts';
 import { type Finding, missing, ok, warn } from './check.ts';

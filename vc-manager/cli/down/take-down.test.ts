@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { identify } from '../../process-identity/index.ts';
+import { identify } from '../../os/process-identity.ts';
 import { claimStateDirectory } from '../state/state-directory.ts';
 import { runCaptured } from '../testing/run-captured.ts';
 

@@ -1,5 +1,5 @@
 import { loadKubeconfig, resources } from '../../../kube/index.ts';
-import { identify, isAlive } from '../../process-identity/index.ts';
+import { identify, isAlive } from '../../os/process-identity.ts';
 import type { Cli } from '../context.ts';
 import { describeFailure } from '../describe-failure.ts';
 import { CliError } from '../errors.ts';

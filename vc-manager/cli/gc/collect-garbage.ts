@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { labelKeys } from '../../../api/labels.ts';
 import { isNotFound, type KubeClient } from '../../../kube/index.ts';
 import type { ControlPlaneDriver } from '../../drivers/index.ts';
-import { EtcdAdmin } from '../../etcd/index.ts';
+import { EtcdAdmin } from '../../etcd/admin.ts';
 import { findOrphans, type Orphans } from '../../operator/index.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { describeFailure } from '../describe-failure.ts';

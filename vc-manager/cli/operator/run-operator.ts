@@ -2,7 +2,7 @@ import { pino } from 'pino';
 import type { DnsChoice, DriverName } from '../../../api/virtual-cluster.ts';
 import { Connection, KubeClient, loadKubeconfig } from '../../../kube/index.ts';
 import { loadTemplates } from '../../control-plane/index.ts';
-import { EtcdAdmin } from '../../etcd/index.ts';
+import { EtcdAdmin } from '../../etcd/admin.ts';
 import { checkRedisUrl } from '../../jobs/index.ts';
 import { Operator } from '../../operator/index.ts';
 import type { Cli, GlobalFlags } from '../context.ts';

@@ -1,4 +1,4 @@
-import { machineAddress } from '../../network/index.ts';
+import { machineAddress } from '../../os/network.ts';
 
 // Of a range that is nobody's (RFC 5737). Pods of simulated nodes dial nothing, and Kubernetes refuses loopback.
 const nobody = '192.0.2.1';

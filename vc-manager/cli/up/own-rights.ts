@@ -1,6 +1,6 @@
 import { labelKeys } from '../../../api/labels.ts';
 import type { KubeClient } from '../../../kube/index.ts';
-import { grantRights, programs, userOf } from '../../rights/index.ts';
+import { grantRights, programs, userOf } from '../../rights.ts';
 import { chartDirectory } from '../package-root.ts';
 
 /** Where manager and syncer keep what is their own, unless they are told otherwise. */

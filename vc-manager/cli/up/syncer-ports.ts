@@ -1,4 +1,4 @@
-import { freePort } from '../../network/index.ts';
+import { freePort } from '../../os/network.ts';
 
 const first = 22_000;
 const last = 22_999;

@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import type { Clock } from '../../../kube/index.ts';
-import { identify, sessionOf } from '../../process-identity/index.ts';
+import { identify, sessionOf } from '../../os/process-identity.ts';
 import { cannotStart, cannotWrite, DriverError, portInUse, willNotStop } from '../errors.ts';
 import { isPortFree, portHolder } from '../ports.ts';
 import { writeFiles } from './component-files.ts';

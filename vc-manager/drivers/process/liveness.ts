@@ -1,4 +1,4 @@
-import { isAlive, type ProcessIdentity } from '../../process-identity/index.ts';
+import { isAlive, type ProcessIdentity } from '../../os/process-identity.ts';
 
 /**
  * Notices the end of processes that are not our children, for which no event exists: looks at all of

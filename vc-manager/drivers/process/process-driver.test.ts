@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { freePort } from '../../../kube/testing/free-port.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../../control-plane/index.ts';
-import { identify } from '../../process-identity/index.ts';
+import { identify } from '../../os/process-identity.ts';
 import type { DriverError } from '../errors.ts';
 import { ProcessDriver } from './process-driver.ts';
 import { fakeComponent } from './testing/fake-component.ts';

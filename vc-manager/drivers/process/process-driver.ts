@@ -8,7 +8,7 @@ import {
   startOrder,
   validatePlan,
 } from '../../control-plane/index.ts';
-import { isAlive, processesWithVariable } from '../../process-identity/index.ts';
+import { isAlive, processesWithVariable } from '../../os/process-identity.ts';
 import { controlPlanesIn, isControlPlaneName } from '../control-plane-names.ts';
 import type {
   ComponentListener,

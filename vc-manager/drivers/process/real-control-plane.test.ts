@@ -10,9 +10,9 @@ import {
   renderPlan,
   selectTemplate,
 } from '../../control-plane/index.ts';
-import { EtcdAdmin } from '../../etcd/index.ts';
+import { EtcdAdmin } from '../../etcd/admin.ts';
 import { datastorePlan, stackPorts } from '../../local-stack/index.ts';
-import { freePort } from '../../network/index.ts';
+import { freePort } from '../../os/network.ts';
 import { ensureManagerPki, ensureTenantPki, type TenantPki } from '../../pki/index.ts';
 import { ProcessDriver } from './process-driver.ts';
 

@@ -1,5 +1,5 @@
 import type { Clock } from '../../../kube/index.ts';
-import { identify, isAlive, type ProcessIdentity, sendSignal } from '../../process-identity/index.ts';
+import { identify, isAlive, type ProcessIdentity, sendSignal } from '../../os/process-identity.ts';
 import type { ComponentExit } from '../driver.ts';
 import type { LivenessPoll } from './liveness.ts';
 import type { Spawn, SpawnRequest } from './spawn.ts';

@@ -1,13 +1,13 @@
 import { connect } from 'node:http2';
 
-export interface GrpcIdentity {
+interface GrpcIdentity {
   readonly ca: string;
   readonly cert: string;
   readonly key: string;
 }
 
 /** What a gRPC call ended with; 0 is success, 7 is permission denied. */
-export interface GrpcResult {
+interface GrpcResult {
   readonly status: number;
   readonly message: string;
 }

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { kubeconfigKey, secretNames } from '../../../api/names.ts';
 import { type KubeObject, renderKubeconfig, resources } from '../../../kube/index.ts';
-import { addressAt } from '../../network/index.ts';
+import { addressAt } from '../../os/network.ts';
 import { ensureTenantPki, type KeyPair } from '../../pki/index.ts';
 import { pkiLost, secretNotOurs } from '../errors.ts';
 import { isHeld, recordRenewed, renewalRequest } from '../jobs.ts';

@@ -1,6 +1,6 @@
 import type { DnsChoice } from '../../../api/virtual-cluster.ts';
 import { findCondition, type KubeObject, resources } from '../../../kube/index.ts';
-import { addressAt } from '../../network/index.ts';
+import { addressAt } from '../../os/network.ts';
 import { type AddonObject, installAddon, removeAddon, renderAddon } from '../addons.ts';
 import { explain, noAddon } from '../errors.ts';
 import type { Services } from '../services.ts';

@@ -7,7 +7,7 @@ import {
   type KubeObject,
   resources,
 } from '../../../kube/index.ts';
-import { addressAt, allocateSlice } from '../../network/index.ts';
+import { addressAt, allocateSlice } from '../../os/network.ts';
 import { addressTaken, poolExhausted } from '../errors.ts';
 import { find } from '../objects.ts';
 import type { Services } from '../services.ts';

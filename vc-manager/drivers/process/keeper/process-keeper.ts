@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { mkdir, rm } from 'node:fs/promises';
 import { createServer, type Socket } from 'node:net';
 import { dirname } from 'node:path';
-import { identify, sendSignal } from '../../../process-identity/index.ts';
+import { identify, sendSignal } from '../../../os/process-identity.ts';
 import { type Spawned, spawnChild } from '../spawn.ts';
 import { lineOf, linesOf, spawnRequest } from './protocol.ts';
 

@@ -1,0 +1,172 @@
+import type { Dispatcher } from 'undici';
+import { onAbort } from './abort.ts';
+
+/**
+ * undici's own timeouts fire first, because they also make it probe the connection; this deadline
+ * is for what they do not cover: a body that trickles, a queue behind a connect.
+ */
+const backstopMs = 1_000;
+
+/** Ends one call: when its signal aborts, or some time after its timeout. */
+export class CallDeadline {
+  readonly #controller = new AbortController();
+  readonly #timer: NodeJS.Timeout;
+  readonly #unlink: () => void;
+  /** True when time was up, false when the signal aborted. */
+  expired = false;
+
+  constructor(outer: AbortSignal | undefined, timeoutMs: number) {
+    this.#timer = setTimeout(() => {
+      this.expired = true;
+      this.#controller.abort();
+    }, timeoutMs + backstopMs);
+    this.#unlink = onAbort(outer, () => this.#controller.abort(outer?.reason));
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /**
+   * The result of `work`, or a rejection as soon as the guard fires. undici hears an abort only once a
+   * request has been given to a connection; one that waits in its queue would not end.
+   */
+  race<T>(work: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      work.then(resolve, reject);
+      onAbort(this.signal, () => reject(this.signal.reason));
+    });
+  }
+
+  release(): void {
+    clearTimeout(this.#timer);
+    this.#unlink();
+  }
+}
+
+interface RoundTripOptions extends Dispatcher.DispatchOptions {
+  /** For the whole exchange, waiting for a connection included; undici's own limits end the rest sooner. */
+  deadlineMs: number;
+}
+
+/** A whole answer, whatever its status. */
+interface WholeAnswer {
+  status: number;
+  text: string;
+  retryAfter: string | undefined;
+}
+
+/** Time was up. */
+export class RoundTripTimeout extends Error {
+  constructor() {
+    super('the call took too long');
+  }
+}
+
+/**
+ * One request and its whole answer. Without the stream, the abort signals and the promises that undici's `request`
+ * makes for each call, which together cost more than the call itself.
+ * Rejects with what undici reports, with ExchangeExpired, or with the signal's reason.
+ */
+export function roundTrip(
+  dispatcher: Dispatcher,
+  { deadlineMs, ...options }: RoundTripOptions,
+  signal: AbortSignal | undefined,
+): Promise<WholeAnswer> {
+  return new Promise((resolve, reject) => {
+    new RoundTrip(deadlineMs, signal, resolve, reject).start(dispatcher, options);
+  });
+}
+
+class RoundTrip implements Dispatcher.DispatchHandler {
+  readonly #resolve: (answer: WholeAnswer) => void;
+  readonly #reject: (error: unknown) => void;
+  readonly #timer: NodeJS.Timeout;
+  /** Not set yet while a signal that is aborted already is heard of. */
+  #unlink: () => void = () => undefined;
+  readonly #chunks: Buffer[] = [];
+  #controller: Dispatcher.DispatchController | undefined;
+  #status = 0;
+  #retryAfter: string | undefined;
+  /** Set when the caller has been told how it ended. */
+  #ended: { readonly error: unknown } | undefined;
+
+  constructor(
+    deadlineMs: number,
+    signal: AbortSignal | undefined,
+    resolve: (answer: WholeAnswer) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.#resolve = resolve;
+    this.#reject = reject;
+    this.#timer = setTimeout(() => this.#cancel(new RoundTripTimeout()), deadlineMs);
+    this.#unlink = onAbort(signal, () => this.#cancel(signal?.reason));
+  }
+
+  start(dispatcher: Dispatcher, options: Dispatcher.DispatchOptions): void {
+    if (this.#ended !== undefined) return;
+    try {
+      dispatcher.dispatch(options, this);
+    } catch (error) {
+      this.#end(error);
+    }
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    // It waited for a connection and is not wanted any more. Thrown, as an abort would cost the connection.
+    if (this.#ended !== undefined) throw asError(this.#ended.error);
+  }
+
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    statusCode: number,
+    headers: Record<string, string | string[] | undefined>,
+  ): void {
+    // Informational answers come before the real one.
+    if (statusCode < 200) return;
+    this.#status = statusCode;
+    const retryAfter = headers['retry-after'];
+    this.#retryAfter = Array.isArray(retryAfter) ? retryAfter[0] : retryAfter;
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#chunks.push(chunk);
+  }
+
+  onResponseEnd(): void {
+    if (this.#ended !== undefined) return;
+    const [first] = this.#chunks;
+    const body = this.#chunks.length === 1 && first !== undefined ? first : Buffer.concat(this.#chunks);
+    this.#release();
+    this.#ended = { error: undefined };
+    this.#resolve({ status: this.#status, text: body.toString(), retryAfter: this.#retryAfter });
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.#end(error);
+  }
+
+  /** undici hears of an abort only once a request has a connection; the caller is not kept waiting for that. */
+  #cancel(error: unknown): void {
+    if (this.#ended !== undefined) return;
+    this.#end(error);
+    this.#controller?.abort(asError(error));
+  }
+
+  #end(error: unknown): void {
+    if (this.#ended !== undefined) return;
+    this.#ended = { error };
+    this.#release();
+    this.#reject(error);
+  }
+
+  #release(): void {
+    clearTimeout(this.#timer);
+    this.#unlink();
+  }
+}
+
+function asError(reason: unknown): Error {
+  return reason instanceof Error ? reason : new Error(String(reason));
+}

@@ -1,1 +1,0 @@
-export { makeDirectory } from './make-directory.ts';
