@@ -1,6 +1,9 @@
 import { defineConfig } from 'vitest/config';
 import { WaitingFirst } from './test/real-node/suite/waiting-first.ts';
 
+/** Suites that are broad rather than deep run with `npm run test:all` only. */
+const broadSuites = ['test/chaos/**'];
+
 /** What a failed comparison says in its message, which is all that the closing lines of a run tell. Characters. */
 const chaiConfig = { truncateThreshold: 1_000 };
 
@@ -33,7 +36,10 @@ export default defineConfig({
           name: 'e2e',
           chaiConfig,
           include: ['test/**/*.test.ts'],
-          exclude: ['test/{docker,real-node,harness,deploy}/**'],
+          exclude: [
+            'test/{docker,real-node,harness,deploy}/**',
+            ...(process.env['SKERRY_TEST_ALL'] ? [] : broadSuites),
+          ],
           testTimeout: 300_000,
           hookTimeout: 900_000,
           fileParallelism: false,

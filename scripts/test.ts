@@ -1,97 +1,164 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createWriteStream, existsSync, mkdirSync, mkdtempSync, readFileSync } from 'node:fs';
 import { freemem, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { execa } from 'execa';
-import { isDockerRequired, prepareDocker, whyNoDocker } from './docker.ts';
 import { provideBinaries } from './provide-binaries.ts';
-import { areRealNodesRequired, prepareRealNodes, runConformance, whyNoRealNodes } from './real-node.ts';
-import { type SuiteReport, summarise, withEnd } from './test-summary.ts';
+import { dockerEngine, realNodes, runConformance, type TestEnvironment } from './test-environments.ts';
+import {
+  type FileReport,
+  failedFiles,
+  type ProjectReport,
+  slowestFiles,
+  summarise,
+  withRunError,
+  withSecondRun,
+} from './test-report.ts';
 
-/** The linker of upstream's tests takes two gigabytes, a stack of ours as much. */
-const roomyBytes = 8e9;
-/** Of a run that has not come to its report. */
-const noReport: SuiteReport = { numPassedTests: 0, numFailedTests: 0, numPendingTests: 0, testResults: [] };
-const notRun: SuiteReport = { numPassedTests: 0, numFailedTests: 1, numPendingTests: 0, testResults: [] };
+/** The linker of upstream's tests takes two gigabytes, a stack as much. Bytes. */
+const freeMemoryToBuild = 8e9;
+const slowestCount = 15;
 
 /**
- * `npm test`: fetches or builds the control plane binaries, then runs the unit tests, the end-to-end suites and,
- * where the machine can, those on a Docker engine and on real nodes. Arguments go to vitest: `npm test -- -t "four cases"`; with them
- * upstream's conformance specs are left out.
+ * `npm test`: fetches or builds the control plane binaries, then runs the unit tests, and then beside each other the
+ * end-to-end suites and, where the machine can, those on a Docker engine, on real nodes, and upstream's conformance
+ * specs. `--all` (`npm run test:all`) adds the broad suites. Other arguments go to vitest: `npm test -- -t "four
+ * cases"`; with them conformance is left out.
+ *
+ * With CI=true, or `--rerun`, each file that failed runs once more. If it then passes, the run is green and the closing
+ * lines name its tests as flaky. Output and reports of all runs are kept in SKERRY_TEST_OUTPUT (default: a temporary
+ * directory, whose path is printed).
  */
-async function main(): Promise<void> {
-  const args = process.argv.slice(2);
-  let reason = await whyNoRealNodes();
-  if (reason !== undefined) console.log(`the suites on real nodes will not run: ${reason}`);
-  let noDocker = await whyNoDocker();
-  if (noDocker !== undefined) console.log(`the suites on a Docker engine will not run: ${noDocker}`);
-  await provideBinaries();
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-test-'));
-  const reports: SuiteReport[] = [];
-  const runProject = async (project: string): Promise<void> => {
-    const report = join(folder, `${project}.json`);
-    const run = await execa(
-      'vitest',
-      [
-        'run',
-        '--project',
-        project,
-        '--passWithNoTests',
-        '--reporter=default',
-        '--reporter=json',
-        `--outputFile.json=${report}`,
-        ...args,
-      ],
-      {
-        stdin: 'inherit',
-        stdout: 'inherit',
-        stderr: ['inherit', 'pipe'],
-        preferLocal: true,
-        reject: false,
-        // Only all suites together use every right of manager and syncer.
-        env: args.length === 0 ? { SKERRY_ALL_SUITES: '1' } : {},
-      },
-    );
-    const told = existsSync(report) ? (JSON.parse(readFileSync(report, 'utf8')) as SuiteReport) : noReport;
-    reports.push(withEnd(told, project, { exitCode: run.exitCode, stderr: run.stderr }));
-  };
-  try {
-    await runProject('unit');
-    // Building takes long, and most of its time the other suites leave a processor idle.
-    const isRoomy = freemem() > roomyBytes;
-    const preparingDocker = noDocker === undefined && isRoomy ? prepareDocker() : undefined;
-    preparingDocker?.catch(() => undefined);
-    // One after the other: the suites need a processor, too.
-    const preparing =
-      reason === undefined && isRoomy
-        ? (preparingDocker ?? Promise.resolve()).catch(() => undefined).then(prepareRealNodes)
-        : undefined;
-    preparing?.catch(() => undefined);
-    await runProject('e2e');
-    noDocker ??= await whyNot(preparingDocker ?? prepareDocker());
-    if (noDocker === undefined) await runProject('docker');
-    else if (isDockerRequired(process.env)) reports.push(notRun);
-    if (reason === undefined) reason = await whyNot(preparing ?? prepareRealNodes());
-    if (reason === undefined) {
-      await runProject('real-node');
-      if (args.length === 0) reports.push(await runConformance(join(folder, 'conformance')));
-    } else if (areRealNodesRequired(process.env)) reports.push(notRun);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
+class TestRun {
+  readonly #args: readonly string[];
+  readonly #isWhole: boolean;
+  readonly #all: boolean;
+  readonly #mayRerun: boolean;
+  readonly #output: string;
+  readonly #reports: ProjectReport[] = [];
+  readonly #flaky: string[] = [];
+  readonly #leftOut: string[] = [];
+
+  constructor(args: readonly string[]) {
+    const own = new Set(['--all', '--rerun']);
+    this.#args = args.filter((each) => !own.has(each));
+    this.#isWhole = this.#args.length === 0;
+    this.#all = args.includes('--all');
+    this.#mayRerun = Boolean(process.env['CI']) || args.includes('--rerun');
+    const named = process.env['SKERRY_TEST_OUTPUT'];
+    this.#output = named ? resolve(named) : mkdtempSync(join(tmpdir(), 'skerry-test-'));
+    mkdirSync(this.#output, { recursive: true });
   }
-  if (noDocker !== undefined) console.log(`the suites on a Docker engine did not run: ${noDocker}`);
-  if (reason !== undefined) console.log(`the suites on real nodes did not run: ${reason}`);
-  const summary = summarise(reports);
-  for (const failure of summary.failures) console.log(failure);
-  console.log(summary.text);
-  process.exitCode = summary.failed > 0 ? 1 : 0;
+
+  /** Resolves to the exit code. */
+  async run(): Promise<number> {
+    const missing = new Map<TestEnvironment, string>();
+    for (const each of [dockerEngine, realNodes]) {
+      const reason = await each.whyNot();
+      if (reason === undefined) continue;
+      missing.set(each, reason);
+      console.log(`the suites on ${each.title} will not run: ${reason}`);
+    }
+    await provideBinaries();
+    await this.#project('unit');
+    const onEnvironments = async (): Promise<void> => {
+      await this.#on(dockerEngine, missing, () => this.#project('docker'));
+      await this.#on(realNodes, missing, async () => {
+        await this.#project('real-node');
+        if (this.#isWhole) await this.#conformance();
+      });
+    };
+    // Each of both mostly waits; a machine that is short of memory runs them one after the other.
+    if (freemem() > freeMemoryToBuild) await Promise.all([this.#project('e2e'), onEnvironments()]);
+    else {
+      await this.#project('e2e');
+      await onEnvironments();
+    }
+    return this.#conclude();
+  }
+
+  async #on(
+    environment: TestEnvironment,
+    missing: ReadonlyMap<TestEnvironment, string>,
+    suites: () => Promise<void>,
+  ): Promise<void> {
+    const reason =
+      missing.get(environment) ??
+      (await environment.prepare().then(
+        () => undefined,
+        (error: Error) => error.message,
+      ));
+    if (reason === undefined) return suites();
+    this.#leftOut.push(`the suites on ${environment.title} did not run: ${reason}`);
+    if (environment.isRequired(process.env))
+      this.#reports.push({ project: environment.title, files: [], runError: reason });
+  }
+
+  async #project(project: string): Promise<void> {
+    const first = await this.#vitest(project, project, []);
+    const failed = failedFiles(first);
+    if (!this.#mayRerun || failed.length === 0) {
+      this.#reports.push(first);
+      return;
+    }
+    console.log(`${project}: running once more what failed: ${failed.join(' ')}`);
+    this.#takeSecond(first, await this.#vitest(project, `${project}-second`, failed));
+  }
+
+  async #conformance(): Promise<void> {
+    const folder = join(this.#output, 'conformance');
+    const first = await runConformance(folder);
+    if (!this.#mayRerun || failedFiles(first).length === 0) this.#reports.push(first);
+    else this.#takeSecond(first, await runConformance(`${folder}-second`, folder));
+  }
+
+  #takeSecond(first: ProjectReport, second: ProjectReport): void {
+    const { report, flaky } = withSecondRun(first, second);
+    this.#reports.push(report);
+    this.#flaky.push(...flaky);
+  }
+
+  /** One run of vitest. `files` are absolute paths; none: all files of the project. */
+  async #vitest(project: string, name: string, files: readonly string[]): Promise<ProjectReport> {
+    const json = join(this.#output, `${name}.json`);
+    const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${json}`];
+    const isSecond = files.length > 0;
+    // A filter of the user's may match nothing in this project; that it matches nothing anywhere is told at the end.
+    const filter = this.#isWhole ? [] : [...this.#args, '--passWithNoTests'];
+    const run = execa('vitest', ['run', '--project', project, ...reporters, ...filter, ...files], {
+      stdin: 'inherit',
+      stdout: ['inherit', 'pipe'],
+      stderr: ['inherit', 'pipe'],
+      all: true,
+      preferLocal: true,
+      reject: false,
+      env: {
+        // Only all suites together use every right of manager and syncer.
+        ...(this.#isWhole && !isSecond ? { SKERRY_ALL_SUITES: '1' } : {}),
+        ...(this.#all ? { SKERRY_TEST_ALL: '1' } : {}),
+      },
+    });
+    run.all.pipe(createWriteStream(join(this.#output, `${name}.log`)));
+    const { exitCode, stderr } = await run;
+    return withRunError({ project, files: readFiles(json) }, { exitCode, stderr });
+  }
+
+  #conclude(): number {
+    for (const line of this.#leftOut) console.log(line);
+    const { failures, failed, passed, text } = summarise(this.#reports);
+    console.log('slowest suites:');
+    for (const line of slowestFiles(this.#reports, slowestCount)) console.log(line);
+    console.log(`output and reports: ${this.#output}`);
+    for (const failure of failures) console.log(failure);
+    for (const test of this.#flaky) console.log(`flaky: ${test}`);
+    if (passed + failed === 0) console.log(`no test matches ${this.#args.join(' ')}`);
+    console.log(text);
+    return failed > 0 || passed === 0 ? 1 : 0;
+  }
 }
 
-/** Why something could not be prepared; undefined when it was. */
-async function whyNot(preparing: Promise<void>): Promise<string | undefined> {
-  return preparing.then(
-    () => undefined,
-    (error: Error) => error.message,
-  );
+function readFiles(json: string): readonly FileReport[] {
+  if (!existsSync(json)) return [];
+  return (JSON.parse(readFileSync(json, 'utf8')) as { testResults: readonly FileReport[] }).testResults;
 }
 
-await main();
+process.exitCode = await new TestRun(process.argv.slice(2)).run();

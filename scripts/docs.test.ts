@@ -1,0 +1,58 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+
+const root = join(import.meta.dirname, '..');
+const tracked = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
+  cwd: root,
+  encoding: 'utf8',
+})
+  .split('\n')
+  .filter((path) => path !== '' && existsSync(join(root, path)));
+const read = (path: string): string => readFileSync(join(root, path), 'utf8');
+const pages = tracked.filter((path) => path.endsWith('.md'));
+
+/** Paths from the root that a page names in code spans or code blocks: `syncer/kinds/pods/status.ts`, `docs/cli.md`. */
+function namedPaths(text: string): string[] {
+  const folders = 'api|kube|syncer|vc-manager|scripts|test|docs|deploy|bin|tenant-apiserver-templates';
+  const found = text.matchAll(new RegExp(`(?<![\\w./-])(?:${folders})/[\\w./-]*\\w(?:/(?=[\`\\s]))?`, 'g'));
+  return [...found].map(([path]) => path.replace(/\/$/, '')).filter((path) => !path.includes('..'));
+}
+
+/** Targets of links without their anchors; addresses of the web are left out. */
+function linkTargets(text: string): string[] {
+  return [...text.matchAll(/\]\(([^)\s#]+)(?:#[^)]*)?\)/g)]
+    .map(([, target]) => target as string)
+    .filter((target) => !/^[a-z]+:/.test(target));
+}
+
+describe('the documentation', () => {
+  it.each(pages)('%s names only files that exist', (page) => {
+    const missing = namedPaths(read(page)).filter((path) => !existsSync(join(root, path)));
+    expect(missing).toEqual([]);
+  });
+
+  it.each(pages)('%s links only to pages that exist', (page) => {
+    const missing = linkTargets(read(page)).filter(
+      (target) => !existsSync(join(root, dirname(page), target)),
+    );
+    expect(missing).toEqual([]);
+  });
+
+  it('has a text for every sync rule that the code cites', () => {
+    const rules = new Set(
+      [...read('docs/sync-rules.md').matchAll(/^#+ .*?`([a-z-]+)`/gm)].map(([, name]) => name),
+    );
+    const unknown: string[] = [];
+    for (const path of tracked.filter((each) => each.endsWith('.ts'))) {
+      for (const [, names] of read(path).matchAll(/sync rules? ((?:`[a-z-]+`(?:, | and )?)+)/g)) {
+        for (const [, name] of (names as string).matchAll(/`([a-z-]+)`/g)) {
+          if (!rules.has(name)) unknown.push(`${path}: ${name}`);
+        }
+      }
+    }
+    expect(rules.size).toBeGreaterThan(30);
+    expect(unknown).toEqual([]);
+  });
+});

@@ -1,0 +1,78 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { execa } from 'execa';
+import type { ProjectReport } from './test-report.ts';
+
+/** What some suites need beyond Node and the binaries. */
+export interface TestEnvironment {
+  readonly title: string;
+  /** Why this machine has not got it, in one line; undefined when it has. */
+  whyNot(): Promise<string | undefined>;
+  /** In CI a machine without it is a failure. */
+  isRequired(env: Readonly<Record<string, string | undefined>>): boolean;
+  /** Builds what it needs, unless it was built before, at low priority. */
+  prepare(): Promise<void>;
+}
+
+function environment(
+  title: string,
+  main: string,
+  requiredBy: string,
+  preparations: readonly (readonly string[])[],
+): TestEnvironment {
+  return {
+    title,
+    async whyNot() {
+      const { exitCode, stdout, stderr } = await execa(process.execPath, [main, 'check'], { reject: false });
+      return exitCode === 0 ? undefined : stdout || stderr;
+    },
+    isRequired: (env) => Boolean(env[requiredBy] || env['CI']),
+    async prepare() {
+      for (const work of preparations)
+        await execa('nice', ['-n', '19', process.execPath, main, ...work], { stdio: 'inherit' });
+    },
+  };
+}
+
+/** A Docker engine of the tests' own, Docker Compose and images. */
+export const dockerEngine = environment(
+  'a Docker engine',
+  'test/docker/engine/main.ts',
+  'SKERRY_REQUIRE_DOCKER',
+  [['prepare']],
+);
+
+/** Kubelet, containerd and images for nodes in namespaces of this machine; upstream's conformance tests. */
+export const realNodes = environment('real nodes', 'test/real-node/main.ts', 'SKERRY_REQUIRE_REAL_NODE', [
+  ['prepare', '--images', 'all'],
+  ['build', 'ginkgo', 'e2e.test'],
+]);
+
+/** Runs a short selection of upstream's conformance specs through a tenant; each spec counts as a test. */
+export async function runConformance(folder: string, resume?: string): Promise<ProjectReport> {
+  const args = ['--out', folder, ...(resume === undefined ? [] : ['--resume', join(resume, 'tenant.json')])];
+  const run = await execa(process.execPath, ['test/conformance/main.ts', ...args], {
+    stdio: 'inherit',
+    reject: false,
+  });
+  const file = join(folder, 'tenant.json');
+  const results = existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as ConformanceSpec[]) : [];
+  return conformanceReport(results, run.exitCode === 0);
+}
+
+interface ConformanceSpec {
+  readonly name: string;
+  readonly verdict: string;
+  readonly message?: string;
+}
+
+/** A spec that fails for a reason that has been accepted does not let the run fail, and counts as left out. */
+export function conformanceReport(specs: readonly ConformanceSpec[], hasPassed: boolean): ProjectReport {
+  const assertionResults = specs.map(({ name, verdict, message = '' }) => ({
+    fullName: name,
+    status: verdict === 'failed' && hasPassed ? 'skipped' : verdict,
+    failureMessages: [message],
+  }));
+  const status = hasPassed ? 'passed' : 'failed';
+  return { project: 'conformance', files: [{ name: 'conformance', status, assertionResults }] };
+}
