@@ -22,9 +22,18 @@ export function observeEngine(metrics: SyncerMetrics, traces: PodTraces, logger:
       if (outcome.is === 'refused')
         logger.info({ ...fields, code: outcome.code, message: outcome.message }, 'refused');
       else if (outcome.code === 'internal')
-        logger.error({ ...fields, err: outcome.error }, 'reconcile failed');
+        logger.error({ ...fields, code: outcome.code, err: outcome.error }, 'reconcile failed');
       else
         logger.debug({ ...fields, code: outcome.code, err: outcome.error }, 'reconcile will be tried again');
+    },
+    failed: (tenant, key, error) => {
+      const { kind, namespace, name } = key;
+      if (tenant !== undefined) metrics.reconcileError(tenant.label, kind, 'internal');
+      const label = tenant?.label ?? key.tenant;
+      logger.error(
+        { tenant: label, kind, namespace, name, code: 'internal', err: error },
+        'reconcile failed',
+      );
     },
   };
 }

@@ -4,6 +4,7 @@ import { type KubeObject, resources } from '../../kube/index.ts';
 import { testTenant } from '../kinds/testing.ts';
 import { Bench } from './testing/bench.ts';
 import { tend } from './testing/disturbance.ts';
+import { StepEngine } from './testing/step-engine.ts';
 import { TwoSides } from './testing/two-sides.ts';
 
 describe('engine', () => {
@@ -367,5 +368,55 @@ describe('writes to subresources of a pod in the super cluster (sync rule 16)', 
     bench.show('tenant', resources.pods, own);
     await bench.reconcile('pods', 'web', 'shop');
     expect(inSuper(bench)).toMatchObject({ spec: { ephemeralContainers: [{ name: 'debugger' }] } });
+  });
+});
+
+describe('an error that no reconcile expects', () => {
+  it('is reported with its key, and the key is tried again', async () => {
+    const failed: unknown[] = [];
+    let broken = true;
+    await using sides = new StepEngine({
+      workers: 2,
+      observer: {
+        outcome: (_tenant, key) => {
+          if (broken && key.name === 'x') throw new Error('a defect');
+        },
+        failed: (tenant, { kind, name }, error) => failed.push([tenant?.label, kind, name, String(error)]),
+      },
+    });
+    const a = sides.join('a');
+    const x = { metadata: { namespace: 'shop', name: 'x', labels: { [labelKeys.sync]: 'true' } } };
+    sides.behave('super', 'conflicts');
+    sides.show(a, resources.configMaps, x);
+    await sides.turnsUntil('super create configmaps x', 5);
+    await sides.turn();
+    expect(failed).toEqual([[a.label, 'configmaps', 'x', 'Error: a defect']]);
+
+    broken = false;
+    sides.made.length = 0;
+    await sides.clock.advance(60_000);
+    await sides.turnsUntil('super create configmaps x', 5);
+    expect(failed).toHaveLength(1);
+  });
+
+  it('of an observer costs the queue nothing: what was taken is given back', async () => {
+    const failed: string[] = [];
+    await using sides = new StepEngine({
+      workers: 1,
+      observer: {
+        taken: () => {
+          throw new Error('a defect');
+        },
+        failed: (_tenant, { name }, error) => failed.push(`${name} ${String(error)}`),
+      },
+    });
+    const a = sides.join('a');
+    for (const name of ['x', 'y'])
+      sides.show(a, resources.configMaps, {
+        metadata: { namespace: 'shop', name, labels: { [labelKeys.sync]: 'true' } },
+      });
+    await sides.turnsUntil('super create configmaps y', 10);
+    expect(failed).toContain('x Error: a defect');
+    expect(failed).toContain('y Error: a defect');
   });
 });

@@ -14,14 +14,19 @@ import { type DriftCount, Resync } from './resync.ts';
 import { type Priority, Router } from './router.ts';
 import type { CustomKind, TenantState } from './tenant-state.ts';
 
-/** What is told about the engine's work, for metrics and logs. Must not throw. */
+/** Called about the engine's work, for metrics, traces and logs. An error that one of these throws goes to `failed`. */
 export interface EngineObserver extends PodAdmissionObserver {
   /** A key came into the queue, or was asked for once more while it waits there. */
   queued?(tenant: TenantState, key: KeyRef): void;
   taken?(tenant: TenantState, key: KeyRef, waitMs: number): void;
   done?(tenant: TenantState, kind: string, serviceMs: number): void;
   outcome?(tenant: TenantState, key: KeyRef, outcome: Outcome): void;
-  /** Both sides of a tenant were compared: how long that took, without waiting in between. */
+  /**
+   * An error that no reconcile expects: a defect of the syncer. The key is tried again.
+   * `tenant`: undefined if it is served no more. Must not throw.
+   */
+  failed?(tenant: TenantState | undefined, key: SyncKey, error: unknown): void;
+  /** A tenant's two sides were compared: how long that took, without the pauses in between. */
   resynced?(busyMs: number): void;
   /** An action is about to be carried out; `acted` follows when it was. */
   acting?(tenant: TenantState, key: KeyRef, action: Action): void;
@@ -72,9 +77,10 @@ export class SyncEngine {
         ? { shareOf: (_weight, _total, all) => all, maxBackground: options.workers }
         : {}),
       observer: {
-        taken: (key, waitMs) => this.#tell(key, (tenant) => options.observer?.taken?.(tenant, key, waitMs)),
+        taken: (key, waitMs) =>
+          this.#observe(key, (tenant) => options.observer?.taken?.(tenant, key, waitMs)),
         done: (key, serviceMs) =>
-          this.#tell(key, (tenant) => options.observer?.done?.(tenant, key.kind, serviceMs)),
+          this.#observe(key, (tenant) => options.observer?.done?.(tenant, key.kind, serviceMs)),
       },
     });
     this.#admission =
@@ -213,6 +219,7 @@ export class SyncEngine {
       queue: this.#queue,
       clock: this.#options.clock,
       process: (key: SyncKey) => this.#process(key),
+      onError: (error, key) => this.#failed(key, error),
     });
     // One signal per tenant serves all its calls: combining two for each call would cost more than the call.
     const leaveAll = (): void => {
@@ -270,8 +277,18 @@ export class SyncEngine {
     this.#queue.add({ ...key, tenant: uid }, version === undefined ? { priority } : { priority, version });
   }
 
-  #tell(key: SyncKey, tell: (tenant: TenantState) => void): void {
+  /** From within the queue, whose state an error must not leave half changed. */
+  #observe(key: SyncKey, observe: (tenant: TenantState) => void): void {
     const tenant = this.#router.tenant(key.tenant);
-    if (tenant !== undefined) tell(tenant);
+    if (tenant === undefined) return;
+    try {
+      observe(tenant);
+    } catch (error) {
+      this.#failed(key, error);
+    }
+  }
+
+  #failed(key: SyncKey, error: unknown): void {
+    this.#options.observer?.failed?.(this.#router.tenant(key.tenant), key, error);
   }
 }

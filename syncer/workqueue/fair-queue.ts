@@ -1,36 +1,189 @@
-import { IndexedHeap } from './heap.ts';
+import { type HeapNode, IndexedHeap } from './heap.ts';
 import {
   type AddOptions,
-  Backoff,
+  type BackoffOptions,
   type FairQueueOptions,
   type MonotonicClock,
   type Outcome,
   type Priority,
   QueueError,
   type QueueObserver,
-  requireCount,
   requirePositive,
   type TenantDepth,
 } from './options.ts';
-import {
-  type AddRequest,
-  Entry,
-  type EntryRun,
-  earlierDue,
-  mergeRequests,
-  nextRun,
-  type Tenant,
-  TenantScheduler,
-  TenantTable,
-} from './tenant-scheduler.ts';
+import { type Tenant, TenantScheduler, TenantTable } from './tenant-scheduler.ts';
+
+/**
+ * Where an item is. It is in exactly one place: a ready list, the delay heap, or a worker's hands.
+ * An item that is in none has no entry.
+ */
+type EntryState = 'new' | 'ready' | 'delayed' | 'processing';
+
+/**
+ * Why an item is delayed, which decides what may end the delay:
+ * `requested` any add; `backoff` a live add; `refused` an add with another version; `released` any add, but not
+ * before the pause since the last release is over.
+ */
+type DelayReason = 'requested' | 'backoff' | 'refused' | 'released';
+
+/** One stay of an item with a worker. */
+interface EntryRun {
+  startedAt: number;
+  expectedMs: number;
+  /** What adds during the run ask for, all taken together. */
+  again: AddRequest | undefined;
+  /** The tenant was removed during the run: its outcome does not count, only what is added after that. */
+  dropped: boolean;
+}
+
+class Entry<Item> implements HeapNode {
+  readonly key: string;
+  readonly tenant: Tenant<Entry<Item>>;
+  /** The newest that was added. */
+  item: Item;
+  /** Written in this file only. */
+  state: EntryState = 'new';
+  /** The ready list it is in or will go to. */
+  priority: Priority = 'live';
+  /** Goes ahead of what its tenant has waiting, the next time that it is ready. */
+  first = false;
+  /** Failed runs in a row. */
+  failures = 0;
+
+  // In the ready list.
+  readyAt = 0;
+  previous: Entry<Item> | undefined = undefined;
+  next: Entry<Item> | undefined = undefined;
+
+  // In the delay heap, by dueAt.
+  heapIndex = -1;
+  dueAt = 0;
+  delay: DelayReason = 'requested';
+  refusedVersion: string | undefined = undefined;
+  /** When a release from `refused` last led to a run. */
+  releasedAt: number | undefined = undefined;
+
+  /** While in process. */
+  run: EntryRun | undefined = undefined;
+
+  constructor(key: string, tenant: Tenant<Entry<Item>>, item: Item) {
+    this.key = key;
+    this.tenant = tenant;
+    this.item = item;
+  }
+}
+
+/** What an add asks for. */
+interface AddRequest {
+  at: number;
+  priority: Priority;
+  version: string | undefined;
+}
+
+/** When a delayed item is due after one more add. May turn `refused` into `released`. */
+function earlierDue<Item>(entry: Entry<Item>, request: AddRequest, releaseEveryMs: number): number {
+  switch (entry.delay) {
+    case 'requested':
+      return Math.min(entry.dueAt, request.at);
+    case 'backoff':
+      return request.priority === 'live' ? Math.min(entry.dueAt, request.at) : entry.dueAt;
+    case 'refused':
+      if (request.version === undefined || request.version === entry.refusedVersion) return entry.dueAt;
+      entry.delay = 'released';
+      return Math.min(entry.dueAt, Math.max(request.at, earliestRelease(entry, releaseEveryMs)));
+    case 'released':
+      return Math.min(entry.dueAt, Math.max(request.at, earliestRelease(entry, releaseEveryMs)));
+  }
+}
+
+/** When an item whose run has ended is due again, from its outcome and from what was added meanwhile; undefined: never. */
+function nextRun<Item>(
+  entry: Entry<Item>,
+  run: EntryRun,
+  outcome: Outcome,
+  now: number,
+  backoff: Backoff,
+  releaseEveryMs: number,
+): number | undefined {
+  const dueAt = dueAfter(entry, run.dropped ? { action: 'done' } : outcome, now, backoff);
+  if (run.again === undefined) return dueAt;
+  if (dueAt === undefined) {
+    entry.priority = run.again.priority;
+    return run.again.at;
+  }
+  if (run.again.priority === 'live') entry.priority = 'live';
+  entry.dueAt = dueAt;
+  return earlierDue(entry, run.again, releaseEveryMs);
+}
+
+/** Several adds as one: the earliest time, the higher priority, the newest version. */
+function mergeRequests(request: AddRequest | undefined, newer: AddRequest): AddRequest {
+  if (request === undefined) return newer;
+  return {
+    at: Math.min(request.at, newer.at),
+    priority: request.priority === 'live' ? 'live' : newer.priority,
+    version: newer.version ?? request.version,
+  };
+}
+
+function earliestRelease<Item>(entry: Entry<Item>, releaseEveryMs: number): number {
+  return entry.releasedAt === undefined ? 0 : entry.releasedAt + releaseEveryMs;
+}
+
+function dueAfter<Item>(
+  entry: Entry<Item>,
+  outcome: Outcome,
+  now: number,
+  backoff: Backoff,
+): number | undefined {
+  entry.refusedVersion = undefined;
+  entry.delay = 'requested';
+  switch (outcome.action) {
+    case 'done':
+      entry.failures = 0;
+      return undefined;
+    case 'later':
+      entry.failures = 0;
+      return now + Math.max(0, outcome.afterMs);
+    case 'backoff':
+      entry.failures += 1;
+      entry.delay = outcome.refusedVersion === undefined ? 'backoff' : 'refused';
+      entry.refusedVersion = outcome.refusedVersion;
+      return now + backoff.delayMs(entry.failures);
+  }
+}
+
+/** Exponential back-off with jitter: the n-th failure waits between half and all of `baseMs * 2^(n-1)`, at most `maxMs`. */
+export class Backoff {
+  readonly #baseMs: number;
+  readonly #maxMs: number;
+  readonly #random: () => number;
+
+  constructor(options: BackoffOptions, random: () => number) {
+    this.#baseMs = requirePositive('backoff.baseMs', options.baseMs);
+    this.#maxMs = requirePositive('backoff.maxMs', options.maxMs);
+    if (this.#maxMs < this.#baseMs) {
+      throw new QueueError(
+        'InvalidOption',
+        `backoff.maxMs ${options.maxMs} is below backoff.baseMs ${options.baseMs}`,
+      );
+    }
+    this.#random = random;
+  }
+
+  delayMs(failures: number): number {
+    const full = Math.min(this.#maxMs, this.#baseMs * 2 ** (failures - 1));
+    return full * (1 - this.#random() / 2);
+  }
+}
 
 /** When items run: those that may run now, by tenant and priority, and those that wait for a point in time. */
-export class DelayingQueue<Item> {
-  readonly #turns: TenantScheduler<Item>;
+class DelayingQueue<Item> {
+  readonly #scheduler: TenantScheduler<Entry<Item>>;
   readonly #delayed = new IndexedHeap<Entry<Item>>((a, b) => a.dueAt < b.dueAt);
 
-  constructor(turns: TenantScheduler<Item>) {
-    this.#turns = turns;
+  constructor(scheduler: TenantScheduler<Entry<Item>>) {
+    this.#scheduler = scheduler;
   }
 
   /** When the first delayed item is due. */
@@ -66,7 +219,7 @@ export class DelayingQueue<Item> {
     entry.priority = 'live';
     this.#makeReady(entry, now);
     entry.readyAt = readyAt;
-    this.#turns.refresh(entry.tenant, now);
+    this.#scheduler.refresh(entry.tenant, now);
   }
 
   /** Makes ready what is due. */
@@ -87,13 +240,13 @@ export class DelayingQueue<Item> {
     if (entry.first) tenant.ready[priority].prepend(entry);
     else tenant.ready[priority].append(entry);
     if (tenant.ready[priority].size > 1) return;
-    this.#turns.activate(tenant, priority, now);
+    this.#scheduler.activate(tenant, priority, now);
   }
 }
 
 /**
- * Which item goes next, for many tenants that share a number of workers. Synchronous and without I/O: whoever runs
- * the items calls `take`, then `done` (see `QueueRunner`).
+ * Which item goes next, for many tenants that share a number of workers. Synchronous and without I/O: `QueueRunner`
+ * calls `take`, then `done`.
  *
  * - An item is known by tenant and key. However often it is added, it waits once, in its newest form; added while
  *   in process it runs once more afterwards. No two workers ever hold the same item.
@@ -107,9 +260,9 @@ export class FairQueue<Item> {
   readonly #backoff: Backoff;
   readonly #releaseEveryMs: number;
   readonly #observer: QueueObserver<Item>;
-  readonly #tenants = new TenantTable<Item>();
-  readonly #turns: TenantScheduler<Item>;
-  readonly #agenda: DelayingQueue<Item>;
+  readonly #tenants = new TenantTable<Entry<Item>>();
+  readonly #scheduler: TenantScheduler<Entry<Item>>;
+  readonly #delaying: DelayingQueue<Item>;
   #size = 0;
   #listener: (() => void) | undefined;
 
@@ -117,8 +270,8 @@ export class FairQueue<Item> {
     this.#keyOf = options.keyOf;
     this.#tenantOf = options.tenantOf;
     this.#clock = options.clock;
-    this.#turns = new TenantScheduler(options, this.#tenants);
-    this.#agenda = new DelayingQueue(this.#turns);
+    this.#scheduler = new TenantScheduler(options, this.#tenants);
+    this.#delaying = new DelayingQueue(this.#scheduler);
     this.#backoff = new Backoff(
       options.backoff ?? { baseMs: 100, maxMs: 60_000 },
       options.random ?? Math.random,
@@ -134,35 +287,35 @@ export class FairQueue<Item> {
 
   add(item: Item, options: AddOptions = {}): void {
     const now = this.#clock.monotonic();
-    this.#agenda.makeDueReady(now);
+    this.#delaying.makeDueReady(now);
     const tenant = this.#tenants.ensure(this.#tenantOf(item));
-    const wish: AddRequest = {
+    const request: AddRequest = {
       at: now + Math.max(0, options.afterMs ?? 0),
       priority: options.priority ?? 'live',
       version: options.version,
     };
     const key = this.#keyOf(item);
-    const entry = tenant.entries.get(key) ?? this.#newEntry(tenant, key, item, wish.priority);
+    const entry = tenant.entries.get(key) ?? this.#newEntry(tenant, key, item, request.priority);
     entry.item = item;
     if (options.first === true) entry.first = true;
     switch (entry.state) {
       case 'new':
-        entry.delay = 'wish';
-        this.#schedule(entry, wish.at, now);
+        entry.delay = 'requested';
+        this.#schedule(entry, request.at, now);
         break;
       case 'ready':
-        if (options.first === true || (wish.priority === 'live' && entry.priority === 'background')) {
-          this.#agenda.promote(entry, now);
+        if (options.first === true || (request.priority === 'live' && entry.priority === 'background')) {
+          this.#delaying.promote(entry, now);
           this.#listener?.();
         }
         break;
       case 'delayed':
-        if (wish.priority === 'live') entry.priority = 'live';
-        this.#reschedule(entry, earlierDue(entry, wish, this.#releaseEveryMs), now);
+        if (request.priority === 'live') entry.priority = 'live';
+        this.#reschedule(entry, earlierDue(entry, request, this.#releaseEveryMs), now);
         break;
       case 'processing': {
         const run = entry.run as EntryRun;
-        run.again = mergeRequests(run.again, wish);
+        run.again = mergeRequests(run.again, request);
         break;
       }
     }
@@ -171,8 +324,8 @@ export class FairQueue<Item> {
   /** The item to be processed now, or undefined if none may. Each one taken must be given back with `done`. */
   take(): Item | undefined {
     const now = this.#clock.monotonic();
-    this.#agenda.makeDueReady(now);
-    const turn = this.#turns.next(now);
+    this.#delaying.makeDueReady(now);
+    const turn = this.#scheduler.next(now);
     if (turn === undefined) return undefined;
     const list = turn.tenant.ready[turn.priority];
     const entry = list.first() as Entry<Item>;
@@ -181,7 +334,7 @@ export class FairQueue<Item> {
     entry.first = false;
     entry.run = {
       startedAt: now,
-      expectedMs: this.#turns.begin(turn, now),
+      expectedMs: this.#scheduler.begin(turn, now),
       again: undefined,
       dropped: false,
     };
@@ -208,13 +361,13 @@ export class FairQueue<Item> {
       );
     }
     const measuredMs = serviceMs ?? now - run.startedAt;
-    this.#turns.finish(entry, run.startedAt, run.expectedMs, measuredMs, now);
+    this.#scheduler.finish(entry, run.startedAt, run.expectedMs, measuredMs, now);
     const dueAt = nextRun(entry, run, outcome, now, this.#backoff, this.#releaseEveryMs);
     entry.run = undefined;
     entry.state = 'new';
     if (dueAt === undefined) this.#discard(entry);
     else this.#schedule(entry, dueAt, now);
-    this.#turns.refresh(tenant, now);
+    this.#scheduler.refresh(tenant, now);
     this.#tenants.forgetIfRemoved(tenant);
     this.#observer.done?.(item, measuredMs, outcome);
     this.#listener?.();
@@ -230,22 +383,14 @@ export class FairQueue<Item> {
     }
   }
 
-  /** A tenant has weight 1 until told otherwise. Also makes the tenant known, so that shares count it from now on. */
+  /** A tenant has weight 1 until this is called. Also makes the tenant known, so that shares count it from now on. */
   setWeight(tenantName: string, weight: number): void {
     requirePositive('weight', weight);
     const now = this.#clock.monotonic();
     const tenant = this.#tenants.ensure(tenantName);
     this.#tenants.setWeight(tenant, weight);
-    this.#turns.applyWeight(tenant, now);
+    this.#scheduler.applyWeight(tenant, now);
     this.#limitsChanged(now);
-  }
-
-  /** Workers that a tenant may hold at once instead of its share; undefined: its share again. */
-  setLimit(tenantName: string, limit: number | undefined): void {
-    if (limit !== undefined) requireCount('limit', limit);
-    const tenant = this.#tenants.ensure(tenantName);
-    tenant.limit = limit;
-    this.#limitsChanged(this.#clock.monotonic());
   }
 
   /** Forgets a tenant and all its items. Those in process finish, and do not come back unless they are added again. */
@@ -260,20 +405,20 @@ export class FairQueue<Item> {
         entry.run.again = undefined;
         entry.releasedAt = undefined;
       } else {
-        this.#agenda.unschedule(entry);
+        this.#delaying.unschedule(entry);
         this.#discard(entry);
       }
     }
     this.#tenants.remove(tenant);
-    this.#turns.applyWeight(tenant, now);
-    this.#turns.refresh(tenant, now);
+    this.#scheduler.applyWeight(tenant, now);
+    this.#scheduler.refresh(tenant, now);
     this.#limitsChanged(now);
   }
 
   /** Whether the item is ready, in process, or delayed for no longer than this. */
   has(item: Item, withinMs = Number.POSITIVE_INFINITY): boolean {
     const entries = this.#tenants.get(this.#tenantOf(item))?.entries;
-    // To make a key costs more than to look it up, and a patrol asks for every object that there is.
+    // Making a key costs more than looking it up, and a resync asks for every object.
     const entry = entries === undefined || entries.size === 0 ? undefined : entries.get(this.#keyOf(item));
     if (entry === undefined) return false;
     return entry.state !== 'delayed' || entry.dueAt - this.#clock.monotonic() <= withinMs;
@@ -281,7 +426,7 @@ export class FairQueue<Item> {
 
   /** When the first delayed item is due, on the queue's clock. */
   nextDueAt(): number | undefined {
-    return this.#agenda.nextDueAt();
+    return this.#delaying.nextDueAt();
   }
 
   /** Items that are ready, delayed or in process. */
@@ -293,7 +438,7 @@ export class FairQueue<Item> {
     return Array.from(this.#tenants.values(), (tenant) => ({
       tenant: tenant.name,
       weight: tenant.weight,
-      limit: this.#turns.limit(tenant),
+      limit: this.#scheduler.limit(tenant),
       live: tenant.ready.live.size,
       background: tenant.ready.background.size,
       delayed: tenant.delayed,
@@ -301,7 +446,7 @@ export class FairQueue<Item> {
     }));
   }
 
-  #newEntry(tenant: Tenant<Item>, key: string, item: Item, priority: Priority): Entry<Item> {
+  #newEntry(tenant: Tenant<Entry<Item>>, key: string, item: Item, priority: Priority): Entry<Item> {
     const entry = new Entry(key, tenant, item);
     entry.priority = priority;
     tenant.entries.set(key, entry);
@@ -315,18 +460,18 @@ export class FairQueue<Item> {
   }
 
   #schedule(entry: Entry<Item>, dueAt: number, now: number): void {
-    this.#agenda.schedule(entry, dueAt, now);
+    this.#delaying.schedule(entry, dueAt, now);
     this.#listener?.();
   }
 
   #reschedule(entry: Entry<Item>, dueAt: number, now: number): void {
     if (dueAt === entry.dueAt) return;
-    this.#agenda.unschedule(entry);
+    this.#delaying.unschedule(entry);
     this.#schedule(entry, dueAt, now);
   }
 
   #limitsChanged(now: number): void {
-    this.#turns.refreshAll(now);
+    this.#scheduler.refreshAll(now);
     this.#listener?.();
   }
 }

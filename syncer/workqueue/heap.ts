@@ -31,7 +31,7 @@ export class IndexedHeap<Node extends HeapNode> {
     this.#up(node, this.#nodes.length - 1);
   }
 
-  /** To be called whenever what `before` looks at has changed. */
+  /** Call it whenever what `before` compares has changed. */
   update(node: Node): void {
     const index = node.heapIndex;
     this.#up(node, index);
@@ -90,7 +90,7 @@ const minServiceMs = 0.01;
 /** How quickly the expected service time follows what is measured. */
 const learning = 0.1;
 
-/** One tenant's account in a ring. All times in milliseconds; virtual time is service time divided by weight. */
+/** What one tenant has used of the workers. All times in milliseconds; virtual time is service time divided by weight. */
 export class TenantUsage<Owner> implements HeapNode {
   readonly owner: Owner;
   weight: number;
@@ -116,11 +116,11 @@ export class TenantUsage<Owner> implements HeapNode {
 }
 
 /**
- * Start-time fair queueing over measured service time: whoever has the least virtual time goes next.
+ * Start-time fair queueing over measured service time: the tenant with the least virtual time goes next.
  *
  * Work in flight counts: the time it has run, and its expected service time on top. So a burst of takes cannot give
- * one flow every worker, and a call that hangs is charged while it hangs.
- * The floor is the virtual time of the flow that was furthest behind when last looked at; it never falls. A flow that
+ * one tenant every worker, and a call that hangs is charged while it hangs.
+ * The floor is the virtual time of the tenant that was furthest behind when last looked at; it never falls. A tenant that
  * comes back starts there: no credit for having been away, and no more debt than `memoryMs`.
  */
 export class VirtualTimeHeap<Owner> {
@@ -138,126 +138,127 @@ export class VirtualTimeHeap<Owner> {
     this.#memoryMs = memoryMs;
   }
 
-  /** Brings the floor up to date. To be called when a flow that had nothing ready has something, before it enters. */
+  /** Brings the floor up to date. Call it when a tenant that had nothing ready has something, before `enter`. */
   arrive(arriving: TenantUsage<Owner>, now: number): void {
     const first = this.first(now);
     let floor = Number.POSITIVE_INFINITY;
     if (first !== undefined) {
       floor = this.#received(first, now);
     } else {
-      for (const flow of this.#busy) {
-        if (flow !== arriving) floor = Math.min(floor, this.#received(flow, now));
+      for (const usage of this.#busy) {
+        if (usage !== arriving) floor = Math.min(floor, this.#received(usage, now));
       }
-      // Nobody is served: what was used of an idle system is held against no one.
+      // No tenant is served: use of an otherwise idle system does not count against it.
       if (this.#busy.size === 0) floor = this.#furthest;
     }
     if (floor !== Number.POSITIVE_INFINITY) this.#floor = Math.max(this.#floor, floor);
   }
 
-  /** Makes a flow eligible. It gets no credit for the time outside, whether it was idle or at its limit. */
-  enter(flow: TenantUsage<Owner>, now: number): void {
-    const behind = this.#floor - this.#virtualTime(flow, now);
-    if (behind > 0) flow.finished += behind;
-    flow.key = this.#virtualTime(flow, now);
-    flow.order = ++this.#order;
-    this.#heap.push(flow);
+  /** Makes a tenant eligible. It gets no credit for the time outside, whether it was idle or at its limit. */
+  enter(usage: TenantUsage<Owner>, now: number): void {
+    const behind = this.#floor - this.#virtualTime(usage, now);
+    if (behind > 0) usage.finished += behind;
+    usage.key = this.#virtualTime(usage, now);
+    usage.order = ++this.#order;
+    this.#heap.push(usage);
   }
 
-  leave(flow: TenantUsage<Owner>): void {
-    if (flow.heapIndex >= 0) this.#heap.remove(flow);
+  leave(usage: TenantUsage<Owner>): void {
+    if (usage.heapIndex >= 0) this.#heap.remove(usage);
   }
 
-  /** The eligible flow that goes next. */
+  /** The eligible tenant that goes next. */
   first(now: number): TenantUsage<Owner> | undefined {
     // Keys are lower bounds: bringing the top one up to date until it stays on top finds the least.
     for (;;) {
-      const flow = this.#heap.first();
-      if (flow === undefined || flow.inFlight === 0) return flow;
-      const key = this.#virtualTime(flow, now);
-      if (key <= flow.key) return flow;
-      flow.key = key;
-      this.#heap.update(flow);
-      if (this.#heap.first() === flow) return flow;
+      const usage = this.#heap.first();
+      if (usage === undefined || usage.inFlight === 0) return usage;
+      const key = this.#virtualTime(usage, now);
+      if (key <= usage.key) return usage;
+      usage.key = key;
+      this.#heap.update(usage);
+      if (this.#heap.first() === usage) return usage;
     }
   }
 
-  /** The eligible flow that goes next among those of some owners. */
+  /** The eligible tenant that goes next among some. */
   firstOf(isWanted: (owner: Owner) => boolean, now: number): TenantUsage<Owner> | undefined {
     let first: TenantUsage<Owner> | undefined;
     let least = Number.POSITIVE_INFINITY;
-    for (const flow of this.#heap.nodes()) {
-      if (!isWanted(flow.owner)) continue;
-      const time = this.#virtualTime(flow, now);
-      if (time > least || (time === least && first !== undefined && flow.order > first.order)) continue;
-      first = flow;
+    for (const usage of this.#heap.nodes()) {
+      if (!isWanted(usage.owner)) continue;
+      const time = this.#virtualTime(usage, now);
+      if (time > least || (time === least && first !== undefined && usage.order > first.order)) continue;
+      first = usage;
       least = time;
     }
     return first;
   }
 
   /**
-   * Charges an item of this flow from now on. Returns the service time expected of it, to be handed to `finish`.
+   * Charges the tenant for one more item from now on. Returns the service time expected of it, to be handed to `finish`.
    * @param inOrder whether it was the first of all
    */
-  begin(flow: TenantUsage<Owner>, now: number, inOrder = true): number {
-    if (inOrder) this.#floor = Math.max(this.#floor, this.#received(flow, now));
-    const mean = flow.meanMs ?? this.#meanMs;
+  begin(usage: TenantUsage<Owner>, now: number, inOrder = true): number {
+    if (inOrder) this.#floor = Math.max(this.#floor, this.#received(usage, now));
+    const mean = usage.meanMs ?? this.#meanMs;
     // Calls under way that already take longer than usual say more about the next one than those before.
-    const ageMs = flow.inFlight === 0 ? 0 : (flow.inFlight * now - flow.startsMs) / flow.inFlight;
+    const ageMs = usage.inFlight === 0 ? 0 : (usage.inFlight * now - usage.startsMs) / usage.inFlight;
     const expectedMs = Math.max(mean, ageMs);
-    flow.inFlight += 1;
-    flow.startsMs += now;
-    flow.expectedMs += expectedMs;
-    this.#busy.add(flow);
-    this.#rekey(flow, now);
+    usage.inFlight += 1;
+    usage.startsMs += now;
+    usage.expectedMs += expectedMs;
+    this.#busy.add(usage);
+    this.#rekey(usage, now);
     return expectedMs;
   }
 
   finish(
-    flow: TenantUsage<Owner>,
+    usage: TenantUsage<Owner>,
     startMs: number,
     expectedMs: number,
     measuredMs: number,
     now: number,
   ): void {
     const serviceMs = Math.max(minServiceMs, measuredMs);
-    flow.inFlight -= 1;
-    if (flow.inFlight === 0) {
+    usage.inFlight -= 1;
+    if (usage.inFlight === 0) {
       // Also ends the drift of adding and subtracting floating-point numbers.
-      flow.startsMs = 0;
-      flow.expectedMs = 0;
-      this.#busy.delete(flow);
+      usage.startsMs = 0;
+      usage.expectedMs = 0;
+      this.#busy.delete(usage);
     } else {
-      flow.startsMs -= startMs;
-      flow.expectedMs -= expectedMs;
+      usage.startsMs -= startMs;
+      usage.expectedMs -= expectedMs;
     }
-    flow.finished = Math.min(flow.finished + serviceMs / flow.weight, this.#floor + this.#memoryMs);
-    this.#furthest = Math.max(this.#furthest, flow.finished);
-    flow.meanMs = flow.meanMs === undefined ? serviceMs : flow.meanMs + (serviceMs - flow.meanMs) * learning;
+    usage.finished = Math.min(usage.finished + serviceMs / usage.weight, this.#floor + this.#memoryMs);
+    this.#furthest = Math.max(this.#furthest, usage.finished);
+    usage.meanMs =
+      usage.meanMs === undefined ? serviceMs : usage.meanMs + (serviceMs - usage.meanMs) * learning;
     this.#meanMs += (serviceMs - this.#meanMs) * learning;
-    this.#rekey(flow, now);
+    this.#rekey(usage, now);
   }
 
-  setWeight(flow: TenantUsage<Owner>, weight: number, now: number): void {
-    flow.weight = weight;
-    this.#rekey(flow, now);
+  setWeight(usage: TenantUsage<Owner>, weight: number, now: number): void {
+    usage.weight = weight;
+    this.#rekey(usage, now);
   }
 
-  #rekey(flow: TenantUsage<Owner>, now: number): void {
-    if (flow.heapIndex < 0) return;
-    flow.key = this.#virtualTime(flow, now);
-    flow.order = ++this.#order;
-    this.#heap.update(flow);
+  #rekey(usage: TenantUsage<Owner>, now: number): void {
+    if (usage.heapIndex < 0) return;
+    usage.key = this.#virtualTime(usage, now);
+    usage.order = ++this.#order;
+    this.#heap.update(usage);
   }
 
-  /** Where the flow stands in the order: what it had so far, and what its work in flight is expected to need yet. */
-  #virtualTime(flow: TenantUsage<Owner>, now: number): number {
-    const time = this.#received(flow, now) + flow.expectedMs / flow.weight;
+  /** Where the tenant stands in the order: what it had so far, and what its work in flight is expected to need yet. */
+  #virtualTime(usage: TenantUsage<Owner>, now: number): number {
+    const time = this.#received(usage, now) + usage.expectedMs / usage.weight;
     return Math.min(time, this.#floor + this.#memoryMs);
   }
 
-  /** What the flow really had so far. The floor is made of this: expectations may prove too high, and it never falls. */
-  #received(flow: TenantUsage<Owner>, now: number): number {
-    return flow.finished + Math.max(0, flow.inFlight * now - flow.startsMs) / flow.weight;
+  /** What the tenant really had so far. The floor is made of this: expectations may prove too high, and it never falls. */
+  #received(usage: TenantUsage<Owner>, now: number): number {
+    return usage.finished + Math.max(0, usage.inFlight * now - usage.startsMs) / usage.weight;
   }
 }

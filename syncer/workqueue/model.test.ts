@@ -43,19 +43,11 @@ const steps = fc.oneof(
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('remove' as const), tenant: tenants }) },
   {
-    weight: 1,
+    weight: 2,
     arbitrary: fc.record({
       do: fc.constant('weigh' as const),
       tenant: tenants,
       weight: fc.integer({ min: 1, max: 9 }),
-    }),
-  },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      do: fc.constant('limit' as const),
-      tenant: tenants,
-      limit: fc.integer({ min: 1, max: 4 }),
     }),
   },
 );
@@ -176,7 +168,7 @@ const comesBack: [number, Step[]] = [
     { do: 'take' },
     { do: 'remove', tenant: 'a' },
     { do: 'add', tenant: 'b', id: 'x', options: {} },
-    { do: 'limit', tenant: 'b', limit: 2 },
+    { do: 'weigh', tenant: 'b', weight: 9 },
     { do: 'add', tenant: 'a', id: 'x', options: {} },
     { do: 'take' },
     { do: 'take' },
@@ -197,8 +189,7 @@ describe('FairQueue against a reference model', () => {
             else if (step.do === 'done') both.done(step.pick, step.outcome);
             else if (step.do === 'wait') both.clock.advance(step.ms);
             else if (step.do === 'remove') both.remove(step.tenant);
-            else if (step.do === 'weigh') both.queue.setWeight(step.tenant, step.weight);
-            else both.queue.setLimit(step.tenant, step.limit);
+            else both.queue.setWeight(step.tenant, step.weight);
             both.check();
           }
           both.drain();

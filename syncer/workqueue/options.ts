@@ -42,34 +42,10 @@ export interface BackoffOptions {
   maxMs: number;
 }
 
-/** Exponential back-off with jitter: the n-th failure waits between half and all of `baseMs * 2^(n-1)`, at most `maxMs`. */
-export class Backoff {
-  readonly #baseMs: number;
-  readonly #maxMs: number;
-  readonly #random: () => number;
-
-  constructor(options: BackoffOptions, random: () => number) {
-    this.#baseMs = requirePositive('backoff.baseMs', options.baseMs);
-    this.#maxMs = requirePositive('backoff.maxMs', options.maxMs);
-    if (this.#maxMs < this.#baseMs) {
-      throw new QueueError(
-        'InvalidOption',
-        `backoff.maxMs ${options.maxMs} is below backoff.baseMs ${options.baseMs}`,
-      );
-    }
-    this.#random = random;
-  }
-
-  delayMs(failures: number): number {
-    const full = Math.min(this.#maxMs, this.#baseMs * 2 ** (failures - 1));
-    return full * (1 - this.#random() / 2);
-  }
-}
-
-/** `live`: something changed just now. `background`: re-lists and patrol, which may wait. */
+/** `live`: something changed just now. `background`: re-lists and resyncs, which may wait. */
 export type Priority = 'live' | 'background';
 
-/** What is told about queue traffic, for metrics. Must not throw and must not call the queue. */
+/** Called about queue traffic, for metrics. Must not throw and must not call the queue. */
 export interface QueueObserver<Item> {
   /** `waitMs`: from being ready to run until taken; delays and back-off do not count. */
   taken?(item: Item, waitMs: number): void;
@@ -92,7 +68,7 @@ export type Outcome =
 export interface AddOptions {
   /** Default `live`. */
   priority?: Priority;
-  /** Not before this long from now. An item has one due time: the earlier wish wins, and a run that still needs a later one asks again. */
+  /** Not before this long from now. An item has one due time: the earlier request wins, and a run that still needs a later one asks again. */
   afterMs?: number;
   /** Ahead of what its tenant has waiting with this priority: it has waited its turn somewhere else. */
   first?: boolean;

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { FairQueue } from './fair-queue.ts';
-import type { Outcome } from './options.ts';
+import type { FairQueueOptions, Outcome } from './options.ts';
 import { QueueRunner } from './runner.ts';
 import { ManualClock } from './testing/manual-clock.ts';
 
@@ -19,17 +19,22 @@ let stop: AbortController;
 beforeEach(() => {
   clock = new ManualClock();
   stop = new AbortController();
-  queue = new FairQueue<Item>({
+  queue = makeQueue();
+});
+
+function makeQueue(options: Partial<FairQueueOptions<Item>> = {}): FairQueue<Item> {
+  return new FairQueue<Item>({
     keyOf: (item) => item.id,
     tenantOf: (item) => item.tenant,
     clock,
     maxConcurrent: 4,
     random: () => 0,
+    ...options,
   });
-});
+}
 
 describe('whether an item is in the queue', () => {
-  it('is told with regard to when it is due', () => {
+  it('depends on when it is due', () => {
     expect(queue.has(x)).toBe(false);
     queue.add(x, { afterMs: 1_000 });
     expect(queue.has(x)).toBe(true);
@@ -72,7 +77,7 @@ async function settle() {
 
 describe('QueueRunner', () => {
   it('runs what was added before and what is added later, as many at once as the queue allows', async () => {
-    queue.setLimit('b', 4);
+    queue = makeQueue({ shareOf: () => 4 });
     queue.add(x);
     const { calls, running } = startRunner();
     queue.add(y);
@@ -217,6 +222,9 @@ describe('QueueRunner', () => {
         processed += 1;
         clock.advance(1);
         return { action: 'done' };
+      },
+      onError: (error) => {
+        throw error;
       },
     });
     for (let i = 0; i < 1_000; i += 1) queue.add({ tenant: 'a', id: `${i}` });

@@ -2,24 +2,24 @@ import { setImmediate } from 'node:timers/promises';
 import type { FairQueue } from './fair-queue.ts';
 import { type Outcome, QueueError, type WaitingClock } from './options.ts';
 
-/** A signal for one waiter. Rung while nobody waits, it lets the next wait pass at once; rings in between count once. */
+/** A signal for one waiter. Signalled while there is no waiter, it lets the next wait pass at once; several signals before that count once. */
 export class Wakeup {
-  #rung = false;
+  #signalled = false;
   #wake: (() => void) | undefined;
 
   signal(): void {
-    this.#rung = true;
+    this.#signalled = true;
     this.#wake?.();
   }
 
   async wait(): Promise<void> {
-    if (!this.#rung) {
+    if (!this.#signalled) {
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
       this.#wake = undefined;
     }
-    this.#rung = false;
+    this.#signalled = false;
   }
 }
 
@@ -35,14 +35,14 @@ export interface QueueRunnerOptions<Item> {
   clock: WaitingClock;
   /** One run of one item. It should end soon after the signal is aborted. A rejection counts as `backoff`. */
   process(item: Item, signal: AbortSignal): Promise<Outcome>;
-  /** Told about rejections of `process`. Must not throw. */
-  onError?(error: unknown, item: Item): void;
+  /** Called with every rejection of `process`; the item is tried again. Must not throw. */
+  onError(error: unknown, item: Item): void;
 }
 
 /** Runs a queue's items, as many at once as the queue allows. A queue has one runner at a time. */
 export class QueueRunner<Item> {
   readonly #options: QueueRunnerOptions<Item>;
-  readonly #bell = new Wakeup();
+  readonly #wakeup = new Wakeup();
   readonly #work = new Set<Promise<void>>();
   #running = false;
   #alarm: { dueAt: number; cancel: AbortController } | undefined;
@@ -56,14 +56,14 @@ export class QueueRunner<Item> {
     if (this.#running) throw new QueueError('AlreadyRunning', 'the queue is being run; abort that run first');
     this.#running = true;
     const { queue, clock } = this.#options;
-    const ring = () => this.#bell.signal();
-    queue.onChange(ring);
-    signal.addEventListener('abort', ring);
-    this.#bell.signal();
+    const wake = () => this.#wakeup.signal();
+    queue.onChange(wake);
+    signal.addEventListener('abort', wake);
+    this.#wakeup.signal();
     try {
       let sliceStart = clock.monotonic();
       for (;;) {
-        await this.#bell.wait();
+        await this.#wakeup.wait();
         for (;;) {
           if (signal.aborted) return;
           const item = queue.take();
@@ -79,7 +79,7 @@ export class QueueRunner<Item> {
     } finally {
       this.#alarm?.cancel.abort();
       this.#alarm = undefined;
-      signal.removeEventListener('abort', ring);
+      signal.removeEventListener('abort', wake);
       await Promise.all(this.#work);
       queue.onChange(undefined);
       this.#running = false;
@@ -97,7 +97,7 @@ export class QueueRunner<Item> {
     try {
       outcome = await process(item, signal);
     } catch (error) {
-      onError?.(error, item);
+      onError(error, item);
     }
     queue.done(item, outcome);
   }
@@ -115,7 +115,7 @@ export class QueueRunner<Item> {
     clock.sleep(waitMs, alarm.cancel.signal).then(
       () => {
         if (this.#alarm === alarm) this.#alarm = undefined;
-        this.#bell.signal();
+        this.#wakeup.signal();
       },
       () => undefined,
     );

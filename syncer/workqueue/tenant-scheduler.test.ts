@@ -173,7 +173,7 @@ describe('shares of the workers', () => {
     expect(takeAll(queue)).toHaveLength(1);
   });
 
-  it('leave a worker to whoever comes back, one after the other, however much the busy ones hold', () => {
+  it('leave a worker to a tenant that comes back, one after the other, however much the busy ones hold', () => {
     for (const maxConcurrent of [4, 8, 60]) {
       const { clock, queue, addMany } = queueOf({ maxConcurrent });
       join(queue, 100);
@@ -275,7 +275,6 @@ describe('FairQueue', () => {
     const item = { tenant: 'a', id: 'x' };
     queue.add(item, { afterMs: 100, priority: 'background' });
     clock.advance(100);
-    queue.setLimit('a', 1);
     queue.add({ tenant: 'a', id: 'y' });
     expect(queue.take()?.id).toBe('y');
     clock.advance(7);
@@ -291,7 +290,7 @@ describe('FairQueue', () => {
     ]);
   });
 
-  it('refuses to be told that an item is done which nobody took', () => {
+  it('refuses `done` for an item that was not taken', () => {
     const { queue } = queueOf({ maxConcurrent: 1 });
     queue.add({ tenant: 'a', id: 'x' });
     expect(() => queue.done({ tenant: 'a', id: 'x' })).toThrow('a x is not in process');
@@ -301,7 +300,6 @@ describe('FairQueue', () => {
   it('refuses options that make no sense', () => {
     expect(() => queueOf({ maxConcurrent: 0 })).toThrow('maxConcurrent');
     expect(() => queueOf({ maxConcurrent: 1 }).queue.setWeight('a', 0)).toThrow('weight');
-    expect(() => queueOf({ maxConcurrent: 1 }).queue.setLimit('a', 1.5)).toThrow('limit');
   });
 });
 

@@ -4,7 +4,7 @@ import { FakeClock } from '../../../kube/testing/index.ts';
 import { allKinds, type DownKind, type TenantInfo } from '../../kinds/index.ts';
 import { testTenant } from '../../kinds/testing.ts';
 import { Caches } from '../caches.ts';
-import { SyncEngine } from '../engine.ts';
+import { type EngineObserver, SyncEngine } from '../engine.ts';
 import { IdentityGuard } from '../guards.ts';
 import { TenantState } from '../tenant-state.ts';
 
@@ -37,7 +37,7 @@ export class StepEngine implements AsyncDisposable {
   readonly #running: Promise<void>;
   #count = 0;
 
-  constructor(options: { workers: number; fair?: boolean }) {
+  constructor(options: { workers: number; fair?: boolean; observer?: EngineObserver }) {
     this.engine = new SyncEngine({
       kinds: allKinds,
       superClient: this.#superClient,
@@ -48,6 +48,7 @@ export class StepEngine implements AsyncDisposable {
       fair: options.fair ?? true,
       onMismatch: () => undefined,
       onHeld: () => undefined,
+      ...(options.observer === undefined ? {} : { observer: options.observer }),
     });
     this.#running = this.engine.run(this.#stop.signal);
   }

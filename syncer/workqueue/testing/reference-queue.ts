@@ -5,7 +5,7 @@ interface Waiting {
   dueAt: number;
   priority: Priority;
   /** Why it is not run before dueAt. */
-  because: 'wish' | 'failure' | 'refusal' | 'release';
+  because: 'requested' | 'failure' | 'refusal' | 'release';
 }
 
 interface Known {
@@ -87,7 +87,7 @@ export class ReferenceQueue {
     known.refused = undefined;
     if (orphan || outcome.action !== 'backoff') known.failures = 0;
     if (!orphan && outcome.action === 'later') {
-      known.waiting = { form, dueAt: now + outcome.afterMs, priority: 'live', because: 'wish' };
+      known.waiting = { form, dueAt: now + outcome.afterMs, priority: 'live', because: 'requested' };
     }
     if (!orphan && outcome.action === 'backoff') {
       known.failures += 1;
@@ -113,7 +113,7 @@ export class ReferenceQueue {
     const { waiting } = known;
     const priority = options.priority ?? 'live';
     if (waiting === undefined) {
-      known.waiting = { form, dueAt: at, priority, because: 'wish' };
+      known.waiting = { form, dueAt: at, priority, because: 'requested' };
       return;
     }
     waiting.form = form;
@@ -123,7 +123,7 @@ export class ReferenceQueue {
       waiting.because = 'release';
     }
     if (waiting.because === 'release') waiting.dueAt = Math.min(waiting.dueAt, earliest);
-    if (waiting.because === 'wish') waiting.dueAt = Math.min(waiting.dueAt, at);
+    if (waiting.because === 'requested') waiting.dueAt = Math.min(waiting.dueAt, at);
     if (waiting.because === 'failure' && priority === 'live') waiting.dueAt = Math.min(waiting.dueAt, at);
   }
 
