@@ -1,7 +1,7 @@
 import { join } from 'node:path';
-import { ArgumentError } from './bench/arguments.ts';
-import { runCompare } from './bench/compare/run-compare.ts';
-import { runBench } from './bench/run-bench.ts';
+import { runCompare } from './bench/compare.ts';
+import { ArgumentError } from './bench/options.ts';
+import { runBench } from './bench/run.ts';
 
 /** `npm run bench`: tables on stdout, progress on stderr, all figures in a JSON file. `compare A B` sets two such files side by side. */
 async function main(): Promise<void> {

@@ -1,4 +1,4 @@
-import { runCli } from './cli/index.ts';
+import { runCli } from './cli/program.ts';
 
 // A reader that has seen enough (`| head`) is no failure of ours.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

@@ -1,12 +1,25 @@
 import { randomBytes } from 'node:crypto';
-import { Connection, KubeClient, resources, systemClock } from '../../kube/index.ts';
-import type { BenchOptions } from './arguments.ts';
+import { apiVersion, kubeconfigKey } from '../../api/names.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import {
+  type Condition,
+  Connection,
+  type ConnectionOptions,
+  connectionFromSecret,
+  isAlreadyExists,
+  isNotFound,
+  KubeClient,
+  type KubeObject,
+  Reflector,
+  resources,
+  Store,
+  systemClock,
+} from '../../kube/index.ts';
 import { GeneratorProcess } from './generator/generator-process.ts';
 import type { Target } from './generator/protocol.ts';
-import { cpuSeconds } from './measure/proc.ts';
-import type { BenchProcess } from './measure/process-groups.ts';
-import type { Stack } from './stack/stack.ts';
-import { prepareNamespace, Tenants } from './stack/tenants.ts';
+import { type BenchProcess, cpuSeconds } from './measure.ts';
+import type { BenchOptions } from './options.ts';
+import type { Stack } from './stack.ts';
 
 export interface LabOptions {
   stack: Stack;
@@ -19,11 +32,11 @@ const tenantNamespace = 'bench';
 /** More at once only make each other slower, and the first of them late. */
 const tenantsAtOnce = 8;
 /** For pods that stay: what else there is to do with many of them would take as long. */
-const standTimeoutMsPerPod = 200;
+const standingTimeoutMsPerPod = 200;
 /** Idle tenants are not free, so that there is always some use of CPU. */
 const quietCores = 0.3;
 const quietCoresPerTenant = 0.02;
-const longestSettleMs = 30_000;
+const quietTimeoutMs = 30_000;
 
 /** What scenarios work with: a stack, its tenants and the load generator. Made once for a run. */
 export class Lab {
@@ -55,7 +68,7 @@ export class Lab {
     await prepareNamespace(this.client, this.#prefix, this.signal);
   }
 
-  tell(message: string): void {
+  log(message: string): void {
     this.#onProgress(message);
   }
 
@@ -77,7 +90,7 @@ export class Lab {
     const names = Array.from({ length: this.#options.tenants }, (_, index) => `tenant-${index}`);
     const missing = names.filter((name) => !this.#tenantTargets.has(name));
     if (missing.length === 0) return [...this.#tenantTargets.values()];
-    this.tell(`creating ${missing.length} tenants, ${Math.min(tenantsAtOnce, missing.length)} at a time`);
+    this.log(`creating ${missing.length} tenants, ${Math.min(tenantsAtOnce, missing.length)} at a time`);
     const waiting = missing.values();
     let joined = 0;
     await Promise.all(
@@ -85,7 +98,7 @@ export class Lab {
         for (const name of waiting) {
           this.#tenantTargets.set(name, await this.#createTenant(name));
           joined++;
-          this.tell(`${joined} of ${missing.length} tenants are ready`);
+          this.log(`${joined} of ${missing.length} tenants are ready`);
         }
       }),
     );
@@ -95,8 +108,8 @@ export class Lab {
 
   async #createTenant(name: string): Promise<Target> {
     await this.request(name);
-    const connection = await this.tenants.usable(name, this.signal);
-    await this.tenants.joined(name, this.signal);
+    const connection = await this.tenants.waitUntilUsable(name, this.signal);
+    await this.tenants.waitUntilSynced(name, this.signal);
     const client = new Connection({ ...connection, userAgent: 'skerry-bench' });
     try {
       await prepareNamespace(new KubeClient(client), tenantNamespace, this.signal);
@@ -107,14 +120,14 @@ export class Lab {
   }
 
   /** Brings all tenants together to this many pods that stay, rounded up to equal parts. Returns how many there are. */
-  async stand(pods: number): Promise<number> {
+  async ensureStandingPods(pods: number): Promise<number> {
     const targets = await this.tenantTargets();
     const perTarget = Math.ceil(pods / targets.length);
     const total = perTarget * targets.length;
-    this.tell(`bringing ${targets.length} tenants to ${perTarget} pods each`);
+    this.log(`bringing ${targets.length} tenants to ${perTarget} pods each`);
     const { inFlight, timeoutMs } = this.#options;
     await this.generator.ask('open', { targets }, this.signal);
-    const limits = { inFlight, timeoutMs: timeoutMs + total * standTimeoutMsPerPod };
+    const limits = { inFlight, timeoutMs: timeoutMs + total * standingTimeoutMsPerPod };
     await this.generator.ask('stand', { perTarget, ...limits }, this.signal);
     return total;
   }
@@ -147,9 +160,9 @@ export class Lab {
   }
 
   /** Waits until the echoes of what was done before have died away; gives up after a while and says so. */
-  async settle(): Promise<boolean> {
+  async waitUntilQuiet(): Promise<boolean> {
     const limit = quietCores + quietCoresPerTenant * this.#tenantTargets.size;
-    const deadline = performance.now() + longestSettleMs;
+    const deadline = performance.now() + quietTimeoutMs;
     let before = await this.#totalSeconds();
     while (performance.now() < deadline) {
       await systemClock.sleep(1000, this.signal);
@@ -157,7 +170,7 @@ export class Lab {
       if (after - before < limit) return true;
       before = after;
     }
-    this.tell('it does not become quiet; measuring all the same');
+    this.log('it does not become quiet; measuring all the same');
     return false;
   }
 
@@ -196,4 +209,175 @@ export class Lab {
     for (const { pid } of await this.processes()) total += (await cpuSeconds(pid)) ?? 0;
     return total;
   }
+}
+
+const pollMs = 25;
+
+/** The VirtualClusters of one namespace of the super cluster, which belongs to this run alone. */
+export class Tenants {
+  readonly #client: KubeClient;
+  readonly #namespace: string;
+  readonly #store = new Store<VirtualCluster>();
+  readonly #stop = new AbortController();
+  #running: Promise<void> | undefined;
+  readonly #reflector: Reflector<VirtualCluster>;
+
+  constructor(client: KubeClient, namespace: string) {
+    this.#client = client;
+    this.#namespace = namespace;
+    this.#reflector = new Reflector<VirtualCluster>({
+      client,
+      resource: resources.virtualClusters,
+      store: this.#store,
+      namespace,
+      consistentStart: true,
+    });
+  }
+
+  get(name: string): VirtualCluster | undefined {
+    return this.#store.get({ namespace: this.#namespace, name });
+  }
+
+  async request(name: string, signal: AbortSignal): Promise<void> {
+    // Not before: without a manager there is nothing to watch.
+    this.#running ??= this.#reflector.run(this.#stop.signal);
+    const vc = {
+      apiVersion,
+      kind: 'VirtualCluster',
+      metadata: { name, namespace: this.#namespace },
+      spec: {},
+    };
+    await this.#client.create(resources.virtualClusters, vc, { signal });
+  }
+
+  /** Resolves when the tenant's own API server has answered its admin for the first time. */
+  async waitUntilUsable(name: string, signal: AbortSignal): Promise<ConnectionOptions> {
+    await this.#when(
+      name,
+      (vc) => {
+        throwIfFailed(vc);
+        return vc?.status?.kubeconfigSecret !== undefined;
+      },
+      signal,
+    );
+    const options = await this.#kubeconfig(name, signal);
+    const connection = new Connection({ ...options, requestTimeoutMs: 5_000 });
+    try {
+      const tenant = new KubeClient(connection);
+      for (;;) {
+        try {
+          await tenant.list(resources.namespaces, { signal });
+          return options;
+        } catch {
+          // Whatever it is, a person would try again.
+        }
+        throwIfFailed(this.get(name));
+        await systemClock.sleep(pollMs, signal);
+      }
+    } finally {
+      await connection.close();
+    }
+  }
+
+  /** Resolves when manager and syncer both say that they are done. */
+  async waitUntilSynced(name: string, signal: AbortSignal): Promise<void> {
+    await this.#when(
+      name,
+      (vc) => {
+        throwIfFailed(vc);
+        return isTrue(vc, 'Ready') && isTrue(vc, 'Synced');
+      },
+      signal,
+    );
+  }
+
+  /** Resolves when nothing is left of them that the manager waits for. */
+  async remove(names: readonly string[], signal: AbortSignal): Promise<void> {
+    await Promise.all(
+      names.map(async (name) => {
+        try {
+          await this.#client.delete(
+            resources.virtualClusters,
+            { namespace: this.#namespace, name },
+            { signal },
+          );
+        } catch (error) {
+          if (!isNotFound(error)) throw error;
+        }
+        await this.#when(name, (vc) => vc === undefined, signal);
+      }),
+    );
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await this.#running;
+  }
+
+  async #kubeconfig(name: string, signal: AbortSignal): Promise<ConnectionOptions> {
+    const secret = this.get(name)?.status?.kubeconfigSecret ?? {
+      name: `${name}-kubeconfig`,
+      key: kubeconfigKey,
+    };
+    const { data } = await this.#client.get<KubeObject & { data?: Record<string, string> }>(
+      resources.secrets,
+      { namespace: this.#namespace, name: secret.name },
+      { signal },
+    );
+    return connectionFromSecret(Buffer.from(data?.[secret.key] ?? '', 'base64').toString());
+  }
+
+  async #when(
+    name: string,
+    condition: (vc: VirtualCluster | undefined) => boolean,
+    signal: AbortSignal,
+  ): Promise<void> {
+    await this.#reflector.synced(signal);
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const look = (): void => {
+      try {
+        if (condition(this.get(name))) resolve();
+      } catch (error) {
+        reject(error);
+      }
+    };
+    const aborted = (): void => reject(signal.reason);
+    const unsubscribe = this.#store.subscribe(look);
+    signal.addEventListener('abort', aborted, { once: true });
+    try {
+      signal.throwIfAborted();
+      look();
+      await promise;
+    } finally {
+      unsubscribe();
+      signal.removeEventListener('abort', aborted);
+    }
+  }
+}
+
+/** Creates a namespace and waits until pods may be created in it. */
+export async function prepareNamespace(client: KubeClient, name: string, signal: AbortSignal): Promise<void> {
+  await client.create(resources.namespaces, { metadata: { name } }, { signal }).catch((error: unknown) => {
+    if (!isAlreadyExists(error)) throw error;
+  });
+  for (;;) {
+    try {
+      await client.get(resources.serviceAccounts, { namespace: name, name: 'default' }, { signal });
+      return;
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+    }
+    await systemClock.sleep(pollMs, signal);
+  }
+}
+
+function isTrue(vc: VirtualCluster | undefined, type: string): boolean {
+  const conditions: Condition[] = vc?.status?.conditions ?? [];
+  return conditions.some((condition) => condition.type === type && condition.status === 'True');
+}
+
+function throwIfFailed(vc: VirtualCluster | undefined): void {
+  if (vc?.status?.phase !== 'Failed') return;
+  const why = vc.status.conditions?.find(({ type }) => type === 'Ready')?.message ?? 'no reason given';
+  throw new Error(`the tenant ${vc.metadata.name} has failed: ${why}`);
 }

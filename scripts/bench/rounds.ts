@@ -1,8 +1,18 @@
-import type { BenchOptions } from './arguments.ts';
-import type { Load, RunResult, Target } from './generator/protocol.ts';
+import type { Load, PodSample, RunResult, Target } from './generator/protocol.ts';
 import type { Lab } from './lab.ts';
-import { parseSyncerWork, type SyncerWork, workBetween } from './measure/syncer-work.ts';
-import { type Usage, UsageMeter } from './measure/usage.ts';
+import type { Cell } from './markdown.ts';
+import {
+  type ProcessGroup,
+  parseSyncerWork,
+  processGroups,
+  type SyncerWork,
+  totalCpuSeconds,
+  type Usage,
+  UsageMeter,
+  workBetween,
+} from './measure.ts';
+import type { BenchOptions } from './options.ts';
+import { type Distribution, distribution, median } from './statistics.ts';
 
 /** One way to do the work: straight on the super cluster, or through tenants. */
 export interface Side {
@@ -63,7 +73,7 @@ export async function runRounds<Result>(work: RoundWork<Result>): Promise<Round<
     for (const side of inTurn(sides, repeat)) {
       const round = await runRound(work, side, repeat);
       const seconds = round.usage.elapsedSeconds.toFixed(1);
-      lab.tell(
+      lab.log(
         `${side.name}, ${repeat + 1} of ${options.repeats}: ${work.describe(round.result)} in ${seconds} s`,
       );
       rounds.push(round);
@@ -89,7 +99,7 @@ async function runRound<Result>(work: RoundWork<Result>, side: Side, repeat: num
   await warmUp(work, side, targets);
   await clear(work, side);
   await work.prepare?.(targets);
-  const wasQuiet = await lab.settle();
+  const wasQuiet = await lab.waitUntilQuiet();
   const before = await syncerWork(lab, side);
   const meter = new UsageMeter(() => lab.processes());
   await meter.start();
@@ -136,4 +146,92 @@ function throwIfBroken(side: Side, { pods, failures }: RunResult): void {
 async function syncerWork({ stack }: Lab, { through }: Side): Promise<SyncerWork | undefined> {
   if (through === 'super cluster' || stack.syncerMetrics === undefined) return undefined;
   return parseSyncerWork(await stack.syncerMetrics());
+}
+
+export type PodRound = Round<RunResult>;
+
+export interface PodRoundWork
+  extends Pick<RoundWork<RunResult>, 'lab' | 'options' | 'sides' | 'whileLoaded'> {
+  loads: (targets: readonly Target[]) => Load[];
+  withTokens?: boolean;
+}
+
+/** Rounds in which pods are created and become Ready. */
+export function runPodRounds({ loads, withTokens = false, ...work }: PodRoundWork): Promise<PodRound[]> {
+  const { lab, options } = work;
+  return runRounds({
+    ...work,
+    measure: async (targets, _side, repeat) => {
+      const run = {
+        podPrefix: `r${repeat}`,
+        loads: loads(targets),
+        withTokens,
+        timeoutMs: options.timeoutMs,
+      };
+      const result = await lab.generator.ask('run', run, lab.signal);
+      for (const failure of result.failures) lab.log(`  ${failure}`);
+      return result;
+    },
+    count: ({ pods }) => pods.length,
+    describe: ({ pods }) => `${pods.length - neverReady(pods)} of ${pods.length} pods Ready`,
+  });
+}
+
+/** How long pods took from the create call until a watch showed them Ready, in milliseconds. */
+export function readyTimes(pods: readonly PodSample[]): Distribution {
+  return distribution(timesToReady(pods));
+}
+
+export function timesToReady(pods: readonly PodSample[]): number[] {
+  return pods.flatMap(({ createdMs, readyMs }) => (readyMs === undefined ? [] : readyMs - createdMs));
+}
+
+/** Pods that were Ready per second, from the first create call until the last was. */
+export function podsPerSecond(pods: readonly PodSample[]): number {
+  const ready = pods.flatMap(({ readyMs }) => readyMs ?? []);
+  const first = Math.min(...pods.map(({ createdMs }) => createdMs));
+  return (ready.length * 1000) / (Math.max(...ready) - first);
+}
+
+export function neverReady(pods: readonly PodSample[]): number {
+  return pods.filter(({ readyMs }) => readyMs === undefined).length;
+}
+
+export const cpuColumns = ['all', ...processGroups, 'rest of the machine', 'load'] as const;
+
+/** A round's costs, and what they are divided by. */
+interface Cost {
+  usage: Usage;
+  count: number;
+}
+
+/** Medians over rounds, by column: milliseconds of CPU per pod or operation, and the load average. */
+export function cpuMsPer(rounds: readonly Cost[]): Cell[] {
+  const per = (seconds: (usage: Usage) => number | undefined): Cell =>
+    median(
+      rounds.flatMap(({ usage, count }) => {
+        const spent = seconds(usage);
+        return spent === undefined ? [] : (spent * 1000) / count;
+      }),
+    );
+  return [
+    per(totalCpuSeconds),
+    ...processGroups.map((group: ProcessGroup) => per((usage) => usage.cpuSeconds[group])),
+    per((usage) => usage.othersSeconds),
+    median(rounds.map(({ usage }) => usage.load)),
+  ];
+}
+
+const leastMs = 0.5;
+
+/** Medians over rounds: milliseconds of CPU of each component that matters, the largest first. */
+export function componentMsPer(rounds: readonly Cost[]): [string, number][] {
+  const names = new Set(rounds.flatMap(({ usage }) => Object.keys(usage.componentSeconds)));
+  return [...names]
+    .map((name): [string, number] => [
+      name,
+      median(rounds.map(({ usage, count }) => ((usage.componentSeconds[name] ?? 0) * 1000) / count)),
+    ])
+    .filter(([, ms]) => ms >= leastMs)
+    .sort(([, a], [, b]) => b - a);
 }

@@ -1,7 +1,7 @@
-import type { BenchOptions } from './arguments.ts';
 import type { Lab } from './lab.ts';
-import type { Table } from './measure/markdown.ts';
-import type { Plot } from './plot/svg.ts';
+import type { Table } from './markdown.ts';
+import type { BenchOptions } from './options.ts';
+import type { Plot } from './plot.ts';
 
 /** One kind of work and what is measured about it. One file each in `scenarios/`. */
 export interface Scenario {

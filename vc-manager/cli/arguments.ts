@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { InvalidArgumentError } from 'commander';
+import { machineAddress } from '../os/network.ts';
 
 /** A Go duration as kubectl takes it (`90s`, `2m30s`, `1h`) or plain seconds; in milliseconds. */
 export function duration(text: string): number {
@@ -60,4 +61,12 @@ export function labelPairs(
     throw new InvalidArgumentError('Give labels as key=value, several with a comma between them.');
   }
   return { ...before, ...(Object.fromEntries(pairs) as Record<string, string>) };
+}
+
+// Of a range that is nobody's (RFC 5737). Pods of simulated nodes dial nothing, and Kubernetes refuses loopback.
+const unroutableAddress = '192.0.2.1';
+
+/** The address under which tenants' API servers are published; a machine without a network gets one that leads nowhere. */
+export function defaultAdvertiseAddress(): string {
+  return machineAddress() ?? unroutableAddress;
 }

@@ -1,4 +1,29 @@
-import { exitCodes } from './exit-codes.ts';
+import {
+  ApiError,
+  ConnectionError,
+  isAlreadyExists,
+  isForbidden,
+  isNotFound,
+  isUnauthorized,
+  KubeconfigError,
+} from '../../kube/index.ts';
+
+/** How a command ended, for scripts. Documented in docs/cli.md; never renumbered. */
+export const exitCodes = {
+  ok: 0,
+  failure: 1,
+  /** Wrong arguments, also names that Kubernetes would refuse. */
+  usage: 2,
+  notFound: 3,
+  timedOut: 4,
+  /** The super cluster does not answer. */
+  unreachable: 5,
+  /** It exists already, or somebody else has it. */
+  conflict: 6,
+  /** The super cluster does not know us, or does not let us. */
+  forbidden: 7,
+  interrupted: 130,
+} as const;
 
 export type CliErrorCode =
   | 'InvalidArgument'
@@ -66,4 +91,53 @@ export function alreadyRunning(stateDir: string, pid: number): CliError {
     `${who} already looks after the stack in ${stateDir}: use it, stop it with "vc-manager down", ` +
       'or start a second one with --state-dir DIRECTORY',
   );
+}
+
+/** Not an object is missing, but the very kind: such an answer is no Status, or names no object. */
+export function isMissingResource(error: ApiError): boolean {
+  if (!isNotFound(error)) return false;
+  return error.status === undefined || /could not find the requested resource/.test(error.message);
+}
+
+export interface Failure {
+  /** Without a final newline; several lines only where the error itself has them. */
+  message: string;
+  exitCode: number;
+}
+
+/** The one place where errors of all rooms become a sentence and an exit code. */
+export function describeFailure(error: unknown): Failure {
+  if (error instanceof CliError || error instanceof BackgroundFailure)
+    return { message: error.message, exitCode: error.exitCode };
+  if (error instanceof ConnectionError) {
+    return {
+      message: `the super cluster does not answer: ${error.message}. "vc-manager up" starts a local one; --kubeconfig names another`,
+      exitCode: exitCodes.unreachable,
+    };
+  }
+  if (error instanceof KubeconfigError) return { message: error.message, exitCode: exitCodes.failure };
+  if (error instanceof ApiError) return describeAnswer(error);
+  return { message: error instanceof Error ? error.message : String(error), exitCode: exitCodes.failure };
+}
+
+function describeAnswer(error: ApiError): Failure {
+  if (isMissingResource(error)) {
+    return {
+      message:
+        'this cluster does not know VirtualClusters: Skerry is not installed in it. ' +
+        'Start "vc-manager operator" or "vc-manager up --super-kubeconfig FILE" for it, or name another cluster with --kubeconfig',
+      exitCode: exitCodes.notFound,
+    };
+  }
+  const said = error.status?.message ?? error.message;
+  if (isUnauthorized(error)) {
+    return {
+      message: `the super cluster does not accept these credentials (${said}): use another kubeconfig or context`,
+      exitCode: exitCodes.forbidden,
+    };
+  }
+  if (isForbidden(error)) return { message: said, exitCode: exitCodes.forbidden };
+  if (isNotFound(error)) return { message: said, exitCode: exitCodes.notFound };
+  if (isAlreadyExists(error)) return { message: said, exitCode: exitCodes.conflict };
+  return { message: said, exitCode: exitCodes.failure };
 }

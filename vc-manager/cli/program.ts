@@ -1,8 +1,10 @@
-import { Command, Option } from 'commander';
+import { Command, CommanderError, Option } from 'commander';
+import { systemClock } from '../../kube/index.ts';
 import type { Cli } from './context.ts';
-import { styler } from './output/style.ts';
+import { CliError, describeFailure, exitCodes } from './errors.ts';
+import { styler } from './output.ts';
 import { packageVersion } from './package-root.ts';
-import { registered, registry } from './registry.ts';
+import { findCommand, registry } from './registry.ts';
 
 const epilogue = `
 Examples:
@@ -26,10 +28,10 @@ export async function buildProgram(args: readonly string[], cli: Cli): Promise<C
     .enablePositionalOptions()
     .addHelpText('after', epilogue)
     .addHelpCommand(helpCommand());
-  settle(program, cli);
+  applyDefaults(program, cli);
   program.version(packageVersion(), '--version', 'print the version');
   addGlobalOptions(program);
-  const named = new Set(args.map(registered));
+  const named = new Set(args.map(findCommand));
   if (args.includes('__complete')) for (const command of registry) named.add(command);
   for (const entry of registry) {
     const command = program
@@ -38,7 +40,7 @@ export async function buildProgram(args: readonly string[], cli: Cli): Promise<C
       .summary(entry.summary)
       .helpGroup(entry.group);
     if (entry.alias !== undefined) command.alias(entry.alias);
-    settle(command, cli);
+    applyDefaults(command, cli);
     if (named.has(entry)) (await entry.load()).configure(command, cli);
     else command.allowUnknownOption().allowExcessArguments();
     addGlobalOptions(command);
@@ -47,7 +49,7 @@ export async function buildProgram(args: readonly string[], cli: Cli): Promise<C
 }
 
 /** What holds for the program and each of its commands. */
-function settle(command: Command, cli: Cli): void {
+function applyDefaults(command: Command, cli: Cli): void {
   const style = styler(cli.stderr);
   command
     .exitOverride()
@@ -84,4 +86,51 @@ function addGlobalOptions(command: Command): void {
     new Option('--verbose', 'show where an error comes from (or set DEBUG)'),
   ];
   for (const option of options) command.addOption(option.helpGroup('Options of all commands:'));
+}
+
+const signals: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+
+/** Runs one command line (without node and script) and resolves to its exit code. */
+export async function runCli(
+  args: readonly string[],
+  { env, stdout, stderr }: Pick<Cli, 'env' | 'stdout' | 'stderr'>,
+): Promise<number> {
+  const interruption = new AbortController();
+  let listener = (signal: NodeJS.Signals): void =>
+    interruption.abort(new CliError('Interrupted', `interrupted by ${signal}`));
+  const handle = (signal: NodeJS.Signals): void => listener(signal);
+  for (const signal of signals) process.on(signal, handle);
+  let exitCode: number = exitCodes.ok;
+  const cli: Cli = {
+    env,
+    stdout,
+    stderr,
+    clock: systemClock,
+    signal: interruption.signal,
+    onSignal: (next) => {
+      listener = next;
+    },
+    setExitCode: (code) => {
+      exitCode = code;
+    },
+  };
+  const program = await buildProgram(args, cli);
+  try {
+    await program.parseAsync(args, { from: 'user' });
+  } catch (error) {
+    if (error instanceof CommanderError) {
+      // Help and version end like this too. What was wrong has been written already.
+      exitCode = error.exitCode === 0 ? exitCodes.ok : exitCodes.usage;
+    } else {
+      const failure = describeFailure(error);
+      exitCode = failure.exitCode;
+      stderr.write(`${styler(stderr)('red', 'error:')} ${failure.message}\n`);
+      if (args.includes('--verbose') || env['DEBUG']) {
+        stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`);
+      }
+    }
+  } finally {
+    for (const signal of signals) process.off(signal, handle);
+  }
+  return exitCode;
 }

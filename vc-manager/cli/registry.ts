@@ -134,6 +134,6 @@ export const registry: readonly RegisteredCommand[] = [
   },
 ];
 
-export function registered(name: string): RegisteredCommand | undefined {
+export function findCommand(name: string): RegisteredCommand | undefined {
   return registry.find((command) => command.name === name || command.alias === name);
 }

@@ -11,7 +11,7 @@ import {
 } from '../../kube/index.ts';
 import type { Cli, GlobalFlags } from './context.ts';
 import { CliError } from './errors.ts';
-import { readSettings, stateChoice } from './state/state-directory.ts';
+import { readSettings, stateChoice } from './state-directory.ts';
 
 const userAgent = 'vc-manager-cli';
 const requestTimeoutMs = 15_000;
@@ -53,7 +53,7 @@ async function findSuperCluster(cli: Cli, flags: GlobalFlags): Promise<Connectio
     return load(settings.superCluster.kubeconfig, settings.superCluster.context);
   }
   const file = localKubeconfigFile(directory);
-  if (await runs(file)) return load(file);
+  if (await isListening(file)) return load(file);
   if (isExplicit) {
     throw new CliError(
       'NotRunning',
@@ -85,7 +85,7 @@ async function findSuperCluster(cli: Cli, flags: GlobalFlags): Promise<Connectio
 }
 
 /** Whether anybody listens where the kubeconfig of the local super cluster points to. */
-async function runs(kubeconfigFile: string): Promise<boolean> {
+async function isListening(kubeconfigFile: string): Promise<boolean> {
   const text = await readFile(kubeconfigFile, 'utf8').catch(() => undefined);
   if (text === undefined) return false;
   const server = parseKubeconfig(text).clusters[0]?.cluster['server'];

@@ -1,8 +1,7 @@
 import { kubeconfigKey, secretNames, nameProblem as validateName } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isNotFound, type KubeClient, resources } from '../../kube/index.ts';
-import { CliError, invalidArgument } from './errors.ts';
-import { isMissingResource } from './is-missing-resource.ts';
+import { CliError, invalidArgument, isMissingResource } from './errors.ts';
 
 export interface VirtualClusterRef {
   namespace: string;

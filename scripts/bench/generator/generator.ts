@@ -1,8 +1,6 @@
-import { furnish, unfurnish } from './churn/furnish.ts';
-import { runChurn } from './churn/run-churn.ts';
+import { cleanUpChurn, prepareChurn, runChurn } from './churn.ts';
+import { ensureStandingPods, runLoad, whenAborted } from './pod-load.ts';
 import type { PodRun, Removal, Request, RequestName, Requests, RunResult, Target } from './protocol.ts';
-import { aborted, runLoad } from './run-load.ts';
-import { stand } from './stand.ts';
 import { TargetPods } from './target-pods.ts';
 
 /** Creates pods at several targets and measures how long each takes to be Ready. */
@@ -19,7 +17,7 @@ export class Generator {
       case 'run':
         return this.#run(request);
       case 'stand':
-        await stand([...this.#targets.values()], request);
+        await ensureStandingPods([...this.#targets.values()], request);
         return null;
       case 'remove':
         return this.#remove(request);
@@ -27,12 +25,12 @@ export class Generator {
         const signal = AbortSignal.timeout(request.timeoutMs);
         const targets = [...this.#targets.values()];
         await Promise.all(targets.map((target) => target.clear(signal)));
-        if (this.#churnRun !== undefined) await unfurnish(targets, this.#churnRun, signal);
+        if (this.#churnRun !== undefined) await cleanUpChurn(targets, this.#churnRun, signal);
         this.#churnRun = undefined;
         return null;
       }
       case 'furnish':
-        await furnish([...this.#targets.values()], request);
+        await prepareChurn([...this.#targets.values()], request);
         return null;
       case 'churn':
         this.#churnRun = Date.now().toString(36);
@@ -72,7 +70,7 @@ export class Generator {
     const target = this.#target(request);
     const signal = AbortSignal.timeout(request.timeoutMs);
     const elapsed = stopwatch();
-    const over = aborted(signal);
+    const over = whenAborted(signal);
     return Promise.all(target.names().map((name) => target.remove(name, elapsed, { signal, over })));
   }
 

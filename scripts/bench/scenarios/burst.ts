@@ -1,15 +1,21 @@
-import type { BenchOptions } from '../arguments.ts';
-import { costFigures } from '../cost-figures.ts';
-import { costTables } from '../cost-tables.ts';
+import { costFigures, costTables } from '../costs.ts';
 import type { Lab } from '../lab.ts';
-import { missing, podsPerSecond, readyTimes } from '../measure/figures.ts';
-import { type Cell, renderCell, type Table } from '../measure/markdown.ts';
-import { type Memory, memoryOf } from '../measure/proc.ts';
-import { median, ratio } from '../measure/statistics.ts';
-import { type Line, lineChart } from '../plot/line-chart.ts';
-import { type PodRound, runPodRounds } from '../pod-rounds.ts';
-import { direct, sidesOf, tenants } from '../rounds.ts';
+import { type Cell, renderCell, type Table } from '../markdown.ts';
+import { type Memory, memoryOf } from '../measure.ts';
+import type { BenchOptions } from '../options.ts';
+import { type Line, lineChart } from '../plot.ts';
+import {
+  direct,
+  neverReady,
+  type PodRound,
+  podsPerSecond,
+  readyTimes,
+  runPodRounds,
+  sidesOf,
+  tenants,
+} from '../rounds.ts';
 import type { Figure, Scenario, ScenarioResult } from '../scenario.ts';
+import { median, ratio } from '../statistics.ts';
 
 const bytesPerMegabyte = 1_000_000;
 
@@ -108,7 +114,7 @@ function figures(rounds: readonly PodRound[]): Map<string, SideFigures> {
           ),
           p50: over(({ result }) => readyTimes(result.pods).p50),
           p99: over(({ result }) => readyTimes(result.pods).p99),
-          notReady: ofSide.reduce((sum, { result }) => sum + missing(result.pods), 0),
+          notReady: ofSide.reduce((sum, { result }) => sum + neverReady(result.pods), 0),
           retries: ofSide.reduce((sum, { result }) => sum + result.retries, 0),
         },
       ];

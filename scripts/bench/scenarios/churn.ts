@@ -1,11 +1,10 @@
-import { costFigures } from '../cost-figures.ts';
-import { costTables } from '../cost-tables.ts';
-import type { ChurnResult, Operation } from '../generator/churn/protocol.ts';
-import { type Cell, renderCell } from '../measure/markdown.ts';
-import { distribution, median, ratio } from '../measure/statistics.ts';
-import { cumulative, lineChart } from '../plot/line-chart.ts';
+import { costFigures, costTables } from '../costs.ts';
+import type { ChurnResult, Operation } from '../generator/protocol.ts';
+import { type Cell, renderCell } from '../markdown.ts';
+import { cumulative, lineChart } from '../plot.ts';
 import { direct, type Round, runRounds, sidesOf, tenants } from '../rounds.ts';
 import type { Figure, Scenario } from '../scenario.ts';
+import { distribution, median, ratio } from '../statistics.ts';
 
 type ChurnRound = Round<ChurnResult>;
 
@@ -31,7 +30,7 @@ export const churn: Scenario = {
             ? {}
             : { otherSide: { connection: lab.stack.superCluster, labelSelector: lab.superSelector() } };
         const result = await lab.generator.ask('churn', { ...work, ...otherSide }, lab.signal);
-        for (const failure of result.failures) lab.tell(`  ${failure}`);
+        for (const failure of result.failures) lab.log(`  ${failure}`);
         return result;
       },
       count: (result) => result.operations.length,

@@ -1,10 +1,10 @@
+import { usageTable } from '../costs.ts';
 import type { Lab } from '../lab.ts';
-import { type Cell, renderCell, type Table } from '../measure/markdown.ts';
-import { type Distribution, distribution, median } from '../measure/statistics.ts';
-import { type Usage, UsageMeter } from '../measure/usage.ts';
-import { cumulative, lineChart } from '../plot/line-chart.ts';
+import { type Cell, renderCell, type Table } from '../markdown.ts';
+import { type Usage, UsageMeter } from '../measure.ts';
+import { cumulative, lineChart } from '../plot.ts';
 import type { Figure, Scenario } from '../scenario.ts';
-import { usageTable } from '../usage-table.ts';
+import { type Distribution, distribution, median } from '../statistics.ts';
 
 /** Milliseconds from the request for a tenant. */
 interface Created {
@@ -76,7 +76,7 @@ async function runBatches(
 ): Promise<Batch[]> {
   const all: Batch[] = [];
   for (let index = 0; index < batches; index++) {
-    await lab.settle();
+    await lab.waitUntilQuiet();
     const names = Array.from({ length: size }, (_, each) => `${name}-${index}-${each}`);
     const meter = new UsageMeter(() => lab.processes());
     await meter.start();
@@ -85,7 +85,7 @@ async function runBatches(
     const removedMs = await Promise.all(names.map((each) => removeOne(lab, each)));
     const tenants = created.map((each, place) => ({ ...each, removedMs: removedMs[place] ?? Number.NaN }));
     all.push({ tenants, usage });
-    lab.tell(`create ${name}, ${index + 1} of ${batches}: usable after ${renderCell(last(tenants))} s`);
+    lab.log(`create ${name}, ${index + 1} of ${batches}: usable after ${renderCell(last(tenants))} s`);
   }
   return all;
 }
@@ -93,9 +93,9 @@ async function runBatches(
 async function createOne(lab: Lab, name: string): Promise<Omit<Created, 'removedMs'>> {
   const from = performance.now();
   await lab.request(name);
-  await lab.tenants.usable(name, lab.signal);
+  await lab.tenants.waitUntilUsable(name, lab.signal);
   const usableMs = performance.now() - from;
-  await lab.tenants.joined(name, lab.signal);
+  await lab.tenants.waitUntilSynced(name, lab.signal);
   return { usableMs, joinedMs: performance.now() - from };
 }
 

@@ -1,11 +1,10 @@
-import { costFigures } from '../cost-figures.ts';
-import { costTables } from '../cost-tables.ts';
+import { costFigures, costTables } from '../costs.ts';
 import type { Load, Removal } from '../generator/protocol.ts';
-import { type Cell, renderCell } from '../measure/markdown.ts';
-import { distribution, median } from '../measure/statistics.ts';
-import { lineChart } from '../plot/line-chart.ts';
+import { type Cell, renderCell } from '../markdown.ts';
+import { lineChart } from '../plot.ts';
 import { direct, type Round, runRounds, sidesOf, tenants } from '../rounds.ts';
 import type { Scenario } from '../scenario.ts';
+import { distribution, median } from '../statistics.ts';
 
 type Removals = { removals: Removal[]; timeoutMs: number };
 

@@ -1,13 +1,20 @@
-import { costFigures } from '../cost-figures.ts';
-import { costTables } from '../cost-tables.ts';
+import { costFigures, costTables } from '../costs.ts';
 import type { PodSample } from '../generator/protocol.ts';
-import { missing, readyTimes, timesToReady } from '../measure/figures.ts';
-import type { Cell } from '../measure/markdown.ts';
-import { type Distribution, median } from '../measure/statistics.ts';
-import { cumulative, lineChart } from '../plot/line-chart.ts';
-import { type PodRound, runPodRounds } from '../pod-rounds.ts';
-import { direct, type Side, tenants, unfairTenants } from '../rounds.ts';
+import type { Cell } from '../markdown.ts';
+import { cumulative, lineChart } from '../plot.ts';
+import {
+  direct,
+  neverReady,
+  type PodRound,
+  readyTimes,
+  runPodRounds,
+  type Side,
+  tenants,
+  timesToReady,
+  unfairTenants,
+} from '../rounds.ts';
 import type { Figure, Scenario } from '../scenario.ts';
+import { type Distribution, median } from '../statistics.ts';
 
 /** Greedy tenants create many pods at once while the others create one after the other: who waits for whom. */
 export const fairness: Scenario = {
@@ -119,6 +126,6 @@ function figures(
     mean: over('mean'),
     p50: over('p50'),
     p99: over('p99'),
-    notReady: all.reduce((sum, pods) => sum + missing(pods), 0),
+    notReady: all.reduce((sum, pods) => sum + neverReady(pods), 0),
   };
 }

@@ -1,12 +1,10 @@
 import { systemClock } from '../../../kube/index.ts';
 import type { Lab } from '../lab.ts';
-import type { Cell, Table } from '../measure/markdown.ts';
-import { cpuSeconds, type Memory, memoryOf } from '../measure/proc.ts';
-import type { BenchProcess } from '../measure/process-groups.ts';
-import { metricSum } from '../measure/prometheus.ts';
-import { mean, median } from '../measure/statistics.ts';
-import { barChart } from '../plot/bar-chart.ts';
+import type { Cell, Table } from '../markdown.ts';
+import { type BenchProcess, cpuSeconds, type Memory, memoryOf, metricSum } from '../measure.ts';
+import { barChart } from '../plot.ts';
 import type { Figure, Scenario } from '../scenario.ts';
+import { mean, median } from '../statistics.ts';
 
 const bytesPerMegabyte = 1_000_000;
 
@@ -34,7 +32,8 @@ export const footprint: Scenario = {
     const { idleSeconds, tenants, standing } = options;
     await lab.tenantTargets();
     const levels = [await watch(lab, 0, idleSeconds)];
-    for (const wanted of standing) levels.push(await watch(lab, await lab.stand(wanted), idleSeconds));
+    for (const wanted of standing)
+      levels.push(await watch(lab, await lab.ensureStandingPods(wanted), idleSeconds));
     const [empty] = levels;
     const ofTenants = tenantsOf(empty);
     const writes = empty?.datastoreWritesPerMinute;
@@ -65,8 +64,8 @@ export const footprint: Scenario = {
 };
 
 async function watch(lab: Lab, pods: number, seconds: number): Promise<Level> {
-  await lab.settle();
-  lab.tell(`footprint: watching ${pods === 0 ? 'empty tenants' : `${pods} pods`} for ${seconds} s`);
+  await lab.waitUntilQuiet();
+  lab.log(`footprint: watching ${pods === 0 ? 'empty tenants' : `${pods} pods`} for ${seconds} s`);
   const processes = (await lab.processes()).filter(({ group }) => group !== 'generator');
   const before = new Map<number, number>();
   for (const { pid } of processes) before.set(pid, (await cpuSeconds(pid)) ?? Number.NaN);

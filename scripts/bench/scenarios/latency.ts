@@ -1,12 +1,18 @@
-import { costFigures } from '../cost-figures.ts';
-import { costTables } from '../cost-tables.ts';
-import { missing, readyTimes, timesToReady } from '../measure/figures.ts';
-import { type Cell, renderCell } from '../measure/markdown.ts';
-import { type Distribution, median } from '../measure/statistics.ts';
-import { cumulative, lineChart } from '../plot/line-chart.ts';
-import { type PodRound, runPodRounds } from '../pod-rounds.ts';
-import { direct, sidesOf, tenants } from '../rounds.ts';
+import { costFigures, costTables } from '../costs.ts';
+import { type Cell, renderCell } from '../markdown.ts';
+import { cumulative, lineChart } from '../plot.ts';
+import {
+  direct,
+  neverReady,
+  type PodRound,
+  readyTimes,
+  runPodRounds,
+  sidesOf,
+  tenants,
+  timesToReady,
+} from '../rounds.ts';
 import type { Scenario } from '../scenario.ts';
+import { type Distribution, median } from '../statistics.ts';
 
 /** One tenant creates a few pods per second, the others are quiet: what the way through a tenant adds. */
 export const latency: Scenario = {
@@ -104,6 +110,6 @@ function figures(rounds: readonly PodRound[]): Distribution & { notReady: number
     p90: over('p90'),
     p99: over('p99'),
     max: over('max'),
-    notReady: rounds.reduce((sum, { result }) => sum + missing(result.pods), 0),
+    notReady: rounds.reduce((sum, { result }) => sum + neverReady(result.pods), 0),
   };
 }

@@ -1,12 +1,11 @@
 import { systemClock } from '../../../kube/index.ts';
+import { usageTable } from '../costs.ts';
 import type { Lab } from '../lab.ts';
-import type { Cell } from '../measure/markdown.ts';
-import { metricSum } from '../measure/prometheus.ts';
-import { median } from '../measure/statistics.ts';
-import { type Usage, UsageMeter } from '../measure/usage.ts';
-import { barChart } from '../plot/bar-chart.ts';
+import type { Cell } from '../markdown.ts';
+import { metricSum, type Usage, UsageMeter } from '../measure.ts';
+import { barChart } from '../plot.ts';
 import type { Scenario } from '../scenario.ts';
-import { usageTable } from '../usage-table.ts';
+import { median } from '../statistics.ts';
 
 /** One comparison of every tenant. */
 interface Patrol {
@@ -34,13 +33,13 @@ export const patrol: Scenario = {
   async run(lab, options) {
     const rounds: Patrol[] = [];
     for (const wanted of lab.stack.syncerMetrics === undefined ? [] : options.standing) {
-      const pods = await lab.stand(wanted);
+      const pods = await lab.ensureStandingPods(wanted);
       for (let repeat = 0; repeat < options.repeats; repeat++) {
-        await lab.settle();
+        await lab.waitUntilQuiet();
         const round = await patrolOnce(lab, options.tenants, { pods, repeat });
         rounds.push(round);
         const ms = (round.busySeconds * 1000).toFixed(0);
-        lab.tell(`patrol of ${pods} pods, ${repeat + 1} of ${options.repeats}: ${ms} ms`);
+        lab.log(`patrol of ${pods} pods, ${repeat + 1} of ${options.repeats}: ${ms} ms`);
       }
     }
     const bySize = Map.groupBy(rounds, ({ pods }) => pods);

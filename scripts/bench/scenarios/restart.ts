@@ -1,15 +1,21 @@
 import { systemClock } from '../../../kube/index.ts';
-import type { BenchOptions } from '../arguments.ts';
+import { usageTable } from '../costs.ts';
 import type { Lab } from '../lab.ts';
-import type { Cell } from '../measure/markdown.ts';
-import { ageMs, cpuSeconds, type Memory, memoryOf } from '../measure/proc.ts';
-import { metricSum } from '../measure/prometheus.ts';
-import { median } from '../measure/statistics.ts';
-import { parseSyncerWork } from '../measure/syncer-work.ts';
-import { type Usage, UsageMeter } from '../measure/usage.ts';
-import { lineChart } from '../plot/line-chart.ts';
+import type { Cell } from '../markdown.ts';
+import {
+  ageMs,
+  cpuSeconds,
+  type Memory,
+  memoryOf,
+  metricSum,
+  parseSyncerWork,
+  type Usage,
+  UsageMeter,
+} from '../measure.ts';
+import type { BenchOptions } from '../options.ts';
+import { lineChart } from '../plot.ts';
 import type { Figure, Scenario } from '../scenario.ts';
-import { usageTable } from '../usage-table.ts';
+import { median } from '../statistics.ts';
 
 /** One restart; milliseconds since the new process began. */
 interface Restart {
@@ -48,13 +54,13 @@ export const restart: Scenario = {
     const rounds: Restart[] = [];
     // From many to few: whatever ran before may have left many.
     for (const wanted of lab.stack.restartSyncer === undefined ? [] : options.standing.toReversed()) {
-      const pods = await lab.stand(wanted);
+      const pods = await lab.ensureStandingPods(wanted);
       for (let repeat = 0; repeat < options.repeats; repeat++) {
-        await lab.settle();
+        await lab.waitUntilQuiet();
         const round = await restartOnce(lab, options, { pods, repeat });
         rounds.push(round);
         const seconds = (round.emptyMs / 1000).toFixed(2);
-        lab.tell(`restart with ${pods} pods, ${repeat + 1} of ${options.repeats}: ${seconds} s`);
+        lab.log(`restart with ${pods} pods, ${repeat + 1} of ${options.repeats}: ${seconds} s`);
       }
     }
     const bySize = Map.groupBy(rounds, ({ pods }) => pods);

@@ -1,16 +1,12 @@
 import { systemClock } from '../../../kube/index.ts';
-import type { ChurnResult } from '../generator/churn/protocol.ts';
+import { usageTable } from '../costs.ts';
+import type { ChurnResult } from '../generator/protocol.ts';
 import type { Lab } from '../lab.ts';
-import { type Cell, renderCell } from '../measure/markdown.ts';
-import { memoryOf } from '../measure/proc.ts';
-import { type ProcessGroup, processGroups } from '../measure/process-groups.ts';
-import { metricSum } from '../measure/prometheus.ts';
-import { distribution, median } from '../measure/statistics.ts';
-import { lowest, slope } from '../measure/trend.ts';
-import { UsageMeter } from '../measure/usage.ts';
-import { lineChart } from '../plot/line-chart.ts';
+import { type Cell, renderCell } from '../markdown.ts';
+import { memoryOf, metricSum, type ProcessGroup, processGroups, UsageMeter } from '../measure.ts';
+import { lineChart } from '../plot.ts';
 import type { Figure, Scenario } from '../scenario.ts';
-import { usageTable } from '../usage-table.ts';
+import { distribution, lowest, median, slope } from '../statistics.ts';
 import { describeChurn, shownTimes } from './churn.ts';
 
 /** Memory at one moment, in bytes. */
@@ -42,7 +38,7 @@ export const soak: Scenario = {
     await lab.generator.ask('open', { targets }, lab.signal);
     await lab.generator.ask('clear', { timeoutMs }, lab.signal);
     await lab.generator.ask('furnish', { lanes, timeoutMs }, lab.signal);
-    await lab.settle();
+    await lab.waitUntilQuiet();
     const meter = new UsageMeter(() => lab.processes());
     await meter.start();
     const work = lab.generator.ask(
@@ -56,8 +52,8 @@ export const soak: Scenario = {
     const samples: Sample[] = [];
     const result = await sampled(lab, minutes, work, samples);
     const usage = await meter.stop();
-    lab.tell(`soak: ${describeChurn(result)}`);
-    for (const failure of result.failures) lab.tell(`  ${failure}`);
+    lab.log(`soak: ${describeChurn(result)}`);
+    for (const failure of result.failures) lab.log(`  ${failure}`);
     await lab.generator.ask('clear', { timeoutMs }, lab.signal);
     await lab.superPodsGone();
 
@@ -126,7 +122,7 @@ async function sampled(
       if (Math.floor(next.seconds / 60) > minute) {
         minute = Math.floor(next.seconds / 60);
         const syncer = Math.round((next.resident.syncer ?? 0) / bytesPerMegabyte);
-        lab.tell(`soak: ${minute} of ${minutes} min, resident memory of the syncer: ${syncer} MB`);
+        lab.log(`soak: ${minute} of ${minutes} min, resident memory of the syncer: ${syncer} MB`);
       }
       await systemClock.sleep(sampleEveryMs, done.signal).catch(() => undefined);
     }

@@ -7,11 +7,10 @@ import {
   defaultRequests,
 } from '../../binaries/index.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { exitCodes } from '../exit-codes.ts';
-import { json, yaml } from '../output/format.ts';
-import { table } from '../output/table.ts';
-import { progressFor } from '../progress/index.ts';
-import { binariesWithProgress } from '../up/fetch-binaries.ts';
+import { exitCodes } from '../errors.ts';
+import { binariesWithProgress } from '../fetch-binaries.ts';
+import { json, table, yaml } from '../output.ts';
+import { progressFor } from '../progress.ts';
 
 interface Flags extends GlobalFlags {
   fetch?: boolean;

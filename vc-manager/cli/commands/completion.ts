@@ -1,6 +1,59 @@
 import { Argument, type Command } from 'commander';
-import { completionScript, type Shell, shells } from '../completion/scripts.ts';
 import type { Cli } from '../context.ts';
+
+export const shells = ['bash', 'zsh', 'fish'] as const;
+export type Shell = (typeof shells)[number];
+
+/** A script for the shell that asks `vc-manager __complete` for everything it offers. */
+export function completionScript(shell: Shell): string {
+  return scripts[shell];
+}
+
+// Each hands over the words after the command, the last one being what is typed at the moment. Answers come as
+// `word<TAB>explanation`; none means file names.
+const scripts: Record<Shell, string> = {
+  bash: `# vc-manager completion for bash
+_vc_manager() {
+  local cur=\${COMP_WORDS[COMP_CWORD]} word
+  COMPREPLY=()
+  while IFS=$'\\t' read -r word _; do
+    [[ -n $word ]] && COMPREPLY+=("$word")
+  done < <("\${COMP_WORDS[0]}" __complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  [[ \${#COMPREPLY[@]} -eq 0 ]] && COMPREPLY=($(compgen -f -- "$cur"))
+}
+complete -o filenames -F _vc_manager vc-manager
+`,
+  zsh: `#compdef vc-manager
+# vc-manager completion for zsh
+_vc_manager() {
+  local -a answers
+  local word about
+  while IFS=$'\\t' read -r word about; do
+    [[ -n $word ]] && answers+=("\${word//:/\\\\:}\${about:+:$about}")
+  done < <("\${words[1]}" __complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)
+  if (( \${#answers} )); then
+    _describe -V 'vc-manager' answers
+  else
+    _files
+  fi
+}
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+  _vc_manager "$@"
+else
+  compdef _vc_manager vc-manager
+fi
+`,
+  fish: `# vc-manager completion for fish
+function __vc_manager_complete
+    set -l words (commandline -opc) (commandline -ct)
+    $words[1] __complete -- $words[2..-1] 2>/dev/null
+end
+function __vc_manager_has_answers
+    test -n "$(__vc_manager_complete)"
+end
+complete -c vc-manager -n __vc_manager_has_answers -f -a '(__vc_manager_complete)'
+`,
+};
 
 const help = `
 Completes commands, options and the names of tenants.

@@ -8,9 +8,9 @@ import {
 } from '../../local-stack/index.ts';
 import { ipAddress, wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { stateChoice, writeSettings } from '../state/state-directory.ts';
+import { stateChoice, writeSettings } from '../state-directory.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { grantOwnRights } from '../up/own-rights.ts';
+import { grantComponentRights } from '../up/components.ts';
 
 interface Flags extends GlobalFlags {
   nodes: number;
@@ -73,7 +73,7 @@ async function containerStack(cli: Cli, step: string, names: string[], flags: Fl
     await stack.wait(names, cli.signal, tell);
     tell(`ready: ${names.join(', ')}`);
   } else if (step === 'grant') {
-    await withSuperCluster(cli, flags, (client) => grantOwnRights(client, cli.signal));
+    await withSuperCluster(cli, flags, (client) => grantComponentRights(client, cli.signal));
     tell('manager and syncer have their rights');
   } else if (step === 'furnish') {
     await stack.furnish(cli.signal, tell);

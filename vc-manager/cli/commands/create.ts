@@ -9,20 +9,20 @@ import {
   virtualClusterProblems,
 } from '../../../api/virtual-cluster.ts';
 import { isAlreadyExists, isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
-import { limits } from '../advice.ts';
 import { duration, kubernetesVersion, labelPairs, wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
-import { json, resourceName, withKind, yaml } from '../output/format.ts';
-import { inStep, progressFor } from '../progress/index.ts';
+import { json, resourceName, withKind, yaml } from '../output.ts';
+import { progressFor, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { waitUntilUsable } from '../up/tenants.ts';
+import { waitUntilUsable } from '../up/samples.ts';
 import {
   checkedRef,
   getVirtualCluster,
   readyCondition,
   type VirtualClusterRef,
 } from '../virtual-clusters.ts';
+import { limitations } from './describe.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -149,9 +149,9 @@ function virtualCluster(ref: VirtualClusterRef, flags: Flags): VirtualCluster {
 
 function specOf(flags: Flags): VirtualClusterSpec {
   const { version, template, weight, dns, podSecurity, daemonSets, nodes, hideNodes, nodeSelector } = flags;
-  const policy = given({ podSecurity, daemonSets });
-  const shown = given({ mode: nodes, hidden: hideNodes, selector: nodeSelector });
-  return given({
+  const policy = withoutUndefined({ podSecurity, daemonSets });
+  const shown = withoutUndefined({ mode: nodes, hidden: hideNodes, selector: nodeSelector });
+  return withoutUndefined({
     version,
     template,
     weight,
@@ -162,9 +162,9 @@ function specOf(flags: Flags): VirtualClusterSpec {
 }
 
 /** Without what was not given: an API server tells absent from null. */
-function given<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+function withoutUndefined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as ReturnType<
-    typeof given<T>
+    typeof withoutUndefined<T>
   >;
 }
 
@@ -181,17 +181,17 @@ async function waitUntilReady(
   const { clock, signal } = cli;
   const progress = progressFor(cli);
   try {
-    await inStep(progress, `Waiting for ${ref.name}`, (step) =>
+    await withStep(progress, `Waiting for ${ref.name}`, (step) =>
       waitUntilUsable(client, ref, {
         clock,
         signal,
         timeoutMs,
         onChange: (vc) =>
-          step.tell(readyCondition(vc)?.message ?? vc.status?.phase ?? 'waiting for the manager'),
+          step.update(readyCondition(vc)?.message ?? vc.status?.phase ?? 'waiting for the manager'),
       }),
     );
     const where = ref.namespace === 'default' ? '' : ` -n ${ref.namespace}`;
-    for (const limit of limits(await getVirtualCluster(client, ref, signal))) progress.note(limit);
+    for (const limit of limitations(await getVirtualCluster(client, ref, signal))) progress.note(limit);
     progress.note(`Next: vc-manager kubeconfig ${ref.name}${where} > ${ref.name}.kubeconfig`);
   } finally {
     progress.close();

@@ -3,7 +3,7 @@ import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
 import { duration } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { inStep, type Progress, progressFor } from '../progress/index.ts';
+import { type Progress, progressFor, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import {
   checkedRef,
@@ -97,7 +97,7 @@ async function removeOne(
     cli.stdout.write(`virtualcluster.skerry.dev "${name}" is being deleted\n`);
     return;
   }
-  await inStep(progress, `Deleting ${name}`, (step) =>
+  await withStep(progress, `Deleting ${name}`, (step) =>
     waitFor({
       client,
       ref,
@@ -109,7 +109,7 @@ async function removeOne(
       until: (vc) => vc === undefined || vc.metadata.uid !== uid,
       onChange: (vc) => {
         const isNoticed = vc.status?.phase === 'Deleting';
-        step.tell((isNoticed ? readyCondition(vc)?.message : undefined) ?? 'waiting for the manager');
+        step.update((isNoticed ? readyCondition(vc)?.message : undefined) ?? 'waiting for the manager');
       },
     }),
   );

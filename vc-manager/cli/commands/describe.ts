@@ -1,10 +1,23 @@
 import { type Command, Option } from 'commander';
-import { type KubeClient, type KubeObject, resources } from '../../../kube/index.ts';
+import { secretNames } from '../../../api/names.ts';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
+import {
+  type Condition,
+  findCondition,
+  type KubeClient,
+  type KubeObject,
+  resources,
+} from '../../../kube/index.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { describeTenant, type EventObject } from '../output/describe-tenant.ts';
-import { json, withKind, yaml } from '../output/format.ts';
+import { jobsOf, jobTable } from '../job-table.ts';
+import { ageSince, json, styler, table, withKind, yaml } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { checkedRef, getVirtualCluster, type VirtualClusterRef } from '../virtual-clusters.ts';
+import {
+  checkedRef,
+  getVirtualCluster,
+  readyCondition,
+  type VirtualClusterRef,
+} from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -49,4 +62,216 @@ async function eventsOf(
   const fieldSelector = `involvedObject.kind=VirtualCluster,involvedObject.name=${name}`;
   const { items } = await client.list<EventObject>(resources.events, { namespace, fieldSelector, signal });
   return items.filter(({ involvedObject }) => (involvedObject?.uid ?? metadata.uid) === metadata.uid);
+}
+
+export interface EventObject extends KubeObject {
+  type?: string;
+  reason?: string;
+  message?: string;
+  count?: number;
+  lastTimestamp?: string | null;
+  eventTime?: string | null;
+  involvedObject?: { uid?: string };
+}
+
+const latestEvents = 15;
+
+/** All that is known about a tenant, for people. */
+export function describeTenant(
+  vc: VirtualCluster,
+  events: readonly EventObject[],
+  { stdout, clock }: Pick<Cli, 'stdout' | 'clock'>,
+): string {
+  const nowMs = clock.now();
+  const style = styler(stdout);
+  const heading = (text: string): string => `\n${style('bold', text)}\n`;
+  const parts = [table(undefined, tenantRows(vc, nowMs))];
+  const conditions = vc.status?.conditions ?? [];
+  const policy = policyRows(vc);
+  if (policy.length > 0) parts.push(heading('Policy:'), indented(table(undefined, policy)));
+  parts.push(heading('Conditions:'));
+  if (conditions.length === 0) parts.push('  none yet: no manager has looked at it\n');
+  else {
+    const header = ['TYPE', 'STATUS', 'REASON', 'AGE', 'MESSAGE'];
+    const rows = conditions.map(({ type, status, reason, lastTransitionTime, message }) => [
+      type,
+      status,
+      reason ?? '',
+      ageSince(lastTransitionTime, nowMs),
+      message ?? '',
+    ]);
+    parts.push(indented(table(header, rows)));
+  }
+  const jobs = jobsOf(vc);
+  parts.push(heading('Jobs:'));
+  parts.push(jobs.length === 0 ? '  none\n' : indented(jobTable(jobs, nowMs)));
+  parts.push(heading('Events:'));
+  parts.push(events.length === 0 ? '  none\n' : indented(eventTable(events, nowMs)));
+  parts.push(heading('What to do:'));
+  parts.push(indented(`${advice(vc).join('\n')}\n`));
+  return parts.join('');
+}
+
+function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: number): string[][] {
+  const { name = '', namespace = '' } = metadata;
+  const deleting = metadata.deletionTimestamp;
+  const usage = Object.entries(status?.usage ?? {}).map(([what, count]) => `${count} ${what}`);
+  return [
+    ['Name:', name],
+    ['Namespace:', namespace],
+    ['Phase:', `${deleting === undefined ? (status?.phase ?? 'Pending') : 'Deleting'}`],
+    ['Created:', `${metadata.creationTimestamp} (${ageSince(metadata.creationTimestamp, nowMs)} ago)`],
+    ...(deleting === undefined ? [] : [['Deleted:', `${deleting} (${ageSince(deleting, nowMs)} ago)`]]),
+    ['Id:', status?.id ?? '-'],
+    ['Version:', status?.version ?? (spec?.version === undefined ? '-' : `${spec.version} (wanted)`)],
+    ...(spec?.template === undefined ? [] : [['Template:', spec.template]]),
+    ...(status?.driver === undefined ? [] : [['Driver:', status.driver]]),
+    ...(status?.datastore === undefined ? [] : [['Datastore:', status.datastore]]),
+    ['Endpoint:', status?.endpoint ?? '-'],
+    ['Service addresses:', status?.serviceCIDR ?? '-'],
+    ['Cluster domain:', spec?.clusterDomain ?? 'cluster.local'],
+    ...(spec?.extraNames === undefined ? [] : [['Extra names:', spec.extraNames.join(', ')]]),
+    ['DNS:', spec?.dns ?? dnsOf(status?.conditions)],
+    ['Weight:', String(spec?.weight ?? 1)],
+    ['Kubeconfig:', `Secret ${namespace}/${status?.kubeconfigSecret?.name ?? secretNames(name).kubeconfig}`],
+    ['Usage:', usage.length === 0 ? '-' : usage.join(', ')],
+  ];
+}
+
+/** What the manager has installed of its own choice. */
+function dnsOf(conditions: readonly Condition[] = []): string {
+  return findCondition(conditions, 'DNSReady') === undefined ? 'none' : 'coredns';
+}
+
+function eventTable(events: readonly EventObject[], nowMs: number): string {
+  const when = (event: EventObject): string =>
+    event.lastTimestamp ?? event.eventTime ?? event.metadata.creationTimestamp ?? '';
+  const rows = events
+    .toSorted((a, b) => Date.parse(when(a)) - Date.parse(when(b)))
+    .slice(-latestEvents)
+    .map((event) => [
+      ageSince(when(event), nowMs),
+      event.type ?? '',
+      event.reason ?? '',
+      `${event.message ?? ''}${(event.count ?? 1) > 1 ? ` (x${event.count})` : ''}`,
+    ]);
+  return table(['AGE', 'TYPE', 'REASON', 'MESSAGE'], rows);
+}
+
+function indented(text: string): string {
+  return text.replaceAll(/^(?=.)/gm, '  ');
+}
+
+/** What a tenant may, as rows of name and value; no rows before the manager has decided. */
+export function policyRows({ status }: VirtualCluster): string[][] {
+  const policy = status?.policy;
+  if (policy === undefined) return [];
+  const list = (name: string, items: readonly string[]): string[][] =>
+    items.length === 0 ? [] : [[name, items.join(', ')]];
+  const nodes = Object.entries(policy.nodeSelector ?? {}).map(([key, value]) => `${key}=${value}`);
+  return [
+    ['Limited by:', policy.ceiling === undefined ? 'the defaults' : `VirtualClusterPolicy ${policy.ceiling}`],
+    ['Pod Security:', policy.podSecurity],
+    ['DaemonSets:', policy.daemonSets],
+    ...list('Volume types:', policy.volumeTypes),
+    ...list('Schedulers:', policy.schedulerNames),
+    ...(policy.runtimeClassName === undefined ? [] : [['Runtime class:', policy.runtimeClassName]]),
+    ...(policy.externalIPs ? [['External IPs:', 'allowed']] : []),
+    ...(policy.loadBalancerOptions ? [['Load balancer options:', 'allowed']] : []),
+    ...list('Endpoint ranges:', policy.endpointCIDRs),
+    ...list('Ingress hosts:', policy.ingressHosts),
+    ...(policy.weight === undefined ? [] : [['Share:', `weight ${policy.weight}`]]),
+    ['Nodes:', `${nodes.length === 0 ? 'every node' : nodes.join(',')}${policy.hideNodes ? ', hidden' : ''}`],
+  ];
+}
+
+const slowAfterMs = 3 * 60_000;
+
+/** What somebody who looks at a tenant can do next; at least one line. */
+export function advice(vc: VirtualCluster, nowMs = Date.now()): string[] {
+  const { name = '', namespace = '' } = vc.metadata;
+  const where = namespace === 'default' ? '' : ` -n ${namespace}`;
+  const held = pendingDecisions(vc);
+  if (vc.metadata.deletionTimestamp !== undefined) return [...held, ...deletionAdvice(vc, nowMs, where)];
+  const phase = vc.status?.phase;
+  if (phase === 'Ready') {
+    const use = `Use it: vc-manager kubeconfig ${name}${where} > ${name}.kubeconfig`;
+    return [...(held.length === 0 ? [use] : held), ...limitations(vc)];
+  }
+  if (phase === 'Failed') {
+    return [
+      ...held,
+      readyCondition(vc)?.message ?? 'It has failed, and does not say why.',
+      'The manager tries again by itself when the VirtualCluster changes.',
+      `What its components say: vc-manager logs ${name}${where}`,
+    ];
+  }
+  if (phase === 'Cancelled') {
+    return [
+      ...held,
+      `Begin it anew: vc-manager jobs retry ${name}${where}`,
+      `Or be done with it: vc-manager delete ${name}${where}`,
+    ];
+  }
+  if (phase === undefined || phase === 'Pending') {
+    // A manager has looked at it, and says what it waits for.
+    const message = phase === undefined ? undefined : readyCondition(vc)?.message;
+    if (message !== undefined) return [...held, message];
+    if (!isOld(vc.metadata.creationTimestamp, nowMs))
+      return [...held, 'Wait: it is about to be provisioned.'];
+    return [
+      ...held,
+      'No manager works on it. Is one running? "vc-manager up" or "vc-manager operator" starts one; ' +
+        '"vc-manager logs --stack vc-manager" shows what it says.',
+    ];
+  }
+  if (isOld(vc.metadata.creationTimestamp, nowMs)) {
+    return [...held, `It takes unusually long. See what its components say: vc-manager logs ${name}${where}`];
+  }
+  return [...held, `Wait: vc-manager describe ${name}${where} shows how far it is.`];
+}
+
+/** Conditions of the syncer in which it waits for a decision; their messages name the command. */
+function pendingDecisions(vc: VirtualCluster): string[] {
+  const conditions = vc.status?.conditions ?? [];
+  const waiting = conditions.filter(
+    ({ type, status }) => (type === 'DeletionHeld' || type === 'IdentityMismatch') && status === 'True',
+  );
+  const lines = waiting.map(({ type, message }) => message ?? type);
+  const synced = conditions.find(({ type }) => type === 'Synced');
+  if (vc.status?.phase === 'Ready' && vc.metadata.deletionTimestamp === undefined) {
+    if (synced?.status === 'False' && synced.reason !== 'Joining')
+      lines.push(`It is not synced: ${synced.message ?? synced.reason ?? 'no reason given'}`);
+    if (synced === undefined) {
+      lines.push(
+        'No syncer has joined it yet. Is one running? "vc-manager logs --stack vc-syncer" shows what it says.',
+      );
+    }
+  }
+  return lines;
+}
+
+/** What works otherwise than its owner may think, though nothing is broken. */
+export function limitations({ status }: VirtualCluster): string[] {
+  return (status?.conditions ?? [])
+    .filter(
+      ({ type, status: is, reason }) =>
+        (type === 'PolicyLimited' && is === 'True') ||
+        (type === 'VersionCurrent' && is === 'False') ||
+        (type === 'DNSReady' && is === 'False' && reason !== 'Starting'),
+    )
+    .map(({ type, message }) => message ?? type);
+}
+
+function deletionAdvice(vc: VirtualCluster, nowMs: number, where: string): string[] {
+  if (!isOld(vc.metadata.deletionTimestamp, nowMs)) return ['Wait: it is being removed.'];
+  const message = readyCondition(vc)?.message;
+  return [
+    `Its removal takes unusually long${message === undefined ? '' : `: ${message}`}`,
+    `A manager has to run for it to end; "vc-manager logs --stack vc-manager" shows what it says. Never remove the finalizer by hand: vc-manager describe ${vc.metadata.name}${where} names what is left.`,
+  ];
+}
+
+function isOld(timestamp: string | undefined, nowMs: number): boolean {
+  return nowMs - Date.parse(timestamp ?? '') > slowAfterMs;
 }

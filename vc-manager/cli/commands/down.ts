@@ -1,9 +1,20 @@
 import { rm } from 'node:fs/promises';
 import type { Command } from 'commander';
+import { loadKubeconfig, resources } from '../../../kube/index.ts';
+import { identify, isAlive } from '../../os/process-identity.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { takeDown } from '../down/take-down.ts';
-import { progressFor } from '../progress/index.ts';
-import { isStateDirectory, stateChoice } from '../state/state-directory.ts';
+import { CliError, describeFailure } from '../errors.ts';
+import { type Progress, progressFor, withStep } from '../progress.ts';
+import {
+  findSupervisor,
+  holdsStateLock,
+  isStateDirectory,
+  readSettings,
+  stateChoice,
+  withStateLock,
+} from '../state-directory.ts';
+import { withConnection } from '../super-cluster.ts';
+import { stopAll } from '../up/stop.ts';
 
 interface Flags extends GlobalFlags {
   purge?: boolean;
@@ -34,7 +45,7 @@ async function down(cli: Cli, flags: Flags): Promise<void> {
   }
   const progress = progressFor(cli);
   try {
-    await takeDown(cli, { stateDir, progress, purge: flags.purge === true, force: flags.force === true });
+    await stopStack(cli, { stateDir, progress, purge: flags.purge === true, force: flags.force === true });
     if (flags.purge) {
       await rm(stateDir, { recursive: true, force: true });
       progress.note(`Removed ${stateDir}.`);
@@ -43,5 +54,94 @@ async function down(cli: Cli, flags: Flags): Promise<void> {
     }
   } finally {
     progress.close();
+  }
+}
+
+const supervisorTimeoutMs = 120_000;
+const pollMs = 100;
+
+const silent: Progress = {
+  step: () => ({ update: () => {}, done: () => {}, fail: () => {} }),
+  note: () => {},
+  close: () => {},
+};
+
+export interface TakeDownOptions {
+  stateDir: string;
+  progress: Progress;
+  purge: boolean;
+  force: boolean;
+}
+
+/** Has the supervisor stop everything, if there is one, and stops what is left. */
+export async function stopStack(
+  cli: Cli,
+  { stateDir, progress, purge, force }: TakeDownOptions,
+): Promise<void> {
+  const { clock, signal } = cli;
+  if (purge && !force) await refuseIfTenantsRemain(stateDir, signal);
+  const supervisor = await findSupervisor(stateDir, clock);
+  if (supervisor !== undefined) {
+    await withStep(progress, `Asking process ${supervisor.pid} to stop everything`, async () => {
+      const identity = await identify(supervisor.pid);
+      send(supervisor.pid, 'SIGTERM');
+      const deadline = clock.monotonic() + supervisorTimeoutMs;
+      // It lets go of the lock a moment before it ends.
+      const isThere = async (): Promise<boolean> =>
+        (identity !== undefined && (await isAlive(identity))) ||
+        (await holdsStateLock(stateDir, supervisor.pid, clock));
+      while (await isThere()) {
+        if (clock.monotonic() > deadline) {
+          throw new CliError(
+            'TimedOut',
+            `process ${supervisor.pid} has not ended within ${supervisorTimeoutMs / 1000} s: see what it says, or end it with "kill -9 ${supervisor.pid}" and repeat "vc-manager down"`,
+          );
+        }
+        await clock.sleep(pollMs, signal);
+      }
+    });
+  }
+  // A supervisor that was killed leaves all running; one that ended well leaves nothing worth telling.
+  const shown = supervisor === undefined ? progress : silent;
+  await withStateLock({ stateDir, clock, signal }, () => stopAll({ stateDir, progress: shown, signal }));
+}
+
+/** In a super cluster that stays, tenants would have nobody left to delete them. */
+async function refuseIfTenantsRemain(stateDir: string, signal: AbortSignal): Promise<void> {
+  const settings = await readSettings(stateDir);
+  if (settings === undefined || settings.superCluster === 'local') return;
+  const { kubeconfig, context } = settings.superCluster;
+  const names = await tenantsOf(kubeconfig, context, signal).catch((error: unknown) => {
+    throw new CliError(
+      'StateUnusable',
+      `whether tenants are left in the super cluster cannot be found out (${describeFailure(error).message}): ` +
+        'repeat when it can be reached, or add --force',
+      { cause: error },
+    );
+  });
+  if (names.length === 0) return;
+  throw new CliError(
+    'StateUnusable',
+    `the super cluster of ${kubeconfig} still has tenants (${names.slice(0, 5).join(', ')}${names.length > 5 ? ', ...' : ''}), and purging ` +
+      'removes their data: delete them first with "vc-manager delete NAME --wait", or add --force and clean up by hand',
+  );
+}
+
+async function tenantsOf(
+  kubeconfig: string,
+  context: string | undefined,
+  signal: AbortSignal,
+): Promise<string[]> {
+  return withConnection(await loadKubeconfig(kubeconfig, context), async (client) => {
+    const { items } = await client.list(resources.virtualClusters, { signal, timeoutMs: 15_000 });
+    return items.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`);
+  });
+}
+
+function send(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
 }

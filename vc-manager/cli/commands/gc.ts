@@ -1,8 +1,19 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Command } from 'commander';
+import { labelKeys } from '../../../api/labels.ts';
+import { isNotFound, type KubeClient } from '../../../kube/index.ts';
+import type { ControlPlaneDriver } from '../../drivers/index.ts';
+import { EtcdAdmin } from '../../etcd/admin.ts';
+import { findOrphans, type Orphans } from '../../operator/index.ts';
+import { defaultAdvertiseAddress } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { exitCodes } from '../exit-codes.ts';
-import { collectGarbage } from '../gc/collect-garbage.ts';
-import { table } from '../output/table.ts';
+import { driverChoices, readOnlyDriver } from '../drivers.ts';
+import { CliError, describeFailure, exitCodes } from '../errors.ts';
+import { table } from '../output.ts';
+import { stateChoice } from '../state-directory.ts';
+import { withSuperCluster } from '../super-cluster.ts';
+import { managerPkiOf } from './operator.ts';
 
 interface Flags extends GlobalFlags {
   yes?: boolean;
@@ -33,4 +44,128 @@ async function gc(cli: Cli, flags: Flags): Promise<void> {
   cli.stdout.write(table(['KIND', 'NAME', 'RESULT'], rows));
   if (!flags.yes) cli.stderr.write('Nothing was deleted: "vc-manager gc --yes" deletes what is listed.\n');
   if (leftovers.some(({ failed }) => failed)) cli.setExitCode(exitCodes.failure);
+}
+
+export interface Leftover {
+  kind: string;
+  name: string;
+  /** `found`, `deleted`, or why it could not be deleted. */
+  result: string;
+  failed: boolean;
+}
+
+/** What belongs to no VirtualCluster, on this machine and in the super cluster; removed if asked for. */
+export async function collectGarbage(
+  cli: Cli,
+  flags: GlobalFlags,
+  { remove }: { remove: boolean },
+): Promise<Leftover[]> {
+  const { clock, signal, env } = cli;
+  const { directory } = stateChoice(env, flags);
+  const endpoint = await datastoreEndpoint(directory);
+  const pki = await managerPkiOf(directory, defaultAdvertiseAddress(), clock);
+  const datastore = new EtcdAdmin({
+    endpoint,
+    ca: pki.etcdCa.certPem,
+    cert: pki.etcdManager.certPem,
+    key: pki.etcdManager.keyPem,
+    rootPassword: pki.etcdRootPassword,
+  });
+  try {
+    return await withSuperCluster(cli, flags, async (client) => {
+      const drivers = driverChoices.map((name) =>
+        readOnlyDriver(name, { stateDir: directory, client, clock }),
+      );
+      let holders: Awaited<ReturnType<typeof driversById>> = new Map();
+      // Asked when it is its turn: the VirtualClusters are read before.
+      const driver = {
+        list: async () => {
+          holders = await driversById(drivers);
+          return [...holders.keys()];
+        },
+      };
+      const orphans = await findOrphans({ client, driver, datastore, signal });
+      const removals = [
+        ...orphans.controlPlanes.map((id) => ({
+          kind: 'control plane',
+          name: id,
+          run: async () => {
+            for (const holder of holders.get(id) ?? []) await holder.remove(id, { signal });
+          },
+        })),
+        ...orphans.datastores.map((id) => ({
+          kind: 'datastore',
+          name: id,
+          run: () => datastore.removeTenant(id, { signal }),
+        })),
+        ...orphans.superObjects.map((object) => ({
+          kind: object.resource.kind,
+          name: object.name,
+          run: () => removeObject(client, object, signal),
+        })),
+      ];
+      const leftovers: Leftover[] = [];
+      for (const { kind, name, run } of removals) {
+        leftovers.push({
+          kind,
+          name,
+          ...(remove ? await tryRemoval(run) : { result: 'found', failed: false }),
+        });
+      }
+      return leftovers;
+    });
+  } finally {
+    await datastore.close();
+  }
+}
+
+/** Ids that any driver knows, and which ones do. */
+async function driversById(
+  drivers: readonly ControlPlaneDriver[],
+): Promise<Map<string, ControlPlaneDriver[]>> {
+  const holders = new Map<string, ControlPlaneDriver[]>();
+  for (const driver of drivers) {
+    for (const id of await driver.list()) holders.set(id, [...(holders.get(id) ?? []), driver]);
+  }
+  return holders;
+}
+
+/** Only as long as it is the very object that was found: labelled for a VirtualCluster that is not there. */
+async function removeObject(
+  client: KubeClient,
+  { resource, name, tenantUid }: Orphans['superObjects'][number],
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    const { metadata } = await client.get(resource, { name }, { signal });
+    if (metadata.labels?.[labelKeys.tenant] !== tenantUid || metadata.uid === undefined) return;
+    await client.delete(resource, { name }, { uid: metadata.uid, propagationPolicy: 'Background', signal });
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
+}
+
+async function tryRemoval(run: () => Promise<void>): Promise<Pick<Leftover, 'result' | 'failed'>> {
+  try {
+    await run();
+    return { result: 'deleted', failed: false };
+  } catch (error) {
+    return { result: describeFailure(error).message, failed: true };
+  }
+}
+
+async function datastoreEndpoint(stateDir: string): Promise<string> {
+  try {
+    const ports = JSON.parse(await readFile(join(stateDir, 'datastore', 'ports.json'), 'utf8')) as Record<
+      string,
+      number
+    >;
+    return `https://127.0.0.1:${ports['datastore-client']}`;
+  } catch (cause) {
+    throw new CliError(
+      'NotFound',
+      `there is no datastore of a local stack in ${stateDir}: give --state-dir the directory of the stack`,
+      { cause },
+    );
+  }
 }

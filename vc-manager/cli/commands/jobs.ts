@@ -1,14 +1,16 @@
 import { type Command, Option } from 'commander';
+import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { resources } from '../../../kube/index.ts';
+import { type KubeClient, resources } from '../../../kube/index.ts';
 import { duration } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { invalidArgument } from '../errors.ts';
-import { cancelJob, retryJob } from '../jobs/ask.ts';
-import { json, yaml } from '../output/format.ts';
-import { jobsOf, jobTable } from '../output/job-table.ts';
+import { CliError, invalidArgument } from '../errors.ts';
+import { jobsOf, jobTable } from '../job-table.ts';
+import { json, yaml } from '../output.ts';
+import { progressFor, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { checkedRef, getVirtualCluster } from '../virtual-clusters.ts';
+import { checkedRef, getVirtualCluster, type VirtualClusterRef } from '../virtual-clusters.ts';
+import { waitFor } from '../wait-for.ts';
 
 export interface JobFlags extends GlobalFlags {
   namespace?: string;
@@ -34,7 +36,7 @@ Examples:
   vc-manager jobs cancel team-blue
   vc-manager jobs retry team-blue -n teams`;
 
-const asks = { cancel: cancelJob, retry: retryJob };
+const verbs = { cancel: cancelJob, retry: retryJob };
 
 export function configure(command: Command, cli: Cli): void {
   command
@@ -65,7 +67,7 @@ async function jobs(cli: Cli, words: readonly string[], flags: JobFlags): Promis
       `"jobs ${words.join(' ')}" is not understood: give one name, or cancel NAME, or retry NAME`,
     );
   if (isAsking && second !== undefined)
-    return asks[first](cli, checkedRef(second, flags.namespace ?? 'default'), flags);
+    return verbs[first](cli, checkedRef(second, flags.namespace ?? 'default'), flags);
   await show(cli, first, flags);
 }
 
@@ -83,4 +85,92 @@ async function show(cli: Cli, name: string | undefined, flags: JobFlags): Promis
   else if (found.length > 0) cli.stdout.write(jobTable(found, cli.clock.now()));
   else
     cli.stderr.write(name === undefined ? 'No jobs.\n' : `No jobs of ${name}: no manager has begun any.\n`);
+}
+
+export interface RequestFlags extends GlobalFlags {
+  timeout: number;
+}
+
+/** Asks for the end of what is under way, and waits for the manager's answer. Throws `Conflict` when it refuses. */
+export async function cancelJob(cli: Cli, ref: VirtualClusterRef, flags: RequestFlags): Promise<void> {
+  await withSuperCluster(cli, flags, async (client) => {
+    const vc = await getVirtualCluster(client, ref, cli.signal);
+    const current = vc.status?.jobs?.current;
+    if (current === undefined)
+      throw new CliError(
+        'Conflict',
+        `nothing is under way for ${ref.name}: see "vc-manager jobs ${ref.name}"`,
+      );
+    const { id, kind } = current;
+    await annotateVirtualCluster(client, ref, annotationKeys.cancelJob, id, cli.signal);
+    await awaitManager(cli, client, { ref, flags, what: `cancel its ${kind}` }, (found) => {
+      if (found === undefined) throw new CliError('Conflict', `${ref.name} is gone: its deletion has ended`);
+      const { jobs } = found.status ?? {};
+      if (jobs?.current?.id === id) {
+        if (jobs.current.refusal === undefined) return false;
+        throw new CliError(
+          'Conflict',
+          `the ${kind} of ${ref.name} is not cancelled: ${jobs.current.refusal}`,
+        );
+      }
+      const ended = jobs?.history?.find((each) => each.id === id);
+      if (ended?.result === 'Cancelled') return true;
+      throw new CliError(
+        'Conflict',
+        `the ${kind} of ${ref.name} had ended before: ${ended?.result ?? 'it is forgotten'}`,
+      );
+    });
+    cli.stdout.write(`${kind} of ${ref.name} cancelled\n`);
+  });
+}
+
+/** Asks for another try, and waits until a manager has heard. */
+export async function retryJob(cli: Cli, ref: VirtualClusterRef, flags: RequestFlags): Promise<void> {
+  await withSuperCluster(cli, flags, async (client) => {
+    await getVirtualCluster(client, ref, cli.signal);
+    const asked = new Date(cli.clock.now()).toISOString();
+    await annotateVirtualCluster(client, ref, annotationKeys.retryJob, asked, cli.signal);
+    await awaitManager(cli, client, { ref, flags, what: 'try again' }, (found) => {
+      if (found === undefined) throw new CliError('NotFound', `${ref.name} is gone`);
+      return found.status?.jobs?.retried === asked;
+    });
+    cli.stdout.write(`${ref.name} is tried again: see "vc-manager jobs ${ref.name}"\n`);
+  });
+}
+
+export async function annotateVirtualCluster(
+  client: KubeClient,
+  ref: VirtualClusterRef,
+  key: string,
+  value: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const patch = { metadata: { annotations: { [key]: value } } };
+  await client.patch(resources.virtualClusters, ref, patch, { type: 'merge', signal });
+}
+
+export async function awaitManager(
+  cli: Cli,
+  client: KubeClient,
+  { ref, flags, what }: { ref: VirtualClusterRef; flags: RequestFlags; what: string },
+  until: (vc: VirtualCluster | undefined) => boolean,
+): Promise<void> {
+  const { clock, signal } = cli;
+  const progress = progressFor(cli);
+  try {
+    await withStep(progress, `Asking the manager to ${what}`, (step) =>
+      waitFor({
+        client,
+        ref,
+        clock,
+        signal,
+        timeoutMs: flags.timeout,
+        what,
+        until,
+        onChange: () => step.update('waiting for the manager'),
+      }),
+    );
+  } finally {
+    progress.close();
+  }
 }

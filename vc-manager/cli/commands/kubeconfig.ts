@@ -6,7 +6,7 @@ import { mergeKubeconfig, parseKubeconfig } from '../../../kube/index.ts';
 import { makeDirectory } from '../../os/make-directory.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
-import { readSettings, stateChoice } from '../state/state-directory.ts';
+import { readSettings, stateChoice } from '../state-directory.ts';
 import { localKubeconfigFile, withSuperCluster } from '../super-cluster.ts';
 import { adminKubeconfig, checkedRef, getVirtualCluster } from '../virtual-clusters.ts';
 

@@ -2,8 +2,16 @@ import { type Command, Option } from 'commander';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { type KubeList, type ListOptions, resources } from '../../../kube/index.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { json, listOf, type OutputFormat, outputFormats, resourceName, yaml } from '../output/format.ts';
-import { virtualClusterTable } from '../output/virtual-cluster-table.ts';
+import {
+  ageSince,
+  json,
+  listOf,
+  type OutputFormat,
+  outputFormats,
+  resourceName,
+  table,
+  yaml,
+} from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 
 interface Flags extends GlobalFlags {
@@ -58,4 +66,44 @@ function render(items: KubeList<VirtualCluster>['items'], output: OutputFormat, 
     case 'wide':
       return virtualClusterTable(items, { isWide: output === 'wide', nowMs });
   }
+}
+
+/** What `list` prints; empty when there is none. */
+export function virtualClusterTable(
+  items: readonly VirtualCluster[],
+  { isWide, nowMs }: { isWide: boolean; nowMs: number },
+): string {
+  if (items.length === 0) return '';
+  const header = ['NAMESPACE', 'NAME', 'PHASE', 'VERSION', 'PODS', 'AGE'];
+  if (isWide) header.push('ENDPOINT', 'ID', 'SERVICES', 'WEIGHT', 'MESSAGE');
+  const sorted = items.toSorted((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
+  return table(
+    header,
+    sorted.map((vc) => tableRow(vc, isWide, nowMs)),
+  );
+}
+
+function tableRow({ metadata, spec, status }: VirtualCluster, isWide: boolean, nowMs: number): string[] {
+  const cells = [
+    metadata.namespace ?? '',
+    metadata.name ?? '',
+    metadata.deletionTimestamp === undefined ? (status?.phase ?? 'Pending') : 'Deleting',
+    status?.version ?? spec?.version ?? '-',
+    String(status?.usage?.pods ?? '-'),
+    ageSince(metadata.creationTimestamp, nowMs),
+  ];
+  if (!isWide) return cells;
+  const message = status?.conditions?.find(({ type }) => type === 'Ready')?.message;
+  return [
+    ...cells,
+    status?.endpoint ?? '-',
+    status?.id ?? '-',
+    status?.serviceCIDR ?? '-',
+    String(spec?.weight ?? 1),
+    message ?? '-',
+  ];
+}
+
+function nameOf({ metadata }: VirtualCluster): string {
+  return `${metadata.namespace}/${metadata.name}`;
 }

@@ -3,9 +3,9 @@ import type { KubeClient } from '../../../kube/index.ts';
 import { type ControlPlaneDriver, DriverError, ProcessDriver } from '../../drivers/index.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
+import { noBinaries, readOnlyDriver } from '../drivers.ts';
 import { CliError, invalidArgument } from '../errors.ts';
-import { driverReader, noBinaries } from '../operator/drivers.ts';
-import { stateChoice } from '../state/state-directory.ts';
+import { stateChoice } from '../state-directory.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { stackId } from '../up/stop.ts';
 import { checkedRef, getVirtualCluster, type VirtualClusterRef } from '../virtual-clusters.ts';
@@ -44,15 +44,15 @@ async function logs(
   flags: Flags,
 ): Promise<void> {
   const { directory } = stateChoice(cli.env, flags);
-  if (flags.stack) return print(cli, await stackPlace(directory, name, component), flags);
+  if (flags.stack) return print(cli, await stackLogs(directory, name, component), flags);
   if (name === undefined) throw invalidArgument('give the NAME of a tenant, or --stack');
   const ref = checkedRef(name, flags.namespace);
   await withSuperCluster(cli, flags, async (client) => {
-    await print(cli, await tenantPlace(cli, client, { directory, ref, component }), flags);
+    await print(cli, await tenantLogs(cli, client, { directory, ref, component }), flags);
   });
 }
 
-async function print(cli: Cli, place: LogPlace, flags: Flags): Promise<void> {
+async function print(cli: Cli, place: LogSource, flags: Flags): Promise<void> {
   const { driver, id } = place;
   const components = place.component === undefined ? await componentsOf(driver, id) : [place.component];
   const longest = Math.max(...components.map((each) => each.length));
@@ -82,17 +82,17 @@ async function print(cli: Cli, place: LogPlace, flags: Flags): Promise<void> {
   }
 }
 
-interface LogPlace {
+interface LogSource {
   driver: ControlPlaneDriver;
   id: string;
   component: string | undefined;
 }
 
-async function stackPlace(
+async function stackLogs(
   directory: string,
   name: string | undefined,
   extra: string | undefined,
-): Promise<LogPlace> {
+): Promise<LogSource> {
   if (extra !== undefined) throw invalidArgument('with --stack, give at most one component');
   const driver = reader(directory);
   if (!(await driver.list()).includes(stackId)) {
@@ -101,11 +101,11 @@ async function stackPlace(
   return { driver, id: stackId, component: name };
 }
 
-async function tenantPlace(
+async function tenantLogs(
   { clock, signal }: Cli,
   client: KubeClient,
   { directory, ref, component }: { directory: string; ref: VirtualClusterRef; component: string | undefined },
-): Promise<LogPlace> {
+): Promise<LogSource> {
   const { name } = ref;
   const vc = await getVirtualCluster(client, ref, signal);
   const id = vc.status?.id;
@@ -116,7 +116,7 @@ async function tenantPlace(
     );
   }
   const kind = vc.status?.driver ?? 'process';
-  const driver = driverReader(kind, { stateDir: directory, client, clock });
+  const driver = readOnlyDriver(kind, { stateDir: directory, client, clock });
   if (!(await driver.list()).includes(id)) {
     if (kind === 'kubernetes') {
       throw new CliError(

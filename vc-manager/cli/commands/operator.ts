@@ -1,12 +1,29 @@
 import { randomUUID } from 'node:crypto';
+import { createServer, type IncomingMessage } from 'node:http';
 import { hostname } from 'node:os';
 import { type Command, Option } from 'commander';
-import { dnsChoices } from '../../../api/virtual-cluster.ts';
-import { duration, hostAndPort, ipAddress, portRange, repeatable, wholeNumber } from '../arguments.ts';
-import type { Cli } from '../context.ts';
-import { defaultStorageClass, driverChoices } from '../operator/drivers.ts';
-import type { OperatorFlags } from '../operator/run-operator.ts';
-import { stateChoice } from '../state/state-directory.ts';
+import { pino } from 'pino';
+import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
+import { type DnsChoice, type DriverName, dnsChoices } from '../../../api/virtual-cluster.ts';
+import { Connection, type ConnectionOptions, KubeClient, loadKubeconfig } from '../../../kube/index.ts';
+import { loadTemplates } from '../../control-plane/index.ts';
+import { EtcdAdmin } from '../../etcd/admin.ts';
+import { checkRedisUrl } from '../../jobs/index.ts';
+import { Operator } from '../../operator/index.ts';
+import {
+  defaultAdvertiseAddress,
+  duration,
+  hostAndPort,
+  ipAddress,
+  portRange,
+  repeatable,
+  wholeNumber,
+} from '../arguments.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { createDriver, type DriverFlags, defaultStorageClass, driverChoices } from '../drivers.ts';
+import { CliError } from '../errors.ts';
+import { managerPkiProvider, type PkiFlags } from '../manager-pki.ts';
+import { ensureStateDirectory, stateChoice } from '../state-directory.ts';
 
 const help = `
 Makes and removes tenant control planes for the VirtualClusters of a super cluster. Control planes run on when the
@@ -121,7 +138,192 @@ export function configure(command: Command, cli: Cli): void {
     .addHelpText('after', help)
     .action(async (_, chosen: Command) => {
       const flags = chosen.optsWithGlobals<OperatorFlags>();
-      const { runOperator } = await import('../operator/run-operator.ts');
       await runOperator(cli, { ...flags, stateDir: stateChoice(cli.env, flags).directory });
     });
+}
+
+export { managerPkiInDirectory as managerPkiOf } from '../manager-pki.ts';
+
+export interface OperatorFlags extends GlobalFlags, DriverFlags, PkiFlags {
+  driver: DriverName;
+  tenantReplicas: number;
+  healthAddress?: HealthAddress;
+  bindAddress: string;
+  advertiseAddress?: string;
+  endpointHost: string;
+  extraHost?: string[];
+  portRange: { first: number; last: number };
+  servicePool: string;
+  slicePrefixLength: number;
+  dns: DnsChoice;
+  redis?: string;
+  parallel: number;
+  recheck: number;
+  identity: string;
+  logLevel: string;
+}
+
+/** The manager as a program: until a signal comes. */
+export async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }): Promise<void> {
+  const { clock, signal, env } = cli;
+  const { stateDir } = flags;
+  const logger = pino({ level: flags.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime });
+  const redis = redisOf(flags, env);
+  await ensureStateDirectory(stateDir);
+  const address = flags.advertiseAddress ?? defaultAdvertiseAddress();
+  const health = new ManagerHealth(() => clock.monotonic());
+  const superCluster = {
+    ...(await loadKubeconfig(flags.kubeconfig, flags.context, { ...env })),
+    userAgent: 'vc-manager',
+    onCall: health.onCall,
+  };
+  const listening = flags.healthAddress && (await health.listen(flags.healthAddress));
+  const connection = new Connection(superCluster);
+  const client = new KubeClient(connection);
+  const managerPki = managerPkiProvider(flags, { ...cli, stateDir, address, client });
+  const { etcdCa, etcdManager, etcdRootPassword } = await managerPki();
+  const datastore = new EtcdAdmin({
+    endpoint: flags.etcdEndpoint,
+    ca: etcdCa.certPem,
+    cert: etcdManager.certPem,
+    key: etcdManager.keyPem,
+    rootPassword: etcdRootPassword,
+  });
+  const operator = new Operator({
+    client,
+    fencedClient: (beforeWrite) => new KubeClient(new Connection({ ...superCluster, beforeWrite })),
+    driver: createDriver(flags.driver, { stateDir, client, clock, env }, flags),
+    datastore,
+    templates: await loadTemplates(),
+    managerPki,
+    logger,
+    identity: flags.identity,
+    redis,
+    settings: {
+      namespace: flags.systemNamespace,
+      bindAddress: flags.bindAddress,
+      advertiseAddress: address,
+      endpointHost: flags.endpointHost,
+      extraHosts: flags.extraHost ?? [],
+      portRange: flags.portRange,
+      servicePool: flags.servicePool,
+      slicePrefixLength: flags.slicePrefixLength,
+      etcdEndpoint: flags.etcdEndpoint,
+      dns: flags.dns,
+      driver: flags.driver,
+      replicas: flags.tenantReplicas,
+      parallel: flags.parallel,
+      recheckMs: flags.recheck,
+    },
+  });
+  logger.info({ server: connection.server, stateDir, driver: flags.driver }, 'starting');
+  try {
+    await operator.run(signal);
+  } finally {
+    await datastore.close();
+    await connection.close();
+    await listening?.close();
+  }
+  logger.info('stopped; tenant control planes run on');
+}
+
+/** The environment is for passwords: arguments are seen by everybody on the machine. */
+function redisOf({ redis }: OperatorFlags, env: Cli['env']): { url: string } | undefined {
+  const url = redis ?? env['SKERRY_REDIS'];
+  return url === undefined || url === '' ? undefined : { url: checkRedisUrl(url) };
+}
+
+type CallListener = NonNullable<ConnectionOptions['onCall']>;
+
+export interface HealthAddress {
+  host: string;
+  port: number;
+}
+
+/** Without an answer of the super cluster for so long, the manager is of no use. */
+const unansweredLimitMs = 60_000;
+/** Longer than scrapers pause: one whose connection is closed as it asks misses a sample. Milliseconds. */
+const keepAliveTimeout = 90_000;
+const plainText = 'text/plain; charset=utf-8';
+
+/**
+ * Serves `/healthz` (the process answers), `/readyz` (the super cluster has answered it lately) and `/metrics`, over
+ * HTTP and to everybody who gets there.
+ */
+export class ManagerHealth {
+  readonly #registry = new Registry();
+  readonly #calls: Counter;
+  readonly #now: () => number;
+  #answeredAt: number | undefined;
+
+  /** `now`: milliseconds of a monotonic clock. */
+  constructor(now: () => number) {
+    this.#now = now;
+    this.#calls = new Counter({
+      name: 'skerry_manager_api_calls_total',
+      help: 'Calls of the super cluster, by HTTP status; "none" where there was no answer.',
+      labelNames: ['verb', 'resource', 'code'],
+      registers: [this.#registry],
+    });
+    collectDefaultMetrics({ register: this.#registry });
+  }
+
+  /** To be told of every call of the super cluster. */
+  readonly onCall: CallListener = ({ verb, resource, status }) => {
+    this.#calls.inc({ verb, resource, code: status === 0 ? 'none' : String(status) });
+    if (status > 0 && status < 500) this.#answeredAt = this.#now();
+  };
+
+  /** Why nobody should count on it, as far as that is known. */
+  get problem(): string | undefined {
+    if (this.#answeredAt === undefined) return 'the super cluster has not answered yet';
+    const silent = this.#now() - this.#answeredAt;
+    if (silent <= unansweredLimitMs) return undefined;
+    return `the super cluster has not answered for ${Math.round(silent / 1000)} s`;
+  }
+
+  /** Until it is closed. Returns the port. Throws `StartFailed` when the address cannot be had. */
+  async listen({ host, port }: HealthAddress): Promise<{ port: number; close: () => Promise<void> }> {
+    const server = createServer({ keepAliveTimeout }, (request, response) => {
+      this.#answer(request).then(
+        ([status, type, body]) => {
+          response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' });
+          response.end(request.method === 'HEAD' ? undefined : body);
+        },
+        () => response.writeHead(500).end(),
+      );
+    });
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', (cause) =>
+        reject(
+          new CliError(
+            'StartFailed',
+            `cannot listen on ${host}:${port}: ${cause.message}; choose another --health-address`,
+          ),
+        ),
+      );
+      server.listen(port, host, resolve);
+    });
+    const address = server.address();
+    return {
+      port: typeof address === 'object' && address !== null ? address.port : port,
+      close: async () => {
+        const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+        server.closeAllConnections();
+        await closed;
+      },
+    };
+  }
+
+  /** Status, type and body. */
+  async #answer({ method, url }: IncomingMessage): Promise<[number, string, string]> {
+    if (method !== 'GET' && method !== 'HEAD')
+      return [405, plainText, 'only GET and HEAD are answered here\n'];
+    const path = url?.split('?', 1)[0];
+    if (path === '/healthz') return [200, plainText, 'ok\n'];
+    if (path === '/readyz')
+      return this.problem === undefined ? [200, plainText, 'ok\n'] : [503, plainText, `${this.problem}\n`];
+    if (path === '/metrics') return [200, this.#registry.contentType, await this.#registry.metrics()];
+    return [404, plainText, 'there are /healthz, /readyz and /metrics\n'];
+  }
 }

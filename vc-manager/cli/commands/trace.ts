@@ -1,18 +1,24 @@
 import { type Command, Option } from 'commander';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { nameProblem as validateName } from '../../../api/names.ts';
-import type { PodList, PodReport } from '../../../api/pod-report.ts';
+import type { PodList, PodReport, SpanReport, Whose } from '../../../api/pod-report.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { type KubeClient, resources } from '../../../kube/index.ts';
+import {
+  type Condition,
+  ConnectionError,
+  connectionFromSecret,
+  findCondition,
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  resources,
+} from '../../../kube/index.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
-import { json } from '../output/format.ts';
-import { withSuperCluster } from '../super-cluster.ts';
-import { traceFromObjects } from '../trace/from-objects.ts';
-import { askReplicas, findReplicas, namedReplica, type Replica, whyUnknown } from '../trace/replicas.ts';
-import { slowestTable } from '../trace/slowest-table.ts';
-import { waterfall } from '../trace/waterfall.ts';
-import { checkedRef, getVirtualCluster } from '../virtual-clusters.ts';
+import { elapsed, json, table } from '../output.ts';
+import { withConnection, withSuperCluster } from '../super-cluster.ts';
+import { adminKubeconfig, checkedRef, getVirtualCluster } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   tenant?: string;
@@ -67,7 +73,7 @@ async function trace(cli: Cli, pod: string | undefined, flags: Flags): Promise<v
       `"${pod}" is no name of a pod: those have lower-case letters, digits, dashes and dots`,
     );
   const named = flags.tenant === undefined ? undefined : tenantRef(flags.tenant);
-  const given = flags.syncer === undefined ? undefined : namedReplica(flags.syncer);
+  const given = flags.syncer === undefined ? undefined : replicaAt(flags.syncer);
   await withSuperCluster(cli, flags, async (client) => {
     const vc =
       named === undefined
@@ -90,7 +96,7 @@ async function showPod(
   flags: Flags,
 ): Promise<void> {
   const tenant = labelOf(vc);
-  const answers = await askReplicas<PodReport>(replicas, { tenant, ...pod }, cli.signal);
+  const answers = await queryReplicas<PodReport>(replicas, { tenant, ...pod }, cli.signal);
   const known = answers.find((answer) => answer.is === 'answer');
   if (known !== undefined) {
     const { body, replica } = known;
@@ -102,7 +108,7 @@ async function showPod(
     return;
   }
   const report = await traceFromObjects(cli, client, vc, pod);
-  const why = whyUnknown(answers, tenant, flags.systemNamespace);
+  const why = explainNoAnswer(answers, tenant, flags.systemNamespace);
   cli.stderr.write(
     `note: ${why}. What follows is what the objects themselves say, in whole seconds, and of their latest changes\n`,
   );
@@ -124,12 +130,12 @@ async function listSlowest(
     slowest: String(slowest),
     ...(flags.namespace === undefined ? {} : { namespace: flags.namespace }),
   };
-  const answers = await askReplicas<PodList>(replicas, query, cli.signal);
+  const answers = await queryReplicas<PodList>(replicas, query, cli.signal);
   const lists = answers.flatMap((answer) => (answer.is === 'answer' ? [answer.body] : []));
   // While a tenant is handed over, two may answer for it: the one that serves it knows more every moment.
   const [list] = lists.toSorted((a, b) => b.known - a.known);
   if (list === undefined)
-    throw new CliError('NotRunning', whyUnknown(answers, tenant, flags.systemNamespace));
+    throw new CliError('NotRunning', explainNoAnswer(answers, tenant, flags.systemNamespace));
   cli.stdout.write(flags.output === 'json' ? json(list) : slowestTable(list));
   if (flags.output === undefined && list.known === 0) {
     const where = flags.namespace === undefined ? '' : ` in namespace ${flags.namespace}`;
@@ -157,4 +163,377 @@ async function onlyTenant(client: KubeClient, { signal }: Cli): Promise<VirtualC
 
 function labelOf({ metadata }: VirtualCluster): string {
   return `${metadata.namespace}/${metadata.name}`;
+}
+
+/** A syncer that says in its Lease where it can be asked. */
+export interface Replica {
+  name: string;
+  url: string;
+}
+
+/** What one of them answered. */
+export type ReplicaAnswer<T> =
+  | { is: 'answer'; replica: Replica; body: T }
+  /** It does not serve the tenant, or does not know the pod. */
+  | { is: 'UnknownTenant' | 'UnknownPod'; replica: Replica }
+  | { is: 'unreachable'; replica: Replica; why: string };
+
+interface Lease extends KubeObject {
+  spec?: { holderIdentity?: string };
+}
+
+const component = `${labelKeys.component}=vc-syncer`;
+const replicaTimeoutMs = 10_000;
+
+/** The syncers that have a Lease, and those that have given it back without removing it left out. */
+export async function findReplicas(
+  client: KubeClient,
+  namespace: string,
+  signal: AbortSignal,
+): Promise<Replica[]> {
+  const { items } = await client.list<Lease>(resources.leases, {
+    namespace,
+    labelSelector: component,
+    signal,
+  });
+  return items.flatMap(({ metadata, spec }) => {
+    const url = metadata.annotations?.[annotationKeys.metricsAddress] ?? '';
+    if ((spec?.holderIdentity ?? '') === '' || !isHttp(url)) return [];
+    return [{ name: metadata.name ?? '', url }];
+  });
+}
+
+/** Asks all of them at once. */
+export function queryReplicas<T>(
+  replicas: readonly Replica[],
+  query: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+): Promise<ReplicaAnswer<T>[]> {
+  return Promise.all(replicas.map((replica) => queryReplica<T>(replica, query, signal)));
+}
+
+/** Throws `InvalidArgument` for what is no address. */
+export function replicaAt(url: string): Replica {
+  if (isHttp(url)) return { name: url, url };
+  throw new CliError('InvalidArgument', `"${url}" is no address: give it as in http://127.0.0.1:10451`);
+}
+
+/** Why nobody knows, and what can be done about it. */
+export function explainNoAnswer(
+  answers: readonly ReplicaAnswer<unknown>[],
+  tenant: string,
+  namespace: string,
+): string {
+  const [vcNamespace, name] = tenant.split('/');
+  if (answers.length === 0) {
+    return (
+      `no syncer has a Lease in namespace ${namespace}, so there is nobody to ask: ` +
+      'is one running? "vc-manager logs --stack vc-syncer" shows what that of the local stack says'
+    );
+  }
+  const knows = answers.find(({ is }) => is === 'UnknownPod');
+  if (knows !== undefined) {
+    return `the syncer ${knows.replica.name} does not remember this pod: it was there before that syncer took the tenant over, or many have come since`;
+  }
+  const [away] = answers.filter((answer) => answer.is === 'unreachable');
+  if (away !== undefined) {
+    return (
+      `the syncer ${away.replica.name} cannot be asked at ${away.replica.url} (${away.why}): run this on its ` +
+      'machine, or forward that port and add --syncer http://127.0.0.1:PORT'
+    );
+  }
+  return `no syncer serves ${tenant} at the moment: "vc-manager describe ${name} -n ${vcNamespace}" says why`;
+}
+
+async function queryReplica<T>(
+  replica: Replica,
+  query: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+): Promise<ReplicaAnswer<T>> {
+  const url = new URL('/debug/pods', replica.url);
+  url.search = new URLSearchParams(query).toString();
+  try {
+    const response = await fetch(url, {
+      signal: AbortSignal.any([signal, AbortSignal.timeout(replicaTimeoutMs)]),
+    });
+    const body = (await response.json()) as { reason?: string; message?: string };
+    if (response.ok) return { is: 'answer', replica, body: body as T };
+    if (body.reason === 'UnknownTenant' || body.reason === 'UnknownPod') return { is: body.reason, replica };
+    return { is: 'unreachable', replica, why: body.message ?? `HTTP ${response.status}` };
+  } catch (error) {
+    signal.throwIfAborted();
+    return { is: 'unreachable', replica, why: reasonOf(error) };
+  }
+}
+
+/** The reason of a failed fetch is a level below. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (error instanceof SyntaxError) return 'its answer is not that of a syncer';
+  if (error.name === 'TimeoutError') return `no answer within ${replicaTimeoutMs / 1_000} s`;
+  const { code, message } = (error.cause ?? error) as NodeJS.ErrnoException;
+  return code ?? message;
+}
+
+function isHttp(url: string): boolean {
+  return URL.canParse(url) && /^https?:$/.test(new URL(url).protocol);
+}
+
+interface Pod extends KubeObject {
+  spec?: { nodeName?: string };
+  status?: { phase?: string; conditions?: Condition[] };
+}
+
+const tenantTimeoutMs = 15_000;
+
+/** What the pod itself and its copy in the super cluster tell of its way, in whole seconds. */
+export async function traceFromObjects(
+  cli: Cli,
+  client: KubeClient,
+  vc: VirtualCluster,
+  pod: { namespace: string; name: string },
+): Promise<PodReport> {
+  const tenantPod = await readTenantPod(cli, client, vc, pod);
+  const { items } = await client.list<Pod>(resources.pods, {
+    labelSelector: `${labelKeys.tenant}=${vc.metadata.uid},${labelKeys.namespace}=${pod.namespace}`,
+    fieldSelector: `metadata.name=${pod.name}`,
+    signal: cli.signal,
+  });
+  const superPod = items.find(
+    ({ metadata }) => metadata.annotations?.[annotationKeys.uid] === tenantPod.metadata.uid,
+  );
+  const tenant = `${vc.metadata.namespace}/${vc.metadata.name}`;
+  return reportFromObjects(tenant, tenantPod, superPod, cli.clock.now());
+}
+
+/** Pure part of `traceFromObjects`. */
+export function reportFromObjects(
+  tenant: string,
+  tenantPod: Pod,
+  superPod: Pod | undefined,
+  nowMs: number,
+): PodReport {
+  const { namespace = '', name = '', uid = '', creationTimestamp = '' } = tenantPod.metadata;
+  const begin = Date.parse(creationTimestamp);
+  const since = (timestamp: string | undefined): number | undefined => {
+    const at = Date.parse(timestamp ?? '') - begin;
+    return Number.isNaN(at) ? undefined : Math.max(0, at);
+  };
+  const when = (type: string): number | undefined => {
+    const condition = findCondition(superPod?.status?.conditions, type);
+    return condition?.status === 'True' ? since(condition.lastTransitionTime) : undefined;
+  };
+  const created = since(superPod?.metadata.creationTimestamp);
+  const ways: readonly { name: string; whose: Whose; from: number | undefined; to: number | undefined }[] = [
+    { name: 'create', whose: 'skerry', from: 0, to: created },
+    { name: 'schedule', whose: 'scheduler', from: created, to: when('PodScheduled') },
+    { name: 'start', whose: 'kubelet', from: when('PodScheduled'), to: when('Ready') },
+  ];
+  const node = superPod?.spec?.nodeName;
+  const isReady = findCondition(tenantPod.status?.conditions, 'Ready')?.status === 'True';
+  const readyAt = when('Ready');
+  const totalMs = isReady && readyAt !== undefined ? readyAt : nowMs - begin;
+  const shares: Record<Whose, number> = { skerry: 0, scheduler: 0, kubelet: 0 };
+  const spans: SpanReport[] = [];
+  let waitsFor: PodReport['waitsFor'];
+  for (const { from, to, ...way } of ways) {
+    if (from === undefined) continue;
+    const end = to ?? totalMs;
+    shares[way.whose] += Math.max(0, end - from);
+    if (to !== undefined) spans.push({ ...way, atMs: from, tookMs: Math.max(0, to - from) });
+    else if (!isReady) waitsFor ??= { ...way, sinceMs: end - from };
+  }
+  const named = [
+    { name: 'seen', atMs: 0 },
+    { name: 'created', atMs: created },
+    { name: 'scheduled', atMs: when('PodScheduled') },
+    { name: 'ready', atMs: readyAt },
+  ];
+  return {
+    ...{ tenant, namespace, name, uid },
+    ...(node === undefined ? {} : { node }),
+    createdAt: creationTimestamp,
+    seenAt: creationTimestamp,
+    state: isReady ? 'ready' : 'pending',
+    totalMs,
+    shares,
+    steps: named.flatMap(({ name: step, atMs }) => (atMs === undefined ? [] : [{ name: step, atMs }])),
+    spans,
+    ...(waitsFor === undefined ? {} : { waitsFor }),
+  };
+}
+
+async function readTenantPod(
+  cli: Cli,
+  client: KubeClient,
+  vc: VirtualCluster,
+  { namespace, name }: { namespace: string; name: string },
+): Promise<Pod> {
+  const kubeconfig = await adminKubeconfig(client, vc, cli.signal);
+  const tenant = vc.metadata.name ?? '';
+  try {
+    return await withConnection(
+      { requestTimeoutMs: tenantTimeoutMs, ...connectionFromSecret(kubeconfig) },
+      async (tenantClient) => {
+        try {
+          return await tenantClient.get<Pod>(resources.pods, { namespace, name }, { signal: cli.signal });
+        } catch (error) {
+          if (!isNotFound(error)) throw error;
+          throw await noSuchPod(cli, tenantClient, tenant, { namespace, name });
+        }
+      },
+    );
+  } catch (error) {
+    if (!(error instanceof ConnectionError)) throw error;
+    throw new CliError(
+      'NotRunning',
+      `the API server of ${tenant} does not answer (${error.code}): "vc-manager describe ${tenant} -n ${vc.metadata.namespace}" says what is wrong with it`,
+      { cause: error },
+    );
+  }
+}
+
+async function noSuchPod(
+  cli: Cli,
+  client: KubeClient,
+  tenant: string,
+  { namespace, name }: { namespace: string; name: string },
+): Promise<CliError> {
+  const { items } = await client.list(resources.pods, {
+    fieldSelector: `metadata.name=${name}`,
+    signal: cli.signal,
+  });
+  const elsewhere = items.map(({ metadata }) => metadata.namespace);
+  const hint =
+    elsewhere.length > 0
+      ? `there is one in namespace ${elsewhere.join(' and ')}: add -n ${elsewhere[0]}`
+      : `"vc-manager trace -t ${tenant}" lists pods`;
+  return new CliError('NotFound', `no pod "${name}" in namespace ${namespace} of ${tenant}: ${hint}`);
+}
+
+const barWidth = 32;
+const order: readonly Whose[] = ['skerry', 'scheduler', 'kubelet'];
+
+/** How milliseconds are written: from a syncer to the tenth, from objects only seconds are known. */
+export type Precision = 'milliseconds' | 'seconds';
+
+/** The way of one pod, for people: facts, then a line for each span with a bar where it lies in the whole. */
+export function waterfall(report: PodReport, precision: Precision): string {
+  const facts = table(undefined, [
+    ['Pod:', `${report.namespace}/${report.name}`],
+    ['Tenant:', report.tenant],
+    ['Node:', report.node ?? '-'],
+    [precision === 'seconds' ? 'Created:' : 'Seen:', report.seenAt],
+    [...outcome(report, precision)],
+    ['Shares:', shares(report, precision)],
+  ]);
+  if (report.spans.length === 0) return facts;
+  const at = aligned(report.spans.map(({ atMs }) => formatMs(atMs, precision)));
+  const took = aligned(report.spans.map(({ tookMs }) => formatMs(tookMs, precision)));
+  const rows = report.spans.map(({ name, whose, atMs, tookMs }, index) => [
+    name,
+    whoseNames[whose],
+    at[index] ?? '',
+    took[index] ?? '',
+    bar(atMs, tookMs, report.totalMs),
+    aboutSpan(name),
+  ]);
+  return `${facts}\n${table(['STEP', 'WHOSE', 'AT', 'TOOK', '', ''], rows)}`;
+}
+
+/** `3.4 ms`, `120 ms`, `3.2 s`; in seconds `3 s`. */
+export function formatMs(ms: number, precision: Precision = 'milliseconds'): string {
+  if (precision === 'seconds' || ms >= 10_000)
+    return precision === 'seconds' && ms < 120_000 ? `${Math.round(ms / 1_000)} s` : elapsed(ms);
+  if (ms >= 1_000) return `${(ms / 1_000).toFixed(2)} s`;
+  return ms >= 100 ? `${Math.round(ms)} ms` : `${ms.toFixed(1)} ms`;
+}
+
+/** `Skerry 14.2 ms (34 %), scheduler ...` */
+function shares({ shares: of, totalMs }: PodReport, precision: Precision): string {
+  const percent = (ms: number): number => (totalMs === 0 ? 0 : Math.round((ms / totalMs) * 100));
+  return order
+    .map((whose) => `${whoseNames[whose]} ${formatMs(of[whose], precision)} (${percent(of[whose])} %)`)
+    .join(', ');
+}
+
+function outcome({ state, totalMs, waitsFor }: PodReport, precision: Precision): [string, string] {
+  if (state === 'ready') return ['Ready in:', formatMs(totalMs, precision)];
+  if (state === 'deleted') return ['Deleted after:', `${formatMs(totalMs, precision)}, before it was ready`];
+  const since = `since ${formatMs(totalMs, precision)}`;
+  if (waitsFor === undefined) return ['Not ready:', since];
+  const { name, whose, sinceMs } = waitsFor;
+  const what = `waits for ${whoseNames[whose]} (${name}: ${aboutSpan(name)}) since ${formatMs(sinceMs, precision)}`;
+  return ['Not ready:', `${since}; ${what}`];
+}
+
+function bar(atMs: number, tookMs: number, totalMs: number): string {
+  const scale = totalMs === 0 ? 0 : barWidth / totalMs;
+  const start = Math.min(barWidth - 1, Math.floor(atMs * scale));
+  const length = Math.min(barWidth - start, Math.max(1, Math.round(tookMs * scale)));
+  return `${' '.repeat(start)}${'█'.repeat(length)}`.padEnd(barWidth);
+}
+
+function aligned(texts: readonly string[]): string[] {
+  const width = Math.max(...texts.map((text) => text.length));
+  return texts.map((text) => text.padStart(width));
+}
+
+/** The slowest pods, then what each span usually takes. Empty when no pod is known. */
+export function slowestTable(list: PodList): string {
+  if (list.known === 0) return '';
+  const pods = list.pods.map((report) => [
+    report.namespace,
+    report.name,
+    report.state === 'ready' ? formatMs(report.totalMs) : `not yet (${formatMs(report.totalMs)})`,
+    formatMs(report.shares.skerry),
+    formatMs(report.shares.scheduler),
+    formatMs(report.shares.kubelet),
+    longest(report),
+  ]);
+  const header = ['NAMESPACE', 'POD', 'READY IN', 'SKERRY', 'SCHEDULER', 'KUBELET', 'LONGEST STEP'];
+  return [table(header, pods), usual(list)].filter((part) => part !== '').join('\n');
+}
+
+function longest({ spans, waitsFor }: PodReport): string {
+  const all = [...spans.map(({ name, tookMs }) => ({ name, ms: tookMs }))];
+  if (waitsFor !== undefined) all.push({ name: waitsFor.name, ms: waitsFor.sinceMs });
+  const most = all.reduce((a, b) => (b.ms > a.ms ? b : a), { name: '-', ms: -1 });
+  return most.ms < 0 ? '-' : `${most.name} ${formatMs(most.ms)}`;
+}
+
+function usual({ spans, total, ready }: PodList): string {
+  if (total === undefined) return '';
+  const rows = spans.map(({ name, whose, pods, p50Ms, p99Ms }) => [
+    name,
+    whoseNames[whose],
+    String(pods),
+    formatMs(p50Ms),
+    formatMs(p99Ms),
+  ]);
+  rows.push(['all', '', String(ready), formatMs(total.p50Ms), formatMs(total.p99Ms)]);
+  return table(['STEP', 'WHOSE', 'PODS', 'MEDIAN', '99TH PERCENTILE'], rows);
+}
+
+export const whoseNames: Readonly<Record<Whose, string>> = {
+  skerry: 'Skerry',
+  scheduler: 'scheduler',
+  kubelet: 'kubelet',
+};
+
+const about: Readonly<Record<string, string>> = {
+  queue: 'waits for a worker of the syncer',
+  window: 'kept back: its tenant has its share of the scheduler',
+  prepare: 'what it needs goes first: namespace, volumes, settings',
+  create: 'created in the super cluster',
+  schedule: 'the scheduler finds a node',
+  bind: 'the tenant learns the node',
+  tokens: 'its tokens are issued and brought down',
+  start: 'the node starts it',
+  status: 'the tenant learns that it is ready',
+};
+
+/** What happens in a span, in a few words. */
+export function aboutSpan(name: string): string {
+  return about[name] ?? '';
 }

@@ -3,13 +3,11 @@ import { type Command, Option } from 'commander';
 import { type DnsChoice, dnsChoices } from '../../../api/virtual-cluster.ts';
 import { ipAddress, wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { describeFailure } from '../describe-failure.ts';
-import { invalidArgument } from '../errors.ts';
-import { progressFor } from '../progress/index.ts';
-import { stateChoice } from '../state/state-directory.ts';
-import { startDetached } from '../up/detach.ts';
-import type { UpOptions } from '../up/options.ts';
-import { RelayedProgress, sendToStarter } from '../up/relayed-progress.ts';
+import { describeFailure, invalidArgument } from '../errors.ts';
+import { progressFor } from '../progress.ts';
+import { stateChoice } from '../state-directory.ts';
+import { RelayedProgress, sendToParent, startDetached } from '../up/detach.ts';
+import type { UpOptions } from '../up/start.ts';
 import { commandName, quoted, renderSummary } from '../up/summary.ts';
 
 interface Flags extends GlobalFlags {
@@ -87,7 +85,7 @@ async function up(cli: Cli, flags: Flags): Promise<void> {
   }
   const { directory } = stateChoice(cli.env, flags);
   const options = upOptions(flags, directory);
-  if (flags.supervised) return supervised(cli, options);
+  if (flags.supervised) return runSupervised(cli, options);
   const progress = progressFor(cli);
   const name = commandName(cli.env, process.argv[1], process.cwd());
   const state = flags.stateDir === undefined ? '' : ` --state-dir ${quoted(directory)}`;
@@ -114,18 +112,18 @@ async function up(cli: Cli, flags: Flags): Promise<void> {
 }
 
 /** In the background: whoever started us shows the progress and, in the end, the summary. */
-async function supervised(cli: Cli, options: UpOptions): Promise<void> {
-  const progress = new RelayedProgress(progressFor(cli), sendToStarter);
+async function runSupervised(cli: Cli, options: UpOptions): Promise<void> {
+  const progress = new RelayedProgress(progressFor(cli), sendToParent);
   try {
     const { supervise } = await import('../up/supervise.ts');
     await supervise(cli, {
       ...options,
       isDetached: true,
       progress,
-      onReady: (summary) => sendToStarter({ type: 'ready', summary }),
+      onReady: (summary) => sendToParent({ type: 'ready', summary }),
     });
   } catch (error) {
-    sendToStarter({ type: 'failed', ...describeFailure(error) });
+    sendToParent({ type: 'failed', ...describeFailure(error) });
     throw error;
   } finally {
     if (process.connected) process.disconnect?.();

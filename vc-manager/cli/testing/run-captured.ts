@@ -1,4 +1,4 @@
-import { runCli } from '../run.ts';
+import { runCli } from '../program.ts';
 import { Captured } from './captured.ts';
 
 /** Runs a command line as the shell would, in an environment with nothing in it but what is given. */

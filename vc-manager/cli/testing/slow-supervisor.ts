@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemClock } from '../../../kube/index.ts';
-import { withStateLock } from '../state/supervisor-lock.ts';
+import { withStateLock } from '../state-directory.ts';
 
 /** Run as a process of its own: a supervisor that is told to stop, holds the lock for a while yet, and ends a while later. */
 const [stateDir = ''] = process.argv.slice(2);

@@ -2,12 +2,15 @@ import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
 import { hostname, networkInterfaces } from 'node:os';
 import { join } from 'node:path';
+import { labelKeys } from '../../../api/labels.ts';
 import type { DnsChoice } from '../../../api/virtual-cluster.ts';
+import type { KubeClient } from '../../../kube/index.ts';
 import { type ComponentPlan, localAddress } from '../../control-plane/index.ts';
 import type { LocalStackParts } from '../../local-stack/index.ts';
+import { grantRights, programs, userOf } from '../../rights.ts';
 import type { Cli } from '../context.ts';
-import { packageRoot, packageVersion } from '../package-root.ts';
-import type { StateSettings } from '../state/state-directory.ts';
+import { chartDirectory, packageRoot, packageVersion } from '../package-root.ts';
+import type { StateSettings } from '../state-directory.ts';
 
 export const managerComponent = 'vc-manager';
 export const syncerComponent = 'vc-syncer';
@@ -23,7 +26,7 @@ export interface ComponentOptions {
 }
 
 /** Manager and syncer as components of the local stack: processes of their own that can die and be replaced alone. */
-export function ownComponents(options: ComponentOptions, parts: LocalStackParts): ComponentPlan[] {
+export function skerryComponents(options: ComponentOptions, parts: LocalStackParts): ComponentPlan[] {
   return [manager(options, parts), syncer(options, parts)];
 }
 
@@ -56,7 +59,7 @@ function syncer(options: ComponentOptions, parts: LocalStackParts): ComponentPla
   const host = '127.0.0.1';
   // Not on loopback where it can be helped: tenants' API servers find the metrics API there too, by a Service,
   // whose endpoints may not be there.
-  const kubeletHost = isOurs(options.advertiseAddress) ? options.advertiseAddress : host;
+  const kubeletHost = isLocalAddress(options.advertiseAddress) ? options.advertiseAddress : host;
   return program(syncerComponent, options, parts.superCluster?.syncerKubeconfig, {
     args: [
       ...smallHeap,
@@ -76,7 +79,7 @@ function syncer(options: ComponentOptions, parts: LocalStackParts): ComponentPla
   });
 }
 
-function isOurs(address: string): boolean {
+function isLocalAddress(address: string): boolean {
   return Object.values(networkInterfaces()).some((all) => all?.some((each) => each.address === address));
 }
 
@@ -91,7 +94,7 @@ function program(
     binary: { command: process.execPath },
     args,
     // Restarts it when there is a new one: the path of the program stays.
-    env: { ...handedOn(env), SKERRY_VERSION: packageVersion() },
+    env: { ...inheritedVariables(env), SKERRY_VERSION: packageVersion() },
     files:
       kubeconfig === undefined
         ? []
@@ -118,7 +121,7 @@ function identity(stateDir: string): string {
   return `${host || 'skerry'}-${createHash('sha256').update(stateDir).digest('hex').slice(0, 8)}`;
 }
 
-const variables = [
+const inheritedNames = [
   ...['SKERRY_BINARIES', 'SKERRY_CACHE', 'SKERRY_DOWNLOAD_BASE', 'KUBEBUILDER_ASSETS', 'XDG_CACHE_HOME'],
   ...['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY', 'http_proxy', 'https_proxy', 'no_proxy'],
   ...[
@@ -136,11 +139,30 @@ const variables = [
 ];
 
 /** What the manager needs in order to find binaries as we do; the driver hands on PATH and HOME by itself. */
-function handedOn(env: Cli['env']): Record<string, string> {
+function inheritedVariables(env: Cli['env']): Record<string, string> {
   const found: Record<string, string> = {};
-  for (const name of variables) {
+  for (const name of inheritedNames) {
     const value = env[name];
     if (value) found[name] = value;
   }
   return found;
+}
+
+/** Where manager and syncer keep what is their own, unless they are told otherwise. */
+const systemNamespace = 'skerry-system';
+
+/** Manager and syncer by their own certificates, and as what else runs in Skerry's namespace. */
+export const componentUsers = {
+  users: programs.map(userOf),
+  groups: [`system:serviceaccounts:${systemNamespace}`],
+};
+
+/** Grants the components of a local stack in its super cluster what the chart grants where it is installed. */
+export function grantComponentRights(client: KubeClient, signal: AbortSignal): Promise<void> {
+  return grantRights(client, {
+    chartDirectory: chartDirectory(),
+    namespace: systemNamespace,
+    labels: { [labelKeys.managedBy]: 'skerry' },
+    signal,
+  });
 }

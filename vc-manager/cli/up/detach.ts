@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import type { Cli } from '../context.ts';
 import { BackgroundFailure, CliError } from '../errors.ts';
 import { packageRoot } from '../package-root.ts';
-import type { Progress, Step } from '../progress/index.ts';
-import { claimStateDirectory } from '../state/state-directory.ts';
+import type { Progress, Step } from '../progress.ts';
+import { claimStateDirectory } from '../state-directory.ts';
 import type { UpSummary } from './summary.ts';
 
 /** What the supervisor in the background tells the process that started it. */
-export type Message =
+export type SupervisorMessage =
   | { type: 'step'; id: number; title: string }
   | { type: 'tell'; id: number; message: string }
   | { type: 'done' | 'fail'; id: number; message?: string }
@@ -40,7 +40,7 @@ export async function startDetached(
   const { promise, resolve, reject } = Promise.withResolvers<UpSummary>();
   const steps = new Map<number, Step>();
   child.on('message', (message) => {
-    const ended = relay(message as Message, progress, steps);
+    const ended = relay(message as SupervisorMessage, progress, steps);
     if (ended?.type === 'ready') resolve(ended.summary);
     if (ended?.type === 'failed') reject(new BackgroundFailure(ended.message, ended.exitCode));
   });
@@ -65,16 +65,16 @@ export async function startDetached(
 
 /** Shows one message; hands back those that end the wait. */
 function relay(
-  message: Message,
+  message: SupervisorMessage,
   progress: Progress,
   steps: Map<number, Step>,
-): Extract<Message, { type: 'ready' | 'failed' }> | undefined {
+): Extract<SupervisorMessage, { type: 'ready' | 'failed' }> | undefined {
   switch (message.type) {
     case 'step':
       steps.set(message.id, progress.step(message.title));
       return undefined;
     case 'tell':
-      steps.get(message.id)?.tell(message.message);
+      steps.get(message.id)?.update(message.message);
       return undefined;
     case 'done':
     case 'fail':
@@ -95,4 +95,48 @@ function openLog(directory: string): { path: string; descriptor: number } {
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   if (size > largestLogBytes) renameSync(path, `${path}.1`);
   return { path, descriptor: openSync(path, 'a', 0o600) };
+}
+
+/** Tells a progress to our log and, as long as it listens, to the process that started us. */
+export class RelayedProgress implements Progress {
+  readonly #log: Progress;
+  readonly #send: (message: SupervisorMessage) => void;
+  #lastId = 0;
+
+  constructor(log: Progress, send: (message: SupervisorMessage) => void) {
+    this.#log = log;
+    this.#send = send;
+  }
+
+  step(title: string): Step {
+    const id = ++this.#lastId;
+    const logged = this.#log.step(title);
+    this.#send({ type: 'step', id, title });
+    const end = (type: 'done' | 'fail') => (message?: string) => {
+      logged[type](message);
+      this.#send({ type, id, ...(message === undefined ? {} : { message }) });
+    };
+    return {
+      update: (message) => {
+        logged.update(message);
+        this.#send({ type: 'tell', id, message });
+      },
+      done: end('done'),
+      fail: end('fail'),
+    };
+  }
+
+  note(message: string): void {
+    this.#log.note(message);
+    this.#send({ type: 'note', message });
+  }
+
+  close(): void {
+    this.#log.close();
+  }
+}
+
+/** Sends to the process that started us; quietly nothing when it is gone. */
+export function sendToParent(message: SupervisorMessage): void {
+  if (process.connected) process.send?.(message, undefined, undefined, () => undefined);
 }

@@ -1,4 +1,9 @@
+import { apiVersion } from '../../../api/names.ts';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import {
+  ApiError,
+  ConnectionError,
+  connectionFromSecret,
   isAlreadyExists,
   type KubeClient,
   type KubeObject,
@@ -6,12 +11,243 @@ import {
   resources,
 } from '../../../kube/index.ts';
 import { simulatedStorageClass } from '../../local-stack/index.ts';
+import type { Cli } from '../context.ts';
+import { CliError, describeFailure } from '../errors.ts';
+import type { Progress } from '../progress.ts';
+import { withConnection } from '../super-cluster.ts';
+import {
+  adminKubeconfig,
+  getVirtualCluster,
+  isReady,
+  readyCondition,
+  type VirtualClusterRef,
+} from '../virtual-clusters.ts';
+import { type WaitOptions, waitFor } from '../wait-for.ts';
+
+const tenantsTimeoutMs = 180_000;
+const samplesTimeoutMs = 90_000;
+const samplesPollMs = 500;
+
+export interface SampleOptions extends Pick<Cli, 'clock'> {
+  client: KubeClient;
+  progress: Progress;
+  signal: AbortSignal;
+  withStorage: boolean;
+}
+
+/** Waits for every tenant; those that do not come in time are named, and the rest goes on. */
+export async function awaitTenants({
+  client,
+  progress,
+  clock,
+  signal,
+}: SampleOptions): Promise<VirtualCluster[]> {
+  const tenants = await listTenants(client, signal);
+  if (tenants.length === 0) return [];
+  const waiting = new Set(tenants.map((vc) => vc.metadata.name));
+  const step = progress.step(
+    tenants.length === 1 ? 'Starting the tenant' : `Starting ${tenants.length} tenants`,
+  );
+  const tell = (): void => step.update(`waiting for ${[...waiting].slice(0, 5).join(', ')}`);
+  tell();
+  const problems: string[] = [];
+  const ready: VirtualCluster[] = [];
+  await Promise.all(
+    tenants.map(async (vc) => {
+      try {
+        await waitUntilUsable(client, refOf(vc), { clock, signal, timeoutMs: tenantsTimeoutMs });
+        ready.push(vc);
+      } catch (error) {
+        if (signal.aborted) throw error;
+        problems.push(describeFailure(error).message);
+      }
+      waiting.delete(vc.metadata.name);
+      if (waiting.size > 0) tell();
+    }),
+  ).catch((error: unknown) => {
+    step.fail();
+    throw error;
+  });
+  if (problems.length === 0) step.done();
+  else step.fail(`${ready.length} of ${tenants.length} are ready`);
+  for (const problem of problems) progress.note(`  ${problem}`);
+  return ready;
+}
+
+/** Puts the samples into the tenants that are marked for them, and gives their pods a while to run. */
+export async function awaitSamples(
+  tenants: readonly VirtualCluster[],
+  options: SampleOptions,
+): Promise<void> {
+  const marked = tenants.filter(({ metadata }) => metadata.annotations?.[samplesAnnotation] === 'wanted');
+  if (marked.length === 0) return;
+  const { progress, signal } = options;
+  const step = progress.step('Starting sample workloads');
+  const states = new Map<string, SampleState>();
+  const tell = (): void => {
+    const sums = [...states].map(
+      ([name, { running, wanted }]) => `${name} ${running}/${wanted} pods running`,
+    );
+    step.update(sums.join(', '));
+  };
+  try {
+    const results = await Promise.all(
+      marked.map((vc) =>
+        runSamples(vc, options, (state) => {
+          states.set(vc.metadata.name ?? '', state);
+          tell();
+        }),
+      ),
+    );
+    const late = results.filter((problem) => problem !== undefined);
+    if (late.length === 0) step.done();
+    else step.fail('not all of them run');
+    for (const problem of late) progress.note(`  ${problem}`);
+  } catch (error) {
+    step.fail();
+    if (signal.aborted) throw error;
+    progress.note(`  ${describeFailure(error).message}`);
+  }
+}
+
+/** What is missing in the end, if anything. */
+async function runSamples(
+  vc: VirtualCluster,
+  { client, clock, signal, withStorage }: SampleOptions,
+  onState: (state: SampleState) => void,
+): Promise<string | undefined> {
+  const ref = refOf(vc);
+  const kubeconfig = await adminKubeconfig(client, await getVirtualCluster(client, ref, signal), signal);
+  return withConnection(connectionFromSecret(kubeconfig), async (tenant) => {
+    await createSamples({ client: tenant, signal, withStorage });
+    const annotations = { [samplesAnnotation]: 'made' };
+    await client.patch(
+      resources.virtualClusters,
+      ref,
+      { metadata: { annotations } },
+      { type: 'merge', signal },
+    );
+    const deadline = clock.monotonic() + samplesTimeoutMs;
+    for (;;) {
+      const state = await observeSamples(tenant, signal);
+      onState(state);
+      if (state.running >= state.wanted) return undefined;
+      if (clock.monotonic() > deadline) {
+        return (
+          `only ${state.running} of ${state.wanted} sample pods run in ${ref.name} after ${samplesTimeoutMs / 1000} s; it goes on. ` +
+          `Look at them with: kubectl -n ${sampleNamespace} get pods,events`
+        );
+      }
+      await clock.sleep(samplesPollMs, signal);
+    }
+  });
+}
+
+/** Annotation: `wanted` until the sample workloads have been put into the tenant. */
+export const samplesAnnotation = 'skerry.dev/samples';
+
+const sampleTenantNamespace = 'default';
+const readyzPollMs = 200;
+
+export function sampleTenantNames(count: number): string[] {
+  return Array.from({ length: count }, (_, index) => `tenant-${index + 1}`);
+}
+
+/** Creates those that are missing. */
+export async function createSampleTenants(
+  client: KubeClient,
+  options: { count: number; withSamples: boolean; signal: AbortSignal },
+): Promise<void> {
+  for (const name of sampleTenantNames(options.count)) {
+    const vc: VirtualCluster = {
+      apiVersion,
+      kind: 'VirtualCluster',
+      metadata: {
+        name,
+        namespace: sampleTenantNamespace,
+        ...(options.withSamples ? { annotations: { [samplesAnnotation]: 'wanted' } } : {}),
+      },
+      spec: {},
+    };
+    await client.create(resources.virtualClusters, vc, { signal: options.signal }).catch((error: unknown) => {
+      if (!isAlreadyExists(error)) throw error;
+    });
+  }
+}
+
+/** All that are not being deleted. */
+export async function listTenants(client: KubeClient, signal: AbortSignal): Promise<VirtualCluster[]> {
+  const { items } = await client.list<VirtualCluster>(resources.virtualClusters, { signal });
+  return items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+}
+
+export function refOf({ metadata }: VirtualCluster): VirtualClusterRef {
+  return { namespace: metadata.namespace ?? sampleTenantNamespace, name: metadata.name ?? '' };
+}
+
+/**
+ * Waits until the tenant's own API server answers: a status of before the last stop says nothing.
+ * Throws `ProvisioningFailed`, `TimedOut` or `NotFound`.
+ */
+export async function waitUntilUsable(
+  client: KubeClient,
+  ref: VirtualClusterRef,
+  options: Pick<Cli, 'clock' | 'signal'> & Pick<WaitOptions, 'timeoutMs' | 'onChange'>,
+): Promise<void> {
+  const { clock, signal, timeoutMs } = options;
+  const deadline = clock.monotonic() + timeoutMs;
+  await waitFor({ client, ref, ...options, what: 'become Ready', until: readyOrThrow(ref) });
+  const kubeconfig = await adminKubeconfig(client, await getVirtualCluster(client, ref, signal), signal);
+  await withConnection(connectionFromSecret(kubeconfig), async (tenant) => {
+    while (!(await isServing(tenant, signal))) {
+      if (clock.monotonic() > deadline) {
+        throw new CliError(
+          'TimedOut',
+          `the API server of ${ref.name} did not answer within ${timeoutMs / 1000} s: see "vc-manager describe ${ref.name} -n ${ref.namespace}"`,
+        );
+      }
+      await clock.sleep(readyzPollMs, signal);
+    }
+  });
+}
+
+/** For `waitFor`: true when Ready, throws when it failed for good or is gone. */
+export function readyOrThrow(ref: VirtualClusterRef): (vc: VirtualCluster | undefined) => boolean {
+  return (vc) => {
+    if (vc === undefined || vc.metadata.deletionTimestamp !== undefined) {
+      throw new CliError('NotFound', `VirtualCluster ${ref.name} was deleted before it became Ready`);
+    }
+    if (isReady(vc)) return true;
+    const { phase, observedGeneration } = vc.status ?? {};
+    if (
+      (phase === 'Failed' || phase === 'Cancelled') &&
+      (observedGeneration ?? 0) >= (vc.metadata.generation ?? 0)
+    ) {
+      throw new CliError(
+        'ProvisioningFailed',
+        `${ref.name} ${phase === 'Failed' ? 'has failed' : 'was cancelled'}: ${readyCondition(vc)?.message ?? `see "vc-manager describe ${ref.name} -n ${ref.namespace}"`}`,
+      );
+    }
+    return false;
+  };
+}
+
+async function isServing(tenant: KubeClient, signal: AbortSignal): Promise<boolean> {
+  try {
+    await tenant.raw('GET', '/readyz', { signal, timeoutMs: 5_000 });
+    return true;
+  } catch (error) {
+    // Until its own roles exist, a starting API server forbids everything.
+    if (error instanceof ConnectionError || error instanceof ApiError) return false;
+    throw error;
+  }
+}
 
 export const sampleNamespace = 'shop';
 
 const pauseImage = 'registry.k8s.io/pause:3.10';
 
-export interface SampleOptions {
+export interface CreateSamplesOptions {
   client: KubeClient;
   signal: AbortSignal;
   /** A claim and a pod that uses it; needs the StorageClass of the simulation. */
@@ -19,15 +255,15 @@ export interface SampleOptions {
 }
 
 /** Puts a small shop into a tenant. What is there already is left as it is. */
-export async function createSamples({ client, signal, withStorage }: SampleOptions): Promise<void> {
+export async function createSamples({ client, signal, withStorage }: CreateSamplesOptions): Promise<void> {
   const objects: [Resource, KubeObject][] = [
     [resources.namespaces, { metadata: { name: sampleNamespace } }],
     [resources.deployments, deployment('web', 3)],
-    [resources.services, service()],
+    [resources.services, webService()],
   ];
   if (withStorage) {
     objects.push(
-      [resources.persistentVolumeClaims, claim()],
+      [resources.persistentVolumeClaims, dataClaim()],
       [resources.deployments, deployment('database', 1, 'data')],
     );
   }
@@ -89,14 +325,14 @@ function deployment(name: string, replicas: number, claimName?: string): KubeObj
   };
 }
 
-function service(): KubeObject {
+function webService(): KubeObject {
   return {
     metadata: { name: 'web', namespace: sampleNamespace },
     spec: { selector: { app: 'web' }, ports: [{ port: 80, targetPort: 8080 }] },
   };
 }
 
-function claim(): KubeObject {
+function dataClaim(): KubeObject {
   return {
     metadata: { name: 'data', namespace: sampleNamespace },
     spec: {

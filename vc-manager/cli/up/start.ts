@@ -1,22 +1,40 @@
-import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
+import type { DnsChoice, VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { isNotFound, type KubeClient, loadKubeconfig, resources } from '../../../kube/index.ts';
 import { LocalStack, type LocalStackParts } from '../../local-stack/index.ts';
+import { freePort } from '../../os/network.ts';
+import { defaultAdvertiseAddress } from '../arguments.ts';
 import type { Cli } from '../context.ts';
 import { CliError } from '../errors.ts';
+import { binariesWithProgress, fetchBinaries } from '../fetch-binaries.ts';
 import { packageVersion } from '../package-root.ts';
-import { inStep, type Progress } from '../progress/index.ts';
-import { type StateSettings, writeSettings } from '../state/state-directory.ts';
+import { type Progress, withStep } from '../progress.ts';
+import { readSettings, type StateSettings, writeSettings } from '../state-directory.ts';
 import { withConnection } from '../super-cluster.ts';
-import { advertiseAddress } from './advertise-address.ts';
-import { managerComponent, ownComponents } from './components.ts';
-import { binariesWithProgress, fetchBinaries } from './fetch-binaries.ts';
-import { awaitSamples, awaitTenants } from './furnish.ts';
-import type { UpOptions } from './options.ts';
-import { grantOwnRights, ownUsers } from './own-rights.ts';
-import { sampleNamespace } from './samples.ts';
-import { chooseSuperCluster, settle } from './settings.ts';
+import { componentUsers, grantComponentRights, managerComponent, skerryComponents } from './components.ts';
+import { awaitSamples, awaitTenants, createSampleTenants, listTenants, sampleNamespace } from './samples.ts';
 import type { UpSummary } from './summary.ts';
-import { createSampleTenants, existingTenants } from './tenants.ts';
+
+/** What `up` was asked for, after its arguments were checked. */
+export interface UpOptions {
+  stateDir: string;
+  /** Sample tenants; undefined: two when the state is new, else those that are there. */
+  tenants: number | undefined;
+  nodes: number;
+  /** Without: a local super cluster, or the one that this state belongs to. */
+  superCluster: { kubeconfig: string; context?: string } | undefined;
+  withSamples: boolean;
+  bindAddress: string;
+  /** How pods reach tenants' API servers; undefined: an address of this machine. */
+  advertiseAddress: string | undefined;
+  /** Of the local super cluster's API server. */
+  superBindAddress: string;
+  /** What tenants have that do not choose; undefined: none where nodes are simulated, else coredns. */
+  dns: DnsChoice | undefined;
+  /** Whether the local super cluster records what manager and syncer ask of it. */
+  isAudited: boolean;
+  unsafeNoFsync: boolean;
+  isDetached: boolean;
+}
 
 const managerTimeoutMs = 90_000;
 const defaultTenants = 2;
@@ -38,12 +56,12 @@ export async function startAll(
 ): Promise<Started> {
   const chosen = await chooseSuperCluster(options);
   // Before anything is written down: a mistyped name must not stick to the state.
-  if (chosen !== 'local') await checkForeign(chosen, progress, signal);
-  const settings = await settle(options.stateDir, chosen);
+  if (chosen !== 'local') await checkExternalCluster(chosen, progress, signal);
+  const settings = await persistSettings(options.stateDir, chosen);
   const isLocal = settings.superCluster === 'local';
   const binaries = binariesWithProgress(cli, progress);
   const kubectl = await fetchBinaries(binaries, { isLocal, signal });
-  const address = options.advertiseAddress ?? advertiseAddress();
+  const address = options.advertiseAddress ?? defaultAdvertiseAddress();
   const stack = new LocalStack({
     stateDir: options.stateDir,
     binaries,
@@ -56,13 +74,13 @@ export async function startAll(
           superCluster: {
             nodes: options.nodes,
             bindAddress: options.superBindAddress,
-            ...(options.isAudited ? { audited: ownUsers } : {}),
+            ...(options.isAudited ? { audited: componentUsers } : {}),
           },
-          prepare: grantOwnRights,
+          prepare: grantComponentRights,
         }
       : {}),
     components: (parts) =>
-      ownComponents(
+      skerryComponents(
         {
           stateDir: options.stateDir,
           env: cli.env,
@@ -80,12 +98,14 @@ export async function startAll(
   const title = isLocal
     ? 'Starting super cluster, manager and syncer'
     : 'Starting datastore, manager and syncer';
-  const parts = await inStep(progress, title, (step) =>
-    stack.start({ signal, onProgress: (message) => step.tell(message) }),
+  const parts = await withStep(progress, title, (step) =>
+    stack.start({ signal, onProgress: (message) => step.update(message) }),
   );
   const superCluster = await superClusterConnection(settings, parts);
   const tenants = await withConnection(superCluster, async (client) => {
-    await inStep(progress, 'Waiting for the manager', () => managerServes(client, stack, cli.clock, signal));
+    await withStep(progress, 'Waiting for the manager', () =>
+      waitForManager(client, stack, cli.clock, signal),
+    );
     const count = options.tenants ?? (settings.samplesMade === true ? 0 : defaultTenants);
     await createSampleTenants(client, { count, withSamples: options.withSamples, signal });
     await writeSettings(options.stateDir, { ...settings, samplesMade: true });
@@ -97,12 +117,12 @@ export async function startAll(
       withStorage: isLocal && options.nodes > 0,
     };
     await awaitSamples(await awaitTenants(furnishing), furnishing);
-    return existingTenants(client, signal);
+    return listTenants(client, signal);
   });
   const summary = {
     superCluster: superCluster.server,
     isLocal,
-    tenants: tenants.map(row),
+    tenants: tenants.map(summaryRow),
     metricsUrl: `http://127.0.0.1:${settings.ports.metrics}/metrics`,
     stateDir: options.stateDir,
     kubectl,
@@ -112,7 +132,7 @@ export async function startAll(
   return { summary, superCluster };
 }
 
-function row({ metadata, status }: VirtualCluster): UpSummary['tenants'][number] {
+function summaryRow({ metadata, status }: VirtualCluster): UpSummary['tenants'][number] {
   return {
     namespace: metadata.namespace ?? '',
     name: metadata.name ?? '',
@@ -131,7 +151,7 @@ async function superClusterConnection(
 }
 
 /** Fails before anything is started when the cluster cannot be used, and says what will happen to it. */
-async function checkForeign(
+async function checkExternalCluster(
   { kubeconfig, context }: Exclude<StateSettings['superCluster'], 'local'>,
   progress: Progress,
   signal: AbortSignal,
@@ -149,7 +169,7 @@ async function checkForeign(
   });
 }
 
-async function managerServes(
+async function waitForManager(
   client: KubeClient,
   stack: LocalStack,
   clock: Cli['clock'],
@@ -173,4 +193,56 @@ async function managerServes(
     }
     await clock.sleep(200, signal);
   }
+}
+
+/** Which super cluster this state is for. Throws `StateUnusable` when that is another one than asked for. */
+export async function chooseSuperCluster({
+  stateDir,
+  superCluster,
+}: UpOptions): Promise<StateSettings['superCluster']> {
+  const stored = await readSettings(stateDir);
+  if (stored !== undefined && superCluster !== undefined)
+    refuseOtherSuperCluster(stateDir, stored, superCluster);
+  return stored?.superCluster ?? superCluster ?? 'local';
+}
+
+/** Settings of this state with everything in it that must stay the same from start to start. */
+export async function persistSettings(
+  stateDir: string,
+  superCluster: StateSettings['superCluster'],
+): Promise<StateSettings & { ports: NonNullable<StateSettings['ports']> }> {
+  const stored = await readSettings(stateDir);
+  const settings = { ...(stored ?? { superCluster }), ports: stored?.ports ?? (await syncerPorts()) };
+  await writeSettings(stateDir, settings);
+  return settings;
+}
+
+/** Tenants of one super cluster in the datastore of another would be taken for orphans, or worse. */
+function refuseOtherSuperCluster(
+  stateDir: string,
+  { superCluster: stored }: StateSettings,
+  wanted: NonNullable<UpOptions['superCluster']>,
+): void {
+  if (stored !== 'local' && stored.kubeconfig === wanted.kubeconfig && stored.context === wanted.context)
+    return;
+  const whose = stored === 'local' ? 'a local super cluster' : `the super cluster of ${stored.kubeconfig}`;
+  throw new CliError(
+    'StateUnusable',
+    `the state in ${stateDir} belongs to ${whose}: give each super cluster a --state-dir of its own`,
+  );
+}
+
+const first = 22_000;
+const last = 22_999;
+
+/** Two free ports for the syncer, at a random place so that two stacks hardly meet. */
+export async function syncerPorts(
+  random: () => number = Math.random,
+): Promise<{ metrics: number; kubelet: number }> {
+  const host = '127.0.0.1';
+  const start = first + Math.floor((random() * (last - first)) / 2);
+  const metrics = await freePort({ host, range: [start, last] });
+  // It listens where tenants reach it, which may be any address of this machine.
+  const kubelet = await freePort({ host: '0.0.0.0', range: [start, last], taken: [metrics] });
+  return { metrics, kubelet };
 }

@@ -1,8 +1,7 @@
 import { join } from 'node:path';
 import PQueue from 'p-queue';
 import { type ControlPlaneDriver, ProcessDriver } from '../../drivers/index.ts';
-import type { Progress } from '../progress/index.ts';
-import { inStep } from '../progress/index.ts';
+import { type Progress, withStep } from '../progress.ts';
 import { managerComponent, syncerComponent } from './components.ts';
 
 export const stackId = 'stack';
@@ -36,13 +35,13 @@ export async function stopAll({ stateDir, progress, signal, force, driver }: Sto
   const binaries = { ensure: nothingToStart };
   const stack = driver ?? new ProcessDriver({ root: stateDir, binaries });
   const tenants = new ProcessDriver({ root: controlPlanesDirectory(stateDir), binaries });
-  await inStep(progress, 'Stopping manager and syncer', () =>
+  await withStep(progress, 'Stopping manager and syncer', () =>
     stack.stop(stackId, { ...options, components: [managerComponent, syncerComponent] }),
   );
   const ids = await tenants.list();
   if (ids.length > 0) {
     const title = `Stopping ${ids.length} tenant control plane${ids.length === 1 ? '' : 's'}`;
-    await inStep(progress, title, async (step) => {
+    await withStep(progress, title, async (step) => {
       const queue = new PQueue({ concurrency: 8 });
       let stopped = 0;
       const results = await Promise.allSettled(
@@ -50,14 +49,14 @@ export async function stopAll({ stateDir, progress, signal, force, driver }: Sto
           queue.add(async () => {
             await tenants.stop(id, options);
             stopped++;
-            step.tell(`${stopped} of ${ids.length}`);
+            step.update(`${stopped} of ${ids.length}`);
           }),
         ),
       );
       for (const result of results) if (result.status === 'rejected') throw result.reason;
     });
   }
-  await inStep(progress, 'Stopping super cluster and datastore', () => stack.stop(stackId, options));
+  await withStep(progress, 'Stopping super cluster and datastore', () => stack.stop(stackId, options));
 }
 
 function nothingToStart(): never {

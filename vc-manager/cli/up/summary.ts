@@ -1,8 +1,7 @@
 import { accessSync, constants } from 'node:fs';
 import { basename, delimiter, join, relative } from 'node:path';
 import type { Cli } from '../context.ts';
-import { styler } from '../output/style.ts';
-import { table } from '../output/table.ts';
+import { styler, table } from '../output.ts';
 import { packageRoot } from '../package-root.ts';
 
 /** What runs where; plain data, because a detached `up` hands it to the process that started it. */

@@ -1,0 +1,352 @@
+import { readFile } from 'node:fs/promises';
+import { loadavg } from 'node:os';
+import { join } from 'node:path';
+import { ProcessDriver } from '../../vc-manager/drivers/index.ts';
+import type { Cell, Table } from './markdown.ts';
+import { ratio } from './statistics.ts';
+
+/** Whose work a process does. */
+export const processGroups = [
+  'super cluster',
+  'simulated nodes',
+  'tenants',
+  'syncer',
+  'manager',
+  'generator',
+] as const;
+
+export type ProcessGroup = (typeof processGroups)[number];
+
+export interface BenchProcess {
+  pid: number;
+  group: ProcessGroup;
+  /** Name of the component, such as `kube-apiserver`. */
+  component: string;
+  /** Id of the control plane, for components of tenants. */
+  tenant?: string;
+}
+
+const groupOfComponent: Readonly<Record<string, ProcessGroup>> = {
+  kwok: 'simulated nodes',
+  'simulated-storage': 'simulated nodes',
+  datastore: 'tenants',
+  'vc-syncer': 'syncer',
+  'vc-manager': 'manager',
+};
+
+const stackId = 'stack';
+
+/** Every process of the stack whose state lies in a directory, as its run records say. */
+export class StackProcesses {
+  readonly #stack: ProcessDriver;
+  readonly #tenants: ProcessDriver;
+
+  constructor(stateDir: string) {
+    const binaries = { ensure: nothingToStart };
+    this.#stack = new ProcessDriver({ root: stateDir, binaries });
+    this.#tenants = new ProcessDriver({ root: join(stateDir, 'control-planes'), binaries });
+  }
+
+  async list(): Promise<BenchProcess[]> {
+    const found = await running(this.#stack, stackId);
+    const processes: BenchProcess[] = found.map((each) => ({
+      ...each,
+      group: groupOfComponent[each.component] ?? 'super cluster',
+    }));
+    for (const tenant of await this.#tenants.list()) {
+      for (const each of await running(this.#tenants, tenant)) {
+        processes.push({ ...each, group: 'tenants', tenant });
+      }
+    }
+    return processes;
+  }
+}
+
+async function running(driver: ProcessDriver, id: string): Promise<{ component: string; pid: number }[]> {
+  const { components } = await driver.observe(id);
+  return components.flatMap(({ name, pid }) => (pid === undefined ? [] : [{ component: name, pid }]));
+}
+
+function nothingToStart(): never {
+  throw new Error('a driver that only observes was asked to start something');
+}
+
+/** What some work cost. Groups without a process that could be seen are absent. */
+export interface Usage {
+  elapsedSeconds: number;
+  cpuSeconds: Partial<Record<ProcessGroup, number>>;
+  /** The same by `<group>/<component>`. */
+  componentSeconds: Record<string, number>;
+  /** CPU time of everything else on this machine, and what the hypervisor took. */
+  othersSeconds?: number;
+  stolenSeconds?: number;
+  /** One-minute load average at the end. */
+  load: number;
+}
+
+export type ListProcesses = () => Promise<BenchProcess[]>;
+
+interface UsageSample {
+  at: number;
+  processes: Map<number, { group: ProcessGroup; component: string; seconds: number }>;
+  machine: Awaited<ReturnType<typeof machineTime>>;
+}
+
+/** CPU time by group of processes between two moments. */
+export class UsageMeter {
+  readonly #list: ListProcesses;
+  #start: UsageSample | undefined;
+
+  constructor(list: ListProcesses) {
+    this.#list = list;
+  }
+
+  async start(): Promise<void> {
+    this.#start = await this.#sample();
+  }
+
+  /** Since `start`. A process that has ended meanwhile is not counted, one that is new counts from its birth. */
+  async stop(): Promise<Usage> {
+    const start = this.#start;
+    if (start === undefined) throw new Error('this meter was not started');
+    const end = await this.#sample();
+    const byGroup: Partial<Record<ProcessGroup, number>> = {};
+    const componentSeconds: Record<string, number> = {};
+    let ours = 0;
+    for (const [pid, { group, component, seconds }] of end.processes) {
+      const spent = seconds - (start.processes.get(pid)?.seconds ?? 0);
+      byGroup[group] = (byGroup[group] ?? 0) + spent;
+      const key = `${group}/${component}`;
+      componentSeconds[key] = (componentSeconds[key] ?? 0) + spent;
+      ours += spent;
+    }
+    const usage: Usage = {
+      elapsedSeconds: (end.at - start.at) / 1000,
+      cpuSeconds: byGroup,
+      componentSeconds,
+      load: loadavg()[0] ?? 0,
+    };
+    if (start.machine !== undefined && end.machine !== undefined) {
+      const busy = end.machine.busySeconds - start.machine.busySeconds;
+      usage.othersSeconds = Math.max(0, busy - ours);
+      usage.stolenSeconds = end.machine.stolenSeconds - start.machine.stolenSeconds;
+    }
+    return usage;
+  }
+
+  async #sample(): Promise<UsageSample> {
+    const processes: UsageSample['processes'] = new Map();
+    for (const { pid, group, component } of await this.#list()) {
+      const seconds = await cpuSeconds(pid);
+      if (seconds !== undefined) processes.set(pid, { group, component, seconds });
+    }
+    return { at: performance.now(), processes, machine: await machineTime() };
+  }
+}
+
+/** Of all groups together; undefined when none could be seen. */
+export function totalCpuSeconds(usage: Usage): number | undefined {
+  const seconds = processGroups.flatMap((group) => usage.cpuSeconds[group] ?? []);
+  return seconds.length === 0 ? undefined : seconds.reduce((sum, each) => sum + each, 0);
+}
+
+/** Memory of one process in bytes. Pages that several processes map are shared, all others private. */
+export interface Memory {
+  rss: number;
+  /** Resident, with each shared page counted in equal parts for all who map it. */
+  pss: number;
+  private: number;
+  shared: number;
+}
+
+/** CPU time of the machine since boot, over all cores. */
+export interface MachineTime {
+  busySeconds: number;
+  /** Taken away by the hypervisor. */
+  stolenSeconds: number;
+}
+
+// USER_HZ: the unit of these files, the same on every Linux that Node runs on.
+const ticksPerSecond = 100;
+const bytesPerKilobyte = 1024;
+
+/** User and system time of all threads, in seconds; undefined where there is no such process or no /proc. */
+export async function cpuSeconds(pid: number): Promise<number | undefined> {
+  const stat = await readOrUndefined(`/proc/${pid}/stat`);
+  return stat === undefined ? undefined : parseProcessTime(stat);
+}
+
+export async function memoryOf(pid: number): Promise<Memory | undefined> {
+  const rollup = await readOrUndefined(`/proc/${pid}/smaps_rollup`);
+  return rollup === undefined ? undefined : parseMemory(rollup);
+}
+
+export async function machineTime(): Promise<MachineTime | undefined> {
+  const stat = await readOrUndefined('/proc/stat');
+  return stat === undefined ? undefined : parseMachineTime(stat);
+}
+
+/** Milliseconds since the process was started, to a hundredth of a second. */
+export async function ageMs(pid: number): Promise<number | undefined> {
+  const [stat, uptime] = [await readOrUndefined(`/proc/${pid}/stat`), await readOrUndefined('/proc/uptime')];
+  return stat === undefined || uptime === undefined ? undefined : parseAge(stat, uptime);
+}
+
+export function parseAge(stat: string, uptime: string): number {
+  return Number(uptime.split(' ')[0]) * 1000 - (Number(fieldsOf(stat)[19]) * 1000) / ticksPerSecond;
+}
+
+export function parseProcessTime(stat: string): number {
+  const fields = fieldsOf(stat);
+  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
+}
+
+/** From the third field on: the second is a name in parentheses that may itself contain both. */
+function fieldsOf(stat: string): string[] {
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+}
+
+export function parseMemory(rollup: string): Memory {
+  const field = (name: string): number => {
+    const kilobytes = new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(rollup)?.[1];
+    return Number(kilobytes ?? 0) * bytesPerKilobyte;
+  };
+  return {
+    rss: field('Rss'),
+    pss: field('Pss'),
+    private: field('Private_Clean') + field('Private_Dirty'),
+    shared: field('Shared_Clean') + field('Shared_Dirty'),
+  };
+}
+
+export function parseMachineTime(stat: string): MachineTime {
+  const fields = /^cpu\s+(.*)$/m.exec(stat)?.[1]?.split(' ').map(Number) ?? [];
+  const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = fields;
+  return {
+    busySeconds: (user + nice + system + irq + softirq) / ticksPerSecond,
+    stolenSeconds: steal / ticksPerSecond,
+  };
+}
+
+async function readOrUndefined(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch {
+    return undefined;
+  }
+}
+
+/** The sum of all series of a metric that have these labels; 0 when there is none. */
+export function metricSum(
+  text: string,
+  name: string,
+  matches: (labels: ReadonlyMap<string, string>) => boolean = () => true,
+): number {
+  let sum = 0;
+  for (const [labels, value] of series(text, name)) if (matches(labels)) sum += value;
+  return sum;
+}
+
+/** The series of one metric: labels and value. */
+function* series(text: string, name: string): Generator<[ReadonlyMap<string, string>, number]> {
+  const line = new RegExp(`^${name}(?:\\{(.*)\\})? (\\S+)$`, 'gm');
+  for (const [, labelText = '', value] of text.matchAll(line)) {
+    const labels = [...labelText.matchAll(/(\w+)="([^"]*)"/g)].map(
+      ([, key = '', label = '']) => [key, label] as const,
+    );
+    yield [new Map(labels), Number(value)];
+  }
+}
+
+/** What the syncer has done so far, or within some time: the sums that are in its metrics. */
+export type SyncerWork = ReadonlyMap<string, number>;
+
+const callCounter = 'skerry_syncer_api_calls_total';
+const sums = ['skerry_syncer_queue_wait_seconds', 'skerry_syncer_service_seconds'];
+const leastCalls = 0.02;
+
+/**
+ * From Prometheus' text: calls as `call/<side>/<verb>/<resource>/<ok|refused>`, times as
+ * `<metric>_<sum|count>/<kind>`, both over all tenants and status codes.
+ */
+export function parseSyncerWork(text: string): SyncerWork {
+  const work = new Map<string, number>();
+  const add = (key: string, value: number): void => {
+    work.set(key, (work.get(key) ?? 0) + value);
+  };
+  for (const [, name = '', labelText = '', value] of text.matchAll(/^(\w+)\{(.*)\} (\S+)$/gm)) {
+    const labels = new Map([...labelText.matchAll(/(\w+)="([^"]*)"/g)].map(([, key, label]) => [key, label]));
+    if (name === callCounter) {
+      const outcome = labels.get('code')?.startsWith('2') ? 'ok' : 'refused';
+      add(
+        `call/${labels.get('side')}/${labels.get('verb')}/${labels.get('resource')}/${outcome}`,
+        Number(value),
+      );
+    } else if (sums.some((sum) => name === `${sum}_sum` || name === `${sum}_count`)) {
+      add(`${name}/${labels.get('kind')}`, Number(value));
+    }
+  }
+  return work;
+}
+
+export function workBetween(before: SyncerWork, after: SyncerWork): SyncerWork {
+  return new Map([...after].map(([key, value]) => [key, value - (before.get(key) ?? 0)]));
+}
+
+export interface CountedWork {
+  work: SyncerWork;
+  /** Pods or operations that it was done for. */
+  count: number;
+}
+
+/** Calls for each unit, over all rounds together. Watches are not calls but come and go at their own time. */
+export function callsPer(rounds: readonly CountedWork[]): number {
+  const count = rounds.reduce((sum, round) => sum + round.count, 0);
+  const calls = rounds.flatMap(({ work }) =>
+    [...work].filter(([key]) => key.startsWith('call/') && !key.includes('/watch/')),
+  );
+  return ratio(
+    calls.reduce((sum, [, each]) => sum + each, 0),
+    count,
+  );
+}
+
+/** Calls and reconciles for each pod, or whatever is counted, over all rounds together. */
+export function syncerTable(scenario: string, rounds: readonly CountedWork[], unit: string): Table {
+  const count = rounds.reduce((sum, round) => sum + round.count, 0);
+  const total = (key: string): number => rounds.reduce((sum, { work }) => sum + (work.get(key) ?? 0), 0);
+  const calls = new Set(
+    rounds.flatMap(({ work }) =>
+      [...work.keys()].map((key) => /^(call\/.*)\/(?:ok|refused)$/.exec(key)?.[1] ?? ''),
+    ),
+  );
+  calls.delete('');
+  const rows = [...calls]
+    .map((call): [string, number, number] => [
+      call,
+      total(`${call}/ok`) / count,
+      total(`${call}/refused`) / count,
+    ])
+    .filter(([, ok, refused]) => ok + refused >= leastCalls)
+    .sort(([, a], [, b]) => b - a)
+    .map(([call, ok, refused]): Cell[] => [call.split('/').slice(1).join(' '), ok, refused]);
+  const all = rows.reduce((sum, [, ok, refused]) => sum + Number(ok) + Number(refused), 0);
+  const [wait = '', service = ''] = sums;
+  // What pods need beside themselves is looked at too, but says nothing about how often a pod is.
+  const kind = unit === 'pod' ? 'pods' : '';
+  const ofKinds = (metric: string): number =>
+    [...new Set(rounds.flatMap(({ work }) => [...work.keys()]))]
+      .filter((key) => key.startsWith(`${metric}/${kind}`))
+      .reduce((sum, key) => sum + total(key), 0);
+  const meanMs = (metric: string): number =>
+    1000 * ratio(ofKinds(`${metric}_sum`), ofKinds(`${metric}_count`));
+  const runs = ratio(ofKinds(`${service}_count`), count);
+  return {
+    title: `${scenario}: calls of the syncer per ${unit}`,
+    columns: ['side, verb, resource', 'answered', 'refused'],
+    rows: [...rows, ['**all of these**', all, undefined]],
+    notes: [
+      `${unit === 'pod' ? 'Pods were looked at' : 'The syncer looked at objects'} ${runs.toFixed(1)} times per ${unit}: ${meanMs(wait).toFixed(1)} ms in the queue and ${meanMs(service).toFixed(1)} ms of service on average.`,
+    ],
+  };
+}

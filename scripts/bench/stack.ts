@@ -1,0 +1,333 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import {
+  Connection,
+  type ConnectionOptions,
+  isNotFound,
+  KubeClient,
+  loadKubeconfig,
+  resources,
+  systemClock,
+} from '../../kube/index.ts';
+import { Binaries, defaultCacheDirectory } from '../../vc-manager/binaries/index.ts';
+import {
+  grantComponentRights as grantOwnRights,
+  managerComponent,
+  skerryComponents as ownComponents,
+  syncerComponent,
+} from '../../vc-manager/cli/up/components.ts';
+import type { ComponentPlan } from '../../vc-manager/control-plane/index.ts';
+import { ProcessDriver } from '../../vc-manager/drivers/index.ts';
+import { LocalStack, type LocalStackParts } from '../../vc-manager/local-stack/index.ts';
+import { freePort, machineAddress } from '../../vc-manager/os/network.ts';
+import { type BenchProcess, StackProcesses } from './measure.ts';
+
+/** How the syncer is to run. */
+export interface SyncerFlags {
+  fair: boolean;
+}
+
+/** A super cluster with manager and syncer, to be measured. */
+export interface Stack {
+  readonly superCluster: ConnectionOptions;
+  /** Empty where processes cannot be seen: another machine, or no /proc. */
+  processes(): Promise<BenchProcess[]>;
+  /**
+   * Restarts the syncer with other flags, unless it runs with these already; resolves when it is up
+   * again, which is before it has caught up. Absent: the syncer is not ours to restart.
+   */
+  setSyncer?(flags: SyncerFlags, signal: AbortSignal): Promise<void>;
+  /** Stops the syncer as a person would and starts it again; resolves when the new process is there. */
+  restartSyncer?(signal: AbortSignal): Promise<void>;
+  /** Whether the syncer says that it is ready; false while nothing answers. */
+  syncerReady?(): Promise<boolean>;
+  /** Metrics of the tenants' datastore. */
+  datastoreMetrics?(): Promise<string>;
+  /** The syncer's metrics as Prometheus' text. Absent: nobody knows where they are. */
+  syncerMetrics?(): Promise<string>;
+  /** What may explain a failure: the last lines of the logs. */
+  lastLogLines?(): Promise<string>;
+  /** Ends what was started and removes its state. */
+  close(): Promise<void>;
+}
+
+export interface OwnStackOptions {
+  nodes: number;
+  env: NodeJS.ProcessEnv;
+  /** False: a super cluster alone. */
+  withSkerry: boolean;
+  cpuProfileDir?: string;
+  signal: AbortSignal;
+  onProgress: (message: string) => void;
+}
+
+const host = '127.0.0.1';
+// Of a range that is nobody's (RFC 5737): no pod of a simulated node dials it.
+const unroutableAddress = '192.0.2.1';
+const syncerPortRange: [number, number] = [23_000, 23_999];
+const linesOfLogs = 15;
+const managerTimeoutMs = 90_000;
+
+/**
+ * What `vc-manager up` starts, in a temporary directory: the same components with the same arguments.
+ * Here, because the syncer has to be restarted with other flags while all else runs on.
+ */
+export class OwnStack implements Stack {
+  readonly #directory: string;
+  readonly #options: OwnStackOptions;
+  readonly #processes: StackProcesses;
+  readonly #stack: LocalStack;
+  readonly #binaries: Binaries;
+  readonly #metricsPort: number;
+  #syncer: SyncerFlags = { fair: true };
+  #superCluster: ConnectionOptions | undefined;
+
+  private constructor(
+    directory: string,
+    ports: { metrics: number; kubelet: number },
+    options: OwnStackOptions,
+  ) {
+    this.#directory = directory;
+    this.#options = options;
+    this.#metricsPort = ports.metrics;
+    this.#processes = new StackProcesses(directory);
+    const { env, onProgress } = options;
+    this.#binaries = new Binaries({
+      cacheDir: defaultCacheDirectory(env),
+      env,
+      onProgress: ({ name, stage, message }) => {
+        if (stage !== 'ready') onProgress(`${name}: ${message}`);
+      },
+    });
+    const advertiseAddress = machineAddress() ?? unroutableAddress;
+    this.#stack = new LocalStack({
+      stateDir: directory,
+      binaries: this.#binaries,
+      advertiseAddress,
+      superCluster: { nodes: options.nodes },
+      ...(options.withSkerry ? { prepare: grantOwnRights } : {}),
+      components: (parts) => {
+        if (!options.withSkerry) return [];
+        const shared = { stateDir: directory, env, superCluster: 'local' as const, dns: 'none' as const };
+        return this.#withFlags({ ...shared, ports, bindAddress: host, advertiseAddress }, parts);
+      },
+    });
+  }
+
+  static async start(options: OwnStackOptions): Promise<OwnStack> {
+    const metrics = await freePort({ host, range: syncerPortRange });
+    const kubelet = await freePort({ host, range: syncerPortRange, taken: [metrics] });
+    const directory = await mkdtemp(join(tmpdir(), 'skerry-bench-'));
+    const stack = new OwnStack(directory, { metrics, kubelet }, options);
+    try {
+      await stack.#start(options.signal);
+    } catch (error) {
+      if (!options.signal.aborted) options.onProgress(await stack.lastLogLines());
+      await stack.close();
+      throw error;
+    }
+    return stack;
+  }
+
+  get superCluster(): ConnectionOptions {
+    if (this.#superCluster === undefined) throw new Error('the stack has not started');
+    return this.#superCluster;
+  }
+
+  processes(): Promise<BenchProcess[]> {
+    return this.#processes.list();
+  }
+
+  async setSyncer(flags: SyncerFlags, signal: AbortSignal): Promise<void> {
+    if (flags.fair === this.#syncer.fair) return;
+    this.#syncer = flags;
+    // All other components are as they were, so that they run on.
+    await this.#stack.start({ signal });
+  }
+
+  async syncerMetrics(): Promise<string> {
+    const answer = await fetch(`http://${host}:${this.#metricsPort}/metrics`);
+    return answer.text();
+  }
+
+  async restartSyncer(signal: AbortSignal): Promise<void> {
+    await this.#stack.stop({ signal, components: [syncerComponent] });
+    await this.#stack.start({ signal });
+  }
+
+  async syncerReady(): Promise<boolean> {
+    const answer = await fetch(`http://${host}:${this.#metricsPort}/readyz`).catch(() => undefined);
+    await answer?.body?.cancel();
+    return answer?.ok === true;
+  }
+
+  datastoreMetrics(): Promise<string> {
+    return datastoreMetrics(this.#directory);
+  }
+
+  async lastLogLines(): Promise<string> {
+    const words: string[] = [];
+    for (const component of [managerComponent, syncerComponent]) {
+      const lines: string[] = [];
+      try {
+        const options = { tailLines: linesOfLogs, signal: AbortSignal.timeout(5_000) };
+        for await (const line of this.#stack.logs(component, options)) lines.push(line);
+      } catch {
+        continue;
+      }
+      words.push(`--- ${component} ---`, ...lines);
+    }
+    return words.join('\n');
+  }
+
+  async close(): Promise<void> {
+    const signal = AbortSignal.timeout(120_000);
+    // First those two, or they would start again what is stopped after them.
+    await this.#stack.stop({ signal, components: [managerComponent, syncerComponent] });
+    const tenants = new ProcessDriver({
+      root: join(this.#directory, 'control-planes'),
+      binaries: this.#binaries,
+      clock: systemClock,
+    });
+    const ids = await tenants.list();
+    await Promise.all(ids.map((id) => tenants.remove(id, { signal })));
+    await this.#stack.remove({ signal });
+    await rm(this.#directory, { recursive: true, force: true });
+  }
+
+  async #start(signal: AbortSignal): Promise<void> {
+    const { onProgress } = this.#options;
+    const { superCluster } = await this.#stack.start({ signal, onProgress });
+    this.#superCluster = await loadKubeconfig(superCluster?.kubeconfigFile);
+    if (this.#options.withSkerry) await waitForManager(this.#superCluster, signal);
+  }
+
+  #withFlags(options: Parameters<typeof ownComponents>[0], parts: LocalStackParts): ComponentPlan[] {
+    const { cpuProfileDir } = this.#options;
+    const profile =
+      cpuProfileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${resolve(cpuProfileDir)}`];
+    const flags = this.#syncer.fair ? [] : ['--no-fair'];
+    return ownComponents(options, parts).map((component) =>
+      component.name === syncerComponent
+        ? { ...component, args: [...profile, ...component.args, ...flags] }
+        : component,
+    );
+  }
+}
+
+/** Waits until tenants can be asked for. */
+async function waitForManager(superCluster: ConnectionOptions, signal: AbortSignal): Promise<void> {
+  const connection = new Connection(superCluster);
+  const client = new KubeClient(connection);
+  const deadline = performance.now() + managerTimeoutMs;
+  try {
+    for (;;) {
+      try {
+        await client.list(resources.virtualClusters, { signal });
+        return;
+      } catch (error) {
+        if (!isNotFound(error) || performance.now() > deadline) throw error;
+      }
+      await systemClock.sleep(100, signal);
+    }
+  } finally {
+    await connection.close();
+  }
+}
+
+export interface GivenStackOptions {
+  stateDir?: string;
+  kubeconfig?: string;
+  context?: string;
+}
+
+/** A stack that somebody else has started and will stop. */
+export class GivenStack implements Stack {
+  readonly superCluster: ConnectionOptions;
+  readonly #processes: StackProcesses | undefined;
+
+  constructor(superCluster: ConnectionOptions, stateDir?: string) {
+    this.superCluster = superCluster;
+    this.#processes = stateDir === undefined ? undefined : new StackProcesses(stateDir);
+  }
+
+  static async open({ stateDir, kubeconfig, context }: GivenStackOptions): Promise<GivenStack> {
+    const ofState = stateDir === undefined ? undefined : join(stateDir, 'super-cluster', 'admin.kubeconfig');
+    const superCluster = await loadKubeconfig(kubeconfig ?? ofState, context);
+    if (superCluster.authorization !== undefined) {
+      throw new Error(
+        'the load generator is a process of its own and cannot ask a plugin for credentials: give a kubeconfig with a client certificate or a token',
+      );
+    }
+    return new GivenStack(superCluster, stateDir);
+  }
+
+  async processes(): Promise<BenchProcess[]> {
+    return (await this.#processes?.list()) ?? [];
+  }
+
+  async close(): Promise<void> {
+    // It was here before, and stays.
+  }
+}
+
+/** What the tenants' datastore of a state directory says of itself, as Prometheus' text. */
+export async function datastoreMetrics(stateDir: string): Promise<string> {
+  const ports = JSON.parse(await readFile(join(stateDir, 'datastore', 'ports.json'), 'utf8')) as {
+    'datastore-metrics': number;
+  };
+  const answer = await fetch(`http://127.0.0.1:${ports['datastore-metrics']}/metrics`);
+  return answer.text();
+}
+
+export interface Limits {
+  /** Undefined: this system has no such limit, or does not tell. */
+  inotifyInstances?: number;
+  availableBytes?: number;
+}
+
+const gigabyte = 1_000_000_000;
+/** Super cluster, manager, syncer and load generator. */
+const bytesAtLeast = 1.8 * gigabyte;
+const bytesPerTenant = 0.2 * gigabyte;
+/** What a kube-apiserver watches its files with, and some for all else. */
+const inotifyPerTenant = 7;
+const inotifyAtLeast = 64;
+
+/** What would stop a run of so many tenants in its middle: throws for what certainly will, returns what may. */
+export function preflight(tenants: number, { inotifyInstances, availableBytes }: Limits): string[] {
+  const instances = inotifyAtLeast + tenants * inotifyPerTenant;
+  if (inotifyInstances !== undefined && inotifyInstances < instances) {
+    throw new Error(
+      `${tenants} tenants need about ${instances} inotify instances, ${inotifyInstances} are allowed: sudo sysctl fs.inotify.max_user_instances=8192, or fewer --tenants`,
+    );
+  }
+  const bytes = bytesAtLeast + tenants * bytesPerTenant;
+  if (availableBytes !== undefined && availableBytes < bytes)
+    return [
+      `${tenants} tenants need about ${inGigabytes(bytes)} of memory, ${inGigabytes(availableBytes)} are available: give fewer --tenants if it does not go well`,
+    ];
+  return [];
+}
+
+export async function limitsOfMachine(): Promise<Limits> {
+  const inotify = Number(await readOrEmpty('/proc/sys/fs/inotify/max_user_instances'));
+  const kilobytes = /^MemAvailable:\s+(\d+) kB$/m.exec(await readOrEmpty('/proc/meminfo'))?.[1];
+  return {
+    ...(inotify > 0 ? { inotifyInstances: inotify } : {}),
+    ...(kilobytes === undefined ? {} : { availableBytes: Number(kilobytes) * 1024 }),
+  };
+}
+
+async function readOrEmpty(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+function inGigabytes(bytes: number): string {
+  return `${(bytes / gigabyte).toFixed(1)} GB`;
+}

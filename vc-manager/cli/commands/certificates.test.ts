@@ -1,0 +1,56 @@
+import { describe, expect, it } from 'vitest';
+import type { JobStatus } from '../../../api/job-status.ts';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
+import { isRenewed } from './certificates.ts';
+
+const asked = '2026-01-01T00:00:00.000Z';
+const startedAt = asked;
+const finishedAt = asked;
+const renewal = { kind: 'renewal', id: 'r', startedAt, attempts: 1 } as const;
+const change = { kind: 'version-change', id: 'v', startedAt, attempts: 1 } as const;
+const cancelled = { ...renewal, finishedAt, result: 'Cancelled' } as const;
+
+function answersOf(...states: JobStatus[]): (boolean | string)[] {
+  const until = isRenewed('a', asked);
+  return states.map((jobs) => {
+    try {
+      return until({ metadata: { name: 'a' }, status: { jobs } } as VirtualCluster);
+    } catch (error) {
+      return (error as Error).message;
+    }
+  });
+}
+
+describe('whoever waits for new certificates', () => {
+  it('waits until they are taken up, not only issued', () => {
+    const states = [{}, { current: renewal }, { current: renewal, renewed: asked }, { renewed: asked }];
+    expect(answersOf(...states)).toEqual([false, false, false, true]);
+  });
+
+  it('waits for another job that takes them up', () => {
+    const ended = { ...change, finishedAt, result: 'Succeeded' } as const;
+    const states = [
+      { current: renewal },
+      // It made way for the change of version.
+      { current: change, history: [cancelled] },
+      { current: change, history: [cancelled], renewed: asked },
+      { history: [ended, cancelled], renewed: asked },
+    ];
+    expect(answersOf(...states)).toEqual([false, false, false, true]);
+  });
+
+  it('is told when the renewal was cancelled, and not of an earlier one', () => {
+    const own = [{ current: renewal }, { history: [cancelled], renewed: asked }];
+    expect(answersOf(...own)).toEqual([false, 'the renewal of a was cancelled']);
+    expect(answersOf({ history: [cancelled], renewed: asked })).toEqual([true]);
+  });
+
+  it('is content with a later request, and not with an earlier one', () => {
+    expect(answersOf({ renewed: '2025-12-31T00:00:00.000Z' })).toEqual([false]);
+    expect(answersOf({ renewed: '2026-01-01T00:00:01.000Z' })).toEqual([true]);
+  });
+
+  it('is told when the tenant goes', () => {
+    expect(() => isRenewed('a', asked)(undefined)).toThrow('a is gone');
+  });
+});

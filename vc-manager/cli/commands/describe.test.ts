@@ -1,0 +1,84 @@
+import { describe, expect, it } from 'vitest';
+import type { VirtualCluster, VirtualClusterPhase } from '../../../api/virtual-cluster.ts';
+import type { Condition } from '../../../kube/index.ts';
+import { advice } from './describe.ts';
+
+const createdMs = Date.parse('2030-01-01T00:00:00Z');
+const soon = createdMs + 10_000;
+const late = createdMs + 600_000;
+const joined: Condition = { type: 'Synced', status: 'True', reason: 'Joined' };
+
+function tenant(phase: VirtualClusterPhase | undefined, conditions: Condition[] = []): VirtualCluster {
+  return {
+    metadata: { name: 'blue', namespace: 'teams', creationTimestamp: '2030-01-01T00:00:00Z' },
+    status: { ...(phase === undefined ? {} : { phase }), conditions },
+  };
+}
+
+describe('advice', () => {
+  it('tells how to use a tenant that is ready', () => {
+    expect(advice(tenant('Ready', [joined]), soon)).toEqual([
+      'Use it: vc-manager kubeconfig blue -n teams > blue.kubeconfig',
+    ]);
+  });
+
+  it('does not mind a syncer that has just begun with it', () => {
+    const joining: Condition = { type: 'Synced', status: 'False', reason: 'Joining', message: 'taken up' };
+    expect(advice(tenant('Ready', [joining]), soon)).toEqual([expect.stringContaining('Use it')]);
+  });
+
+  it('tells what the syncer waits for before anything else', () => {
+    const held: Condition = {
+      type: 'DeletionHeld',
+      status: 'True',
+      message: 'confirm with kubectl annotate',
+    };
+    expect(advice(tenant('Ready', [joined, held]), soon)).toEqual(['confirm with kubectl annotate']);
+  });
+
+  it('asks for a syncer when none has joined', () => {
+    expect(advice(tenant('Ready'), soon).join()).toContain('No syncer has joined it yet');
+  });
+
+  it('repeats why a tenant has failed, and names the logs', () => {
+    const ready: Condition = { type: 'Ready', status: 'False', message: 'no port is free' };
+    const lines = advice(tenant('Failed', [ready]), soon);
+    expect(lines[0]).toBe('no port is free');
+    expect(lines.at(-1)).toContain('vc-manager logs blue -n teams');
+  });
+
+  it('lets one wait for the manager at first, and doubts that there is one later', () => {
+    expect(advice(tenant(undefined), soon).join()).toContain('Wait');
+    expect(advice(tenant('Pending'), late).join()).toContain('No manager works on it');
+  });
+
+  it('repeats what a manager waits for with one that is pending', () => {
+    const ready: Condition = { type: 'Ready', status: 'False', message: 'no more than 1' };
+    expect(advice(tenant('Pending', [ready]), late)).toEqual(['no more than 1']);
+  });
+
+  it('adds what is cut or broken in one that is ready', () => {
+    const limited: Condition = { type: 'PolicyLimited', status: 'True', message: 'daemonSets is deny' };
+    const dns: Condition = { type: 'DNSReady', status: 'False', reason: 'AddonNotOurs', message: 'theirs' };
+    expect(advice(tenant('Ready', [joined, limited, dns]), soon)).toEqual([
+      expect.stringContaining('Use it'),
+      'daemonSets is deny',
+      'theirs',
+    ]);
+    const granted: Condition = { ...limited, status: 'False' };
+    const starting: Condition = { ...dns, reason: 'Starting' };
+    expect(advice(tenant('Ready', [joined, granted, starting]), soon)).toHaveLength(1);
+  });
+
+  it('names what holds a deletion up', () => {
+    const ready: Condition = {
+      type: 'Ready',
+      status: 'False',
+      message: 'Waiting until namespaces are gone: a',
+    };
+    const vc = tenant('Deleting', [ready]);
+    vc.metadata.deletionTimestamp = '2030-01-01T00:00:00Z';
+    expect(advice(vc, soon).join()).toContain('Wait');
+    expect(advice(vc, late).join()).toContain('Waiting until namespaces are gone: a');
+  });
+});

@@ -1,0 +1,58 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { ManagerHealth } from './operator.ts';
+
+describe('the health of the manager', () => {
+  let close = async (): Promise<void> => undefined;
+  afterEach(() => close());
+
+  let nowMs = 0;
+  const call = (status: number) =>
+    ({ method: 'GET', verb: 'get', resource: 'leases', status, durationMs: 1 }) as const;
+
+  async function started(): Promise<{ health: ManagerHealth; get: (path: string) => Promise<Response> }> {
+    nowMs = 0;
+    const health = new ManagerHealth(() => nowMs);
+    const server = await health.listen({ host: '127.0.0.1', port: 0 });
+    close = server.close;
+    return { health, get: (path) => fetch(`http://127.0.0.1:${server.port}${path}`) };
+  }
+
+  it('lives before it is ready, and is ready once the super cluster has answered', async () => {
+    const { health, get } = await started();
+    expect((await get('/healthz')).status).toBe(200);
+    expect((await get('/readyz')).status).toBe(503);
+    health.onCall(call(0));
+    health.onCall(call(503));
+    expect(await (await get('/readyz')).text()).toBe('the super cluster has not answered yet\n');
+    health.onCall(call(404));
+    expect((await get('/readyz')).status).toBe(200);
+  });
+
+  it('is not ready any more when nothing has answered for a minute', async () => {
+    const { health, get } = await started();
+    health.onCall(call(200));
+    nowMs = 61_000;
+    const answer = await get('/readyz');
+    expect([answer.status, await answer.text()]).toEqual([
+      503,
+      'the super cluster has not answered for 61 s\n',
+    ]);
+  });
+
+  it('counts calls, and refuses what it does not know', async () => {
+    const { health, get } = await started();
+    health.onCall(call(200));
+    health.onCall(call(0));
+    const text = await (await get('/metrics')).text();
+    expect(text).toContain('skerry_manager_api_calls_total{verb="get",resource="leases",code="200"} 1');
+    expect(text).toContain('skerry_manager_api_calls_total{verb="get",resource="leases",code="none"} 1');
+    expect((await get('/secrets')).status).toBe(404);
+  });
+
+  it('says which option to change when the port is taken', async () => {
+    const { health } = await started();
+    const other = await health.listen({ host: '127.0.0.1', port: 0 });
+    await expect(health.listen({ host: '127.0.0.1', port: other.port })).rejects.toThrow('--health-address');
+    await other.close();
+  });
+});

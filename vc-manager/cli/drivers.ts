@@ -1,0 +1,95 @@
+import type { DriverName } from '../../api/virtual-cluster.ts';
+import type { Clock, KubeClient } from '../../kube/index.ts';
+import { Binaries, defaultCacheDirectory } from '../binaries/index.ts';
+import { ComposeDriver, type ControlPlaneDriver, KubernetesDriver, ProcessDriver } from '../drivers/index.ts';
+import { composeProjectsDirectory, controlPlanesDirectory } from './up/stop.ts';
+
+/** What of the command line is about drivers. */
+export interface DriverFlags {
+  systemNamespace: string;
+  processKeeper?: string;
+  imageRegistry?: string;
+  storageClass?: string;
+  storageSize: string;
+  tenantEgress?: string[];
+}
+
+/** Where a driver finds what it works with. */
+export interface DriverContext {
+  stateDir: string;
+  /** The super cluster. */
+  client: KubeClient;
+  clock: Clock;
+  env: Readonly<Record<string, string | undefined>>;
+}
+
+type Driver = ControlPlaneDriver & { close(): Promise<void> };
+
+interface DriverFactory {
+  /** For the manager. */
+  make(place: DriverContext, flags: DriverFlags): Driver;
+  /** For whoever only looks, reads logs, or removes. */
+  reader(place: Omit<DriverContext, 'env'>): Driver;
+}
+
+const factories: Record<DriverName, DriverFactory> = {
+  process: {
+    make: ({ stateDir, clock, env }, { processKeeper }) =>
+      new ProcessDriver({
+        root: controlPlanesDirectory(stateDir),
+        binaries: new Binaries({ cacheDir: defaultCacheDirectory(env), env, clock }),
+        clock,
+        environment: { ...env },
+        ...(processKeeper === undefined ? {} : { keeper: processKeeper }),
+      }),
+    reader: ({ stateDir }) =>
+      new ProcessDriver({ root: controlPlanesDirectory(stateDir), binaries: noBinaries }),
+  },
+  compose: {
+    make: ({ stateDir, clock, env }, { imageRegistry }) =>
+      new ComposeDriver({
+        root: composeProjectsDirectory(stateDir),
+        clock,
+        environment: { ...env },
+        ...(imageRegistry === undefined ? {} : { imageRegistry }),
+      }),
+    reader: ({ stateDir, clock }) => new ComposeDriver({ root: composeProjectsDirectory(stateDir), clock }),
+  },
+  kubernetes: {
+    make: ({ client, clock }, flags) => {
+      const { systemNamespace, imageRegistry, storageClass, storageSize, tenantEgress = [] } = flags;
+      return new KubernetesDriver({
+        client,
+        clock,
+        ...(imageRegistry === undefined ? {} : { imageRegistry }),
+        ...(storageClass === undefined ? {} : { storage: storageOf(storageClass, storageSize) }),
+        network: { systemNamespace, egress: tenantEgress },
+      });
+    },
+    reader: ({ client, clock }) => new KubernetesDriver({ client, clock }),
+  },
+};
+
+/** Names for the option `--driver`. */
+export const driverChoices = Object.keys(factories) as DriverName[];
+
+export const defaultStorageClass = 'default';
+
+export function createDriver(name: DriverName, place: DriverContext, flags: DriverFlags): Driver {
+  return factories[name].make(place, flags);
+}
+
+/** A driver for what another process runs. */
+export function readOnlyDriver(name: DriverName, place: Omit<DriverContext, 'env'>): Driver {
+  return factories[name].reader(place);
+}
+
+export const noBinaries = {
+  ensure: (): never => {
+    throw new Error('a driver that only reads was asked to start something');
+  },
+};
+
+function storageOf(storageClass: string, size: string): { className?: string; size: string } {
+  return storageClass === defaultStorageClass ? { size } : { className: storageClass, size };
+}

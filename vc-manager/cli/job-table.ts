@@ -1,0 +1,60 @@
+import type { CurrentJob, EndedJob, JobKind } from '../../api/job-status.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { age, ageSince, table } from './output.ts';
+
+/** One job as it is shown, in whatever form. */
+export interface ShownJob {
+  namespace: string;
+  tenant: string;
+  kind: JobKind;
+  id: string;
+  state: 'Running' | 'Retrying' | EndedJob['result'];
+  target?: string | undefined;
+  step?: string | undefined;
+  attempts: number;
+  startedAt: string;
+  finishedAt?: string | undefined;
+  holder?: string | undefined;
+  message?: string | undefined;
+}
+
+/** What is under way, then what has ended, the latest first; with `isShort` only the latest of these. */
+export function jobsOf({ metadata, status }: VirtualCluster, isShort = false): ShownJob[] {
+  const { current, history = [] } = status?.jobs ?? {};
+  const whose = { namespace: metadata.namespace ?? '', tenant: metadata.name ?? '' };
+  const ended = history.map((job): ShownJob => {
+    const { result, ...rest } = job;
+    return { ...whose, ...rest, state: result };
+  });
+  if (current === undefined) return isShort ? ended.slice(0, 1) : ended;
+  return [{ ...whose, ...shown(current) }, ...(isShort ? [] : ended)];
+}
+
+/** Ends with a newline. */
+export function jobTable(jobs: readonly ShownJob[], nowMs: number): string {
+  const header = ['NAMESPACE', 'TENANT', 'KIND', 'STATE', 'STEP', 'ATTEMPTS', 'AGE', 'TOOK', 'MESSAGE'];
+  const rows = jobs.map((job) => [
+    job.namespace,
+    job.tenant,
+    job.target === undefined ? job.kind : `${job.kind} to ${job.target}`,
+    job.state,
+    job.step ?? '-',
+    String(job.attempts),
+    ageSince(job.startedAt, nowMs),
+    job.finishedAt === undefined ? '-' : age(Date.parse(job.finishedAt) - Date.parse(job.startedAt)),
+    job.message ?? '-',
+  ]);
+  return table(header, rows);
+}
+
+function shown(current: CurrentJob): Omit<ShownJob, 'namespace' | 'tenant'> {
+  const { failing, replacing: _, stepStartedAt: _at, refusal, message, ...rest } = current;
+  const said = [message, refusal === undefined ? undefined : `Not cancelled: ${refusal}.`]
+    .filter(Boolean)
+    .join(' ');
+  return {
+    ...rest,
+    state: failing ? 'Retrying' : 'Running',
+    ...(said === '' ? {} : { message: said }),
+  };
+}

@@ -1,0 +1,65 @@
+import { describe, expect, it } from 'vitest';
+import { age, ageSince, elapsed, table } from './output.ts';
+
+describe('table', () => {
+  it('aligns columns three spaces apart, with nothing behind the last one', () => {
+    const text = table(
+      ['NAME', 'PHASE'],
+      [
+        ['a', 'Ready'],
+        ['team-blue', ''],
+      ],
+    );
+    expect(text).toBe('NAME        PHASE\na           Ready\nteam-blue\n');
+  });
+
+  it('keeps a row on its line', () => {
+    expect(table(undefined, [['a', 'two\nlines']])).toBe('a   two lines\n');
+  });
+
+  it('is empty without rows', () => {
+    expect(table(undefined, [])).toBe('');
+  });
+});
+
+const second = 1000;
+const minute = 60 * second;
+const hour = 60 * minute;
+const day = 24 * hour;
+
+describe('age', () => {
+  it.each([
+    [0, '0s'],
+    [119 * second, '119s'],
+    [2 * minute, '2m'],
+    [3 * minute + 12 * second, '3m12s'],
+    [14 * minute + 50 * second, '14m'],
+    [179 * minute, '179m'],
+    [3 * hour, '3h'],
+    [5 * hour + 20 * minute, '5h20m'],
+    [47 * hour, '47h'],
+    [2 * day, '2d'],
+    [3 * day + 4 * hour, '3d4h'],
+    [90 * day + 5 * hour, '90d'],
+    [-5 * second, '0s'],
+  ])('writes %i ms as kubectl does: %s', (ms, text) => {
+    expect(age(ms)).toBe(text);
+  });
+
+  it('says that it does not know what has no timestamp', () => {
+    expect(ageSince(undefined, 0)).toBe('<unknown>');
+    expect(ageSince('1970-01-01T00:00:10Z', 40 * second)).toBe('30s');
+  });
+});
+
+describe('elapsed', () => {
+  it.each([
+    [0, '0.0 s'],
+    [3_240, '3.2 s'],
+    [12_400, '12 s'],
+    [119_400, '119 s'],
+    [185_000, '3 min 05 s'],
+  ])('writes %i ms as %s', (ms, text) => {
+    expect(elapsed(ms)).toBe(text);
+  });
+});

@@ -1,0 +1,106 @@
+import { styleText } from 'node:util';
+import Table from 'cli-table3';
+import { stringify } from 'yaml';
+import type { KubeObject } from '../../kube/index.ts';
+
+export const outputFormats = ['table', 'wide', 'json', 'yaml', 'name'] as const;
+export type OutputFormat = (typeof outputFormats)[number];
+
+export function json(value: unknown): string {
+  return `${JSON.stringify(value, null, 2)}\n`;
+}
+
+export function yaml(value: unknown): string {
+  return stringify(value, { lineWidth: 0 });
+}
+
+/** `virtualcluster.skerry.dev/NAME`, which kubectl takes too. */
+export function resourceName(name: string): string {
+  return `virtualcluster.skerry.dev/${name}`;
+}
+
+/** A Kubernetes List, as `kubectl get -o json` prints it. */
+export function listOf(items: readonly KubeObject[]): KubeObject & { items: KubeObject[] } {
+  return { apiVersion: 'v1', kind: 'List', metadata: { resourceVersion: '' }, items: items.map(withKind) };
+}
+
+/** As kubectl shows an object: says what it is, and without who has last written which field. */
+export function withKind(object: KubeObject): KubeObject {
+  const { managedFields: _, ...metadata } = object.metadata;
+  return { apiVersion: 'skerry.dev/v1alpha1', kind: 'VirtualCluster', ...object, metadata };
+}
+
+export type Style = Parameters<typeof styleText>[0];
+
+/** Colours for one stream: none when it is no terminal, or NO_COLOR says so. */
+export function styler(stream: NodeJS.WritableStream): (style: Style, text: string) => string {
+  return (style, text) => styleText(style, text, { stream });
+}
+
+const noBorders = {
+  top: '',
+  'top-mid': '',
+  'top-left': '',
+  'top-right': '',
+  bottom: '',
+  'bottom-mid': '',
+  'bottom-left': '',
+  'bottom-right': '',
+  left: '',
+  'left-mid': '',
+  mid: '',
+  'mid-mid': '',
+  right: '',
+  'right-mid': '',
+  middle: '   ',
+};
+
+/** Columns as kubectl prints them: no lines, three spaces apart, nothing after the last one. Ends with a newline. */
+export function table(header: readonly string[] | undefined, rows: readonly (readonly string[])[]): string {
+  const lines = new Table({
+    chars: noBorders,
+    style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 },
+  });
+  if (header !== undefined) lines.push([...header]);
+  for (const row of rows) lines.push(row.map((cell) => cell.replaceAll('\n', ' ')));
+  const text = lines.toString();
+  return text === ''
+    ? ''
+    : `${text
+        .split('\n')
+        .map((line) => line.trimEnd())
+        .join('\n')}\n`;
+}
+
+/** An age as kubectl writes it: `45s`, `3m12s`, `14m`, `5h20m`, `3d4h`, `90d`. */
+export function age(ms: number): string {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  if (seconds < 120) return `${seconds}s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 10) return joined(minutes, 'm', seconds % 60, 's');
+  if (minutes < 180) return `${minutes}m`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 8) return joined(hours, 'h', minutes % 60, 'm');
+  if (hours < 48) return `${hours}h`;
+  const days = Math.floor(hours / 24);
+  if (days < 8) return joined(days, 'd', hours % 24, 'h');
+  return `${days}d`;
+}
+
+/** Since the timestamp of an object; `<unknown>` when it has none. */
+export function ageSince(timestamp: string | undefined, nowMs: number): string {
+  const then = Date.parse(timestamp ?? '');
+  return Number.isNaN(then) ? '<unknown>' : age(nowMs - then);
+}
+
+/** How long something took: `0.4 s`, `12 s`, `3 min 05 s`. */
+export function elapsed(ms: number): string {
+  if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 120) return `${seconds} s`;
+  return `${Math.floor(seconds / 60)} min ${String(seconds % 60).padStart(2, '0')} s`;
+}
+
+function joined(big: number, bigUnit: string, small: number, smallUnit: string): string {
+  return small === 0 ? `${big}${bigUnit}` : `${big}${bigUnit}${small}${smallUnit}`;
+}

@@ -1,0 +1,180 @@
+import { randomUUID } from 'node:crypto';
+import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { z } from 'zod';
+import type { Clock } from '../../kube/index.ts';
+import { lockHolder, withFileLock } from '../binaries/index.ts';
+import { makeDirectory } from '../os/make-directory.ts';
+import type { Cli, GlobalFlags } from './context.ts';
+import { alreadyRunning, CliError } from './errors.ts';
+
+const settingsSchema = z.object({
+  superCluster: z.union([
+    z.literal('local'),
+    z.object({ kubeconfig: z.string(), context: z.string().optional() }),
+  ]),
+  /** Ports of the syncer; chosen once, because tenants' nodes name them. */
+  ports: z.object({ metrics: z.int(), kubelet: z.int() }).optional(),
+  /** Sample tenants were made here; who deletes one does not get it again. */
+  samplesMade: z.boolean().optional(),
+});
+
+export type StateSettings = z.infer<typeof settingsSchema>;
+
+const settingsFile = 'skerry.json';
+/** Says that the directory is ours, and may be removed as a whole. */
+const markerFile = 'SKERRY-STATE';
+const markerText =
+  'State of a local Skerry stack. "vc-manager down --purge" removes this directory and all that is in it.\n';
+
+export interface StateChoice {
+  directory: string;
+  /** Somebody named it, by option or variable. */
+  isExplicit: boolean;
+}
+
+/** `--state-dir`, else SKERRY_STATE, else `skerry` in the user's state directory. */
+export function stateChoice(env: Cli['env'], flags: Pick<GlobalFlags, 'stateDir'>): StateChoice {
+  const named = flags.stateDir ?? (env['SKERRY_STATE'] || undefined);
+  if (named !== undefined) return { directory: resolve(named), isExplicit: true };
+  return { directory: defaultStateDirectory(env), isExplicit: false };
+}
+
+export function defaultStateDirectory(env: Cli['env']): string {
+  const base = env['XDG_STATE_HOME'] || join(env['HOME'] || homedir(), '.local', 'state');
+  return join(base, 'skerry');
+}
+
+/** Undefined when the directory is not there or not ours. */
+export async function readSettings(directory: string): Promise<StateSettings | undefined> {
+  const text = await readFile(join(directory, settingsFile), 'utf8').catch(() => undefined);
+  if (text === undefined) return undefined;
+  try {
+    return settingsSchema.parse(JSON.parse(text));
+  } catch (cause) {
+    throw new CliError(
+      'StateUnusable',
+      `${join(directory, settingsFile)} cannot be understood: restore it, or use another --state-dir`,
+      { cause },
+    );
+  }
+}
+
+/** Makes the directory ours. Refuses one that holds other things: `down --purge` removes it as a whole. */
+export async function claimStateDirectory(directory: string): Promise<void> {
+  try {
+    await makeDirectory(directory, 0o700);
+    const entries = await readdir(directory);
+    if (entries.includes(markerFile)) return;
+    if (entries.length === 0) return await writeFile(join(directory, markerFile), markerText);
+  } catch (error) {
+    throw cannotUse(directory, error);
+  }
+  throw new CliError(
+    'StateUnusable',
+    `${directory} is not empty and was not made by Skerry: give --state-dir a directory that is empty or does not exist`,
+  );
+}
+
+/** For a manager that was given a directory: it may hold what it likes. */
+export async function ensureStateDirectory(directory: string): Promise<void> {
+  try {
+    await makeDirectory(directory, 0o700);
+  } catch (error) {
+    throw cannotUse(directory, error);
+  }
+}
+
+/** Whether `claimStateDirectory` has made it ours. */
+export async function isStateDirectory(directory: string): Promise<boolean> {
+  return (await readFile(join(directory, markerFile), 'utf8').catch(() => undefined)) !== undefined;
+}
+
+export async function writeSettings(directory: string, settings: StateSettings): Promise<void> {
+  const path = join(directory, settingsFile);
+  const temporary = `${path}.${randomUUID()}.tmp`;
+  try {
+    await makeDirectory(dirname(path), 0o700);
+    await writeFile(temporary, `${JSON.stringify(settings, null, 2)}\n`, { mode: 0o600 });
+    await rename(temporary, path);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw cannotUse(directory, error);
+  }
+}
+
+function cannotUse(directory: string, error: unknown): CliError {
+  const why = error instanceof Error ? error.message : String(error);
+  return new CliError(
+    'StateUnusable',
+    `the state directory ${directory} cannot be used (${why}): make it writable, or name another with --state-dir`,
+    { cause: error },
+  );
+}
+
+/** Which process looks after the stack, for `down`. */
+export interface Supervisor {
+  pid: number;
+  isDetached: boolean;
+}
+
+interface LockOptions {
+  stateDir: string;
+  clock: Clock;
+  signal: AbortSignal;
+}
+
+const lockFile = (stateDir: string): string => join(stateDir, 'lock');
+const supervisorFile = (stateDir: string): string => join(stateDir, 'supervisor.json');
+
+/** Runs `work` as the one process that changes what runs in this state. Throws `AlreadyRunning` at once if another does. */
+export async function withStateLock<T>(
+  { stateDir, clock, signal }: LockOptions,
+  work: () => Promise<T>,
+): Promise<T> {
+  const taken = new AbortController();
+  const lock = {
+    path: lockFile(stateDir),
+    clock,
+    signal: AbortSignal.any([signal, taken.signal]),
+    onWait: (pid: number) => taken.abort(alreadyRunning(stateDir, pid)),
+  };
+  return withFileLock(lock, work);
+}
+
+/** As `withStateLock`, and `down` may ask this process to stop the stack. */
+export function asSupervisor<T>(
+  options: LockOptions & { isDetached: boolean },
+  work: () => Promise<T>,
+): Promise<T> {
+  return withStateLock(options, async () => {
+    const file = supervisorFile(options.stateDir);
+    const self: Supervisor = { pid: process.pid, isDetached: options.isDetached };
+    await writeFile(file, `${JSON.stringify(self)}\n`, { mode: 0o600 });
+    try {
+      return await work();
+    } finally {
+      await rm(file, { force: true });
+    }
+  });
+}
+
+/** Whether this process keeps others out: a supervisor on its way out does so to the last. */
+export async function holdsStateLock(stateDir: string, pid: number, clock: Clock): Promise<boolean> {
+  return (await lockHolder(lockFile(stateDir), clock)) === pid;
+}
+
+/** The living supervisor of this state. */
+export async function findSupervisor(stateDir: string, clock: Clock): Promise<Supervisor | undefined> {
+  const pid = await lockHolder(lockFile(stateDir), clock);
+  if (pid === undefined) return undefined;
+  const text = await readFile(supervisorFile(stateDir), 'utf8').catch(() => '');
+  try {
+    const supervisor = JSON.parse(text) as Supervisor;
+    // Left behind by one that was killed; somebody else holds the lock, for a moment.
+    return supervisor.pid === pid ? supervisor : undefined;
+  } catch {
+    return undefined;
+  }
+}
