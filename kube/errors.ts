@@ -1,7 +1,7 @@
-/** An error of a room's catalogue: a code that stays, and a message that names what one can do. */
+/** Base of a folder's own errors: a code that stays, and a message that names what one can do. */
 export abstract class CodedError<Code extends string> extends Error {
   readonly code: Code;
-  /** False: nothing gets better until somebody changes something. */
+  /** False: the same call fails again until the caller or a person changes something. */
   readonly retryable: boolean;
 
   constructor(code: Code, message: string, retryable: boolean, options?: ErrorOptions) {
@@ -100,14 +100,13 @@ export class ConnectionError extends Error {
 }
 
 /** A kubeconfig that cannot be read, or that holds more than may be trusted. */
-export class KubeconfigError extends Error {
+export class KubeconfigError extends CodedError<
+  'InvalidKubeconfig' | 'KubeconfigNotFound' | 'ForbiddenField' | 'UnsupportedField'
+> {
   override readonly name = 'KubeconfigError';
-  readonly code: 'InvalidKubeconfig' | 'KubeconfigNotFound' | 'ForbiddenField' | 'UnsupportedField';
-  readonly retryable = false;
 
   constructor(code: KubeconfigError['code'], message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.code = code;
+    super(code, message, false, options);
   }
 }
 

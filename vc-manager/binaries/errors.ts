@@ -1,3 +1,5 @@
+import { CodedError } from '../../kube/index.ts';
+
 /**
  * - `InvalidRequest`: unknown name or malformed version
  * - `UnsupportedPlatform`: this operating system or processor is not served
@@ -28,16 +30,11 @@ export type BinaryErrorCode =
 
 const retryableCodes: ReadonlySet<BinaryErrorCode> = new Set(['Unreachable', 'Interrupted', 'Unavailable']);
 
-export class BinaryError extends Error {
-  readonly code: BinaryErrorCode;
-  /** Whether the same call may succeed later with nothing changed on this machine. */
-  readonly retryable: boolean;
+export class BinaryError extends CodedError<BinaryErrorCode> {
+  override readonly name: string = 'BinaryError';
 
   constructor(code: BinaryErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = 'BinaryError';
-    this.code = code;
-    this.retryable = retryableCodes.has(code);
+    super(code, message, retryableCodes.has(code), options);
   }
 }
 
@@ -58,11 +55,11 @@ export interface UnavailableBinary {
 
 /** Everything that was asked for and could not be had, in one message: each try, why it failed, and what can be done. */
 export class BinaryUnavailableError extends BinaryError {
+  override readonly name = 'BinaryUnavailableError';
   readonly missing: readonly UnavailableBinary[];
 
   constructor(missing: readonly UnavailableBinary[], platform: string) {
     super('Unavailable', unavailableMessage(missing, platform));
-    this.name = 'BinaryUnavailableError';
     this.missing = missing;
   }
 }

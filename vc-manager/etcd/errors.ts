@@ -1,3 +1,5 @@
+import { CodedError } from '../../kube/index.ts';
+
 /** What can go wrong in this room. */
 type EtcdErrorCode =
   | 'unreachable'
@@ -29,15 +31,12 @@ const retryableCodes: ReadonlySet<EtcdErrorCode> = new Set<EtcdErrorCode>([
   'tenant-not-removed',
 ]);
 
-export class EtcdError extends Error {
+export class EtcdError extends CodedError<EtcdErrorCode> {
   override readonly name = 'EtcdError';
-  readonly code: EtcdErrorCode;
   /** Where the request went; empty when there was none. */
   readonly endpoint: string;
   /** Path of the request, for example `/v3/auth/user/add`; empty when there was none. */
   readonly path: string;
-  /** True when the same call may succeed later without anybody changing the call. */
-  readonly retryable: boolean;
 
   constructor(
     code: EtcdErrorCode,
@@ -45,11 +44,9 @@ export class EtcdError extends Error {
     where: { endpoint?: string; path?: string } = {},
     options?: ErrorOptions,
   ) {
-    super(message, options);
-    this.code = code;
+    super(code, message, retryableCodes.has(code), options);
     this.endpoint = where.endpoint ?? '';
     this.path = where.path ?? '';
-    this.retryable = retryableCodes.has(code);
   }
 }
 

@@ -1,7 +1,9 @@
-import { createServer, isIPv4, isIPv6 } from 'node:net';
+import { createServer } from 'node:net';
 import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os';
+import ipaddr from 'ipaddr.js';
+import { CodedError } from '../../kube/index.ts';
 
-type NetworkErrorCode =
+export type NetworkErrorCode =
   | 'invalid-address'
   | 'invalid-range'
   | 'family-not-supported'
@@ -12,142 +14,37 @@ type NetworkErrorCode =
   | 'cannot-listen';
 
 /** Retryable only where the machine may change: a port that is given back, an address that appears. */
-export class NetworkError extends Error {
+export class NetworkError extends CodedError<NetworkErrorCode> {
   override readonly name = 'NetworkError';
-  readonly code: NetworkErrorCode;
   /** The text, number or host that the error is about. */
   readonly subject: string;
-  readonly retryable: boolean;
 
   constructor(code: NetworkErrorCode, subject: string, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.code = code;
+    super(code, message, code === 'no-free-port' || code === 'cannot-listen', options);
     this.subject = subject;
-    this.retryable = code === 'no-free-port' || code === 'cannot-listen';
   }
 }
 
-function invalidAddress(text: string): NetworkError {
-  return new NetworkError(
-    'invalid-address',
-    text,
-    `"${text}" is not an IPv4 address. Write four numbers from 0 to 255 without leading zeros, for example 10.112.0.1.`,
-  );
-}
-
-function invalidRange(text: string, why: string, remedy: string): NetworkError {
-  return new NetworkError('invalid-range', text, `"${text}" is not an address range: ${why}. ${remedy}`);
-}
-
-function familyNotSupported(text: string): NetworkError {
-  return new NetworkError(
-    'family-not-supported',
-    text,
-    `"${text}" is IPv6, which is not supported yet. Use an IPv4 range or address, for example 10.112.0.0/12.`,
-  );
-}
-
-/** Addresses are numbers wide enough for both families; only IPv4 is read so far. */
-interface Address {
-  readonly family: 4 | 6;
-  readonly value: bigint;
-}
-
-/** All addresses that share the first `prefixLength` bits. Invariant: `first` has no bit set behind them. */
-interface Cidr {
-  readonly family: 4 | 6;
-  readonly first: bigint;
+/** An IPv4 range. Addresses are whole numbers from 0 to 2^32 - 1. */
+interface AddressRange {
+  /** The first address; all of its bits behind the prefix are 0. */
+  readonly first: number;
   readonly prefixLength: number;
-}
-
-const bits = { 4: 32, 6: 128 } as const;
-
-/** Throws `invalid-address` or `family-not-supported`. */
-export function parseAddress(text: string): Address {
-  if (isIPv6(text)) throw familyNotSupported(text);
-  if (!isIPv4(text)) throw invalidAddress(text);
-  return { family: 4, value: text.split('.').reduce((value, part) => value * 256n + BigInt(part), 0n) };
-}
-
-export function formatAddress(address: Address): string {
-  if (address.family === 6) throw familyNotSupported(address.value.toString(16));
-  return [24n, 16n, 8n, 0n].map((shift) => (address.value >> shift) & 255n).join('.');
-}
-
-/** Reads `10.112.0.0/12`. The address has to be the range's first: anything else is a slip of the pen. Throws `invalid-range`. */
-export function parseCidr(text: string): Cidr {
-  const [addressText, lengthText, ...rest] = text.split('/');
-  if (addressText === undefined || lengthText === undefined || rest.length > 0) {
-    throw invalidRange(
-      text,
-      'it has to be an address, a "/" and a prefix length',
-      'For example 10.112.0.0/12.',
-    );
-  }
-  const { family, value } = parseAddress(addressText);
-  const prefixLength = Number(lengthText);
-  if (!/^(0|[1-9][0-9]{0,2})$/.test(lengthText) || prefixLength > bits[family]) {
-    throw invalidRange(
-      text,
-      `its prefix length is not a number from 0 to ${bits[family]}`,
-      'For example 10.112.0.0/12.',
-    );
-  }
-  const first = value - (value % sizeOf(family, prefixLength));
-  if (first !== value) {
-    const meant = `${formatAddress({ family, value: first })}/${prefixLength}`;
-    throw invalidRange(text, 'it does not begin with its first address', `Write ${meant}.`);
-  }
-  return { family, first, prefixLength };
-}
-
-function formatCidr(cidr: Cidr): string {
-  return `${formatAddress({ family: cidr.family, value: cidr.first })}/${cidr.prefixLength}`;
-}
-
-/** How many addresses a range has. */
-function cidrSize(cidr: Cidr): bigint {
-  return sizeOf(cidr.family, cidr.prefixLength);
-}
-
-/** The address behind the last one. */
-function cidrEnd(cidr: Cidr): bigint {
-  return cidr.first + cidrSize(cidr);
+  /** The address behind the last one. */
+  readonly end: number;
 }
 
 /** The n-th address of a range, counted from 0: `addressAt('10.112.4.0/22', 10)` is `10.112.4.10`. */
 export function addressAt(range: string, index: number): string {
-  const cidr = parseCidr(range);
-  if (!Number.isSafeInteger(index) || index < 0 || BigInt(index) >= cidrSize(cidr)) {
+  const { first, end } = parseRange(range);
+  if (!Number.isSafeInteger(index) || index < 0 || index >= end - first) {
     throw new NetworkError(
       'address-out-of-range',
       String(index),
-      `${range} has ${cidrSize(cidr)} addresses, counted from 0: there is no address ${index}. Use a larger range.`,
+      `${range} has ${end - first} addresses, counted from 0: there is no address ${index}. Use a larger range.`,
     );
   }
-  return formatAddress({ family: cidr.family, value: cidr.first + BigInt(index) });
-}
-
-/** Whether an address or a whole range lies within a range. */
-export function cidrContains(range: string, part: string): boolean {
-  const outer = parseCidr(range);
-  if (part.includes('/')) {
-    const inner = parseCidr(part);
-    return inner.family === outer.family && outer.first <= inner.first && cidrEnd(inner) <= cidrEnd(outer);
-  }
-  const { family, value } = parseAddress(part);
-  return family === outer.family && outer.first <= value && value < cidrEnd(outer);
-}
-
-/** Whether two ranges have an address in common. */
-export function cidrsOverlap(left: string, right: string): boolean {
-  const a = parseCidr(left);
-  const b = parseCidr(right);
-  return a.family === b.family && a.first < cidrEnd(b) && b.first < cidrEnd(a);
-}
-
-function sizeOf(family: 4 | 6, prefixLength: number): bigint {
-  return 1n << BigInt(bits[family] - prefixLength);
+  return formatAddress(first + index);
 }
 
 /**
@@ -160,14 +57,9 @@ export function allocateSlice(
   prefixLength: number,
   taken: readonly string[],
 ): string | undefined {
-  const { family, first, prefixLength: poolPrefixLength } = parseCidr(pool);
-  const widest = family === 4 ? 32 : 128;
-  if (!Number.isInteger(prefixLength) || prefixLength < 0 || prefixLength > widest) {
-    throw invalidRange(
-      `/${prefixLength}`,
-      `a prefix length is a number from 0 to ${widest}`,
-      'For example 22.',
-    );
+  const { first, prefixLength: poolPrefixLength, end } = parseRange(pool);
+  if (!Number.isInteger(prefixLength) || prefixLength < 0 || prefixLength > 32) {
+    throw invalidRange(`/${prefixLength}`, 'a prefix length is a number from 0 to 32', 'For example 22.');
   }
   if (prefixLength < poolPrefixLength) {
     throw new NetworkError(
@@ -176,21 +68,65 @@ export function allocateSlice(
       `The pool ${pool} is smaller than one slice of /${prefixLength}. Use a larger pool, or slices of /${poolPrefixLength} or smaller.`,
     );
   }
-  const end = cidrEnd({ family, first, prefixLength: poolPrefixLength });
-  const size = cidrSize({ family, first, prefixLength });
-  const used = taken
-    .map(parseCidr)
-    .filter((cidr) => cidr.family === family)
-    .sort((left, right) => Number(left.first - right.first));
-
+  const size = sizeOf(prefixLength);
+  const used = taken.map(parseRange).sort((left, right) => left.first - right.first);
   // Invariant: the candidate is aligned, and nothing below it is free for a whole slice.
   let candidate = first;
-  for (const cidr of used) {
-    if (cidr.first >= candidate + size) break;
-    const behind = cidrEnd(cidr);
-    if (behind > candidate) candidate = ((behind + size - 1n) / size) * size;
+  for (const range of used) {
+    if (range.first >= candidate + size) break;
+    if (range.end > candidate) candidate = Math.ceil(range.end / size) * size;
   }
-  return candidate + size <= end ? formatCidr({ family, first: candidate, prefixLength }) : undefined;
+  return candidate + size <= end ? `${formatAddress(candidate)}/${prefixLength}` : undefined;
+}
+
+/** Reads `10.112.0.0/12`. An address that is not the range's first is refused as a slip of the pen. */
+function parseRange(text: string): AddressRange {
+  const [address, length, ...rest] = text.split('/');
+  if (address === undefined || length === undefined || rest.length > 0) {
+    throw invalidRange(
+      text,
+      'it has to be an address, a "/" and a prefix length',
+      'For example 10.112.0.0/12.',
+    );
+  }
+  if (ipaddr.IPv6.isValid(address)) {
+    throw new NetworkError(
+      'family-not-supported',
+      address,
+      `"${address}" is IPv6, which is not supported yet. Use an IPv4 range or address, for example 10.112.0.0/12.`,
+    );
+  }
+  if (!ipaddr.IPv4.isValidFourPartDecimal(address)) {
+    throw new NetworkError(
+      'invalid-address',
+      address,
+      `"${address}" is not an IPv4 address. Write four numbers from 0 to 255 without leading zeros, for example 10.112.0.1.`,
+    );
+  }
+  const prefixLength = Number(length);
+  if (!/^(0|[1-9][0-9]?)$/.test(length) || prefixLength > 32) {
+    throw invalidRange(text, 'its prefix length is not a number from 0 to 32', 'For example 10.112.0.0/12.');
+  }
+  const meant = ipaddr.IPv4.networkAddressFromCIDR(text).toString();
+  if (meant !== address) {
+    throw invalidRange(text, 'it does not begin with its first address', `Write ${meant}/${prefixLength}.`);
+  }
+  const first = Buffer.from(ipaddr.IPv4.parse(address).toByteArray()).readUInt32BE();
+  return { first, prefixLength, end: first + sizeOf(prefixLength) };
+}
+
+function formatAddress(address: number): string {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(address);
+  return ipaddr.fromByteArray([...bytes]).toString();
+}
+
+function sizeOf(prefixLength: number): number {
+  return 2 ** (32 - prefixLength);
+}
+
+function invalidRange(text: string, why: string, remedy: string): NetworkError {
+  return new NetworkError('invalid-range', text, `"${text}" is not an address range: ${why}. ${remedy}`);
 }
 
 interface FreePortOptions {

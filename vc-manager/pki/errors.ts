@@ -1,3 +1,5 @@
+import { CodedError } from '../../kube/index.ts';
+
 /** What can go wrong in this room. `invalid-name` and `unsafe-directory` are the caller's; the others are found on what was stored. */
 export type PkiErrorCode =
   | 'damaged-authority'
@@ -7,16 +9,13 @@ export type PkiErrorCode =
   | 'unsafe-directory';
 
 /** Never retryable: each needs a person or a different request. */
-class PkiError extends Error {
+class PkiError extends CodedError<PkiErrorCode> {
   override readonly name = 'PkiError';
-  readonly code: PkiErrorCode;
   /** What the error is about: an entry of the PKI, a name, or a path. */
   readonly subject: string;
-  readonly retryable = false;
 
   constructor(code: PkiErrorCode, subject: string, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.code = code;
+    super(code, message, false, options);
     this.subject = subject;
   }
 }

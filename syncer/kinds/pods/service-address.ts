@@ -1,3 +1,4 @@
+import ipaddr from 'ipaddr.js';
 import { resources } from '../../../kube/index.ts';
 import { superNamespaceName, uidMark } from '../../mapping/index.ts';
 import type { SyncContext } from '../context.ts';
@@ -38,8 +39,7 @@ function ownAddress({ spec = {} }: Service): string | undefined {
 
 /** The one behind the base of a CIDR, which an API server never hands out. */
 function firstAddress(cidr: string): string {
-  const [base = ''] = cidr.split('/');
-  if (base.endsWith('::')) return `${base}1`;
-  const radix = base.includes(':') ? 16 : 10;
-  return base.replace(/[^.:]+$/, (last) => (Number.parseInt(last, radix) + 1).toString(radix));
+  const bytes = ipaddr.parseCIDR(cidr)[0].toByteArray();
+  bytes.push((bytes.pop() ?? 0) + 1);
+  return ipaddr.fromByteArray(bytes).toString();
 }
