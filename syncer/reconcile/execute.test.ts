@@ -4,8 +4,8 @@ import { type KubeObject, resources, type Store } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
 import { allKinds } from '../kinds/index.ts';
 import { testTenant } from '../kinds/testing.ts';
-import { unmatchedSuperObjects } from './deletion-safety.ts';
 import { releaseReservation } from './execute.ts';
+import { unmatchedSuperObjects } from './tenant-state.ts';
 import { Bench } from './testing/bench.ts';
 import { bound, podWithTokens, type TokenSource, tokensIn } from './testing/token-pods.ts';
 
