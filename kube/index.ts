@@ -37,13 +37,14 @@ export { Reflector, type ReflectorProblem } from './reflector.ts';
 export { apiVersionOf, resource, resources } from './resources.ts';
 export { findCondition, modifyStatus, setCondition } from './status.ts';
 export { Store, type StoreEvent } from './store.ts';
-export type {
-  Condition,
-  KubeList,
-  KubeObject,
-  MergePatch,
-  ObjectMeta,
-  ObjectRef,
-  OwnerReference,
-  Resource,
+export {
+  type Condition,
+  isRecord,
+  type KubeList,
+  type KubeObject,
+  type MergePatch,
+  type ObjectMeta,
+  type ObjectRef,
+  type OwnerReference,
+  type Resource,
 } from './types.ts';

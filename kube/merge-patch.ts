@@ -1,4 +1,4 @@
-import type { MergePatch } from './types.ts';
+import { isRecord, type MergePatch } from './types.ts';
 
 type JsonObject = { [field: string]: unknown };
 
@@ -8,14 +8,14 @@ type JsonObject = { [field: string]: unknown };
  * cannot tell them apart.
  */
 export function mergePatch(from: unknown, to: unknown): MergePatch | undefined {
-  if (!isObject(from) || !isObject(to)) throw new TypeError('only objects have a merge patch');
+  if (!isRecord(from) || !isRecord(to)) throw new TypeError('only objects have a merge patch');
   return difference(from, to);
 }
 
 /** `target` with the patch applied. Neither argument is changed; unchanged parts are shared. */
 export function applyMergePatch(target: unknown, patch: unknown): unknown {
-  if (!isObject(patch)) return patch;
-  const result: JsonObject = isObject(target) ? copy(target) : {};
+  if (!isRecord(patch)) return patch;
+  const result: JsonObject = isRecord(target) ? copy(target) : {};
   for (const key of Object.keys(patch)) {
     const value = patch[key];
     if (value === null) delete result[key];
@@ -31,7 +31,7 @@ function difference(from: JsonObject, to: JsonObject): MergePatch | undefined {
     if (wanted === null || wanted === undefined) continue;
     const current = own(from, key);
     const change =
-      isObject(current) && isObject(wanted)
+      isRecord(current) && isRecord(wanted)
         ? difference(current, wanted)
         : equal(current, wanted)
           ? undefined
@@ -58,7 +58,7 @@ function equal(a: unknown, b: unknown): boolean {
   if (Array.isArray(a)) {
     return Array.isArray(b) && a.length === b.length && a.every((item, i) => equal(item, b[i]));
   }
-  if (!isObject(a) || !isObject(b)) return false;
+  if (!isRecord(a) || !isRecord(b)) return false;
   const keys = Object.keys(a);
   return (
     keys.length === Object.keys(b).length &&
@@ -68,17 +68,13 @@ function equal(a: unknown, b: unknown): boolean {
 
 /** A null inside of a new object would be read as "remove" by some servers and stored by none. */
 function withoutNulls(value: unknown): unknown {
-  if (!isObject(value)) return value;
+  if (!isRecord(value)) return value;
   const result: JsonObject = {};
   for (const key of Object.keys(value)) {
     const item = own(value, key);
     if (item !== null && item !== undefined) setOwn(result, key, withoutNulls(item));
   }
   return result;
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 // "__proto__" is a legal key of a ConfigMap: it must neither be read from nor written to the prototype.

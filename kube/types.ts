@@ -73,3 +73,8 @@ export interface Condition {
 
 /** JSON merge patch (RFC 7386): `null` removes a field, arrays are replaced whole. */
 export type MergePatch = { [field: string]: unknown };
+
+/** Whether a JSON value is an object: not null, not an array. */
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

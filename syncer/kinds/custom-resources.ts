@@ -1,6 +1,7 @@
 import { deepEqual } from 'fast-equals';
 import {
   apiVersionOf,
+  isRecord,
   type KubeObject,
   type MergePatch,
   mergePatch,
@@ -180,10 +181,6 @@ function scrubbed(value: unknown, context: SyncContext): unknown {
   return Object.fromEntries(
     Object.entries(value).map(([field, part]) => [scrub(field, context), scrubbed(part, context)]),
   );
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Annotation on S: which fields came from T (see `shapeText`). */

@@ -1,3 +1,4 @@
+import { isRecord } from '../../kube/index.ts';
 /** The fields of a piece of API that a translation knows: `true` is taken as it is, whatever is in it. */
 export type Shape = true | readonly [Shape] | { readonly [field: string]: Shape };
 
@@ -33,8 +34,4 @@ export function unknownFields(value: unknown, shape: Shape, path = 'spec'): stri
 
 function isList(shape: Shape): shape is readonly [Shape] {
   return Array.isArray(shape);
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,5 +1,11 @@
 import { deepEqual } from 'fast-equals';
-import { type Condition, type KubeObject, type MergePatch, mergePatch } from '../../../kube/index.ts';
+import {
+  type Condition,
+  isRecord,
+  type KubeObject,
+  type MergePatch,
+  mergePatch,
+} from '../../../kube/index.ts';
 import { scrub, shownNodeName } from '../../mapping/index.ts';
 import type { SyncContext } from '../context.ts';
 import type { Node, NodeStatus } from './model.ts';
@@ -99,10 +105,6 @@ function mergedConditions(own: readonly Condition[], there: readonly Condition[]
 
 function sameCondition(a: Condition | undefined, b: Condition): boolean {
   return a?.status === b.status && a.reason === b.reason && a.message === b.message;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Drops from S what is large, changes often, or concerns other tenants. */

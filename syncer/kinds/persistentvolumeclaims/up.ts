@@ -1,6 +1,7 @@
 import { deepEqual } from 'fast-equals';
 import {
   type Condition,
+  isRecord,
   type KubeObject,
   type MergePatch,
   mergePatch,
@@ -128,8 +129,4 @@ function scrubbed(
       ? condition
       : { ...condition, message: scrub(condition.message, context) },
   );
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,5 +1,5 @@
 import { deepEqual } from 'fast-equals';
-import { type MergePatch, mergePatch } from '../../../kube/index.ts';
+import { isRecord, type MergePatch, mergePatch } from '../../../kube/index.ts';
 import { scrub, shownHostIP, shownNodeName } from '../../mapping/index.ts';
 import type { SyncContext } from '../context.ts';
 import { wantedConditions } from './conditions.ts';
@@ -137,8 +137,4 @@ function cleaned(
 
 function text(value: unknown, context: SyncContext): unknown {
   return typeof value === 'string' && value !== '' ? scrub(value, context) : value;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,5 +1,5 @@
 import { deepEqual } from 'fast-equals';
-import { type KubeObject, type MergePatch, mergePatch, resources } from '../../../kube/index.ts';
+import { isRecord, type KubeObject, type MergePatch, mergePatch, resources } from '../../../kube/index.ts';
 import {
   staysInTenant,
   superMetadata,
@@ -186,10 +186,6 @@ function specPatch(wanted: ServiceSpec, there: ServiceSpec, superObject: KubeObj
     patch['loadBalancerClass'] = wanted.loadBalancerClass;
   }
   return Object.keys(patch).length === 0 ? undefined : patch;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
