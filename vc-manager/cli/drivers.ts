@@ -2,7 +2,7 @@ import type { DriverName } from '../../api/virtual-cluster.ts';
 import type { Clock, KubeClient } from '../../kube/index.ts';
 import { Binaries, defaultCacheDirectory } from '../binaries/index.ts';
 import { ComposeDriver, type ControlPlaneDriver, KubernetesDriver, ProcessDriver } from '../drivers/index.ts';
-import { composeProjectsDirectory, controlPlanesDirectory } from './up/stop.ts';
+import { composeProjectsDirectory, controlPlanesDirectory } from './state-directory.ts';
 
 /** What of the command line is about drivers. */
 export interface DriverFlags {

@@ -1,8 +1,6 @@
-import { Binaries, type BinaryName, defaultCacheDirectory, defaultRequests } from '../binaries/index.ts';
+import { Binaries, defaultCacheDirectory } from '../binaries/index.ts';
 import type { Cli } from './context.ts';
 import type { Progress, Step } from './progress.ts';
-
-const ofTheSuperCluster: readonly BinaryName[] = ['kube-scheduler', 'kwok'];
 
 /** Binaries whose progress is shown, one step for each that is not on this machine already. */
 export function binariesWithProgress(
@@ -28,16 +26,4 @@ export function binariesWithProgress(
       }
     },
   });
-}
-
-/** Fetches what `up` will run, all at once; resolves to where kubectl is. */
-export async function fetchBinaries(
-  binaries: Binaries,
-  options: { isLocal: boolean; signal: AbortSignal },
-): Promise<string> {
-  const requests = defaultRequests().filter(
-    ({ name }) => options.isLocal || !ofTheSuperCluster.includes(name),
-  );
-  const locations = await binaries.ensureAll(requests, { signal: options.signal });
-  return locations.find(({ name }) => name === 'kubectl')?.path ?? 'kubectl';
 }

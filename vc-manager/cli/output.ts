@@ -3,6 +3,9 @@ import Table from 'cli-table3';
 import { stringify } from 'yaml';
 import type { KubeObject } from '../../kube/index.ts';
 
+/** How commands with a table print. */
+export type TableFormat = 'table' | 'json' | 'yaml';
+
 export const outputFormats = ['table', 'wide', 'json', 'yaml', 'name'] as const;
 export type OutputFormat = (typeof outputFormats)[number];
 
@@ -12,6 +15,10 @@ export function json(value: unknown): string {
 
 export function yaml(value: unknown): string {
   return stringify(value, { lineWidth: 0 });
+}
+
+export function serialize(format: 'json' | 'yaml', value: unknown): string {
+  return format === 'json' ? json(value) : yaml(value);
 }
 
 /** `virtualcluster.skerry.dev/NAME`, which kubectl takes too. */

@@ -1,5 +1,6 @@
-import { Command, CommanderError, Option } from 'commander';
+import { Argument, Command, CommanderError, Option } from 'commander';
 import { systemClock } from '../../kube/index.ts';
+import { withCompletion } from './command-line.ts';
 import type { Cli } from './context.ts';
 import { CliError, describeFailure, exitCodes } from './errors.ts';
 import { styler } from './output.ts';
@@ -32,7 +33,6 @@ export async function buildProgram(args: readonly string[], cli: Cli): Promise<C
   program.version(packageVersion(), '--version', 'print the version');
   addGlobalOptions(program);
   const named = new Set(args.map(findCommand));
-  if (args.includes('__complete')) for (const command of registry) named.add(command);
   for (const entry of registry) {
     const command = program
       .command(entry.name, { hidden: entry.hidden === true })
@@ -69,7 +69,11 @@ function applyDefaults(command: Command, cli: Cli): void {
 
 function helpCommand(): Command {
   return new Command('help')
-    .argument('[command]')
+    .addArgument(
+      withCompletion(new Argument('[command]'), () =>
+        registry.filter(({ hidden }) => !hidden).map(({ name, summary }) => ({ word: name, about: summary })),
+      ),
+    )
     .summary('explain a command')
     .helpOption(false)
     .helpGroup('This machine:');

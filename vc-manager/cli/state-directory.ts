@@ -178,3 +178,18 @@ export async function findSupervisor(stateDir: string, clock: Clock): Promise<Su
     return undefined;
   }
 }
+
+/** Where tenants' control planes lie. */
+export function controlPlanesDirectory(stateDir: string): string {
+  return join(stateDir, 'control-planes');
+}
+
+/** Where the Compose files of tenants' control planes lie; all else of them is the Docker engine's. */
+export function composeProjectsDirectory(stateDir: string): string {
+  return join(stateDir, 'compose-projects');
+}
+
+/** Where the admin kubeconfig of a local super cluster lies. */
+export function localKubeconfigFile(stateDir: string): string {
+  return join(stateDir, 'super-cluster', 'admin.kubeconfig');
+}

@@ -1,6 +1,5 @@
 import { readFile } from 'node:fs/promises';
 import { connect } from 'node:net';
-import { join } from 'node:path';
 import {
   Connection,
   type ConnectionOptions,
@@ -11,15 +10,10 @@ import {
 } from '../../kube/index.ts';
 import type { Cli, GlobalFlags } from './context.ts';
 import { CliError } from './errors.ts';
-import { readSettings, stateChoice } from './state-directory.ts';
+import { localKubeconfigFile, readSettings, stateChoice } from './state-directory.ts';
 
 const userAgent = 'vc-manager-cli';
 const requestTimeoutMs = 15_000;
-
-/** Where the admin kubeconfig of a local super cluster lies. */
-export function localKubeconfigFile(stateDir: string): string {
-  return join(stateDir, 'super-cluster', 'admin.kubeconfig');
-}
 
 /** Runs `work` with a client of the super cluster that the flags, the local stack or the usual kubeconfig name. */
 export async function withSuperCluster<T>(

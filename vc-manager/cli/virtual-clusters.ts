@@ -95,3 +95,15 @@ export function isReady(vc: VirtualCluster): boolean {
     (observedGeneration ?? 0) >= (vc.metadata.generation ?? 0)
   );
 }
+
+/** What works otherwise than its owner may think, though nothing is broken. */
+export function limitations({ status }: VirtualCluster): string[] {
+  return (status?.conditions ?? [])
+    .filter(
+      ({ type, status: is, reason }) =>
+        (type === 'PolicyLimited' && is === 'True') ||
+        (type === 'VersionCurrent' && is === 'False') ||
+        (type === 'DNSReady' && is === 'False' && reason !== 'Starting'),
+    )
+    .map(({ type, message }) => message ?? type);
+}

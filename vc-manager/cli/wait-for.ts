@@ -1,8 +1,26 @@
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { type KubeClient, Reflector, resources, Store, type StoreEvent } from '../../kube/index.ts';
+import {
+  ApiError,
+  ConnectionError,
+  connectionFromSecret,
+  type KubeClient,
+  Reflector,
+  resources,
+  Store,
+  type StoreEvent,
+} from '../../kube/index.ts';
 import type { Cli } from './context.ts';
 import { CliError } from './errors.ts';
-import { readyCondition, type VirtualClusterRef } from './virtual-clusters.ts';
+import { withConnection } from './super-cluster.ts';
+import {
+  adminKubeconfig,
+  getVirtualCluster,
+  isReady,
+  readyCondition,
+  type VirtualClusterRef,
+} from './virtual-clusters.ts';
+
+const readyzPollMs = 200;
 
 export interface WaitOptions {
   client: KubeClient;
@@ -74,4 +92,62 @@ function timedOut({ ref, timeoutMs, what }: WaitOptions, last: VirtualCluster | 
     `${ref.name} did not ${what} within ${timeoutMs / 1000} s; ${state}. It goes on in the background: ` +
       `see "vc-manager describe ${ref.name} -n ${ref.namespace}"`,
   );
+}
+
+/**
+ * Waits until the tenant's own API server answers: a status of before the last stop says nothing.
+ * Throws `ProvisioningFailed`, `TimedOut` or `NotFound`.
+ */
+export async function waitUntilUsable(
+  client: KubeClient,
+  ref: VirtualClusterRef,
+  options: Pick<Cli, 'clock' | 'signal'> & Pick<WaitOptions, 'timeoutMs' | 'onChange'>,
+): Promise<void> {
+  const { clock, signal, timeoutMs } = options;
+  const deadline = clock.monotonic() + timeoutMs;
+  await waitFor({ client, ref, ...options, what: 'become Ready', until: readyOrThrow(ref) });
+  const kubeconfig = await adminKubeconfig(client, await getVirtualCluster(client, ref, signal), signal);
+  await withConnection(connectionFromSecret(kubeconfig), async (tenant) => {
+    while (!(await isServing(tenant, signal))) {
+      if (clock.monotonic() > deadline) {
+        throw new CliError(
+          'TimedOut',
+          `the API server of ${ref.name} did not answer within ${timeoutMs / 1000} s: see "vc-manager describe ${ref.name} -n ${ref.namespace}"`,
+        );
+      }
+      await clock.sleep(readyzPollMs, signal);
+    }
+  });
+}
+
+/** For `waitFor`: true when Ready, throws when it failed for good or is gone. */
+export function readyOrThrow(ref: VirtualClusterRef): (vc: VirtualCluster | undefined) => boolean {
+  return (vc) => {
+    if (vc === undefined || vc.metadata.deletionTimestamp !== undefined) {
+      throw new CliError('NotFound', `VirtualCluster ${ref.name} was deleted before it became Ready`);
+    }
+    if (isReady(vc)) return true;
+    const { phase, observedGeneration } = vc.status ?? {};
+    if (
+      (phase === 'Failed' || phase === 'Cancelled') &&
+      (observedGeneration ?? 0) >= (vc.metadata.generation ?? 0)
+    ) {
+      throw new CliError(
+        'ProvisioningFailed',
+        `${ref.name} ${phase === 'Failed' ? 'has failed' : 'was cancelled'}: ${readyCondition(vc)?.message ?? `see "vc-manager describe ${ref.name} -n ${ref.namespace}"`}`,
+      );
+    }
+    return false;
+  };
+}
+
+async function isServing(tenant: KubeClient, signal: AbortSignal): Promise<boolean> {
+  try {
+    await tenant.raw('GET', '/readyz', { signal, timeoutMs: 5_000 });
+    return true;
+  } catch (error) {
+    // Until its own roles exist, a starting API server forbids everything.
+    if (error instanceof ConnectionError || error instanceof ApiError) return false;
+    throw error;
+  }
 }

@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import {
   Binaries,
   type BinaryListing,
@@ -6,16 +6,17 @@ import {
   defaultCacheDirectory,
   defaultRequests,
 } from '../../binaries/index.ts';
+import { outputOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { exitCodes } from '../errors.ts';
 import { binariesWithProgress } from '../fetch-binaries.ts';
-import { json, table, yaml } from '../output.ts';
+import { serialize, type TableFormat, table } from '../output.ts';
 import { progressFor } from '../progress.ts';
 
 interface Flags extends GlobalFlags {
   fetch?: boolean;
   kubernetesVersion?: string;
-  output: 'table' | 'json' | 'yaml';
+  output: TableFormat;
 }
 
 const help = `
@@ -35,11 +36,7 @@ export function configure(command: Command, cli: Cli): void {
       '--kubernetes-version <version>',
       "those of a tenant's control plane in another version, like 1.36.2",
     )
-    .addOption(
-      new Option('-o, --output <format>', 'how to print them')
-        .choices(['table', 'json', 'yaml'])
-        .default('table'),
-    )
+    .addOption(outputOption())
     .addHelpText('after', help)
     .action(async (_, chosen: Command) => binaries(cli, chosen.optsWithGlobals<Flags>()));
 }
@@ -75,8 +72,7 @@ function render(listing: readonly BinaryListing[], output: Flags['output']): str
     source: found?.source ?? 'missing',
     ...(found === undefined ? {} : { path: found.path, sizeBytes: found.sizeBytes }),
   }));
-  if (output === 'json') return json(plain);
-  if (output === 'yaml') return yaml(plain);
+  if (output !== 'table') return serialize(output, plain);
   return table(
     ['NAME', 'VERSION', 'SOURCE', 'SIZE', 'PATH'],
     plain.map(({ name, version, source, path, sizeBytes }) => [

@@ -1,12 +1,12 @@
-import { type Command, Option } from 'commander';
+import { Argument, type Command } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { duration } from '../arguments.ts';
+import { tenantArgument, waitTimeoutOption, withCompletion } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
+import { requestAndWait, sendRequest } from '../manager-request.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { checkedRef, getVirtualCluster, type VirtualClusterRef } from '../virtual-clusters.ts';
-import { annotateVirtualCluster, awaitManager, type RequestFlags } from './jobs.ts';
+import { checkedRef, getVirtualCluster } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -26,43 +26,40 @@ Examples:
 export function configure(command: Command, cli: Cli): void {
   command
     .usage('renew NAME [options]')
-    .argument('<verb>', 'renew')
-    .argument('<name>', 'of the tenant')
+    .addArgument(
+      withCompletion(new Argument('<verb>', 'renew'), () => [
+        { word: 'renew', about: 'issue all of a control plane anew' },
+      ]),
+    )
+    .addArgument(tenantArgument('<name>'))
     .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
     .option('--wait', 'return when the control plane has taken them up')
-    .addOption(
-      new Option('--timeout <duration>', 'how long --wait waits').argParser(duration).default(300_000, '5m'),
-    )
+    .addOption(waitTimeoutOption())
     .addHelpText('after', help)
     .action(async (verb: string, name: string, _, chosen: Command) => {
       if (verb !== 'renew') throw invalidArgument(`"certificates ${verb}" is not understood: "renew" is`);
-      const flags = chosen.optsWithGlobals<Flags>();
-      await renewCertificates(cli, checkedRef(name, flags.namespace), flags);
+      await renewCertificates(cli, name, chosen.optsWithGlobals<Flags>());
     });
 }
 
-/** Asks for new certificates; with `wait` it returns when the control plane has taken them up. */
-export async function renewCertificates(
-  cli: Cli,
-  ref: VirtualClusterRef,
-  flags: RequestFlags & { wait?: boolean },
-): Promise<void> {
+async function renewCertificates(cli: Cli, name: string, flags: Flags): Promise<void> {
+  const ref = checkedRef(name, flags.namespace);
   await withSuperCluster(cli, flags, async (client) => {
-    const { name } = ref;
     refuseIfNotRunning(await getVirtualCluster(client, ref, cli.signal));
     const asked = new Date(cli.clock.now()).toISOString();
-    await annotateVirtualCluster(client, ref, annotationKeys.renewCertificates, asked, cli.signal);
+    const request = { client, ref, annotation: annotationKeys.renewCertificates, value: asked };
     if (!flags.wait) {
+      await sendRequest(request, cli.signal);
       cli.stdout.write(`new certificates for ${name} are asked for: see "vc-manager jobs ${name}"\n`);
       return;
     }
     const until = isRenewed(name, asked);
-    await awaitManager(cli, client, { ref, flags, what: 'renew its certificates' }, until);
+    await requestAndWait(cli, request, { timeoutMs: flags.timeout, what: 'renew its certificates', until });
     cli.stdout.write(`certificates of ${name} renewed\n`);
   });
 }
 
-/** Those for whom a manager does nothing now. */
+/** Throws `Conflict` for a tenant whose control plane the manager does not renew in its present state. */
 function refuseIfNotRunning({ metadata, status }: VirtualCluster): void {
   const { name } = metadata;
   if (metadata.deletionTimestamp !== undefined) throw new CliError('Conflict', `${name} is being deleted`);
@@ -74,8 +71,8 @@ function refuseIfNotRunning({ metadata, status }: VirtualCluster): void {
 }
 
 /**
- * Whether the control plane has taken up what was asked for, as each state of its VirtualCluster tells: by the renewal,
- * by whatever other job was under way, or along with a later request. Throws `Conflict` when the renewal was cancelled.
+ * For `waitFor`: true when the control plane uses certificates that were issued after the request, by the renewal, by
+ * another job that was under way, or by a later request. Throws `Conflict` when the renewal was cancelled.
  */
 export function isRenewed(name: string, asked: string): (found: VirtualCluster | undefined) => boolean {
   let renewal: string | undefined;

@@ -10,10 +10,10 @@ import { completionScript, shells } from './completion.ts';
 const cli = { stdout: new Captured(), stderr: new Captured() } as unknown as Cli;
 
 async function words(...line: string[]): Promise<string[]> {
-  const program = await buildProgram(['__complete'], cli);
-  const tenants = async ({ namespace }: { namespace?: string }) =>
+  const program = await buildProgram(['__complete', '--', ...line], cli);
+  const tenants = async (_: object, namespace?: string) =>
     namespace === 'teams' ? ['blue'] : ['tenant-1', 'tenant-2'];
-  return (await complete(program, line, { tenants })).map(({ word }) => word);
+  return (await complete(program, line, tenants)).map(({ word }) => word);
 }
 
 describe('complete', () => {

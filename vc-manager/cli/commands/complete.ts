@@ -1,9 +1,10 @@
 import type { Command, Option } from 'commander';
 import { resources } from '../../../kube/index.ts';
+import { type Candidate, type CompletionContext, candidatesFor } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 
-/** Long enough for a cluster on this machine, short enough for somebody who has pressed the tab key. */
+/** Long enough for a cluster on this machine, short enough for a user who has pressed the tab key. */
 const listTimeoutMs = 2_000;
 
 export function configure(command: Command, cli: Cli): void {
@@ -12,23 +13,27 @@ export function configure(command: Command, cli: Cli): void {
     .allowUnknownOption()
     .action(async (words: string[], _, chosen: Command) => {
       const program = chosen.parent ?? chosen;
-      const answers = await complete(program, words, {
-        tenants: (flags) => listTenantNames(cli, flags),
-      });
+      const candidates = await complete(program, words, (superCluster, namespace) =>
+        listTenantNames(cli, superCluster, namespace),
+      );
       cli.stdout.write(
-        answers.map(({ word, about }) => (about === '' ? `${word}\n` : `${word}\t${about}\n`)).join(''),
+        candidates.map(({ word, about }) => (about ? `${word}\t${about}\n` : `${word}\n`)).join(''),
       );
     });
 }
 
 /** Of the namespace, or of all; none when the super cluster cannot be asked. */
-async function listTenantNames(cli: Cli, flags: GlobalFlags & { namespace?: string }): Promise<string[]> {
+async function listTenantNames(
+  cli: Cli,
+  superCluster: GlobalFlags,
+  namespace: string | undefined,
+): Promise<string[]> {
   try {
     // A note about which cluster is asked would end up in the middle of the command line.
     const quiet: Cli = { ...cli, stderr: Object.assign(Object.create(cli.stderr), { write: () => true }) };
-    return await withSuperCluster(quiet, flags, async (client) => {
+    return await withSuperCluster(quiet, superCluster, async (client) => {
       const signal = AbortSignal.timeout(listTimeoutMs);
-      const where = flags.namespace === undefined ? {} : { namespace: flags.namespace };
+      const where = namespace === undefined ? {} : { namespace };
       const { items } = await client.list(resources.virtualClusters, { ...where, signal });
       return items.map(({ metadata }) => metadata.name ?? '');
     });
@@ -37,77 +42,44 @@ async function listTenantNames(cli: Cli, flags: GlobalFlags & { namespace?: stri
   }
 }
 
-export interface Candidate {
-  word: string;
-  /** One line; may be empty. */
-  about: string;
-}
-
-export interface CompletionSources {
-  tenants: (flags: GlobalFlags & { namespace?: string }) => Promise<string[]>;
-}
-
-const takeTenants = new Set(['describe', 'kubeconfig', 'delete', 'logs']);
-const jobVerbs: readonly Candidate[] = [
-  { word: 'cancel', about: 'stop what is under way' },
-  { word: 'retry', about: 'try again at once' },
-];
-const certificateVerbs: readonly Candidate[] = [
-  { word: 'renew', about: 'issue all of a control plane anew' },
-];
-const tenantComponents = ['kube-apiserver', 'kube-controller-manager'];
+type ListTenants = (superCluster: GlobalFlags, namespace: string | undefined) => Promise<string[]>;
 
 /**
- * What can stand in place of the last word. Empty: file names, as far as anybody knows. The program has to be
- * built with all of its commands.
+ * What can stand in place of the last word. Empty: the shell completes file names. `program` has to be built with the
+ * commands that `words` name.
  */
 export async function complete(
   program: Command,
   words: readonly string[],
-  { tenants }: CompletionSources,
+  listTenants: ListTenants,
 ): Promise<Candidate[]> {
   const current = words.at(-1) ?? '';
-  const before = words.slice(0, -1);
-  const { command, operands, flags, pending } = parseLine(program, before);
-  const answers = await candidates();
-  return answers.filter(({ word }) => word.startsWith(current));
+  const line = parseLine(program, words.slice(0, -1));
+  const offered = await offer(program, line, current, listTenants);
+  return offered.filter(({ word }) => word.startsWith(current));
+}
 
-  async function candidates(): Promise<Candidate[]> {
-    if (pending?.long === '--tenant') {
-      // Where a command has that option, the namespace is one of the tenant's own.
-      const { namespace: _, ...superCluster } = flags;
-      return plain(await tenants(superCluster));
-    }
-    if (pending !== undefined) return plain(pending.argChoices ?? []);
-    if (current.startsWith('-')) return options(command);
-    if (command === program) return commands(program);
-    if (command.name() === 'help') return commands(program);
-    if (command.name() === 'completion' && operands.length === 0) return plain(['bash', 'zsh', 'fish']);
-    if (command.name() === 'logs' && operands.length === 1) return plain(tenantComponents);
-    if (command.name() === 'jobs' && operands.length === 0)
-      return [...jobVerbs, ...plain(await tenants(flags))];
-    if (command.name() === 'jobs') return verb(jobVerbs, operands);
-    if (command.name() === 'certificates') return verb(certificateVerbs, operands);
-    if (!takeTenants.has(command.name())) return [];
-    if (operands.length > 0 && command.name() !== 'delete') return [];
-    return plain((await tenants(flags)).filter((name) => !operands.includes(name)));
-  }
-
-  async function verb(
-    verbs: readonly Candidate[],
-    [first, ...more]: readonly string[],
-  ): Promise<Candidate[]> {
-    if (first === undefined) return [...verbs];
-    if (more.length > 0 || !verbs.some(({ word }) => word === first)) return [];
-    return plain(await tenants(flags));
-  }
+async function offer(
+  program: Command,
+  { command, operands, flags, pending }: Line,
+  current: string,
+  listTenants: ListTenants,
+): Promise<readonly Candidate[]> {
+  const { namespace, ...superCluster } = flags;
+  const context: CompletionContext = { operands, namespace, tenants: (of) => listTenants(superCluster, of) };
+  if (pending !== undefined) return candidatesFor(pending, context);
+  if (current.startsWith('-')) return options(command);
+  if (command === program) return commands(program);
+  const last = command.registeredArguments.at(-1);
+  const argument = command.registeredArguments[operands.length] ?? (last?.variadic ? last : undefined);
+  return argument === undefined ? [] : candidatesFor(argument, context);
 }
 
 interface Line {
   command: Command;
   operands: string[];
   flags: GlobalFlags & { namespace?: string };
-  /** An option that waits for its value. */
+  /** The option whose value is the next word. */
   pending: Option | undefined;
 }
 
@@ -147,8 +119,4 @@ function options(command: Command): Candidate[] {
     .createHelp()
     .visibleOptions(command)
     .map(({ long, short, description }) => ({ word: long ?? short ?? '', about: description }));
-}
-
-function plain(words: readonly string[]): Candidate[] {
-  return words.map((word) => ({ word, about: '' }));
 }

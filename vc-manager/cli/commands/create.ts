@@ -9,20 +9,21 @@ import {
   virtualClusterProblems,
 } from '../../../api/virtual-cluster.ts';
 import { isAlreadyExists, isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
-import { duration, kubernetesVersion, labelPairs, wholeNumber } from '../arguments.ts';
+import { kubernetesVersion, labelPairs, wholeNumber } from '../arguments.ts';
+import { waitTimeoutOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
-import { json, resourceName, withKind, yaml } from '../output.ts';
+import { resourceName, serialize, withKind } from '../output.ts';
 import { progressFor, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { waitUntilUsable } from '../up/samples.ts';
 import {
   checkedRef,
   getVirtualCluster,
+  limitations,
   readyCondition,
   type VirtualClusterRef,
 } from '../virtual-clusters.ts';
-import { limitations } from './describe.ts';
+import { waitUntilUsable } from '../wait-for.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -95,9 +96,7 @@ export function configure(command: Command, cli: Cli): void {
       labelPairs,
     )
     .option('--wait', 'return when its API server can be used')
-    .addOption(
-      new Option('--timeout <duration>', 'how long --wait waits').argParser(duration).default(300_000, '5m'),
-    )
+    .addOption(waitTimeoutOption())
     .addOption(new Option('-o, --output <format>', 'print the object').choices(['json', 'yaml', 'name']))
     .addHelpText('after', help)
     .action(async (name: string, _, chosen: Command) => create(cli, name, chosen.optsWithGlobals<Flags>()));
@@ -209,5 +208,5 @@ async function print(
     return;
   }
   const vc = withKind(await getVirtualCluster(client, ref, cli.signal));
-  cli.stdout.write(output === 'json' ? json(vc) : yaml(vc));
+  cli.stdout.write(serialize(output, vc));
 }

@@ -1,7 +1,7 @@
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
-import { duration } from '../arguments.ts';
+import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { type Progress, progressFor, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
@@ -31,12 +31,10 @@ Examples:
 
 export function configure(command: Command, cli: Cli): void {
   command
-    .argument('<names...>', 'of the tenants')
+    .addArgument(tenantArgument('<names...>', 'of the tenants'))
     .option('-n, --namespace <namespace>', 'namespace of the VirtualClusters', 'default')
     .option('--wait', 'return when nothing is left of them')
-    .addOption(
-      new Option('--timeout <duration>', 'how long --wait waits').argParser(duration).default(300_000, '5m'),
-    )
+    .addOption(waitTimeoutOption())
     .option('--ignore-not-found', 'a tenant that does not exist is no error')
     .addHelpText('after', help)
     .action(async (names: string[], _, chosen: Command) =>

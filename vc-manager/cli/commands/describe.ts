@@ -8,13 +8,15 @@ import {
   type KubeObject,
   resources,
 } from '../../../kube/index.ts';
+import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { jobsOf, jobTable } from '../job-table.ts';
-import { ageSince, json, styler, table, withKind, yaml } from '../output.ts';
+import { ageSince, serialize, styler, table, withKind } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import {
   checkedRef,
   getVirtualCluster,
+  limitations,
   readyCondition,
   type VirtualClusterRef,
 } from '../virtual-clusters.ts';
@@ -32,7 +34,7 @@ Examples:
 
 export function configure(command: Command, cli: Cli): void {
   command
-    .argument('<name>', 'of the tenant')
+    .addArgument(tenantArgument('<name>'))
     .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
     .addOption(new Option('-o, --output <format>', 'print the object').choices(['json', 'yaml']))
     .addHelpText('after', help)
@@ -44,7 +46,7 @@ async function describe(cli: Cli, name: string, flags: Flags): Promise<void> {
   await withSuperCluster(cli, flags, async (client) => {
     const vc = await getVirtualCluster(client, ref, cli.signal);
     if (flags.output !== undefined) {
-      cli.stdout.write(flags.output === 'json' ? json(withKind(vc)) : yaml(withKind(vc)));
+      cli.stdout.write(serialize(flags.output, withKind(vc)));
       return;
     }
     const events = await eventsOf(client, ref, vc, cli.signal);
@@ -249,18 +251,6 @@ function pendingDecisions(vc: VirtualCluster): string[] {
     }
   }
   return lines;
-}
-
-/** What works otherwise than its owner may think, though nothing is broken. */
-export function limitations({ status }: VirtualCluster): string[] {
-  return (status?.conditions ?? [])
-    .filter(
-      ({ type, status: is, reason }) =>
-        (type === 'PolicyLimited' && is === 'True') ||
-        (type === 'VersionCurrent' && is === 'False') ||
-        (type === 'DNSReady' && is === 'False' && reason !== 'Starting'),
-    )
-    .map(({ type, message }) => message ?? type);
 }
 
 function deletionAdvice(vc: VirtualCluster, nowMs: number, where: string): string[] {

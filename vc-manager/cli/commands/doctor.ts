@@ -1,17 +1,18 @@
 import { access, constants, readFile, statfs } from 'node:fs/promises';
 import { freemem } from 'node:os';
 import { dirname } from 'node:path';
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { execa } from 'execa';
 import { Binaries, defaultCacheDirectory } from '../../binaries/index.ts';
 import { freePort, machineAddress, NetworkError } from '../../os/network.ts';
+import { outputOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { exitCodes } from '../errors.ts';
-import { json, styler, table, yaml } from '../output.ts';
+import { serialize, styler, type TableFormat, table } from '../output.ts';
 import { findSupervisor, stateChoice } from '../state-directory.ts';
 
 interface Flags extends GlobalFlags {
-  output: 'table' | 'json' | 'yaml';
+  output: TableFormat;
 }
 
 const help = `
@@ -19,11 +20,7 @@ Changes nothing. The exit code is 1 when something is missing without which "vc-
 
 export function configure(command: Command, cli: Cli): void {
   command
-    .addOption(
-      new Option('-o, --output <format>', 'how to print it')
-        .choices(['table', 'json', 'yaml'])
-        .default('table'),
-    )
+    .addOption(outputOption('how to print it'))
     .addHelpText('after', help)
     .action(async (_, chosen: Command) => doctor(cli, chosen.optsWithGlobals<Flags>()));
 }
@@ -35,8 +32,7 @@ async function doctor(cli: Cli, flags: Flags): Promise<void> {
 }
 
 function render(findings: readonly CheckResult[], output: Flags['output'], { stdout }: Cli): string {
-  if (output === 'json') return json(findings);
-  if (output === 'yaml') return yaml(findings);
+  if (output !== 'table') return serialize(output, findings);
   const style = styler(stdout);
   const marks = { ok: style('green', 'ok'), warn: style('yellow', 'warn'), missing: style('red', 'MISSING') };
   const rows = findings.flatMap(({ name, state, detail, remedy }) => [

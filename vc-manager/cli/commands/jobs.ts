@@ -1,20 +1,26 @@
-import { type Command, Option } from 'commander';
+import { Argument, type Command, Option } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { type KubeClient, resources } from '../../../kube/index.ts';
+import { resources } from '../../../kube/index.ts';
 import { duration } from '../arguments.ts';
+import {
+  type Candidate,
+  type CompletionContext,
+  offerTenants,
+  outputOption,
+  withCompletion,
+} from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { jobsOf, jobTable } from '../job-table.ts';
-import { json, yaml } from '../output.ts';
-import { progressFor, withStep } from '../progress.ts';
+import { requestAndWait } from '../manager-request.ts';
+import { serialize, type TableFormat } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { checkedRef, getVirtualCluster, type VirtualClusterRef } from '../virtual-clusters.ts';
-import { waitFor } from '../wait-for.ts';
 
-export interface JobFlags extends GlobalFlags {
+interface Flags extends GlobalFlags {
   namespace?: string;
-  output?: 'table' | 'json' | 'yaml';
+  output: TableFormat;
   timeout: number;
 }
 
@@ -36,42 +42,51 @@ Examples:
   vc-manager jobs cancel team-blue
   vc-manager jobs retry team-blue -n teams`;
 
-const verbs = { cancel: cancelJob, retry: retryJob };
+const verbs = {
+  cancel: { about: 'stop what is under way', run: cancelJob },
+  retry: { about: 'try again at once', run: retryJob },
+};
 
 export function configure(command: Command, cli: Cli): void {
   command
     .usage('[NAME] | cancel NAME | retry NAME [options]')
-    .argument('[words...]', 'NAME of a tenant, or cancel NAME, or retry NAME')
-    .option('-n, --namespace <namespace>', 'of the VirtualCluster (default: all, or "default" with a name)')
-    .addOption(
-      new Option('-o, --output <format>', 'how to print them')
-        .choices(['table', 'json', 'yaml'])
-        .default('table'),
+    .addArgument(
+      withCompletion(
+        new Argument('[words...]', 'NAME of a tenant, or cancel NAME, or retry NAME'),
+        offerVerbsAndTenants,
+      ),
     )
+    .option('-n, --namespace <namespace>', 'of the VirtualCluster (default: all, or "default" with a name)')
+    .addOption(outputOption())
     .addOption(
       new Option('--timeout <duration>', 'how long cancel and retry wait for a manager to answer')
         .argParser(duration)
         .default(60_000, '1m'),
     )
     .addHelpText('after', help)
-    .action(async (words: string[], _, chosen: Command) =>
-      jobs(cli, words, chosen.optsWithGlobals<JobFlags>()),
-    );
+    .action(async (words: string[], _, chosen: Command) => jobs(cli, words, chosen.optsWithGlobals<Flags>()));
 }
 
-async function jobs(cli: Cli, words: readonly string[], flags: JobFlags): Promise<void> {
+async function offerVerbsAndTenants(context: CompletionContext): Promise<Candidate[]> {
+  const [first, second] = context.operands;
+  if (second !== undefined || (first !== undefined && !(first in verbs))) return [];
+  const offeredVerbs = Object.entries(verbs).map(([word, { about }]) => ({ word, about }));
+  return [...(first === undefined ? offeredVerbs : []), ...(await offerTenants(context))];
+}
+
+async function jobs(cli: Cli, words: readonly string[], flags: Flags): Promise<void> {
   const [first, second, ...more] = words;
-  const isAsking = (first === 'cancel' || first === 'retry') && words.length > 1;
-  if (more.length > 0 || (second !== undefined && !isAsking))
+  const verb = first === 'cancel' || first === 'retry' ? verbs[first] : undefined;
+  if (more.length > 0 || (second !== undefined && verb === undefined))
     throw invalidArgument(
       `"jobs ${words.join(' ')}" is not understood: give one name, or cancel NAME, or retry NAME`,
     );
-  if (isAsking && second !== undefined)
-    return verbs[first](cli, checkedRef(second, flags.namespace ?? 'default'), flags);
+  if (verb !== undefined && second !== undefined)
+    return verb.run(cli, checkedRef(second, flags.namespace ?? 'default'), flags);
   await show(cli, first, flags);
 }
 
-async function show(cli: Cli, name: string | undefined, flags: JobFlags): Promise<void> {
+async function show(cli: Cli, name: string | undefined, flags: Flags): Promise<void> {
   const { signal } = cli;
   const items = await withSuperCluster(cli, flags, async (client) => {
     if (name !== undefined)
@@ -80,19 +95,14 @@ async function show(cli: Cli, name: string | undefined, flags: JobFlags): Promis
     return (await client.list<VirtualCluster>(resources.virtualClusters, { ...where, signal })).items;
   });
   const found = items.flatMap((vc) => jobsOf(vc, name === undefined));
-  if (flags.output === 'json') cli.stdout.write(json(found));
-  else if (flags.output === 'yaml') cli.stdout.write(yaml(found));
+  if (flags.output !== 'table') cli.stdout.write(serialize(flags.output, found));
   else if (found.length > 0) cli.stdout.write(jobTable(found, cli.clock.now()));
   else
     cli.stderr.write(name === undefined ? 'No jobs.\n' : `No jobs of ${name}: no manager has begun any.\n`);
 }
 
-export interface RequestFlags extends GlobalFlags {
-  timeout: number;
-}
-
-/** Asks for the end of what is under way, and waits for the manager's answer. Throws `Conflict` when it refuses. */
-export async function cancelJob(cli: Cli, ref: VirtualClusterRef, flags: RequestFlags): Promise<void> {
+/** Throws `Conflict` when there is no job, or when the manager refuses to cancel it. */
+async function cancelJob(cli: Cli, ref: VirtualClusterRef, flags: Flags): Promise<void> {
   await withSuperCluster(cli, flags, async (client) => {
     const vc = await getVirtualCluster(client, ref, cli.signal);
     const current = vc.status?.jobs?.current;
@@ -102,8 +112,7 @@ export async function cancelJob(cli: Cli, ref: VirtualClusterRef, flags: Request
         `nothing is under way for ${ref.name}: see "vc-manager jobs ${ref.name}"`,
       );
     const { id, kind } = current;
-    await annotateVirtualCluster(client, ref, annotationKeys.cancelJob, id, cli.signal);
-    await awaitManager(cli, client, { ref, flags, what: `cancel its ${kind}` }, (found) => {
+    const until = (found: VirtualCluster | undefined): boolean => {
       if (found === undefined) throw new CliError('Conflict', `${ref.name} is gone: its deletion has ended`);
       const { jobs } = found.status ?? {};
       if (jobs?.current?.id === id) {
@@ -117,60 +126,30 @@ export async function cancelJob(cli: Cli, ref: VirtualClusterRef, flags: Request
       if (ended?.result === 'Cancelled') return true;
       throw new CliError(
         'Conflict',
-        `the ${kind} of ${ref.name} had ended before: ${ended?.result ?? 'it is forgotten'}`,
+        `the ${kind} of ${ref.name} had ended before: ${ended?.result ?? 'its result is no longer in the history'}`,
       );
-    });
+    };
+    const request = { client, ref, annotation: annotationKeys.cancelJob, value: id };
+    const timeoutMs = flags.timeout;
+    await requestAndWait(cli, request, { timeoutMs, what: `cancel its ${kind}`, until });
     cli.stdout.write(`${kind} of ${ref.name} cancelled\n`);
   });
 }
 
-/** Asks for another try, and waits until a manager has heard. */
-export async function retryJob(cli: Cli, ref: VirtualClusterRef, flags: RequestFlags): Promise<void> {
+/** Returns when a manager has acknowledged the request. */
+async function retryJob(cli: Cli, ref: VirtualClusterRef, flags: Flags): Promise<void> {
   await withSuperCluster(cli, flags, async (client) => {
     await getVirtualCluster(client, ref, cli.signal);
     const asked = new Date(cli.clock.now()).toISOString();
-    await annotateVirtualCluster(client, ref, annotationKeys.retryJob, asked, cli.signal);
-    await awaitManager(cli, client, { ref, flags, what: 'try again' }, (found) => {
-      if (found === undefined) throw new CliError('NotFound', `${ref.name} is gone`);
-      return found.status?.jobs?.retried === asked;
+    const request = { client, ref, annotation: annotationKeys.retryJob, value: asked };
+    await requestAndWait(cli, request, {
+      timeoutMs: flags.timeout,
+      what: 'try again',
+      until: (found) => {
+        if (found === undefined) throw new CliError('NotFound', `${ref.name} is gone`);
+        return found.status?.jobs?.retried === asked;
+      },
     });
     cli.stdout.write(`${ref.name} is tried again: see "vc-manager jobs ${ref.name}"\n`);
   });
-}
-
-export async function annotateVirtualCluster(
-  client: KubeClient,
-  ref: VirtualClusterRef,
-  key: string,
-  value: string,
-  signal: AbortSignal,
-): Promise<void> {
-  const patch = { metadata: { annotations: { [key]: value } } };
-  await client.patch(resources.virtualClusters, ref, patch, { type: 'merge', signal });
-}
-
-export async function awaitManager(
-  cli: Cli,
-  client: KubeClient,
-  { ref, flags, what }: { ref: VirtualClusterRef; flags: RequestFlags; what: string },
-  until: (vc: VirtualCluster | undefined) => boolean,
-): Promise<void> {
-  const { clock, signal } = cli;
-  const progress = progressFor(cli);
-  try {
-    await withStep(progress, `Asking the manager to ${what}`, (step) =>
-      waitFor({
-        client,
-        ref,
-        clock,
-        signal,
-        timeoutMs: flags.timeout,
-        what,
-        until,
-        onChange: () => step.update('waiting for the manager'),
-      }),
-    );
-  } finally {
-    progress.close();
-  }
 }

@@ -4,10 +4,11 @@ import { delimiter, dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import { mergeKubeconfig, parseKubeconfig } from '../../../kube/index.ts';
 import { makeDirectory } from '../../os/make-directory.ts';
+import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
-import { readSettings, stateChoice } from '../state-directory.ts';
-import { localKubeconfigFile, withSuperCluster } from '../super-cluster.ts';
+import { localKubeconfigFile, readSettings, stateChoice } from '../state-directory.ts';
+import { withSuperCluster } from '../super-cluster.ts';
 import { adminKubeconfig, checkedRef, getVirtualCluster } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
@@ -24,7 +25,7 @@ Examples:
 
 export function configure(command: Command, cli: Cli): void {
   command
-    .argument('[name]', 'of the tenant')
+    .addArgument(tenantArgument('[name]'))
     .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
     .option('--super-cluster', 'the kubeconfig of the super cluster instead')
     .option('--merge', 'add it to $KUBECONFIG or ~/.kube/config and make it current; print nothing')

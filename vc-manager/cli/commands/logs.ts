@@ -1,7 +1,8 @@
-import type { Command } from 'commander';
+import { Argument, type Command } from 'commander';
 import type { KubeClient } from '../../../kube/index.ts';
 import { type ControlPlaneDriver, DriverError, ProcessDriver } from '../../drivers/index.ts';
 import { wholeNumber } from '../arguments.ts';
+import { tenantArgument, withCompletion, wordsOnly } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { noBinaries, readOnlyDriver } from '../drivers.ts';
 import { CliError, invalidArgument } from '../errors.ts';
@@ -25,8 +26,13 @@ Examples:
 
 export function configure(command: Command, cli: Cli): void {
   command
-    .argument('[name]', 'of the tenant')
-    .argument('[component]', 'kube-apiserver or kube-controller-manager (default: both)')
+    .addArgument(tenantArgument('[name]'))
+    .addArgument(
+      withCompletion(
+        new Argument('[component]', 'kube-apiserver or kube-controller-manager (default: both)'),
+        () => wordsOnly(['kube-apiserver', 'kube-controller-manager']),
+      ),
+    )
     .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
     .option('--stack', 'the local stack instead of a tenant; the only argument is then the component')
     .option('-f, --follow', 'go on with what is added')

@@ -14,6 +14,7 @@ import {
   resources,
 } from '../../../kube/index.ts';
 import { wholeNumber } from '../arguments.ts';
+import { withCompletion, wordsOnly } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { elapsed, json, table } from '../output.ts';
@@ -46,7 +47,13 @@ export function configure(command: Command, cli: Cli): void {
   command
     .argument('[pod]', 'its name in the tenant (default: list the slowest ones)')
     .option('-n, --namespace <namespace>', 'its namespace in the tenant (default: default; listing: all)')
-    .option('-t, --tenant <[namespace/]name>', 'the VirtualCluster (default: the only one)')
+    .addOption(
+      // The namespace of this command is one of the tenant's own: it does not narrow the choice of tenants.
+      withCompletion(
+        new Option('-t, --tenant <[namespace/]name>', 'the VirtualCluster (default: the only one)'),
+        async ({ tenants }) => wordsOnly(await tenants()),
+      ),
+    )
     .addOption(
       new Option(
         '--slowest [pods]',

@@ -1,8 +1,6 @@
 import { apiVersion } from '../../../api/names.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import {
-  ApiError,
-  ConnectionError,
   connectionFromSecret,
   isAlreadyExists,
   type KubeClient,
@@ -12,17 +10,11 @@ import {
 } from '../../../kube/index.ts';
 import { simulatedStorageClass } from '../../local-stack/index.ts';
 import type { Cli } from '../context.ts';
-import { CliError, describeFailure } from '../errors.ts';
+import { describeFailure } from '../errors.ts';
 import type { Progress } from '../progress.ts';
 import { withConnection } from '../super-cluster.ts';
-import {
-  adminKubeconfig,
-  getVirtualCluster,
-  isReady,
-  readyCondition,
-  type VirtualClusterRef,
-} from '../virtual-clusters.ts';
-import { type WaitOptions, waitFor } from '../wait-for.ts';
+import { adminKubeconfig, getVirtualCluster, type VirtualClusterRef } from '../virtual-clusters.ts';
+import { waitUntilUsable } from '../wait-for.ts';
 
 const tenantsTimeoutMs = 180_000;
 const samplesTimeoutMs = 90_000;
@@ -147,7 +139,6 @@ async function runSamples(
 export const samplesAnnotation = 'skerry.dev/samples';
 
 const sampleTenantNamespace = 'default';
-const readyzPollMs = 200;
 
 export function sampleTenantNames(count: number): string[] {
   return Array.from({ length: count }, (_, index) => `tenant-${index + 1}`);
@@ -183,64 +174,6 @@ export async function listTenants(client: KubeClient, signal: AbortSignal): Prom
 
 export function refOf({ metadata }: VirtualCluster): VirtualClusterRef {
   return { namespace: metadata.namespace ?? sampleTenantNamespace, name: metadata.name ?? '' };
-}
-
-/**
- * Waits until the tenant's own API server answers: a status of before the last stop says nothing.
- * Throws `ProvisioningFailed`, `TimedOut` or `NotFound`.
- */
-export async function waitUntilUsable(
-  client: KubeClient,
-  ref: VirtualClusterRef,
-  options: Pick<Cli, 'clock' | 'signal'> & Pick<WaitOptions, 'timeoutMs' | 'onChange'>,
-): Promise<void> {
-  const { clock, signal, timeoutMs } = options;
-  const deadline = clock.monotonic() + timeoutMs;
-  await waitFor({ client, ref, ...options, what: 'become Ready', until: readyOrThrow(ref) });
-  const kubeconfig = await adminKubeconfig(client, await getVirtualCluster(client, ref, signal), signal);
-  await withConnection(connectionFromSecret(kubeconfig), async (tenant) => {
-    while (!(await isServing(tenant, signal))) {
-      if (clock.monotonic() > deadline) {
-        throw new CliError(
-          'TimedOut',
-          `the API server of ${ref.name} did not answer within ${timeoutMs / 1000} s: see "vc-manager describe ${ref.name} -n ${ref.namespace}"`,
-        );
-      }
-      await clock.sleep(readyzPollMs, signal);
-    }
-  });
-}
-
-/** For `waitFor`: true when Ready, throws when it failed for good or is gone. */
-export function readyOrThrow(ref: VirtualClusterRef): (vc: VirtualCluster | undefined) => boolean {
-  return (vc) => {
-    if (vc === undefined || vc.metadata.deletionTimestamp !== undefined) {
-      throw new CliError('NotFound', `VirtualCluster ${ref.name} was deleted before it became Ready`);
-    }
-    if (isReady(vc)) return true;
-    const { phase, observedGeneration } = vc.status ?? {};
-    if (
-      (phase === 'Failed' || phase === 'Cancelled') &&
-      (observedGeneration ?? 0) >= (vc.metadata.generation ?? 0)
-    ) {
-      throw new CliError(
-        'ProvisioningFailed',
-        `${ref.name} ${phase === 'Failed' ? 'has failed' : 'was cancelled'}: ${readyCondition(vc)?.message ?? `see "vc-manager describe ${ref.name} -n ${ref.namespace}"`}`,
-      );
-    }
-    return false;
-  };
-}
-
-async function isServing(tenant: KubeClient, signal: AbortSignal): Promise<boolean> {
-  try {
-    await tenant.raw('GET', '/readyz', { signal, timeoutMs: 5_000 });
-    return true;
-  } catch (error) {
-    // Until its own roles exist, a starting API server forbids everything.
-    if (error instanceof ConnectionError || error instanceof ApiError) return false;
-    throw error;
-  }
 }
 
 export const sampleNamespace = 'shop';

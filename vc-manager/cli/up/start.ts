@@ -1,11 +1,12 @@
 import type { DnsChoice, VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { isNotFound, type KubeClient, loadKubeconfig, resources } from '../../../kube/index.ts';
+import { type Binaries, type BinaryName, defaultRequests } from '../../binaries/index.ts';
 import { LocalStack, type LocalStackParts } from '../../local-stack/index.ts';
 import { freePort } from '../../os/network.ts';
 import { defaultAdvertiseAddress } from '../arguments.ts';
 import type { Cli } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { binariesWithProgress, fetchBinaries } from '../fetch-binaries.ts';
+import { binariesWithProgress } from '../fetch-binaries.ts';
 import { packageVersion } from '../package-root.ts';
 import { type Progress, withStep } from '../progress.ts';
 import { readSettings, type StateSettings, writeSettings } from '../state-directory.ts';
@@ -36,6 +37,7 @@ export interface UpOptions {
   isDetached: boolean;
 }
 
+const ofTheSuperCluster: readonly BinaryName[] = ['kube-scheduler', 'kwok'];
 const managerTimeoutMs = 90_000;
 const defaultTenants = 2;
 
@@ -245,4 +247,16 @@ export async function syncerPorts(
   // It listens where tenants reach it, which may be any address of this machine.
   const kubelet = await freePort({ host: '0.0.0.0', range: [start, last], taken: [metrics] });
   return { metrics, kubelet };
+}
+
+/** Fetches what `up` will run, all at once; resolves to where kubectl is. */
+async function fetchBinaries(
+  binaries: Binaries,
+  options: { isLocal: boolean; signal: AbortSignal },
+): Promise<string> {
+  const requests = defaultRequests().filter(
+    ({ name }) => options.isLocal || !ofTheSuperCluster.includes(name),
+  );
+  const locations = await binaries.ensureAll(requests, { signal: options.signal });
+  return locations.find(({ name }) => name === 'kubectl')?.path ?? 'kubectl';
 }

@@ -1,7 +1,7 @@
-import { join } from 'node:path';
 import PQueue from 'p-queue';
 import { type ControlPlaneDriver, ProcessDriver } from '../../drivers/index.ts';
 import { type Progress, withStep } from '../progress.ts';
+import { controlPlanesDirectory } from '../state-directory.ts';
 import { managerComponent, syncerComponent } from './components.ts';
 
 export const stackId = 'stack';
@@ -14,16 +14,6 @@ export interface StopOptions {
   force?: boolean;
   /** Of the stack, if this process has started it: its driver must not start again what is stopped here. */
   driver?: Pick<ControlPlaneDriver, 'stop'>;
-}
-
-/** Where tenants' control planes lie. */
-export function controlPlanesDirectory(stateDir: string): string {
-  return join(stateDir, 'control-planes');
-}
-
-/** Where the Compose files of tenants' control planes lie; all else of them is the Docker engine's. */
-export function composeProjectsDirectory(stateDir: string): string {
-  return join(stateDir, 'compose-projects');
 }
 
 /**
