@@ -48,3 +48,4 @@ export {
   type OwnerReference,
   type Resource,
 } from './types.ts';
+export { Wakeup } from './wakeup.ts';

@@ -1,4 +1,4 @@
-import type { Clock } from '../../kube/index.ts';
+import { type Clock, Wakeup } from '../../kube/index.ts';
 import type { BucketHolder } from './bucket-holder.ts';
 import { ReplicaReplaced } from './errors.ts';
 import type { Fence } from './fence.ts';
@@ -10,7 +10,6 @@ import { planOf } from './plan.ts';
 import type { ShardClient } from './records.ts';
 import { placeOf } from './rendezvous.ts';
 import { ownedBy, type ShardMap, ShardMapStore } from './shard-map.ts';
-import { Wake } from './wake.ts';
 
 export interface ShardsOptions {
   /** Of the super cluster; its writes must not pass the fence. */
@@ -49,7 +48,7 @@ export class Shards {
   readonly #joining: Joining;
   readonly #map: ShardMapStore;
   readonly #peers: Peers;
-  readonly #wake: Wake;
+  readonly #wakeup = new Wakeup();
   readonly #renewMs: number;
   /** What the holder has been told to serve. */
   readonly #held = new Set<number>();
@@ -85,7 +84,6 @@ export class Shards {
       againAfterMs: renewMs / 2,
     });
     this.#peers = new Peers({ client, namespace, replica, durationMs, clock });
-    this.#wake = new Wake(clock);
   }
 
   /** The buckets that this replica has. */
@@ -103,7 +101,7 @@ export class Shards {
         this.#keepRenewed(both),
         this.#keepAgreeing(both),
         this.#options.follow(
-          this.#peers.listener(() => this.#wake.ring()),
+          this.#peers.listener(() => this.#wakeup.signal()),
           both,
         ),
       ]);
@@ -136,7 +134,7 @@ export class Shards {
       try {
         await this.#lease.renew(signal);
         // Else whoever agrees opens it, when the map has been seen to.
-        if (this.#lease.term !== this.#confirmedTerm) this.#wake.ring();
+        if (this.#lease.term !== this.#confirmedTerm) this.#wakeup.signal();
         else if (this.#lease.renewedAt !== undefined) fence.open(this.#lease.renewedAt);
       } catch (error) {
         signal.throwIfAborted();
@@ -159,9 +157,9 @@ export class Shards {
         signal.throwIfAborted();
         logger.warn({ err: error }, 'cannot find out who serves which tenants');
         await clock.sleep(this.#renewMs, signal);
-        this.#wake.ring();
+        this.#wakeup.signal();
       }
-      await this.#wake.wait(Math.min(this.#peers.members.nextDeathInMs, lookAgainMs), signal);
+      await this.#wakeup.waitFor(Math.min(this.#peers.members.nextDeathInMs, lookAgainMs), clock, signal);
     }
   }
 
@@ -207,7 +205,7 @@ export class Shards {
     }
     const { give } = planOf(replica, map.owners, this.#peers.members);
     await this.#adopt(map, give);
-    if (this.#lease.term !== term || this.#lease.renewedAt === undefined) return this.#wake.ring();
+    if (this.#lease.term !== term || this.#lease.renewedAt === undefined) return this.#wakeup.signal();
     if (this.#confirmedTerm > 0)
       logger.info(
         { buckets: this.#held.size },
@@ -219,7 +217,7 @@ export class Shards {
   }
 
   #ringIfLapsed(): void {
-    if (this.#lease.isFresh && this.#lease.term !== this.#confirmedTerm) this.#wake.ring();
+    if (this.#lease.isFresh && this.#lease.term !== this.#confirmedTerm) this.#wakeup.signal();
   }
 
   /** Makes what is served what the map says, but for what is about to be given away. */

@@ -1,27 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
+import { Wakeup } from '../../kube/index.ts';
 import type { FairQueue } from './fair-queue.ts';
 import { type Outcome, QueueError, type WaitingClock } from './options.ts';
-
-/** A signal for one waiter. Signalled while there is no waiter, it lets the next wait pass at once; several signals before that count once. */
-export class Wakeup {
-  #signalled = false;
-  #wake: (() => void) | undefined;
-
-  signal(): void {
-    this.#signalled = true;
-    this.#wake?.();
-  }
-
-  async wait(): Promise<void> {
-    if (!this.#signalled) {
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-      this.#wake = undefined;
-    }
-    this.#signalled = false;
-  }
-}
 
 /** After this long without a pause, I/O gets its turn: items that need no call would otherwise run in one block. */
 const sliceMs = 10;

@@ -40,7 +40,7 @@ export class EtcdAdmin {
   readonly #gateway: EtcdGateway;
   readonly #session: EtcdSession;
   readonly #rootPassword: string;
-  readonly #order = new KeyedMutex();
+  readonly #mutex = new KeyedMutex();
 
   constructor(options: EtcdAdminOptions) {
     const bytes = Buffer.byteLength(options.rootPassword);
@@ -55,7 +55,7 @@ export class EtcdAdmin {
   /** From then on a certificate or token is nobody unless etcd has a user of its name. */
   async enableAuth({ signal }: AdminCall = {}): Promise<void> {
     if (!(await this.#authEnabled(signal))) {
-      await this.#order.run(authChanges, async () => {
+      await this.#mutex.run(authChanges, signal, async () => {
         if (await this.#authEnabled(signal)) return;
         await this.#switchAuthOn(signal);
         this.#session.forgetToken();
@@ -71,10 +71,10 @@ export class EtcdAdmin {
    */
   async ensureTenant(id: string, { signal }: AdminCall = {}): Promise<{ user: string; prefix: string }> {
     const grant = grantOf(id);
-    await this.#order.run(grant.user, async () => {
+    await this.#mutex.run(grant.user, signal, async () => {
       await this.enableAuth({ ...(signal && { signal }) });
       if (await isGranted(this.#session, grant, signal)) return;
-      await this.#order.run(authChanges, () => applyGrant(this.#session, grant, signal));
+      await this.#mutex.run(authChanges, signal, () => applyGrant(this.#session, grant, signal));
     });
     return { user: grant.user, prefix: grant.prefix };
   }
@@ -85,7 +85,7 @@ export class EtcdAdmin {
    */
   async removeTenant(id: string, { signal }: AdminCall = {}): Promise<void> {
     const { user, role, prefix } = grantOf(id);
-    await this.#order.run(user, async () => {
+    await this.#mutex.run(user, signal, async () => {
       await this.enableAuth({ ...(signal && { signal }) });
       await this.#deleteAuth('user', user, signal);
       await deleteKeys(this.#session, prefix, signal);
@@ -167,7 +167,7 @@ export class EtcdAdmin {
 
   async #deleteAuth(what: 'user' | 'role', name: string, signal: AbortSignal | undefined): Promise<void> {
     const body = what === 'user' ? { name } : { role: name };
-    await this.#order.run(authChanges, () =>
+    await this.#mutex.run(authChanges, signal, () =>
       tolerate('not-found', this.#session.call(`/v3/auth/${what}/delete`, body, signal)),
     );
   }

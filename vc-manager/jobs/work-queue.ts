@@ -1,4 +1,4 @@
-import type { Clock } from '../../kube/index.ts';
+import { type Clock, Wakeup } from '../../kube/index.ts';
 import type { ReconcileResult } from './job-runner.ts';
 
 export interface WorkQueueOptions {
@@ -29,7 +29,7 @@ export class WorkQueue {
   readonly #later = new Map<string, number>();
   /** Failures in a row. */
   readonly #failures = new Map<string, number>();
-  #wake: () => void = () => {};
+  readonly #wakeup = new Wakeup();
 
   constructor(options: WorkQueueOptions) {
     if (!Number.isInteger(options.parallel) || options.parallel < 1) {
@@ -49,7 +49,7 @@ export class WorkQueue {
       this.#later.delete(key);
       this.#waiting.add(key);
     }
-    this.#wake();
+    this.#wakeup.signal();
   }
 
   /** There is room for one more. */
@@ -112,7 +112,7 @@ export class WorkQueue {
       if (again) this.#waiting.add(key);
       else if (outcome.againAfterMs !== undefined) this.#defer(key, outcome.againAfterMs);
     }
-    this.#wake();
+    this.#wakeup.signal();
   }
 
   #backoffMs(failures: number): number {
@@ -135,17 +135,11 @@ export class WorkQueue {
 
   /** Until something was added or ended, or the next key is due. */
   async #rest(signal: AbortSignal): Promise<void> {
-    const waker = new AbortController();
-    const onAbort = (): void => waker.abort();
-    signal.addEventListener('abort', onAbort, { once: true });
-    this.#wake = () => waker.abort();
-    if (signal.aborted || (this.#waiting.size > 0 && this.#running.size < this.#options.parallel))
-      waker.abort();
+    if (this.#waiting.size > 0 && this.#running.size < this.#options.parallel) return;
+    const { clock } = this.#options;
     const due = Math.min(...this.#later.values());
     // Timers of Node.js overflow beyond 2^31 ms.
-    const ms = Math.min(Math.max(0, due - this.#options.clock.monotonic()), 60_000);
-    await this.#options.clock.sleep(ms, waker.signal).catch(() => {});
-    signal.removeEventListener('abort', onAbort);
-    this.#wake = () => {};
+    const ms = Math.min(Math.max(0, due - clock.monotonic()), 60_000);
+    await this.#wakeup.waitFor(ms, clock, signal).catch(() => {});
   }
 }

@@ -1,6 +1,6 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { type Clock, systemClock } from '../../../kube/index.ts';
+import { type Clock, KeyedMutex, systemClock } from '../../../kube/index.ts';
 import { type ControlPlanePlan, startOrder, validatePlan } from '../../control-plane/index.ts';
 import { controlPlanesIn } from '../control-plane-names.ts';
 import type {
@@ -14,7 +14,6 @@ import type {
 } from '../driver.ts';
 import { cannotWrite } from '../errors.ts';
 import { inOrder } from '../in-order.ts';
-import { KeyedLock } from '../keyed-lock.ts';
 import { composeFile } from './compose-file.ts';
 import { ContainerCommands } from './container-commands.ts';
 import { readContainerLog } from './container-log.ts';
@@ -48,7 +47,7 @@ export class ComposeDriver implements ControlPlaneDriver {
   readonly #docker: Docker;
   readonly #commands: ContainerCommands;
   readonly #watches: Watches;
-  readonly #lock = new KeyedLock();
+  readonly #lock = new KeyedMutex();
   readonly #listeners = new Set<ComponentListener>();
   #following: { abort: AbortController; done: Promise<void> } | undefined;
 

@@ -1,4 +1,11 @@
-import { type Clock, type KubeClient, type KubeObject, resources, systemClock } from '../../../kube/index.ts';
+import {
+  type Clock,
+  KeyedMutex,
+  type KubeClient,
+  type KubeObject,
+  resources,
+  systemClock,
+} from '../../../kube/index.ts';
 import {
   type ComponentPlan,
   type ControlPlanePlan,
@@ -17,7 +24,6 @@ import type {
 } from '../driver.ts';
 import { unknownComponent } from '../errors.ts';
 import { inOrder } from '../in-order.ts';
-import { KeyedLock } from '../keyed-lock.ts';
 import { componentLog } from './component-log.ts';
 import { apiServerBindPort, locateControlPlane } from './locating.ts';
 import {
@@ -64,7 +70,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
   readonly #network: NetworkOptions;
   readonly #objects: SuperObjects;
   readonly #events: PodEvents;
-  readonly #lock = new KeyedLock();
+  readonly #lock = new KeyedMutex();
 
   constructor(options: KubernetesDriverOptions) {
     this.#o = options;

@@ -1,6 +1,6 @@
 import { readdir, rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { type Clock, systemClock } from '../../../kube/index.ts';
+import { type Clock, KeyedMutex, systemClock } from '../../../kube/index.ts';
 import type { Binaries } from '../../binaries/index.ts';
 import {
   type ComponentPlan,
@@ -21,7 +21,6 @@ import type {
 } from '../driver.ts';
 import { cannotWrite, unknownComponent } from '../errors.ts';
 import { inOrder } from '../in-order.ts';
-import { KeyedLock } from '../keyed-lock.ts';
 import { runningPids } from '../ports.ts';
 import { spawnByKeeper } from './keeper/spawn-by-keeper.ts';
 import { LivenessPoll } from './liveness.ts';
@@ -58,7 +57,7 @@ export class ProcessDriver implements ControlPlaneDriver {
   readonly #environment: NodeJS.ProcessEnv;
   readonly #liveness: LivenessPoll;
   readonly #spawn: Spawn;
-  readonly #lock = new KeyedLock();
+  readonly #lock = new KeyedMutex();
   readonly #listeners = new Set<ComponentListener>();
   /** Id to component name to the one that looks after it; only what this driver has started or adopted. */
   readonly #supervisors = new Map<string, Map<string, Supervisor>>();
