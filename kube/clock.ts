@@ -1,6 +1,6 @@
 import { onAbort } from './abort.ts';
 
-/** Time, passed in so that tests can hold it. */
+/** Time, passed in so that tests can control it. */
 export interface Clock {
   /** Milliseconds since the epoch: for timestamps in objects, never for measuring. */
   now(): number;
@@ -27,7 +27,7 @@ export const systemClock: Clock = {
   },
 };
 
-/** One moment on both clocks. The monotonic one counts; but it stands still while a machine sleeps, and the other does not. */
+/** One moment on both clocks. The monotonic one stands still while a machine is suspended, the other may be set. */
 export interface ClockReading {
   readonly monotonicMs: number;
   readonly wallMs: number;
@@ -37,7 +37,7 @@ export function readClock(clock: Clock): ClockReading {
   return { monotonicMs: clock.monotonic(), wallMs: clock.now() };
 }
 
-/** How long ago that was by the clock that says more: too much is safe, too little is not. */
+/** How long ago that was, by the clock that shows more: an overestimate is safe, an underestimate is not. */
 export function elapsedMs(since: ClockReading, clock: Clock): number {
   return Math.max(clock.monotonic() - since.monotonicMs, clock.now() - since.wallMs);
 }

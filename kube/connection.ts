@@ -4,7 +4,7 @@ import { deferredSignal } from './abort.ts';
 import { ConnectionError } from './errors.ts';
 import { CallDeadline, RoundTripTimeout, roundTrip } from './round-trip.ts';
 
-/** Our own side did not let a call out; `cause` is what it threw. */
+/** `beforeWrite` refused a call; `cause` is what it threw. */
 class WriteRefused extends Error {
   readonly code: string;
 
@@ -15,7 +15,7 @@ class WriteRefused extends Error {
   }
 }
 
-/** Asks before each call that is no GET is written to its connection; one that waits for a connection is asked about then. */
+/** Calls `beforeWrite` right before a request other than GET is written to its connection. */
 function guardWrites(beforeWrite: () => void): Dispatcher.DispatcherComposeInterceptor {
   return (dispatch) => (options, handler) =>
     dispatch(options, options.method === 'GET' ? handler : withBeforeWrite(handler, beforeWrite));
@@ -42,7 +42,7 @@ function withBeforeWrite(
 /**
  * After a GOAWAY, an undici client with open streams (and watches are open for minutes) opens a new
  * session for the requests that it holds only if it may have more than one in flight. It takes that
- * number from its session while it has one; so it is told here, when HTTP/2 has been agreed on.
+ * number from its session while it has one; so this sets it when HTTP/2 has been agreed on.
  */
 function createHttpClient(origin: URL, options: Pool.Options): Dispatcher {
   const { connect } = options;
@@ -63,7 +63,7 @@ function createHttpClient(origin: URL, options: Pool.Options): Dispatcher {
   return client;
 }
 
-/** Where an API server is and how to be somebody there. PEM texts, not paths. */
+/** Where an API server is, and the credentials for it. PEM texts, not paths. */
 export interface ConnectionOptions {
   /** `https://host:port`, optionally with a path in front of the API. */
   server: string;
@@ -71,7 +71,7 @@ export interface ConnectionOptions {
   cert?: string;
   key?: string;
   token?: string;
-  /** Asked before every request, for credentials that change (exec plugins). Answers are cached by the giver. */
+  /** Called before every request, for credentials that change (exec plugins). It has to cache its answers. */
   authorization?: () => Promise<string | undefined>;
   tlsServerName?: string;
   insecureSkipTlsVerify?: boolean;
@@ -103,7 +103,7 @@ export interface CallRecord {
   durationMs: number;
 }
 
-/** One HTTP call as the rest of this room describes it. `path` includes the query. */
+/** One HTTP call. `path` includes the query. */
 export interface Call {
   method: string;
   path: string;
@@ -220,7 +220,7 @@ export class Connection {
     }
   }
 
-  /** The same for a GET, over the connection of the watches, where it waits behind no other call; nor is it guarded as a write is. */
+  /** The same for a GET, over the connections of the watches, where no other call delays it. */
   async requestAside(call: Call & { method: 'GET' }): Promise<Answer> {
     const { status, retryAfter, body } = await this.stream(call, call.timeoutMs ?? this.#timeoutMs);
     try {
@@ -254,7 +254,7 @@ export class Connection {
     }
   }
 
-  /** Turns what undici threw into what callers of this room see. */
+  /** Turns an error of undici into a ConnectionError, or into the signal's reason after an abort. */
   failure(error: unknown, signal: AbortSignal | undefined, guard?: { expired: boolean }): unknown {
     if (signal?.aborted) return signal.reason;
     if (error instanceof WriteRefused) {
@@ -270,7 +270,7 @@ export class Connection {
     await Promise.all([this.#calls.destroy(), this.#watches.destroy()]);
   }
 
-  /** Not a promise where nobody has to be asked: there are thousands of calls. */
+  /** A promise only where credentials have to be fetched: there are thousands of calls. */
   #headersOf(call: Call): Record<string, string> | Promise<Record<string, string>> {
     const headers =
       call.contentType === undefined ? this.#headers : { ...this.#headers, 'content-type': call.contentType };
@@ -280,7 +280,7 @@ export class Connection {
     );
   }
 
-  /** Whoever knows the credentials is waited for no longer than the server. */
+  /** The headers, within the timeout of the call and the life of its signal. */
   async #headersInTime(call: Call, timeoutMs: number): Promise<Record<string, string>> {
     const headers = this.#headersOf(call);
     if (!(headers instanceof Promise)) return headers;
@@ -344,7 +344,7 @@ function credentials({ ca, cert, key }: ConnectionOptions) {
   try {
     return { secureContext: tls.createSecureContext(given) };
   } catch {
-    // Not readable: whoever connects is told so.
+    // Not readable: each connection attempt fails with the reason.
     return given;
   }
 }

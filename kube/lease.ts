@@ -11,7 +11,7 @@ export interface LeaseOptions {
   name: string;
   /** Who holds the lease; must differ between all that compete for it. */
   identity: string;
-  /** How long others wait for a holder that says nothing. Default 15 s. */
+  /** After how long without a renewal others may take the lease. Default 15 s. */
   leaseDurationMs?: number;
   /** Pause between renewals and between attempts. Default 2 s. */
   renewMs?: number;
@@ -21,7 +21,7 @@ export interface LeaseOptions {
    */
   callTimeoutMs?: number;
   clock?: Clock;
-  /** Told when the server cannot be asked; the election goes on. */
+  /** Called when a request to the server fails; the election goes on. */
   onProblem?: (error: unknown) => void;
 }
 
@@ -74,7 +74,7 @@ export class LeaseElection {
     }
   }
 
-  /** Whether nobody else can hold the lease at this moment. Ask before each write that must be the leader's. */
+  /** Whether no other process can hold the lease at this moment. To be checked before each write that only the leader may make. */
   holdsNow(): boolean {
     return this.#renewedAt !== undefined && elapsedMs(this.#renewedAt, this.#clock) < this.#giveUpMs;
   }
@@ -94,7 +94,7 @@ export class LeaseElection {
     }
   }
 
-  /** One term of office. True when `lead` ended by itself; throws what it threw then. */
+  /** Runs `lead` while the lease is held. True when it ended by itself; throws what it threw then. */
   async #lead(signal: AbortSignal, lead: (signal: AbortSignal) => Promise<void>): Promise<boolean> {
     const { controller: term, release } = linkedController(signal);
     let endedByItself = false;
@@ -139,7 +139,7 @@ export class LeaseElection {
     await this.#clock.sleep(this.#renewMs, signal).catch(ignore);
   }
 
-  /** One try to take or renew the lease; false when somebody else holds it or the server cannot say. */
+  /** One try to take or renew the lease; false when another process holds it or the server cannot be asked. */
   async #attempt(signal: AbortSignal): Promise<boolean> {
     const startedAt = readClock(this.#clock);
     try {
@@ -155,7 +155,7 @@ export class LeaseElection {
         return true;
       }
       if (!this.#free(lease)) {
-        // Somebody else holds it: whatever we believed is over.
+        // Another process holds it: an earlier renewal of ours counts no more.
         this.#renewedAt = undefined;
         return false;
       }
@@ -163,13 +163,13 @@ export class LeaseElection {
       this.#renewedAt = startedAt;
       return true;
     } catch (error) {
-      // Losing a race to somebody else is what elections are about.
+      // Another candidate was faster, which is no problem to report.
       if (!signal.aborted && !isConflict(error) && !isAlreadyExists(error)) this.#onProblem?.(error);
       return false;
     }
   }
 
-  /** Whether the lease is ours, nobody's, or unchanged for as long as its holder asked for. */
+  /** Whether the lease is ours, without a holder, or unchanged for as long as its holder asked for. */
   #free(lease: Lease): boolean {
     const holder = lease.spec?.holderIdentity;
     if (!holder || holder === this.#identity) return true;

@@ -58,7 +58,7 @@ const step = fc.oneof(
 const turns = fc.oneof(fc.constant(0), fc.nat(4), fc.nat(30));
 type Step = { do: string; name?: string; value?: number; fault?: Fault; continued?: boolean };
 
-/** What somebody believes who only hears the events. Every event must make sense to them. */
+/** The state that follows from the events alone. Every event must be possible in it. */
 class Listener {
   readonly known = new Map<string, KubeObject>();
 

@@ -11,7 +11,7 @@ export interface ReflectorProblem {
   /** `refused`: `beforeReplace` turned the list down. `internal`: a defect on this side. */
   phase: 'list' | 'watch' | 'refused' | 'internal';
   error: unknown;
-  /** Failures since the server was last heard. */
+  /** Failures since the server last answered. */
   failures: number;
   retryInMs: number;
 }
@@ -36,7 +36,7 @@ export interface ReflectorOptions<T extends KubeObject> {
   clock?: Clock;
   random?: () => number;
   onProblem?: (problem: ReflectorProblem) => void;
-  /** Every version heard, so that a caller may notice one that runs backwards. */
+  /** Called with every resourceVersion received, so that a caller may notice one that runs backwards. */
   onResourceVersion?: (resourceVersion: string, source: 'list' | 'watch') => void;
   /**
    * Sees every list before the store does. Throwing refuses it: the store stays as it is, and after
@@ -45,7 +45,7 @@ export interface ReflectorOptions<T extends KubeObject> {
   beforeReplace?: (objects: readonly T[], resourceVersion: string, signal: AbortSignal) => Promise<void>;
 }
 
-/** What the next turn of the loop does. */
+/** What the next iteration of the loop does. */
 type Next =
   | { do: 'list'; resourceVersion: string; exact?: boolean; versionsMayRepeat: boolean }
   | { do: 'watch'; resourceVersion: string; verify: boolean };
@@ -76,8 +76,8 @@ export class Reflector<T extends KubeObject = KubeObject> {
   #relistWanted = false;
   #expiredAt = Number.NEGATIVE_INFINITY;
   #labelSelector: string | undefined;
-  /** Counts what was chosen. */
-  #choice = 0;
+  /** Counts changes of the label selector. */
+  #selectorChanges = 0;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -88,12 +88,12 @@ export class Reflector<T extends KubeObject = KubeObject> {
     this.#lastActivityMs = this.#clock.monotonic();
   }
 
-  /** True from the first list that reached the store, since `choose` if that was called. */
+  /** True from the first list that reached the store, since `setLabelSelector` if that was called. */
   get hasSynced(): boolean {
     return this.#hasSynced;
   }
 
-  /** When the server was last heard, on the monotonic clock. */
+  /** When the server last answered or sent an event, on the monotonic clock. */
   get lastActivityMs(): number {
     return this.#lastActivityMs;
   }
@@ -124,13 +124,13 @@ export class Reflector<T extends KubeObject = KubeObject> {
   }
 
   /**
-   * Follows what this label selector chooses from now on: the watch is ended, and the next list replaces what the
+   * Follows what this label selector selects from now on: the watch is ended, and the next list replaces what the
    * store holds, without a gap. `synced` waits for it.
    */
   setLabelSelector(labelSelector: string): void {
     if (labelSelector === this.#labelSelector) return;
     this.#labelSelector = labelSelector;
-    this.#choice += 1;
+    this.#selectorChanges += 1;
     this.#hasSynced = false;
     this.relist();
   }
@@ -160,7 +160,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
   async #list(wanted: Next & { do: 'list' }, signal: AbortSignal): Promise<Next> {
     const { client, resource, store, beforeReplace } = this.#options;
     this.#relistWanted = false;
-    const choice = this.#choice;
+    const changesBefore = this.#selectorChanges;
     const { resourceVersion: version, exact = false } = wanted;
     const options = { ...this.#scope(), resourceVersion: version, exact, signal };
     let resourceVersion: string;
@@ -183,7 +183,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
       await this.#pause('refused', error, signal);
       return { ...wanted, resourceVersion: '', exact: false };
     }
-    if (choice !== this.#choice) return freshList();
+    if (changesBefore !== this.#selectorChanges) return freshList();
     store.replace(objects, { versionsMayRepeat: wanted.versionsMayRepeat });
     this.#failures = 0;
     this.#markSynced();
@@ -236,8 +236,8 @@ export class Reflector<T extends KubeObject = KubeObject> {
       this.#interrupt = undefined;
     }
     const livedMs = this.#clock.monotonic() - startedAt;
-    // A server that ends watches at once would otherwise be asked in a tight loop. One that had something
-    // to tell has only closed on a reader that it found too slow: there is no time to lose.
+    // A server that ends watches at once would otherwise be asked in a tight loop. One that has sent events
+    // before has only closed on a reader that it found too slow: resume without delay.
     if (livedMs >= healthyWatchMs) this.#backoff.reset();
     if (!changed && livedMs < shortWatchMs) {
       await this.#pause('watch', new Error('the server ended the watch at once'), signal);

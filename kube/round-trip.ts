@@ -28,8 +28,8 @@ export class CallDeadline {
   }
 
   /**
-   * The result of `work`, or a rejection as soon as the guard fires. undici hears an abort only once a
-   * request has been given to a connection; one that waits in its queue would not end.
+   * The result of `work`, or a rejection at the deadline or abort. undici handles an abort only once a
+   * request has a connection; one that waits in its queue would not end.
    */
   race<T>(work: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
@@ -45,7 +45,7 @@ export class CallDeadline {
 }
 
 interface RoundTripOptions extends Dispatcher.DispatchOptions {
-  /** For the whole exchange, waiting for a connection included; undici's own limits end the rest sooner. */
+  /** For the whole round trip, waiting for a connection included; undici's own limits end the rest sooner. */
   deadlineMs: number;
 }
 
@@ -82,13 +82,13 @@ class RoundTrip implements Dispatcher.DispatchHandler {
   readonly #resolve: (answer: WholeAnswer) => void;
   readonly #reject: (error: unknown) => void;
   readonly #timer: NodeJS.Timeout;
-  /** Not set yet while a signal that is aborted already is heard of. */
+  /** A no-op while the constructor handles a signal that is already aborted. */
   #unlink: () => void = () => undefined;
   readonly #chunks: Buffer[] = [];
   #controller: Dispatcher.DispatchController | undefined;
   #status = 0;
   #retryAfter: string | undefined;
-  /** Set when the caller has been told how it ended. */
+  /** Set when the promise was resolved or rejected. */
   #ended: { readonly error: unknown } | undefined;
 
   constructor(
@@ -114,7 +114,7 @@ class RoundTrip implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    // It waited for a connection and is not wanted any more. Thrown, as an abort would cost the connection.
+    // Cancelled while it waited for a connection. Thrown, because an abort would close the connection.
     if (this.#ended !== undefined) throw asError(this.#ended.error);
   }
 
@@ -147,7 +147,7 @@ class RoundTrip implements Dispatcher.DispatchHandler {
     this.#end(error);
   }
 
-  /** undici hears of an abort only once a request has a connection; the caller is not kept waiting for that. */
+  /** undici handles an abort only once a request has a connection; the caller does not wait for that. */
   #cancel(error: unknown): void {
     if (this.#ended !== undefined) return;
     this.#end(error);

@@ -41,8 +41,8 @@ export function setCondition(
 const attempts = 10;
 
 /**
- * Reads an object, changes it, and writes its status; when somebody else was faster, does so again
- * with what they wrote. `change` may return undefined: there is nothing to do. It may change the
+ * Reads an object, changes it, and writes its status; after a conflict with another writer, does so again
+ * with the new state. `change` may return undefined: there is nothing to do. It may change the
  * object that it is given, and is called once per attempt. Returns the object as the server has it.
  * The first attempt trusts `known`, where there is one, instead of reading; an outdated one only costs a call.
  */

@@ -53,7 +53,7 @@ export interface StoreOptions<T extends KubeObject> {
   transform?: (object: T) => T;
   /** For each index, the values under which an object is found. Must depend on the object alone. */
   indexes?: Record<string, (object: T) => readonly string[]>;
-  /** Told when a listener, `transform` or an index function throws. Default: a process warning. */
+  /** Called when a listener, `transform` or an index function throws. Default: a process warning. */
   onListenerError?: (error: unknown) => void;
 }
 
@@ -167,7 +167,7 @@ export class Store<T extends KubeObject = KubeObject> {
     }
   }
 
-  /** An object that an index cannot cope with is not found by it; whoever follows the server goes on. */
+  /** An index function that throws leaves the object out of the index; the reflector goes on. */
   #guarded(valuesOf: (object: T) => readonly string[]): (object: T) => readonly string[] {
     return (object) => {
       try {

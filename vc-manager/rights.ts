@@ -112,7 +112,7 @@ interface GrantOptions {
   signal: AbortSignal;
 }
 
-/** Lets the users of manager and syncer do what the chart would let their ServiceAccounts do, and no more. */
+/** Grants the users of manager and syncer what the chart grants their ServiceAccounts, and no more. */
 export async function grantRights(client: KubeClient, options: GrantOptions): Promise<void> {
   const { chartDirectory, namespace, labels, signal } = options;
   const own = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace, labels } };

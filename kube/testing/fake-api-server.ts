@@ -369,7 +369,7 @@ export class FakeApiServer {
     for (const session of this.#sessions) session.goaway();
   }
 
-  /** Changes the state as somebody else would; status included. Creates the object, with its UID if it has one, or replaces it. */
+  /** Changes the state as another client would, status included. Creates the object, with its UID if it has one, or replaces it. */
   put(resource: Resource, object: KubeObject): KubeObject {
     const typed = { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object };
     return this.#storage.put(collectionOf(resource), typed, object.metadata.uid);
@@ -388,7 +388,7 @@ export class FakeApiServer {
     return this.#storage.list(collectionOf(resource));
   }
 
-  /** Counts the resourceVersion up, as a write to something that nobody watches. */
+  /** Raises the resourceVersion, as a write to an unwatched resource does. */
   bump(): void {
     this.#storage.bump();
   }

@@ -59,7 +59,7 @@ export class FakeClock implements Clock {
         this.#sleepers = this.#sleepers.filter((each) => each !== sleeper);
         reject(signal?.reason);
       });
-      for (const told of this.#onSleep.splice(0)) told();
+      for (const listener of this.#onSleep.splice(0)) listener();
       if (this.#autoAdvance) {
         setImmediate(() => {
           if (this.#sleepers.includes(sleeper)) this.#wakeUntil(sleeper.dueAt);

@@ -8,7 +8,7 @@ const workers = 16;
 let next = Math.floor(Math.random() * portsPerWorker);
 
 /**
- * A port on which nobody listens, of loopback unless said otherwise, which stays free until it is listened on: none
+ * A port without a listener, of loopback unless said otherwise, which stays free until it is listened on: none
  * of the first sixteen workers of a test run is given those of another.
  */
 export async function freePort(host = '127.0.0.1'): Promise<number> {

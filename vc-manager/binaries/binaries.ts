@@ -102,7 +102,7 @@ export class Binaries {
       onWait: (pid: number) => report('waiting', `process ${pid} is fetching it`),
     };
     return withFileLock(lock, async () => {
-      // Whoever held the lock before may have fetched it.
+      // The process that held the lock before may have fetched it.
       if ((await this.#cache.check(wanted)).state === 'sound') {
         return { ...wanted, path: entry.path, source: 'cache' };
       }

@@ -1,6 +1,6 @@
 import { BinaryError } from './errors.ts';
 
-/** Operating system and processor in Go's words, which is how releases name their files. */
+/** Operating system and processor by Go's names (GOOS, GOARCH), which releases use in file names. */
 export interface Platform {
   os: string;
   arch: string;
@@ -181,7 +181,7 @@ export interface BinaryProgress {
   elapsedMs: number;
 }
 
-/** A stage's way to report: name, version and time are added by whoever hands it out. */
+/** Reports one stage; name, version and time are added by `Binaries`. */
 export type Report = (stage: BinaryStage, message: string, percent?: number) => void;
 
 export function megabytes(bytes: number): string {

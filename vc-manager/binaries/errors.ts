@@ -65,7 +65,7 @@ export class BinaryUnavailableError extends BinaryError {
 }
 
 function unavailableMessage(missing: readonly UnavailableBinary[], platform: string): string {
-  // Six binaries mostly fail for the same reasons: those that do are told together.
+  // Six binaries mostly fail for the same reasons: those with the same reasons are reported together.
   const groups = new Map<string, string[]>();
   for (const { name, version, attempts } of missing) {
     const tries = attempts

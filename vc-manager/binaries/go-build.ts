@@ -136,7 +136,7 @@ const linesKept = 15;
 
 /**
  * Builds a program from Go modules with the machine's own toolchain.
- * @returns path of the program, which has told the right version
+ * @returns path of the program, after checking the version that it reports
  * @throws BinaryError GoMissing, GoTooOld, BuildFailed
  */
 export async function goBuild(options: GoBuildOptions): Promise<string> {

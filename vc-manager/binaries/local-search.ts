@@ -143,7 +143,7 @@ export async function searchLocally(
   if (found !== undefined)
     return { found: { name: wanted.name, ...found, source: 'directory' }, attempts: [], notes };
 
-  // Nobody asked for the directories of PATH, nor wants to read all of them.
+  // The directories of PATH were not named by the user: a list of all of them would not help.
   const named = searched.filter(({ origin }) => origin !== 'PATH');
   const attempts: BinaryAttempt[] = named.map(({ path, origin }) => {
     const reason = rejected.find(({ directory }) => directory.path === path)?.reason;

@@ -52,7 +52,7 @@ export class EtcdAdmin {
     this.#session = new EtcdSession(this.#gateway, options.rootPassword);
   }
 
-  /** From then on a certificate or token is nobody unless etcd has a user of its name. */
+  /** Switches authentication on: from then on a certificate or token without an etcd user of its name has no rights. */
   async enableAuth({ signal }: AdminCall = {}): Promise<void> {
     if (!(await this.#authEnabled(signal))) {
       await this.#mutex.run(authChanges, signal, async () => {
@@ -61,7 +61,7 @@ export class EtcdAdmin {
         this.#session.forgetToken();
       });
     }
-    // Asks for a token if there is none: a wrong password is told now and not in the middle of a tenant.
+    // Fetches a token if there is none: a wrong password shows now, not halfway through a tenant.
     await this.#session.call('/v3/auth/status', {}, signal);
   }
 
@@ -120,7 +120,7 @@ export class EtcdAdmin {
     return await countKeys(this.#session, prefix, signal);
   }
 
-  /** Needs no user. Never throws for a fault of etcd or of the way to it. */
+  /** Needs no user. Reports faults of etcd and of the connection instead of throwing them. */
   async health({ signal }: AdminCall = {}): Promise<EtcdHealth> {
     try {
       const { status, body } = await this.#gateway.get('/health', { signal });
@@ -143,7 +143,7 @@ export class EtcdAdmin {
       const answer = (await this.#gateway.post('/v3/auth/status', {}, { signal })) as { enabled?: boolean };
       return answer.enabled === true;
     } catch (error) {
-      // With authentication on, even this question is not for everybody.
+      // With authentication on, etcd refuses even this question without a token.
       if (error instanceof EtcdError && error.code === 'permission-denied') return true;
       throw error;
     }
@@ -160,7 +160,7 @@ export class EtcdAdmin {
       await post('/v3/auth/user/grant', { user: 'root', role: 'root' });
       await post('/v3/auth/enable', {});
     } catch (error) {
-      // Another manager was faster: from its last step on, ours are refused.
+      // Another manager has switched it on meanwhile: from its last step on, ours are refused.
       if (!(error instanceof EtcdError && error.code === 'permission-denied')) throw error;
     }
   }

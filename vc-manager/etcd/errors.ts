@@ -1,6 +1,6 @@
 import { CodedError } from '../../kube/index.ts';
 
-/** What can go wrong in this room. */
+/** What can go wrong with the datastore. */
 type EtcdErrorCode =
   | 'unreachable'
   | 'timeout'

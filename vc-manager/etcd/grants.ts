@@ -67,7 +67,7 @@ export async function applyGrant(session: EtcdSession, grant: Grant, signal?: Ab
 
   const roles = await rolesOf(session, grant.user, signal);
   if (roles === undefined) {
-    // Without a password nobody can ask for a token in its name: its certificate is the only way in.
+    // Without a password no token can be issued for it: its certificate is the only credential.
     const user = { name: grant.user, options: { no_password: true } };
     await tolerate('already-exists', session.call('/v3/auth/user/add', user, signal));
   }

@@ -6,7 +6,7 @@ interface KeyRange {
   readonly rangeEnd: Uint8Array;
 }
 
-/** etcd's word for "no end": a single zero byte. It also stands for the empty key, which etcd does not allow as key. */
+/** How etcd writes "no end": a single zero byte. It also stands for the empty key, which etcd does not allow as key. */
 const zero = Uint8Array.of(0);
 
 /**
@@ -40,7 +40,7 @@ interface RangeAnswer {
   count?: string;
 }
 
-/** Keys that go in one request: a large delete would hold up everybody else's writes. */
+/** Keys that go in one request: a large delete would hold up the writes of all other tenants. */
 const pageSize = 1000;
 
 export async function countKeys(session: EtcdSession, prefix: string, signal?: AbortSignal): Promise<number> {

@@ -39,7 +39,7 @@ const defaultQuotaBytes = 8 * 1024 ** 3;
 const historyKept = '2m30s';
 
 /**
- * The command line of an etcd of one member that nobody can use without a certificate of its authority.
+ * The command line of an etcd of one member that takes only clients with a certificate of its authority.
  * Throws EtcdError `invalid-options`.
  */
 export function etcdServerArguments(options: EtcdServerOptions): string[] {

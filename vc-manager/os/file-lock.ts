@@ -19,7 +19,7 @@ interface Holder {
   token: string | undefined;
 }
 
-/** A lock that was created but says nothing yet belongs to a process between two system calls, or to one that died there. */
+/** An empty lock file belongs to a process between creating and writing it, or to one that died there. */
 const emptyLockLifetimeMs = 10_000;
 
 /**
@@ -38,7 +38,7 @@ export async function withFileLock<T>(options: FileLockOptions, work: () => Prom
   }
 }
 
-/** The living process that holds the lock; 0 where it has not said yet who it is. Undefined when it is free. */
+/** Pid of the living process that holds the lock, 0 if the file is still empty; undefined when the lock is free. */
 export async function lockHolder(path: string, clock: Clock): Promise<number | undefined> {
   const { state, pid } = await inspect(path, clock);
   return state === 'held' ? pid : undefined;
@@ -68,7 +68,7 @@ async function acquire({ path, clock, signal, onWait, pollMs = 200 }: FileLockOp
   }
 }
 
-/** An abandoned lock never comes back to life, so whoever sees one may remove it. The pid is 0 where it is unknown. */
+/** An abandoned lock stays abandoned, so any process may remove it. The pid is 0 where it is unknown. */
 async function inspect(
   path: string,
   clock: Clock,
@@ -80,7 +80,7 @@ async function inspect(
   return { state: alive ? 'held' : 'abandoned', pid: holder?.pid ?? 0 };
 }
 
-/** One whose start cannot be read counts as running while any process has its number: two at work do harm. */
+/** One whose start cannot be read counts as running while any process has its number: to wait is safer than to work twice. */
 async function isRunning({ pid, start }: Holder): Promise<boolean> {
   if (start === undefined || !isComparable(start)) return (await identify(pid)) !== undefined;
   return isAlive({ pid, startTime: start });

@@ -134,13 +134,13 @@ interface FreePortOptions {
   readonly host: string;
   /** First and last port to try. */
   readonly range: readonly [first: number, last: number];
-  /** Ports that are promised to somebody who may not be listening yet. */
+  /** Ports that are assigned already, although their servers may not be listening yet. */
   readonly taken?: Iterable<number>;
 }
 
 /**
- * The lowest port of the range that is not promised and on which one can listen right now. Nothing holds it afterwards:
- * whoever asks twice at the same time has to put the first answer into `taken`.
+ * The lowest port of the range that is not in `taken` and on which one can listen right now. Nothing reserves it
+ * afterwards: a caller that needs two ports has to put the first answer into `taken`.
  * Throws NetworkError `invalid-port-range`, `no-free-port`, or `cannot-listen` when the host is not this machine's.
  */
 export async function freePort(options: FreePortOptions): Promise<number> {
@@ -195,7 +195,7 @@ export function machineAddress(
     ?.address;
 }
 
-/** What a machine gives itself when nobody gave it an address: good for one cable only. */
+/** What a machine assigns itself where no DHCP server answers: usable on one link only. */
 function isLinkLocal(address: string): boolean {
   return address.startsWith('169.254.');
 }

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 
-/** Those of the processes whose environment holds the variable, with its value. Linux only; else empty. */
+/** The processes among `pids` whose environment holds the variable, with its value. Linux only; else empty. */
 export function processesWithVariable(variable: string, pids: Iterable<number>): Map<number, string> {
   const found = new Map<number, string>();
   const prefix = `${variable}=`;
@@ -57,7 +57,7 @@ export async function isAlive(identity: ProcessIdentity): Promise<boolean> {
   return (await identify(identity.pid))?.startTime === identity.startTime;
 }
 
-/** Whether a `startTime` that was written down is one of ours, in the way that this version writes it. */
+/** Whether a stored `startTime` has the format that this version writes. */
 export function isComparable(startTime: string): boolean {
   if (process.platform === 'linux') return /^[0-9a-f-]{36}:[0-9]+$/.test(startTime);
   return !Number.isNaN(Date.parse(startTime));

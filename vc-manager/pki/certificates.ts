@@ -250,7 +250,7 @@ export interface KeyPair {
 }
 
 export interface LeafRequest {
-  /** For Kubernetes and etcd: the user. Empty for a certificate that names nobody. */
+  /** For Kubernetes and etcd: the user. Empty for a certificate without a user. */
   readonly commonName: string;
   /** For Kubernetes: the user's groups. */
   readonly organizations?: readonly string[];

@@ -1,6 +1,6 @@
 import { CodedError } from '../../kube/index.ts';
 
-/** What can go wrong in this room. `invalid-name` and `unsafe-directory` are the caller's; the others are found on what was stored. */
+/** `invalid-name` and `unsafe-directory` are the caller's; the others are found on what was stored. */
 export type PkiErrorCode =
   | 'damaged-authority'
   | 'expired-authority'

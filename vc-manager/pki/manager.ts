@@ -28,8 +28,8 @@ export interface ManagerPki {
   /** For clients and as server: etcd's JSON gateway dials its own server with the server certificate. */
   readonly etcdServer: PairFiles;
   /**
-   * Lets the manager in to the datastore's JSON gateway, which refuses a certificate with a common name
-   * once authentication is on; who the manager is, the root password says.
+   * The manager's client certificate for the datastore's JSON gateway, which refuses certificates with a common
+   * name once authentication is on; the manager identifies itself by the root password.
    */
   readonly etcdManager: PairFiles;
   readonly etcdRootPassword: string;
@@ -102,7 +102,7 @@ function managerPkiOf(path: string, { data, renewals, renewAt }: EnsuredPki): Ma
 export interface ManagerPkiSecretOptions extends ManagerPkiOptions {
   readonly client: KubeClient;
   readonly namespace: string;
-  /** Secret with all of it, which nobody but the manager may read. */
+  /** Secret with all of it, which only the manager may read. */
   readonly name: string;
   /** Secret with what the datastore itself needs: its server certificate and the authority of its clients. */
   readonly etcdName: string;
@@ -136,7 +136,7 @@ export async function ensureManagerPkiSecret(options: ManagerPkiSecretOptions): 
   }
 }
 
-/** False: somebody else was faster. */
+/** False: another manager has written it meanwhile. */
 async function publish(
   { client, namespace, etcdName, labels, signal }: ManagerPkiSecretOptions,
   stored: Secret | undefined,

@@ -77,7 +77,7 @@ function sameNames(certificate: X509Certificate, wanted: LeafRequest): boolean {
   );
 }
 
-/** The alternative names of a certificate; undefined when it has any that this room would not have written. */
+/** The alternative names of a certificate; undefined when it has any that `sign` would not have written. */
 function namesOf(certificate: X509Certificate): SubjectNames | undefined {
   const hosts: string[] = [];
   for (const entry of certificate.subjectAltName?.split(', ') ?? []) {

@@ -22,7 +22,7 @@ export interface SuperClusterPki {
   readonly frontProxyCa: PairFiles;
   readonly etcdCa: PairFiles;
   readonly etcdServer: PairFiles;
-  /** The API server's way into its etcd. */
+  /** The API server's client certificate for its etcd. */
   readonly etcdClient: PairFiles;
   readonly apiserver: PairFiles;
   readonly kubeletClient: PairFiles;

@@ -37,18 +37,18 @@ export interface TenantPkiOptions {
   readonly now: Date;
 }
 
-/** Authorities that trust nothing of each other, so that a CSR signed by one is nobody to the others. */
+/** Separate authorities: a certificate signed by one means nothing where another is trusted. */
 export interface TenantPki {
-  /** Who may be a user of the tenant's API server. */
+  /** Signs users of the tenant's API server. */
   readonly clientCa: CertificateAuthority;
-  /** Who may be the tenant's API server. */
+  /** Signs the tenant's API server. */
   readonly servingCa: CertificateAuthority;
-  /** Who may vouch for users (`--requestheader-client-ca-file`). */
+  /** Signs front proxies, which may assert users (`--requestheader-client-ca-file`). */
   readonly frontProxyCa: CertificateAuthority;
-  /** Who may be the tenant's API server to kubelets: by it the kubelet proxy knows which tenant comes. */
+  /** Signs the API server's client certificate for kubelets: by it the kubelet proxy tells tenants apart. */
   readonly kubeletClientCa: CertificateAuthority;
   readonly serviceAccountKey: ServiceAccountKey;
-  /** Who may be the tenant's own etcd, and its client; only where it has one. */
+  /** Signs the tenant's own etcd and its client; only where it has one. */
   readonly etcdCa?: CertificateAuthority;
   readonly leafs: {
     readonly apiserver: KeyPair;
