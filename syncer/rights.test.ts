@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { superWatches } from './controllers/watches.ts';
 import { allKinds, superResourceOf } from './kinds/index.ts';
 
 interface Rule {
@@ -30,6 +31,14 @@ describe('the rights of the syncer', () => {
       const isDown = kind.direction === 'down';
       for (const verb of ['create', 'patch', 'delete'])
         expect([verb, may(verb, group, plural)]).toEqual([verb, isDown]);
+    },
+  );
+
+  it.each(superWatches.map((watch) => [watch.name, watch] as const))(
+    'let it read the %s of the super cluster',
+    (_, { resource: { group, plural } }) => {
+      for (const verb of ['get', 'list', 'watch'])
+        expect([verb, may(verb, group, plural)]).toEqual([verb, true]);
     },
   );
 });

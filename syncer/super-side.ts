@@ -8,8 +8,9 @@ import {
   type Store,
 } from '../kube/index.ts';
 import { CustomResourceInformers } from './controllers/custom-resources.ts';
+import { superWatches } from './controllers/watches.ts';
 import { hasKnownFields, type SyncedKind, superResourceOf } from './kinds/index.ts';
-import { Caches } from './reconcile/caches.ts';
+import { Caches, type SuperWatch } from './reconcile/caches.ts';
 import { IdentityGuard, VersionHistory } from './reconcile/guards.ts';
 import { relistInTurn, runPeriodically } from './reconcile/resync.ts';
 
@@ -23,6 +24,10 @@ export interface SuperSideOptions {
   /** True: objects of tenants are followed from the first `cover` on. Default: those of all tenants at once. */
   waitsForScope?: boolean;
 }
+
+type FollowedResource = Pick<SuperWatch, 'name' | 'resource' | 'superScope' | 'selector'> & {
+  readonly cutManagedFields: boolean;
+};
 
 /** Of which buckets the objects are followed. */
 export type SuperScope = 'all' | ReadonlySet<number>;
@@ -57,28 +62,37 @@ export class SuperSide {
     };
     this.#client = options.client;
     this.identity = new IdentityGuard(options.client, undefined);
-    this.caches = new Caches(options.kinds, 'super');
+    this.caches = new Caches(options.kinds, 'super', superWatches);
     if (options.waitsForScope !== true) this.#scoped.resolve();
-    const reflector = (kind: SyncedKind, store: Store): Reflector => {
-      const all = kind.direction === 'up' && kind.superScope === 'all';
-      const own = kind.selector?.super;
+    const reflector = (watch: FollowedResource, store: Store): Reflector => {
+      const { name, resource, superScope, selector: own } = watch;
+      const all = superScope === 'all';
       const made = new Reflector({
         client: options.client,
-        resource: superResourceOf(kind),
+        resource,
         store,
         clock: options.clock,
         consistentStart: true,
-        cutManagedFields: hasKnownFields(kind),
-        ...(all ? {} : { labelSelector: isWhole(kind) ? labelKeys.tenant : this.#selector(own) }),
-        beforeReplace: (_objects, version, signal) => this.#checkList(superResourceOf(kind), version, signal),
-        onResourceVersion: (version) => this.#history.observe(superResourceOf(kind), version),
-        onProblem: (problem) => options.onProblem(kind.name, problem),
+        cutManagedFields: watch.cutManagedFields,
+        ...(all ? {} : { labelSelector: isWhole(name) ? labelKeys.tenant : this.#selector(own) }),
+        beforeReplace: (_objects, version, signal) => this.#checkList(resource, version, signal),
+        onResourceVersion: (version) => this.#history.observe(resource, version),
+        onProblem: (problem) => options.onProblem(name, problem),
       });
-      if (!all && !isWhole(kind)) this.#narrow.set(made, own);
+      if (!all && !isWhole(name)) this.#narrow.set(made, own);
       return made;
     };
-    this.#reflectors = options.kinds.map((kind) => reflector(kind, this.caches.of(kind)));
-    this.followed = new CustomResourceInformers({ client: options.client, caches: this.caches, reflector });
+    this.#reflectors = [
+      ...options.kinds.map((kind) => reflector(followed(kind), this.caches.of(kind))),
+      ...superWatches.map((watch) =>
+        reflector({ ...watch, cutManagedFields: true }, this.caches.watched(watch.name)),
+      ),
+    ];
+    this.followed = new CustomResourceInformers({
+      client: options.client,
+      caches: this.caches,
+      reflector: (kind, store) => reflector(followed(kind), store),
+    });
   }
 
   /** Whether the caches have been complete once. */
@@ -152,7 +166,18 @@ export class SuperSide {
   }
 }
 
+/** What is followed of a kind in the super cluster. */
+function followed(kind: SyncedKind): FollowedResource {
+  return {
+    name: kind.name,
+    resource: superResourceOf(kind),
+    superScope: kind.direction === 'up' ? kind.superScope : 'marked',
+    cutManagedFields: hasKnownFields(kind),
+    ...(kind.selector?.super === undefined ? {} : { selector: kind.selector.super }),
+  };
+}
+
 /** Namespaces are few, and those of all tenants have to be known as such wherever their names turn up. */
-function isWhole(kind: SyncedKind): boolean {
-  return kind.name === 'namespaces';
+function isWhole(name: string): boolean {
+  return name === 'namespaces';
 }

@@ -259,7 +259,6 @@ export const customResourceDefinitionKind: UpKind = {
   name: resource.plural,
   resource,
   direction: 'up',
-  watchTenant: true,
   superScope: 'all',
   compact,
   indexes: { super: { byPublished: (object) => (isPublished(object) ? ['true'] : []) } },

@@ -1,7 +1,6 @@
 import { configMapKind } from './configmaps/index.ts';
 import { customResourceDefinitionKind } from './custom-resource-definitions.ts';
 import { endpointSliceKind } from './endpointslices/index.ts';
-import { eventKind } from './events.ts';
 import { ingressClassKind } from './ingressclasses/index.ts';
 import { ingressKind } from './ingresses/index.ts';
 import type { SyncedKind } from './kind.ts';
@@ -41,7 +40,6 @@ export const allKinds: readonly SyncedKind[] = [
   ingressClassKind,
   customResourceDefinitionKind,
   nodeKind,
-  eventKind,
 ];
 
 /** Whether objects of this kind have no field but their metadata's own that could be called `managedFields`. */
@@ -62,4 +60,5 @@ export {
 export { type CustomResource, customResourceKind } from './custom-resources.ts';
 export type { Admission, DownKind, SyncedKind, UpKind } from './kind.ts';
 export { superResourceOf } from './kind.ts';
+export { tokenSecretName } from './pod-tokens.ts';
 export { isPublished } from './published/index.ts';

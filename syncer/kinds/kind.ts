@@ -6,8 +6,6 @@ interface KindBase {
   /** The plural of the resource; part of the sync key, label of metrics. */
   readonly name: string;
   readonly resource: Resource;
-  /** Its changes wait behind those of other kinds (events: nobody's work depends on them). */
-  readonly patient?: boolean;
   /** Whether a change of a super object tells nobody anything new (a node's heartbeat): it is not looked at. */
   isHeartbeat?(before: KubeObject, after: KubeObject): boolean;
   /** Label selectors for what is watched on either side; in the super cluster beside our own mark. */
@@ -114,8 +112,6 @@ export type Admission = {
 /** Born in the super cluster, mirrored into tenants. The copy carries S's UID in `skerry.dev/uid`. */
 export interface UpKind extends KindBase {
   readonly direction: 'up';
-  /** `false`: T is not watched (events); the engine remembers what it wrote. */
-  readonly watchTenant: boolean;
   /** `marked`: only objects with Skerry's labels are watched in the super cluster; `all`: every one. */
   readonly superScope: 'marked' | 'all';
   /**
@@ -131,8 +127,6 @@ export interface UpKind extends KindBase {
   superRef(tenantRef: ObjectRef, context: SyncContext): ObjectRef | undefined;
   /** T has lost the mark of a copy and is one all the same, by something that nobody can change. */
   adopts?(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): boolean;
-  /** A copy that was written a moment ago is not patched again before this time: bursts are written once. */
-  readonly patchEveryMs?: number;
   /** T as it is to be created, the mark of a copy included. */
   toTenant(superObject: KubeObject, context: SyncContext): KubeObject;
   /** Brings the copy up to date; empty when it is. */

@@ -12,16 +12,32 @@ function tenantLabel(object: KubeObject): readonly string[] {
   return uid === undefined ? [] : [uid];
 }
 
+/** Objects of the super cluster that a special controller has followed and cached. */
+export interface SuperWatch {
+  /** Of its store and in metrics: the controller's. */
+  readonly name: string;
+  readonly resource: Resource;
+  /** `marked`: only objects with Skerry's labels; `all`: every one. */
+  readonly superScope: 'marked' | 'all';
+  /** Label selector, beside our own mark. */
+  readonly selector?: string;
+  readonly indexes?: Readonly<Record<string, (object: KubeObject) => readonly string[]>>;
+  /** Drops from a cached object what is never compared nor written. */
+  readonly compact?: (object: KubeObject) => KubeObject;
+}
+
 /** The stores of one side, one per kind, and the reads that kinds may do on them. */
 export class Caches implements Lookup {
   readonly #stores = new Map<string, Store>();
   /** Stores of kinds whose super objects are of a resource that belongs to another kind, by name of the kind. */
   readonly #apart = new Map<string, Store>();
+  readonly #watched = new Map<string, Store>();
   readonly #side: 'tenant' | 'super';
 
-  constructor(kinds: readonly SyncedKind[], side: 'tenant' | 'super') {
+  constructor(kinds: readonly SyncedKind[], side: 'tenant' | 'super', watches: readonly SuperWatch[] = []) {
     this.#side = side;
     for (const kind of kinds) this.add(kind);
+    for (const watch of watches) this.#addWatch(watch);
   }
 
   /** A store for the objects of one more kind; it takes the place of an earlier one. */
@@ -29,15 +45,22 @@ export class Caches implements Lookup {
     const apart = isApart(kind);
     if (apart && this.#side === 'tenant') return undefined;
     const compact = kind.compact?.[this.#side];
-    const store = new Store({
-      transform: (object) => {
-        delete object.metadata['managedFields'];
-        return compact === undefined ? object : compact(object);
-      },
-      indexes: this.#indexesOf(kind),
-    });
+    const store = makeStore(this.#indexesOf(kind), compact);
     if (apart) this.#apart.set(kind.name, store);
     else this.#stores.set(storeName(kind.resource), store);
+    return store;
+  }
+
+  #addWatch({ name, resource, indexes = {}, compact }: SuperWatch): void {
+    const store = makeStore({ [byTenantIndex]: tenantLabel, ...indexes }, compact);
+    this.#watched.set(name, store);
+    if (!this.#stores.has(storeName(resource))) this.#stores.set(storeName(resource), store);
+  }
+
+  /** The objects of a `SuperWatch`. */
+  watched(name: string): Store {
+    const store = this.#watched.get(name);
+    if (store === undefined) throw new Error(`no cache for ${name}`);
     return store;
   }
 
@@ -81,6 +104,19 @@ export class Caches implements Lookup {
     }
     return indexes;
   }
+}
+
+function makeStore(
+  indexes: Record<string, (object: KubeObject) => readonly string[]>,
+  compact: ((object: KubeObject) => KubeObject) | undefined,
+): Store {
+  return new Store({
+    transform: (object) => {
+      delete object.metadata['managedFields'];
+      return compact === undefined ? object : compact(object);
+    },
+    indexes,
+  });
 }
 
 /** Tells resources of one plural name apart; a custom resource may be cached in several versions. */

@@ -23,7 +23,6 @@ const upKind: UpKind = {
   name: 'storageclasses',
   resource: resources.storageClasses,
   direction: 'up',
-  watchTenant: true,
   superScope: 'all',
   tenantRef: (object) => ({ name: object.metadata.name ?? '' }),
   superRef: (ref) => ref,
@@ -243,19 +242,6 @@ describe('the same cases for an object born in the super cluster', () => {
       what(decideUp(kind, situation({ key, superObject: there, tenantObject: own })).actions);
     expect(decide(stripped)).toEqual(['patchTenant']);
     expect(decide({ metadata: { name: 'fast', uid: 'c2' } })).toEqual(['notice']);
-  });
-
-  it('leaves a copy alone that it has written a moment ago, where the kind wants that, and comes back', () => {
-    const kind: UpKind = { ...upKind, patchEveryMs: 5_000 };
-    const decide = (agoMs: number, up = kind.up) => {
-      const writtenAtMs = context.nowMs - agoMs;
-      const both = situation({ key, superObject: there, tenantObject: copy('s1'), writtenAtMs });
-      return decideUp({ ...kind, up }, both).actions;
-    };
-    expect(decide(1_000)).toEqual([{ do: 'later', afterMs: 4_000 }]);
-    expect(what(decide(5_000))).toEqual(['patchTenant']);
-    expect(decide(1_000, () => [])).toEqual([]);
-    expect(what(decide(-1_000))).toEqual(['patchTenant']);
   });
 
   it('removes a copy whose original is gone, after a live look unless that was watched', () => {

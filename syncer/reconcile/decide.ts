@@ -11,8 +11,6 @@ export interface Situation {
   /** Watched deletions that have not been carried over. */
   readonly tenantTombstone: Tombstone | undefined;
   readonly superTombstone: Tombstone | undefined;
-  /** When T was last written, where the engine remembers it because T is not watched. */
-  readonly writtenAtMs?: number | undefined;
   /** UID of a counterpart that we created and that the cache does not show yet. */
   readonly createdUid: string | undefined;
   /**
@@ -204,17 +202,7 @@ export function decideUp(kind: UpKind, situation: Situation): Decision {
     if (actions.length === 0) return nothing;
     return { actions, check: { side: 'super', live: false, unwatched: false } };
   }
-  const actions = kind.up(tenantObject, superObject, context);
-  const restMs = actions.length === 0 ? 0 : restOfPause(kind, situation);
-  return restMs > 0 ? { actions: [{ do: 'later', afterMs: restMs }] } : guarded(actions);
-}
-
-/** How long a copy is to be left as it is, because it was written a moment ago. */
-function restOfPause({ patchEveryMs }: UpKind, { writtenAtMs, context }: Situation): number {
-  if (patchEveryMs === undefined || writtenAtMs === undefined) return 0;
-  const restMs = writtenAtMs + patchEveryMs - context.nowMs;
-  // A clock that was set back must not make it wait.
-  return restMs <= patchEveryMs ? restMs : 0;
+  return guarded(kind.up(tenantObject, superObject, context));
 }
 
 /** What becomes of a copy whose original is gone, or is another one by now. */
@@ -245,9 +233,4 @@ export function driftOf(kind: SyncedKind, situation: Situation, decision: Decisi
   return superObject === undefined || kind.tenantRef(superObject, situation.context) === undefined
     ? 'orphan'
     : 'differs';
-}
-
-/** Objects of such a kind can be compared with our own last write, or not at all. */
-export function isUnwatched(kind: SyncedKind): boolean {
-  return kind.direction === 'up' && !kind.watchTenant;
 }

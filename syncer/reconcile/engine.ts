@@ -1,10 +1,12 @@
 import type { Clock, KubeClient, Resource } from '../../kube/index.ts';
+import { EventController } from '../controllers/events.ts';
 import type { Action, DownKind, KeyRef, SyncedKind } from '../kinds/index.ts';
 import type { TenantCounts } from '../scheduling/index.ts';
 import { FairQueue } from '../workqueue/fair-queue.ts';
 import type { Outcome as QueueOutcome, TenantDepth } from '../workqueue/options.ts';
 import { QueueRunner } from '../workqueue/runner.ts';
 import type { Caches } from './caches.ts';
+import type { Controller, SpecialController } from './controller.ts';
 import type { IdentityGuard } from './guards.ts';
 import { keyId, type SyncKey } from './keys.ts';
 import { type Outcome, queueOutcome } from './outcome.ts';
@@ -58,6 +60,7 @@ export class SyncEngine {
   readonly #queue: FairQueue<SyncKey>;
   readonly #reconciler: Reconciler;
   readonly #router: Router;
+  readonly #controllers: ReadonlyMap<string, SpecialController>;
   readonly #patrol: Resync;
   /** Undefined where nothing is done for fairness. */
   readonly #admission: PodAdmission | undefined;
@@ -104,15 +107,24 @@ export class SyncEngine {
       admission: this.#admission,
       ...(options.observer === undefined ? {} : { observer: options.observer }),
     });
+    const controllers = [
+      new EventController({
+        superCaches: options.superCaches,
+        tenant: (uid) => this.#router.tenant(uid),
+        enqueue: (tenant, key) => this.#enqueue(tenant, key, 'background'),
+      }),
+    ];
+    this.#controllers = new Map(controllers.map((controller) => [controller.name, controller]));
     this.#router = new Router({
       kinds: options.kinds,
+      controllers,
       superCaches: options.superCaches,
       enqueue: (tenant, key, priority, version) => this.#enqueue(tenant, key, priority, version),
     });
     this.#patrol = new Resync({
       clock: options.clock,
       keysOf: (tenant) => this.#router.keysOf(tenant),
-      driftOf: (tenant, key) => this.#reconciler.driftOf(tenant, key),
+      driftOf: (tenant, key) => this.#controllerOf(key).driftOf(tenant, key),
       isQueued: (tenant, key) =>
         this.#queue.has({ ...key, tenant: tenant.info.uid }, soonMs) ||
         this.#admission?.isParked(tenant, key) === true,
@@ -212,6 +224,10 @@ export class SyncEngine {
       yield { side: 'tenant', kind: name, count };
       yield { side: 'super', kind: name, count: this.#options.superCaches.of(kind).size };
     }
+    for (const name of this.#controllers.keys()) {
+      yield { side: 'tenant', kind: name, count: 0 };
+      yield { side: 'super', kind: name, count: this.#options.superCaches.watched(name).size };
+    }
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -253,7 +269,7 @@ export class SyncEngine {
     const version = this.#version(tenant, key);
     this.#admission?.began(key.tenant, key);
     try {
-      const outcome = await this.#reconciler.reconcile(tenant, key, leaving.signal);
+      const outcome = await this.#controllerOf(key).reconcile(tenant, key, leaving.signal);
       this.#options.observer?.outcome?.(tenant, key, outcome);
       return queueOutcome(outcome, version);
     } catch (error) {
@@ -263,6 +279,10 @@ export class SyncEngine {
       // One that has joined anew meanwhile has places of its own.
       if (this.#leaving.get(key.tenant) === leaving) this.#admission?.ended(tenant, key);
     }
+  }
+
+  #controllerOf({ kind }: KeyRef): Controller {
+    return this.#controllers.get(kind) ?? this.#reconciler;
   }
 
   #version(tenant: TenantState, key: KeyRef): string | undefined {

@@ -58,7 +58,7 @@ export async function patchObject(
   options: PatchOptions,
 ): Promise<void> {
   if (object === undefined) return;
-  const { kind, tenant, situation, signal } = work;
+  const { tenant, situation, signal } = work;
   const { uid, resourceVersion } = object.metadata;
   const metadata = {
     ...(options.patch['metadata'] as Record<string, unknown> | undefined),
@@ -79,11 +79,8 @@ export async function patchObject(
     );
     const side = client === tenant.client ? 'tenant' : 'super';
     const { resourceVersion: written } = patched.metadata;
-    if (kind.direction === 'up' && !kind.watchTenant) tenant.recordUnwatchedCopy(id, patched);
-    else if (written !== undefined) tenant.expectations[side].expectVersion(id, written);
+    if (written !== undefined) tenant.expectations[side].expectVersion(id, written);
   } catch (error) {
-    // Gone, or another than remembered, which nobody watches: the next look is at the object itself.
-    if (isNotFound(error) || isConflict(error)) tenant.unwatchedCopies.delete(id);
     if (!isNotFound(error)) throw error;
   }
 }
@@ -368,9 +365,6 @@ export class Executor {
             uidOnly: tenantWritten,
           });
           tenantWritten = true;
-          // Nobody would tell that it has gone: it is made anew at once.
-          if (isUnwatched(work.kind) && tenant.unwatchedCopies.get(keyId(situation.key)) === undefined)
-            outcome = { is: 'later', afterMs: 0 };
           break;
         case 'bindTenant':
           await bindPod(work, action);
@@ -536,24 +530,14 @@ export class Executor {
   }
 
   async #createTenant(work: Work, object: KubeObject): Promise<Outcome | undefined> {
-    const { kind, tenant, situation, signal } = work;
-    const watched = kind.direction === 'down' || kind.watchTenant;
+    const { kind, tenant, signal } = work;
     try {
       const created = await tenant.client.create(kind.resource, object, { signal });
-      if (watched) expectCreated('tenant', work, created);
-      else tenant.recordUnwatchedCopy(keyId(situation.key), created);
+      expectCreated('tenant', work, created);
       return undefined;
     } catch (error) {
-      if (!isAlreadyExists(error)) throw error;
-      if (watched) return { is: 'retry', code: 'exists' };
-      const live = await tenant.client.get(kind.resource, refOf(object), { signal });
-      if (kind.direction !== 'up' || situation.superObject === undefined || uidMark(live) === undefined)
-        return done;
-      tenant.recordUnwatchedCopy(keyId(situation.key), live);
-      return this.run(kind.up(live, situation.superObject, situation.context), {
-        ...work,
-        situation: { ...situation, tenantObject: live },
-      });
+      if (isAlreadyExists(error)) return { is: 'retry', code: 'exists' };
+      throw error;
     }
   }
 
@@ -567,10 +551,6 @@ export class Executor {
       if (work.signal.aborted) throw error;
     }
   }
-}
-
-function isUnwatched(kind: SyncedKind): boolean {
-  return kind.direction === 'up' && !kind.watchTenant;
 }
 
 /** Whether S is T's own by its mark, which names a UID that nobody can guess, but has no label of any tenant. */

@@ -63,7 +63,5 @@ describe('the key of an object', () => {
       kind: 'storageclasses',
       name: 'slow',
     });
-    const event = { metadata: { name: 'e', namespace: 'elsewhere' } };
-    expect(upKeyOf(kind<UpKind>('events'), event, testContext())).toBeUndefined();
   });
 });

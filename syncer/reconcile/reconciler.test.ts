@@ -203,43 +203,6 @@ describe('reconcile', () => {
     });
   });
 
-  it('what is remembered of an event goes with the event', async () => {
-    await using bench = await Bench.start();
-    bench.namespace('shop');
-    const t = bench.have('tenant', resources.pods, {
-      metadata: { name: 'web', namespace: 'shop' },
-      spec: { containers: [] },
-    });
-    const s = bench.have('super', resources.pods, bench.superOf(t, { spec: { containers: [] } }));
-    const event = bench.have('super', resources.events, {
-      metadata: { name: 'web.1', namespace: bench.shop },
-      involvedObject: {
-        apiVersion: 'v1',
-        kind: 'Pod',
-        name: 'web',
-        namespace: bench.shop,
-        uid: s.metadata.uid,
-      },
-      reason: 'Pulled',
-    });
-    await bench.reconcile('events', 'web.1', 'shop');
-    expect(bench.tenant.server.list(resources.events)).toHaveLength(1);
-    expect(bench.state.unwatchedCopies.size).toBe(1);
-    bench.hide('super', resources.events, event);
-    await bench.reconcile('events', 'web.1', 'shop');
-    expect(bench.state.unwatchedCopies.size).toBe(0);
-    expect(bench.tenant.server.list(resources.events)).toHaveLength(1);
-  });
-
-  it('what is remembered of an event is without its managedFields', async () => {
-    await using bench = await Bench.start();
-    const metadata = { name: 'web.1', namespace: 'shop', managedFields: [{ manager: 'vc-syncer' }] };
-    bench.state.recordUnwatchedCopy('events/shop/web.1', { metadata });
-    expect(bench.state.unwatchedCopies.get('events/shop/web.1')?.object).toEqual({
-      metadata: { name: 'web.1', namespace: 'shop' },
-    });
-  });
-
   it('what cannot even be looked at is a failure of that key and nothing more', async () => {
     await using bench = await Bench.start();
     bench.state.superRef = () => {

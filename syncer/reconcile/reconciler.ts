@@ -2,15 +2,8 @@ import { type KubeClient, type KubeObject, resources } from '../../kube/index.ts
 import type { DownKind, KeyRef, SyncedKind, TenantInfo } from '../kinds/index.ts';
 import { isOurs, scrub, uidMark } from '../mapping/index.ts';
 import type { Caches } from './caches.ts';
-import {
-  type Decision,
-  type Drift,
-  decideDown,
-  decideUp,
-  driftOf,
-  isUnwatched,
-  type Situation,
-} from './decide.ts';
+import type { Controller } from './controller.ts';
+import { type Decision, type Drift, decideDown, decideUp, driftOf, type Situation } from './decide.ts';
 import { DeletionSafety } from './deletion-safety.ts';
 import { EventRecorder } from './event-recorder.ts';
 import { Executor, type ExecutorObserver, type Work } from './execute.ts';
@@ -71,10 +64,10 @@ export interface ReconcilerOptions {
 const behind: Outcome = { is: 'later', afterMs: 1_000 };
 
 /**
- * One reconcile for all kinds: looks at both sides of a key and does what is missing, in either
- * direction. Knows nothing of queues; safe to call for different keys at once, never for one key twice.
+ * The controller of all kinds that are mirrored object by object: looks at both sides of a key and does what is
+ * missing, in either direction. Knows nothing of queues.
  */
-export class Reconciler {
+export class Reconciler implements Controller {
   readonly #options: ReconcilerOptions;
   readonly #kinds: ReadonlyMap<string, SyncedKind>;
   readonly #executor: Executor;
@@ -95,7 +88,6 @@ export class Reconciler {
     });
   }
 
-  /** Rejects only when aborted, with the signal's reason. */
   async reconcile(tenant: TenantState, key: KeyRef, signal: AbortSignal): Promise<Outcome> {
     const kind = this.#kindOf(tenant, key.kind);
     if (kind === undefined) return done;
@@ -111,13 +103,11 @@ export class Reconciler {
     }
   }
 
-  /** How the sides of a key disagree, by what would be done for it now; for the patrol, which only looks. */
   driftOf(tenant: TenantState, key: KeyRef): Drift | undefined {
     const kind = this.#kindOf(tenant, key.kind);
     if (kind === undefined) return undefined;
     const situation = this.#situation(tenant, kind, key);
     if (this.#agreed.has(situation) || this.#isBehind(tenant, situation)) return undefined;
-    if (isUnwatched(kind) && situation.tenantObject === undefined) return undefined;
     const decision = this.#decide(kind, situation);
     if (decision.actions.length === 0) this.#agreed.add(kind, situation);
     return driftOf(kind, situation, decision);
@@ -199,15 +189,13 @@ export class Reconciler {
   #situation(tenant: TenantState, kind: SyncedKind, key: KeyRef): Situation {
     const id = keyId(key);
     const superRef = tenant.superRef(kind, key);
-    const written = isUnwatched(kind) ? tenant.unwatchedCopies.get(id) : undefined;
-    const tenantObject = isUnwatched(kind) ? written?.object : tenant.caches.of(kind).get(key);
+    const tenantObject = tenant.caches.of(kind).get(key);
     const superObject = superRef === undefined ? undefined : this.#options.superCaches.of(kind).get(superRef);
     const mayCreate = tenantObject !== undefined && superObject === undefined && kind.direction === 'down';
     return {
       key,
       tenantObject,
       superObject,
-      writtenAtMs: written?.atMs,
       tenantTombstone: tenant.tombstones.tenant.get(id),
       superTombstone: tenant.tombstones.super.get(id),
       createdUid: tenant.expectations[kind.direction === 'down' ? 'super' : 'tenant'].createdUid(id),
@@ -256,17 +244,11 @@ export class Reconciler {
   /** Forgets what both sides have outlived. */
   #tidy(tenant: TenantState, kind: SyncedKind, key: KeyRef): void {
     const id = keyId(key);
-    const { tombstones, unwatchedCopies: written } = tenant;
-    const before = {
-      tenant: tombstones.tenant.get(id),
-      super: tombstones.super.get(id),
-      written: written.get(id),
-    };
-    if (before.tenant === undefined && before.super === undefined && before.written === undefined) return;
+    const { tombstones } = tenant;
+    if (tombstones.tenant.get(id) === undefined && tombstones.super.get(id) === undefined) return;
     const after = this.#situation(tenant, kind, key);
     if (after.superObject === undefined && after.createdUid === undefined) tombstones.tenant.delete(id);
-    if (after.superObject === undefined && before.written !== undefined) written.delete(id);
-    if (after.tenantObject === undefined || before.written !== undefined) tombstones.super.delete(id);
+    if (after.tenantObject === undefined) tombstones.super.delete(id);
   }
 
   #wakeWaiters(tenant: TenantState, key: KeyRef): void {

@@ -77,8 +77,7 @@ describe('the patrol (sync rule 27)', () => {
     superObject.metadata.uid = 's1';
     if (kind.resource.plural === 'namespaces') superObject.metadata = bench.superNamespaceOf(own).metadata;
     bench.superCaches.of(kind).apply('ADDED', superObject);
-    const inTenant = kind.direction === 'down' || kind.watchTenant;
-    if (inTenant) bench.state.caches.of(kind).apply('ADDED', structuredClone(subject));
+    bench.state.caches.of(kind).apply('ADDED', structuredClone(subject));
     await patrol.run(bench.state);
     expect(seen).toContain(kind.name);
   });
@@ -96,19 +95,6 @@ describe('the patrol (sync rule 27)', () => {
     bench.have('tenant', resources.configMaps, settings('new'));
     const { patrol } = resyncOf(bench, { isQueued: (_tenant, { name }) => name === 'queued' });
     expect(await patrol.run(bench.state)).toEqual([]);
-  });
-
-  it('says nothing of events that this syncer has not written: it cannot know what became of them', async () => {
-    await using bench = await Bench.start();
-    bench.namespace('shop');
-    bench.have('tenant', resources.configMaps, settings('x'));
-    bench.have('super', resources.events, {
-      metadata: { name: 'x.1', namespace: bench.shop },
-      involvedObject: { kind: 'ConfigMap', name: 'x', namespace: bench.shop },
-    });
-    const { patrol, queued } = resyncOf(bench);
-    await patrol.run(bench.state);
-    expect(queued).toEqual(['configmaps/shop/x']);
   });
 
   it('leaves look-alikes without our marks alone, on either side (sync rule 28)', async () => {

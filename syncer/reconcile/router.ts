@@ -3,6 +3,7 @@ import type { KeyRef, SyncedKind } from '../kinds/index.ts';
 import { tenantNamespaceOf, tenantUidOf } from '../mapping/index.ts';
 import type { BoundedMap } from './bounded-map.ts';
 import { bySuperNamespaceIndex, byTenantIndex, type Caches } from './caches.ts';
+import type { SpecialController } from './controller.ts';
 import { downKeyOf, keyId, tenantKeyOf, upKeyOf } from './keys.ts';
 import type { TenantState, Tombstone } from './tenant-state.ts';
 
@@ -11,6 +12,7 @@ export type Priority = 'live' | 'background';
 export interface RouterOptions {
   kinds: readonly SyncedKind[];
   superCaches: Caches;
+  controllers?: readonly SpecialController[];
   /** `version`: resourceVersion of the tenant object whose change is the reason. */
   enqueue: (tenant: TenantState, key: KeyRef, priority: Priority, version?: string) => void;
 }
@@ -34,8 +36,7 @@ export class Router {
   join(tenant: TenantState): void {
     this.#tenants.set(tenant.info.uid, tenant);
     for (const kind of this.#options.kinds) {
-      const watched = kind.direction === 'down' || kind.watchTenant;
-      if (watched) tenant.caches.of(kind).subscribe((event) => this.#tenantEvent(tenant, kind, event));
+      tenant.caches.of(kind).subscribe((event) => this.#tenantEvent(tenant, kind, event));
     }
     this.enqueueAll(tenant);
   }
@@ -78,14 +79,15 @@ export class Router {
       // It may have gone while others had their turn.
       if (this.#isServed(tenant, kind)) yield* this.#keysOfKind(tenant, kind);
     }
+    for (const controller of this.#options.controllers ?? []) yield* controller.keysOf(tenant);
   }
 
   *#keysOfKind(tenant: TenantState, kind: SyncedKind): Generator<KeyRef> {
-    const own = kind.direction === 'down' || kind.watchTenant ? tenant.caches.of(kind) : undefined;
-    if (own !== undefined) for (const object of own.list()) yield tenantKeyOf(kind, object);
+    const own = tenant.caches.of(kind);
+    for (const object of own.list()) yield tenantKeyOf(kind, object);
     for (const object of this.#superObjects(tenant, kind)) {
       const key = this.#superKey(tenant, kind, object);
-      if (key !== undefined && own?.get(key) === undefined) yield key;
+      if (key !== undefined && own.get(key) === undefined) yield key;
     }
   }
 
@@ -124,7 +126,7 @@ export class Router {
       tenant.tombstones.tenant.delete(id);
     }
     if (kind.direction === 'up') tenant.expectations.tenant.forgetCreated(id);
-    const priority = watched && kind.patient !== true ? 'live' : 'background';
+    const priority = watched ? 'live' : 'background';
     this.#options.enqueue(tenant, key, priority, object.metadata.resourceVersion);
     this.#touch(tenant, kind, 'tenant', event, priority);
   }
@@ -132,7 +134,7 @@ export class Router {
   #superEvent(kind: SyncedKind, event: StoreEvent<KubeObject>): void {
     const { object, previous, type, watched } = event;
     if (type === 'modified' && previous !== undefined && kind.isHeartbeat?.(previous, object)) return;
-    const priority = watched && kind.patient !== true ? 'live' : 'background';
+    const priority = watched ? 'live' : 'background';
     for (const tenant of this.#concerned(kind, object)) {
       const key = this.#superKey(tenant, kind, object);
       if (key !== undefined) {
@@ -227,7 +229,8 @@ function bury(tombstones: BoundedMap<Tombstone>, id: string, object: KubeObject,
   if (uid !== undefined) tombstones.set(id, { uid, object: whole ? object : { metadata: { uid } } });
 }
 
-function hasMoved(previous: KubeObject, object: KubeObject): boolean {
+/** Whether an object belongs to another tenant, or another namespace of it, than before. */
+export function hasMoved(previous: KubeObject, object: KubeObject): boolean {
   return (
     tenantUidOf(previous) !== tenantUidOf(object) || tenantNamespaceOf(previous) !== tenantNamespaceOf(object)
   );

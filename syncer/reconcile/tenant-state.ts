@@ -92,8 +92,8 @@ export class TenantState {
     tenant: new BoundedMap<Tombstone>(20_000),
     super: new BoundedMap<Tombstone>(20_000),
   };
-  /** Objects that are not watched in the tenant (events) as last written, by key id. */
-  readonly unwatchedCopies = new BoundedMap<{ readonly object: KubeObject; readonly atMs: number }>(5_000);
+  /** Copies of events, which are not watched in the tenant, as last written, by key id. */
+  readonly eventCopies = new BoundedMap<{ readonly object: KubeObject; readonly atMs: number }>(5_000);
   readonly dependents = new Dependents();
   readonly expectations: Readonly<Record<'tenant' | 'super', Expectations>>;
   /** Set while all deletes are stopped (sync rule 0 A): why. */
@@ -188,10 +188,10 @@ export class TenantState {
     return this.#superCaches.of(kind).get(ref);
   }
 
-  /** Notes what became of an object that is not watched, but for its managedFields, which are most of an event. */
-  recordUnwatchedCopy(id: string, object: KubeObject): void {
+  /** Without its managedFields, which are most of an event. */
+  rememberEventCopy(id: string, object: KubeObject): void {
     delete object.metadata['managedFields'];
-    this.unwatchedCopies.set(id, { object, atMs: this.#nowMs() });
+    this.eventCopies.set(id, { object, atMs: this.#nowMs() });
   }
 
   superNamespace(tenantNamespace: string): string {
@@ -269,7 +269,7 @@ export function unmatchedTenantObjects(tenant: TenantState, superCaches: Caches)
   const uids: string[] = [];
   let total = 0;
   for (const kind of allKinds) {
-    if (kind.direction === 'up' ? !kind.watchTenant : kind.superGone === undefined) continue;
+    if (kind.direction === 'down' && kind.superGone === undefined) continue;
     for (const object of tenant.caches.store(kind.resource).list()) {
       const key = tenantKeyOf(kind, object);
       const ref = tenant.superRef(kind, key);

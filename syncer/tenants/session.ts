@@ -8,11 +8,11 @@ import {
   type Store,
 } from '../../kube/index.ts';
 import { type CustomResourceInformers, TenantCustomResources } from '../controllers/custom-resources.ts';
+import { loadExistingCopies } from '../controllers/events.ts';
 import { hasKnownFields, type SyncedKind } from '../kinds/index.ts';
 import { Caches } from '../reconcile/caches.ts';
 import type { SyncEngine } from '../reconcile/engine.ts';
 import type { IdentityGuard } from '../reconcile/guards.ts';
-import { loadExistingCopies } from '../reconcile/load-existing-copies.ts';
 import { type DriftCount, relistInTurn, runPeriodically } from '../reconcile/resync.ts';
 import { TenantState } from '../reconcile/tenant-state.ts';
 import type { Credentials } from './credentials.ts';
@@ -190,7 +190,7 @@ export class TenantSession {
   /** What is not remembered is only done once more. */
   async #recall(signal: AbortSignal): Promise<void> {
     try {
-      await loadExistingCopies(this.state, this.#options.kinds, signal);
+      await loadExistingCopies(this.state, signal);
     } catch (error) {
       if (!signal.aborted)
         this.#options.logger.warn(
@@ -202,7 +202,7 @@ export class TenantSession {
 
   #reflectors(): Reflector[] {
     return this.#options.kinds
-      .filter((kind) => (kind.direction === 'down' ? kind.superResource === undefined : kind.watchTenant))
+      .filter((kind) => kind.direction === 'up' || kind.superResource === undefined)
       .map((kind) => this.#reflector(kind, this.state.caches.store(kind.resource)));
   }
 

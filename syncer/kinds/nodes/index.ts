@@ -16,7 +16,6 @@ export const nodeKind: UpKind = {
   name: 'nodes',
   resource: resources.nodes,
   direction: 'up',
-  watchTenant: true,
   superScope: 'all',
   indexes: {
     super: {

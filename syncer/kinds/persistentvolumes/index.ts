@@ -13,7 +13,6 @@ export const persistentVolumeKind: UpKind = {
   name: 'persistentvolumes',
   resource: resources.persistentVolumes,
   direction: 'up',
-  watchTenant: true,
   superScope: 'all',
   superNamespaceOf: (superObject) => claimRefOf(superObject)?.namespace,
   touches: { tenant: claimOf },

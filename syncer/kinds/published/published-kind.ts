@@ -43,7 +43,6 @@ export function publishedKind(options: PublishedOptions): UpKind {
     name: resource.plural,
     resource,
     direction: 'up',
-    watchTenant: true,
     superScope: 'all',
     ...(indexes && { indexes }),
     ...(touches && { touches }),

@@ -1,5 +1,6 @@
 import { type KubeObject, type Resource, resources } from '../../../kube/index.ts';
 import { FakeClock, type FakeCluster, startFakeCluster } from '../../../kube/testing/index.ts';
+import { superWatches } from '../../controllers/watches.ts';
 import { allKinds, type DownKind, type KeyRef, type TenantInfo } from '../../kinds/index.ts';
 import { testTenant } from '../../kinds/testing.ts';
 import { superMetadata } from '../../mapping/index.ts';
@@ -26,7 +27,7 @@ export class Bench implements AsyncDisposable {
   readonly clock = new FakeClock();
   readonly tenant: FakeCluster;
   readonly super: FakeCluster;
-  readonly superCaches = new Caches(allKinds, 'super');
+  readonly superCaches = new Caches(allKinds, 'super', superWatches);
   readonly superIdentity: IdentityGuard;
   readonly state: TenantState;
   readonly reconciler: Reconciler;

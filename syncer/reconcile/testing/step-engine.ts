@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { ApiError, type KubeClient, type KubeObject, type Resource, resources } from '../../../kube/index.ts';
 import { FakeClock } from '../../../kube/testing/index.ts';
+import { superWatches } from '../../controllers/watches.ts';
 import { allKinds, type DownKind, type TenantInfo } from '../../kinds/index.ts';
 import { testTenant } from '../../kinds/testing.ts';
 import { Caches } from '../caches.ts';
@@ -26,7 +27,7 @@ type Behaviour = 'answers' | 'hangs' | 'conflicts';
 export class StepEngine implements AsyncDisposable {
   readonly clock = new FakeClock();
   readonly engine: SyncEngine;
-  readonly superCaches = new Caches(allKinds, 'super');
+  readonly superCaches = new Caches(allKinds, 'super', superWatches);
   /** Calls under way, the oldest first. */
   readonly pending: Call[] = [];
   /** Calls in the order in which they were made, `to what name`. */

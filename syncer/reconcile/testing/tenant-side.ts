@@ -1,9 +1,9 @@
 import { type Clock, type KubeObject, Reflector, type Resource, resources } from '../../../kube/index.ts';
 import type { FakeCluster } from '../../../kube/testing/index.ts';
+import { loadExistingCopies } from '../../controllers/events.ts';
 import { allKinds, type TenantInfo } from '../../kinds/index.ts';
 import { superNamespaceName } from '../../mapping/index.ts';
 import { Caches } from '../caches.ts';
-import { loadExistingCopies } from '../load-existing-copies.ts';
 import { TenantState } from '../tenant-state.ts';
 
 /** A tenant with a fake API server, which has the namespaces `kube-system` and `shop`. */
@@ -50,7 +50,7 @@ export class TenantSide {
     );
     const running = reflectors.map((reflector) => reflector.run(signal));
     // As a session does: what cannot be recalled is tried one by one.
-    const recalled = loadExistingCopies(state, allKinds, signal).catch(() => undefined);
+    const recalled = loadExistingCopies(state, signal).catch(() => undefined);
     await Promise.all([...reflectors.map((reflector) => reflector.synced(signal)), recalled]);
     return { state, running };
   }

@@ -1,0 +1,486 @@
+import { setImmediate } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import { type KubeObject, resources } from '../../kube/index.ts';
+import { FakeClock } from '../../kube/testing/index.ts';
+import { allKinds, customResourceKind } from '../kinds/index.ts';
+import { testContext, testNamespace, testTenant } from '../kinds/testing.ts';
+import { shownNodeName, superNamespaceName } from '../mapping/index.ts';
+import { keyId } from '../reconcile/keys.ts';
+import { Bench } from '../reconcile/testing/bench.ts';
+import { fastClock } from '../reconcile/testing/fast-clock.ts';
+import { TwoSides, type TwoSidesOptions } from '../reconcile/testing/two-sides.ts';
+import { copyOf, EventController, eventContent, eventContentPatch, tenantRefOf } from './events.ts';
+
+const tenant = testTenant();
+const superShop = superNamespaceName(tenant, 'shop');
+
+function event(change: Record<string, unknown> = {}, involved: Record<string, unknown> = {}): KubeObject {
+  return {
+    apiVersion: 'v1',
+    kind: 'Event',
+    metadata: {
+      name: 'web-0.17a',
+      namespace: superShop,
+      uid: 'uid-event',
+      creationTimestamp: '2026-01-01T00:00:00Z',
+    },
+    involvedObject: {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      namespace: superShop,
+      name: 'web-0',
+      uid: 'uid-super-pod',
+      resourceVersion: '99',
+      fieldPath: 'spec.containers{main}',
+      ...involved,
+    },
+    reason: 'Scheduled',
+    message: `Successfully assigned ${superShop}/web-0 to node-1`,
+    type: 'Normal',
+    source: { component: 'default-scheduler' },
+    reportingComponent: 'default-scheduler',
+    reportingInstance: '',
+    firstTimestamp: '2026-01-01T00:00:00Z',
+    lastTimestamp: '2026-01-01T00:00:00Z',
+    eventTime: null,
+    count: 1,
+    ...change,
+  };
+}
+
+function pod(uid = 'uid-pod', creationTimestamp = '2026-01-01T00:00:00Z'): KubeObject {
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name: 'web-0', namespace: 'shop', uid, creationTimestamp },
+  };
+}
+
+function superPod(uid = 'uid-super-pod', mark = 'uid-pod'): KubeObject {
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      name: 'web-0',
+      namespace: superShop,
+      uid,
+      labels: { [labelKeys.tenant]: tenant.uid },
+      annotations: { [annotationKeys.uid]: mark },
+    },
+  };
+}
+
+const superNamespace = (uid = tenant.uid) =>
+  testNamespace(superShop, { [labelKeys.tenant]: uid, [labelKeys.namespace]: 'shop' });
+
+function context(
+  superObjects: KubeObject[] = [superNamespace(), superPod()],
+  tenantObjects: KubeObject[] = [pod()],
+) {
+  return testContext({ superObjects, tenantObjects, kinds: allKinds });
+}
+
+describe('which events come up', () => {
+  it('those about synced objects', () => {
+    expect(tenantRefOf(event(), context())).toEqual({ namespace: 'shop', name: 'web-0.17a' });
+  });
+
+  it('not those of other tenants, nor of namespaces that are nobody’s', () => {
+    expect(tenantRefOf(event(), context([superNamespace('another'), superPod()]))).toBeUndefined();
+    expect(tenantRefOf(event(), context([superPod()]))).toBeUndefined();
+  });
+
+  it('not those about things that the tenant does not have', () => {
+    expect(tenantRefOf(event({}, { kind: 'Namespace' }), context())).toBeUndefined();
+    expect(tenantRefOf(event({}, { kind: 'Node', namespace: undefined }), context())).toBeUndefined();
+    expect(tenantRefOf(event({}, { kind: 'PersistentVolume' }), context())).toBeUndefined();
+    expect(tenantRefOf(event({}, { name: 'sidecar' }), context())).toBeUndefined();
+    expect(tenantRefOf(event({}, { namespace: 'kube-system' }), context())).toBeUndefined();
+    expect(tenantRefOf(event({}, { namespace: undefined }), context())).toBeUndefined();
+  });
+
+  it('not those about an earlier object of the same name', () => {
+    expect(
+      tenantRefOf(event(), context([superNamespace(), superPod('uid-super-pod', 'uid-earlier')])),
+    ).toBeUndefined();
+    expect(tenantRefOf(event(), context([superNamespace(), superPod('uid-later')]))).toBeUndefined();
+    const later = pod('uid-pod', '2026-01-02T00:00:00Z');
+    expect(tenantRefOf(event(), context([superNamespace()], [later]))).toBeUndefined();
+  });
+
+  it('also those that come before their subject is seen, or after it was', () => {
+    expect(tenantRefOf(event(), context([superNamespace()]))).toEqual({
+      namespace: 'shop',
+      name: 'web-0.17a',
+    });
+  });
+
+  it('not those of kubelet that waits for the Secret with the tokens: nothing of the tenant is missing (sync rule pod-tokens)', () => {
+    const mount = (message: string) =>
+      tenantRefOf(event({ reason: 'FailedMount', type: 'Warning', message }), context());
+    const setUp = 'MountVolume.SetUp failed for volume "kube-api-access-x7k2p" :';
+    const token = 'secret "skerry-token-web-0" not found';
+    expect(mount(`${setUp} ${token}`)).toBeUndefined();
+    expect(mount(`${setUp} [${token}, configmap "settings" not found]`)).toBeUndefined();
+    expect(mount(`${setUp} object "${superShop}"/"skerry-token-web-0" not registered`)).toBeUndefined();
+    for (const other of ['secret "mine" not found', 'secret "skerry-token-web-01" not found', 'timed out']) {
+      expect(mount(`${setUp} ${other}`), other).toEqual({ namespace: 'shop', name: 'web-0.17a' });
+    }
+    expect(tenantRefOf(event({ message: token }), context())).toBeDefined();
+  });
+
+  it("about kube-root-ca.crt under the tenant's name for it", () => {
+    const configMap = {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { name: 'kube-root-ca.crt', namespace: 'shop', uid: 'uid-ca' },
+    };
+    const about = event({}, { kind: 'ConfigMap', name: 'tenant-kube-root-ca.crt', uid: undefined });
+    expect(copyOf(about, context([superNamespace()], [configMap]))['involvedObject']).toMatchObject({
+      kind: 'ConfigMap',
+      name: 'kube-root-ca.crt',
+      uid: 'uid-ca',
+    });
+  });
+});
+
+describe('the copy', () => {
+  it("is about T, by UID, and its text is T's", () => {
+    expect(copyOf(event(), context())).toEqual({
+      apiVersion: 'v1',
+      kind: 'Event',
+      metadata: expect.objectContaining({
+        name: 'web-0.17a',
+        namespace: 'shop',
+        annotations: { [annotationKeys.uid]: 'uid-event' },
+      }),
+      involvedObject: {
+        apiVersion: 'v1',
+        kind: 'Pod',
+        namespace: 'shop',
+        name: 'web-0',
+        uid: 'uid-pod',
+        fieldPath: 'spec.containers{main}',
+      },
+      reason: 'Scheduled',
+      message: 'Successfully assigned shop/web-0 to node-1',
+      type: 'Normal',
+      source: { component: 'default-scheduler' },
+      reportingComponent: 'default-scheduler',
+      reportingInstance: '',
+      firstTimestamp: '2026-01-01T00:00:00Z',
+      lastTimestamp: '2026-01-01T00:00:00Z',
+      count: 1,
+    });
+  });
+
+  it('keeps count and series current', () => {
+    const written = copyOf(event(), context());
+    const patchFor = (superEvent: KubeObject, copy = written) =>
+      eventContentPatch(copy, eventContent(superEvent, context()));
+    expect(patchFor(event())).toBeUndefined();
+    const again = event({ count: 1000, lastTimestamp: '2026-01-01T00:10:00Z' });
+    expect(patchFor(again)).toEqual({ count: 1000, lastTimestamp: '2026-01-01T00:10:00Z' });
+    expect(patchFor(again, { ...written, ...patchFor(again) })).toBeUndefined();
+
+    const series = { count: 5, lastObservedTime: '2026-01-01T00:10:00.000000Z' };
+    expect(patchFor(event({ series }))).toEqual({ series });
+  });
+
+  it('of the newer API has its series, controller, instance and note', () => {
+    const told = {
+      eventTime: '2026-01-01T00:00:00.000000Z',
+      series: { count: 2, lastObservedTime: '2026-01-01T00:00:05.000000Z' },
+      action: 'Binding',
+      reportingComponent: 'default-scheduler',
+      reportingInstance: 'default-scheduler-host',
+    };
+    const bare = { firstTimestamp: null, lastTimestamp: null, count: undefined, source: undefined };
+    expect(copyOf(event({ ...told, ...bare }), context())).toMatchObject(told);
+  });
+
+  it('says no more than an event may say, whatever scrubbing has made of it', () => {
+    const hidden = testContext({
+      tenant: { hideNodes: true },
+      superObjects: [superNamespace(), superPod(), { kind: 'Node', metadata: { name: 'n' } }],
+      tenantObjects: [pod()],
+      kinds: allKinds,
+    });
+    const copy = copyOf(event({ message: 'n '.repeat(500) }), hidden);
+    expect(copy['message']).toHaveLength(1_024);
+  });
+
+  it('names no real node where nodes are hidden, in text, source or instance', () => {
+    const hidden = testContext({
+      tenant: { hideNodes: true },
+      superObjects: [superNamespace(), superPod(), { kind: 'Node', metadata: { name: 'node-1' } }],
+      tenantObjects: [pod()],
+      kinds: allKinds,
+    });
+    const shown = shownNodeName(testTenant({ hideNodes: true }), 'node-1');
+    const ofKubelet = {
+      source: { component: 'kubelet', host: 'node-1' },
+      reportingComponent: 'kubelet',
+      reportingInstance: 'node-1',
+    };
+    expect(copyOf(event(ofKubelet), hidden)).toMatchObject({
+      message: `Successfully assigned shop/web-0 to ${shown}`,
+      source: { component: 'kubelet', host: shown },
+      reportingInstance: shown,
+    });
+    const ofScheduler = event({ reportingInstance: 'default-scheduler-master-7' });
+    expect(copyOf(ofScheduler, hidden)['reportingInstance']).toBe('default-scheduler');
+    expect(JSON.stringify(copyOf(event(ofKubelet), hidden))).not.toContain('node-1');
+  });
+});
+
+it('those about custom resources come up where these are synced, and are not taken for others of that name', () => {
+  const resource = { group: 'example.com', version: 'v1', plural: 'pods', kind: 'Pod', namespaced: true };
+  const about = event({}, { apiVersion: 'example.com/v1beta1', name: 'web-0', uid: 'uid-super-pod' });
+  const base = testContext({
+    tenantObjects: [pod()],
+    superObjects: [
+      testNamespace(superShop, { [labelKeys.tenant]: tenant.uid, [labelKeys.namespace]: 'shop' }),
+      superPod(),
+    ],
+    kinds: allKinds,
+  });
+  expect(tenantRefOf(about, base)).toBeUndefined();
+  const custom = customResourceKind({ resource, hasStatus: true });
+  const synced = {
+    ...base,
+    customKind: (group: string, name: string) =>
+      group === 'example.com' && name === 'Pod' ? custom : undefined,
+  };
+  expect(tenantRefOf(about, synced)).toEqual({ namespace: 'shop', name: 'web-0.17a' });
+});
+
+/** A controller on the caches of a bench; `heard` takes the keys that were queued since it was last asked. */
+function controllerOf(bench: Bench): { controller: EventController; heard: () => string[] } {
+  const queued: string[] = [];
+  const controller = new EventController({
+    superCaches: bench.superCaches,
+    tenant: (uid) => (uid === bench.state.info.uid ? bench.state : undefined),
+    enqueue: (_tenant, key) => queued.push(keyId(key)),
+  });
+  return { controller, heard: () => queued.splice(0) };
+}
+
+const ofSettings = (bench: Bench): KubeObject => ({
+  metadata: { name: 'x.1', namespace: bench.shop, uid: 'e1' },
+  involvedObject: { kind: 'ConfigMap', namespace: bench.shop, name: 'x' },
+  reason: 'Pulled',
+});
+
+describe('the keys of events', () => {
+  const settings = { metadata: { name: 'x', namespace: 'shop', uid: 't1' } };
+
+  it('are queued when an event comes, changes or goes', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    bench.have('tenant', resources.configMaps, settings);
+    const { controller, heard } = controllerOf(bench);
+    bench.show('super', resources.events, ofSettings(bench));
+    expect(heard()).toEqual(['events/shop/x.1']);
+    expect([...controller.keysOf(bench.state)].map(keyId)).toEqual(['events/shop/x.1']);
+    bench.hide('super', resources.events, ofSettings(bench));
+    expect(heard()).toEqual(['events/shop/x.1']);
+    expect([...controller.keysOf(bench.state)]).toEqual([]);
+  });
+
+  it('are queued when the super namespace is seen after the event', async () => {
+    await using bench = await Bench.start();
+    const { heard } = controllerOf(bench);
+    const own = bench.have('tenant', resources.namespaces, { metadata: { name: 'shop' } });
+    bench.have('tenant', resources.configMaps, settings);
+    bench.show('super', resources.events, ofSettings(bench));
+    expect(heard()).toEqual([]);
+    bench.show('super', resources.namespaces, bench.superNamespaceOf(own));
+    expect(heard()).toEqual(['events/shop/x.1']);
+  });
+});
+
+describe('the copies that are remembered', () => {
+  const key = { kind: 'events', namespace: 'shop', name: 'x.1' };
+  const { signal } = new AbortController();
+
+  it('go with their events, and stay in the tenant', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    const t = bench.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
+    bench.have('super', resources.configMaps, bench.superOf(t));
+    const event = bench.have('super', resources.events, ofSettings(bench));
+    const { controller } = controllerOf(bench);
+    expect(controller.driftOf(bench.state, key)).toBeUndefined();
+    expect(await controller.reconcile(bench.state, key, signal)).toEqual({ is: 'done' });
+    expect(bench.tenant.server.list(resources.events)).toHaveLength(1);
+    expect(bench.state.eventCopies.size).toBe(1);
+    bench.hide('super', resources.events, event);
+    expect(await controller.reconcile(bench.state, key, signal)).toEqual({ is: 'done' });
+    expect(bench.state.eventCopies.size).toBe(0);
+    expect(bench.tenant.server.list(resources.events)).toHaveLength(1);
+  });
+
+  it('are patched at most every five seconds, whatever the clock does', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    const t = bench.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
+    bench.have('super', resources.configMaps, bench.superOf(t));
+    bench.have('super', resources.events, ofSettings(bench));
+    const { controller } = controllerOf(bench);
+    await controller.reconcile(bench.state, key, signal);
+    bench.have('super', resources.events, { ...ofSettings(bench), count: 2 });
+    await bench.clock.advance(1_000);
+    expect(controller.driftOf(bench.state, key)).toBeUndefined();
+    expect(await controller.reconcile(bench.state, key, signal)).toEqual({ is: 'later', afterMs: 4_000 });
+    await bench.clock.advance(4_000);
+    expect(controller.driftOf(bench.state, key)).toBe('differs');
+    expect(await controller.reconcile(bench.state, key, signal)).toEqual({ is: 'done' });
+    expect(bench.tenant.server.list(resources.events)).toMatchObject([{ count: 2 }]);
+  });
+
+  it('are kept without their managedFields', async () => {
+    await using bench = await Bench.start();
+    const metadata = { name: 'x.1', namespace: 'shop', managedFields: [{ manager: 'vc-syncer' }] };
+    bench.state.rememberEventCopy('events/shop/x.1', { metadata });
+    expect(bench.state.eventCopies.get('events/shop/x.1')?.object).toEqual({
+      metadata: { name: 'x.1', namespace: 'shop' },
+    });
+  });
+});
+
+/** Two sides in agreement about the pod `web`, and its events in the super cluster. */
+async function withPod(options?: TwoSidesOptions): Promise<TwoSides> {
+  const sides = await TwoSides.start((s) => {
+    s.inShop(resources.serviceAccounts, { metadata: { name: 'default' } });
+    s.inShop(resources.pods, runningPod('web'));
+  }, options);
+  await sides.until(() => sides.inSuper(resources.pods, 'web') !== undefined);
+  return sides;
+}
+
+const runningPod = (name: string): KubeObject => ({
+  metadata: { name },
+  spec: { serviceAccountName: 'default', containers: [{ name: 'main', image: 'busybox' }] },
+  status: { phase: 'Pending' },
+});
+
+function tell(sides: TwoSides, name: string, count = 1): void {
+  sides.super.server.put(resources.events, {
+    metadata: { name, namespace: sides.shop },
+    involvedObject: {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      namespace: sides.shop,
+      name: 'web',
+      uid: sides.inSuper(resources.pods, 'web')?.metadata.uid,
+    },
+    reason: 'BackOff',
+    message: 'Back-off restarting failed container',
+    type: 'Warning',
+    count,
+  });
+}
+
+const shown = (sides: TwoSides, name: string): KubeObject | undefined =>
+  sides.tenant.server.get(resources.events, { namespace: 'shop', name });
+
+const writes = (sides: TwoSides): string[] =>
+  sides.tenant.server.requests
+    .filter(
+      ({ plural, verb }) => plural === 'events' && ['create', 'patch', 'update', 'delete'].includes(verb),
+    )
+    .map(({ verb }) => verb);
+
+/** The engine has seen this count, and has nothing to do at this time. */
+async function handled(sides: TwoSides, name: string, count: number): Promise<void> {
+  const ref = { namespace: sides.shop, name };
+  const seen = () => sides.superCaches.get(resources.events, ref)?.['count'];
+  const isBusy = () =>
+    sides.engine.depths().some(({ live, background, processing }) => live + background + processing > 0);
+  while (seen() !== count || isBusy()) await setImmediate();
+}
+
+describe('events that come up', () => {
+  it('one that somebody else has written meanwhile is looked at anew, and goes on', async () => {
+    await using sides = await withPod({ clock: fastClock(20) });
+    tell(sides, 'web.1');
+    await sides.until(() => shown(sides, 'web.1') !== undefined);
+    const present = shown(sides, 'web.1') as KubeObject;
+    const { metadata } = present;
+    const annotations = { ...metadata.annotations, note: 'mine' };
+    sides.tenant.server.put(resources.events, { ...present, metadata: { ...metadata, annotations } });
+    tell(sides, 'web.1', 2);
+    await sides.until(() => shown(sides, 'web.1')?.['count'] === 2);
+    expect(shown(sides, 'web.1')?.metadata.annotations).toMatchObject({ note: 'mine' });
+  });
+
+  it('a burst of 1,000 identical events is one object with a count, and a few writes', async () => {
+    const clock = new FakeClock();
+    await using sides = await withPod({ clock });
+    tell(sides, 'web.1');
+    await sides.until(() => shown(sides, 'web.1') !== undefined);
+    const wanted = ['create'];
+    for (let count = 2; count <= 1_000; count++) {
+      tell(sides, 'web.1', count);
+      // As they come: one by one.
+      await setImmediate();
+      if (count % 250 > 0) continue;
+      await handled(sides, 'web.1', count);
+      await clock.advance(4_999);
+      await handled(sides, 'web.1', count);
+      expect(writes(sides)).toEqual(wanted);
+      await clock.advance(1);
+      await sides.until(() => shown(sides, 'web.1')?.['count'] === count);
+      wanted.push('patch');
+    }
+    expect(writes(sides)).toEqual(wanted);
+    expect(sides.tenant.server.list(resources.events)).toHaveLength(1);
+  });
+
+  it('never keep a pod waiting, though the tenant takes none of them', async () => {
+    await using sides = await withPod({ workers: 4 });
+    sides.tenant.server.inject({ verb: 'create', plural: 'events', times: 1_000, fault: { kind: 'hang' } });
+    for (let index = 0; index < 200; index++) tell(sides, `web.${index}`);
+    // All the workers that this tenant gets for what can wait.
+    while (writes(sides).length < 2) await setImmediate();
+    sides.inShop(resources.pods, runningPod('urgent'));
+    await sides.until(() => sides.inSuper(resources.pods, 'urgent') !== undefined);
+    expect(writes(sides)).toEqual(['create', 'create']);
+  });
+
+  it('are written anew when the tenant has forgotten them and they go on', async () => {
+    await using sides = await withPod({ clock: fastClock(100) });
+    tell(sides, 'web.1');
+    await sides.until(() => shown(sides, 'web.1') !== undefined);
+    sides.tenant.server.remove(resources.events, { namespace: 'shop', name: 'web.1' });
+    tell(sides, 'web.1', 7);
+    await sides.until(() => shown(sides, 'web.1')?.['count'] === 7);
+  });
+
+  it('go on being counted by a syncer that knows nothing of its predecessor', async () => {
+    await using sides = await withPod();
+    tell(sides, 'web.1');
+    await sides.until(() => shown(sides, 'web.1') !== undefined);
+    const { uid } = shown(sides, 'web.1')?.metadata ?? {};
+    await sides.restart();
+    tell(sides, 'web.1', 3);
+    await sides.until(() => shown(sides, 'web.1')?.['count'] === 3);
+    expect(shown(sides, 'web.1')?.metadata.uid).toBe(uid);
+    expect(sides.tenant.server.list(resources.events)).toHaveLength(1);
+  });
+
+  it('are not written once more by a syncer that finds them there', async () => {
+    await using sides = await withPod();
+    for (const name of ['web.1', 'web.2', 'web.3']) tell(sides, name);
+    await sides.until(() => shown(sides, 'web.3') !== undefined);
+    await handled(sides, 'web.3', 1);
+    const before = writes(sides).length;
+    await sides.restart();
+    tell(sides, 'web.4');
+    await sides.until(() => shown(sides, 'web.4') !== undefined);
+    await handled(sides, 'web.4', 1);
+    expect(writes(sides).slice(before)).toEqual(['create']);
+  });
+});

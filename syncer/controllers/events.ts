@@ -1,0 +1,439 @@
+import { deepEqual } from 'fast-equals';
+import {
+  isAlreadyExists,
+  isConflict,
+  isNotFound,
+  type KubeObject,
+  type MergePatch,
+  mergePatch,
+  type ObjectRef,
+  resources,
+  type StoreEvent,
+} from '../../kube/index.ts';
+import { allKinds, type DownKind, type KeyRef, type SyncContext, tokenSecretName } from '../kinds/index.ts';
+import {
+  copyMetadata,
+  isOurs,
+  scrub,
+  superNamespaceName,
+  tenantNamespaceOf,
+  tenantUidOf,
+  uidMark,
+} from '../mapping/index.ts';
+import { byTenantIndex, type Caches, type SuperWatch } from '../reconcile/caches.ts';
+import type { SpecialController } from '../reconcile/controller.ts';
+import type { Drift } from '../reconcile/decide.ts';
+import { keyId } from '../reconcile/keys.ts';
+import { done, type Outcome, outcomeOf } from '../reconcile/outcome.ts';
+import { hasMoved } from '../reconcile/router.ts';
+import type { TenantState } from '../reconcile/tenant-state.ts';
+
+const name = 'events';
+const bySuperNamespace = 'superNamespace';
+/** A copy that was written a moment ago is not patched again before this time: bursts are written once. */
+const patchEveryMs = 5_000;
+/** As many copies as are remembered of a tenant. */
+const mostCopies = 5_000;
+
+/** All events of the super cluster: they carry no marks, and belong to the tenant of their namespace. */
+export const eventWatch: SuperWatch = {
+  name,
+  resource: resources.events,
+  superScope: 'all',
+  indexes: {
+    [bySuperNamespace]: ({ metadata }) => (metadata.namespace === undefined ? [] : [metadata.namespace]),
+  },
+};
+
+export interface EventControllerOptions {
+  superCaches: Caches;
+  /** A tenant that is served, by the UID of its VirtualCluster. */
+  tenant: (uid: string) => TenantState | undefined;
+  /** Queues a key behind everything else: no other key depends on it. */
+  enqueue: (tenant: TenantState, key: KeyRef) => void;
+}
+
+/**
+ * Brings up what the super cluster says about a tenant's synced objects, and keeps counts current (sync rule
+ * `events`). Events are not watched in the tenant: the controller remembers what it wrote there. A copy outlives its
+ * original; the tenant's API server forgets it in its own time.
+ */
+export class EventController implements SpecialController {
+  readonly name = name;
+  readonly #options: EventControllerOptions;
+
+  constructor(options: EventControllerOptions) {
+    this.#options = options;
+    options.superCaches.watched(name).subscribe(({ object }) => this.#superEvent(object));
+    options.superCaches.store(resources.namespaces).subscribe((event) => this.#superNamespace(event));
+  }
+
+  *keysOf(tenant: TenantState): Generator<KeyRef> {
+    const { superCaches } = this.#options;
+    for (const { metadata } of superCaches.byIndex(resources.namespaces, byTenantIndex, tenant.info.uid))
+      yield* this.#keysIn(tenant, metadata.name ?? '');
+  }
+
+  async reconcile(tenant: TenantState, key: KeyRef, signal: AbortSignal): Promise<Outcome> {
+    try {
+      return await this.#reconcile(tenant, key, signal);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return outcomeOf(error);
+    }
+  }
+
+  /** Only of copies that this syncer knows: it cannot tell what became of others. */
+  driftOf(tenant: TenantState, key: KeyRef): Drift | undefined {
+    const superEvent = this.#superEventOf(tenant, key);
+    const copy = tenant.eventCopies.get(keyId(key));
+    if (superEvent === undefined || copy === undefined) return undefined;
+    const isDue = pauseMs(copy.atMs, tenant.context().nowMs) === 0;
+    return isDue && this.#patchOf(tenant, key, superEvent, copy.object) !== undefined ? 'differs' : undefined;
+  }
+
+  async #reconcile(tenant: TenantState, key: KeyRef, signal: AbortSignal): Promise<Outcome> {
+    const superEvent = this.#superEventOf(tenant, key);
+    const id = keyId(key);
+    const copy = tenant.eventCopies.get(id);
+    if (superEvent === undefined) {
+      tenant.eventCopies.delete(id);
+      return done;
+    }
+    if (copy === undefined) return this.#create(tenant, key, superEvent, signal);
+    const patch = this.#patchOf(tenant, key, superEvent, copy.object);
+    if (patch === undefined) return done;
+    const afterMs = pauseMs(copy.atMs, tenant.context().nowMs);
+    return afterMs > 0 ? { is: 'later', afterMs } : this.#patch(tenant, id, copy.object, patch, signal);
+  }
+
+  async #create(
+    tenant: TenantState,
+    key: KeyRef,
+    superEvent: KubeObject,
+    signal: AbortSignal,
+  ): Promise<Outcome> {
+    const context = tenant.context();
+    if (superEvent.metadata.deletionTimestamp !== undefined) return done;
+    if (!isAt(tenantRefOf(superEvent, context), key)) return done;
+    const { client } = tenant;
+    try {
+      const created = await client.create(resources.events, copyOf(superEvent, context), { signal });
+      tenant.rememberEventCopy(keyId(key), created);
+      return done;
+    } catch (error) {
+      if (!isAlreadyExists(error)) throw error;
+    }
+    const live = await client.get(resources.events, refOf(key), { signal });
+    if (uidMark(live) === undefined) return done;
+    tenant.rememberEventCopy(keyId(key), live);
+    const patch = eventContentPatch(live, eventContent(superEvent, context));
+    return patch === undefined ? done : this.#patch(tenant, keyId(key), live, patch, signal);
+  }
+
+  /** What has to change in a copy; `undefined`: nothing, or it is not the copy of this event. */
+  #patchOf(
+    tenant: TenantState,
+    key: KeyRef,
+    superEvent: KubeObject,
+    copy: KubeObject,
+  ): MergePatch | undefined {
+    const context = tenant.context();
+    if (uidMark(copy) !== superEvent.metadata.uid || !isAt(tenantRefOf(superEvent, context), key))
+      return undefined;
+    return eventContentPatch(copy, eventContent(superEvent, context));
+  }
+
+  async #patch(
+    tenant: TenantState,
+    id: string,
+    copy: KubeObject,
+    patch: MergePatch,
+    signal: AbortSignal,
+  ): Promise<Outcome> {
+    const { name: copyName = '', namespace, uid, resourceVersion } = copy.metadata;
+    try {
+      const patched = await tenant.client.patch(
+        resources.events,
+        { namespace, name: copyName },
+        { ...patch, metadata: { uid, resourceVersion } },
+        { type: 'merge', signal },
+      );
+      tenant.rememberEventCopy(id, patched);
+      return done;
+    } catch (error) {
+      // Gone, or another than remembered: the next look is at the object itself.
+      if (isNotFound(error) || isConflict(error)) tenant.eventCopies.delete(id);
+      if (isNotFound(error)) return { is: 'later', afterMs: 0 };
+      throw error;
+    }
+  }
+
+  #superEvent(superEvent: KubeObject): void {
+    const superNamespace = this.#options.superCaches.get(resources.namespaces, {
+      name: superEvent.metadata.namespace ?? '',
+    });
+    const tenant = superNamespace && this.#tenantOf(superNamespace);
+    if (tenant !== undefined) this.#enqueue(tenant, superEvent);
+  }
+
+  /** Events may be seen before their super namespace, and so before their tenant is known. */
+  #superNamespace({ type, object, previous }: StoreEvent<KubeObject>): void {
+    const isNew = type === 'added' || (previous !== undefined && hasMoved(previous, object));
+    const tenant = isNew ? this.#tenantOf(object) : undefined;
+    if (tenant === undefined) return;
+    for (const key of this.#keysIn(tenant, object.metadata.name ?? '')) this.#options.enqueue(tenant, key);
+  }
+
+  #enqueue(tenant: TenantState, superEvent: KubeObject): void {
+    const key = keyOf(superEvent, tenant.context());
+    if (key !== undefined) this.#options.enqueue(tenant, key);
+  }
+
+  *#keysIn(tenant: TenantState, superNamespace: string): Generator<KeyRef> {
+    for (const superEvent of this.#options.superCaches
+      .watched(name)
+      .byIndex(bySuperNamespace, superNamespace)) {
+      const key = keyOf(superEvent, tenant.context());
+      if (key !== undefined) yield key;
+    }
+  }
+
+  #tenantOf(superNamespace: KubeObject): TenantState | undefined {
+    const uid = tenantUidOf(superNamespace);
+    return uid === undefined ? undefined : this.#options.tenant(uid);
+  }
+
+  #superEventOf(tenant: TenantState, { namespace, name: eventName }: KeyRef): KubeObject | undefined {
+    if (namespace === undefined) return undefined;
+    const ref = { namespace: superNamespaceName(tenant.info, namespace), name: eventName };
+    return this.#options.superCaches.watched(name).get(ref);
+  }
+}
+
+/**
+ * Remembers the copies that an earlier run has made: without that, each of them would be made once more in vain. To
+ * be called before the tenant joins. Throws what the server says; then they are tried one by one.
+ */
+export async function loadExistingCopies(tenant: TenantState, signal: AbortSignal): Promise<void> {
+  const options = { limit: mostCopies, cutManagedFields: true, signal };
+  const { items } = await tenant.client.list(resources.events, options);
+  for (const object of items) {
+    const { namespace, name: eventName = '' } = object.metadata;
+    if (uidMark(object) !== undefined)
+      tenant.rememberEventCopy(keyId({ kind: name, namespace, name: eventName }), object);
+  }
+}
+
+/** How long a copy is to be left as it is, because it was written a moment ago. */
+function pauseMs(writtenAtMs: number, nowMs: number): number {
+  const restMs = writtenAtMs + patchEveryMs - nowMs;
+  // A clock that was set back must not make it wait.
+  return restMs <= patchEveryMs ? Math.max(0, restMs) : 0;
+}
+
+function keyOf(superEvent: KubeObject, context: SyncContext): KeyRef | undefined {
+  const ref = tenantRefOf(superEvent, context);
+  return ref && { kind: name, ...ref };
+}
+
+function refOf({ namespace, name: eventName }: KeyRef): ObjectRef {
+  return { namespace, name: eventName };
+}
+
+function isAt(ref: ObjectRef | undefined, key: KeyRef): boolean {
+  return ref !== undefined && ref.name === key.name && ref.namespace === key.namespace;
+}
+
+/** Where the copy of an event belongs in this tenant; `undefined`: nowhere. */
+export function tenantRefOf(superEvent: KubeObject, context: SyncContext): ObjectRef | undefined {
+  const { namespace, name: eventName } = superEvent.metadata;
+  if (namespace === undefined || eventName === undefined) return undefined;
+  const superNamespace = context.superObjects.get(resources.namespaces, { name: namespace });
+  if (superNamespace === undefined || !isOurs(superNamespace, context.tenant)) return undefined;
+  const tenantNamespace = tenantNamespaceOf(superNamespace);
+  if (tenantNamespace === undefined || involvedObjectOf(superEvent, context) === undefined) return undefined;
+  if (isWaitForTokens(superEvent)) return undefined;
+  return { namespace: tenantNamespace, name: eventName };
+}
+
+/** The copy as it is to be created. */
+export function copyOf(superEvent: KubeObject, context: SyncContext): KubeObject {
+  const { namespace } = tenantRefOf(superEvent, context) ?? {};
+  return {
+    apiVersion: 'v1',
+    kind: 'Event',
+    metadata: { ...copyMetadata(superEvent), ...(namespace && { namespace }) },
+    involvedObject: involvedObjectOf(superEvent, context),
+    ...eventContent(superEvent, context),
+  };
+}
+
+interface ObjectReference {
+  apiVersion?: string;
+  kind?: string;
+  namespace?: string;
+  name?: string;
+  uid?: string;
+  fieldPath?: string;
+  resourceVersion?: string;
+}
+
+/**
+ * Kinds whose events come up. Not nodes and volumes, though tenants have them: what is said of those is about
+ * machines and disks that others use too.
+ */
+const involvedKinds = new Set([
+  'configmaps',
+  'endpointslices',
+  'ingresses',
+  'networkpolicies',
+  'persistentvolumeclaims',
+  'poddisruptionbudgets',
+  'pods',
+  'secrets',
+  'serviceaccounts',
+  'services',
+]);
+
+/** The same by the `kind` of their objects. */
+const byObjectKind: ReadonlyMap<string, DownKind> = new Map(
+  allKinds
+    .filter((kind) => kind.direction === 'down')
+    .filter((kind) => involvedKinds.has(kind.name))
+    .map((kind) => [kind.resource.kind, kind]),
+);
+
+/**
+ * The tenant's object that an event of the super cluster is about, as an event in the tenant names it;
+ * `undefined` when it is about something that the tenant does not have, or no longer has.
+ */
+function involvedObjectOf(event: KubeObject, context: SyncContext): ObjectReference | undefined {
+  const involved = event['involvedObject'] as ObjectReference | undefined;
+  const kind = kindOf(involved, context);
+  if (involved?.name === undefined || involved.namespace === undefined || kind === undefined)
+    return undefined;
+  if (involved.namespace !== event.metadata.namespace) return undefined;
+  const superNamespace = context.superObjects.get(resources.namespaces, { name: involved.namespace });
+  const namespace = superNamespace === undefined ? undefined : tenantNamespaceOf(superNamespace);
+  if (namespace === undefined) return undefined;
+
+  const there = context.superObjects.get(kind.resource, {
+    namespace: involved.namespace,
+    name: involved.name,
+  });
+  const name = kind.tenantName?.(involved.name, there) ?? involved.name;
+  const own = context.tenantObjects.get(kind.resource, { namespace, name });
+  const uid = own?.metadata.uid;
+  if (own === undefined || uid === undefined) return undefined;
+  if (!isAbout(event, involved, own, there, context)) return undefined;
+  return {
+    ...(involved.apiVersion === undefined ? {} : { apiVersion: involved.apiVersion }),
+    ...(involved.kind === undefined ? {} : { kind: involved.kind }),
+    namespace,
+    name,
+    uid,
+    ...(involved.fieldPath === undefined ? {} : { fieldPath: involved.fieldPath }),
+  };
+}
+
+/** Kinds of different groups may have one name: a custom `Service` is none of ours. */
+function kindOf(involved: ObjectReference | undefined, context: SyncContext): DownKind | undefined {
+  const { apiVersion, kind = '' } = involved ?? {};
+  const builtIn = byObjectKind.get(kind);
+  if (apiVersion === undefined) return builtIn;
+  const group = apiVersion.includes('/') ? (apiVersion.split('/')[0] ?? '') : '';
+  return builtIn?.resource.group === group ? builtIn : context.customKind?.(group, kind);
+}
+
+/** Whether the S that the event names was made from this T, and not from an earlier one of its name. */
+function isAbout(
+  event: KubeObject,
+  involved: ObjectReference,
+  own: KubeObject,
+  there: KubeObject | undefined,
+  context: SyncContext,
+): boolean {
+  if (there !== undefined) {
+    if (!isOurs(there, context.tenant) || uidMark(there) !== own.metadata.uid) return false;
+    return involved.uid === undefined || involved.uid === there.metadata.uid;
+  }
+  // The event was faster than its subject, or outlived it: it counts unless it is older than T.
+  const at = Date.parse(
+    (event['firstTimestamp'] ?? event['eventTime'] ?? event.metadata.creationTimestamp ?? '') as string,
+  );
+  return !(at < Date.parse(own.metadata.creationTimestamp ?? ''));
+}
+
+/** What an event says happened; the rest of it (its subject, its name) is made anew. */
+const contentFields = [
+  'reason',
+  'message',
+  'type',
+  'source',
+  'reportingComponent',
+  'reportingInstance',
+  'action',
+  'count',
+  'firstTimestamp',
+  'lastTimestamp',
+  'eventTime',
+  'series',
+] as const;
+
+/** Of an event with a series; scrubbing can make a text longer. */
+const maxMessageLength = 1_024;
+
+/** What the copy of an event says, in the tenant's words. */
+export function eventContent(superObject: KubeObject, context: SyncContext): Record<string, unknown> {
+  const result: Record<string, unknown> = {};
+  for (const field of contentFields) {
+    const value = superObject[field];
+    if (value === undefined || value === null) continue;
+    if (field === 'message') result[field] = scrub(String(value), context).slice(0, maxMessageLength);
+    else if (field === 'source') result[field] = source(value as Source, context);
+    else result[field] = value;
+  }
+  const instance = result['reportingInstance'];
+  if (context.tenant.hideNodes && typeof instance === 'string' && instance !== '') {
+    // Kubelet's is its node; others end in the name of the machine that they run on.
+    const shown = scrub(instance, context);
+    result['reportingInstance'] = shown === instance ? (result['reportingComponent'] ?? '') : shown;
+  }
+  return result;
+}
+
+/** What has to change in a copy so that it says this; `undefined` when it does. */
+export function eventContentPatch(
+  tenantObject: KubeObject,
+  wanted: Record<string, unknown>,
+): MergePatch | undefined {
+  const present: Record<string, unknown> = {};
+  for (const field of contentFields) {
+    const value = tenantObject[field];
+    if (value !== undefined && value !== null) present[field] = value;
+  }
+  return deepEqual(present, wanted) ? undefined : mergePatch(present, wanted);
+}
+
+interface Source {
+  component?: string;
+  host?: string;
+}
+
+function source({ component, host }: Source, context: SyncContext): Source {
+  return {
+    ...(component === undefined ? {} : { component }),
+    ...(host === undefined ? {} : { host: scrub(host, context) }),
+  };
+}
+
+/**
+ * Kubelet is on the node before the tokens are issued, and finds no Secret at first. The tenant knows of no such
+ * Secret; when there is something to say of tokens, a notice says it.
+ */
+function isWaitForTokens(event: KubeObject): boolean {
+  const { kind, name = '' } = (event['involvedObject'] ?? {}) as ObjectReference;
+  if (kind !== 'Pod' || event['reason'] !== 'FailedMount') return false;
+  return String(event['message'] ?? '').includes(`"${tokenSecretName(name)}"`);
+}

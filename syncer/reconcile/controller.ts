@@ -1,0 +1,20 @@
+import type { KeyRef } from '../kinds/index.ts';
+import type { Drift } from './decide.ts';
+import type { Outcome } from './outcome.ts';
+import type { TenantState } from './tenant-state.ts';
+
+/** Reconciles the keys of one kind. Safe to call for different keys at once, never for one key twice. */
+export interface Controller {
+  /** Rejects only when aborted, with the signal's reason. */
+  reconcile(tenant: TenantState, key: KeyRef, signal: AbortSignal): Promise<Outcome>;
+  /** How the two sides of a key differ, by the caches alone; `undefined`: not at all, as far as can be told. */
+  driftOf(tenant: TenantState, key: KeyRef): Drift | undefined;
+}
+
+/** A controller of objects that are not mirrored one by one. It subscribes to the caches that it needs itself. */
+export interface SpecialController extends Controller {
+  /** `kind` of its keys. */
+  readonly name: string;
+  /** Every key of a tenant that there may be something to do for, once. */
+  keysOf(tenant: TenantState): Iterable<KeyRef>;
+}
