@@ -70,7 +70,7 @@ export interface ComparedRun {
   scenarios: Record<string, { settings: Record<string, unknown>; figures: Figure[] }>;
 }
 
-export type Verdict = 'worse' | 'better' | '';
+type Verdict = 'worse' | 'better' | '';
 
 /** Less than that is noise, however often it was measured. */
 const leastChange = 0.05;

@@ -21,7 +21,7 @@ import { type BenchProcess, cpuSeconds } from './measure.ts';
 import type { BenchOptions } from './options.ts';
 import type { Stack } from './stack.ts';
 
-export interface LabOptions {
+interface LabOptions {
   stack: Stack;
   options: BenchOptions;
   signal: AbortSignal;
@@ -214,7 +214,7 @@ export class Lab {
 const pollMs = 25;
 
 /** The VirtualClusters of one namespace of the super cluster, which belongs to this run alone. */
-export class Tenants {
+class Tenants {
   readonly #client: KubeClient;
   readonly #namespace: string;
   readonly #store = new Store<VirtualCluster>();
@@ -356,7 +356,7 @@ export class Tenants {
 }
 
 /** Creates a namespace and waits until pods may be created in it. */
-export async function prepareNamespace(client: KubeClient, name: string, signal: AbortSignal): Promise<void> {
+async function prepareNamespace(client: KubeClient, name: string, signal: AbortSignal): Promise<void> {
   await client.create(resources.namespaces, { metadata: { name } }, { signal }).catch((error: unknown) => {
     if (!isAlreadyExists(error)) throw error;
   });

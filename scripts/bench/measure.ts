@@ -84,7 +84,7 @@ export interface Usage {
   load: number;
 }
 
-export type ListProcesses = () => Promise<BenchProcess[]>;
+type ListProcesses = () => Promise<BenchProcess[]>;
 
 interface UsageSample {
   at: number;
@@ -160,7 +160,7 @@ export interface Memory {
 }
 
 /** CPU time of the machine since boot, over all cores. */
-export interface MachineTime {
+interface MachineTime {
   busySeconds: number;
   /** Taken away by the hypervisor. */
   stolenSeconds: number;
@@ -181,7 +181,7 @@ export async function memoryOf(pid: number): Promise<Memory | undefined> {
   return rollup === undefined ? undefined : parseMemory(rollup);
 }
 
-export async function machineTime(): Promise<MachineTime | undefined> {
+async function machineTime(): Promise<MachineTime | undefined> {
   const stat = await readOrUndefined('/proc/stat');
   return stat === undefined ? undefined : parseMachineTime(stat);
 }
@@ -293,7 +293,7 @@ export function workBetween(before: SyncerWork, after: SyncerWork): SyncerWork {
   return new Map([...after].map(([key, value]) => [key, value - (before.get(key) ?? 0)]));
 }
 
-export interface CountedWork {
+interface CountedWork {
   work: SyncerWork;
   /** Pods or operations that it was done for. */
   count: number;

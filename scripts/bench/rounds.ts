@@ -44,7 +44,7 @@ export interface Round<Result = unknown> {
   syncer?: Record<string, number>;
 }
 
-export interface RoundWork<Result> {
+interface RoundWork<Result> {
   lab: Lab;
   options: BenchOptions;
   sides: readonly Side[];
@@ -150,8 +150,7 @@ async function syncerWork({ stack }: Lab, { through }: Side): Promise<SyncerWork
 
 export type PodRound = Round<RunResult>;
 
-export interface PodRoundWork
-  extends Pick<RoundWork<RunResult>, 'lab' | 'options' | 'sides' | 'whileLoaded'> {
+interface PodRoundWork extends Pick<RoundWork<RunResult>, 'lab' | 'options' | 'sides' | 'whileLoaded'> {
   loads: (targets: readonly Target[]) => Load[];
   withTokens?: boolean;
 }

@@ -18,7 +18,7 @@ import { restart } from './scenarios/restart.ts';
 import { soak } from './scenarios/soak.ts';
 import { GivenStack, limitsOfMachine, OwnStack, preflight, type Stack } from './stack.ts';
 
-export interface BenchContext {
+interface BenchContext {
   argv: readonly string[];
   env: NodeJS.ProcessEnv;
   /** Root of the checkout. */
@@ -94,22 +94,19 @@ async function openStack(options: BenchOptions, { env, signal, onProgress }: Ben
 }
 
 /** In the order in which they run: first what wants a stack that has done nothing yet, last what leaves most behind. */
-export const scenarios: readonly Scenario[] = [
+const scenarios: readonly Scenario[] = [
   ...[create, footprint, restart, patrol],
   ...[latency, deletion, burst, burstTokens, fairness, churn, soak],
 ];
 
-export interface Report {
+interface Report {
   machine: Machine;
   options: BenchOptions;
   scenarios: Record<string, ScenarioResult>;
 }
 
 /** `plotFile`: where the plot of this name lies, from where the text will be. */
-export function renderReport(
-  { machine, scenarios }: Report,
-  plotFile?: (plotName: string) => string,
-): string {
+function renderReport({ machine, scenarios }: Report, plotFile?: (plotName: string) => string): string {
   const { at, cpu, cores, memoryGigabytes, system, node, loadBefore } = machine;
   const head = `${at}, ${cores} × ${cpu}, ${memoryGigabytes} GB, ${system}, Node ${node}, load ${renderCell(loadBefore)} before the start.`;
   const parts = Object.values(scenarios).flatMap(({ tables, plots }) => [
@@ -123,11 +120,7 @@ export function renderReport(
  * Figures and everything they were made of as JSON, the tables as Markdown and the plots as SVG beside it;
  * the plots a second time where they are to be kept. Returns the files.
  */
-export async function writeReport(
-  jsonFile: string,
-  report: Report,
-  plotDirectory?: string,
-): Promise<string[]> {
+async function writeReport(jsonFile: string, report: Report, plotDirectory?: string): Promise<string[]> {
   const directory = dirname(jsonFile);
   const base = basename(jsonFile, '.json');
   const plots = Object.values(report.scenarios).flatMap((scenario) => scenario.plots);
@@ -156,7 +149,7 @@ function withoutPlots({ scenarios, ...report }: Report): object {
 }
 
 /** Where and when something was measured. */
-export interface Machine {
+interface Machine {
   at: string;
   cpu: string;
   cores: number;
@@ -168,7 +161,7 @@ export interface Machine {
   loadBefore: number;
 }
 
-export function describeMachine(root: string, now: Date): Machine {
+function describeMachine(root: string, now: Date): Machine {
   const commit = commitOf(root);
   return {
     at: now.toISOString(),

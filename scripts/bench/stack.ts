@@ -24,7 +24,7 @@ import { freePort, machineAddress } from '../../vc-manager/os/network.ts';
 import { type BenchProcess, StackProcesses } from './measure.ts';
 
 /** How the syncer is to run. */
-export interface SyncerFlags {
+interface SyncerFlags {
   fair: boolean;
 }
 
@@ -52,7 +52,7 @@ export interface Stack {
   close(): Promise<void>;
 }
 
-export interface OwnStackOptions {
+interface OwnStackOptions {
   nodes: number;
   env: NodeJS.ProcessEnv;
   /** False: a super cluster alone. */
@@ -236,7 +236,7 @@ async function waitForManager(superCluster: ConnectionOptions, signal: AbortSign
   }
 }
 
-export interface GivenStackOptions {
+interface GivenStackOptions {
   stateDir?: string;
   kubeconfig?: string;
   context?: string;
@@ -273,7 +273,7 @@ export class GivenStack implements Stack {
 }
 
 /** What the tenants' datastore of a state directory says of itself, as Prometheus' text. */
-export async function datastoreMetrics(stateDir: string): Promise<string> {
+async function datastoreMetrics(stateDir: string): Promise<string> {
   const ports = JSON.parse(await readFile(join(stateDir, 'datastore', 'ports.json'), 'utf8')) as {
     'datastore-metrics': number;
   };
@@ -281,7 +281,7 @@ export async function datastoreMetrics(stateDir: string): Promise<string> {
   return answer.text();
 }
 
-export interface Limits {
+interface Limits {
   /** Undefined: this system has no such limit, or does not tell. */
   inotifyInstances?: number;
   availableBytes?: number;

@@ -15,7 +15,7 @@ export interface DriverFlags {
 }
 
 /** Where a driver finds what it works with. */
-export interface DriverContext {
+interface DriverContext {
   stateDir: string;
   /** The super cluster. */
   client: KubeClient;

@@ -25,7 +25,7 @@ export const exitCodes = {
   interrupted: 130,
 } as const;
 
-export type CliErrorCode =
+type CliErrorCode =
   | 'InvalidArgument'
   | 'NotFound'
   | 'NotReady'
@@ -99,7 +99,7 @@ export function isMissingResource(error: ApiError): boolean {
   return error.status === undefined || /could not find the requested resource/.test(error.message);
 }
 
-export interface Failure {
+interface Failure {
   /** Without a final newline; several lines only where the error itself has them. */
   message: string;
   exitCode: number;

@@ -3,7 +3,7 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { age, ageSince, table } from './output.ts';
 
 /** One job as it is shown, in whatever form. */
-export interface ShownJob {
+interface ShownJob {
   namespace: string;
   tenant: string;
   kind: JobKind;

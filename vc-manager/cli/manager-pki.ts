@@ -13,7 +13,7 @@ export interface PkiFlags {
   kubeletProxyHost?: string[];
 }
 
-export interface PkiContext extends Pick<Cli, 'clock' | 'signal'> {
+interface PkiContext extends Pick<Cli, 'clock' | 'signal'> {
   stateDir: string;
   /** How pods reach this machine. */
   address: string;

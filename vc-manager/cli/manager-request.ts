@@ -5,7 +5,7 @@ import type { VirtualClusterRef } from './virtual-clusters.ts';
 import { type WaitOptions, waitFor } from './wait-for.ts';
 
 /** What the manager is asked for by an annotation of a VirtualCluster. */
-export interface ManagerRequest {
+interface ManagerRequest {
   client: KubeClient;
   ref: VirtualClusterRef;
   annotation: string;

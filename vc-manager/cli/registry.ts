@@ -1,12 +1,12 @@
 import type { Command } from 'commander';
 import type { Cli } from './context.ts';
 
-export interface CommandModule {
+interface CommandModule {
   /** Arguments, options, examples and action of one command. */
   configure(command: Command, cli: Cli): void;
 }
 
-export interface RegisteredCommand {
+interface RegisteredCommand {
   name: string;
   alias?: string;
   summary: string;

@@ -28,7 +28,7 @@ const markerFile = 'SKERRY-STATE';
 const markerText =
   'State of a local Skerry stack. "vc-manager down --purge" removes this directory and all that is in it.\n';
 
-export interface StateChoice {
+interface StateChoice {
   directory: string;
   /** Somebody named it, by option or variable. */
   isExplicit: boolean;
@@ -41,7 +41,7 @@ export function stateChoice(env: Cli['env'], flags: Pick<GlobalFlags, 'stateDir'
   return { directory: defaultStateDirectory(env), isExplicit: false };
 }
 
-export function defaultStateDirectory(env: Cli['env']): string {
+function defaultStateDirectory(env: Cli['env']): string {
   const base = env['XDG_STATE_HOME'] || join(env['HOME'] || homedir(), '.local', 'state');
   return join(base, 'skerry');
 }
@@ -114,7 +114,7 @@ function cannotUse(directory: string, error: unknown): CliError {
 }
 
 /** Which process looks after the stack, for `down`. */
-export interface Supervisor {
+interface Supervisor {
   pid: number;
   isDetached: boolean;
 }

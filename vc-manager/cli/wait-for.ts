@@ -121,7 +121,7 @@ export async function waitUntilUsable(
 }
 
 /** For `waitFor`: true when Ready, throws when it failed for good or is gone. */
-export function readyOrThrow(ref: VirtualClusterRef): (vc: VirtualCluster | undefined) => boolean {
+function readyOrThrow(ref: VirtualClusterRef): (vc: VirtualCluster | undefined) => boolean {
   return (vc) => {
     if (vc === undefined || vc.metadata.deletionTimestamp !== undefined) {
       throw new CliError('NotFound', `VirtualCluster ${ref.name} was deleted before it became Ready`);

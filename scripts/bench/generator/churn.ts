@@ -204,11 +204,11 @@ const shares: readonly [ChurnKind, number][] = [
 const mostObjects: Readonly<Record<ChurnKind, number>> = { pods: 4, configmaps: 2, services: 2 };
 
 /** ConfigMaps keep their names, so that pods can use them before and after they were there. */
-export function configMapName(lane: number, place: number): string {
+function configMapName(lane: number, place: number): string {
   return `churn-${lane}-${place}`;
 }
 
-export const configMapsPerLane = mostObjects.configmaps;
+const configMapsPerLane = mostObjects.configmaps;
 
 /**
  * An endless sequence of creates, updates and deletes over a handful of objects, made from random numbers
@@ -272,12 +272,12 @@ export class Lane {
 }
 
 /** Annotation with the number of the operation that an object's state is of. */
-export const operationKey = 'skerry-bench/op';
+const operationKey = 'skerry-bench/op';
 /** Label that all objects of one run have. */
-export const runKey = 'skerry-bench/churn';
+const runKey = 'skerry-bench/churn';
 
 /** The object that a step creates, as JSON. */
-export function created(step: Step, lane: number, run: string, operation: string): string {
+function created(step: Step, lane: number, run: string, operation: string): string {
   const metadata = {
     name: step.name,
     labels: { [runKey]: run, app: step.name },
@@ -296,7 +296,7 @@ export function created(step: Step, lane: number, run: string, operation: string
 }
 
 /** The merge patch of an update: labels or annotations, and what a ConfigMap is there for. */
-export function updated(step: Step, operation: string, turn: number): string {
+function updated(step: Step, operation: string, turn: number): string {
   const labels = turn % 2 === 0 ? {} : { labels: { turn: String(turn) } };
   return JSON.stringify({
     metadata: { annotations: { [operationKey]: operation }, ...labels },
@@ -305,7 +305,7 @@ export function updated(step: Step, operation: string, turn: number): string {
 }
 
 /** A pod that stays and uses every ConfigMap of a target, so that all of them are synced all the time. */
-export function configMapConsumer(lanes: number): string {
+function configMapConsumer(lanes: number): string {
   const names = Array.from({ length: lanes }, (_, lane) =>
     Array.from({ length: configMapsPerLane }, (_, place) => configMapName(lane, place)),
   );
@@ -394,14 +394,14 @@ export class ShownTracker {
 
 const annotation = Buffer.from(`"${operationKey}":"`);
 
-export interface SuperClusterWatchOptions {
+interface SuperClusterWatchOptions {
   connection: Connection;
   labelSelector: string;
   onSeen: (annotation: string, isDeleted: boolean) => void;
 }
 
 /** Watches of the other side, for the operations that its objects carry. */
-export class SuperClusterWatch {
+class SuperClusterWatch {
   readonly #lines: RawWatch[];
   readonly #stop = new AbortController();
   #running: Promise<unknown> | undefined;
@@ -447,18 +447,14 @@ const resourceOf = {
 /** The state of each object by kind: the operations that they are of. */
 export type States = Record<ChurnKind, Set<string>>;
 
-export interface ObjectSource {
+interface ObjectSource {
   connection: Connection;
   namespace?: string;
   labelSelector?: string;
 }
 
 /** What there is of a run at some places, taken together. */
-export async function statesIn(
-  places: readonly ObjectSource[],
-  run: string,
-  signal: AbortSignal,
-): Promise<States> {
+async function statesIn(places: readonly ObjectSource[], run: string, signal: AbortSignal): Promise<States> {
   const states: States = { pods: new Set(), configmaps: new Set(), services: new Set() };
   for (const { connection, namespace, labelSelector } of places) {
     const client = new KubeClient(connection);
@@ -486,7 +482,7 @@ export function differences(a: States, b: States): number {
   return churnKinds.reduce((sum, kind) => sum + onlyIn(a[kind], b[kind]) + onlyIn(b[kind], a[kind]), 0);
 }
 
-export function connect(options: ConnectionOptions): Connection {
+function connect(options: ConnectionOptions): Connection {
   return new Connection({ ...options, userAgent: 'skerry-bench' });
 }
 

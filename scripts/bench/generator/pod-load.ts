@@ -9,7 +9,7 @@ export interface LoadTarget {
   create(pod: string, signal: AbortSignal): Promise<void>;
 }
 
-export interface LoadRun {
+interface LoadRun {
   podPrefix: string;
   /** Ends waiting: what is not Ready by then stays without `readyMs`. */
   signal: AbortSignal;

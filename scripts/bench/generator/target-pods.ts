@@ -172,7 +172,7 @@ function podTemplate(withTokens: boolean): readonly [string, string] {
 
 const attempts = 20;
 
-export type WritePlural = 'pods' | 'configmaps' | 'services';
+type WritePlural = 'pods' | 'configmaps' | 'services';
 
 interface Write {
   method: 'POST' | 'PATCH' | 'DELETE';
@@ -185,7 +185,7 @@ interface Write {
  * Writes to one namespace of one API server. Answers are not parsed; what a busy server refuses is sent again,
  * until the signal is aborted. A call that is under way then is not: whoever cannot wait for it need not.
  */
-export class ApiCalls {
+class ApiCalls {
   readonly connection: Connection;
   readonly namespace: string;
   /** Calls sent again because the server asked for it. */

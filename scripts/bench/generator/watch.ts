@@ -6,7 +6,7 @@ import {
   systemClock,
 } from '../../../kube/index.ts';
 
-export interface RawWatchOptions {
+interface RawWatchOptions {
   connection: Connection;
   /** Of the core group. */
   resource: Resource;
@@ -108,7 +108,7 @@ class WatchExpired extends Error {}
  * whole would cost more than all else that it does. API servers write JSON without blanks and fields in a
  * fixed order; quotes within strings are escaped, so that nothing a user wrote can pass for a field.
  */
-export type EventType = 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR';
+type EventType = 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR';
 
 const typePrefix = Buffer.from('{"type":"');
 const quote = 0x22;

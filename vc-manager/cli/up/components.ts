@@ -15,7 +15,7 @@ import type { StateSettings } from '../state-directory.ts';
 export const managerComponent = 'vc-manager';
 export const syncerComponent = 'vc-syncer';
 
-export interface ComponentOptions {
+interface ComponentOptions {
   stateDir: string;
   env: Cli['env'];
   superCluster: StateSettings['superCluster'];

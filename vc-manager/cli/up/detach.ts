@@ -9,7 +9,7 @@ import { claimStateDirectory } from '../state-directory.ts';
 import type { UpSummary } from './summary.ts';
 
 /** What the supervisor in the background tells the process that started it. */
-export type SupervisorMessage =
+type SupervisorMessage =
   | { type: 'step'; id: number; title: string }
   | { type: 'tell'; id: number; message: string }
   | { type: 'done' | 'fail'; id: number; message?: string }

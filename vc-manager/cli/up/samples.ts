@@ -20,7 +20,7 @@ const tenantsTimeoutMs = 180_000;
 const samplesTimeoutMs = 90_000;
 const samplesPollMs = 500;
 
-export interface SampleOptions extends Pick<Cli, 'clock'> {
+interface SampleOptions extends Pick<Cli, 'clock'> {
   client: KubeClient;
   progress: Progress;
   signal: AbortSignal;
@@ -136,11 +136,11 @@ async function runSamples(
 }
 
 /** Annotation: `wanted` until the sample workloads have been put into the tenant. */
-export const samplesAnnotation = 'skerry.dev/samples';
+const samplesAnnotation = 'skerry.dev/samples';
 
 const sampleTenantNamespace = 'default';
 
-export function sampleTenantNames(count: number): string[] {
+function sampleTenantNames(count: number): string[] {
   return Array.from({ length: count }, (_, index) => `tenant-${index + 1}`);
 }
 
@@ -172,7 +172,7 @@ export async function listTenants(client: KubeClient, signal: AbortSignal): Prom
   return items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
 }
 
-export function refOf({ metadata }: VirtualCluster): VirtualClusterRef {
+function refOf({ metadata }: VirtualCluster): VirtualClusterRef {
   return { namespace: metadata.namespace ?? sampleTenantNamespace, name: metadata.name ?? '' };
 }
 
@@ -180,7 +180,7 @@ export const sampleNamespace = 'shop';
 
 const pauseImage = 'registry.k8s.io/pause:3.10';
 
-export interface CreateSamplesOptions {
+interface CreateSamplesOptions {
   client: KubeClient;
   signal: AbortSignal;
   /** A claim and a pod that uses it; needs the StorageClass of the simulation. */
@@ -188,7 +188,7 @@ export interface CreateSamplesOptions {
 }
 
 /** Puts a small shop into a tenant. What is there already is left as it is. */
-export async function createSamples({ client, signal, withStorage }: CreateSamplesOptions): Promise<void> {
+async function createSamples({ client, signal, withStorage }: CreateSamplesOptions): Promise<void> {
   const objects: [Resource, KubeObject][] = [
     [resources.namespaces, { metadata: { name: sampleNamespace } }],
     [resources.deployments, deployment('web', 3)],
@@ -207,13 +207,13 @@ export async function createSamples({ client, signal, withStorage }: CreateSampl
   }
 }
 
-export interface SampleState {
+interface SampleState {
   running: number;
   wanted: number;
 }
 
 /** How many of the pods of the shop run. */
-export async function observeSamples(client: KubeClient, signal: AbortSignal): Promise<SampleState> {
+async function observeSamples(client: KubeClient, signal: AbortSignal): Promise<SampleState> {
   interface Deployment extends KubeObject {
     spec?: { replicas?: number };
   }

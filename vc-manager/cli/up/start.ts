@@ -41,7 +41,7 @@ const ofTheSuperCluster: readonly BinaryName[] = ['kube-scheduler', 'kwok'];
 const managerTimeoutMs = 90_000;
 const defaultTenants = 2;
 
-export interface Started {
+interface Started {
   summary: UpSummary;
   superCluster: Parameters<typeof withConnection>[0];
 }
@@ -198,7 +198,7 @@ async function waitForManager(
 }
 
 /** Which super cluster this state is for. Throws `StateUnusable` when that is another one than asked for. */
-export async function chooseSuperCluster({
+async function chooseSuperCluster({
   stateDir,
   superCluster,
 }: UpOptions): Promise<StateSettings['superCluster']> {
@@ -209,7 +209,7 @@ export async function chooseSuperCluster({
 }
 
 /** Settings of this state with everything in it that must stay the same from start to start. */
-export async function persistSettings(
+async function persistSettings(
   stateDir: string,
   superCluster: StateSettings['superCluster'],
 ): Promise<StateSettings & { ports: NonNullable<StateSettings['ports']> }> {
@@ -238,7 +238,7 @@ const first = 22_000;
 const last = 22_999;
 
 /** Two free ports for the syncer, at a random place so that two stacks hardly meet. */
-export async function syncerPorts(
+async function syncerPorts(
   random: () => number = Math.random,
 ): Promise<{ metrics: number; kubelet: number }> {
   const host = '127.0.0.1';

@@ -6,7 +6,7 @@ import { managerComponent, syncerComponent } from './components.ts';
 
 export const stackId = 'stack';
 
-export interface StopOptions {
+interface StopOptions {
   stateDir: string;
   progress: Progress;
   signal: AbortSignal;

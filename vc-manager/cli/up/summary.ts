@@ -17,7 +17,7 @@ export interface UpSummary {
 }
 
 /** How the reader calls us, for commands that can be copied. */
-export interface Invocation {
+interface Invocation {
   /** `npx vc-manager`, with the options that each command needs. */
   command: string;
   stopHint: string;
