@@ -32,8 +32,8 @@ describe('the command line of the benchmarks', () => {
       pods: 50,
       inFlight: 20,
       latencyPods: 100,
-      ratePerSecond: 5,
-      greedyTenants: 4,
+      rate: 5,
+      greedy: 4,
       greedyPods: 300,
       regularPods: 10,
       creates: 10,
@@ -45,7 +45,7 @@ describe('the command line of the benchmarks', () => {
       minutes: 30,
       soakRate: 20,
       seed: 1,
-      idleSeconds: 30,
+      idle: 30,
       nodes: 20,
       timeoutMs: 300_000,
     });
@@ -67,7 +67,7 @@ describe('the command line of the benchmarks', () => {
 
   it('derives sizes that are not given from tenants and pods', () => {
     expect(parse('--tenants', '10', '--pods', '20')).toMatchObject({
-      greedyTenants: 2,
+      greedy: 2,
       greedyPods: 120,
       regularPods: 4,
       latencyPods: 40,
@@ -79,12 +79,12 @@ describe('the command line of the benchmarks', () => {
   });
 
   it('keeps at least one greedy tenant and one pod of each kind', () => {
-    expect(parse('--tenants', '2', '--pods', '1')).toMatchObject({ greedyTenants: 1, regularPods: 1 });
+    expect(parse('--tenants', '2', '--pods', '1')).toMatchObject({ greedy: 1, regularPods: 1 });
   });
 
   it('takes sizes as they are given', () => {
     expect(parse('fairness', '--greedy', '3', '--greedy-pods', '900', '--regular-pods', '7')).toMatchObject({
-      greedyTenants: 3,
+      greedy: 3,
       greedyPods: 900,
       regularPods: 7,
     });
@@ -96,8 +96,8 @@ describe('the command line of the benchmarks', () => {
     ).toMatchObject({
       stateDir: 'state',
       kubeconfig: 'file',
-      jsonFile: 'out.json',
-      plotDirectory: 'docs',
+      json: 'out.json',
+      plots: 'docs',
     });
   });
 

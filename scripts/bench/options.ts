@@ -1,50 +1,66 @@
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
-import type { Scenario } from './scenario.ts';
 
-/** What a run of the benchmarks is to do; every size is settled. */
-export interface BenchOptions {
-  /** In the order in which they run. */
-  scenarios: string[];
-  sides: 'both' | 'direct';
-  repeats: number;
+/** Options with a default of their own. */
+interface GivenSizes {
   tenants: number;
   /** Of each tenant in `burst`. */
   pods: number;
   /** Create calls in flight per tenant. */
   inFlight: number;
-  latencyPods: number;
-  ratePerSecond: number;
-  greedyTenants: number;
-  greedyPods: number;
-  regularPods: number;
+  repeats: number;
+  /** Pods per second in `latency`. */
+  rate: number;
   creates: number;
-  /** Tenants that are asked for together; 0: none. */
-  atOnce: number;
   deletePods: number;
-  /** Of `churn`, over all tenants. */
-  operations: number;
-  /** Sequences of such operations that each tenant has beside each other. */
+  /** Sequences of operations that each tenant runs beside each other in `churn` and `soak`. */
   lanes: number;
-  /** How many pods there are when a syncer is restarted, compares both sides, or rests; from few to many. */
-  standing: number[];
   minutes: number;
   soakRate: number;
   /** Of everything that is random. */
   seed: number;
-  idleSeconds: number;
+  /** Seconds for which `footprint` watches. */
+  idle: number;
   nodes: number;
-  /** For one run until all of its pods are Ready. */
-  timeoutMs: number;
-  jsonFile?: string;
-  /** Where plots go a second time, under names without a date. */
-  plotDirectory?: string;
-  /** A stack that runs already; without both, one is brought up and removed. */
+}
+
+/** Options whose default follows from `tenants` and `pods`. */
+interface DerivedSizes {
+  latencyPods: number;
+  /** Number of greedy tenants in `fairness`. */
+  greedy: number;
+  greedyPods: number;
+  regularPods: number;
+  /** Tenants that are requested together; 0: none. */
+  atOnce: number;
+  /** Of `churn`, over all tenants. */
+  operations: number;
+  /** Numbers of pods that are there when a syncer is restarted, compares both sides, or rests; ascending. */
+  standing: number[];
+}
+
+interface Locations {
+  /** File for the figures. */
+  json?: string;
+  /** Directory for a second copy of the plots, under names without a date. */
+  plots?: string;
+  /** A stack that runs already; without `stateDir` and `kubeconfig`, one is started and removed. */
   stateDir?: string;
   kubeconfig?: string;
   context?: string;
-  /** Where the syncer writes CPU profiles. */
-  cpuProfileDir?: string;
+  /** Directory where the syncer writes CPU profiles. */
+  cpuProf?: string;
 }
+
+/** What a run of the benchmarks does. */
+export interface BenchOptions extends GivenSizes, DerivedSizes, Locations {
+  /** In the order in which they run. */
+  scenarios: string[];
+  sides: 'both' | 'direct';
+  /** For one run until all of its pods are Ready. */
+  timeoutMs: number;
+}
+
+type Flags = GivenSizes & Partial<DerivedSizes> & Locations & { timeout: number; direct?: boolean };
 
 export class ArgumentError extends Error {
   override readonly name = 'ArgumentError';
@@ -57,7 +73,14 @@ export class ArgumentError extends Error {
   }
 }
 
-type KnownScenario = Pick<Scenario, 'name' | 'summary' | 'onlyWhenNamed'>;
+/** What the command line needs of a `Scenario`. */
+export interface KnownScenario {
+  readonly name: string;
+  /** For the help text. */
+  readonly summary: string;
+  /** True: it takes long or answers a question of its own, so that it only runs when it is named. */
+  readonly onlyWhenNamed?: boolean;
+}
 
 interface Output {
   write(text: string): unknown;
@@ -86,37 +109,6 @@ export function parseArguments(
     }
     throw error;
   }
-}
-
-interface Flags {
-  tenants: number;
-  pods: number;
-  inFlight: number;
-  repeats: number;
-  rate: number;
-  latencyPods?: number;
-  greedy?: number;
-  greedyPods?: number;
-  regularPods?: number;
-  creates: number;
-  atOnce?: number;
-  deletePods: number;
-  operations?: number;
-  lanes: number;
-  standing?: number[];
-  minutes: number;
-  soakRate: number;
-  seed: number;
-  idle: number;
-  nodes: number;
-  timeout: number;
-  direct?: boolean;
-  json?: string;
-  plots?: string;
-  stateDir?: string;
-  kubeconfig?: string;
-  context?: string;
-  cpuProf?: string;
 }
 
 function benchCommand(known: readonly KnownScenario[]): Command {
@@ -179,46 +171,27 @@ function resolveOptions(
     .filter(({ onlyWhenNamed }) => names.length > 0 || onlyWhenNamed !== true)
     .map(({ name }) => name)
     .filter((name) => names.length === 0 || names.includes(name));
-  const greedyTenants = flags.greedy ?? Math.max(1, Math.round(tenants / 5));
-  if (scenarios.includes('fairness') && greedyTenants >= tenants) {
+  const { direct, timeout, ...given } = flags;
+  const options: BenchOptions = {
+    latencyPods: 2 * pods,
+    greedy: Math.max(1, Math.round(tenants / 5)),
+    greedyPods: 6 * pods,
+    regularPods: Math.max(1, Math.round(pods / 5)),
+    atOnce: Math.min(10, tenants),
+    operations: 2 * tenants * pods,
+    standing: [2 * tenants * pods],
+    ...given,
+    scenarios,
+    sides: direct ? 'direct' : 'both',
+    timeoutMs: timeout * 1000,
+  };
+  if (scenarios.includes('fairness') && options.greedy >= tenants) {
     const remedy = names.length === 0 ? 'name the other scenarios, or give' : 'give';
     throw new ArgumentError(
-      `fairness needs a tenant that is not greedy: ${remedy} more --tenants than the ${greedyTenants} greedy ones`,
+      `fairness needs a tenant that is not greedy: ${remedy} more --tenants than the ${options.greedy} greedy ones`,
       2,
     );
   }
-  const options: BenchOptions = {
-    scenarios,
-    sides: flags.direct ? 'direct' : 'both',
-    repeats: flags.repeats,
-    tenants,
-    pods,
-    inFlight: flags.inFlight,
-    latencyPods: flags.latencyPods ?? 2 * pods,
-    ratePerSecond: flags.rate,
-    greedyTenants,
-    greedyPods: flags.greedyPods ?? 6 * pods,
-    regularPods: flags.regularPods ?? Math.max(1, Math.round(pods / 5)),
-    creates: flags.creates,
-    atOnce: flags.atOnce ?? Math.min(10, tenants),
-    deletePods: flags.deletePods,
-    operations: flags.operations ?? 2 * tenants * pods,
-    lanes: flags.lanes,
-    standing: flags.standing ?? [2 * tenants * pods],
-    minutes: flags.minutes,
-    soakRate: flags.soakRate,
-    seed: flags.seed,
-    idleSeconds: flags.idle,
-    nodes: flags.nodes,
-    timeoutMs: flags.timeout * 1000,
-  };
-  const { json, plots, stateDir, kubeconfig, context, cpuProf } = flags;
-  if (json !== undefined) options.jsonFile = json;
-  if (plots !== undefined) options.plotDirectory = plots;
-  if (stateDir !== undefined) options.stateDir = stateDir;
-  if (kubeconfig !== undefined) options.kubeconfig = kubeconfig;
-  if (context !== undefined) options.context = context;
-  if (cpuProf !== undefined) options.cpuProfileDir = cpuProf;
   return options;
 }
 

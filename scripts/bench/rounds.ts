@@ -1,18 +1,8 @@
 import type { Load, PodSample, RunResult, Target } from './generator/protocol.ts';
 import type { Lab } from './lab.ts';
-import type { Cell } from './markdown.ts';
-import {
-  type ProcessGroup,
-  parseSyncerWork,
-  processGroups,
-  type SyncerWork,
-  totalCpuSeconds,
-  type Usage,
-  UsageMeter,
-  workBetween,
-} from './measure.ts';
+import { parseSyncerWork, type SyncerWork, type Usage, UsageMeter, workBetween } from './measure.ts';
 import type { BenchOptions } from './options.ts';
-import { type Distribution, distribution, median } from './statistics.ts';
+import { type Distribution, distribution } from './statistics.ts';
 
 /** One way to do the work: straight on the super cluster, or through tenants. */
 export interface Side {
@@ -41,7 +31,7 @@ export interface Round<Result = unknown> {
   count: number;
   usage: Usage;
   /** What the syncer did meanwhile; absent where it cannot be asked. */
-  syncer?: Record<string, number>;
+  syncer?: SyncerWork;
 }
 
 interface RoundWork<Result> {
@@ -115,7 +105,7 @@ async function runRound<Result>(work: RoundWork<Result>, side: Side, repeat: num
   };
   const after = await syncerWork(lab, side);
   if (before !== undefined && after !== undefined) {
-    round.syncer = Object.fromEntries(workBetween(before, after));
+    round.syncer = workBetween(before, after);
   }
   await work.whileLoaded?.(round);
   await clear(work, side);
@@ -194,43 +184,4 @@ export function podsPerSecond(pods: readonly PodSample[]): number {
 
 export function neverReady(pods: readonly PodSample[]): number {
   return pods.filter(({ readyMs }) => readyMs === undefined).length;
-}
-
-export const cpuColumns = ['all', ...processGroups, 'rest of the machine', 'load'] as const;
-
-/** A round's costs, and what they are divided by. */
-interface Cost {
-  usage: Usage;
-  count: number;
-}
-
-/** Medians over rounds, by column: milliseconds of CPU per pod or operation, and the load average. */
-export function cpuMsPer(rounds: readonly Cost[]): Cell[] {
-  const per = (seconds: (usage: Usage) => number | undefined): Cell =>
-    median(
-      rounds.flatMap(({ usage, count }) => {
-        const spent = seconds(usage);
-        return spent === undefined ? [] : (spent * 1000) / count;
-      }),
-    );
-  return [
-    per(totalCpuSeconds),
-    ...processGroups.map((group: ProcessGroup) => per((usage) => usage.cpuSeconds[group])),
-    per((usage) => usage.othersSeconds),
-    median(rounds.map(({ usage }) => usage.load)),
-  ];
-}
-
-const leastMs = 0.5;
-
-/** Medians over rounds: milliseconds of CPU of each component that matters, the largest first. */
-export function componentMsPer(rounds: readonly Cost[]): [string, number][] {
-  const names = new Set(rounds.flatMap(({ usage }) => Object.keys(usage.componentSeconds)));
-  return [...names]
-    .map((name): [string, number] => [
-      name,
-      median(rounds.map(({ usage, count }) => ((usage.componentSeconds[name] ?? 0) * 1000) / count)),
-    ])
-    .filter(([, ms]) => ms >= leastMs)
-    .sort(([, a], [, b]) => b - a);
 }

@@ -53,8 +53,8 @@ export async function runBench(run: BenchContext): Promise<void> {
 
 async function publish(report: Report, { root, onProgress, onReport }: BenchContext): Promise<void> {
   const time = report.machine.at.replaceAll(':', '-').replace(/\..*$/, '');
-  const file = report.options.jsonFile ?? join(root, 'bench', 'results', `${time}.json`);
-  const written = await writeReport(file, report, report.options.plotDirectory);
+  const file = report.options.json ?? join(root, 'bench', 'results', `${time}.json`);
+  const written = await writeReport(file, report, report.options.plots);
   onProgress(`figures, tables and plots: ${written.join(' ')}`);
   onReport(renderReport(report));
 }
@@ -87,7 +87,7 @@ async function openStack(options: BenchOptions, { env, signal, onProgress }: Ben
     nodes: options.nodes,
     env,
     withSkerry: options.sides === 'both',
-    ...(options.cpuProfileDir === undefined ? {} : { cpuProfileDir: options.cpuProfileDir }),
+    ...(options.cpuProf === undefined ? {} : { cpuProfileDir: options.cpuProf }),
     signal,
     onProgress,
   });

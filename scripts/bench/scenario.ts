@@ -1,17 +1,12 @@
 import type { Lab } from './lab.ts';
 import type { Table } from './markdown.ts';
-import type { BenchOptions } from './options.ts';
+import type { BenchOptions, KnownScenario } from './options.ts';
 import type { Plot } from './plot.ts';
 
 /** One kind of work and what is measured about it. One file each in `scenarios/`. */
-export interface Scenario {
-  readonly name: string;
-  /** For the help text. */
-  readonly summary: string;
+export interface Scenario extends KnownScenario {
   /** True: nothing can be measured on the super cluster alone, so `--direct` leaves it out. */
   readonly needsTenants: boolean;
-  /** True: it takes long or answers a question of its own, so that it only runs when it is named. */
-  readonly onlyWhenNamed?: boolean;
   /** Leaves the lab as it found it, whatever happens, but for tenants, which later scenarios use again. */
   run(lab: Lab, options: BenchOptions): Promise<ScenarioResult>;
 }
@@ -30,9 +25,18 @@ export interface ScenarioResult {
   settings: Record<string, unknown>;
   /** Everything that was measured, as it goes into the JSON file. */
   rounds: unknown[];
-  /** Medians of it, and what they are compared with. */
-  summary: Record<string, unknown>;
   figures: Figure[];
   tables: Table[];
   plots: Plot[];
+}
+
+/** In a list, so that what was not measured leaves none: values that are no numbers do not count. */
+export function figure(
+  name: string,
+  unit: string,
+  values: readonly (number | undefined)[],
+  better: Figure['better'] = 'less',
+): Figure[] {
+  const measured = values.filter((value): value is number => Number.isFinite(value));
+  return measured.length === 0 ? [] : [{ name, unit, better, values: measured }];
 }

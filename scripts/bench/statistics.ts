@@ -25,8 +25,12 @@ export function median(values: readonly number[]): number {
   return ((ordered[middle - 1] ?? Number.NaN) + upper) / 2;
 }
 
+export function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}
+
 export function mean(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
+  return sum(values) / values.length;
 }
 
 export function distribution(values: readonly number[]): Distribution {
@@ -58,11 +62,9 @@ function sorted(values: readonly number[]): number[] {
 
 /** How much a value grows per unit of x: the slope of the line of least squares. NaN with fewer than two points. */
 export function slope(points: readonly (readonly [x: number, y: number])[]): number {
-  const count = points.length;
-  const meanX = points.reduce((sum, [x]) => sum + x, 0) / count;
-  const meanY = points.reduce((sum, [, y]) => sum + y, 0) / count;
-  const spread = points.reduce((sum, [x]) => sum + (x - meanX) ** 2, 0);
-  return points.reduce((sum, [x, y]) => sum + (x - meanX) * (y - meanY), 0) / spread;
+  const meanX = mean(points.map(([x]) => x));
+  const meanY = mean(points.map(([, y]) => y));
+  return sum(points.map(([x, y]) => (x - meanX) * (y - meanY))) / sum(points.map(([x]) => (x - meanX) ** 2));
 }
 
 /**

@@ -14,8 +14,8 @@ import {
   sidesOf,
   tenants,
 } from '../rounds.ts';
-import type { Figure, Scenario, ScenarioResult } from '../scenario.ts';
-import { median, ratio } from '../statistics.ts';
+import { type Figure, figure, type Scenario, type ScenarioResult } from '../scenario.ts';
+import { median, ratio, sum } from '../statistics.ts';
 
 const bytesPerMegabyte = 1_000_000;
 
@@ -69,17 +69,10 @@ async function runBurst(
   return {
     settings: { tenants: tenantCount, pods, inFlight, repeats, withTokens },
     rounds: [...rounds, ...syncerMemory.map((memory) => ({ syncerMemory: memory }))],
-    summary: {
-      ...Object.fromEntries(sides),
-      ratio: throughput,
-      syncerRssMegabytes: median(syncerMegabytes),
-    },
     figures: [
       ...throughputFigures(rounds),
       ...costFigures(rounds, 'pod'),
-      ...(ours === undefined
-        ? []
-        : [{ name: 'syncer, resident', unit: 'MB', better: 'less' as const, values: syncerMegabytes }]),
+      ...figure('syncer, resident', 'MB', syncerMegabytes),
     ],
     tables: [timeTable(title, sides, notes), ...costTables(name, rounds)],
     plots: lineChart({
@@ -104,7 +97,7 @@ interface SideFigures {
 function figures(rounds: readonly PodRound[]): Map<string, SideFigures> {
   return new Map(
     [...Map.groupBy(rounds, ({ side }) => side)].map(([side, ofSide]) => {
-      const over = (figure: (round: PodRound) => number): number => median(ofSide.map(figure));
+      const over = (value: (round: PodRound) => number): number => median(ofSide.map(value));
       return [
         side,
         {
@@ -114,8 +107,8 @@ function figures(rounds: readonly PodRound[]): Map<string, SideFigures> {
           ),
           p50: over(({ result }) => readyTimes(result.pods).p50),
           p99: over(({ result }) => readyTimes(result.pods).p99),
-          notReady: ofSide.reduce((sum, { result }) => sum + neverReady(result.pods), 0),
-          retries: ofSide.reduce((sum, { result }) => sum + result.retries, 0),
+          notReady: sum(ofSide.map(({ result }) => neverReady(result.pods))),
+          retries: sum(ofSide.map(({ result }) => result.retries)),
         },
       ];
     }),
@@ -125,15 +118,14 @@ function figures(rounds: readonly PodRound[]): Map<string, SideFigures> {
 function throughputFigures(rounds: readonly PodRound[]): Figure[] {
   const throughput = ({ result }: PodRound): number => podsPerSecond(result.pods);
   const of = (name: string): PodRound[] => rounds.filter(({ side }) => side === name);
-  const bySide = [...Map.groupBy(rounds, ({ side }) => side)].map(([side, ofSide]): Figure => {
-    return { name: `${side}, throughput`, unit: 'pods/s', better: 'more', values: ofSide.map(throughput) };
-  });
+  const bySide = [...Map.groupBy(rounds, ({ side }) => side)].flatMap(([side, ofSide]) =>
+    figure(`${side}, throughput`, 'pods/s', ofSide.map(throughput), 'more'),
+  );
   const ratios = of(tenants.name).flatMap((round) => {
     const base = of(direct.name).find(({ repeat }) => repeat === round.repeat);
     return base === undefined ? [] : [ratio(throughput(round), throughput(base))];
   });
-  const compared: Figure = { name: 'tenants to direct', unit: 'ratio', better: 'more', values: ratios };
-  return ratios.length === 0 ? bySide : [...bySide, compared];
+  return [...bySide, ...figure('tenants to direct', 'ratio', ratios, 'more')];
 }
 
 /** How many pods are Ready as time goes by, for every round. */

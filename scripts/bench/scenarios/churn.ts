@@ -3,8 +3,8 @@ import type { ChurnResult, Operation } from '../generator/protocol.ts';
 import { type Cell, renderCell } from '../markdown.ts';
 import { cumulative, lineChart } from '../plot.ts';
 import { direct, type Round, runRounds, sidesOf, tenants } from '../rounds.ts';
-import type { Figure, Scenario } from '../scenario.ts';
-import { distribution, median, ratio } from '../statistics.ts';
+import { type Figure, figure, type Scenario } from '../scenario.ts';
+import { distribution, median, ratio, sum } from '../statistics.ts';
 
 type ChurnRound = Round<ChurnResult>;
 
@@ -37,29 +37,14 @@ export const churn: Scenario = {
       describe: describeChurn,
     });
     const bySide = Map.groupBy(rounds, ({ side }) => side);
-    const of = (side: string, figure: (round: ChurnRound) => number): number =>
-      median((bySide.get(side) ?? []).map(figure));
+    const of = (side: string, value: (round: ChurnRound) => number): number =>
+      median((bySide.get(side) ?? []).map(value));
     const throughput = ratio(of(tenants.name, perSecond), of(direct.name, perSecond));
     const ofTenants = bySide.get(tenants.name) ?? [];
     const title = `churn: ${operations} operations over ${tenantCount} tenants`;
     return {
       settings: { operations, lanes, seed, tenants: tenantCount, repeats },
       rounds,
-      summary: {
-        ratio: throughput,
-        ...Object.fromEntries(
-          [...bySide].map(([side, ofSide]) => [
-            side,
-            {
-              perSecond: of(side, perSecond),
-              answeredPerSecond: of(side, answeredPerSecond),
-              shownP50: of(side, ({ result }) => distribution(shownTimes(result.operations)).p50),
-              shownP99: of(side, ({ result }) => distribution(shownTimes(result.operations)).p99),
-              differences: ofSide.reduce((sum, { result }) => sum + result.differences, 0),
-            },
-          ]),
-        ),
-      },
       figures: [...figures(rounds), ...costFigures(rounds, 'operation')],
       tables: [
         {
@@ -82,9 +67,9 @@ export const churn: Scenario = {
             of(side, ({ result }) => median(callTimes(result.operations))),
             of(side, ({ result }) => distribution(shownTimes(result.operations)).p50),
             of(side, ({ result }) => distribution(shownTimes(result.operations)).p99),
-            String(ofSide.reduce((sum, { result }) => sum + result.differences, 0)),
-            String(ofSide.reduce((sum, { result }) => sum + failedCalls(result.operations), 0)),
-            String(ofSide.reduce((sum, { result }) => sum + result.retries, 0)),
+            String(sum(ofSide.map(({ result }) => result.differences))),
+            String(sum(ofSide.map(({ result }) => failedCalls(result.operations)))),
+            String(sum(ofSide.map(({ result }) => result.retries))),
           ]),
           notes:
             ofTenants.length === 0
@@ -170,19 +155,14 @@ function kindTable(rounds: readonly ChurnRound[]) {
 
 function figures(rounds: readonly ChurnRound[]): Figure[] {
   return [...Map.groupBy(rounds, ({ side }) => side)].flatMap(([side, ofSide]): Figure[] => {
-    const speed: Figure = {
-      name: `${side}, throughput`,
-      unit: 'operations/s',
-      better: 'more',
-      values: ofSide.map(perSecond),
-    };
-    if (side === direct.name) return [speed];
-    const shown = (percentile: 'p50' | 'p99'): Figure => ({
-      name: `${side}, shown ${percentile}`,
-      unit: 'ms',
-      better: 'less',
-      values: ofSide.map(({ result }) => distribution(shownTimes(result.operations))[percentile]),
-    });
-    return [speed, shown('p50'), shown('p99')];
+    const speed = figure(`${side}, throughput`, 'operations/s', ofSide.map(perSecond), 'more');
+    if (side === direct.name) return speed;
+    const shown = (percentile: 'p50' | 'p99'): Figure[] =>
+      figure(
+        `${side}, shown ${percentile}`,
+        'ms',
+        ofSide.map(({ result }) => distribution(shownTimes(result.operations))[percentile]),
+      );
+    return [...speed, ...shown('p50'), ...shown('p99')];
   });
 }

@@ -3,8 +3,8 @@ import type { Lab } from '../lab.ts';
 import { type Cell, renderCell, type Table } from '../markdown.ts';
 import { type Usage, UsageMeter } from '../measure.ts';
 import { cumulative, lineChart } from '../plot.ts';
-import type { Figure, Scenario } from '../scenario.ts';
-import { type Distribution, distribution, median } from '../statistics.ts';
+import { type Figure, figure, type Scenario } from '../scenario.ts';
+import { distribution, median } from '../statistics.ts';
 
 /** Milliseconds from the request for a tenant. */
 interface Created {
@@ -37,10 +37,6 @@ export const create: Scenario = {
     return {
       settings: { creates, atOnce, repeats: options.repeats },
       rounds: [...alone, ...together],
-      summary: {
-        alone: summaryOf(alone),
-        atOnce: { ...summaryOf(together), lastUsableSeconds: median(lastUsable) },
-      },
       figures: figures(alone, together),
       tables: [
         timeTable(`create: ${creates} tenants, one at a time`, alone),
@@ -105,8 +101,8 @@ async function removeOne(lab: Lab, name: string): Promise<number> {
   return performance.now() - from;
 }
 
-function seconds(batches: readonly Batch[], figure: keyof Created): number[] {
-  return batches.flatMap(({ tenants }) => tenants.map((each) => each[figure] / 1000));
+function seconds(batches: readonly Batch[], field: keyof Created): number[] {
+  return batches.flatMap(({ tenants }) => tenants.map((each) => each[field] / 1000));
 }
 
 /** When the last of some tenants was usable, in seconds. */
@@ -114,17 +110,9 @@ function last(tenants: readonly Created[]): number {
   return Math.max(...tenants.map(({ usableMs }) => usableMs)) / 1000;
 }
 
-function summaryOf(batches: readonly Batch[]): Record<string, Distribution> {
-  return {
-    usableSeconds: distribution(seconds(batches, 'usableMs')),
-    joinedSeconds: distribution(seconds(batches, 'joinedMs')),
-    removedSeconds: distribution(seconds(batches, 'removedMs')),
-  };
-}
-
 function timeTable(title: string, batches: readonly Batch[], notes: string[] = []): Table {
-  const row = (name: string, figure: keyof Created): Cell[] => {
-    const { p50, p90, p99, max } = distribution(seconds(batches, figure));
+  const row = (name: string, field: keyof Created): Cell[] => {
+    const { p50, p90, p99, max } = distribution(seconds(batches, field));
     return [name, p50, p90, p99, max];
   };
   return {
@@ -140,14 +128,13 @@ function timeTable(title: string, batches: readonly Batch[], notes: string[] = [
 }
 
 function figures(alone: readonly Batch[], together: readonly Batch[]): Figure[] {
-  const less = (name: string, values: number[]): Figure[] =>
-    values.length === 0 ? [] : [{ name, unit: 's', better: 'less', values }];
   return [
-    ...less('usable, alone', seconds(alone, 'usableMs')),
-    ...less('served, alone', seconds(alone, 'joinedMs')),
-    ...less('removed, alone', seconds(alone, 'removedMs')),
-    ...less(
+    ...figure('usable, alone', 's', seconds(alone, 'usableMs')),
+    ...figure('served, alone', 's', seconds(alone, 'joinedMs')),
+    ...figure('removed, alone', 's', seconds(alone, 'removedMs')),
+    ...figure(
       'last usable, at once',
+      's',
       together.map(({ tenants }) => last(tenants)),
     ),
   ];

@@ -3,8 +3,8 @@ import type { Load, Removal } from '../generator/protocol.ts';
 import { type Cell, renderCell } from '../markdown.ts';
 import { lineChart } from '../plot.ts';
 import { direct, type Round, runRounds, sidesOf, tenants } from '../rounds.ts';
-import type { Scenario } from '../scenario.ts';
-import { distribution, median } from '../statistics.ts';
+import { figure, type Scenario } from '../scenario.ts';
+import { distribution, median, sum } from '../statistics.ts';
 
 type Removals = { removals: Removal[]; timeoutMs: number };
 
@@ -39,17 +39,10 @@ export const deletion: Scenario = {
     return {
       settings: { pods, repeats, tenants: tenantCount },
       rounds,
-      summary: {
-        ...Object.fromEntries([...bySide.keys()].map((side) => [side, { lastGoneSeconds: last(side) }])),
-        addedSeconds: added,
-      },
       figures: [
-        ...[...bySide].map(([side, ofSide]) => ({
-          name: `${side}, until the last is gone`,
-          unit: 's',
-          better: 'less' as const,
-          values: ofSide.map(lastSeconds),
-        })),
+        ...[...bySide].flatMap(([side, ofSide]) =>
+          figure(`${side}, until the last is gone`, 's', ofSide.map(lastSeconds)),
+        ),
         ...costFigures(rounds, 'pod'),
       ],
       tables: [
@@ -63,7 +56,7 @@ export const deletion: Scenario = {
               median(all.map(({ p50 }) => p50)),
               median(all.map(({ p99 }) => p99)),
               last(side),
-              String(ofSide.reduce((sum, { result }) => sum + stillThere(result), 0)),
+              String(sum(ofSide.map(({ result }) => stillThere(result)))),
             ];
           }),
           notes: bySide.has(tenants.name)

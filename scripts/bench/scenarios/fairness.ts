@@ -13,8 +13,8 @@ import {
   timesToReady,
   unfairTenants,
 } from '../rounds.ts';
-import type { Figure, Scenario } from '../scenario.ts';
-import { type Distribution, median } from '../statistics.ts';
+import { type Figure, figure, type Scenario } from '../scenario.ts';
+import { type Distribution, median, sum } from '../statistics.ts';
 
 /** Greedy tenants create many pods at once while the others create one after the other: who waits for whom. */
 export const fairness: Scenario = {
@@ -23,7 +23,14 @@ export const fairness: Scenario = {
   needsTenants: false,
 
   async run(lab, options) {
-    const { greedyTenants, greedyPods, regularPods, inFlight, repeats, tenants: tenantCount } = options;
+    const {
+      greedy: greedyTenants,
+      greedyPods,
+      regularPods,
+      inFlight,
+      repeats,
+      tenants: tenantCount,
+    } = options;
     const canRestart = lab.stack.setSyncer !== undefined;
     const sides: Side[] = [direct];
     if (options.sides === 'both') sides.push(tenants, ...(canRestart ? [unfairTenants] : []));
@@ -41,12 +48,10 @@ export const fairness: Scenario = {
     });
     if (options.sides === 'both') await lab.stack.setSyncer?.({ fair: true }, lab.signal);
     const bySide = Map.groupBy(rounds, ({ side }) => side);
-    const summary: Record<string, unknown> = {};
     const rows: Cell[][] = [];
     for (const [side, ofSide] of bySide) {
       const regularFigures = figures(ofSide, ({ target }) => !greedy.has(target));
       const greedyFigures = figures(ofSide, ({ target }) => greedy.has(target));
-      summary[side] = { regular: regularFigures, greedy: greedyFigures };
       rows.push([
         side,
         regularFigures.mean,
@@ -61,16 +66,16 @@ export const fairness: Scenario = {
     const title = `fairness: ${greedyTenants} × ${greedyPods} pods at once, ${regularTenants} × ${regularPods} one after the other`;
     const isRegular = ({ target }: PodSample): boolean => !greedy.has(target);
     const times = (side: string, what: string, ofSide: PodRound[], isOne: typeof isRegular): Figure[] =>
-      (['mean', 'p99'] as const).map((figure) => ({
-        name: `${side}, ${what} ${figure}`,
-        unit: 'ms',
-        better: 'less',
-        values: ofSide.map(({ result }) => readyTimes(result.pods.filter(isOne))[figure]),
-      }));
+      (['mean', 'p99'] as const).flatMap((statistic) =>
+        figure(
+          `${side}, ${what} ${statistic}`,
+          'ms',
+          ofSide.map(({ result }) => readyTimes(result.pods.filter(isOne))[statistic]),
+        ),
+      );
     return {
       settings: { greedyTenants, greedyPods, regularTenants, regularPods, inFlight, repeats },
       rounds,
-      summary,
       tables: [
         {
           title,
@@ -120,12 +125,12 @@ function figures(
   which: (pod: PodSample) => boolean,
 ): Pick<Distribution, 'mean' | 'p50' | 'p99'> & { notReady: number } {
   const all = rounds.map(({ result }) => result.pods.filter(which));
-  const over = (figure: 'mean' | 'p50' | 'p99'): number =>
-    median(all.map((pods) => readyTimes(pods)[figure]));
+  const over = (statistic: 'mean' | 'p50' | 'p99'): number =>
+    median(all.map((pods) => readyTimes(pods)[statistic]));
   return {
     mean: over('mean'),
     p50: over('p50'),
     p99: over('p99'),
-    notReady: all.reduce((sum, pods) => sum + neverReady(pods), 0),
+    notReady: sum(all.map(neverReady)),
   };
 }

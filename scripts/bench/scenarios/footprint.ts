@@ -3,8 +3,8 @@ import type { Lab } from '../lab.ts';
 import type { Cell, Table } from '../markdown.ts';
 import { type BenchProcess, cpuSeconds, type Memory, memoryOf, metricSum } from '../measure.ts';
 import { barChart } from '../plot.ts';
-import type { Figure, Scenario } from '../scenario.ts';
-import { mean, median } from '../statistics.ts';
+import { type Figure, figure, type Scenario } from '../scenario.ts';
+import { mean, median, sum } from '../statistics.ts';
 
 const bytesPerMegabyte = 1_000_000;
 
@@ -29,7 +29,7 @@ export const footprint: Scenario = {
   needsTenants: true,
 
   async run(lab, options) {
-    const { idleSeconds, tenants, standing } = options;
+    const { idle: idleSeconds, tenants, standing } = options;
     await lab.tenantTargets();
     const levels = [await watch(lab, 0, idleSeconds)];
     for (const wanted of standing)
@@ -46,7 +46,6 @@ export const footprint: Scenario = {
     return {
       settings: { tenants, idleSeconds, standing },
       rounds: levels,
-      summary: perTenant,
       figures: figures(levels, perTenant),
       tables: [...levels.map((level) => processTable(level, tenants, idleSeconds)), syncerTable(levels)],
       plots: barChart({
@@ -100,7 +99,7 @@ type Figures = Pick<Footprint, 'private' | 'shared' | 'pss' | 'cpuSecondsPerMinu
 /** What each tenant costs as a whole. */
 function tenantsOf(level: Level | undefined): Figures[] {
   const ofTenants = (level?.processes ?? []).filter(({ tenant }) => tenant !== undefined);
-  return [...Map.groupBy(ofTenants, ({ tenant }) => tenant).values()].map(sum);
+  return [...Map.groupBy(ofTenants, ({ tenant }) => tenant).values()].map(together);
 }
 
 /** Processes of tenants together by component, one tenant as a whole, and each of the others. */
@@ -157,8 +156,7 @@ function syncerTable(levels: readonly Level[]): Table {
 }
 
 function figures(levels: readonly Level[], perTenant: Record<string, number>): Figure[] {
-  const less = (name: string, unit: string, value: number | undefined): Figure[] =>
-    value === undefined || Number.isNaN(value) ? [] : [{ name, unit, better: 'less', values: [value] }];
+  const less = (name: string, unit: string, value: number | undefined) => figure(name, unit, [value]);
   return [
     ...less('one tenant, private', 'MB', perTenant['tenantPrivateMegabytes']),
     ...less('one tenant, CPU per minute', 's', perTenant['tenantCpuSecondsPerMinute']),
@@ -173,8 +171,8 @@ function figures(levels: readonly Level[], perTenant: Record<string, number>): F
   ];
 }
 
-function sum(processes: readonly Figures[]): Figures {
-  const total = (figure: keyof Figures): number => processes.reduce((all, each) => all + each[figure], 0);
+function together(processes: readonly Figures[]): Figures {
+  const total = (field: keyof Figures): number => sum(processes.map((each) => each[field]));
   return {
     private: total('private'),
     shared: total('shared'),
@@ -183,8 +181,8 @@ function sum(processes: readonly Figures[]): Figures {
   };
 }
 
-function megabytes(all: readonly Figures[], figure: 'private' | 'shared' | 'pss'): number {
-  return median(all.map((each) => each[figure] / bytesPerMegabyte));
+function megabytes(all: readonly Figures[], field: 'private' | 'shared' | 'pss'): number {
+  return median(all.map((each) => each[field] / bytesPerMegabyte));
 }
 
 function cells(all: readonly Figures[]): Cell[] {

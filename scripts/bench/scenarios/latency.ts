@@ -11,8 +11,8 @@ import {
   tenants,
   timesToReady,
 } from '../rounds.ts';
-import type { Scenario } from '../scenario.ts';
-import { type Distribution, median } from '../statistics.ts';
+import { figure, type Scenario } from '../scenario.ts';
+import { type Distribution, median, sum } from '../statistics.ts';
 
 /** One tenant creates a few pods per second, the others are quiet: what the way through a tenant adds. */
 export const latency: Scenario = {
@@ -33,7 +33,7 @@ export const latency: Scenario = {
                 target: target.name,
                 pods: options.latencyPods,
                 shape: 'rate',
-                perSecond: options.ratePerSecond,
+                perSecond: options.rate,
               },
             ],
     });
@@ -49,13 +49,12 @@ export const latency: Scenario = {
         : [
             `Added by Skerry: p50 **${renderCell(added('p50'))} ms**, p99 **${renderCell(added('p99'))} ms**.`,
           ];
-    const { latencyPods: pods, ratePerSecond, repeats, tenants: tenantCount } = options;
-    const title = `latency: ${ratePerSecond} pods/s in one of ${tenantCount} tenants, ${pods} pods`;
+    const { latencyPods: pods, rate, repeats, tenants: tenantCount } = options;
+    const title = `latency: ${rate} pods/s in one of ${tenantCount} tenants, ${pods} pods`;
     const bySide = Map.groupBy(rounds, ({ side }) => side);
     return {
-      settings: { pods, ratePerSecond, repeats, tenants: tenantCount },
+      settings: { pods, ratePerSecond: rate, repeats, tenants: tenantCount },
       rounds,
-      summary: { ...Object.fromEntries(sides), addedP50: added('p50'), addedP99: added('p99') },
       tables: [
         {
           title,
@@ -74,12 +73,13 @@ export const latency: Scenario = {
       ],
       figures: [
         ...[...bySide].flatMap(([side, ofSide]) =>
-          (['p50', 'p99'] as const).map((percentile) => ({
-            name: `${side}, Ready ${percentile}`,
-            unit: 'ms',
-            better: 'less' as const,
-            values: ofSide.map(({ result }) => readyTimes(result.pods)[percentile]),
-          })),
+          (['p50', 'p99'] as const).flatMap((percentile) =>
+            figure(
+              `${side}, Ready ${percentile}`,
+              'ms',
+              ofSide.map(({ result }) => readyTimes(result.pods)[percentile]),
+            ),
+          ),
         ),
         ...costFigures(rounds, 'pod'),
       ],
@@ -104,12 +104,8 @@ function figures(rounds: readonly PodRound[]): Distribution & { notReady: number
   const all = rounds.map(({ result }) => readyTimes(result.pods));
   const over = (figure: keyof Distribution): number => median(all.map((each) => each[figure]));
   return {
-    count: over('count'),
-    mean: over('mean'),
-    p50: over('p50'),
-    p90: over('p90'),
-    p99: over('p99'),
-    max: over('max'),
-    notReady: rounds.reduce((sum, { result }) => sum + neverReady(result.pods), 0),
+    ...{ count: over('count'), mean: over('mean'), max: over('max') },
+    ...{ p50: over('p50'), p90: over('p90'), p99: over('p99') },
+    notReady: sum(rounds.map(({ result }) => neverReady(result.pods))),
   };
 }

@@ -2,10 +2,10 @@ import { systemClock } from '../../../kube/index.ts';
 import { usageTable } from '../costs.ts';
 import type { Lab } from '../lab.ts';
 import type { Cell } from '../markdown.ts';
-import { metricSum, type Usage, UsageMeter } from '../measure.ts';
+import { metricSeries, metricSum, type Usage, UsageMeter } from '../measure.ts';
 import { barChart } from '../plot.ts';
-import type { Scenario } from '../scenario.ts';
-import { median } from '../statistics.ts';
+import { figure, type Scenario } from '../scenario.ts';
+import { median, sum } from '../statistics.ts';
 
 /** One comparison of every tenant. */
 interface Patrol {
@@ -48,13 +48,13 @@ export const patrol: Scenario = {
     return {
       settings: { standing: [...bySize.keys()], repeats: options.repeats, tenants: options.tenants },
       rounds,
-      summary: Object.fromEntries([...bySize].map(([pods, all]) => [pods, { milliseconds: busyMs(all) }])),
-      figures: [...bySize].map(([pods, all]) => ({
-        name: `${pods} pods`,
-        unit: 'ms',
-        better: 'less' as const,
-        values: all.map(({ busySeconds }) => busySeconds * 1000),
-      })),
+      figures: [...bySize].flatMap(([pods, all]) =>
+        figure(
+          `${pods} pods`,
+          'ms',
+          all.map(({ busySeconds }) => busySeconds * 1000),
+        ),
+      ),
       tables: [
         {
           title,
@@ -66,7 +66,7 @@ export const patrol: Scenario = {
             median(
               all.map(({ usage }) => ((usage.cpuSeconds.syncer ?? Number.NaN) * 60) / usage.elapsedSeconds),
             ),
-            String(all.reduce((sum, { findings }) => sum + findings, 0)),
+            String(sum(all.map(({ findings }) => findings))),
           ]),
           notes: [
             'Comparing waits for nothing, so that its time is CPU of one thread, and whatever else the machine gave to others meanwhile. It is done in slices of a few milliseconds; what is done between them is not counted.',
@@ -124,10 +124,7 @@ async function patrolOnce(
 
 /** How often each tenant was compared. */
 function turnsOf(text: string): Map<string, number> {
-  const turns = new Map<string, number>();
-  for (const [, tenant = '', count] of text.matchAll(
-    new RegExp(`^${counter}\\{tenant="([^"]*)"\\} (\\S+)$`, 'gm'),
-  ))
-    turns.set(tenant, Number(count));
-  return turns;
+  return new Map(
+    [...metricSeries(text, counter)].map(([labels, count]) => [labels.get('tenant') ?? '', count]),
+  );
 }

@@ -14,8 +14,8 @@ import {
 } from '../measure.ts';
 import type { BenchOptions } from '../options.ts';
 import { lineChart } from '../plot.ts';
-import type { Figure, Scenario } from '../scenario.ts';
-import { median } from '../statistics.ts';
+import { type Figure, figure, type Scenario } from '../scenario.ts';
+import { median, sum } from '../statistics.ts';
 
 /** One restart; milliseconds since the new process began. */
 interface Restart {
@@ -70,12 +70,6 @@ export const restart: Scenario = {
     return {
       settings: { standing: [...bySize.keys()], repeats: options.repeats, tenants: options.tenants },
       rounds,
-      summary: Object.fromEntries(
-        [...bySize].map(([pods, all]) => [
-          pods,
-          { emptySeconds: seconds('emptyMs', all), cpuSeconds: median(all.map((each) => each.cpuSeconds)) },
-        ]),
-      ),
       figures: [...bySize].flatMap(([pods, all]) => figures(pods, all)),
       tables: [
         {
@@ -98,7 +92,7 @@ export const restart: Scenario = {
             median(all.map((each) => each.cpuSeconds)),
             median(all.map(({ memory }) => memory.rss / bytesPerMegabyte)),
             median(all.map(({ memory }) => memory.private / bytesPerMegabyte)),
-            String(median(all.map(({ writes }) => sum(Object.entries(writes))))),
+            String(median(all.map(({ writes }) => sum(Object.values(writes))))),
           ]),
           notes: [
             `From the start of the process. Writes: calls that changed anything, VirtualClusters and Leases left out${writesText(rounds)}.`,
@@ -163,18 +157,11 @@ async function restartOnce(
       const memory = await memoryOf(pid);
       const spent = await cpuSeconds(pid);
       if (memory === undefined || spent === undefined) throw new Error('the restarted syncer has ended');
-      const writes = writesOf(text);
       return {
-        pods,
-        repeat,
-        superCachesMs,
-        cachesMs,
+        ...{ pods, repeat, superCachesMs, cachesMs, queue, memory, usage },
         emptyMs: askedMs,
-        queue,
         cpuSeconds: spent,
-        memory,
-        writes,
-        usage,
+        writes: writesOf(text),
       };
     }
     await wait(Math.max(lookEveryMs, (sinceStart() - askedMs) * restAfterLook));
@@ -192,7 +179,7 @@ function objectsOfTenants(text: string): number {
 
 /** Calls that change something, by side, verb and resource; what a syncer says of itself left out. */
 function writesOf(text: string): Record<string, number> {
-  const calls = [...parseSyncerWork(text)].flatMap(([key, count]): [string, number][] => {
+  const calls = Object.entries(parseSyncerWork(text)).flatMap(([key, count]): [string, number][] => {
     const [what, side, verb = '', resource = '', outcome] = key.split('/');
     const isWrite = what === 'call' && ['create', 'update', 'patch', 'delete'].includes(verb);
     return isWrite && !['virtualclusters', 'leases'].includes(resource)
@@ -202,46 +189,22 @@ function writesOf(text: string): Record<string, number> {
   return Object.fromEntries(calls);
 }
 
-function sum(calls: readonly [string, number][]): number {
-  return calls.reduce((total, [, count]) => total + count, 0);
-}
-
 function writesText(rounds: readonly Restart[]): string {
   const all = Map.groupBy(
     rounds.flatMap(({ writes }) => Object.entries(writes)),
     ([name]) => name,
   );
-  const told = [...all].map(([name, calls]) => `${sum(calls)} × ${name}`);
+  const told = [...all].map(([name, calls]) => `${sum(calls.map(([, count]) => count))} × ${name}`);
   return told.length === 0 ? '' : `; in all repeats ${told.join(', ')}`;
 }
 
 function figures(pods: number, all: readonly Restart[]): Figure[] {
-  const less = (name: string, unit: string, values: number[]): Figure => ({
-    name: `${pods} pods, ${name}`,
-    unit,
-    better: 'less',
-    values,
-  });
+  const less = (name: string, unit: string, value: (restart: Restart) => number): Figure[] =>
+    figure(`${pods} pods, ${name}`, unit, all.map(value));
   return [
-    less(
-      'all caches complete',
-      's',
-      all.map(({ cachesMs }) => cachesMs / 1000),
-    ),
-    less(
-      'queue empty',
-      's',
-      all.map(({ emptyMs }) => emptyMs / 1000),
-    ),
-    less(
-      'CPU of the syncer',
-      's',
-      all.map((each) => each.cpuSeconds),
-    ),
-    less(
-      'resident',
-      'MB',
-      all.map(({ memory }) => memory.rss / bytesPerMegabyte),
-    ),
+    ...less('all caches complete', 's', ({ cachesMs }) => cachesMs / 1000),
+    ...less('queue empty', 's', ({ emptyMs }) => emptyMs / 1000),
+    ...less('CPU of the syncer', 's', ({ cpuSeconds: seconds }) => seconds),
+    ...less('resident', 'MB', ({ memory }) => memory.rss / bytesPerMegabyte),
   ];
 }

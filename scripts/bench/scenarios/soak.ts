@@ -5,7 +5,7 @@ import type { Lab } from '../lab.ts';
 import { type Cell, renderCell } from '../markdown.ts';
 import { memoryOf, metricSum, type ProcessGroup, processGroups, UsageMeter } from '../measure.ts';
 import { lineChart } from '../plot.ts';
-import type { Figure, Scenario } from '../scenario.ts';
+import { figure, type Scenario } from '../scenario.ts';
 import { distribution, lowest, median, slope } from '../statistics.ts';
 import { describeChurn, shownTimes } from './churn.ts';
 
@@ -64,26 +64,12 @@ export const soak: Scenario = {
       settings: { minutes, soakRate, lanes, seed, tenants },
       // Its operations are those of `churn`, and many.
       rounds: [{ samples, usage, result: { ...result, operations: result.operations.length }, shown }],
-      summary: { growth, shown, differences: result.differences },
-      figures: growth.map(
-        ({ name, perHour }): Figure => ({
-          name: `${name}, growth per hour`,
-          unit: 'MB',
-          better: 'less',
-          values: [perHour],
-        }),
-      ),
+      figures: growth.flatMap(({ name, perHour }) => figure(`${name}, growth per hour`, 'MB', [perHour])),
       tables: [
         {
           title,
           columns: ['memory, MB', 'after the warm-up', 'at the end', 'highest', 'growth per hour'],
-          rows: growth.map(({ name, first, last, highest, perHour }): Cell[] => [
-            name,
-            first,
-            last,
-            highest,
-            perHour,
-          ]),
+          rows: growth.map((row): Cell[] => [row.name, row.first, row.last, row.highest, row.perHour]),
           notes: [
             `Resident memory by group of processes. Growth: the line through the lowest value of each ${stretchSeconds} s, without the first quarter of the time. ${result.operations.length} operations, ${result.operations.filter(({ answeredMs }) => answeredMs === undefined).length} failed; shown by the super cluster after p50 ${renderCell(shown.p50)} ms, p99 ${renderCell(shown.p99)} ms; differences after it: ${result.differences}.`,
           ],
