@@ -2,7 +2,7 @@ import tls from 'node:tls';
 import { Agent, Client, type Dispatcher, Pool } from 'undici';
 import { deferredSignal } from './abort.ts';
 import { ConnectionError } from './errors.ts';
-import { CallDeadline, RoundTripTimeout, roundTrip } from './round-trip.ts';
+import { backstopMs, CallDeadline, RoundTripTimeout, roundTrip } from './round-trip.ts';
 
 /** `beforeWrite` refused a call; `cause` is what it threw. */
 class WriteRefused extends Error {
@@ -130,12 +130,6 @@ interface Stream {
 /** API servers end what was idle for 90 s. */
 const keepAliveMs = 80_000;
 /**
- * undici's own timeouts fire first; this deadline is for what they do not cover: a body that trickles, a queue
- * behind a connect.
- */
-const backstopMs = 1_000;
-
-/**
  * All traffic to one API server. Watches, of which there are many and which are idle for most of the time, share
  * HTTP/2 connections where the server offers it, without a cap: with a cap of one, requests after a GOAWAY wait
  * until the old watches have drained, and a full set of streams blocks everything else. All other calls go over a
@@ -237,30 +231,31 @@ export class Connection {
    */
   async stream(call: Call, bodyTimeoutMs: number): Promise<Stream> {
     const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
-    const guard = new CallDeadline(call.signal, timeoutMs);
+    const deadline = new CallDeadline(call.signal, timeoutMs);
     const startedAt = performance.now();
     let status = 0;
-    // The caller's signal outlives the guard: it also ends the body.
-    const signal = call.signal === undefined ? guard.signal : AbortSignal.any([call.signal, guard.signal]);
+    // The caller's signal outlives the deadline: it also ends the body.
+    const signal =
+      call.signal === undefined ? deadline.signal : AbortSignal.any([call.signal, deadline.signal]);
     try {
-      const response = await guard.race(this.#send(call, signal, timeoutMs, bodyTimeoutMs));
+      const response = await deadline.race(this.#send(call, signal, timeoutMs, bodyTimeoutMs));
       status = response.statusCode;
       return { status, retryAfter: one(response.headers['retry-after']), body: response.body };
     } catch (error) {
-      throw this.failure(error, call.signal, guard);
+      throw this.failure(error, call.signal, deadline);
     } finally {
-      guard.release();
+      deadline.release();
       this.#record(call, status, startedAt);
     }
   }
 
   /** Turns an error of undici into a ConnectionError, or into the signal's reason after an abort. */
-  failure(error: unknown, signal: AbortSignal | undefined, guard?: { expired: boolean }): unknown {
+  failure(error: unknown, signal: AbortSignal | undefined, deadline?: { expired: boolean }): unknown {
     if (signal?.aborted) return signal.reason;
     if (error instanceof WriteRefused) {
       return new ConnectionError(this.server, error.code, error.cause, error.message);
     }
-    if (guard?.expired || error instanceof RoundTripTimeout)
+    if (deadline?.expired || error instanceof RoundTripTimeout)
       return new ConnectionError(this.server, 'ETIMEDOUT', error);
     return new ConnectionError(this.server, errorCode(error), error);
   }
@@ -284,13 +279,13 @@ export class Connection {
   async #headersInTime(call: Call, timeoutMs: number): Promise<Record<string, string>> {
     const headers = this.#headersOf(call);
     if (!(headers instanceof Promise)) return headers;
-    const guard = new CallDeadline(call.signal, timeoutMs);
+    const deadline = new CallDeadline(call.signal, timeoutMs);
     try {
-      return await guard.race(headers);
+      return await deadline.race(headers);
     } catch (error) {
-      throw guard.expired ? new RoundTripTimeout() : error;
+      throw deadline.expired ? new RoundTripTimeout() : error;
     } finally {
-      guard.release();
+      deadline.release();
     }
   }
 

@@ -289,7 +289,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
     try {
       this.#options.onProblem?.({ phase, error, failures: this.#failures, retryInMs });
     } catch {
-      // Whoever listens to problems must not become one.
+      // A listener that throws must not stop the reflector.
     }
   }
 

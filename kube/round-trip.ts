@@ -5,7 +5,7 @@ import { onAbort } from './abort.ts';
  * undici's own timeouts fire first, because they also make it probe the connection; this deadline
  * is for what they do not cover: a body that trickles, a queue behind a connect.
  */
-const backstopMs = 1_000;
+export const backstopMs = 1_000;
 
 /** Ends one call: when its signal aborts, or some time after its timeout. */
 export class CallDeadline {
