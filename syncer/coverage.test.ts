@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { defaultEffectivePolicy } from '../api/policy.ts';
 import type { KubeObject } from '../kube/index.ts';
 import { Coverage } from './coverage.ts';
-import { bucketOf } from './mapping/index.ts';
+import { bucketOf } from './mapping/labels.ts';
 import type { SuperScope } from './super-side.ts';
 import type { VirtualCluster } from './tenants/index.ts';
 

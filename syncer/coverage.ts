@@ -1,5 +1,5 @@
 import type { KubeObject } from '../kube/index.ts';
-import { bucketCount, bucketOf } from './mapping/index.ts';
+import { bucketCount, bucketOf } from './mapping/labels.ts';
 import type { BucketHolder } from './shards/index.ts';
 import type { SuperScope } from './super-side.ts';
 import type { Gate, VirtualCluster } from './tenants/index.ts';

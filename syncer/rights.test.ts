@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { superWatches } from './controllers/watches.ts';
-import { allKinds, superResourceOf } from './kinds/index.ts';
+import { superResourceOf } from './kinds/contract.ts';
+import { allKinds } from './kinds/registry.ts';
 
 interface Rule {
   apiGroups: string[];

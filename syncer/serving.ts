@@ -1,6 +1,6 @@
 import type { Coverage } from './coverage.ts';
 import { forSessions } from './for-sessions.ts';
-import { allKinds } from './kinds/index.ts';
+import { allKinds } from './kinds/registry.ts';
 import type { KubeletProxy } from './kubelet/index.ts';
 import type { Links } from './links.ts';
 import { observeEngine, observeTenants } from './observe.ts';

@@ -9,7 +9,8 @@ import {
 } from '../kube/index.ts';
 import { CustomResourceInformers } from './controllers/custom-resources.ts';
 import { superWatches } from './controllers/watches.ts';
-import { hasKnownFields, type SyncedKind, superResourceOf } from './kinds/index.ts';
+import { type SyncedKind, superResourceOf } from './kinds/contract.ts';
+import { hasKnownFields } from './kinds/registry.ts';
 import { Caches, type SuperWatch } from './reconcile/caches.ts';
 import { IdentityGuard, VersionHistory } from './reconcile/guards.ts';
 import { relistInTurn, runPeriodically } from './reconcile/resync.ts';

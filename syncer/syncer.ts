@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { type Clock, type ConnectionOptions, type KubeClient, resources } from '../kube/index.ts';
 import { Coverage } from './coverage.ts';
-import { allKinds } from './kinds/index.ts';
+import { allKinds } from './kinds/registry.ts';
 import { KubeletProxy } from './kubelet/index.ts';
 import { type Links, openLinks } from './links.ts';
 import { HealthServer, type SyncerMetrics } from './metrics/index.ts';

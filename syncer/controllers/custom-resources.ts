@@ -1,19 +1,18 @@
 import { deepEqual } from 'fast-equals';
 import { labelKeys } from '../../api/labels.ts';
 import { type KubeClient, type KubeObject, type Reflector, resources, type Store } from '../../kube/index.ts';
+import type { DownKind } from '../kinds/contract.ts';
 import {
-  type CustomResource,
-  customResourceKind,
   type Definition,
-  type DownKind,
   isEstablished,
-  isPublished,
   preferredVersion,
   resourceOf,
   servedVersion,
   versionsOf,
-} from '../kinds/index.ts';
-import { tenantUidOf, uidMark } from '../mapping/index.ts';
+} from '../kinds/custom-resource-definitions.ts';
+import { type CustomResource, customResourceKind } from '../kinds/custom-resources.ts';
+import { isPublished } from '../kinds/published-kind.ts';
+import { originalUid, tenantUidOf } from '../mapping/labels.ts';
 import { byTenantIndex, type Caches } from '../reconcile/caches.ts';
 import type { SyncEngine } from '../reconcile/engine.ts';
 import { DefinitionGuard } from '../reconcile/guards.ts';
@@ -211,7 +210,7 @@ export class CustomResourceInformers {
       .list(customResource.resource, { labelSelector: labelKeys.tenant, ...(signal && { signal }) })
       .then(
         ({ items }) => {
-          const tenants = items.filter((object) => uidMark(object) !== undefined).map(tenantUidOf);
+          const tenants = items.filter((object) => originalUid(object) !== undefined).map(tenantUidOf);
           // One that was begun before it was forgotten is no longer in the map.
           search.tenants = new Set(tenants.filter((uid) => uid !== undefined));
           this.#tell();
@@ -391,7 +390,7 @@ export class TenantCustomResources {
       isOptedIn ? { name, reason } : undefined;
     if (original?.spec?.scope !== 'Namespaced') return because('is not namespaced');
     const copy = definitionIn(state.caches, name);
-    if (copy !== undefined && uidMark(copy) === undefined) return because("is the tenant's own");
+    if (copy !== undefined && originalUid(copy) === undefined) return because("is the tenant's own");
     if (copy?.metadata.uid === undefined || !isEstablished(copy)) return because('is not established yet');
     const version = commonVersion(original, copy);
     if (version === undefined) return because('has no version that both sides serve');

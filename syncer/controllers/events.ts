@@ -10,16 +10,13 @@ import {
   resources,
   type StoreEvent,
 } from '../../kube/index.ts';
-import { allKinds, type DownKind, type KeyRef, type SyncContext, tokenSecretName } from '../kinds/index.ts';
-import {
-  copyMetadata,
-  isOurs,
-  scrub,
-  superNamespaceName,
-  tenantNamespaceOf,
-  tenantUidOf,
-  uidMark,
-} from '../mapping/index.ts';
+import type { DownKind, KeyRef, SyncContext } from '../kinds/contract.ts';
+import { tokenSecretName } from '../kinds/pod-tokens.ts';
+import { allKinds } from '../kinds/registry.ts';
+import { isOurs, originalUid, tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
+import { copyMetadata } from '../mapping/metadata.ts';
+import { superNamespaceName } from '../mapping/names.ts';
+import { scrub } from '../mapping/scrub.ts';
 import { byTenantIndex, type Caches, type SuperWatch } from '../reconcile/caches.ts';
 import type { SpecialController } from '../reconcile/controller.ts';
 import type { Drift } from '../reconcile/decide.ts';
@@ -125,7 +122,7 @@ export class EventController implements SpecialController {
       if (!isAlreadyExists(error)) throw error;
     }
     const live = await client.get(resources.events, refOf(key), { signal });
-    if (uidMark(live) === undefined) return done;
+    if (originalUid(live) === undefined) return done;
     tenant.rememberEventCopy(keyId(key), live);
     const patch = eventContentPatch(live, eventContent(superEvent, context));
     return patch === undefined ? done : this.#patch(tenant, keyId(key), live, patch, signal);
@@ -139,7 +136,7 @@ export class EventController implements SpecialController {
     copy: KubeObject,
   ): MergePatch | undefined {
     const context = tenant.context();
-    if (uidMark(copy) !== superEvent.metadata.uid || !isAt(tenantRefOf(superEvent, context), key))
+    if (originalUid(copy) !== superEvent.metadata.uid || !isAt(tenantRefOf(superEvent, context), key))
       return undefined;
     return eventContentPatch(copy, eventContent(superEvent, context));
   }
@@ -220,7 +217,7 @@ export async function loadExistingCopies(tenant: TenantState, signal: AbortSigna
   const { items } = await tenant.client.list(resources.events, options);
   for (const object of items) {
     const { namespace, name: eventName = '' } = object.metadata;
-    if (uidMark(object) !== undefined)
+    if (originalUid(object) !== undefined)
       tenant.rememberEventCopy(keyId({ kind: name, namespace, name: eventName }), object);
   }
 }
@@ -355,7 +352,7 @@ function isAbout(
   context: SyncContext,
 ): boolean {
   if (there !== undefined) {
-    if (!isOurs(there, context.tenant) || uidMark(there) !== own.metadata.uid) return false;
+    if (!isOurs(there, context.tenant) || originalUid(there) !== own.metadata.uid) return false;
     return involved.uid === undefined || involved.uid === there.metadata.uid;
   }
   // The event was faster than its subject, or outlived it: it counts unless it is older than T.

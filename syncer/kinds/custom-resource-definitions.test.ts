@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import type { KubeObject } from '../../kube/index.ts';
-import type { Action } from './action.ts';
+import type { Action } from './contract.ts';
 import {
   type DefinedVersion,
   type Definition,

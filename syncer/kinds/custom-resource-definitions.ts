@@ -10,12 +10,10 @@ import {
   type Resource,
   resources,
 } from '../../kube/index.ts';
-import { copyMetadata, uidMark } from '../mapping/index.ts';
-import type { Action, Notice } from './action.ts';
-import type { SyncContext } from './context.ts';
-import { exactMetadataPatch } from './copy.ts';
-import type { UpKind } from './kind.ts';
-import { isPublished } from './published/index.ts';
+import { originalUid } from '../mapping/labels.ts';
+import { copyMetadata, exactMetadataPatch } from '../mapping/metadata.ts';
+import type { Action, Notice, SyncContext, UpKind } from './contract.ts';
+import { isPublished } from './published-kind.ts';
 
 /** A CustomResourceDefinition as far as it is read here. Its schemas are not looked into. */
 export interface Definition extends KubeObject {
@@ -52,7 +50,7 @@ export function servedVersion(definition: Definition, name: string | undefined):
   return versionsOf(definition).find((version) => version.name === name && version.served === true);
 }
 
-export function storageVersion(definition: Definition): DefinedVersion | undefined {
+function storageVersion(definition: Definition): DefinedVersion | undefined {
   return versionsOf(definition).find(({ storage }) => storage === true);
 }
 
@@ -106,14 +104,14 @@ const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration';
  * Schemas are large, every tenant has a copy of each, and few definitions are published: only originals are kept
  * whole. Of a copy the cache has a digest of each version, of what nobody has published what its API is called.
  */
-export const compact = {
+const compact = {
   super: (object: KubeObject): KubeObject => {
     dropLastApplied(object);
     return isPublished(object) ? withDigests(object) : brief(object);
   },
   tenant: (object: KubeObject): KubeObject => {
     dropLastApplied(object);
-    return uidMark(object) === undefined ? withoutContent(object) : digested(object);
+    return originalUid(object) === undefined ? withoutContent(object) : digested(object);
   },
 };
 
@@ -121,13 +119,13 @@ export const compact = {
 const digestsField = `${labelKeys.public}-digests`;
 
 /** The digest of a version, taken from the cached original where it is known. */
-export function digestOf(original: Definition, version: DefinedVersion): string {
+function digestOf(original: Definition, version: DefinedVersion): string {
   const digests = original[digestsField] as Readonly<Record<string, string>> | undefined;
   return digests?.[version.name] ?? digestVersion(version);
 }
 
 /** The same for versions that differ in nothing but their name and in whether they are served and stored. */
-export function digestVersion(version: DefinedVersion): string {
+function digestVersion(version: DefinedVersion): string {
   const { name: _name, served: _served, storage: _storage, ...content } = version;
   return createHash('sha256')
     .update(JSON.stringify(sorted(content)))
@@ -186,10 +184,10 @@ function sorted(value: unknown): unknown {
 }
 
 /** Annotation on a copy: the version that it was last told to store objects in. */
-export const storageMark = 'skerry.dev/storage-version';
+const storageMark = 'skerry.dev/storage-version';
 
 /** What a copy is to offer. */
-export interface CopiedVersions {
+interface CopiedVersions {
   /** Those of the original. */
   readonly versions: readonly DefinedVersion[];
   /** Those that only the tenant's API server still needs. */
@@ -206,10 +204,7 @@ export interface CopiedVersions {
  * `undefined`: the original no longer has the version that the tenant's objects are stored in, so that
  * they could not be read any more.
  */
-export function copiedVersions(
-  original: Definition,
-  copy: Definition | undefined,
-): CopiedVersions | undefined {
+function copiedVersions(original: Definition, copy: Definition | undefined): CopiedVersions | undefined {
   const versions = versionsOf(original);
   const given = copy?.metadata.annotations?.[storageMark];
   const isAlike = (original.spec?.conversion?.strategy ?? 'None') === 'None';

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { applyMergePatch, type KubeObject } from '../../kube/index.ts';
-import { superNamespaceName } from '../mapping/index.ts';
+import { superNamespaceName } from '../mapping/names.ts';
 import { customResourceKind, parseShape, payloadPatch, shapeText } from './custom-resources.ts';
 import { carryOut, testContext, testTenant } from './testing.ts';
 

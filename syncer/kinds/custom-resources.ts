@@ -8,20 +8,19 @@ import {
   type Resource,
   resources,
 } from '../../kube/index.ts';
-import { scrub, superMetadata, superMetadataPatch } from '../mapping/index.ts';
-import type { Action } from './action.ts';
-import type { SyncContext } from './context.ts';
-import type { DownKind } from './kind.ts';
-import { isPublished } from './published/index.ts';
+import { superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
+import { scrub } from '../mapping/scrub.ts';
+import type { Action, DownKind, SyncContext } from './contract.ts';
+import { isPublished } from './published-kind.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 /** Which fields an object has, without their values; `1` for what is carried over whole, lists for example. */
-export interface Shape {
+interface Shape {
   readonly [field: string]: Shape | 1;
 }
 
 /** Everything of a custom resource that belongs to whoever wrote it. */
-export function payloadOf(object: KubeObject): Fields {
+function payloadOf(object: KubeObject): Fields {
   const { apiVersion: _apiVersion, kind: _kind, metadata: _metadata, status: _status, ...payload } = object;
   return payload;
 }
@@ -112,7 +111,7 @@ function isFields(value: unknown): value is Fields {
 
 type Status = Record<string, unknown> & { observedGeneration?: number; conditions?: unknown };
 
-export interface StatusOptions {
+interface StatusOptions {
   /** The status is a subresource: writing it does not change T's generation. */
   readonly isSubresource: boolean;
   /** Whether S has all that T asks for. */
@@ -123,7 +122,7 @@ export interface StatusOptions {
  * Makes T's status what S's says in the tenant's words, whoever has written to T's. Generations are translated:
  * `observedGeneration` says whether T as it is now has been seen.
  */
-export function statusPatch(
+function statusPatch(
   tenantObject: KubeObject,
   superObject: KubeObject,
   context: SyncContext,

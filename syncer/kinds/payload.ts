@@ -1,6 +1,6 @@
 import { deepEqual } from 'fast-equals';
 import { type KubeObject, type MergePatch, mergePatch } from '../../kube/index.ts';
-import type { Action } from './action.ts';
+import type { Action } from './contract.ts';
 
 /** The named top-level fields of an object that has them; for kinds that are data and little else. */
 export function payloadOf(object: KubeObject, fields: readonly string[]): Record<string, unknown> {

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { TokenAsk } from './action.ts';
+import type { TokenAsk } from './contract.ts';
 
 /** Pods and tokens meet here: what a pod asks for, and where its tokens are in the super cluster (sync rule 6). */
 

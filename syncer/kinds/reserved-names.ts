@@ -1,4 +1,4 @@
-import type { Notice } from './action.ts';
+import type { Notice } from './contract.ts';
 
 /** Skerry keeps ConfigMaps and Secrets of its own under this prefix in super namespaces. */
 const ownPrefix = 'skerry-';
@@ -10,12 +10,12 @@ export function isReserved(name: string): boolean {
 }
 
 /** The place in the super namespace that stays empty because `name` is reserved. */
-export function asideName(name: string): string {
+export function superNameOfReserved(name: string): string {
   return asidePrefix + name;
 }
 
 /** Inverse of `asideName`; other names are their own. */
-export function fromAsideName(superName: string): string {
+export function reservedNameOf(superName: string): string {
   return superName.startsWith(asidePrefix) ? superName.slice(asidePrefix.length) : superName;
 }
 

@@ -7,10 +7,8 @@ import {
   type Resource,
   resources,
 } from '../../kube/index.ts';
-import { defaultDeniedKeyPrefixes } from '../mapping/index.ts';
-import type { Action } from './action.ts';
-import type { Lookup, SyncContext, TenantInfo } from './context.ts';
-import type { SyncedKind } from './kind.ts';
+import { defaultDeniedKeyPrefixes } from '../mapping/metadata.ts';
+import type { Action, Lookup, SyncContext, SyncedKind, TenantInfo } from './contract.ts';
 
 /** A tenant to test with: VirtualCluster `acme/blue`. */
 export function testTenant(overrides: Partial<TenantInfo> = {}): TenantInfo {
@@ -96,7 +94,7 @@ class ArrayLookup implements Lookup {
 }
 
 /** Both sides of one key, as a small engine without servers leaves them. */
-export interface Sides {
+interface Sides {
   readonly tenantObject: KubeObject | undefined;
   readonly superObject: KubeObject | undefined;
 }

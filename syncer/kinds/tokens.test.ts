@@ -2,11 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { applyMergePatch, type KubeObject } from '../../kube/index.ts';
-import { isOurs, superNamespaceName, uidMark } from '../mapping/index.ts';
-import type { Action } from './action.ts';
-import { allKinds } from './index.ts';
-import { podKind } from './pods/index.ts';
-import { secretKind } from './secrets/index.ts';
+import { isOurs, originalUid } from '../mapping/labels.ts';
+import { superNamespaceName } from '../mapping/names.ts';
+import type { Action } from './contract.ts';
+import { podKind } from './pods/pods.ts';
+import { allKinds } from './registry.ts';
+import { secretKind } from './secrets.ts';
 import { carryOut, testContext } from './testing.ts';
 import { isRenewalDue, renewalMs, tokenKind } from './tokens.ts';
 
@@ -136,7 +137,7 @@ describe('index', () => {
         metadata: { name: 'skerry-token-web', namespace: superNamespaceName(tenant, 'shop') },
       });
       expect(isOurs(secret, tenant)).toBe(true);
-      expect(uidMark(secret)).toBe('uid-of-web');
+      expect(originalUid(secret)).toBe('uid-of-web');
       expect(secret.metadata.labels).not.toHaveProperty('app');
       expect(secret.metadata).not.toHaveProperty('ownerReferences');
       expect(tokenIn(secret, 'token-0')).toBe('issued for , 3607 s');

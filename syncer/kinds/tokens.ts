@@ -1,12 +1,10 @@
 import { hash } from 'node:crypto';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { apiVersionOf, type KubeObject, type MergePatch, resources } from '../../kube/index.ts';
-import { type SuperMetadataOptions, superMetadata, superMetadataPatch } from '../mapping/index.ts';
-import type { Action, IssuedToken, TokenAsk } from './action.ts';
-import type { SyncContext } from './context.ts';
-import type { Admission, DownKind } from './kind.ts';
+import { type SuperMetadataOptions, superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
+import type { Action, Admission, DownKind, IssuedToken, SyncContext, TokenAsk } from './contract.ts';
 import { podOfTokenSecret, tokenAsks, tokenKey, tokenSecretName } from './pod-tokens.ts';
-import { podKind } from './pods/index.ts';
+import { podKind } from './pods/pods.ts';
 
 /** Share of its life after which a token is renewed. */
 const lifeShare = 0.8;
@@ -45,7 +43,7 @@ interface TokenRecord extends TokenAsk {
 }
 
 /** What is kept of a Secret's tokens: enough to see whether they are the right ones. */
-export interface Contents {
+interface Contents {
   /** In the order of the pod's asks, whatever may be wrong with them. */
   readonly records: readonly Partial<TokenRecord>[];
   /** Of each key's value. */
@@ -53,24 +51,24 @@ export interface Contents {
 }
 
 /** A token with when it is to be renewed. */
-export interface DatedToken extends IssuedToken {
+interface DatedToken extends IssuedToken {
   readonly renewAtMs: number;
 }
 
 /** A Secret for the cache: digests of its values in place of the values. */
-export function withoutTokens(secret: KubeObject): KubeObject {
+function withoutTokens(secret: KubeObject): KubeObject {
   const { data: _data, stringData: _stringData, ...rest } = secret;
   return { ...rest, digests: digestsOf(secret) };
 }
 
 /** Of a Secret in full or as the cache has it. */
-export function contentsOf(secret: KubeObject): Contents {
+function contentsOf(secret: KubeObject): Contents {
   const { annotations } = secret.metadata;
   return { records: parseRecords(annotations?.[annotationKeys.tokens]), digests: digestsOf(secret) };
 }
 
 /** The asks, by index, whose token is missing, not the one that was written, or due to be renewed. */
-export function dueAsks(asks: readonly TokenAsk[], contents: Contents, nowMs: number): number[] {
+function dueAsks(asks: readonly TokenAsk[], contents: Contents, nowMs: number): number[] {
   const { records, digests } = contents;
   return [...asks.keys()].filter((index) => {
     const ask = asks[index] as TokenAsk;
@@ -83,18 +81,18 @@ export function dueAsks(asks: readonly TokenAsk[], contents: Contents, nowMs: nu
 }
 
 /** Keys that somebody else has put into the Secret. */
-export function strayKeys(asks: readonly TokenAsk[], { digests }: Contents): string[] {
+function strayKeys(asks: readonly TokenAsk[], { digests }: Contents): string[] {
   const own = new Set([...asks.keys()].map(tokenKey));
   return Object.keys(digests).filter((key) => !own.has(key));
 }
 
 /** When the next of a pod's tokens is to be renewed; of contents in which none is due. */
-export function nextRenewalMs(contents: Contents): number {
+function nextRenewalMs(contents: Contents): number {
   return Math.min(...contents.records.map(renewAtMs));
 }
 
 /** The annotation and the data of a Secret that has these new tokens, by index of their ask, in place of others. */
-export function replaceTokens(
+function replaceTokens(
   asks: readonly TokenAsk[],
   present: Contents,
   issued: ReadonlyMap<number, DatedToken>,

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { Agent, WebSocket } from 'undici';
 import type { ConnectionOptions, Status } from '../../kube/index.ts';
-import { scrub } from '../mapping/index.ts';
+import { scrub } from '../mapping/scrub.ts';
 import { findPod } from './find-pod.ts';
 import type { Client } from './kubelet-tenants.ts';
 import { Refusal, unreachable } from './refusal.ts';

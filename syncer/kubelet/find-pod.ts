@@ -1,7 +1,7 @@
 import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, type ObjectRef, resources } from '../../kube/index.ts';
-import type { SyncContext } from '../kinds/index.ts';
-import { isOurs, tenantNamespaceOf, uidMark } from '../mapping/index.ts';
+import type { SyncContext } from '../kinds/contract.ts';
+import { isOurs, originalUid, tenantNamespaceOf } from '../mapping/labels.ts';
 import { containerNotFound, notReady, podNotFound, simulated } from './refusal.ts';
 import type { PodRequest } from './request-path.ts';
 
@@ -55,7 +55,7 @@ export function superPodOf(tenant: KubeletTenant, tenantPod: KubeObject): Pod | 
     superPod !== undefined &&
     isOurs(superPod, info) &&
     tenantNamespaceOf(superPod) === namespace &&
-    uidMark(superPod) === uid;
+    originalUid(superPod) === uid;
   return isIt ? superPod : undefined;
 }
 

@@ -1,5 +1,5 @@
 import type { Clock, ConnectionOptions, KubeClient, KubeObject } from '../../kube/index.ts';
-import type { Lookup } from '../kinds/index.ts';
+import type { Lookup } from '../kinds/contract.ts';
 import type { ClientAuthorities } from './authorities.ts';
 import { followServingIdentity, type ServingIdentity } from './certificate.ts';
 import { CommandRuns } from './command-runs.ts';

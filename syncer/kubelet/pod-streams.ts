@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { pipeline } from 'node:stream/promises';
-import { scrub } from '../mapping/index.ts';
+import { scrub } from '../mapping/scrub.ts';
 import { findPod, type KubeletTenant } from './find-pod.ts';
 import { notAllowedThere, type Refusal, unreachable } from './refusal.ts';
 import type { PodRequest } from './request-path.ts';

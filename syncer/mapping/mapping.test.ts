@@ -2,18 +2,10 @@ import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { applyMergePatch, type KubeObject } from '../../kube/index.ts';
 import { testContext, testNamespace, testTenant } from '../kinds/testing.ts';
-import {
-  bucketOf,
-  copyMetadata,
-  isOurs,
-  scrub,
-  superMetadata,
-  superMetadataPatch,
-  superNamespaceName,
-  tenantNamespaceOf,
-  transparentMetadataPatch,
-  uidMark,
-} from './index.ts';
+import { bucketOf, isOurs, originalUid, tenantNamespaceOf } from './labels.ts';
+import { copyMetadata, superMetadata, superMetadataPatch, transparentMetadataPatch } from './metadata.ts';
+import { superNamespaceName } from './names.ts';
+import { scrub } from './scrub.ts';
 
 const tenant = testTenant();
 
@@ -85,7 +77,7 @@ describe('metadata on the way down (rule §1)', () => {
       annotations: { [annotationKeys.tenantName]: 'acme/blue', [annotationKeys.uid]: 'u1' },
     });
     const s = { metadata };
-    expect([isOurs(s, tenant), uidMark(s), tenantNamespaceOf(s)]).toEqual([true, 'u1', 'shop']);
+    expect([isOurs(s, tenant), originalUid(s), tenantNamespaceOf(s)]).toEqual([true, 'u1', 'shop']);
     expect(isOurs(s, { uid: 'another' })).toBe(false);
   });
 
@@ -205,7 +197,7 @@ describe('bringing metadata up to date', () => {
     }) as KubeObject;
     const after = settled(t, s);
     expect(isOurs(after, tenant)).toBe(true);
-    expect(uidMark(after)).toBe('u1');
+    expect(originalUid(after)).toBe('u1');
     expect(
       settled(
         t,

@@ -1,9 +1,73 @@
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import type { KubeObject, MergePatch, ObjectMeta } from '../../kube/index.ts';
-import type { TenantInfo } from '../kinds/index.ts';
-import { bucketOf } from './bucket.ts';
-import { goesDown } from './keys.ts';
+import { type KubeObject, type MergePatch, mergePatch, type ObjectMeta } from '../../kube/index.ts';
+import type { TenantInfo } from '../kinds/contract.ts';
+import { bucketOf, isOwnKey } from './labels.ts';
 import { superNamespaceName } from './names.ts';
+
+/**
+ * Labels and annotations of a tenant that never go down, by prefix: they would change what the super
+ * cluster's own components do. An operator can add to these.
+ */
+export const defaultDeniedKeyPrefixes: readonly string[] = [
+  // Admission and scheduling of the super cluster.
+  'pod-security.kubernetes.io/',
+  'scheduler.alpha.kubernetes.io/',
+  'kubernetes.io/config.',
+  'seccomp.security.alpha.kubernetes.io/',
+  'container.seccomp.security.alpha.kubernetes.io/',
+  'container.apparmor.security.beta.kubernetes.io/',
+  // Networks, addresses and interfaces to be had for the asking.
+  'k8s.v1.cni.cncf.io/',
+  'v1.multus-cni.io/',
+  'cni.projectcalico.org/',
+  'ipam.cilium.io/',
+  'k8s.ovn.org/',
+  'ovn.kubernetes.io/',
+  'external-dns.',
+  // Identities at cloud providers.
+  'eks.amazonaws.com/',
+  'iam.amazonaws.com/',
+  'iam.gke.io/',
+  'azure.workload.identity/',
+  'aadpodidbinding',
+  // Devices and mounts that container runtimes hand out by annotation.
+  'cdi.k8s.io/',
+  'devices.nri.io/',
+  'mounts.nri.io/',
+  'io.kubernetes.cri-o.',
+  'io.katacontainers.',
+  // Bookkeeping of the volume controllers.
+  'pv.kubernetes.io/',
+  'volume.kubernetes.io/',
+  'volume.beta.kubernetes.io/',
+];
+
+/**
+ * The labels and annotations of a tenant's Namespace that go down, by whole key. Policies of the super
+ * cluster select namespaces by label, so this holds nothing that one would select by.
+ */
+export const namespaceAllowedKeys: readonly string[] = ['kubernetes.io/description'];
+
+/** Whether a label or annotation of T goes down; what is transparent belongs to the super cluster. */
+export function goesDown(key: string, tenant: KeyRules): boolean {
+  return (
+    !isOwnKey(key) &&
+    !hasPrefix(key, tenant.deniedKeyPrefixes) &&
+    !hasPrefix(key, tenant.transparentKeyPrefixes)
+  );
+}
+
+/** Whether a label or annotation of S is copied up and, in T, belongs to the super cluster. */
+export function isTransparent(key: string, tenant: Pick<TenantInfo, 'transparentKeyPrefixes'>): boolean {
+  return !isOwnKey(key) && hasPrefix(key, tenant.transparentKeyPrefixes);
+}
+
+type KeyRules = Pick<TenantInfo, 'deniedKeyPrefixes' | 'transparentKeyPrefixes'>;
+
+function hasPrefix(key: string, prefixes: readonly string[]): boolean {
+  for (const prefix of prefixes) if (key.startsWith(prefix)) return true;
+  return false;
+}
 
 type Keys = Record<string, string>;
 type KeyPatch = Record<string, string | null>;
@@ -135,4 +199,76 @@ function parseSyncedKeys(text: string | undefined): { l: readonly string[]; a: r
 
 function strings(value: unknown): string[] {
   return Array.isArray(value) ? value.filter((item): item is string => typeof item === 'string') : [];
+}
+
+type TransparentKeys = Record<string, string>;
+type Rules = Pick<TenantInfo, 'transparentKeyPrefixes'>;
+
+/**
+ * Copies the keys that belong to the super cluster up to T, as `{ metadata: … }`; undefined when T
+ * has them all, and no others under those prefixes.
+ */
+export function transparentMetadataPatch(
+  tenantObject: KubeObject,
+  superObject: KubeObject,
+  { tenant }: { readonly tenant: Rules },
+): MergePatch | undefined {
+  if (tenant.transparentKeyPrefixes.length === 0) return undefined;
+  const labels = difference(tenantObject.metadata.labels, superObject.metadata.labels, tenant);
+  const annotations = difference(tenantObject.metadata.annotations, superObject.metadata.annotations, tenant);
+  if (labels === undefined && annotations === undefined) return undefined;
+  return {
+    metadata: {
+      ...(labels === undefined ? {} : { labels }),
+      ...(annotations === undefined ? {} : { annotations }),
+    },
+  };
+}
+
+function difference(
+  own: TransparentKeys = {},
+  theirs: TransparentKeys = {},
+  tenant: Rules,
+): MergePatch | undefined {
+  const patch: MergePatch = {};
+  for (const [key, value] of Object.entries(theirs)) {
+    if (own[key] !== value && isTransparent(key, tenant)) patch[key] = value;
+  }
+  for (const key of Object.keys(own)) {
+    if (theirs[key] === undefined && isTransparent(key, tenant)) patch[key] = null;
+  }
+  return Object.keys(patch).length === 0 ? undefined : patch;
+}
+
+/** Describes how the super cluster's operator applied the original; of no use, and not for tenants' eyes. */
+const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration';
+
+/**
+ * Metadata of a tenant's copy of a super object: its name, labels and annotations, without the marks of
+ * S and with the mark of a copy (`skerry.dev/uid` = UID of S). Never a namespace: S's is not the tenant's.
+ */
+export function copyMetadata(superObject: KubeObject): ObjectMeta {
+  const { name, uid, labels, annotations } = superObject.metadata;
+  const copiedLabels = without(labels);
+  const copiedAnnotations = without(annotations);
+  if (uid !== undefined) copiedAnnotations[annotationKeys.uid] = uid;
+  return {
+    ...(name === undefined ? {} : { name }),
+    ...(Object.keys(copiedLabels).length === 0 ? {} : { labels: copiedLabels }),
+    ...(Object.keys(copiedAnnotations).length === 0 ? {} : { annotations: copiedAnnotations }),
+  };
+}
+
+function without(keys: Record<string, string> = {}): Record<string, string> {
+  return Object.fromEntries(Object.entries(keys).filter(([key]) => !isOwnKey(key) && key !== lastApplied));
+}
+
+/** Makes labels and annotations of a copy exactly those of `wanted`: what the tenant added goes too. */
+export function exactMetadataPatch(copy: KubeObject, wanted: ObjectMeta): MergePatch | undefined {
+  const { labels = {}, annotations = {} } = copy.metadata;
+  const metadata = mergePatch(
+    { labels, annotations },
+    { labels: wanted.labels ?? {}, annotations: wanted.annotations ?? {} },
+  );
+  return metadata === undefined ? undefined : { metadata };
 }

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { TenantInfo } from '../kinds/index.ts';
+import type { TenantInfo } from '../kinds/contract.ts';
 
 const maxLength = 63;
 const alphabet = 'abcdefghijklmnopqrstuvwxyz234567';

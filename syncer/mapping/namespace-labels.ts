@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
 import { labelKeys } from '../../api/labels.ts';
-import type { TenantInfo } from '../kinds/index.ts';
+import type { TenantInfo } from '../kinds/contract.ts';
 
 /** What selects namespaces by their labels. */
-export interface NamespaceSelector {
+interface NamespaceSelector {
   matchLabels?: Record<string, string>;
   matchExpressions?: { key: string; operator: string; values?: string[] }[];
 }

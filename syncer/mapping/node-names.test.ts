@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { KubeObject } from '../../kube/index.ts';
-import { allKinds, type TenantInfo } from '../kinds/index.ts';
+import type { TenantInfo } from '../kinds/contract.ts';
+import { allKinds } from '../kinds/registry.ts';
 import { testContext, testTenant } from '../kinds/testing.ts';
 import { realNodeName, shownHostIP, shownNodeName } from './node-names.ts';
 import { scrub } from './scrub.ts';

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { resources } from '../../kube/index.ts';
-import type { SyncContext } from '../kinds/index.ts';
-import { isOurs, tenantNamespaceOf, tenantUidOf } from './marks.ts';
+import type { SyncContext } from '../kinds/contract.ts';
+import { isOurs, tenantNamespaceOf, tenantUidOf } from './labels.ts';
 import {
   readableNamespace,
   readablePrefix,

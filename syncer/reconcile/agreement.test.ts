@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFailed } from 'vitest';
 import { resources } from '../../kube/index.ts';
-import { superNamespaceName } from '../mapping/index.ts';
+import { superNamespaceName } from '../mapping/names.ts';
 import { differences } from './testing/differences.ts';
 import { Disturbance, seeded, tend } from './testing/disturbance.ts';
 import { fastClock } from './testing/fast-clock.ts';

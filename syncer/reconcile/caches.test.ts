@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { labelKeys } from '../../api/labels.ts';
 import { resources } from '../../kube/index.ts';
-import { allKinds, type SyncedKind } from '../kinds/index.ts';
+import type { SyncedKind } from '../kinds/contract.ts';
+import { allKinds } from '../kinds/registry.ts';
 import { byTenantIndex, Caches } from './caches.ts';
 
 describe('the caches of one side', () => {

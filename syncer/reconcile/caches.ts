@@ -1,6 +1,6 @@
 import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, type ObjectRef, type Resource, Store } from '../../kube/index.ts';
-import type { Lookup, SyncedKind } from '../kinds/index.ts';
+import type { Lookup, SyncedKind } from '../kinds/contract.ts';
 
 /** Index that every store of the super cluster has: UID of the VirtualCluster an object belongs to. */
 export const byTenantIndex = 'tenant';

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
-import type { Action, DownKind, UpKind } from '../kinds/index.ts';
+import type { Action, DownKind, UpKind } from '../kinds/contract.ts';
 import { testContext } from '../kinds/testing.ts';
-import { superMetadata } from '../mapping/index.ts';
+import { superMetadata } from '../mapping/metadata.ts';
 import { decideDown, decideUp, type Situation } from './decide.ts';
 
 const context = testContext();

@@ -1,6 +1,6 @@
 import type { KubeObject } from '../../kube/index.ts';
-import type { Action, DownKind, KeyRef, Notice, SyncContext, SyncedKind, UpKind } from '../kinds/index.ts';
-import { isOurs, uidMark } from '../mapping/index.ts';
+import type { Action, DownKind, KeyRef, Notice, SyncContext, SyncedKind, UpKind } from '../kinds/contract.ts';
+import { isOurs, originalUid } from '../mapping/labels.ts';
 import type { Tombstone } from './tenant-state.ts';
 
 /** What the caches show of one key, and what the engine remembers of it. */
@@ -64,7 +64,7 @@ export function decideDown(kind: DownKind, situation: Situation): Decision {
     );
   }
 
-  if (uidMark(superObject) !== tenantObject.metadata.uid) {
+  if (originalUid(superObject) !== tenantObject.metadata.uid) {
     if (superObject.metadata.deletionTimestamp !== undefined && !shortens(kind, superObject, undefined))
       return nothing;
     return {
@@ -107,7 +107,7 @@ function guarded(actions: readonly Action[]): Decision {
 function tenantGone(kind: DownKind, situation: Situation, superObject: KubeObject): Decision {
   if (!isOurs(superObject, situation.context.tenant)) return nothing;
   const tombstone = situation.tenantTombstone;
-  const watched = tombstone !== undefined && tombstone.uid === uidMark(superObject);
+  const watched = tombstone !== undefined && tombstone.uid === originalUid(superObject);
   const last = watched ? tombstone.object : undefined;
   if (superObject.metadata.deletionTimestamp !== undefined && !shortens(kind, superObject, last))
     return nothing;
@@ -131,7 +131,7 @@ function superMissing(kind: DownKind, situation: Situation, tenantObject: KubeOb
   const gone = kind.superGone?.(tenantObject, context, last);
   if (gone !== undefined) {
     if (gone.length === 0) return nothing;
-    const watched = last !== undefined && uidMark(last) === tenantObject.metadata.uid;
+    const watched = last !== undefined && originalUid(last) === tenantObject.metadata.uid;
     const leaving = tenantObject.metadata.deletionTimestamp !== undefined;
     // An S that has only lost its label is reported as deleted too. One that was on its way out goes in any case.
     const expected = watched && leaving && last.metadata.deletionTimestamp !== undefined;
@@ -176,10 +176,10 @@ export function decideUp(kind: UpKind, situation: Situation): Decision {
   const belongs = place !== undefined && place.name === key.name && place.namespace === key.namespace;
 
   if (superObject === undefined || !belongs) {
-    if (tenantObject === undefined || uidMark(tenantObject) === undefined) return nothing;
+    if (tenantObject === undefined || originalUid(tenantObject) === undefined) return nothing;
     const actions = withoutOriginal(kind, tenantObject, context);
     if (actions.length === 0) return nothing;
-    const watched = superObject !== undefined || situation.superTombstone?.uid === uidMark(tenantObject);
+    const watched = superObject !== undefined || situation.superTombstone?.uid === originalUid(tenantObject);
     return { actions, check: { side: 'super', live: superObject === undefined, unwatched: !watched } };
   }
   if (tenantObject === undefined) {
@@ -187,7 +187,7 @@ export function decideUp(kind: UpKind, situation: Situation): Decision {
     if (superObject.metadata.deletionTimestamp !== undefined) return nothing;
     return { actions: [{ do: 'createTenant', object: kind.toTenant(superObject, context) }] };
   }
-  const mark = uidMark(tenantObject);
+  const mark = originalUid(tenantObject);
   if (mark === undefined) {
     if (kind.adopts?.(tenantObject, superObject, context) === true)
       return guarded(kind.up(tenantObject, superObject, context));

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { annotationKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
-import { allKinds, type SyncedKind } from '../kinds/index.ts';
-import { shownNodeName } from '../mapping/index.ts';
+import type { SyncedKind } from '../kinds/contract.ts';
+import { allKinds } from '../kinds/registry.ts';
+import { shownNodeName } from '../mapping/node-names.ts';
 import type { Situation } from './decide.ts';
 import { DeletionSafety } from './deletion-safety.ts';
 import type { Work } from './execute.ts';

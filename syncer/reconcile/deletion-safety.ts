@@ -6,8 +6,8 @@ import {
   type ObjectRef,
   type Resource,
 } from '../../kube/index.ts';
-import { superResourceOf } from '../kinds/index.ts';
-import { uidMark } from '../mapping/index.ts';
+import { superResourceOf } from '../kinds/contract.ts';
+import { originalUid } from '../mapping/labels.ts';
 import type { DeleteCheck, Situation } from './decide.ts';
 import type { Work } from './execute.ts';
 import type { IdentityGuard } from './guards.ts';
@@ -125,7 +125,7 @@ function lastRef({ superTombstone }: Situation): ObjectRef | undefined {
 
 /** Whether the mark of one object names the other. */
 function isCopyOf(copy: KubeObject, original: KubeObject): boolean {
-  return uidMark(copy) === original.metadata.uid;
+  return originalUid(copy) === original.metadata.uid;
 }
 
 /** A pod knows its S by UID, even if somebody took all marks off that one. */

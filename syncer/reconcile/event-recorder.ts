@@ -8,7 +8,7 @@ import {
   type Resource,
   resources,
 } from '../../kube/index.ts';
-import type { Notice } from '../kinds/index.ts';
+import type { Notice } from '../kinds/contract.ts';
 import { BoundedMap } from './bounded-map.ts';
 
 const component = 'skerry-syncer';

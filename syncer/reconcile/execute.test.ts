@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources, type Store } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
-import { allKinds } from '../kinds/index.ts';
+import { allKinds } from '../kinds/registry.ts';
 import { testTenant } from '../kinds/testing.ts';
 import { releaseReservation } from './execute.ts';
 import { unmatchedSuperObjects } from './tenant-state.ts';

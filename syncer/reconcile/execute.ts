@@ -22,8 +22,9 @@ import {
   superResourceOf,
   type TenantInfo,
   type TokenAsk,
-} from '../kinds/index.ts';
-import { isOurs, scrub, tenantUidOf, uidMark } from '../mapping/index.ts';
+} from '../kinds/contract.ts';
+import { isOurs, originalUid, tenantUidOf } from '../mapping/labels.ts';
+import { scrub } from '../mapping/scrub.ts';
 import type { Situation } from './decide.ts';
 import type { EventRecorder } from './event-recorder.ts';
 import type { DefinitionGuard } from './guards.ts';
@@ -494,7 +495,7 @@ export class Executor {
     const live = await this.#superClient.get(superResourceOf(kind), refOf(object), { signal });
     if (isOurs(live, tenant.info)) {
       // S of an earlier T goes when the cache shows it, past the same guards as any other.
-      if (uidMark(live) !== tenantObject?.metadata.uid) return { is: 'retry', code: 'earlierObject' };
+      if (originalUid(live) !== tenantObject?.metadata.uid) return { is: 'retry', code: 'earlierObject' };
       expectCreated('super', work, live);
       return done;
     }
@@ -556,5 +557,5 @@ export class Executor {
 /** Whether S is T's own by its mark, which names a UID that nobody can guess, but has no label of any tenant. */
 function hasLostItsLabel(superObject: KubeObject, tenantObject: KubeObject): boolean {
   const { uid } = tenantObject.metadata;
-  return uid !== undefined && uidMark(superObject) === uid && tenantUidOf(superObject) === undefined;
+  return uid !== undefined && originalUid(superObject) === uid && tenantUidOf(superObject) === undefined;
 }

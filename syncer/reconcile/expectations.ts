@@ -1,5 +1,5 @@
 import type { KubeObject } from '../../kube/index.ts';
-import { uidMark } from '../mapping/index.ts';
+import { originalUid } from '../mapping/labels.ts';
 
 /**
  * Whether one resourceVersion comes before another of the same resource. Versions are decimal numbers that
@@ -49,7 +49,8 @@ export class Expectations {
 
   expectCreated(id: string, created: KubeObject): void {
     const { uid } = created.metadata;
-    if (uid !== undefined) this.#created.set(id, { uid, originUid: uidMark(created), atMs: this.#nowMs() });
+    if (uid !== undefined)
+      this.#created.set(id, { uid, originUid: originalUid(created), atMs: this.#nowMs() });
   }
 
   /** UID of an object that we created a moment ago, until the cache has shown it. */

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import type { KubeObject } from '../../kube/index.ts';
-import { allKinds, type DownKind, type UpKind } from '../kinds/index.ts';
+import type { DownKind, UpKind } from '../kinds/contract.ts';
+import { allKinds } from '../kinds/registry.ts';
 import { testContext } from '../kinds/testing.ts';
 import { downKeyOf, tenantKeyOf, upKeyOf } from './keys.ts';
 

@@ -1,7 +1,7 @@
 import { labelKeys } from '../../api/labels.ts';
 import type { KubeObject } from '../../kube/index.ts';
-import type { DownKind, KeyRef, SyncContext, SyncedKind, UpKind } from '../kinds/index.ts';
-import { uidMark } from '../mapping/index.ts';
+import type { DownKind, KeyRef, SyncContext, SyncedKind, UpKind } from '../kinds/contract.ts';
+import { originalUid } from '../mapping/labels.ts';
 
 /** One unit of work: an object in the coordinates of its tenant. `tenant` is the VirtualCluster's UID. */
 export interface SyncKey extends KeyRef {
@@ -25,7 +25,8 @@ export function tenantKeyOf(kind: SyncedKind, object: KubeObject): KeyRef {
 export function downKeyOf(kind: DownKind, superObject: KubeObject): KeyRef | undefined {
   const namespace = superObject.metadata.labels?.[labelKeys.namespace];
   const name = superObject.metadata.name;
-  if (namespace === undefined || name === undefined || uidMark(superObject) === undefined) return undefined;
+  if (namespace === undefined || name === undefined || originalUid(superObject) === undefined)
+    return undefined;
   if (kind.name === 'namespaces') return { kind: kind.name, name: namespace };
   const tenantName = kind.tenantName?.(name, superObject) ?? name;
   return kind.resource.namespaced

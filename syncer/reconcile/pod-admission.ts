@@ -1,6 +1,6 @@
 import { type KubeObject, resources, type StoreEvent } from '../../kube/index.ts';
-import type { KeyRef } from '../kinds/index.ts';
-import { tenantNamespaceOf, tenantUidOf } from '../mapping/index.ts';
+import type { KeyRef } from '../kinds/contract.ts';
+import { tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
 import {
   type Answer,
   isWindowed,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
-import { allKinds } from '../kinds/index.ts';
+import { allKinds } from '../kinds/registry.ts';
 import { Bench } from './testing/bench.ts';
 import { resyncOf, settings } from './testing/resync-of.ts';
 

@@ -1,6 +1,7 @@
 import { type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
-import type { DownKind, KeyRef, SyncedKind, TenantInfo } from '../kinds/index.ts';
-import { isOurs, scrub, uidMark } from '../mapping/index.ts';
+import type { DownKind, KeyRef, SyncedKind, TenantInfo } from '../kinds/contract.ts';
+import { isOurs, originalUid } from '../mapping/labels.ts';
+import { scrub } from '../mapping/scrub.ts';
 import type { Caches } from './caches.ts';
 import type { Controller } from './controller.ts';
 import { type Decision, type Drift, decideDown, decideUp, driftOf, type Situation } from './decide.ts';
@@ -126,7 +127,7 @@ export class Reconciler implements Controller {
     if (tenantObject === undefined || createdUid !== undefined) return true;
     if (superObject !== undefined) {
       if (superObject.metadata.deletionTimestamp !== undefined) return false;
-      if (isOurs(superObject, tenant.info)) return uidMark(superObject) === tenantObject.metadata.uid;
+      if (isOurs(superObject, tenant.info)) return originalUid(superObject) === tenantObject.metadata.uid;
       if (kind.adopts?.(superObject, tenantObject, context) === true) return true;
     }
     return kind.admit?.(tenantObject, context).wanted === false;
@@ -224,7 +225,7 @@ export class Reconciler implements Controller {
     return (
       there.metadata.deletionTimestamp === undefined &&
       isOurs(there, tenant.info) &&
-      uidMark(there) === own.metadata.uid
+      originalUid(there) === own.metadata.uid
     );
   }
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
-import { allKinds } from '../kinds/index.ts';
-import { shownNodeName } from '../mapping/index.ts';
+import { allKinds } from '../kinds/registry.ts';
+import { shownNodeName } from '../mapping/node-names.ts';
 import { keyId } from './keys.ts';
 import { Router } from './router.ts';
 import { Bench } from './testing/bench.ts';

@@ -1,6 +1,6 @@
 import { type KubeObject, resources, type Store, type StoreEvent } from '../../kube/index.ts';
-import type { KeyRef, SyncedKind } from '../kinds/index.ts';
-import { tenantNamespaceOf, tenantUidOf } from '../mapping/index.ts';
+import type { KeyRef, SyncedKind } from '../kinds/contract.ts';
+import { tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
 import type { BoundedMap } from './bounded-map.ts';
 import { bySuperNamespaceIndex, byTenantIndex, type Caches } from './caches.ts';
 import type { SpecialController } from './controller.ts';

@@ -1,15 +1,9 @@
 import { labelKeys } from '../../api/labels.ts';
 import { type KubeClient, type KubeObject, type ObjectRef, resources } from '../../kube/index.ts';
-import {
-  allKinds,
-  type DownKind,
-  type KeyRef,
-  type SyncContext,
-  type SyncedKind,
-  type TenantInfo,
-  type UpKind,
-} from '../kinds/index.ts';
-import { isOurs, superNamespaceName, uidMark } from '../mapping/index.ts';
+import type { DownKind, KeyRef, SyncContext, SyncedKind, TenantInfo, UpKind } from '../kinds/contract.ts';
+import { allKinds } from '../kinds/registry.ts';
+import { isOurs, originalUid } from '../mapping/labels.ts';
+import { superNamespaceName } from '../mapping/names.ts';
 import { BoundedMap } from './bounded-map.ts';
 import { byTenantIndex, type Caches } from './caches.ts';
 import { Expectations } from './expectations.ts';
@@ -248,7 +242,7 @@ export function unmatchedSuperObjects(tenant: TenantState, superCaches: Caches):
           uids.push(object.metadata.uid ?? '');
         continue;
       }
-      if (tenant.tombstones.tenant.get(keyId(key))?.uid === uidMark(object)) continue;
+      if (tenant.tombstones.tenant.get(keyId(key))?.uid === originalUid(object)) continue;
       const namespace = object.metadata.labels?.[labelKeys.namespace];
       const namespaceIsThere =
         key.namespace === undefined ||
@@ -276,7 +270,7 @@ export function unmatchedTenantObjects(tenant: TenantState, superCaches: Caches)
       const superObject = ref === undefined ? undefined : superCaches.get(kind.resource, ref);
       if (
         kind.direction === 'up'
-          ? uidMark(object) === undefined
+          ? originalUid(object) === undefined
           : superObject && !isOurs(superObject, context.tenant)
       ) {
         continue;
@@ -312,10 +306,10 @@ function isLost(
   if (deletionTimestamp !== undefined) return false;
   const tombstone = tenant.tombstones.super.get(id);
   if (kind.direction === 'up') {
-    if (tombstone !== undefined && tombstone.uid === uidMark(object)) return false;
+    if (tombstone !== undefined && tombstone.uid === originalUid(object)) return false;
     return kind.superGone === undefined || kind.superGone(object, context).length > 0;
   }
-  if (tombstone !== undefined && uidMark(tombstone.object) === uid) return false;
+  if (tombstone !== undefined && originalUid(tombstone.object) === uid) return false;
   if (tenant.expectations.super.createdUid(id) !== undefined) return false;
   return (kind.superGone?.(object, context) ?? []).length > 0;
 }

@@ -1,5 +1,5 @@
 import { type Clock, isConflict, isNotFound, resources } from '../../kube/index.ts';
-import { bucketCount } from '../mapping/index.ts';
+import { bucketCount } from '../mapping/labels.ts';
 import type { BucketHolder } from './bucket-holder.ts';
 import type { OwnLease } from './own-lease.ts';
 import type { ShardClient } from './records.ts';

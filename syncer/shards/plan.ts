@@ -1,4 +1,4 @@
-import { bucketCount } from '../mapping/index.ts';
+import { bucketCount } from '../mapping/labels.ts';
 import type { Members } from './members.ts';
 import { placeOf } from './rendezvous.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { bucketCount } from '../mapping/index.ts';
+import { bucketCount } from '../mapping/labels.ts';
 import { placeOf } from './rendezvous.ts';
 
 const buckets = [...Array(bucketCount).keys()];

@@ -1,5 +1,5 @@
 import type { CustomResourceProblem } from '../controllers/custom-resources.ts';
-import type { TenantInfo } from '../kinds/index.ts';
+import type { TenantInfo } from '../kinds/contract.ts';
 import type { SyncerCondition } from './status-writer.ts';
 
 /** What becomes of the custom resources that a tenant has opted in to, for its operator to read. */

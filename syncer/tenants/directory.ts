@@ -9,7 +9,7 @@ import {
   Store,
 } from '../../kube/index.ts';
 import type { CustomResourceInformers } from '../controllers/custom-resources.ts';
-import type { SyncedKind } from '../kinds/index.ts';
+import type { SyncedKind } from '../kinds/contract.ts';
 import type { ClientAuthorities } from '../kubelet/index.ts';
 import type { Caches } from '../reconcile/caches.ts';
 import type { SyncEngine } from '../reconcile/engine.ts';

@@ -1,4 +1,4 @@
-import type { TenantInfo } from '../kinds/index.ts';
+import type { TenantInfo } from '../kinds/contract.ts';
 import type { SyncerCondition } from './status-writer.ts';
 
 const type = 'NetworkPoliciesEnforced';

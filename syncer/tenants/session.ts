@@ -9,7 +9,8 @@ import {
 } from '../../kube/index.ts';
 import { type CustomResourceInformers, TenantCustomResources } from '../controllers/custom-resources.ts';
 import { loadExistingCopies } from '../controllers/events.ts';
-import { hasKnownFields, type SyncedKind } from '../kinds/index.ts';
+import type { SyncedKind } from '../kinds/contract.ts';
+import { hasKnownFields } from '../kinds/registry.ts';
 import { Caches } from '../reconcile/caches.ts';
 import type { SyncEngine } from '../reconcile/engine.ts';
 import type { IdentityGuard } from '../reconcile/guards.ts';

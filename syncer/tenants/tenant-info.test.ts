@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { defaultEffectivePolicy, defaultPolicy } from '../../api/policy.ts';
 import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
-import { defaultDeniedKeyPrefixes } from '../mapping/index.ts';
+import { defaultDeniedKeyPrefixes } from '../mapping/metadata.ts';
 import { tenantInfo } from './tenant-info.ts';
 
 const settings = {

@@ -1,7 +1,7 @@
 import { defaultPolicy } from '../../api/policy.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import type { TenantInfo } from '../kinds/index.ts';
-import { defaultDeniedKeyPrefixes } from '../mapping/index.ts';
+import type { TenantInfo } from '../kinds/contract.ts';
+import { defaultDeniedKeyPrefixes } from '../mapping/metadata.ts';
 
 /** What the syncer itself adds to each tenant's settings. */
 export interface SyncerSettings {

@@ -1,5 +1,5 @@
-import type { KeyRef } from '../kinds/index.ts';
-import { uidMark } from '../mapping/index.ts';
+import type { KeyRef } from '../kinds/contract.ts';
+import { originalUid } from '../mapping/labels.ts';
 import type { EngineObserver } from '../reconcile/engine.ts';
 import type { PodTraces } from './pod-traces.ts';
 import type { Trace } from './trace.ts';
@@ -29,7 +29,7 @@ export function observePods(
       const trace = traceOf(tenant, key);
       if (trace === undefined) return;
       if (action.do === 'createSuper') {
-        if (uidMark(action.object) === trace.uid) trace.mark('createSent');
+        if (originalUid(action.object) === trace.uid) trace.mark('createSent');
       } else if (action.do === 'bindTenant') {
         if (trace.has('scheduled')) trace.mark('bindingSent');
       } else if (action.do === 'patchTenant' && action.subresource === 'status') {
@@ -40,7 +40,7 @@ export function observePods(
       if (key.kind === 'pods') {
         if (action.do === 'createSuper') {
           const trace = traceOf(tenant, key);
-          if (uidMark(action.object) === trace?.uid) trace?.mark('created');
+          if (originalUid(action.object) === trace?.uid) trace?.mark('created');
         } else if (action.do === 'bindTenant') {
           const trace = traceOf(tenant, key);
           if (trace?.has('bindingSent')) trace.mark('bound');

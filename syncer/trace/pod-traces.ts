@@ -1,5 +1,5 @@
 import type { KubeObject, Store, StoreEvent } from '../../kube/index.ts';
-import { tenantNamespaceOf, tenantUidOf, uidMark } from '../mapping/index.ts';
+import { originalUid, tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
 import { StepTable } from './step-table.ts';
 import { Trace, type TraceContext } from './trace.ts';
 
@@ -103,7 +103,7 @@ export class PodTraces {
 
   #superPod(pod: Pod): void {
     const trace = this.find(tenantUidOf(pod) ?? '', tenantNamespaceOf(pod), pod.metadata.name ?? '');
-    if (trace === undefined || trace.isOver || uidMark(pod) !== trace.uid) return;
+    if (trace === undefined || trace.isOver || originalUid(pod) !== trace.uid) return;
     trace.mark('created');
     if (isBound(pod)) {
       trace.node ??= pod.spec?.nodeName;

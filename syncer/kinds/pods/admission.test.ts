@@ -1,145 +1,375 @@
 import { describe, expect, it } from 'vitest';
-import { annotationKeys } from '../../../api/labels.ts';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { defaultPolicy, type TenantPolicy } from '../../../api/policy.ts';
-import { podKind } from './index.ts';
+import type { KubeObject } from '../../../kube/index.ts';
+import { shownNodeName } from '../../mapping/node-names.ts';
+import type { SyncContext } from '../contract.ts';
+import { podKind } from './pods.ts';
 import { type PodParts, podContext, superPod, superUid, tenantPod } from './testing.ts';
+import type { NodeSelectorTerm, Pod, PodSpec } from './types.ts';
 
-const context = podContext();
+describe('admission', () => {
+  const context = podContext();
 
-function admission(parts: PodParts, over = context) {
-  return podKind.admit?.(tenantPod(parts), over);
-}
+  function admission(parts: PodParts, over = context) {
+    return podKind.admit?.(tenantPod(parts), over);
+  }
 
-function reason(parts: PodParts, over = context): string | undefined {
-  const answer = admission(parts, over);
-  expect(answer?.wanted).toBe(answer?.notice === undefined);
-  return answer?.notice?.reason;
-}
+  function reason(parts: PodParts, over = context): string | undefined {
+    const answer = admission(parts, over);
+    expect(answer?.wanted).toBe(answer?.notice === undefined);
+    return answer?.notice?.reason;
+  }
 
-function withPolicy(policy: Partial<TenantPolicy>) {
-  return podContext({ tenant: { policy: { ...defaultPolicy, ...policy } } });
-}
+  function withPolicy(policy: Partial<TenantPolicy>) {
+    return podContext({ tenant: { policy: { ...defaultPolicy, ...policy } } });
+  }
 
-const podOfDaemonSet = {
-  ownerReferences: [{ apiVersion: 'apps/v1', kind: 'DaemonSet', name: 'd', uid: 'd', controller: true }],
-};
+  const podOfDaemonSet = {
+    ownerReferences: [{ apiVersion: 'apps/v1', kind: 'DaemonSet', name: 'd', uid: 'd', controller: true }],
+  };
 
-describe('which pods go down', () => {
-  it('takes an ordinary pod', () => {
-    expect(admission({})).toEqual({ wanted: true });
-  });
-
-  it('has no S for a pod that presets its nodeName, and says so (rule 5)', () => {
-    expect(reason({ spec: { nodeName: 'n1' } })).toBe('NotSupported');
-  });
-
-  it('keeps the S of a pod that we have bound', () => {
-    const t = tenantPod({
-      spec: { nodeName: 'n1' },
-      metadata: { annotations: { [annotationKeys.superUid]: superUid } },
+  describe('which pods go down', () => {
+    it('takes an ordinary pod', () => {
+      expect(admission({})).toEqual({ wanted: true });
     });
-    expect(podKind.admit?.(t, context)).toEqual({ wanted: true });
-    const s = superPod(t, { spec: { nodeName: 'n1' } });
-    expect(podKind.admit?.(t, podContext({ superObjects: [s] }))).toEqual({ wanted: true });
-  });
 
-  it('keeps it too when somebody replaced the annotations of T and our mark with them', () => {
-    const t = tenantPod({ spec: { nodeName: 'n1' } });
-    const s = superPod(t, { spec: { nodeName: 'n1' } });
-    expect(podKind.admit?.(t, podContext({ superObjects: [s] }))).toEqual({ wanted: true });
-  });
-
-  it('keeps it when the super cluster has forgotten that S has a node', () => {
-    const t = tenantPod({
-      spec: { nodeName: 'n1' },
-      metadata: { annotations: { [annotationKeys.superUid]: superUid } },
+    it('has no S for a pod that presets its nodeName, and says so (rule 5)', () => {
+      expect(reason({ spec: { nodeName: 'n1' } })).toBe('NotSupported');
     });
-    expect(podKind.admit?.(t, podContext({ superObjects: [superPod(t)] }))).toEqual({ wanted: true });
-  });
 
-  it('does not keep it for a pod that the tenant bound elsewhere with a forged mark', () => {
-    const t = tenantPod({
-      spec: { nodeName: 'n2' },
-      metadata: { annotations: { [annotationKeys.superUid]: 'forged' } },
+    it('keeps the S of a pod that we have bound', () => {
+      const t = tenantPod({
+        spec: { nodeName: 'n1' },
+        metadata: { annotations: { [annotationKeys.superUid]: superUid } },
+      });
+      expect(podKind.admit?.(t, context)).toEqual({ wanted: true });
+      const s = superPod(t, { spec: { nodeName: 'n1' } });
+      expect(podKind.admit?.(t, podContext({ superObjects: [s] }))).toEqual({ wanted: true });
     });
-    const s = superPod(t, { spec: { nodeName: 'n1' } });
-    expect(podKind.admit?.(t, podContext({ superObjects: [s] }))?.wanted).toBe(false);
-  });
 
-  it('waits without a word while a pod has scheduling gates (rule 16)', () => {
-    expect(admission({ spec: { schedulingGates: [{ name: 'example.com/gate' }] } })).toEqual({
-      wanted: false,
+    it('keeps it too when somebody replaced the annotations of T and our mark with them', () => {
+      const t = tenantPod({ spec: { nodeName: 'n1' } });
+      const s = superPod(t, { spec: { nodeName: 'n1' } });
+      expect(podKind.admit?.(t, podContext({ superObjects: [s] }))).toEqual({ wanted: true });
     });
-  });
 
-  it('refuses what would leave the tenant by a name that is not its own (rules 14, 15)', () => {
-    expect(reason({ spec: { runtimeClassName: 'kata' } })).toBe('NotSupported');
-    expect(reason({ spec: { schedulerName: 'mine' } })).toBe('NotSupported');
-    expect(reason({ spec: { resourceClaims: [{ name: 'gpu' }] } })).toBe('NotSupported');
-    expect(reason({ metadata: { namespace: 'kube-node-lease' } })).toBe('NotSupported');
-  });
-
-  it.each(['clusterTrustBundle', 'podCertificate'])(
-    'refuses the projection %s at every level (rule 14)',
-    (source) => {
-      const spec = { volumes: [{ name: 'v', projected: { sources: [{ [source]: {} }] } }] };
-      expect(reason({ spec })).toBe('NotSupported');
-      const volumeTypes = [source, 'projected'];
-      expect(reason({ spec }, withPolicy({ podSecurity: 'privileged', volumeTypes }))).toBe('NotSupported');
-    },
-  );
-
-  it.each([
-    'configMap',
-    'secret',
-    'projected',
-    'downwardAPI',
-    'emptyDir',
-    'persistentVolumeClaim',
-    'ephemeral',
-    'image',
-  ])('takes volumes of type %s (rule 14)', (source) => {
-    expect(admission({ spec: { volumes: [{ name: 'v', [source]: {} }] } })).toEqual({ wanted: true });
-  });
-
-  it.each(['hostPath', 'nfs', 'iscsi', 'csi', 'gitRepo', 'something-of-tomorrow'])(
-    'takes volumes of type %s by policy only, whatever the Pod Security level (rule 14)',
-    (source) => {
-      const spec = { volumes: [{ name: 'v', [source]: {} }] };
-      const privileged = withPolicy({ podSecurity: 'privileged' });
-      expect(reason({ spec }, privileged)).toBe('NotSupported');
-      expect(admission({ spec }, privileged)?.notice?.message).toContain(source);
-      const allowed = withPolicy({ podSecurity: 'privileged', volumeTypes: ['cephfs', source] });
-      expect(admission({ spec }, allowed)).toEqual({ wanted: true });
-    },
-  );
-
-  it('takes no hostPath at the level baseline, though the policy names it (rule 14)', () => {
-    const spec = { volumes: [{ name: 'v', hostPath: { path: '/' } }] };
-    expect(reason({ spec }, withPolicy({ volumeTypes: ['hostPath'] }))).toBe('PodSecurity');
-  });
-
-  it('refuses what the Pod Security level does not allow, in words (rule 14)', () => {
-    const answer = admission({
-      spec: { hostNetwork: true, volumes: [{ name: 'v', hostPath: { path: '/' } }] },
+    it('keeps it when the super cluster has forgotten that S has a node', () => {
+      const t = tenantPod({
+        spec: { nodeName: 'n1' },
+        metadata: { annotations: { [annotationKeys.superUid]: superUid } },
+      });
+      expect(podKind.admit?.(t, podContext({ superObjects: [superPod(t)] }))).toEqual({ wanted: true });
     });
-    expect(answer?.notice).toMatchObject({ type: 'Warning', reason: 'PodSecurity' });
-    expect(answer?.notice?.message).toMatch(/"baseline".*hostNetwork=true.*hostPath volumes \("v"\)/);
-  });
 
-  it('refuses pods of DaemonSets unless the policy allows them, and names the policy (rule 5)', () => {
-    expect(reason({ metadata: podOfDaemonSet })).toBe('DaemonSetsNotAllowed');
-    expect(admission({ metadata: podOfDaemonSet })?.notice?.message).toContain('daemonSets: deny');
-    expect(admission({ metadata: podOfDaemonSet }, withPolicy({ daemonSets: 'allow' }))).toEqual({
-      wanted: true,
+    it('does not keep it for a pod that the tenant bound elsewhere with a forged mark', () => {
+      const t = tenantPod({
+        spec: { nodeName: 'n2' },
+        metadata: { annotations: { [annotationKeys.superUid]: 'forged' } },
+      });
+      const s = superPod(t, { spec: { nodeName: 'n1' } });
+      expect(podKind.admit?.(t, podContext({ superObjects: [s] }))?.wanted).toBe(false);
     });
-  });
 
-  it('refuses references to names that are reserved in super namespaces (rule §1)', () => {
-    expect(reason({ spec: { volumes: [{ name: 'v', secret: { secretName: 'skerry-tokens' } }] } })).toBe(
-      'ReservedName',
+    it('waits without a word while a pod has scheduling gates (rule 16)', () => {
+      expect(admission({ spec: { schedulingGates: [{ name: 'example.com/gate' }] } })).toEqual({
+        wanted: false,
+      });
+    });
+
+    it('refuses what would leave the tenant by a name that is not its own (rules 14, 15)', () => {
+      expect(reason({ spec: { runtimeClassName: 'kata' } })).toBe('NotSupported');
+      expect(reason({ spec: { schedulerName: 'mine' } })).toBe('NotSupported');
+      expect(reason({ spec: { resourceClaims: [{ name: 'gpu' }] } })).toBe('NotSupported');
+      expect(reason({ metadata: { namespace: 'kube-node-lease' } })).toBe('NotSupported');
+    });
+
+    it.each(['clusterTrustBundle', 'podCertificate'])(
+      'refuses the projection %s at every level (rule 14)',
+      (source) => {
+        const spec = { volumes: [{ name: 'v', projected: { sources: [{ [source]: {} }] } }] };
+        expect(reason({ spec })).toBe('NotSupported');
+        const volumeTypes = [source, 'projected'];
+        expect(reason({ spec }, withPolicy({ podSecurity: 'privileged', volumeTypes }))).toBe('NotSupported');
+      },
     );
-    const envFrom = [{ configMapRef: { name: 'tenant-kube-root-ca.crt' } }];
-    expect(reason({ spec: { containers: [{ name: 'main', envFrom }] } })).toBe('ReservedName');
+
+    it.each([
+      'configMap',
+      'secret',
+      'projected',
+      'downwardAPI',
+      'emptyDir',
+      'persistentVolumeClaim',
+      'ephemeral',
+      'image',
+    ])('takes volumes of type %s (rule 14)', (source) => {
+      expect(admission({ spec: { volumes: [{ name: 'v', [source]: {} }] } })).toEqual({ wanted: true });
+    });
+
+    it.each(['hostPath', 'nfs', 'iscsi', 'csi', 'gitRepo', 'something-of-tomorrow'])(
+      'takes volumes of type %s by policy only, whatever the Pod Security level (rule 14)',
+      (source) => {
+        const spec = { volumes: [{ name: 'v', [source]: {} }] };
+        const privileged = withPolicy({ podSecurity: 'privileged' });
+        expect(reason({ spec }, privileged)).toBe('NotSupported');
+        expect(admission({ spec }, privileged)?.notice?.message).toContain(source);
+        const allowed = withPolicy({ podSecurity: 'privileged', volumeTypes: ['cephfs', source] });
+        expect(admission({ spec }, allowed)).toEqual({ wanted: true });
+      },
+    );
+
+    it('takes no hostPath at the level baseline, though the policy names it (rule 14)', () => {
+      const spec = { volumes: [{ name: 'v', hostPath: { path: '/' } }] };
+      expect(reason({ spec }, withPolicy({ volumeTypes: ['hostPath'] }))).toBe('PodSecurity');
+    });
+
+    it('refuses what the Pod Security level does not allow, in words (rule 14)', () => {
+      const answer = admission({
+        spec: { hostNetwork: true, volumes: [{ name: 'v', hostPath: { path: '/' } }] },
+      });
+      expect(answer?.notice).toMatchObject({ type: 'Warning', reason: 'PodSecurity' });
+      expect(answer?.notice?.message).toMatch(/"baseline".*hostNetwork=true.*hostPath volumes \("v"\)/);
+    });
+
+    it('refuses pods of DaemonSets unless the policy allows them, and names the policy (rule 5)', () => {
+      expect(reason({ metadata: podOfDaemonSet })).toBe('DaemonSetsNotAllowed');
+      expect(admission({ metadata: podOfDaemonSet })?.notice?.message).toContain('daemonSets: deny');
+      expect(admission({ metadata: podOfDaemonSet }, withPolicy({ daemonSets: 'allow' }))).toEqual({
+        wanted: true,
+      });
+    });
+
+    it('refuses references to names that are reserved in super namespaces (rule §1)', () => {
+      expect(reason({ spec: { volumes: [{ name: 'v', secret: { secretName: 'skerry-tokens' } }] } })).toBe(
+        'ReservedName',
+      );
+      const envFrom = [{ configMapRef: { name: 'tenant-kube-root-ca.crt' } }];
+      expect(reason({ spec: { containers: [{ name: 'main', envFrom }] } })).toBe('ReservedName');
+    });
+  });
+});
+
+describe('policy', () => {
+  function withPolicy(
+    policy: Partial<TenantPolicy>,
+    superObjects: KubeObject[] = [],
+    tenantObjects: KubeObject[] = [],
+  ) {
+    return podContext({ tenant: { policy: { ...defaultPolicy, ...policy } }, superObjects, tenantObjects });
+  }
+
+  function superSpec(spec: PodSpec, context: SyncContext): PodSpec {
+    return (podKind.toSuper(tenantPod({ spec }), context) as Pod).spec ?? {};
+  }
+
+  function admission(parts: PodParts, context: SyncContext) {
+    return podKind.admit?.(tenantPod(parts), context);
+  }
+
+  function classOf(
+    kind: string,
+    name: string,
+    uid: string,
+    change: Partial<KubeObject['metadata']> = {},
+  ): KubeObject {
+    return { apiVersion: 'x', kind, metadata: { name, uid, ...change } };
+  }
+
+  /** A class that the operator has published, and the tenant's copy of it. */
+  function published(kind: string, name: string): [original: KubeObject, copy: KubeObject] {
+    return [
+      classOf(kind, name, 'uid-of-original', { labels: { [labelKeys.public]: 'true' } }),
+      classOf(kind, name, 'uid-of-copy', { annotations: { [annotationKeys.uid]: 'uid-of-original' } }),
+    ];
+  }
+
+  describe('priority (rule 15)', () => {
+    const [original, copy] = published('PriorityClass', 'gold');
+    const context = withPolicy({}, [original], [copy]);
+
+    it('priorityClassName goes down for a published class, and nothing that comes of it', () => {
+      const spec = { priorityClassName: 'gold', priority: 1000, preemptionPolicy: 'Never' };
+      expect(admission({ spec }, context)).toEqual({ wanted: true });
+      const s = superSpec(spec, context);
+      expect(s.priorityClassName).toBe('gold');
+      expect(s).not.toHaveProperty('priority');
+      expect(s).not.toHaveProperty('preemptionPolicy');
+    });
+
+    it.each([
+      ['is not in the super cluster', [], []],
+      ['is not published', [classOf('PriorityClass', 'gold', 'uid-of-original')], [copy]],
+      ['is one of the tenant by that name', [original], [classOf('PriorityClass', 'gold', 'own')]],
+    ])('a class that %s is left behind, and the pod runs without and says so', (_what, below, above) => {
+      const spec = { priorityClassName: 'gold', priority: 1000 };
+      const context = withPolicy({}, below, above);
+      expect(superSpec(spec, context)).not.toHaveProperty('priorityClassName');
+      expect(admission({ spec }, context)).toMatchObject({
+        wanted: true,
+        notice: { type: 'Normal', reason: 'PriorityClassNotPublished' },
+      });
+    });
+
+    it('system-* is dropped without a word, published or not', () => {
+      const [system, copied] = published('PriorityClass', 'system-node-critical');
+      const spec = { priorityClassName: 'system-node-critical', priority: 2_000_001_000 };
+      const context = withPolicy({}, [system], [copied]);
+      expect(superSpec(spec, context)).not.toHaveProperty('priorityClassName');
+      expect(admission({ spec }, context)).toEqual({ wanted: true });
+    });
+  });
+
+  describe('runtime classes (rule 15)', () => {
+    const [original, copy] = published('RuntimeClass', 'kata');
+    const spec = { runtimeClassName: 'kata', overhead: { cpu: '250m' } };
+
+    it('a published one goes down; its overhead is what the super cluster says', () => {
+      const context = withPolicy({}, [original], [copy]);
+      expect(admission({ spec }, context)).toEqual({ wanted: true });
+      const s = superSpec(spec, context);
+      expect(s.runtimeClassName).toBe('kata');
+      expect(s).not.toHaveProperty('overhead');
+    });
+
+    it('another one is refused', () => {
+      expect(admission({ spec }, withPolicy({}))?.notice).toMatchObject({ reason: 'NotSupported' });
+      const own = classOf('RuntimeClass', 'kata', 'own');
+      expect(admission({ spec }, withPolicy({}, [original], [own]))?.wanted).toBe(false);
+    });
+
+    it('the one that the policy forces is on every pod, whatever it asks for', () => {
+      const forced = withPolicy({ runtimeClassName: 'gvisor' });
+      expect(superSpec({}, forced).runtimeClassName).toBe('gvisor');
+      expect(admission({ spec }, forced)).toEqual({ wanted: true });
+      expect(superSpec(spec, forced).runtimeClassName).toBe('gvisor');
+      expect(superSpec(spec, forced)).not.toHaveProperty('overhead');
+    });
+  });
+
+  describe('schedulers (rule 15)', () => {
+    it('of the policy may be named, and no others', () => {
+      const context = withPolicy({ schedulerNames: ['batch'] });
+      expect(admission({ spec: { schedulerName: 'batch' } }, context)).toEqual({ wanted: true });
+      expect(superSpec({ schedulerName: 'batch' }, context).schedulerName).toBe('batch');
+      const refused = admission({ spec: { schedulerName: 'mine' } }, context);
+      expect(refused?.notice?.reason).toBe('NotSupported');
+      expect(refused?.notice?.message).toContain('schedulerNames');
+    });
+
+    it('the default of the tenant is the default of the super cluster', () => {
+      expect(superSpec({ schedulerName: 'default-scheduler' }, withPolicy({}))).not.toHaveProperty(
+        'schedulerName',
+      );
+    });
+  });
+
+  describe("the tenant's pool of nodes (rule 15)", () => {
+    const context = podContext({ tenant: { nodeSelector: { pool: 'blue' } } });
+    const required = (...nodeSelectorTerms: NodeSelectorTerm[]): PodSpec => ({
+      affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } },
+    });
+    const expression = (key: string, operator: string, ...values: string[]) => ({
+      matchExpressions: [{ key, operator, ...(values.length === 0 ? {} : { values }) }],
+    });
+
+    it('is in the nodeSelector of every S', () => {
+      expect(superSpec({}, context).nodeSelector).toEqual({ pool: 'blue' });
+      expect(superSpec({ nodeSelector: { disk: 'ssd' } }, context).nodeSelector).toEqual({
+        disk: 'ssd',
+        pool: 'blue',
+      });
+    });
+
+    it.each([
+      ['another value', { nodeSelector: { pool: 'red' } }],
+      ['another value by affinity', required(expression('pool', 'In', 'red', 'green'))],
+      ['no such label', required(expression('pool', 'DoesNotExist'))],
+      ['everything but it', required(expression('pool', 'NotIn', 'blue'), expression('pool', 'In', 'red'))],
+    ])('keeps a pod pending that asks for %s, and says why', (_what, spec) => {
+      const answer = admission({ spec }, context);
+      expect(answer).toMatchObject({ wanted: false, notice: { type: 'Warning', reason: 'NodesNotAllowed' } });
+      expect(answer?.notice?.message).toContain('pool=blue');
+      expect(superSpec(spec, context).nodeSelector).toMatchObject({ pool: 'blue' });
+    });
+
+    it.each([
+      ['the same', { nodeSelector: { pool: 'blue' } }],
+      ['it among others', required(expression('pool', 'In', 'red', 'blue'))],
+      ['it as an alternative', required(expression('pool', 'In', 'red'), expression('zone', 'In', 'a'))],
+    ])('takes a pod that asks for %s', (_what, spec) => {
+      expect(admission({ spec }, context)).toEqual({ wanted: true });
+    });
+  });
+
+  describe('hidden nodes', () => {
+    const node: KubeObject = {
+      apiVersion: 'v1',
+      kind: 'Node',
+      metadata: { name: 'n1', uid: 'u1', labels: { 'kubernetes.io/hostname': 'n1.rack' } },
+    };
+    const context = podContext({ tenant: { hideNodes: true }, superObjects: [node] });
+    const shown = shownNodeName(context.tenant, 'n1');
+    const byName = (operator: string, name: string): NodeSelectorTerm => ({
+      matchFields: [{ key: 'metadata.name', operator, values: [name] }],
+    });
+    const byHostName = (name: string): NodeSelectorTerm => ({
+      matchExpressions: [{ key: 'kubernetes.io/hostname', operator: 'In', values: [name] }],
+    });
+    const affinity = (term: NodeSelectorTerm): PodSpec => ({
+      affinity: {
+        nodeAffinity: {
+          requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [term] },
+          preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 1, preference: term }],
+        },
+      },
+    });
+
+    it('a pod of a DaemonSet runs on the node that it names by matchFields (rule 5)', () => {
+      expect(superSpec(affinity(byName('In', shown)), context).affinity).toEqual(
+        affinity(byName('In', 'n1')).affinity,
+      );
+      const plain = podContext();
+      expect(superSpec(affinity(byName('In', 'n1')), plain).affinity).toEqual(
+        affinity(byName('In', 'n1')).affinity,
+      );
+    });
+
+    it('a host name means the node that is shown under it', () => {
+      expect(superSpec({ nodeSelector: { 'kubernetes.io/hostname': shown } }, context).nodeSelector).toEqual({
+        'kubernetes.io/hostname': 'n1.rack',
+      });
+      expect(superSpec(affinity(byHostName(shown)), context).affinity).toEqual(
+        affinity(byHostName('n1.rack')).affinity,
+      );
+    });
+
+    it('a real name leads nowhere', () => {
+      const wanted = [affinity(byName('In', 'n1')), affinity(byHostName('n1.rack'))];
+      for (const spec of [...wanted, { nodeSelector: { 'kubernetes.io/hostname': 'n1.rack' } }]) {
+        const { affinity, nodeSelector } = superSpec(spec, context);
+        expect(JSON.stringify({ affinity, nodeSelector })).not.toContain('n1');
+      }
+    });
+
+    it.each(['spec.nodeName', 'status.hostIP', 'status.hostIPs'])(
+      'refuses a pod that asks for %s by the downward API (rule 10)',
+      (fieldPath) => {
+        const env = [{ name: 'WHERE', valueFrom: { fieldRef: { fieldPath } } }];
+        const items = [{ path: 'where', fieldRef: { fieldPath } }];
+        const asking: PodSpec[] = [
+          { containers: [{ name: 'main', env }] },
+          { initContainers: [{ name: 'init', env }] },
+          { volumes: [{ name: 'v', downwardAPI: { items } }] },
+          { volumes: [{ name: 'v', projected: { sources: [{ downwardAPI: { items } }] } }] },
+        ];
+        for (const spec of asking) {
+          const answer = admission({ spec }, context);
+          expect(answer).toMatchObject({ wanted: false, notice: { reason: 'NotSupported' } });
+          expect(answer?.notice?.message).toContain(fieldPath);
+          expect(admission({ spec }, podContext())).toEqual({ wanted: true });
+        }
+      },
+    );
   });
 });

@@ -1,7 +1,6 @@
 import { resources } from '../../../kube/index.ts';
-import type { Notice } from '../action.ts';
-import type { SyncContext } from '../context.ts';
-import { isOffered } from '../published/index.ts';
+import type { Notice, SyncContext } from '../contract.ts';
+import { isOffered } from '../published-kind.ts';
 import type { PodSpec } from './types.ts';
 
 /** Kubernetes' own, for what a cluster itself cannot do without. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { annotationKeys } from '../../../api/labels.ts';
-import type { Action } from '../action.ts';
-import { podKind } from './index.ts';
+import type { Action } from '../contract.ts';
+import { podKind } from './pods.ts';
 import { type PodParts, podContext, superPod, superUid, tenantPod } from './testing.ts';
 import type { Pod, PodStatus } from './types.ts';
 

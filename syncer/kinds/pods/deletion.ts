@@ -1,8 +1,7 @@
 import { annotationKeys } from '../../../api/labels.ts';
 import { findCondition, type MergePatch, setCondition } from '../../../kube/index.ts';
-import { uidMark } from '../../mapping/index.ts';
-import type { Action } from '../action.ts';
-import type { SyncContext } from '../context.ts';
+import { originalUid } from '../../mapping/labels.ts';
+import type { Action, SyncContext } from '../contract.ts';
 import { statusPatch } from './status.ts';
 import { isDeleting, isFinished, type Pod, type PodStatus } from './types.ts';
 
@@ -37,9 +36,9 @@ export function podGone(
   context: SyncContext,
   last: Pod | undefined,
 ): readonly Action[] | undefined {
-  const known = last !== undefined && uidMark(last) === tenantPod.metadata.uid ? last : undefined;
+  const known = last !== undefined && originalUid(last) === tenantPod.metadata.uid ? last : undefined;
   if (isDeleting(tenantPod)) {
-    const actions = writeStatus(lastWords(tenantPod, known, context));
+    const actions = writeStatus(lastStatus(tenantPod, known, context));
     // Its finalizers keep it. Without any, an API server that stopped between the two steps of a delete with grace 0
     // (mark, then remove) has left it behind, and only another delete removes it.
     const hasFinalizers = (tenantPod.metadata.finalizers ?? []).length > 0;
@@ -53,7 +52,7 @@ export function podGone(
   ) {
     return undefined;
   }
-  const status = lastWords(tenantPod, known, context);
+  const status = lastStatus(tenantPod, known, context);
   // It finished, and the super cluster was quick to tidy up.
   if (known !== undefined && isFinished(known)) return writeStatus(status);
   return [
@@ -63,7 +62,7 @@ export function podGone(
 }
 
 /** What S said last; a pod that is gone has ended, well or, as far as anybody knows, not. */
-function lastWords(tenantPod: Pod, last: Pod | undefined, context: SyncContext): MergePatch {
+function lastStatus(tenantPod: Pod, last: Pod | undefined, context: SyncContext): MergePatch {
   const status = last === undefined ? {} : (statusPatch(tenantPod, last, context) ?? {});
   const phase = (status['phase'] ?? tenantPod.status?.phase) as string | undefined;
   return phase === 'Succeeded' || phase === 'Failed' ? status : { ...status, phase: 'Failed' };

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { podKind, references } from './index.ts';
+import { podKind } from './pods.ts';
+import { references } from './references.ts';
 import { podContext, tenantPod } from './testing.ts';
 import type { Pod } from './types.ts';
 

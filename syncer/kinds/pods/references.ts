@@ -1,4 +1,5 @@
-import type { KeyRef } from '../action.ts';
+import { type Resource, resources } from '../../../kube/index.ts';
+import type { KeyRef, SyncContext } from '../contract.ts';
 import { allContainers, type Container, type Pod, type Volume } from './types.ts';
 
 /** The claim that the tenant's own controller makes for an ephemeral volume. */
@@ -64,4 +65,19 @@ function containerReferences(container: Container, add: Add): void {
     add('configmaps', configMapRef?.name);
     add('secrets', secretRef?.name);
   }
+}
+
+const referredKinds: Readonly<Record<string, Resource>> = {
+  serviceaccounts: resources.serviceAccounts,
+  configmaps: resources.configMaps,
+  secrets: resources.secrets,
+  persistentvolumeclaims: resources.persistentVolumeClaims,
+};
+
+/** What a pod refers to, as far as the tenant has it: a pod may wait for the rest, as on any cluster. */
+export function requiredObjects(pod: Pod, { tenantObjects }: SyncContext): readonly KeyRef[] {
+  return references(pod).filter(({ kind, namespace, name }) => {
+    const resource = referredKinds[kind];
+    return resource !== undefined && tenantObjects.get(resource, { namespace, name }) !== undefined;
+  });
 }

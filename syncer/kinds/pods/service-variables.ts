@@ -1,11 +1,57 @@
-import type { ServicePort } from '../services/index.ts';
+import ipaddr from 'ipaddr.js';
+import { type KubeObject, resources } from '../../../kube/index.ts';
+import { originalUid } from '../../mapping/labels.ts';
+import { superNamespaceName } from '../../mapping/names.ts';
+import type { SyncContext } from '../contract.ts';
+import { hasAddress, isApiServerService, type Service, type ServicePort } from '../services/types.ts';
+import { type Container, type EnvVar, mapContainers, type Pod, type PodStep } from './types.ts';
+
+/** Where pods reach a Service of the tenant; undefined: it has no address of its own. */
+export function serviceAddress(service: Service, context: SyncContext): string | undefined {
+  return superAddress(service, context) ?? ownAddress(service);
+}
+
+/** Where pods reach the tenant's API server: on port 443 of this address (sync rules 8 and 24). */
+function apiServerAddress(context: SyncContext): string | undefined {
+  const { apiServer, serviceIpMode } = context.tenant;
+  // Where the tenant's own address leads nowhere, that of the API server's Service does.
+  if (apiServer.isService && serviceIpMode === 'assigned') return apiServer.address;
+  const service = context.tenantObjects.get<Service>(resources.services, {
+    namespace: 'default',
+    name: 'kubernetes',
+  });
+  const address = service === undefined ? undefined : serviceAddress(service, context);
+  // An API server gives its Service the first address of its range, and makes the Service again when it is gone.
+  return address ?? context.tenant.serviceCidrs.map(firstAddress)[0];
+}
+
+/** T is about to follow S, which was given its address; what is written into a pod stays there. */
+function superAddress({ metadata }: Service, context: SyncContext): string | undefined {
+  const { tenant, superObjects } = context;
+  if (tenant.serviceIpMode !== 'assigned') return undefined;
+  const { namespace = '', name = '', uid } = metadata;
+  const ref = { namespace: superNamespaceName(tenant, namespace), name };
+  const s = superObjects.get<Service>(resources.services, ref);
+  return s !== undefined && originalUid(s) === uid ? ownAddress(s) : undefined;
+}
+
+function ownAddress({ spec = {} }: Service): string | undefined {
+  return hasAddress(spec) ? spec.clusterIP : undefined;
+}
+
+/** The one behind the base of a CIDR, which an API server never hands out. */
+function firstAddress(cidr: string): string {
+  const bytes = ipaddr.parseCIDR(cidr)[0].toByteArray();
+  bytes.push((bytes.pop() ?? 0) + 1);
+  return ipaddr.fromByteArray(bytes).toString();
+}
 
 /**
  * The variables by which kubelet tells a container where a Service is, as name and value (sync rule 9).
  * A name that two Services share is not told apart.
  * https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
  */
-export function serviceVariables(
+function serviceVariables(
   name: string,
   address: string,
   ports: readonly ServicePort[],
@@ -47,4 +93,115 @@ function protocolOf({ protocol = 'TCP' }: ServicePort): string {
 
 function variableName(name: string): string {
   return name.replaceAll('-', '_').toUpperCase();
+}
+
+/**
+ * What kubelet would put into each container of T beside what that asks for itself: where the API server
+ * is, and the Services of T's namespace as they are now (sync rules 8 and 9). In an order that depends on
+ * nothing but names, and under a name that two Services share, always with the value of the same.
+ */
+function clusterVariables(pod: Pod, context: SyncContext): ReadonlyMap<string, string> {
+  const address = apiServerAddress(context);
+  // Whatever the tenant makes of that Service: these are the names that the super cluster's kubelet sets too.
+  const apiServer = address === undefined ? [] : serviceVariables('kubernetes', address, [apiServerPort]);
+  const variables = new Map(apiServer);
+  if (pod.spec?.enableServiceLinks === false) return variables;
+  for (const service of servicesBeside(pod, context)) {
+    const where = serviceAddress(service, context);
+    if (where === undefined) continue;
+    const { metadata, spec } = service;
+    for (const [name, value] of serviceVariables(metadata.name ?? '', where, spec?.ports ?? [])) {
+      variables.set(name, value);
+    }
+  }
+  return variables;
+}
+
+const apiServerPort = { name: 'https', port: 443 };
+
+function servicesBeside({ metadata }: Pod, { tenantObjects }: SyncContext): Service[] {
+  return tenantObjects
+    .byIndex<Service>(resources.services, 'byNamespace', metadata.namespace ?? '')
+    .filter((service) => !isApiServerService(service))
+    .sort((a, b) => ((a.metadata.name ?? '') < (b.metadata.name ?? '') ? -1 : 1));
+}
+
+/**
+ * Names of variables of which a container would see nothing, were they the first in its `env`: its own
+ * entries replace them before anybody asks. Not among them is one whose entry may come to nothing
+ * (`optional`), and one that an entry asks for as `$(NAME)` before, or while, it is set.
+ */
+function replacedNames(env: readonly EnvVar[]): Set<string> {
+  const asked = new Set<string>();
+  const replaced = new Set<string>();
+  for (const variable of env) {
+    for (const [, name = ''] of (variable.value ?? '').matchAll(references)) asked.add(name);
+    if (!isOptional(variable) && !asked.has(variable.name)) replaced.add(variable.name);
+  }
+  return replaced;
+}
+
+/**
+ * Every beginning of a reference counts: which of them is escaped depends on all that stands before. No longer than
+ * any name that is written here: a value may be a megabyte of beginnings.
+ */
+const references = /\$\((?=([^)]{1,256})\))/g;
+
+function isOptional({ valueFrom = {} }: EnvVar): boolean {
+  const { configMapKeyRef, secretKeyRef, fileKeyRef } = valueFrom;
+  return [configMapKeyRef, secretKeyRef, fileKeyRef].some((source) => source?.optional === true);
+}
+
+/**
+ * Names of variables that a container takes from whole ConfigMaps and Secrets, as far as those are there.
+ * The container's sources are in T's names.
+ */
+function sourcedNames(
+  { envFrom }: Container,
+  namespace: string | undefined,
+  { tenantObjects }: SyncContext,
+): Set<string> {
+  const names = new Set<string>();
+  for (const { prefix = '', configMapRef, secretRef } of envFrom ?? []) {
+    const resource = configMapRef === undefined ? resources.secrets : resources.configMaps;
+    const { name } = configMapRef ?? secretRef ?? {};
+    if (name === undefined) continue;
+    const source = tenantObjects.get<Source>(resource, { namespace, name });
+    for (const key in source?.data) names.add(prefix + key);
+  }
+  return names;
+}
+
+/** `binaryData` of a ConfigMap becomes no variables. */
+interface Source extends KubeObject {
+  data?: Record<string, string>;
+}
+
+/**
+ * Sync rules 8 and 9: kubelet would tell of the super cluster's API server and the super namespace's
+ * Services. It is told not to of the latter, and both are written here as T's kubelet would tell of them.
+ */
+export const environment: PodStep = (spec, pod, context) => {
+  const variables = clusterVariables(pod, context);
+  const { namespace } = pod.metadata;
+  return mapContainers({ ...spec, enableServiceLinks: false }, (container) =>
+    withVariables(container, variables, sourcedNames(container, namespace, context)),
+  );
+};
+
+/**
+ * They come first, so that the container's own entries replace them and can ask for their values. To
+ * kubelet an entry also comes before any source: what a source defines must not be written.
+ */
+function withVariables(
+  container: Container,
+  variables: ReadonlyMap<string, string>,
+  sourced: ReadonlySet<string>,
+): Container {
+  const own = container.env ?? [];
+  const replaced = replacedNames(own);
+  const written = [...variables]
+    .filter(([name]) => !sourced.has(name) && !replaced.has(name))
+    .map(([name, value]) => ({ name, value }));
+  return written.length === 0 ? container : { ...container, env: [...written, ...own] };
 }

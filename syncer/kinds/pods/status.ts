@@ -1,12 +1,130 @@
 import { deepEqual } from 'fast-equals';
-import { isRecord, type MergePatch, mergePatch } from '../../../kube/index.ts';
-import { scrub, shownHostIP, shownNodeName } from '../../mapping/index.ts';
-import type { SyncContext } from '../context.ts';
-import { wantedConditions } from './conditions.ts';
-import { mapChanged } from './containers.ts';
-import { refusedEphemeral } from './ephemeral.ts';
-import { hasPresentSpec } from './in-sync.ts';
-import type { Pod, PodStatus } from './types.ts';
+import { type Condition, findCondition, isRecord, type MergePatch, mergePatch } from '../../../kube/index.ts';
+import { shownHostIP, shownNodeName } from '../../mapping/node-names.ts';
+import { scrub } from '../../mapping/scrub.ts';
+import type { SyncContext } from '../contract.ts';
+import { isDeleting, mapChanged, type Pod, type PodStatus } from './types.ts';
+import { isResized, missingEphemeral, refusedEphemeral, specPatch } from './updates.ts';
+
+/** Kubelet takes these away again; gone from S, they go from T. Others that only T has are the tenant's own. */
+const passingTypes = new Set(['PodResizePending', 'PodResizeInProgress', 'AllContainersRestarting']);
+
+/**
+ * T's conditions as they should be, or undefined when they are (sync rule 20). Each type has one owner:
+ * T's readiness gates are the tenant's, gates that only S has are hidden, the rest is S's.
+ * `inSync`: S has the spec made from T's present generation.
+ */
+function wantedConditions(
+  tenantPod: Pod,
+  superPod: Pod,
+  context: SyncContext,
+  inSync: () => boolean,
+): Condition[] | undefined {
+  const own = tenantPod.status?.conditions ?? [];
+  const theirs = superPod.status?.conditions ?? [];
+  const tenantGates = gates(tenantPod);
+  const superGates = gates(superPod);
+  const wanted: Condition[] = [];
+  for (const condition of theirs) {
+    if (tenantGates.includes(condition.type) || superGates.includes(condition.type)) continue;
+    wanted.push(
+      translated(condition, findCondition(own, condition.type), tenantPod, superPod, context, inSync),
+    );
+  }
+  for (const condition of own) {
+    const tenants = tenantGates.includes(condition.type) || !passingTypes.has(condition.type);
+    if (tenants && findCondition(wanted, condition.type) === undefined) wanted.push(condition);
+  }
+  const same =
+    wanted.length === own.length &&
+    wanted.every((condition) => isSame(condition, findCondition(own, condition.type)));
+  return same ? undefined : wanted;
+}
+
+/**
+ * S's conditions with the state that T's readiness gates have in the tenant; undefined when they have it.
+ * Without them, kubelet would never call the pod ready.
+ */
+export function superGateConditions(tenantPod: Pod, superPod: Pod): Condition[] | undefined {
+  const tenantGates = gates(tenantPod);
+  if (tenantGates.length === 0) return undefined;
+  const theirs = superPod.status?.conditions ?? [];
+  let changed = false;
+  const rest = theirs.filter(({ type }) => !tenantGates.includes(type));
+  const gateConditions: Condition[] = [];
+  for (const type of new Set(tenantGates)) {
+    const there = withoutGeneration(findCondition(theirs, type));
+    const wanted = withoutGeneration(findCondition(tenantPod.status?.conditions, type));
+    if (!isSame(there, wanted)) changed = true;
+    if (wanted !== undefined) gateConditions.push(wanted);
+  }
+  return changed ? [...rest, ...gateConditions] : undefined;
+}
+
+/** Conditions are flat; servers differ in whether a time that was never set is null or absent. */
+function isSame(a: Condition | undefined, b: Condition | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  for (const key in a) if ((a[key] ?? undefined) !== (b[key] ?? undefined)) return false;
+  for (const key in b)
+    if ((b[key] ?? undefined) !== undefined && (a[key] ?? undefined) === undefined) return false;
+  return true;
+}
+
+/** Each side counts its own generations. */
+function withoutGeneration(condition: Condition | undefined): Condition | undefined {
+  if (condition === undefined) return undefined;
+  const { observedGeneration: _observed, ...rest } = condition;
+  return rest;
+}
+
+function gates(pod: Pod): string[] {
+  return pod.spec?.readinessGates?.map(({ conditionType }) => conditionType) ?? [];
+}
+
+function translated(
+  condition: Condition,
+  present: Condition | undefined,
+  tenantPod: Pod,
+  superPod: Pod,
+  context: SyncContext,
+  inSync: () => boolean,
+): Condition {
+  const { observedGeneration, ...result } = condition;
+  if (result.message !== undefined && result.message !== '') result.message = scrub(result.message, context);
+  const seen = observedGeneration !== undefined && observedGeneration >= (superPod.metadata.generation ?? 0);
+  const generation = seen && inSync() ? tenantPod.metadata.generation : present?.observedGeneration;
+  return generation === undefined ? result : { ...result, observedGeneration: generation };
+}
+
+/** How long the node has for its first word on a pod; times of conditions are whole seconds, so at least one. */
+const firstWordMs = 2_000;
+
+/**
+ * How long T's status may wait, because all that is new in S's is that a node was found: T has learned that by
+ * its own Binding, and what the node says next comes within a moment and takes the same write. 0: no reason to.
+ */
+export function statusDelayMs(superPod: Pod, nowMs: number): number {
+  const { phase, conditions, podIP, containerStatuses, initContainerStatuses, reason, message } =
+    superPod.status ?? {};
+  if (phase !== 'Pending') return 0;
+  const said = [podIP, containerStatuses, initContainerStatuses, reason, message];
+  if (said.some((part) => part !== undefined)) return 0;
+  const scheduled = findCondition(conditions, 'PodScheduled');
+  if (scheduled?.status !== 'True') return 0;
+  const restMs = Date.parse(String(scheduled.lastTransitionTime)) + firstWordMs - nowMs;
+  // Clocks that disagree must not make it wait.
+  return restMs > 0 && restMs <= firstWordMs ? restMs : 0;
+}
+
+/** Whether S has the spec made from T's present generation (sync rule 20). A deletion counts as one. */
+function isSpecUpToDate(tenantPod: Pod, superPod: Pod, context: SyncContext): boolean {
+  return (
+    (isDeleting(superPod) || !isDeleting(tenantPod)) &&
+    specPatch(tenantPod, superPod) === undefined &&
+    !isResized(tenantPod, superPod) &&
+    missingEphemeral(tenantPod, superPod, context).length === 0
+  );
+}
 
 /** Plain fields that are the super cluster's. `qosClass` is not among them: T's is immutable. */
 const copiedFields = [
@@ -50,7 +168,7 @@ export function statusPatch(tenantPod: Pod, superPod: Pod, context: SyncContext)
     set(patch, list, own[list], refused.length === 0 ? statuses : [...(statuses ?? []), ...refused]);
   }
   let same: boolean | undefined;
-  const inSync = () => (same ??= hasPresentSpec(tenantPod, superPod, context));
+  const inSync = () => (same ??= isSpecUpToDate(tenantPod, superPod, context));
   const conditions = wantedConditions(tenantPod, superPod, context, inSync);
   if (conditions !== undefined) patch['conditions'] = conditions;
   const seen = theirs.observedGeneration ?? 0;
@@ -137,4 +255,36 @@ function cleaned(
 
 function text(value: unknown, context: SyncContext): unknown {
   return typeof value === 'string' && value !== '' ? scrub(value, context) : value;
+}
+
+/**
+ * Whether what is decided of a pod depends on its two sides alone. A deletion depends on the time, a pod without a
+ * node on the node that it is to get, added containers on what they refer to, and texts on the names that are known.
+ */
+export function dependsOnPairAlone(tenantPod: Pod, superPod: Pod): boolean {
+  return (
+    (tenantPod.spec?.nodeName ?? '') !== '' &&
+    !isDeleting(tenantPod) &&
+    !isDeleting(superPod) &&
+    tenantPod.spec?.ephemeralContainers === undefined &&
+    !hasText(superPod.status)
+  );
+}
+
+interface ContainerStatusTimes {
+  readonly state?: Readonly<Record<string, { message?: string } | undefined>>;
+  readonly lastState?: ContainerStatusTimes['state'];
+}
+
+function hasText(status: PodStatus = {}): boolean {
+  const texts: unknown[] = [status['message']];
+  for (const { message } of status.conditions ?? []) texts.push(message);
+  for (const list of ['containerStatuses', 'initContainerStatuses', 'ephemeralContainerStatuses']) {
+    for (const { state, lastState } of (status[list] ?? []) as readonly ContainerStatusTimes[]) {
+      for (const part of [state, lastState]) {
+        for (const name in part) texts.push(part[name]?.message);
+      }
+    }
+  }
+  return texts.some((text) => text !== undefined && text !== '');
 }

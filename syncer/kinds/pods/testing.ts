@@ -1,11 +1,12 @@
 import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
-import { endpointSliceKind } from '../endpointslices/index.ts';
-import { namespaceKind } from '../namespaces/index.ts';
-import { nodeKind } from '../nodes/index.ts';
-import { serviceAccountKind } from '../serviceaccounts/index.ts';
-import { type Service, serviceKind } from '../services/index.ts';
+import { endpointSliceKind } from '../endpoint-slices.ts';
+import { namespaceKind } from '../namespaces.ts';
+import { nodeKind } from '../nodes.ts';
+import { serviceAccountKind } from '../service-accounts.ts';
+import { serviceKind } from '../services/services.ts';
+import type { Service } from '../services/types.ts';
 import { type TestContextOptions, testContext } from '../testing.ts';
-import { podKind } from './index.ts';
+import { podKind } from './pods.ts';
 import type { Container, EnvVar, Pod, PodSpec, PodStatus } from './types.ts';
 
 export const superUid = '5c5c5c5c-0000-4000-8000-000000000002';

@@ -1,27 +1,389 @@
-import { apiVersionOf, type KubeObject, resources } from '../../../kube/index.ts';
-import { superMetadata } from '../../mapping/index.ts';
-import type { SyncContext } from '../context.ts';
-import { podMetadataOptions } from './metadata.ts';
-import { resourcesAsked, resourcesMark } from './resize.ts';
-import { interPodAffinity } from './steps/affinity.ts';
-import { dns } from './steps/dns.ts';
-import { downwardApi } from './steps/downward-api.ts';
-import { environment } from './steps/environment.ts';
-import { hostName } from './steps/host-name.ts';
-import { nodeNames } from './steps/node-names.ts';
-import { placement } from './steps/placement.ts';
-import { pool } from './steps/pool.ts';
-import { rootCa } from './steps/root-ca.ts';
-import { scheduling } from './steps/scheduling.ts';
-import { tokens } from './steps/tokens.ts';
-import { volumes } from './steps/volumes.ts';
-import type { Container, Pod, PodSpec } from './types.ts';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
+import { apiVersionOf, type KubeObject, type ObjectMeta, resources } from '../../../kube/index.ts';
+import { goesDown, type SuperMetadataOptions, superMetadata } from '../../mapping/metadata.ts';
+import { rootCaName, superRootCaName } from '../../mapping/names.ts';
+import { realNodeName } from '../../mapping/node-names.ts';
+import { scrub } from '../../mapping/scrub.ts';
+import type { SyncContext, TenantInfo } from '../contract.ts';
+import { tokenAsks, tokenKeyOf, tokenSecretName } from '../pod-tokens.ts';
+import type { Service } from '../services/types.ts';
+import { ephemeralClaimName } from './references.ts';
+import { interPodAffinity, placement, pool, scheduling } from './scheduling.ts';
+import { environment, serviceAddress } from './service-variables.ts';
+import {
+  allContainers,
+  type Container,
+  type DnsConfig,
+  type DnsOption,
+  type DownwardItem,
+  type EnvFromSource,
+  type EnvVar,
+  mapChanged,
+  mapContainers,
+  type NodeSelectorTerm,
+  type ObjectName,
+  type Pod,
+  type PodSpec,
+  type PodStep,
+  type Projection,
+  type SelectorRequirement,
+  type Volume,
+} from './types.ts';
+import { resourcesAsked, resourcesMark } from './updates.ts';
+
+/** An API server puts these on a pod when it is bound, from the labels of a node that it knows by then. */
+const placedKeys = new Set(['topology.kubernetes.io/zone', 'topology.kubernetes.io/region']);
+
+/** The labels of S that binding it has added; undefined without any. Where nodes are hidden, one that names them is left out. */
+export function placedLabels({ metadata }: Pod, context: SyncContext): Record<string, string> | undefined {
+  const { hideNodes } = context.tenant;
+  const placed = Object.entries(metadata.labels ?? {}).filter(
+    ([key, value]) => placedKeys.has(key) && (!hideNodes || scrub(value, context) === value),
+  );
+  return placed.length === 0 ? undefined : Object.fromEntries(placed);
+}
+
+/** What of a pod's labels and annotations goes down: not what binding it has added. */
+export function podMetadataOptions(tenant: TenantInfo): SuperMetadataOptions {
+  return { goesDown: (key) => !placedKeys.has(key) && goesDown(key, tenant) };
+}
 
 /**
- * One translation of a pod's spec on its way down. Gives back a new spec, or the one it was given when
- * there is nothing to translate; never changes it. `pod` is T as it is.
+ * Sync rule 6: no token of the super cluster in any pod. In the place of each source of a token stands the Secret
+ * that holds the one which the tenant's API server has issued; kubelet brings its renewals into the pod.
  */
-export type PodStep = (spec: PodSpec, pod: Pod, context: SyncContext) => PodSpec;
+const tokens: PodStep = (spec, pod) => {
+  const asks = tokenAsks(spec);
+  const name = tokenSecretName(pod.metadata.name ?? '');
+  const mode = fileMode(spec);
+  const projected = (source: Projection): Projection => {
+    if (source.serviceAccountToken === undefined) return source;
+    const { path } = source.serviceAccountToken;
+    const key = tokenKeyOf(source.serviceAccountToken, asks);
+    const item = { key, path, ...(mode === undefined ? {} : { mode }) };
+    return { secret: { name, items: [item], optional: false } };
+  };
+  const inVolume = (volume: Volume): Volume => {
+    const sources = mapChanged(volume.projected?.sources, projected);
+    if (sources === undefined || sources === volume.projected?.sources) return volume;
+    return { ...volume, projected: { ...volume.projected, sources } };
+  };
+  return {
+    ...spec,
+    automountServiceAccountToken: false,
+    ...(asks.length === 0 || spec.volumes === undefined
+      ? {}
+      : { volumes: mapChanged(spec.volumes, inVolume) }),
+  };
+};
+
+const ownerOnly = 0o600;
+const everybody = 0o644;
+
+/**
+ * Kubelet gives a token to the one user that a pod's containers run as, with mode 0600, or to the pod's fsGroup,
+ * for which it adds the right to read. The file of a Secret it gives to a group, but not to a user: then all who
+ * see the volume may read, and that is this one user. Undefined: as the volume says.
+ */
+function fileMode(spec: PodSpec): number | undefined {
+  if (spec.securityContext?.fsGroup !== undefined) return ownerOnly;
+  const users = new Set(
+    allContainers(spec).map(
+      ({ securityContext }) => securityContext?.runAsUser ?? spec.securityContext?.runAsUser,
+    ),
+  );
+  const [user] = users;
+  if (users.size !== 1 || user === undefined) return undefined;
+  return user === 0 ? ownerOnly : everybody;
+}
+
+/**
+ * Sync rule 14: an ephemeral volume is the claim that the tenant's controller made for it; in the super
+ * cluster another would be made.
+ */
+const volumes: PodStep = (spec, pod) => {
+  const changed = mapChanged(spec.volumes, (volume: Volume): Volume => {
+    if (volume.ephemeral === undefined) return volume;
+    const { ephemeral, ...rest } = volume;
+    const claimName = ephemeralClaimName(pod.metadata.name ?? '', volume.name);
+    const readOnly = ephemeral.readOnly === true ? { readOnly: true } : {};
+    return { ...rest, name: volume.name, persistentVolumeClaim: { claimName, ...readOnly } };
+  });
+  return changed === undefined || changed === spec.volumes ? spec : { ...spec, volumes: changed };
+};
+
+/** Sync rule 7: `kube-root-ca.crt` is the tenant's CA, which has another name in the super cluster. */
+const rootCa: PodStep = (spec) => {
+  const volumes = mapChanged(spec.volumes, rootCaInVolume);
+  const renamed: PodSpec = volumes === undefined || volumes === spec.volumes ? spec : { ...spec, volumes };
+  return mapContainers(renamed, rootCaInContainer);
+};
+
+function rootCaInVolume(volume: Volume): Volume {
+  if (isRootCa(volume.configMap)) return { ...volume, configMap: rename(volume.configMap) };
+  const sources = mapChanged(volume.projected?.sources, rootCaInProjection);
+  if (sources === volume.projected?.sources) return volume;
+  return { ...volume, projected: { ...volume.projected, ...(sources === undefined ? {} : { sources }) } };
+}
+
+function rootCaInProjection(source: Projection): Projection {
+  return isRootCa(source.configMap) ? { ...source, configMap: rename(source.configMap) } : source;
+}
+
+function rootCaInContainer(container: Container): Container {
+  const env = mapChanged(container.env, inVariable);
+  const envFrom = mapChanged(container.envFrom, inSource);
+  if (env === container.env && envFrom === container.envFrom) return container;
+  return {
+    ...container,
+    ...(env === undefined ? {} : { env }),
+    ...(envFrom === undefined ? {} : { envFrom }),
+  };
+}
+
+function inVariable(variable: EnvVar): EnvVar {
+  const reference = variable.valueFrom?.configMapKeyRef;
+  if (!isRootCa(reference)) return variable;
+  return { ...variable, valueFrom: { ...variable.valueFrom, configMapKeyRef: rename(reference) } };
+}
+
+function inSource(source: EnvFromSource): EnvFromSource {
+  return isRootCa(source.configMapRef) ? { ...source, configMapRef: rename(source.configMapRef) } : source;
+}
+
+function isRootCa(reference: ObjectName | undefined): reference is ObjectName {
+  return reference?.name === rootCaName;
+}
+
+function rename(reference: ObjectName): ObjectName {
+  return { ...reference, name: superRootCaName };
+}
+
+/**
+ * Sync rule 10: a pod that asks for its namespace or UID learns T's. In a variable it is a literal, in a
+ * file it is read from the marks on S, which hold just that.
+ */
+const downwardApi: PodStep = (spec, pod) => {
+  const volumes = mapChanged(spec.volumes, fieldsInVolume);
+  const changed: PodSpec = volumes === undefined || volumes === spec.volumes ? spec : { ...spec, volumes };
+  return mapContainers(changed, (container) => fieldsInContainer(container, pod.metadata));
+};
+
+function fieldsInContainer(container: Container, metadata: ObjectMeta): Container {
+  const env = mapChanged(container.env, (variable: EnvVar) => literal(variable, metadata));
+  return env === undefined || env === container.env ? container : { ...container, env };
+}
+
+function literal(variable: EnvVar, { namespace = '', uid = '' }: ObjectMeta): EnvVar {
+  const field = variable.valueFrom?.fieldRef?.fieldPath;
+  if (field === 'metadata.namespace') return { name: variable.name, value: namespace };
+  if (field === 'metadata.uid') return { name: variable.name, value: uid };
+  return variable;
+}
+
+const fileFields: Readonly<Record<string, string>> = {
+  'metadata.namespace': `metadata.labels['${labelKeys.namespace}']`,
+  'metadata.uid': `metadata.annotations['${annotationKeys.uid}']`,
+};
+
+function fieldsInVolume(volume: Volume): Volume {
+  const items = mapChanged(volume.downwardAPI?.items, inItem);
+  if (items !== undefined && items !== volume.downwardAPI?.items) {
+    return { ...volume, downwardAPI: { ...volume.downwardAPI, items } };
+  }
+  const sources = mapChanged(volume.projected?.sources, fieldsInProjection);
+  if (sources === undefined || sources === volume.projected?.sources) return volume;
+  return { ...volume, projected: { ...volume.projected, sources } };
+}
+
+function fieldsInProjection(source: Projection): Projection {
+  const items = mapChanged(source.downwardAPI?.items, inItem);
+  if (items === undefined || items === source.downwardAPI?.items) return source;
+  return { ...source, downwardAPI: { ...source.downwardAPI, items } };
+}
+
+function inItem(item: DownwardItem): DownwardItem {
+  const fieldPath = fileFields[item.fieldRef?.fieldPath ?? ''];
+  return fieldPath === undefined ? item : { ...item, fieldRef: { ...item.fieldRef, fieldPath } };
+}
+
+/** What kubelet and the API server take: https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/ */
+const maxNameservers = 3;
+const maxSearches = 32;
+const maxSearchLength = 253;
+const maxSearchesLength = 2048;
+
+/**
+ * Sync rule 11: kubelet would send a pod to the super cluster's DNS. What it would write for a node of
+ * the tenant's is written here; without a DNS Service, the node's own resolver has to do.
+ */
+const dns: PodStep = (spec, pod, context) => {
+  if (!asksForClusterDns(spec)) return spec;
+  const service = context.tenantObjects.get<Service>(resources.services, {
+    namespace: 'kube-system',
+    name: 'kube-dns',
+  });
+  const address = service === undefined ? undefined : serviceAddress(service, context);
+  if (address === undefined) return { ...spec, dnsPolicy: 'Default' };
+  const dnsConfig = merged(address, searchesOf(pod.metadata.namespace ?? '', context), spec.dnsConfig);
+  return { ...spec, dnsPolicy: 'None', dnsConfig };
+};
+
+/** A pod in its node's network means the node's DNS by `ClusterFirst`. */
+function asksForClusterDns({ dnsPolicy = 'ClusterFirst', hostNetwork }: PodSpec): boolean {
+  if (dnsPolicy === 'ClusterFirst') return hostNetwork !== true;
+  return dnsPolicy === 'ClusterFirstWithHostNet';
+}
+
+function searchesOf(namespace: string, { tenant }: SyncContext): string[] {
+  const { clusterDomain } = tenant;
+  return [`${namespace}.svc.${clusterDomain}`, `svc.${clusterDomain}`, clusterDomain];
+}
+
+function merged(address: string, searches: readonly string[], own: DnsConfig = {}): DnsConfig {
+  return {
+    ...own,
+    nameservers: unique([address, ...(own.nameservers ?? [])]).slice(0, maxNameservers),
+    searches: fitting(unique([...searches, ...(own.searches ?? [])])),
+    options: byName([{ name: 'ndots', value: '5' }, ...(own.options ?? [])]),
+  };
+}
+
+function fitting(searches: readonly string[]): string[] {
+  const kept = searches.slice(0, maxSearches).filter(({ length }) => length <= maxSearchLength);
+  while (kept.join(' ').length > maxSearchesLength) kept.pop();
+  return kept;
+}
+
+/** The last of a name counts, in the place of the first. */
+function byName(options: readonly DnsOption[]): DnsOption[] {
+  return [...new Map(options.map((option) => [option.name, option])).values()];
+}
+
+function unique(values: readonly string[]): string[] {
+  return [...new Set(values)];
+}
+
+/**
+ * Sync rule 12: of a subdomain, kubelet would make a name in the super namespace and write it into
+ * /etc/hosts. A pod that wants its qualified name for host name is given T's.
+ */
+const hostName: PodStep = (spec, pod, { tenant }) => {
+  if (!hasSubdomain(spec)) return spec;
+  const { subdomain: _subdomain, ...withoutSubdomain } = spec;
+  const hostnameOverride = qualifiedHostName(pod, tenant);
+  if (hostnameOverride === undefined) return withoutSubdomain;
+  const { setHostnameAsFQDN: _asFqdn, ...rest } = withoutSubdomain;
+  return { ...rest, hostnameOverride };
+};
+
+/** The host name of a pod that wants a qualified one; undefined: it does not, or has none. */
+export function qualifiedHostName(pod: Pod, { clusterDomain }: TenantInfo): string | undefined {
+  const { spec = {}, metadata } = pod;
+  // In its node's network a pod has its node's name, and the API server takes no other.
+  if (spec.setHostnameAsFQDN !== true || spec.hostNetwork === true || !hasSubdomain(spec)) return undefined;
+  const host = spec.hostname || metadata.name;
+  return `${host}.${spec.subdomain}.${metadata.namespace}.svc.${clusterDomain}`;
+}
+
+function hasSubdomain({ subdomain = '' }: PodSpec): boolean {
+  return subdomain !== '';
+}
+
+const hostNameLabel = 'kubernetes.io/hostname';
+/** Stands for a node that the tenant does not have: `.invalid` is nobody's by RFC 2606. */
+const noNode = 'no-such-node.invalid';
+
+/**
+ * Sync rule 5: where nodes are hidden, a pod that asks for one by name means the node behind it. DaemonSet
+ * pods do so by a field of the node, others by its host name. A real name leads nowhere.
+ */
+const nodeNames: PodStep = (spec, _pod, context) => {
+  if (!context.tenant.hideNodes) return spec;
+  return inAffinity(inSelector(spec, context), context);
+};
+
+function inSelector(spec: PodSpec, context: SyncContext): PodSpec {
+  const shown = spec.nodeSelector?.[hostNameLabel];
+  if (shown === undefined) return spec;
+  return { ...spec, nodeSelector: { ...spec.nodeSelector, [hostNameLabel]: shownHostName(shown, context) } };
+}
+
+function inAffinity(spec: PodSpec, context: SyncContext): PodSpec {
+  const { affinity } = spec;
+  const nodeAffinity = affinity?.nodeAffinity;
+  if (nodeAffinity === undefined) return spec;
+  const {
+    requiredDuringSchedulingIgnoredDuringExecution: required,
+    preferredDuringSchedulingIgnoredDuringExecution: preferred,
+  } = nodeAffinity;
+  const translate = (term: NodeSelectorTerm) => inTerm(term, context);
+  return {
+    ...spec,
+    affinity: {
+      ...affinity,
+      nodeAffinity: {
+        ...nodeAffinity,
+        ...(required === undefined
+          ? {}
+          : {
+              requiredDuringSchedulingIgnoredDuringExecution: {
+                ...required,
+                nodeSelectorTerms: required.nodeSelectorTerms.map(translate),
+              },
+            }),
+        ...(preferred === undefined
+          ? {}
+          : {
+              preferredDuringSchedulingIgnoredDuringExecution: preferred.map((weighted) => ({
+                ...weighted,
+                preference: translate(weighted.preference),
+              })),
+            }),
+      },
+    },
+  };
+}
+
+function inTerm(term: NodeSelectorTerm, context: SyncContext): NodeSelectorTerm {
+  const { matchExpressions, matchFields } = term;
+  return {
+    ...term,
+    ...(matchExpressions === undefined
+      ? {}
+      : {
+          matchExpressions: withValues(matchExpressions, hostNameLabel, (name) =>
+            shownHostName(name, context),
+          ),
+        }),
+    ...(matchFields === undefined
+      ? {}
+      : { matchFields: withValues(matchFields, 'metadata.name', (name) => nodeName(name, context)) }),
+  };
+}
+
+function withValues(
+  requirements: SelectorRequirement[],
+  key: string,
+  translate: (value: string) => string,
+): SelectorRequirement[] {
+  return mapChanged(requirements, (requirement: SelectorRequirement) =>
+    requirement.key === key && requirement.values !== undefined
+      ? { ...requirement, values: requirement.values.map(translate) }
+      : requirement,
+  );
+}
+
+function nodeName(shown: string, context: SyncContext): string {
+  return realNodeName(context, shown) ?? noNode;
+}
+
+/** The label of a node says mostly, but not always, what its name says. */
+function shownHostName(shown: string, context: SyncContext): string {
+  const name = realNodeName(context, shown);
+  if (name === undefined) return noNode;
+  return context.superObjects.get(resources.nodes, { name })?.metadata.labels?.[hostNameLabel] ?? name;
+}
 
 /** In this order: each sees what those before it have made. */
 const steps: readonly PodStep[] = [

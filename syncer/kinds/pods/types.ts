@@ -1,4 +1,5 @@
 import type { Condition, KubeObject } from '../../../kube/index.ts';
+import type { SyncContext } from '../contract.ts';
 import type { TokenSource } from '../pod-tokens.ts';
 
 /** The fields of pods that are looked at; everything else passes through untouched. */
@@ -108,7 +109,7 @@ export interface ObjectName {
   [field: string]: unknown;
 }
 
-export interface FieldRef {
+interface FieldRef {
   fieldPath: string;
   [field: string]: unknown;
 }
@@ -195,11 +196,11 @@ export interface SpreadConstraint {
   [field: string]: unknown;
 }
 
-export interface PodSecurityContext extends CommonSecurityContext {
+interface PodSecurityContext extends CommonSecurityContext {
   sysctls?: { name: string; value: string }[];
 }
 
-export interface ContainerSecurityContext extends CommonSecurityContext {
+interface ContainerSecurityContext extends CommonSecurityContext {
   privileged?: boolean;
   allowPrivilegeEscalation?: boolean;
   procMount?: string;
@@ -207,7 +208,7 @@ export interface ContainerSecurityContext extends CommonSecurityContext {
 }
 
 /** What a pod and its containers can both set. */
-export interface CommonSecurityContext {
+interface CommonSecurityContext {
   runAsNonRoot?: boolean;
   runAsUser?: number;
   seLinuxOptions?: { type?: string; user?: string; role?: string };
@@ -237,4 +238,84 @@ export function isFinished(pod: Pod): boolean {
 
 export function isDeleting(pod: Pod): boolean {
   return pod.metadata.deletionTimestamp !== undefined;
+}
+
+/**
+ * One translation of a pod's spec on its way down. Returns a new spec, or the given one when there is nothing to
+ * translate; never changes it. `pod` is the tenant's pod as it is.
+ */
+export type PodStep = (spec: PodSpec, pod: Pod, context: SyncContext) => PodSpec;
+
+/** A spec with each container changed. Containers that `change` gives back as they are cost nothing. */
+export function mapContainers(spec: PodSpec, change: (container: Container) => Container): PodSpec {
+  const containers = mapChanged(spec.containers, change);
+  const initContainers = mapChanged(spec.initContainers, change);
+  if (containers === spec.containers && initContainers === spec.initContainers) return spec;
+  return {
+    ...spec,
+    ...(containers === undefined ? {} : { containers }),
+    ...(initContainers === undefined ? {} : { initContainers }),
+  };
+}
+
+/** Like `map`, but gives back the list itself when no item was changed. */
+export function mapChanged<T, L extends readonly T[] | null | undefined>(list: L, change: (item: T) => T): L {
+  if (list === undefined || list === null) return list;
+  let changed: T[] | undefined;
+  list.forEach((item, index) => {
+    const result = change(item);
+    if (result === item) return;
+    changed ??= [...list];
+    changed[index] = result;
+  });
+  return (changed ?? list) as L;
+}
+
+/** Whether labels match a selector; an empty selector matches everything. */
+export function matches(selector: LabelSelector, labels: Readonly<Record<string, string>> = {}): boolean {
+  for (const [key, value] of Object.entries(selector.matchLabels ?? {})) {
+    if (labels[key] !== value) return false;
+  }
+  return (selector.matchExpressions ?? []).every(({ key, operator, values = [] }) => {
+    const value = labels[key];
+    switch (operator) {
+      case 'In':
+        return value !== undefined && values.includes(value);
+      case 'NotIn':
+        return value === undefined || !values.includes(value);
+      case 'Exists':
+        return value !== undefined;
+      case 'DoesNotExist':
+        return value === undefined;
+      default:
+        return false;
+    }
+  });
+}
+
+/** The containers that a test holds for, as `container "a"` or `containers "a", "b"`; undefined: none. */
+export function containersThat(spec: PodSpec, holds: (container: Container) => boolean): string | undefined {
+  return named(allContainers(spec).filter(holds));
+}
+
+/** Like `containersThat` for what pod and containers have in common in their security contexts. */
+export function describeOffenders(
+  spec: PodSpec,
+  holds: (securityContext: CommonSecurityContext) => boolean,
+): string | undefined {
+  const pod = spec.securityContext !== undefined && holds(spec.securityContext) ? 'pod' : undefined;
+  const containers = containersThat(
+    spec,
+    ({ securityContext }) => securityContext !== undefined && holds(securityContext),
+  );
+  return pod !== undefined && containers !== undefined ? `${pod} and ${containers}` : (pod ?? containers);
+}
+
+export function quoted(values: Iterable<string>): string {
+  return [...new Set(values)].map((value) => `"${value}"`).join(', ');
+}
+
+function named(containers: readonly Container[]): string | undefined {
+  if (containers.length === 0) return undefined;
+  return `${containers.length === 1 ? 'container' : 'containers'} ${quoted(containers.map(({ name }) => name))}`;
 }

@@ -1,6 +1,7 @@
 import { type KubeObject, resources } from '../../../kube/index.ts';
-import { superNamespaceName, uidMark } from '../../mapping/index.ts';
-import type { SyncContext } from '../context.ts';
+import { originalUid } from '../../mapping/labels.ts';
+import { superNamespaceName } from '../../mapping/names.ts';
+import type { SyncContext } from '../contract.ts';
 import { admitPod } from './admission.ts';
 import { isDeleting, isFinished, type Pod } from './types.ts';
 
@@ -24,7 +25,7 @@ export function isUsedByPods(
   const isThere = ({ metadata }: Pod) => {
     const ref = { namespace: superNamespace, name: metadata.name ?? '' };
     const s = context.superObjects.get(resources.pods, ref);
-    return s !== undefined && uidMark(s) === metadata.uid;
+    return s !== undefined && originalUid(s) === metadata.uid;
   };
   // Mostly the first is there; what a pod asks for is looked at only while none is.
   return users.some(isThere) || users.some((pod) => isToCome(pod, context));

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
-import { serviceKind } from './index.ts';
 import { refusedPortsMark } from './node-ports.ts';
-import { context, created, patchOf, portTaken, service } from './testing/index.ts';
+import { serviceKind } from './services.ts';
+import { context, created, patchOf, portTaken, service } from './testing.ts';
 
 describe('rule 22: node ports', () => {
   const ports = [

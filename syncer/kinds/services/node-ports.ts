@@ -1,5 +1,5 @@
 import type { KubeObject } from '../../../kube/index.ts';
-import { hasNodePorts, portKey, type ServicePort, type ServiceSpec, specOf } from './model.ts';
+import { hasNodePorts, portKey, type ServicePort, type ServiceSpec, specOf } from './types.ts';
 
 /**
  * Annotation on S: node ports that T asked for and the super cluster would not give. It tells a number
@@ -7,7 +7,7 @@ import { hasNodePorts, portKey, type ServicePort, type ServiceSpec, specOf } fro
  */
 export const refusedPortsMark = 'skerry.dev/refused-node-ports';
 
-export function refusedPortsOf(superObject: KubeObject): ReadonlySet<number> {
+function refusedPortsOf(superObject: KubeObject): ReadonlySet<number> {
   const value = superObject.metadata.annotations?.[refusedPortsMark];
   return value === undefined ? none : new Set(value.split(',').map(Number));
 }

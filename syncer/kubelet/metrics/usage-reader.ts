@@ -1,5 +1,5 @@
 import { type Clock, type KubeClient, type KubeObject, resources } from '../../../kube/index.ts';
-import type { Lookup } from '../../kinds/index.ts';
+import type { Lookup } from '../../kinds/contract.ts';
 import { isSimulated, type Pod } from '../find-pod.ts';
 import { KubeletSource } from './kubelet-source.ts';
 import { MetricsApiSource } from './metrics-api-source.ts';

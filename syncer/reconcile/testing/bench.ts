@@ -1,9 +1,10 @@
 import { type KubeObject, type Resource, resources } from '../../../kube/index.ts';
 import { FakeClock, type FakeCluster, startFakeCluster } from '../../../kube/testing/index.ts';
 import { superWatches } from '../../controllers/watches.ts';
-import { allKinds, type DownKind, type KeyRef, type TenantInfo } from '../../kinds/index.ts';
+import type { DownKind, KeyRef, TenantInfo } from '../../kinds/contract.ts';
+import { allKinds } from '../../kinds/registry.ts';
 import { testTenant } from '../../kinds/testing.ts';
-import { superMetadata } from '../../mapping/index.ts';
+import { superMetadata } from '../../mapping/metadata.ts';
 import { Caches } from '../caches.ts';
 import { IdentityGuard } from '../guards.ts';
 import { keyId } from '../keys.ts';

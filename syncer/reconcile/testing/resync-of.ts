@@ -1,6 +1,7 @@
 import { labelKeys } from '../../../api/labels.ts';
 import type { KubeObject } from '../../../kube/index.ts';
-import { allKinds, type SyncedKind } from '../../kinds/index.ts';
+import type { SyncedKind } from '../../kinds/contract.ts';
+import { allKinds } from '../../kinds/registry.ts';
 import { keyId } from '../keys.ts';
 import { Reconciler } from '../reconciler.ts';
 import { Resync, type ResyncOptions } from '../resync.ts';

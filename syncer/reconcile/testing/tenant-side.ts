@@ -1,8 +1,9 @@
 import { type Clock, type KubeObject, Reflector, type Resource, resources } from '../../../kube/index.ts';
 import type { FakeCluster } from '../../../kube/testing/index.ts';
 import { loadExistingCopies } from '../../controllers/events.ts';
-import { allKinds, type TenantInfo } from '../../kinds/index.ts';
-import { superNamespaceName } from '../../mapping/index.ts';
+import type { TenantInfo } from '../../kinds/contract.ts';
+import { allKinds } from '../../kinds/registry.ts';
+import { superNamespaceName } from '../../mapping/names.ts';
 import { Caches } from '../caches.ts';
 import { TenantState } from '../tenant-state.ts';
 

@@ -13,7 +13,7 @@ import {
   startFakeCluster,
   type TestCertificates,
 } from '../../../kube/testing/index.ts';
-import { allKinds } from '../../kinds/index.ts';
+import { allKinds } from '../../kinds/registry.ts';
 import { SyncEngine } from '../../reconcile/engine.ts';
 import { fastClock } from '../../reconcile/testing/fast-clock.ts';
 import { SuperSide } from '../../super-side.ts';

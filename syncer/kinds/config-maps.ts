@@ -1,0 +1,59 @@
+import { labelKeys } from '../../api/labels.ts';
+import { type KubeObject, resources } from '../../kube/index.ts';
+import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
+import type { Admission, DownKind, SyncContext } from './contract.ts';
+import { bringPayloadDown, payloadOf } from './payload.ts';
+import { isUsedByPods } from './pods/users.ts';
+import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
+
+const fields = ['data', 'binaryData', 'immutable'] as const;
+const rootCaName = 'kube-root-ca.crt';
+/** Every super namespace has a `kube-root-ca.crt` of its own already, with the super cluster's CA in it. */
+const superRootCaName = 'tenant-kube-root-ca.crt';
+
+/** ConfigMap: those that a pod of the tenant refers to, those that are marked, or all. */
+export const configMapKind: DownKind = {
+  name: 'configmaps',
+  resource: resources.configMaps,
+  direction: 'down',
+  superName,
+  tenantName,
+  admit,
+  toSuper(tenantObject, context) {
+    const name = superName(tenantObject.metadata.name ?? '');
+    return {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: superMetadata(tenantObject, context, { name }),
+      ...payloadOf(tenantObject, fields),
+    };
+  },
+  down(tenantObject, superObject, context) {
+    const metadata = superMetadataPatch(tenantObject, superObject, context);
+    return bringPayloadDown(tenantObject, superObject, fields, metadata);
+  },
+  up(tenantObject, superObject, context) {
+    const patch = transparentMetadataPatch(tenantObject, superObject, context);
+    return patch === undefined ? [] : [{ do: 'patchTenant', patch }];
+  },
+};
+
+function superName(name: string): string {
+  if (name === rootCaName) return superRootCaName;
+  return name === superRootCaName || isReserved(name) ? superNameOfReserved(name) : name;
+}
+
+function tenantName(name: string): string {
+  return name === superRootCaName ? rootCaName : reservedNameOf(name);
+}
+
+function admit(tenantObject: KubeObject, context: SyncContext): Admission {
+  const { name = '', labels } = tenantObject.metadata;
+  const wanted =
+    context.tenant.syncConfigMaps === 'all' ||
+    labels?.[labelKeys.sync] === 'true' ||
+    isUsedByPods('configmaps', tenantObject, context);
+  if (!wanted) return { wanted: false };
+  const reserved = name === superRootCaName || isReserved(name);
+  return reserved ? { wanted: false, notice: reservedNotice(name) } : { wanted: true };
+}

@@ -1,0 +1,293 @@
+import type { TenantPolicy } from '../../api/policy.ts';
+import type { KubeObject, MergePatch, ObjectRef, Resource } from '../../kube/index.ts';
+
+/** Names one object in the tenant's coordinates; `kind` is the kind's `name`. */
+export interface KeyRef {
+  readonly kind: string;
+  readonly namespace?: string | undefined;
+  readonly name: string;
+}
+
+/** Something that the tenant should read with `kubectl describe`. Text is free of super cluster names. */
+export interface Notice {
+  readonly type: 'Normal' | 'Warning';
+  /** CamelCase, machine readable. */
+  readonly reason: string;
+  readonly message: string;
+}
+
+/**
+ * One step towards agreement. The engine carries steps out in order and stops at the first that fails.
+ * Deletes carry the UID of the object that the decision was made on, patches its UID and resourceVersion.
+ */
+export type Action =
+  | { readonly do: 'createSuper'; readonly object: KubeObject }
+  | {
+      readonly do: 'patchSuper';
+      readonly patch: MergePatch;
+      readonly subresource?: string;
+      /** A refusal is told on T and tried again after a time; what comes up from S does not wait for it. */
+      readonly mayBeRefused?: true;
+    }
+  | { readonly do: 'deleteSuper'; readonly gracePeriodSeconds?: number }
+  | { readonly do: 'createTenant'; readonly object: KubeObject }
+  | { readonly do: 'patchTenant'; readonly patch: MergePatch; readonly subresource?: string }
+  | { readonly do: 'deleteTenant'; readonly gracePeriodSeconds?: number }
+  /** Binds the tenant's pod to a node; labels (from Kubernetes 1.35 on) and annotations of the Binding land on the pod. */
+  | {
+      readonly do: 'bindTenant';
+      readonly node: string;
+      readonly annotations: Record<string, string>;
+      readonly labels?: Record<string, string>;
+    }
+  /** An event on the tenant's object. */
+  | { readonly do: 'notice'; readonly notice: Notice }
+  /**
+   * Asks the tenant's API server for tokens of a service account, bound to T, and goes on with what `write` makes
+   * of them: one for each of `asks`, in their order.
+   */
+  | {
+      readonly do: 'issueTokens';
+      readonly serviceAccount: string;
+      readonly asks: readonly TokenAsk[];
+      readonly write: (issued: readonly IssuedToken[]) => readonly Action[];
+    }
+  /** Stops here until these are in agreement themselves; the engine queues them and comes back. */
+  | { readonly do: 'require'; readonly keys: readonly KeyRef[] }
+  /** Comes back after a time, e.g. for something that goes two minutes after its last use. */
+  | { readonly do: 'later'; readonly afterMs: number };
+
+export interface TokenAsk {
+  /** Empty: whom the tenant's API server itself issues tokens for. */
+  readonly audience: string;
+  readonly expirationSeconds: number;
+}
+
+export interface IssuedToken {
+  /** A secret: belongs in the object that is written, and nowhere else. */
+  readonly token: string;
+  /** How long the server says that it lives. It may grant less than was asked for. */
+  readonly lifetimeSeconds: number;
+}
+
+/**
+ * What the super cluster answered to a refused write (400, 403, 409, 422), as a kind may look at it.
+ * `message` may hold super cluster names.
+ */
+export interface RefusedWrite {
+  readonly code: number;
+  readonly reason: string;
+  readonly message: string;
+  readonly causes: readonly { readonly reason: string; readonly message: string; readonly field: string }[];
+}
+
+/** What a kind may know of the tenant it translates for. Plain data, fixed for one reconcile. */
+export interface TenantInfo {
+  /** UID of the VirtualCluster: value of the label `skerry.dev/tenant`. */
+  readonly uid: string;
+  /** `status.id` of the VirtualCluster: root of all names. */
+  readonly id: string;
+  /** Namespace and name of the VirtualCluster. */
+  readonly namespace: string;
+  readonly name: string;
+  readonly clusterDomain: string;
+  /** The slices of the service pool that this tenant's API server allocates from, as CIDRs. */
+  readonly serviceCidrs: readonly string[];
+  /** `slice`: ClusterIPs are asked for as they are; `assigned`: the super cluster chooses, the tenant follows. */
+  readonly serviceIpMode: 'slice' | 'assigned';
+  /** Where pods reach the tenant's API server: what `default/kubernetes` points at. */
+  readonly apiServer: {
+    readonly address: string;
+    readonly port: number;
+    /** The address is a Service's of the super cluster, where the manager leads pods to their API server itself. */
+    readonly isService?: boolean;
+  };
+  /** Where the tenant's API server reaches what it believes to be kubelets. */
+  readonly kubelet: { readonly address: string; readonly port: number; readonly name?: string };
+  readonly nodes: 'all' | 'used';
+  readonly syncConfigMaps: 'used' | 'all';
+  readonly syncSecrets: 'used' | 'all';
+  /** Nodes are shown under names of Skerry's own; nothing that names a real node goes up. */
+  readonly hideNodes: boolean;
+  /** Labels of the super cluster's nodes that the tenant may use; empty: every node. */
+  readonly nodeSelector: Readonly<Record<string, string>>;
+  readonly syncIngresses: boolean;
+  readonly syncNetworkPolicies: boolean;
+  /** Whether something in the super cluster acts on NetworkPolicies. */
+  readonly networkPoliciesEnforced: boolean;
+  /** Annotations of Ingresses that go down: keys, or prefixes that end in `/`. */
+  readonly ingressAnnotations: readonly string[];
+  /** Published custom resources whose objects are synced, as `<plural>.<group>`. */
+  readonly customResources: readonly string[];
+  readonly policy: TenantPolicy;
+  /** Labels of nodes that tenants see beside those of rule 25: keys, or prefixes that end in `/`. */
+  readonly nodeLabels: readonly string[];
+  /** Where no EndpointSlice may point, whatever the policy allows: the operator's own. */
+  readonly protectedCIDRs: readonly string[];
+  /** Label and annotation keys with these prefixes never go down. */
+  readonly deniedKeyPrefixes: readonly string[];
+  /** Label and annotation keys with these prefixes belong to the super cluster and are copied up. */
+  readonly transparentKeyPrefixes: readonly string[];
+}
+
+/** Reads from the caches of one side; what it returns must not be changed. */
+export interface Lookup {
+  get<T extends KubeObject = KubeObject>(resource: Resource, ref: ObjectRef): T | undefined;
+  /** `index` is one that a kind declares in `indexes` for that side. */
+  byIndex<T extends KubeObject = KubeObject>(resource: Resource, index: string, value: string): readonly T[];
+}
+
+export interface SyncContext {
+  readonly tenant: TenantInfo;
+  readonly tenantObjects: Lookup;
+  readonly superObjects: Lookup;
+  /** Custom resources that are synced for this tenant at this moment, by API group and kind. */
+  readonly customKind?: (group: string, kind: string) => DownKind | undefined;
+  /** Milliseconds since the epoch. */
+  readonly nowMs: number;
+}
+
+interface KindBase {
+  /** The plural of the resource; part of the sync key, label of metrics. */
+  readonly name: string;
+  readonly resource: Resource;
+  /** Whether a change of a super object tells nobody anything new (a node's heartbeat): it is not looked at. */
+  isHeartbeat?(before: KubeObject, after: KubeObject): boolean;
+  /** Label selectors for what is watched on either side; in the super cluster beside our own mark. */
+  readonly selector?: { readonly tenant?: string; readonly super?: string };
+  /** Index functions for the stores of either side; values are looked up with `Lookup.byIndex`. */
+  readonly indexes?: {
+    readonly tenant?: Readonly<Record<string, (object: KubeObject) => readonly string[]>>;
+    readonly super?: Readonly<Record<string, (object: KubeObject) => readonly string[]>>;
+  };
+  /** Drops from a cached object what is never compared nor written (managedFields goes in any case). */
+  readonly compact?: {
+    readonly tenant?: (object: KubeObject) => KubeObject;
+    readonly super?: (object: KubeObject) => KubeObject;
+  };
+  /**
+   * Keys of other objects whose agreement depends on this one; queued when it appears, changes or goes.
+   * Called with the old and with the new state.
+   */
+  readonly touches?: {
+    /** A change of this object touches others only when it changes which ones (a pod and its ConfigMaps). */
+    readonly membershipOnly?: boolean;
+    readonly tenant?: (object: KubeObject, context: SyncContext) => readonly KeyRef[];
+    readonly super?: (object: KubeObject, context: SyncContext) => readonly KeyRef[];
+  };
+}
+
+/** Born in the tenant, mirrored into the super cluster. */
+export interface DownKind extends KindBase {
+  readonly direction: 'down';
+  /**
+   * The resource of S, where it is another than T's. Such a kind reads T from the cache of the kind that T
+   * belongs to, and has a cache of its own for S.
+   */
+  readonly superResource?: Resource;
+  /**
+   * Most changes of T, such as those of a pod's status, mean nothing to S: of all of them only the deletion queues
+   * this key. The kind that T belongs to touches it when there is something to do.
+   */
+  readonly onDemand?: boolean;
+  /** A delete needs a live 404 even after a watched DELETED event (namespaces, claims). */
+  readonly deleteNeedsLiveCheck?: boolean;
+  /**
+   * S that `admit` does not want count as missing (sync rule 0 C): a setting may have switched off all of them
+   * at once.
+   */
+  readonly unwantedIsMissing?: boolean;
+  /** Name in the super namespace; same name unless given. */
+  superName?(name: string): string;
+  /** Inverse of `superName`; S itself may know better than its name. */
+  tenantName?(superName: string, superObject?: KubeObject): string;
+  /**
+   * Whether T should have an S. `{ wanted: false }` without a notice is silent; S, if there, goes
+   * unless `keep` is set.
+   */
+  admit?(tenantObject: KubeObject, context: SyncContext): Admission;
+  /** What must be in agreement before S is created: ServiceAccount, objects that a pod refers to. */
+  requires?(tenantObject: KubeObject, context: SyncContext): readonly KeyRef[];
+  /**
+   * S as it is to be created, complete with name, namespace, marks, labels and annotations
+   * (`superMetadata` in mapping makes them).
+   */
+  toSuper(tenantObject: KubeObject, context: SyncContext): KubeObject;
+  /** Makes S, where that takes more than to create what `toSuper` gives. */
+  make?(tenantObject: KubeObject, context: SyncContext): readonly Action[];
+  /** Brings S's tenant-owned fields up to date; empty when they are. S carries T's UID mark. */
+  down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[];
+  /** S carries no marks, but stands in our own super namespace and may be taken over (the `default` ServiceAccount). */
+  adopts?(superObject: KubeObject, tenantObject: KubeObject, context: SyncContext): boolean;
+  /**
+   * Whether what is decided of these two depends on nothing but them and the tenant's settings: neither on the time
+   * nor on other objects. A patrol that has found them to agree then looks at them again only when one has changed.
+   */
+  dependsOnPairAlone?(tenantObject: KubeObject, superObject: KubeObject): boolean;
+  /** Brings T's super-owned fields up to date, deletion in either direction included. */
+  up?(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[];
+  /**
+   * T is there, S is not, and T shows that S once was: instead of creating it anew (rule 21).
+   * `undefined`: create. Carried out only after a live check of both sides. `last` is S's last known
+   * state, when it was seen.
+   */
+  superGone?(
+    tenantObject: KubeObject,
+    context: SyncContext,
+    last?: KubeObject,
+  ): readonly Action[] | undefined;
+  /** T is gone: how to delete S. `last` is T's last known state, when it was seen. */
+  deleteSuper?(superObject: KubeObject, last: KubeObject | undefined): { gracePeriodSeconds?: number };
+  /** A way round a refused create of S; `undefined`: the refusal stands (event on T, back-off). */
+  recover?(
+    refused: RefusedWrite,
+    tenantObject: KubeObject,
+    attempted: KubeObject,
+    context: SyncContext,
+  ): readonly Action[] | undefined;
+}
+
+export type Admission = {
+  readonly wanted: boolean;
+  readonly notice?: Notice;
+  /** With `wanted: false`: leave an S that is there already. */
+  readonly keep?: boolean;
+};
+
+/** Born in the super cluster, mirrored into tenants. The copy carries S's UID in `skerry.dev/uid`. */
+export interface UpKind extends KindBase {
+  readonly direction: 'up';
+  /** `marked`: only objects with Skerry's labels are watched in the super cluster; `all`: every one. */
+  readonly superScope: 'marked' | 'all';
+  /**
+   * The super namespace that says whose S is (an event's own, a volume's claim's); without this function
+   * every tenant is asked.
+   */
+  superNamespaceOf?(superObject: KubeObject): string | undefined;
+  /** Where S belongs in this tenant; `undefined`: nowhere. */
+  tenantRef(superObject: KubeObject, context: SyncContext): ObjectRef | undefined;
+  /** What a copy of S is called, whether S has a place here or not; the same name unless given. */
+  copyName?(superName: string, context: SyncContext): string;
+  /** Where to look for S, given T's name; `undefined` where that name leads nowhere. */
+  superRef(tenantRef: ObjectRef, context: SyncContext): ObjectRef | undefined;
+  /** T has lost the mark of a copy and is one all the same, by something that nobody can change. */
+  adopts?(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): boolean;
+  /** T as it is to be created, the mark of a copy included. */
+  toTenant(superObject: KubeObject, context: SyncContext): KubeObject;
+  /** Brings the copy up to date; empty when it is. */
+  up(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[];
+  /**
+   * The resource whose objects the tenant's API server would delete together with this copy: as long as there
+   * are any, the copy stays.
+   */
+  contents?(tenantObject: KubeObject): Resource | undefined;
+  /** S is gone or no longer belongs here, and T is our copy: what to do; default: delete T. */
+  superGone?(tenantObject: KubeObject, context: SyncContext): readonly Action[];
+}
+
+export type SyncedKind = DownKind | UpKind;
+
+/** What the super cluster calls the objects of a kind. */
+export function superResourceOf(kind: SyncedKind): Resource {
+  return (kind.direction === 'down' ? kind.superResource : undefined) ?? kind.resource;
+}

@@ -1,0 +1,251 @@
+import { isIP, isIPv6 } from 'node:net';
+import { deepEqual } from 'fast-equals';
+import { type KubeObject, type MergePatch, resources } from '../../kube/index.ts';
+import { isOurs, staysInTenant, tenantNamespaceOf } from '../mapping/labels.ts';
+import { superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
+import type { Action, Admission, DownKind, SyncContext } from './contract.ts';
+import { insideOf } from './services/types.ts';
+
+/** Never an endpoint, whatever an allow-list says: this host, link-local (where clouds keep credentials), groups. */
+const reservedRanges = ['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/3'];
+/** The same, and IPv4 in the clothes of IPv6. Apart: to a list of ranges, the latter are IPv4. */
+const reservedRangesV6 = [
+  '::/127',
+  '::ffff:0:0/96',
+  '64:ff9b::/96',
+  'fe80::/10',
+  'fd00:ec2::/32',
+  'ff00::/8',
+];
+
+/**
+ * Whether the policy lets T point at an address that is no pod's of its own (sync rule 22): in a range of its list,
+ * and nothing that is known to be the operator's or another tenant's. For one look at a slice, which may hold many
+ * thousands of addresses: what they are compared with is put together once.
+ */
+function allowListOf(context: SyncContext): (address: string) => boolean {
+  const { endpointCIDRs } = context.tenant.policy;
+  if (endpointCIDRs.length === 0) return () => false;
+  const isListed = insideOf(endpointCIDRs);
+  let isInfrastructure: ((address: string) => boolean) | undefined;
+  return (address) => {
+    if (!isListed(address)) return false;
+    isInfrastructure ??= infrastructureOf(context);
+    const plain = canonical(address);
+    return !isInfrastructure(plain) && !isAnotherTenants(plain, context);
+  };
+}
+
+/** Reserved ranges, what the syncer was told or has found, nodes and the pods on them. */
+function infrastructureOf({ tenant, superObjects }: SyncContext): (address: string) => boolean {
+  const isReserved = insideOf(reservedRanges);
+  const isReservedV6 = insideOf(reservedRangesV6);
+  const isProtected = insideOf(tenant.protectedCIDRs);
+  // Pods of the operator's own are not watched, so all of what nodes give to pods counts.
+  const nodes = superObjects.byIndex<Node>(resources.nodes, 'all', '');
+  const isOnNode = insideOf(nodes.flatMap(({ spec }) => spec?.podCIDRs ?? []));
+  const own = new Set([tenant.apiServer.address, tenant.kubelet.address].map(canonical));
+  return (address) =>
+    (isIP(address) === 6 ? isReservedV6 : isReserved)(address) ||
+    isProtected(address) ||
+    own.has(address) ||
+    isOnNode(address) ||
+    superObjects.get(resources.nodes, { name: address }) !== undefined ||
+    superObjects.byIndex(resources.nodes, 'byAddress', address).length > 0;
+}
+
+interface Node extends KubeObject {
+  spec?: { podCIDRs?: string[] };
+}
+
+/** The tenant's own pods have been asked for before. */
+function isAnotherTenants(address: string, { superObjects }: SyncContext): boolean {
+  return (
+    superObjects.byIndex(resources.pods, 'byIP', address).length > 0 ||
+    superObjects.byIndex(resources.services, 'byAddress', address).length > 0 ||
+    superObjects.byIndex(resources.endpointSlices, 'byApiServer', address).length > 0
+  );
+}
+
+/** As every part of Kubernetes writes an address, of which IPv6 has many forms. */
+function canonical(address: string): string {
+  if (isIP(address) !== 6) return address;
+  return new URL(`http://[${address.replace(/%.*$/, '')}]`).hostname.slice(1, -1);
+}
+
+interface Endpoint {
+  addresses: string[];
+  conditions?: Record<string, unknown>;
+  hostname?: string;
+  nodeName?: string;
+  zone?: string;
+  [field: string]: unknown;
+}
+
+interface EndpointSlice extends KubeObject {
+  addressType?: string;
+  endpoints?: Endpoint[];
+  ports?: Record<string, unknown>[];
+}
+
+/** What S holds, and which of T's addresses may not be in it. */
+interface Content {
+  readonly addressType: string;
+  readonly endpoints: readonly Endpoint[];
+  readonly ports: readonly Record<string, unknown>[];
+  readonly refused: readonly string[];
+}
+
+/** The slice through which pods reach their API server (sync rule 24); its content is not the tenant's to choose. */
+function isApiServerSlice(tenantObject: KubeObject): boolean {
+  return tenantObject.metadata.name === 'kubernetes' && tenantObject.metadata.namespace === 'default';
+}
+
+function wantedContent(tenantObject: KubeObject, context: SyncContext): Content {
+  if (isApiServerSlice(tenantObject)) return apiServerContent(context);
+  const { addressType = 'IPv4', endpoints = [], ports = [] } = tenantObject as EndpointSlice;
+  const refused: string[] = [];
+  const allowed: Endpoint[] = [];
+  const isOnAllowList = allowListOf(context);
+  for (const endpoint of endpoints ?? []) {
+    const pods = endpoint.addresses.map((address) => superPodAt(address, context));
+    const foreign = endpoint.addresses.filter(
+      (address, index) => pods[index] === undefined && !isOnAllowList(address),
+    );
+    if (foreign.length > 0) refused.push(...foreign);
+    else allowed.push(translated(endpoint, pods[0]));
+  }
+  return { addressType, endpoints: allowed, ports: ports ?? [], refused };
+}
+
+function apiServerContent(context: SyncContext): Content {
+  const { address, port } = context.tenant.apiServer;
+  return {
+    addressType: isIPv6(address) ? 'IPv6' : 'IPv4',
+    endpoints: [{ addresses: [address], conditions: { ready: true } }],
+    ports: [{ name: 'https', port, protocol: 'TCP' }],
+    refused: [],
+  };
+}
+
+/**
+ * The tenant's pod that has this address in the super cluster. What T's status says does not count: the tenant can
+ * write it, on as many pods as it likes.
+ */
+function superPodAt(address: string, { tenant, superObjects }: SyncContext): KubeObject | undefined {
+  return superObjects.byIndex(resources.pods, 'byIP', address).find((pod) => isOurs(pod, tenant));
+}
+
+interface Pod extends KubeObject {
+  spec?: { nodeName?: string };
+}
+
+/** The endpoint as S has it: on the node where the pod is, if it is one, and without a reference to T's object. */
+function translated(endpoint: Endpoint, pod: KubeObject | undefined): Endpoint {
+  const nodeName = (pod as Pod | undefined)?.spec?.nodeName;
+  return {
+    addresses: endpoint.addresses,
+    ...(endpoint.conditions === undefined ? {} : { conditions: endpoint.conditions }),
+    ...(endpoint.hostname === undefined ? {} : { hostname: endpoint.hostname }),
+    ...(nodeName === undefined ? {} : { nodeName }),
+    ...(endpoint.zone === undefined ? {} : { zone: endpoint.zone }),
+  };
+}
+
+const serviceNameLabel = 'kubernetes.io/service-name';
+const managedByLabel = 'endpointslice.kubernetes.io/managed-by';
+/** Makes the super cluster's own controllers leave S alone. */
+const managedBy = 'syncer.skerry.dev';
+/** Writes the slices of Services with a selector, on either side for itself. */
+const selectorController = 'endpointslice-controller.k8s.io';
+
+/** EndpointSlice: those of Services without a selector, with the tenant's own pods in them. */
+export const endpointSliceKind: DownKind = {
+  name: 'endpointslices',
+  resource: resources.endpointSlices,
+  direction: 'down',
+  // The great many that either side's own controllers write are nobody's concern here.
+  selector: { tenant: `${managedByLabel}!=${selectorController}`, super: `${managedByLabel}=${managedBy}` },
+  indexes: { tenant: { byService, byAddress }, super: { byApiServer } },
+  admit,
+  toSuper(tenantObject, context) {
+    const { addressType, endpoints, ports } = wantedContent(tenantObject, context);
+    return {
+      apiVersion: 'discovery.k8s.io/v1',
+      kind: 'EndpointSlice',
+      metadata: superMetadata(relabelled(tenantObject), context),
+      addressType,
+      endpoints,
+      ports,
+    };
+  },
+  down,
+};
+
+/** `namespace/name` of the Service, for slices that can go down at all. */
+function byService(slice: KubeObject): readonly string[] {
+  const service = slice.metadata.labels?.[serviceNameLabel];
+  return service === undefined || isSelectorsOwn(slice) ? [] : [`${slice.metadata.namespace}/${service}`];
+}
+
+/** Addresses in slices that can go down at all: whether they may depends on the pods that have them. */
+function byAddress(slice: KubeObject): readonly string[] {
+  if (isSelectorsOwn(slice) || isApiServerSlice(slice)) return [];
+  return ((slice as EndpointSlice).endpoints ?? []).flatMap((endpoint) => endpoint.addresses);
+}
+
+/** Where tenants' API servers are, by the slices that lead their pods there. */
+function byApiServer(slice: KubeObject): readonly string[] {
+  if (slice.metadata.name !== 'kubernetes' || tenantNamespaceOf(slice) !== 'default') return [];
+  return ((slice as EndpointSlice).endpoints ?? []).flatMap((endpoint) => endpoint.addresses);
+}
+
+function isSelectorsOwn(slice: KubeObject): boolean {
+  return slice.metadata.labels?.[managedByLabel] === selectorController;
+}
+
+function admit(tenantObject: KubeObject, context: SyncContext): Admission {
+  if (isApiServerSlice(tenantObject)) return { wanted: !context.tenant.apiServer.isService };
+  if (isSelectorsOwn(tenantObject) || staysInTenant(tenantObject)) return { wanted: false };
+  const { labels, namespace } = tenantObject.metadata;
+  const name = labels?.[serviceNameLabel];
+  if (name === undefined || (namespace === 'default' && name === 'kubernetes')) return { wanted: false };
+  const service = context.tenantObjects.get(resources.services, { namespace, name });
+  const selector = (service?.['spec'] as { selector?: Record<string, string> } | undefined)?.selector;
+  if (service === undefined || Object.keys(selector ?? {}).length > 0) return { wanted: false };
+  if ((tenantObject as EndpointSlice).addressType === 'FQDN')
+    return refusal(['addresses of type FQDN'], false);
+
+  const { endpoints, refused } = wantedContent(tenantObject, context);
+  if (refused.length === 0) return { wanted: true };
+  return refusal(refused, endpoints.length > 0);
+}
+
+/** Endpoints that are the tenant's own pods stay reachable while others are refused. */
+function refusal(refused: readonly string[], wanted: boolean): Admission {
+  const shown = refused.length > 5 ? [...refused.slice(0, 5), '…'] : refused;
+  return {
+    wanted,
+    notice: {
+      type: 'Warning',
+      reason: 'EndpointNotAllowed',
+      message: `not allowed as endpoints: ${shown.join(', ')}; an endpoint has to be one of your own pods, or an address that this cluster allows (policy: endpointCIDRs)`,
+    },
+  };
+}
+
+function relabelled(tenantObject: KubeObject): KubeObject {
+  const labels: Record<string, string> = { ...tenantObject.metadata.labels, [managedByLabel]: managedBy };
+  if (isApiServerSlice(tenantObject)) labels[serviceNameLabel] = 'kubernetes';
+  return { ...tenantObject, metadata: { ...tenantObject.metadata, labels } };
+}
+
+function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
+  const wanted = wantedContent(tenantObject, context);
+  const there = superObject as EndpointSlice;
+  if (there.addressType !== wanted.addressType) return [{ do: 'deleteSuper' }];
+  const patch: MergePatch = { ...superMetadataPatch(relabelled(tenantObject), superObject, context) };
+  if (!deepEqual(there.endpoints ?? [], wanted.endpoints)) patch['endpoints'] = wanted.endpoints;
+  if (!deepEqual(there.ports ?? [], wanted.ports)) patch['ports'] = wanted.ports;
+  return Object.keys(patch).length === 0 ? [] : [{ do: 'patchSuper', patch }];
+}

@@ -1,0 +1,345 @@
+import { deepEqual } from 'fast-equals';
+import { type KubeObject, type MergePatch, mergePatch, resources } from '../../kube/index.ts';
+import { originalUid } from '../mapping/labels.ts';
+import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
+import type { Action, Admission, DownKind, KeyRef, Notice, SyncContext, TenantInfo } from './contract.ts';
+import { knownPart, type Shape, unknownFields } from './known-fields.ts';
+import { isOffered, isOnItsWay } from './published-kind.ts';
+import { isReserved } from './reserved-names.ts';
+
+interface Backend {
+  service?: { name: string; port?: { name?: string; number?: number } };
+  resource?: unknown;
+}
+
+interface IngressRule {
+  host?: string;
+  http?: { paths?: { path?: string; pathType?: string; backend: Backend }[] };
+}
+
+interface IngressTls {
+  hosts?: string[];
+  secretName?: string;
+}
+
+export interface IngressSpec {
+  ingressClassName?: string;
+  defaultBackend?: Backend;
+  tls?: IngressTls[];
+  rules?: IngressRule[];
+}
+
+interface Ingress extends KubeObject {
+  spec?: IngressSpec;
+  status?: { loadBalancer?: Record<string, unknown> };
+}
+
+/** What goes down; `backend.resource` and `defaultBackend` do not, and are refused by name. */
+const specShape: Shape = {
+  ingressClassName: true,
+  defaultBackend: true,
+  tls: [{ hosts: true, secretName: true }],
+  rules: [
+    {
+      host: true,
+      http: {
+        paths: [
+          {
+            path: true,
+            pathType: true,
+            backend: { service: { name: true, port: { name: true, number: true } }, resource: true },
+          },
+        ],
+      },
+    },
+  ],
+};
+
+/** How an Ingress named its class before there was a field for it. */
+const classAnnotation = 'kubernetes.io/ingress.class';
+
+function specOf(ingress: KubeObject): IngressSpec {
+  return (ingress as Ingress).spec ?? {};
+}
+
+function classOf(ingress: KubeObject): string | undefined {
+  return specOf(ingress).ingressClassName ?? ingress.metadata.annotations?.[classAnnotation];
+}
+
+function backendsOf({ defaultBackend, rules = [] }: IngressSpec): Backend[] {
+  const backends = rules.flatMap(({ http }) => (http?.paths ?? []).map(({ backend }) => backend));
+  return defaultBackend === undefined ? backends : [defaultBackend, ...backends];
+}
+
+/** Names of the Services that it leads to, each once. */
+function servicesOf(ingress: KubeObject): string[] {
+  return unique(backendsOf(specOf(ingress)).map(({ service }) => service?.name));
+}
+
+/** Names of the Secrets that hold its certificates, each once. */
+function secretsOf(ingress: KubeObject): string[] {
+  return unique((specOf(ingress).tls ?? []).map(({ secretName }) => secretName));
+}
+
+function unique(names: readonly (string | undefined)[]): string[] {
+  return [...new Set(names.filter((name): name is string => name !== undefined && name !== ''))];
+}
+
+/** Host names that are claimed by a rule or a certificate and not allowed; an empty one is every host. */
+function hostsNotAllowed({ rules = [], tls = [] }: IngressSpec, allowed: readonly string[]): string[] {
+  const claimed = [...rules.map(({ host = '' }) => host), ...tls.flatMap(({ hosts = [] }) => hosts)];
+  return [...new Set(claimed)].filter((host) => !covers(allowed, host.toLowerCase()));
+}
+
+/** `*.example.com` allows every name below it, however deep, and that wildcard itself; not `example.com`. */
+function covers(allowed: readonly string[], host: string): boolean {
+  return allowed.some((entry) => {
+    const pattern = entry.toLowerCase();
+    if (!pattern.startsWith('*.')) return host !== '' && host === pattern;
+    return host.endsWith(pattern.slice(1)) && host.length >= pattern.length;
+  });
+}
+
+type Rules = Pick<TenantInfo, 'ingressAnnotations'>;
+
+/**
+ * T with the annotations that go down. To a controller that all tenants share, annotations are
+ * configuration: a snippet in one can read the keys of everybody. So nothing goes down that has a prefix,
+ * but what the operator has allowed; a key without one means nothing to any controller.
+ */
+function withAllowedAnnotations(tenantObject: KubeObject, tenant: Rules): KubeObject {
+  const { annotations } = tenantObject.metadata;
+  if (annotations === undefined) return tenantObject;
+  const allowed = Object.entries(annotations).filter(([key]) => isAllowed(key, tenant));
+  return {
+    ...tenantObject,
+    metadata: { ...tenantObject.metadata, annotations: Object.fromEntries(allowed) },
+  };
+}
+
+/** Tools' notes to themselves: nobody misses them. */
+const silent = ['kubectl.kubernetes.io/', 'meta.helm.sh/', 'skerry.dev/'];
+
+/** Keys of annotations that stay behind and may have been meant for a controller. */
+function refusedAnnotations({ metadata }: KubeObject, tenant: Rules): string[] {
+  return Object.keys(metadata.annotations ?? {}).filter(
+    (key) =>
+      key !== classAnnotation && !isAllowed(key, tenant) && !silent.some((prefix) => key.startsWith(prefix)),
+  );
+}
+
+function isAllowed(key: string, { ingressAnnotations }: Rules): boolean {
+  if (key === classAnnotation) return false;
+  if (!key.includes('/')) return true;
+  return ingressAnnotations.some((each) => (each.endsWith('/') ? key.startsWith(each) : key === each));
+}
+
+/**
+ * Whether an Ingress goes down: as a whole or not at all, so that what is served is what it says. All tenants
+ * share the controllers of the super cluster, so it may claim only what is the tenant's.
+ */
+function admit(tenantObject: KubeObject, context: SyncContext): Admission {
+  if (!context.tenant.syncIngresses) return { wanted: false };
+  const name = classOf(tenantObject);
+  if (name === undefined)
+    return refused('NoIngressClass', 'the Ingress names no class, and none is the default here');
+  if (isOwnClass(name, context)) return { wanted: false };
+  if (
+    !isOffered(resources.ingressClasses, name, context) &&
+    !isOnItsWay(resources.ingressClasses, name, context)
+  )
+    return refused('IngressClassNotPublished', `ingress class "${name}" is not one that this cluster offers`);
+  return hindrance(tenantObject, context) ?? { wanted: true, ...refusedFields(tenantObject, context) };
+}
+
+/** The copy of the class, which right after joining is on its way, and the certificates that the tenant has. */
+function requires(tenantObject: KubeObject, context: SyncContext): readonly KeyRef[] {
+  const name = classOf(tenantObject);
+  const keys: KeyRef[] = [];
+  if (name !== undefined && isOnItsWay(resources.ingressClasses, name, context))
+    keys.push({ kind: 'ingressclasses', name });
+  const { namespace } = tenantObject.metadata;
+  for (const secret of secretsOf(tenantObject)) {
+    if (context.tenantObjects.get(resources.secrets, { namespace, name: secret }) !== undefined)
+      keys.push({ kind: 'secrets', namespace, name: secret });
+  }
+  return keys;
+}
+
+/** That some annotations stay behind; the rest works. */
+function refusedFields(tenantObject: KubeObject, { tenant }: SyncContext): { notice?: Notice } {
+  const keys = refusedAnnotations(tenantObject, tenant);
+  if (keys.length === 0) return {};
+  const message = `the cluster does not allow the annotations ${keys.join(', ')}; the Ingress works without`;
+  return { notice: { type: 'Warning', reason: 'NotSupported', message } };
+}
+
+/** A class of the tenant's own is for a controller of its own. */
+function isOwnClass(name: string, { tenantObjects }: SyncContext): boolean {
+  const there = tenantObjects.get(resources.ingressClasses, { name });
+  return there !== undefined && originalUid(there) === undefined;
+}
+
+function hindrance(tenantObject: KubeObject, context: SyncContext): Admission | undefined {
+  const spec = specOf(tenantObject);
+  const unknown = unknownFields(spec, specShape);
+  if (unknown.length > 0)
+    return refused(
+      'NotSupported',
+      `the cluster does not know ${[...new Set(unknown)].join(', ')} of an Ingress`,
+    );
+  if (spec.defaultBackend !== undefined)
+    return refused(
+      'HostNotAllowed',
+      'spec.defaultBackend would answer for the host names of others; name yours in rules',
+    );
+  if (backendsOf(spec).some(({ resource }) => resource !== undefined))
+    return refused('NotSupported', 'only Services can be backends of an Ingress');
+  const { ingressHosts } = context.tenant.policy;
+  const hosts = hostsNotAllowed(spec, ingressHosts);
+  if (hosts.length > 0) {
+    const named = hosts.map((host) => (host === '' ? 'every host (a rule without one)' : host)).join(', ');
+    const allowed = ingressHosts.length === 0 ? 'none' : ingressHosts.join(', ');
+    return refused('HostNotAllowed', `this cluster may not claim ${named}; allowed: ${allowed}`);
+  }
+  const reserved = secretsOf(tenantObject).find(isReserved);
+  if (reserved !== undefined)
+    return refused('ReservedName', `the name ${reserved} is reserved and cannot be used; choose another one`);
+  const elsewhere = servicesOf(tenantObject).find((name) => leadsElsewhere(name, tenantObject, context));
+  if (elsewhere !== undefined)
+    return refused(
+      'NotSupported',
+      `Service ${elsewhere} is an ExternalName and cannot be a backend of an Ingress`,
+    );
+  return undefined;
+}
+
+/** The controller would fetch from any name that it can resolve, in the super cluster's name. */
+function leadsElsewhere(name: string, { metadata }: KubeObject, { tenantObjects }: SyncContext): boolean {
+  const service = tenantObjects.get(resources.services, { namespace: metadata.namespace, name });
+  return (service?.['spec'] as { type?: string } | undefined)?.type === 'ExternalName';
+}
+
+function refused(reason: string, message: string): Admission {
+  return { wanted: false, notice: { type: 'Warning', reason, message } };
+}
+
+/** Ingress: host names of the tenant, served by controllers that all tenants share. */
+export const ingressKind: DownKind = {
+  name: 'ingresses',
+  resource: resources.ingresses,
+  direction: 'down',
+  indexes: {
+    tenant: {
+      /** `<kind>/<namespace>/<name>` of each object that the Ingress refers to. */
+      byReference: (ingress) =>
+        referencesOf(ingress).map(({ kind, namespace, name }) => `${kind}/${namespace}/${name}`),
+      byClass: (ingress) => [classOf(ingress) ?? ''],
+    },
+  },
+  touches: { tenant: certificatesOf },
+  admit,
+  requires,
+  toSuper(tenantObject, context) {
+    return {
+      apiVersion: 'networking.k8s.io/v1',
+      kind: 'Ingress',
+      metadata: superMetadata(withAllowedAnnotations(tenantObject, context.tenant), context),
+      spec: wantedSpec(tenantObject),
+    };
+  },
+  down,
+  up,
+};
+
+/** Whether an Ingress that goes down needs this Secret. */
+export function usesSecret(namespace: string, name: string, context: SyncContext): boolean {
+  if (!context.tenant.syncIngresses) return false;
+  return ingressesReferring('secrets', namespace, name, context).some(
+    (ingress) => admit(ingress, context).wanted,
+  );
+}
+
+/** Ingresses that lead to a Service: what it is decides whether they go down. */
+export function ingressesOfService({ metadata }: KubeObject, context: SyncContext): readonly KeyRef[] {
+  if (!context.tenant.syncIngresses) return [];
+  const { namespace = '', name = '' } = metadata;
+  return ingressesReferring('services', namespace, name, context).map(keyOf);
+}
+
+/** Ingresses that name a class: whether it is offered decides whether they go down. */
+export function ingressesOfClass({ metadata }: KubeObject, context: SyncContext): readonly KeyRef[] {
+  if (!context.tenant.syncIngresses) return [];
+  return context.tenantObjects.byIndex(resources.ingresses, 'byClass', metadata.name ?? '').map(keyOf);
+}
+
+function ingressesReferring(
+  kind: 'secrets' | 'services',
+  namespace: string,
+  name: string,
+  { tenantObjects }: SyncContext,
+): readonly KubeObject[] {
+  return tenantObjects.byIndex(resources.ingresses, 'byReference', `${kind}/${namespace}/${name}`);
+}
+
+function keyOf({ metadata }: KubeObject): KeyRef {
+  return { kind: 'ingresses', namespace: metadata.namespace, name: metadata.name ?? '' };
+}
+
+function referencesOf(ingress: KubeObject): KeyRef[] {
+  const { namespace } = ingress.metadata;
+  return [
+    ...secretsOf(ingress).map((name) => ({ kind: 'secrets', namespace, name })),
+    ...servicesOf(ingress).map((name) => ({ kind: 'services', namespace, name })),
+  ];
+}
+
+/** Secrets go down because an Ingress needs them. */
+function certificatesOf(ingress: KubeObject, { tenant }: SyncContext): readonly KeyRef[] {
+  return tenant.syncIngresses ? referencesOf(ingress).filter(({ kind }) => kind === 'secrets') : [];
+}
+
+/** Hosts of a certificate are said where T leaves them out: to a controller that could mean every host. */
+function wantedSpec(tenantObject: KubeObject): IngressSpec {
+  const { rules = [], tls } = knownPart(specOf(tenantObject), specShape) as IngressSpec;
+  const className = classOf(tenantObject);
+  const hosts = [...new Set(rules.flatMap(({ host }) => (host === undefined ? [] : [host])))];
+  return {
+    ...(className === undefined ? {} : { ingressClassName: className }),
+    ...(tls === undefined ? {} : { tls: tls.map((each) => ({ ...each, hosts: each.hosts ?? hosts })) }),
+    rules,
+  };
+}
+
+function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
+  const allowed = withAllowedAnnotations(tenantObject, context.tenant);
+  const metadata = superMetadataPatch(allowed, superObject, context);
+  const spec = specPatch(wantedSpec(tenantObject), superObject);
+  if (metadata === undefined && spec === undefined) return [];
+  const { notice } = refusedFields(tenantObject, context);
+  const written: Action = {
+    do: 'patchSuper',
+    patch: { ...metadata, ...(spec === undefined ? {} : { spec }) },
+  };
+  return notice === undefined ? [written] : [written, { do: 'notice', notice }];
+}
+
+function specPatch(wanted: IngressSpec, superObject: KubeObject): MergePatch | undefined {
+  const there = knownPart(specOf(superObject), specShape) as IngressSpec;
+  const patch: MergePatch = {};
+  for (const field of ['ingressClassName', 'defaultBackend', 'tls', 'rules'] as const) {
+    if (!deepEqual(wanted[field], there[field])) patch[field] = wanted[field] ?? null;
+  }
+  return Object.keys(patch).length === 0 ? undefined : patch;
+}
+
+function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
+  const actions: Action[] = [];
+  const metadata = transparentMetadataPatch(tenantObject, superObject, context);
+  if (metadata !== undefined) actions.push({ do: 'patchTenant', patch: metadata });
+  const own = (tenantObject as Ingress).status?.loadBalancer ?? {};
+  const loadBalancer = mergePatch(own, (superObject as Ingress).status?.loadBalancer ?? {});
+  if (loadBalancer !== undefined)
+    actions.push({ do: 'patchTenant', subresource: 'status', patch: { status: { loadBalancer } } });
+  return actions;
+}

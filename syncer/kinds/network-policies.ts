@@ -1,0 +1,236 @@
+import { deepEqual } from 'fast-equals';
+import { labelKeys } from '../../api/labels.ts';
+import { type KubeObject, type MergePatch, mergePatch, resources } from '../../kube/index.ts';
+import {
+  goesDown,
+  isTransparent,
+  superMetadata,
+  superMetadataPatch,
+  transparentMetadataPatch,
+} from '../mapping/metadata.ts';
+import { superNamespaceSelector } from '../mapping/namespace-labels.ts';
+import type { Action, Admission, DownKind, Notice, SyncContext, TenantInfo } from './contract.ts';
+import { knownPart, type Shape, unknownFields } from './known-fields.ts';
+
+export interface LabelSelector {
+  matchLabels?: Record<string, string>;
+  matchExpressions?: LabelRequirement[];
+}
+
+export interface LabelRequirement {
+  key: string;
+  operator: string;
+  values?: string[];
+}
+
+export interface Peer {
+  podSelector?: LabelSelector;
+  namespaceSelector?: LabelSelector;
+  ipBlock?: { cidr: string; except?: string[] };
+}
+
+export interface PolicyPort {
+  protocol?: string;
+  port?: number | string;
+  endPort?: number;
+}
+
+export interface IngressRule {
+  ports?: PolicyPort[];
+  from?: Peer[];
+}
+
+export interface EgressRule {
+  ports?: PolicyPort[];
+  to?: Peer[];
+}
+
+export interface NetworkPolicySpec {
+  podSelector?: LabelSelector;
+  policyTypes?: string[];
+  ingress?: IngressRule[];
+  egress?: EgressRule[];
+}
+
+interface NetworkPolicy extends KubeObject {
+  spec?: NetworkPolicySpec;
+}
+
+const selector: Shape = {
+  matchLabels: true,
+  matchExpressions: [{ key: true, operator: true, values: true }],
+};
+const peers: Shape = [
+  { podSelector: selector, namespaceSelector: selector, ipBlock: { cidr: true, except: true } },
+];
+const ports: Shape = [{ protocol: true, port: true, endPort: true }];
+
+const specShape: Shape = {
+  podSelector: selector,
+  policyTypes: true,
+  ingress: [{ ports, from: peers }],
+  egress: [{ ports, to: peers }],
+};
+
+export function specOf(policy: KubeObject): NetworkPolicySpec {
+  return (policy as NetworkPolicy).spec ?? {};
+}
+
+/** Every peer that a policy speaks of, in either direction. */
+function peersOf({ ingress = [], egress = [] }: NetworkPolicySpec): Peer[] {
+  return [...ingress.flatMap(({ from = [] }) => from), ...egress.flatMap(({ to = [] }) => to)];
+}
+
+/** Beside the tenant's own label, which all its pods carry, this matches nothing. */
+const never: LabelRequirement = { key: labelKeys.tenant, operator: 'DoesNotExist' };
+
+/**
+ * Selects the same pods in the super cluster. Labels that do not go down are on no pod there, and what
+ * Skerry or others have put in their place is not what the tenant means: they count as absent.
+ */
+function superPodSelector(selector: LabelSelector, tenant: TenantInfo): LabelSelector {
+  const matchLabels: Record<string, string> = { [labelKeys.tenant]: tenant.uid };
+  const matchExpressions: LabelRequirement[] = [];
+  let isPossible = true;
+  for (const [key, value] of Object.entries(selector.matchLabels ?? {})) {
+    if (isSeenBelow(key, tenant)) matchLabels[key] = value;
+    else isPossible = false;
+  }
+  for (const requirement of selector.matchExpressions ?? []) {
+    if (isSeenBelow(requirement.key, tenant)) matchExpressions.push(requirement);
+    else if (requirement.operator === 'In' || requirement.operator === 'Exists') isPossible = false;
+  }
+  if (!isPossible) matchExpressions.push(never);
+  return matchExpressions.length === 0 ? { matchLabels } : { matchLabels, matchExpressions };
+}
+
+/** Keys in a selector that no pod of the super cluster carries as the tenant means them. */
+function keysUnseenBelow(selector: LabelSelector, tenant: TenantInfo): string[] {
+  const keys = [
+    ...Object.keys(selector.matchLabels ?? {}),
+    ...(selector.matchExpressions ?? []).map(({ key }) => key),
+  ];
+  return keys.filter((key) => !isSeenBelow(key, tenant));
+}
+
+function isSeenBelow(key: string, tenant: TenantInfo): boolean {
+  return goesDown(key, tenant) || isTransparent(key, tenant);
+}
+
+/**
+ * What T asks of S: the same traffic between the same pods. Every selector is narrowed to the tenant;
+ * blocks of addresses and rules without peers stay, as all that is not the tenant's is outside to it.
+ */
+function wantedSpec(tenantObject: KubeObject, tenant: TenantInfo): NetworkPolicySpec {
+  const { podSelector = {}, policyTypes, ingress, egress } = knownSpec(tenantObject);
+  const peer = (original: Peer): Peer => superPeer(original, tenant);
+  return {
+    podSelector: superPodSelector(podSelector, tenant),
+    policyTypes: policyTypes ?? ((egress ?? []).length === 0 ? ['Ingress'] : ['Ingress', 'Egress']),
+    ...(ingress === undefined
+      ? {}
+      : { ingress: ingress.map(({ from, ...rule }) => (from ? { ...rule, from: from.map(peer) } : rule)) }),
+    ...(egress === undefined
+      ? {}
+      : { egress: egress.map(({ to, ...rule }) => (to ? { ...rule, to: to.map(peer) } : rule)) }),
+  };
+}
+
+function knownSpec(policy: KubeObject): NetworkPolicySpec {
+  return knownPart(specOf(policy), specShape) as NetworkPolicySpec;
+}
+
+/** Keys of labels by which T selects pods and that no pod of the super cluster carries; each once. */
+function unseenKeys(tenantObject: KubeObject, tenant: TenantInfo): string[] {
+  const spec = specOf(tenantObject);
+  const selectors = [spec.podSelector ?? {}, ...peersOf(spec).map(({ podSelector = {} }) => podSelector)];
+  return [...new Set(selectors.flatMap((selector) => keysUnseenBelow(selector, tenant)))].sort();
+}
+
+function superPeer({ podSelector, namespaceSelector, ipBlock }: Peer, tenant: TenantInfo): Peer {
+  return {
+    ...(podSelector === undefined ? {} : { podSelector: superPodSelector(podSelector, tenant) }),
+    ...(namespaceSelector === undefined
+      ? {}
+      : { namespaceSelector: superNamespaceSelector(namespaceSelector, tenant) }),
+    ...(ipBlock === undefined ? {} : { ipBlock }),
+  };
+}
+
+/** NetworkPolicy: who of the tenant's pods may talk to whom, said in the super cluster's terms. */
+export const networkPolicyKind: DownKind = {
+  name: 'networkpolicies',
+  resource: resources.networkPolicies,
+  direction: 'down',
+  // To take all of them away lets in what nobody has asked for, and a setting may do so by mistake.
+  unwantedIsMissing: true,
+  admit,
+  toSuper(tenantObject, context) {
+    return {
+      apiVersion: 'networking.k8s.io/v1',
+      kind: 'NetworkPolicy',
+      metadata: superMetadata(tenantObject, context),
+      spec: wantedSpec(tenantObject, context.tenant),
+    };
+  },
+  down,
+  up(tenantObject, superObject, context) {
+    const patch = transparentMetadataPatch(tenantObject, superObject, context);
+    return patch === undefined ? [] : [{ do: 'patchTenant', patch }];
+  },
+};
+
+function admit(tenantObject: KubeObject, { tenant }: SyncContext): Admission {
+  if (!tenant.syncNetworkPolicies) return { wanted: false };
+  const unknown = unknownFields(specOf(tenantObject), specShape);
+  if (unknown.length > 0) {
+    // What is in force already stays: to take it away would let in what nobody has asked for.
+    const message = `the cluster does not know ${[...new Set(unknown)].join(', ')} of a NetworkPolicy`;
+    return { wanted: false, keep: true, notice: { type: 'Warning', reason: 'NotSupported', message } };
+  }
+  const notice = tenant.networkPoliciesEnforced ? unseenNotice(tenantObject, tenant) : unenforced;
+  return notice === undefined ? { wanted: true } : { wanted: true, notice };
+}
+
+const unenforced: Notice = {
+  type: 'Warning',
+  reason: 'NetworkPolicyNotEnforced',
+  message: 'nothing in this cluster acts on NetworkPolicies; traffic is as if there were none',
+};
+
+function unseenNotice(tenantObject: KubeObject, tenant: SyncContext['tenant']): Notice | undefined {
+  const keys = unseenKeys(tenantObject, tenant);
+  if (keys.length === 0) return undefined;
+  return {
+    type: 'Warning',
+    reason: 'NotSupported',
+    message: `pods cannot be selected by the labels ${keys.join(', ')}; the policy takes them to be on no pod`,
+  };
+}
+
+function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
+  const metadata = superMetadataPatch(tenantObject, superObject, context);
+  const spec = specPatch(tenantObject, superObject, context);
+  if (metadata === undefined && spec === undefined) return [];
+  const patch: MergePatch = { ...metadata, ...(spec === undefined ? {} : { spec }) };
+  const notice = spec === undefined ? undefined : unseenNotice(tenantObject, context.tenant);
+  const written: Action = { do: 'patchSuper', patch };
+  return notice === undefined ? [written] : [written, { do: 'notice', notice }];
+}
+
+function specPatch(
+  tenantObject: KubeObject,
+  superObject: KubeObject,
+  context: SyncContext,
+): MergePatch | undefined {
+  const wanted = wantedSpec(tenantObject, context.tenant);
+  const there = knownSpec(superObject);
+  const patch: MergePatch = {};
+  for (const field of ['policyTypes', 'ingress', 'egress'] as const) {
+    // A server leaves out an empty list.
+    if (!deepEqual(wanted[field] ?? [], there[field] ?? [])) patch[field] = wanted[field] ?? null;
+  }
+  const podSelector = mergePatch(there.podSelector ?? {}, wanted.podSelector ?? {});
+  if (podSelector !== undefined) patch['podSelector'] = podSelector;
+  return Object.keys(patch).length === 0 ? undefined : patch;
+}

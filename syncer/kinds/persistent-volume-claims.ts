@@ -1,0 +1,321 @@
+import { deepEqual } from 'fast-equals';
+import {
+  type Condition,
+  isRecord,
+  type KubeObject,
+  type MergePatch,
+  mergePatch,
+  parseQuantity,
+  resources,
+} from '../../kube/index.ts';
+import { isOurs, originalUid } from '../mapping/labels.ts';
+import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
+import { superNamespaceName } from '../mapping/names.ts';
+import { scrub } from '../mapping/scrub.ts';
+import { defaultClass, isClassOnItsWay, isOfferedClass } from './classes.ts';
+import type { Action, Admission, DownKind, KeyRef, Notice, SyncContext } from './contract.ts';
+
+interface DataSource {
+  apiGroup?: string;
+  kind: string;
+  name: string;
+  namespace?: string;
+}
+
+interface ClaimSpec {
+  accessModes?: string[];
+  resources?: { requests?: Record<string, string>; limits?: Record<string, string> };
+  storageClassName?: string;
+  volumeMode?: string;
+  volumeName?: string;
+  selector?: Record<string, unknown>;
+  dataSource?: DataSource;
+  dataSourceRef?: DataSource;
+  [field: string]: unknown;
+}
+
+interface Claim extends KubeObject {
+  spec?: ClaimSpec;
+  status?: { phase?: string; capacity?: Record<string, string>; [field: string]: unknown };
+}
+
+function specOf(claim: KubeObject): ClaimSpec {
+  return (claim as Claim).spec ?? {};
+}
+
+function statusOf(claim: KubeObject): NonNullable<Claim['status']> {
+  return (claim as Claim).status ?? {};
+}
+
+/** The class that a claim names; `undefined` when it leaves the choice to the cluster. */
+function classOf(claim: KubeObject): string | undefined {
+  return (
+    claim.metadata.annotations?.['volume.beta.kubernetes.io/storage-class'] ?? specOf(claim).storageClassName
+  );
+}
+
+/** Value in the index `byClass`. */
+function classKey(claim: KubeObject): string {
+  const name = classOf(claim);
+  return name === undefined ? 'none' : `class/${name}`;
+}
+
+/**
+ * Whether a claim goes down. One that is there already stays, whatever its class or the tenant's edits
+ * have become: there may be data behind it.
+ */
+function admit(tenantObject: KubeObject, context: SyncContext): Admission {
+  const { volumeName } = specOf(tenantObject);
+  const there = superClaimOf(tenantObject, context);
+  if (
+    volumeName !== undefined &&
+    volumeName !== (there === undefined ? undefined : specOf(there).volumeName)
+  ) {
+    return refused(
+      'NotAllowed',
+      'a claim cannot choose its volume (spec.volumeName); name a storage class instead',
+    );
+  }
+  if (there !== undefined) return { wanted: true };
+
+  const name = wantedClass(tenantObject, context);
+  if (name === undefined) {
+    return refused('NoStorageClass', 'the claim names no storage class, and none is the default here');
+  }
+  if (!isOfferedClass(name, context) && !isClassOnItsWay(name, context)) {
+    return refused('StorageClassNotPublished', `storage class "${name}" is not one that this cluster offers`);
+  }
+  const source = dataSourceOf(tenantObject);
+  if (source !== undefined && !isOwnClaim(source, tenantObject)) {
+    return refused('NotSupported', 'only another claim of the same namespace can be a data source');
+  }
+  return { wanted: true };
+}
+
+/** The claim that S is to be filled from, and the tenant's copy of the class, which right after joining is on its way. */
+function requires(tenantObject: KubeObject, context: SyncContext): readonly KeyRef[] {
+  const keys: KeyRef[] = [];
+  const source = dataSourceOf(tenantObject);
+  const { namespace } = tenantObject.metadata;
+  if (source !== undefined) keys.push({ kind: 'persistentvolumeclaims', namespace, name: source.name });
+  const name = wantedClass(tenantObject, context);
+  if (name !== undefined && isClassOnItsWay(name, context)) keys.push({ kind: 'storageclasses', name });
+  return keys;
+}
+
+function refused(reason: string, message: string): Admission {
+  const notice: Notice = { type: 'Warning', reason, message };
+  return { wanted: false, keep: true, notice };
+}
+
+/** The class that S is to name: T's, or the default of the tenant, never the super cluster's own choice. */
+function wantedClass(tenantObject: KubeObject, context: SyncContext): string | undefined {
+  return classOf(tenantObject) ?? defaultClass(context);
+}
+
+function dataSourceOf(tenantObject: KubeObject): DataSource | undefined {
+  const { dataSource, dataSourceRef } = specOf(tenantObject);
+  return dataSourceRef ?? dataSource;
+}
+
+function isOwnClaim(source: DataSource, tenantObject: KubeObject): boolean {
+  const namespace = source.namespace ?? tenantObject.metadata.namespace;
+  return (
+    source.kind === 'PersistentVolumeClaim' &&
+    (source.apiGroup ?? '') === '' &&
+    namespace === tenantObject.metadata.namespace
+  );
+}
+
+/** S of this very T, as the cache shows it. */
+function superClaimOf(tenantObject: KubeObject, context: SyncContext): KubeObject | undefined {
+  const { namespace = '', name = '', uid } = tenantObject.metadata;
+  const ref = { namespace: superNamespaceName(context.tenant, namespace), name };
+  const there = context.superObjects.get(resources.persistentVolumeClaims, ref);
+  if (there === undefined || !isOurs(there, context.tenant) || originalUid(there) !== uid) return undefined;
+  return there;
+}
+
+/** What a volume controller says of a claim; nobody in the tenant says any of it. */
+const statusFields = [
+  'phase',
+  'accessModes',
+  'capacity',
+  'conditions',
+  'allocatedResources',
+  'allocatedResourceStatuses',
+] as const;
+
+/** What the volume controller leaves on a claim that it has bound. */
+const bindingMarks = ['pv.kubernetes.io/bind-completed', 'pv.kubernetes.io/bound-by-controller'] as const;
+
+/** Brings up which volume S got, once the tenant can see that volume, and how S fares. */
+function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
+  const own = specOf(tenantObject);
+  const { volumeName, storageClassName } = specOf(superObject);
+  const spec: MergePatch = {};
+  if (volumeName !== undefined && volumeName !== own.volumeName) {
+    // The tenant has named another one, and a claim is bound but once.
+    if (own.volumeName !== undefined) return [];
+    const volume = context.tenantObjects.get(resources.persistentVolumes, { name: volumeName });
+    if (!isFor(volume, tenantObject)) {
+      return [{ do: 'require', keys: [{ kind: 'persistentvolumes', name: volumeName }] }];
+    }
+    spec['volumeName'] = volumeName;
+  }
+  if (storageClassName !== undefined && classOf(tenantObject) === undefined)
+    spec['storageClassName'] = storageClassName;
+
+  const actions: Action[] = [];
+  const metadata = metadataPatch(tenantObject, superObject, context);
+  if (metadata !== undefined || Object.keys(spec).length > 0) {
+    actions.push({
+      do: 'patchTenant',
+      patch: { ...metadata, ...(Object.keys(spec).length === 0 ? {} : { spec }) },
+    });
+  }
+  const status = statusPatch(tenantObject, superObject, context);
+  if (status !== undefined) actions.push({ do: 'patchTenant', subresource: 'status', patch: { status } });
+  return actions;
+}
+
+/** S had a volume and is no more: no new, empty volume may stand in for it. */
+function superGone(tenantObject: KubeObject): readonly Action[] | undefined {
+  if (tenantObject.metadata.deletionTimestamp !== undefined) return undefined;
+  const { phase } = statusOf(tenantObject);
+  if (specOf(tenantObject).volumeName === undefined || (phase !== 'Bound' && phase !== 'Lost'))
+    return undefined;
+  if (phase === 'Lost') return [];
+  return [
+    { do: 'patchTenant', subresource: 'status', patch: { status: { phase: 'Lost' } } },
+    {
+      do: 'notice',
+      notice: {
+        type: 'Warning',
+        reason: 'ClaimLost',
+        message: 'the claim was deleted in the cluster that held its volume',
+      },
+    },
+  ];
+}
+
+function isFor(volume: KubeObject | undefined, tenantObject: KubeObject): boolean {
+  const claimRef = (volume?.['spec'] as { claimRef?: { uid?: string } } | undefined)?.claimRef;
+  return claimRef?.uid !== undefined && claimRef.uid === tenantObject.metadata.uid;
+}
+
+function metadataPatch(
+  tenantObject: KubeObject,
+  superObject: KubeObject,
+  context: SyncContext,
+): MergePatch | undefined {
+  const patch = transparentMetadataPatch(tenantObject, superObject, context);
+  const marks: MergePatch = {};
+  for (const key of bindingMarks) {
+    const value = superObject.metadata.annotations?.[key];
+    if (value !== undefined && value !== tenantObject.metadata.annotations?.[key]) marks[key] = value;
+  }
+  if (Object.keys(marks).length === 0) return patch;
+  const metadata = (patch?.['metadata'] ?? {}) as MergePatch;
+  const annotations = { ...(metadata['annotations'] as MergePatch | undefined), ...marks };
+  return { ...patch, metadata: { ...metadata, annotations } };
+}
+
+function statusPatch(
+  tenantObject: KubeObject,
+  superObject: KubeObject,
+  context: SyncContext,
+): MergePatch | undefined {
+  const own = statusOf(tenantObject);
+  const there = statusOf(superObject);
+  const patch: MergePatch = {};
+  for (const field of statusFields) {
+    const from = own[field];
+    const to =
+      field === 'conditions' ? scrubbed(there[field] as Condition[] | undefined, context) : there[field];
+    if (from === to || deepEqual(from, to)) continue;
+    if (to === undefined) patch[field] = null;
+    else patch[field] = isRecord(from) && isRecord(to) ? mergePatch(from, to) : to;
+  }
+  return Object.keys(patch).length === 0 ? undefined : patch;
+}
+
+function scrubbed(
+  conditions: readonly Condition[] | undefined,
+  context: SyncContext,
+): Condition[] | undefined {
+  return conditions?.map((condition) =>
+    condition.message === undefined
+      ? condition
+      : { ...condition, message: scrub(condition.message, context) },
+  );
+}
+
+/** PersistentVolumeClaim: asks the super cluster for storage of a class that was published to the tenant. */
+export const persistentVolumeClaimKind: DownKind = {
+  name: 'persistentvolumeclaims',
+  resource: resources.persistentVolumeClaims,
+  direction: 'down',
+  deleteNeedsLiveCheck: true,
+  indexes: { tenant: { byClass: (claim) => [classKey(claim)] } },
+  touches: { tenant: volumeOf, super: volumeOf },
+  admit,
+  requires,
+  toSuper(tenantObject, context) {
+    return {
+      apiVersion: 'v1',
+      kind: 'PersistentVolumeClaim',
+      metadata: superMetadata(tenantObject, context),
+      spec: superSpec(tenantObject, context),
+    };
+  },
+  down,
+  up,
+  superGone,
+};
+
+/** The tenant's copy of the volume comes and goes with the claim. */
+function volumeOf(claim: KubeObject): readonly KeyRef[] {
+  const { volumeName } = specOf(claim);
+  return volumeName === undefined ? [] : [{ kind: 'persistentvolumes', name: volumeName }];
+}
+
+function superSpec(tenantObject: KubeObject, context: SyncContext): ClaimSpec {
+  const { accessModes, resources: amounts, volumeMode, selector } = specOf(tenantObject);
+  const storageClassName = wantedClass(tenantObject, context);
+  const source = dataSourceOf(tenantObject);
+  return {
+    ...(accessModes === undefined ? {} : { accessModes }),
+    ...(amounts === undefined ? {} : { resources: amounts }),
+    ...(storageClassName === undefined ? {} : { storageClassName }),
+    ...(volumeMode === undefined ? {} : { volumeMode }),
+    ...(selector === undefined ? {} : { selector }),
+    ...(source === undefined ? {} : { dataSource: { kind: source.kind, name: source.name } }),
+  };
+}
+
+function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
+  const metadata = superMetadataPatch(tenantObject, superObject, context);
+  const storage = wantedStorage(tenantObject, superObject);
+  if (metadata === undefined && storage === undefined) return [];
+  const patch: MergePatch = {
+    ...metadata,
+    ...(storage === undefined ? {} : { spec: { resources: { requests: { storage } } } }),
+  };
+  return [{ do: 'patchSuper', patch }];
+}
+
+/**
+ * What S has to ask for instead of what it does: more, or, when an expansion failed, less but still
+ * more than there is.
+ */
+function wantedStorage(tenantObject: KubeObject, superObject: KubeObject): string | undefined {
+  const text = specOf(tenantObject).resources?.requests?.['storage'];
+  const wanted = parseQuantity(text);
+  const present = parseQuantity(specOf(superObject).resources?.requests?.['storage']);
+  const { phase, capacity } = statusOf(superObject);
+  if (wanted === undefined || present === undefined || wanted === present || phase !== 'Bound')
+    return undefined;
+  if (wanted > present) return text;
+  return wanted > (parseQuantity(capacity?.['storage']) ?? Number.POSITIVE_INFINITY) ? text : undefined;
+}

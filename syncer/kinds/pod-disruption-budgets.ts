@@ -1,0 +1,103 @@
+import { deepEqual } from 'fast-equals';
+import {
+  type Condition,
+  findCondition,
+  type KubeObject,
+  type MergePatch,
+  mergePatch,
+  resources,
+} from '../../kube/index.ts';
+import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
+import type { Action, DownKind, SyncContext } from './contract.ts';
+
+interface BudgetStatus {
+  observedGeneration?: number;
+  desiredHealthy?: number;
+  expectedPods?: number;
+  conditions?: Condition[];
+}
+
+/** More than there will ever be, so that no disruption is allowed. */
+export const all = 2_147_483_647;
+
+/**
+ * How many pods have to stay healthy, in S. Pods of the super cluster have no owners there, so a share of
+ * them cannot be computed from S: the tenant's disruption controller has done so. Where it has not yet, or
+ * has failed, or has found nobody who keeps up a number of pods, its API server allows no eviction; nor does S.
+ */
+function minAvailable({ metadata, status }: KubeObject): number {
+  const {
+    observedGeneration = 0,
+    desiredHealthy,
+    expectedPods = 0,
+    conditions,
+  } = (status ?? {}) as BudgetStatus;
+  if (desiredHealthy === undefined || observedGeneration < (metadata.generation ?? 0)) return all;
+  if (expectedPods <= 0) return all;
+  return findCondition(conditions ?? [], 'DisruptionAllowed')?.reason === 'SyncFailed' ? all : desiredHealthy;
+}
+
+interface BudgetSpec {
+  minAvailable?: number | string;
+  maxUnavailable?: number | string;
+  selector?: Record<string, unknown>;
+  unhealthyPodEvictionPolicy?: string;
+}
+
+/**
+ * PodDisruptionBudget: keeps a drain of the super cluster's nodes to what the tenant allows. Each side's own
+ * disruption controller counts and writes status, from the same pods: none of it is copied. What only the
+ * tenant's can know, how many pods there should be, goes down as a number.
+ */
+export const podDisruptionBudgetKind: DownKind = {
+  name: 'poddisruptionbudgets',
+  resource: resources.podDisruptionBudgets,
+  direction: 'down',
+  compact: { super: ({ status: _status, ...object }) => object },
+  toSuper(tenantObject, context) {
+    return {
+      apiVersion: 'policy/v1',
+      kind: 'PodDisruptionBudget',
+      metadata: superMetadata(tenantObject, context),
+      spec: wantedSpec(tenantObject),
+    };
+  },
+  down,
+  up(tenantObject, superObject, context) {
+    const patch = transparentMetadataPatch(tenantObject, superObject, context);
+    return patch === undefined ? [] : [{ do: 'patchTenant', patch }];
+  },
+};
+
+function wantedSpec(tenantObject: KubeObject): BudgetSpec {
+  const { selector, unhealthyPodEvictionPolicy } = specOf(tenantObject);
+  return {
+    minAvailable: minAvailable(tenantObject),
+    ...(selector === undefined ? {} : { selector }),
+    ...(unhealthyPodEvictionPolicy === undefined ? {} : { unhealthyPodEvictionPolicy }),
+  };
+}
+
+function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
+  const metadata = superMetadataPatch(tenantObject, superObject, context);
+  const spec = specPatch(wantedSpec(tenantObject), specOf(superObject));
+  if (metadata === undefined && spec === undefined) return [];
+  return [{ do: 'patchSuper', patch: { ...metadata, ...(spec === undefined ? {} : { spec }) } }];
+}
+
+function specPatch(wanted: BudgetSpec, there: BudgetSpec): MergePatch | undefined {
+  const patch: MergePatch = {};
+  for (const field of ['minAvailable', 'maxUnavailable', 'unhealthyPodEvictionPolicy'] as const) {
+    if (wanted[field] !== there[field]) patch[field] = wanted[field] ?? null;
+  }
+  if (!deepEqual(wanted.selector, there.selector)) {
+    const { selector } = wanted;
+    patch['selector'] =
+      selector === undefined ? null : (mergePatch(there.selector ?? {}, selector) ?? selector);
+  }
+  return Object.keys(patch).length === 0 ? undefined : patch;
+}
+
+function specOf(budget: KubeObject): BudgetSpec {
+  return (budget['spec'] as BudgetSpec | undefined) ?? {};
+}

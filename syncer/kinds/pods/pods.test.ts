@@ -1,0 +1,193 @@
+import { describe, expect, it } from 'vitest';
+import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
+import { carryOut } from '../testing.ts';
+import { podKind } from './pods.ts';
+import { clusterDns, podContext, superPod, tenantPod, testService } from './testing.ts';
+import type { Pod } from './types.ts';
+
+const context = podContext();
+
+function settle(t: Pod, s: Pod): Pod {
+  const after = carryOut({ tenantObject: t, superObject: s }, podKind.down(t, s, context)).superObject as Pod;
+  expect(podKind.down(t, after, context)).toEqual([]);
+  return after;
+}
+
+function changed(pod: Pod, patch: unknown): Pod {
+  return applyMergePatch(pod, patch) as Pod;
+}
+
+describe('updates of a pod (rule 17)', () => {
+  it('are none while T and S are as they were made, whatever server and webhooks have put into S', () => {
+    const t = tenantPod({ metadata: { labels: { app: 'web' }, annotations: { note: 'x' } } });
+    const s = superPod(t, {
+      metadata: { labels: { injected: 'yes' }, annotations: { 'sidecar.example/status': '{}' } },
+      spec: {
+        nodeName: 'n1',
+        priority: 100,
+        nodeSelector: { pool: 'tenants' },
+        imagePullSecrets: [{ name: 'operator' }],
+        containers: [...(t.spec?.containers ?? []), { name: 'sidecar', image: 'proxy:1' }],
+        tolerations: [...(t.spec?.tolerations ?? []), { key: 'pool', operator: 'Exists' }],
+        activeDeadlineSeconds: 3600,
+      },
+    });
+    expect(podKind.down(t, s, context)).toEqual([]);
+  });
+
+  it('carry labels and annotations', () => {
+    const t = tenantPod({ metadata: { labels: { app: 'web', old: '1' } } });
+    const s = settle(
+      changed(t, { metadata: { labels: { app: 'api', old: null }, annotations: { a: 'b' } } }),
+      superPod(t),
+    );
+    expect(s.metadata.labels).toMatchObject({ app: 'api' });
+    expect(s.metadata.labels).not.toHaveProperty('old');
+    expect(s.metadata.annotations).toMatchObject({ a: 'b' });
+  });
+
+  it('leave the labels alone that each API server takes from its own node at binding', () => {
+    const zone = 'topology.kubernetes.io/zone';
+    const t = tenantPod();
+    const s = superPod(t, { spec: { nodeName: 'n1' }, metadata: { labels: { [zone]: 'real' } } });
+    expect(podKind.down(changed(t, { metadata: { labels: { [zone]: 'shown' } } }), s, context)).toEqual([]);
+  });
+
+  it('carry a grace period where one may be changed: from a negative one to 1', () => {
+    const negative = tenantPod({ spec: { terminationGracePeriodSeconds: -5 } });
+    const corrected = changed(negative, { spec: { terminationGracePeriodSeconds: 1 } });
+    expect(settle(corrected, superPod(negative)).spec?.terminationGracePeriodSeconds).toBe(1);
+    const other = changed(superPod(tenantPod()), { spec: { terminationGracePeriodSeconds: 60 } });
+    expect(
+      podKind.down(changed(tenantPod(), { spec: { terminationGracePeriodSeconds: 1 } }), other, context),
+    ).toEqual([]);
+  });
+
+  it('carry images by name, and leave injected containers where they are', () => {
+    const t = tenantPod({ spec: { initContainers: [{ name: 'init', image: 'busybox:1' }] } });
+    const injected = { name: 'sidecar', image: 'proxy:1' };
+    const made = superPod(t);
+    const s = changed(made, { spec: { containers: [injected, ...(made.spec?.containers ?? [])] } });
+    const wanted = changed(t, {
+      spec: {
+        containers: [{ name: 'main', image: 'nginx:2' }],
+        initContainers: [{ name: 'init', image: 'busybox:2' }],
+      },
+    });
+    const after = settle(wanted, s);
+    const [main] = made.spec?.containers ?? [];
+    expect(after.spec?.containers).toEqual([injected, { ...main, image: 'nginx:2' }]);
+    expect(after.spec?.initContainers).toMatchObject([{ name: 'init', image: 'busybox:2' }]);
+  });
+
+  it('put an image back that somebody changed in the super cluster', () => {
+    const t = tenantPod();
+    const s = changed(superPod(t), { spec: { containers: [{ name: 'main', image: 'other:1' }] } });
+    expect(settle(t, s).spec?.containers?.[0]?.image).toBe('nginx:1');
+  });
+
+  it('carry a deadline that comes nearer, the only one that can change', () => {
+    const t = tenantPod({ spec: { activeDeadlineSeconds: 60 } });
+    expect(settle(t, superPod(tenantPod())).spec?.activeDeadlineSeconds).toBe(60);
+    expect(settle(t, superPod(t, { spec: { activeDeadlineSeconds: 90 } })).spec?.activeDeadlineSeconds).toBe(
+      60,
+    );
+    expect(settle(t, superPod(t, { spec: { activeDeadlineSeconds: 30 } })).spec?.activeDeadlineSeconds).toBe(
+      30,
+    );
+  });
+
+  it('carry added tolerations, and for how long, behind those that S has', () => {
+    const t = tenantPod();
+    const s = superPod(t);
+    const own = t.spec?.tolerations ?? [];
+    const gpu = { key: 'gpu', operator: 'Exists' };
+    const longer = { ...own[0], tolerationSeconds: 600 };
+    const after = settle(changed(t, { spec: { tolerations: [longer, own[1], gpu] } }), s);
+    expect(after.spec?.tolerations).toEqual([longer, own[1], gpu]);
+  });
+
+  it('settle on one time for a taint that T tolerates twice', () => {
+    const short = { key: 'pool', operator: 'Exists', tolerationSeconds: 10 };
+    const t = tenantPod({ spec: { tolerations: [short, { ...short, tolerationSeconds: 20 }] } });
+    settle(t, superPod(t));
+  });
+
+  it('carry no toleration that would open control-plane nodes to a pod without a node', () => {
+    const t = tenantPod({ spec: { tolerations: [] } });
+    const everything = { operator: 'Exists' };
+    const wanted = changed(t, {
+      spec: {
+        tolerations: [everything, { key: 'node-role.kubernetes.io/control-plane', operator: 'Exists' }],
+      },
+    });
+    expect(settle(wanted, superPod(t)).spec?.tolerations).toEqual([]);
+    expect(settle(wanted, superPod(t, { spec: { nodeName: 'n1' } })).spec?.tolerations).toEqual([everything]);
+    const guarded = tenantPod({ spec: { tolerations: [{ operator: 'Exists', effect: 'NoExecute' }] } });
+    expect(settle(wanted, superPod(guarded)).spec?.tolerations).toHaveLength(2);
+  });
+
+  it('stop at the spec once T is being deleted', () => {
+    const t = tenantPod();
+    const wanted = changed(t, {
+      metadata: { deletionTimestamp: '2026-01-01T00:00:30Z', labels: { app: 'x' } },
+      spec: { containers: [{ name: 'main', image: 'nginx:2' }] },
+    });
+    const s = settle(wanted, superPod(t));
+    expect(s.spec?.containers?.[0]?.image).toBe('nginx:1');
+    expect(s.metadata.labels).toMatchObject({ app: 'x' });
+  });
+
+  it('are none when the Services and the DNS that S was made with are others by now', () => {
+    const t = tenantPod({
+      spec: { subdomain: 'db', setHostnameAsFQDN: true, dnsConfig: { searches: ['example.org'] } },
+    });
+    const before = podContext({ tenantObjects: [testService('old'), clusterDns] });
+    const after = podContext({ tenantObjects: [testService('new')] });
+    const made = podKind.toSuper(t, before) as Pod;
+    expect(podKind.toSuper(t, after)).not.toEqual(made);
+    expect(podKind.down(t, superPod(t, {}, before), after)).toEqual([]);
+  });
+
+  it('work on what the cache keeps of S', () => {
+    const t = tenantPod({ spec: { volumes: [{ name: 'v', emptyDir: {} }] } });
+    const cached = podKind.compact?.super?.(superPod(t)) as Pod;
+    expect(cached.spec).not.toHaveProperty('volumes');
+    expect(podKind.down(t, cached, context)).toEqual([]);
+    expect(podKind.up?.(t, cached, context)).toEqual([]);
+  });
+});
+
+describe('readiness gates (rule 18)', () => {
+  const gate = 'example.com/loaded';
+  const t = tenantPod({ spec: { readinessGates: [{ conditionType: gate }] } });
+  const ready = { type: 'Ready', status: 'False' } as const;
+  const loaded = { type: gate, status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' } as const;
+
+  it("are set in S from T's conditions, and nothing else is", () => {
+    const s = superPod(t, { status: { conditions: [ready] } });
+    const wanted = changed(t, {
+      status: {
+        conditions: [
+          { type: 'Other', status: 'True' },
+          { ...loaded, observedGeneration: 3 },
+        ],
+      },
+    });
+    expect(podKind.down(wanted, s, context)).toEqual([
+      { do: 'patchSuper', patch: { status: { conditions: [ready, loaded] } }, subresource: 'status' },
+    ]);
+    settle(wanted, s);
+  });
+
+  it('go from S when T loses the condition', () => {
+    const s = superPod(t, { status: { conditions: [ready, loaded] } });
+    expect(settle(t, s).status?.conditions).toEqual([ready]);
+  });
+
+  it('come after a change of the pod itself, whose version both would claim', () => {
+    const s = superPod(t, { status: { conditions: [ready] } }) as KubeObject;
+    const wanted = changed(t, { metadata: { labels: { a: 'b' } }, status: { conditions: [loaded] } });
+    expect(podKind.down(wanted, s, context)).toHaveLength(1);
+  });
+});

@@ -1,0 +1,187 @@
+import { annotationKeys } from '../../../api/labels.ts';
+import { type KubeObject, type MergePatch, resources } from '../../../kube/index.ts';
+import { tenantUidOf } from '../../mapping/labels.ts';
+import { superMetadataPatch, transparentMetadataPatch } from '../../mapping/metadata.ts';
+import { shownNodeName } from '../../mapping/node-names.ts';
+import type { Action, DownKind, KeyRef, SyncContext } from '../contract.ts';
+import { tokenAsks } from '../pod-tokens.ts';
+import { admitPod } from './admission.ts';
+import { graceForSuper, graceForTenant, podGone } from './deletion.ts';
+import { references, requiredObjects } from './references.ts';
+import { dependsOnPairAlone, statusDelayMs, statusPatch, superGateConditions } from './status.ts';
+import { placedLabels, podMetadataOptions, toSuperPod } from './translate.ts';
+import { isDeleting, isFinished, type Pod } from './types.ts';
+import { ephemeralActions, resizeActions, specPatch } from './updates.ts';
+
+/** Looked up in the tenant's cache. */
+const tenantIndexes = {
+  /** `<kind>/<namespace>/<name>` of each object that the pod refers to. */
+  byReference: (object: KubeObject) =>
+    references(object as Pod).map(({ kind, namespace, name }) => `${kind}/${namespace}/${name}`),
+  /** Name of the node that the pod is bound to. */
+  byNode: ({ spec }: Pod) => (spec?.nodeName ? [spec.nodeName] : []),
+};
+
+/** Looked up in the super cluster's cache. */
+const superIndexes = {
+  /** Addresses that the pod has now (see `addressesOf`). */
+  byIP: (object: Pod) => addressesOf(object),
+  /** `<UID of the VirtualCluster>/<node>` of a bound pod. */
+  byTenantNode: (object: Pod) => {
+    const tenant = tenantUidOf(object);
+    const node = object.spec?.nodeName;
+    return tenant === undefined || node === undefined || node === '' ? [] : [`${tenant}/${node}`];
+  },
+};
+
+/**
+ * Addresses that are the pod's own; those of its node, which a host-network pod shows, are not. A finished pod still
+ * shows what it has given back: it may be another tenant's by now.
+ */
+function addressesOf(pod: Pod): string[] {
+  const { spec, status } = pod;
+  if (spec?.hostNetwork === true || isFinished(pod)) return [];
+  const all = new Set((status?.podIPs ?? []).map(({ ip }) => ip ?? ''));
+  all.add(status?.podIP ?? '');
+  all.delete('');
+  return [...all];
+}
+
+/** Sync rules 17 and 18: what the tenant may change of a pod, and the state of its readiness gates. */
+function podDown(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly Action[] {
+  const patch = {
+    ...superMetadataPatch(tenantPod, superPod, context, podMetadataOptions(context.tenant)),
+    ...(isDeleting(tenantPod) ? undefined : specPatch(tenantPod, superPod)),
+  };
+  if (Object.keys(patch).length > 0) return [{ do: 'patchSuper', patch }];
+  const conditions = superGateConditions(tenantPod, superPod);
+  if (conditions === undefined) return [];
+  return [{ do: 'patchSuper', patch: { status: { conditions } }, subresource: 'status' }];
+}
+
+/** Sync rules 19 to 21: binding, status and deletion, all that is needed in one go. */
+function podUp(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly Action[] {
+  const actions: Action[] = [];
+  const deleting = isDeleting(tenantPod);
+  if (deleting) {
+    const grace = graceForSuper(tenantPod, superPod, context.nowMs);
+    if (grace !== undefined) actions.push({ do: 'deleteSuper', gracePeriodSeconds: grace });
+  }
+  const superNode = superPod.spec?.nodeName ?? '';
+  const tenantNode = tenantPod.spec?.nodeName ?? '';
+  if (superNode !== '' && tenantNode === '') {
+    if (!deleting && !isDeleting(superPod))
+      actions.push(...bind(shownNodeName(context.tenant, superNode), superPod, context));
+  } else {
+    const metadata = metadataPatch(tenantPod, superPod, context);
+    if (metadata !== undefined) actions.push({ do: 'patchTenant', patch: metadata });
+  }
+  const status = statusPatch(tenantPod, superPod, context);
+  if (status !== undefined) {
+    const restMs = deleting ? 0 : statusDelayMs(superPod, context.nowMs);
+    if (restMs > 0) actions.push({ do: 'later', afterMs: restMs });
+    else actions.push({ do: 'patchTenant', patch: { status }, subresource: 'status' });
+  }
+  if (!deleting && isDeleting(superPod)) {
+    actions.push({ do: 'deleteTenant', gracePeriodSeconds: graceForTenant(superPod, context.nowMs) });
+  }
+  if (!deleting && !isDeleting(superPod)) actions.push(...subresourceActions(tenantPod, superPod, context));
+  return actions;
+}
+
+/**
+ * What goes down by a subresource of its own (sync rule 16). It comes last: the super cluster may refuse it for
+ * as long as it likes, and T's status must not wait for that. One at a time: each write makes S another one.
+ */
+function subresourceActions(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly Action[] {
+  const ephemeral = ephemeralActions(tenantPod, superPod, context);
+  return ephemeral.some((action) => action.do === 'patchSuper')
+    ? ephemeral
+    : [...ephemeral, ...resizeActions(tenantPod, superPod)];
+}
+
+function bind(node: string, superPod: Pod, context: SyncContext): Action[] {
+  // The tenant's API server may not know its new node yet, and would leave them out.
+  const labels = placedLabels(superPod, context);
+  const binding: Action = {
+    do: 'bindTenant',
+    node,
+    annotations: { [annotationKeys.superUid]: superPod.metadata.uid ?? '' },
+    ...(labels === undefined ? {} : { labels }),
+  };
+  if (context.tenantObjects.get(resources.nodes, { name: node }) !== undefined) return [binding];
+  return [{ do: 'require', keys: [{ kind: 'nodes', name: node }] }, binding];
+}
+
+/** Transparent keys, and the mark of a bound pod, which goes when somebody replaces all annotations. */
+function metadataPatch(tenantPod: Pod, superPod: Pod, context: SyncContext): MergePatch | undefined {
+  const transparent = transparentMetadataPatch(tenantPod, superPod, context);
+  const { uid } = superPod.metadata;
+  const bound = (tenantPod.spec?.nodeName ?? '') !== '';
+  if (!bound || uid === undefined || tenantPod.metadata.annotations?.[annotationKeys.superUid] === uid)
+    return transparent;
+  const metadata = (transparent?.['metadata'] ?? {}) as { annotations?: Record<string, unknown> };
+  return {
+    metadata: { ...metadata, annotations: { ...metadata.annotations, [annotationKeys.superUid]: uid } },
+  };
+}
+
+/** Pods of a tenant, scheduled and run by the super cluster (sync rules 5 to 21). */
+export const podKind: DownKind = {
+  name: 'pods',
+  direction: 'down',
+  resource: resources.pods,
+  indexes: { tenant: tenantIndexes, super: superIndexes },
+  compact: { super: compactSuperPod },
+  touches: { membershipOnly: true, tenant: touched, super: touchedFromSuper },
+  admit: admitPod,
+  requires: requiredObjects,
+  toSuper: toSuperPod,
+  down: podDown,
+  up: podUp,
+  dependsOnPairAlone,
+  superGone: (tenantObject, context, last) => podGone(tenantObject, context, last),
+  // Somebody saw it go before S did: it was taken away by force. Without witnesses S keeps its grace.
+  deleteSuper: (_superObject, last) => (last === undefined ? {} : { gracePeriodSeconds: 0 }),
+};
+
+/** ConfigMaps and Secrets go down because pods use them; nodes come up, and tokens are issued, for the same reason. */
+function touched(pod: Pod, context: SyncContext): readonly KeyRef[] {
+  const keys = references(pod).filter(({ kind }) => kind === 'configmaps' || kind === 'secrets');
+  return [...tokensOf(pod), ...keys, ...nodeOf(pod.spec?.nodeName, context)];
+}
+
+/** A token says on which node its pod runs: before that is known, none is asked for. */
+function tokensOf({ metadata, spec }: Pod): readonly KeyRef[] {
+  if ((spec?.nodeName ?? '') === '' || tokenAsks(spec).length === 0) return [];
+  return [{ kind: 'tokens', namespace: metadata.namespace, name: metadata.name ?? '' }];
+}
+
+function touchedFromSuper(superPod: Pod, context: SyncContext): readonly KeyRef[] {
+  const node = superPod.spec?.nodeName ?? '';
+  const shown = node === '' ? '' : shownNodeName(context.tenant, node);
+  return [...nodeOf(shown, context), ...slicesWith(superPod, context)];
+}
+
+/** The node of a pod, where nodes are there for their pods. */
+function nodeOf(name = '', { tenant }: SyncContext): readonly KeyRef[] {
+  const forPods = tenant.nodes === 'used' || Object.keys(tenant.nodeSelector).length > 0;
+  return forPods && name !== '' ? [{ kind: 'nodes', name }] : [];
+}
+
+/** Slices that name an address may do so while one of the tenant's own pods has it, by what S says. */
+function slicesWith(pod: Pod, { tenantObjects }: SyncContext): readonly KeyRef[] {
+  return addressesOf(pod).flatMap((address) =>
+    tenantObjects
+      .byIndex(resources.endpointSlices, 'byAddress', address)
+      .map(({ metadata: { namespace, name = '' } }) => ({ kind: 'endpointslices', namespace, name })),
+  );
+}
+
+/** S's spec is compared in a few fields, and only containers and tolerations are ever written back. */
+function compactSuperPod(superObject: KubeObject): KubeObject {
+  const { spec } = superObject as Pod;
+  if (spec === undefined) return superObject;
+  const { volumes: _volumes, dnsConfig: _dns, topologySpreadConstraints: _spread, ...read } = spec;
+  return { ...superObject, spec: read };
+}

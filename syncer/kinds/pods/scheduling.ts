@@ -1,0 +1,264 @@
+import { labelKeys } from '../../../api/labels.ts';
+import { superNamespaceName } from '../../mapping/names.ts';
+import { superNamespaceSelector } from '../../mapping/namespace-labels.ts';
+import type { SyncContext, TenantInfo } from '../contract.ts';
+import { superPriorityClass, superRuntimeClass } from './classes.ts';
+import {
+  type Affinity,
+  type LabelSelector,
+  mapChanged,
+  matches,
+  type NodeSelectorTerm,
+  type Pod,
+  type PodAffinity,
+  type PodAffinityTerm,
+  type PodSpec,
+  type PodStep,
+  type SelectorRequirement,
+  type SpreadConstraint,
+  type Toleration,
+} from './types.ts';
+
+/**
+ * Sync rules 5 and 15: leaves behind what the super cluster decides itself. Its API server refuses a
+ * priority and an overhead that no class of its own gives, and takes those of a class from there.
+ * Ephemeral containers cannot be created with a pod.
+ */
+export const placement: PodStep = (spec, _pod, context) => {
+  const {
+    nodeName: _nodeName,
+    serviceAccount: _alias,
+    priority: _priority,
+    priorityClassName: _priorityClassName,
+    preemptionPolicy: _preemptionPolicy,
+    runtimeClassName: _runtimeClassName,
+    schedulerName = '',
+    overhead: _overhead,
+    ephemeralContainers: _ephemeralContainers,
+    ...rest
+  } = spec;
+  const priorityClassName = superPriorityClass(spec, context);
+  const runtimeClassName = superRuntimeClass(spec, context);
+  const { schedulerNames } = context.tenant.policy;
+  const placed: PodSpec = {
+    ...rest,
+    ...(priorityClassName === undefined ? {} : { priorityClassName }),
+    ...(runtimeClassName === undefined ? {} : { runtimeClassName }),
+    ...(schedulerNames.includes(schedulerName) ? { schedulerName } : {}),
+  };
+  return placed;
+};
+
+/** Sync rule 15: pods stay on the nodes that the tenant has. */
+export const pool: PodStep = (spec, _pod, { tenant }) => {
+  if (Object.keys(tenant.nodeSelector).length === 0) return spec;
+  return { ...spec, nodeSelector: { ...spec.nodeSelector, ...tenant.nodeSelector } };
+};
+
+/** Why none of the tenant's nodes can ever be one for this pod; undefined: one may be. */
+export function outsidePool(spec: PodSpec, { nodeSelector }: TenantInfo): string | undefined {
+  const own = spec.nodeSelector ?? {};
+  for (const [key, value] of Object.entries(nodeSelector)) {
+    const asked = own[key];
+    if (asked !== undefined && asked !== value)
+      return `spec.nodeSelector asks for ${key}=${asked}; the nodes of this cluster have ${key}=${value}`;
+  }
+  const terms =
+    spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
+  const isOutside = terms.map(({ matchExpressions = [] }) => {
+    const known = matchExpressions.filter(({ key }) => key in nodeSelector);
+    return !matches({ matchExpressions: known }, nodeSelector);
+  });
+  if (isOutside.length === 0 || isOutside.includes(false)) return undefined;
+  const nodes = Object.entries(nodeSelector).map(([key, value]) => `${key}=${value}`);
+  return `spec.affinity.nodeAffinity asks for other nodes than this cluster has: those with ${nodes.join(', ')}`;
+}
+
+/** Labels, and keys of taints, by which nodes that run a control plane are known. */
+const controlPlaneKeys = [
+  'node-role.kubernetes.io/control-plane',
+  'node-role.kubernetes.io/master',
+  'node-role.kubernetes.io/etcd',
+] as const;
+
+/**
+ * Sync rule 15: no way onto control-plane nodes. Tolerations of their taints are left behind; a pod that
+ * tolerates everything, or asks for such nodes, keeps its words and is kept away by node affinity.
+ */
+export const scheduling: PodStep = (spec) => {
+  const guarded = needsGuard(spec) ? { ...spec, affinity: guard(spec.affinity) } : spec;
+  const tolerations = superTolerations(spec.tolerations);
+  return tolerations === undefined || tolerations.length === spec.tolerations?.length
+    ? guarded
+    : { ...guarded, tolerations };
+};
+
+/** Those of T's tolerations that S has. */
+export function superTolerations(tolerations: readonly Toleration[] | undefined): Toleration[] | undefined {
+  return tolerations?.filter(({ key }) => !isControlPlaneKey(key));
+}
+
+/** Tolerates taints whatever their key. */
+export function isBlanket({ key }: Toleration): boolean {
+  return key === undefined || key === '';
+}
+
+/** Whether S can be given a blanket toleration: it is kept from control-plane nodes, or has its node already. */
+export function isGuarded(spec: PodSpec): boolean {
+  if (spec.nodeName !== undefined && spec.nodeName !== '') return true;
+  const terms = requiredTerms(spec.affinity);
+  return (
+    terms.length > 0 &&
+    terms.every(({ matchExpressions = [] }) =>
+      controlPlaneKeys.every((key) =>
+        matchExpressions.some(
+          (expression) => expression.key === key && expression.operator === 'DoesNotExist',
+        ),
+      ),
+    )
+  );
+}
+
+function needsGuard(spec: PodSpec): boolean {
+  return (
+    spec.tolerations?.some(isBlanket) === true ||
+    Object.keys(spec.nodeSelector ?? {}).some(isControlPlaneKey) ||
+    requiredTerms(spec.affinity).some(({ matchExpressions }) => matchExpressions?.some(asksForControlPlane))
+  );
+}
+
+function asksForControlPlane({ key, operator }: SelectorRequirement): boolean {
+  return isControlPlaneKey(key) && operator !== 'DoesNotExist';
+}
+
+const expressions: readonly SelectorRequirement[] = controlPlaneKeys.map((key) => ({
+  key,
+  operator: 'DoesNotExist',
+}));
+
+/** Terms are alternatives, so each gets the guard; an empty term matches no node and must stay empty. */
+function guard(affinity: Affinity = {}): Affinity {
+  const terms = requiredTerms(affinity);
+  const guarded = terms.map((term) =>
+    isEmpty(term) ? term : { ...term, matchExpressions: [...(term.matchExpressions ?? []), ...expressions] },
+  );
+  return {
+    ...affinity,
+    nodeAffinity: {
+      ...affinity.nodeAffinity,
+      requiredDuringSchedulingIgnoredDuringExecution: {
+        nodeSelectorTerms: guarded.length === 0 ? [{ matchExpressions: [...expressions] }] : guarded,
+      },
+    },
+  };
+}
+
+function requiredTerms(affinity: Affinity | undefined): readonly NodeSelectorTerm[] {
+  return affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
+}
+
+function isEmpty({ matchExpressions = [], matchFields = [] }: NodeSelectorTerm): boolean {
+  return matchExpressions.length === 0 && matchFields.length === 0;
+}
+
+function isControlPlaneKey(key: string | undefined): boolean {
+  return (controlPlaneKeys as readonly (string | undefined)[]).includes(key);
+}
+
+/**
+ * Sync rule 13: who a pod wants to be near to, or far from, are pods of its own tenant. Every selector
+ * is narrowed to them, and namespaces are named as the super cluster names them. A pod's affinity cannot
+ * be changed later, so a selector of namespaces stays one: super namespaces carry T's labels.
+ */
+export const interPodAffinity: PodStep = (spec, pod, context) => {
+  const { affinity, topologySpreadConstraints } = spec;
+  const inAffinity = affinity?.podAffinity !== undefined || affinity?.podAntiAffinity !== undefined;
+  if (!inAffinity && topologySpreadConstraints === undefined) return spec;
+  const translate = (terms: PodAffinity) => translatedAffinity(terms, pod, context);
+  return {
+    ...spec,
+    ...(affinity === undefined
+      ? {}
+      : {
+          affinity: {
+            ...affinity,
+            ...(affinity.podAffinity === undefined ? {} : { podAffinity: translate(affinity.podAffinity) }),
+            ...(affinity.podAntiAffinity === undefined
+              ? {}
+              : { podAntiAffinity: translate(affinity.podAntiAffinity) }),
+          },
+        }),
+    ...(topologySpreadConstraints === undefined
+      ? {}
+      : {
+          topologySpreadConstraints: topologySpreadConstraints.map((constraint) =>
+            translatedConstraint(constraint, pod, context),
+          ),
+        }),
+  };
+};
+
+function translatedAffinity(affinity: PodAffinity, pod: Pod, context: SyncContext): PodAffinity {
+  const term = (original: PodAffinityTerm) => translatedTerm(original, pod, context);
+  const required = mapChanged(affinity.requiredDuringSchedulingIgnoredDuringExecution, term);
+  const preferred = affinity.preferredDuringSchedulingIgnoredDuringExecution?.map((weighted) => ({
+    ...weighted,
+    podAffinityTerm: term(weighted.podAffinityTerm),
+  }));
+  return {
+    ...affinity,
+    ...(required === undefined ? {} : { requiredDuringSchedulingIgnoredDuringExecution: required }),
+    ...(preferred === undefined ? {} : { preferredDuringSchedulingIgnoredDuringExecution: preferred }),
+  };
+}
+
+function translatedTerm(term: PodAffinityTerm, pod: Pod, context: SyncContext): PodAffinityTerm {
+  const { labelSelector, namespaces, namespaceSelector, matchLabelKeys, mismatchLabelKeys, ...rest } = term;
+  const selector = withLabelKeys(labelSelector, pod, matchLabelKeys, mismatchLabelKeys);
+  return {
+    ...rest,
+    ...(selector === undefined ? {} : { labelSelector: narrowed(selector, context) }),
+    ...(namespaces === undefined
+      ? {}
+      : { namespaces: namespaces.map((name) => superNamespaceName(context.tenant, name)) }),
+    ...(namespaceSelector === undefined
+      ? {}
+      : { namespaceSelector: superNamespaceSelector(namespaceSelector, context.tenant) }),
+  };
+}
+
+function translatedConstraint(
+  constraint: SpreadConstraint,
+  pod: Pod,
+  context: SyncContext,
+): SpreadConstraint {
+  const { labelSelector, matchLabelKeys, ...rest } = constraint;
+  const selector = withLabelKeys(labelSelector, pod, matchLabelKeys, undefined);
+  return selector === undefined ? rest : { ...rest, labelSelector: narrowed(selector, context) };
+}
+
+/** The tenant's API server has written these keys into the selector already; one older than 1.34 has not for spreading. */
+function withLabelKeys(
+  selector: LabelSelector | undefined,
+  pod: Pod,
+  matchKeys: readonly string[] = [],
+  mismatchKeys: readonly string[] = [],
+): LabelSelector | undefined {
+  if (selector === undefined) return undefined;
+  const present = new Set((selector.matchExpressions ?? []).map(({ key, operator }) => `${operator} ${key}`));
+  const added = [
+    ...matchKeys.map((key) => ({ key, operator: 'In' })),
+    ...mismatchKeys.map((key) => ({ key, operator: 'NotIn' })),
+  ].flatMap(({ key, operator }) => {
+    const value = pod.metadata.labels?.[key];
+    return value === undefined || present.has(`${operator} ${key}`)
+      ? []
+      : [{ key, operator, values: [value] }];
+  });
+  if (added.length === 0) return selector;
+  return { ...selector, matchExpressions: [...(selector.matchExpressions ?? []), ...added] };
+}
+
+function narrowed(selector: LabelSelector, { tenant }: SyncContext): LabelSelector {
+  return { ...selector, matchLabels: { ...selector.matchLabels, [labelKeys.tenant]: tenant.uid } };
+}

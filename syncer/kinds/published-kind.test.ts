@@ -1,0 +1,38 @@
+import { expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import { type KubeObject, resources } from '../../kube/index.ts';
+import { isOffered, isOnItsWay, isPublished } from './published-kind.ts';
+import { testContext } from './testing.ts';
+
+const published: KubeObject = {
+  kind: 'RuntimeClass',
+  metadata: { name: 'kata', uid: 'uid-super', labels: { [labelKeys.public]: 'true' } },
+};
+const unpublished: KubeObject = { kind: 'RuntimeClass', metadata: { name: 'kata', uid: 'uid-super' } };
+const copy: KubeObject = {
+  kind: 'RuntimeClass',
+  metadata: { name: 'kata', annotations: { [annotationKeys.uid]: 'uid-super' } },
+};
+const own: KubeObject = { kind: 'RuntimeClass', metadata: { name: 'kata' } };
+
+const asked = (tenantObjects: KubeObject[], superObjects: KubeObject[]) => {
+  const context = testContext({ tenantObjects, superObjects });
+  return {
+    offered: isOffered(resources.runtimeClasses, 'kata', context),
+    onItsWay: isOnItsWay(resources.runtimeClasses, 'kata', context),
+  };
+};
+
+it('only the label skerry.dev/public=true publishes', () => {
+  expect(isPublished(published)).toBe(true);
+  expect(isPublished(unpublished)).toBe(false);
+  expect(isPublished(undefined)).toBe(false);
+});
+
+it('a name means a published object only if the tenant has its copy: marks can be written by anybody', () => {
+  expect(asked([copy], [published])).toEqual({ offered: true, onItsWay: false });
+  expect(asked([copy], [unpublished])).toEqual({ offered: false, onItsWay: false });
+  expect(asked([own], [published])).toEqual({ offered: false, onItsWay: false });
+  expect(asked([], [published])).toEqual({ offered: false, onItsWay: true });
+  expect(asked([copy], [])).toEqual({ offered: false, onItsWay: false });
+});

@@ -1,0 +1,110 @@
+import { deepEqual } from 'fast-equals';
+import { labelKeys } from '../../api/labels.ts';
+import {
+  apiVersionOf,
+  type KubeObject,
+  type MergePatch,
+  mergePatch,
+  type Resource,
+} from '../../kube/index.ts';
+import { originalUid } from '../mapping/labels.ts';
+import { copyMetadata, exactMetadataPatch } from '../mapping/metadata.ts';
+import type { Action, SyncContext, UpKind } from './contract.ts';
+
+/** Whether the operator offers this object of the super cluster to all tenants. */
+export function isPublished(superObject: KubeObject | undefined): boolean {
+  return superObject?.metadata.labels?.[labelKeys.public] === 'true';
+}
+
+/**
+ * Whether an object of the tenant that names this one means something that the operator has published: the
+ * tenant's object is the copy of it. Both sides are asked, as the tenant can write any mark on an object of
+ * its own.
+ */
+export function isOffered(resource: Resource, name: string, context: SyncContext): boolean {
+  const copy = context.tenantObjects.get(resource, { name });
+  const original = context.superObjects.get(resource, { name });
+  return copy !== undefined && isPublished(original) && originalUid(copy) === original?.metadata.uid;
+}
+
+/** Whether the operator offers an object of this name and the tenant's copy of it is still on its way. */
+export function isOnItsWay(resource: Resource, name: string, context: SyncContext): boolean {
+  return (
+    isPublished(context.superObjects.get(resource, { name })) &&
+    context.tenantObjects.get(resource, { name }) === undefined
+  );
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+interface PublishedOptions extends Pick<UpKind, 'indexes' | 'touches'> {
+  readonly resource: Resource;
+  /** Top-level fields that a copy has of its original, and nobody else's. */
+  readonly fields: readonly string[];
+  /** Fields that API servers let nobody change, by path: a copy that differs in one is made anew. */
+  readonly frozen: readonly string[];
+  /** Which values a tenant sees; `fields` holds those of S. */
+  readonly shown?: (fields: Fields, superObject: KubeObject, context: SyncContext) => Fields;
+  /** False for objects that have no place in tenants, label or not. */
+  readonly offers?: (name: string) => boolean;
+}
+
+/**
+ * A cluster-scoped kind of which every tenant gets copies: those that the operator has published. What a
+ * tenant changes on a copy is put back.
+ */
+export function publishedKind(options: PublishedOptions): UpKind {
+  const { resource, fields, frozen, shown, offers, indexes, touches } = options;
+
+  const wantedFields = (superObject: KubeObject, context: SyncContext): Fields => {
+    const own = pick(superObject, fields);
+    return shown === undefined ? own : shown(own, superObject, context);
+  };
+
+  return {
+    name: resource.plural,
+    resource,
+    direction: 'up',
+    superScope: 'all',
+    ...(indexes && { indexes }),
+    ...(touches && { touches }),
+    tenantRef(superObject) {
+      const { name } = superObject.metadata;
+      return name !== undefined && isPublished(superObject) && offers?.(name) !== false
+        ? { name }
+        : undefined;
+    },
+    superRef: ({ name }) => ({ name }),
+    toTenant: (superObject, context) => ({
+      apiVersion: apiVersionOf(resource),
+      kind: resource.kind,
+      metadata: copyMetadata(superObject),
+      ...wantedFields(superObject, context),
+    }),
+    up(tenantObject, superObject, context): readonly Action[] {
+      if (tenantObject.metadata.deletionTimestamp !== undefined) return [];
+      const present = pick(tenantObject, fields);
+      const wanted = wantedFields(superObject, context);
+      if (frozen.some((path) => !deepEqual(at(present, path), at(wanted, path)))) {
+        return [{ do: 'deleteTenant' }];
+      }
+      const patch: MergePatch = {
+        ...exactMetadataPatch(tenantObject, copyMetadata(superObject)),
+        ...mergePatch(present, wanted),
+      };
+      return Object.keys(patch).length === 0 ? [] : [{ do: 'patchTenant', patch }];
+    },
+  };
+}
+
+function pick(object: KubeObject, fields: readonly string[]): Fields {
+  return Object.fromEntries(
+    fields.filter((field) => object[field] !== undefined).map((field) => [field, object[field]]),
+  );
+}
+
+function at(fields: Fields, path: string): unknown {
+  let value: unknown = fields;
+  for (const step of path.split('.')) value = (value as Record<string, unknown> | undefined)?.[step];
+  return value;
+}

@@ -1,0 +1,56 @@
+import { labelKeys } from '../../api/labels.ts';
+import { type KubeObject, resources } from '../../kube/index.ts';
+import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
+import type { Admission, DownKind, SyncContext } from './contract.ts';
+import { usesSecret } from './ingresses.ts';
+import { bringPayloadDown, payloadOf } from './payload.ts';
+import { isUsedByPods } from './pods/users.ts';
+import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
+
+const fields = ['data', 'immutable'] as const;
+
+/** Secret: those that a pod or an Ingress of the tenant refers to, those that are marked, or all. */
+export const secretKind: DownKind = {
+  name: 'secrets',
+  resource: resources.secrets,
+  direction: 'down',
+  selector: { super: `!${labelKeys.token}` },
+  superName: (name) => (isReserved(name) ? superNameOfReserved(name) : name),
+  tenantName: reservedNameOf,
+  admit,
+  toSuper(tenantObject, context) {
+    return {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: superMetadata(tenantObject, context),
+      type: superType(tenantObject),
+      ...payloadOf(tenantObject, fields),
+    };
+  },
+  down(tenantObject, superObject, context) {
+    if (superObject['type'] !== superType(tenantObject)) return [{ do: 'deleteSuper' }];
+    const metadata = superMetadataPatch(tenantObject, superObject, context);
+    return bringPayloadDown(tenantObject, superObject, fields, metadata);
+  },
+  up(tenantObject, superObject, context) {
+    const patch = transparentMetadataPatch(tenantObject, superObject, context);
+    return patch === undefined ? [] : [{ do: 'patchTenant', patch }];
+  },
+};
+
+/** A token Secret that kept its type would be filled with a token of the super cluster. */
+function superType(tenantObject: KubeObject): string {
+  const type = tenantObject['type'];
+  return typeof type !== 'string' || type === 'kubernetes.io/service-account-token' ? 'Opaque' : type;
+}
+
+function admit(tenantObject: KubeObject, context: SyncContext): Admission {
+  const { name = '', namespace, labels } = tenantObject.metadata;
+  const wanted =
+    context.tenant.syncSecrets === 'all' ||
+    labels?.[labelKeys.sync] === 'true' ||
+    isUsedByPods('secrets', tenantObject, context) ||
+    usesSecret(namespace ?? '', name, context);
+  if (!wanted) return { wanted: false };
+  return isReserved(name) ? { wanted: false, notice: reservedNotice(name) } : { wanted: true };
+}

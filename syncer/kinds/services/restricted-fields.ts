@@ -1,0 +1,79 @@
+import { deepEqual } from 'fast-equals';
+import type { TenantPolicy } from '../../../api/policy.ts';
+import type { KubeObject, MergePatch } from '../../../kube/index.ts';
+import { addressAnnotations, type ServiceSpec, sourceRangesAnnotation, specOf } from './types.ts';
+
+/**
+ * Annotation on S: fields of which T has given the value. It tells a value that has to go with T's from one
+ * that a controller of the super cluster has written.
+ */
+export const restrictedFieldsAnnotation = 'skerry.dev/options';
+
+/** What a Service may ask for by policy only, as it acts on more than the tenant's own traffic (sync rule 22). */
+const optionalFields = ['externalIPs', 'loadBalancerIP', 'loadBalancerSourceRanges'] as const;
+
+type Options = Pick<ServiceSpec, (typeof optionalFields)[number]>;
+
+function isAllowed(field: (typeof optionalFields)[number], policy: TenantPolicy): boolean {
+  return field === 'externalIPs' ? policy.externalIPs : policy.loadBalancerOptions;
+}
+
+/** What T asks for and may have. */
+export function allowedRestrictedFields(tenantObject: KubeObject, policy: TenantPolicy): Options {
+  const own = specOf(tenantObject);
+  return Object.fromEntries(
+    optionalFields
+      .filter((field) => isAllowed(field, policy) && isAsked(own[field]))
+      .map((field) => [field, own[field]]),
+  );
+}
+
+/** What T asks for and may not have, by the names of the fields, and of annotations where there is no field. */
+export function droppedFields(tenantObject: KubeObject, policy: TenantPolicy): readonly string[] {
+  const own = specOf(tenantObject);
+  const { annotations = {} } = tenantObject.metadata;
+  const annotated = annotations[sourceRangesAnnotation] !== undefined;
+  const fields = optionalFields.filter(
+    (field) =>
+      !isAllowed(field, policy) &&
+      (isAsked(own[field]) || (field === 'loadBalancerSourceRanges' && annotated)),
+  );
+  const keys = policy.loadBalancerOptions
+    ? []
+    : Object.keys(annotations).filter((key) => addressAnnotations.has(key));
+  return [...fields, ...keys];
+}
+
+/** T without the annotations that say the same as fields that are dropped. */
+export function withoutDropped(tenantObject: KubeObject, policy: TenantPolicy): KubeObject {
+  const { annotations } = tenantObject.metadata;
+  if (policy.loadBalancerOptions || annotations === undefined) return tenantObject;
+  const kept = Object.entries(annotations).filter(
+    ([key]) => key !== sourceRangesAnnotation && !addressAnnotations.has(key),
+  );
+  if (kept.length === Object.keys(annotations).length) return tenantObject;
+  return { ...tenantObject, metadata: { ...tenantObject.metadata, annotations: Object.fromEntries(kept) } };
+}
+
+/** The value of the mark; undefined: T has given none. */
+export function restrictedFieldsDigest(options: Options): string | undefined {
+  const given = optionalFields.filter((field) => options[field] !== undefined);
+  return given.length === 0 ? undefined : given.join(',');
+}
+
+/** Brings S's options to what T may have; those that the super cluster has chosen itself stay. */
+export function restrictedFieldsPatch(wanted: Options, superObject: KubeObject): MergePatch {
+  const there = specOf(superObject);
+  const given = (superObject.metadata.annotations?.[restrictedFieldsAnnotation] ?? '').split(',');
+  const patch: MergePatch = {};
+  for (const field of optionalFields) {
+    if (wanted[field] !== undefined) {
+      if (!deepEqual(wanted[field], there[field])) patch[field] = wanted[field];
+    } else if (given.includes(field) && there[field] !== undefined) patch[field] = null;
+  }
+  return patch;
+}
+
+function isAsked(value: string | readonly string[] | undefined): boolean {
+  return value !== undefined && value.length > 0;
+}

@@ -1,0 +1,202 @@
+import { describe, expect, it } from 'vitest';
+import { applyMergePatch, type KubeObject, resources } from '../../../kube/index.ts';
+import { serviceKind } from './services.ts';
+import { context, created, patchOf, service } from './testing.ts';
+
+describe('rule 22: load balancers', () => {
+  it('brings the status up, and down again', () => {
+    const tenantObject = service({ type: 'LoadBalancer' });
+    const superObject = created(tenantObject);
+    superObject['status'] = { loadBalancer: { ingress: [{ ip: '192.0.2.1' }] } };
+    const actions = serviceKind.up?.(tenantObject, superObject, context());
+    expect(actions).toEqual([
+      {
+        do: 'patchTenant',
+        subresource: 'status',
+        patch: { status: { loadBalancer: { ingress: [{ ip: '192.0.2.1' }] } } },
+      },
+    ]);
+    const after = applyMergePatch(tenantObject, patchOf(actions, 'patchTenant')) as KubeObject;
+    expect(serviceKind.up?.(after, superObject, context())).toEqual([]);
+    superObject['status'] = { loadBalancer: {} };
+    expect(patchOf(serviceKind.up?.(after, superObject, context()), 'patchTenant')).toEqual({
+      status: { loadBalancer: { ingress: null } },
+    });
+  });
+
+  it('drops externalIPs, loadBalancerIP and source ranges, and says so', () => {
+    const tenantObject = service({
+      type: 'LoadBalancer',
+      externalIPs: ['192.0.2.7'],
+      loadBalancerIP: '192.0.2.8',
+      loadBalancerSourceRanges: ['0.0.0.0/0'],
+    });
+    const key = 'service.beta.kubernetes.io/load-balancer-source-ranges';
+    tenantObject.metadata.annotations = { [key]: '0.0.0.0/0', note: 'kept' };
+    const object = serviceKind.toSuper(tenantObject, context());
+    for (const field of ['externalIPs', 'loadBalancerIP', 'loadBalancerSourceRanges']) {
+      expect(object['spec']).not.toHaveProperty(field);
+    }
+    expect(object.metadata.annotations).toMatchObject({ note: 'kept' });
+    expect(object.metadata.annotations).not.toHaveProperty([key]);
+    expect(serviceKind.admit?.(tenantObject, context())).toMatchObject({
+      wanted: true,
+      notice: {
+        reason: 'NotSupported',
+        message: expect.stringContaining('externalIPs, loadBalancerIP, loadBalancerSourceRanges'),
+      },
+    });
+    expect(serviceKind.down(tenantObject, created(tenantObject), context())).toEqual([]);
+  });
+});
+
+describe('rule 23: updates', () => {
+  it('writes nothing when both sides agree', () => {
+    const tenantObject = service({ type: 'LoadBalancer', allocateLoadBalancerNodePorts: true });
+    const superObject = created(tenantObject, { healthCheckNodePort: 0, loadBalancerClass: 'theirs/class' });
+    expect(serviceKind.down(tenantObject, superObject, context())).toEqual([]);
+    expect(serviceKind.up?.(tenantObject, superObject, context())).toEqual([]);
+  });
+
+  it.each([
+    ['selector', { selector: { app: 'other' } }, { selector: { app: 'other' } }],
+    ['selector key gone', { selector: { role: 'x' } }, { selector: { app: null, role: 'x' } }],
+    ['traffic policy', { internalTrafficPolicy: 'Local' }, { internalTrafficPolicy: 'Local' }],
+    [
+      'session affinity',
+      { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 10 } } },
+      { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 10 } } },
+    ],
+    [
+      'target port',
+      { ports: [{ name: 'http', port: 80, protocol: 'TCP', targetPort: 9 }] },
+      { ports: [{ name: 'http', port: 80, protocol: 'TCP', targetPort: 9 }] },
+    ],
+  ])('a change of the %s arrives', (_what, change, spec) => {
+    const superObject = created(service());
+    expect(serviceKind.down(service(change), superObject, context())).toEqual([
+      { do: 'patchSuper', patch: { spec } },
+    ]);
+  });
+
+  it('keeps what the super cluster assigned: node ports that T has none of, families, class', () => {
+    const tenantObject = service({ type: 'LoadBalancer', allocateLoadBalancerNodePorts: false });
+    const assigned = {
+      ipFamilies: ['IPv6'],
+      loadBalancerClass: 'theirs/class',
+      ports: [{ name: 'http', port: 80, protocol: 'TCP', targetPort: 8080, nodePort: 30999 }],
+    };
+    const changed = service({
+      type: 'LoadBalancer',
+      allocateLoadBalancerNodePorts: false,
+      selector: { app: 'b' },
+    });
+    expect(
+      patchOf(serviceKind.down(changed, created(tenantObject, assigned), context()), 'patchSuper'),
+    ).toEqual({
+      spec: { selector: { app: 'b' } },
+    });
+  });
+
+  it('a change of type arrives and takes its fields along', () => {
+    const superObject = created(
+      service({
+        type: 'NodePort',
+        externalTrafficPolicy: 'Cluster',
+        ports: [{ name: 'http', port: 80, protocol: 'TCP', targetPort: 8080, nodePort: 30080 }],
+      }),
+    );
+    expect(patchOf(serviceKind.down(service(), superObject, context()), 'patchSuper')).toEqual({
+      spec: {
+        type: 'ClusterIP',
+        externalTrafficPolicy: null,
+        ports: [{ name: 'http', port: 80, protocol: 'TCP', targetPort: 8080 }],
+      },
+    });
+  });
+
+  it('a Service that stops being an ExternalName asks for its address', () => {
+    const external = service({
+      type: 'ExternalName',
+      externalName: 'x.example',
+      clusterIP: undefined,
+      clusterIPs: undefined,
+    });
+    const superObject = created(external, { ipFamilies: undefined, ipFamilyPolicy: undefined });
+    expect(patchOf(serviceKind.down(service(), superObject, context()), 'patchSuper')).toEqual({
+      spec: { type: 'ClusterIP', externalName: null, clusterIP: '10.112.4.20' },
+    });
+  });
+
+  it('leaves what others have put on S alone', () => {
+    const superObject = created(service());
+    (superObject['spec'] as Record<string, unknown>)['fieldOfTheFuture'] = 1;
+    superObject.metadata.annotations = {
+      ...superObject.metadata.annotations,
+      'mesh.example/injected': 'yes',
+    };
+    expect(serviceKind.down(service(), superObject, context())).toEqual([]);
+  });
+});
+
+describe('a Service that is to stay in the tenant', () => {
+  it('does not go down, unless it is the way to the API server', () => {
+    const own = service();
+    own.metadata.labels = { 'skerry.dev/sync': 'false' };
+    expect(serviceKind.admit?.(own, context())).toEqual({ wanted: false });
+    const kubernetes = { ...own, metadata: { ...own.metadata, namespace: 'default', name: 'kubernetes' } };
+    expect(serviceKind.admit?.(kubernetes, context())).toMatchObject({ wanted: true });
+  });
+});
+
+describe('rule 24: default/kubernetes', () => {
+  const tenant = { apiServer: { address: '192.0.2.10', port: 21000 } };
+
+  it('does not go down where the manager leads to the API server itself', () => {
+    const led = context({ apiServer: { address: '10.96.0.7', port: 443, isService: true } });
+    expect(serviceKind.admit?.(service({}, 'kubernetes', 'default'), led)).toEqual({ wanted: false });
+    expect(serviceKind.admit?.(service({}, 'kubernetes', 'shop'), led)).toEqual({ wanted: true });
+  });
+
+  it("points at the tenant's API server whatever T says", () => {
+    const kubernetes = service(
+      {
+        type: 'NodePort',
+        clusterIP: '10.112.4.1',
+        selector: { app: 'mine' },
+        ports: [{ name: 'x', port: 1, protocol: 'TCP' }],
+      },
+      'kubernetes',
+      'default',
+    );
+    const object = serviceKind.toSuper(kubernetes, context(tenant));
+    expect(object['spec']).toEqual({
+      type: 'ClusterIP',
+      clusterIP: '10.112.4.1',
+      ports: [{ name: 'https', port: 443, protocol: 'TCP', targetPort: 21000 }],
+      sessionAffinity: 'None',
+      internalTrafficPolicy: 'Cluster',
+    });
+    expect(serviceKind.down(kubernetes, object, context(tenant))).toEqual([]);
+  });
+
+  it('another Service named kubernetes is an ordinary one', () => {
+    expect(serviceKind.toSuper(service({}, 'kubernetes', 'shop'), context(tenant))['spec']).toMatchObject({
+      selector: { app: 'kubernetes' },
+    });
+  });
+});
+
+it('touches the slices of a Service without selector, and only those', () => {
+  const slice: KubeObject = {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: { name: 'web-1', namespace: 'shop', labels: { 'kubernetes.io/service-name': 'web' } },
+  };
+  const tenant = context({}, [slice]);
+  expect(tenant.tenantObjects.byIndex(resources.endpointSlices, 'byService', 'shop/web')).toHaveLength(1);
+  expect(serviceKind.touches?.tenant?.(service({ selector: undefined }), tenant)).toEqual([
+    { kind: 'endpointslices', namespace: 'shop', name: 'web-1' },
+  ]);
+  expect(serviceKind.touches?.tenant?.(service(), tenant)).toEqual([]);
+});

@@ -1,0 +1,376 @@
+import { deepEqual } from 'fast-equals';
+import { isRecord, type KubeObject, type MergePatch, mergePatch, resources } from '../../../kube/index.ts';
+import { staysInTenant } from '../../mapping/labels.ts';
+import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../../mapping/metadata.ts';
+import type { Action, Admission, DownKind, KeyRef, Notice, RefusedWrite, SyncContext } from '../contract.ts';
+import { ingressesOfService } from '../ingresses.ts';
+import { finishClusterIPChange, isChangingClusterIP, startClusterIPChange } from './cluster-ip-change.ts';
+import {
+  portsForSuper,
+  portsForTenant,
+  refusalIsSettled,
+  refusedPortsMark,
+  samePorts,
+  withRefused,
+} from './node-ports.ts';
+import {
+  allowedRestrictedFields,
+  droppedFields,
+  restrictedFieldsAnnotation,
+  restrictedFieldsDigest,
+  restrictedFieldsPatch,
+  withoutDropped,
+} from './restricted-fields.ts';
+import {
+  allInside,
+  hasAddress,
+  isApiServerService,
+  type Service,
+  type ServicePort,
+  type ServiceSpec,
+  specOf,
+} from './types.ts';
+
+/**
+ * What T asks of S. The address is in it where T's is to be asked for; what the super cluster assigns
+ * and what a tenant may not choose are not.
+ */
+function wantedSpec(tenantObject: KubeObject, context: SyncContext): ServiceSpec {
+  const own = specOf(tenantObject);
+  if (isApiServerService(tenantObject)) return apiServerSpec(own, context);
+  const {
+    clusterIP,
+    clusterIPs,
+    ipFamilies,
+    ipFamilyPolicy,
+    externalIPs: _externalIPs,
+    loadBalancerIP: _loadBalancerIP,
+    loadBalancerSourceRanges: _loadBalancerSourceRanges,
+    ...rest
+  } = own;
+  const spec = { ...rest, ...allowedRestrictedFields(tenantObject, context.tenant.policy) };
+  if (clusterIP === 'None') return { ...spec, clusterIP };
+  if (!hasAddress(own) || context.tenant.serviceIpMode === 'assigned') return spec;
+  if (clusterIPs === undefined || clusterIPs.length < 2) return { ...spec, clusterIP: clusterIP as string };
+  // Two addresses can only be asked for together with their families.
+  return {
+    ...spec,
+    clusterIP: clusterIP as string,
+    clusterIPs,
+    ...(ipFamilies === undefined ? {} : { ipFamilies }),
+    ...(ipFamilyPolicy === undefined ? {} : { ipFamilyPolicy }),
+  };
+}
+
+/** Pods reach their API server and nothing else there, whatever the tenant makes of that Service. */
+function apiServerSpec(own: ServiceSpec, context: SyncContext): ServiceSpec {
+  const asked = hasAddress(own) && context.tenant.serviceIpMode === 'slice';
+  return {
+    type: 'ClusterIP',
+    ...(asked ? { clusterIP: own.clusterIP as string } : {}),
+    ports: [{ name: 'https', port: 443, protocol: 'TCP', targetPort: context.tenant.apiServer.port }],
+    sessionAffinity: 'None',
+    internalTrafficPolicy: 'Cluster',
+  };
+}
+
+/**
+ * Ways round a number that is taken in the super cluster. `attempted` is S as it was to be; one with
+ * a UID is there already, and the refused write was a patch of it.
+ */
+function recover(
+  refused: RefusedWrite,
+  tenantObject: KubeObject,
+  attempted: KubeObject,
+  context: SyncContext,
+): readonly Action[] | undefined {
+  if (addressIsTaken(refused)) return moveTenant(tenantObject, context);
+  const ports = specOf(attempted).ports ?? [];
+  const taken = new Set(
+    refused.causes.flatMap((cause) => {
+      const index = /^spec\.ports\[(\d+)\]\.nodePort$/.exec(cause.field)?.[1];
+      const nodePort = index === undefined ? undefined : ports[Number(index)]?.nodePort;
+      return nodePort === undefined ? [] : [nodePort];
+    }),
+  );
+  if (taken.size > 0) return withoutPorts(attempted, ports, taken);
+  if (healthCheckPortIsTaken(refused)) return withoutHealthCheckPort(attempted);
+  return undefined;
+}
+
+function addressIsTaken(refused: RefusedWrite): boolean {
+  return refused.causes.some(
+    (cause) => /^spec\.clusterIPs?$/.test(cause.field) && cause.message.includes('already allocated'),
+  );
+}
+
+/** The server says so in an internal error, with no field named. */
+function healthCheckPortIsTaken(refused: RefusedWrite): boolean {
+  return /allocate requested HealthCheck NodePort/i.test(refused.message);
+}
+
+function moveTenant(tenantObject: KubeObject, context: SyncContext): readonly Action[] | undefined {
+  if (context.tenant.serviceIpMode !== 'slice' || isApiServerService(tenantObject)) return undefined;
+  const address = specOf(tenantObject).clusterIP ?? '';
+  return [
+    { do: 'patchTenant', patch: startClusterIPChange(tenantObject) },
+    {
+      do: 'notice',
+      notice: {
+        type: 'Normal',
+        reason: 'ClusterIPChanged',
+        message: `cluster IP ${address} is taken in the cluster; the Service gets another one`,
+      },
+    },
+  ];
+}
+
+function withoutPorts(
+  attempted: KubeObject,
+  ports: readonly ServicePort[],
+  taken: ReadonlySet<number>,
+): Action[] {
+  const annotations = {
+    ...attempted.metadata.annotations,
+    [refusedPortsMark]: withRefused(attempted, [...taken]),
+  };
+  const notice: Action = {
+    do: 'notice',
+    notice: {
+      type: 'Warning',
+      reason: 'NodePortChanged',
+      message: `node port ${[...taken].join(', ')} cannot be had in the cluster; the Service gets another one`,
+    },
+  };
+  if (attempted.metadata.uid !== undefined) {
+    const patch = { metadata: { annotations: { [refusedPortsMark]: annotations[refusedPortsMark] } } };
+    return [{ do: 'patchSuper', patch }, notice];
+  }
+  const object: KubeObject = {
+    ...attempted,
+    metadata: { ...attempted.metadata, annotations },
+    spec: {
+      ...specOf(attempted),
+      ports: ports.map((port) => {
+        const { nodePort, ...rest } = port;
+        return nodePort !== undefined && taken.has(nodePort) ? rest : port;
+      }),
+    },
+  };
+  return [{ do: 'createSuper', object }, notice];
+}
+
+function withoutHealthCheckPort(attempted: KubeObject): Action[] | undefined {
+  const { healthCheckNodePort, ...spec } = specOf(attempted);
+  if (healthCheckNodePort === undefined || attempted.metadata.uid !== undefined) return undefined;
+  return [{ do: 'createSuper', object: { ...attempted, spec } }];
+}
+
+/** Fields of S that are the tenant's and whose absence in T means absence in S. */
+const ownedFields = [
+  'type',
+  'selector',
+  'sessionAffinity',
+  'sessionAffinityConfig',
+  'externalTrafficPolicy',
+  'internalTrafficPolicy',
+  'publishNotReadyAddresses',
+  'externalName',
+  'allocateLoadBalancerNodePorts',
+  'trafficDistribution',
+] as const;
+
+/** Service: sync rules 22 to 24. */
+export const serviceKind: DownKind = {
+  name: 'services',
+  resource: resources.services,
+  direction: 'down',
+  indexes: { tenant: { byNamespace: ({ metadata }) => [metadata.namespace ?? ''] }, super: { byAddress } },
+  touches: {
+    tenant: (service, context) => [...slicesOf(service, context), ...ingressesOfService(service, context)],
+  },
+  admit,
+  toSuper(tenantObject, context) {
+    const spec = wantedSpec(tenantObject, context);
+    const metadata = superMetadata(withoutDropped(tenantObject, context.tenant.policy), context);
+    const given = restrictedFieldsDigest(spec);
+    if (given !== undefined)
+      metadata.annotations = { ...metadata.annotations, [restrictedFieldsAnnotation]: given };
+    return { apiVersion: 'v1', kind: 'Service', metadata, spec };
+  },
+  down,
+  up,
+  superGone(tenantObject) {
+    if (!isChangingClusterIP(tenantObject)) return undefined;
+    return [{ do: 'patchTenant', patch: finishClusterIPChange(tenantObject, undefined) }];
+  },
+  recover,
+};
+
+/** Every address that leads to a Service, whoever has chosen it. */
+function byAddress(service: KubeObject): readonly string[] {
+  const { clusterIP = '', clusterIPs = [], externalIPs = [] } = specOf(service);
+  const ingress = ((service as Service).status?.loadBalancer?.['ingress'] ?? []) as { ip?: string }[];
+  const all = new Set([clusterIP, ...clusterIPs, ...externalIPs, ...ingress.map(({ ip = '' }) => ip)]);
+  return [...all].filter((address) => address !== '' && address !== 'None');
+}
+
+/** Slices go down only for a Service without a selector, so they depend on it. */
+function slicesOf(service: KubeObject, context: SyncContext): readonly KeyRef[] {
+  if (Object.keys(specOf(service).selector ?? {}).length > 0) return [];
+  const { namespace, name } = service.metadata;
+  return context.tenantObjects
+    .byIndex(resources.endpointSlices, 'byService', `${namespace}/${name}`)
+    .map((slice) => ({ kind: 'endpointslices', namespace, name: slice.metadata.name ?? '' }));
+}
+
+function admit(tenantObject: KubeObject, context: SyncContext): Admission {
+  if (isApiServerService(tenantObject) && context.tenant.apiServer.isService) return { wanted: false };
+  if (staysInTenant(tenantObject) && !isApiServerService(tenantObject)) return { wanted: false };
+  const spec = specOf(tenantObject);
+  const { serviceIpMode, serviceCidrs } = context.tenant;
+  if (serviceIpMode === 'slice' && hasAddress(spec)) {
+    const addresses = spec.clusterIPs ?? [spec.clusterIP as string];
+    if (!allInside(addresses, serviceCidrs))
+      return { wanted: false, notice: notAllowed(addresses, serviceCidrs) };
+  }
+  const notice = droppedNotice(tenantObject, context);
+  return notice === undefined ? { wanted: true } : { wanted: true, notice };
+}
+
+function notAllowed(addresses: readonly string[], cidrs: readonly string[]): Notice {
+  return {
+    type: 'Warning',
+    reason: 'ClusterIPNotAllowed',
+    message: `cluster IP ${addresses.join(', ')} is not in this cluster's own range (${cidrs.join(', ')}); create the Service without one`,
+  };
+}
+
+function droppedNotice(tenantObject: KubeObject, { tenant }: SyncContext): Notice | undefined {
+  const dropped = droppedFields(tenantObject, tenant.policy);
+  if (dropped.length === 0) return undefined;
+  return {
+    type: 'Warning',
+    reason: 'NotSupported',
+    message: `the cluster does not allow ${dropped.join(', ')}; the Service works without`,
+  };
+}
+
+function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
+  if (isChangingClusterIP(tenantObject)) return [];
+  const wanted = wantedSpec(tenantObject, context);
+  const there = specOf(superObject);
+  if (needsAnew(wanted, there, context)) return [{ do: 'deleteSuper' }];
+
+  const metadata = metadataPatch(tenantObject, superObject, wanted, context);
+  const spec = specPatch(wanted, there, superObject);
+  if (metadata === undefined && spec === undefined) return [];
+  const patch: MergePatch = { ...metadata, ...(spec === undefined ? {} : { spec }) };
+  const notice = droppedNotice(tenantObject, context);
+  const written: Action = { do: 'patchSuper', patch };
+  return notice === undefined ? [written] : [written, { do: 'notice', notice }];
+}
+
+/** An address cannot be changed in place, nor can the class of a load balancer. */
+function needsAnew(wanted: ServiceSpec, there: ServiceSpec, context: SyncContext): boolean {
+  if (wanted.type === 'ExternalName' || there.type === 'ExternalName') return false;
+  const wantsNone = wanted.clusterIP === 'None';
+  if (wantsNone !== (there.clusterIP === 'None')) return true;
+  const asksFor = context.tenant.serviceIpMode === 'slice' ? wanted.clusterIP : undefined;
+  if (asksFor !== undefined && asksFor !== there.clusterIP) return true;
+  if (wanted.type !== 'LoadBalancer' || there.type !== 'LoadBalancer') return false;
+  return wanted.loadBalancerClass !== undefined && wanted.loadBalancerClass !== there.loadBalancerClass;
+}
+
+function metadataPatch(
+  tenantObject: KubeObject,
+  superObject: KubeObject,
+  wanted: ServiceSpec,
+  context: SyncContext,
+): MergePatch | undefined {
+  let patch = superMetadataPatch(withoutDropped(tenantObject, context.tenant.policy), superObject, context);
+  if (refusalIsSettled(tenantObject, superObject)) patch = applyAnnotation(patch, refusedPortsMark, null);
+  const given = restrictedFieldsDigest(wanted);
+  if (given !== superObject.metadata.annotations?.[restrictedFieldsAnnotation])
+    patch = applyAnnotation(patch, restrictedFieldsAnnotation, given ?? null);
+  return patch;
+}
+
+function applyAnnotation(patch: MergePatch | undefined, key: string, value: string | null): MergePatch {
+  const metadata = (patch?.['metadata'] ?? {}) as MergePatch;
+  const annotations = { ...(metadata['annotations'] as MergePatch | undefined), [key]: value };
+  return { ...patch, metadata: { ...metadata, annotations } };
+}
+
+function specPatch(wanted: ServiceSpec, there: ServiceSpec, superObject: KubeObject): MergePatch | undefined {
+  const patch: MergePatch = restrictedFieldsPatch(wanted, superObject);
+  for (const field of ownedFields) {
+    const from = there[field];
+    const to = wanted[field];
+    if (from === to || deepEqual(from, to)) continue;
+    if (to === undefined) patch[field] = null;
+    else patch[field] = isRecord(from) && isRecord(to) ? mergePatch(from, to) : to;
+  }
+  const ports = portsForSuper(wanted, superObject);
+  if (!samePorts(ports, there.ports)) patch['ports'] = ports ?? null;
+  if (there.type === 'ExternalName' && wanted.type !== 'ExternalName') {
+    for (const field of ['clusterIP', 'clusterIPs', 'ipFamilies', 'ipFamilyPolicy'] as const) {
+      if (wanted[field] !== undefined) patch[field] = wanted[field];
+    }
+  }
+  if (
+    there.type !== 'LoadBalancer' &&
+    wanted.type === 'LoadBalancer' &&
+    wanted.loadBalancerClass !== undefined
+  ) {
+    patch['loadBalancerClass'] = wanted.loadBalancerClass;
+  }
+  return Object.keys(patch).length === 0 ? undefined : patch;
+}
+
+function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
+  if (isChangingClusterIP(tenantObject))
+    return [{ do: 'patchTenant', patch: finishClusterIPChange(tenantObject, superObject) }];
+  if (superObject.metadata.deletionTimestamp !== undefined) return [];
+  if (mustFollow(tenantObject, superObject, context))
+    return [{ do: 'patchTenant', patch: startClusterIPChange(tenantObject) }];
+
+  const actions: Action[] = [];
+  const metadata = transparentMetadataPatch(tenantObject, superObject, context);
+  const ports = portsForTenant(tenantObject, superObject);
+  if (metadata !== undefined || ports !== undefined) {
+    actions.push({
+      do: 'patchTenant',
+      patch: { ...metadata, ...(ports === undefined ? {} : { spec: { ports } }) },
+    });
+  }
+  const status = statusPatch(tenantObject as Service, superObject as Service);
+  if (status !== undefined) actions.push({ do: 'patchTenant', subresource: 'status', patch: { status } });
+  return actions;
+}
+
+/** Whether T has a number that cannot be changed in place and that S got otherwise. */
+function mustFollow(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): boolean {
+  // The address of this one is in the certificate of the tenant's API server.
+  if (isApiServerService(tenantObject)) return false;
+  const own = specOf(tenantObject);
+  const there = specOf(superObject);
+  if (context.tenant.serviceIpMode === 'assigned' && hasAddress(own) && hasAddress(there)) {
+    if (own.clusterIP !== there.clusterIP) return true;
+  }
+  return (
+    own.healthCheckNodePort !== undefined &&
+    there.healthCheckNodePort !== undefined &&
+    own.healthCheckNodePort !== there.healthCheckNodePort
+  );
+}
+
+function statusPatch(tenantObject: Service, superObject: Service): MergePatch | undefined {
+  if (specOf(tenantObject).type !== 'LoadBalancer' || specOf(superObject).type !== 'LoadBalancer')
+    return undefined;
+  const own = tenantObject.status?.loadBalancer ?? {};
+  const there = superObject.status?.loadBalancer ?? {};
+  if (deepEqual(own, there)) return undefined;
+  const loadBalancer = mergePatch(own, there);
+  return loadBalancer === undefined ? undefined : { loadBalancer };
+}
