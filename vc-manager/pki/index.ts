@@ -6,7 +6,7 @@ export {
   type KeyPair,
   type LeafRequest,
 } from './certificates.ts';
-export { ensureManagerPki, ensureManagerPkiSecret, etcdServerName, type ManagerPki } from './manager.ts';
-
+export { etcdServerName } from './leafs.ts';
+export { ensureManagerPki, ensureManagerPkiSecret, type ManagerPki } from './manager.ts';
 export { ensureSuperClusterPki, type SuperClusterPki } from './super-cluster.ts';
 export { adminGroup, ensureTenantPki, type TenantPki } from './tenant.ts';

@@ -11,6 +11,7 @@ import {
 import { subjectNames } from './certificates.ts';
 import { ensurePkiDirectory, type PairFiles, pairFiles } from './directory.ts';
 import { damagedAuthority } from './errors.ts';
+import { etcdServerLeaf, loopbackHosts } from './leafs.ts';
 import { type EnsuredPki, ensurePkiSet, type PkiData, type PkiSpec, type Renewal } from './pki-set.ts';
 
 export interface ManagerPkiOptions {
@@ -40,12 +41,6 @@ export interface ManagerPki {
   readonly renewAt: Date;
 }
 
-/**
- * The common name of etcd's own certificates: the one name that may be a peer. There must never be an etcd user of that
- * name, as the JSON gateway may come to its server under it.
- */
-export const etcdServerName = 'etcd-server';
-const loopback = ['localhost', '127.0.0.1', '::1'];
 /** By this name a tenant's API server knows the kubelet proxy as the server of its metrics API. */
 const metricsServiceName = 'skerry-metrics.kube-system.svc';
 
@@ -63,12 +58,7 @@ function managerPkiSpec(options: ManagerPkiOptions): PkiSpec {
     },
     passwords: ['etcd-root'],
     leafs: {
-      'etcd-server': {
-        authority: 'etcd-ca',
-        commonName: etcdServerName,
-        usage: ['server', 'client'],
-        ...subjectNames(options.etcdHosts ?? loopback),
-      },
+      'etcd-server': etcdServerLeaf(options.etcdHosts ?? loopbackHosts),
       'etcd-manager': {
         authority: 'etcd-ca',
         commonName: '',
@@ -79,7 +69,7 @@ function managerPkiSpec(options: ManagerPkiOptions): PkiSpec {
         authority: 'kubelet-proxy-ca',
         commonName: 'skerry kubelet-proxy',
         usage: ['server'],
-        ...subjectNames([...(options.kubeletProxyHosts ?? loopback), metricsServiceName]),
+        ...subjectNames([...(options.kubeletProxyHosts ?? loopbackHosts), metricsServiceName]),
       },
     },
   };

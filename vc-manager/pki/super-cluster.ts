@@ -1,9 +1,7 @@
 import { join, resolve } from 'node:path';
-import { type LeafRequest, subjectNames } from './certificates.ts';
 import { ensurePkiDirectory, type PairFiles, pairFiles } from './directory.ts';
-import { etcdServerName } from './manager.ts';
+import { apiServerLeaf, etcdServerLeaf, frontProxyLeaf, loopbackHosts, userLeaf } from './leafs.ts';
 import type { Renewal } from './pki-set.ts';
-import { frontProxyClientName } from './tenant.ts';
 
 export interface SuperClusterPkiOptions {
   /** First address of its service range. */
@@ -41,13 +39,12 @@ export interface SuperClusterPki {
   readonly renewAt: Date;
 }
 
-const loopback = ['localhost', '127.0.0.1', '::1'];
-
 /** Keeps the local super cluster's PKI as files in `directory`; safe to call at every start. */
 export async function ensureSuperClusterPki(
   directory: string,
   options: SuperClusterPkiOptions,
 ): Promise<SuperClusterPki> {
+  const { serviceAddress, clusterDomain, hosts = [] } = options;
   const path = resolve(directory);
   const { data, renewals, renewAt } = await ensurePkiDirectory(
     path,
@@ -60,26 +57,17 @@ export async function ensureSuperClusterPki(
       },
       serviceAccountKeys: ['service-account'],
       leafs: {
-        'etcd-server': {
-          authority: 'etcd-ca',
-          commonName: etcdServerName,
-          usage: ['server', 'client'],
-          ...subjectNames(loopback),
-        },
+        'etcd-server': etcdServerLeaf(loopbackHosts),
         'etcd-client': { authority: 'etcd-ca', commonName: 'kube-apiserver', usage: ['client'] },
-        apiserver: { authority: 'serving-ca', ...apiServerLeaf(options) },
-        'kubelet-client': user('system:kube-apiserver-kubelet-client', 'system:masters'),
-        'front-proxy-client': {
-          authority: 'front-proxy-ca',
-          commonName: frontProxyClientName,
-          usage: ['client'],
-        },
-        admin: user('system:admin', 'system:masters'),
-        scheduler: user('system:kube-scheduler'),
-        'controller-manager': user('system:kube-controller-manager'),
-        kwok: user('system:kwok', 'system:masters'),
-        manager: user('skerry-manager'),
-        syncer: user('skerry-syncer'),
+        apiserver: apiServerLeaf(clusterDomain, [serviceAddress, ...loopbackHosts, ...hosts]),
+        'kubelet-client': userLeaf('system:kube-apiserver-kubelet-client', 'system:masters'),
+        'front-proxy-client': frontProxyLeaf,
+        admin: userLeaf('system:admin', 'system:masters'),
+        scheduler: userLeaf('system:kube-scheduler'),
+        'controller-manager': userLeaf('system:kube-controller-manager'),
+        kwok: userLeaf('system:kwok', 'system:masters'),
+        manager: userLeaf('skerry-manager'),
+        syncer: userLeaf('skerry-syncer'),
       },
     },
     options.now,
@@ -108,21 +96,4 @@ export async function ensureSuperClusterPki(
     renewals,
     renewAt,
   };
-}
-
-function user(commonName: string, ...organizations: string[]): LeafRequest & { authority: string } {
-  return { authority: 'client-ca', commonName, organizations, usage: ['client'] };
-}
-
-function apiServerLeaf(options: SuperClusterPkiOptions): LeafRequest {
-  const names = subjectNames([
-    'kubernetes',
-    'kubernetes.default',
-    'kubernetes.default.svc',
-    `kubernetes.default.svc.${options.clusterDomain}`,
-    options.serviceAddress,
-    ...loopback,
-    ...(options.hosts ?? []),
-  ]);
-  return { commonName: 'kube-apiserver', usage: ['server'], ...names };
 }

@@ -1,12 +1,6 @@
 import { tenantUser } from '../etcd/grants.ts';
-import {
-  type CertificateAuthority,
-  type KeyPair,
-  type LeafRequest,
-  type ServiceAccountKey,
-  subjectNames,
-} from './certificates.ts';
-import { etcdServerName } from './manager.ts';
+import type { CertificateAuthority, KeyPair, ServiceAccountKey } from './certificates.ts';
+import { apiServerLeaf, etcdServerLeaf, frontProxyLeaf, loopbackHosts, userLeaf } from './leafs.ts';
 import {
   authorityOf,
   type EnsuredPki,
@@ -68,7 +62,6 @@ export interface TenantPki {
 }
 
 export const adminGroup = 'skerry:cluster-admins';
-export const frontProxyClientName = 'front-proxy-client';
 
 /**
  * Nothing revokes a member of system:masters, so the syncer's and the manager's certificates live a week.
@@ -103,19 +96,20 @@ export async function ensureTenantPki(
       renewal: options.renewal,
       isHeld: options.isHeld === true,
       leafs: {
-        apiserver: { authority: 'serving-ca', ...apiServerLeaf(options) },
+        apiserver: apiServerLeaf(options.clusterDomain, [
+          'localhost',
+          '127.0.0.1',
+          ...(options.serviceAddress === undefined ? [] : [options.serviceAddress]),
+          ...options.hosts,
+        ]),
         'kubelet-client': {
           authority: 'kubelet-client-ca',
           commonName: `tenant-${options.id}`,
           organizations: ['skerry:kubelet-clients'],
           usage: ['client'],
         },
-        'front-proxy-client': {
-          authority: 'front-proxy-ca',
-          commonName: frontProxyClientName,
-          usage: ['client'],
-        },
-        'controller-manager': user('system:kube-controller-manager'),
+        'front-proxy-client': frontProxyLeaf,
+        'controller-manager': userLeaf('system:kube-controller-manager'),
         'etcd-client': {
           authority: own === undefined ? options.etcdCa : 'etcd-ca',
           commonName: tenantUser(options.id),
@@ -123,40 +117,19 @@ export async function ensureTenantPki(
         },
         ...(own && {
           'etcd-server': {
-            authority: 'etcd-ca',
-            commonName: etcdServerName,
-            usage: ['server', 'client'],
+            ...etcdServerLeaf([...loopbackHosts, ...own.hosts]),
             // A new one is a new pod, and without a volume the data goes with the old one.
             onlyWhenDue: own.isKept === false,
-            ...subjectNames(['localhost', '127.0.0.1', '::1', ...own.hosts]),
-          } as const,
+          },
         }),
-        admin: user('skerry:admin', adminGroup),
-        syncer: { ...user('skerry:syncer', 'system:masters'), validForMs: shortLifeMs },
-        manager: { ...user('skerry:manager', 'system:masters'), validForMs: shortLifeMs },
+        admin: userLeaf('skerry:admin', adminGroup),
+        syncer: { ...userLeaf('skerry:syncer', 'system:masters'), validForMs: shortLifeMs },
+        manager: { ...userLeaf('skerry:manager', 'system:masters'), validForMs: shortLifeMs },
       },
     },
     options.now,
   );
   return { ...ensured, pki: tenantPkiOf(ensured.data, own !== undefined) };
-}
-
-function user(commonName: string, ...organizations: string[]): LeafRequest & { authority: string } {
-  return { authority: 'client-ca', commonName, organizations, usage: ['client'] };
-}
-
-function apiServerLeaf(options: TenantPkiOptions): LeafRequest {
-  const names = subjectNames([
-    'kubernetes',
-    'kubernetes.default',
-    'kubernetes.default.svc',
-    `kubernetes.default.svc.${options.clusterDomain}`,
-    'localhost',
-    '127.0.0.1',
-    ...(options.serviceAddress === undefined ? [] : [options.serviceAddress]),
-    ...options.hosts,
-  ]);
-  return { commonName: 'kube-apiserver', usage: ['server'], ...names };
 }
 
 function tenantPkiOf(data: PkiData, hasOwnDatastore: boolean): TenantPki {
