@@ -14,6 +14,7 @@ import { PodAdmission, type PodAdmissionObserver } from './pod-admission.ts';
 import { Reconciler } from './reconciler.ts';
 import { type DriftCount, Resync } from './resync.ts';
 import { type Priority, Router } from './router.ts';
+import { serviceReservationGate } from './service-reservations.ts';
 import type { CustomKind, TenantState } from './tenant-state.ts';
 
 /** Called about the engine's work, for metrics, traces and logs. An error that one of these throws goes to `failed`. */
@@ -95,6 +96,8 @@ export class SyncEngine {
             wake: (uid, key) => this.#queue.add({ ...key, tenant: uid }, { first: true }),
             ...(options.observer === undefined ? {} : { observer: options.observer }),
           });
+    const gates = new Map([['services', serviceReservationGate(options.superClient)]]);
+    if (this.#admission !== undefined) gates.set('pods', this.#admission.gate);
     this.#reconciler = new Reconciler({
       kinds: options.kinds,
       superClient: options.superClient,
@@ -104,7 +107,7 @@ export class SyncEngine {
       onMismatch: options.onMismatch,
       onHeld: options.onHeld,
       nowMs: () => options.clock.now(),
-      admission: this.#admission,
+      gates,
       ...(options.observer === undefined ? {} : { observer: options.observer }),
     });
     const controllers = [

@@ -1,4 +1,3 @@
-import { labelKeys } from '../../api/labels.ts';
 import {
   ApiError,
   applyMergePatch,
@@ -20,7 +19,6 @@ import {
   type Notice,
   type SyncedKind,
   superResourceOf,
-  type TenantInfo,
   type TokenAsk,
 } from '../kinds/contract.ts';
 import { isOurs, originalUid, tenantUidOf } from '../mapping/labels.ts';
@@ -30,7 +28,6 @@ import type { EventRecorder } from './event-recorder.ts';
 import type { DefinitionGuard } from './guards.ts';
 import { keyId } from './keys.ts';
 import { done, isRecoverable, isRefusal, isTransientRefusal, type Outcome, outcomeOf } from './outcome.ts';
-import type { PodAdmission } from './pod-admission.ts';
 import type { TenantState } from './tenant-state.ts';
 
 /** One reconcile: what it is about and what it writes with. */
@@ -176,48 +173,6 @@ export async function hasObjects(
   }
 }
 
-/**
- * The first and the tenth address of a tenant's slice are held by an IPAddress object that the manager
- * made. When the Service comes for which one is held, the reservation makes room just before the write.
- */
-export async function releaseReservation(
-  client: KubeClient,
-  tenant: TenantInfo,
-  service: Readonly<Record<string, unknown>>,
-  signal: AbortSignal,
-): Promise<void> {
-  const address = (service['spec'] as { clusterIP?: string } | undefined)?.clusterIP;
-  if (address === undefined || !isReservable(address, tenant.serviceCidrs)) return;
-  try {
-    const held = await client.get(resources.ipAddresses, { name: address }, { signal });
-    const labels = held.metadata.labels;
-    if (labels?.[labelKeys.tenant] !== tenant.uid || labels?.[labelKeys.reserved] === undefined) return;
-    const uid = held.metadata.uid;
-    await client.delete(
-      resources.ipAddresses,
-      { name: address },
-      { signal, ...(uid === undefined ? {} : { uid }) },
-    );
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
-}
-
-/** Whether an address is the first or the tenth of one of the slices. */
-function isReservable(address: string, cidrs: readonly string[]): boolean {
-  return cidrs.some((cidr) => {
-    const base = toNumber(cidr.split('/')[0] ?? '');
-    const number = toNumber(address);
-    return base !== undefined && number !== undefined && (number === base + 1 || number === base + 10);
-  });
-}
-
-function toNumber(address: string): number | undefined {
-  const bytes = address.split('.').map(Number);
-  if (bytes.length !== 4 || bytes.some((byte) => !Number.isInteger(byte))) return undefined;
-  return bytes.reduce((sum, byte) => sum * 256 + byte, 0);
-}
-
 export type Issued =
   | { readonly is: 'issued'; readonly tokens: readonly IssuedToken[] }
   | { readonly is: 'failed'; readonly outcome: Outcome; readonly notice?: Notice };
@@ -293,40 +248,42 @@ export interface ExecutorObserver {
   acted?(tenant: TenantState, key: KeyRef, action: Action): void;
 }
 
+/**
+ * Called before each super object of one kind is created or patched. An outcome ends the reconcile instead of the
+ * write. Throws what a client throws.
+ */
+export type WriteGate = (
+  work: Work,
+  action: Action & { do: 'createSuper' | 'patchSuper' },
+) => Promise<Outcome | undefined>;
+
 export interface ExecutorOptions {
   superClient: KubeClient;
   /** Whether a key that another one requires is in agreement. */
   isSettled: (tenant: TenantState, key: KeyRef) => boolean;
   /** Queues a key at once. */
   enqueue: (tenant: TenantState, key: KeyRef) => void;
-  /** Undefined: pods go to the scheduler as they come. */
-  admission?: PodAdmission | undefined;
+  /** By name of the kind. */
+  gates?: ReadonlyMap<string, WriteGate> | undefined;
   observer?: ExecutorObserver;
 }
 
 /** How long a write that may be refused is not tried again. */
 const refusedForMs = 60_000;
 
-const tooManyUnschedulable: Notice = {
-  type: 'Warning',
-  reason: 'TooManyUnschedulable',
-  message:
-    'so many of your pods find no node that this one waits until some of them do, or are deleted; see their FailedScheduling events',
-};
-
 /** Carries out the actions of one decision, in order, until one fails or asks to wait. */
 export class Executor {
   readonly #superClient: KubeClient;
   readonly #isSettled: ExecutorOptions['isSettled'];
   readonly #enqueue: ExecutorOptions['enqueue'];
-  readonly #admission: PodAdmission | undefined;
+  readonly #gates: ReadonlyMap<string, WriteGate>;
   readonly #observer: ExecutorObserver;
 
   constructor(options: ExecutorOptions) {
     this.#superClient = options.superClient;
     this.#isSettled = options.isSettled;
     this.#enqueue = options.enqueue;
-    this.#admission = options.admission;
+    this.#gates = options.gates ?? new Map();
     this.#observer = options.observer ?? {};
   }
 
@@ -338,7 +295,10 @@ export class Executor {
     let superWritten = false;
     for (const action of actions) {
       let outcome: Outcome | undefined;
-      if (action.do === 'createSuper' && !(await this.#isAdmitted(work))) return done;
+      if (action.do === 'createSuper' || action.do === 'patchSuper') {
+        const stop = await this.#gates.get(work.kind.name)?.(work, action);
+        if (stop !== undefined) return stop;
+      }
       this.#observer.acting?.(tenant, situation.key, action);
       switch (action.do) {
         case 'require':
@@ -348,7 +308,7 @@ export class Executor {
           later = { is: 'later', afterMs: action.afterMs };
           break;
         case 'notice':
-          await this.#notice(work, action.notice);
+          await recordNotice(work, action.notice);
           break;
         case 'createSuper':
           outcome = await this.#createSuper(work, action.object);
@@ -411,19 +371,9 @@ export class Executor {
     return missing.length > 0;
   }
 
-  /** Whether there is room for one more pod at the super cluster's scheduler. Its key comes back when there is. */
-  async #isAdmitted(work: Work): Promise<boolean> {
-    const { kind, tenant, situation } = work;
-    if (kind.name !== 'pods' || this.#admission === undefined) return true;
-    const answer = this.#admission.ask(tenant, situation.key, situation.tenantObject);
-    if (answer === 'full') await this.#notice(work, tooManyUnschedulable);
-    return answer === 'go';
-  }
-
   async #createSuper(work: Work, object: KubeObject): Promise<Outcome | undefined> {
-    const { kind, tenant, signal } = work;
+    const { kind, signal } = work;
     try {
-      if (kind.name === 'services') await releaseReservation(this.#superClient, tenant.info, object, signal);
       const created = await this.#superClient.create(superResourceOf(kind), object, { signal });
       expectCreated('super', work, created);
       return undefined;
@@ -459,7 +409,7 @@ export class Executor {
   async #issueTokens(work: Work, action: Action & { do: 'issueTokens' }): Promise<Outcome> {
     const issued = await issueTokens(work, action);
     if (issued.is === 'issued') return this.run(action.write(issued.tokens), work);
-    if (issued.notice !== undefined) await this.#notice(work, issued.notice);
+    if (issued.notice !== undefined) await recordNotice(work, issued.notice);
     return issued.outcome;
   }
 
@@ -468,11 +418,9 @@ export class Executor {
     action: Action & { do: 'patchSuper' },
     uidOnly: boolean,
   ): Promise<Outcome | undefined> {
-    const { kind, tenant, situation, signal } = work;
+    const { situation } = work;
     const { superObject } = situation;
     try {
-      if (kind.name === 'services')
-        await releaseReservation(this.#superClient, tenant.info, action.patch, signal);
       await patchObject(this.#superClient, work, superObject, { ...action, uidOnly });
       return undefined;
     } catch (error) {
@@ -484,7 +432,7 @@ export class Executor {
 
   async #refusedForNow(work: Work, error: ApiError): Promise<Outcome> {
     const message = scrub(error.status?.message ?? error.message, work.situation.context);
-    await this.#notice(work, { type: 'Warning', reason: 'SyncRefused', message });
+    await recordNotice(work, { type: 'Warning', reason: 'SyncRefused', message });
     return { is: 'later', afterMs: refusedForMs };
   }
 
@@ -505,7 +453,7 @@ export class Executor {
         return this.#takeOver(kind, tenantObject, live, work);
     }
     const message = `${kind.resource.kind} ${situation.key.name} cannot be synced: its place in the cluster is taken by an object that Skerry did not make`;
-    await this.#notice(work, { type: 'Warning', reason: 'NameConflict', message });
+    await recordNotice(work, { type: 'Warning', reason: 'NameConflict', message });
     return { is: 'refused', code: 'notOurs', message };
   }
 
@@ -523,7 +471,7 @@ export class Executor {
     const contents = copyContents(kind, situation.tenantObject);
     if (contents !== undefined && (await hasObjects(tenant.client, contents, signal))) {
       const message = `this ${kind.resource.kind} is no longer offered as it is; it stays as long as there are objects of it, which would go with it`;
-      await this.#notice(work, { type: 'Warning', reason: 'StillUsed', message });
+      await recordNotice(work, { type: 'Warning', reason: 'StillUsed', message });
       return { is: 'later', afterMs: lookAgainMs };
     }
     await deleteObject(tenant.client, work, situation.tenantObject, gracePeriodSeconds);
@@ -541,21 +489,21 @@ export class Executor {
       throw error;
     }
   }
-
-  /** A notice that cannot be written holds nothing up. */
-  async #notice(work: Work, notice: Notice): Promise<void> {
-    const object = work.situation.tenantObject;
-    if (object === undefined) return;
-    try {
-      await work.recorder.record(work.kind.resource, object, notice, work.signal);
-    } catch (error) {
-      if (work.signal.aborted) throw error;
-    }
-  }
 }
 
 /** Whether S is T's own by its mark, which names a UID that nobody can guess, but has no label of any tenant. */
 function hasLostItsLabel(superObject: KubeObject, tenantObject: KubeObject): boolean {
   const { uid } = tenantObject.metadata;
   return uid !== undefined && originalUid(superObject) === uid && tenantUidOf(superObject) === undefined;
+}
+
+/** An event on the tenant object. One that cannot be written holds nothing up. Rejects only when aborted. */
+export async function recordNotice(work: Work, notice: Notice): Promise<void> {
+  const object = work.situation.tenantObject;
+  if (object === undefined) return;
+  try {
+    await work.recorder.record(work.kind.resource, object, notice, work.signal);
+  } catch (error) {
+    if (work.signal.aborted) throw error;
+  }
 }

@@ -1,5 +1,5 @@
 import { type KubeObject, resources, type StoreEvent } from '../../kube/index.ts';
-import type { KeyRef } from '../kinds/contract.ts';
+import type { KeyRef, Notice } from '../kinds/contract.ts';
 import { tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
 import {
   type Answer,
@@ -9,8 +9,17 @@ import {
   type TenantCounts,
 } from '../scheduling/index.ts';
 import { byTenantIndex, type Caches } from './caches.ts';
+import { recordNotice, type WriteGate } from './execute.ts';
 import { keyId } from './keys.ts';
+import { done } from './outcome.ts';
 import type { TenantState } from './tenant-state.ts';
+
+const tooManyUnschedulable: Notice = {
+  type: 'Warning',
+  reason: 'TooManyUnschedulable',
+  message:
+    'so many of your pods find no node that this one waits until some of them do, or are deleted; see their FailedScheduling events',
+};
 
 /** What is told of it. Must not throw. */
 export interface PodAdmissionObserver {
@@ -47,8 +56,15 @@ export class PodAdmission {
     return this.#window.counts();
   }
 
-  /** Whether S of this pod may be created now. If not, its key is queued again when it may. */
-  ask(tenant: TenantState, key: KeyRef, tenantPod: KubeObject | undefined): Answer {
+  /** Keeps a pod's super object from being created until there is room for it; its key is queued again then. */
+  readonly gate: WriteGate = async (work, action) => {
+    if (action.do !== 'createSuper') return undefined;
+    const answer = this.#ask(work.tenant, work.situation.key, work.situation.tenantObject);
+    if (answer === 'full') await recordNotice(work, tooManyUnschedulable);
+    return answer === 'go' ? undefined : done;
+  };
+
+  #ask(tenant: TenantState, key: KeyRef, tenantPod: KubeObject | undefined): Answer {
     if (tenantPod !== undefined && !isWindowed(tenantPod)) return 'go';
     const answer = this.#window.ask(tenant.info.uid, idOf(key));
     if (answer === 'go') this.#options.observer?.admitted?.(tenant, key);

@@ -7,11 +7,10 @@ import type { Controller } from './controller.ts';
 import { type Decision, type Drift, decideDown, decideUp, driftOf, type Situation } from './decide.ts';
 import { DeletionSafety } from './deletion-safety.ts';
 import { EventRecorder } from './event-recorder.ts';
-import { Executor, type ExecutorObserver, type Work } from './execute.ts';
+import { Executor, type ExecutorObserver, recordNotice, type Work, type WriteGate } from './execute.ts';
 import type { IdentityGuard } from './guards.ts';
 import { keyId } from './keys.ts';
 import { done, type Outcome, outcomeOf } from './outcome.ts';
-import type { PodAdmission } from './pod-admission.ts';
 import type { TenantState } from './tenant-state.ts';
 
 interface Agreed {
@@ -56,7 +55,7 @@ export interface ReconcilerOptions {
   /** A mass-deletion guard closed for this tenant. */
   onHeld: (tenant: TenantState) => void;
   nowMs: () => number;
-  admission?: PodAdmission | undefined;
+  gates?: ReadonlyMap<string, WriteGate> | undefined;
   /** Told of every action. */
   observer?: ExecutorObserver;
 }
@@ -84,7 +83,7 @@ export class Reconciler implements Controller {
       superClient: options.superClient,
       enqueue: options.enqueue,
       isSettled: (tenant, key) => this.isSettled(tenant, key),
-      admission: options.admission,
+      gates: options.gates,
       ...(options.observer === undefined ? {} : { observer: options.observer }),
     });
   }
@@ -230,15 +229,8 @@ export class Reconciler implements Controller {
   }
 
   async #refused(work: Work, outcome: Outcome & { is: 'refused' }): Promise<Outcome> {
-    const { tenantObject, context } = work.situation;
-    const message = scrub(outcome.message, context);
-    if (tenantObject === undefined) return { ...outcome, message };
-    const notice = { type: 'Warning', reason: 'SyncRefused', message } as const;
-    try {
-      await work.recorder.record(work.kind.resource, tenantObject, notice, work.signal);
-    } catch {
-      // The refusal counts and is tried again; an event that cannot be written must not hide it.
-    }
+    const message = scrub(outcome.message, work.situation.context);
+    await recordNotice(work, { type: 'Warning', reason: 'SyncRefused', message });
     return { ...outcome, message };
   }
 

@@ -1,0 +1,55 @@
+import { labelKeys } from '../../api/labels.ts';
+import { isNotFound, type KubeClient, resources } from '../../kube/index.ts';
+import type { TenantInfo } from '../kinds/contract.ts';
+import type { WriteGate } from './execute.ts';
+
+/** Releases the reservation of the address that a Service is about to ask for. */
+export function serviceReservationGate(superClient: KubeClient): WriteGate {
+  return async ({ tenant, signal }, action) => {
+    const service = action.do === 'createSuper' ? action.object : action.patch;
+    await releaseReservation(superClient, tenant.info, service, signal);
+    return undefined;
+  };
+}
+
+/**
+ * The first and the tenth address of a tenant's slice are held by an IPAddress object that the manager
+ * made. When the Service comes for which one is held, the reservation makes room just before the write.
+ */
+export async function releaseReservation(
+  client: KubeClient,
+  tenant: TenantInfo,
+  service: Readonly<Record<string, unknown>>,
+  signal: AbortSignal,
+): Promise<void> {
+  const address = (service['spec'] as { clusterIP?: string } | undefined)?.clusterIP;
+  if (address === undefined || !isReservable(address, tenant.serviceCidrs)) return;
+  try {
+    const held = await client.get(resources.ipAddresses, { name: address }, { signal });
+    const labels = held.metadata.labels;
+    if (labels?.[labelKeys.tenant] !== tenant.uid || labels?.[labelKeys.reserved] === undefined) return;
+    const uid = held.metadata.uid;
+    await client.delete(
+      resources.ipAddresses,
+      { name: address },
+      { signal, ...(uid === undefined ? {} : { uid }) },
+    );
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
+}
+
+/** Whether an address is the first or the tenth of one of the slices. */
+function isReservable(address: string, cidrs: readonly string[]): boolean {
+  return cidrs.some((cidr) => {
+    const base = toNumber(cidr.split('/')[0] ?? '');
+    const number = toNumber(address);
+    return base !== undefined && number !== undefined && (number === base + 1 || number === base + 10);
+  });
+}
+
+function toNumber(address: string): number | undefined {
+  const bytes = address.split('.').map(Number);
+  if (bytes.length !== 4 || bytes.some((byte) => !Number.isInteger(byte))) return undefined;
+  return bytes.reduce((sum, byte) => sum * 256 + byte, 0);
+}
