@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { apiVersion, kubeconfigKey } from '../../api/names.ts';
+import { apiVersion } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   type Condition,
@@ -9,12 +9,12 @@ import {
   isAlreadyExists,
   isNotFound,
   KubeClient,
-  type KubeObject,
   Reflector,
   resources,
   Store,
   systemClock,
 } from '../../kube/index.ts';
+import { adminKubeconfig } from '../../vc-manager/cli/virtual-clusters.ts';
 import { GeneratorProcess } from './generator/generator-process.ts';
 import type { Target } from './generator/protocol.ts';
 import { type BenchProcess, cpuSeconds } from './measure.ts';
@@ -126,9 +126,9 @@ export class Lab {
     const total = perTarget * targets.length;
     this.log(`bringing ${targets.length} tenants to ${perTarget} pods each`);
     const { inFlight, timeoutMs } = this.#options;
-    await this.generator.ask('open', { targets }, this.signal);
+    await this.generator.request('open', { targets }, this.signal);
     const limits = { inFlight, timeoutMs: timeoutMs + total * standingTimeoutMsPerPod };
-    await this.generator.ask('stand', { perTarget, ...limits }, this.signal);
+    await this.generator.request('ensureStandingPods', { perTarget, ...limits }, this.signal);
     return total;
   }
 
@@ -260,7 +260,9 @@ class Tenants {
       },
       signal,
     );
-    const options = await this.#kubeconfig(name, signal);
+    const vc = this.get(name);
+    if (vc === undefined) throw new Error(`the tenant ${name} was deleted`);
+    const options = connectionFromSecret(await adminKubeconfig(this.#client, vc, signal));
     const connection = new Connection({ ...options, requestTimeoutMs: 5_000 });
     try {
       const tenant = new KubeClient(connection);
@@ -312,19 +314,6 @@ class Tenants {
   async close(): Promise<void> {
     this.#stop.abort();
     await this.#running;
-  }
-
-  async #kubeconfig(name: string, signal: AbortSignal): Promise<ConnectionOptions> {
-    const secret = this.get(name)?.status?.kubeconfigSecret ?? {
-      name: `${name}-kubeconfig`,
-      key: kubeconfigKey,
-    };
-    const { data } = await this.#client.get<KubeObject & { data?: Record<string, string> }>(
-      resources.secrets,
-      { namespace: this.#namespace, name: secret.name },
-      { signal },
-    );
-    return connectionFromSecret(Buffer.from(data?.[secret.key] ?? '', 'base64').toString());
   }
 
   async #when(

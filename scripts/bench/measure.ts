@@ -1,6 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { loadavg } from 'node:os';
-import { join } from 'node:path';
+import { noBinaries } from '../../vc-manager/cli/drivers.ts';
+import { controlPlanesDirectory } from '../../vc-manager/cli/state-directory.ts';
+import { stackId } from '../../vc-manager/cli/up/stop.ts';
 import { ProcessDriver } from '../../vc-manager/drivers/index.ts';
 
 /** Whose work a process does. */
@@ -32,41 +34,24 @@ const groupOfComponent: Readonly<Record<string, ProcessGroup>> = {
   'vc-manager': 'manager',
 };
 
-const stackId = 'stack';
-
 /** Every process of the stack whose state lies in a directory, as its run records say. */
-export class StackProcesses {
-  readonly #stack: ProcessDriver;
-  readonly #tenants: ProcessDriver;
-
-  constructor(stateDir: string) {
-    const binaries = { ensure: nothingToStart };
-    this.#stack = new ProcessDriver({ root: stateDir, binaries });
-    this.#tenants = new ProcessDriver({ root: join(stateDir, 'control-planes'), binaries });
-  }
-
-  async list(): Promise<BenchProcess[]> {
-    const found = await running(this.#stack, stackId);
-    const processes: BenchProcess[] = found.map((each) => ({
-      ...each,
-      group: groupOfComponent[each.component] ?? 'super cluster',
-    }));
-    for (const tenant of await this.#tenants.list()) {
-      for (const each of await running(this.#tenants, tenant)) {
-        processes.push({ ...each, group: 'tenants', tenant });
-      }
+export async function listStackProcesses(stateDir: string): Promise<BenchProcess[]> {
+  const stack = new ProcessDriver({ root: stateDir, binaries: noBinaries });
+  const tenants = new ProcessDriver({ root: controlPlanesDirectory(stateDir), binaries: noBinaries });
+  const processes = (await running(stack, stackId)).map(
+    (each): BenchProcess => ({ ...each, group: groupOfComponent[each.component] ?? 'super cluster' }),
+  );
+  for (const tenant of await tenants.list()) {
+    for (const each of await running(tenants, tenant)) {
+      processes.push({ ...each, group: 'tenants', tenant });
     }
-    return processes;
   }
+  return processes;
 }
 
 async function running(driver: ProcessDriver, id: string): Promise<{ component: string; pid: number }[]> {
   const { components } = await driver.observe(id);
   return components.flatMap(({ name, pid }) => (pid === undefined ? [] : [{ component: name, pid }]));
-}
-
-function nothingToStart(): never {
-  throw new Error('a driver that only observes was asked to start something');
 }
 
 /** What some work cost. Groups without a process that could be seen are absent. */

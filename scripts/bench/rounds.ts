@@ -85,7 +85,7 @@ async function runRound<Result>(work: RoundWork<Result>, side: Side, repeat: num
   const { generator, signal } = lab;
   const targets = await targetsOf(lab, side);
   if (side.through !== 'super cluster') await lab.stack.setSyncer?.(side.through, signal);
-  await generator.ask('open', { targets }, signal);
+  await generator.request('open', { targets }, signal);
   await warmUp(work, side, targets);
   await clear(work, side);
   await work.prepare?.(targets);
@@ -113,14 +113,14 @@ async function runRound<Result>(work: RoundWork<Result>, side: Side, repeat: num
 }
 
 async function clear({ lab, options }: Pick<RoundWork<never>, 'lab' | 'options'>, side: Side): Promise<void> {
-  await lab.generator.ask('clear', { timeoutMs: options.timeoutMs }, lab.signal);
+  await lab.generator.request('clear', { timeoutMs: options.timeoutMs }, lab.signal);
   if (side.through !== 'super cluster') await lab.superPodsGone();
 }
 
 async function warmUp({ lab }: { lab: Lab }, side: Side, targets: readonly Target[]): Promise<void> {
   const loads: Load[] = targets.map(({ name }) => ({ target: name, pods: 1, shape: 'burst', inFlight: 1 }));
   const run = { podPrefix: 'warm-up', loads, timeoutMs: warmUpTimeoutMs };
-  throwIfBroken(side, await lab.generator.ask('run', run, lab.signal));
+  throwIfBroken(side, await lab.generator.request('run', run, lab.signal));
 }
 
 /** A stack that does not even run one pod per target has no figures worth waiting for. */
@@ -157,7 +157,7 @@ export function runPodRounds({ loads, withTokens = false, ...work }: PodRoundWor
         withTokens,
         timeoutMs: options.timeoutMs,
       };
-      const result = await lab.generator.ask('run', run, lab.signal);
+      const result = await lab.generator.request('run', run, lab.signal);
       for (const failure of result.failures) lab.log(`  ${failure}`);
       return result;
     },

@@ -1,27 +1,23 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import {
-  Connection,
-  type ConnectionOptions,
-  isNotFound,
-  KubeClient,
-  loadKubeconfig,
-  resources,
-  systemClock,
-} from '../../kube/index.ts';
+import { type ConnectionOptions, loadKubeconfig, systemClock } from '../../kube/index.ts';
 import { Binaries, defaultCacheDirectory } from '../../vc-manager/binaries/index.ts';
+import { defaultAdvertiseAddress } from '../../vc-manager/cli/arguments.ts';
+import { controlPlanesDirectory, localKubeconfigFile } from '../../vc-manager/cli/state-directory.ts';
+import { withConnection } from '../../vc-manager/cli/super-cluster.ts';
 import {
-  grantComponentRights as grantOwnRights,
+  grantComponentRights,
   managerComponent,
-  skerryComponents as ownComponents,
+  skerryComponents,
   syncerComponent,
 } from '../../vc-manager/cli/up/components.ts';
+import { waitForManager } from '../../vc-manager/cli/up/start.ts';
 import type { ComponentPlan } from '../../vc-manager/control-plane/index.ts';
 import { ProcessDriver } from '../../vc-manager/drivers/index.ts';
 import { LocalStack, type LocalStackParts } from '../../vc-manager/local-stack/index.ts';
-import { freePort, machineAddress } from '../../vc-manager/os/network.ts';
-import { type BenchProcess, StackProcesses } from './measure.ts';
+import { freePort } from '../../vc-manager/os/network.ts';
+import { type BenchProcess, listStackProcesses } from './measure.ts';
 
 /** How the syncer is to run. */
 interface SyncerFlags {
@@ -35,16 +31,16 @@ export interface Stack {
   processes(): Promise<BenchProcess[]>;
   /**
    * Restarts the syncer with other flags, unless it runs with these already; resolves when it is up
-   * again, which is before it has caught up. Absent: the syncer is not ours to restart.
+   * again, which is before it has caught up. Absent: this run has not started the syncer and must not restart it.
    */
   setSyncer?(flags: SyncerFlags, signal: AbortSignal): Promise<void>;
-  /** Stops the syncer as a person would and starts it again; resolves when the new process is there. */
+  /** Stops the syncer by SIGTERM and starts it again; resolves when the new process is there. */
   restartSyncer?(signal: AbortSignal): Promise<void>;
   /** Whether the syncer says that it is ready; false while nothing answers. */
   syncerReady?(): Promise<boolean>;
   /** Metrics of the tenants' datastore. */
   datastoreMetrics?(): Promise<string>;
-  /** The syncer's metrics as Prometheus' text. Absent: nobody knows where they are. */
+  /** The syncer's metrics as Prometheus' text. Absent: their address is not known. */
   syncerMetrics?(): Promise<string>;
   /** What may explain a failure: the last lines of the logs. */
   lastLogLines?(): Promise<string>;
@@ -63,11 +59,8 @@ interface OwnStackOptions {
 }
 
 const host = '127.0.0.1';
-// Of a range that is nobody's (RFC 5737): no pod of a simulated node dials it.
-const unroutableAddress = '192.0.2.1';
 const syncerPortRange: [number, number] = [23_000, 23_999];
 const linesOfLogs = 15;
-const managerTimeoutMs = 90_000;
 
 /**
  * What `vc-manager up` starts, in a temporary directory: the same components with the same arguments.
@@ -76,7 +69,6 @@ const managerTimeoutMs = 90_000;
 export class OwnStack implements Stack {
   readonly #directory: string;
   readonly #options: OwnStackOptions;
-  readonly #processes: StackProcesses;
   readonly #stack: LocalStack;
   readonly #binaries: Binaries;
   readonly #metricsPort: number;
@@ -91,7 +83,6 @@ export class OwnStack implements Stack {
     this.#directory = directory;
     this.#options = options;
     this.#metricsPort = ports.metrics;
-    this.#processes = new StackProcesses(directory);
     const { env, onProgress } = options;
     this.#binaries = new Binaries({
       cacheDir: defaultCacheDirectory(env),
@@ -100,13 +91,13 @@ export class OwnStack implements Stack {
         if (stage !== 'ready') onProgress(`${name}: ${message}`);
       },
     });
-    const advertiseAddress = machineAddress() ?? unroutableAddress;
+    const advertiseAddress = defaultAdvertiseAddress();
     this.#stack = new LocalStack({
       stateDir: directory,
       binaries: this.#binaries,
       advertiseAddress,
       superCluster: { nodes: options.nodes },
-      ...(options.withSkerry ? { prepare: grantOwnRights } : {}),
+      ...(options.withSkerry ? { prepare: grantComponentRights } : {}),
       components: (parts) => {
         if (!options.withSkerry) return [];
         const shared = { stateDir: directory, env, superCluster: 'local' as const, dns: 'none' as const };
@@ -136,7 +127,7 @@ export class OwnStack implements Stack {
   }
 
   processes(): Promise<BenchProcess[]> {
-    return this.#processes.list();
+    return listStackProcesses(this.#directory);
   }
 
   async setSyncer(flags: SyncerFlags, signal: AbortSignal): Promise<void> {
@@ -186,7 +177,7 @@ export class OwnStack implements Stack {
     // First those two, or they would start again what is stopped after them.
     await this.#stack.stop({ signal, components: [managerComponent, syncerComponent] });
     const tenants = new ProcessDriver({
-      root: join(this.#directory, 'control-planes'),
+      root: controlPlanesDirectory(this.#directory),
       binaries: this.#binaries,
       clock: systemClock,
     });
@@ -200,39 +191,22 @@ export class OwnStack implements Stack {
     const { onProgress } = this.#options;
     const { superCluster } = await this.#stack.start({ signal, onProgress });
     this.#superCluster = await loadKubeconfig(superCluster?.kubeconfigFile);
-    if (this.#options.withSkerry) await waitForManager(this.#superCluster, signal);
+    if (this.#options.withSkerry)
+      await withConnection(this.#superCluster, (client) =>
+        waitForManager(client, this.#stack, systemClock, signal),
+      );
   }
 
-  #withFlags(options: Parameters<typeof ownComponents>[0], parts: LocalStackParts): ComponentPlan[] {
+  #withFlags(options: Parameters<typeof skerryComponents>[0], parts: LocalStackParts): ComponentPlan[] {
     const { cpuProfileDir } = this.#options;
     const profile =
       cpuProfileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${resolve(cpuProfileDir)}`];
     const flags = this.#syncer.fair ? [] : ['--no-fair'];
-    return ownComponents(options, parts).map((component) =>
+    return skerryComponents(options, parts).map((component) =>
       component.name === syncerComponent
         ? { ...component, args: [...profile, ...component.args, ...flags] }
         : component,
     );
-  }
-}
-
-/** Waits until tenants can be asked for. */
-async function waitForManager(superCluster: ConnectionOptions, signal: AbortSignal): Promise<void> {
-  const connection = new Connection(superCluster);
-  const client = new KubeClient(connection);
-  const deadline = performance.now() + managerTimeoutMs;
-  try {
-    for (;;) {
-      try {
-        await client.list(resources.virtualClusters, { signal });
-        return;
-      } catch (error) {
-        if (!isNotFound(error) || performance.now() > deadline) throw error;
-      }
-      await systemClock.sleep(100, signal);
-    }
-  } finally {
-    await connection.close();
   }
 }
 
@@ -242,18 +216,18 @@ interface GivenStackOptions {
   context?: string;
 }
 
-/** A stack that somebody else has started and will stop. */
+/** A stack that was started before this run and is left running. */
 export class GivenStack implements Stack {
   readonly superCluster: ConnectionOptions;
-  readonly #processes: StackProcesses | undefined;
+  readonly #stateDir: string | undefined;
 
   constructor(superCluster: ConnectionOptions, stateDir?: string) {
     this.superCluster = superCluster;
-    this.#processes = stateDir === undefined ? undefined : new StackProcesses(stateDir);
+    this.#stateDir = stateDir;
   }
 
   static async open({ stateDir, kubeconfig, context }: GivenStackOptions): Promise<GivenStack> {
-    const ofState = stateDir === undefined ? undefined : join(stateDir, 'super-cluster', 'admin.kubeconfig');
+    const ofState = stateDir === undefined ? undefined : localKubeconfigFile(stateDir);
     const superCluster = await loadKubeconfig(kubeconfig ?? ofState, context);
     if (superCluster.authorization !== undefined) {
       throw new Error(
@@ -264,7 +238,7 @@ export class GivenStack implements Stack {
   }
 
   async processes(): Promise<BenchProcess[]> {
-    return (await this.#processes?.list()) ?? [];
+    return this.#stateDir === undefined ? [] : listStackProcesses(this.#stateDir);
   }
 
   async close(): Promise<void> {
@@ -282,7 +256,7 @@ async function datastoreMetrics(stateDir: string): Promise<string> {
 }
 
 interface Limits {
-  /** Undefined: this system has no such limit, or does not tell. */
+  /** Undefined: this system has no such limit, or does not show it. */
   inotifyInstances?: number;
   availableBytes?: number;
 }

@@ -337,7 +337,6 @@ interface Pending {
  */
 export class ShownTracker {
   readonly #run: string;
-  readonly #onShown: ((operation: Operation) => void) | undefined;
   #next = 0;
   #pendingCount = 0;
   /** Number to the object it was done to; objects that are gone on both sides are forgotten. */
@@ -346,9 +345,8 @@ export class ShownTracker {
   lastShownMs = 0;
 
   /** `run` sets apart the objects of this run from what may be left of another. */
-  constructor(run: string, onShown?: (operation: Operation) => void) {
+  constructor(run: string) {
     this.#run = run;
-    this.#onShown = onShown;
   }
 
   /** Operations that have not been shown yet. */
@@ -379,7 +377,6 @@ export class ShownTracker {
       each.operation.shownMs = atMs;
       this.#pendingCount--;
       this.lastShownMs = atMs;
-      this.#onShown?.(each.operation);
       return false;
     });
     this.#pending.set(object, left);

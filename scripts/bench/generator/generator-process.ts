@@ -1,5 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import type { Answer, RequestName, Requests } from './protocol.ts';
+import type { Reply, RequestName, Requests } from './protocol.ts';
 
 // Garbage of many short-lived objects is collected more cheaply when there is more room for it.
 const execArgv = [...process.execArgv, '--max-semi-space-size=32'];
@@ -27,21 +27,21 @@ export class GeneratorProcess {
     return this.#child.pid ?? 0;
   }
 
-  async ask<Name extends RequestName>(
+  async request<Name extends RequestName>(
     name: Name,
-    request: Requests[Name]['ask'],
+    request: Requests[Name]['request'],
     signal: AbortSignal,
-  ): Promise<Requests[Name]['answer']> {
+  ): Promise<Requests[Name]['response']> {
     signal.throwIfAborted();
-    const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+    const { promise, resolve, reject } = Promise.withResolvers<Reply>();
     const aborted = (): void => reject(signal.reason);
     signal.addEventListener('abort', aborted, { once: true });
     this.#child.once('message', resolve);
     this.#child.send({ do: name, ...request });
     try {
-      const answer = await Promise.race([promise, this.#ended]);
-      if ('error' in answer) throw new Error(`load generator: ${answer.error}`);
-      return answer.result;
+      const reply = await Promise.race([promise, this.#ended]);
+      if ('error' in reply) throw new Error(`load generator: ${reply.error}`);
+      return reply.result;
     } finally {
       this.#child.off('message', resolve);
       signal.removeEventListener('abort', aborted);

@@ -9,14 +9,14 @@ export class Generator {
   /** Mark of what the last churn has left, until it is cleared. */
   #churnRun: string | undefined;
 
-  async answer(request: Request): Promise<Requests[RequestName]['answer']> {
+  async handle(request: Request): Promise<Requests[RequestName]['response']> {
     switch (request.do) {
       case 'open':
         await this.#open(request.targets);
         return null;
       case 'run':
         return this.#run(request);
-      case 'stand':
+      case 'ensureStandingPods':
         await ensureStandingPods([...this.#targets.values()], request);
         return null;
       case 'remove':
@@ -29,7 +29,7 @@ export class Generator {
         this.#churnRun = undefined;
         return null;
       }
-      case 'furnish':
+      case 'prepareChurn':
         await prepareChurn([...this.#targets.values()], request);
         return null;
       case 'churn':

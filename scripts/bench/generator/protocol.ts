@@ -57,22 +57,22 @@ export interface Removal {
 /** What can be asked of the generator, and what it answers. */
 export interface Requests {
   /** Connects and watches; answers when every watch has its first list. */
-  open: { ask: { targets: Target[] }; answer: null };
-  run: { ask: PodRun; answer: RunResult };
+  open: { request: { targets: Target[] }; response: null };
+  run: { request: PodRun; response: RunResult };
   /** So many pods of a target that stay, made or deleted as needed; answers when all are Ready. */
-  stand: { ask: { perTarget: number; inFlight: number; timeoutMs: number }; answer: null };
+  ensureStandingPods: { request: { perTarget: number; inFlight: number; timeoutMs: number }; response: null };
   /** Deletes every pod of one target by a call of its own, all at once. */
-  remove: { ask: { target: string; timeoutMs: number }; answer: Removal[] };
+  remove: { request: { target: string; timeoutMs: number }; response: Removal[] };
   /** Deletes all pods of all targets, and what a churn has left; answers when the watches have seen the pods go. */
-  clear: { ask: { timeoutMs: number }; answer: null };
+  clear: { request: { timeoutMs: number }; response: null };
   /** What churn needs that is not part of its work; answers when it is there. */
-  furnish: { ask: { lanes: number; timeoutMs: number }; answer: null };
-  churn: { ask: ChurnWork; answer: ChurnResult };
+  prepareChurn: { request: { lanes: number; timeoutMs: number }; response: null };
+  churn: { request: ChurnWork; response: ChurnResult };
 }
 
 export type RequestName = keyof Requests;
-export type Request = { [Name in RequestName]: { do: Name } & Requests[Name]['ask'] }[RequestName];
-export type Answer = { result: Requests[RequestName]['answer'] } | { error: string };
+export type Request = { [Name in RequestName]: { do: Name } & Requests[Name]['request'] }[RequestName];
+export type Reply = { result: Requests[RequestName]['response'] } | { error: string };
 
 export const churnKinds = ['pods', 'configmaps', 'services'] as const;
 export type ChurnKind = (typeof churnKinds)[number];

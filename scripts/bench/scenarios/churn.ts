@@ -21,7 +21,7 @@ export const churn: Scenario = {
       options,
       sides: sidesOf(options),
       prepare: async () => {
-        await lab.generator.ask('furnish', { lanes, timeoutMs }, lab.signal);
+        await lab.generator.request('prepareChurn', { lanes, timeoutMs }, lab.signal);
       },
       measure: async (_targets, side, repeat) => {
         const work = { seed: seed + repeat, operations, lanes, timeoutMs };
@@ -29,7 +29,7 @@ export const churn: Scenario = {
           side.through === 'super cluster'
             ? {}
             : { otherSide: { connection: lab.stack.superCluster, labelSelector: lab.superSelector() } };
-        const result = await lab.generator.ask('churn', { ...work, ...otherSide }, lab.signal);
+        const result = await lab.generator.request('churn', { ...work, ...otherSide }, lab.signal);
         for (const failure of result.failures) lab.log(`  ${failure}`);
         return result;
       },

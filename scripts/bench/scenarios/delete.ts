@@ -22,11 +22,11 @@ export const deletion: Scenario = {
       sides: sidesOf(options),
       prepare: async ([target]) => {
         const loads: Load[] = [{ target: target?.name ?? '', pods, shape: 'burst', inFlight }];
-        await lab.generator.ask('run', { podPrefix: 'doomed', loads, timeoutMs }, lab.signal);
+        await lab.generator.request('run', { podPrefix: 'doomed', loads, timeoutMs }, lab.signal);
       },
       measure: async ([target]) => {
         const ask = { target: target?.name ?? '', timeoutMs };
-        return { removals: await lab.generator.ask('remove', ask, lab.signal), timeoutMs };
+        return { removals: await lab.generator.request('remove', ask, lab.signal), timeoutMs };
       },
       count: ({ removals }) => removals.length,
       describe: ({ removals }) =>

@@ -35,13 +35,13 @@ export const soak: Scenario = {
   async run(lab, options) {
     const { seed, lanes, timeoutMs, minutes, soakRate, tenants } = options;
     const targets = await lab.tenantTargets();
-    await lab.generator.ask('open', { targets }, lab.signal);
-    await lab.generator.ask('clear', { timeoutMs }, lab.signal);
-    await lab.generator.ask('furnish', { lanes, timeoutMs }, lab.signal);
+    await lab.generator.request('open', { targets }, lab.signal);
+    await lab.generator.request('clear', { timeoutMs }, lab.signal);
+    await lab.generator.request('prepareChurn', { lanes, timeoutMs }, lab.signal);
     await lab.waitUntilQuiet();
     const meter = new UsageMeter(() => lab.processes());
     await meter.start();
-    const work = lab.generator.ask(
+    const work = lab.generator.request(
       'churn',
       {
         ...{ seed, lanes, timeoutMs, forMs: minutes * 60_000, perSecond: soakRate },
@@ -54,7 +54,7 @@ export const soak: Scenario = {
     const usage = await meter.stop();
     lab.log(`soak: ${describeChurn(result)}`);
     for (const failure of result.failures) lab.log(`  ${failure}`);
-    await lab.generator.ask('clear', { timeoutMs }, lab.signal);
+    await lab.generator.request('clear', { timeoutMs }, lab.signal);
     await lab.superPodsGone();
 
     const growth = growthOf(samples);

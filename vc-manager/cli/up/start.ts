@@ -171,7 +171,8 @@ async function checkExternalCluster(
   });
 }
 
-async function waitForManager(
+/** Waits until the manager has prepared the super cluster, so that tenants can be created. Throws `StartFailed`. */
+export async function waitForManager(
   client: KubeClient,
   stack: LocalStack,
   clock: Cli['clock'],

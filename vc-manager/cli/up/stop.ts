@@ -1,5 +1,6 @@
 import PQueue from 'p-queue';
 import { type ControlPlaneDriver, ProcessDriver } from '../../drivers/index.ts';
+import { noBinaries } from '../drivers.ts';
 import { type Progress, withStep } from '../progress.ts';
 import { controlPlanesDirectory } from '../state-directory.ts';
 import { managerComponent, syncerComponent } from './components.ts';
@@ -22,9 +23,8 @@ interface StopOptions {
  */
 export async function stopAll({ stateDir, progress, signal, force, driver }: StopOptions): Promise<void> {
   const options = { signal, ...(force ? { timeoutMs: 0 } : {}) };
-  const binaries = { ensure: nothingToStart };
-  const stack = driver ?? new ProcessDriver({ root: stateDir, binaries });
-  const tenants = new ProcessDriver({ root: controlPlanesDirectory(stateDir), binaries });
+  const stack = driver ?? new ProcessDriver({ root: stateDir, binaries: noBinaries });
+  const tenants = new ProcessDriver({ root: controlPlanesDirectory(stateDir), binaries: noBinaries });
   await withStep(progress, 'Stopping manager and syncer', () =>
     stack.stop(stackId, { ...options, components: [managerComponent, syncerComponent] }),
   );
@@ -47,8 +47,4 @@ export async function stopAll({ stateDir, progress, signal, force, driver }: Sto
     });
   }
   await withStep(progress, 'Stopping super cluster and datastore', () => stack.stop(stackId, options));
-}
-
-function nothingToStart(): never {
-  throw new Error('a driver that only stops was asked to start something');
 }
