@@ -1,18 +1,150 @@
 import type { Logger } from 'pino';
 import { type Clock, type ConnectionOptions, type KubeClient, resources } from '../kube/index.ts';
-import { Coverage } from './coverage.ts';
+import { BucketScope } from './bucket-scope.ts';
 import { allKinds } from './kinds/registry.ts';
-import { KubeletProxy } from './kubelet/index.ts';
-import { type Links, openLinks } from './links.ts';
-import { HealthServer, type SyncerMetrics } from './metrics/index.ts';
-import { Serving } from './serving.ts';
+import { KubeletProxy } from './kubelet/kubelet-proxy.ts';
+import { HealthServer } from './observability/health-server.ts';
+import { observeEngine, observeTenants } from './observability/observe.ts';
+import { PodTraces } from './observability/pod-traces.ts';
+import type { SyncerMetrics } from './observability/syncer-metrics.ts';
+import { podsPage } from './observability/trace-report.ts';
+import { SyncEngine } from './reconcile/engine.ts';
 import { metricsUrl, type SyncerOptions } from './settings.ts';
-import { followRecords, replicaIdentity, Shards } from './shards/index.ts';
+import { followRecords } from './sharding/members.ts';
+import { replicaIdentity } from './sharding/own-lease.ts';
+import { Shards } from './sharding/shards.ts';
+import { openSuperClients, type SuperClients } from './super-clients.ts';
+import {
+  findSuperClusterFacts,
+  followSuperClusterFacts,
+  type SuperClusterFacts,
+} from './super-cluster-facts.ts';
 import { SuperSide } from './super-side.ts';
-import { findSurroundings, followSurroundings } from './surroundings.ts';
-import { PodTraces, podsPage } from './trace/index.ts';
+import { type DirectoryHooks, TenantDirectory } from './tenants/directory.ts';
+import type { TenantSession } from './tenants/session.ts';
 
-export interface SyncerParts {
+/** Whom the kubelet proxy serves, and whose pods are traced, is whom this syncer serves. */
+function sessionHooks(kubelet: KubeletProxy, traces: PodTraces): Pick<DirectoryHooks, 'serving' | 'leaving'> {
+  return {
+    serving: (session, authorities) => {
+      const { info, label, caches } = session.state;
+      traces.follow(info.uid, label, caches.store(resources.pods));
+      kubelet.serve(asKubeletSees(session), authorities);
+    },
+    leaving: (uid) => {
+      traces.leave(uid);
+      kubelet.leave(uid);
+    },
+  };
+}
+
+function asKubeletSees(session: TenantSession): Parameters<KubeletProxy['serve']>[0] {
+  const { state } = session;
+  return {
+    get isComplete() {
+      return session.isJoined;
+    },
+    client: state.client,
+    context: () => state.context(),
+    pods: () => state.caches.store(resources.pods).list(),
+    nodes: () => state.caches.store(resources.nodes).list(),
+    superNamespace: (namespace) => state.superNamespace(namespace),
+  };
+}
+
+interface ServingOptions extends Omit<SyncerParts, 'superConnection'> {
+  options: SyncerOptions;
+  links: SuperClients;
+  superSide: SuperSide;
+  coverage: BucketScope;
+  kubelet: KubeletProxy;
+  kubeletPort: number;
+  surroundings: SuperClusterFacts;
+  traces: PodTraces;
+}
+
+/** The tenants that this replica serves, and what is done for them. The caches of the super cluster must be complete. */
+class Serving {
+  readonly #engine: SyncEngine;
+  readonly #directory: TenantDirectory;
+  #surroundings: SuperClusterFacts;
+
+  constructor(parts: ServingOptions) {
+    const { options, links, superSide, coverage, kubelet, kubeletPort, traces } = parts;
+    const { metrics, clock, logger } = parts;
+    this.#surroundings = parts.surroundings;
+    const common = {
+      superClient: links.superClient,
+      superCaches: superSide.caches,
+      superIdentity: superSide.identity,
+      kinds: allKinds,
+      clock,
+    };
+    const report = (error: unknown): void => logger.warn({ err: error }, 'cannot write a condition');
+    this.#engine = new SyncEngine({
+      ...common,
+      workers: options.workers,
+      fair: options.fair,
+      onMismatch: (tenant, side) =>
+        void this.#directory.session(tenant.info.uid)?.mismatch(side).catch(report),
+      onHeld: (tenant) => void this.#directory.session(tenant.info.uid)?.held().catch(report),
+      observer: observeEngine(metrics, traces, logger),
+    });
+    this.#directory = new TenantDirectory({
+      ...common,
+      followed: superSide.followed,
+      engine: this.#engine,
+      logger,
+      gate: coverage,
+      beforeWrite: () => links.fence.check(),
+      settings: () => ({
+        kubelet: {
+          address: options.kubelet.advertise,
+          port: kubeletPort,
+          ...(options.kubelet.name === undefined ? {} : { name: options.kubelet.name }),
+        },
+        nodeLabels: options.nodeLabels,
+        deniedKeyPrefixes: options.deniedKeyPrefixes,
+        transparentKeyPrefixes: options.transparentKeyPrefixes,
+        ingressAnnotations: options.ingressAnnotations,
+        ...this.#surroundings,
+      }),
+      hooks: { ...observeTenants(metrics), ...sessionHooks(kubelet, traces) },
+    });
+    metrics.collectFrom(
+      () => this.#engine.depths(),
+      (uid) => this.#engine.labelOf(uid),
+    );
+    metrics.collectSchedulingFrom(
+      () => this.#engine.scheduling(),
+      (uid) => this.#engine.labelOf(uid),
+    );
+    metrics.collectObjectsFrom(() => this.#engine.objectCounts());
+    metrics.gauge(
+      'skerry_syncer_kubelet_connections',
+      'Connections of tenants’ API servers that are open where this syncer answers as kubelet.',
+      () => kubelet.connections,
+    );
+  }
+
+  /** Works until aborted. */
+  async run(signal: AbortSignal): Promise<void> {
+    await Promise.all([this.#engine.run(signal), this.#directory.run(signal)]);
+  }
+
+  /** All that follows from them is looked at anew. */
+  changeSurroundings(surroundings: SuperClusterFacts): void {
+    this.#surroundings = surroundings;
+    this.#directory.reconsider();
+  }
+
+  /** What waits because it was refused is tried again. */
+  retryNow(): void {
+    for (const { tenant } of this.#engine.depths()) this.#engine.retryNow(tenant);
+  }
+}
+
+interface SyncerParts {
   superConnection: ConnectionOptions;
   metrics: SyncerMetrics;
   clock: Clock;
@@ -47,10 +179,10 @@ export class Syncer {
     signal.addEventListener('abort', stop, { once: true });
     if (signal.aborted) stop();
 
-    const links = openLinks(superConnection, clock, () => metrics.fencedWrite());
+    const links = openSuperClients(superConnection, clock, () => metrics.fencedWrite());
     const superSide = this.#superSide(links.superClient);
     let serving: Serving | undefined;
-    const coverage = new Coverage({
+    const coverage = new BucketScope({
       cover: (scope, until) => superSide.cover(scope, until),
       onResumed: () => serving?.retryNow(),
     });
@@ -77,7 +209,7 @@ export class Syncer {
       await superSide.synced(ending.signal);
       logger.info('super cluster caches are complete');
       const around = { ...this.#parts, options: this.#options, superClient: links.superClient };
-      const surroundings = await findSurroundings(around, ending.signal);
+      const surroundings = await findSuperClusterFacts(around, ending.signal);
       serving = new Serving({
         ...this.#parts,
         ...{ options: this.#options, links, superSide, coverage, kubelet, kubeletPort, surroundings },
@@ -86,7 +218,7 @@ export class Syncer {
       const changed = serving.changeSurroundings.bind(serving);
       running.push(
         serving.run(ending.signal),
-        followSurroundings(around, surroundings, changed, ending.signal),
+        followSuperClusterFacts(around, surroundings, changed, ending.signal),
       );
       ready.resolve();
       await Promise.all(running);
@@ -133,7 +265,12 @@ export class Syncer {
     });
   }
 
-  #shards({ unfenced, fence }: Links, coverage: Coverage, metricsPort: number, ready: Promise<void>): Shards {
+  #shards(
+    { unfenced, fence }: SuperClients,
+    coverage: BucketScope,
+    metricsPort: number,
+    ready: Promise<void>,
+  ): Shards {
     const { metrics, clock, logger } = this.#parts;
     const { namespace } = this.#options;
     const who = replicaIdentity(this.#options.replica);

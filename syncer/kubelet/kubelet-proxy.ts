@@ -1,16 +1,16 @@
 import type { Clock, ConnectionOptions, KubeClient, KubeObject } from '../../kube/index.ts';
 import type { Lookup } from '../kinds/contract.ts';
-import type { ClientAuthorities } from './authorities.ts';
-import { followServingIdentity, type ServingIdentity } from './certificate.ts';
-import { CommandRuns } from './command-runs.ts';
 import type { KubeletTenant } from './find-pod.ts';
 import { KubeletServer } from './kubelet-server.ts';
-import { KubeletTenants } from './kubelet-tenants.ts';
-import { isLoopback, keepRegistered, MetricsApi, UsageReader } from './metrics/index.ts';
-import { PodStreams } from './pod-streams.ts';
+import { type ClientAuthorities, KubeletTenants } from './kubelet-tenants.ts';
+import { MetricsApi } from './metrics-api.ts';
+import { isLoopback, keepRegistered } from './metrics-registration.ts';
+import { CommandRuns, PodStreams } from './pod-streams.ts';
+import { followServingIdentity, type ServingIdentity } from './serving-certificate.ts';
 import { SuperCalls } from './super-calls.ts';
+import { UsageReader } from './usage-sources.ts';
 
-export interface KubeletProxyOptions {
+interface KubeletProxyOptions {
   superClient: KubeClient;
   /** The same API server and user, for connections that are handed on as they are. */
   superConnection: ConnectionOptions;
@@ -30,7 +30,7 @@ export interface KubeletProxyOptions {
 }
 
 /** A tenant, and how to reach its API server. */
-export interface ServedTenant extends KubeletTenant {
+interface ServedTenant extends KubeletTenant {
   readonly client: KubeClient;
 }
 

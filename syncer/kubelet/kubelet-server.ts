@@ -2,23 +2,70 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:ht
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import type { ServingCertificate } from './certificate.ts';
 import type { Client, KubeletTenants } from './kubelet-tenants.ts';
 import type { PodStreams } from './pod-streams.ts';
 import { nodeWide, Refusal, unknownPath, upgradeRequired, wrongMethod } from './refusal.ts';
 import { type KubeletRequest, type PodRequest, parseKubeletRequest } from './request-path.ts';
-import { Strangers } from './strangers.ts';
+import type { ServingCertificate } from './serving-certificate.ts';
+
+/**
+ * Connections that have not shown a tenant's certificate yet. There are only so many of them: a newcomer
+ * takes the place of the one that has been here longest. Whoever is somebody is known within milliseconds,
+ * so that floods push out only each other.
+ */
+class UnauthenticatedConnections {
+  readonly #limit: number;
+  /** In the order in which they came. */
+  readonly #sockets = new Map<string, Socket>();
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  get size(): number {
+    return this.#sockets.size;
+  }
+
+  /** Before any handshake. */
+  arrive(socket: Socket): void {
+    const name = peer(socket);
+    this.#sockets.set(name, socket);
+    socket.on('error', () => undefined);
+    socket.once('close', () => {
+      if (this.#sockets.get(name) === socket) this.#sockets.delete(name);
+    });
+    if (this.#sockets.size <= this.#limit) return;
+    for (const [oldest, first] of this.#sockets) {
+      this.#sockets.delete(oldest);
+      first.destroy();
+      return;
+    }
+  }
+
+  /** It is known now who this is; `socket` is the TLS connection over the one that arrived. */
+  known(socket: Socket): void {
+    this.#sockets.delete(peer(socket));
+  }
+
+  clear(): void {
+    for (const socket of this.#sockets.values()) socket.destroy();
+  }
+}
+
+function peer(socket: Socket): string {
+  return `${socket.remoteAddress}|${socket.remotePort}`;
+}
 
 /** Something that answers on behalf of a tenant; throws Refusal before the first byte. */
-export type Answerer<Asked> = (client: Client, asked: Asked, response: ServerResponse) => Promise<void>;
+type RequestHandler<Asked> = (client: Client, asked: Asked, response: ServerResponse) => Promise<void>;
 
 export interface KubeletServerOptions {
   certificate: ServingCertificate;
   tenants: KubeletTenants;
   streams: Pick<PodStreams, 'logs' | 'upgrade'>;
   /** Runs a command without a terminal and answers with what it prints. */
-  run: Answerer<PodRequest>;
-  metricsApi: Answerer<
+  run: RequestHandler<PodRequest>;
+  metricsApi: RequestHandler<
     Extract<KubeletRequest, { about: 'metrics-api' }> & { method: string; accept: string }
   >;
   /** A fault of ours, not of whoever asked. */
@@ -45,7 +92,7 @@ const limits = {
 export class KubeletServer {
   readonly #server: Server;
   readonly #options: KubeletServerOptions;
-  readonly #strangers = new Strangers(mostStrangers);
+  readonly #strangers = new UnauthenticatedConnections(mostStrangers);
   readonly #open = new Set<Socket>();
 
   constructor(options: KubeletServerOptions) {

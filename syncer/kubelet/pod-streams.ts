@@ -1,14 +1,168 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { pipeline } from 'node:stream/promises';
+import { Agent, WebSocket } from 'undici';
+import type { ConnectionOptions, Status } from '../../kube/index.ts';
 import { scrub } from '../mapping/scrub.ts';
 import { findPod, type KubeletTenant } from './find-pod.ts';
-import { notAllowedThere, type Refusal, unreachable } from './refusal.ts';
-import type { PodRequest } from './request-path.ts';
-import { splice } from './splice.ts';
-import { subresourcePath } from './subresource.ts';
+import type { Client } from './kubelet-tenants.ts';
+import { notAllowedThere, Refusal, readText, superRefusal, unreachable } from './refusal.ts';
+import { type PodRequest, subresourcePath } from './request-path.ts';
 import type { SuperAnswer, SuperCalls } from './super-calls.ts';
-import { fromSuper, readText } from './super-refusal.ts';
+
+/** When all is delivered to a side and the other is gone, it may take so long to close. */
+const closeMs = 10_000;
+const keepAliveMs = 30_000;
+
+/**
+ * Carries bytes between two sockets, both ways, until both have ended; resolves when both are closed. Each
+ * waits for the other's reader. One that ends its half is answered as long as there is something to answer.
+ * However one of them goes, what it has said before is delivered, be the reader ever so slow.
+ */
+export async function splice(left: Socket, right: Socket): Promise<void> {
+  for (const socket of [left, right]) {
+    socket.setNoDelay(true);
+    // A peer that vanished without a word is found, and an idle shell stays open.
+    socket.setKeepAlive(true, keepAliveMs);
+    socket.setTimeout(0);
+  }
+  const closed = Promise.all([follow(left, right), follow(right, left)]);
+  left.pipe(right);
+  right.pipe(left);
+  await closed;
+}
+
+/** Resolves when `from` is closed, and sees to it then that `to` will be. */
+function follow(from: Socket, to: Socket): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const gone = (): void => {
+    resolve();
+    finish(to);
+  };
+  // Its end is news enough; both kinds come with `close`.
+  from.on('error', () => undefined);
+  if (from.destroyed) gone();
+  else from.once('close', gone);
+  return promise;
+}
+
+/**
+ * Delivers what is on its way and closes. What the socket still has to say is read and dropped: a connection
+ * that is closed with something unread is reset, and the reset overtakes what is on its way.
+ */
+function finish(socket: Socket): void {
+  if (socket.destroyed) return;
+  const close = (): void => {
+    const timer = setTimeout(() => socket.destroy(), closeMs);
+    socket.once('close', () => clearTimeout(timer));
+  };
+  if (socket.writableFinished) close();
+  else socket.once('finish', close);
+  socket.end();
+  socket.unpipe();
+  socket.resume();
+}
+
+const protocol = 'v4.channel.k8s.io';
+const channels = { stdout: 1, stderr: 2, status: 3 };
+/** As much as a runtime keeps of what a command prints when nobody reads along. */
+const mostBytes = 16 << 20;
+const timeoutMs = 120_000;
+
+interface Outcome {
+  readonly output: Buffer;
+  readonly status: Status | undefined;
+}
+
+/** A kubelet's `/run`: a command of few words in a container of the tenant, answered with what it printed. */
+export class CommandRuns {
+  readonly #options: ConnectionOptions;
+  readonly #agent: Agent;
+
+  constructor(options: ConnectionOptions) {
+    this.#options = options;
+    const { ca, cert, key, tlsServerName, insecureSkipTlsVerify } = options;
+    this.#agent = new Agent({
+      allowH2: false,
+      connect: {
+        ...(ca === undefined ? {} : { ca }),
+        ...(cert === undefined ? {} : { cert }),
+        ...(key === undefined ? {} : { key }),
+        ...(tlsServerName === undefined ? {} : { servername: tlsServerName }),
+        ...(insecureSkipTlsVerify ? { rejectUnauthorized: false } : {}),
+      },
+    });
+  }
+
+  /** Throws Refusal before the first byte. */
+  async run({ tenant }: Client, pod: PodRequest, response: ServerResponse): Promise<void> {
+    const ref = findPod(tenant, pod);
+    const ending = new AbortController();
+    response.once('close', () => ending.abort(new Error('the client is gone')));
+    const expired = AbortSignal.timeout(timeoutMs);
+    const { output, status } = await this.#outcome(
+      subresourcePath(pod, ref),
+      AbortSignal.any([ending.signal, expired]),
+    );
+    if (status?.status === 'Failure') {
+      const words = scrub(status.message ?? 'the command failed', tenant.context());
+      throw new Refusal(500, output.length === 0 ? words : `${words}\n${output.toString('utf8')}`);
+    }
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.end(output);
+  }
+
+  async close(): Promise<void> {
+    await this.#agent.destroy();
+  }
+
+  async #outcome(path: string, signal: AbortSignal): Promise<Outcome> {
+    const { token, authorization, server } = this.#options;
+    const given = (await authorization?.()) ?? (token === undefined ? undefined : `Bearer ${token}`);
+    signal.throwIfAborted();
+    const url = new URL(server);
+    const socket = new WebSocket(`wss://${url.host}${url.pathname.replace(/\/+$/, '')}${path}`, {
+      protocols: [protocol],
+      dispatcher: this.#agent,
+      headers: given === undefined ? {} : { authorization: given },
+    });
+    socket.binaryType = 'arraybuffer';
+    const { promise, resolve, reject } = Promise.withResolvers<Outcome>();
+    const printed: Buffer[] = [];
+    let length = 0;
+    let status: Status | undefined;
+    const end = (): void => {
+      reject(signal.reason);
+      socket.close();
+    };
+    signal.addEventListener('abort', end, { once: true });
+    socket.addEventListener('message', ({ data }) => {
+      const message = Buffer.from(data as ArrayBuffer);
+      const [channel] = message;
+      const content = message.subarray(1);
+      if (channel === channels.status) status = parse(content);
+      else if (channel === channels.stdout || channel === channels.stderr) {
+        if (length < mostBytes) printed.push(content.subarray(0, mostBytes - length));
+        length += content.length;
+      }
+    });
+    socket.addEventListener('error', ({ error }: { error?: unknown }) => reject(unreachable(error)));
+    socket.addEventListener('close', () => resolve({ output: Buffer.concat(printed), status }));
+    try {
+      return await promise;
+    } finally {
+      signal.removeEventListener('abort', end);
+    }
+  }
+}
+
+function parse(content: Buffer): Status | undefined {
+  try {
+    return JSON.parse(content.toString('utf8')) as Status;
+  } catch {
+    return undefined;
+  }
+}
 
 /**
  * What of an upgrade belongs to the two that talk. All else stays behind: who the client is, whom it would
@@ -118,5 +272,5 @@ async function refusal(answer: SuperAnswer, tenant: KubeletTenant, pod: PodReque
   const { statusCode = 0 } = answer.response;
   const text = await readText(answer.response);
   if (statusCode < 400) return unreachable(undefined);
-  return fromSuper(statusCode, text, pod.verb, (words) => scrub(words, tenant.context()));
+  return superRefusal(statusCode, text, pod.verb, (words) => scrub(words, tenant.context()));
 }

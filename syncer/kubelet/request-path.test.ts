@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseKubeletRequest } from './request-path.ts';
-import { subresourcePath } from './subresource.ts';
+import { parseKubeletRequest, subresourcePath } from './request-path.ts';
 
 const target = { namespace: 'acme-blue-shop-abcdefghijklmnop', name: 'web-1' };
 

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import type { ConnectionOptions } from '../../kube/index.ts';
 import { unreachable } from './refusal.ts';
 
-export interface SuperCall {
+interface SuperCall {
   method: string;
   /** With the query. */
   path: string;

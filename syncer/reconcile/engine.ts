@@ -1,7 +1,7 @@
 import type { Clock, KubeClient, Resource } from '../../kube/index.ts';
 import { EventController } from '../controllers/events.ts';
 import type { Action, DownKind, KeyRef, SyncedKind } from '../kinds/contract.ts';
-import type { TenantCounts } from '../scheduling/index.ts';
+import type { TenantCounts } from '../scheduling/scheduling-window.ts';
 import { FairQueue } from '../workqueue/fair-queue.ts';
 import type { Outcome as QueueOutcome, TenantDepth } from '../workqueue/options.ts';
 import { QueueRunner } from '../workqueue/runner.ts';

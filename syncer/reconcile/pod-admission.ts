@@ -1,13 +1,8 @@
 import { type KubeObject, resources, type StoreEvent } from '../../kube/index.ts';
 import type { KeyRef, Notice } from '../kinds/contract.ts';
 import { tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
-import {
-  type Answer,
-  isWindowed,
-  podStateOf,
-  SchedulingWindow,
-  type TenantCounts,
-} from '../scheduling/index.ts';
+import { isWindowed, podStateOf } from '../scheduling/pod-state.ts';
+import { type Answer, SchedulingWindow, type TenantCounts } from '../scheduling/scheduling-window.ts';
 import { byTenantIndex, type Caches } from './caches.ts';
 import { recordNotice, type WriteGate } from './execute.ts';
 import { keyId } from './keys.ts';

@@ -1,212 +1,245 @@
+import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { SchedulingWindow } from './scheduling-window.ts';
+import { FifoSet, SchedulingWindow } from './scheduling-window.ts';
 
-let woken: string[];
-let window: SchedulingWindow;
+describe('scheduling window', () => {
+  let woken: string[];
+  let window: SchedulingWindow;
 
-beforeEach(() => {
-  woken = [];
-  window = windowOf(4);
-});
-
-function windowOf(size: number): SchedulingWindow {
-  return new SchedulingWindow({
-    size: { floor: size, ceiling: size, initial: size },
-    maxRefused: 5,
-    overdueMs: 1_000,
-    wake: (tenant, id) => woken.push(`${tenant}/${id}`),
-  });
-}
-
-/** One run of the key, which creates the pod if it may. */
-function create(tenant: string, id: string): string {
-  window.began(tenant, id);
-  const answer = window.ask(tenant, id);
-  window.ended(tenant, id, answer === 'go', 0);
-  return answer;
-}
-
-function flood(tenant: string, count: number): string[] {
-  return Array.from({ length: count }, (_, i) => create(tenant, `p${i}`));
-}
-
-describe('a tenant that creates many pods at once', () => {
-  beforeEach(() => window.join('greedy', 1));
-
-  it('has as many with the scheduler as the window holds, the rest parked in their order', () => {
-    expect(flood('greedy', 7)).toEqual(['go', 'go', 'go', 'go', 'parked', 'parked', 'parked']);
-    expect(window.counts()).toEqual([{ tenant: 'greedy', parked: 3, scheduling: 4, refused: 0 }]);
-    window.observe('greedy', 'p1', 'placed', 5);
-    window.observe('greedy', 'p0', undefined, 5);
-    expect(woken).toEqual(['greedy/p4', 'greedy/p5']);
-    expect(create('greedy', 'p4')).toBe('go');
-  });
-
-  it('does not keep another one waiting: whoever has no pod there gets a place at once', () => {
-    flood('greedy', 50);
-    for (const tenant of ['a', 'b', 'c', 'd', 'e', 'f']) {
-      window.join(tenant, 1);
-      expect(create(tenant, 'web')).toBe('go');
-    }
-    expect(create('a', 'second')).toBe('parked');
-  });
-
-  it('gets no place that is due to a tenant with fewer', () => {
-    flood('greedy', 50);
-    window.join('a', 1);
-    flood('a', 3);
-    for (const id of ['p0', 'p1', 'p2']) window.observe('greedy', id, 'placed', 5);
-    // The first only brings the window back to its size.
-    expect(woken).toEqual(['a/p1', 'greedy/p4']);
-  });
-
-  it('keeps its place in the order when something else about a parked pod happens', () => {
-    flood('greedy', 6);
-    expect(create('greedy', 'p4')).toBe('parked');
-    window.observe('greedy', 'p0', 'placed', 5);
-    expect(woken).toEqual(['greedy/p4']);
-  });
-
-  it('is not held up by its own pods that the scheduler cannot place, until there are too many of those', () => {
-    flood('greedy', 9);
-    for (const id of ['p0', 'p1', 'p2', 'p3']) window.observe('greedy', id, 'refused', 5);
-    expect(woken).toEqual(['greedy/p4', 'greedy/p5', 'greedy/p6', 'greedy/p7']);
-    for (const id of ['p4', 'p5']) {
-      create('greedy', id);
-      window.observe('greedy', id, 'refused', 6);
-    }
-    expect(create('greedy', 'p9')).toBe('full');
-    expect(woken).toHaveLength(4);
-    // One of them finds a node, one is deleted: there is room for more of the kind.
-    window.observe('greedy', 'p0', 'placed', 7);
-    expect(woken).toHaveLength(4);
-    window.observe('greedy', 'p1', undefined, 7);
-    expect(woken.slice(4)).toEqual(['greedy/p8', 'greedy/p9']);
-  });
-});
-
-describe('weights', () => {
-  it('1 and 3 get one place and three of four', () => {
-    window.join('small', 1);
-    window.join('large', 3);
-    flood('small', 50);
-    flood('large', 50);
-    const turns = { small: 0, large: 0 };
-    const waiting: string[] = ['small/p0', 'small/p1', 'small/p2', 'small/p3', 'large/p0'];
-    for (let i = 0; i < 40; i += 1) {
-      const [tenant = '', id = ''] = (waiting.shift() ?? '').split('/');
-      const before = woken.length;
-      window.observe(tenant, id, 'placed', i);
-      for (const next of woken.slice(before)) {
-        const [who = '', what = ''] = next.split('/');
-        create(who, what);
-        waiting.push(next);
-        if (i >= 8) turns[who as 'small' | 'large'] += 1;
-      }
-    }
-    expect(turns).toEqual({ small: 8, large: 24 });
-  });
-});
-
-describe('a tenant that makes nothing of its places, as its API server hangs', () => {
-  it('keeps no places from others, but one at a time, until it comes for one', () => {
-    window.join('greedy', 1);
-    window.join('a', 1);
-    flood('greedy', 12);
-    // The pods are placed, and each place goes to the next in line, whose run never begins.
-    for (const id of ['p0', 'p1', 'p2', 'p3']) window.observe('greedy', id, 'placed', 5);
-    expect(window.inUse).toBe(4);
-    expect(flood('a', 4)).toEqual(['go', 'parked', 'parked', 'parked']);
-    window.sweep(1_000);
-    window.sweep(3_000);
-    expect(woken.filter((each) => each.startsWith('a/'))).toEqual(['a/p1', 'a/p2', 'a/p3']);
-    expect(window.counts()).toContainEqual({ tenant: 'greedy', parked: 7, scheduling: 1, refused: 0 });
-    for (const id of ['p0', 'p1', 'p2', 'p3']) {
-      create('a', id);
-      window.observe('a', id, 'placed', 3_100);
-    }
-    woken = [];
-    const granted = [...window.ids('greedy')].find(({ phase }) => phase === 'granted')?.id ?? '';
-    expect(create('greedy', granted)).toBe('go');
-    expect(woken).toHaveLength(3);
-  });
-});
-
-describe('nothing is kept that is not in use', () => {
   beforeEach(() => {
-    window.join('a', 1);
-    flood('a', 6);
+    woken = [];
+    window = windowOf(4);
   });
 
-  it('when a create fails', () => {
-    window.observe('a', 'p0', 'placed', 1);
-    window.began('a', 'p4');
-    expect(window.ask('a', 'p4')).toBe('go');
-    window.ended('a', 'p4', false, 1);
-    expect(woken).toEqual(['a/p4', 'a/p5']);
+  function windowOf(size: number): SchedulingWindow {
+    return new SchedulingWindow({
+      size: { floor: size, ceiling: size, initial: size },
+      maxRefused: 5,
+      overdueMs: 1_000,
+      wake: (tenant, id) => woken.push(`${tenant}/${id}`),
+    });
+  }
+
+  /** One run of the key, which creates the pod if it may. */
+  function create(tenant: string, id: string): string {
+    window.began(tenant, id);
+    const answer = window.ask(tenant, id);
+    window.ended(tenant, id, answer === 'go', 0);
+    return answer;
+  }
+
+  function flood(tenant: string, count: number): string[] {
+    return Array.from({ length: count }, (_, i) => create(tenant, `p${i}`));
+  }
+
+  describe('a tenant that creates many pods at once', () => {
+    beforeEach(() => window.join('greedy', 1));
+
+    it('has as many with the scheduler as the window holds, the rest parked in their order', () => {
+      expect(flood('greedy', 7)).toEqual(['go', 'go', 'go', 'go', 'parked', 'parked', 'parked']);
+      expect(window.counts()).toEqual([{ tenant: 'greedy', parked: 3, scheduling: 4, refused: 0 }]);
+      window.observe('greedy', 'p1', 'placed', 5);
+      window.observe('greedy', 'p0', undefined, 5);
+      expect(woken).toEqual(['greedy/p4', 'greedy/p5']);
+      expect(create('greedy', 'p4')).toBe('go');
+    });
+
+    it('does not keep another one waiting: whoever has no pod there gets a place at once', () => {
+      flood('greedy', 50);
+      for (const tenant of ['a', 'b', 'c', 'd', 'e', 'f']) {
+        window.join(tenant, 1);
+        expect(create(tenant, 'web')).toBe('go');
+      }
+      expect(create('a', 'second')).toBe('parked');
+    });
+
+    it('gets no place that is due to a tenant with fewer', () => {
+      flood('greedy', 50);
+      window.join('a', 1);
+      flood('a', 3);
+      for (const id of ['p0', 'p1', 'p2']) window.observe('greedy', id, 'placed', 5);
+      // The first only brings the window back to its size.
+      expect(woken).toEqual(['a/p1', 'greedy/p4']);
+    });
+
+    it('keeps its place in the order when something else about a parked pod happens', () => {
+      flood('greedy', 6);
+      expect(create('greedy', 'p4')).toBe('parked');
+      window.observe('greedy', 'p0', 'placed', 5);
+      expect(woken).toEqual(['greedy/p4']);
+    });
+
+    it('is not held up by its own pods that the scheduler cannot place, until there are too many of those', () => {
+      flood('greedy', 9);
+      for (const id of ['p0', 'p1', 'p2', 'p3']) window.observe('greedy', id, 'refused', 5);
+      expect(woken).toEqual(['greedy/p4', 'greedy/p5', 'greedy/p6', 'greedy/p7']);
+      for (const id of ['p4', 'p5']) {
+        create('greedy', id);
+        window.observe('greedy', id, 'refused', 6);
+      }
+      expect(create('greedy', 'p9')).toBe('full');
+      expect(woken).toHaveLength(4);
+      // One of them finds a node, one is deleted: there is room for more of the kind.
+      window.observe('greedy', 'p0', 'placed', 7);
+      expect(woken).toHaveLength(4);
+      window.observe('greedy', 'p1', undefined, 7);
+      expect(woken.slice(4)).toEqual(['greedy/p8', 'greedy/p9']);
+    });
   });
 
-  it('when a parked pod is deleted', () => {
-    window.began('a', 'p4');
-    window.ended('a', 'p4', false, 1);
-    window.observe('a', 'p0', 'placed', 1);
-    expect(woken).toEqual(['a/p5']);
+  describe('weights', () => {
+    it('1 and 3 get one place and three of four', () => {
+      window.join('small', 1);
+      window.join('large', 3);
+      flood('small', 50);
+      flood('large', 50);
+      const turns = { small: 0, large: 0 };
+      const waiting: string[] = ['small/p0', 'small/p1', 'small/p2', 'small/p3', 'large/p0'];
+      for (let i = 0; i < 40; i += 1) {
+        const [tenant = '', id = ''] = (waiting.shift() ?? '').split('/');
+        const before = woken.length;
+        window.observe(tenant, id, 'placed', i);
+        for (const next of woken.slice(before)) {
+          const [who = '', what = ''] = next.split('/');
+          create(who, what);
+          waiting.push(next);
+          if (i >= 8) turns[who as 'small' | 'large'] += 1;
+        }
+      }
+      expect(turns).toEqual({ small: 8, large: 24 });
+    });
   });
 
-  it('when a pod is deleted that has just got its place', () => {
-    window.observe('a', 'p0', 'placed', 1);
-    expect(woken).toEqual(['a/p4']);
-    window.began('a', 'p4');
-    window.ended('a', 'p4', false, 1);
-    expect(woken).toEqual(['a/p4', 'a/p5']);
+  describe('a tenant that makes nothing of its places, as its API server hangs', () => {
+    it('keeps no places from others, but one at a time, until it comes for one', () => {
+      window.join('greedy', 1);
+      window.join('a', 1);
+      flood('greedy', 12);
+      // The pods are placed, and each place goes to the next in line, whose run never begins.
+      for (const id of ['p0', 'p1', 'p2', 'p3']) window.observe('greedy', id, 'placed', 5);
+      expect(window.inUse).toBe(4);
+      expect(flood('a', 4)).toEqual(['go', 'parked', 'parked', 'parked']);
+      window.sweep(1_000);
+      window.sweep(3_000);
+      expect(woken.filter((each) => each.startsWith('a/'))).toEqual(['a/p1', 'a/p2', 'a/p3']);
+      expect(window.counts()).toContainEqual({ tenant: 'greedy', parked: 7, scheduling: 1, refused: 0 });
+      for (const id of ['p0', 'p1', 'p2', 'p3']) {
+        create('a', id);
+        window.observe('a', id, 'placed', 3_100);
+      }
+      woken = [];
+      const granted = [...window.ids('greedy')].find(({ phase }) => phase === 'granted')?.id ?? '';
+      expect(create('greedy', granted)).toBe('go');
+      expect(woken).toHaveLength(3);
+    });
   });
 
-  it('when a place is given during a run that began before', () => {
-    window.began('a', 'p4');
-    expect(window.ask('a', 'p4')).toBe('parked');
-    window.observe('a', 'p0', 'placed', 1);
-    window.ended('a', 'p4', false, 1);
-    expect(create('a', 'p4')).toBe('go');
+  describe('nothing is kept that is not in use', () => {
+    beforeEach(() => {
+      window.join('a', 1);
+      flood('a', 6);
+    });
+
+    it('when a create fails', () => {
+      window.observe('a', 'p0', 'placed', 1);
+      window.began('a', 'p4');
+      expect(window.ask('a', 'p4')).toBe('go');
+      window.ended('a', 'p4', false, 1);
+      expect(woken).toEqual(['a/p4', 'a/p5']);
+    });
+
+    it('when a parked pod is deleted', () => {
+      window.began('a', 'p4');
+      window.ended('a', 'p4', false, 1);
+      window.observe('a', 'p0', 'placed', 1);
+      expect(woken).toEqual(['a/p5']);
+    });
+
+    it('when a pod is deleted that has just got its place', () => {
+      window.observe('a', 'p0', 'placed', 1);
+      expect(woken).toEqual(['a/p4']);
+      window.began('a', 'p4');
+      window.ended('a', 'p4', false, 1);
+      expect(woken).toEqual(['a/p4', 'a/p5']);
+    });
+
+    it('when a place is given during a run that began before', () => {
+      window.began('a', 'p4');
+      expect(window.ask('a', 'p4')).toBe('parked');
+      window.observe('a', 'p0', 'placed', 1);
+      window.ended('a', 'p4', false, 1);
+      expect(create('a', 'p4')).toBe('go');
+    });
+
+    it('when the tenant leaves', () => {
+      window.join('b', 1);
+      flood('b', 3);
+      window.leave('a');
+      expect(window.counts()).toEqual([{ tenant: 'b', parked: 0, scheduling: 3, refused: 0 }]);
+      expect(woken).toEqual(['b/p1', 'b/p2']);
+      window.observe('a', 'p0', 'placed', 1);
+      expect(window.inUse).toBe(3);
+    });
+
+    it('when the scheduler says nothing of a pod, which may wait for others to come', () => {
+      window.sweep(900);
+      expect(woken).toEqual([]);
+      window.sweep(1_000);
+      expect(window.counts()).toMatchObject([{ parked: 0, scheduling: 2, refused: 4 }]);
+      expect(woken).toEqual(['a/p4', 'a/p5']);
+      window.observe('a', 'p0', 'waiting', 1_001);
+      window.observe('a', 'p0', 'placed', 1_002);
+      expect(window.counts()).toMatchObject([{ refused: 3 }]);
+    });
   });
 
-  it('when the tenant leaves', () => {
-    window.join('b', 1);
-    flood('b', 3);
-    window.leave('a');
-    expect(window.counts()).toEqual([{ tenant: 'b', parked: 0, scheduling: 3, refused: 0 }]);
-    expect(woken).toEqual(['b/p1', 'b/p2']);
-    window.observe('a', 'p0', 'placed', 1);
-    expect(window.inUse).toBe(3);
-  });
+  describe('pods that are there already', () => {
+    it('count, after a restart, with their states', () => {
+      window.join('a', 1);
+      for (const id of ['p0', 'p1', 'p2', 'p3']) window.observe('a', id, 'waiting', 0, false);
+      window.observe('a', 'p4', 'refused', 0, false);
+      window.observe('a', 'p5', 'placed', 0, false);
+      window.observe('a', 'p6', 'none', 0, false);
+      expect(window.counts()).toEqual([{ tenant: 'a', parked: 0, scheduling: 4, refused: 1 }]);
+      expect(create('a', 'p7')).toBe('parked');
+    });
 
-  it('when the scheduler says nothing of a pod, which may wait for others to come', () => {
-    window.sweep(900);
-    expect(woken).toEqual([]);
-    window.sweep(1_000);
-    expect(window.counts()).toMatchObject([{ parked: 0, scheduling: 2, refused: 4 }]);
-    expect(woken).toEqual(['a/p4', 'a/p5']);
-    window.observe('a', 'p0', 'waiting', 1_001);
-    window.observe('a', 'p0', 'placed', 1_002);
-    expect(window.counts()).toMatchObject([{ refused: 3 }]);
+    it('do not say how long the scheduler takes: nobody saw them come', () => {
+      window = new SchedulingWindow({ wake: () => undefined });
+      window.join('a', 1);
+      for (let i = 0; i < 100; i += 1) window.observe('a', `p${i}`, 'waiting', 0, false);
+      for (let i = 0; i < 100; i += 1) window.observe('a', `p${i}`, 'placed', 60_000);
+      expect(window.size).toBe(32);
+    });
   });
 });
 
-describe('pods that are there already', () => {
-  it('count, after a restart, with their states', () => {
-    window.join('a', 1);
-    for (const id of ['p0', 'p1', 'p2', 'p3']) window.observe('a', id, 'waiting', 0, false);
-    window.observe('a', 'p4', 'refused', 0, false);
-    window.observe('a', 'p5', 'placed', 0, false);
-    window.observe('a', 'p6', 'none', 0, false);
-    expect(window.counts()).toEqual([{ tenant: 'a', parked: 0, scheduling: 4, refused: 1 }]);
-    expect(create('a', 'p7')).toBe('parked');
-  });
-
-  it('do not say how long the scheduler takes: nobody saw them come', () => {
-    window = new SchedulingWindow({ wake: () => undefined });
-    window.join('a', 1);
-    for (let i = 0; i < 100; i += 1) window.observe('a', `p${i}`, 'waiting', 0, false);
-    for (let i = 0; i < 100; i += 1) window.observe('a', `p${i}`, 'placed', 60_000);
-    expect(window.size).toBe(32);
+describe('Line', () => {
+  it('hands out what is in it, in the order in which it came, whatever has left from the middle', () => {
+    const step = fc.oneof(
+      fc.record({ do: fc.constant('add' as const), item: fc.nat(9) }),
+      fc.record({ do: fc.constant('remove' as const), item: fc.nat(9) }),
+      fc.record({ do: fc.constant('shift' as const) }),
+    );
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 60, size: 'max' }), (steps) => {
+        const line = new FifoSet<number>();
+        let model: number[] = [];
+        for (const each of steps) {
+          if (each.do === 'add') {
+            line.add(each.item);
+            if (!model.includes(each.item)) model.push(each.item);
+          } else if (each.do === 'remove') {
+            line.remove(each.item);
+            model = model.filter((item) => item !== each.item);
+          } else {
+            expect(line.shift()).toBe(model.shift());
+          }
+          expect(line.size).toBe(model.length);
+        }
+        while (model.length > 0) expect(line.shift()).toBe(model.shift());
+        expect(line.shift()).toBeUndefined();
+      }),
+    );
   });
 });

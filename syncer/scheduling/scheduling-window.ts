@@ -1,9 +1,99 @@
-import { requireAtLeast } from './errors.ts';
 import type { PodState } from './pod-state.ts';
-import { isActive, type Phase, Place, TenantPlaces } from './tenant-places.ts';
-import { WindowSize, type WindowSizeOptions } from './window-size.ts';
+import { requireAtLeast, WindowSize, type WindowSizeOptions } from './window-size.ts';
 
-export interface SchedulingWindowOptions {
+/** First come, first served, with removal from the middle. All in O(1), however many are in it. */
+export class FifoSet<Item> {
+  readonly #items = new Set<Item>();
+  /** Goes on where it stopped: an iteration from the start would walk over all that have left. */
+  #next = this.#items.values();
+
+  get size(): number {
+    return this.#items.size;
+  }
+
+  has(item: Item): boolean {
+    return this.#items.has(item);
+  }
+
+  add(item: Item): void {
+    this.#items.add(item);
+  }
+
+  remove(item: Item): void {
+    this.#items.delete(item);
+  }
+
+  /** Takes the first out. */
+  shift(): Item | undefined {
+    while (this.#items.size > 0) {
+      const { value, done } = this.#next.next();
+      if (done === true) {
+        this.#next = this.#items.values();
+        continue;
+      }
+      this.#items.delete(value);
+      return value;
+    }
+    return undefined;
+  }
+}
+
+/**
+ * Where a pod of a tenant stands.
+ *
+ * - `parked`: it waits for a place in the window.
+ * - `granted`: it has one, and its key is queued.
+ * - `creating`: it is being created.
+ * - `waiting`: the super cluster has it, and the scheduler has yet to look at it.
+ * - `refused`: the scheduler could not place it. It is out of the window and counts against the tenant's other limit.
+ */
+type Phase = 'parked' | 'granted' | 'creating' | 'waiting' | 'refused';
+
+class Place {
+  readonly tenant: TenantPlaces;
+  readonly id: string;
+  phase: Phase;
+  /** Asked for, or granted, since the last run of its key began: what is not is let go of when the run ends. */
+  kept = true;
+  /** When it came to the scheduler; undefined: nobody saw that. */
+  since: number | undefined = undefined;
+  /** Since when it is known to wait, for the scheduler or for its own tenant. */
+  knownSince: number | undefined = undefined;
+  /** Pods in the window when it came in. */
+  inUse = 0;
+
+  constructor(tenant: TenantPlaces, id: string, phase: Phase) {
+    this.tenant = tenant;
+    this.id = id;
+    this.phase = phase;
+  }
+}
+
+/** What the window knows of one tenant. */
+class TenantPlaces {
+  readonly uid: string;
+  weight: number;
+  readonly places = new Map<string, Place>();
+  readonly parked = new FifoSet<Place>();
+  /** Granted, creating and waiting. */
+  active = 0;
+  refused = 0;
+  /** It has let places go by, and has not come for one since. */
+  isStalled = false;
+  /** When it last got a place, as a number that grows: of equals, who has waited longest goes first. */
+  turn = 0;
+
+  constructor(uid: string, weight: number) {
+    this.uid = uid;
+    this.weight = weight;
+  }
+}
+
+function isActive(phase: Phase): boolean {
+  return phase === 'granted' || phase === 'creating' || phase === 'waiting';
+}
+
+interface SchedulingWindowOptions {
   size?: WindowSizeOptions;
   /** Pods of one tenant that the scheduler could not place, at most; beyond that none of it are created. Default 1,000. */
   maxRefused?: number;

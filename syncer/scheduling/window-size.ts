@@ -1,4 +1,16 @@
-import { requireAtLeast } from './errors.ts';
+/** A setting of the scheduling window that makes no sense; trying again cannot help. */
+class SchedulingError extends Error {
+  override readonly name = 'SchedulingError';
+  readonly code = 'InvalidOption';
+  readonly retryable = false;
+}
+
+export function requireAtLeast(name: string, value: number, least: number): number {
+  if (!(Number.isFinite(value) && value >= least)) {
+    throw new SchedulingError(`${name} is ${value}; give a number of at least ${least}`);
+  }
+  return value;
+}
 
 export interface WindowSizeOptions {
   /** Never fewer. Default 16: as many as are on the way there and back anyway. */
@@ -14,7 +26,7 @@ export interface WindowSizeOptions {
 }
 
 /** What the scheduler has said of one pod: placed it, or could not. */
-export interface Verdict {
+interface Verdict {
   /** From when the pod was there until the verdict was seen. */
   latencyMs: number;
   /** Pods in the window when it came in, itself included. */

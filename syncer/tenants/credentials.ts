@@ -6,7 +6,7 @@ import {
   type KubeObject,
   resources,
 } from '../../kube/index.ts';
-import type { ClientAuthorities } from '../kubelet/index.ts';
+import type { ClientAuthorities } from '../kubelet/kubelet-tenants.ts';
 
 /** How to reach a tenant's API server, and a mark that changes when the credentials do. */
 export interface Credentials {

@@ -10,18 +10,39 @@ import {
 } from '../../kube/index.ts';
 import type { CustomResourceInformers } from '../controllers/custom-resources.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
-import type { ClientAuthorities } from '../kubelet/index.ts';
+import type { ClientAuthorities } from '../kubelet/kubelet-tenants.ts';
 import type { Caches } from '../reconcile/caches.ts';
 import type { SyncEngine } from '../reconcile/engine.ts';
 import type { IdentityGuard } from '../reconcile/guards.ts';
 import type { DriftCount } from '../reconcile/resync.ts';
 import { readCredentials } from './credentials.ts';
-import { everyTenant, type Gate } from './gate.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
 import { StatusWriter } from './status-writer.ts';
 import type { SyncerSettings } from './tenant-info.ts';
 
-export interface DirectoryOptions {
+/** Which tenants are this replica's to serve. */
+export interface TenantFilter {
+  serves(vc: VirtualCluster): boolean;
+  /** Whether the caches of the super cluster hold the objects of all tenants, whoever serves them. */
+  readonly seesAll: boolean;
+  /** All VirtualClusters there are; to be called when they have been listed, and when one changes. */
+  see(virtualClusters: Iterable<VirtualCluster>): void;
+  /**
+   * The listener is called when answers change; what it returns resolves when nothing is done any more for tenants
+   * that are not to be served. Returns how to stop that.
+   */
+  subscribe(listener: () => Promise<void>): () => void;
+}
+
+/** Of the only replica. */
+const everyTenant: TenantFilter = {
+  serves: () => true,
+  seesAll: true,
+  see: () => undefined,
+  subscribe: () => () => undefined,
+};
+
+interface DirectoryOptions {
   superClient: KubeClient;
   superCaches: Caches;
   /** Custom resources of the super cluster. */
@@ -34,7 +55,7 @@ export interface DirectoryOptions {
   clock: Clock;
   logger: SessionLogger;
   /** Default: every tenant is served. */
-  gate?: Gate;
+  gate?: TenantFilter;
   /** Called before each write to a tenant; what it throws keeps the write from being sent. */
   beforeWrite?: () => void;
   hooks?: DirectoryHooks;
@@ -74,7 +95,7 @@ export class TenantDirectory {
   readonly #store = new Store<VirtualCluster>();
   readonly #served = new Map<string, Served>();
   readonly #status: StatusWriter;
-  readonly #gate: Gate;
+  readonly #gate: TenantFilter;
   #running: AbortSignal | undefined;
 
   constructor(options: DirectoryOptions) {

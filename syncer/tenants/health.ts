@@ -4,18 +4,20 @@ import { type Clock, findCondition, type Resource, resources } from '../../kube/
 import type { TenantCustomResources } from '../controllers/custom-resources.ts';
 import type { SyncEngine } from '../reconcile/engine.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
-import { customResourcesCondition } from './custom-resources-condition.ts';
-import type { Freeze } from './freeze.ts';
-import type { Holds } from './holds.ts';
-import { networkPoliciesCondition } from './network-policies-condition.ts';
-import type { StatusWriter, SyncerCondition } from './status-writer.ts';
+import type { DeletionFreeze, MassDeletionHolds } from './deletion-holds.ts';
+import {
+  customResourcesCondition,
+  networkPoliciesCondition,
+  type StatusWriter,
+  type SyncerCondition,
+} from './status-writer.ts';
 
-export interface HealthOptions {
+interface HealthOptions {
   state: TenantState;
   engine: SyncEngine;
   status: StatusWriter;
-  freeze: Freeze;
-  holds: Holds;
+  freeze: DeletionFreeze;
+  holds: MassDeletionHolds;
   custom: TenantCustomResources;
   /** The VirtualCluster as it is now. */
   latest: () => VirtualCluster;

@@ -17,10 +17,9 @@ import type { IdentityGuard } from '../reconcile/guards.ts';
 import { type DriftCount, relistInTurn, runPeriodically } from '../reconcile/resync.ts';
 import { TenantState } from '../reconcile/tenant-state.ts';
 import type { Credentials } from './credentials.ts';
-import { Freeze } from './freeze.ts';
-import type { Gate } from './gate.ts';
+import { DeletionFreeze, MassDeletionHolds } from './deletion-holds.ts';
+import type { TenantFilter } from './directory.ts';
 import { Health } from './health.ts';
-import { Holds } from './holds.ts';
 import type { StatusWriter } from './status-writer.ts';
 import { type SyncerSettings, tenantInfo } from './tenant-info.ts';
 
@@ -29,7 +28,7 @@ export interface SessionLogger {
   warn(fields: object, message: string): void;
 }
 
-export interface SessionOptions {
+interface SessionOptions {
   vc: VirtualCluster;
   credentials: Credentials;
   settings: () => SyncerSettings;
@@ -43,7 +42,7 @@ export interface SessionOptions {
   clock: Clock;
   logger: SessionLogger;
   /** Default: this is the only replica. */
-  gate?: Gate;
+  gate?: TenantFilter;
   /** Called before each write to the tenant; what it throws keeps the write from being sent. */
   beforeWrite?: () => void;
   onCall?: (call: CallRecord) => void;
@@ -63,8 +62,8 @@ export class TenantSession {
   readonly state: TenantState;
   readonly #options: SessionOptions;
   readonly #connection: Connection;
-  readonly #freeze: Freeze;
-  readonly #holds: Holds;
+  readonly #freeze: DeletionFreeze;
+  readonly #holds: MassDeletionHolds;
   readonly #custom: TenantCustomResources;
   readonly #ref: { namespace: string; name: string };
   readonly #health: Health;
@@ -99,8 +98,8 @@ export class TenantSession {
       vc: options.vc,
       requeue: () => this.#joined && options.engine.requeue(this.state),
     };
-    this.#freeze = new Freeze({ ...watched, superIdentity: options.superIdentity });
-    this.#holds = new Holds(watched);
+    this.#freeze = new DeletionFreeze({ ...watched, superIdentity: options.superIdentity });
+    this.#holds = new MassDeletionHolds(watched);
     this.#custom = new TenantCustomResources({
       state: this.state,
       engine: options.engine,

@@ -2,7 +2,9 @@ import { describe, expect, it } from 'vitest';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { findCondition, resources } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
-import { StatusWriter } from './status-writer.ts';
+import { definitionOf, widgets } from '../controllers/testing/custom-world.ts';
+import { customResourcesCondition, networkPoliciesCondition, StatusWriter } from './status-writer.ts';
+import { DirectoryWorld } from './testing/directory-world.ts';
 
 const ref = { namespace: 'acme', name: 'blue' };
 const joined = { type: 'Synced', status: 'True', reason: 'Joined', message: 'all is well' } as const;
@@ -107,4 +109,60 @@ describe('the status writer', () => {
     expect(findCondition(status()?.conditions, 'Synced')).toBeUndefined();
     await writer.condition({ namespace: 'acme', name: 'gone' }, 'v1', joined);
   });
+});
+
+it('a condition names every custom resource that is asked for and not synced, with the reason', () => {
+  const customResources = ['widgets.example.com', 'zones.example.com'];
+  expect(customResourcesCondition({ customResources }, [])).toMatchObject({
+    status: 'True',
+    reason: 'Synced',
+  });
+  const problems = [
+    { name: 'widgets.example.com', reason: 'is not published' },
+    { name: 'zones.example.com', reason: 'is not namespaced' },
+  ];
+  expect(customResourcesCondition({ customResources }, problems)).toEqual({
+    type: 'CustomResourcesSynced',
+    status: 'False',
+    reason: 'NotSynced',
+    message: 'widgets.example.com is not published; zones.example.com is not namespaced',
+  });
+});
+
+it('a VirtualCluster that asks for custom resources at run time gets them, and the condition follows', async () => {
+  await using world = await DirectoryWorld.start();
+  const cluster = await world.make('blue');
+  await world.says('blue', 'Synced', 'True', 'Joined');
+  expect(world.condition('blue', 'CustomResourcesSynced')).toBeUndefined();
+  world.change('blue', (vc) => ({ ...vc, spec: { sync: { customResources: ['widgets.example.com'] } } }));
+  const said = await world.says('blue', 'CustomResourcesSynced', 'False', 'NotSynced');
+  expect(said.message).toBe('widgets.example.com is not published');
+
+  world.super.server.put(resources.customResourceDefinitions, definitionOf(widgets));
+  const copy = () => cluster.server.get(resources.customResourceDefinitions, { name: 'widgets.example.com' });
+  await cluster.server.until(() => copy() !== undefined);
+  cluster.server.put(resources.customResourceDefinitions, {
+    ...(copy() ?? { metadata: {} }),
+    status: { conditions: [{ type: 'Established', status: 'True' }] },
+  });
+  await world.says('blue', 'CustomResourcesSynced', 'True', 'Synced');
+  cluster.server.put(resources.namespaces, { metadata: { name: 'shop' } });
+  cluster.server.put(widgets, { metadata: { name: 'one', namespace: 'shop' }, spec: { size: 1 } });
+  await world.super.server.until(() => world.objectsOf('blue', widgets).length === 1);
+});
+
+it('the condition says whether policies act, or why they do not', () => {
+  const of = (syncNetworkPolicies: boolean, networkPoliciesEnforced: boolean) => {
+    const { status, reason } = networkPoliciesCondition({ syncNetworkPolicies, networkPoliciesEnforced });
+    return { status, reason };
+  };
+  expect(of(true, true)).toEqual({ status: 'True', reason: 'Enforced' });
+  expect(of(true, false)).toEqual({ status: 'False', reason: 'NoEngine' });
+  expect(of(false, true)).toEqual({ status: 'False', reason: 'NotSynced' });
+});
+
+it('a tenant that is served has the condition', async () => {
+  await using world = await DirectoryWorld.start();
+  await world.make('blue');
+  await world.says('blue', 'NetworkPoliciesEnforced', 'True', 'Enforced');
 });

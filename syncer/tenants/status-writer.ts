@@ -9,6 +9,8 @@ import {
   resources,
   setCondition,
 } from '../../kube/index.ts';
+import type { CustomResourceProblem } from '../controllers/custom-resources.ts';
+import type { TenantInfo } from '../kinds/contract.ts';
 
 export interface SyncerCondition {
   type: SyncerConditionType;
@@ -148,4 +150,39 @@ export class StatusWriter {
       if (!isNotFound(error)) throw error;
     }
   }
+}
+
+/** What becomes of the custom resources that a tenant has opted in to, for its operator to read. */
+export function customResourcesCondition(
+  { customResources }: Pick<TenantInfo, 'customResources'>,
+  problems: readonly CustomResourceProblem[],
+): SyncerCondition {
+  const type = 'CustomResourcesSynced';
+  if (customResources.length === 0) {
+    return { type, status: 'True', reason: 'NoneWanted', message: 'spec.sync.customResources is empty' };
+  }
+  if (problems.length === 0) {
+    return { type, status: 'True', reason: 'Synced', message: 'all of spec.sync.customResources are synced' };
+  }
+  const message = problems.map(({ name, reason }) => `${name} ${reason}`).join('; ');
+  return { type, status: 'False', reason: 'NotSynced', message };
+}
+
+const type = 'NetworkPoliciesEnforced';
+
+/** What becomes of the NetworkPolicies of a tenant, for its operator to read. */
+export function networkPoliciesCondition(
+  tenant: Pick<TenantInfo, 'syncNetworkPolicies' | 'networkPoliciesEnforced'>,
+): SyncerCondition {
+  if (!tenant.syncNetworkPolicies) {
+    const message = 'they stay in the tenant, as spec.sync.networkPolicies says';
+    return { type, status: 'False', reason: 'NotSynced', message };
+  }
+  if (!tenant.networkPoliciesEnforced) {
+    const message =
+      'vc-syncer knows of nothing in the super cluster that acts on them; if something does, start vc-syncer with --network-policies enforced';
+    return { type, status: 'False', reason: 'NoEngine', message };
+  }
+  const message = 'they are carried over to a super cluster that acts on them';
+  return { type, status: 'True', reason: 'Enforced', message };
 }

@@ -5,7 +5,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { ConnectionOptions } from '../../../kube/index.ts';
 import { createTestCertificates } from '../../../kube/testing/index.ts';
 
-export interface Asked {
+interface Asked {
   readonly method: string;
   readonly url: string;
   readonly headers: IncomingMessage['headers'];
@@ -73,7 +73,7 @@ export class FakeSuper {
 }
 
 /** The greeting comes in one piece with the headers, as from a server that begins to speak at once. */
-export function accept(request: IncomingMessage, socket: Socket, head: Buffer): void {
+function accept(request: IncomingMessage, socket: Socket, head: Buffer): void {
   const offered = request.headers['x-stream-protocol-version'] ?? '';
   socket.write(
     `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ${request.headers.upgrade}\r\n` +

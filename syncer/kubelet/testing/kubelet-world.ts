@@ -33,14 +33,14 @@ export interface TestTenant extends KubeletTenant {
   superObjects: KubeObject[];
 }
 
-export interface Answer {
+interface Answer {
   readonly status: number | undefined;
   readonly body: string;
   readonly headers: IncomingMessage['headers'];
 }
 
 /** An upgraded connection, and what the server said with the upgrade. */
-export interface Stream {
+interface Stream {
   readonly response: IncomingMessage;
   readonly socket: Socket;
   readonly head: Buffer;

@@ -17,17 +17,16 @@ import { allKinds } from '../../kinds/registry.ts';
 import { SyncEngine } from '../../reconcile/engine.ts';
 import { fastClock } from '../../reconcile/testing/fast-clock.ts';
 import { SuperSide } from '../../super-side.ts';
-import { TenantDirectory } from '../directory.ts';
-import type { Gate } from '../gate.ts';
+import { TenantDirectory, type TenantFilter } from '../directory.ts';
 import type { SyncerSettings } from '../tenant-info.ts';
 
 const namespace = 'acme';
 
-export interface WorldOptions {
+interface WorldOptions {
   clock?: Clock;
   /** False: nothing runs but the servers; for somebody who brings a syncer along. */
   serves?: boolean;
-  gate?: Gate;
+  gate?: TenantFilter;
 }
 
 /** A directory that serves VirtualClusters of a fake super cluster, each with a fake API server of its own. */
@@ -57,7 +56,12 @@ export class DirectoryWorld implements AsyncDisposable {
   readonly #stop = new AbortController();
   #running: Promise<void>[] = [];
 
-  private constructor(superCluster: FakeCluster, certificates: TestCertificates, clock: Clock, gate?: Gate) {
+  private constructor(
+    superCluster: FakeCluster,
+    certificates: TestCertificates,
+    clock: Clock,
+    gate?: TenantFilter,
+  ) {
     this.super = superCluster;
     this.#certificates = certificates;
     const client = superCluster.client;

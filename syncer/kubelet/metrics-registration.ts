@@ -1,0 +1,161 @@
+import { isIPv6 } from 'node:net';
+import { isDeepStrictEqual } from 'node:util';
+import { labelKeys } from '../../api/labels.ts';
+import {
+  type Clock,
+  isAlreadyExists,
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  type ObjectRef,
+  type Resource,
+  resource,
+  resources,
+} from '../../kube/index.ts';
+import { metricsGroup } from './metrics-api.ts';
+
+const apiServices = resource('apiregistration.k8s.io', 'v1', 'apiservices', 'APIService', false);
+const apiServiceName = `v1beta1.${metricsGroup}`;
+/** Our certificate has to be good for `<name>.<namespace>.svc`: it comes from the manager. */
+const service = { namespace: 'kube-system', name: 'skerry-metrics' };
+const port = 443;
+const portName = 'https';
+const checkEveryMs = 60_000;
+
+export interface RegistrationOptions {
+  /** The tenant's API server. */
+  client: KubeClient;
+  clock: Clock;
+  /** Where it reaches us. */
+  endpoint: { readonly address: string; readonly port: number };
+  /** PEM of the authority that our certificate is from, as of now. */
+  ca: () => string;
+  /** Whether there are figures to serve. */
+  hasSource: (signal: AbortSignal) => Promise<boolean>;
+  onProblem: (error: unknown) => void;
+}
+
+/**
+ * Sees to it, until aborted, that the tenant's API server passes metrics.k8s.io on to us. As long as there
+ * is nothing to serve it does not: an API that cannot be reached keeps namespaces from being deleted. One
+ * that the tenant has put in its place is left alone. `endpoint` may not be loopback.
+ */
+export async function keepRegistered(options: RegistrationOptions, signal: AbortSignal): Promise<void> {
+  const { clock, onProblem } = options;
+  while (!signal.aborted) {
+    try {
+      if (await options.hasSource(signal)) await register(options, signal);
+    } catch (error) {
+      if (!signal.aborted) onProblem(error);
+    }
+    await clock.sleep(checkEveryMs, signal).catch(() => undefined);
+  }
+}
+
+async function register(options: RegistrationOptions, signal: AbortSignal): Promise<void> {
+  const { client } = options;
+  const present = await find(client, apiServices, { name: apiServiceName }, signal);
+  if (present !== undefined && !isOurs(present)) return;
+  // In this order, as the API server tries an API as soon as it hears of it.
+  await ensure(client, resources.services, serviceObject(), signal);
+  await ensure(client, resources.endpointSlices, sliceObject(options.endpoint), signal);
+  await ensure(client, apiServices, apiServiceObject(options.ca()), signal);
+}
+
+function isOurs(apiService: KubeObject): boolean {
+  const to = (apiService['spec'] as { service?: { namespace?: string; name?: string } } | undefined)?.service;
+  return to?.namespace === service.namespace && to.name === service.name;
+}
+
+/** These are the tenant's alone: the super cluster has nothing to do with them. */
+const labels = { 'app.kubernetes.io/managed-by': 'skerry', [labelKeys.sync]: 'false' };
+
+function serviceObject(): KubeObject {
+  return {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { ...service, labels },
+    // The API server goes to the endpoint itself; an address would be one less for the tenant.
+    spec: { clusterIP: 'None', ports: [{ name: portName, port, protocol: 'TCP', targetPort: port }] },
+  };
+}
+
+function sliceObject({ address, port: kubeletPort }: RegistrationOptions['endpoint']): KubeObject {
+  return {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: { ...service, labels: { ...labels, 'kubernetes.io/service-name': service.name } },
+    addressType: isIPv6(address) ? 'IPv6' : 'IPv4',
+    endpoints: [{ addresses: [address], conditions: { ready: true } }],
+    ports: [{ name: portName, port: kubeletPort, protocol: 'TCP' }],
+  };
+}
+
+function apiServiceObject(ca: string): KubeObject {
+  return {
+    apiVersion: 'apiregistration.k8s.io/v1',
+    kind: 'APIService',
+    metadata: { name: apiServiceName, labels },
+    spec: {
+      group: metricsGroup,
+      version: 'v1beta1',
+      service: { ...service, port },
+      caBundle: Buffer.from(ca).toString('base64'),
+      groupPriorityMinimum: 100,
+      versionPriority: 100,
+    },
+  };
+}
+
+async function find(
+  client: KubeClient,
+  kind: Resource,
+  ref: ObjectRef,
+  signal: AbortSignal,
+): Promise<KubeObject | undefined> {
+  try {
+    return await client.get(kind, ref, { signal });
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Creates an object, or puts back what of it matters here. */
+async function ensure(
+  client: KubeClient,
+  kind: Resource,
+  wanted: KubeObject,
+  signal: AbortSignal,
+): Promise<void> {
+  const { namespace, name = '' } = wanted.metadata;
+  const ref = { name, namespace };
+  const present = await find(client, kind, ref, signal);
+  if (present === undefined) {
+    await client.create(kind, wanted, { signal }).catch((error: unknown) => {
+      // Somebody else was faster; what it is like is looked at next time.
+      if (!isAlreadyExists(error)) throw error;
+    });
+    return;
+  }
+  if (contains(present, wanted)) return;
+  const { apiVersion: _apiVersion, kind: _kind, metadata, ...content } = wanted;
+  const { uid, resourceVersion } = present.metadata;
+  const patch = { ...content, metadata: { labels: metadata.labels, uid, resourceVersion } };
+  await client.patch(kind, ref, patch, { type: 'merge', signal });
+}
+
+/** Whether all that is wanted is there; what the server or others have added does not count. */
+function contains(present: unknown, wanted: unknown): boolean {
+  if (typeof wanted !== 'object' || wanted === null) return isDeepStrictEqual(present, wanted);
+  if (typeof present !== 'object' || present === null) return false;
+  if (Array.isArray(wanted) && (!Array.isArray(present) || present.length !== wanted.length)) return false;
+  return Object.entries(wanted).every(([key, value]) =>
+    contains((present as Record<string, unknown>)[key], value),
+  );
+}
+
+/** No endpoint of a Service may be there. */
+export function isLoopback(address: string): boolean {
+  return address.startsWith('127.') || address === '::1' || address === 'localhost';
+}

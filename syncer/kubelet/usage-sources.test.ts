@@ -1,0 +1,147 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, describe, expect, it } from 'vitest';
+import { Connection, KubeClient, type KubeObject } from '../../kube/index.ts';
+import { FakeClock } from '../../kube/testing/index.ts';
+import { testContext } from '../kinds/testing.ts';
+import { UsageReader } from './usage-sources.ts';
+
+const { signal } = new AbortController();
+const closing: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close();
+});
+
+const node = (name: string, labels = {}): KubeObject => ({
+  apiVersion: 'v1',
+  kind: 'Node',
+  metadata: { name, labels },
+});
+const pod = (name: string, nodeName: string, namespace = 'super-shop'): KubeObject => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { name, namespace, uid: `uid-${name}` },
+  spec: { nodeName },
+});
+
+/** A super cluster that answers these paths. */
+async function reader(answers: Record<string, unknown>, nodes: KubeObject[], clock = new FakeClock()) {
+  const asked: string[] = [];
+  const server: Server = createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
+    const url = request.url ?? '';
+    asked.push(url);
+    const answer = answers[url.split('?')[0] ?? ''];
+    response.writeHead(answer === undefined ? 404 : 200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify(answer ?? { kind: 'Status', code: 404, reason: 'NotFound' }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const connection = new Connection({ server: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+  closing.push(async () => {
+    await connection.close();
+    server.close();
+  });
+  const { superObjects } = testContext({ superObjects: nodes });
+  const superClient = new KubeClient(connection);
+  return { asked, clock, usage: new UsageReader({ superClient, nodes: () => nodes, superObjects, clock }) };
+}
+
+function summary(...pods: string[]): object {
+  return {
+    node: { nodeName: 'n1', cpu: { usageNanoCores: 99 } },
+    pods: pods.map((name, index) => ({
+      podRef: { name, namespace: 'super-shop', uid: `uid-${name}` },
+      containers: [
+        {
+          name: 'main',
+          cpu: { time: '2026-01-02T03:04:05Z', usageNanoCores: 1000 + index },
+          memory: { time: '2026-01-02T03:04:05Z', workingSetBytes: 4096 },
+        },
+        { name: 'just-started', memory: { workingSetBytes: 1 } },
+      ],
+    })),
+  };
+}
+
+const summaryOf = (name: string): string => `/api/v1/nodes/${name}/proxy/stats/summary`;
+
+describe('figures', () => {
+  it('come from the metrics API of the super cluster, of what bears the tenant’s label', async () => {
+    const item = (name: string, namespace: string): object => ({
+      metadata: { name, namespace },
+      timestamp: '2026-01-02T03:04:05Z',
+      window: '1m0.5s',
+      containers: [{ name: 'main', usage: { cpu: '250m', memory: '64Mi' } }],
+    });
+    const api = '/apis/metrics.k8s.io/v1beta1';
+    const { usage, asked } = await reader(
+      {
+        [api]: {},
+        [`${api}/namespaces/super-shop/pods`]: {
+          items: [item('a', 'super-shop'), item('of-others', 'super-shop')],
+        },
+        [`${api}/pods`]: { items: [item('a', 'super-shop'), item('a', 'elsewhere')] },
+      },
+      [node('n1')],
+    );
+    const found = await usage.read([pod('a', 'n1')], 'tenant-uid', signal);
+    expect([...(found ?? [])]).toEqual([
+      [
+        'uid-a',
+        {
+          takenAtMs: Date.parse('2026-01-02T03:04:05Z'),
+          windowMs: 60_500,
+          containers: [{ name: 'main', nanoCores: 250_000_000, workingSetBytes: 64 << 20 }],
+        },
+      ],
+    ]);
+    expect(asked.at(-1)).toBe(
+      `${api}/namespaces/super-shop/pods?labelSelector=skerry.dev%2Ftenant%3Dtenant-uid`,
+    );
+    const both = await usage.read([pod('a', 'n1'), pod('b', 'n1', 'super-b')], 'tenant-uid', signal);
+    expect([...(both ?? new Map()).keys()]).toEqual(['uid-a']);
+    expect(asked.at(-1)).toBe(`${api}/pods?labelSelector=skerry.dev%2Ftenant%3Dtenant-uid`);
+  });
+
+  it('come from the kubelets where there is no such API, each asked once for all who ask', async () => {
+    const { usage, asked } = await reader({ [summaryOf('n1')]: summary('a', 'of-others') }, [node('n1')]);
+    const both = await Promise.all([
+      usage.read([pod('a', 'n1')], 'one', signal),
+      usage.read([pod('b', 'n1')], 'two', signal),
+    ]);
+    expect(both.map((found) => [...(found ?? new Map()).keys()])).toEqual([['uid-a'], []]);
+    expect(both[0]?.get('uid-a')?.containers).toEqual([
+      { name: 'main', nanoCores: 1000, workingSetBytes: 4096 },
+    ]);
+    expect(asked.filter((url) => url.startsWith(summaryOf('n1')))).toEqual([
+      `${summaryOf('n1')}?only_cpu_and_memory=true`,
+    ]);
+  });
+
+  it('are taken anew after a while', async () => {
+    const { usage, asked, clock } = await reader({ [summaryOf('n1')]: summary('a') }, [node('n1')]);
+    for (const waitMs of [0, 4_000, 2_000]) {
+      await clock.advance(waitMs);
+      await usage.read([pod('a', 'n1')], 'one', signal);
+    }
+    expect(asked.filter((url) => url.startsWith(summaryOf('n1')))).toHaveLength(2);
+  });
+
+  it('of one node that is down are left out, of all are an error', async () => {
+    const { usage } = await reader({ [summaryOf('n1')]: summary('a') }, [node('n1'), node('n2')]);
+    const found = await usage.read([pod('a', 'n1'), pod('b', 'n2')], 'one', signal);
+    expect([...(found ?? new Map()).keys()]).toEqual(['uid-a']);
+    await expect(usage.read([pod('b', 'n2')], 'one', signal)).rejects.toThrow();
+  });
+
+  it('cannot be had from simulated nodes', async () => {
+    const simulated = node('n1', { 'skerry.dev/simulated': 'true' });
+    const { usage, asked } = await reader({ [summaryOf('n1')]: summary('a') }, [simulated]);
+    expect(await usage.hasSource(signal)).toBe(false);
+    expect(await usage.read([pod('a', 'n1')], 'one', signal)).toBeUndefined();
+    expect(asked.some((url) => url.startsWith(summaryOf('n1')))).toBe(false);
+    const mixed = await reader({ [summaryOf('n2')]: summary('b') }, [simulated, node('n2')]);
+    expect(await mixed.usage.hasSource(signal)).toBe(true);
+    const found = await mixed.usage.read([pod('a', 'n1'), pod('b', 'n2')], 'one', signal);
+    expect([...(found ?? new Map()).keys()]).toEqual(['uid-b']);
+  });
+});

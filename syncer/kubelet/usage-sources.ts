@@ -1,0 +1,266 @@
+import { labelKeys } from '../../api/labels.ts';
+import { type Clock, type KubeClient, type KubeObject, parseQuantity, resources } from '../../kube/index.ts';
+import type { Lookup } from '../kinds/contract.ts';
+import { isSimulated, type Pod } from './find-pod.ts';
+
+/** What one container has used. */
+export interface ContainerUsage {
+  readonly name: string;
+  /** Billionths of a core, on average over the window. */
+  readonly nanoCores: number;
+  readonly workingSetBytes: number;
+}
+
+/** What one pod has used in the time before `takenAtMs`. */
+export interface PodUsage {
+  readonly takenAtMs: number;
+  readonly windowMs: number;
+  readonly containers: readonly ContainerUsage[];
+}
+
+/** Where figures come from. */
+export interface UsageSource {
+  /**
+   * The usage of these pods of the super cluster, all of one tenant; by UID. Pods of which nothing is known
+   * are left out. Throws when nothing can be read at all.
+   */
+  read(pods: readonly Pod[], tenantUid: string, signal: AbortSignal): Promise<Map<string, PodUsage>>;
+}
+
+/** Kubelets take new figures every ten seconds or so; asking more often shows nothing new. */
+const freshMs = 5_000;
+const kubeletTimeoutMs = 10_000;
+/** What kubelets average over. They do not say. */
+const windowMs = 10_000;
+
+interface Summary {
+  pods?: {
+    podRef?: { uid?: string };
+    containers?: {
+      name?: string;
+      cpu?: { time?: string; usageNanoCores?: number };
+      memory?: { workingSetBytes?: number };
+    }[];
+  }[];
+}
+
+interface Reading {
+  readonly takenAtMs: number;
+  readonly usage: Promise<Map<string, PodUsage>>;
+}
+
+/**
+ * The kubelets themselves, through the super cluster's API server. A node is asked when somebody asks, and
+ * its answer serves all tenants for a moment: each finds its own pods in it by their UIDs.
+ */
+class KubeletSource implements UsageSource {
+  readonly #client: KubeClient;
+  readonly #clock: Clock;
+  readonly #readings = new Map<string, Reading>();
+
+  constructor(client: KubeClient, clock: Clock) {
+    this.#client = client;
+    this.#clock = clock;
+  }
+
+  async read(pods: readonly Pod[], _tenantUid: string, signal: AbortSignal): Promise<Map<string, PodUsage>> {
+    const nodes = new Set(pods.map(({ spec }) => spec?.nodeName ?? '').filter((node) => node !== ''));
+    const answers = await Promise.allSettled([...nodes].map((node) => this.#node(node)));
+    signal.throwIfAborted();
+    const read = answers.filter((answer) => answer.status === 'fulfilled');
+    const [failed] = answers.filter((answer) => answer.status === 'rejected');
+    // Of several nodes one may be down: the others' pods are shown.
+    if (read.length === 0 && failed !== undefined) throw failed.reason;
+    const found = new Map<string, PodUsage>();
+    for (const { metadata } of pods) {
+      const uid = metadata.uid ?? '';
+      const usage = read.map(({ value }) => value.get(uid)).find((each) => each !== undefined);
+      if (usage !== undefined) found.set(uid, usage);
+    }
+    return found;
+  }
+
+  #node(node: string): Promise<Map<string, PodUsage>> {
+    const now = this.#clock.monotonic();
+    for (const [name, { takenAtMs }] of this.#readings)
+      if (now - takenAtMs >= freshMs) this.#readings.delete(name);
+    const known = this.#readings.get(node);
+    if (known !== undefined) return known.usage;
+    const usage = this.#ask(node);
+    const reading = { takenAtMs: now, usage };
+    this.#readings.set(node, reading);
+    // A failure is not kept: the next who asks tries again.
+    usage.catch(() => {
+      if (this.#readings.get(node) === reading) this.#readings.delete(node);
+    });
+    return usage;
+  }
+
+  /** Shared by all who ask meanwhile, so that none of them can end it. */
+  async #ask(node: string): Promise<Map<string, PodUsage>> {
+    // Rates come from the kubelet: with its plain counters two readings would be needed, ten seconds apart.
+    const path = `/api/v1/nodes/${encodeURIComponent(node)}/proxy/stats/summary?only_cpu_and_memory=true`;
+    const summary = (await this.#client.raw('GET', path, { timeoutMs: kubeletTimeoutMs })) as Summary;
+    const found = new Map<string, PodUsage>();
+    for (const { podRef, containers = [] } of summary.pods ?? []) {
+      const used: ContainerUsage[] = [];
+      let takenAtMs = 0;
+      for (const { name, cpu, memory } of containers) {
+        // One that has just started has no rate yet.
+        if (name === undefined || cpu?.usageNanoCores === undefined || memory?.workingSetBytes === undefined)
+          continue;
+        used.push({ name, nanoCores: cpu.usageNanoCores, workingSetBytes: memory.workingSetBytes });
+        takenAtMs = Math.max(takenAtMs, Date.parse(cpu.time ?? '') || 0);
+      }
+      if (podRef?.uid !== undefined && used.length > 0)
+        found.set(podRef.uid, { takenAtMs: takenAtMs || this.#clock.now(), windowMs, containers: used });
+    }
+    return found;
+  }
+}
+
+const api = '/apis/metrics.k8s.io/v1beta1';
+const metricsApiTimeoutMs = 10_000;
+
+interface PodMetrics {
+  metadata?: { namespace?: string; name?: string };
+  timestamp?: string;
+  window?: string;
+  containers?: { name?: string; usage?: { cpu?: string; memory?: string } }[];
+}
+
+/** The metrics API of the super cluster, asked for what bears the tenant's label. */
+class MetricsApiSource implements UsageSource {
+  readonly #client: KubeClient;
+
+  constructor(client: KubeClient) {
+    this.#client = client;
+  }
+
+  /** Whether the super cluster has that API now. */
+  async isThere(signal: AbortSignal): Promise<boolean> {
+    try {
+      await this.#client.raw('GET', api, { signal, timeoutMs: metricsApiTimeoutMs });
+      return true;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return false;
+    }
+  }
+
+  async read(pods: readonly Pod[], tenantUid: string, signal: AbortSignal): Promise<Map<string, PodUsage>> {
+    const byName = new Map(pods.map((pod) => [nameOf(pod.metadata), pod.metadata.uid ?? '']));
+    const namespaces = new Set(pods.map(({ metadata }) => metadata.namespace ?? ''));
+    const [only = ''] = namespaces;
+    const where = namespaces.size === 1 ? `namespaces/${encodeURIComponent(only)}/` : '';
+    const selector = encodeURIComponent(`${labelKeys.tenant}=${tenantUid}`);
+    const path = `${api}/${where}pods?labelSelector=${selector}`;
+    const list = (await this.#client.raw('GET', path, { signal, timeoutMs: metricsApiTimeoutMs })) as {
+      items?: PodMetrics[];
+    };
+    const found = new Map<string, PodUsage>();
+    for (const item of list.items ?? []) {
+      const uid = byName.get(nameOf(item.metadata ?? {}));
+      if (uid !== undefined) found.set(uid, usageOf(item));
+    }
+    return found;
+  }
+}
+
+function nameOf({ namespace = '', name = '' }: { namespace?: string; name?: string }): string {
+  return `${namespace}/${name}`;
+}
+
+function usageOf({ timestamp = '', window = '', containers = [] }: PodMetrics): PodUsage {
+  return {
+    takenAtMs: Date.parse(timestamp) || 0,
+    windowMs: milliseconds(window),
+    containers: containers.flatMap(({ name, usage }) => {
+      const cores = parseQuantity(usage?.cpu);
+      const workingSetBytes = parseQuantity(usage?.memory);
+      if (name === undefined || cores === undefined || workingSetBytes === undefined) return [];
+      return [{ name, nanoCores: cores * 1e9, workingSetBytes }];
+    }),
+  };
+}
+
+/** A duration as Go writes them: 1m0.5s. */
+function milliseconds(text: string): number {
+  const unit: Record<string, number> = {
+    h: 3_600_000,
+    m: 60_000,
+    s: 1_000,
+    ms: 1,
+    µs: 1e-3,
+    us: 1e-3,
+    ns: 1e-6,
+  };
+  let total = 0;
+  for (const [, count, name = ''] of text.matchAll(/([0-9.]+)(h|ms|µs|us|ns|m|s)/g))
+    total += Number(count) * (unit[name] ?? 0);
+  return Math.round(total);
+}
+
+interface UsageReaderOptions {
+  superClient: KubeClient;
+  /** The nodes of the super cluster. */
+  nodes: () => Iterable<KubeObject>;
+  superObjects: Lookup;
+  clock: Clock;
+}
+
+/** How long it counts whether the super cluster has a metrics API. */
+const knownForMs = 30_000;
+
+/** The best source of figures that the super cluster has now: its metrics API, else its kubelets. */
+export class UsageReader {
+  readonly #options: UsageReaderOptions;
+  readonly #metricsApi: MetricsApiSource;
+  readonly #kubelets: KubeletSource;
+  #known: { atMs: number; isThere: Promise<boolean> } | undefined;
+
+  constructor(options: UsageReaderOptions) {
+    this.#options = options;
+    this.#metricsApi = new MetricsApiSource(options.superClient);
+    this.#kubelets = new KubeletSource(options.superClient, options.clock);
+  }
+
+  /** Whether figures are to be had at all. */
+  async hasSource(signal: AbortSignal): Promise<boolean> {
+    return this.#hasKubelets() || (await this.#hasMetricsApi(signal));
+  }
+
+  /** By UID of the super pod; undefined when there is no source. Throws when the source fails. */
+  async read(
+    pods: readonly Pod[],
+    tenantUid: string,
+    signal: AbortSignal,
+  ): Promise<Map<string, PodUsage> | undefined> {
+    if (await this.#hasMetricsApi(signal)) {
+      return pods.length === 0 ? new Map() : await this.#metricsApi.read(pods, tenantUid, signal);
+    }
+    if (!this.#hasKubelets()) return undefined;
+    const { superObjects } = this.#options;
+    const real = pods.filter(({ spec }) => {
+      const node = superObjects.get(resources.nodes, { name: spec?.nodeName ?? '' });
+      return node !== undefined && !isSimulated(node);
+    });
+    return this.#kubelets.read(real, tenantUid, signal);
+  }
+
+  #hasKubelets(): boolean {
+    for (const node of this.#options.nodes()) if (!isSimulated(node)) return true;
+    return false;
+  }
+
+  #hasMetricsApi(signal: AbortSignal): Promise<boolean> {
+    const now = this.#options.clock.monotonic();
+    if (this.#known === undefined || now - this.#known.atMs >= knownForMs) {
+      // Not with the signal of whoever happens to ask first: others wait for the same answer.
+      const isThere = this.#metricsApi.isThere(new AbortController().signal);
+      this.#known = { atMs: now, isThere };
+    }
+    const { isThere } = this.#known;
+    return signal.aborted ? Promise.reject(signal.reason) : isThere;
+  }
+}

@@ -1,0 +1,53 @@
+import type { Logger } from 'pino';
+import type { EngineObserver } from '../reconcile/engine.ts';
+import type { DirectoryHooks } from '../tenants/directory.ts';
+import { observePods, type PodTraces } from './pod-traces.ts';
+import type { SyncerMetrics } from './syncer-metrics.ts';
+
+/** What the engine tells, as metrics, in the traces of pods, and as a log line where a person might want to look. */
+export function observeEngine(metrics: SyncerMetrics, traces: PodTraces, logger: Logger): EngineObserver {
+  const pods = observePods(traces);
+  return {
+    ...pods,
+    taken: (tenant, key, waitMs) => {
+      metrics.waited(tenant.label, key.kind, waitMs);
+      pods.taken(tenant, key, waitMs);
+    },
+    done: (tenant, kind, serviceMs) => metrics.served(tenant.label, kind, serviceMs),
+    resynced: (busyMs) => metrics.patrolTook(busyMs),
+    outcome: (tenant, key, outcome) => {
+      if (outcome.is !== 'retry' && outcome.is !== 'refused') return;
+      metrics.reconcileError(tenant.label, key.kind, outcome.code);
+      const fields = { tenant: tenant.label, kind: key.kind, namespace: key.namespace, name: key.name };
+      if (outcome.is === 'refused')
+        logger.info({ ...fields, code: outcome.code, message: outcome.message }, 'refused');
+      else if (outcome.code === 'internal')
+        logger.error({ ...fields, code: outcome.code, err: outcome.error }, 'reconcile failed');
+      else
+        logger.debug({ ...fields, code: outcome.code, err: outcome.error }, 'reconcile will be tried again');
+    },
+    failed: (tenant, key, error) => {
+      const { kind, namespace, name } = key;
+      if (tenant !== undefined) metrics.reconcileError(tenant.label, kind, 'internal');
+      const label = tenant?.label ?? key.tenant;
+      logger.error(
+        { tenant: label, kind, namespace, name, code: 'internal', err: error },
+        'reconcile failed',
+      );
+    },
+  };
+}
+
+/** What is told of tenants, as metrics. */
+export function observeTenants(metrics: SyncerMetrics): DirectoryHooks {
+  return {
+    call: (_tenant, call) => metrics.apiCall('tenant', call),
+    reflectorProblem: (tenant, kind, phase) => metrics.reflectorProblem(tenant, kind, phase),
+    patrol: (tenant, findings) => {
+      metrics.patrolled(tenant);
+      for (const { kind, drift: finding, count } of findings) metrics.drift(tenant, kind, finding, count);
+    },
+    joined: (tenant) => metrics.addTenant(tenant),
+    left: (tenant) => metrics.removeTenant(tenant),
+  };
+}

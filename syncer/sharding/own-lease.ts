@@ -1,0 +1,244 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { annotationKeys } from '../../api/labels.ts';
+import {
+  type Clock,
+  elapsedMs,
+  type Instant,
+  instantOf,
+  isAlreadyExists,
+  isConflict,
+  isNotFound,
+  type Lease,
+  microTime,
+  resources,
+} from '../../kube/index.ts';
+import { componentLabel, leaseName, type ShardClient } from './shard-map.ts';
+
+/** This replica has not kept its Lease: others may serve its tenants by now, and until that is known it writes nothing. */
+export class LeaseLapsed extends Error {
+  override readonly name = 'LeaseLapsed';
+  readonly code = 'LeaseLapsed';
+  readonly retryable = true;
+
+  constructor() {
+    super('the Lease of this replica was not renewed in time; nothing is written until it is');
+  }
+}
+
+/** Another process has taken over the name of this replica. */
+export class ReplicaReplaced extends Error {
+  override readonly name = 'ReplicaReplaced';
+  readonly code = 'ReplicaReplaced';
+  readonly retryable = false;
+  readonly replica: string;
+  readonly holder: string;
+
+  constructor(replica: string, holder: string) {
+    super(
+      `another vc-syncer has started as replica "${replica}" (${holder}), so this one stops; give each that runs at the same time a --replica of its own`,
+    );
+    this.replica = replica;
+    this.holder = holder;
+  }
+}
+
+interface ReplicaIdentity {
+  /** Of its Lease, and in the map of buckets. */
+  readonly replica: string;
+  /** The name was given. */
+  readonly isNamed: boolean;
+  /** Of this process alone. */
+  readonly identity: string;
+}
+
+/** Who this replica is; one without a name gets one that no other has. */
+export function replicaIdentity(given: string | undefined): ReplicaIdentity {
+  const replica = given ?? `${asName(hostname())}-${randomBytes(4).toString('hex')}`;
+  return { replica, isNamed: given !== undefined, identity: `${replica}_${randomUUID()}` };
+}
+
+function asName(host: string): string {
+  const name = host
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '-')
+    .slice(0, 40)
+    .replace(/^-+|-+$/g, '');
+  return name === '' ? 'syncer' : name;
+}
+
+interface FenceOptions {
+  /** How long after a renewal was sent nobody else can have taken over; less than others wait. */
+  windowMs: number;
+  clock: Clock;
+  /** A write was refused. */
+  onRefused?: () => void;
+}
+
+/** Lets writes out only while this replica surely has what it serves. Closed at first, and closes by itself. */
+export class Fence {
+  readonly windowMs: number;
+  readonly #clock: Clock;
+  readonly #onRefused: (() => void) | undefined;
+  #renewedAt: Instant | undefined;
+
+  constructor({ windowMs, clock, onRefused }: FenceOptions) {
+    this.windowMs = windowMs;
+    this.#clock = clock;
+    this.#onRefused = onRefused;
+  }
+
+  get isOpen(): boolean {
+    return this.#renewedAt !== undefined && elapsedMs(this.#renewedAt, this.#clock) < this.windowMs;
+  }
+
+  /** Open for one window from when that renewal was sent. */
+  open(renewedAt: Instant): void {
+    this.#renewedAt = renewedAt;
+  }
+
+  close(): void {
+    this.#renewedAt = undefined;
+  }
+
+  /** For `beforeWrite` of a connection. Throws LeaseLapsed when closed. */
+  check(): void {
+    if (this.isOpen) return;
+    this.#onRefused?.();
+    throw new LeaseLapsed();
+  }
+}
+
+interface OwnLeaseOptions {
+  client: ShardClient;
+  namespace: string;
+  replica: string;
+  /** Tells this process from every other one that had or will have the name. */
+  identity: string;
+  /** How long others wait for one that says nothing. */
+  durationMs: number;
+  /** How long after a renewal was sent it surely holds. */
+  windowMs: number;
+  /** Where the metrics of this replica are, as a URL. */
+  metricsAddress: string | undefined;
+  clock: Clock;
+}
+
+/** Before the window of the last renewal is over, there is time for two more tries. */
+const callTimeoutMs = 2_000;
+
+/** The Lease by which the others know that this replica is alive. */
+export class OwnLease {
+  readonly #options: OwnLeaseOptions;
+  #lease: Lease | undefined;
+  #renewedAt: Instant | undefined;
+  #term = 0;
+
+  constructor(options: OwnLeaseOptions) {
+    this.#options = options;
+  }
+
+  /** When the last renewal that arrived was sent. */
+  get renewedAt(): Instant | undefined {
+    return this.#renewedAt;
+  }
+
+  /** Counts up when a renewal comes too late for the one before: in between, others may have taken over. */
+  get term(): number {
+    return this.#term;
+  }
+
+  /** Whether nobody can hold this replica for dead. */
+  get isFresh(): boolean {
+    return (
+      this.#renewedAt !== undefined &&
+      elapsedMs(this.#renewedAt, this.#options.clock) < this.#options.windowMs
+    );
+  }
+
+  /** Takes the Lease over from an earlier process of this name, or makes it. */
+  async take(signal: AbortSignal): Promise<void> {
+    const sentAt = instantOf(this.#options.clock);
+    const present = await this.#read(signal);
+    await this.#write(present, sentAt, signal);
+  }
+
+  /** Throws ReplicaReplaced when another process has taken the name over, and what the client throws. */
+  async renew(signal: AbortSignal): Promise<void> {
+    const sentAt = instantOf(this.#options.clock);
+    try {
+      await this.#write(this.#lease, sentAt, signal);
+    } catch (error) {
+      if (!isConflict(error) && !isNotFound(error) && !isAlreadyExists(error)) throw error;
+      // An earlier try has arrived after all, or somebody has touched it.
+      const present = await this.#read(signal);
+      const holder = present?.spec?.holderIdentity;
+      if (holder && holder !== this.#options.identity) {
+        throw new ReplicaReplaced(this.#options.replica, holder);
+      }
+      this.#lease = present;
+      await this.#write(present, sentAt, signal);
+    }
+  }
+
+  /** Lets the others know at once that this replica is no more. */
+  async release(): Promise<void> {
+    const { client } = this.#options;
+    const { uid, resourceVersion } = this.#lease?.metadata ?? {};
+    if (uid === undefined || resourceVersion === undefined) return;
+    await client.delete(resources.leases, this.#ref, { uid, resourceVersion, timeoutMs: callTimeoutMs });
+  }
+
+  get #ref(): { namespace: string; name: string } {
+    return { namespace: this.#options.namespace, name: leaseName(this.#options.replica) };
+  }
+
+  async #read(signal: AbortSignal): Promise<Lease | undefined> {
+    try {
+      const { client } = this.#options;
+      return await client.get<Lease>(resources.leases, this.#ref, { signal, timeoutMs: callTimeoutMs });
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+
+  async #write(present: Lease | undefined, sentAt: Instant, signal: AbortSignal): Promise<void> {
+    const { client } = this.#options;
+    const options = { signal, timeoutMs: callTimeoutMs };
+    const wanted = this.#wanted(present);
+    this.#lease =
+      present === undefined
+        ? await client.create<Lease>(resources.leases, wanted, options)
+        : await client.update<Lease>(resources.leases, wanted, options);
+    if (!this.isFresh) this.#term += 1;
+    this.#renewedAt = sentAt;
+  }
+
+  #wanted(present: Lease | undefined): Lease {
+    const { identity, durationMs, metricsAddress, clock } = this.#options;
+    const now = microTime(clock.now());
+    const isMine = present?.spec?.holderIdentity === identity;
+    const { annotations = {}, labels = {} } = present?.metadata ?? {};
+    return {
+      ...present,
+      metadata: {
+        ...present?.metadata,
+        ...this.#ref,
+        labels: { ...labels, ...componentLabel },
+        annotations:
+          metricsAddress === undefined
+            ? annotations
+            : { ...annotations, [annotationKeys.metricsAddress]: metricsAddress },
+      },
+      spec: {
+        ...present?.spec,
+        holderIdentity: identity,
+        leaseDurationSeconds: Math.ceil(durationMs / 1000),
+        renewTime: now,
+        acquireTime: isMine ? (present?.spec?.acquireTime ?? now) : now,
+        leaseTransitions: (present?.spec?.leaseTransitions ?? 0) + (isMine || present === undefined ? 0 : 1),
+      },
+    };
+  }
+}

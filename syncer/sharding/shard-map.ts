@@ -1,0 +1,161 @@
+import { hash } from 'node:crypto';
+import { labelKeys } from '../../api/labels.ts';
+import {
+  isAlreadyExists,
+  isConflict,
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  resources,
+} from '../../kube/index.ts';
+import { bucketCount } from '../mapping/labels.ts';
+import type { Members } from './members.ts';
+
+/** What is asked of the super cluster here, on a connection that the fence does not guard. */
+export type ShardClient = Pick<KubeClient, 'get' | 'list' | 'create' | 'update' | 'delete'>;
+
+/** Carried by the Leases of all replicas. */
+export const componentLabel = { [labelKeys.component]: 'vc-syncer' } as const;
+export const componentSelector = `${labelKeys.component}=vc-syncer`;
+export const shardMapName = 'vc-syncer-shards';
+
+const leasePrefix = 'vc-syncer-';
+
+export function leaseName(replica: string): string {
+  return leasePrefix + replica;
+}
+
+export function replicaOf(leaseName: string): string {
+  return leaseName.slice(leasePrefix.length);
+}
+
+/** Whether a Lease can have this name: it is a DNS name. */
+export function isReplicaName(text: string): boolean {
+  return text.length <= 200 && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(text);
+}
+
+interface ConfigMap extends KubeObject {
+  data?: Record<string, string>;
+}
+
+/** Who has which bucket, at one resourceVersion of the ConfigMap. */
+export interface ShardMap {
+  readonly owners: ReadonlyMap<number, string>;
+  /** As it was read; `undefined`: there is none. */
+  readonly object: ConfigMap | undefined;
+}
+
+/** New owners by bucket; `undefined`: nobody. */
+type Changes = ReadonlyMap<number, string | undefined>;
+
+/** Annotation that counts writes, so that even one that changes no owner makes older readers fail. */
+const revisionKey = 'skerry.dev/revision';
+const callTimeoutMs = 4_000;
+
+/** The ConfigMap that says who has which bucket. It is read live, and written only as it was read. */
+export class ShardMapStore {
+  readonly #client: ShardClient;
+  readonly #ref: { namespace: string; name: string };
+
+  constructor(client: ShardClient, namespace: string) {
+    this.#client = client;
+    this.#ref = { namespace, name: shardMapName };
+  }
+
+  async read(signal?: AbortSignal): Promise<ShardMap> {
+    try {
+      return parsed(await this.#client.get<ConfigMap>(resources.configMaps, this.#ref, callOptions(signal)));
+    } catch (error) {
+      if (isNotFound(error)) return { owners: new Map(), object: undefined };
+      throw error;
+    }
+  }
+
+  /** Changes the map if it is still as it was read; `undefined`: it is not. */
+  async write({ object }: ShardMap, changes: Changes, signal?: AbortSignal): Promise<ShardMap | undefined> {
+    const revision = Number(object?.metadata.annotations?.[revisionKey] ?? 0) + 1;
+    const data = { ...object?.data };
+    for (const [bucket, owner] of changes) {
+      if (owner === undefined) delete data[bucket];
+      else data[bucket] = owner;
+    }
+    const wanted: ConfigMap = {
+      ...object,
+      metadata: {
+        ...object?.metadata,
+        ...this.#ref,
+        annotations: { ...object?.metadata.annotations, [revisionKey]: String(revision) },
+      },
+      data,
+    };
+    try {
+      return parsed(
+        object === undefined
+          ? await this.#client.create(resources.configMaps, wanted, callOptions(signal))
+          : await this.#client.update(resources.configMaps, wanted, callOptions(signal)),
+      );
+    } catch (error) {
+      if (isConflict(error) || isAlreadyExists(error)) return undefined;
+      if (object !== undefined && isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+}
+
+function parsed(object: ConfigMap): ShardMap {
+  const owners = new Map<number, string>();
+  for (const [key, owner] of Object.entries(object.data ?? {})) {
+    if (/^\d+$/.test(key)) owners.set(Number(key), owner);
+  }
+  return { owners, object };
+}
+
+function callOptions(signal: AbortSignal | undefined): { signal?: AbortSignal; timeoutMs: number } {
+  return { timeoutMs: callTimeoutMs, ...(signal === undefined ? {} : { signal }) };
+}
+
+/** The buckets of one replica. */
+export function ownedBy({ owners }: ShardMap, replica: string): Set<number> {
+  return new Set([...owners].filter(([, owner]) => owner === replica).map(([bucket]) => bucket));
+}
+
+/**
+ * Which of the replicas should have a bucket: the one whose hash with it is highest. When one joins it takes what
+ * it wins, when one leaves the others take what it had, and nothing else moves.
+ */
+export function placeOf(bucket: number, replicas: Iterable<string>): string | undefined {
+  let best: { replica: string; score: string } | undefined;
+  for (const replica of replicas) {
+    const score = hash('sha256', `${bucket}/${replica}`, 'hex');
+    if (best === undefined || score > best.score) best = { replica, score };
+  }
+  return best?.replica;
+}
+
+interface BucketPlan {
+  /** Buckets of ours that others should have, and who. */
+  readonly give: ReadonlyMap<number, string>;
+  /** Buckets that we should have and that nobody serves, and who had them last. */
+  readonly take: ReadonlyMap<number, string | undefined>;
+}
+
+/**
+ * What this replica has to change about who has what. Only who was seen alive is given anything, and nothing is
+ * taken from anybody who may be; what nobody has is left to whoever may be alive.
+ */
+export function bucketPlan(self: string, owners: ReadonlyMap<number, string>, members: Members): BucketPlan {
+  const alive = [self, ...members.alive()];
+  const possible = [self, ...members.possible()];
+  const give = new Map<number, string>();
+  const take = new Map<number, string | undefined>();
+  for (let bucket = 0; bucket < bucketCount; bucket++) {
+    const owner = owners.get(bucket);
+    if (owner === self) {
+      const to = placeOf(bucket, alive);
+      if (to !== undefined && to !== self) give.set(bucket, to);
+    } else if (owner === undefined || members.stateOf(owner) === 'dead') {
+      if (placeOf(bucket, possible) === self) take.set(bucket, owner);
+    }
+  }
+  return { give, take };
+}

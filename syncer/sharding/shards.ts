@@ -1,0 +1,339 @@
+import { type Clock, isConflict, isNotFound, resources, Wakeup } from '../../kube/index.ts';
+import { bucketCount } from '../mapping/labels.ts';
+import { type FollowRecords, Peers } from './members.ts';
+import { type Fence, OwnLease, ReplicaReplaced } from './own-lease.ts';
+import { bucketPlan, ownedBy, placeOf, type ShardClient, type ShardMap, ShardMapStore } from './shard-map.ts';
+
+/** Who serves the tenants of the buckets that a replica has. */
+export interface BucketHolder {
+  /** These will be ours, if nothing comes in between: caches may be filled, nothing may be written. */
+  expect(buckets: ReadonlySet<number>): void;
+  /** These are ours too from now on. */
+  take(buckets: ReadonlySet<number>): void;
+  /** These are not ours any more; resolves when nothing is done for their tenants, calls under way included. */
+  drop(buckets: ReadonlySet<number>): Promise<void>;
+  /** Writes are let out again that were refused for a while. */
+  resumed(): void;
+}
+
+interface BucketAcquisitionOptions {
+  client: ShardClient;
+  namespace: string;
+  replica: string;
+  lease: OwnLease;
+  map: ShardMapStore;
+  holder: BucketHolder;
+  /** Until this, others keep what they have: this replica can serve nobody yet. */
+  ready: Promise<void>;
+  clock: Clock;
+  logger: { warn(fields: object, message: string): void };
+  againAfterMs: number;
+}
+
+/** What a replica does before the others know of it. */
+class BucketAcquisition {
+  readonly #options: BucketAcquisitionOptions;
+
+  constructor(options: BucketAcquisitionOptions) {
+    this.#options = options;
+  }
+
+  /** Tells the holder what to expect, waits until it is ready, and takes the Lease. Tries until aborted. */
+  async join(signal: AbortSignal): Promise<void> {
+    await this.#expect(signal);
+    await untilReady(this.#options.ready, signal);
+    await this.#take(signal);
+  }
+
+  /** What the last process of this name had is most likely what this one gets. */
+  async #expect(signal: AbortSignal): Promise<void> {
+    const { map, holder, replica, clock, logger, againAfterMs } = this.#options;
+    for (;;) {
+      try {
+        const present = await map.read(signal);
+        return holder.expect(present.object === undefined ? everyBucket() : ownedBy(present, replica));
+      } catch (error) {
+        signal.throwIfAborted();
+        logger.warn({ err: error }, 'cannot read who serves which tenants; nothing is served without it');
+        await clock.sleep(againAfterMs, signal);
+      }
+    }
+  }
+
+  async #take(signal: AbortSignal): Promise<void> {
+    const { client, namespace, lease, clock, logger, againAfterMs } = this.#options;
+    for (;;) {
+      try {
+        return await lease.take(signal);
+      } catch (error) {
+        signal.throwIfAborted();
+        if (isConflict(error)) continue;
+        if (isNotFound(error)) {
+          await client
+            .create(resources.namespaces, { metadata: { name: namespace } }, { signal })
+            .catch((cause: unknown) => logger.warn({ err: cause }, 'cannot make the namespace for Leases'));
+        } else {
+          logger.warn({ err: error }, 'cannot take the Lease of this replica; nothing is served without it');
+        }
+        await clock.sleep(againAfterMs, signal);
+      }
+    }
+  }
+}
+
+async function untilReady(ready: Promise<void>, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  const stopped = Promise.withResolvers<never>();
+  const stop = (): void => stopped.reject(signal.reason);
+  signal.addEventListener('abort', stop, { once: true });
+  await Promise.race([ready, stopped.promise]).finally(() => signal.removeEventListener('abort', stop));
+}
+
+function everyBucket(): Set<number> {
+  return new Set(Array(bucketCount).keys());
+}
+
+interface ShardsOptions {
+  /** Of the super cluster; its writes must not pass the fence. */
+  client: ShardClient;
+  follow: FollowRecords;
+  /** Of Leases and map; made if it is missing. */
+  namespace: string;
+  replica: string;
+  /** The name was given, and will be given again: nobody else has it, and the next process of this name goes on. */
+  isNamed: boolean;
+  identity: string;
+  metricsAddress?: string;
+  fence: Fence;
+  holder: BucketHolder;
+  clock: Clock;
+  /** Until this, others keep what they have: this replica can serve nobody yet. */
+  ready: Promise<void>;
+  logger: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+  /** How long others wait for a replica that says nothing. Default 10 s. */
+  durationMs?: number;
+  /** Between two renewals. Default 2 s. */
+  renewMs?: number;
+}
+
+const lookAgainMs = 30_000;
+const lastCallsMs = 5_000;
+
+/**
+ * Shares the buckets of tenants with the other replicas. Who is alive, Leases tell; who has what, one map, which is
+ * only written as it was read. Before this replica takes what a dead one had, it sees that its Lease has not changed;
+ * and one that comes back writes to the map before anything else, so that whoever was about to take over fails.
+ */
+export class Shards {
+  readonly #options: ShardsOptions;
+  readonly #lease: OwnLease;
+  readonly #joining: BucketAcquisition;
+  readonly #map: ShardMapStore;
+  readonly #peers: Peers;
+  readonly #wakeup = new Wakeup();
+  readonly #renewMs: number;
+  /** What the holder has been told to serve. */
+  readonly #held = new Set<number>();
+  /** The term of the Lease for which the map has been seen to. */
+  #confirmedTerm = 0;
+  #isReplaced = false;
+
+  constructor(options: ShardsOptions) {
+    const { client, namespace, replica, identity, metricsAddress, clock, fence } = options;
+    const { durationMs = 10_000, renewMs = 2_000 } = options;
+    if (renewMs >= fence.windowMs || fence.windowMs >= durationMs) {
+      throw new RangeError(
+        'a Lease is renewed well within the window, and the window ends well before the Lease',
+      );
+    }
+    this.#options = options;
+    this.#renewMs = renewMs;
+    this.#lease = new OwnLease({
+      client,
+      namespace,
+      replica,
+      identity,
+      metricsAddress,
+      durationMs,
+      windowMs: fence.windowMs,
+      clock,
+    });
+    this.#map = new ShardMapStore(client, namespace);
+    this.#joining = new BucketAcquisition({
+      ...options,
+      lease: this.#lease,
+      map: this.#map,
+      againAfterMs: renewMs / 2,
+    });
+    this.#peers = new Peers({ client, namespace, replica, durationMs, clock });
+  }
+
+  /** The buckets that this replica has. */
+  get held(): ReadonlySet<number> {
+    return this.#held;
+  }
+
+  /** Works until aborted. Rejects with ReplicaReplaced when another process has taken the name over. */
+  async run(signal: AbortSignal): Promise<void> {
+    const ending = new AbortController();
+    const both = AbortSignal.any([signal, ending.signal]);
+    try {
+      await this.#joining.join(both);
+      await Promise.all([
+        this.#keepRenewed(both),
+        this.#keepAgreeing(both),
+        this.#options.follow(
+          this.#peers.listener(() => this.#wakeup.signal()),
+          both,
+        ),
+      ]);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    } finally {
+      ending.abort(new Error('shards end'));
+      if (!signal.aborted) this.#options.fence.close();
+    }
+  }
+
+  /** Hands over what this replica has, when nothing is done for any tenant any more. After `run` has ended by its signal. */
+  async leave(): Promise<void> {
+    this.#options.fence.close();
+    if (this.#lease.term === 0 || this.#isReplaced) return;
+    try {
+      await this.#handOver();
+      await this.#lease.release();
+    } catch (error) {
+      if (error instanceof ReplicaReplaced) return;
+      this.#options.logger.warn({ err: error }, 'buckets could not be handed over; others take them later');
+    }
+  }
+
+  async #keepRenewed(signal: AbortSignal): Promise<void> {
+    const { clock, fence, logger } = this.#options;
+    for (let tookMs = 0; ; ) {
+      await clock.sleep(Math.max(this.#renewMs - tookMs, this.#renewMs / 10), signal);
+      const startedAtMs = clock.monotonic();
+      try {
+        await this.#lease.renew(signal);
+        // Else whoever agrees opens it, when the map has been seen to.
+        if (this.#lease.term !== this.#confirmedTerm) this.#wakeup.signal();
+        else if (this.#lease.renewedAt !== undefined) fence.open(this.#lease.renewedAt);
+      } catch (error) {
+        signal.throwIfAborted();
+        if (error instanceof ReplicaReplaced) {
+          this.#isReplaced = true;
+          throw error;
+        }
+        logger.warn({ err: error }, 'cannot renew the Lease of this replica');
+      }
+      tookMs = clock.monotonic() - startedAtMs;
+    }
+  }
+
+  async #keepAgreeing(signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.#options;
+    for (;;) {
+      try {
+        await this.#agree(signal);
+      } catch (error) {
+        signal.throwIfAborted();
+        logger.warn({ err: error }, 'cannot find out who serves which tenants');
+        await clock.sleep(this.#renewMs, signal);
+        this.#wakeup.signal();
+      }
+      await this.#wakeup.waitFor(Math.min(this.#peers.members.nextDeathInMs, lookAgainMs), clock, signal);
+    }
+  }
+
+  /** One look at who has what, and what follows from it. */
+  async #agree(signal: AbortSignal): Promise<void> {
+    const { term } = this.#lease;
+    if (!this.#lease.isFresh) return;
+    if (term !== this.#confirmedTerm) await this.#confirm(term, signal);
+    for (;;) {
+      if (!this.#options.fence.isOpen) return this.#ringIfLapsed();
+      const map = await this.#map.read(signal);
+      const { give, take } = bucketPlan(this.#options.replica, map.owners, this.#peers.members);
+      await this.#adopt(map, give);
+      if (give.size === 0 && take.size === 0) break;
+      const changes = new Map<number, string | undefined>(give);
+      const dead = new Set<string | undefined>([undefined]);
+      for (const owner of new Set(take.values())) {
+        if (owner !== undefined && (await this.#peers.isDead(owner, signal))) dead.add(owner);
+      }
+      for (const [bucket, owner] of take) if (dead.has(owner)) changes.set(bucket, this.#options.replica);
+      if (changes.size === 0) break;
+      // What was found out may be long ago by now: whoever thinks that we are dead writes to the map, and this fails.
+      await this.#map.write(map, changes, signal);
+    }
+    await this.#peers.collect(this.#map, signal);
+  }
+
+  /**
+   * The Lease is fresh again, or for the first time: others may have taken what was ours, or be about to. Whoever
+   * is has a Lease; so where there is no other one, reading the map is enough.
+   */
+  async #confirm(term: number, signal: AbortSignal): Promise<void> {
+    const { replica, fence, holder, logger } = this.#options;
+    const [isShared, seen] = await Promise.all([this.#peers.look(signal), this.#map.read(signal)]);
+    let map: ShardMap | undefined = seen;
+    while (isShared && seen.object !== undefined) {
+      const written: ShardMap | undefined = await this.#map.write(map, new Map(), signal);
+      if (written !== undefined) {
+        map = written;
+        break;
+      }
+      map = await this.#map.read(signal);
+    }
+    const { give } = bucketPlan(replica, map.owners, this.#peers.members);
+    await this.#adopt(map, give);
+    if (this.#lease.term !== term || this.#lease.renewedAt === undefined) return this.#wakeup.signal();
+    if (this.#confirmedTerm > 0)
+      logger.info(
+        { buckets: this.#held.size },
+        'the Lease had lapsed; this replica goes on with what is its own',
+      );
+    this.#confirmedTerm = term;
+    fence.open(this.#lease.renewedAt);
+    if (term > 1) holder.resumed();
+  }
+
+  #ringIfLapsed(): void {
+    if (this.#lease.isFresh && this.#lease.term !== this.#confirmedTerm) this.#wakeup.signal();
+  }
+
+  /** Makes what is served what the map says, but for what is about to be given away. */
+  async #adopt(map: ShardMap, give: ReadonlyMap<number, string>): Promise<void> {
+    const { holder, replica, logger } = this.#options;
+    const owned = ownedBy(map, replica);
+    const lost = new Set([...this.#held].filter((bucket) => !owned.has(bucket) || give.has(bucket)));
+    const gained = new Set([...owned].filter((bucket) => !this.#held.has(bucket) && !give.has(bucket)));
+    if (lost.size > 0) {
+      for (const bucket of lost) this.#held.delete(bucket);
+      await holder.drop(lost);
+    }
+    if (gained.size > 0) {
+      for (const bucket of gained) this.#held.add(bucket);
+      holder.take(gained);
+    }
+    if (lost.size + gained.size > 0) {
+      const fields = { gained: gained.size, lost: lost.size, buckets: this.#held.size };
+      logger.info(fields, 'this replica serves the tenants of other buckets than before');
+    }
+  }
+
+  async #handOver(): Promise<void> {
+    const { replica, isNamed } = this.#options;
+    const others = this.#peers.members.alive();
+    if (others.length === 0 && isNamed) return;
+    for (;;) {
+      const map = await this.#map.read();
+      const owned = [...ownedBy(map, replica)];
+      if (owned.length === 0) return;
+      // What the name has is ours to give only while the name is ours.
+      await this.#lease.renew(AbortSignal.timeout(lastCallsMs));
+      const changes = new Map(owned.map((bucket) => [bucket, placeOf(bucket, others)]));
+      if ((await this.#map.write(map, changes)) !== undefined) return;
+    }
+  }
+}

@@ -1,0 +1,138 @@
+import { describe, expect, it } from 'vitest';
+import { resources } from '../kube/index.ts';
+import { FakeClock, type FakeCluster, startFakeCluster } from '../kube/testing/index.ts';
+import {
+  findSuperClusterFacts,
+  followSuperClusterFacts,
+  networkPoliciesAreEnforced,
+  protectedRanges,
+  type SuperClusterFacts,
+} from './super-cluster-facts.ts';
+
+describe('network policy engine', () => {
+  const { signal } = new AbortController();
+
+  /** A super cluster that offers these API groups. */
+  function offering(...groups: string[]) {
+    const asked: string[] = [];
+    return {
+      asked,
+      raw: (method: string, path: string) => {
+        asked.push(`${method} ${path}`);
+        return Promise.resolve({ groups: groups.map((name) => ({ name })) });
+      },
+    };
+  }
+
+  describe('whether the super cluster enforces network policies', () => {
+    it('is what the operator says, and nobody is asked', async () => {
+      const calico = offering('crd.projectcalico.org');
+      expect(await networkPoliciesAreEnforced('unenforced', calico, signal)).toBe(false);
+      expect(await networkPoliciesAreEnforced('enforced', offering(), signal)).toBe(true);
+      expect(calico.asked).toEqual([]);
+    });
+
+    it('shows in the API groups that known engines bring along', async () => {
+      for (const group of ['crd.projectcalico.org', 'cilium.io', 'crd.antrea.io', 'k8s.ovn.org']) {
+        expect(await networkPoliciesAreEnforced('auto', offering('apps', group), signal)).toBe(true);
+      }
+      const plain = offering('apps', 'networking.k8s.io', 'policy.networking.k8s.io');
+      expect(await networkPoliciesAreEnforced('auto', plain, signal)).toBe(false);
+      expect(plain.asked).toEqual(['GET /apis']);
+    });
+  });
+});
+
+describe('protected ranges', () => {
+  const { signal } = new AbortController();
+
+  describe('where the super cluster itself is (rule 22)', () => {
+    it('is whom we talk to, what its default/kubernetes leads to, and the ranges of its Services', async () => {
+      await using cluster = await startFakeCluster();
+      const slice = (name: string, service: string, address: string) => ({
+        metadata: { namespace: 'default', name, labels: { 'kubernetes.io/service-name': service } },
+        endpoints: [{ addresses: [address] }],
+      });
+      cluster.server.put(resources.endpointSlices, slice('kubernetes', 'kubernetes', '192.0.2.1'));
+      cluster.server.put(resources.endpointSlices, slice('kubernetes-6', 'kubernetes', '2001:db8::1'));
+      cluster.server.put(resources.endpointSlices, slice('web', 'web', '192.0.2.99'));
+      cluster.server.put(resources.serviceCidrs, {
+        metadata: { name: 'kubernetes' },
+        spec: { cidrs: ['10.96.0.0/16', 'fd00:96::/112'] },
+      });
+      const ranges = await protectedRanges(cluster.client, signal);
+      expect(ranges.toSorted()).toEqual(
+        ['10.96.0.0/16', '127.0.0.1/32', '192.0.2.1/32', '2001:db8::1/128', 'fd00:96::/112'].toSorted(),
+      );
+    });
+
+    it('is told without ServiceCIDRs where there are none', async () => {
+      await using cluster = await startFakeCluster();
+      const fault = { kind: 'status', code: 404, reason: 'NotFound' } as const;
+      cluster.server.inject({ verb: 'list', plural: 'servicecidrs', fault });
+      expect(await protectedRanges(cluster.client, signal)).toEqual(['127.0.0.1/32']);
+    });
+  });
+});
+
+const cidr = (name: string, range: string) => ({ metadata: { name }, spec: { cidrs: [range] } });
+
+function around(cluster: FakeCluster) {
+  const warnings: string[] = [];
+  const options = {
+    options: { networkPolicies: 'enforced', protectedCIDRs: ['192.0.2.0/24'] },
+    superClient: cluster.client,
+    clock: new FakeClock({ autoAdvance: true }),
+    logger: { info: () => undefined, warn: (_fields: unknown, message: string) => warnings.push(message) },
+  } as unknown as Parameters<typeof findSuperClusterFacts>[0];
+  return { options, warnings };
+}
+
+describe('what the syncer knows of the super cluster', () => {
+  it('is as bad as it can be while it cannot be found out, and what it was when it cannot any more', async () => {
+    await using cluster = await startFakeCluster();
+    const { signal } = new AbortController();
+    const { options, warnings } = around(cluster);
+    const fault = { kind: 'status', code: 500 } as const;
+    const mended = cluster.server.inject({ verb: 'list', plural: 'servicecidrs', fault, times: Infinity });
+    const unknown = await findSuperClusterFacts(options, signal);
+    expect(unknown.protectedCIDRs).toEqual(['0.0.0.0/0', '::/0']);
+    expect(warnings).toHaveLength(1);
+    const before = { networkPoliciesEnforced: true, protectedCIDRs: ['10.96.0.0/16'] };
+    expect(await findSuperClusterFacts(options, signal, before)).toEqual(before);
+    mended();
+    cluster.server.put(resources.serviceCidrs, cidr('kubernetes', '10.96.0.0/16'));
+    const found = await findSuperClusterFacts(options, signal, unknown);
+    expect(found.protectedCIDRs).toEqual(['192.0.2.0/24', '10.96.0.0/16', '127.0.0.1/32']);
+  });
+
+  it('is looked at again, and told when it has changed', async () => {
+    await using cluster = await startFakeCluster();
+    const ending = new AbortController();
+    const { options } = around(cluster);
+    cluster.server.put(resources.serviceCidrs, cidr('kubernetes', '10.96.0.0/16'));
+    const first = await findSuperClusterFacts(options, ending.signal);
+    const told: SuperClusterFacts[] = [];
+    const changed = Promise.withResolvers<void>();
+    const following = followSuperClusterFacts(
+      options,
+      first,
+      (surroundings) => {
+        told.push(surroundings);
+        changed.resolve();
+      },
+      ending.signal,
+    );
+    const looks = (): number =>
+      cluster.server.requests.filter(({ plural }) => plural === 'servicecidrs').length;
+    // Two whole looks that find nothing new.
+    await cluster.server.until(() => looks() >= 4);
+    expect(told).toEqual([]);
+    cluster.server.put(resources.serviceCidrs, cidr('later', '10.200.0.0/16'));
+    await changed.promise;
+    expect(told[0]?.protectedCIDRs).toContain('10.200.0.0/16');
+    ending.abort();
+    await following;
+    expect(told).toHaveLength(1);
+  });
+});

@@ -1,0 +1,218 @@
+import { describe, expect, it } from 'vitest';
+import { type KubeObject, resources } from '../../kube/index.ts';
+import type { FakeCluster } from '../../kube/testing/index.ts';
+import { DirectoryWorld } from './testing/directory-world.ts';
+
+const kubeSystem = { name: 'kube-system' };
+
+function settings(cluster: FakeCluster, name: string): KubeObject {
+  return cluster.server.put(resources.configMaps, {
+    metadata: { name, namespace: 'shop', labels: { 'skerry.dev/sync': 'true' } },
+  });
+}
+
+/** A tenant `blue` whose ConfigMaps with these names have gone down. */
+async function blueWith(world: DirectoryWorld, names: readonly string[]): Promise<FakeCluster> {
+  const blue = await world.make('blue');
+  blue.server.put(resources.namespaces, { metadata: { name: 'shop' } });
+  for (const name of names) settings(blue, name);
+  await world.super.server.until(() => world.objectsOf('blue', resources.configMaps).length === names.length);
+  await world.says('blue', 'Synced', 'True', 'Joined');
+  return blue;
+}
+
+function replaceIdentity(cluster: FakeCluster, uid: string): void {
+  cluster.server.remove(resources.namespaces, kubeSystem);
+  cluster.server.put(resources.namespaces, { metadata: { ...kubeSystem, uid } });
+}
+
+describe('a tenant that is another server (sync rule 0 A)', () => {
+  it('loses nothing, says what to do, and goes on when the operator accepts what it is now', async () => {
+    await using world = await DirectoryWorld.start();
+    const blue = await blueWith(world, ['x']);
+    replaceIdentity(blue, 'someone-else');
+    blue.server.remove(resources.configMaps, { namespace: 'shop', name: 'x' });
+    const { message } = await world.says('blue', 'IdentityMismatch', 'True', 'TenantIdentity');
+    expect(message).toContain('skerry.dev/accept-identity=someone-else');
+    expect(world.objectsOf('blue', resources.configMaps)).toHaveLength(1);
+
+    world.annotate('blue', { 'skerry.dev/accept-identity': 'someone-else' });
+    await world.says('blue', 'IdentityMismatch', 'False', 'Verified');
+    expect(world.vc('blue').status?.identities).toEqual({ tenant: 'someone-else', superCluster: 'super' });
+    await world.super.server.until(() => world.objectsOf('blue', resources.configMaps).length === 0);
+  });
+
+  it('is not accepted as anybody but who the operator was shown', async () => {
+    await using world = await DirectoryWorld.start();
+    const blue = await blueWith(world, ['x']);
+    replaceIdentity(blue, 'someone-else');
+    blue.server.remove(resources.configMaps, { namespace: 'shop', name: 'x' });
+    await world.says('blue', 'IdentityMismatch', 'True', 'TenantIdentity');
+    replaceIdentity(blue, 'a-third');
+    world.annotate('blue', { 'skerry.dev/accept-identity': 'someone-else' });
+    await world.super.server.until(
+      () => world.condition('blue', 'IdentityMismatch')?.message?.includes('=a-third') === true,
+    );
+    expect(world.vc('blue').status?.identities?.tenant).toBe('tenant-blue');
+    expect(world.objectsOf('blue', resources.configMaps)).toHaveLength(1);
+  });
+
+  it('goes on by itself when it is the right one again, and what was seen in between proves nothing', async () => {
+    await using world = await DirectoryWorld.start();
+    const names = Array.from({ length: 25 }, (_, index) => `x-${index}`);
+    const blue = await blueWith(world, names);
+    replaceIdentity(blue, 'someone-else');
+    for (const name of names) blue.server.remove(resources.configMaps, { namespace: 'shop', name });
+    await world.says('blue', 'IdentityMismatch', 'True', 'TenantIdentity');
+    replaceIdentity(blue, 'tenant-blue');
+    await world.says('blue', 'IdentityMismatch', 'False', 'Verified');
+    await world.says('blue', 'DeletionHeld', 'True', 'TooManyAtOnce');
+    expect(world.objectsOf('blue', resources.configMaps)).toHaveLength(25);
+  });
+});
+
+describe('a tenant that shows its own past', () => {
+  it('loses nothing, not even after its session has begun anew, until the operator accepts it', async () => {
+    await using world = await DirectoryWorld.start();
+    const blue = await blueWith(world, ['old']);
+    const backup = blue.server.snapshot();
+    settings(blue, 'new');
+    await world.super.server.until(() => world.objectsOf('blue', resources.configMaps).length === 2);
+    blue.server.restore(backup);
+    const { message = '' } = await world.says(
+      'blue',
+      'IdentityMismatch',
+      'True',
+      'ResourceVersionRanBackwards',
+    );
+    const [, answer = ''] = /accept-identity=(\S+)/.exec(message) ?? [];
+
+    const { uid = '' } = world.vc('blue').metadata;
+    const first = world.directory.session(uid);
+    world.issue('blue', blue, 'renewed');
+    await world.super.server.until(() => ![undefined, first].includes(world.directory.session(uid)));
+    await world.super.server.until(() => world.directory.session(uid)?.state.held.size === 1);
+    expect(world.objectsOf('blue', resources.configMaps)).toHaveLength(2);
+
+    world.annotate('blue', { 'skerry.dev/accept-identity': answer });
+    await world.says('blue', 'IdentityMismatch', 'False', 'Verified');
+    await world.super.server.until(() => world.objectsOf('blue', resources.configMaps).length === 1);
+  });
+});
+
+describe('a super cluster that is another one', () => {
+  it('than the tenant was made on stops its deletes, until the operator says that it belongs here', async () => {
+    await using world = await DirectoryWorld.start();
+    await world.make('blue', {
+      status: { identities: { tenant: 'tenant-blue', superCluster: 'the-old-one' } },
+    });
+    const { message } = await world.says('blue', 'IdentityMismatch', 'True', 'SuperClusterIdentity');
+    expect(message).toContain('the-old-one');
+    world.annotate('blue', { 'skerry.dev/accept-identity': 'super' });
+    await world.says('blue', 'IdentityMismatch', 'False', 'Verified');
+    expect(world.vc('blue').status?.identities).toEqual({ tenant: 'tenant-blue', superCluster: 'super' });
+  });
+
+  it('than a moment ago stops the deletes of all', async () => {
+    await using world = await DirectoryWorld.start();
+    await world.make('blue');
+    await world.make('green');
+    await world.says('blue', 'Synced', 'True', 'Joined');
+    await world.says('green', 'Synced', 'True', 'Joined');
+    world.superSide.identity.distrust('the super cluster shows its past');
+    await world.says('blue', 'IdentityMismatch', 'True', 'SuperClusterIdentity');
+    const { message } = await world.says('green', 'IdentityMismatch', 'True', 'SuperClusterIdentity');
+    expect(message).toMatch(/^the super cluster shows its past; all deletes are stopped/);
+  });
+});
+
+it('what an earlier syncer has stopped is looked at again, and withdrawn when all is well', async () => {
+  await using world = await DirectoryWorld.start();
+  const conditions = [
+    {
+      type: 'IdentityMismatch',
+      status: 'True',
+      reason: 'TenantIdentity',
+      message: 'm',
+      lastTransitionTime: '2026-01-01T00:00:00Z',
+    },
+    {
+      type: 'DeletionHeld',
+      status: 'True',
+      reason: 'TooManyAtOnce',
+      message: 'm',
+      lastTransitionTime: '2026-01-01T00:00:00Z',
+    },
+  ];
+  await world.make('blue', { status: { conditions } });
+  await world.says('blue', 'IdentityMismatch', 'False', 'Verified');
+  await world.says('blue', 'DeletionHeld', 'False', 'Released');
+});
+
+const names = Array.from({ length: 30 }, (_, index) => `x-${index}`);
+
+function fill(cluster: FakeCluster): void {
+  cluster.server.put(resources.namespaces, { metadata: { name: 'shop' } });
+  for (const name of names) {
+    const metadata = { name, namespace: 'shop', labels: { 'skerry.dev/sync': 'true' } };
+    cluster.server.put(resources.configMaps, { metadata });
+  }
+}
+
+/** A tenant whose objects have gone without anybody seeing it: while its connection was broken and its history forgotten. */
+async function lost(world: DirectoryWorld): Promise<FakeCluster> {
+  const blue = await world.make('blue');
+  fill(blue);
+  await world.super.server.until(() => world.objectsOf('blue', resources.configMaps).length === names.length);
+  await world.says('blue', 'Synced', 'True', 'Joined');
+  await blue.server.stop();
+  for (const name of names) blue.server.remove(resources.configMaps, { namespace: 'shop', name });
+  blue.server.compact();
+  await blue.server.listen();
+  return blue;
+}
+
+describe('too many deletions at once (sync rule 0 C)', () => {
+  it('wait for the operator, and are carried out when he agrees', async () => {
+    await using world = await DirectoryWorld.start();
+    await lost(world);
+    const { message = '' } = await world.says('blue', 'DeletionHeld', 'True', 'TooManyAtOnce');
+    expect(message).toMatch(/^30 of \d+ objects of this tenant are missing in its API server/);
+    expect(world.objectsOf('blue', resources.configMaps)).toHaveLength(30);
+    const [, id = ''] = /confirm-deletions=(\S+)/.exec(message) ?? [];
+    world.annotate('blue', { 'skerry.dev/confirm-deletions': id });
+    await world.says('blue', 'DeletionHeld', 'False', 'Released');
+    await world.super.server.until(() => world.objectsOf('blue', resources.configMaps).length === 0);
+  });
+
+  it('are given up when the objects are back', async () => {
+    await using world = await DirectoryWorld.start();
+    const blue = await lost(world);
+    await world.says('blue', 'DeletionHeld', 'True', 'TooManyAtOnce');
+    fill(blue);
+    await world.says('blue', 'DeletionHeld', 'False', 'Released');
+    await world.super.server.until(() =>
+      blue.server
+        .list(resources.configMaps)
+        .every(({ metadata }) =>
+          world
+            .objectsOf('blue', resources.configMaps)
+            .some((s) => s.metadata.annotations?.['skerry.dev/uid'] === metadata.uid),
+        ),
+    );
+    expect(world.directory.session(world.vc('blue').metadata.uid ?? '')?.state.held.size).toBe(0);
+  });
+
+  it('that are still waiting when the guard opens by itself are not forgotten', async () => {
+    await using world = await DirectoryWorld.start();
+    const blue = await lost(world);
+    await world.says('blue', 'DeletionHeld', 'True', 'TooManyAtOnce');
+    // So many others are there by now that thirty are less than a fifth.
+    for (let index = 0; index < 150; index++) {
+      const metadata = { name: `y-${index}`, namespace: 'shop', labels: { 'skerry.dev/sync': 'true' } };
+      blue.server.put(resources.configMaps, { metadata });
+    }
+    await world.says('blue', 'DeletionHeld', 'False', 'Released');
+    await world.super.server.until(() => world.objectsOf('blue', resources.configMaps).length === 150);
+  });
+});

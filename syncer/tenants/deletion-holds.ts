@@ -1,0 +1,282 @@
+import { annotationKeys } from '../../api/labels.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import {
+  findCondition,
+  type KubeClient,
+  type KubeObject,
+  type ObjectRef,
+  type Resource,
+  resources,
+} from '../../kube/index.ts';
+import { type DeletionHold, type IdentityGuard, VersionHistory } from '../reconcile/guards.ts';
+import type { TenantState } from '../reconcile/tenant-state.ts';
+import type { StatusWriter } from './status-writer.ts';
+
+/** The command that gives an answer. */
+function annotateCommand(vc: ObjectRef, key: string, value: string): string {
+  return `kubectl annotate --overwrite virtualcluster ${vc.name} -n ${vc.namespace} ${key}=${value}`;
+}
+
+/** The answer that a message asks for, if it does. */
+function requestedAnnotationValue(message: string | undefined, key: string): string | undefined {
+  return message?.split(`${key}=`)[1]?.split(/\s/)[0];
+}
+
+interface DeletionFreezeOptions {
+  state: TenantState;
+  superIdentity: IdentityGuard;
+  status: StatusWriter;
+  vc: VirtualCluster;
+  /** Queues everything of the tenant again. */
+  requeue: () => void;
+}
+
+/** Reasons of the condition `IdentityMismatch`; also what `TenantState.frozen` holds. */
+type Reason = 'TenantIdentity' | 'SuperClusterIdentity' | 'ResourceVersionRanBackwards';
+
+/**
+ * Stops a tenant's deletions while either server is not who it should be (sync rule 0 A), says so in a
+ * condition with the remedy, and goes on when it has passed or the operator has answered. What an earlier
+ * syncer has stopped stays so: the condition is the memory.
+ */
+export class DeletionFreeze {
+  readonly #options: DeletionFreezeOptions;
+  readonly #ref: ObjectRef;
+  readonly #history = new VersionHistory();
+  /** The answer that would lift the present mismatch. */
+  #token: string | undefined;
+
+  constructor(options: DeletionFreezeOptions) {
+    this.#options = options;
+    const { namespace, name = '' } = options.vc.metadata;
+    this.#ref = { namespace, name };
+    const said = findCondition(options.vc.status?.conditions, 'IdentityMismatch');
+    if (said?.status !== 'True') return;
+    options.state.frozen = said.reason ?? 'TenantIdentity';
+    this.#token = requestedAnnotationValue(said.message, annotationKeys.acceptIdentity);
+  }
+
+  observeVersion(resource: Resource, version: string): void {
+    this.#history.observe(resource, version);
+  }
+
+  /**
+   * Before a list replaces what the cache holds: throws if it comes from another server than the one
+   * this tenant had, or from the past of that server.
+   */
+  async checkList(resource: Resource, version: string, signal: AbortSignal): Promise<void> {
+    const { state } = this.#options;
+    if (!(await state.identity.verify())) {
+      await this.mismatch('tenant', signal);
+      throw new Error('the API server of this tenant is not the one that it had');
+    }
+    const back = await this.#history.regression(state.client, resource, version, signal);
+    if (back === undefined) return;
+    if (state.frozen !== ranBackwards) {
+      const token = `${state.identity.expectedUid}@${back.now}`;
+      await this.#stop(
+        ranBackwards,
+        `the tenant's API server shows ${back.resource} that are older (resourceVersion ${back.now}) than what it has shown before (${back.shown}); all deletes for it are stopped. Restore its data, or accept it as it is now: ${annotateCommand(this.#ref, annotationKeys.acceptIdentity, token)}`,
+        token,
+        signal,
+      );
+    }
+    throw new Error('the resourceVersion of this tenant ran backwards');
+  }
+
+  async mismatch(side: 'tenant' | 'super', signal?: AbortSignal): Promise<void> {
+    await (side === 'super' ? this.#wrongSuper(signal) : this.#wrongTenant(signal));
+  }
+
+  /** Reads the operator's answer from the annotations of the VirtualCluster. */
+  async answer(vc: VirtualCluster, signal: AbortSignal): Promise<void> {
+    const { state, status } = this.#options;
+    const token = this.#token;
+    if (state.frozen === undefined || token === undefined) return;
+    if (vc.metadata.annotations?.[annotationKeys.acceptIdentity] !== token) return;
+    if (state.frozen === 'SuperClusterIdentity') {
+      await status.identity(this.#ref, state.info.uid, { superCluster: token }, signal);
+      state.acceptSuperIdentity(token);
+    } else if (state.frozen === ranBackwards) {
+      this.#history.forget();
+    } else {
+      // Only who was shown to the operator is accepted, not whoever is there by now.
+      if ((await kubeSystemUid(state.client, signal)) !== token) return;
+      await status.identity(this.#ref, state.info.uid, { tenant: token }, signal);
+      state.identity.accept(token);
+    }
+    await this.#goOn(signal);
+  }
+
+  /** Called on a clock: a wrong server may have been a passing mistake. */
+  async recheck(signal: AbortSignal): Promise<void> {
+    const { state, superIdentity } = this.#options;
+    // For these there is nothing to look up; only the operator knows better.
+    if (this.#isForeign()) return this.#wrongSuper(signal);
+    if (state.frozen === undefined || state.frozen === ranBackwards) return;
+    if (!(await superIdentity.verify()) || this.#isForeign()) await this.#wrongSuper(signal);
+    else if (!(await state.identity.verify())) await this.#wrongTenant(signal);
+    else await this.#goOn(signal);
+  }
+
+  #isForeign(): boolean {
+    const { state, superIdentity } = this.#options;
+    return superIdentity.distrusted !== undefined || !state.belongsTo(superIdentity.expectedUid);
+  }
+
+  async #wrongSuper(signal: AbortSignal | undefined): Promise<void> {
+    const { state, superIdentity } = this.#options;
+    if (superIdentity.distrusted !== undefined) {
+      const message = `${superIdentity.distrusted}; all deletes are stopped. If its data is as it should be, start the syncer again`;
+      return this.#stop('SuperClusterIdentity', message, undefined, signal);
+    }
+    const found = superIdentity.expectedUid;
+    if (found === undefined || state.belongsTo(found)) {
+      const message =
+        'the super cluster is not the one that this syncer started with; all deletes are stopped. Start the syncer again with the right kubeconfig';
+      return this.#stop('SuperClusterIdentity', message, undefined, signal);
+    }
+    const message = `this tenant was made on a super cluster whose kube-system Namespace has UID ${state.superIdentity}, and here it is ${found}; all deletes for it are stopped. If it belongs here from now on: ${annotateCommand(this.#ref, annotationKeys.acceptIdentity, found)}`;
+    return this.#stop('SuperClusterIdentity', message, found, signal);
+  }
+
+  async #wrongTenant(signal: AbortSignal | undefined): Promise<void> {
+    const { state } = this.#options;
+    // Before anything that can fail: from now on nothing is deleted.
+    state.frozen ??= 'TenantIdentity';
+    const found = await kubeSystemUid(state.client, signal);
+    const what =
+      found === undefined
+        ? 'the tenant has no kube-system Namespace'
+        : `the tenant's kube-system Namespace has UID ${found}, not ${state.identity.expectedUid}`;
+    const remedy =
+      found === undefined
+        ? 'Restore its data'
+        : `Either restore its data, or accept it as it is now: ${annotateCommand(this.#ref, annotationKeys.acceptIdentity, found)}`;
+    await this.#stop('TenantIdentity', `${what}; all deletes for it are stopped. ${remedy}`, found, signal);
+  }
+
+  async #stop(
+    reason: Reason,
+    message: string,
+    token: string | undefined,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const { state, status } = this.#options;
+    state.frozen = reason;
+    this.#token = token;
+    await status.condition(
+      this.#ref,
+      state.info.uid,
+      { type: 'IdentityMismatch', status: 'True', reason, message },
+      signal,
+    );
+  }
+
+  async #goOn(signal: AbortSignal): Promise<void> {
+    const { state, status } = this.#options;
+    // What was seen while a server was wrong proves nothing.
+    state.tombstones.tenant.clear();
+    state.tombstones.super.clear();
+    state.frozen = undefined;
+    this.#token = undefined;
+    this.#options.requeue();
+    const message = 'both sides are who they should be';
+    const wanted = { type: 'IdentityMismatch', status: 'False', reason: 'Verified', message } as const;
+    await status.condition(this.#ref, state.info.uid, wanted, signal);
+  }
+}
+
+const ranBackwards = 'ResourceVersionRanBackwards' satisfies Reason;
+
+async function kubeSystemUid(
+  client: KubeClient,
+  signal: AbortSignal | undefined,
+): Promise<string | undefined> {
+  const found = await client.list<KubeObject>(resources.namespaces, {
+    fieldSelector: 'metadata.name=kube-system',
+    ...(signal === undefined ? {} : { signal }),
+  });
+  return found.items[0]?.metadata.uid;
+}
+
+interface MassDeletionHoldsOptions {
+  state: TenantState;
+  status: StatusWriter;
+  vc: VirtualCluster;
+  /** Queues everything of the tenant again. */
+  requeue: () => void;
+}
+
+/**
+ * Says in a condition that too many deletions at once are held back (sync rule 0 C), takes the operator's
+ * answer, and lets go when nothing is held any more.
+ */
+export class MassDeletionHolds {
+  readonly #options: MassDeletionHoldsOptions;
+  readonly #ref: ObjectRef;
+  /** Whether the condition says so, here or from an earlier syncer. */
+  #isSaid: boolean;
+
+  constructor(options: MassDeletionHoldsOptions) {
+    this.#options = options;
+    const { namespace, name = '' } = options.vc.metadata;
+    this.#ref = { namespace, name };
+    this.#isSaid = findCondition(options.vc.status?.conditions, 'DeletionHeld')?.status === 'True';
+  }
+
+  /** A mass-deletion guard has closed. */
+  async say(signal?: AbortSignal): Promise<void> {
+    const { state, status } = this.#options;
+    const questions = [
+      question(
+        state.superDeletions.hold,
+        'are missing in its API server, or synced no longer by a changed setting,',
+        this.#ref,
+      ),
+      question(state.tenantDeletions.hold, 'have lost what runs for them in the super cluster', this.#ref),
+    ].filter((text) => text !== undefined);
+    if (questions.length === 0) return;
+    this.#isSaid = true;
+    const message = questions.join('. ');
+    const wanted = { type: 'DeletionHeld', status: 'True', reason: 'TooManyAtOnce', message } as const;
+    await status.condition(this.#ref, state.info.uid, wanted, signal);
+  }
+
+  /** Reads the operator's answer from the annotations of the VirtualCluster. */
+  async answer(vc: VirtualCluster, signal: AbortSignal): Promise<void> {
+    const { superDeletions: deletions, tenantDeletions: losses } = this.#options.state;
+    const id = vc.metadata.annotations?.[annotationKeys.confirmDeletions];
+    if (id === undefined) return;
+    const opened = [deletions.confirm(id), losses.confirm(id)];
+    if (opened.includes(true)) await this.recheck(signal);
+  }
+
+  /** Called on a clock: what was missing may be back. */
+  async recheck(signal: AbortSignal): Promise<void> {
+    const { state } = this.#options;
+    const { superDeletions: deletions, tenantDeletions: losses } = state;
+    if (state.frozen !== undefined) return;
+    const isAsked = this.#isSaid || deletions.hold !== undefined || losses.hold !== undefined;
+    if (isAsked) {
+      const isOpen = [deletions.allowsUnwatched(), losses.allowsUnwatched()];
+      if (isOpen.includes(false)) return this.say(signal);
+    }
+    // Whatever closed the guard, nothing does now: nobody else would look at these again.
+    if (state.held.size > 0) this.#options.requeue();
+    if (this.#isSaid) await this.#release(signal);
+  }
+
+  async #release(signal: AbortSignal): Promise<void> {
+    const { state, status } = this.#options;
+    const message = 'no deletion is held back';
+    const wanted = { type: 'DeletionHeld', status: 'False', reason: 'Released', message } as const;
+    await status.condition(this.#ref, state.info.uid, wanted, signal);
+    this.#isSaid = false;
+  }
+}
+
+function question(hold: DeletionHold | undefined, what: string, vc: ObjectRef): string | undefined {
+  if (hold === undefined) return undefined;
+  return `${hold.missing} of ${hold.total} objects of this tenant ${what} although nobody was seen deleting them; they are kept. If they are meant to go: ${annotateCommand(vc, annotationKeys.confirmDeletions, hold.id)}`;
+}
