@@ -3,7 +3,7 @@ import type { KubeObject } from '../kube/index.ts';
 import { bucketCount, bucketOf } from './mapping/labels.ts';
 import type { BucketHolder } from './sharding/shards.ts';
 import type { SuperScope } from './super-side.ts';
-import type { TenantFilter as Gate } from './tenants/directory.ts';
+import type { TenantFilter as Gate } from './tenants/tenant-filter.ts';
 
 export interface BucketScopeOptions {
   /** Makes the caches of the super cluster hold what is in this scope; resolves when they do. */

@@ -2,10 +2,10 @@ import { isIP } from 'node:net';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { pino } from 'pino';
 import { type ConnectionOptions, loadKubeconfig, systemClock } from '../kube/index.ts';
+import { type NetworkPolicyEnforcement, networkPolicyEnforcements } from './network-policy-engine.ts';
 import { SyncerMetrics } from './observability/syncer-metrics.ts';
 import { defaultOptions } from './settings.ts';
 import { isReplicaName } from './sharding/shard-map.ts';
-import { type NetworkPolicyEnforcement, networkPolicyEnforcements } from './super-cluster-facts.ts';
 import { Syncer } from './syncer.ts';
 
 interface Flags {

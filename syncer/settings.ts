@@ -1,4 +1,4 @@
-import type { NetworkPolicyEnforcement } from './super-cluster-facts.ts';
+import type { NetworkPolicyEnforcement } from './network-policy-engine.ts';
 
 /** Where the syncer listens and how much it does at once. */
 export interface SyncerOptions {

@@ -4,74 +4,37 @@ import { FakeClock, type FakeCluster, startFakeCluster } from '../kube/testing/i
 import {
   findSuperClusterFacts,
   followSuperClusterFacts,
-  networkPoliciesAreEnforced,
   protectedRanges,
   type SuperClusterFacts,
 } from './super-cluster-facts.ts';
 
-describe('network policy engine', () => {
-  const { signal } = new AbortController();
+const { signal } = new AbortController();
 
-  /** A super cluster that offers these API groups. */
-  function offering(...groups: string[]) {
-    const asked: string[] = [];
-    return {
-      asked,
-      raw: (method: string, path: string) => {
-        asked.push(`${method} ${path}`);
-        return Promise.resolve({ groups: groups.map((name) => ({ name })) });
-      },
-    };
-  }
-
-  describe('whether the super cluster enforces network policies', () => {
-    it('is what the operator says, and nobody is asked', async () => {
-      const calico = offering('crd.projectcalico.org');
-      expect(await networkPoliciesAreEnforced('unenforced', calico, signal)).toBe(false);
-      expect(await networkPoliciesAreEnforced('enforced', offering(), signal)).toBe(true);
-      expect(calico.asked).toEqual([]);
+describe('where the super cluster itself is (rule 22)', () => {
+  it('is whom we talk to, what its default/kubernetes leads to, and the ranges of its Services', async () => {
+    await using cluster = await startFakeCluster();
+    const slice = (name: string, service: string, address: string) => ({
+      metadata: { namespace: 'default', name, labels: { 'kubernetes.io/service-name': service } },
+      endpoints: [{ addresses: [address] }],
     });
-
-    it('shows in the API groups that known engines bring along', async () => {
-      for (const group of ['crd.projectcalico.org', 'cilium.io', 'crd.antrea.io', 'k8s.ovn.org']) {
-        expect(await networkPoliciesAreEnforced('auto', offering('apps', group), signal)).toBe(true);
-      }
-      const plain = offering('apps', 'networking.k8s.io', 'policy.networking.k8s.io');
-      expect(await networkPoliciesAreEnforced('auto', plain, signal)).toBe(false);
-      expect(plain.asked).toEqual(['GET /apis']);
+    cluster.server.put(resources.endpointSlices, slice('kubernetes', 'kubernetes', '192.0.2.1'));
+    cluster.server.put(resources.endpointSlices, slice('kubernetes-6', 'kubernetes', '2001:db8::1'));
+    cluster.server.put(resources.endpointSlices, slice('web', 'web', '192.0.2.99'));
+    cluster.server.put(resources.serviceCidrs, {
+      metadata: { name: 'kubernetes' },
+      spec: { cidrs: ['10.96.0.0/16', 'fd00:96::/112'] },
     });
+    const ranges = await protectedRanges(cluster.client, signal);
+    expect(ranges.toSorted()).toEqual(
+      ['10.96.0.0/16', '127.0.0.1/32', '192.0.2.1/32', '2001:db8::1/128', 'fd00:96::/112'].toSorted(),
+    );
   });
-});
 
-describe('protected ranges', () => {
-  const { signal } = new AbortController();
-
-  describe('where the super cluster itself is (rule 22)', () => {
-    it('is whom we talk to, what its default/kubernetes leads to, and the ranges of its Services', async () => {
-      await using cluster = await startFakeCluster();
-      const slice = (name: string, service: string, address: string) => ({
-        metadata: { namespace: 'default', name, labels: { 'kubernetes.io/service-name': service } },
-        endpoints: [{ addresses: [address] }],
-      });
-      cluster.server.put(resources.endpointSlices, slice('kubernetes', 'kubernetes', '192.0.2.1'));
-      cluster.server.put(resources.endpointSlices, slice('kubernetes-6', 'kubernetes', '2001:db8::1'));
-      cluster.server.put(resources.endpointSlices, slice('web', 'web', '192.0.2.99'));
-      cluster.server.put(resources.serviceCidrs, {
-        metadata: { name: 'kubernetes' },
-        spec: { cidrs: ['10.96.0.0/16', 'fd00:96::/112'] },
-      });
-      const ranges = await protectedRanges(cluster.client, signal);
-      expect(ranges.toSorted()).toEqual(
-        ['10.96.0.0/16', '127.0.0.1/32', '192.0.2.1/32', '2001:db8::1/128', 'fd00:96::/112'].toSorted(),
-      );
-    });
-
-    it('is told without ServiceCIDRs where there are none', async () => {
-      await using cluster = await startFakeCluster();
-      const fault = { kind: 'status', code: 404, reason: 'NotFound' } as const;
-      cluster.server.inject({ verb: 'list', plural: 'servicecidrs', fault });
-      expect(await protectedRanges(cluster.client, signal)).toEqual(['127.0.0.1/32']);
-    });
+  it('is told without ServiceCIDRs where there are none', async () => {
+    await using cluster = await startFakeCluster();
+    const fault = { kind: 'status', code: 404, reason: 'NotFound' } as const;
+    cluster.server.inject({ verb: 'list', plural: 'servicecidrs', fault });
+    expect(await protectedRanges(cluster.client, signal)).toEqual(['127.0.0.1/32']);
   });
 });
 

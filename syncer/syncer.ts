@@ -7,7 +7,7 @@ import { HealthServer } from './observability/health-server.ts';
 import { observeEngine, observeTenants } from './observability/observe.ts';
 import { PodTraces } from './observability/pod-traces.ts';
 import type { SyncerMetrics } from './observability/syncer-metrics.ts';
-import { podsPage } from './observability/trace-report.ts';
+import { podsPage } from './observability/trace-page.ts';
 import { SyncEngine } from './reconcile/engine.ts';
 import { metricsUrl, type SyncerOptions } from './settings.ts';
 import { followRecords } from './sharding/members.ts';

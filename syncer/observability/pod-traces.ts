@@ -2,8 +2,7 @@ import type { KubeObject, Store, StoreEvent } from '../../kube/index.ts';
 import type { KeyRef } from '../kinds/contract.ts';
 import { originalUid, tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
 import type { EngineObserver } from '../reconcile/engine.ts';
-import { Trace, type TraceContext } from './trace.ts';
-import { StepTable } from './trace-report.ts';
+import { StepTable, Trace, type TraceContext } from './trace.ts';
 
 interface PodTracesOptions extends Omit<TraceContext, 'table'> {
   /** Pods that are remembered, over all tenants. Default 10,000. */

@@ -1,6 +1,5 @@
-import type { PodReport, Whose } from '../../api/pod-report.ts';
+import type { PodReport, SpanReport, Whose } from '../../api/pod-report.ts';
 import type { Clock } from '../../kube/index.ts';
-import { podReport, type StepTable } from './trace-report.ts';
 
 /**
  * What happens to a pod on its way, each at the time when the syncer did or saw it for the first time.
@@ -16,7 +15,7 @@ import { podReport, type StepTable } from './trace-report.ts';
  * - `statusSent`, `told`: T was told; T says so.
  * - `deleted`: T has gone before that.
  */
-export const podSteps = [
+const podSteps = [
   'seen',
   'queued',
   'taken',
@@ -35,9 +34,9 @@ export const podSteps = [
   'deleted',
 ] as const;
 
-export type PodStep = (typeof podSteps)[number];
+type PodStep = (typeof podSteps)[number];
 
-export interface PodSpan {
+interface PodSpan {
   readonly name: string;
   readonly whose: Whose;
   /** It begins with the latest of these that came before its end. */
@@ -61,18 +60,129 @@ export const podSpans: readonly PodSpan[] = [
 ];
 
 /** When steps were reached, in milliseconds since `seen`; undefined: not yet. */
-export interface StepTimes {
+interface StepTimes {
   at(step: PodStep): number | undefined;
 }
 
 /** When a span that ends at `endMs` began; `undefined`: it has not. */
-export function spanStart(span: PodSpan, times: StepTimes, endMs: number): number | undefined {
+function spanStart(span: PodSpan, times: StepTimes, endMs: number): number | undefined {
   let start: number | undefined;
   for (const step of span.from) {
     const at = times.at(step);
     if (at !== undefined && at <= endMs && (start === undefined || at > start)) start = at;
   }
   return start;
+}
+
+type PodFacts = Pick<PodReport, 'tenant' | 'namespace' | 'name' | 'uid' | 'node' | 'createdAt' | 'seenAt'>;
+
+/** @param nowMs since `seen` */
+function podReport(facts: PodFacts, times: StepTimes, nowMs: number): PodReport {
+  const told = times.at('told');
+  const deleted = times.at('deleted');
+  const totalMs = roundedMs(told ?? deleted ?? nowMs);
+  const state = told !== undefined ? 'ready' : deleted === undefined ? 'pending' : 'deleted';
+  const steps = podSteps
+    .flatMap((name) => {
+      const at = times.at(name);
+      return at === undefined ? [] : [{ name, atMs: roundedMs(at) }];
+    })
+    .toSorted((a, b) => a.atMs - b.atMs);
+  const waitsFor = state === 'pending' ? waiting(times, nowMs) : undefined;
+  return {
+    ...facts,
+    state,
+    totalMs,
+    shares: sharesOf(times, totalMs),
+    steps,
+    spans: podSpans.flatMap((span) => spanReport(span, times)),
+    ...(waitsFor === undefined ? {} : { waitsFor }),
+  };
+}
+
+/**
+ * Who took how much of the whole. The scheduler has S from when it is there, kubelet from when S has a node and
+ * its tokens; everything else is Skerry's.
+ */
+function sharesOf(times: StepTimes, totalMs: number): Record<Whose, number> {
+  const share = (name: string): number => {
+    const span = podSpans.find((each) => each.name === name) as PodSpan;
+    const end = Math.min(times.at(span.to) ?? totalMs, totalMs);
+    const start = spanStart(span, times, end);
+    return start === undefined ? 0 : roundedMs(end - start);
+  };
+  const scheduler = share('schedule');
+  const kubelet = share('start');
+  return { skerry: roundedMs(Math.max(0, totalMs - scheduler - kubelet)), scheduler, kubelet };
+}
+
+function spanReport(span: PodSpan, times: StepTimes): SpanReport[] {
+  const end = times.at(span.to);
+  const start = end === undefined ? undefined : spanStart(span, times, end);
+  if (end === undefined || start === undefined) return [];
+  return [{ name: span.name, whose: span.whose, atMs: roundedMs(start), tookMs: roundedMs(end - start) }];
+}
+
+/** The first span that has begun and not ended. */
+function waiting(times: StepTimes, nowMs: number): PodReport['waitsFor'] {
+  for (const span of podSpans) {
+    if (span.isOptional === true || times.at(span.to) !== undefined) continue;
+    const start = spanStart(span, times, nowMs);
+    if (start !== undefined) return { name: span.name, whose: span.whose, sinceMs: roundedMs(nowMs - start) };
+  }
+  return undefined;
+}
+
+/** A hundredth of a millisecond is more than the clock of an event loop is good for. */
+export function roundedMs(ms: number): number {
+  return Math.round(ms * 100) / 100;
+}
+
+const width = podSteps.length;
+const columns = new Map(podSteps.map((step, column) => [step, column]));
+
+/**
+ * The times of many pods' steps in one block of memory, a row for each pod: noting a step makes no garbage, and
+ * rows that were never used cost nothing.
+ */
+export class StepTable {
+  readonly #limit: number;
+  /** Milliseconds; NaN: not yet. */
+  readonly #times: Float32Array;
+  readonly #free: number[] = [];
+  #opened = 0;
+
+  constructor(limit: number) {
+    if (!(Number.isInteger(limit) && limit > 0))
+      throw new RangeError(`limit is ${limit}; give a whole number of pods, 1 or more`);
+    this.#limit = limit;
+    this.#times = new Float32Array(limit * width);
+  }
+
+  get isFull(): boolean {
+    return this.#free.length === 0 && this.#opened === this.#limit;
+  }
+
+  /** An empty row. Throws when there is none left. */
+  open(): number {
+    if (this.isFull) throw new RangeError('all rows are in use; close one first');
+    const row = this.#free.pop() ?? this.#opened++;
+    this.#times.fill(Number.NaN, row * width, (row + 1) * width);
+    return row;
+  }
+
+  close(row: number): void {
+    this.#free.push(row);
+  }
+
+  get(row: number, step: PodStep): number | undefined {
+    const at = this.#times[row * width + (columns.get(step) as number)] as number;
+    return Number.isNaN(at) ? undefined : at;
+  }
+
+  set(row: number, step: PodStep, ms: number): void {
+    this.#times[row * width + (columns.get(step) as number)] = ms;
+  }
 }
 
 /** What all traces of one recorder have in common. */

@@ -1,8 +1,8 @@
 import { type Clock, isConflict, isNotFound, resources, Wakeup } from '../../kube/index.ts';
 import { bucketCount } from '../mapping/labels.ts';
-import { type FollowRecords, Peers } from './members.ts';
+import { type FollowRecords, type Members, Peers } from './members.ts';
 import { type Fence, OwnLease, ReplicaReplaced } from './own-lease.ts';
-import { bucketPlan, ownedBy, placeOf, type ShardClient, type ShardMap, ShardMapStore } from './shard-map.ts';
+import { ownedBy, placeOf, type ShardClient, type ShardMap, ShardMapStore } from './shard-map.ts';
 
 /** Who serves the tenants of the buckets that a replica has. */
 export interface BucketHolder {
@@ -14,6 +14,34 @@ export interface BucketHolder {
   drop(buckets: ReadonlySet<number>): Promise<void>;
   /** Writes are let out again that were refused for a while. */
   resumed(): void;
+}
+
+interface BucketPlan {
+  /** Buckets of ours that others should have, and who. */
+  readonly give: ReadonlyMap<number, string>;
+  /** Buckets that we should have and that nobody serves, and who had them last. */
+  readonly take: ReadonlyMap<number, string | undefined>;
+}
+
+/**
+ * What this replica has to change about who has what. Only who was seen alive is given anything, and nothing is
+ * taken from anybody who may be; what nobody has is left to whoever may be alive.
+ */
+function bucketPlan(self: string, owners: ReadonlyMap<number, string>, members: Members): BucketPlan {
+  const alive = [self, ...members.alive()];
+  const possible = [self, ...members.possible()];
+  const give = new Map<number, string>();
+  const take = new Map<number, string | undefined>();
+  for (let bucket = 0; bucket < bucketCount; bucket++) {
+    const owner = owners.get(bucket);
+    if (owner === self) {
+      const to = placeOf(bucket, alive);
+      if (to !== undefined && to !== self) give.set(bucket, to);
+    } else if (owner === undefined || members.stateOf(owner) === 'dead') {
+      if (placeOf(bucket, possible) === self) take.set(bucket, owner);
+    }
+  }
+  return { give, take };
 }
 
 interface BucketAcquisitionOptions {

@@ -18,29 +18,8 @@ import type { DriftCount } from '../reconcile/resync.ts';
 import { readCredentials } from './credentials.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
 import { StatusWriter } from './status-writer.ts';
+import { everyTenant, type TenantFilter } from './tenant-filter.ts';
 import type { SyncerSettings } from './tenant-info.ts';
-
-/** Which tenants are this replica's to serve. */
-export interface TenantFilter {
-  serves(vc: VirtualCluster): boolean;
-  /** Whether the caches of the super cluster hold the objects of all tenants, whoever serves them. */
-  readonly seesAll: boolean;
-  /** All VirtualClusters there are; to be called when they have been listed, and when one changes. */
-  see(virtualClusters: Iterable<VirtualCluster>): void;
-  /**
-   * The listener is called when answers change; what it returns resolves when nothing is done any more for tenants
-   * that are not to be served. Returns how to stop that.
-   */
-  subscribe(listener: () => Promise<void>): () => void;
-}
-
-/** Of the only replica. */
-const everyTenant: TenantFilter = {
-  serves: () => true,
-  seesAll: true,
-  see: () => undefined,
-  subscribe: () => () => undefined,
-};
 
 interface DirectoryOptions {
   superClient: KubeClient;

@@ -18,9 +18,9 @@ import { type DriftCount, relistInTurn, runPeriodically } from '../reconcile/res
 import { TenantState } from '../reconcile/tenant-state.ts';
 import type { Credentials } from './credentials.ts';
 import { DeletionFreeze, MassDeletionHolds } from './deletion-holds.ts';
-import type { TenantFilter } from './directory.ts';
 import { Health } from './health.ts';
 import type { StatusWriter } from './status-writer.ts';
+import type { TenantFilter } from './tenant-filter.ts';
 import { type SyncerSettings, tenantInfo } from './tenant-info.ts';
 
 export interface SessionLogger {

@@ -17,7 +17,8 @@ import { allKinds } from '../../kinds/registry.ts';
 import { SyncEngine } from '../../reconcile/engine.ts';
 import { fastClock } from '../../reconcile/testing/fast-clock.ts';
 import { SuperSide } from '../../super-side.ts';
-import { TenantDirectory, type TenantFilter } from '../directory.ts';
+import { TenantDirectory } from '../directory.ts';
+import type { TenantFilter } from '../tenant-filter.ts';
 import type { SyncerSettings } from '../tenant-info.ts';
 
 const namespace = 'acme';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { bound, ready, shop, TwoStores } from './testing/two-stores.ts';
-import { podsPage } from './trace-report.ts';
+import { podsPage } from './trace-page.ts';
 
 const ask = (world: TwoStores, query: string) => podsPage(world.traces, new URLSearchParams(query));
 
