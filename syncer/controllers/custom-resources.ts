@@ -1,12 +1,21 @@
 import { deepEqual } from 'fast-equals';
 import { labelKeys } from '../../api/labels.ts';
-import { type KubeClient, type KubeObject, type Reflector, resources, type Store } from '../../kube/index.ts';
+import {
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  type Reflector,
+  type Resource,
+  resources,
+  type Store,
+} from '../../kube/index.ts';
 import type { DownKind } from '../kinds/contract.ts';
 import {
   type Definition,
   isEstablished,
   preferredVersion,
   resourceOf,
+  servedResource,
   servedVersion,
   versionsOf,
 } from '../kinds/custom-resource-definitions.ts';
@@ -14,9 +23,9 @@ import { type CustomResource, customResourceKind } from '../kinds/custom-resourc
 import { isPublished } from '../kinds/published-kind.ts';
 import { originalUid, tenantUidOf } from '../mapping/labels.ts';
 import { byTenantIndex, type Caches } from '../reconcile/caches.ts';
-import type { SyncEngine } from '../reconcile/engine.ts';
+import { type ActionGate, recordNotice } from '../reconcile/execute.ts';
 import { DefinitionGuard } from '../reconcile/guards.ts';
-import type { TenantState } from '../reconcile/tenant-state.ts';
+import type { CustomKind, TenantState } from '../reconcile/tenant-state.ts';
 
 /** The definition of this name as one side has it. */
 export function definitionIn(caches: Caches, name: string): Definition | undefined {
@@ -237,9 +246,19 @@ function idOf({ name, version }: CustomResourceVersion): string {
   return `${name}/${version}`;
 }
 
+/** Where kinds that come and go are synced: the engine. */
+interface CustomKinds {
+  /** Syncs one more kind for a tenant that has joined; its caches on both sides must be complete. */
+  addKind(tenant: TenantState, custom: CustomKind): void;
+  /** Looks at all objects of such a kind again. */
+  requeueKind(tenant: TenantState, kind: string): void;
+  /** Ends that at once: what is queued of this kind is dropped, and nothing of it is deleted. */
+  removeKind(tenant: TenantState, kind: string): void;
+}
+
 export interface TenantCustomResourcesOptions {
   state: TenantState;
-  engine: Pick<SyncEngine, 'addKind' | 'requeueKind' | 'removeKind'>;
+  engine: CustomKinds;
   followed: CustomResourceInformers;
   superCaches: Caches;
   /** Fills a store from the tenant's API server. */
@@ -455,4 +474,29 @@ function commonVersion(original: Definition, copy: Definition): string | undefin
     ({ name }) => describeResource(original, name) !== undefined && servedVersion(copy, name) !== undefined,
   );
   return preferredVersion(common)?.name;
+}
+
+/** How long a copy of a definition that still has objects is left alone. */
+const lookAgainMs = 30_000;
+
+/** Keeps the copy of a definition as long as there are objects of it: the tenant's API server would delete them with it. */
+export const definitionGate: ActionGate = async (work, action) => {
+  const { tenant, situation, kind, signal } = work;
+  if (action.do !== 'deleteTenant' || situation.tenantObject === undefined) return action;
+  const resource = servedResource(situation.tenantObject);
+  if (resource === undefined || !(await hasObjects(tenant.client, resource, signal))) return action;
+  const message = `this ${kind.resource.kind} is no longer offered as it is; it stays as long as there are objects of it, which would go with it`;
+  await recordNotice(work, { type: 'Warning', reason: 'StillUsed', message });
+  return { is: 'later', afterMs: lookAgainMs };
+};
+
+/** Whether a server has any objects of a resource. It has none of one that it does not serve. */
+async function hasObjects(client: KubeClient, resource: Resource, signal: AbortSignal): Promise<boolean> {
+  try {
+    const { items } = await client.list(resource, { limit: 1, signal });
+    return items.length > 0;
+  } catch (error) {
+    if (isNotFound(error)) return false;
+    throw error;
+  }
 }

@@ -42,33 +42,10 @@ export type Action =
     }
   /** An event on the tenant's object. */
   | { readonly do: 'notice'; readonly notice: Notice }
-  /**
-   * Asks the tenant's API server for tokens of a service account, bound to T, and goes on with what `write` makes
-   * of them: one for each of `asks`, in their order.
-   */
-  | {
-      readonly do: 'issueTokens';
-      readonly serviceAccount: string;
-      readonly asks: readonly TokenAsk[];
-      readonly write: (issued: readonly IssuedToken[]) => readonly Action[];
-    }
   /** Stops here until these are in agreement themselves; the engine queues them and comes back. */
   | { readonly do: 'require'; readonly keys: readonly KeyRef[] }
   /** Comes back after a time, e.g. for something that goes two minutes after its last use. */
   | { readonly do: 'later'; readonly afterMs: number };
-
-export interface TokenAsk {
-  /** Empty: whom the tenant's API server itself issues tokens for. */
-  readonly audience: string;
-  readonly expirationSeconds: number;
-}
-
-export interface IssuedToken {
-  /** A secret: belongs in the object that is written, and nowhere else. */
-  readonly token: string;
-  /** How long the server says that it lives. It may grant less than was asked for. */
-  readonly lifetimeSeconds: number;
-}
 
 /**
  * What the super cluster answered to a refused write (400, 403, 409, 422), as a kind may look at it.
@@ -182,14 +159,10 @@ export interface DownKind extends KindBase {
   readonly direction: 'down';
   /**
    * The resource of S, where it is another than T's. Such a kind reads T from the cache of the kind that T
-   * belongs to, and has a cache of its own for S.
+   * belongs to, and has a cache of its own for S. Of T's changes only the deletion queues its key; the kind that T
+   * belongs to touches it for everything else.
    */
   readonly superResource?: Resource;
-  /**
-   * Most changes of T, such as those of a pod's status, mean nothing to S: of all of them only the deletion queues
-   * this key. The kind that T belongs to touches it when there is something to do.
-   */
-  readonly onDemand?: boolean;
   /** A delete needs a live 404 even after a watched DELETED event (namespaces, claims). */
   readonly deleteNeedsLiveCheck?: boolean;
   /**
@@ -213,8 +186,6 @@ export interface DownKind extends KindBase {
    * (`superMetadata` in mapping makes them).
    */
   toSuper(tenantObject: KubeObject, context: SyncContext): KubeObject;
-  /** Makes S, where that takes more than to create what `toSuper` gives. */
-  make?(tenantObject: KubeObject, context: SyncContext): readonly Action[];
   /** Brings S's tenant-owned fields up to date; empty when they are. S carries T's UID mark. */
   down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[];
   /** S carries no marks, but stands in our own super namespace and may be taken over (the `default` ServiceAccount). */
@@ -276,11 +247,6 @@ export interface UpKind extends KindBase {
   toTenant(superObject: KubeObject, context: SyncContext): KubeObject;
   /** Brings the copy up to date; empty when it is. */
   up(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[];
-  /**
-   * The resource whose objects the tenant's API server would delete together with this copy: as long as there
-   * are any, the copy stays.
-   */
-  contents?(tenantObject: KubeObject): Resource | undefined;
   /** S is gone or no longer belongs here, and T is our copy: what to do; default: delete T. */
   superGone?(tenantObject: KubeObject, context: SyncContext): readonly Action[];
 }

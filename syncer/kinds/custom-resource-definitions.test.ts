@@ -6,6 +6,7 @@ import {
   type DefinedVersion,
   type Definition,
   customResourceDefinitionKind as kind,
+  servedResource,
 } from './custom-resource-definitions.ts';
 import { carryOut, testContext } from './testing.ts';
 
@@ -200,7 +201,7 @@ describe('when the original is gone', () => {
   it('the copy goes, and with it would go the objects of its API', () => {
     const copy = copyOf(definition());
     expect(kind.superGone?.(copy, testContext())).toEqual([{ do: 'deleteTenant' }]);
-    expect(kind.contents?.(copy)).toEqual({
+    expect(servedResource(copy)).toEqual({
       group: 'example.com',
       version: 'v1',
       plural: 'widgets',

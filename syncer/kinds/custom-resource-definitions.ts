@@ -274,10 +274,6 @@ export const customResourceDefinitionKind: UpKind = {
     };
   },
   up,
-  contents(tenantObject: Definition) {
-    const version = versionsOf(tenantObject).find(({ served }) => served === true);
-    return version === undefined ? undefined : resourceOf(tenantObject, version.name);
-  },
   superGone,
 };
 
@@ -383,4 +379,10 @@ function superGone(tenantObject: Definition, context: SyncContext): readonly Act
   const wanted = copiedVersions(superObject, tenantObject);
   const patch = exactMetadataPatch(tenantObject, metadataOf(superObject, wanted, tenantObject));
   return patch === undefined ? [] : [{ do: 'patchTenant', patch }];
+}
+
+/** The resource of a definition's objects, in a version that is served. */
+export function servedResource(definition: Definition): Resource | undefined {
+  const version = versionsOf(definition).find(({ served }) => served === true);
+  return version === undefined ? undefined : resourceOf(definition, version.name);
 }

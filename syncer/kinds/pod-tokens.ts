@@ -1,7 +1,13 @@
 import { hash } from 'node:crypto';
-import type { TokenAsk } from './contract.ts';
 
 /** Pods and tokens meet here: what a pod asks for, and where its tokens are in the super cluster (sync rule 6). */
+
+/** A token that a pod asks for. */
+export interface TokenAsk {
+  /** Empty: whom the tenant's API server itself issues tokens for. */
+  readonly audience: string;
+  readonly expirationSeconds: number;
+}
 
 /** A token as a source of a projected volume. */
 export interface TokenSource {

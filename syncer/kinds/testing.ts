@@ -128,13 +128,6 @@ export function carryOut(sides: Sides, actions: readonly Action[]): Sides {
           spec: { nodeName: action.node },
         });
         break;
-      case 'issueTokens': {
-        const issued = action.asks.map(({ audience, expirationSeconds }) => ({
-          token: `issued for ${audience}, ${expirationSeconds} s`,
-          lifetimeSeconds: expirationSeconds,
-        }));
-        return carryOut({ tenantObject, superObject }, action.write(issued));
-      }
       case 'require':
         return { tenantObject, superObject };
       case 'notice':

@@ -5,11 +5,12 @@ import { applyMergePatch, type KubeObject } from '../../kube/index.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import type { Action } from './contract.ts';
+import type { TokenAsk } from './pod-tokens.ts';
 import { podKind } from './pods/pods.ts';
 import { allKinds } from './registry.ts';
 import { secretKind } from './secrets.ts';
 import { carryOut, testContext } from './testing.ts';
-import { isRenewalDue, renewalMs, tokenKind } from './tokens.ts';
+import { dueTokens, type IssuedToken, isRenewalDue, renewalMs, tokenKind, withTokens } from './tokens.ts';
 
 describe('index', () => {
   const start = Date.parse('2026-01-01T00:00:00Z');
@@ -45,13 +46,38 @@ describe('index', () => {
   const context = (nowMs = start, parts: Parameters<typeof testContext>[0] = {}) =>
     testContext({ kinds: allKinds, nowMs, ...parts });
 
+  const issuedFor = ({ audience, expirationSeconds }: TokenAsk): IssuedToken => ({
+    token: `issued for ${audience}, ${expirationSeconds} s`,
+    lifetimeSeconds: expirationSeconds,
+  });
+
+  /** The write with the tokens that are due. */
+  function filled(
+    t: KubeObject,
+    secret: KubeObject | undefined,
+    write: Action,
+    nowMs: number,
+    issue = issuedFor,
+  ): Action {
+    if (write.do !== 'createSuper' && write.do !== 'patchSuper') return write;
+    const due = dueTokens(t, secret, nowMs);
+    if (due.length === 0) return write;
+    return withTokens(t, secret, write, new Map(due.map(({ index, ask }) => [index, issue(ask)])), nowMs);
+  }
+
   /** The Secret as it is made, as the super cluster has it or as the cache does. */
-  function secretOf(t: KubeObject, nowMs = start): KubeObject {
-    const { superObject } = carryOut(
-      { tenantObject: t, superObject: undefined },
-      tokenKind.make?.(t, context(nowMs)) ?? [],
-    );
-    return superObject as KubeObject;
+  function secretOf(t: KubeObject, nowMs = start, issue = issuedFor): KubeObject {
+    const create: Action = { do: 'createSuper', object: tokenKind.toSuper(t, context(nowMs)) };
+    const sides = { tenantObject: t, superObject: undefined };
+    return carryOut(sides, [filled(t, undefined, create, nowMs, issue)]).superObject as KubeObject;
+  }
+
+  /** The Secret after one look at it. */
+  function afterDown(t: KubeObject, secret: KubeObject, nowMs = start, issue = issuedFor): KubeObject {
+    const writes = tokenKind
+      .down(t, cached(secret), context(nowMs))
+      .map((write) => filled(t, cached(secret), write, nowMs, issue));
+    return carryOut({ tenantObject: t, superObject: secret }, writes).superObject as KubeObject;
   }
 
   const cached = (secret: KubeObject): KubeObject =>
@@ -107,24 +133,14 @@ describe('index', () => {
 
   describe('the Secret', () => {
     it('is asked for with what the pod asks for, each token once', () => {
-      const asked = tokenKind.make?.(
-        pod([
-          standard,
-          { path: 'v', audience: 'vault', expirationSeconds: 600 },
-          { ...standard, path: 'again' },
-        ]),
-        context(),
-      );
-      expect(asked).toEqual([
-        {
-          do: 'issueTokens',
-          serviceAccount: 'robot',
-          asks: [
-            { audience: '', expirationSeconds: 3607 },
-            { audience: 'vault', expirationSeconds: 600 },
-          ],
-          write: expect.any(Function),
-        },
+      const asking = pod([
+        standard,
+        { path: 'v', audience: 'vault', expirationSeconds: 600 },
+        { ...standard, path: 'again' },
+      ]);
+      expect(dueTokens(asking, undefined, start)).toEqual([
+        { index: 0, ask: { audience: '', expirationSeconds: 3607 } },
+        { index: 1, ask: { audience: 'vault', expirationSeconds: 600 } },
       ]);
     });
 
@@ -168,19 +184,13 @@ describe('index', () => {
       expect(tokenKind.tenantName?.(secret.metadata.name ?? '', secret)).toBe(name);
       expect(tokenKind.tenantName?.('skerry-token-web', secretOf(pod()))).toBe('web');
       delete secret.metadata.annotations?.[annotationKeys.pod];
-      const mended = carryOut(
-        { tenantObject: t, superObject: secret },
-        tokenKind.down(t, cached(secret), context()),
-      );
-      expect(mended.superObject?.metadata.annotations?.[annotationKeys.pod]).toBe(name);
+      const mended = afterDown(t, secret);
+      expect(mended.metadata.annotations?.[annotationKeys.pod]).toBe(name);
     });
   });
 
   describe('renewal', () => {
     const asks = [standard, { path: 'v', audience: 'vault', expirationSeconds: 600 }];
-    const renewed = (t: KubeObject, secret: KubeObject, nowMs: number): KubeObject | undefined =>
-      carryOut({ tenantObject: t, superObject: secret }, tokenKind.down(t, cached(secret), context(nowMs)))
-        .superObject;
 
     it('is waited for, and nothing is done before', () => {
       const t = pod();
@@ -191,50 +201,47 @@ describe('index', () => {
       expect(doing(tokenKind.down(t, cached(secretOf(t)), context(start + minute + afterMs - 1)))).toEqual([
         'later',
       ]);
+      expect(dueTokens(t, cached(secretOf(t)), start + minute + afterMs - 1)).toEqual([]);
       expect(doing(tokenKind.down(t, cached(secretOf(t)), context(start + minute + afterMs)))).toEqual([
-        'issueTokens',
+        'patchSuper',
       ]);
+      expect(dueTokens(t, cached(secretOf(t)), start + minute + afterMs)).toHaveLength(1);
     });
 
     it('changes the token that is due and no other', () => {
+      const fresh = (): IssuedToken => ({ token: 'fresh', lifetimeSeconds: 600 });
       const t = pod(asks);
       const before = secretOf(t);
       const nowMs = start + 8 * minute;
-      const actions = tokenKind.down(t, cached(before), context(nowMs));
-      expect(actions).toMatchObject([
-        { do: 'issueTokens', asks: [{ audience: 'vault', expirationSeconds: 600 }] },
+      expect(dueTokens(t, cached(before), nowMs)).toEqual([
+        { index: 1, ask: { audience: 'vault', expirationSeconds: 600 } },
       ]);
-      const [issue] = actions as [Action & { do: 'issueTokens' }];
-      expect(issue.write([{ token: 'fresh', lifetimeSeconds: 600 }])).toMatchObject([
-        { do: 'patchSuper', patch: { data: { 'token-1': Buffer.from('fresh').toString('base64') } } },
-      ]);
-      const after = carryOut(
-        { tenantObject: t, superObject: before },
-        issue.write([{ token: 'fresh', lifetimeSeconds: 600 }]),
-      );
-      expect(tokenIn(after.superObject, 'token-0')).toBe('issued for , 3607 s');
-      expect(tokenIn(after.superObject, 'token-1')).toBe('fresh');
-      expect(doing(tokenKind.down(t, cached(after.superObject as KubeObject), context(nowMs)))).toEqual([
-        'later',
-      ]);
+      const [write] = tokenKind
+        .down(t, cached(before), context(nowMs))
+        .map((each) => filled(t, cached(before), each, nowMs, fresh));
+      expect(write).toMatchObject({
+        do: 'patchSuper',
+        patch: { data: { 'token-1': Buffer.from('fresh').toString('base64') } },
+      });
+      const after = afterDown(t, before, nowMs, fresh);
+      expect(tokenIn(after, 'token-0')).toBe('issued for , 3607 s');
+      expect(tokenIn(after, 'token-1')).toBe('fresh');
+      expect(doing(tokenKind.down(t, cached(after), context(nowMs)))).toEqual(['later']);
     });
 
     it('goes by what the server grants, where that is less', () => {
       const t = pod([{ path: 'token', expirationSeconds: 86_400 }]);
-      const [issue] = (tokenKind.make?.(t, context()) ?? []) as [Action & { do: 'issueTokens' }];
-      const { superObject } = carryOut(
-        { tenantObject: t, superObject: undefined },
-        issue.write([{ token: 'short', lifetimeSeconds: 3600 }]),
-      );
-      const [wait] = tokenKind.down(t, cached(superObject as KubeObject), context());
+      const short = secretOf(t, start, () => ({ token: 'short', lifetimeSeconds: 3600 }));
+      const [wait] = tokenKind.down(t, cached(short), context());
       expect(wait?.do === 'later' && wait.afterMs).toBeLessThanOrEqual(0.8 * 3_600_000);
     });
 
     it('goes on while the pod is being deleted: it may take its time', () => {
       const t = pod();
       t.metadata.deletionTimestamp = '2026-01-01T00:50:00Z';
+      expect(dueTokens(t, cached(secretOf(t)), start + 50 * minute)).toHaveLength(1);
       expect(doing(tokenKind.down(t, cached(secretOf(t)), context(start + 50 * minute)))).toEqual([
-        'issueTokens',
+        'patchSuper',
       ]);
     });
 
@@ -255,7 +262,7 @@ describe('index', () => {
       for (const [what, edit] of Object.entries(edits)) {
         const secret = structuredClone(right);
         edit(secret);
-        const mended = renewed(t, secret, start) as KubeObject;
+        const mended = afterDown(t, secret);
         expect(mended['data'], what).toEqual(right['data']);
         expect(mended.metadata.labels, what).toEqual(right.metadata.labels);
         expect(doing(tokenKind.down(t, cached(mended), context())), what).toEqual(['later']);

@@ -2,8 +2,8 @@ import { hash } from 'node:crypto';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { apiVersionOf, type KubeObject, type MergePatch, resources } from '../../kube/index.ts';
 import { type SuperMetadataOptions, superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
-import type { Action, Admission, DownKind, IssuedToken, SyncContext, TokenAsk } from './contract.ts';
-import { podOfTokenSecret, tokenAsks, tokenKey, tokenSecretName } from './pod-tokens.ts';
+import type { Action, Admission, DownKind, SyncContext } from './contract.ts';
+import { podOfTokenSecret, type TokenAsk, tokenAsks, tokenKey, tokenSecretName } from './pod-tokens.ts';
 import { podKind } from './pods/pods.ts';
 
 /** Share of its life after which a token is renewed. */
@@ -48,6 +48,13 @@ interface Contents {
   readonly records: readonly Partial<TokenRecord>[];
   /** Of each key's value. */
   readonly digests: Readonly<Record<string, string>>;
+}
+
+export interface IssuedToken {
+  /** A secret: belongs in the object that is written, and nowhere else. */
+  readonly token: string;
+  /** How long the server says that it lives. It may grant less than was asked for. */
+  readonly lifetimeSeconds: number;
 }
 
 /** A token with when it is to be renewed. */
@@ -148,7 +155,6 @@ export const tokenKind: DownKind = {
   direction: 'down',
   resource: resources.pods,
   superResource: resources.secrets,
-  onDemand: true,
   selector: { super: labelKeys.token },
   compact: { super: withoutTokens },
   superName: tokenSecretName,
@@ -156,7 +162,6 @@ export const tokenKind: DownKind = {
     podOfTokenSecret(superName) ?? superObject?.metadata.annotations?.[annotationKeys.pod] ?? superName,
   admit,
   toSuper,
-  make,
   down,
 };
 
@@ -188,17 +193,6 @@ function toSuper(pod: Pod, context: SyncContext): KubeObject {
   };
 }
 
-function make(pod: Pod, context: SyncContext): readonly Action[] {
-  const asks = tokenAsks(pod.spec);
-  const issue = issueFor(pod, asks, [...asks.keys()], context, (issued) => {
-    const { annotations, data } = replaceTokens(asks, { records: [], digests: {} }, issued);
-    const secret = toSuper(pod, context);
-    const metadata = { ...secret.metadata, annotations: { ...secret.metadata.annotations, ...annotations } };
-    return { do: 'createSuper', object: { ...secret, metadata, data } };
-  });
-  return [issue];
-}
-
 function down(pod: Pod, secret: KubeObject, context: SyncContext): readonly Action[] {
   const asks = tokenAsks(pod.spec);
   const contents = contentsOf(secret);
@@ -207,43 +201,55 @@ function down(pod: Pod, secret: KubeObject, context: SyncContext): readonly Acti
   if (due.length + stray.length > 0 && secret['immutable'] === true) return [{ do: 'deleteSuper' }];
   const metadata = marksPatch(pod, secret, context);
   const emptied = stray.length === 0 ? {} : { data: Object.fromEntries(stray.map((key) => [key, null])) };
-  if (due.length > 0) {
-    const issue = issueFor(pod, asks, due, context, (issued) => {
-      const { annotations, data } = replaceTokens(asks, contents, issued);
-      const patch = {
-        metadata: { ...metadata, annotations: { ...metadata?.annotations, ...annotations } },
-        data: { ...emptied.data, ...data },
-      };
-      return { do: 'patchSuper', patch };
-    });
-    return [issue];
-  }
-  if (metadata !== undefined || stray.length > 0)
+  // The tokens that are due are put in when it is written: they have to be asked for.
+  if (metadata !== undefined || stray.length > 0 || due.length > 0)
     return [{ do: 'patchSuper', patch: { ...(metadata && { metadata }), ...emptied } }];
   return [{ do: 'later', afterMs: nextRenewalMs(contents) - context.nowMs }];
 }
 
-/** Asks for the tokens of `indexes`, and does what `written` makes of them. */
-function issueFor(
+/** Which tokens a pod's Secret lacks or is to have renewed, by index of their ask; all of them without a Secret. */
+export function dueTokens(
   pod: Pod,
-  asks: readonly TokenAsk[],
-  indexes: readonly number[],
-  { nowMs }: SyncContext,
-  written: (issued: ReadonlyMap<number, DatedToken>) => Action,
-): Action {
-  const dated = (token: IssuedToken): DatedToken => ({
-    ...token,
-    renewAtMs: renewalMs(token.lifetimeSeconds, pod.metadata.uid ?? '', nowMs),
-  });
+  secret: KubeObject | undefined,
+  nowMs: number,
+): readonly { readonly index: number; readonly ask: TokenAsk }[] {
+  const asks = tokenAsks(pod.spec);
+  const due = secret === undefined ? [...asks.keys()] : dueAsks(asks, contentsOf(secret), nowMs);
+  return due.map((index) => ({ index, ask: asks[index] as TokenAsk }));
+}
+
+/** What is written for a pod's tokens, with these tokens in it, by index of their ask. */
+export function withTokens(
+  pod: Pod,
+  secret: KubeObject | undefined,
+  write: TokenWrite,
+  issued: ReadonlyMap<number, IssuedToken>,
+  nowMs: number,
+): TokenWrite {
+  const dated = new Map(
+    [...issued].map(([index, token]): [number, DatedToken] => [
+      index,
+      { ...token, renewAtMs: renewalMs(token.lifetimeSeconds, pod.metadata.uid ?? '', nowMs) },
+    ]),
+  );
+  const present = secret === undefined ? { records: [], digests: {} } : contentsOf(secret);
+  const { annotations, data } = replaceTokens(tokenAsks(pod.spec), present, dated);
+  if (write.do === 'createSuper') {
+    const { metadata } = write.object;
+    const annotated = { ...metadata, annotations: { ...metadata.annotations, ...annotations } };
+    return { do: 'createSuper', object: { ...write.object, metadata: annotated, data } };
+  }
+  const metadata = write.patch['metadata'] as { annotations?: MergePatch } | undefined;
   return {
-    do: 'issueTokens',
-    serviceAccount: pod.spec?.serviceAccountName ?? 'default',
-    asks: indexes.map((index) => asks[index] as TokenAsk),
-    write: (issued) => [
-      written(new Map(issued.map((token, place) => [indexes[place] as number, dated(token)]))),
-    ],
+    ...write,
+    patch: {
+      metadata: { ...metadata, annotations: { ...metadata?.annotations, ...annotations } },
+      data: { ...(write.patch['data'] as MergePatch | undefined), ...data },
+    },
   };
 }
+
+type TokenWrite = Extract<Action, { do: 'createSuper' | 'patchSuper' }>;
 
 /** Nothing of the pod's own labels and annotations: nobody selects this Secret by them. */
 function metadataOptions(pod: Pod): SuperMetadataOptions {

@@ -151,8 +151,7 @@ function superMissing(kind: DownKind, situation: Situation, tenantObject: KubeOb
   }
   requires.push(...(kind.requires?.(tenantObject, context) ?? []));
   const actions: Action[] = requires.length === 0 ? [] : [{ do: 'require', keys: requires }];
-  if (kind.make === undefined) actions.push(creation(kind, tenantObject, context));
-  else actions.push(...kind.make(tenantObject, context));
+  actions.push(creation(kind, tenantObject, context));
   if (admission?.notice !== undefined) actions.push({ do: 'notice', notice: admission.notice });
   return { actions };
 }

@@ -1,5 +1,6 @@
 import type { Clock, KubeClient, Resource } from '../../kube/index.ts';
 import { EventController } from '../controllers/events.ts';
+import { actionGates } from '../controllers/gates.ts';
 import type { Action, DownKind, KeyRef, SyncedKind } from '../kinds/contract.ts';
 import type { TenantCounts } from '../scheduling/scheduling-window.ts';
 import { FairQueue } from '../workqueue/fair-queue.ts';
@@ -96,7 +97,7 @@ export class SyncEngine {
             wake: (uid, key) => this.#queue.add({ ...key, tenant: uid }, { first: true }),
             ...(options.observer === undefined ? {} : { observer: options.observer }),
           });
-    const gates = new Map([['services', serviceReservationGate(options.superClient)]]);
+    const gates = new Map([...actionGates, ['services', serviceReservationGate(options.superClient)]]);
     if (this.#admission !== undefined) gates.set('pods', this.#admission.gate);
     this.#reconciler = new Reconciler({
       kinds: options.kinds,

@@ -2,7 +2,6 @@ import {
   ApiError,
   applyMergePatch,
   isAlreadyExists,
-  isConflict,
   isNotFound,
   type KubeClient,
   type KubeObject,
@@ -14,12 +13,10 @@ import {
 import {
   type Action,
   type DownKind,
-  type IssuedToken,
   type KeyRef,
   type Notice,
   type SyncedKind,
   superResourceOf,
-  type TokenAsk,
 } from '../kinds/contract.ts';
 import { isOurs, originalUid, tenantUidOf } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
@@ -27,7 +24,7 @@ import type { Situation } from './decide.ts';
 import type { EventRecorder } from './event-recorder.ts';
 import type { DefinitionGuard } from './guards.ts';
 import { keyId } from './keys.ts';
-import { done, isRecoverable, isRefusal, isTransientRefusal, type Outcome, outcomeOf } from './outcome.ts';
+import { done, isRecoverable, isRefusal, isTransientRefusal, type Outcome } from './outcome.ts';
 import type { TenantState } from './tenant-state.ts';
 
 /** One reconcile: what it is about and what it writes with. */
@@ -153,109 +150,20 @@ export function refOf(object: KubeObject): ObjectRef {
   return namespace === undefined ? { name: name ?? '' } : { namespace, name: name ?? '' };
 }
 
-/** The resource whose objects go when this copy is deleted; `undefined`: nothing else goes. */
-export function copyContents(kind: SyncedKind, copy: KubeObject | undefined): Resource | undefined {
-  return kind.direction === 'up' && copy !== undefined ? kind.contents?.(copy) : undefined;
-}
-
-/** Whether a server has any objects of a resource. It has none of one that it does not serve. */
-export async function hasObjects(
-  client: KubeClient,
-  resource: Resource,
-  signal: AbortSignal,
-): Promise<boolean> {
-  try {
-    const { items } = await client.list(resource, { limit: 1, signal });
-    return items.length > 0;
-  } catch (error) {
-    if (isNotFound(error)) return false;
-    throw error;
-  }
-}
-
-export type Issued =
-  | { readonly is: 'issued'; readonly tokens: readonly IssuedToken[] }
-  | { readonly is: 'failed'; readonly outcome: Outcome; readonly notice?: Notice };
-
-/** What a TokenRequest answers, as far as it is read. */
-interface TokenAnswer extends KubeObject {
-  spec?: { expirationSeconds?: number };
-  status?: { token?: string };
-}
-
-/** Tokens of a service account of the tenant, bound to T: they end with it. Rejects only when aborted. */
-export async function issueTokens(work: Work, action: Action & { do: 'issueTokens' }): Promise<Issued> {
-  try {
-    const { serviceAccount, asks } = action;
-    return { is: 'issued', tokens: await Promise.all(asks.map((ask) => issue(work, serviceAccount, ask))) };
-  } catch (error) {
-    if (work.signal.aborted) throw error;
-    return failed(work, action.serviceAccount, error);
-  }
-}
-
-async function issue(
-  { tenant, situation, signal }: Work,
-  serviceAccount: string,
-  { audience, expirationSeconds }: TokenAsk,
-): Promise<IssuedToken> {
-  const { name, namespace, uid } = situation.tenantObject?.metadata ?? {};
-  const request = {
-    apiVersion: 'authentication.k8s.io/v1',
-    kind: 'TokenRequest',
-    spec: {
-      audiences: audience === '' ? [] : [audience],
-      expirationSeconds,
-      boundObjectRef: { apiVersion: 'v1', kind: 'Pod', name, uid },
-    },
-  };
-  const answer = await tenant.client.createSubresource<TokenAnswer>(
-    resources.serviceAccounts,
-    { namespace, name: serviceAccount },
-    'token',
-    request,
-    { signal },
-  );
-  const token = answer.status?.token;
-  if (token === undefined || token === '') throw new Error('the answer to a TokenRequest holds no token');
-  return { token, lifetimeSeconds: answer.spec?.expirationSeconds ?? expirationSeconds };
-}
-
-function failed(work: Work, serviceAccount: string, error: unknown): Issued {
-  const refusal = isRefusal(error) || lacksServiceAccount(error) ? error : undefined;
-  if (refusal === undefined) return { is: 'failed', outcome: outcomeOf(error) };
-  const why = refusal.status?.message ?? refusal.message;
-  const outcome: Outcome = { is: 'refused', code: String(refusal.code), message: why };
-  // Nobody waits for the token of a pod that ends; one that is gone or another by now is not refused, but missed.
-  if (work.situation.tenantObject?.metadata.deletionTimestamp !== undefined) return { is: 'failed', outcome };
-  const consequence =
-    work.situation.superObject === undefined ? 'the pod waits for it' : 'the pod keeps the one that it has';
-  const message = `no new token of the service account ${serviceAccount}: ${why}; ${consequence}`;
-  return { is: 'failed', outcome, notice: { type: 'Warning', reason: 'TokenRefused', message } };
-}
-
-/** T's UID did not match, or T is gone: 409 and 404 as well, but those are the cache's fault. */
-function lacksServiceAccount(error: unknown): error is ApiError {
-  return !isConflict(error) && isNotFound(error) && error.status?.details?.kind === 'serviceaccounts';
-}
-
-/** How long a copy that could not be deleted is left alone. */
-const lookAgainMs = 30_000;
-
 /** What is told of actions. Must not throw. */
 export interface ExecutorObserver {
   acting?(tenant: TenantState, key: KeyRef, action: Action): void;
   acted?(tenant: TenantState, key: KeyRef, action: Action): void;
 }
 
+/** What a gate is called for. */
+export type GatedAction = Extract<Action, { do: 'createSuper' | 'patchSuper' | 'deleteTenant' }>;
+
 /**
- * Called before each super object of one kind is created or patched. An outcome ends the reconcile instead of the
- * write. Throws what a client throws.
+ * Called before such an action of one kind is carried out. Returns the action, with what it lacked, or the outcome
+ * that ends the reconcile instead. Throws what a client throws.
  */
-export type WriteGate = (
-  work: Work,
-  action: Action & { do: 'createSuper' | 'patchSuper' },
-) => Promise<Outcome | undefined>;
+export type ActionGate = (work: Work, action: GatedAction) => Promise<GatedAction | Outcome>;
 
 export interface ExecutorOptions {
   superClient: KubeClient;
@@ -264,7 +172,7 @@ export interface ExecutorOptions {
   /** Queues a key at once. */
   enqueue: (tenant: TenantState, key: KeyRef) => void;
   /** By name of the kind. */
-  gates?: ReadonlyMap<string, WriteGate> | undefined;
+  gates?: ReadonlyMap<string, ActionGate> | undefined;
   observer?: ExecutorObserver;
 }
 
@@ -276,7 +184,7 @@ export class Executor {
   readonly #superClient: KubeClient;
   readonly #isSettled: ExecutorOptions['isSettled'];
   readonly #enqueue: ExecutorOptions['enqueue'];
-  readonly #gates: ReadonlyMap<string, WriteGate>;
+  readonly #gates: ReadonlyMap<string, ActionGate>;
   readonly #observer: ExecutorObserver;
 
   constructor(options: ExecutorOptions) {
@@ -293,12 +201,11 @@ export class Executor {
     /** Once T, or S, was written here, its cached resourceVersion is known to be old: the UID alone guards. */
     let tenantWritten = false;
     let superWritten = false;
-    for (const action of actions) {
+    const gate = this.#gates.get(work.kind.name);
+    for (const decided of actions) {
       let outcome: Outcome | undefined;
-      if (action.do === 'createSuper' || action.do === 'patchSuper') {
-        const stop = await this.#gates.get(work.kind.name)?.(work, action);
-        if (stop !== undefined) return stop;
-      }
+      const action = gate !== undefined && isGated(decided) ? await gate(work, decided) : decided;
+      if ('is' in action) return action;
       this.#observer.acting?.(tenant, situation.key, action);
       switch (action.do) {
         case 'require':
@@ -331,14 +238,11 @@ export class Executor {
           await bindPod(work, action);
           tenantWritten = true;
           break;
-        case 'issueTokens':
-          outcome = await this.#issueTokens(work, action);
-          break;
         case 'deleteSuper':
           await deleteObject(this.#superClient, work, situation.superObject, action.gracePeriodSeconds);
           break;
         case 'deleteTenant':
-          outcome = await this.#deleteTenant(work, action.gracePeriodSeconds);
+          await deleteObject(tenant.client, work, situation.tenantObject, action.gracePeriodSeconds);
           break;
       }
       if (outcome !== undefined) return outcome;
@@ -406,13 +310,6 @@ export class Executor {
     return this.run(way, work);
   }
 
-  async #issueTokens(work: Work, action: Action & { do: 'issueTokens' }): Promise<Outcome> {
-    const issued = await issueTokens(work, action);
-    if (issued.is === 'issued') return this.run(action.write(issued.tokens), work);
-    if (issued.notice !== undefined) await recordNotice(work, issued.notice);
-    return issued.outcome;
-  }
-
   async #patchSuper(
     work: Work,
     action: Action & { do: 'patchSuper' },
@@ -466,18 +363,6 @@ export class Executor {
     return this.run(actions, { ...work, situation: { ...situation, superObject: live } });
   }
 
-  async #deleteTenant(work: Work, gracePeriodSeconds: number | undefined): Promise<Outcome | undefined> {
-    const { kind, tenant, situation, signal } = work;
-    const contents = copyContents(kind, situation.tenantObject);
-    if (contents !== undefined && (await hasObjects(tenant.client, contents, signal))) {
-      const message = `this ${kind.resource.kind} is no longer offered as it is; it stays as long as there are objects of it, which would go with it`;
-      await recordNotice(work, { type: 'Warning', reason: 'StillUsed', message });
-      return { is: 'later', afterMs: lookAgainMs };
-    }
-    await deleteObject(tenant.client, work, situation.tenantObject, gracePeriodSeconds);
-    return undefined;
-  }
-
   async #createTenant(work: Work, object: KubeObject): Promise<Outcome | undefined> {
     const { kind, tenant, signal } = work;
     try {
@@ -506,4 +391,8 @@ export async function recordNotice(work: Work, notice: Notice): Promise<void> {
   } catch (error) {
     if (work.signal.aborted) throw error;
   }
+}
+
+function isGated(action: Action): action is GatedAction {
+  return action.do === 'createSuper' || action.do === 'patchSuper' || action.do === 'deleteTenant';
 }

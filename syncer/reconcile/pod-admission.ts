@@ -4,7 +4,7 @@ import { tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
 import { isWindowed, podStateOf } from '../scheduling/pod-state.ts';
 import { type Answer, SchedulingWindow, type TenantCounts } from '../scheduling/scheduling-window.ts';
 import { byTenantIndex, type Caches } from './caches.ts';
-import { recordNotice, type WriteGate } from './execute.ts';
+import { type ActionGate, recordNotice } from './execute.ts';
 import { keyId } from './keys.ts';
 import { done } from './outcome.ts';
 import type { TenantState } from './tenant-state.ts';
@@ -52,11 +52,11 @@ export class PodAdmission {
   }
 
   /** Keeps a pod's super object from being created until there is room for it; its key is queued again then. */
-  readonly gate: WriteGate = async (work, action) => {
-    if (action.do !== 'createSuper') return undefined;
+  readonly gate: ActionGate = async (work, action) => {
+    if (action.do !== 'createSuper') return action;
     const answer = this.#ask(work.tenant, work.situation.key, work.situation.tenantObject);
     if (answer === 'full') await recordNotice(work, tooManyUnschedulable);
-    return answer === 'go' ? undefined : done;
+    return answer === 'go' ? action : done;
   };
 
   #ask(tenant: TenantState, key: KeyRef, tenantPod: KubeObject | undefined): Answer {

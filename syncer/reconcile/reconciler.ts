@@ -7,7 +7,7 @@ import type { Controller } from './controller.ts';
 import { type Decision, type Drift, decideDown, decideUp, driftOf, type Situation } from './decide.ts';
 import { DeletionSafety } from './deletion-safety.ts';
 import { EventRecorder } from './event-recorder.ts';
-import { Executor, type ExecutorObserver, recordNotice, type Work, type WriteGate } from './execute.ts';
+import { type ActionGate, Executor, type ExecutorObserver, recordNotice, type Work } from './execute.ts';
 import type { IdentityGuard } from './guards.ts';
 import { keyId } from './keys.ts';
 import { done, type Outcome, outcomeOf } from './outcome.ts';
@@ -55,7 +55,7 @@ export interface ReconcilerOptions {
   /** A mass-deletion guard closed for this tenant. */
   onHeld: (tenant: TenantState) => void;
   nowMs: () => number;
-  gates?: ReadonlyMap<string, WriteGate> | undefined;
+  gates?: ReadonlyMap<string, ActionGate> | undefined;
   /** Told of every action. */
   observer?: ExecutorObserver;
 }

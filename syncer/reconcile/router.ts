@@ -110,7 +110,7 @@ export class Router {
   #tenantEvent(tenant: TenantState, kind: SyncedKind, event: StoreEvent<KubeObject>): void {
     if (this.#tenants.get(tenant.info.uid) !== tenant || !this.#isServed(tenant, kind)) return;
     const { object, type, watched } = event;
-    if (type !== 'deleted' && kind.direction === 'down' && kind.onDemand === true) return;
+    if (type !== 'deleted' && kind.direction === 'down' && kind.superResource !== undefined) return;
     const key = tenantKeyOf(kind, object);
     const id = keyId(key);
     if (type === 'deleted') {

@@ -1,14 +1,15 @@
 import { labelKeys } from '../../api/labels.ts';
 import { isNotFound, type KubeClient, resources } from '../../kube/index.ts';
 import type { TenantInfo } from '../kinds/contract.ts';
-import type { WriteGate } from './execute.ts';
+import type { ActionGate } from './execute.ts';
 
 /** Releases the reservation of the address that a Service is about to ask for. */
-export function serviceReservationGate(superClient: KubeClient): WriteGate {
+export function serviceReservationGate(superClient: KubeClient): ActionGate {
   return async ({ tenant, signal }, action) => {
+    if (action.do === 'deleteTenant') return action;
     const service = action.do === 'createSuper' ? action.object : action.patch;
     await releaseReservation(superClient, tenant.info, service, signal);
-    return undefined;
+    return action;
   };
 }
 

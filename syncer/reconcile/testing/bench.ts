@@ -1,5 +1,6 @@
 import { type KubeObject, type Resource, resources } from '../../../kube/index.ts';
 import { FakeClock, type FakeCluster, startFakeCluster } from '../../../kube/testing/index.ts';
+import { actionGates } from '../../controllers/gates.ts';
 import { superWatches } from '../../controllers/watches.ts';
 import type { DownKind, KeyRef, TenantInfo } from '../../kinds/contract.ts';
 import { allKinds } from '../../kinds/registry.ts';
@@ -60,6 +61,7 @@ export class Bench implements AsyncDisposable {
       onMismatch: (_tenant, side) => this.reports.push(`mismatch ${side}`),
       onHeld: () => this.reports.push('held'),
       nowMs: () => this.clock.now(),
+      gates: actionGates,
     });
   }
 
