@@ -1,4 +1,5 @@
 import { type CurrentJob, type JobKind, type JobStatus, jobHistoryLimit } from '../../api/job-status.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 
 export interface JobStart {
   kind: JobKind;
@@ -113,4 +114,11 @@ const longestMessage = 1_000;
 /** Much of it comes from others, and up to eleven of them stand in one object. */
 function truncate(message: string): string {
   return message.length <= longestMessage ? message : `${message.slice(0, longestMessage)}…`;
+}
+
+/** Whether a cancelled job is not to begin again yet. */
+export function isHeld({ metadata, status }: VirtualCluster, kind: JobKind, nowMs: number): boolean {
+  const { held, renewalHeldUntil } = status?.jobs ?? {};
+  if (kind === 'renewal') return nowMs < Date.parse(renewalHeldUntil ?? '');
+  return held?.kind === kind && held.generation === metadata.generation;
 }

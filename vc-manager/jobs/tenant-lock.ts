@@ -14,7 +14,7 @@ export interface TenantLockOptions {
   waitMs?: number;
 }
 
-/** Whether nobody else can work on the tenant at this moment. */
+/** Tells by this process's own monotonic clock whether a lease is still held, so that no other manager can be at work. */
 export interface Fence {
   holdsNow(): boolean;
 }

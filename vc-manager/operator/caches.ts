@@ -4,6 +4,11 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type Clock, type KubeClient, Reflector, resources, Store } from '../../kube/index.ts';
 import { Allocations } from './allocations.ts';
 
+/** Key of a VirtualCluster in queues: `namespace/name`. */
+export function keyOf({ metadata }: VirtualCluster): string {
+  return `${metadata.namespace}/${metadata.name}`;
+}
+
 /** What a manager watches in the super cluster. */
 export class Caches {
   readonly clock: Clock;

@@ -1,58 +1,54 @@
 import type { ControlPlaneDriver } from '../drivers/index.ts';
+import type { Fence } from '../jobs/tenant-lock.ts';
 import { noLongerLeading } from './errors.ts';
 import type { Datastore, Services } from './services.ts';
 
-/** Whether this manager holds the lease at this moment, on its own monotonic clock. */
-export interface Leadership {
-  holdsNow(): boolean;
+/** Throws `NoLongerLeading` unless the lease is held: a manager that slept past its lease must not act on what it knew before. */
+export function assertHeld(fence: Fence): void {
+  if (!fence.holdsNow()) throw noLongerLeading();
 }
 
-/** Throws `NoLongerLeading`: a manager that slept past its lease must not act on what it knew before. */
-export function assertHeld(leadership: Leadership): void {
-  if (!leadership.holdsNow()) throw noLongerLeading();
-}
-
-/** Services whose driver and datastore change something only while `leadership` is held. */
+/** Services whose driver and datastore change something only while the lease is held. */
 export function fenced(
   services: Services,
   { driver, datastore }: { driver: ControlPlaneDriver; datastore: Datastore },
-  leadership: Leadership,
+  fence: Fence,
 ): Services {
   return {
     ...services,
-    driver: fencedDriver(driver, leadership),
-    datastore: fencedDatastore(datastore, leadership),
+    driver: fencedDriver(driver, fence),
+    datastore: fencedDatastore(datastore, fence),
   };
 }
 
-/** The driver, asked to change something only while the lease is held. Looking is free. */
-export function fencedDriver(driver: ControlPlaneDriver, leadership: Leadership): ControlPlaneDriver {
+/** A driver that changes something only while the lease is held. Reads are not fenced. */
+export function fencedDriver(driver: ControlPlaneDriver, fence: Fence): ControlPlaneDriver {
   const locate = driver.locate?.bind(driver);
   const lead = driver.lead?.bind(driver);
   return {
     ...(driver.isShared === undefined ? {} : { isShared: driver.isShared }),
     ...(locate && {
       locate: async (id, options) => {
-        assertHeld(leadership);
+        assertHeld(fence);
         return locate(id, options);
       },
     }),
     ...(lead && {
       lead: async (id, address, options) => {
-        assertHeld(leadership);
+        assertHeld(fence);
         return lead(id, address, options);
       },
     }),
     ensure: async (plan, options) => {
-      assertHeld(leadership);
-      await driver.ensure(plan, { ...options, beforeWrite: () => assertHeld(leadership) });
+      assertHeld(fence);
+      await driver.ensure(plan, { ...options, beforeWrite: () => assertHeld(fence) });
     },
     stop: async (id, options) => {
-      assertHeld(leadership);
+      assertHeld(fence);
       await driver.stop(id, options);
     },
     remove: async (id, options) => {
-      assertHeld(leadership);
+      assertHeld(fence);
       await driver.remove(id, options);
     },
     observe: (id) => driver.observe(id),
@@ -62,15 +58,15 @@ export function fencedDriver(driver: ControlPlaneDriver, leadership: Leadership)
   };
 }
 
-/** The same for the datastore. */
-export function fencedDatastore(datastore: Datastore, leadership: Leadership): Datastore {
+/** A datastore that changes something only while the lease is held. */
+export function fencedDatastore(datastore: Datastore, fence: Fence): Datastore {
   return {
     ensureTenant: async (id, options) => {
-      assertHeld(leadership);
+      assertHeld(fence);
       return datastore.ensureTenant(id, options);
     },
     removeTenant: async (id, options) => {
-      assertHeld(leadership);
+      assertHeld(fence);
       await datastore.removeTenant(id, options);
     },
     listTenants: (options) => datastore.listTenants(options),

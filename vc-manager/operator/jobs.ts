@@ -3,37 +3,36 @@ import type { CurrentJob, JobKind, JobStatus } from '../../api/job-status.ts';
 import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
-  atStep,
   beginJob,
   cancelJob,
   changeCurrent,
   failAttempt,
+  isHeld,
   isSameJob,
   refuseCancel,
   replaceJob,
+  startStep,
   succeedJob,
-} from '../jobs/index.ts';
-import type { Step } from './reconcile.ts';
-import { ownsId } from './removal.ts';
+} from '../jobs/job-status.ts';
 import type { Services } from './services.ts';
-import type { Tenant } from './tenant.ts';
+import { ownedId, type Tenant } from './tenant.ts';
 import { versionChoice } from './version-choice.ts';
 
-/** What is wanted for a VirtualCluster, by what stands in it. */
+/** The long operation that a VirtualCluster needs, read from its spec, status and annotations. */
 export interface WantedJob {
   kind: JobKind | 'look';
   /** Of a change of version: where to. */
   target?: string;
 }
 
-/** `look`: nothing long is known to be missing. */
+/** `look`: no long operation is known to be needed; the reconcile finds out. */
 export function wantedJob(vc: VirtualCluster, services: Services): WantedJob {
   const { metadata, status } = vc;
   const { clock } = services;
   if (metadata.deletionTimestamp !== undefined) return { kind: 'delete' };
   const current = status?.jobs?.current;
   if (status?.identities?.tenant === undefined || current?.kind === 'provision') return { kind: 'provision' };
-  // It runs what it should; what is left to do is part of the change.
+  // The new version runs; the steps that are left belong to the change.
   if (current?.kind === 'version-change' && current.target !== undefined && current.target === status.version)
     return { kind: 'version-change', target: current.target };
   const target = targetVersion(vc, services);
@@ -48,30 +47,19 @@ function targetVersion(vc: VirtualCluster, services: Services): string | undefin
   try {
     return versionChoice(vc, services).change?.to;
   } catch {
-    // The step that chooses says what is wrong.
+    // The step `version` reports what is wrong.
     return undefined;
   }
 }
 
 const renewalPauseMs = 60 * 60_000;
 
-/** Whether a cancelled job is not to begin again yet. */
-export function isHeld({ metadata, status }: VirtualCluster, kind: JobKind, nowMs: number): boolean {
-  const { held, renewalHeldUntil } = status?.jobs ?? {};
-  if (kind === 'renewal') return nowMs < Date.parse(renewalHeldUntil ?? '');
-  return held?.kind === kind && held.generation === metadata.generation;
-}
-
-export function isHeldChange(vc: VirtualCluster): boolean {
-  return isHeld(vc, 'version-change', 0);
-}
-
-/** Whether somebody has asked for something that `settle` has not answered yet. */
+/** Whether an annotation asks for something that `applyJobRequests` has not recorded in the status yet. */
 export function hasJobRequests(vc: VirtualCluster): boolean {
   return retryRequest(vc) !== undefined || cancelRequest(vc) !== undefined;
 }
 
-/** Follows what people ask for by annotation: to try again, to cancel. Written before anything else is done. */
+/** Follows the annotations that retry or cancel a job, and writes the status before anything else is done. */
 export async function applyJobRequests(tenant: Tenant, services: Services): Promise<void> {
   const { status } = tenant;
   const retry = retryRequest(tenant.vc);
@@ -91,7 +79,21 @@ function retryRequest(vc: VirtualCluster): string | undefined {
   return newRequest(vc, annotationKeys.retryJob, vc.status?.jobs?.retried);
 }
 
-/** The request for new certificates that was not followed yet. */
+const requests = [annotationKeys.cancelJob, annotationKeys.retryJob, annotationKeys.renewCertificates];
+
+/** Whether the spec, the deletion or a request by annotation has changed: work under way may be for the old state. */
+export function isDesiredStateChanged(
+  { metadata }: VirtualCluster,
+  { metadata: before }: VirtualCluster,
+): boolean {
+  return (
+    metadata.generation !== before.generation ||
+    metadata.deletionTimestamp !== before.deletionTimestamp ||
+    requests.some((key) => metadata.annotations?.[key] !== before.annotations?.[key])
+  );
+}
+
+/** Value of the annotation that asks for new certificates, if it has not been followed yet. */
 export function renewalRequest(vc: VirtualCluster): string | undefined {
   return newRequest(vc, annotationKeys.renewCertificates, vc.status?.jobs?.renewed);
 }
@@ -101,7 +103,7 @@ function newRequest(
   key: string,
   followed: string | undefined,
 ): string | undefined {
-  // As it comes back from the API server: half of a character would not, and never be followed.
+  // Cut as the status stores it. A lone surrogate would come back changed from the API server, and count as new for ever.
   const value = metadata.annotations?.[key]?.slice(0, 64).toWellFormed();
   return value === followed ? undefined : value;
 }
@@ -126,8 +128,8 @@ async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Prom
       ? { renewalHeldUntil: new Date(now.getTime() + renewalPauseMs).toISOString() }
       : { held: { kind: job.kind, ...(generation === undefined ? {} : { generation }) } };
   if (job.kind === 'provision') {
-    // What it has begun would go on, for nobody.
-    const id = ownsId(tenant, services);
+    // Components that were started would go on running.
+    const id = ownedId(tenant, services);
     if (id !== undefined) await services.driver.stop(id, { signal: tenant.signal });
     status.set({
       phase: 'Cancelled',
@@ -137,7 +139,7 @@ async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Prom
       'Its creation was cancelled. "vc-manager jobs retry" or a change of the spec begins it anew, "vc-manager delete" ends it.';
     status.condition('Ready', 'False', 'Cancelled', message);
   }
-  // A request for new certificates is over with its job; those that are due are tried again.
+  // The request for new certificates ends with its job; certificates that are due are renewed after a pause.
   const renewed = job.kind === 'renewal' ? renewalRequest(tenant.vc) : undefined;
   status.set((old) => ({
     ...old,
@@ -156,13 +158,12 @@ function refusal({ kind, replacing, target }: CurrentJob): string | undefined {
   );
 }
 
-/** Before the API server is touched a change can be cancelled; one that never was touched too. */
+/** Notes whether the API server is being replaced: from then on a change of version cannot be cancelled. */
 export function recordReplacing(tenant: Tenant, replacing: boolean): void {
   tenant.status.set((old) => ({
     ...old,
-    // A request that was refused for this is followed when it is no longer so.
+    // Without `refusal` a cancel request that was refused for this reason is followed.
     jobs: changeCurrent(old.jobs, (job) => {
-      // A renewal has a say of its own.
       if (job.kind !== 'version-change') return job;
       const { replacing: _, refusal: why, ...current } = job;
       return replacing ? { ...current, replacing, ...(why === undefined ? {} : { refusal: why }) } : current;
@@ -170,7 +171,7 @@ export function recordReplacing(tenant: Tenant, replacing: boolean): void {
   }));
 }
 
-/** Certificates are what they should be; what is left of a renewal is taking them up, and there is no way back. */
+/** Notes that new certificates are issued: the control plane has to load them, so the renewal cannot be cancelled. */
 export function recordRenewed(tenant: Tenant, request: string | undefined): void {
   tenant.status.set((old) => ({
     ...old,
@@ -183,44 +184,49 @@ export function recordRenewed(tenant: Tenant, request: string | undefined): void
   }));
 }
 
+interface JobStep {
+  name: string;
+  doing: string;
+}
+
 /**
- * Notes in the status how a job goes. Nothing is written for its own sake: what it notes goes with what the pass writes
- * in any case.
+ * Records the progress of a job in the status. It never flushes: its changes are written together with those of the
+ * steps.
  */
 export class JobLog {
   readonly #tenant: Tenant;
   readonly #services: Services;
   readonly #isJob: boolean;
-  /** Where this pass has come to. */
-  #step: Step | undefined;
+  /** The last step that was begun. */
+  #step: JobStep | undefined;
 
-  /** `isChoosing`: the leader only prepares it; whoever does it begins it. */
-  constructor(tenant: Tenant, services: Services, wanted: WantedJob, isChoosing = false) {
+  /** `isAllocating`: the leader only allocates; the manager that takes the job begins it. */
+  constructor(tenant: Tenant, services: Services, wanted: WantedJob, isAllocating = false) {
     this.#tenant = tenant;
     this.#services = services;
     this.#isJob = wanted.kind !== 'look';
     const { kind, target } = wanted;
     const now = this.#now();
     if (kind === 'look') {
-      // Left of what is not wanted any more.
+      // A job that is not needed any more.
       if (tenant.vc.status?.jobs?.current !== undefined) this.#set((jobs) => replaceJob(jobs, now));
       return;
     }
-    if (isChoosing) return;
-    const { identity, activeJobIds: begun } = services;
+    if (isAllocating) return;
+    const { identity, activeJobIds } = services;
     const { current } = tenant.vc.status?.jobs ?? {};
     const isSame = current !== undefined && isSameJob(current, { kind, target });
     const id = isSame ? current.id : randomUUID().slice(0, 13);
-    const continues = isSame && current.failing !== true && begun.has(id);
-    begun.add(id);
+    const continues = isSame && current.failing !== true && activeJobIds.has(id);
+    activeJobIds.add(id);
     this.#set((jobs) => beginJob(jobs, { kind, target, id, holder: identity, now, continues }));
   }
 
-  step(step: Step): void {
+  step(step: JobStep): void {
     const now = this.#now();
     this.#step = step;
-    // What is written together is the last of them: a pass that comes to where one was before changes nothing.
-    if (this.#isJob) this.#set((jobs) => atStep(jobs, this.#step ?? step, now));
+    // Evaluated when the status is written: steps that end between two writes leave no trace.
+    if (this.#isJob) this.#set((jobs) => startStep(jobs, this.#step ?? step, now));
     this.#tenant.onStep?.(step);
   }
 

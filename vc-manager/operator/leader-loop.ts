@@ -1,19 +1,20 @@
-import { annotationKeys } from '../../api/labels.ts';
+import { isTakenUp } from '../../api/conditions.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { StoreEvent } from '../../kube/index.ts';
-import { InProcessRunner, type Job, type JobRunner, type Outcome, WorkQueue } from '../jobs/index.ts';
+import { InProcessRunner, type Job, type JobRunner, type ReconcileResult } from '../jobs/job-runner.ts';
+import type { Fence } from '../jobs/tenant-lock.ts';
+import { WorkQueue } from '../jobs/work-queue.ts';
+import { keyOf } from './caches.ts';
 import { explain } from './errors.ts';
-import type { Leadership } from './fencing.ts';
-import { hasJobRequests, wantedJob } from './jobs.ts';
+import { hasJobRequests, isDesiredStateChanged, wantedJob } from './jobs.ts';
 import { allocateForVirtualCluster, reconcileVirtualCluster } from './reconcile.ts';
-import { isTakenUp } from './removal.ts';
 import type { OperatorOptions, Services } from './services.ts';
 import type { SharedWorker } from './shared-worker.ts';
 import { StatusWriter } from './status-writer.ts';
 
 export interface LeaderLoopOptions {
   services: Services;
-  leadership: Leadership;
+  leadership: Fence;
   connect: OperatorOptions['connect'];
   /** Absent: this manager does everything itself. */
   sharing: SharedWorker | undefined;
@@ -75,7 +76,7 @@ export class LeaderLoop {
     }
   }
 
-  async #handle(key: string, signal: AbortSignal, failures: number): Promise<Outcome> {
+  async #handle(key: string, signal: AbortSignal, failures: number): Promise<ReconcileResult> {
     const { services, leadership, connect, sharing } = this.#o;
     const [namespace = '', name = ''] = key.split('/');
     const vc = services.virtualClusters.get({ namespace, name });
@@ -97,11 +98,6 @@ export class LeaderLoop {
     }
     return this.#runner.run(job, signal);
   }
-}
-
-/** `namespace/name`: what the queue knows a VirtualCluster by. */
-export function keyOf({ metadata }: VirtualCluster): string {
-  return `${metadata.namespace}/${metadata.name}`;
 }
 
 /** What a watched change of a VirtualCluster means for the queue and for what is remembered. */
@@ -129,20 +125,6 @@ export function enqueueForEvent(
     if (isDesiredStateChanged(object, previous)) queue.interrupt(keyOf(object));
     else if (isHandoverBySyncer(object, previous)) queue.add(keyOf(object));
   }
-}
-
-const requests = [annotationKeys.cancelJob, annotationKeys.retryJob, annotationKeys.renewCertificates];
-
-/** Whether something else is wanted than before: by the spec, by deletion, or by what somebody asks for. */
-export function isDesiredStateChanged(
-  { metadata }: VirtualCluster,
-  { metadata: before }: VirtualCluster,
-): boolean {
-  return (
-    metadata.generation !== before.generation ||
-    metadata.deletionTimestamp !== before.deletionTimestamp ||
-    requests.some((key) => metadata.annotations?.[key] !== before.annotations?.[key])
-  );
 }
 
 /** Many may wait for their turn; they should not look forgotten. */

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import { Backoff, type Clock, type KubeClient, LeaseElection, systemClock } from '../../kube/index.ts';
+import type { Fence } from '../jobs/tenant-lock.ts';
 import { Caches } from './caches.ts';
 import { explain } from './errors.ts';
-import { assertHeld, fenced, type Leadership } from './fencing.ts';
+import { assertHeld, fenced } from './fencing.ts';
 import { LeaderLoop } from './leader-loop.ts';
-import { uidOfKubeSystem } from './reconcile.ts';
 import type { OperatorOptions, Services } from './services.ts';
 import { type OperatorSettings, operatorSettings } from './settings.ts';
 import {
@@ -13,6 +13,7 @@ import {
   prepareSuperCluster,
   readSuperClusterFacts,
   type SuperClusterFacts,
+  uidOfKubeSystem,
 } from './setup.ts';
 import { SharedWorker } from './shared-worker.ts';
 
@@ -75,7 +76,7 @@ export class Operator {
 
   async #lead(
     client: KubeClient,
-    leadership: Leadership,
+    leadership: Fence,
     { term, shared }: { term: AbortSignal; shared: { view: Caches; sharing: SharedWorker } | undefined },
   ): Promise<void> {
     const { templates, managerPki, logger, driver, identity, connect } = this.#options;

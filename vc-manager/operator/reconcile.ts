@@ -1,9 +1,11 @@
 import type { VirtualCluster, VirtualClusterPhase } from '../../api/virtual-cluster.ts';
 import { Connection, type ConnectionOptions, isNotFound, KubeClient, resources } from '../../kube/index.ts';
-import type { Fence, Job, JobRun, Outcome } from '../jobs/index.ts';
+import type { Job, JobRun, ReconcileResult } from '../jobs/job-runner.ts';
+import { isHeld } from '../jobs/job-status.ts';
+import type { Fence } from '../jobs/tenant-lock.ts';
 import { explain } from './errors.ts';
 import { assertHeld } from './fencing.ts';
-import { applyJobRequests, hasJobRequests, isHeld, JobLog, type WantedJob, wantedJob } from './jobs.ts';
+import { applyJobRequests, hasJobRequests, JobLog, type WantedJob, wantedJob } from './jobs.ts';
 import { removalSteps } from './removal.ts';
 import type { Services } from './services.ts';
 import { StatusWriter } from './status-writer.ts';
@@ -19,16 +21,12 @@ import { reservations, serviceSlice } from './steps/service-slice.ts';
 import { version } from './steps/version.ts';
 import { Tenant } from './tenant.ts';
 
-export type { Step } from './step-runner.ts';
-export { runEach as runStages, type Stage, StepError as StepFailed } from './step-runner.ts';
-export { uidOfKubeSystem } from './steps/bootstrap.ts';
-
-/** What there may be only one of: chosen, and written down, before anything is made. */
+/** Allocations that no other VirtualCluster may have: chosen and written into the status before anything is made. */
 export const allocationSteps: readonly Stage[] = [policy, identity, version, address, serviceSlice];
 
 /**
- * From a VirtualCluster to a control plane that can be used. Who waits for one waits for its API server: controllers
- * start while the rest is done, and are waited for at the end.
+ * From a VirtualCluster to a control plane that can be used. A tenant waits for its API server first of all: the
+ * controllers start while later steps run, and are waited for at the end.
  */
 export const provisionSteps: readonly Stage[] = [
   ...allocationSteps,
@@ -42,13 +40,13 @@ export const provisionSteps: readonly Stage[] = [
 
 export interface ReconcileOptions extends JobRun {
   services: Services;
-  /** Asked before anything is changed. */
+  /** Held while anything is changed. */
   fence: Fence;
   connect?: ((options: ConnectionOptions) => KubeClient) | undefined;
 }
 
-/** Looks at a VirtualCluster as it stands and does what is missing. */
-export async function reconcileVirtualCluster(job: Job, options: ReconcileOptions): Promise<Outcome> {
+/** Reads one VirtualCluster and does what is missing. Rejects only for its signal. */
+export async function reconcileVirtualCluster(job: Job, options: ReconcileOptions): Promise<ReconcileResult> {
   const { services } = options;
   return withTenant(job, options, async (tenant) => {
     try {
@@ -65,19 +63,33 @@ export async function reconcileVirtualCluster(job: Job, options: ReconcileOption
   });
 }
 
-/** Undefined when everything is chosen. */
+/**
+ * Only the allocations of a new VirtualCluster: by the leader, before a job for it is offered to other managers.
+ * Undefined when everything is allocated.
+ */
 export async function allocateForVirtualCluster(
   job: Job,
   options: ReconcileOptions,
-): Promise<Outcome | undefined> {
-  return withTenant(job, options, (tenant) => allocate(tenant, options.services, job.failures));
+): Promise<ReconcileResult | undefined> {
+  const { services } = options;
+  const wanted: WantedJob = { kind: 'provision' };
+  return withTenant(job, options, (tenant) =>
+    runSteps<undefined>(allocationSteps, tenant, services, {
+      ...provisionHooks(tenant, {
+        job: new JobLog(tenant, services, wanted, true),
+        wanted,
+        failures: job.failures,
+      }),
+      done: async () => undefined,
+    }),
+  );
 }
 
 async function withTenant<T>(
   { key, uid }: Job,
   { services, fence, connect, signal, onStep }: ReconcileOptions,
   work: (tenant: Tenant) => Promise<T>,
-): Promise<T | Outcome> {
+): Promise<T | ReconcileResult> {
   const { client, clock, logger } = services;
   const [namespace = '', name = ''] = key.split('/');
   let current: VirtualCluster;
@@ -90,7 +102,7 @@ async function withTenant<T>(
     logger.warn({ virtualCluster: key }, message);
     return { kind: 'failed', ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
   }
-  // A job that an earlier one of this name has left: what its worker holds is not this one's Lease.
+  // A job for an earlier VirtualCluster of this name: its worker holds the Lease of that one.
   if (current.metadata.uid !== uid) return { kind: 'done' };
   const status = new StatusWriter({ client, clock, signal, current });
   const tenant = new Tenant({
@@ -124,14 +136,13 @@ function connectTo(
   });
 }
 
-/** So many failures in a row count as lasting, whatever their kind. */
+/** As many failures in a row set the phase Failed, whatever their kind. */
 const lastingFailures = 5;
 
-/** One pass over a VirtualCluster that is to exist: all steps, and what came of it. */
-export async function provision(tenant: Tenant, services: Services, failures: number): Promise<Outcome> {
+async function provision(tenant: Tenant, services: Services, failures: number): Promise<ReconcileResult> {
   const wanted = wantedJob(tenant.vc, services);
   const job = new JobLog(tenant, services, wanted);
-  return runSteps(provisionSteps, tenant, services, {
+  return runSteps<ReconcileResult>(provisionSteps, tenant, services, {
     ...provisionHooks(tenant, { job, wanted, failures }),
     done: async () => {
       const { status } = tenant;
@@ -151,32 +162,10 @@ export async function provision(tenant: Tenant, services: Services, failures: nu
   });
 }
 
-/**
- * Only what is chosen for a new one, of which there may be only one of a kind: by the manager that leads, before any
- * other works on it. Undefined when all is chosen.
- */
-export async function allocate(
-  tenant: Tenant,
-  services: Services,
-  failures: number,
-): Promise<Outcome | undefined> {
-  const wanted: WantedJob = { kind: 'provision' };
-  const job = new JobLog(tenant, services, wanted, true);
-  let isChosen = false;
-  const outcome = await runSteps(allocationSteps, tenant, services, {
-    ...provisionHooks(tenant, { job, wanted, failures }),
-    done: async () => {
-      isChosen = true;
-      return { kind: 'done' };
-    },
-  });
-  return isChosen ? undefined : outcome;
-}
-
 function provisionHooks(
   tenant: Tenant,
   { job, wanted, failures }: { job: JobLog; wanted: WantedJob; failures: number },
-): Omit<StepHooks, 'done'> {
+): Omit<StepHooks<ReconcileResult>, 'done'> {
   const { status } = tenant;
   const { phase, observedGeneration } = tenant.vc.status ?? {};
   const { generation } = tenant.vc.metadata;
@@ -185,11 +174,11 @@ function provisionHooks(
   const isChanged = phase === 'Failed' && observedGeneration !== generation;
   if (isNew || (isChanged && !tenant.wasReady)) status.set({ phase: 'Provisioning' });
   if (wanted.kind === 'version-change' && phase === 'Ready') status.set({ phase: 'Upgrading' });
-  const tellsProgress = phase !== 'Ready' && phase !== 'Upgrading';
+  const showsProgress = phase !== 'Ready' && phase !== 'Upgrading';
   return {
     job,
     before: (step) => {
-      if (tellsProgress) status.condition('Ready', 'False', 'Provisioning', step.doing);
+      if (showsProgress) status.condition('Ready', 'False', 'Provisioning', step.doing);
     },
     failed: (lasting) => {
       status.set(observed);
@@ -200,22 +189,21 @@ function provisionHooks(
   };
 }
 
-/** One pass over a VirtualCluster that is to go. */
-export async function remove(tenant: Tenant, services: Services): Promise<Outcome> {
+async function remove(tenant: Tenant, services: Services): Promise<ReconcileResult> {
   const { status } = tenant;
   const job = new JobLog(tenant, services, { kind: 'delete' });
-  // Only once: what is waited for says more.
+  // Once only: later the condition says what the removal waits for.
   if (tenant.vc.status?.phase !== 'Deleting') {
     status.set({ phase: 'Deleting' });
     status.condition('Ready', 'False', 'Deleting', 'The control plane and all that it has is being removed.');
   }
-  let isTold = tenant.vc.status?.phase === 'Deleting';
-  return runSteps(removalSteps, tenant, services, {
+  let isPhaseWritten = tenant.vc.status?.phase === 'Deleting';
+  return runSteps<ReconcileResult>(removalSteps, tenant, services, {
     job,
-    // The syncer learns from the phase that it has to leave. Later steps are told with what they wait for.
+    // The syncer leaves when it sees the phase.
     before: async () => {
-      if (!isTold) await status.flush();
-      isTold = true;
+      if (!isPhaseWritten) await status.flush();
+      isPhaseWritten = true;
     },
     failed: () => {},
     done: async () => ({ kind: 'done' }),

@@ -9,7 +9,7 @@ import {
   resources,
 } from '../../kube/index.ts';
 import { driverChanged, RequeueAfter } from './errors.ts';
-import type { Step } from './reconcile.ts';
+import type { Step } from './step-runner.ts';
 import { isOurs } from './steps/certificates.ts';
 import { releaseReservations } from './steps/service-slice.ts';
 import { changeMetadata, ownedId, type Tenant } from './tenant.ts';
@@ -21,11 +21,11 @@ import { changeMetadata, ownedId, type Tenant } from './tenant.ts';
 export const waitForSyncer: Step = {
   name: 'leave',
   doing: 'Waiting for the syncer to leave',
-  async run(tenant, { settings, clock, leavingSinceMs: leaving }) {
+  async run(tenant, { settings, clock, leavingSinceMs }) {
     if (!isTakenUp(tenant.vc)) return;
     const now = clock.monotonic();
-    const since = leaving.get(tenant.uid) ?? now;
-    leaving.set(tenant.uid, since);
+    const since = leavingSinceMs.get(tenant.uid) ?? now;
+    leavingSinceMs.set(tenant.uid, since);
     const leftMs = since + settings.leaveTimeoutMs - now;
     if (leftMs > 0) throw new RequeueAfter(waitForSyncer.doing, leftMs);
   },
@@ -189,9 +189,6 @@ const checkDriver: Step = {
     if (tenant.wasStarted && has !== settings.driver) throw driverChanged(has, settings.driver);
   },
 };
-
-export { ownedId as ownsId } from './tenant.ts';
-export { isTakenUp };
 
 /** From a deleted VirtualCluster to nothing. */
 export const removalSteps: readonly Step[] = [

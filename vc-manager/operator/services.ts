@@ -8,10 +8,16 @@ import type { EtcdAdmin } from '../etcd/admin.ts';
 import type { ManagerPki } from '../pki/index.ts';
 import type { Allocations } from './allocations.ts';
 import type { OperatorSettings, OperatorSettingsInput } from './settings.ts';
-import type { ServicePool } from './setup.ts';
 
 /** What the operator needs of the tenants' datastore. */
 export type Datastore = Pick<EtcdAdmin, 'ensureTenant' | 'removeTenant' | 'listTenants'>;
+
+/** Where tenants' service addresses come from. */
+export interface ServicePool {
+  cidr: string;
+  /** `slice`: the super cluster serves the pool. `assigned`: it is older than 1.33, and assigns each address itself. */
+  mode: 'slice' | 'assigned';
+}
 
 /** What steps work with; the same for all tenants while this manager leads. */
 export interface Services {

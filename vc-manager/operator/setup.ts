@@ -6,9 +6,14 @@ import { type Clock, isNotFound, type KubeClient, type KubeObject, resources } f
 import type { ManagerPki } from '../pki/index.ts';
 import { ensureCrds } from './ensure-crds.ts';
 import { ensureObject, find } from './objects.ts';
-import { uidOfKubeSystem } from './reconcile.ts';
-import type { Services } from './services.ts';
+import type { ServicePool, Services } from './services.ts';
 import type { OperatorSettings } from './settings.ts';
+
+/** Identity of a cluster: UID of its kube-system namespace. */
+export async function uidOfKubeSystem(client: KubeClient, signal: AbortSignal): Promise<string> {
+  const { metadata } = await client.get(resources.namespaces, { name: 'kube-system' }, { signal });
+  return metadata.uid ?? '';
+}
 
 /** Exact Kubernetes version of the super cluster, as 1.36.3. */
 export async function readSuperVersion(client: KubeClient, signal: AbortSignal): Promise<string> {
@@ -68,13 +73,6 @@ export async function prepareSuperCluster(
 
 interface ServiceCIDR extends KubeObject {
   spec?: { cidrs?: string[] };
-}
-
-/** Where tenants' service addresses come from. */
-export interface ServicePool {
-  cidr: string;
-  /** `slice`: the super cluster serves the pool. `assigned`: it is too old to, and its addresses rule. */
-  mode: 'slice' | 'assigned';
 }
 
 const servicePoolName = 'skerry-tenants';

@@ -1,18 +1,13 @@
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { StoreEvent } from '../../kube/index.ts';
-import {
-  type BullmqRunner,
-  type Fence,
-  type Job,
-  type JobRun,
-  loadBullmq,
-  type Outcome,
-  TenantLock,
-} from '../jobs/index.ts';
-import type { Caches } from './caches.ts';
+import type { BullmqRunner } from '../jobs/bullmq-runner.ts';
+import type { Job, JobRun, ReconcileResult } from '../jobs/job-runner.ts';
+import { loadBullmq } from '../jobs/redis-url.ts';
+import { type Fence, TenantLock } from '../jobs/tenant-lock.ts';
+import { type Caches, keyOf } from './caches.ts';
 import { explain } from './errors.ts';
-import { assertHeld, fenced, type Leadership } from './fencing.ts';
-import { isDesiredStateChanged, keyOf } from './leader-loop.ts';
+import { assertHeld, fenced } from './fencing.ts';
+import { isDesiredStateChanged } from './jobs.ts';
 import { reconcileVirtualCluster } from './reconcile.ts';
 import type { OperatorOptions, Services } from './services.ts';
 
@@ -25,7 +20,7 @@ export interface SharedWorkerOptions {
 }
 
 const interrupted = new DOMException('something else is asked for', 'AbortError');
-type Work = (fence: Fence, signal: AbortSignal) => Promise<Outcome>;
+type Work = (fence: Fence, signal: AbortSignal) => Promise<ReconcileResult>;
 
 const shortWaitMs = 1_000;
 
@@ -36,7 +31,7 @@ const shortWaitMs = 1_000;
 export class SharedWorker {
   readonly runner: BullmqRunner;
   /** Where one manager at a time looks after all control planes: nothing is done but while that manager leads. */
-  leadership: Leadership | undefined;
+  leadership: Fence | undefined;
   readonly #o: SharedWorkerOptions;
   readonly #lock: TenantLock;
   readonly #running = new Map<string, Set<AbortController>>();
@@ -89,7 +84,7 @@ export class SharedWorker {
     await this.runner.close();
   }
 
-  async #handle(job: Job, { signal, ...run }: JobRun): Promise<Outcome> {
+  async #handle(job: Job, { signal, ...run }: JobRun): Promise<ReconcileResult> {
     const { logger } = this.#o.operator;
     const controller = new AbortController();
     const running = this.#running.get(job.key) ?? new Set();
@@ -123,7 +118,7 @@ export class SharedWorker {
   }
 
   /** Nobody else is at work on the tenant meanwhile. Where only the one that leads works, its lease says so. */
-  #alone(job: Job, signal: AbortSignal, work: Work): Promise<Outcome> {
+  #alone(job: Job, signal: AbortSignal, work: Work): Promise<ReconcileResult> {
     if (this.#isShared) return this.#lock.hold(job, signal, work);
     const before = this.#turns.get(job.key);
     const working = (async () => {
@@ -139,7 +134,7 @@ export class SharedWorker {
     return working;
   }
 
-  async #work(job: Job, run: JobRun & { services: Services; fence: Fence }): Promise<Outcome> {
+  async #work(job: Job, run: JobRun & { services: Services; fence: Fence }): Promise<ReconcileResult> {
     const { operator, view } = this.#o;
     const { fence } = run;
     const client = operator.fencedClient(() => assertHeld(fence));

@@ -148,10 +148,10 @@ export class Tenant {
  * wrote that, from the annotation, which it writes first. Undefined when there is none, or when it is
  * another VirtualCluster's: an annotation is easily edited.
  */
-export function ownedId(tenant: Tenant, { allocations: claims }: Services): string | undefined {
+export function ownedId(tenant: Tenant, { allocations }: Services): string | undefined {
   const id = tenant.vc.status?.id ?? tenant.vc.metadata.annotations?.[annotationKeys.id];
   if (id === undefined || !idPattern.test(id)) return undefined;
-  return claims.ownerOfId(id, tenant.uid) === undefined ? id : undefined;
+  return allocations.ownerOfId(id, tenant.uid) === undefined ? id : undefined;
 }
 
 interface MetadataChange {

@@ -6,6 +6,7 @@ import {
   selectTemplate,
   type TemplateChoice,
 } from '../control-plane/index.ts';
+import { isHeld } from '../jobs/job-status.ts';
 import { ceilingOf } from './effective-policy.ts';
 import {
   OperatorError,
@@ -14,7 +15,6 @@ import {
   versionSkipped,
   versionTooNew,
 } from './errors.ts';
-import { isHeldChange } from './jobs.ts';
 import type { Services } from './services.ts';
 
 interface Wanted {
@@ -49,7 +49,7 @@ export function versionChoice(vc: VirtualCluster, sources: Sources): VersionChoi
     if (wanted === undefined || wanted.version === running) return { choice: wanted ?? asItIs() };
     checkStep(running, wanted.version);
     checkSkew(wanted.version, sources);
-    if (isHeldChange(vc)) {
+    if (isHeld(vc, 'version-change', 0)) {
       const message = `Its change from ${running} to ${wanted.version} was cancelled; "vc-manager jobs retry" or a change of the spec begins it anew.`;
       return { choice: asItIs(), refusal: { reason: 'Cancelled', message } };
     }

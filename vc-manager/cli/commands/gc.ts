@@ -5,7 +5,7 @@ import { labelKeys } from '../../../api/labels.ts';
 import { isNotFound, type KubeClient } from '../../../kube/index.ts';
 import type { ControlPlaneDriver } from '../../drivers/index.ts';
 import { EtcdAdmin } from '../../etcd/admin.ts';
-import { findOrphans, type Orphans } from '../../operator/index.ts';
+import { findOrphans, type Orphans } from '../../operator/orphans.ts';
 import { defaultAdvertiseAddress } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { driverChoices, readOnlyDriver } from '../drivers.ts';

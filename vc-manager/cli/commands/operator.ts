@@ -8,8 +8,8 @@ import { type DnsChoice, type DriverName, dnsChoices } from '../../../api/virtua
 import { Connection, type ConnectionOptions, KubeClient, loadKubeconfig } from '../../../kube/index.ts';
 import { loadTemplates } from '../../control-plane/index.ts';
 import { EtcdAdmin } from '../../etcd/admin.ts';
-import { checkRedisUrl } from '../../jobs/index.ts';
-import { Operator } from '../../operator/index.ts';
+import { checkRedisUrl } from '../../jobs/redis-url.ts';
+import { Operator } from '../../operator/operator.ts';
 import {
   defaultAdvertiseAddress,
   duration,

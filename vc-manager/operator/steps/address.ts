@@ -53,18 +53,18 @@ async function locate(tenant: Tenant, { driver }: Services): Promise<void> {
  */
 export function allocatePort(
   tenant: Tenant,
-  { allocations: claims, settings, random }: Services,
+  { allocations, settings, random }: Services,
   refused: ReadonlySet<number>,
 ): Promise<number> {
   const { first, last } = settings.portRange;
-  return claims.exclusively(() => {
-    const taken = claims.ports(tenant.uid);
+  return allocations.exclusively(() => {
+    const taken = allocations.ports(tenant.uid);
     const size = last - first + 1;
     const start = Math.floor(random() * size);
     for (let tried = 0; tried < size; tried++) {
       const port = first + ((start + tried) % size);
       if (taken.has(port) || refused.has(port)) continue;
-      claims.remember(tenant.uid, { port });
+      allocations.remember(tenant.uid, { port });
       return port;
     }
     throw portsExhausted(first, last);

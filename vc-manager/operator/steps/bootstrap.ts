@@ -1,7 +1,6 @@
 import { isIPv6 } from 'node:net';
 import {
   ConnectionError,
-  type KubeClient,
   type KubeObject,
   type ObjectRef,
   type Resource,
@@ -10,6 +9,7 @@ import {
 import { adminGroup } from '../../pki/index.ts';
 import { tenantNotBootstrapped } from '../errors.ts';
 import { ensureObject, find } from '../objects.ts';
+import { uidOfKubeSystem } from '../setup.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 
@@ -60,11 +60,6 @@ export const bootstrap: Step = {
     await tenant.status.flush();
   },
 };
-
-export async function uidOfKubeSystem(client: KubeClient, signal: AbortSignal): Promise<string> {
-  const { metadata } = await client.get(resources.namespaces, { name: 'kube-system' }, { signal });
-  return metadata.uid ?? '';
-}
 
 export async function waitForObject(
   tenant: Tenant,

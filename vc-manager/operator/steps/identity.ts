@@ -29,30 +29,27 @@ export const identity: Step = {
 };
 
 function chooseId(tenant: Tenant, services: Services): Promise<string> {
-  const { allocations: claims, newId } = services;
-  return claims.exclusively(() => {
+  const { allocations, newId } = services;
+  return allocations.exclusively(() => {
     checkNamespaceLimit(tenant, services);
     const preset = tenant.vc.metadata.annotations?.[annotationKeys.id];
     if (preset !== undefined) {
       if (!idPattern.test(preset)) throw invalidId(preset);
-      const holder = claims.ownerOfId(preset, tenant.uid);
+      const holder = allocations.ownerOfId(preset, tenant.uid);
       if (holder !== undefined) throw idInUse(preset, holder);
     }
     let id = preset ?? newId();
-    while (claims.ownerOfId(id, tenant.uid) !== undefined) id = newId();
-    claims.remember(tenant.uid, { id });
+    while (allocations.ownerOfId(id, tenant.uid) !== undefined) id = newId();
+    allocations.remember(tenant.uid, { id });
     return id;
   });
 }
 
 /** Those that have an id already stay, however small the number has become. */
-function checkNamespaceLimit(
-  { ref, uid, ceiling }: Tenant,
-  { allocations: claims, settings }: Services,
-): void {
+function checkNamespaceLimit({ ref, uid, ceiling }: Tenant, { allocations, settings }: Services): void {
   const most = ceiling?.spec?.maxVirtualClusters;
   if (most === undefined) return;
-  const others = claims.countOthersIn(ref.namespace, uid);
+  const others = allocations.countOthersIn(ref.namespace, uid);
   if (others < most) return;
   throw new RequeueAfter(
     `VirtualClusterPolicy ${ceiling?.metadata.name} allows no more than ${most} in the namespace ${ref.namespace}, ` +

@@ -68,12 +68,12 @@ function allocateServiceSlice(
   services: Services,
   refused: readonly string[],
 ): Promise<string> {
-  const { allocations: claims, pool, settings } = services;
-  return claims.exclusively(() => {
-    const taken = [...claims.slices(tenant.uid), ...refused];
+  const { allocations, pool, settings } = services;
+  return allocations.exclusively(() => {
+    const taken = [...allocations.slices(tenant.uid), ...refused];
     const slice = allocateSlice(pool.cidr, settings.slicePrefixLength, taken);
     if (slice === undefined) throw poolExhausted(pool.cidr, settings.slicePrefixLength);
-    claims.remember(tenant.uid, { slice });
+    allocations.remember(tenant.uid, { slice });
     return slice;
   });
 }

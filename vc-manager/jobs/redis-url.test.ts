@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { checkRedisUrl } from './redis.ts';
+import { checkRedisUrl } from './redis-url.ts';
 
 describe('the URL of a Redis server', () => {
   it.each(['redis://127.0.0.1:6379', 'rediss://user:secret@redis.example/3', 'redis://[::1]:6379/0'])(
