@@ -8,7 +8,7 @@ import {
   resource,
   resources,
 } from '../kube/index.ts';
-import { runForAnnotation } from '../vc-manager/local-stack/simulation.ts';
+import { runForAnnotation } from '../vc-manager/local-stack/simulated-nodes.ts';
 import { claimsOf, sourceOf, tokenFilesOf } from './harness/checker/kinds/tokens.ts';
 import { at, listAt } from './harness/checker/raw.ts';
 import type { Cluster } from './harness/cluster.ts';

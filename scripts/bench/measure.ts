@@ -3,7 +3,7 @@ import { loadavg } from 'node:os';
 import { noBinaries } from '../../vc-manager/cli/drivers.ts';
 import { controlPlanesDirectory } from '../../vc-manager/cli/state-directory.ts';
 import { stackId } from '../../vc-manager/cli/up/stop.ts';
-import { ProcessDriver } from '../../vc-manager/drivers/index.ts';
+import { ProcessDriver } from '../../vc-manager/drivers/process/process-driver.ts';
 
 /** Whose work a process does. */
 export const processGroups = [

@@ -13,9 +13,9 @@ import {
   syncerComponent,
 } from '../../vc-manager/cli/up/components.ts';
 import { waitForManager } from '../../vc-manager/cli/up/start.ts';
-import type { ComponentPlan } from '../../vc-manager/control-plane/index.ts';
-import { ProcessDriver } from '../../vc-manager/drivers/index.ts';
-import { LocalStack, type LocalStackParts } from '../../vc-manager/local-stack/index.ts';
+import type { ComponentPlan } from '../../vc-manager/control-plane/plan.ts';
+import { ProcessDriver } from '../../vc-manager/drivers/process/process-driver.ts';
+import { LocalStack, type LocalStackParts } from '../../vc-manager/local-stack/local-stack.ts';
 import { freePort } from '../../vc-manager/os/network.ts';
 import { type BenchProcess, listStackProcesses } from './measure.ts';
 

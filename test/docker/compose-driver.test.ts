@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { defaultVersions } from '../../vc-manager/binaries/index.ts';
-import { ComposeDriver, imageOf } from '../../vc-manager/drivers/index.ts';
+import { ComposeDriver } from '../../vc-manager/drivers/compose/compose-driver.ts';
+import { imageOf } from '../../vc-manager/drivers/images.ts';
 import { describeDriver } from '../drivers/conformance.ts';
-import type { DriverWorld } from '../drivers/driver-world.ts';
-import { placeOnThisMachine } from '../drivers/this-machine.ts';
+import { type DriverWorld, localWorldParts } from '../drivers/driver-world.ts';
 import { describeWithEngine, type EngineInfo, mustDocker } from './engine/index.ts';
 import { withKubernetesImages } from './images/index.ts';
 
@@ -16,7 +16,7 @@ describeWithEngine('on a Docker engine', (engine) => {
 
 async function composeWorld(engine: EngineInfo): Promise<DriverWorld> {
   await withKubernetesImages(engine);
-  const { root, world } = await placeOnThisMachine();
+  const { root, world } = await localWorldParts();
   for (const name of ['kube-apiserver', 'kube-controller-manager'] as const) {
     await mustDocker(engine, [
       'tag',

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../../vc-manager/binaries/index.ts';
-import { ProcessDriver } from '../../vc-manager/drivers/index.ts';
+import { ProcessDriver } from '../../vc-manager/drivers/process/process-driver.ts';
 import { renewAll } from '../harness/certificates.ts';
 import { runCli } from '../harness/cli.ts';
 import { makeRunDirectory, removeRun, stateDirOf } from '../harness/leftovers.ts';

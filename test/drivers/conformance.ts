@@ -1,10 +1,142 @@
 import { createServer } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { type KubeObject, resources } from '../../kube/index.ts';
-import { failure, lines, newKind, saysVersion } from './conformance-parts.ts';
-import { ConformancePlan } from './conformance-plan.ts';
-import type { DriverWorld, HeldDriver } from './driver-world.ts';
-import { EventLog } from './event-log.ts';
+import { Connection, KubeClient, type KubeObject, resources } from '../../kube/index.ts';
+import { defaultVersions } from '../../vc-manager/binaries/index.ts';
+import type { ControlPlanePlan } from '../../vc-manager/control-plane/plan.ts';
+import { renderPlan } from '../../vc-manager/control-plane/render-plan.ts';
+import { loadTemplates, selectTemplate } from '../../vc-manager/control-plane/template.ts';
+import { DriverError } from '../../vc-manager/drivers/errors.ts';
+import { ensureTenantPki, type TenantPki } from '../../vc-manager/pki/index.ts';
+import { type DriverWorld, EventLog, type HeldDriver, type ServerAddress } from './driver-world.ts';
+
+/** Of a log that ends. */
+async function lines(iterable: AsyncIterable<string>): Promise<string[]> {
+  const all: string[] = [];
+  for await (const line of iterable) all.push(line);
+  return all;
+}
+
+/** The DriverError that it has to reject with. */
+async function failure(promise: Promise<unknown>): Promise<DriverError> {
+  const error = await promise.then(
+    () => Promise.reject(new Error('it did not fail')),
+    (reason: unknown) => reason,
+  );
+  if (!(error instanceof DriverError)) throw error;
+  return error;
+}
+
+/** What an API server says once, when it starts; or the end of its log. */
+function saysVersion({ done, value }: IteratorResult<string, unknown>): boolean {
+  return done === true || / Version: v1\./.test(String(value));
+}
+
+function newKind(plural: string): KubeObject {
+  const group = 'conformance.skerry.dev';
+  const schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };
+  return {
+    metadata: { name: `${plural}.${group}` },
+    spec: {
+      group,
+      scope: 'Namespaced',
+      names: { plural, singular: plural.slice(0, -1), kind: 'Well' },
+      versions: [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema: schema } }],
+    },
+  };
+}
+
+const clusterDomain = 'cluster.local';
+
+interface PlanChanges {
+  version?: string;
+  extraArgs?: Record<string, Record<string, string>>;
+}
+
+/** One control plane of the conformance suite: its credentials, its plans, and a client of its API server. */
+class ConformancePlan {
+  readonly id: string;
+  readonly address: ServerAddress;
+  readonly #world: DriverWorld;
+  readonly #pki: TenantPki;
+  readonly #template: ReturnType<typeof selectTemplate>['template'];
+
+  private constructor(
+    world: DriverWorld,
+    id: string,
+    address: ServerAddress,
+    pki: TenantPki,
+    template: ReturnType<typeof selectTemplate>['template'],
+  ) {
+    this.#world = world;
+    this.id = id;
+    this.address = address;
+    this.#pki = pki;
+    this.#template = template;
+  }
+
+  /** Makes room for it in the datastore, too. */
+  static async prepare(world: DriverWorld, id: string): Promise<ConformancePlan> {
+    await world.datastore.ensureTenant(id);
+    const address = await world.locate(id);
+    const { pki } = await ensureTenantPki(undefined, {
+      id,
+      clusterDomain,
+      hosts: [address.host],
+      etcdCa: world.pki.etcdCa,
+      now: new Date(),
+    });
+    const { template } = selectTemplate(await loadTemplates(), {
+      defaultVersion: defaultVersions.kubernetes,
+    });
+    return new ConformancePlan(world, id, address, pki, template);
+  }
+
+  /** Equal changes give equal plans. */
+  plan({ version = defaultVersions.kubernetes, extraArgs = {} }: PlanChanges = {}): ControlPlanePlan {
+    const { etcdCa, kubeletProxyCa } = this.#world.pki;
+    const plan = renderPlan({
+      id: this.id,
+      template: this.#template.spec,
+      version,
+      serviceCIDR: '10.112.4.0/22',
+      clusterDomain,
+      ports: { 'kube-apiserver': this.address.bindPort },
+      bindAddress: this.address.bindAddress,
+      advertiseAddress: '192.0.2.10',
+      etcd: { endpoint: this.#world.datastore.endpoint },
+      pki: this.#pki,
+      etcdCa: etcdCa.certPem,
+      kubeletCa: kubeletProxyCa.certPem,
+      extraArgs,
+    });
+    return this.#world.complete?.(plan) ?? plan;
+  }
+
+  /** With the manager's credentials, on a connection of its own. */
+  async withClient<T>(use: (client: KubeClient) => Promise<T>): Promise<T> {
+    const { host, port } = this.address;
+    const { servingCa, leafs } = this.#pki;
+    const connection = new Connection({
+      server: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
+      ca: servingCa.certPem,
+      cert: leafs.manager.certPem,
+      key: leafs.manager.keyPem,
+    });
+    try {
+      return await use(new KubeClient(connection));
+    } finally {
+      await connection.close();
+    }
+  }
+
+  /** As the API server itself says it: no driver can keep a restart from showing here. */
+  async serverStartedAt(): Promise<number> {
+    const metrics = String(await this.withClient((client) => client.raw('GET', '/metrics')));
+    const line = /^process_start_time_seconds (\S+)$/m.exec(metrics);
+    if (line === null) throw new Error('the API server does not say when it was started');
+    return Number(line[1]);
+  }
+}
 
 const { signal } = new AbortController();
 const server = 'kube-apiserver';

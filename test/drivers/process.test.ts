@@ -1,17 +1,16 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Binaries, defaultVersions } from '../../vc-manager/binaries/index.ts';
-import { ProcessDriver } from '../../vc-manager/drivers/index.ts';
 import { runningPids } from '../../vc-manager/drivers/ports.ts';
+import { ProcessDriver } from '../../vc-manager/drivers/process/process-driver.ts';
 import { processesWithVariable } from '../../vc-manager/os/process-identity.ts';
 import { describeDriver } from './conformance.ts';
-import type { DriverWorld } from './driver-world.ts';
-import { placeOnThisMachine } from './this-machine.ts';
+import { type DriverWorld, localWorldParts } from './driver-world.ts';
 
 describeDriver('process', processWorld);
 
 async function processWorld(): Promise<DriverWorld> {
-  const { binaries, root, world } = await placeOnThisMachine();
+  const { binaries, root, world } = await localWorldParts();
   const standingIn: Pick<Binaries, 'ensure'> = {
     ensure: ({ name, version }, options) =>
       binaries.ensure(

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resources } from '../../kube/index.ts';
-import { KubernetesDriver } from '../../vc-manager/drivers/index.ts';
+import { KubernetesDriver } from '../../vc-manager/drivers/kubernetes/kubernetes-driver.ts';
 import { examplePlan } from '../../vc-manager/drivers/kubernetes/testing/example-plan.ts';
 import { World } from '../harness/world.ts';
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { ApiError, type KubeObject, resources } from '../../kube/index.ts';
-import { KubernetesDriver } from '../../vc-manager/drivers/index.ts';
+import { KubernetesDriver } from '../../vc-manager/drivers/kubernetes/kubernetes-driver.ts';
 import { at } from '../harness/checker/raw.ts';
 import { isAlive, kill } from '../harness/processes.ts';
 import { SteadyClient } from '../harness/steady-client.ts';

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resources } from '../../kube/index.ts';
-import { KubernetesDriver } from '../../vc-manager/drivers/index.ts';
-import { EventLog } from '../drivers/event-log.ts';
+import { KubernetesDriver } from '../../vc-manager/drivers/kubernetes/kubernetes-driver.ts';
+import { EventLog } from '../drivers/driver-world.ts';
 import { configMap } from '../harness/manifests.ts';
 import { poll } from '../harness/poll.ts';
 import { kill } from '../harness/processes.ts';

@@ -1,7 +1,10 @@
 import type { DriverName } from '../../api/virtual-cluster.ts';
 import type { Clock, KubeClient } from '../../kube/index.ts';
 import { Binaries, defaultCacheDirectory } from '../binaries/index.ts';
-import { ComposeDriver, type ControlPlaneDriver, KubernetesDriver, ProcessDriver } from '../drivers/index.ts';
+import { ComposeDriver } from '../drivers/compose/compose-driver.ts';
+import type { ControlPlaneDriver } from '../drivers/driver.ts';
+import { KubernetesDriver } from '../drivers/kubernetes/kubernetes-driver.ts';
+import { ProcessDriver } from '../drivers/process/process-driver.ts';
 import { composeProjectsDirectory, controlPlanesDirectory } from './state-directory.ts';
 
 /** What of the command line is about drivers. */

@@ -1,4 +1,5 @@
 import type { BinaryName } from '../binaries/index.ts';
+import { invalidPlan } from './template.ts';
 
 /**
  * What one control plane consists of, as plain data. The same plan is carried out by every driver,
@@ -58,7 +59,7 @@ export interface PlanFile {
   mode: number;
 }
 
-export interface PlanPort {
+interface PlanPort {
   name: string;
   port: number;
   /** Address that the component binds; all of them when absent. */
@@ -76,4 +77,69 @@ export interface PlanProbe {
   keyFile?: string;
   /** Longest time from start to ready. */
   timeoutMs: number;
+}
+
+const dnsLabel = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
+
+/**
+ * Throws `InvalidPlan`, naming every problem, unless a driver can carry the plan out: names that are
+ * safe as file and object names, files that stay inside their directory, dependencies that exist and
+ * form no circle, no port claimed twice.
+ */
+export function validatePlan(plan: ControlPlanePlan): void {
+  const problems: string[] = [];
+  if (!dnsLabel.test(plan.id)) problems.push(`id ${JSON.stringify(plan.id)} is not a DNS label`);
+  const names = new Set<string>();
+  const ports = new Map<number, string>();
+  for (const component of plan.components) {
+    if (!dnsLabel.test(component.name))
+      problems.push(`component ${component.name} has no DNS label for a name`);
+    if (names.has(component.name)) problems.push(`component ${component.name} is there twice`);
+    names.add(component.name);
+    for (const file of component.files) {
+      if (!staysInside(file.path))
+        problems.push(`file ${file.path} of ${component.name} leaves its directory`);
+    }
+    for (const { port } of component.ports) {
+      const other = ports.get(port);
+      if (other !== undefined) problems.push(`port ${port} is claimed by ${other} and by ${component.name}`);
+      ports.set(port, component.name);
+    }
+  }
+  for (const component of plan.components) {
+    for (const dependency of component.dependsOn) {
+      if (!names.has(dependency))
+        problems.push(`${component.name} depends on ${dependency}, which is not there`);
+    }
+  }
+  if (problems.length === 0 && startOrder(plan.components).length < plan.components.length) {
+    problems.push('components depend on each other in a circle');
+  }
+  if (problems.length > 0) throw invalidPlan(plan.id, problems);
+}
+
+/**
+ * Components so ordered that each comes after all that it depends on. Names that are not in the list
+ * are ignored; members of a circle are left out.
+ */
+export function startOrder<T extends Pick<ComponentPlan, 'name' | 'dependsOn'>>(
+  components: readonly T[],
+): T[] {
+  const names = new Set(components.map((component) => component.name));
+  const placed = new Set<string>();
+  const order: T[] = [];
+  let rest = [...components];
+  while (rest.length > 0) {
+    const ready = rest.filter((c) => c.dependsOn.every((name) => placed.has(name) || !names.has(name)));
+    if (ready.length === 0) break;
+    for (const component of ready) placed.add(component.name);
+    order.push(...ready);
+    rest = rest.filter((component) => !placed.has(component.name));
+  }
+  return order;
+}
+
+function staysInside(path: string): boolean {
+  if (path === '' || path.startsWith('/') || path.includes('\\')) return false;
+  return path.split('/').every((part) => part !== '' && part !== '.' && part !== '..');
 }

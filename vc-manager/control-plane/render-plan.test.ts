@@ -3,9 +3,9 @@ import { describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import type { ControlPlaneTemplate, ControlPlaneTemplateSpec } from '../../api/control-plane-template.ts';
 import { connectionFromSecret } from '../../kube/index.ts';
-import { loadTemplates } from './load-templates.ts';
 import type { ComponentPlan } from './plan.ts';
 import { renderPlan } from './render-plan.ts';
+import { loadTemplates } from './template.ts';
 import { exampleOptions } from './testing/example.ts';
 
 const templates = await loadTemplates();

@@ -1,4 +1,37 @@
-import type { ControlPlanePlan } from '../control-plane/index.ts';
+import { createHash } from 'node:crypto';
+import { readdir } from 'node:fs/promises';
+import type { ComponentPlan, ControlPlanePlan } from '../control-plane/plan.ts';
+
+const dnsLabel = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
+
+/** Whether a control plane, or a component of one, can be called so. */
+export function isControlPlaneName(name: string): boolean {
+  return dnsLabel.test(name);
+}
+
+/** The control planes that have a folder here, sorted; none when there is no such directory. */
+export async function controlPlanesIn(root: string): Promise<string[]> {
+  const entries = await readdir(root, { withFileTypes: true }).catch(() => []);
+  return entries
+    .filter((entry) => entry.isDirectory() && isControlPlaneName(entry.name))
+    .map((entry) => entry.name)
+    .sort();
+}
+
+/**
+ * Digest of everything that makes a restart necessary when it changes. Where a program was found and where its files
+ * lie does not matter: a moved cache or another registry is no reason to interrupt a tenant.
+ */
+export function componentHash(component: ComponentPlan): string {
+  const { binary, args, env, files } = component;
+  const content = [
+    'name' in binary ? [binary.name, binary.version] : [binary.command],
+    args,
+    Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1)),
+    files.map(({ path, content, mode }) => [path, content, mode]).sort(),
+  ];
+  return createHash('sha256').update(JSON.stringify(content)).digest('hex');
+}
 
 export interface EnsureOptions {
   signal: AbortSignal;

@@ -1,6 +1,6 @@
 import { CodedError } from '../../kube/index.ts';
 
-export type DriverErrorCode =
+type DriverErrorCode =
   | 'PortInUse'
   | 'CannotStart'
   | 'KeeperUnavailable'
@@ -18,7 +18,7 @@ export type DriverErrorCode =
   | 'NotOurs'
   | 'WillNotGo';
 
-export interface DriverErrorFields {
+interface DriverErrorFields {
   id?: string;
   component?: string;
   port?: number;

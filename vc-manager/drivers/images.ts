@@ -1,7 +1,7 @@
 import type { BinaryName } from '../binaries/index.ts';
 
 /** Where Kubernetes publishes its images, and etcd's and kwok's with them. */
-export const upstreamRegistry = 'registry.k8s.io';
+const upstreamRegistry = 'registry.k8s.io';
 
 /**
  * The image in which upstream publishes a program, by its upstream name.

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { imageOf } from '../drivers/index.ts';
+import { imageOf } from '../drivers/images.ts';
 import { ContainerStack, defaultContainerPorts } from './container-stack.ts';
 
 const { signal } = new AbortController();

@@ -3,11 +3,10 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { type Clock, CodedError, systemClock } from '../../kube/index.ts';
 import { Binaries } from '../binaries/index.ts';
-import type { ComponentPlan, ControlPlanePlan } from '../control-plane/index.ts';
-import { Probe } from '../drivers/index.ts';
+import type { ComponentPlan, ControlPlanePlan } from '../control-plane/plan.ts';
+import { Probe } from '../drivers/readiness.ts';
 import { LocalStack, type LocalStackParts } from './local-stack.ts';
-import { type StackPorts, stackPortNames } from './stack-ports.ts';
-import { writePrivateFile } from './write-private-file.ts';
+import { type StackPorts, stackPortNames, writePrivateFile } from './stack-ports.ts';
 
 /** Those of docker-compose.yml: fixed, because the file names them. */
 export const defaultContainerPorts: StackPorts = {
@@ -28,18 +27,18 @@ const settingsSchema = z.object({
   ),
 });
 
-export type ContainerSettings = z.infer<typeof settingsSchema>;
+type ContainerSettings = z.infer<typeof settingsSchema>;
 
-export interface ContainerStackOptions {
+interface ContainerStackOptions {
   /** `stack/<component>/files` and `stack/<component>/data` in it are what the containers see under the same path. */
   stateDir: string;
   clock?: Clock;
 }
 
-export type ContainerStackErrorCode = 'NotPrepared' | 'UnknownComponent' | 'NotReady' | 'PortTwice';
+type ContainerStackErrorCode = 'NotPrepared' | 'UnknownComponent' | 'NotReady' | 'PortTwice';
 
 /** A step of the stack in containers that cannot be done. */
-export class ContainerStackError extends CodedError<ContainerStackErrorCode> {
+class ContainerStackError extends CodedError<ContainerStackErrorCode> {
   override readonly name = 'ContainerStackError';
 
   constructor(code: ContainerStackErrorCode, message: string) {

@@ -9,24 +9,23 @@ import {
   systemClock,
 } from '../../kube/index.ts';
 import { type Binaries, defaultVersions } from '../binaries/index.ts';
-import { type ComponentPlan, type ControlPlanePlan, localAddress } from '../control-plane/index.ts';
-import { type ControlPlaneDriver, ProcessDriver, type StopOptions } from '../drivers/index.ts';
+import type { ComponentPlan, ControlPlanePlan } from '../control-plane/plan.ts';
+import { localAddress } from '../control-plane/render-plan.ts';
+import type { ControlPlaneDriver, StopOptions } from '../drivers/driver.ts';
+import { ProcessDriver } from '../drivers/process/process-driver.ts';
 import { ensureManagerPki, ensureSuperClusterPki, type ManagerPki } from '../pki/index.ts';
 import { datastorePlan } from './datastore-plan.ts';
-import { createSimulatedNodes } from './simulated-nodes.ts';
-import { createSimulatedStorage } from './simulated-storage.ts';
-import { simulatedLabel } from './simulation.ts';
-import { type StackPorts, stackPorts } from './stack-ports.ts';
-import { storagePlan } from './storage-plan.ts';
+import { createSimulatedNodes, simulatedLabel } from './simulated-nodes.ts';
+import { createSimulatedStorage, storagePlan } from './simulated-storage.ts';
+import { type StackPorts, stackPorts, writePrivateFile } from './stack-ports.ts';
 import {
   type Audited,
   superClusterKubeconfig,
   superClusterPlan,
   superClusterServer,
 } from './super-cluster-plan.ts';
-import { writePrivateFile } from './write-private-file.ts';
 
-export interface LocalStackOptions {
+interface LocalStackOptions {
   stateDir: string;
   binaries: Pick<Binaries, 'ensure'>;
   /** An address of this machine that is not loopback. */
@@ -72,7 +71,7 @@ export interface LocalStackParts {
   datastore: { endpoint: string; pki: ManagerPki; pkiDirectory: string };
 }
 
-export interface LocalStackStart {
+interface LocalStackStart {
   signal: AbortSignal;
   onProgress?: (message: string) => void;
 }

@@ -1,5 +1,5 @@
 import { Connection, KubeClient, loadKubeconfig } from '../../kube/index.ts';
-import { SimulatedProvisioner } from './simulated-provisioner.ts';
+import { SimulatedProvisioner } from './simulated-storage.ts';
 
 // The program of the component `simulated-storage`: its one argument is a kubeconfig.
 const abort = new AbortController();

@@ -1,11 +1,12 @@
 import { isIPv6 } from 'node:net';
 import { stringify } from 'yaml';
 import { renderKubeconfig } from '../../kube/index.ts';
-import { type ComponentPlan, localAddress, type PlanFile } from '../control-plane/index.ts';
+import type { ComponentPlan, PlanFile } from '../control-plane/plan.ts';
+import { localAddress } from '../control-plane/render-plan.ts';
 import { etcdServerName, type KeyPair, type ServiceAccountKey, type SuperClusterPki } from '../pki/index.ts';
-import { etcdComponent } from './etcd-component.ts';
+import { etcdComponent } from './datastore-plan.ts';
 import { kwokConfiguration } from './kwok-configuration.ts';
-import { kwokNodeAnnotation } from './simulation.ts';
+import { kwokNodeAnnotation } from './simulated-nodes.ts';
 import type { StackPorts } from './stack-ports.ts';
 
 export interface SuperClusterPlanOptions {
@@ -33,7 +34,7 @@ export interface Audited {
   groups: readonly string[];
 }
 
-export const superClusterName = 'skerry-super-cluster';
+const superClusterName = 'skerry-super-cluster';
 
 /** The local super cluster: a whole control plane, and kwok in place of machines unless there are real ones. */
 export function superClusterPlan(options: SuperClusterPlanOptions): ComponentPlan[] {

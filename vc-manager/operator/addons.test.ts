@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { loadTemplates } from '../control-plane/index.ts';
+import { loadTemplates } from '../control-plane/template.ts';
 import { renderAddon } from './addons.ts';
 
 const values = { clusterDomain: 'example.local', dnsAddress: '10.112.4.10' };

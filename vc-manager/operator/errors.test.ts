@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ApiError, ConnectionError } from '../../kube/index.ts';
-import { DriverError } from '../drivers/index.ts';
+import { DriverError } from '../drivers/errors.ts';
 import { EtcdError } from '../etcd/errors.ts';
 import { explain, poolExhausted } from './errors.ts';
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
-import { DriverError } from '../drivers/index.ts';
+import { DriverError } from '../drivers/errors.ts';
 import { EtcdError } from '../etcd/errors.ts';
 import { condition, World } from './testing/world.ts';
 

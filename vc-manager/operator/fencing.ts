@@ -1,4 +1,4 @@
-import type { ControlPlaneDriver } from '../drivers/index.ts';
+import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import type { Fence } from '../jobs/tenant-lock.ts';
 import { noLongerLeading } from './errors.ts';
 import type { Datastore, Services } from './services.ts';

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
-import { DriverError } from '../drivers/index.ts';
+import { DriverError } from '../drivers/errors.ts';
 import { condition, jobRequests, World } from './testing/world.ts';
 
 describe('jobs', () => {

@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { labelKeys } from '../../api/labels.ts';
 import { connectionFromSecret, type KubeObject, resources } from '../../kube/index.ts';
-import type { LocateOptions, Location } from '../drivers/index.ts';
+import type { LocateOptions, Location } from '../drivers/driver.ts';
 import { condition, FakeDriver, World } from './testing/world.ts';
 
 /** Gives each control plane an address of its own. */

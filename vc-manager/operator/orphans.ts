@@ -1,7 +1,7 @@
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isNotFound, type KubeClient, type KubeObject, type Resource, resources } from '../../kube/index.ts';
-import type { ControlPlaneDriver } from '../drivers/index.ts';
+import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import type { Datastore } from './services.ts';
 
 /** What is left of VirtualClusters that are not there: nobody cleans it up by itself. */

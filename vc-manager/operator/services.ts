@@ -3,7 +3,7 @@ import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import type { VirtualClusterPolicy } from '../../api/policy.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { Clock, ConnectionOptions, KubeClient, Store } from '../../kube/index.ts';
-import type { ControlPlaneDriver } from '../drivers/index.ts';
+import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import type { EtcdAdmin } from '../etcd/admin.ts';
 import type { ManagerPki } from '../pki/index.ts';
 import type { Allocations } from './allocations.ts';

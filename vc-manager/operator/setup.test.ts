@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import { Connection, KubeClient, resources } from '../../kube/index.ts';
 import { FakeApiServer, startFakeCluster } from '../../kube/testing/index.ts';
-import { loadTemplates } from '../control-plane/index.ts';
+import { loadTemplates } from '../control-plane/template.ts';
 import { ensureTemplates, withKubeletProxySecret } from './setup.ts';
 import { testManagerPki } from './testing/world.ts';
 

@@ -10,8 +10,8 @@ import {
   type OwnerReference,
   resources,
 } from '../../kube/index.ts';
-import type { TemplateChoice } from '../control-plane/index.ts';
-import type { Location } from '../drivers/index.ts';
+import type { TemplateChoice } from '../control-plane/template.ts';
+import type { Location } from '../drivers/driver.ts';
 import type { TenantPki } from '../pki/index.ts';
 import { objectReplaced } from './errors.ts';
 import type { Services } from './services.ts';

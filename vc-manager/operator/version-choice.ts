@@ -5,7 +5,7 @@ import {
   parseTemplate,
   selectTemplate,
   type TemplateChoice,
-} from '../control-plane/index.ts';
+} from '../control-plane/template.ts';
 import { isHeld } from '../jobs/job-status.ts';
 import { ceilingOf } from './effective-policy.ts';
 import {

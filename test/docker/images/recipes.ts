@@ -7,7 +7,7 @@ import {
   defaultCacheDirectory,
   defaultRequests,
 } from '../../../vc-manager/binaries/index.ts';
-import { imageOf } from '../../../vc-manager/drivers/index.ts';
+import { imageOf } from '../../../vc-manager/drivers/images.ts';
 import { Cache } from '../../real-node/build/cache.ts';
 import { busyboxEdition, busyboxLayer } from '../../real-node/images/busybox.ts';
 import { directory, file, type LayerEntry, symlink, tree } from '../../real-node/images/layer.ts';

@@ -5,7 +5,7 @@ import {
   defaultCacheDirectory,
   defaultVersions,
 } from '../../../vc-manager/binaries/index.ts';
-import { imageOf } from '../../../vc-manager/drivers/index.ts';
+import { imageOf } from '../../../vc-manager/drivers/images.ts';
 import type { Cache } from '../build/cache.ts';
 import { editionOf, type ProgramName, provideProgram, versionOf } from '../build/programs.ts';
 import { busyboxEdition, busyboxLayer } from './busybox.ts';

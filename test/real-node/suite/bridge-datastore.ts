@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { type Binaries, defaultVersions } from '../../../vc-manager/binaries/index.ts';
-import { ProcessDriver } from '../../../vc-manager/drivers/index.ts';
+import { ProcessDriver } from '../../../vc-manager/drivers/process/process-driver.ts';
 import { EtcdAdmin } from '../../../vc-manager/etcd/admin.ts';
 import { etcdServerArguments } from '../../../vc-manager/etcd/server-arguments.ts';
 import { freePort } from '../../../vc-manager/os/network.ts';

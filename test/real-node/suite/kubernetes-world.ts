@@ -9,7 +9,7 @@ import {
   resources,
 } from '../../../kube/index.ts';
 import { Binaries, defaultCacheDirectory } from '../../../vc-manager/binaries/index.ts';
-import { KubernetesDriver } from '../../../vc-manager/drivers/index.ts';
+import { KubernetesDriver } from '../../../vc-manager/drivers/kubernetes/kubernetes-driver.ts';
 import { ensureManagerPki } from '../../../vc-manager/pki/index.ts';
 import type { DriverWorld } from '../../drivers/driver-world.ts';
 import { kill, type ProcessIdentity } from '../../harness/processes.ts';

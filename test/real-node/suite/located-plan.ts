@@ -1,7 +1,10 @@
 import { Connection, type ConnectionOptions, KubeClient } from '../../../kube/index.ts';
 import { defaultVersions } from '../../../vc-manager/binaries/index.ts';
-import { type ControlPlanePlan, loadTemplates, renderPlan } from '../../../vc-manager/control-plane/index.ts';
-import { KubernetesDriver, type Location } from '../../../vc-manager/drivers/index.ts';
+import type { ControlPlanePlan } from '../../../vc-manager/control-plane/plan.ts';
+import { renderPlan } from '../../../vc-manager/control-plane/render-plan.ts';
+import { loadTemplates } from '../../../vc-manager/control-plane/template.ts';
+import type { Location } from '../../../vc-manager/drivers/driver.ts';
+import { KubernetesDriver } from '../../../vc-manager/drivers/kubernetes/kubernetes-driver.ts';
 import { ensureTenantPki, type TenantPki } from '../../../vc-manager/pki/index.ts';
 import type { KubernetesWorld } from './kubernetes-world.ts';
 

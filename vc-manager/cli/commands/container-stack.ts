@@ -1,11 +1,7 @@
 import { Argument, type Command, InvalidArgumentError } from 'commander';
 import { type KubeObject, resources } from '../../../kube/index.ts';
-import {
-  ContainerStack,
-  defaultContainerPorts,
-  type StackPorts,
-  stackPortNames,
-} from '../../local-stack/index.ts';
+import { ContainerStack, defaultContainerPorts } from '../../local-stack/container-stack.ts';
+import { type StackPorts, stackPortNames } from '../../local-stack/stack-ports.ts';
 import { ipAddress, wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { stateChoice, writeSettings } from '../state-directory.ts';

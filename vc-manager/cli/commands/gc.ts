@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { labelKeys } from '../../../api/labels.ts';
 import { isNotFound, type KubeClient } from '../../../kube/index.ts';
-import type { ControlPlaneDriver } from '../../drivers/index.ts';
+import type { ControlPlaneDriver } from '../../drivers/driver.ts';
 import { EtcdAdmin } from '../../etcd/admin.ts';
 import { findOrphans, type Orphans } from '../../operator/orphans.ts';
 import { defaultAdvertiseAddress } from '../arguments.ts';

@@ -1,6 +1,8 @@
 import { Argument, type Command } from 'commander';
 import type { KubeClient } from '../../../kube/index.ts';
-import { type ControlPlaneDriver, DriverError, ProcessDriver } from '../../drivers/index.ts';
+import type { ControlPlaneDriver } from '../../drivers/driver.ts';
+import { DriverError } from '../../drivers/errors.ts';
+import { ProcessDriver } from '../../drivers/process/process-driver.ts';
 import { wholeNumber } from '../arguments.ts';
 import { tenantArgument, withCompletion, wordsOnly } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';

@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
 import { type DnsChoice, type DriverName, dnsChoices } from '../../../api/virtual-cluster.ts';
 import { Connection, type ConnectionOptions, KubeClient, loadKubeconfig } from '../../../kube/index.ts';
-import { loadTemplates } from '../../control-plane/index.ts';
+import { loadTemplates } from '../../control-plane/template.ts';
 import { EtcdAdmin } from '../../etcd/admin.ts';
 import { checkRedisUrl } from '../../jobs/redis-url.ts';
 import { Operator } from '../../operator/operator.ts';

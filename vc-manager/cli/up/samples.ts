@@ -8,7 +8,7 @@ import {
   type Resource,
   resources,
 } from '../../../kube/index.ts';
-import { simulatedStorageClass } from '../../local-stack/index.ts';
+import { simulatedStorageClass } from '../../local-stack/simulated-nodes.ts';
 import type { Cli } from '../context.ts';
 import { describeFailure } from '../errors.ts';
 import type { Progress } from '../progress.ts';

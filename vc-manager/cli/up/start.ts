@@ -1,7 +1,7 @@
 import type { DnsChoice, VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { isNotFound, type KubeClient, loadKubeconfig, resources } from '../../../kube/index.ts';
 import { type Binaries, type BinaryName, defaultRequests } from '../../binaries/index.ts';
-import { LocalStack, type LocalStackParts } from '../../local-stack/index.ts';
+import { LocalStack, type LocalStackParts } from '../../local-stack/local-stack.ts';
 import { freePort } from '../../os/network.ts';
 import { defaultAdvertiseAddress } from '../arguments.ts';
 import type { Cli } from '../context.ts';

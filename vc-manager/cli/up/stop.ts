@@ -1,5 +1,6 @@
 import PQueue from 'p-queue';
-import { type ControlPlaneDriver, ProcessDriver } from '../../drivers/index.ts';
+import type { ControlPlaneDriver } from '../../drivers/driver.ts';
+import { ProcessDriver } from '../../drivers/process/process-driver.ts';
 import { noBinaries } from '../drivers.ts';
 import { type Progress, withStep } from '../progress.ts';
 import { controlPlanesDirectory } from '../state-directory.ts';

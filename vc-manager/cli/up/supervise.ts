@@ -1,6 +1,6 @@
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { Reflector, resources, Store } from '../../../kube/index.ts';
-import type { LocalStack } from '../../local-stack/index.ts';
+import type { LocalStack } from '../../local-stack/local-stack.ts';
 import type { Cli } from '../context.ts';
 import { CliError } from '../errors.ts';
 import type { Progress } from '../progress.ts';

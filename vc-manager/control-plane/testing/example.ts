@@ -7,7 +7,7 @@ function pair(name: string): KeyPair {
 }
 
 /** Stands in for a tenant's PKI where only the places of its parts matter. */
-export const examplePki: TenantPki = {
+const examplePki: TenantPki = {
   clientCa: pair('client CA'),
   servingCa: pair('serving CA'),
   frontProxyCa: pair('front proxy CA'),

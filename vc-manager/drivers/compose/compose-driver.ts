@@ -1,32 +1,32 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { type Clock, KeyedMutex, systemClock } from '../../../kube/index.ts';
-import { type ControlPlanePlan, startOrder, validatePlan } from '../../control-plane/index.ts';
-import { controlPlanesIn } from '../control-plane-names.ts';
-import type {
-  ComponentListener,
-  ComponentObservation,
-  ControlPlaneDriver,
-  ControlPlaneObservation,
-  EnsureOptions,
-  LogOptions,
-  StopOptions,
+import { type ControlPlanePlan, startOrder, validatePlan } from '../../control-plane/plan.ts';
+import { runInDependencyOrder } from '../dependency-order.ts';
+import {
+  type ComponentListener,
+  type ComponentObservation,
+  type ControlPlaneDriver,
+  type ControlPlaneObservation,
+  controlPlanesIn,
+  type EnsureOptions,
+  type LogOptions,
+  type StopOptions,
 } from '../driver.ts';
 import { cannotWrite } from '../errors.ts';
-import { inOrder } from '../in-order.ts';
-import { composeFile } from './compose-file.ts';
-import { ContainerCommands } from './container-commands.ts';
-import { readContainerLog } from './container-log.ts';
-import { type ComponentContainer, findContainers } from './containers.ts';
+import { followEngine, Watches } from './component-events.ts';
+import { type ContainerSpec, composeFile, containerSpec, projectOf, stopOrder } from './compose-file.ts';
+import {
+  type ComponentContainer,
+  ContainerCommands,
+  findContainers,
+  observation,
+  provideImages,
+  readContainerLog,
+} from './containers.ts';
 import { Docker } from './docker.ts';
-import { followEngine } from './engine-events.ts';
-import { provideImages } from './images.ts';
-import { projectOf, stopOrder } from './names.ts';
-import { observation } from './observation.ts';
-import { type Target, targetOf } from './target.ts';
-import { Watches } from './watches.ts';
 
-export interface ComposeDriverOptions {
+interface ComposeDriverOptions {
   /** Directory of its own; one folder per control plane, with its Compose file. */
   root: string;
   /** In place of registry.k8s.io. */
@@ -133,7 +133,7 @@ export class ComposeDriver implements ControlPlaneDriver {
 
   async #ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
     const { signal, onProgress, onReady } = options;
-    const targets = plan.components.map((component) => targetOf(plan.id, component, this.#registry));
+    const targets = plan.components.map((component) => containerSpec(plan.id, component, this.#registry));
     const containers = await findContainers(this.#docker, plan.id, signal);
     const file = await this.#write(plan, targets);
     const changed = targets.filter((target) => !isOf(containers.get(target.component.name), target));
@@ -143,8 +143,8 @@ export class ComposeDriver implements ControlPlaneDriver {
     await this.#stop(plan.id, others, signal);
     for (const other of others) await this.#commands.remove(plan.id, other, signal);
     const byName = new Map(targets.map((target) => [target.component.name, target]));
-    await inOrder(startOrder(plan.components), signal, async ({ name }, startSignal) => {
-      const target = byName.get(name) as Target;
+    await runInDependencyOrder(startOrder(plan.components), signal, async ({ name }, startSignal) => {
+      const target = byName.get(name) as ContainerSpec;
       onProgress?.(`starting ${name}`);
       await this.#ensureComponent(plan.id, file, target, containers.get(name), startSignal);
       onProgress?.(`${name} is ready`);
@@ -155,7 +155,7 @@ export class ComposeDriver implements ControlPlaneDriver {
   async #ensureComponent(
     id: string,
     file: string,
-    target: Target,
+    target: ContainerSpec,
     container: ComponentContainer | undefined,
     signal: AbortSignal,
   ): Promise<void> {
@@ -199,14 +199,14 @@ export class ComposeDriver implements ControlPlaneDriver {
   ): Promise<void> {
     const byName = new Map(containers.map((container) => [container.component, container]));
     const steps = containers.map(({ component, dependsOn }) => ({ name: component, dependsOn }));
-    await inOrder(stopOrder(steps), signal, async ({ name }, stopSignal) => {
+    await runInDependencyOrder(stopOrder(steps), signal, async ({ name }, stopSignal) => {
       this.#watches.end(id, name);
       await this.#commands.stop(id, byName.get(name) as ComponentContainer, stopSignal, timeoutMs);
     });
   }
 
   /** Writes the Compose file where it can be looked at, and gives its path. */
-  async #write(plan: ControlPlanePlan, targets: readonly Target[]): Promise<string> {
+  async #write(plan: ControlPlanePlan, targets: readonly ContainerSpec[]): Promise<string> {
     const directory = join(this.#root, plan.id);
     const path = join(directory, 'compose.yaml');
     try {
@@ -227,6 +227,6 @@ export class ComposeDriver implements ControlPlaneDriver {
   }
 }
 
-function isOf(container: ComponentContainer | undefined, target: Target): boolean {
+function isOf(container: ComponentContainer | undefined, target: ContainerSpec): boolean {
   return container?.hash === target.hash && container.status !== 'dead' && container.status !== 'removing';
 }

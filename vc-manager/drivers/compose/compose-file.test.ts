@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import type { ComponentPlan, ControlPlanePlan } from '../../control-plane/index.ts';
+import type { ComponentPlan, ControlPlanePlan } from '../../control-plane/plan.ts';
 import type { DriverError } from '../errors.ts';
-import { composeFile } from './compose-file.ts';
-import { targetOf } from './target.ts';
+import { composeFile, containerSpec } from './compose-file.ts';
 
 const server: ComponentPlan = {
   name: 'kube-apiserver',
@@ -27,7 +26,7 @@ const etcd: ComponentPlan = {
 
 function rendered(...components: ComponentPlan[]): { text: string; services: Record<string, unknown> } {
   const plan: ControlPlanePlan = { id: 'blue', labels: { 'skerry.dev/virtualcluster': 'team' }, components };
-  const targets = components.map((component) => targetOf('blue', component, undefined));
+  const targets = components.map((component) => containerSpec('blue', component, undefined));
   const text = composeFile(plan, targets);
   return { text, ...(parse(text) as { services: Record<string, unknown> }) };
 }
@@ -75,16 +74,19 @@ describe('composeFile', () => {
 
   it('names another volume when a file changes, and the same one when nothing does', () => {
     const volume = (content: string): string | undefined =>
-      targetOf('blue', { ...server, files: [{ path: 'apiserver.key', content, mode: 0o600 }] }, undefined)
-        .volumes.files;
+      containerSpec(
+        'blue',
+        { ...server, files: [{ path: 'apiserver.key', content, mode: 0o600 }] },
+        undefined,
+      ).volumes.files;
     expect(volume('one')).toBe(volume('one'));
     expect(volume('one')).not.toBe(volume('two'));
   });
 
   it('takes another registry without a restart', () => {
     const [here, there] = [
-      targetOf('blue', server, undefined),
-      targetOf('blue', server, 'mirror.example/k8s'),
+      containerSpec('blue', server, undefined),
+      containerSpec('blue', server, 'mirror.example/k8s'),
     ];
     expect(there.image).toBe('mirror.example/k8s/kube-apiserver:v1.36.3');
     expect(there.hash).toBe(here.hash);
@@ -92,7 +94,7 @@ describe('composeFile', () => {
 
   it('refuses what has no image', () => {
     const refuse = (): unknown =>
-      targetOf('blue', { ...server, binary: { command: '/bin/true' } }, undefined);
+      containerSpec('blue', { ...server, binary: { command: '/bin/true' } }, undefined);
     expect(refuse).toThrow(
       expect.objectContaining<Partial<DriverError>>({ code: 'NoImage', retryable: false }),
     );

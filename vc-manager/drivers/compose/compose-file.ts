@@ -1,7 +1,111 @@
 import { stringify } from 'yaml';
-import type { ControlPlanePlan } from '../../control-plane/index.ts';
-import { containerUser, inside, labels, projectOf } from './names.ts';
-import type { Target } from './target.ts';
+import {
+  type ComponentPlan,
+  type ControlPlanePlan,
+  type PlanFile,
+  startOrder,
+} from '../../control-plane/plan.ts';
+import { componentHash, isControlPlaneName } from '../driver.ts';
+import { invalidName } from '../errors.ts';
+import { imageOf } from '../images.ts';
+import { noImage } from './docker.ts';
+
+/** Labels of what the driver makes; containers, volumes and the compose file carry the same ones. */
+export const labels = {
+  id: 'skerry.dev/id',
+  /** On the container and the volumes of a component. */
+  component: 'skerry.dev/component',
+  /** Digest of what the container was made for. */
+  hash: 'skerry.dev/component-hash',
+  /** Names of components, separated by commas. */
+  dependsOn: 'skerry.dev/depends-on',
+  stopTimeoutMs: 'skerry.dev/stop-timeout-ms',
+  /** On volumes: `files` or `data`. */
+  volume: 'skerry.dev/volume',
+  /** On the container by which volumes are filled, in place of `component`. */
+  filling: 'skerry.dev/filling',
+} as const;
+
+/** Where a component finds its directories. */
+export const inside = { files: '/skerry/files', data: '/skerry/data' } as const;
+
+/**
+ * Whom components run as, which is nobody in particular: the number that distroless images call nonroot. Their files and
+ * data belong to it.
+ */
+export const containerUser = 65_532;
+
+/** Name of the Compose project of a control plane. Throws `InvalidName`. */
+export function projectOf(id: string): string {
+  if (!isControlPlaneName(id)) throw invalidName('control plane', id);
+  return `skerry-${id}`;
+}
+
+/** A new one for each change: a container never sees the files of the next one. */
+function filesVolume(id: string, component: string, hash: string): string {
+  return `${projectOf(id)}_${component}-files-${hash.slice(0, 12)}`;
+}
+
+function dataVolume(id: string, component: string): string {
+  return `${projectOf(id)}_${component}-data`;
+}
+
+/** Components so ordered that each is stopped before those that it depends on. */
+export function stopOrder<T extends { name: string; dependsOn: readonly string[] }>(
+  components: readonly T[],
+): { name: string; dependsOn: string[] }[] {
+  return startOrder(
+    components.map(({ name }) => ({
+      name,
+      dependsOn: components.filter((other) => other.dependsOn.includes(name)).map((other) => other.name),
+    })),
+  );
+}
+
+/** What a container of a component is made of. */
+export interface ContainerSpec {
+  component: ComponentPlan;
+  hash: string;
+  image: string;
+  /** The program by its name; images have it in PATH. */
+  program: string;
+  args: string[];
+  env: Record<string, string>;
+  files: PlanFile[];
+  /** Absent when the component has no files, or no directory of its own. */
+  volumes: { files?: string; data?: string };
+}
+
+/** Throws `NoImage` for a component that is no program with an upstream image. */
+export function containerSpec(
+  id: string,
+  component: ComponentPlan,
+  registry: string | undefined,
+): ContainerSpec {
+  const { binary, name } = component;
+  if (!('name' in binary)) throw noImage({ id, component: name }, binary.command);
+  const fill = (text: string): string =>
+    text.replaceAll('${files}', inside.files).replaceAll('${data}', inside.data);
+  const hash = componentHash(component);
+  const texts = [
+    ...component.args,
+    ...Object.values(component.env),
+    ...component.files.map((f) => f.content),
+  ];
+  return {
+    component,
+    hash,
+    image: imageOf(binary, registry),
+    program: binary.name,
+    args: component.args.map(fill),
+    env: Object.fromEntries(Object.entries(component.env).map(([key, value]) => [key, fill(value)])),
+    files: component.files.map((file) => ({ ...file, content: fill(file.content) })),
+    volumes: {
+      ...(component.files.length === 0 ? {} : { files: filesVolume(id, name, hash) }),
+      ...(texts.some((text) => text.includes('${data}')) ? { data: dataVolume(id, name) } : {}),
+    },
+  };
+}
 
 /** Upstream's kube-apiserver has this as a file capability, and the kernel refuses to run it where it may not have it. */
 const capabilities: Readonly<Record<string, string[]>> = { 'kube-apiserver': ['NET_BIND_SERVICE'] };
@@ -10,7 +114,7 @@ const capabilities: Readonly<Record<string, string[]>> = { 'kube-apiserver': ['N
  * The Compose file of a control plane. Without secrets: those lie in the volumes that it names. Pure: equal plans give
  * equal files.
  */
-export function composeFile(plan: ControlPlanePlan, targets: readonly Target[]): string {
+export function composeFile(plan: ControlPlanePlan, targets: readonly ContainerSpec[]): string {
   const volumes = targets.flatMap((target) => Object.values(target.volumes));
   const project = {
     name: projectOf(plan.id),
@@ -21,7 +125,7 @@ export function composeFile(plan: ControlPlanePlan, targets: readonly Target[]):
   return head + stringify(escaped(project), { lineWidth: 0 });
 }
 
-function service(plan: ControlPlanePlan, target: Target): object {
+function service(plan: ControlPlanePlan, target: ContainerSpec): object {
   const { name, dependsOn, stopTimeoutMs } = target.component;
   return {
     image: target.image,
@@ -53,7 +157,7 @@ function service(plan: ControlPlanePlan, target: Target): object {
   };
 }
 
-function mounts({ volumes: { files, data } }: Target): object[] {
+function mounts({ volumes: { files, data } }: ContainerSpec): object[] {
   const mount = { type: 'volume', volume: { nocopy: true } };
   return [
     ...(files === undefined ? [] : [{ ...mount, source: files, target: inside.files, read_only: true }]),

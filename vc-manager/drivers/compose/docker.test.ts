@@ -4,8 +4,7 @@ import { delimiter, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { DriverError } from '../errors.ts';
 import { ComposeDriver } from './compose-driver.ts';
-import { parseComposeVersion } from './compose-version.ts';
-import { Docker } from './docker.ts';
+import { Docker, parseComposeVersion } from './docker.ts';
 
 let directory: string;
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type KubeObject, resources } from '../../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../../kube/testing/index.ts';
-import type { ControlPlanePlan } from '../../control-plane/index.ts';
+import type { ControlPlanePlan } from '../../control-plane/plan.ts';
 import { KubernetesDriver } from './kubernetes-driver.ts';
 import { examplePlan } from './testing/example-plan.ts';
 import { FakeWorkloads } from './testing/fake-workloads.ts';

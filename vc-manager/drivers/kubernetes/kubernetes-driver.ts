@@ -11,7 +11,8 @@ import {
   type ControlPlanePlan,
   startOrder,
   validatePlan,
-} from '../../control-plane/index.ts';
+} from '../../control-plane/plan.ts';
+import { runInDependencyOrder } from '../dependency-order.ts';
 import type {
   ComponentListener,
   ControlPlaneDriver,
@@ -23,9 +24,8 @@ import type {
   StopOptions,
 } from '../driver.ts';
 import { unknownComponent } from '../errors.ts';
-import { inOrder } from '../in-order.ts';
-import { componentLog } from './component-log.ts';
-import { apiServerBindPort, locateControlPlane } from './locating.ts';
+import { apiServerBindPort, locateControlPlane, routeToApiServers } from './api-server-route.ts';
+import { componentLog } from './logs.ts';
 import {
   disruptionBudget,
   filesSecret,
@@ -35,19 +35,19 @@ import {
   type Storage,
   serviceManifest,
   statefulSetManifest,
-} from './manifests/index.ts';
-import { componentLabel, idLabel, isNamespaceOf, namespaceOf } from './names.ts';
-import { NamespaceView } from './namespace-view.ts';
-import { deleteNamespace, ensureNamespace, ownNamespace } from './namespaces.ts';
-import { observationOf } from './observation.ts';
+} from './manifests.ts';
 import { PodEvents } from './pod-events.ts';
-import { awaitRollout, isSettled } from './rollout.ts';
-import { forgetComponent, stopComponents } from './stopping.ts';
-import { SuperObjects } from './super-objects.ts';
-import type { Pod, StatefulSet } from './types.ts';
-import { leadToApiServers } from './way-in.ts';
+import { awaitRollout, forgetComponent, isSettled, observationOf, stopComponents } from './rollout.ts';
+import {
+  deleteNamespace,
+  ensureNamespace,
+  NamespaceView,
+  ownNamespace,
+  SuperObjects,
+} from './super-objects.ts';
+import { componentLabel, idLabel, isNamespaceOf, namespaceOf, type Pod, type StatefulSet } from './types.ts';
 
-export interface KubernetesDriverOptions {
+interface KubernetesDriverOptions {
   /** The super cluster. */
   client: KubeClient;
   clock?: Clock;
@@ -90,7 +90,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
 
   async lead(id: string, address: string, { signal }: { signal: AbortSignal }): Promise<boolean> {
     return this.#lock.run(id, signal, () =>
-      leadToApiServers(this.#objects, id, { address, targetPort: apiServerBindPort, signal }),
+      routeToApiServers(this.#objects, id, { address, targetPort: apiServerBindPort, signal }),
     );
   }
 
@@ -176,7 +176,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
     const others = existing.map(({ metadata }) => metadata.name ?? '').filter((name) => !wanted.has(name));
     if (others.length > 0) await this.#stop(id, { signal, components: others });
     await Promise.all(others.map((name) => forgetComponent(this.#objects, id, name, signal)));
-    await inOrder(startOrder(components), signal, async (component, startSignal) => {
+    await runInDependencyOrder(startOrder(components), signal, async (component, startSignal) => {
       const before = existing.find(({ metadata }) => metadata.name === component.name);
       onProgress?.(`starting ${component.name}`);
       await this.#start(id, component, before, {

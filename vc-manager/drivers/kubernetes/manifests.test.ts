@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import type { KubeObject } from '../../../kube/index.ts';
-import type { ControlPlanePlan } from '../../control-plane/index.ts';
+import type { ControlPlanePlan } from '../../control-plane/plan.ts';
 import {
   disruptionBudget,
   filesSecret,
@@ -10,7 +10,7 @@ import {
   networkPolicies,
   serviceManifest,
   statefulSetManifest,
-} from './manifests/index.ts';
+} from './manifests.ts';
 import { examplePlan } from './testing/example-plan.ts';
 
 const network = { systemNamespace: 'skerry-system', egress: ['192.0.2.0/24'] };

@@ -7,10 +7,9 @@ import {
   type StoreEvent,
 } from '../../../kube/index.ts';
 import type { ComponentEvent, ComponentListener } from '../driver.ts';
-import { componentLabel, idLabel } from './names.ts';
-import { type ContainerStatus, containerOf, isReady, type Pod } from './types.ts';
+import { type ContainerStatus, componentLabel, containerOf, idLabel, isReady, type Pod } from './types.ts';
 
-export interface PodEventsOptions {
+interface PodEventsOptions {
   client: KubeClient;
   clock: Clock;
 }

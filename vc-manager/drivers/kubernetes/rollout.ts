@@ -1,18 +1,106 @@
-import { type Clock, type KubeClient, type KubeObject, resources } from '../../../kube/index.ts';
-import type { ComponentPlan } from '../../control-plane/index.ts';
-import { imageUnavailable, keepsExiting, podsNotReady } from '../errors.ts';
-import { namespaceOf } from './names.ts';
-import type { NamespaceView } from './namespace-view.ts';
-import { lastLinesOf } from './pod-log.ts';
-import { type PodProblem, problemOf } from './pod-problem.ts';
-import { containerOf, isReady, type Pod, type StatefulSet } from './types.ts';
+import { type Clock, isNotFound, type KubeClient, type KubeObject, resources } from '../../../kube/index.ts';
+import { type ComponentPlan, startOrder } from '../../control-plane/plan.ts';
+import { runInDependencyOrder } from '../dependency-order.ts';
+import type { ComponentExit, ComponentObservation, ComponentState, StopOptions } from '../driver.ts';
+import { imageUnavailable, keepsExiting, podsNotReady, podsWillNotStop } from '../errors.ts';
+import { lastLinesOf } from './logs.ts';
+import type { PodEvents } from './pod-events.ts';
+import { NamespaceView, type SuperObjects } from './super-objects.ts';
+import {
+  containerOf,
+  dependsOnAnnotation,
+  fieldManager,
+  filesSecretOf,
+  isReady,
+  namespaceOf,
+  type Pod,
+  type StatefulSet,
+} from './types.ts';
+
+/** Why a pod is not ready. */
+interface PodProblem {
+  /** `starting`: nothing is wrong. */
+  kind: 'starting' | 'unschedulable' | 'image' | 'crashing' | 'config';
+  message: string;
+  pod: string;
+}
+
+const imageReasons = ['ErrImagePull', 'ImagePullBackOff', 'InvalidImageName', 'ErrImageNeverPull'];
+const configReasons = ['CreateContainerConfigError', 'CreateContainerError', 'RunContainerError'];
+
+/** What a pod that is not ready says of itself. */
+function problemOf(pod: Pod): PodProblem {
+  const name = pod.metadata.name ?? '';
+  const unscheduled = pod.status?.conditions?.find(
+    ({ type, status }) => type === 'PodScheduled' && status === 'False',
+  );
+  if (unscheduled !== undefined) {
+    return { kind: 'unschedulable', pod: name, message: `${name} has no node: ${unscheduled.message ?? ''}` };
+  }
+  const container = containerOf(pod);
+  const { waiting, terminated } = container?.state ?? {};
+  const said = waiting?.message === undefined ? '' : `: ${waiting.message}`;
+  if (waiting?.reason !== undefined && imageReasons.includes(waiting.reason)) {
+    return { kind: 'image', pod: name, message: `${name} has no image (${waiting.reason}${said})` };
+  }
+  if (waiting?.reason !== undefined && configReasons.includes(waiting.reason)) {
+    return { kind: 'config', pod: name, message: `${name} cannot be started (${waiting.reason}${said})` };
+  }
+  const last = terminated ?? container?.lastState?.terminated;
+  if (waiting?.reason === 'CrashLoopBackOff' || terminated !== undefined) {
+    const exit = last === undefined ? 'exit status unknown' : `exit code ${last.exitCode}`;
+    return { kind: 'crashing', pod: name, message: `${name} has exited (${exit})` };
+  }
+  if (pod.metadata.deletionTimestamp !== undefined) {
+    return { kind: 'starting', pod: name, message: `${name} is being replaced` };
+  }
+  const doing = container?.state?.running === undefined ? 'is being started' : 'runs and is not ready yet';
+  return { kind: 'starting', pod: name, message: `${name} ${doing}` };
+}
+
+/** How a component is, from what runs it and its pods. One that serves is well, however many of it there should be. */
+export function observationOf(statefulSet: StatefulSet, pods: readonly Pod[]): ComponentObservation {
+  const running = pods
+    .map((pod) => containerOf(pod)?.state?.running?.startedAt)
+    .filter((startedAt) => startedAt !== undefined)
+    .sort();
+  const lastExit = pods
+    .map((pod) => lastExitOf(pod))
+    .filter((exit) => exit !== undefined)
+    .sort((a, b) => a.at.getTime() - b.at.getTime())
+    .at(-1);
+  return {
+    name: statefulSet.metadata.name ?? '',
+    state: stateOf(statefulSet, pods),
+    ...(running[0] === undefined ? {} : { startedAt: new Date(running[0]) }),
+    restarts: pods.reduce((sum, pod) => sum + (containerOf(pod)?.restartCount ?? 0), 0),
+    ...(lastExit === undefined ? {} : { lastExit }),
+  };
+}
+
+function stateOf({ spec }: StatefulSet, pods: readonly Pod[]): ComponentState {
+  if (spec?.replicas === 0) return 'stopped';
+  if (pods.some((pod) => isReady(pod) && pod.metadata.deletionTimestamp === undefined)) return 'running';
+  return pods.some((pod) => problemOf(pod).kind !== 'starting') ? 'failed' : 'starting';
+}
+
+function lastExitOf(pod: Pod): ComponentExit | undefined {
+  const { state, lastState } = containerOf(pod) ?? {};
+  const last = state?.terminated ?? lastState?.terminated;
+  if (last === undefined) return undefined;
+  return {
+    at: new Date(last.finishedAt ?? 0),
+    code: last.exitCode,
+    ...(last.signal ? { signal: String(last.signal) } : {}),
+  };
+}
 
 const defaultReadyTimeoutMs = 60_000;
 /** So many restarts of one container, and its kubelet waiting before the next, are reported as a failure. */
 const restartsUntilFailed = 2;
 const linesInErrors = 12;
 
-export interface RolloutOptions {
+interface RolloutOptions {
   id: string;
   component: ComponentPlan;
   /** As the server had it after it was written. */
@@ -187,4 +275,106 @@ async function latestWarning(
   });
   const at = ({ lastTimestamp }: EventObject): number => Date.parse(lastTimestamp ?? '') || 0;
   return items.toSorted((a, b) => at(a) - at(b)).at(-1)?.message;
+}
+
+/** What a kubelet may need beyond the grace period until a pod is gone. */
+const kubeletSlackMs = 45_000;
+
+interface Stopping {
+  objects: SuperObjects;
+  clock: Clock;
+  events: PodEvents;
+}
+
+/** Scales components to nothing, those that depend on others first, and waits until their pods are gone. */
+export async function stopComponents(stopping: Stopping, id: string, options: StopOptions): Promise<void> {
+  const { objects, clock } = stopping;
+  const { signal, components, timeoutMs } = options;
+  const all = await objects.statefulSets(id, signal);
+  const chosen = all.filter((set) => components?.includes(nameOf(set)) ?? true);
+  if (chosen.length === 0) return;
+  const reversed = chosen.map((set) => ({
+    name: nameOf(set),
+    set,
+    dependsOn: chosen.filter((other) => dependsOn(other).includes(nameOf(set))).map(nameOf),
+  }));
+  await using view = new NamespaceView(objects.client, namespaceOf(id), clock);
+  await runInDependencyOrder(startOrder(reversed), signal, ({ set }, stopSignal) =>
+    stopOne(stopping, id, set, { view, timeoutMs, signal: stopSignal }),
+  );
+}
+
+/** Takes away all of a component that no plan names any more; its pods are gone. */
+export async function forgetComponent(
+  objects: SuperObjects,
+  id: string,
+  component: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const namespace = namespaceOf(id);
+  const { statefulSets, services, podDisruptionBudgets, networkPolicies, secrets } = resources;
+  for (const kind of [statefulSets, services, podDisruptionBudgets, networkPolicies]) {
+    await objects.delete(kind, { namespace, name: component }, { signal });
+  }
+  await objects.delete(secrets, { namespace, name: filesSecretOf(component) }, { signal });
+}
+
+async function stopOne(
+  { objects, clock, events }: Stopping,
+  id: string,
+  set: StatefulSet,
+  { view, signal, timeoutMs }: { view: NamespaceView; signal: AbortSignal; timeoutMs: number | undefined },
+): Promise<void> {
+  const name = nameOf(set);
+  const pods = await objects.pods(id, name, signal);
+  events.ask(pods);
+  await scaleToNothing(objects, id, name, signal);
+  if (timeoutMs !== undefined) await objects.deletePods(pods, Math.ceil(timeoutMs / 1000), signal);
+  const isGone = async (withinMs: number): Promise<boolean> => {
+    const deadline = clock.monotonic() + withinMs;
+    const look = (): true | undefined => (view.pods(name).length === 0 ? true : undefined);
+    await view.until(look, { signal, clock, timeoutMs: () => deadline - clock.monotonic() });
+    // The view may be behind: the server has the last word.
+    return (await objects.pods(id, name, signal)).length === 0;
+  };
+  if (await isGone((timeoutMs ?? graceMsOf(set)) + kubeletSlackMs)) return;
+  const left = await objects.pods(id, name, signal);
+  // Two that write to one volume would be worse than one that cannot be stopped.
+  const keepsData = (set.spec?.volumeClaimTemplates ?? []).length > 0;
+  if (!keepsData) {
+    await objects.deletePods(left, 0, signal);
+    if (await isGone(kubeletSlackMs)) return;
+  }
+  throw podsWillNotStop(
+    { id, component: name },
+    left.map(({ metadata }) => metadata.name ?? ''),
+  );
+}
+
+async function scaleToNothing(
+  { client }: SuperObjects,
+  id: string,
+  name: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const ref = { namespace: namespaceOf(id), name };
+  try {
+    const options = { type: 'merge', fieldManager, signal } as const;
+    await client.patch(resources.statefulSets, ref, { spec: { replicas: 0 } }, options);
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
+}
+
+function graceMsOf({ spec }: StatefulSet): number {
+  const template = spec?.['template'] as { spec?: { terminationGracePeriodSeconds?: number } } | undefined;
+  return (template?.spec?.terminationGracePeriodSeconds ?? 30) * 1000;
+}
+
+function dependsOn({ metadata }: StatefulSet): string[] {
+  return (metadata.annotations?.[dependsOnAnnotation] ?? '').split(',').filter((name) => name !== '');
+}
+
+function nameOf({ metadata }: StatefulSet): string {
+  return metadata.name ?? '';
 }

@@ -1,15 +1,19 @@
 import {
   apiVersionOf,
+  type Clock,
+  isAlreadyExists,
   isConflict,
   isNotFound,
   type KubeClient,
   type KubeObject,
   type ObjectRef,
+  Reflector,
   type Resource,
   resources,
+  Store,
 } from '../../../kube/index.ts';
-import { componentLabel, fieldManager, idLabel, namespaceOf } from './names.ts';
-import type { Pod, StatefulSet } from './types.ts';
+import { namespaceWillNotGo, notOurs } from '../errors.ts';
+import { componentLabel, fieldManager, idLabel, namespaceOf, type Pod, type StatefulSet } from './types.ts';
 
 /** How this driver reads and writes the objects of control planes. */
 export class SuperObjects {
@@ -80,4 +84,163 @@ export class SuperObjects {
     const place = { namespace: namespaceOf(id), labelSelector, signal };
     return (await this.client.list<StatefulSet>(resources.statefulSets, place)).items;
   }
+}
+
+const removalTimeoutMs = 180_000;
+const lookEveryMs = 250;
+
+/** The namespace of a control plane; undefined when there is none, or one that bears no label of ours. */
+export async function ownNamespace(
+  objects: SuperObjects,
+  id: string,
+  signal: AbortSignal,
+): Promise<KubeObject | undefined> {
+  const found = await objects.find(resources.namespaces, { name: namespaceOf(id) }, signal);
+  return found?.metadata.labels?.[idLabel] === id ? found : undefined;
+}
+
+/** Makes it, or puts its labels right. Throws `NotOurs` for one that somebody else has made. */
+export async function ensureNamespace(
+  objects: SuperObjects,
+  wanted: KubeObject,
+  signal: AbortSignal,
+): Promise<void> {
+  const { client } = objects;
+  const id = wanted.metadata.labels?.[idLabel] ?? '';
+  const name = namespaceOf(id);
+  let current = await objects.find(resources.namespaces, { name }, signal);
+  if (current === undefined) {
+    try {
+      current = await client.create(resources.namespaces, wanted, { signal, fieldManager });
+    } catch (error) {
+      if (!isAlreadyExists(error)) throw error;
+      current = await client.get(resources.namespaces, { name }, { signal });
+    }
+  }
+  const { labels = {}, annotations = {}, deletionTimestamp, uid } = current.metadata;
+  if (labels[idLabel] !== id) throw notOurs(id, name);
+  if (deletionTimestamp !== undefined) {
+    throw namespaceWillNotGo(id, name, ' and is being deleted; it is made anew when it is gone');
+  }
+  const { labels: wantedLabels, annotations: wantedAnnotations } = wanted.metadata;
+  if (includes(labels, wantedLabels) && includes(annotations, wantedAnnotations)) return;
+  const patch = { metadata: { uid, labels: wantedLabels, annotations: wantedAnnotations } };
+  await client.patch(resources.namespaces, { name }, patch, { type: 'merge', fieldManager, signal });
+}
+
+/** Deletes this very namespace and waits until it is gone, with everything in it. */
+export async function deleteNamespace(
+  objects: SuperObjects,
+  { metadata }: KubeObject,
+  { id, clock, signal }: { id: string; clock: Clock; signal: AbortSignal },
+): Promise<void> {
+  const { name = '', uid } = metadata;
+  await objects.delete(resources.namespaces, { name }, { signal, uid });
+  const deadline = clock.monotonic() + removalTimeoutMs;
+  for (;;) {
+    const left = await objects.find(resources.namespaces, { name }, signal);
+    if (left === undefined || left.metadata.uid !== uid) return;
+    if (clock.monotonic() > deadline) throw namespaceWillNotGo(id, name, whyIsItThere(left));
+    await clock.sleep(lookEveryMs, signal);
+  }
+}
+
+function includes(all: Record<string, string>, some: Record<string, string> = {}): boolean {
+  return Object.entries(some).every(([key, value]) => all[key] === value);
+}
+
+/** What the server says about a namespace that does not go. */
+function whyIsItThere(namespace: KubeObject): string {
+  const status = namespace['status'] as { conditions?: { status: string; message?: string }[] } | undefined;
+  const stuck = status?.conditions?.find((condition) => condition.status === 'True');
+  return stuck?.message === undefined ? '' : `: ${stuck.message}`;
+}
+
+/** What runs in one namespace, kept up to date until it is closed. */
+export class NamespaceView implements AsyncDisposable {
+  readonly #statefulSets = new Store<StatefulSet>();
+  readonly #pods = new Store<Pod>();
+  readonly #ending = new AbortController();
+  readonly #running: Promise<unknown>;
+  readonly #synced: Promise<unknown>;
+  #changed = Promise.withResolvers<void>();
+
+  constructor(client: KubeClient, namespace: string, clock: Clock) {
+    const follow = <T extends KubeObject>(resource: Resource, store: Store<T>): Reflector<T> => {
+      store.subscribe(() => this.#tell());
+      return new Reflector<T>({
+        client,
+        clock,
+        resource,
+        store,
+        namespace,
+        labelSelector: componentLabel,
+        consistentStart: true,
+      });
+    };
+    const { signal } = this.#ending;
+    const reflectors = [
+      follow(resources.statefulSets, this.#statefulSets),
+      follow(resources.pods, this.#pods),
+    ];
+    this.#running = Promise.all(reflectors.map((reflector) => reflector.run(signal)));
+    this.#synced = Promise.all(reflectors.map((reflector) => reflector.synced(signal)));
+    this.#synced.catch(() => undefined);
+  }
+
+  statefulSet(component: string): StatefulSet | undefined {
+    return [...this.#statefulSets.list()].find(({ metadata }) => metadata.name === component);
+  }
+
+  pods(component: string): Pod[] {
+    return [...this.#pods.list()]
+      .filter(({ metadata }) => metadata.labels?.[componentLabel] === component)
+      .sort((a, b) => ((a.metadata.name ?? '') < (b.metadata.name ?? '') ? -1 : 1));
+  }
+
+  /** Looks now and after every change, until `look` gives something; undefined when it has not within `timeoutMs`. */
+  async until<T>(
+    look: () => T | undefined,
+    { signal, clock, timeoutMs }: { signal: AbortSignal; clock: Clock; timeoutMs: () => number },
+  ): Promise<T | undefined> {
+    const over = new AbortController();
+    const either = AbortSignal.any([signal, over.signal]);
+    try {
+      await Promise.race([this.#synced, aborted(either)]);
+      for (;;) {
+        signal.throwIfAborted();
+        const { promise } = this.#changed;
+        const found = look();
+        if (found !== undefined) return found;
+        const leftMs = timeoutMs();
+        if (leftMs <= 0) return undefined;
+        const waiting = new AbortController();
+        const late = clock.sleep(leftMs, AbortSignal.any([either, waiting.signal]));
+        late.catch(() => undefined);
+        await Promise.race([promise, late]).finally(() => waiting.abort());
+      }
+    } finally {
+      over.abort();
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#ending.abort();
+    await this.#running;
+  }
+
+  #tell(): void {
+    const { resolve } = this.#changed;
+    this.#changed = Promise.withResolvers<void>();
+    // While a list is taken over, the store is neither the old state nor the new one.
+    queueMicrotask(resolve);
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  promise.catch(() => undefined);
+  if (signal.aborted) reject(signal.reason);
+  else signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  return promise;
 }

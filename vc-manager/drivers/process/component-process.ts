@@ -1,21 +1,269 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import type { Clock } from '../../../kube/index.ts';
-import { identify, sessionOf } from '../../os/process-identity.ts';
+import type { ComponentPlan, PlanFile } from '../../control-plane/plan.ts';
+import { identify, isAlive, type ProcessIdentity, sendSignal, sessionOf } from '../../os/process-identity.ts';
+import { type ComponentExit, componentHash } from '../driver.ts';
 import { cannotStart, cannotWrite, DriverError, portInUse, willNotStop } from '../errors.ts';
 import { isPortFree, portHolder } from '../ports.ts';
-import { writeFiles } from './component-files.ts';
-import type { LivenessPoll } from './liveness.ts';
-import { rotateLog } from './log-file.ts';
-import type { Place } from './place.ts';
+import { type ComponentPaths, writeFiles } from './component-files.ts';
+import { openLog, rotateLog } from './logs.ts';
 import { type RunRecord, readRecord, removeRecord, writeRecordSync } from './run-record.ts';
-import { RunningProcess } from './running-process.ts';
-import type { Spawn } from './spawn.ts';
-import type { Target } from './target.ts';
+
+/** Variable by which a process of ours is found even when its record is lost. */
+export const markVariable = 'SKERRY_COMPONENT';
+
+/** What is to run. */
+export interface ProcessSpec {
+  component: ComponentPlan;
+  /** A change of it makes a restart necessary. */
+  hash: string;
+  command: string;
+  args: string[];
+  env: Record<string, string>;
+  files: PlanFile[];
+  /** Processes that carry this component's mark. */
+  marked: readonly number[];
+}
+
+const inherited = ['PATH', 'HOME', 'USER', 'TMPDIR', 'TZ', 'LANG'];
+
+/** What has to run for a component of a plan: command line and environment with every placeholder filled in. */
+export function processSpec(
+  component: ComponentPlan,
+  command: string,
+  place: ComponentPaths,
+  options: { environment: NodeJS.ProcessEnv; marked: readonly number[] },
+): ProcessSpec {
+  const fill = (text: string) =>
+    text
+      .replaceAll('${files}', place.files(component.name))
+      .replaceAll('${data}', place.data(component.name));
+  const env: Record<string, string> = {};
+  for (const name of inherited) {
+    const value = options.environment[name];
+    if (value !== undefined) env[name] = value;
+  }
+  for (const [name, value] of Object.entries(component.env)) env[name] = fill(value);
+  env[markVariable] = place.mark(component.name);
+  return {
+    component,
+    hash: componentHash(component),
+    command,
+    args: component.args.map(fill),
+    env,
+    files: component.files.map((file) => ({ ...file, content: fill(file.content) })),
+    marked: options.marked,
+  };
+}
+
+interface SpawnRequest {
+  command: string;
+  args: readonly string[];
+  env: Record<string, string>;
+  cwd: string;
+  logFile: string;
+}
+
+/** A process that was started just now. */
+export interface Spawned {
+  pid: number;
+  /** Settles when it has ended, unless `release` was called before; rejects when nobody will tell. */
+  exited: Promise<Omit<ComponentExit, 'at'>>;
+  release(): void;
+}
+
+/**
+ * Starts a program in a session of its own, so that it outlives the manager and its terminal. Rejects when it cannot be
+ * executed.
+ */
+export type Spawn = (request: SpawnRequest) => Promise<Spawned>;
+
+/** As a child of this process. */
+export async function spawnChild(request: SpawnRequest): Promise<Spawned> {
+  const log = openLog(request.logFile);
+  let child: ChildProcess;
+  try {
+    child = spawn(request.command, request.args, {
+      cwd: request.cwd,
+      env: request.env,
+      detached: true,
+      stdio: ['ignore', log, log],
+    });
+  } finally {
+    closeSync(log);
+  }
+  const { promise, resolve } = Promise.withResolvers<Omit<ComponentExit, 'at'>>();
+  child.on('exit', (code, signal) => {
+    resolve({ ...(code === null ? {} : { code }), ...(signal === null ? {} : { signal }) });
+  });
+  child.unref();
+  const { pid } = child;
+  if (pid === undefined) {
+    const failed = Promise.withResolvers<never>();
+    child.once('error', failed.reject);
+    return failed.promise;
+  }
+  child.on('error', () => undefined);
+  return { pid, exited: promise, release: () => child.removeAllListeners('exit') };
+}
+
+/**
+ * Notices the end of processes that are not our children, for which no event exists: looks at all of
+ * them about once a second, on one timer that runs only while there is something to look at and does
+ * not keep the program alive.
+ */
+export class LivenessPoll {
+  readonly #intervalMs: number;
+  readonly #watched = new Map<ProcessIdentity, () => void>();
+  #timer: NodeJS.Timeout | undefined;
+  #looking = false;
+
+  constructor(intervalMs = 1000) {
+    this.#intervalMs = intervalMs;
+  }
+
+  /** Calls `gone` once, when the process has ended. Returns how to stop looking. */
+  add(identity: ProcessIdentity, gone: () => void): () => void {
+    this.#watched.set(identity, gone);
+    this.#timer ??= setInterval(() => void this.#look(), this.#intervalMs).unref();
+    return () => this.#forget(identity);
+  }
+
+  close(): void {
+    this.#watched.clear();
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  async #look(): Promise<void> {
+    if (this.#looking) return;
+    this.#looking = true;
+    try {
+      for (const [identity, gone] of [...this.#watched]) {
+        if (await isAlive(identity)) continue;
+        if (!this.#watched.has(identity)) continue;
+        this.#forget(identity);
+        gone();
+      }
+    } finally {
+      this.#looking = false;
+    }
+  }
+
+  #forget(identity: ProcessIdentity): void {
+    this.#watched.delete(identity);
+    if (this.#watched.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+}
+
+const killTimeoutMs = 10_000;
+const lookEveryMs = 25;
+
+interface StartOptions {
+  clock: Clock;
+  liveness: LivenessPoll;
+  spawn: Spawn;
+}
+
+/** A process that we have started, or taken over from an earlier manager. */
+export class RunningProcess {
+  readonly identity: ProcessIdentity;
+  readonly startedAt: Date;
+  /** Settles when the process has ended, unless `release` was called before. */
+  readonly exited: Promise<ComponentExit>;
+  readonly #clock: Clock;
+  readonly #release: () => void;
+
+  private constructor(
+    identity: ProcessIdentity,
+    startedAt: Date,
+    clock: Clock,
+    exited: Promise<ComponentExit>,
+    release: () => void,
+  ) {
+    this.identity = identity;
+    this.startedAt = startedAt;
+    this.exited = exited;
+    this.#clock = clock;
+    this.#release = release;
+  }
+
+  /** Starts a program. `record` is called as soon as there is a process. Rejects when it cannot be executed. */
+  static async start(
+    request: SpawnRequest,
+    { clock, liveness, spawn }: StartOptions,
+    record: (identity: ProcessIdentity, startedAt: Date) => void,
+  ): Promise<RunningProcess> {
+    const spawned = await spawn(request);
+    const { pid } = spawned;
+    // A program that has ended already is a zombie without identity; its exit event is on the way.
+    const identity = (await identify(pid)) ?? { pid, startTime: '' };
+    const startedAt = new Date(clock.now());
+    record(identity, startedAt);
+    const { promise, resolve } = Promise.withResolvers<ComponentExit>();
+    let isReleased = false;
+    let stopLooking: (() => void) | undefined;
+    spawned.exited.then(
+      (exit) => resolve({ at: new Date(clock.now()), ...exit }),
+      () => {
+        if (!isReleased) stopLooking = liveness.add(identity, () => resolve({ at: new Date(clock.now()) }));
+      },
+    );
+    return new RunningProcess(identity, startedAt, clock, promise, () => {
+      isReleased = true;
+      stopLooking?.();
+      spawned.release();
+    });
+  }
+
+  /** Takes over a process that is not our child; undefined if it has ended. */
+  static async adopt(
+    identity: ProcessIdentity,
+    startedAt: Date,
+    clock: Clock,
+    liveness: LivenessPoll,
+  ): Promise<RunningProcess | undefined> {
+    if (!(await isAlive(identity))) return undefined;
+    const { promise, resolve } = Promise.withResolvers<ComponentExit>();
+    const release = liveness.add(identity, () => resolve({ at: new Date(clock.now()) }));
+    return new RunningProcess(identity, startedAt, clock, promise, release);
+  }
+
+  isAlive(): Promise<boolean> {
+    return isAlive(this.identity);
+  }
+
+  /** Asks it to end, kills it and its session if it has not within `timeoutMs`. False: not even then. */
+  async stop(timeoutMs: number, signal: AbortSignal): Promise<boolean> {
+    if (!(await sendSignal(this.identity, 'SIGTERM'))) return true;
+    if (await this.#endsWithin(timeoutMs, signal)) return true;
+    if (!(await sendSignal(this.identity, 'SIGKILL', { group: true }))) return true;
+    return this.#endsWithin(killTimeoutMs, signal);
+  }
+
+  /** Stops looking at it and lets it be. */
+  release(): void {
+    this.#release();
+  }
+
+  async #endsWithin(timeoutMs: number, signal: AbortSignal): Promise<boolean> {
+    const deadline = this.#clock.monotonic() + timeoutMs;
+    while (await this.isAlive()) {
+      if (this.#clock.monotonic() >= deadline) return false;
+      await this.#clock.sleep(lookEveryMs, signal);
+    }
+    return true;
+  }
+}
 
 export interface ComponentProcessOptions {
   id: string;
   name: string;
-  place: Place;
+  place: ComponentPaths;
   clock: Clock;
   liveness: LivenessPoll;
   spawn: Spawn;
@@ -42,7 +290,7 @@ export class ComponentProcess {
   }
 
   /** Afterwards either the wanted process runs and is known, or none does; its files are as planned. */
-  async prepare(target: Target, signal: AbortSignal): Promise<void> {
+  async prepare(target: ProcessSpec, signal: AbortSignal): Promise<void> {
     const { stopTimeoutMs } = target.component;
     const record = await this.#readRecord();
     this.#current ??= await this.#adopt(record);
@@ -59,7 +307,7 @@ export class ComponentProcess {
     await this.#write(target);
   }
 
-  async start(target: Target): Promise<RunningProcess> {
+  async start(target: ProcessSpec): Promise<RunningProcess> {
     const { place, name } = this.#o;
     for (const { port, host } of target.component.ports) {
       if (!(await isPortFree(port, host ?? '0.0.0.0'))) {
@@ -151,7 +399,7 @@ export class ComponentProcess {
     }
   }
 
-  async #write(target: Target): Promise<void> {
+  async #write(target: ProcessSpec): Promise<void> {
     const { place, name } = this.#o;
     try {
       for (const directory of [place.run, place.logs, place.data(name)]) {

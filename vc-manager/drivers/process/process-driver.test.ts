@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { freePort } from '../../../kube/testing/free-port.ts';
-import type { ComponentPlan, ControlPlanePlan } from '../../control-plane/index.ts';
+import type { ComponentPlan, ControlPlanePlan } from '../../control-plane/plan.ts';
 import { identify } from '../../os/process-identity.ts';
 import type { DriverError } from '../errors.ts';
 import { ProcessDriver } from './process-driver.ts';

@@ -7,31 +7,30 @@ import {
   type ControlPlanePlan,
   startOrder,
   validatePlan,
-} from '../../control-plane/index.ts';
+} from '../../control-plane/plan.ts';
 import { isAlive, processesWithVariable } from '../../os/process-identity.ts';
-import { controlPlanesIn, isControlPlaneName } from '../control-plane-names.ts';
-import type {
-  ComponentListener,
-  ComponentObservation,
-  ControlPlaneDriver,
-  ControlPlaneObservation,
-  EnsureOptions,
-  LogOptions,
-  StopOptions,
+import { runInDependencyOrder } from '../dependency-order.ts';
+import {
+  type ComponentListener,
+  type ComponentObservation,
+  type ControlPlaneDriver,
+  type ControlPlaneObservation,
+  controlPlanesIn,
+  type EnsureOptions,
+  isControlPlaneName,
+  type LogOptions,
+  type StopOptions,
 } from '../driver.ts';
 import { cannotWrite, unknownComponent } from '../errors.ts';
-import { inOrder } from '../in-order.ts';
 import { runningPids } from '../ports.ts';
-import { spawnByKeeper } from './keeper/spawn-by-keeper.ts';
-import { LivenessPoll } from './liveness.ts';
-import { readLog } from './log-reader.ts';
-import { Place } from './place.ts';
+import { ComponentPaths } from './component-files.ts';
+import { LivenessPoll, markVariable, processSpec, type Spawn, spawnChild } from './component-process.ts';
+import { spawnByKeeper } from './keeper/process-keeper.ts';
+import { readLog } from './logs.ts';
 import { readRecords } from './run-record.ts';
-import { type Spawn, spawnChild } from './spawn.ts';
 import { Supervisor } from './supervisor.ts';
-import { markVariable, targetOf } from './target.ts';
 
-export interface ProcessDriverOptions {
+interface ProcessDriverOptions {
   /** Directory of its own; one folder per control plane. */
   root: string;
   binaries: Pick<Binaries, 'ensure'>;
@@ -139,8 +138,8 @@ export class ProcessDriver implements ControlPlaneDriver {
     this.#liveness.close();
   }
 
-  #place(id: string): Place {
-    return new Place(this.#root, id);
+  #place(id: string): ComponentPaths {
+    return new ComponentPaths(this.#root, id);
   }
 
   async #ensure(plan: ControlPlanePlan, { signal, onProgress, onReady }: EnsureOptions): Promise<void> {
@@ -150,8 +149,8 @@ export class ProcessDriver implements ControlPlaneDriver {
     if (others.length > 0) await this.#stop(plan.id, others, signal);
     const commands = await this.#commands(plan.components, signal);
     const marked = await this.#marked(place, [...wanted]);
-    await inOrder(startOrder(plan.components), signal, async (component, startSignal) => {
-      const target = targetOf(component, commands.get(component.name) ?? '', place, {
+    await runInDependencyOrder(startOrder(plan.components), signal, async (component, startSignal) => {
+      const target = processSpec(component, commands.get(component.name) ?? '', place, {
         environment: this.#environment,
         marked: marked.get(component.name) ?? [],
       });
@@ -178,7 +177,7 @@ export class ProcessDriver implements ControlPlaneDriver {
       name,
       dependsOn: chosen.filter((other) => known.get(other)?.includes(name)),
     }));
-    await inOrder(startOrder(reversed), signal, async ({ name }, stopSignal) => {
+    await runInDependencyOrder(startOrder(reversed), signal, async ({ name }, stopSignal) => {
       await this.#supervisor(id, name).stop(marked.get(name) ?? [], stopSignal, timeoutMs);
       this.#supervisors.get(id)?.delete(name);
     });
@@ -228,7 +227,7 @@ export class ProcessDriver implements ControlPlaneDriver {
   }
 
   /** Component name to the processes that carry its mark; all marks below this place when no names are given. */
-  async #marked(place: Place, names: readonly string[] | undefined): Promise<Map<string, number[]>> {
+  async #marked(place: ComponentPaths, names: readonly string[] | undefined): Promise<Map<string, number[]>> {
     const found = new Map<string, number[]>();
     const prefix = place.mark('');
     for (const [pid, mark] of processesWithVariable(markVariable, await runningPids())) {

@@ -4,14 +4,12 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Connection, KubeClient, type KubeObject, resources } from '../../../kube/index.ts';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../../binaries/index.ts';
-import {
-  type ControlPlanePlan,
-  loadTemplates,
-  renderPlan,
-  selectTemplate,
-} from '../../control-plane/index.ts';
+import type { ControlPlanePlan } from '../../control-plane/plan.ts';
+import { renderPlan } from '../../control-plane/render-plan.ts';
+import { loadTemplates, selectTemplate } from '../../control-plane/template.ts';
 import { EtcdAdmin } from '../../etcd/admin.ts';
-import { datastorePlan, stackPorts } from '../../local-stack/index.ts';
+import { datastorePlan } from '../../local-stack/datastore-plan.ts';
+import { stackPorts } from '../../local-stack/stack-ports.ts';
 import { freePort } from '../../os/network.ts';
 import { ensureManagerPki, ensureTenantPki, type TenantPki } from '../../pki/index.ts';
 import { ProcessDriver } from './process-driver.ts';

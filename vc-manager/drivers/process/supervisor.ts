@@ -1,18 +1,20 @@
 import type { ComponentEvent, ComponentExit, ComponentObservation, ComponentState } from '../driver.ts';
 import { keepsExiting, notReady, takenOver } from '../errors.ts';
-import { describeExit, exitsUntilFailed, healthyAfterMs } from '../exits.ts';
-import { untilReady } from '../until-ready.ts';
-import { ComponentProcess, type ComponentProcessOptions } from './component-process.ts';
-import { tail } from './log-file.ts';
-import type { RunningProcess } from './running-process.ts';
-import type { Target } from './target.ts';
+import { describeExit, exitsUntilFailed, healthyAfterMs, untilReady } from '../readiness.ts';
+import {
+  ComponentProcess,
+  type ComponentProcessOptions,
+  type ProcessSpec,
+  type RunningProcess,
+} from './component-process.ts';
+import { tail } from './logs.ts';
 
 const firstPauseMs = 500;
 const longestPauseMs = 30_000;
 const defaultReadyTimeoutMs = 60_000;
 const linesInErrors = 12;
 
-export interface SupervisorOptions extends ComponentProcessOptions {
+interface SupervisorOptions extends ComponentProcessOptions {
   emit: (what: ComponentEvent) => void;
 }
 
@@ -43,7 +45,7 @@ export class Supervisor {
   }
 
   /** Makes it run as the target says and waits until it is ready. */
-  async ensure(target: Target, signal: AbortSignal): Promise<void> {
+  async ensure(target: ProcessSpec, signal: AbortSignal): Promise<void> {
     await this.#leaveLoop();
     await this.#process.prepare(target, signal);
     this.#dependsOn = target.component.dependsOn;
@@ -87,7 +89,7 @@ export class Supervisor {
   }
 
   /** Runs until aborted; a process that runs then goes on. */
-  async #keepRunning(target: Target, signal: AbortSignal): Promise<void> {
+  async #keepRunning(target: ProcessSpec, signal: AbortSignal): Promise<void> {
     let exits = 0;
     while (!signal.aborted) {
       try {
@@ -116,7 +118,7 @@ export class Supervisor {
     this.#outcome.reject(takenOver(this.#where));
   }
 
-  async #start(target: Target): Promise<RunningProcess> {
+  async #start(target: ProcessSpec): Promise<RunningProcess> {
     this.#state = 'starting';
     const started = await this.#process.start(target);
     this.#o.emit('started');
@@ -136,7 +138,7 @@ export class Supervisor {
 
   /** Resolves when it has exited, or to undefined when aborted. */
   async #whileItRuns(
-    target: Target,
+    target: ProcessSpec,
     running: RunningProcess,
     signal: AbortSignal,
   ): Promise<ComponentExit | undefined> {
@@ -154,7 +156,7 @@ export class Supervisor {
     }
   }
 
-  async #becomeReady(target: Target, running: RunningProcess, signal: AbortSignal): Promise<void> {
+  async #becomeReady(target: ProcessSpec, running: RunningProcess, signal: AbortSignal): Promise<void> {
     try {
       await this.#untilReady(target, running, signal);
     } catch {
@@ -167,7 +169,7 @@ export class Supervisor {
   }
 
   /** Resolves when it is ready, however long that takes; rejects when aborted. */
-  async #untilReady(target: Target, running: RunningProcess, signal: AbortSignal): Promise<void> {
+  async #untilReady(target: ProcessSpec, running: RunningProcess, signal: AbortSignal): Promise<void> {
     const { clock, place, name } = this.#o;
     await untilReady({
       component: target.component,
@@ -181,7 +183,7 @@ export class Supervisor {
     });
   }
 
-  async #ready(target: Target, signal: AbortSignal): Promise<void> {
+  async #ready(target: ProcessSpec, signal: AbortSignal): Promise<void> {
     const timeoutMs = target.component.probe?.timeoutMs ?? defaultReadyTimeoutMs;
     const waiting = new AbortController();
     const late = this.#o.clock

@@ -1,4 +1,4 @@
-import type { TemplateChoice } from '../../control-plane/index.ts';
+import type { TemplateChoice } from '../../control-plane/template.ts';
 import { datastoreChanged, datastoreNotSupported, OperatorError } from '../errors.ts';
 import type { Services } from '../services.ts';
 import { readSuperVersion } from '../setup.ts';

@@ -5,13 +5,14 @@ import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster, VirtualClusterSpec } from '../../../api/virtual-cluster.ts';
 import { type CallOptions, Connection, KubeClient, type KubeObject, resources } from '../../../kube/index.ts';
 import { FakeApiServer } from '../../../kube/testing/index.ts';
-import { type ControlPlanePlan, loadTemplates } from '../../control-plane/index.ts';
+import type { ControlPlanePlan } from '../../control-plane/plan.ts';
+import { loadTemplates } from '../../control-plane/template.ts';
 import type {
   ComponentListener,
   ControlPlaneDriver,
   ControlPlaneObservation,
   EnsureOptions,
-} from '../../drivers/index.ts';
+} from '../../drivers/driver.ts';
 import { createAuthority, issue, type ManagerPki } from '../../pki/index.ts';
 import { Operator } from '../operator.ts';
 import type { Datastore, OperatorOptions } from '../services.ts';

@@ -1,4 +1,6 @@
-import { type ControlPlanePlan, loadTemplates, renderPlan } from '../../../control-plane/index.ts';
+import type { ControlPlanePlan } from '../../../control-plane/plan.ts';
+import { renderPlan } from '../../../control-plane/render-plan.ts';
+import { loadTemplates } from '../../../control-plane/template.ts';
 import { exampleOptions } from '../../../control-plane/testing/example.ts';
 
 const templates = await loadTemplates();

@@ -3,7 +3,7 @@ import type { FakeApiServer } from '../../../../kube/testing/index.ts';
 import type { ContainerStatus, Pod, StatefulSet } from '../types.ts';
 
 /** How a pod of this component is doing; `ready` unless told otherwise. */
-export type Fate =
+type Fate =
   | 'ready'
   | 'starting'
   | { waiting: { reason: string; message?: string }; restarts?: number; exitCode?: number };

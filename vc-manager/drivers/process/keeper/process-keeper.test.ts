@@ -11,7 +11,7 @@ import type { ComponentObservation } from '../../driver.ts';
 import type { DriverError } from '../../errors.ts';
 import { ProcessDriver } from '../process-driver.ts';
 import { fakeComponent } from '../testing/fake-component.ts';
-import { spawnByKeeper } from './spawn-by-keeper.ts';
+import { spawnByKeeper } from './process-keeper.ts';
 
 const { signal } = new AbortController();
 const binaries = { ensure: () => Promise.reject(new Error('no binary is needed here')) };

@@ -1,12 +1,45 @@
 import { once } from 'node:events';
 import { mkdir, rm } from 'node:fs/promises';
-import { createServer, type Socket } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import { dirname } from 'node:path';
+import { z } from 'zod';
 import { identify, sendSignal } from '../../../os/process-identity.ts';
-import { type Spawned, spawnChild } from '../spawn.ts';
-import { lineOf, linesOf, spawnRequest } from './protocol.ts';
+import { noKeeper } from '../../errors.ts';
+import { type Spawn, type Spawned, spawnChild } from '../component-process.ts';
 
-export interface ProcessKeeperOptions {
+/** One connection is one process. The manager sends this as a line of JSON; the lines that come back are below. */
+const spawnRequest = z.strictObject({
+  command: z.string(),
+  args: z.array(z.string()),
+  env: z.record(z.string(), z.string()),
+  cwd: z.string(),
+  logFile: z.string(),
+});
+
+/** At once: whether there is a process now. */
+const startAnswer = z.union([z.strictObject({ pid: z.int() }), z.strictObject({ error: z.string() })]);
+
+/** When it has ended. */
+const exitAnswer = z.strictObject({
+  code: z.int().exactOptional(),
+  signal: z.string().exactOptional(),
+});
+
+function lineOf(message: object): string {
+  return `${JSON.stringify(message)}\n`;
+}
+
+/** Throws when the connection breaks. */
+async function* linesOf(socket: Socket): AsyncGenerator<string> {
+  let rest = '';
+  for await (const chunk of socket.setEncoding('utf8')) {
+    const lines = `${rest}${chunk as string}`.split('\n');
+    rest = lines.pop() ?? '';
+    yield* lines;
+  }
+}
+
+interface ProcessKeeperOptions {
   /** Path of the Unix socket. Whoever may write to it starts programs as this user: its folder is made for the owner alone. */
   socket: string;
 }
@@ -83,5 +116,52 @@ export class ProcessKeeper {
       }),
     );
     clearInterval(running);
+  }
+}
+
+/** A start takes milliseconds. A keeper that is halted accepts connections, and answers nobody. */
+const answerTimeoutMs = 10_000;
+
+/** Has the keeper at this Unix socket start programs. Rejects with `KeeperUnavailable` when there is none. */
+export function spawnByKeeper(path: string, timeoutMs = answerTimeoutMs): Spawn {
+  return async (request) => {
+    const socket = connect(path);
+    const answers = linesOf(socket);
+    socket.write(lineOf(request));
+    const answer = await firstAnswer(socket, answers, timeoutMs).catch((error: unknown) => {
+      socket.destroy();
+      throw noKeeper(path, error);
+    });
+    if ('error' in answer) {
+      socket.destroy();
+      throw new Error(answer.error);
+    }
+    socket.unref();
+    const exited = answers.next().then(({ done, value }) => {
+      if (done === true) throw new Error('the keeper has closed the connection');
+      return exitAnswer.parse(JSON.parse(value));
+    });
+    exited.then(
+      () => socket.destroy(),
+      () => socket.destroy(),
+    );
+    return { pid: answer.pid, exited, release: () => void socket.destroy() };
+  };
+}
+
+async function firstAnswer(
+  socket: Socket,
+  answers: AsyncGenerator<string>,
+  timeoutMs: number,
+): Promise<z.infer<typeof startAnswer>> {
+  const late = setTimeout(() => {
+    socket.destroy(new Error(`it has not answered within ${timeoutMs / 1000} s`));
+  }, timeoutMs);
+  try {
+    const { done, value } = await answers.next();
+    if (done === true) throw new Error('it has closed the connection');
+    return startAnswer.parse(JSON.parse(value));
+  } finally {
+    clearTimeout(late);
   }
 }

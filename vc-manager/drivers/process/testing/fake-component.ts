@@ -1,4 +1,4 @@
-import type { ComponentPlan } from '../../../control-plane/index.ts';
+import type { ComponentPlan } from '../../../control-plane/plan.ts';
 
 /** A tiny component: serves HTTP on its port, says what it does, and ends as its arguments say. */
 const script = `

@@ -1,0 +1,100 @@
+import { appendFile, mkdtemp, rename, rm, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../../../kube/index.ts';
+import { readLog, rotateLog, tail } from './logs.ts';
+
+let directory: string;
+let path: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'skerry-log-'));
+  path = join(directory, 'a.log');
+});
+afterEach(() => rm(directory, { recursive: true }));
+
+describe('tail', () => {
+  it('reads no more lines than asked for, over any number of chunks', async () => {
+    const lines = Array.from({ length: 30_000 }, (_, index) => `line ${index}`);
+    await writeFile(path, `${lines.join('\n')}\n`);
+    expect((await tail(path, 3)).lines).toEqual(['line 29997', 'line 29998', 'line 29999']);
+    expect((await tail(path, 20_000)).lines).toEqual(lines.slice(10_000));
+    expect((await tail(path, 40_000)).lines).toEqual(lines);
+    expect((await tail(path, 0)).lines).toEqual([]);
+  });
+
+  it('takes a last line without an end, and a file that is not there', async () => {
+    await writeFile(path, 'one\ntwo');
+    expect((await tail(path, 1)).lines).toEqual(['two']);
+    expect(await tail(join(directory, 'absent'), 5)).toEqual({ lines: [], end: 0 });
+  });
+});
+
+describe('rotateLog', () => {
+  it('puts a log aside only when it has grown large', async () => {
+    await writeFile(path, 'x'.repeat(100));
+    await rotateLog(path, 100);
+    expect((await tail(path, 1)).lines).toHaveLength(1);
+    await rotateLog(path, 99);
+    expect((await tail(path, 1)).lines).toEqual([]);
+    expect((await tail(`${path}.1`, 1)).lines).toHaveLength(1);
+  });
+});
+
+describe('readLog', () => {
+  async function follow(changes: Record<string, () => Promise<void>>, last: string): Promise<string[]> {
+    const abort = new AbortController();
+    const seen: string[] = [];
+    for await (const line of readLog(path, { follow: true, signal: abort.signal, clock: systemClock })) {
+      seen.push(line);
+      await changes[line]?.();
+      if (line === last) abort.abort();
+    }
+    return seen;
+  }
+
+  it('shows no more lines than asked for of a log that is being written', async () => {
+    await writeFile(path, 'one\ntwo\nthree\n');
+    const seen: string[] = [];
+    const { signal } = new AbortController();
+    for await (const line of readLog(path, { tailLines: 2, signal, clock: systemClock })) {
+      seen.push(line);
+      await appendFile(path, 'later\n');
+    }
+    expect(seen).toEqual(['two', 'three']);
+  });
+
+  it('follows over rotation and truncation', async () => {
+    await writeFile(path, 'first\n');
+    const seen = await follow(
+      {
+        first: () => appendFile(path, 'second\n'),
+        second: async () => {
+          await rename(path, `${path}.1`);
+          await writeFile(path, 'new file\n');
+        },
+        'new file': async () => {
+          await truncate(path);
+          await appendFile(path, 'short\n');
+        },
+      },
+      'short',
+    );
+    expect(seen).toEqual(['first', 'second', 'new file', 'short']);
+  });
+
+  it('joins lines and characters that are written in pieces', async () => {
+    const [head, rest] = [Buffer.from('ä').subarray(0, 1), Buffer.from('ä').subarray(1)];
+    await writeFile(path, 'begin\n');
+    const seen = await follow(
+      {
+        begin: async () => {
+          await appendFile(path, Buffer.concat([Buffer.from('gr'), head]));
+          void systemClock.sleep(300).then(() => appendFile(path, Buffer.concat([rest, Buffer.from('n\n')])));
+        },
+      },
+      'grän',
+    );
+    expect(seen).toEqual(['begin', 'grän']);
+  });
+});

@@ -1,0 +1,116 @@
+import { openSync } from 'node:fs';
+import { open, rename, stat } from 'node:fs/promises';
+import { StringDecoder } from 'node:string_decoder';
+import type { Clock } from '../../../kube/index.ts';
+
+const rotateAboveBytes = 10 * 1024 * 1024;
+const tailChunkBytes = 64 * 1024;
+
+/** Puts a log that has grown large aside as `.1`, in place of the one put aside before. */
+export async function rotateLog(path: string, aboveBytes = rotateAboveBytes): Promise<void> {
+  const size = await stat(path).then(
+    (stats) => stats.size,
+    () => 0,
+  );
+  if (size > aboveBytes) await rename(path, `${path}.1`);
+}
+
+/** A descriptor to give to a process as its output; the caller closes its own copy. */
+export function openLog(path: string): number {
+  return openSync(path, 'a', 0o600);
+}
+
+/** The last lines of a file, and where its end was; reads only as much of it as needed. No file: no lines. */
+export async function tail(path: string, lines: number): Promise<{ lines: string[]; end: number }> {
+  const file = await open(path, 'r').catch(() => undefined);
+  if (file === undefined) return { lines: [], end: 0 };
+  try {
+    const end = (await file.stat()).size;
+    let start = end;
+    let newlines = 0;
+    const chunks: Buffer[] = [];
+    // One more line break than lines: the one that ends the line before the first wanted one.
+    while (start > 0 && newlines <= lines) {
+      const length = Math.min(tailChunkBytes, start);
+      start -= length;
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, start);
+      const chunk = buffer.subarray(0, bytesRead);
+      chunks.unshift(chunk);
+      for (const byte of chunk) if (byte === 0x0a) newlines++;
+    }
+    const all = Buffer.concat(chunks).toString('utf8').split('\n');
+    if (all.at(-1) === '') all.pop();
+    return { lines: lines === 0 ? [] : all.slice(-lines), end };
+  } finally {
+    await file.close();
+  }
+}
+
+const lookEveryMs = 200;
+const chunkBytes = 64 * 1024;
+
+interface ReadLogOptions {
+  follow?: boolean;
+  tailLines?: number;
+  signal: AbortSignal;
+  clock: Clock;
+}
+
+/**
+ * The lines of a log, without line ends. With `follow` it goes on with what is added until aborted,
+ * over rotation and truncation, and also before the file exists. An abort ends the iteration.
+ */
+export async function* readLog(path: string, options: ReadLogOptions): AsyncGenerator<string> {
+  const { signal, clock, tailLines } = options;
+  let position = 0;
+  if (tailLines !== undefined) {
+    const last = await tail(path, tailLines);
+    position = last.end;
+    yield* last.lines;
+    // What is added meanwhile would be more than was asked for.
+    if (options.follow !== true) return;
+  }
+  let inode = await inodeOf(path);
+  let decoder = new StringDecoder('utf8');
+  let unfinished = '';
+  while (!signal.aborted) {
+    const chunk = await readFrom(path, position);
+    position += chunk.length;
+    const lines = (unfinished + decoder.write(chunk)).split('\n');
+    unfinished = lines.pop() ?? '';
+    for (const line of lines) {
+      if (signal.aborted) return;
+      yield line;
+    }
+    if (chunk.length > 0) continue;
+    if (!options.follow) break;
+    await clock.sleep(lookEveryMs, signal).catch(() => undefined);
+    const now = await stat(path).catch(() => undefined);
+    if (now !== undefined && (now.ino !== inode || now.size < position)) {
+      if (unfinished !== '') yield unfinished;
+      inode = now.ino;
+      position = 0;
+      unfinished = '';
+      decoder = new StringDecoder('utf8');
+    }
+  }
+  if (unfinished !== '' && !signal.aborted) yield unfinished;
+}
+
+async function inodeOf(path: string): Promise<number | undefined> {
+  return stat(path).then(
+    (stats) => stats.ino,
+    () => undefined,
+  );
+}
+
+async function readFrom(path: string, position: number): Promise<Buffer> {
+  const file = await open(path, 'r').catch(() => undefined);
+  if (file === undefined) return Buffer.alloc(0);
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(chunkBytes), 0, chunkBytes, position);
+    return buffer.subarray(0, bytesRead);
+  } finally {
+    await file.close();
+  }
+}
