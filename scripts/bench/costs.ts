@@ -1,6 +1,6 @@
 import { type Cell, renderCell, type Table } from './markdown.ts';
 import { processGroups, type SyncerWork, syncerTimes, totalCpuSeconds, type Usage } from './measure.ts';
-import type { Round } from './rounds.ts';
+import { bySide, type Round } from './rounds.ts';
 import { type Figure, figure } from './scenario.ts';
 import { median, ratio, sum } from './statistics.ts';
 
@@ -16,7 +16,7 @@ export const cpuColumns = ['all', ...processGroups, 'rest of the machine', 'load
 
 /** CPU of all, of the syncer and of the load generator, and calls of the syncer, per pod or operation. */
 export function costFigures(rounds: readonly Round[], unit: string): Figure[] {
-  return [...Map.groupBy(rounds, ({ side }) => side)].flatMap(([side, ofSide]) => {
+  return [...bySide(rounds)].flatMap(([side, ofSide]) => {
     const cpu = (what: string, seconds: (usage: Usage) => number | undefined): Figure[] =>
       figure(
         `${side}, CPU${what} per ${unit}`,
@@ -36,17 +36,17 @@ export function costFigures(rounds: readonly Round[], unit: string): Figure[] {
 
 /** Where the time goes: CPU by group of processes, and what the syncer does, per pod or operation. */
 export function costTables(scenario: string, rounds: readonly Round[], unit = 'pod'): Table[] {
-  const bySide = [...Map.groupBy(rounds, ({ side }) => side)];
+  const sides = [...bySide(rounds)];
   const cpu: Table = {
     title: `${scenario}: CPU, ms per ${unit}`,
     columns: ['side', ...cpuColumns],
-    rows: bySide.map(([side, ofSide]) => [side, ...cpuMsPer(ofSide)]),
-    notes: bySide.map(([side, ofSide]) => {
+    rows: sides.map(([side, ofSide]) => [side, ...cpuMsPer(ofSide)]),
+    notes: sides.map(([side, ofSide]) => {
       const components = componentMsPer(ofSide).map(([name, ms]) => `${name} ${renderCell(ms)}`);
       return `${side}: ${components.join(', ')}.`;
     }),
   };
-  const calls = bySide.flatMap(([side, ofSide]) => {
+  const calls = sides.flatMap(([side, ofSide]) => {
     const work = withSyncer(ofSide);
     return work.length === 0 ? [] : [syncerTable(`${scenario}, ${side}`, work, unit)];
   });

@@ -29,6 +29,25 @@ export function renderCell(cell: Cell): string {
   return cell.toFixed(Math.min(3, Math.max(0, 3 - whole)));
 }
 
+/** A row for each group; every column with how it is computed from the group's items. */
+export function groupTable<Item>(
+  title: string,
+  groups: readonly [label: string, ReadonlyMap<unknown, readonly Item[]>],
+  columns: Readonly<Record<string, (items: readonly Item[]) => Cell>>,
+  notes: readonly string[] = [],
+): Table {
+  const [label, items] = groups;
+  return {
+    title,
+    columns: [label, ...Object.keys(columns)],
+    rows: [...items].map(([name, some]) => [
+      String(name),
+      ...Object.values(columns).map((compute) => compute(some)),
+    ]),
+    notes,
+  };
+}
+
 function pad(text: string, width: number, column: number): string {
   return column === 0 ? text.padEnd(width) : text.padStart(width);
 }

@@ -128,6 +128,11 @@ export function lineChart({ name, title, x, y, lines }: LineChart): Plot[] {
   return [{ name, svg: document(title, parts) }];
 }
 
+/** How many of something there were, from 1 on, at each of these times; in seconds. */
+export function countedOverTime(name: string, timesMs: readonly number[]): Line {
+  return { name, points: timesMs.toSorted((a, b) => a - b).map((ms, index) => [ms / 1000, index + 1]) };
+}
+
 /** How many percent of the values do not exceed each of them. */
 export function cumulative(name: string, values: readonly number[]): Line {
   const sorted = [...values].sort((a, b) => a - b);

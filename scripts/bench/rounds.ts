@@ -2,7 +2,7 @@ import type { Load, PodSample, RunResult, Target } from './generator/protocol.ts
 import type { Lab } from './lab.ts';
 import { parseSyncerWork, type SyncerWork, type Usage, UsageMeter, workBetween } from './measure.ts';
 import type { BenchOptions } from './options.ts';
-import { type Distribution, distribution } from './statistics.ts';
+import { type Distribution, distribution, median, sum } from './statistics.ts';
 
 /** One way to do the work: straight on the super cluster, or through tenants. */
 export interface Side {
@@ -74,6 +74,10 @@ export async function runRounds<Result>(work: RoundWork<Result>): Promise<Round<
 
 export function inTurn<T>(sides: readonly T[], repeat: number): readonly T[] {
   return repeat % 2 === 0 ? sides : sides.toReversed();
+}
+
+export function bySide<Item extends { side: string }>(rounds: readonly Item[]): Map<string, Item[]> {
+  return Map.groupBy(rounds, ({ side }) => side);
 }
 
 function targetsOf(lab: Lab, { through }: Side): Promise<Target[]> {
@@ -164,6 +168,16 @@ export function runPodRounds({ loads, withTokens = false, ...work }: PodRoundWor
     count: ({ pods }) => pods.length,
     describe: ({ pods }) => `${pods.length - neverReady(pods)} of ${pods.length} pods Ready`,
   });
+}
+
+/** The median over rounds of a figure of their pods. */
+export function medianOfPods(figure: (pods: PodSample[]) => number): (rounds: readonly PodRound[]) => number {
+  return (rounds) => median(rounds.map(({ result }) => figure(result.pods)));
+}
+
+/** Pods that were never Ready in any of the rounds. */
+export function allNeverReady(rounds: readonly PodRound[]): string {
+  return String(sum(rounds.map(({ result }) => neverReady(result.pods))));
 }
 
 /** How long pods took from the create call until a watch showed them Ready, in milliseconds. */

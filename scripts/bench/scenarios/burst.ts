@@ -1,12 +1,14 @@
 import { costFigures, costTables } from '../costs.ts';
 import type { Lab } from '../lab.ts';
-import { type Cell, renderCell, type Table } from '../markdown.ts';
+import { groupTable, renderCell } from '../markdown.ts';
 import { type Memory, memoryOf } from '../measure.ts';
 import type { BenchOptions } from '../options.ts';
-import { type Line, lineChart } from '../plot.ts';
+import { countedOverTime, lineChart } from '../plot.ts';
 import {
+  allNeverReady,
+  bySide,
   direct,
-  neverReady,
+  medianOfPods,
   type PodRound,
   podsPerSecond,
   readyTimes,
@@ -27,7 +29,7 @@ export const burst: Scenario = {
   run: (lab, options) => runBurst('burst', false, lab, options),
 };
 
-/** The same with what pods have that say nothing: a token each, which the tenant's API server issues. */
+/** The same with pods as they are by default, each with a token that the tenant's API server issues. */
 export const burstTokens: Scenario = {
   name: 'burst-tokens',
   summary: 'the same with default service account tokens',
@@ -55,100 +57,64 @@ async function runBurst(
       if (memory !== undefined && side === tenants.name) syncerMemory.push(memory);
     },
   });
-  const sides = figures(rounds);
-  const [base, ours] = [sides.get(direct.name), sides.get(tenants.name)];
-  const throughput = ratio(ours?.podsPerSecond ?? Number.NaN, base?.podsPerSecond ?? 0);
+  const sides = bySide(rounds);
+  const throughput = medianOfPods(podsPerSecond);
+  const compared = ratio(throughput(sides.get(tenants.name) ?? []), throughput(sides.get(direct.name) ?? []));
   const syncerMegabytes = syncerMemory.map(({ rss }) => rss / bytesPerMegabyte);
-  const notes =
-    ours === undefined
-      ? []
-      : [
-          `Throughput of tenants to direct: **${renderCell(throughput)}**. Resident memory of the syncer with all pods: ${renderCell(median(syncerMegabytes))} MB.`,
-        ];
   const title = `${name}: ${tenantCount} × ${pods} pods${withTokens ? ' with tokens' : ''}`;
+  const times = groupTable<PodRound>(
+    title,
+    ['side', sides],
+    {
+      'pods/s': throughput,
+      'create call p50, ms': medianOfPods((all) =>
+        median(all.map(({ createdMs, acceptedMs = Number.NaN }) => acceptedMs - createdMs)),
+      ),
+      'Ready p50, ms': medianOfPods((all) => readyTimes(all).p50),
+      'p99, ms': medianOfPods((all) => readyTimes(all).p99),
+      'never Ready': allNeverReady,
+      retries: (some) => String(sum(some.map(({ result }) => result.retries))),
+    },
+    sides.has(tenants.name)
+      ? [
+          `Throughput of tenants to direct: **${renderCell(compared)}**. Resident memory of the syncer with all pods: ${renderCell(median(syncerMegabytes))} MB.`,
+        ]
+      : [],
+  );
   return {
     settings: { tenants: tenantCount, pods, inFlight, repeats, withTokens },
     rounds: [...rounds, ...syncerMemory.map((memory) => ({ syncerMemory: memory }))],
     figures: [
-      ...throughputFigures(rounds),
+      ...throughputFigures(sides),
       ...costFigures(rounds, 'pod'),
       ...figure('syncer, resident', 'MB', syncerMegabytes),
     ],
-    tables: [timeTable(title, sides, notes), ...costTables(name, rounds)],
+    tables: [times, ...costTables(name, rounds)],
     plots: lineChart({
       name,
       title,
       x: { label: 'seconds since the first create call' },
       y: { label: 'pods Ready' },
-      lines: readyLines(rounds),
+      lines: rounds.map(({ side, repeat, result }) =>
+        countedOverTime(
+          `${side} ${repeat + 1}`,
+          result.pods.flatMap(({ readyMs }) => readyMs ?? []),
+        ),
+      ),
     }),
   };
 }
 
-interface SideFigures {
-  podsPerSecond: number;
-  acceptedP50: number;
-  p50: number;
-  p99: number;
-  notReady: number;
-  retries: number;
-}
-
-function figures(rounds: readonly PodRound[]): Map<string, SideFigures> {
-  return new Map(
-    [...Map.groupBy(rounds, ({ side }) => side)].map(([side, ofSide]) => {
-      const over = (value: (round: PodRound) => number): number => median(ofSide.map(value));
-      return [
-        side,
-        {
-          podsPerSecond: over(({ result }) => podsPerSecond(result.pods)),
-          acceptedP50: over(({ result }) =>
-            median(result.pods.map(({ createdMs, acceptedMs = Number.NaN }) => acceptedMs - createdMs)),
-          ),
-          p50: over(({ result }) => readyTimes(result.pods).p50),
-          p99: over(({ result }) => readyTimes(result.pods).p99),
-          notReady: sum(ofSide.map(({ result }) => neverReady(result.pods))),
-          retries: sum(ofSide.map(({ result }) => result.retries)),
-        },
-      ];
-    }),
-  );
-}
-
-function throughputFigures(rounds: readonly PodRound[]): Figure[] {
+function throughputFigures(sides: ReadonlyMap<string, readonly PodRound[]>): Figure[] {
   const throughput = ({ result }: PodRound): number => podsPerSecond(result.pods);
-  const of = (name: string): PodRound[] => rounds.filter(({ side }) => side === name);
-  const bySide = [...Map.groupBy(rounds, ({ side }) => side)].flatMap(([side, ofSide]) =>
-    figure(`${side}, throughput`, 'pods/s', ofSide.map(throughput), 'more'),
-  );
-  const ratios = of(tenants.name).flatMap((round) => {
-    const base = of(direct.name).find(({ repeat }) => repeat === round.repeat);
+  const ratios = (sides.get(tenants.name) ?? []).flatMap((round) => {
+    const base = sides.get(direct.name)?.find(({ repeat }) => repeat === round.repeat);
     return base === undefined ? [] : [ratio(throughput(round), throughput(base))];
   });
-  return [...bySide, ...figure('tenants to direct', 'ratio', ratios, 'more')];
-}
-
-/** How many pods are Ready as time goes by, for every round. */
-function readyLines(rounds: readonly PodRound[]): Line[] {
-  return rounds.map(({ side, repeat, result }) => {
-    const ready = result.pods.flatMap(({ readyMs }) => readyMs ?? []).sort((a, b) => a - b);
-    return { name: `${side} ${repeat + 1}`, points: ready.map((ms, index) => [ms / 1000, index + 1]) };
-  });
-}
-
-function timeTable(title: string, sides: ReadonlyMap<string, SideFigures>, notes: string[]): Table {
-  return {
-    title,
-    columns: ['side', 'pods/s', 'create call p50, ms', 'Ready p50, ms', 'p99, ms', 'never Ready', 'retries'],
-    rows: [...sides].map(([side, each]): Cell[] => [
-      side,
-      each.podsPerSecond,
-      each.acceptedP50,
-      each.p50,
-      each.p99,
-      String(each.notReady),
-      String(each.retries),
-    ]),
-    notes,
-  };
+  return [
+    ...[...sides].flatMap(([side, ofSide]) =>
+      figure(`${side}, throughput`, 'pods/s', ofSide.map(throughput), 'more'),
+    ),
+    ...figure('tenants to direct', 'ratio', ratios, 'more'),
+  ];
 }

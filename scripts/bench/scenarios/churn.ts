@@ -1,8 +1,8 @@
 import { costFigures, costTables } from '../costs.ts';
 import type { ChurnResult, Operation } from '../generator/protocol.ts';
-import { type Cell, renderCell } from '../markdown.ts';
+import { groupTable, renderCell, type Table } from '../markdown.ts';
 import { cumulative, lineChart } from '../plot.ts';
-import { direct, type Round, runRounds, sidesOf, tenants } from '../rounds.ts';
+import { bySide, direct, type Round, runRounds, sidesOf, tenants } from '../rounds.ts';
 import { type Figure, figure, type Scenario } from '../scenario.ts';
 import { distribution, median, ratio, sum } from '../statistics.ts';
 
@@ -36,48 +36,41 @@ export const churn: Scenario = {
       count: (result) => result.operations.length,
       describe: describeChurn,
     });
-    const bySide = Map.groupBy(rounds, ({ side }) => side);
-    const of = (side: string, value: (round: ChurnRound) => number): number =>
-      median((bySide.get(side) ?? []).map(value));
-    const throughput = ratio(of(tenants.name, perSecond), of(direct.name, perSecond));
-    const ofTenants = bySide.get(tenants.name) ?? [];
+    const measured = bySide(rounds);
+    const ofTenants = measured.get(tenants.name) ?? [];
+    const medianOf = (value: (round: ChurnRound) => number) => (some: readonly ChurnRound[]) =>
+      median(some.map(value));
+    const total = (value: (result: ChurnResult) => number) => (some: readonly ChurnRound[]) =>
+      String(sum(some.map(({ result }) => value(result))));
+    const shown = (percentile: 'p50' | 'p99') =>
+      medianOf(({ result }) => distribution(shownTimes(result.operations))[percentile]);
+    const throughput = medianOf(perSecond);
+    const compared = ratio(throughput(ofTenants), throughput(measured.get(direct.name) ?? []));
     const title = `churn: ${operations} operations over ${tenantCount} tenants`;
     return {
       settings: { operations, lanes, seed, tenants: tenantCount, repeats },
       rounds,
       figures: [...figures(rounds), ...costFigures(rounds, 'operation')],
       tables: [
-        {
+        groupTable<ChurnRound>(
           title,
-          columns: [
-            'side',
-            'operations/s',
-            'answered/s',
-            'call p50, ms',
-            'shown p50, ms',
-            'p99, ms',
-            'differences after it',
-            'failed',
-            'retries',
-          ],
-          rows: [...bySide].map(([side, ofSide]): Cell[] => [
-            side,
-            of(side, perSecond),
-            of(side, answeredPerSecond),
-            of(side, ({ result }) => median(callTimes(result.operations))),
-            of(side, ({ result }) => distribution(shownTimes(result.operations)).p50),
-            of(side, ({ result }) => distribution(shownTimes(result.operations)).p99),
-            String(sum(ofSide.map(({ result }) => result.differences))),
-            String(sum(ofSide.map(({ result }) => failedCalls(result.operations)))),
-            String(sum(ofSide.map(({ result }) => result.retries))),
-          ]),
-          notes:
-            ofTenants.length === 0
-              ? []
-              : [
-                  `Operations/s of tenants to direct: **${renderCell(throughput)}**; through tenants they count until the super cluster shows them. Objects at the end, tenants and super cluster: ${ofTenants.map(({ result }) => countsText(result)).join('; ')}.`,
-                ],
-        },
+          ['side', measured],
+          {
+            'operations/s': throughput,
+            'answered/s': medianOf(answeredPerSecond),
+            'call p50, ms': medianOf(({ result }) => median(callTimes(result.operations))),
+            'shown p50, ms': shown('p50'),
+            'p99, ms': shown('p99'),
+            'differences after it': total(({ differences }) => differences),
+            failed: total(({ operations: all }) => failedCalls(all)),
+            retries: total(({ retries }) => retries),
+          },
+          ofTenants.length === 0
+            ? []
+            : [
+                `Operations/s of tenants to direct: **${renderCell(compared)}**; through tenants they count until the super cluster shows them. Objects at the end, tenants and super cluster: ${ofTenants.map(({ result }) => countsText(result)).join('; ')}.`,
+              ],
+        ),
         ...kindTable(ofTenants),
         ...costTables('churn', rounds, 'operation'),
       ],
@@ -136,25 +129,29 @@ function allOperations(rounds: readonly ChurnRound[]): Operation[] {
   return rounds.flatMap(({ result }) => result.operations);
 }
 
-function kindTable(rounds: readonly ChurnRound[]) {
+function kindTable(rounds: readonly ChurnRound[]): Table[] {
   if (rounds.length === 0) return [];
   const byKind = Map.groupBy(allOperations(rounds), ({ kind, verb }) => `${verb} ${kind}`);
+  const shown = (statistic: 'p50' | 'p99' | 'max') => (operations: readonly Operation[]) =>
+    distribution(shownTimes(operations))[statistic];
   return [
-    {
-      title: 'churn: until the super cluster shows it, ms',
-      columns: ['operation', 'number', 'p50', 'p99', 'longest', 'never shown'],
-      rows: [...byKind].sort().map(([name, operations]): Cell[] => {
-        const { p50, p99, max } = distribution(shownTimes(operations));
-        const never = operations.filter(({ shownMs }) => shownMs === undefined).length;
-        return [name, String(operations.length), p50, p99, max, String(never)];
-      }),
-      notes: ['Never shown: what was deleted before it got there, and the delete of that.'],
-    },
+    groupTable<Operation>(
+      'churn: until the super cluster shows it, ms',
+      ['operation', new Map([...byKind].sort())],
+      {
+        number: (operations) => String(operations.length),
+        p50: shown('p50'),
+        p99: shown('p99'),
+        longest: shown('max'),
+        'never shown': (all) => String(all.filter(({ shownMs }) => shownMs === undefined).length),
+      },
+      ['Never shown: what was deleted before it got there, and the delete of that.'],
+    ),
   ];
 }
 
 function figures(rounds: readonly ChurnRound[]): Figure[] {
-  return [...Map.groupBy(rounds, ({ side }) => side)].flatMap(([side, ofSide]): Figure[] => {
+  return [...bySide(rounds)].flatMap(([side, ofSide]): Figure[] => {
     const speed = figure(`${side}, throughput`, 'operations/s', ofSide.map(perSecond), 'more');
     if (side === direct.name) return speed;
     const shown = (percentile: 'p50' | 'p99'): Figure[] =>

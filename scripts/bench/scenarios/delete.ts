@@ -1,14 +1,14 @@
 import { costFigures, costTables } from '../costs.ts';
 import type { Load, Removal } from '../generator/protocol.ts';
-import { type Cell, renderCell } from '../markdown.ts';
-import { lineChart } from '../plot.ts';
-import { direct, type Round, runRounds, sidesOf, tenants } from '../rounds.ts';
+import { groupTable, renderCell } from '../markdown.ts';
+import { countedOverTime, lineChart } from '../plot.ts';
+import { bySide, direct, type Round, runRounds, sidesOf, tenants } from '../rounds.ts';
 import { figure, type Scenario } from '../scenario.ts';
 import { distribution, median, sum } from '../statistics.ts';
 
 type Removals = { removals: Removal[]; timeoutMs: number };
 
-/** One tenant deletes pods as one does, with grace: how long until they are gone. */
+/** One tenant deletes pods with their usual grace period: how long until they are gone. */
 export const deletion: Scenario = {
   name: 'delete',
   summary: 'one tenant deletes --delete-pods pods at once, with grace',
@@ -25,44 +25,42 @@ export const deletion: Scenario = {
         await lab.generator.request('run', { podPrefix: 'doomed', loads, timeoutMs }, lab.signal);
       },
       measure: async ([target]) => {
-        const ask = { target: target?.name ?? '', timeoutMs };
-        return { removals: await lab.generator.request('remove', ask, lab.signal), timeoutMs };
+        const removal = { target: target?.name ?? '', timeoutMs };
+        return { removals: await lab.generator.request('remove', removal, lab.signal), timeoutMs };
       },
       count: ({ removals }) => removals.length,
       describe: ({ removals }) =>
         `${removals.filter(({ goneMs }) => goneMs !== undefined).length} of ${removals.length} pods gone`,
     });
-    const bySide = Map.groupBy(rounds, ({ side }) => side);
-    const last = (name: string): number => median((bySide.get(name) ?? []).map(lastSeconds));
+    const measured = bySide(rounds);
+    const last = (some: readonly Round<Removals>[] = []): number => median(some.map(lastSeconds));
+    const percentile = (statistic: 'p50' | 'p99') => (some: readonly Round<Removals>[]) =>
+      median(some.map(({ result }) => distribution(secondsOf(result))[statistic]));
     const title = `delete: ${pods} pods of one of ${tenantCount} tenants at once`;
-    const added = last(tenants.name) - last(direct.name);
+    const added = last(measured.get(tenants.name)) - last(measured.get(direct.name));
     return {
       settings: { pods, repeats, tenants: tenantCount },
       rounds,
       figures: [
-        ...[...bySide].flatMap(([side, ofSide]) =>
+        ...[...measured].flatMap(([side, ofSide]) =>
           figure(`${side}, until the last is gone`, 's', ofSide.map(lastSeconds)),
         ),
         ...costFigures(rounds, 'pod'),
       ],
       tables: [
-        {
+        groupTable<Round<Removals>>(
           title,
-          columns: ['side', 'gone p50, s', 'p99, s', 'last, s', 'still there'],
-          rows: [...bySide].map(([side, ofSide]): Cell[] => {
-            const all = ofSide.map(({ result }) => distribution(secondsOf(result)));
-            return [
-              side,
-              median(all.map(({ p50 }) => p50)),
-              median(all.map(({ p99 }) => p99)),
-              last(side),
-              String(sum(ofSide.map(({ result }) => stillThere(result)))),
-            ];
-          }),
-          notes: bySide.has(tenants.name)
+          ['side', measured],
+          {
+            'gone p50, s': percentile('p50'),
+            'p99, s': percentile('p99'),
+            'last, s': last,
+            'still there': (some) => String(sum(some.map(({ result }) => stillThere(result)))),
+          },
+          measured.has(tenants.name)
             ? [`Added by Skerry until the last is gone: **${renderCell(added)} s**.`]
             : [],
-        },
+        ),
         ...costTables('delete', rounds),
       ],
       plots: lineChart({
@@ -70,10 +68,12 @@ export const deletion: Scenario = {
         title,
         x: { label: 'seconds since the first delete call' },
         y: { label: 'pods gone' },
-        lines: rounds.map(({ side, repeat, result }) => {
-          const gone = result.removals.flatMap(({ goneMs }) => goneMs ?? []).sort((a, b) => a - b);
-          return { name: `${side} ${repeat + 1}`, points: gone.map((ms, index) => [ms / 1000, index + 1]) };
-        }),
+        lines: rounds.map(({ side, repeat, result }) =>
+          countedOverTime(
+            `${side} ${repeat + 1}`,
+            result.removals.flatMap(({ goneMs }) => goneMs ?? []),
+          ),
+        ),
       }),
     };
   },

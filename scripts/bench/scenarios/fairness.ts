@@ -1,10 +1,12 @@
 import { costFigures, costTables } from '../costs.ts';
 import type { PodSample } from '../generator/protocol.ts';
-import type { Cell } from '../markdown.ts';
+import { groupTable } from '../markdown.ts';
 import { cumulative, lineChart } from '../plot.ts';
 import {
+  allNeverReady,
+  bySide,
   direct,
-  neverReady,
+  medianOfPods,
   type PodRound,
   readyTimes,
   runPodRounds,
@@ -14,7 +16,6 @@ import {
   unfairTenants,
 } from '../rounds.ts';
 import { type Figure, figure, type Scenario } from '../scenario.ts';
-import { type Distribution, median, sum } from '../statistics.ts';
 
 /** Greedy tenants create many pods at once while the others create one after the other: who waits for whom. */
 export const fairness: Scenario = {
@@ -47,24 +48,13 @@ export const fairness: Scenario = {
         }),
     });
     if (options.sides === 'both') await lab.stack.setSyncer?.({ fair: true }, lab.signal);
-    const bySide = Map.groupBy(rounds, ({ side }) => side);
-    const rows: Cell[][] = [];
-    for (const [side, ofSide] of bySide) {
-      const regularFigures = figures(ofSide, ({ target }) => !greedy.has(target));
-      const greedyFigures = figures(ofSide, ({ target }) => greedy.has(target));
-      rows.push([
-        side,
-        regularFigures.mean,
-        regularFigures.p50,
-        regularFigures.p99,
-        greedyFigures.mean,
-        greedyFigures.p99,
-        String(regularFigures.notReady + greedyFigures.notReady),
-      ]);
-    }
+    const measured = bySide(rounds);
     const regularTenants = tenantCount - greedyTenants;
     const title = `fairness: ${greedyTenants} × ${greedyPods} pods at once, ${regularTenants} × ${regularPods} one after the other`;
     const isRegular = ({ target }: PodSample): boolean => !greedy.has(target);
+    const isGreedy = ({ target }: PodSample): boolean => greedy.has(target);
+    const over = (which: typeof isRegular, statistic: 'mean' | 'p50' | 'p99') =>
+      medianOfPods((pods) => readyTimes(pods.filter(which))[statistic]);
     const times = (side: string, what: string, ofSide: PodRound[], isOne: typeof isRegular): Figure[] =>
       (['mean', 'p99'] as const).flatMap((statistic) =>
         figure(
@@ -77,29 +67,27 @@ export const fairness: Scenario = {
       settings: { greedyTenants, greedyPods, regularTenants, regularPods, inFlight, repeats },
       rounds,
       tables: [
-        {
+        groupTable<PodRound>(
           title,
-          columns: [
-            'side',
-            'regular mean, ms',
-            'p50, ms',
-            'p99, ms',
-            'greedy mean, ms',
-            'p99, ms',
-            'never Ready',
-          ],
-          rows,
-          notes:
-            options.sides === 'both' && !canRestart
-              ? ['Not measured without fairness: the syncer of a given stack is not restarted.']
-              : [],
-        },
+          ['side', measured],
+          {
+            'regular mean, ms': over(isRegular, 'mean'),
+            'p50, ms': over(isRegular, 'p50'),
+            'p99, ms': over(isRegular, 'p99'),
+            'greedy mean, ms': over(isGreedy, 'mean'),
+            'greedy p99, ms': over(isGreedy, 'p99'),
+            'never Ready': allNeverReady,
+          },
+          options.sides === 'both' && !canRestart
+            ? ['Not measured without fairness: the syncer of a given stack is not restarted.']
+            : [],
+        ),
         ...costTables('fairness', rounds),
       ],
       figures: [
-        ...[...bySide].flatMap(([side, ofSide]) => [
+        ...[...measured].flatMap(([side, ofSide]) => [
           ...times(side, 'regular', ofSide, isRegular),
-          ...times(side, 'greedy', ofSide, (pod) => !isRegular(pod)),
+          ...times(side, 'greedy', ofSide, isGreedy),
         ]),
         ...costFigures(rounds, 'pod'),
       ],
@@ -108,29 +96,14 @@ export const fairness: Scenario = {
         title,
         x: { label: 'ms from the create call until Ready', logarithmic: true },
         y: { label: '% of pods', max: 100 },
-        lines: [...bySide].flatMap(([side, ofSide]) => {
+        lines: [...measured].flatMap(([side, ofSide]) => {
           const pods = ofSide.flatMap(({ result }) => result.pods);
           return [
             cumulative(`${side}: regular`, timesToReady(pods.filter(isRegular))),
-            cumulative(`${side}: greedy`, timesToReady(pods.filter((pod) => !isRegular(pod)))),
+            cumulative(`${side}: greedy`, timesToReady(pods.filter(isGreedy))),
           ];
         }),
       }),
     };
   },
 };
-
-function figures(
-  rounds: readonly PodRound[],
-  which: (pod: PodSample) => boolean,
-): Pick<Distribution, 'mean' | 'p50' | 'p99'> & { notReady: number } {
-  const all = rounds.map(({ result }) => result.pods.filter(which));
-  const over = (statistic: 'mean' | 'p50' | 'p99'): number =>
-    median(all.map((pods) => readyTimes(pods)[statistic]));
-  return {
-    mean: over('mean'),
-    p50: over('p50'),
-    p99: over('p99'),
-    notReady: sum(all.map(neverReady)),
-  };
-}

@@ -1,9 +1,11 @@
 import { costFigures, costTables } from '../costs.ts';
-import { type Cell, renderCell } from '../markdown.ts';
+import { groupTable, renderCell } from '../markdown.ts';
 import { cumulative, lineChart } from '../plot.ts';
 import {
+  allNeverReady,
+  bySide,
   direct,
-  neverReady,
+  medianOfPods,
   type PodRound,
   readyTimes,
   runPodRounds,
@@ -12,7 +14,8 @@ import {
   timesToReady,
 } from '../rounds.ts';
 import { figure, type Scenario } from '../scenario.ts';
-import { type Distribution, median, sum } from '../statistics.ts';
+
+const percentiles = ['p50', 'p99'] as const;
 
 /** One tenant creates a few pods per second, the others are quiet: what the way through a tenant adds. */
 export const latency: Scenario = {
@@ -21,59 +24,43 @@ export const latency: Scenario = {
   needsTenants: false,
 
   async run(lab, options) {
+    const { latencyPods: pods, rate, repeats, tenants: tenantCount } = options;
     const rounds = await runPodRounds({
       lab,
       options,
       sides: sidesOf(options),
-      loads: ([target]) =>
-        target === undefined
-          ? []
-          : [
-              {
-                target: target.name,
-                pods: options.latencyPods,
-                shape: 'rate',
-                perSecond: options.rate,
-              },
-            ],
+      loads: (targets) =>
+        targets.slice(0, 1).map(({ name }) => ({ target: name, pods, shape: 'rate', perSecond: rate })),
     });
-    const sides = new Map(
-      [...Map.groupBy(rounds, ({ side }) => side)].map(([side, ofSide]) => [side, figures(ofSide)]),
-    );
-    const [base, ours] = [sides.get(direct.name), sides.get(tenants.name)];
-    const added = (figure: 'p50' | 'p99'): number =>
-      (ours?.[figure] ?? Number.NaN) - (base?.[figure] ?? Number.NaN);
-    const notes =
-      ours === undefined
-        ? []
-        : [
-            `Added by Skerry: p50 **${renderCell(added('p50'))} ms**, p99 **${renderCell(added('p99'))} ms**.`,
-          ];
-    const { latencyPods: pods, rate, repeats, tenants: tenantCount } = options;
+    const sides = bySide(rounds);
+    const ready = (statistic: 'p50' | 'p90' | 'p99' | 'max') =>
+      medianOfPods((all) => readyTimes(all)[statistic]);
+    const added = (percentile: (typeof percentiles)[number]): string => {
+      const [base, ours] = [direct, tenants].map(({ name }) => ready(percentile)(sides.get(name) ?? []));
+      return renderCell((ours ?? Number.NaN) - (base ?? Number.NaN));
+    };
     const title = `latency: ${rate} pods/s in one of ${tenantCount} tenants, ${pods} pods`;
-    const bySide = Map.groupBy(rounds, ({ side }) => side);
+    const times = groupTable<PodRound>(
+      title,
+      ['side', sides],
+      {
+        'Ready p50, ms': ready('p50'),
+        'p90, ms': ready('p90'),
+        'p99, ms': ready('p99'),
+        'longest, ms': ready('max'),
+        'never Ready': allNeverReady,
+      },
+      sides.has(tenants.name)
+        ? [`Added by Skerry: p50 **${added('p50')} ms**, p99 **${added('p99')} ms**.`]
+        : [],
+    );
     return {
       settings: { pods, ratePerSecond: rate, repeats, tenants: tenantCount },
       rounds,
-      tables: [
-        {
-          title,
-          columns: ['side', 'Ready p50, ms', 'p90, ms', 'p99, ms', 'longest, ms', 'never Ready'],
-          rows: [...sides].map(([side, each]): Cell[] => [
-            side,
-            each.p50,
-            each.p90,
-            each.p99,
-            each.max,
-            String(each.notReady),
-          ]),
-          notes,
-        },
-        ...costTables('latency', rounds),
-      ],
+      tables: [times, ...costTables('latency', rounds)],
       figures: [
-        ...[...bySide].flatMap(([side, ofSide]) =>
-          (['p50', 'p99'] as const).flatMap((percentile) =>
+        ...[...sides].flatMap(([side, ofSide]) =>
+          percentiles.flatMap((percentile) =>
             figure(
               `${side}, Ready ${percentile}`,
               'ms',
@@ -88,7 +75,7 @@ export const latency: Scenario = {
         title,
         x: { label: 'ms from the create call until Ready', logarithmic: true },
         y: { label: '% of pods', max: 100 },
-        lines: [...bySide].map(([side, ofSide]) =>
+        lines: [...sides].map(([side, ofSide]) =>
           cumulative(
             side,
             ofSide.flatMap(({ result }) => timesToReady(result.pods)),
@@ -98,14 +85,3 @@ export const latency: Scenario = {
     };
   },
 };
-
-/** Median over rounds of each figure. */
-function figures(rounds: readonly PodRound[]): Distribution & { notReady: number } {
-  const all = rounds.map(({ result }) => readyTimes(result.pods));
-  const over = (figure: keyof Distribution): number => median(all.map((each) => each[figure]));
-  return {
-    ...{ count: over('count'), mean: over('mean'), max: over('max') },
-    ...{ p50: over('p50'), p90: over('p90'), p99: over('p99') },
-    notReady: sum(rounds.map(({ result }) => neverReady(result.pods))),
-  };
-}

@@ -1,7 +1,7 @@
 import { systemClock } from '../../../kube/index.ts';
 import { usageTable } from '../costs.ts';
 import type { Lab } from '../lab.ts';
-import type { Cell } from '../markdown.ts';
+import { groupTable } from '../markdown.ts';
 import { metricSeries, metricSum, type Usage, UsageMeter } from '../measure.ts';
 import { barChart } from '../plot.ts';
 import { figure, type Scenario } from '../scenario.ts';
@@ -56,25 +56,25 @@ export const patrol: Scenario = {
         ),
       ),
       tables: [
-        {
+        groupTable<Patrol>(
           title,
-          columns: ['pods', 'time, ms', 'µs per pod', 'syncer in all, CPU s per minute', 'findings'],
-          rows: [...bySize].map(([pods, all]): Cell[] => [
-            String(pods),
-            busyMs(all),
-            (busyMs(all) * 1000) / pods,
-            median(
-              all.map(({ usage }) => ((usage.cpuSeconds.syncer ?? Number.NaN) * 60) / usage.elapsedSeconds),
-            ),
-            String(sum(all.map(({ findings }) => findings))),
-          ]),
-          notes: [
+          ['pods', bySize],
+          {
+            'time, ms': busyMs,
+            'µs per pod': (all) => (busyMs(all) * 1000) / (all[0]?.pods ?? 0),
+            'syncer in all, CPU s per minute': (all) =>
+              median(
+                all.map(({ usage }) => ((usage.cpuSeconds.syncer ?? Number.NaN) * 60) / usage.elapsedSeconds),
+              ),
+            findings: (all) => String(sum(all.map(({ findings }) => findings))),
+          },
+          [
             'Comparing waits for nothing, so that its time is CPU of one thread, and whatever else the machine gave to others meanwhile. It is done in slices of a few milliseconds; what is done between them is not counted.',
             ...(lab.stack.syncerMetrics === undefined
               ? ["Not measured: a given stack's metrics are not read."]
               : []),
           ],
-        },
+        ),
         usageTable(
           'patrol: CPU while it was waited for, s',
           rounds.map(({ pods, repeat, usage }) => [`${pods} pods, ${repeat + 1}`, usage] as const),

@@ -1,7 +1,7 @@
 import { systemClock } from '../../../kube/index.ts';
 import { usageTable } from '../costs.ts';
 import type { Lab } from '../lab.ts';
-import type { Cell } from '../markdown.ts';
+import { groupTable } from '../markdown.ts';
 import {
   ageMs,
   cpuSeconds,
@@ -65,42 +65,32 @@ export const restart: Scenario = {
     }
     const bySize = Map.groupBy(rounds, ({ pods }) => pods);
     const title = `restart of the syncer, ${options.tenants} tenants`;
-    const seconds = (ms: keyof Restart & `${string}Ms`, all: Restart[]): number =>
-      median(all.map((each) => each[ms] / 1000));
+    const medianOf = (value: (restart: Restart) => number) => (all: readonly Restart[]) =>
+      median(all.map(value));
     return {
       settings: { standing: [...bySize.keys()], repeats: options.repeats, tenants: options.tenants },
       rounds,
       figures: [...bySize].flatMap(([pods, all]) => figures(pods, all)),
       tables: [
-        {
+        groupTable<Restart>(
           title,
-          columns: [
-            'pods',
-            'super caches, s',
-            'all caches, s',
-            'queue empty, s',
-            'CPU, s',
-            'resident, MB',
-            'private, MB',
-            'writes',
-          ],
-          rows: [...bySize].map(([pods, all]): Cell[] => [
-            String(pods),
-            seconds('superCachesMs', all),
-            seconds('cachesMs', all),
-            seconds('emptyMs', all),
-            median(all.map((each) => each.cpuSeconds)),
-            median(all.map(({ memory }) => memory.rss / bytesPerMegabyte)),
-            median(all.map(({ memory }) => memory.private / bytesPerMegabyte)),
-            String(median(all.map(({ writes }) => sum(Object.values(writes))))),
-          ]),
-          notes: [
+          ['pods', bySize],
+          {
+            'super caches, s': medianOf(({ superCachesMs }) => superCachesMs / 1000),
+            'all caches, s': medianOf(({ cachesMs }) => cachesMs / 1000),
+            'queue empty, s': medianOf(({ emptyMs }) => emptyMs / 1000),
+            'CPU, s': medianOf((each) => each.cpuSeconds),
+            'resident, MB': medianOf(({ memory }) => memory.rss / bytesPerMegabyte),
+            'private, MB': medianOf(({ memory }) => memory.private / bytesPerMegabyte),
+            writes: (all) => String(median(all.map(({ writes }) => sum(Object.values(writes))))),
+          },
+          [
             `From the start of the process. Writes: calls that changed anything, VirtualClusters and Leases left out${writesText(rounds)}.`,
             ...(lab.stack.restartSyncer === undefined
               ? ['Not measured: the syncer of a given stack is not restarted.']
               : []),
           ],
-        },
+        ),
         usageTable(
           'restart: CPU, s',
           rounds.map(({ pods, repeat, usage }) => [`${pods} pods, ${repeat + 1}`, usage] as const),
