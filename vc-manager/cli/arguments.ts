@@ -63,10 +63,10 @@ export function labelPairs(
   return { ...before, ...(Object.fromEntries(pairs) as Record<string, string>) };
 }
 
-// Of a range that is nobody's (RFC 5737). Pods of simulated nodes dial nothing, and Kubernetes refuses loopback.
+// Reserved for documentation (RFC 5737). Simulated pods open no connections, and Kubernetes refuses loopback addresses.
 const unroutableAddress = '192.0.2.1';
 
-/** The address under which tenants' API servers are published; a machine without a network gets one that leads nowhere. */
+/** The address under which tenants' API servers are published: one of this machine, or an unreachable one without a network. */
 export function defaultAdvertiseAddress(): string {
   return machineAddress() ?? unroutableAddress;
 }

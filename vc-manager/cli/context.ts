@@ -1,13 +1,13 @@
 import type { Clock } from '../../kube/index.ts';
 
-/** A stream as far as the commands care: text goes in, and it may be a terminal. */
+/** What commands need of an output stream, which may be a terminal. */
 export interface Output {
   write(text: string): boolean;
   readonly isTTY?: boolean;
   readonly columns?: number;
 }
 
-/** What every command works with; nothing else reads the environment or writes to the terminal. */
+/** Passed to every command; commands use no other environment, streams or clock. */
 export interface Cli {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Data only. */
@@ -15,9 +15,9 @@ export interface Cli {
   /** Progress, notes and errors. */
   readonly stderr: Output & NodeJS.WritableStream;
   readonly clock: Clock;
-  /** Aborted by Ctrl-C or SIGTERM. Commands that take care of signals themselves ignore it. */
+  /** Aborted by Ctrl-C or SIGTERM. Commands that call `onSignal` handle signals themselves. */
   readonly signal: AbortSignal;
-  /** Takes signals over: from then on they do not abort `signal`, but come here. */
+  /** From this call on, signals go to `listener` and no longer abort `signal`. */
   onSignal(listener: (signal: NodeJS.Signals) => void): void;
   setExitCode(code: number): void;
 }

@@ -7,7 +7,7 @@ import { KubernetesDriver } from '../drivers/kubernetes/kubernetes-driver.ts';
 import { ProcessDriver } from '../drivers/process/process-driver.ts';
 import { composeProjectsDirectory, controlPlanesDirectory } from './state-directory.ts';
 
-/** What of the command line is about drivers. */
+/** Options that drivers use. */
 export interface DriverFlags {
   systemNamespace: string;
   processKeeper?: string;
@@ -17,7 +17,7 @@ export interface DriverFlags {
   tenantEgress?: string[];
 }
 
-/** Where a driver finds what it works with. */
+/** What a driver works with. */
 interface DriverContext {
   stateDir: string;
   /** The super cluster. */
@@ -31,7 +31,7 @@ type Driver = ControlPlaneDriver & { close(): Promise<void> };
 interface DriverFactory {
   /** For the manager. */
   make(place: DriverContext, flags: DriverFlags): Driver;
-  /** For whoever only looks, reads logs, or removes. */
+  /** For commands that only list, read logs, or remove. */
   reader(place: Omit<DriverContext, 'env'>): Driver;
 }
 
@@ -82,7 +82,7 @@ export function createDriver(name: DriverName, place: DriverContext, flags: Driv
   return factories[name].make(place, flags);
 }
 
-/** A driver for what another process runs. */
+/** A driver for control planes that another process started. */
 export function readOnlyDriver(name: DriverName, place: Omit<DriverContext, 'env'>): Driver {
   return factories[name].reader(place);
 }

@@ -18,9 +18,9 @@ export const exitCodes = {
   timedOut: 4,
   /** The super cluster does not answer. */
   unreachable: 5,
-  /** It exists already, or somebody else has it. */
+  /** It exists already, or another process holds it. */
   conflict: 6,
-  /** The super cluster does not know us, or does not let us. */
+  /** The super cluster rejects the credentials, or they lack a permission. */
   forbidden: 7,
   interrupted: 130,
 } as const;
@@ -39,7 +39,7 @@ type CliErrorCode =
   | 'StartFailed'
   | 'Interrupted';
 
-/** A failure that is told in one sentence, which ends with what one can do. */
+/** A failure with a message for the user: what happened, and what to do. */
 export class CliError extends Error {
   override readonly name = 'CliError';
   readonly code: CliErrorCode;
@@ -68,7 +68,7 @@ const exitCodeOf: Record<CliErrorCode, number> = {
   Interrupted: exitCodes.interrupted,
 };
 
-/** What the `up` in the background died of, as that one described it. */
+/** The failure of an `up` in the background, with that process's own message. */
 export class BackgroundFailure extends Error {
   override readonly name = 'BackgroundFailure';
   readonly exitCode: number;
@@ -93,7 +93,7 @@ export function alreadyRunning(stateDir: string, pid: number): CliError {
   );
 }
 
-/** Not an object is missing, but the very kind: such an answer is no Status, or names no object. */
+/** True when the API server does not know the resource at all: the 404 then has no Status, or one that names no object. */
 export function isMissingResource(error: ApiError): boolean {
   if (!isNotFound(error)) return false;
   return error.status === undefined || /could not find the requested resource/.test(error.message);
@@ -105,7 +105,7 @@ interface Failure {
   exitCode: number;
 }
 
-/** The one place where errors of all rooms become a sentence and an exit code. */
+/** The one place where errors become a message and an exit code. */
 export function describeFailure(error: unknown): Failure {
   if (error instanceof CliError || error instanceof BackgroundFailure)
     return { message: error.message, exitCode: error.exitCode };

@@ -2,7 +2,7 @@ import type { CurrentJob, EndedJob, JobKind } from '../../api/job-status.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { age, ageSince, table } from './output.ts';
 
-/** One job as it is shown, in whatever form. */
+/** One job as it is printed, in every format. */
 interface ShownJob {
   namespace: string;
   tenant: string;
@@ -18,7 +18,7 @@ interface ShownJob {
   message?: string | undefined;
 }
 
-/** What is under way, then what has ended, the latest first; with `isShort` only the latest of these. */
+/** The current job, then ended ones, the latest first; with `isShort` the current one or the latest ended one. */
 export function jobsOf({ metadata, status }: VirtualCluster, isShort = false): ShownJob[] {
   const { current, history = [] } = status?.jobs ?? {};
   const whose = { namespace: metadata.namespace ?? '', tenant: metadata.name ?? '' };

@@ -4,7 +4,7 @@ import type { KubeClient } from '../../kube/index.ts';
 import { ensureManagerPki, ensureManagerPkiSecret, type ManagerPki } from '../pki/index.ts';
 import type { Cli } from './context.ts';
 
-/** What of the command line is about the manager's own certificates. */
+/** Options about the manager's own certificates. */
 export interface PkiFlags {
   etcdEndpoint: string;
   systemNamespace: string;
@@ -23,7 +23,7 @@ interface PkiContext extends Pick<Cli, 'clock' | 'signal'> {
 
 const loopback = ['127.0.0.1', 'localhost'];
 
-/** Answers with the manager's PKI, and renews what is due: in the state directory, or in Secrets where one is named. */
+/** Returns the manager's PKI and renews what is due: in the state directory, or in Secrets with --pki-secret. */
 export function managerPkiProvider(flags: PkiFlags, place: PkiContext): () => Promise<ManagerPki> {
   const { stateDir, address, client, clock, signal } = place;
   const { pkiSecret } = flags;
@@ -48,7 +48,7 @@ export function managerPkiProvider(flags: PkiFlags, place: PkiContext): () => Pr
   };
 }
 
-/** The same hosts as the local stack names, so that the two do not issue over each other. */
+/** For the same hosts as in the local stack, so that neither replaces the other's certificates. */
 export function managerPkiInDirectory(
   stateDir: string,
   advertised: string,

@@ -31,7 +31,7 @@ export function listOf(items: readonly KubeObject[]): KubeObject & { items: Kube
   return { apiVersion: 'v1', kind: 'List', metadata: { resourceVersion: '' }, items: items.map(withKind) };
 }
 
-/** As kubectl shows an object: says what it is, and without who has last written which field. */
+/** As kubectl prints an object: with apiVersion and kind, without managedFields. */
 export function withKind(object: KubeObject): KubeObject {
   const { managedFields: _, ...metadata } = object.metadata;
   return { apiVersion: 'skerry.dev/v1alpha1', kind: 'VirtualCluster', ...object, metadata };
@@ -39,7 +39,7 @@ export function withKind(object: KubeObject): KubeObject {
 
 export type Style = Parameters<typeof styleText>[0];
 
-/** Colours for one stream: none when it is no terminal, or NO_COLOR says so. */
+/** Colours for one stream: none when it is not a terminal, or when NO_COLOR is set. */
 export function styler(stream: NodeJS.WritableStream): (style: Style, text: string) => string {
   return (style, text) => styleText(style, text, { stream });
 }

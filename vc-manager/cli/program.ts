@@ -18,14 +18,14 @@ Examples:
 
 "vc-manager COMMAND --help" explains a command.`;
 
-/** The whole command line; only commands that `args` names are filled in, the others are names with a summary. */
+/** The whole command line. Only commands that `args` names are loaded; the others have a name and a summary. */
 export async function buildProgram(args: readonly string[], cli: Cli): Promise<Command> {
   const program = new Command('vc-manager')
     .description(
       'Gives every tenant a real Kubernetes control plane of its own, all served by one super cluster.',
     )
     .usage('COMMAND [options]')
-    // Else `create --version` would print ours.
+    // Otherwise `create --version` would print the version of the CLI.
     .enablePositionalOptions()
     .addHelpText('after', epilogue)
     .addHelpCommand(helpCommand());
@@ -48,7 +48,7 @@ export async function buildProgram(args: readonly string[], cli: Cli): Promise<C
   return program;
 }
 
-/** What holds for the program and each of its commands. */
+/** Settings of the program and of each command. */
 function applyDefaults(command: Command, cli: Cli): void {
   const style = styler(cli.stderr);
   command
@@ -123,7 +123,7 @@ export async function runCli(
     await program.parseAsync(args, { from: 'user' });
   } catch (error) {
     if (error instanceof CommanderError) {
-      // Help and version end like this too. What was wrong has been written already.
+      // Help and version end like this too. Commander has printed its message already.
       exitCode = error.exitCode === 0 ? exitCodes.ok : exitCodes.usage;
     } else {
       const failure = describeFailure(error);

@@ -3,22 +3,22 @@ import type { Clock } from '../../kube/index.ts';
 import type { Cli, Output } from './context.ts';
 import { elapsed, type Style, styler } from './output.ts';
 
-/** Something that takes a while, while it goes on. */
+/** A step of a longer operation. */
 export interface Step {
-  /** What it does at the moment; replaces what it said before. */
+  /** Replaces the message of the step. */
   update(message: string): void;
-  /** It ended well. */
+  /** It succeeded. */
   done(message?: string): void;
-  /** It ended badly; the error itself is told elsewhere. */
+  /** It failed; the error is printed elsewhere. */
   fail(message?: string): void;
 }
 
-/** How long work is told to people; several steps may go on at once. */
+/** Shows the user how a longer operation proceeds; several steps may run at once. */
 export interface Progress {
   step(title: string): Step;
-  /** A line that stays. */
+  /** Prints a line that stays. */
   note(message: string): void;
-  /** Nothing is drawn any more. */
+  /** Ends drawing. */
   close(): void;
 }
 
@@ -40,10 +40,10 @@ export async function withStep<T>(
   }
 }
 
-/** A message that comes again, or with other numbers only, is told this often. */
+/** How often a message is printed that repeats, or that differs in its numbers only. Milliseconds. */
 const repeatMs = 10_000;
 
-/** Progress as lines that can be read in a file: each change once, nothing overwritten. */
+/** Progress as lines for a file: each change once, nothing overwritten. */
 export class PlainProgress implements Progress {
   readonly #output: Output;
   readonly #clock: Pick<Clock, 'monotonic'>;
@@ -92,7 +92,7 @@ interface Active {
   start: number;
 }
 
-/** Progress on a terminal: a line for each step that goes on, redrawn in place; those that ended move up and stay. */
+/** Progress on a terminal: a line for each running step, redrawn in place; lines of ended steps stay above. */
 export class TerminalProgress implements Progress {
   readonly #output: Output;
   readonly #clock: Pick<Clock, 'monotonic'>;
@@ -141,7 +141,7 @@ export class TerminalProgress implements Progress {
     this.#draw();
   }
 
-  /** Above the live lines. An empty text prints nothing. */
+  /** Prints above the lines of running steps. An empty text prints nothing. */
   #print(text: string): void {
     this.#output.write(`${this.#upToFirst()}${text === '' ? '' : `${text}\n`}`);
     this.#drawn = 0;
@@ -164,7 +164,7 @@ export class TerminalProgress implements Progress {
     return `${this.#drawn > 0 ? `\u001b[${this.#drawn}A` : ''}\r${clearBelow}`;
   }
 
-  // A line that wraps would be two, and be drawn over the wrong one next time.
+  // A wrapped line would count as one and be redrawn at the wrong place.
   #line(step: Active): string {
     const room = Math.max(20, (this.#output.columns ?? 80) - 1);
     const time = ` ${this.#elapsed(step)}`;
@@ -178,7 +178,7 @@ export class TerminalProgress implements Progress {
   }
 }
 
-/** Fit for where stderr goes. */
+/** Redrawn lines for a terminal, plain lines otherwise. */
 export function progressFor({ stderr, clock, env }: Pick<Cli, 'stderr' | 'clock' | 'env'>): Progress {
   const canRedraw = stderr.isTTY === true && env['TERM'] !== 'dumb';
   return canRedraw ? new TerminalProgress(stderr, clock) : new PlainProgress(stderr, clock);

@@ -12,7 +12,7 @@ interface RegisteredCommand {
   summary: string;
   group: string;
   hidden?: boolean;
-  /** Only the command that is asked for is loaded: some draw half of the program in. */
+  /** Commands are loaded when they are named: some import most of the program. */
   load: () => Promise<CommandModule>;
 }
 

@@ -14,23 +14,23 @@ const settingsSchema = z.object({
     z.literal('local'),
     z.object({ kubeconfig: z.string(), context: z.string().optional() }),
   ]),
-  /** Ports of the syncer; chosen once, because tenants' nodes name them. */
+  /** Ports of the syncer; chosen once, because Node objects of tenants contain them. */
   ports: z.object({ metrics: z.int(), kubelet: z.int() }).optional(),
-  /** Sample tenants were made here; who deletes one does not get it again. */
+  /** Sample tenants were created once; a deleted one is not created again. */
   samplesMade: z.boolean().optional(),
 });
 
 export type StateSettings = z.infer<typeof settingsSchema>;
 
 const settingsFile = 'skerry.json';
-/** Says that the directory is ours, and may be removed as a whole. */
+/** Marks a directory that Skerry has made and that `down --purge` may remove as a whole. */
 const markerFile = 'SKERRY-STATE';
 const markerText =
   'State of a local Skerry stack. "vc-manager down --purge" removes this directory and all that is in it.\n';
 
 interface StateChoice {
   directory: string;
-  /** Somebody named it, by option or variable. */
+  /** Given by option or variable. */
   isExplicit: boolean;
 }
 
@@ -46,7 +46,7 @@ function defaultStateDirectory(env: Cli['env']): string {
   return join(base, 'skerry');
 }
 
-/** Undefined when the directory is not there or not ours. */
+/** Undefined when there is no settings file. */
 export async function readSettings(directory: string): Promise<StateSettings | undefined> {
   const text = await readFile(join(directory, settingsFile), 'utf8').catch(() => undefined);
   if (text === undefined) return undefined;
@@ -61,7 +61,7 @@ export async function readSettings(directory: string): Promise<StateSettings | u
   }
 }
 
-/** Makes the directory ours. Refuses one that holds other things: `down --purge` removes it as a whole. */
+/** Creates and marks the directory. Refuses one with other content, because `down --purge` removes it as a whole. */
 export async function claimStateDirectory(directory: string): Promise<void> {
   try {
     await makeDirectory(directory, 0o700);
@@ -77,7 +77,7 @@ export async function claimStateDirectory(directory: string): Promise<void> {
   );
 }
 
-/** For a manager that was given a directory: it may hold what it likes. */
+/** Creates the directory of a manager that runs alone; it may have other content. */
 export async function ensureStateDirectory(directory: string): Promise<void> {
   try {
     await makeDirectory(directory, 0o700);
@@ -86,7 +86,7 @@ export async function ensureStateDirectory(directory: string): Promise<void> {
   }
 }
 
-/** Whether `claimStateDirectory` has made it ours. */
+/** Whether `claimStateDirectory` has marked it. */
 export async function isStateDirectory(directory: string): Promise<boolean> {
   return (await readFile(join(directory, markerFile), 'utf8').catch(() => undefined)) !== undefined;
 }
@@ -113,7 +113,7 @@ function cannotUse(directory: string, error: unknown): CliError {
   );
 }
 
-/** Which process looks after the stack, for `down`. */
+/** The process that keeps the stack running, for `down`. */
 interface Supervisor {
   pid: number;
   isDetached: boolean;
@@ -128,7 +128,7 @@ interface LockOptions {
 const lockFile = (stateDir: string): string => join(stateDir, 'lock');
 const supervisorFile = (stateDir: string): string => join(stateDir, 'supervisor.json');
 
-/** Runs `work` as the one process that changes what runs in this state. Throws `AlreadyRunning` at once if another does. */
+/** Runs `work` while this process alone may start and stop components of this state. Throws `AlreadyRunning` at once when another process holds the lock. */
 export async function withStateLock<T>(
   { stateDir, clock, signal }: LockOptions,
   work: () => Promise<T>,
@@ -143,7 +143,7 @@ export async function withStateLock<T>(
   return withFileLock(lock, work);
 }
 
-/** As `withStateLock`, and `down` may ask this process to stop the stack. */
+/** As `withStateLock`; `down` finds this process and makes it stop the stack. */
 export function asSupervisor<T>(
   options: LockOptions & { isDetached: boolean },
   work: () => Promise<T>,
@@ -160,7 +160,7 @@ export function asSupervisor<T>(
   });
 }
 
-/** Whether this process keeps others out: a supervisor on its way out does so to the last. */
+/** Whether the process holds the lock; a supervisor does until just before it ends. */
 export async function holdsStateLock(stateDir: string, pid: number, clock: Clock): Promise<boolean> {
   return (await lockHolder(lockFile(stateDir), clock)) === pid;
 }
@@ -172,7 +172,7 @@ export async function findSupervisor(stateDir: string, clock: Clock): Promise<Su
   const text = await readFile(supervisorFile(stateDir), 'utf8').catch(() => '');
   try {
     const supervisor = JSON.parse(text) as Supervisor;
-    // Left behind by one that was killed; somebody else holds the lock, for a moment.
+    // The file is left from a supervisor that was killed; another process holds the lock at the moment.
     return supervisor.pid === pid ? supervisor : undefined;
   } catch {
     return undefined;
@@ -184,7 +184,7 @@ export function controlPlanesDirectory(stateDir: string): string {
   return join(stateDir, 'control-planes');
 }
 
-/** Where the Compose files of tenants' control planes lie; all else of them is the Docker engine's. */
+/** Where the Compose files of tenants' control planes lie; their other state is kept by the Docker engine. */
 export function composeProjectsDirectory(stateDir: string): string {
   return join(stateDir, 'compose-projects');
 }

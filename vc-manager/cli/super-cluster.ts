@@ -15,7 +15,7 @@ import { localKubeconfigFile, readSettings, stateChoice } from './state-director
 const userAgent = 'vc-manager-cli';
 const requestTimeoutMs = 15_000;
 
-/** Runs `work` with a client of the super cluster that the flags, the local stack or the usual kubeconfig name. */
+/** Runs `work` with a client of the super cluster: that of the flags, of the local stack, or of the user's kubeconfig. */
 export async function withSuperCluster<T>(
   cli: Cli,
   flags: GlobalFlags,
@@ -78,7 +78,7 @@ async function findSuperCluster(cli: Cli, flags: GlobalFlags): Promise<Connectio
   }
 }
 
-/** Whether anybody listens where the kubeconfig of the local super cluster points to. */
+/** Whether the address in the kubeconfig of the local super cluster accepts connections. */
 async function isListening(kubeconfigFile: string): Promise<boolean> {
   const text = await readFile(kubeconfigFile, 'utf8').catch(() => undefined);
   if (text === undefined) return false;

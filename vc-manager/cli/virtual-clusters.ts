@@ -8,7 +8,7 @@ export interface VirtualClusterRef {
   name: string;
 }
 
-/** Throws `InvalidArgument` with Kubernetes' reason when there can be no VirtualCluster of that name. */
+/** Throws `InvalidArgument` with Kubernetes' reason when the name or the namespace is not valid. */
 export function checkedRef(name: string, namespace: string): VirtualClusterRef {
   const badNamespace = validateName(namespace);
   if (badNamespace !== undefined)
@@ -18,7 +18,7 @@ export function checkedRef(name: string, namespace: string): VirtualClusterRef {
   return { namespace, name };
 }
 
-/** Throws `NotFound`; names the namespace in which there is one of that name. */
+/** Throws `NotFound`, with the namespaces that have a VirtualCluster of that name. */
 export async function getVirtualCluster(
   client: KubeClient,
   ref: VirtualClusterRef,
@@ -48,7 +48,7 @@ export async function notFound(
   return new CliError('NotFound', `no VirtualCluster "${ref.name}" in namespace ${ref.namespace}: ${hint}`);
 }
 
-/** The kubeconfig that is meant for people. Throws `NotReady` while there is none. */
+/** The admin kubeconfig. Throws `NotReady` while there is none. */
 export async function adminKubeconfig(
   client: KubeClient,
   vc: VirtualCluster,
@@ -86,7 +86,7 @@ export function readyCondition(
   return vc.status?.conditions?.find(({ type }) => type === 'Ready');
 }
 
-/** Usable, and not because of an earlier spec. */
+/** Ready, and for the present generation of the spec. */
 export function isReady(vc: VirtualCluster): boolean {
   const { phase, observedGeneration } = vc.status ?? {};
   return (
@@ -96,7 +96,7 @@ export function isReady(vc: VirtualCluster): boolean {
   );
 }
 
-/** What works otherwise than its owner may think, though nothing is broken. */
+/** Messages of conditions that limit a tenant though nothing is broken. */
 export function limitations({ status }: VirtualCluster): string[] {
   return (status?.conditions ?? [])
     .filter(

@@ -28,9 +28,9 @@ export interface WaitOptions {
   clock: Cli['clock'];
   signal: AbortSignal;
   timeoutMs: number;
-  /** What it is that does not come, for the message: `become Ready`. */
+  /** What is waited for, for the message of `TimedOut`: `become Ready`. */
   what: string;
-  /** Looks at each state; `undefined`: there is no such object (any more). True ends the wait, throwing rejects it. */
+  /** Called with each state; `undefined`: the object does not exist. True ends the wait, throwing rejects it. */
   until: (vc: VirtualCluster | undefined) => boolean;
   onChange?: (vc: VirtualCluster) => void;
 }
@@ -67,7 +67,7 @@ export async function waitFor(options: WaitOptions): Promise<void> {
   const late = clock.sleep(timeoutMs, running).then(() => {
     throw timedOut(options, store.get(ref));
   });
-  // An object that is not there causes no event.
+  // An object that does not exist causes no event.
   const synced = reflector.synced(running).then(() => {
     if (store.size === 0) look(undefined);
     return promise;
@@ -85,7 +85,7 @@ function timedOut({ ref, timeoutMs, what }: WaitOptions, last: VirtualCluster | 
   const message = last === undefined ? undefined : readyCondition(last)?.message;
   const state =
     last === undefined
-      ? 'the super cluster has not been heard'
+      ? 'the super cluster has not answered'
       : `it is ${last.status?.phase ?? 'Pending'}${message ? ` (${message})` : ''}`;
   return new CliError(
     'TimedOut',
@@ -95,7 +95,7 @@ function timedOut({ ref, timeoutMs, what }: WaitOptions, last: VirtualCluster | 
 }
 
 /**
- * Waits until the tenant's own API server answers: a status of before the last stop says nothing.
+ * Waits until the tenant's API server answers; after a restart of the stack its status may be outdated.
  * Throws `ProvisioningFailed`, `TimedOut` or `NotFound`.
  */
 export async function waitUntilUsable(
@@ -120,7 +120,7 @@ export async function waitUntilUsable(
   });
 }
 
-/** For `waitFor`: true when Ready, throws when it failed for good or is gone. */
+/** For `waitFor`: true when Ready; throws when provisioning failed, was cancelled, or the object was deleted. */
 function readyOrThrow(ref: VirtualClusterRef): (vc: VirtualCluster | undefined) => boolean {
   return (vc) => {
     if (vc === undefined || vc.metadata.deletionTimestamp !== undefined) {
@@ -146,7 +146,7 @@ async function isServing(tenant: KubeClient, signal: AbortSignal): Promise<boole
     await tenant.raw('GET', '/readyz', { signal, timeoutMs: 5_000 });
     return true;
   } catch (error) {
-    // Until its own roles exist, a starting API server forbids everything.
+    // A starting API server answers 403 until its own roles exist.
     if (error instanceof ConnectionError || error instanceof ApiError) return false;
     throw error;
   }

@@ -81,7 +81,7 @@ export function isRenewed(name: string, asked: string): (found: VirtualCluster |
     const { renewed = '', current, history: [last] = [] } = found.status?.jobs ?? {};
     if (current?.kind === 'renewal') renewal = current.id;
     if (renewed < asked || current !== undefined) return false;
-    // One that made way for a change of version has ended in the same way, but is not the last.
+    // A renewal that was superseded by a change of version is Cancelled too, but is not the last job.
     if (last !== undefined && last.id === renewal && last.result === 'Cancelled')
       throw new CliError('Conflict', `the renewal of ${name} was cancelled`);
     return true;

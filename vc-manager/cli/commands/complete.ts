@@ -22,14 +22,14 @@ export function configure(command: Command, cli: Cli): void {
     });
 }
 
-/** Of the namespace, or of all; none when the super cluster cannot be asked. */
+/** Of the namespace, or of all; empty when the super cluster does not answer in time. */
 async function listTenantNames(
   cli: Cli,
   superCluster: GlobalFlags,
   namespace: string | undefined,
 ): Promise<string[]> {
   try {
-    // A note about which cluster is asked would end up in the middle of the command line.
+    // A note on stderr would appear in the middle of the command line.
     const quiet: Cli = { ...cli, stderr: Object.assign(Object.create(cli.stderr), { write: () => true }) };
     return await withSuperCluster(quiet, superCluster, async (client) => {
       const signal = AbortSignal.timeout(listTimeoutMs);

@@ -4,13 +4,13 @@ import type { Cli } from '../context.ts';
 export const shells = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof shells)[number];
 
-/** A script for the shell that asks `vc-manager __complete` for everything it offers. */
+/** A script for the shell, which runs `vc-manager __complete` for every completion. */
 export function completionScript(shell: Shell): string {
   return scripts[shell];
 }
 
-// Each hands over the words after the command, the last one being what is typed at the moment. Answers come as
-// `word<TAB>explanation`; none means file names.
+// Each passes the words after the command, the last one being the word that is typed. Candidates come as
+// `word<TAB>explanation`; without any, the shell completes file names.
 const scripts: Record<Shell, string> = {
   bash: `# vc-manager completion for bash
 _vc_manager() {

@@ -29,7 +29,7 @@ docker-compose.yml calls these steps; each ends when it is done.
 Example:
   vc-manager container-stack prepare --state-dir /var/lib/skerry --nodes 3 --port super-cluster=6443`;
 
-/** A lease that was not renewed for longer is nobody's. */
+/** A lease that was not renewed for longer than this is not held. */
 const leaseFreshMs = 60_000;
 
 export function configure(command: Command, cli: Cli): void {
@@ -62,7 +62,7 @@ async function containerStack(cli: Cli, step: string, names: string[], flags: Fl
   if (step === 'prepare') {
     const { nodes, advertiseAddress, port, syncerPorts } = flags;
     await stack.prepare({ nodes, advertiseAddress, ports: { ...defaultContainerPorts, ...port } });
-    // So that every other command here knows that the super cluster is the local one.
+    // Makes the other commands in this state directory use the local super cluster.
     await writeSettings(stateDir, { superCluster: 'local', ports: syncerPorts });
     tell(`certificates, kubeconfigs and configuration are in ${stateDir}`);
   } else if (step === 'wait') {
@@ -88,7 +88,7 @@ async function leaseHolder(cli: Cli, flags: Flags): Promise<string> {
     const age = cli.clock.now() - Date.parse(renewTime ?? '');
     if (holderIdentity && age < leaseFreshMs) return holderIdentity;
     throw new Error(
-      `no manager has renewed its lease (the last was ${holderIdentity || 'nobody'}, ${renewTime})`,
+      `no manager has renewed its lease (the last was ${holderIdentity || 'unknown'}, ${renewTime})`,
     );
   });
 }

@@ -115,7 +115,7 @@ async function create(cli: Cli, name: string, flags: Flags): Promise<void> {
   });
 }
 
-/** The API server says what is wrong, and not what to do about it. */
+/** Adds what the user can do to the API server's error. */
 function withRemedy(error: unknown, { namespace, name }: VirtualClusterRef): unknown {
   if (isAlreadyExists(error)) {
     return new CliError(
@@ -160,7 +160,7 @@ function specOf(flags: Flags): VirtualClusterSpec {
   });
 }
 
-/** Without what was not given: an API server tells absent from null. */
+/** Drops undefined fields: an API server distinguishes absent from null. */
 function withoutUndefined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as ReturnType<
     typeof withoutUndefined<T>

@@ -48,7 +48,7 @@ async function remove(cli: Cli, names: readonly string[], flags: Flags): Promise
   try {
     await withSuperCluster(cli, flags, async (client) => {
       const found: VirtualCluster[] = [];
-      // All of them are looked up before the first is deleted: a typing error among several deletes none.
+      // All are looked up before the first is deleted, so that one mistyped name deletes none.
       for (const ref of refs) {
         const vc = await find(client, ref, flags, cli);
         if (vc !== undefined) found.push(vc);
@@ -103,7 +103,7 @@ async function removeOne(
       signal,
       timeoutMs: timeout,
       what: 'go',
-      // One of the same name that was made in the meantime is another one.
+      // A VirtualCluster of the same name with another uid was created in the meantime.
       until: (vc) => vc === undefined || vc.metadata.uid !== uid,
       onChange: (vc) => {
         const isNoticed = vc.status?.phase === 'Deleting';

@@ -54,7 +54,7 @@ async function describe(cli: Cli, name: string, flags: Flags): Promise<void> {
   });
 }
 
-/** Those of an earlier VirtualCluster of the same name are none of its. */
+/** Events of this VirtualCluster, without those of an earlier one of the same name. */
 async function eventsOf(
   client: KubeClient,
   { namespace, name }: VirtualClusterRef,
@@ -78,7 +78,7 @@ export interface EventObject extends KubeObject {
 
 const latestEvents = 15;
 
-/** All that is known about a tenant, for people. */
+/** The text of `describe`. */
 export function describeTenant(
   vc: VirtualCluster,
   events: readonly EventObject[],
@@ -140,7 +140,7 @@ function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: number): 
   ];
 }
 
-/** What the manager has installed of its own choice. */
+/** The DNS server that the manager has installed where the spec names none. */
 function dnsOf(conditions: readonly Condition[] = []): string {
   return findCondition(conditions, 'DNSReady') === undefined ? 'none' : 'coredns';
 }
@@ -164,7 +164,7 @@ function indented(text: string): string {
   return text.replaceAll(/^(?=.)/gm, '  ');
 }
 
-/** What a tenant may, as rows of name and value; no rows before the manager has decided. */
+/** The effective policy as rows of name and value; no rows before the manager has computed it. */
 export function policyRows({ status }: VirtualCluster): string[][] {
   const policy = status?.policy;
   if (policy === undefined) return [];
@@ -189,7 +189,7 @@ export function policyRows({ status }: VirtualCluster): string[][] {
 
 const slowAfterMs = 3 * 60_000;
 
-/** What somebody who looks at a tenant can do next; at least one line. */
+/** What the user can do next; at least one line. */
 export function advice(vc: VirtualCluster, nowMs = Date.now()): string[] {
   const { name = '', namespace = '' } = vc.metadata;
   const where = namespace === 'default' ? '' : ` -n ${namespace}`;
@@ -203,20 +203,20 @@ export function advice(vc: VirtualCluster, nowMs = Date.now()): string[] {
   if (phase === 'Failed') {
     return [
       ...held,
-      readyCondition(vc)?.message ?? 'It has failed, and does not say why.',
+      readyCondition(vc)?.message ?? 'It has failed; its Ready condition has no message.',
       'The manager tries again by itself when the VirtualCluster changes.',
-      `What its components say: vc-manager logs ${name}${where}`,
+      `Its components' logs: vc-manager logs ${name}${where}`,
     ];
   }
   if (phase === 'Cancelled') {
     return [
       ...held,
-      `Begin it anew: vc-manager jobs retry ${name}${where}`,
-      `Or be done with it: vc-manager delete ${name}${where}`,
+      `Start it again: vc-manager jobs retry ${name}${where}`,
+      `Or delete it: vc-manager delete ${name}${where}`,
     ];
   }
   if (phase === undefined || phase === 'Pending') {
-    // A manager has looked at it, and says what it waits for.
+    // With a phase, a manager has seen it and its Ready condition says what it waits for.
     const message = phase === undefined ? undefined : readyCondition(vc)?.message;
     if (message !== undefined) return [...held, message];
     if (!isOld(vc.metadata.creationTimestamp, nowMs))
@@ -228,12 +228,12 @@ export function advice(vc: VirtualCluster, nowMs = Date.now()): string[] {
     ];
   }
   if (isOld(vc.metadata.creationTimestamp, nowMs)) {
-    return [...held, `It takes unusually long. See what its components say: vc-manager logs ${name}${where}`];
+    return [...held, `It takes unusually long. See its components' logs: vc-manager logs ${name}${where}`];
   }
   return [...held, `Wait: vc-manager describe ${name}${where} shows how far it is.`];
 }
 
-/** Conditions of the syncer in which it waits for a decision; their messages name the command. */
+/** Conditions in which the syncer waits for the operator's decision; their messages name the command. */
 function pendingDecisions(vc: VirtualCluster): string[] {
   const conditions = vc.status?.conditions ?? [];
   const waiting = conditions.filter(

@@ -46,7 +46,7 @@ const neededForState = 1_000_000_000;
 const neededForBinaries = 600_000_000;
 const neededForBuilds = 5_000_000_000;
 
-/** All that the local stack needs of this machine. Changes nothing. */
+/** Checks everything that the local stack needs of this machine. Changes nothing. */
 export async function runChecks(cli: Cli, stateDir: string): Promise<CheckResult[]> {
   const { env, clock } = cli;
   const cacheDir = defaultCacheDirectory(env);
@@ -69,7 +69,7 @@ export async function runChecks(cli: Cli, stateDir: string): Promise<CheckResult
             (await goVersion(env)) ? neededForBuilds : neededForBinaries,
           ),
         ]),
-    // What runs already has its memory and its ports.
+    // A running stack has its memory and its ports already.
     ...(supervisor === undefined ? [checkMemory(await availableMemory(), 2), ...(await checkPorts())] : []),
     checkInotify(await numberIn('/proc/sys/fs/inotify/max_user_instances')),
     checkOpenFiles(await hardLimitOfOpenFiles()),
@@ -271,10 +271,10 @@ function inGigabytes(bytes: number): string {
   return `${(bytes / gigabyte).toFixed(1)} GB`;
 }
 
-/** What one look at this machine has found. */
+/** Result of one check of this machine. */
 export interface CheckResult {
   name: string;
-  /** `missing`: the local stack cannot work. `warn`: it may get into trouble. */
+  /** `missing`: the local stack cannot work. `warn`: it may fail under some conditions. */
   state: 'ok' | 'warn' | 'missing';
   detail: string;
   /** What to do; only when not ok. */

@@ -73,7 +73,7 @@ export interface TakeDownOptions {
   force: boolean;
 }
 
-/** Has the supervisor stop everything, if there is one, and stops what is left. */
+/** Makes the supervisor stop everything, if one runs, and then stops whatever is left. */
 export async function stopStack(
   cli: Cli,
   { stateDir, progress, purge, force }: TakeDownOptions,
@@ -86,7 +86,7 @@ export async function stopStack(
       const identity = await identify(supervisor.pid);
       send(supervisor.pid, 'SIGTERM');
       const deadline = clock.monotonic() + supervisorTimeoutMs;
-      // It lets go of the lock a moment before it ends.
+      // It releases the lock shortly before it ends.
       const isThere = async (): Promise<boolean> =>
         (identity !== undefined && (await isAlive(identity))) ||
         (await holdsStateLock(stateDir, supervisor.pid, clock));
@@ -101,12 +101,12 @@ export async function stopStack(
       }
     });
   }
-  // A supervisor that was killed leaves all running; one that ended well leaves nothing worth telling.
+  // After a supervisor that was killed everything still runs; after one that ended in order nothing is left to report.
   const shown = supervisor === undefined ? progress : silent;
   await withStateLock({ stateDir, clock, signal }, () => stopAll({ stateDir, progress: shown, signal }));
 }
 
-/** In a super cluster that stays, tenants would have nobody left to delete them. */
+/** Throws when tenants are left in a super cluster that is not local: without its manager their objects would stay there. */
 async function refuseIfTenantsRemain(stateDir: string, signal: AbortSignal): Promise<void> {
   const settings = await readSettings(stateDir);
   if (settings === undefined || settings.superCluster === 'local') return;

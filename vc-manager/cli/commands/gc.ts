@@ -54,7 +54,7 @@ export interface Leftover {
   failed: boolean;
 }
 
-/** What belongs to no VirtualCluster, on this machine and in the super cluster; removed if asked for. */
+/** Finds what belongs to no VirtualCluster, on this machine and in the super cluster; with `remove`, removes it. */
 export async function collectGarbage(
   cli: Cli,
   flags: GlobalFlags,
@@ -77,7 +77,7 @@ export async function collectGarbage(
         readOnlyDriver(name, { stateDir: directory, client, clock }),
       );
       let holders: Awaited<ReturnType<typeof driversById>> = new Map();
-      // Asked when it is its turn: the VirtualClusters are read before.
+      // `findOrphans` lists control planes after VirtualClusters; drivers are listed no earlier than that.
       const driver = {
         list: async () => {
           holders = await driversById(drivers);
@@ -119,7 +119,7 @@ export async function collectGarbage(
   }
 }
 
-/** Ids that any driver knows, and which ones do. */
+/** The id of every control plane, with the drivers that have one of that id. */
 async function driversById(
   drivers: readonly ControlPlaneDriver[],
 ): Promise<Map<string, ControlPlaneDriver[]>> {
@@ -130,7 +130,7 @@ async function driversById(
   return holders;
 }
 
-/** Only as long as it is the very object that was found: labelled for a VirtualCluster that is not there. */
+/** Removes the object only if it still carries the tenant label that it was found with. */
 async function removeObject(
   client: KubeClient,
   { resource, name, tenantUid }: Orphans['superObjects'][number],

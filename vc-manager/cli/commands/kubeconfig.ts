@@ -77,7 +77,7 @@ async function superClusterKubeconfig(cli: Cli, flags: Flags): Promise<string> {
   }
 }
 
-/** Where kubectl itself would write. */
+/** Merges into the file that kubectl itself would write to, and returns its path. */
 async function merge(added: string, env: Cli['env']): Promise<string> {
   const named = (env['KUBECONFIG'] ?? '').split(delimiter).find((each) => each !== '');
   const file = named ?? join(env['HOME'] ?? homedir(), '.kube', 'config');

@@ -73,12 +73,12 @@ async function print(cli: Cli, place: LogSource, flags: Flags): Promise<void> {
   const printOne = async (each: string): Promise<void> => {
     const prefix = components.length === 1 ? '' : `${each.padEnd(longest)} | `;
     for await (const line of driver.logs(id, each, options)) {
-      // A pipe takes its time; what it has not taken must not pile up in memory.
+      // Wait for a slow reader, so that lines do not pile up in memory.
       if (!cli.stdout.write(`${prefix}${line}\n`)) await drained(cli.stdout);
     }
   };
   try {
-    // Followed, they interleave as lines come; else one after the other can be read.
+    // With --follow, lines of all components interleave as they arrive; otherwise one component follows the other.
     if (flags.follow) await Promise.all(components.map(printOne));
     else for (const each of components) await printOne(each);
   } catch (error) {

@@ -163,7 +163,7 @@ export interface OperatorFlags extends GlobalFlags, DriverFlags, PkiFlags {
   logLevel: string;
 }
 
-/** The manager as a program: until a signal comes. */
+/** Runs the manager until a signal arrives. */
 export async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }): Promise<void> {
   const { clock, signal, env } = cli;
   const { stateDir } = flags;
@@ -227,7 +227,7 @@ export async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: s
   logger.info('stopped; tenant control planes run on');
 }
 
-/** The environment is for passwords: arguments are seen by everybody on the machine. */
+/** A URL with a password belongs into the environment: every user of the machine can read arguments. */
 function redisOf({ redis }: OperatorFlags, env: Cli['env']): { url: string } | undefined {
   const url = redis ?? env['SKERRY_REDIS'];
   return url === undefined || url === '' ? undefined : { url: checkRedisUrl(url) };
@@ -240,15 +240,15 @@ export interface HealthAddress {
   port: number;
 }
 
-/** Without an answer of the super cluster for so long, the manager is of no use. */
+/** After this time without an answer of the super cluster, `/readyz` fails. */
 const unansweredLimitMs = 60_000;
-/** Longer than scrapers pause: one whose connection is closed as it asks misses a sample. Milliseconds. */
+/** Longer than the usual scrape interval: a connection that is closed during a request loses a sample. Milliseconds. */
 const keepAliveTimeout = 90_000;
 const plainText = 'text/plain; charset=utf-8';
 
 /**
- * Serves `/healthz` (the process answers), `/readyz` (the super cluster has answered it lately) and `/metrics`, over
- * HTTP and to everybody who gets there.
+ * Serves `/healthz` (the process answers), `/readyz` (the super cluster has answered lately) and `/metrics`, over HTTP
+ * and without authentication.
  */
 export class ManagerHealth {
   readonly #registry = new Registry();
@@ -268,13 +268,13 @@ export class ManagerHealth {
     collectDefaultMetrics({ register: this.#registry });
   }
 
-  /** To be told of every call of the super cluster. */
+  /** To be called after every request to the super cluster. */
   readonly onCall: CallListener = ({ verb, resource, status }) => {
     this.#calls.inc({ verb, resource, code: status === 0 ? 'none' : String(status) });
     if (status > 0 && status < 500) this.#answeredAt = this.#now();
   };
 
-  /** Why nobody should count on it, as far as that is known. */
+  /** Why the manager is not ready; undefined when it is. */
   get problem(): string | undefined {
     if (this.#answeredAt === undefined) return 'the super cluster has not answered yet';
     const silent = this.#now() - this.#answeredAt;
@@ -282,7 +282,7 @@ export class ManagerHealth {
     return `the super cluster has not answered for ${Math.round(silent / 1000)} s`;
   }
 
-  /** Until it is closed. Returns the port. Throws `StartFailed` when the address cannot be had. */
+  /** Listens until `close` is called. Returns the port. Throws `StartFailed` when the address cannot be bound. */
   async listen({ host, port }: HealthAddress): Promise<{ port: number; close: () => Promise<void> }> {
     const server = createServer({ keepAliveTimeout }, (request, response) => {
       this.#answer(request).then(
@@ -315,7 +315,7 @@ export class ManagerHealth {
     };
   }
 
-  /** Status, type and body. */
+  /** Status, content type and body. */
   async #answer({ method, url }: IncomingMessage): Promise<[number, string, string]> {
     if (method !== 'GET' && method !== 'HEAD')
       return [405, plainText, 'only GET and HEAD are answered here\n'];

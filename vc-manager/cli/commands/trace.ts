@@ -48,7 +48,7 @@ export function configure(command: Command, cli: Cli): void {
     .argument('[pod]', 'its name in the tenant (default: list the slowest ones)')
     .option('-n, --namespace <namespace>', 'its namespace in the tenant (default: default; listing: all)')
     .addOption(
-      // The namespace of this command is one of the tenant's own: it does not narrow the choice of tenants.
+      // This command's --namespace is one inside the tenant, so that it does not narrow the choice of tenants.
       withCompletion(
         new Option('-t, --tenant <[namespace/]name>', 'the VirtualCluster (default: the only one)'),
         async ({ tenants }) => wordsOnly(await tenants()),
@@ -139,7 +139,7 @@ async function listSlowest(
   };
   const answers = await queryReplicas<PodList>(replicas, query, cli.signal);
   const lists = answers.flatMap((answer) => (answer.is === 'answer' ? [answer.body] : []));
-  // While a tenant is handed over, two may answer for it: the one that serves it knows more every moment.
+  // During a hand-over two syncers may answer for a tenant; the one that serves it knows more pods.
   const [list] = lists.toSorted((a, b) => b.known - a.known);
   if (list === undefined)
     throw new CliError('NotRunning', explainNoAnswer(answers, tenant, flags.systemNamespace));
@@ -172,16 +172,16 @@ function labelOf({ metadata }: VirtualCluster): string {
   return `${metadata.namespace}/${metadata.name}`;
 }
 
-/** A syncer that says in its Lease where it can be asked. */
+/** A syncer whose Lease names the address of its debug endpoint. */
 export interface Replica {
   name: string;
   url: string;
 }
 
-/** What one of them answered. */
+/** Result of a query to one syncer. */
 export type ReplicaAnswer<T> =
   | { is: 'answer'; replica: Replica; body: T }
-  /** It does not serve the tenant, or does not know the pod. */
+  /** The syncer does not serve the tenant, or does not know the pod. */
   | { is: 'UnknownTenant' | 'UnknownPod'; replica: Replica }
   | { is: 'unreachable'; replica: Replica; why: string };
 
@@ -192,7 +192,7 @@ interface Lease extends KubeObject {
 const component = `${labelKeys.component}=vc-syncer`;
 const replicaTimeoutMs = 10_000;
 
-/** The syncers that have a Lease, and those that have given it back without removing it left out. */
+/** The syncers that hold a Lease; a Lease without a holder was released and does not count. */
 export async function findReplicas(
   client: KubeClient,
   namespace: string,
@@ -210,7 +210,7 @@ export async function findReplicas(
   });
 }
 
-/** Asks all of them at once. */
+/** Queries all replicas at once. */
 export function queryReplicas<T>(
   replicas: readonly Replica[],
   query: Readonly<Record<string, string>>,
@@ -219,13 +219,13 @@ export function queryReplicas<T>(
   return Promise.all(replicas.map((replica) => queryReplica<T>(replica, query, signal)));
 }
 
-/** Throws `InvalidArgument` for what is no address. */
+/** Throws `InvalidArgument` when `url` is not an HTTP address. */
 export function replicaAt(url: string): Replica {
   if (isHttp(url)) return { name: url, url };
   throw new CliError('InvalidArgument', `"${url}" is no address: give it as in http://127.0.0.1:10451`);
 }
 
-/** Why nobody knows, and what can be done about it. */
+/** Why no syncer could answer, and what the user can do. */
 export function explainNoAnswer(
   answers: readonly ReplicaAnswer<unknown>[],
   tenant: string,
@@ -234,7 +234,7 @@ export function explainNoAnswer(
   const [vcNamespace, name] = tenant.split('/');
   if (answers.length === 0) {
     return (
-      `no syncer has a Lease in namespace ${namespace}, so there is nobody to ask: ` +
+      `no syncer has a Lease in namespace ${namespace}, so that none can be asked: ` +
       'is one running? "vc-manager logs --stack vc-syncer" shows what that of the local stack says'
     );
   }
@@ -273,7 +273,7 @@ async function queryReplica<T>(
   }
 }
 
-/** The reason of a failed fetch is a level below. */
+/** `fetch` keeps the reason of a failure in `cause`. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error instanceof SyntaxError) return 'its answer is not that of a syncer';
@@ -293,7 +293,7 @@ interface Pod extends KubeObject {
 
 const tenantTimeoutMs = 15_000;
 
-/** What the pod itself and its copy in the super cluster tell of its way, in whole seconds. */
+/** A report made from the conditions of the pod and of its copy in the super cluster, in whole seconds. */
 export async function traceFromObjects(
   cli: Cli,
   client: KubeClient,
@@ -421,10 +421,10 @@ async function noSuchPod(
 const barWidth = 32;
 const order: readonly Whose[] = ['skerry', 'scheduler', 'kubelet'];
 
-/** How milliseconds are written: from a syncer to the tenth, from objects only seconds are known. */
+/** How times are written: a syncer reports tenths of milliseconds, objects carry whole seconds. */
 export type Precision = 'milliseconds' | 'seconds';
 
-/** The way of one pod, for people: facts, then a line for each span with a bar where it lies in the whole. */
+/** Facts about one pod, then a line for each span with a bar that shows its place in the whole time. */
 export function waterfall(report: PodReport, precision: Precision): string {
   const facts = table(undefined, [
     ['Pod:', `${report.namespace}/${report.name}`],
@@ -486,7 +486,7 @@ function aligned(texts: readonly string[]): string[] {
   return texts.map((text) => text.padStart(width));
 }
 
-/** The slowest pods, then what each span usually takes. Empty when no pod is known. */
+/** The slowest pods, then median and 99th percentile of each span. Empty when no pod is known. */
 export function slowestTable(list: PodList): string {
   if (list.known === 0) return '';
   const pods = list.pods.map((report) => [
@@ -540,7 +540,7 @@ const about: Readonly<Record<string, string>> = {
   status: 'the tenant learns that it is ready',
 };
 
-/** What happens in a span, in a few words. */
+/** Explanation of a span; empty for an unknown one. */
 export function aboutSpan(name: string): string {
   return about[name] ?? '';
 }

@@ -111,7 +111,7 @@ async function up(cli: Cli, flags: Flags): Promise<void> {
   }
 }
 
-/** In the background: whoever started us shows the progress and, in the end, the summary. */
+/** The process in the background: the one that started it shows the progress and, at the end, the summary. */
 async function runSupervised(cli: Cli, options: UpOptions): Promise<void> {
   const progress = new RelayedProgress(progressFor(cli), sendToParent);
   try {
@@ -154,7 +154,7 @@ function upOptions(flags: Flags, stateDir: string): UpOptions {
   };
 }
 
-/** The same wish as arguments, for the process in the background. */
+/** The options as arguments for the process in the background. */
 function argumentsOf(options: UpOptions): string[] {
   const { stateDir, tenants, nodes, superCluster, withSamples, isAudited, unsafeNoFsync } = options;
   const { bindAddress, advertiseAddress, superBindAddress, dns } = options;

@@ -26,7 +26,7 @@ interface ComponentOptions {
   dns: DnsChoice;
 }
 
-/** Manager and syncer as components of the local stack: processes of their own that can die and be replaced alone. */
+/** Manager and syncer as components of the local stack, each a process of its own. */
 export function skerryComponents(options: ComponentOptions, parts: LocalStackParts): ComponentPlan[] {
   return [manager(options, parts), syncer(options, parts)];
 }
@@ -44,7 +44,7 @@ function manager(options: ComponentOptions, parts: LocalStackParts): ComponentPl
       `--advertise-address=${advertiseAddress}`,
       `--dns=${dns}`,
       `--endpoint-host=${localAddress(bindAddress)}`,
-      // The same after a restart: it goes on at once and does not wait for its own lease to expire.
+      // Stable, so that a restarted process need not wait for its own lease to expire.
       `--identity=${identity(stateDir)}`,
     ],
     dependsOn: ['datastore'],
@@ -52,21 +52,20 @@ function manager(options: ComponentOptions, parts: LocalStackParts): ComponentPl
   });
 }
 
-/** Left alone, V8 lets the heap grow to four times of what is in use; this costs no CPU that could be measured. */
+/** By default V8 lets the heap grow to four times of what is in use; this limit costs no measurable CPU. */
 const smallHeap = ['--max-semi-space-size=4', '--heap-growing-percent=50'];
 
 function syncer(options: ComponentOptions, parts: LocalStackParts): ComponentPlan {
   const { metrics, kubelet } = options.ports;
   const host = '127.0.0.1';
-  // Not on loopback where it can be helped: tenants' API servers find the metrics API there too, by a Service,
-  // whose endpoints may not be there.
+  // Not on loopback where the machine has another address: tenants reach the metrics API through a Service, whose
+  // endpoints must not be loopback addresses.
   const kubeletHost = isLocalAddress(options.advertiseAddress) ? options.advertiseAddress : host;
   return program(syncerComponent, options, parts.superCluster?.syncerKubeconfig, {
     args: [
       ...smallHeap,
       join(packageRoot(), 'bin', 'vc-syncer.js'),
       ...superClusterArguments(options),
-      // As above.
       `--replica=${identity(options.stateDir)}`,
       `--metrics-address=${host}:${metrics}`,
       `--kubelet-address=${isIPv6(kubeletHost) ? `[${kubeletHost}]` : kubeletHost}:${kubelet}`,
@@ -94,7 +93,7 @@ function program(
     name,
     binary: { command: process.execPath },
     args,
-    // Restarts it when there is a new one: the path of the program stays.
+    // Changes the plan, and so restarts the component, when another version is installed at the same path.
     env: { ...inheritedVariables(env), SKERRY_VERSION: packageVersion() },
     files:
       kubeconfig === undefined
@@ -112,7 +111,7 @@ function superClusterArguments({ superCluster }: ComponentOptions): string[] {
   return [`--kubeconfig=${superCluster.kubeconfig}`, ...context];
 }
 
-/** Also part of an object's name. */
+/** Used in object names too. */
 function identity(stateDir: string): string {
   const host = hostname()
     .toLowerCase()
@@ -139,7 +138,7 @@ const inheritedNames = [
   ...['SSL_CERT_FILE', 'SSL_CERT_DIR', 'NODE_EXTRA_CA_CERTS'],
 ];
 
-/** What the manager needs in order to find binaries as we do; the driver hands on PATH and HOME by itself. */
+/** Variables by which the manager finds binaries as this process does; the driver passes PATH and HOME itself. */
 function inheritedVariables(env: Cli['env']): Record<string, string> {
   const found: Record<string, string> = {};
   for (const name of inheritedNames) {
@@ -149,16 +148,16 @@ function inheritedVariables(env: Cli['env']): Record<string, string> {
   return found;
 }
 
-/** Where manager and syncer keep what is their own, unless they are told otherwise. */
+/** Default namespace of the manager's and the syncer's own objects. */
 const systemNamespace = 'skerry-system';
 
-/** Manager and syncer by their own certificates, and as what else runs in Skerry's namespace. */
+/** Users of manager and syncer, and the group of all ServiceAccounts in their namespace. */
 export const componentUsers = {
   users: programs.map(userOf),
   groups: [`system:serviceaccounts:${systemNamespace}`],
 };
 
-/** Grants the components of a local stack in its super cluster what the chart grants where it is installed. */
+/** Grants manager and syncer the same rights in a local super cluster as the Helm chart does. */
 export function grantComponentRights(client: KubeClient, signal: AbortSignal): Promise<void> {
   return grantRights(client, {
     chartDirectory: chartDirectory(),

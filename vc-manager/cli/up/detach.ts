@@ -8,7 +8,7 @@ import type { Progress, Step } from '../progress.ts';
 import { claimStateDirectory } from '../state-directory.ts';
 import type { UpSummary } from './summary.ts';
 
-/** What the supervisor in the background tells the process that started it. */
+/** What the supervisor in the background sends to the process that started it. */
 type SupervisorMessage =
   | { type: 'step'; id: number; title: string }
   | { type: 'tell'; id: number; message: string }
@@ -21,7 +21,7 @@ const largestLogBytes = 10_000_000;
 
 /**
  * Starts `up` again in a session of its own, shows its progress here, and returns when all is up. Ctrl-C
- * until then stops what was started; afterwards the two have nothing to do with each other any more.
+ * until then stops what was started; afterwards the two processes are independent.
  */
 export async function startDetached(
   cli: Cli,
@@ -63,7 +63,7 @@ export async function startDetached(
   }
 }
 
-/** Shows one message; hands back those that end the wait. */
+/** Shows one message; returns it when it ends the wait. */
 function relay(
   message: SupervisorMessage,
   progress: Progress,
@@ -97,7 +97,7 @@ function openLog(directory: string): { path: string; descriptor: number } {
   return { path, descriptor: openSync(path, 'a', 0o600) };
 }
 
-/** Tells a progress to our log and, as long as it listens, to the process that started us. */
+/** Progress that goes to the log and, while it is connected, to the process that started this one. */
 export class RelayedProgress implements Progress {
   readonly #log: Progress;
   readonly #send: (message: SupervisorMessage) => void;
@@ -136,7 +136,7 @@ export class RelayedProgress implements Progress {
   }
 }
 
-/** Sends to the process that started us; quietly nothing when it is gone. */
+/** Sends to the process that started this one; does nothing when that has ended. */
 export function sendToParent(message: SupervisorMessage): void {
   if (process.connected) process.send?.(message, undefined, undefined, () => undefined);
 }

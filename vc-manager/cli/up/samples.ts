@@ -27,7 +27,7 @@ interface SampleOptions extends Pick<Cli, 'clock'> {
   withStorage: boolean;
 }
 
-/** Waits for every tenant; those that do not come in time are named, and the rest goes on. */
+/** Waits for every tenant and returns those that are ready; the others are printed with the reason. */
 export async function awaitTenants({
   client,
   progress,
@@ -66,7 +66,7 @@ export async function awaitTenants({
   return ready;
 }
 
-/** Puts the samples into the tenants that are marked for them, and gives their pods a while to run. */
+/** Creates the samples in the tenants that are annotated for them, and waits a limited time until their pods run. */
 export async function awaitSamples(
   tenants: readonly VirtualCluster[],
   options: SampleOptions,
@@ -102,7 +102,7 @@ export async function awaitSamples(
   }
 }
 
-/** What is missing in the end, if anything. */
+/** Returns a message when some of the pods do not run in time. */
 async function runSamples(
   vc: VirtualCluster,
   { client, clock, signal, withStorage }: SampleOptions,
@@ -144,7 +144,7 @@ function sampleTenantNames(count: number): string[] {
   return Array.from({ length: count }, (_, index) => `tenant-${index + 1}`);
 }
 
-/** Creates those that are missing. */
+/** Creates the sample tenants that do not exist. */
 export async function createSampleTenants(
   client: KubeClient,
   options: { count: number; withSamples: boolean; signal: AbortSignal },
@@ -187,7 +187,7 @@ interface CreateSamplesOptions {
   withStorage: boolean;
 }
 
-/** Puts a small shop into a tenant. What is there already is left as it is. */
+/** Creates a small shop in a tenant. Objects that exist are left unchanged. */
 async function createSamples({ client, signal, withStorage }: CreateSamplesOptions): Promise<void> {
   const objects: [Resource, KubeObject][] = [
     [resources.namespaces, { metadata: { name: sampleNamespace } }],
@@ -212,7 +212,7 @@ interface SampleState {
   wanted: number;
 }
 
-/** How many of the pods of the shop run. */
+/** How many pods of the shop run, and how many its Deployments ask for. */
 async function observeSamples(client: KubeClient, signal: AbortSignal): Promise<SampleState> {
   interface Deployment extends KubeObject {
     spec?: { replicas?: number };

@@ -15,13 +15,13 @@ import { componentUsers, grantComponentRights, managerComponent, skerryComponent
 import { awaitSamples, awaitTenants, createSampleTenants, listTenants, sampleNamespace } from './samples.ts';
 import type { UpSummary } from './summary.ts';
 
-/** What `up` was asked for, after its arguments were checked. */
+/** Validated options of `up`. */
 export interface UpOptions {
   stateDir: string;
-  /** Sample tenants; undefined: two when the state is new, else those that are there. */
+  /** Sample tenants; undefined: two when the state is new, otherwise none are added. */
   tenants: number | undefined;
   nodes: number;
-  /** Without: a local super cluster, or the one that this state belongs to. */
+  /** Undefined: a local super cluster, or the one that this state belongs to. */
   superCluster: { kubeconfig: string; context?: string } | undefined;
   withSamples: boolean;
   bindAddress: string;
@@ -29,9 +29,9 @@ export interface UpOptions {
   advertiseAddress: string | undefined;
   /** Of the local super cluster's API server. */
   superBindAddress: string;
-  /** What tenants have that do not choose; undefined: none where nodes are simulated, else coredns. */
+  /** Default DNS server of tenants; undefined: none where nodes are simulated, otherwise coredns. */
   dns: DnsChoice | undefined;
-  /** Whether the local super cluster records what manager and syncer ask of it. */
+  /** Whether the local super cluster writes an audit log of manager and syncer. */
   isAudited: boolean;
   unsafeNoFsync: boolean;
   isDetached: boolean;
@@ -46,7 +46,7 @@ interface Started {
   superCluster: Parameters<typeof withConnection>[0];
 }
 
-/** Brings everything up. `onStack` is called before the first process is started. */
+/** Starts everything. `onStack` is called before the first process is started. */
 export async function startAll(
   cli: Pick<Cli, 'env' | 'clock'>,
   options: UpOptions,
@@ -57,7 +57,7 @@ export async function startAll(
   }: { progress: Progress; signal: AbortSignal; onStack: (stack: LocalStack) => void },
 ): Promise<Started> {
   const chosen = await chooseSuperCluster(options);
-  // Before anything is written down: a mistyped name must not stick to the state.
+  // Before settings are written: a mistyped file name must not be stored in them.
   if (chosen !== 'local') await checkExternalCluster(chosen, progress, signal);
   const settings = await persistSettings(options.stateDir, chosen);
   const isLocal = settings.superCluster === 'local';
@@ -90,7 +90,7 @@ export async function startAll(
           ports: settings.ports,
           bindAddress: options.bindAddress,
           advertiseAddress: address,
-          // The image cannot be pulled to a node that is only simulated.
+          // Simulated nodes cannot pull the image.
           dns: options.dns ?? (isLocal && options.nodes > 0 ? 'none' : 'coredns'),
         },
         parts,
@@ -152,7 +152,7 @@ async function superClusterConnection(
   return loadKubeconfig(parts.superCluster?.kubeconfigFile);
 }
 
-/** Fails before anything is started when the cluster cannot be used, and says what will happen to it. */
+/** Throws before anything is started when the cluster does not answer; prints what Skerry creates in it. */
 async function checkExternalCluster(
   { kubeconfig, context }: Exclude<StateSettings['superCluster'], 'local'>,
   progress: Progress,
@@ -198,7 +198,7 @@ export async function waitForManager(
   }
 }
 
-/** Which super cluster this state is for. Throws `StateUnusable` when that is another one than asked for. */
+/** The super cluster that this state belongs to. Throws `StateUnusable` when the options name another one. */
 async function chooseSuperCluster({
   stateDir,
   superCluster,
@@ -209,7 +209,7 @@ async function chooseSuperCluster({
   return stored?.superCluster ?? superCluster ?? 'local';
 }
 
-/** Settings of this state with everything in it that must stay the same from start to start. */
+/** Writes and returns settings that must stay the same from start to start. */
 async function persistSettings(
   stateDir: string,
   superCluster: StateSettings['superCluster'],
@@ -220,7 +220,7 @@ async function persistSettings(
   return settings;
 }
 
-/** Tenants of one super cluster in the datastore of another would be taken for orphans, or worse. */
+/** Tenants of one super cluster would be orphans in the datastore of another. */
 function refuseOtherSuperCluster(
   stateDir: string,
   { superCluster: stored }: StateSettings,
@@ -238,19 +238,19 @@ function refuseOtherSuperCluster(
 const first = 22_000;
 const last = 22_999;
 
-/** Two free ports for the syncer, at a random place so that two stacks hardly meet. */
+/** Two free ports for the syncer, from a random start so that two stacks rarely choose the same. */
 async function syncerPorts(
   random: () => number = Math.random,
 ): Promise<{ metrics: number; kubelet: number }> {
   const host = '127.0.0.1';
   const start = first + Math.floor((random() * (last - first)) / 2);
   const metrics = await freePort({ host, range: [start, last] });
-  // It listens where tenants reach it, which may be any address of this machine.
+  // The kubelet endpoint may listen on any address of this machine.
   const kubelet = await freePort({ host: '0.0.0.0', range: [start, last], taken: [metrics] });
   return { metrics, kubelet };
 }
 
-/** Fetches what `up` will run, all at once; resolves to where kubectl is. */
+/** Fetches all binaries that `up` runs; resolves to the path of kubectl. */
 async function fetchBinaries(
   binaries: Binaries,
   options: { isLocal: boolean; signal: AbortSignal },

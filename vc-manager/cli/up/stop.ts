@@ -12,15 +12,15 @@ interface StopOptions {
   stateDir: string;
   progress: Progress;
   signal: AbortSignal;
-  /** Kill without asking first. */
+  /** Kill at once, without a grace period. */
   force?: boolean;
-  /** Of the stack, if this process has started it: its driver must not start again what is stopped here. */
+  /** The driver of a stack that this process has started, so that it does not restart what is stopped here. */
   driver?: Pick<ControlPlaneDriver, 'stop'>;
 }
 
 /**
- * Stops all processes of a state directory, whoever started them, and keeps their state: first manager and
- * syncer, so that nobody starts anything again, then tenants, then what those stand on.
+ * Stops all processes of a state directory, also those of other processes, and keeps their state: first manager and
+ * syncer, so that they restart nothing, then tenants, then super cluster and datastore.
  */
 export async function stopAll({ stateDir, progress, signal, force, driver }: StopOptions): Promise<void> {
   const options = { signal, ...(force ? { timeoutMs: 0 } : {}) };

@@ -4,7 +4,7 @@ import type { Cli } from '../context.ts';
 import { styler, table } from '../output.ts';
 import { packageRoot } from '../package-root.ts';
 
-/** What runs where; plain data, because a detached `up` hands it to the process that started it. */
+/** What runs where; plain data, because a detached `up` sends it to the process that started it. */
 export interface UpSummary {
   superCluster: string;
   isLocal: boolean;
@@ -16,7 +16,7 @@ export interface UpSummary {
   pid: number;
 }
 
-/** How the reader calls us, for commands that can be copied. */
+/** How the user starts the CLI, for commands that can be copied. */
 interface Invocation {
   /** `npx vc-manager`, with the options that each command needs. */
   command: string;
@@ -71,24 +71,24 @@ function nextCommands(summary: UpSummary, command: string, env: Cli['env']): str
   return lines;
 }
 
-/** As the reader would type it: through npm, as an installed command, or as a script. */
+/** The command as the user would type it: through npm, as an installed command, or as a script. */
 export function commandName(env: Cli['env'], script: string | undefined, directory: string): string {
   if (env['npm_lifecycle_event'] !== undefined || env['npm_command'] !== undefined) return 'npx vc-manager';
   if (script === undefined || basename(script) === 'vc-manager') return 'vc-manager';
-  // The launcher may have handed over to another file.
+  // `script` may be a file that the launcher has started.
   const launcher = join(packageRoot(), 'bin', 'vc-manager.js');
   const path = relative(directory, launcher);
   return `node ${quoted(path.startsWith('..') ? launcher : path)}`;
 }
 
-/** A word for the shell. */
+/** Quotes a word for the shell. */
 export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
 function isOnPath(name: string, env: Cli['env']): boolean {
   return (env['PATH'] ?? '').split(delimiter).some((directory) => {
-    // npm puts what only its own scripts see in front.
+    // npm prepends directories that only its own scripts see.
     if (directory === '' || directory.includes('node_modules')) return false;
     try {
       accessSync(join(directory, name), constants.X_OK);

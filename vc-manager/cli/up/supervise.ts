@@ -11,7 +11,7 @@ import { startAll, type UpOptions } from './start.ts';
 import { stopAll } from './stop.ts';
 import type { UpSummary } from './summary.ts';
 
-/** Both a terminal and npm may hand on one and the same Ctrl-C. */
+/** A terminal and npm may each deliver the same Ctrl-C. Milliseconds. */
 const oneKeypressMs = 1_000;
 
 export interface SuperviseOptions extends UpOptions {
@@ -19,7 +19,7 @@ export interface SuperviseOptions extends UpOptions {
   onReady: (summary: UpSummary) => void;
 }
 
-/** Brings everything up, keeps it up until a signal comes, and stops it all in order. */
+/** Starts everything, keeps it running until a signal arrives, and then stops it in order. */
 export async function supervise(cli: Cli, options: SuperviseOptions): Promise<void> {
   const { stateDir, progress, isDetached } = options;
   const stop = new AbortController();
@@ -85,7 +85,7 @@ export interface EventOptions extends Pick<Cli, 'clock'> {
   signal: AbortSignal;
 }
 
-/** Tells what happens to components and tenants until aborted. */
+/** Prints what happens to components and tenants until aborted. */
 export async function reportEvents({
   stack,
   superCluster,
@@ -120,7 +120,7 @@ export async function reportEvents({
   stopWatching?.();
 }
 
-/** One line about what people want to know; undefined for the rest. */
+/** One line for a change of phase, a creation or a deletion; undefined for other changes. */
 export function describeChange(
   type: 'added' | 'modified' | 'deleted',
   object: VirtualCluster,
