@@ -10,7 +10,7 @@ Sets the figures of two runs side by side. "worse" and "better" mark what change
 either run stray, and by more than 5 %; a figure that was measured once has to change by 25 %.
 `;
 
-/** `compare A B`: a table on `output`. Throws ArgumentError for files that are none of ours. */
+/** `compare A B`: tables on `output`. Throws ArgumentError for files that are not results of a run. */
 export async function runCompare(
   argv: readonly string[],
   output: { write(text: string): unknown },
@@ -48,7 +48,7 @@ async function readRun(file: string): Promise<ComparedRun> {
     scenarios.some(({ figures }) => !Array.isArray(figures))
   )
     throw new ArgumentError(`${file} is no result of this version of the benchmarks: run them again`, 2);
-  // What was no number, such as the speed of a run that did not come to its end, is null in JSON.
+  // NaN, such as the throughput of a run that timed out, is null in JSON.
   for (const { figures } of scenarios)
     for (const figure of figures) figure.values = figure.values.filter((value) => Number.isFinite(value));
   return run as ComparedRun;
@@ -72,12 +72,12 @@ export interface ComparedRun {
 
 type Verdict = 'worse' | 'better' | '';
 
-/** Less than that is noise, however often it was measured. */
+/** Smaller changes count as noise, however often the figure was measured. */
 const leastChange = 0.05;
-/** Of a figure that was measured once, nobody knows how far it strays. */
+/** Assumed noise of a figure that was measured once. */
 const unknownNoise = 0.25;
 
-/** Both runs side by side; what changed by more than the noise of its repeats is marked. */
+/** Both runs side by side; changes beyond the noise of their repeats are marked. */
 export function compareRuns(a: ComparedRun, b: ComparedRun): Table[] {
   return Object.entries(a.scenarios).flatMap(([name, before]) => {
     const after = b.scenarios[name];
@@ -118,7 +118,7 @@ function compareRow(a: Figure, b: Figure): Cell[] {
   ];
 }
 
-/** How far repeats of the same run are apart, as a part of their median. */
+/** Half the range of a run's repeats as a fraction of their median; the larger one of both runs. */
 function noise(a: Figure, b: Figure): number {
   const spread = ({ values }: Figure): number =>
     values.length < 2

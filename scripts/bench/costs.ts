@@ -114,7 +114,7 @@ export function syncerTable(scenario: string, rounds: readonly SyncerCost[], uni
     .map((call) => ({ call, ok: total(`${call}/ok`) / count, refused: total(`${call}/refused`) / count }))
     .filter(({ ok, refused }) => ok + refused >= leastCalls)
     .sort((a, b) => b.ok - a.ok);
-  // What pods need beside themselves is reconciled too, but says nothing about how often a pod is.
+  // Other objects that pods need do not count as reconciles of pods.
   const kind = unit === 'pod' ? 'pods' : '';
   const ofKinds = (metric: string): number =>
     sum(keys.filter((key) => key.startsWith(`${metric}/${kind}`)).map(total));

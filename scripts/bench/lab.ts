@@ -29,16 +29,16 @@ interface LabOptions {
 }
 
 const tenantNamespace = 'bench';
-/** More at once only make each other slower, and the first of them late. */
+/** More at once slow each other down and delay the first. */
 const tenantsAtOnce = 8;
-/** For pods that stay: what else there is to do with many of them would take as long. */
+/** Added to the time limit for each standing pod. */
 const standingTimeoutMsPerPod = 200;
-/** Idle tenants are not free, so that there is always some use of CPU. */
+/** CPU use, in cores, below which the stack counts as quiet; idle tenants add to it. */
 const quietCores = 0.3;
 const quietCoresPerTenant = 0.02;
 const quietTimeoutMs = 30_000;
 
-/** What scenarios work with: a stack, its tenants and the load generator. Made once for a run. */
+/** What scenarios work with: a stack, its tenants and the load generator. One for each run. */
 export class Lab {
   readonly stack: Stack;
   readonly generator = new GeneratorProcess();
@@ -48,7 +48,7 @@ export class Lab {
   readonly #options: BenchOptions;
   readonly #onProgress: (message: string) => void;
   readonly #connection: Connection;
-  /** Root of everything that this run creates in the super cluster. */
+  /** Prefix of the names of everything that this run creates in the super cluster. */
   readonly #prefix = `skerry-bench-${randomBytes(3).toString('hex')}`;
   readonly #direct = new Map<string, Target>();
   readonly #tenantTargets = new Map<string, Target>();
@@ -72,7 +72,7 @@ export class Lab {
     this.#onProgress(message);
   }
 
-  /** Namespaces of the super cluster, one in place of each tenant. */
+  /** Namespaces of the super cluster, one for each tenant that is compared with it. */
   async directTargets(): Promise<Target[]> {
     const { tenants } = this.#options;
     for (let index = 0; index < tenants; index++) {
@@ -85,7 +85,7 @@ export class Lab {
     return [...this.#direct.values()];
   }
 
-  /** A namespace in each of the tenants, which are created when they are first wanted. */
+  /** A namespace in each tenant; tenants are created on first use. */
   async tenantTargets(): Promise<Target[]> {
     const names = Array.from({ length: this.#options.tenants }, (_, index) => `tenant-${index}`);
     const missing = names.filter((name) => !this.#tenantTargets.has(name));
@@ -102,7 +102,7 @@ export class Lab {
         }
       }),
     );
-    // In their order, not in that in which they became ready.
+    // In the order of their names, not in that in which they became ready.
     return names.flatMap((name) => this.#tenantTargets.get(name) ?? []);
   }
 
@@ -119,7 +119,7 @@ export class Lab {
     return { name, namespace: tenantNamespace, connection };
   }
 
-  /** Brings all tenants together to this many pods that stay, rounded up to equal parts. Returns how many there are. */
+  /** Creates or deletes pods until all tenants together have this many, rounded up to equal parts. Returns the number. */
   async ensureStandingPods(pods: number): Promise<number> {
     const targets = await this.tenantTargets();
     const perTarget = Math.ceil(pods / targets.length);
@@ -132,7 +132,7 @@ export class Lab {
     return total;
   }
 
-  /** Which objects of the super cluster are of this run's tenants. */
+  /** Label selector for the objects of this run's tenants in the super cluster. */
   superSelector(): string {
     const uids = [...this.#tenantTargets.keys()].flatMap(
       (name) => this.tenants.get(name)?.metadata.uid ?? [],
@@ -140,7 +140,7 @@ export class Lab {
     return `skerry.dev/tenant in (${uids.join(',')})`;
   }
 
-  /** Asks for a tenant that is removed with the lab at the latest. */
+  /** Creates the VirtualCluster of a tenant; `close` removes it at the latest. */
   async request(name: string): Promise<void> {
     this.#requested.add(name);
     await this.tenants.request(name, this.signal);
@@ -159,7 +159,7 @@ export class Lab {
     return [...processes, { pid: this.generator.pid, group: 'generator', component: 'generator' }];
   }
 
-  /** Waits until the echoes of what was done before have died away; gives up after a while and says so. */
+  /** Waits until processes use little CPU. Returns false when they still do after 30 s. */
   async waitUntilQuiet(): Promise<boolean> {
     const limit = quietCores + quietCoresPerTenant * this.#tenantTargets.size;
     const deadline = performance.now() + quietTimeoutMs;
@@ -239,7 +239,7 @@ class Tenants {
   }
 
   async request(name: string, signal: AbortSignal): Promise<void> {
-    // Not before: without a manager there is nothing to watch.
+    // Not earlier: the manager installs the resource that is watched.
     this.#running ??= this.#reflector.run(this.#stop.signal);
     const vc = {
       apiVersion,
@@ -250,7 +250,7 @@ class Tenants {
     await this.#client.create(resources.virtualClusters, vc, { signal });
   }
 
-  /** Resolves when the tenant's own API server has answered its admin for the first time. */
+  /** Resolves when the tenant's API server has answered a request with its admin kubeconfig. */
   async waitUntilUsable(name: string, signal: AbortSignal): Promise<ConnectionOptions> {
     await this.#when(
       name,
@@ -271,7 +271,7 @@ class Tenants {
           await tenant.list(resources.namespaces, { signal });
           return options;
         } catch {
-          // Whatever it is, a person would try again.
+          // Any failure is tried again, as a user would.
         }
         throwIfFailed(this.get(name));
         await systemClock.sleep(pollMs, signal);
@@ -281,7 +281,7 @@ class Tenants {
     }
   }
 
-  /** Resolves when manager and syncer both say that they are done. */
+  /** Resolves when the conditions Ready and Synced are both True. */
   async waitUntilSynced(name: string, signal: AbortSignal): Promise<void> {
     await this.#when(
       name,
@@ -293,7 +293,7 @@ class Tenants {
     );
   }
 
-  /** Resolves when nothing is left of them that the manager waits for. */
+  /** Deletes VirtualClusters; resolves when their finalizers are done. */
   async remove(names: readonly string[], signal: AbortSignal): Promise<void> {
     await Promise.all(
       names.map(async (name) => {

@@ -3,7 +3,7 @@ export interface Table {
   columns: readonly string[];
   /** The first cell of each row is its name; numbers are made readable, what is missing becomes a dash. */
   rows: readonly (readonly Cell[])[];
-  /** What has to be known to read it. */
+  /** Text below the table. */
   notes?: readonly string[];
 }
 

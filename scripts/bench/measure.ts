@@ -5,7 +5,7 @@ import { controlPlanesDirectory } from '../../vc-manager/cli/state-directory.ts'
 import { stackId } from '../../vc-manager/cli/up/stop.ts';
 import { ProcessDriver } from '../../vc-manager/drivers/process/process-driver.ts';
 
-/** Whose work a process does. */
+/** Groups of processes whose CPU is added up. */
 export const processGroups = [
   'super cluster',
   'simulated nodes',
@@ -54,7 +54,7 @@ async function running(driver: ProcessDriver, id: string): Promise<{ component: 
   return components.flatMap(({ name, pid }) => (pid === undefined ? [] : [{ component: name, pid }]));
 }
 
-/** What some work cost. Groups without a process that could be seen are absent. */
+/** CPU used by some work. Groups without visible processes are absent. */
 export interface Usage {
   elapsedSeconds: number;
   cpuSeconds: Partial<Record<ProcessGroup, number>>;

@@ -8,7 +8,7 @@ const width = 720;
 const height = 360;
 const frame = { left: 70, right: 688, top: 44, bottom: 300 } as const;
 
-/** Told apart without colour too: legends name them in the order in which they are drawn. */
+/** The legend lists lines in the order in which they are drawn, so that they can be told apart without colour. */
 const colours = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#8a6d00', '#56b4e9', '#7f7f7f', '#000000'];
 
 function colour(index: number): string {
@@ -59,7 +59,7 @@ function legend(names: readonly string[]): string {
     .join('\n');
 }
 
-/** A whole document, on a page of its own colour. */
+/** A whole document with a white background. */
 function document(title: string, parts: readonly string[]): string {
   const style =
     'text{font-family:system-ui,sans-serif;fill:#24292f}.rule{stroke:#d0d7de}.line{fill:none;stroke-width:1.6}.page{fill:#ffffff}';
@@ -77,7 +77,7 @@ function fixed(value: number): string {
   return String(Math.round(value * 10) / 10);
 }
 
-export interface Line {
+interface Line {
   name: string;
   points: readonly (readonly [number, number])[];
 }
@@ -90,10 +90,10 @@ interface LineChart {
   lines: readonly Line[];
 }
 
-/** More than can be told apart at this size only make the file larger. */
+/** Points per line; more cannot be distinguished at this size. */
 const mostPoints = 400;
 
-/** None when there is nothing to draw. Points without a number are left out. */
+/** Empty when there is nothing to draw. Points that are not finite are left out. */
 export function lineChart({ name, title, x, y, lines }: LineChart): Plot[] {
   const drawn = lines
     .map((line) => ({ ...line, points: line.points.filter(([a, b]) => isDrawable(a, b, x.logarithmic)) }))
@@ -160,7 +160,7 @@ function thinned<T>(points: readonly T[]): T[] {
   return points.filter((_, index) => index % step === 0 || index === points.length - 1);
 }
 
-// Not by spreading: there may be more values than a call may have arguments.
+// Without spreading, as there may be more values than a call can have arguments.
 function lowest(values: readonly number[]): number {
   return values.reduce((least, value) => Math.min(least, value), Number.POSITIVE_INFINITY);
 }
@@ -179,11 +179,11 @@ interface BarChart {
   bars: readonly { name: string; values: readonly number[] }[];
 }
 
-/** Of a letter of a name, in px; few fonts are wider. */
+/** Assumed width of a letter, in px. */
 const letterWidth = 7;
 const gap = 0.25;
 
-/** Lying bars, each of several parts. None when there is nothing to draw. */
+/** Horizontal bars, each of several parts. Empty when there is nothing to draw. */
 export function barChart({ name, title, label, parts, bars }: BarChart): Plot[] {
   const drawn = bars.map((bar) => ({
     ...bar,

@@ -15,7 +15,7 @@ export const direct: Side = { name: 'direct', through: 'super cluster' };
 export const tenants: Side = { name: 'tenants', through: { fair: true } };
 export const unfairTenants: Side = { name: 'tenants, --no-fair', through: { fair: false } };
 
-/** The usual ones. */
+/** The sides of scenarios that compare tenants with the super cluster alone. */
 export function sidesOf({ sides }: Pick<BenchOptions, 'sides'>): readonly Side[] {
   return sides === 'direct' ? [direct] : [direct, tenants];
 }
@@ -24,13 +24,13 @@ export function sidesOf({ sides }: Pick<BenchOptions, 'sides'>): readonly Side[]
 export interface Round<Result = unknown> {
   side: string;
   repeat: number;
-  /** False: something was still going on when it began. */
+  /** False: processes still used CPU when the round began. */
   wasQuiet: boolean;
   result: Result;
   /** Pods or operations that costs are divided by. */
   count: number;
   usage: Usage;
-  /** What the syncer did meanwhile; absent where it cannot be asked. */
+  /** What the syncer did in the round; absent where its metrics are not read. */
   syncer?: SyncerWork;
 }
 
@@ -38,10 +38,10 @@ interface RoundWork<Result> {
   lab: Lab;
   options: BenchOptions;
   sides: readonly Side[];
-  /** Made before the measuring begins; the targets are open and empty. */
+  /** Called before measuring; the targets are open and empty. */
   prepare?: (targets: readonly Target[]) => Promise<void>;
   measure: (targets: readonly Target[], side: Side, repeat: number) => Promise<Result>;
-  /** What the costs of a round are divided by, and how the progress of one is told. */
+  /** What the costs of a round are divided by, and how its result is described in the progress. */
   count: (result: Result) => number;
   describe: (result: Result) => string;
   /** Called while everything that a round has made is there. */
@@ -127,7 +127,7 @@ async function warmUp({ lab }: { lab: Lab }, side: Side, targets: readonly Targe
   throwIfBroken(side, await lab.generator.request('run', run, lab.signal));
 }
 
-/** A stack that does not even run one pod per target has no figures worth waiting for. */
+/** Ends the run when a target does not get its first pod Ready. */
 function throwIfBroken(side: Side, { pods, failures }: RunResult): void {
   const broken = pods.filter(({ readyMs }) => readyMs === undefined).map(({ target }) => target);
   if (broken.length === 0) return;

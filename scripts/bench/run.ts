@@ -93,7 +93,7 @@ async function openStack(options: BenchOptions, { env, signal, onProgress }: Ben
   });
 }
 
-/** In the order in which they run: first what wants a stack that has done nothing yet, last what leaves most behind. */
+/** In the order in which they run: first those that need a fresh stack, last those that leave most behind. */
 const scenarios: readonly Scenario[] = [
   ...[create, footprint, restart, patrol],
   ...[latency, deletion, burst, burstTokens, fairness, churn, soak],
@@ -105,7 +105,7 @@ interface Report {
   scenarios: Record<string, ScenarioResult>;
 }
 
-/** `plotFile`: where the plot of this name lies, from where the text will be. */
+/** `plotFile`: path of the plot of this name, relative to the report. */
 function renderReport({ machine, scenarios }: Report, plotFile?: (plotName: string) => string): string {
   const { at, cpu, cores, memoryGigabytes, system, node, loadBefore } = machine;
   const head = `${at}, ${cores} × ${cpu}, ${memoryGigabytes} GB, ${system}, Node ${node}, load ${renderCell(loadBefore)} before the start.`;
@@ -117,8 +117,8 @@ function renderReport({ machine, scenarios }: Report, plotFile?: (plotName: stri
 }
 
 /**
- * Figures and everything they were made of as JSON, the tables as Markdown and the plots as SVG beside it;
- * the plots a second time where they are to be kept. Returns the files.
+ * Writes all measurements as JSON, and beside it the tables as Markdown and the plots as SVG; plots also go to
+ * `plotDirectory`. Returns the files.
  */
 async function writeReport(jsonFile: string, report: Report, plotDirectory?: string): Promise<string[]> {
   const directory = dirname(jsonFile);

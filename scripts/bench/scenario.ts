@@ -7,7 +7,7 @@ import type { Plot } from './plot.ts';
 export interface Scenario extends KnownScenario {
   /** True: nothing can be measured on the super cluster alone, so `--direct` leaves it out. */
   readonly needsTenants: boolean;
-  /** Leaves the lab as it found it, whatever happens, but for tenants, which later scenarios use again. */
+  /** Leaves the lab as it was, also after a failure, except for tenants, which later scenarios use again. */
   run(lab: Lab, options: BenchOptions): Promise<ScenarioResult>;
 }
 

@@ -42,7 +42,7 @@ export interface Stack {
   datastoreMetrics?(): Promise<string>;
   /** The syncer's metrics as Prometheus' text. Absent: their address is not known. */
   syncerMetrics?(): Promise<string>;
-  /** What may explain a failure: the last lines of the logs. */
+  /** The last lines of the components' logs, to explain a failure. */
   lastLogLines?(): Promise<string>;
   /** Ends what was started and removes its state. */
   close(): Promise<void>;
@@ -174,7 +174,7 @@ export class OwnStack implements Stack {
 
   async close(): Promise<void> {
     const signal = AbortSignal.timeout(120_000);
-    // First those two, or they would start again what is stopped after them.
+    // Manager and syncer first, so that they do not restart what is stopped after them.
     await this.#stack.stop({ signal, components: [managerComponent, syncerComponent] });
     const tenants = new ProcessDriver({
       root: controlPlanesDirectory(this.#directory),
@@ -242,11 +242,11 @@ export class GivenStack implements Stack {
   }
 
   async close(): Promise<void> {
-    // It was here before, and stays.
+    // The stack keeps running.
   }
 }
 
-/** What the tenants' datastore of a state directory says of itself, as Prometheus' text. */
+/** Metrics of the tenants' datastore in a state directory, as Prometheus' text. */
 async function datastoreMetrics(stateDir: string): Promise<string> {
   const ports = JSON.parse(await readFile(join(stateDir, 'datastore', 'ports.json'), 'utf8')) as {
     'datastore-metrics': number;
@@ -265,11 +265,11 @@ const gigabyte = 1_000_000_000;
 /** Super cluster, manager, syncer and load generator. */
 const bytesAtLeast = 1.8 * gigabyte;
 const bytesPerTenant = 0.2 * gigabyte;
-/** What a kube-apiserver watches its files with, and some for all else. */
+/** What a kube-apiserver uses to watch its files, and some for everything else. */
 const inotifyPerTenant = 7;
 const inotifyAtLeast = 64;
 
-/** What would stop a run of so many tenants in its middle: throws for what certainly will, returns what may. */
+/** Checks the limits of the machine: throws when a run with so many tenants must fail, returns warnings when it may. */
 export function preflight(tenants: number, { inotifyInstances, availableBytes }: Limits): string[] {
   const instances = inotifyAtLeast + tenants * inotifyPerTenant;
   if (inotifyInstances !== undefined && inotifyInstances < instances) {

@@ -69,7 +69,7 @@ export function slope(points: readonly (readonly [x: number, y: number])[]): num
 
 /**
  * The lowest point of each stretch of x: what is still there when garbage has been collected. A heap goes
- * up and down like a saw, and a line through all of it tells more about where the saw was cut than about growth.
+ * up and down, so that a line through all of its points says little about growth.
  */
 export function lowest(
   points: readonly (readonly [x: number, y: number])[],

@@ -22,7 +22,7 @@ const pollMs = 100;
 const compareEveryMs = 1_000;
 const mostFailures = 20;
 
-/** Creates, updates and deletes objects at all targets, and waits until the other side agrees. `run` is their mark. */
+/** Creates, updates and deletes objects at all targets, and waits until the super cluster agrees. `run` labels the objects. */
 export async function runChurn(
   targets: readonly TargetPods[],
   run: string,
@@ -82,7 +82,7 @@ async function callAll(
   async function runLane(target: TargetPods, targetIndex: number, index: number): Promise<void> {
     const lane = new Lane(index, seededRandom(seed, targetIndex, index));
     const place = targetIndex * lanes + index;
-    // What does not divide evenly goes to the first ones.
+    // The remainder goes to the first lanes.
     const count =
       operations === undefined ? Number.POSITIVE_INFINITY : Math.floor((operations + all - 1 - place) / all);
     const from = elapsed() + (place / all) * intervalMs;
@@ -133,7 +133,7 @@ async function agreement(
   if (other === undefined) return { counts: { own: countsOf(await own()) }, differences: 0 };
   const deadline = performance.now() + timeoutMs;
   for (;;) {
-    // Comparing costs the API servers more than looking at what the watch has shown.
+    // Comparing lists all objects, which costs the API servers more than waiting for the watch.
     const compareAt = performance.now() + compareEveryMs;
     while (tracker.pending > 0 && performance.now() < compareAt) await systemClock.sleep(pollMs, signal);
     const [here, there] = [await own(), await statesIn([other], run, signal)];
@@ -154,7 +154,7 @@ function relativeTo({ sentMs, answeredMs, shownMs, ...operation }: Operation, be
   };
 }
 
-/** The pod of each target that uses all ConfigMaps of so many lanes; resolves when all are Ready. */
+/** Creates a pod at each target that uses the ConfigMaps of all lanes; resolves when all are Ready. */
 export async function prepareChurn(
   targets: readonly TargetPods[],
   { lanes, timeoutMs }: { lanes: number; timeoutMs: number },
@@ -171,7 +171,7 @@ export async function prepareChurn(
   await Promise.race([Promise.all(all), late]);
 }
 
-/** Removes what a run of churn has left, but for pods. */
+/** Removes the ConfigMaps and Services that a run of churn has left. */
 export async function cleanUpChurn(
   targets: readonly TargetPods[],
   run: string,
@@ -186,16 +186,16 @@ export async function cleanUpChurn(
   );
 }
 
-/** One thing to do next to an object of one lane. */
+/** The next operation of a lane. */
 export interface Step {
   verb: ChurnVerb;
   kind: ChurnKind;
   name: string;
-  /** Which of all objects that this lane has ever had. */
+  /** Number of the object among all that this lane has created. */
   object: number;
 }
 
-/** Out of a hundred. */
+/** Percent of all operations. */
 const shares: readonly [ChurnKind, number][] = [
   ['pods', 60],
   ['configmaps', 25],
@@ -203,7 +203,7 @@ const shares: readonly [ChurnKind, number][] = [
 ];
 const mostObjects: Readonly<Record<ChurnKind, number>> = { pods: 4, configmaps: 2, services: 2 };
 
-/** ConfigMaps keep their names, so that pods can use them before and after they were there. */
+/** Names of ConfigMaps are used again, so that pods can refer to them while they do not exist. */
 function configMapName(lane: number, place: number): string {
   return `churn-${lane}-${place}`;
 }
@@ -212,7 +212,7 @@ const configMapsPerLane = mostObjects.configmaps;
 
 /**
  * An endless sequence of creates, updates and deletes over a handful of objects, made from random numbers
- * alone: whatever the API server does, the same numbers are the same work.
+ * alone: the same numbers make the same work, whatever the API server answers.
  */
 export class Lane {
   readonly #lane: number;
@@ -271,7 +271,7 @@ export class Lane {
   }
 }
 
-/** Annotation with the number of the operation that an object's state is of. */
+/** Annotation with the number of the operation that wrote the object last. */
 const operationKey = 'skerry-bench/op';
 /** Label that all objects of one run have. */
 const runKey = 'skerry-bench/churn';
@@ -295,7 +295,7 @@ function created(step: Step, lane: number, run: string, operation: string): stri
   }
 }
 
-/** The merge patch of an update: labels or annotations, and what a ConfigMap is there for. */
+/** The merge patch of an update: annotations, sometimes labels, and the data of a ConfigMap. */
 function updated(step: Step, operation: string, turn: number): string {
   const labels = turn % 2 === 0 ? {} : { labels: { turn: String(turn) } };
   return JSON.stringify({
@@ -304,7 +304,7 @@ function updated(step: Step, operation: string, turn: number): string {
   });
 }
 
-/** A pod that stays and uses every ConfigMap of a target, so that all of them are synced all the time. */
+/** A pod that uses every ConfigMap of a target, so that all of them are synced all the time. */
 function configMapConsumer(lanes: number): string {
   const names = Array.from({ length: lanes }, (_, lane) =>
     Array.from({ length: configMapsPerLane }, (_, place) => configMapName(lane, place)),
@@ -332,19 +332,19 @@ interface Pending {
 }
 
 /**
- * Which operations have been shown by a watch on the other side. An event carries the number of the
- * operation that the object's state is of: it shows that one and all before it of the same object.
+ * Records which operations a watch of the super cluster has shown. An event carries the number of the operation that
+ * wrote the object last: it shows that one and all earlier ones of the same object.
  */
 export class ShownTracker {
   readonly #run: string;
   #next = 0;
   #pendingCount = 0;
-  /** Number to the object it was done to; objects that are gone on both sides are forgotten. */
+  /** Object by number of the operation; objects that are gone on both sides are removed. */
   readonly #objects = new Map<number, string>();
   readonly #pending = new Map<string, Pending[]>();
   lastShownMs = 0;
 
-  /** `run` sets apart the objects of this run from what may be left of another. */
+  /** `run` distinguishes the objects of this run from leftovers of another. */
   constructor(run: string) {
     this.#run = run;
   }
@@ -354,7 +354,7 @@ export class ShownTracker {
     return this.#pendingCount;
   }
 
-  /** To be called before the call is sent. Returns what the object is to be annotated with. */
+  /** Call before the request is sent. Returns the value of the object's annotation. */
   sent(object: string, operation: Operation): string {
     const number = this.#next++;
     this.#objects.set(number, object);
@@ -397,7 +397,7 @@ interface SuperClusterWatchOptions {
   onSeen: (annotation: string, isDeleted: boolean) => void;
 }
 
-/** Watches of the other side, for the operations that its objects carry. */
+/** Watches objects of the super cluster for the operations in their annotations. */
 class SuperClusterWatch {
   readonly #lines: RawWatch[];
   readonly #stop = new AbortController();
@@ -441,7 +441,7 @@ const resourceOf = {
   services: resources.services,
 } as const satisfies Record<ChurnKind, unknown>;
 
-/** The state of each object by kind: the operations that they are of. */
+/** By kind, the last operation of each object. */
 export type States = Record<ChurnKind, Set<string>>;
 
 interface ObjectSource {
@@ -450,7 +450,7 @@ interface ObjectSource {
   labelSelector?: string;
 }
 
-/** What there is of a run at some places, taken together. */
+/** The states of all objects of a run in some sources together. */
 async function statesIn(places: readonly ObjectSource[], run: string, signal: AbortSignal): Promise<States> {
   const states: States = { pods: new Set(), configmaps: new Set(), services: new Set() };
   for (const { connection, namespace, labelSelector } of places) {
@@ -472,7 +472,7 @@ export function countsOf(states: States): Counts {
   return { pods: states.pods.size, configmaps: states.configmaps.size, services: states.services.size };
 }
 
-/** Objects that only one of both has, or in another state. */
+/** Number of objects that only one side has, or that differ. */
 export function differences(a: States, b: States): number {
   const onlyIn = (here: Set<string>, there: Set<string>): number =>
     [...here].filter((state) => !there.has(state)).length;

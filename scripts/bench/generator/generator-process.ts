@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import type { Reply, RequestName, Requests } from './protocol.ts';
 
-// Garbage of many short-lived objects is collected more cheaply when there is more room for it.
+// A larger young generation makes collecting many short-lived objects cheaper.
 const execArgv = [...process.execArgv, '--max-semi-space-size=32'];
 
 /** The load generator in its own process. One request at a time. */

@@ -6,7 +6,7 @@ import { TargetPods } from './target-pods.ts';
 /** Creates pods at several targets and measures how long each takes to be Ready. */
 export class Generator {
   #targets = new Map<string, TargetPods>();
-  /** Mark of what the last churn has left, until it is cleared. */
+  /** Label of the objects that the last churn has left, until they are cleared. */
   #churnRun: string | undefined;
 
   async handle(request: Request): Promise<Requests[RequestName]['response']> {

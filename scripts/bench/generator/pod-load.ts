@@ -2,7 +2,7 @@ import { systemClock } from '../../../kube/index.ts';
 import type { Load, PodSample } from './protocol.ts';
 import type { TargetPods } from './target-pods.ts';
 
-/** What a load needs of its target. */
+/** What a load uses of its target. */
 export interface LoadTarget {
   readonly name: string;
   whenReady(pod: string, ready: () => void): void;
@@ -11,7 +11,7 @@ export interface LoadTarget {
 
 interface LoadRun {
   podPrefix: string;
-  /** Ends waiting: what is not Ready by then stays without `readyMs`. */
+  /** Ends waiting; pods that are not Ready by then have no `readyMs`. */
   signal: AbortSignal;
   /** Milliseconds since the run began. */
   elapsed: () => number;
@@ -58,7 +58,7 @@ export async function runLoad(target: LoadTarget, load: Load, run: LoadRun): Pro
   return started.map(({ sample }) => sample);
 }
 
-/** Resolves when the signal is aborted. One listener for a whole load: a signal looks through all that it has when it gets one more. */
+/** Resolves when the signal is aborted. Call once for a whole load: adding a listener takes time proportional to those that exist. */
 export function whenAborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve();
@@ -87,7 +87,7 @@ function startPod(target: LoadTarget, name: string, run: LoadRun): StartedPod {
 
 type StandTarget = Pick<TargetPods, 'name' | 'names' | 'create' | 'remove' | 'isReady' | 'ready'>;
 
-/** Brings each target to so many pods, by making or deleting some; resolves when all are Ready. */
+/** Creates or deletes pods until each target has `perTarget`; resolves when all are Ready. */
 export async function ensureStandingPods(
   targets: readonly StandTarget[],
   { perTarget, inFlight, timeoutMs }: { perTarget: number; inFlight: number; timeoutMs: number },

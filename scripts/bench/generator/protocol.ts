@@ -30,9 +30,9 @@ export interface PodSample {
 
 export interface RunResult {
   pods: PodSample[];
-  /** Creates that were sent again because the server asked for it. */
+  /** Creates that were repeated after 429 or 5xx. */
   retries: number;
-  /** Messages of creates that failed for good, each once. */
+  /** Messages of creates that failed finally, each once. */
   failures: string[];
 }
 
@@ -40,7 +40,7 @@ export interface PodRun {
   /** Pod names begin with it. */
   podPrefix: string;
   loads: Load[];
-  /** Pods with the token of their default service account mounted, as pods have that say nothing. */
+  /** Pods with the token of their default service account, as pods have by default. */
   withTokens?: boolean;
   timeoutMs: number;
 }
@@ -54,18 +54,18 @@ export interface Removal {
   goneMs?: number;
 }
 
-/** What can be asked of the generator, and what it answers. */
+/** Requests to the generator and their responses. */
 export interface Requests {
   /** Connects and watches; answers when every watch has its first list. */
   open: { request: { targets: Target[] }; response: null };
   run: { request: PodRun; response: RunResult };
-  /** So many pods of a target that stay, made or deleted as needed; answers when all are Ready. */
+  /** Creates or deletes pods until each target has `perTarget`; answers when all are Ready. */
   ensureStandingPods: { request: { perTarget: number; inFlight: number; timeoutMs: number }; response: null };
-  /** Deletes every pod of one target by a call of its own, all at once. */
+  /** Deletes all pods of one target at once, each by its own call. */
   remove: { request: { target: string; timeoutMs: number }; response: Removal[] };
   /** Deletes all pods of all targets, and what a churn has left; answers when the watches have seen the pods go. */
   clear: { request: { timeoutMs: number }; response: null };
-  /** What churn needs that is not part of its work; answers when it is there. */
+  /** Creates the pods that use the ConfigMaps of `churn`; answers when they are Ready. */
   prepareChurn: { request: { lanes: number; timeoutMs: number }; response: null };
   churn: { request: ChurnWork; response: ChurnResult };
 }
@@ -80,16 +80,16 @@ export type ChurnVerb = 'create' | 'update' | 'delete';
 
 /** Creates, updates and deletes at all open targets. Goes through JSON. */
 export interface ChurnWork {
-  /** The same seed at a target of the same place in the order is the same work. */
+  /** The same seed makes the same work at targets in the same order. */
   seed: number;
   /** Over all targets; without, it goes on until `forMs` is over. */
   operations?: number;
   forMs?: number;
   /** Over all targets; without, as fast as it goes. */
   perSecond?: number;
-  /** How many sequences each target has that run beside each other. */
+  /** Concurrent sequences of operations at each target. */
   lanes: number;
-  /** Where changes are to appear. Absent: at the target itself, when its API server has answered. */
+  /** Where changes have to appear. Absent: an operation counts as done when the target's API server has answered. */
   otherSide?: { connection: ConnectionOptions; labelSelector: string };
   /** From the last call until all has been shown. */
   timeoutMs: number;

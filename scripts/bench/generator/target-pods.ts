@@ -11,7 +11,7 @@ export class TargetPods {
   #running: Promise<void> | undefined;
   /** Name to whether it is Ready. */
   readonly #pods = new Map<string, boolean>();
-  /** Pod name to whoever waits for it to be Ready, or to be gone. */
+  /** Callbacks by pod name, for when it is Ready or gone. */
   readonly #untilReady = new Map<string, () => void>();
   readonly #untilGone = new Map<string, () => void>();
   #whenEmpty: (() => void) | undefined;
@@ -36,7 +36,7 @@ export class TargetPods {
     });
   }
 
-  /** Creates that were sent again because the server asked for it. */
+  /** Creates that were repeated after 429 or 5xx. */
   get retries(): number {
     return this.calls.retries;
   }
@@ -206,7 +206,7 @@ class ApiCalls {
     return this.#send({ method: 'PATCH', path: `${this.#path(resource)}/${name}`, resource, body }, signal);
   }
 
-  /** As one does, with grace. What is gone already is no failure. */
+  /** With the usual grace period. A pod that does not exist is not a failure. */
   delete(resource: WritePlural, name: string, signal: AbortSignal): Promise<void> {
     return this.#send({ method: 'DELETE', path: `${this.#path(resource)}/${name}`, resource }, signal);
   }

@@ -13,9 +13,9 @@ interface RawWatchOptions {
   /** Absent: of all namespaces. */
   namespace?: string;
   labelSelector?: string;
-  /** All that there is: at the start, and again whenever the watch has lost its place. */
+  /** All objects: at the start, and again whenever the watch cannot be resumed. */
   onList: (objects: readonly KubeObject[]) => void;
-  /** One event as it came; `line` is not to be kept. */
+  /** One event as received; `line` is reused and must not be kept. */
   onEvent: (type: EventType, line: Buffer) => void;
 }
 
@@ -23,7 +23,7 @@ const silenceMs = 120_000;
 const watchSeconds = 1_800;
 const retryMs = 250;
 
-/** A list and then a watch whose events are not parsed. Goes on over whatever ends the watch, until aborted. */
+/** A list and then a watch whose events are not parsed. Reconnects until aborted. */
 export class RawWatch {
   readonly #options: RawWatchOptions;
   readonly #client: KubeClient;
@@ -67,7 +67,7 @@ export class RawWatch {
     return metadata.resourceVersion ?? '0';
   }
 
-  /** Yields the version that it has come to, now and then. */
+  /** Yields the resourceVersion of the last event of each chunk. */
   async *#watch(version: string, signal: AbortSignal): AsyncGenerator<string> {
     const { connection, resource, namespace, labelSelector, onEvent } = this.#options;
     const query = new URLSearchParams({
@@ -100,13 +100,13 @@ export class RawWatch {
   }
 }
 
-/** The watch cannot go on where it was: what there is has to be listed again. */
+/** The watch cannot be resumed, so that objects have to be listed again. */
 class WatchExpired extends Error {}
 
 /**
- * What the generator wants to know of a watch event, found by searching its bytes: parsing every event
- * whole would cost more than all else that it does. API servers write JSON without blanks and fields in a
- * fixed order; quotes within strings are escaped, so that nothing a user wrote can pass for a field.
+ * Fields of a watch event are found by searching its bytes: parsing every event would cost more CPU than all other
+ * work of the generator. API servers write JSON without blanks and fields in a fixed order; quotes within strings are
+ * escaped, so that a value cannot be taken for a field.
  */
 type EventType = 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR';
 
@@ -123,7 +123,7 @@ const resourceVersion = Buffer.from('"resourceVersion":"');
 const conditionReady = Buffer.from('"type":"Ready"');
 const statusTrue = Buffer.from('"status":"True"');
 
-/** Undefined: this is no watch event as API servers write them. */
+/** Undefined: not a watch event as API servers write them. */
 export function eventType(line: Buffer): EventType | undefined {
   if (!line.subarray(0, typePrefix.length).equals(typePrefix)) return undefined;
   return types.get(line[typePrefix.length] ?? 0);
@@ -158,7 +158,7 @@ export function valueAfter(line: Buffer, key: Buffer, from = 0): string | undefi
 
 const newline = 0x0a;
 
-/** Cuts a stream into lines without decoding them. A line is only good until the next chunk is pushed. */
+/** Cuts a stream into lines without decoding them. A line is valid until the next chunk is pushed. */
 export class LineSplitter {
   #parts: Buffer[] = [];
 

@@ -12,7 +12,7 @@ interface Footprint extends BenchProcess, Memory {
   cpuSecondsPerMinute: number;
 }
 
-/** What all processes cost with so many pods that nobody touches. */
+/** Cost of all processes with a number of idle pods. */
 interface Level {
   pods: number;
   processes: Footprint[];
@@ -22,7 +22,7 @@ interface Level {
   syncerHeapBytes?: number;
 }
 
-/** What tenants cost in which nothing happens: memory and CPU of each of their processes, and of what serves them. */
+/** Cost of idle tenants: memory and CPU of each of their processes and of the stack. */
 export const footprint: Scenario = {
   name: 'footprint',
   summary: 'memory, CPU and writes of tenants at rest, empty and with --standing pods',
@@ -88,7 +88,7 @@ async function watch(lab: Lab, pods: number, seconds: number): Promise<Level> {
   return level;
 }
 
-/** Each change in etcd makes one. */
+/** etcd's revision, which every write increments. */
 async function revision({ stack }: Lab): Promise<number | undefined> {
   const text = await stack.datastoreMetrics?.();
   return text === undefined ? undefined : metricSum(text, 'etcd_debugging_mvcc_current_revision');

@@ -23,15 +23,15 @@ interface Restart {
   repeat: number;
   /** The super cluster's caches are complete. */
   superCachesMs: number;
-  /** So are those of all tenants. */
+  /** The caches of all tenants are complete. */
   cachesMs: number;
-  /** Nothing is left to be looked at. */
+  /** The queue is empty. */
   emptyMs: number;
-  /** How many objects were still to be looked at, as time went by. */
+  /** Length of the queue over time. */
   queue: [ms: number, items: number][];
   /** Of the syncer, from its start until the queue was empty. */
   cpuSeconds: number;
-  /** Then. */
+  /** When the queue was empty. */
   memory: Memory;
   /** Calls that changed something: both sides agreed before, so that there is nothing to be done. */
   writes: Record<string, number>;
@@ -41,10 +41,10 @@ interface Restart {
 const bytesPerMegabyte = 1_000_000;
 const readyEveryMs = 10;
 const lookEveryMs = 25;
-/** Metrics are rendered by the process that is measured: at most about a tenth of its time goes into that. */
+/** The measured process renders the metrics itself; this factor limits that to about a tenth of its time. */
 const restAfterLook = 10;
 
-/** The syncer begins again among pods that are there: from its start until it has nothing left to do. */
+/** The syncer restarts among standing pods: from the start of its process until its queue is empty. */
 export const restart: Scenario = {
   name: 'restart',
   summary: 'the syncer restarts among --standing pods: until its queue is empty',
@@ -52,7 +52,7 @@ export const restart: Scenario = {
 
   async run(lab, options) {
     const rounds: Restart[] = [];
-    // From many to few: whatever ran before may have left many.
+    // From many to few: an earlier scenario may have left many.
     for (const wanted of lab.stack.restartSyncer === undefined ? [] : options.standing.toReversed()) {
       const pods = await lab.ensureStandingPods(wanted);
       for (let repeat = 0; repeat < options.repeats; repeat++) {
@@ -167,7 +167,7 @@ function objectsOfTenants(text: string): number {
   );
 }
 
-/** Calls that change something, by side, verb and resource; what a syncer says of itself left out. */
+/** Calls that change objects, by side, verb and resource, without VirtualClusters and Leases. */
 function writesOf(text: string): Record<string, number> {
   const calls = Object.entries(parseSyncerWork(text)).flatMap(([key, count]): [string, number][] => {
     const [what, side, verb = '', resource = '', outcome] = key.split('/');

@@ -113,7 +113,7 @@ async function sampled(
       await systemClock.sleep(sampleEveryMs, done.signal).catch(() => undefined);
     }
   })();
-  // Whatever fails, both have ended when this has.
+  // Both have ended when this returns, also after a failure.
   const [outcome, sampledAll] = await Promise.allSettled([result, sampling]);
   if (outcome.status === 'rejected') throw outcome.reason;
   if (sampledAll.status === 'rejected') throw sampledAll.reason;
