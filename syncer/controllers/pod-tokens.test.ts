@@ -1,0 +1,400 @@
+import { setImmediate } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import { type KubeObject, resources, type Store } from '../../kube/index.ts';
+import { allKinds } from '../kinds/registry.ts';
+import { unmatchedSuperObjects } from '../reconcile/tenant-state.ts';
+import { Bench } from '../reconcile/testing/bench.ts';
+import { tend } from '../reconcile/testing/disturbance.ts';
+import { fastClock } from '../reconcile/testing/fast-clock.ts';
+import { bound, podWithTokens, type TokenSource, tokensIn } from '../reconcile/testing/token-pods.ts';
+import { TwoSides } from '../reconcile/testing/two-sides.ts';
+
+const minute = 60_000;
+const secretName = 'skerry-token-web';
+
+/** A tenant with the namespace `shop`, a service account and a pod that asks for a token and has a node. */
+async function benchWithPod(sources?: readonly TokenSource[]): Promise<{ bench: Bench; t: KubeObject }> {
+  const bench = await Bench.start();
+  bench.namespace('shop');
+  bench.have('tenant', resources.serviceAccounts, { metadata: { name: 'robot', namespace: 'shop' } });
+  const t = bench.have('tenant', resources.pods, bound(podWithTokens(sources)));
+  return { bench, t };
+}
+
+const secretOf = (bench: Bench): KubeObject | undefined =>
+  bench.super.server.get(resources.secrets, { namespace: bench.shop, name: secretName });
+
+/** Where the cache has these Secrets. */
+function storeOf(bench: Bench): Store {
+  const kind = allKinds.find(({ name }) => name === 'tokens') as (typeof allKinds)[number];
+  return bench.superCaches.of(kind);
+}
+
+/** The cache shows what the server has. */
+function showSecret(bench: Bench): void {
+  const secret = secretOf(bench);
+  if (secret !== undefined) storeOf(bench).apply('ADDED', structuredClone(secret));
+}
+
+const events = (bench: Bench): KubeObject[] => bench.tenant.server.list(resources.events);
+
+describe('the tokens of a pod (rule 6)', () => {
+  it("are issued by the tenant's API server, for its service account, bound to T by UID, and name its node", async () => {
+    const { bench, t } = await benchWithPod();
+    await using _ = bench;
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(tokensIn(secretOf(bench))).toEqual({ 'token-0': `token-1/shop/robot/${t.metadata.uid}/n1/` });
+    expect(secretOf(bench)?.metadata.annotations?.[annotationKeys.uid]).toBe(t.metadata.uid);
+  });
+
+  it('cost one request each and one Secret, and nothing afterwards', async () => {
+    const { bench } = await benchWithPod([
+      { path: 'a' },
+      { path: 'b' },
+      { path: 'c', audience: 'vault', expirationSeconds: 600 },
+    ]);
+    await using _ = bench;
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(bench.asked('tenant')).toEqual(['create serviceaccounts', 'create serviceaccounts']);
+    expect(bench.asked('super')).toEqual(['create secrets']);
+    expect(Object.values(tokensIn(secretOf(bench)))).toEqual([
+      expect.stringMatching(/\/n1\/$/),
+      expect.stringMatching(/\/n1\/vault$/),
+    ]);
+    showSecret(bench);
+    expect(await bench.reconcile('tokens', 'web', 'shop')).toMatchObject({ is: 'later' });
+    expect(bench.asked('tenant')).toHaveLength(2);
+    expect(bench.asked('super')).toHaveLength(1);
+  });
+
+  it('are asked for when the pod has a node, and it goes down without them', async () => {
+    const { bench } = await benchWithPod();
+    await using _ = bench;
+    const account = { metadata: { name: 'robot', namespace: 'shop' } };
+    bench.have(
+      'super',
+      resources.serviceAccounts,
+      bench.superOf(bench.have('tenant', resources.serviceAccounts, account)),
+    );
+    const t = bench.have('tenant', resources.pods, podWithTokens());
+    await bench.reconcile('pods', 'web', 'shop');
+    expect(await bench.reconcile('tokens', 'web', 'shop')).toEqual({ is: 'done' });
+    expect(bench.asked('super')).toEqual(['create pods']);
+    expect(bench.asked('tenant')).toEqual([]);
+    bench.have('tenant', resources.pods, bound(t));
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(bench.asked('super')).toEqual(['create pods', 'create secrets']);
+    expect(tokensIn(secretOf(bench))['token-0']).toMatch(/^token-1\/.*\/n1\/$/);
+  });
+
+  it('wait for the super namespace', async () => {
+    await using bench = await Bench.start();
+    bench.have('tenant', resources.namespaces, { metadata: { name: 'shop' } });
+    bench.have('tenant', resources.serviceAccounts, { metadata: { name: 'robot', namespace: 'shop' } });
+    bench.have('tenant', resources.pods, bound(podWithTokens()));
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(bench.asked('tenant')).toEqual([]);
+    expect(bench.queued).toEqual(['namespaces//shop']);
+  });
+
+  it('are renewed in time, in the Secret that is there', async () => {
+    const { bench, t } = await benchWithPod([{ path: 'token', expirationSeconds: 600 }]);
+    await using _ = bench;
+    await bench.reconcile('tokens', 'web', 'shop');
+    showSecret(bench);
+    const uid = secretOf(bench)?.metadata.uid;
+    const wait = await bench.reconcile('tokens', 'web', 'shop');
+    if (wait.is !== 'later') throw new Error(`not later, but ${wait.is}`);
+    expect(wait.afterMs).toBeLessThanOrEqual(7 * minute);
+    await bench.clock.advance(wait.afterMs - 1);
+    expect(await bench.reconcile('tokens', 'web', 'shop')).toEqual({ is: 'later', afterMs: 1 });
+    expect(bench.asked('tenant')).toHaveLength(1);
+    await bench.clock.advance(1);
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(tokensIn(secretOf(bench))).toEqual({ 'token-0': `token-2/shop/robot/${t.metadata.uid}/n1/` });
+    expect(secretOf(bench)?.metadata.uid).toBe(uid);
+    expect(bench.asked('super')).toEqual(['create secrets', 'patch secrets']);
+    showSecret(bench);
+    expect(await bench.reconcile('tokens', 'web', 'shop')).toMatchObject({ is: 'later' });
+  });
+
+  it('are not renewed once the pod has finished, and stay with it', async () => {
+    const { bench, t } = await benchWithPod();
+    await using _ = bench;
+    await bench.reconcile('tokens', 'web', 'shop');
+    showSecret(bench);
+    bench.have('tenant', resources.pods, { ...t, status: { phase: 'Succeeded' } });
+    await bench.clock.advance(120 * minute);
+    expect(await bench.reconcile('tokens', 'web', 'shop')).toEqual({ is: 'done' });
+    expect(bench.asked('tenant')).toHaveLength(1);
+    expect(secretOf(bench)).toBeDefined();
+  });
+
+  it('go with the pod', async () => {
+    const { bench, t } = await benchWithPod();
+    await using _ = bench;
+    await bench.reconcile('tokens', 'web', 'shop');
+    showSecret(bench);
+    bench.tenant.server.remove(resources.pods, { namespace: 'shop', name: 'web' });
+    bench.hide('tenant', resources.pods, t);
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(secretOf(bench)).toBeUndefined();
+  });
+
+  it('are not counted as objects of the tenant by the guard against mass deletion (rule 0)', async () => {
+    const { bench, t } = await benchWithPod();
+    await using _ = bench;
+    bench.have('super', resources.pods, bench.superOf(t));
+    await bench.reconcile('tokens', 'web', 'shop');
+    showSecret(bench);
+    const { total } = unmatchedSuperObjects(bench.state, bench.superCaches);
+    bench.state.caches.store(resources.pods).replace([]);
+    expect(unmatchedSuperObjects(bench.state, bench.superCaches)).toMatchObject({
+      total,
+      uids: [expect.any(String)],
+    });
+    // The namespace and the pod.
+    expect(total).toBe(2);
+  });
+
+  it('of an earlier pod of that name go first; the new one gets its own when it has a node', async () => {
+    const { bench, t } = await benchWithPod();
+    await using _ = bench;
+    await bench.reconcile('tokens', 'web', 'shop');
+    showSecret(bench);
+    const first = secretOf(bench) as KubeObject;
+    bench.tenant.server.remove(resources.pods, { namespace: 'shop', name: 'web' });
+    bench.hide('tenant', resources.pods, t);
+    const next = bench.have('tenant', resources.pods, podWithTokens());
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(secretOf(bench)).toBeUndefined();
+    storeOf(bench).apply('DELETED', first);
+    await bench.clock.advance(minute);
+    expect(await bench.reconcile('tokens', 'web', 'shop')).toEqual({ is: 'done' });
+    expect(bench.asked('tenant')).toHaveLength(1);
+    bench.have('tenant', resources.pods, bound(next));
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(tokensIn(secretOf(bench))).toEqual({ 'token-0': `token-2/shop/robot/${next.metadata.uid}/n1/` });
+  });
+
+  it('of an earlier pod go first also when the new one has its node already', async () => {
+    const { bench, t } = await benchWithPod();
+    await using _ = bench;
+    await bench.reconcile('tokens', 'web', 'shop');
+    showSecret(bench);
+    const first = secretOf(bench) as KubeObject;
+    bench.tenant.server.remove(resources.pods, { namespace: 'shop', name: 'web' });
+    bench.hide('tenant', resources.pods, t);
+    const next = bench.have('tenant', resources.pods, bound(podWithTokens()));
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(secretOf(bench)).toBeUndefined();
+    storeOf(bench).apply('DELETED', first);
+    await bench.clock.advance(minute);
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(tokensIn(secretOf(bench))).toEqual({ 'token-0': `token-2/shop/robot/${next.metadata.uid}/n1/` });
+    expect(bench.asked('super')).toEqual(['create secrets', 'delete secrets', 'create secrets']);
+  });
+
+  it('are made anew when somebody deletes the Secret in the super cluster', async () => {
+    const { bench } = await benchWithPod();
+    await using _ = bench;
+    await bench.reconcile('tokens', 'web', 'shop');
+    showSecret(bench);
+    storeOf(bench).apply('DELETED', secretOf(bench) as KubeObject);
+    bench.super.server.remove(resources.secrets, { namespace: bench.shop, name: secretName });
+    await bench.clock.advance(minute);
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(tokensIn(secretOf(bench))['token-0']).toMatch(/^token-2/);
+  });
+
+  it('are known again when the Secret has lost the labels that we watch by', async () => {
+    const { bench } = await benchWithPod();
+    await using _ = bench;
+    await bench.reconcile('tokens', 'web', 'shop');
+    const { metadata, ...secret } = secretOf(bench) as KubeObject;
+    bench.server('super', resources.secrets, { ...secret, metadata: { ...metadata, labels: {} } });
+    await bench.clock.advance(minute);
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(secretOf(bench)?.metadata.uid).toBe(metadata.uid);
+    expect(secretOf(bench)?.metadata.labels).toEqual(metadata.labels);
+  });
+
+  it('never take the place of a Secret that is not ours', async () => {
+    const { bench } = await benchWithPod();
+    await using _ = bench;
+    const foreign = { metadata: { namespace: bench.shop, name: secretName }, data: { mine: 'eA==' } };
+    bench.server('super', resources.secrets, foreign);
+    expect(await bench.reconcile('tokens', 'web', 'shop')).toMatchObject({ is: 'refused' });
+    expect(tokensIn(secretOf(bench))).toEqual({ mine: 'x' });
+    expect(events(bench)).toMatchObject([{ reason: 'NameConflict' }]);
+  });
+});
+
+describe('a token that is not to be had', () => {
+  it('because the service account is gone: an event says so, and the pod waits', async () => {
+    const { bench } = await benchWithPod();
+    await using _ = bench;
+    bench.tenant.server.remove(resources.serviceAccounts, { namespace: 'shop', name: 'robot' });
+    expect(await bench.reconcile('tokens', 'web', 'shop')).toMatchObject({ is: 'refused', code: '404' });
+    expect(events(bench)).toMatchObject([
+      {
+        type: 'Warning',
+        reason: 'TokenRefused',
+        involvedObject: { kind: 'Pod', name: 'web' },
+        message:
+          'no new token of the service account robot: serviceaccounts "robot" not found; the pod waits for it',
+      },
+    ]);
+    expect(bench.asked('super')).toEqual([]);
+    bench.server('tenant', resources.serviceAccounts, { metadata: { name: 'robot', namespace: 'shop' } });
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(Object.keys(tokensIn(secretOf(bench)))).toEqual(['token-0']);
+  });
+
+  it("because the tenant's API server refuses: an event says so in its words, and the old one stays", async () => {
+    const { bench } = await benchWithPod();
+    await using _ = bench;
+    await bench.reconcile('tokens', 'web', 'shop');
+    showSecret(bench);
+    const before = tokensIn(secretOf(bench));
+    await bench.clock.advance(60 * minute);
+    const message = 'audience "vault" is not allowed here';
+    bench.tenant.server.inject({
+      verb: 'create',
+      plural: 'serviceaccounts',
+      fault: { kind: 'status', code: 422, reason: 'Invalid', message },
+    });
+    expect(await bench.reconcile('tokens', 'web', 'shop')).toMatchObject({ is: 'refused', code: '422' });
+    expect(events(bench)[0]?.['message']).toBe(
+      `no new token of the service account robot: ${message}; the pod keeps the one that it has`,
+    );
+    expect(tokensIn(secretOf(bench))).toEqual(before);
+  });
+
+  it('because the pod is gone or another by now: nobody is told, the cache will catch up', async () => {
+    const { bench } = await benchWithPod();
+    await using _ = bench;
+    bench.tenant.server.remove(resources.pods, { namespace: 'shop', name: 'web' });
+    bench.server('tenant', resources.pods, bound(podWithTokens()));
+    expect(await bench.reconcile('tokens', 'web', 'shop')).toEqual({ is: 'conflict' });
+    bench.tenant.server.remove(resources.pods, { namespace: 'shop', name: 'web' });
+    expect(await bench.reconcile('tokens', 'web', 'shop')).toMatchObject({ is: 'retry', code: '404' });
+    expect(events(bench)).toEqual([]);
+    expect(bench.asked('super')).toEqual([]);
+  });
+
+  it('while the pod is being deleted: nobody is told', async () => {
+    const { bench, t } = await benchWithPod();
+    await using _ = bench;
+    await bench.reconcile('tokens', 'web', 'shop');
+    showSecret(bench);
+    bench.tenant.server.remove(resources.serviceAccounts, { namespace: 'shop', name: 'robot' });
+    bench.have('tenant', resources.pods, {
+      ...t,
+      metadata: { ...t.metadata, deletionTimestamp: '2030-01-01T01:00:00Z' },
+    });
+    await bench.clock.advance(60 * minute);
+    expect(await bench.reconcile('tokens', 'web', 'shop')).toMatchObject({ is: 'refused' });
+    expect(events(bench)).toEqual([]);
+  });
+
+  it('because the server has troubles of its own: silently again', async () => {
+    const { bench } = await benchWithPod();
+    await using _ = bench;
+    bench.tenant.server.inject({ plural: 'serviceaccounts', fault: { kind: 'status', code: 500 } });
+    expect(await bench.reconcile('tokens', 'web', 'shop')).toMatchObject({ is: 'retry', code: '500' });
+    expect(events(bench)).toEqual([]);
+  });
+});
+
+describe('the engine and tokens', () => {
+  const prepare = (sides: TwoSides): void => {
+    sides.super.server.put(resources.nodes, { metadata: { name: 'n1' } });
+    sides.inShop(resources.serviceAccounts, { metadata: { name: 'robot' } });
+  };
+  const named = (name: string, sources?: readonly TokenSource[]): KubeObject => ({
+    ...podWithTokens(sources),
+    metadata: { name },
+  });
+  const tokenOf = (sides: TwoSides, name: string): string | undefined =>
+    tokensIn(sides.inSuper(resources.secrets, `skerry-token-${name}`))['token-0'];
+  const writes = (server: TwoSides['super']['server'], plural: string): string[] =>
+    server.requests
+      .filter((request) => request.plural === plural && !['list', 'watch'].includes(request.verb))
+      .map((request) => `${request.verb} ${request.subresource ?? ''}`);
+  const quiet = async ({ engine }: TwoSides): Promise<void> => {
+    while (engine.depths().some((depth) => depth.live + depth.processing > 0)) await setImmediate();
+  };
+  /** The scheduler and the kubelets of the super cluster are at work until this holds. */
+  const tendedUntil = (sides: TwoSides, predicate: () => boolean): Promise<void> =>
+    sides.until(() => {
+      tend(sides.super.server);
+      return predicate();
+    });
+
+  it('ask once and write one Secret for each pod of a burst when it has a node, and nothing before or afterwards', async () => {
+    await using sides = await TwoSides.start(prepare);
+    // No more than may be with the scheduler at once: here nobody schedules them at first.
+    const names = Array.from({ length: 30 }, (_, index) => `p${index}`);
+    for (const name of names) sides.inShop(resources.pods, named(name));
+    await sides.until(() => sides.super.server.list(resources.pods).length === names.length);
+    await quiet(sides);
+    expect(writes(sides.tenant.server, 'serviceaccounts')).toEqual([]);
+    expect(writes(sides.super.server, 'secrets')).toEqual([]);
+    await tendedUntil(sides, () => sides.super.server.list(resources.secrets).length === names.length);
+    await quiet(sides);
+    expect(writes(sides.tenant.server, 'serviceaccounts')).toEqual(names.map(() => 'create token'));
+    expect(writes(sides.super.server, 'secrets')).toEqual(names.map(() => 'create '));
+    expect(await sides.engine.resync(sides.state)).toEqual([]);
+    const tokens = names.map((name) => tokenOf(sides, name));
+    expect(new Set(tokens).size).toBe(names.length);
+    for (const token of tokens) expect(token).toMatch(/\/n1\/$/);
+  });
+
+  it('renew again and again, by one syncer and the next', async () => {
+    await using sides = await TwoSides.start(prepare, { clock: fastClock(1_000) });
+    sides.inShop(resources.pods, named('web', [{ path: 'token', expirationSeconds: 600 }]));
+    const seen = new Set<string>();
+    const renewed = (count: number) => () => {
+      const token = tokenOf(sides, 'web');
+      if (token !== undefined) seen.add(token);
+      return seen.size >= count;
+    };
+    await tendedUntil(sides, renewed(3));
+    await sides.restart();
+    await sides.until(renewed(5));
+    expect(sides.super.server.list(resources.secrets)).toHaveLength(1);
+  });
+
+  it('leave exactly one right Secret after 50 quick re-creations of a pod (rule 2)', async () => {
+    await using sides = await TwoSides.start(prepare, { clock: fastClock(20) });
+    let last: KubeObject | undefined;
+    for (let round = 0; round < 50; round++) {
+      sides.tenant.server.remove(resources.pods, { namespace: 'shop', name: 'web' });
+      last = sides.inShop(resources.pods, named('web'));
+      // Now and then one gets as far as a token, of whichever pod that had the name.
+      if (round % 9 === 0) await tendedUntil(sides, () => tokenOf(sides, 'web') !== undefined);
+    }
+    const bound = `/${last?.metadata.uid}/n1/`;
+    await tendedUntil(sides, () => tokenOf(sides, 'web')?.endsWith(bound) === true);
+    expect(sides.inSuper(resources.pods, 'web')?.metadata.annotations?.[annotationKeys.uid]).toBe(
+      last?.metadata.uid,
+    );
+    expect(sides.super.server.list(resources.secrets)).toHaveLength(1);
+    sides.tenant.server.remove(resources.pods, { namespace: 'shop', name: 'web' });
+    await tendedUntil(sides, () => sides.super.server.list(resources.secrets).length === 0);
+  });
+
+  it("keep the tenant's own Secret of such a name apart", async () => {
+    await using sides = await TwoSides.start(prepare);
+    sides.inShop(resources.secrets, {
+      metadata: { name: 'skerry-token-web', labels: { [labelKeys.sync]: 'true' } },
+      data: { mine: 'eA==' },
+    });
+    sides.inShop(resources.pods, named('web'));
+    await tendedUntil(sides, () => tokenOf(sides, 'web') !== undefined);
+    expect(tokenOf(sides, 'web')).toMatch(/^token-1/);
+    expect(sides.super.server.list(resources.secrets)).toHaveLength(1);
+  });
+});
