@@ -65,7 +65,7 @@ describe('objects of a published definition', () => {
     expect(world.custom.problems).toEqual([]);
   });
 
-  it('are counted and patrolled like those of any other kind', async () => {
+  it('are counted and resynced like those of any other kind', async () => {
     await using world = await synced('one', 'two');
     const counts = () =>
       [...world.sides.engine.objectCounts()].filter(({ kind }) => kind === 'widgets.example.com');
@@ -74,7 +74,7 @@ describe('objects of a published definition', () => {
     expect(await world.sides.engine.resync(world.sides.state)).toEqual([]);
   });
 
-  it('whose API does not answer yet hold nobody up, and come down when it does', async () => {
+  it('whose API does not answer yet hold nothing up, and come down when it does', async () => {
     await using world = await CustomWorld.start([widgets, gadgets]);
     const notFound = { kind: 'status', code: 404, reason: 'NotFound' } as const;
     world.tenant.server.inject({ verb: 'list', plural: 'widgets', fault: notFound, times: 1_000 });
@@ -92,7 +92,7 @@ describe('objects of a published definition', () => {
     await world.sides.until(() => world.superWidget('one') !== undefined);
   });
 
-  it('whose API the super cluster does not serve yet hold nobody up, nor a tenant that joins', async () => {
+  it('whose API the super cluster does not serve yet hold nothing up, nor a tenant that joins', async () => {
     await using world = await CustomWorld.start([widgets, gadgets]);
     const notFound = { kind: 'status', code: 404, reason: 'NotFound' } as const;
     world.super.server.inject({ verb: 'list', plural: 'widgets', fault: notFound, times: 1_000 });
@@ -146,7 +146,7 @@ describe('a tenant that opts out', () => {
     await world.sides.until(() => world.superWidgets().length === 2);
   });
 
-  it('is asked first when it is many at once (sync rule 0 C), and nothing goes until then', async () => {
+  it('is asked first when it is many at once (sync rule `mass-deletion-hold`), and nothing goes until then', async () => {
     await using world = await synced(...names);
     world.optIn([]);
     await world.sides.reported('held');
@@ -243,7 +243,7 @@ describe('a definition that is published no more', () => {
     await world.sides.until(() => world.superWidget('one') !== undefined);
   });
 
-  it('because somebody deleted it in the super cluster, and made anew there, costs the tenant nothing', async () => {
+  it('because it was deleted in the super cluster, and made anew there, costs the tenant nothing', async () => {
     await using world = await synced('one', 'two');
     world.deleteDefinition(world.super);
     const told = () =>

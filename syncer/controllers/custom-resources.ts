@@ -28,15 +28,12 @@ import { DefinitionGuard } from '../reconcile/guards.ts';
 import type { CustomKind, TenantState } from '../reconcile/tenant-state.ts';
 
 /** The definition of this name as one side has it. */
-export function definitionIn(caches: Caches, name: string): Definition | undefined {
+function definitionIn(caches: Caches, name: string): Definition | undefined {
   return caches.get<Definition & KubeObject>(resources.customResourceDefinitions, { name });
 }
 
 /** What the objects of a definition are in one of its versions; `undefined`: they are not to be had in it. */
-export function describeResource(
-  definition: Definition | undefined,
-  version: string,
-): CustomResource | undefined {
+function describeResource(definition: Definition | undefined, version: string): CustomResource | undefined {
   if (definition === undefined || definition.metadata.deletionTimestamp !== undefined) return undefined;
   const served = servedVersion(definition, version);
   const resource = resourceOf(definition, version);
@@ -44,7 +41,7 @@ export function describeResource(
   return { resource, hasStatus: served.subresources?.status !== undefined };
 }
 
-export interface CustomResourceInformersOptions {
+interface CustomResourceInformersOptions {
   client: KubeClient;
   /** Of the super cluster. */
   caches: Caches;
@@ -53,7 +50,7 @@ export interface CustomResourceInformersOptions {
 }
 
 /** Objects of one definition in one version. */
-export interface CustomResourceVersion {
+interface CustomResourceVersion {
   /** Of the definition. */
   readonly name: string;
   readonly version: string;
@@ -77,7 +74,7 @@ interface Followed {
 
 /**
  * The custom resources that are followed in the super cluster, each as long as a tenant wants it. One that
- * cannot be followed is nobody else's problem.
+ * cannot be followed does not affect the others.
  */
 export class CustomResourceInformers {
   readonly #options: CustomResourceInformersOptions;
@@ -154,7 +151,7 @@ export class CustomResourceInformers {
       search.tenants = new Set([...search.tenants].filter((uid) => uid !== tenant));
   }
 
-  /** Starts what is wanted and ends what nobody wants any more. */
+  /** Starts what tenants request and ends what none requests any more. */
   #agree(): void {
     if (this.#signal === undefined || this.#signal.aborted) return;
     const wanted = new Map([...this.#wishes.values()].flat().map((wish) => [idOf(wish), wish]));
@@ -187,14 +184,17 @@ export class CustomResourceInformers {
     );
   }
 
-  /** A definition has changed: what is followed by an API that is gone or another by now ends, and begins anew if it can. */
+  /**
+   * A definition has changed: what is followed by an API that is gone or another by now ends, and begins anew if it
+   * can.
+   */
   #redefined(name: string): void {
     const definition = definitionIn(this.#options.caches, name);
     const ended = [...this.#followed].filter(
       ([, { wish, customResource }]) =>
         wish.name === name && !deepEqual(describeResource(definition, wish.version), customResource),
     );
-    // Whoever uses a cache has to let go of it before it does.
+    // Users of a cache have to let go of it before it goes.
     for (const [id] of ended) this.#followed.delete(id);
     if (ended.length > 0) this.#tell();
     for (const [, followed] of ended) this.#release(followed, 'the definition has changed');
@@ -225,7 +225,7 @@ export class CustomResourceInformers {
           this.#tell();
         },
         () => {
-          // Whoever asks next has it looked for again.
+          // The next question lists again.
           if (this.#left.get(name) === search) this.#left.delete(name);
         },
       );
@@ -256,7 +256,7 @@ interface CustomKinds {
   removeKind(tenant: TenantState, kind: string): void;
 }
 
-export interface TenantCustomResourcesOptions {
+interface TenantCustomResourcesOptions {
   state: TenantState;
   engine: CustomKinds;
   followed: CustomResourceInformers;
@@ -395,7 +395,7 @@ export class TenantCustomResources {
     }
   }
 
-  /** What is to be watched of a definition; `undefined`: nothing, and nobody has asked for it. */
+  /** What is to be watched of a definition; `undefined`: nothing, and the tenant has not asked for it. */
   #plan(name: string): Plan | CustomResourceProblem | undefined {
     const { state, superCaches } = this.#options;
     const original = definitionIn(superCaches, name);
@@ -479,7 +479,10 @@ function commonVersion(original: Definition, copy: Definition): string | undefin
 /** How long a copy of a definition that still has objects is left alone. */
 const lookAgainMs = 30_000;
 
-/** Keeps the copy of a definition as long as there are objects of it: the tenant's API server would delete them with it. */
+/**
+ * Keeps the copy of a definition as long as there are objects of it: the tenant's API server would delete them with
+ * it.
+ */
 export const definitionGate: ActionGate = async (work, action) => {
   const { tenant, situation, kind, signal } = work;
   if (action.do !== 'deleteTenant' || situation.tenantObject === undefined) return action;

@@ -88,7 +88,7 @@ describe('which events come up', () => {
     expect(tenantRefOf(event(), context())).toEqual({ namespace: 'shop', name: 'web-0.17a' });
   });
 
-  it('not those of other tenants, nor of namespaces that are nobody’s', () => {
+  it('not those of other tenants, nor of namespaces of no tenant', () => {
     expect(tenantRefOf(event(), context([superNamespace('another'), superPod()]))).toBeUndefined();
     expect(tenantRefOf(event(), context([superPod()]))).toBeUndefined();
   });
@@ -118,7 +118,7 @@ describe('which events come up', () => {
     });
   });
 
-  it('not those of kubelet that waits for the Secret with the tokens: nothing of the tenant is missing (sync rule pod-tokens)', () => {
+  it('not those of kubelet that waits for the Secret with the tokens: nothing of the tenant is missing (sync rule `pod-tokens`)', () => {
     const mount = (message: string) =>
       tenantRefOf(event({ reason: 'FailedMount', type: 'Warning', message }), context());
     const setUp = 'MountVolume.SetUp failed for volume "kube-api-access-x7k2p" :';
@@ -148,7 +148,7 @@ describe('which events come up', () => {
 });
 
 describe('the copy', () => {
-  it("is about T, by UID, and its text is T's", () => {
+  it("is about the tenant object, by UID, and its text is the tenant object's", () => {
     expect(copyOf(event(), context())).toEqual({
       apiVersion: 'v1',
       kind: 'Event',
@@ -405,7 +405,7 @@ async function handled(sides: TwoSides, name: string, count: number): Promise<vo
 }
 
 describe('events that come up', () => {
-  it('one that somebody else has written meanwhile is looked at anew, and goes on', async () => {
+  it('one that another client has written meanwhile is looked at anew, and goes on', async () => {
     await using sides = await withPod({ clock: fastClock(20) });
     tell(sides, 'web.1');
     await sides.until(() => shown(sides, 'web.1') !== undefined);

@@ -42,7 +42,7 @@ export const eventWatch: SuperWatch = {
   },
 };
 
-export interface EventControllerOptions {
+interface EventControllerOptions {
   superCaches: Caches;
   /** A tenant that is served, by the UID of its VirtualCluster. */
   tenant: (uid: string) => TenantState | undefined;
@@ -343,7 +343,10 @@ function kindOf(involved: ObjectReference | undefined, context: SyncContext): Do
   return builtIn?.resource.group === group ? builtIn : context.customKind?.(group, kind);
 }
 
-/** Whether the S that the event names was made from this T, and not from an earlier one of its name. */
+/**
+ * Whether the super object that the event names was made from this tenant object, and not from an earlier one of its
+ * name.
+ */
 function isAbout(
   event: KubeObject,
   involved: ObjectReference,
@@ -355,7 +358,7 @@ function isAbout(
     if (!isOurs(there, context.tenant) || originalUid(there) !== own.metadata.uid) return false;
     return involved.uid === undefined || involved.uid === there.metadata.uid;
   }
-  // The event was faster than its subject, or outlived it: it counts unless it is older than T.
+  // The event was faster than its subject, or outlived it: it counts unless it is older than the tenant object.
   const at = Date.parse(
     (event['firstTimestamp'] ?? event['eventTime'] ?? event.metadata.creationTimestamp ?? '') as string,
   );

@@ -39,8 +39,8 @@ function showSecret(bench: Bench): void {
 
 const events = (bench: Bench): KubeObject[] => bench.tenant.server.list(resources.events);
 
-describe('the tokens of a pod (rule 6)', () => {
-  it("are issued by the tenant's API server, for its service account, bound to T by UID, and name its node", async () => {
+describe('the tokens of a pod (sync rule `pod-tokens`)', () => {
+  it("are issued by the tenant's API server, for its service account, bound to the tenant object by UID, and name its node", async () => {
     const { bench, t } = await benchWithPod();
     await using _ = bench;
     await bench.reconcile('tokens', 'web', 'shop');
@@ -142,7 +142,7 @@ describe('the tokens of a pod (rule 6)', () => {
     expect(secretOf(bench)).toBeUndefined();
   });
 
-  it('are not counted as objects of the tenant by the guard against mass deletion (rule 0)', async () => {
+  it('are not counted as objects of the tenant by the guard against mass deletion (sync rule `confirmed-delete`)', async () => {
     const { bench, t } = await benchWithPod();
     await using _ = bench;
     bench.have('super', resources.pods, bench.superOf(t));
@@ -196,7 +196,7 @@ describe('the tokens of a pod (rule 6)', () => {
     expect(bench.asked('super')).toEqual(['create secrets', 'delete secrets', 'create secrets']);
   });
 
-  it('are made anew when somebody deletes the Secret in the super cluster', async () => {
+  it('are made anew when the Secret is deleted in the super cluster', async () => {
     const { bench } = await benchWithPod();
     await using _ = bench;
     await bench.reconcile('tokens', 'web', 'shop');
@@ -272,7 +272,7 @@ describe('a token that is not to be had', () => {
     expect(tokensIn(secretOf(bench))).toEqual(before);
   });
 
-  it('because the pod is gone or another by now: nobody is told, the cache will catch up', async () => {
+  it('because the pod is gone or another by now: no event, the cache will catch up', async () => {
     const { bench } = await benchWithPod();
     await using _ = bench;
     bench.tenant.server.remove(resources.pods, { namespace: 'shop', name: 'web' });
@@ -284,7 +284,7 @@ describe('a token that is not to be had', () => {
     expect(bench.asked('super')).toEqual([]);
   });
 
-  it('while the pod is being deleted: nobody is told', async () => {
+  it('while the pod is being deleted: no event', async () => {
     const { bench, t } = await benchWithPod();
     await using _ = bench;
     await bench.reconcile('tokens', 'web', 'shop');
@@ -335,7 +335,7 @@ describe('the engine and tokens', () => {
 
   it('ask once and write one Secret for each pod of a burst when it has a node, and nothing before or afterwards', async () => {
     await using sides = await TwoSides.start(prepare);
-    // No more than may be with the scheduler at once: here nobody schedules them at first.
+    // No more than may be with the scheduler at once: here they are not scheduled at first.
     const names = Array.from({ length: 30 }, (_, index) => `p${index}`);
     for (const name of names) sides.inShop(resources.pods, named(name));
     await sides.until(() => sides.super.server.list(resources.pods).length === names.length);
@@ -367,7 +367,7 @@ describe('the engine and tokens', () => {
     expect(sides.super.server.list(resources.secrets)).toHaveLength(1);
   });
 
-  it('leave exactly one right Secret after 50 quick re-creations of a pod (rule 2)', async () => {
+  it('leave exactly one right Secret after 50 quick re-creations of a pod (sync rule `recreation`)', async () => {
     await using sides = await TwoSides.start(prepare, { clock: fastClock(20) });
     let last: KubeObject | undefined;
     for (let round = 0; round < 50; round++) {

@@ -102,7 +102,7 @@ const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration';
 
 /**
  * Schemas are large, every tenant has a copy of each, and few definitions are published: only originals are kept
- * whole. Of a copy the cache has a digest of each version, of what nobody has published what its API is called.
+ * whole. Of a copy the cache has a digest of each version, of an unpublished definition only the names of its API.
  */
 const compact = {
   super: (object: KubeObject): KubeObject => {
@@ -183,7 +183,7 @@ function sorted(value: unknown): unknown {
   );
 }
 
-/** Annotation on a copy: the version that it was last told to store objects in. */
+/** Annotation on a copy: the version that it was last set to store objects in. */
 const storageMark = 'skerry.dev/storage-version';
 
 /** What a copy is to offer. */

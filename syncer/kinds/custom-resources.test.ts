@@ -55,7 +55,7 @@ const superWidget = (change: Partial<KubeObject> = {}): KubeObject => {
   return { ...object, ...change, metadata: { ...object.metadata, generation: 7, ...change.metadata } };
 };
 
-describe('S of a custom resource', () => {
+describe('the super object of a custom resource', () => {
   it('has the spec with marks, in the mapped namespace, without status, owners and denied annotations', () => {
     const s = kind.toSuper(widget({ status: { phase: 'Mine' } }), context());
     expect(s).toMatchObject({
@@ -76,7 +76,7 @@ describe('S of a custom resource', () => {
     expect(JSON.stringify(s)).not.toContain('evil.example');
   });
 
-  it('is written once, follows T, and keeps what the super cluster has added', () => {
+  it('is written once, follows the tenant object, and keeps what the super cluster has added', () => {
     expect(kind.down(widget(), superWidget(), context())).toEqual([]);
     const added = superWidget({ spec: { size: 3, configRef: { namespace: 'shop', name: 'c' }, zone: 'a' } });
     expect(kind.down(widget(), added, context())).toEqual([]);
@@ -95,7 +95,7 @@ describe('S of a custom resource', () => {
   });
 });
 
-describe('the status of T', () => {
+describe('the status of the tenant object', () => {
   const up = (t: KubeObject, s: KubeObject) => kind.up?.(t, s, context());
   const shown = (t: KubeObject, s: KubeObject): unknown =>
     carryOut({ tenantObject: t, superObject: s }, up(t, s) ?? []).tenantObject?.['status'];
@@ -119,7 +119,7 @@ describe('the status of T', () => {
     );
   });
 
-  it('counts T’s generations: its last one is observed once S has been seen with all that T asks for', () => {
+  it('counts the generations of the tenant object: its last one is observed once the super object has been seen with all that the tenant object asks for', () => {
     const status = (observedGeneration: number) => ({
       observedGeneration,
       conditions: [{ type: 'Ready', status: 'True', observedGeneration }],
@@ -148,13 +148,16 @@ type Fields = Record<string, unknown>;
 
 const shapeOf = (payload: Fields) => parseShape(shapeText(payload));
 
-/** What S has after T was `before` and is `now`, when the super cluster has made `there` of the first. */
+/**
+ * What the super object has after the tenant object was `before` and is `now`, when the super cluster has made
+ * `there` of the first.
+ */
 function carried(before: Fields, now: Fields, there: Fields = before): Fields {
   const patch = payloadPatch(there, now, shapeOf(now), shapeOf(before));
   return patch === undefined ? there : (applyMergePatch(there, patch) as Fields);
 }
 
-describe('fields of T', () => {
+describe('fields of the tenant object', () => {
   it('are carried down when they change, appear and go', () => {
     expect(carried({ spec: { a: 1, b: 2 } }, { spec: { a: 3, c: 4 } })).toEqual({ spec: { a: 3, c: 4 } });
     expect(carried({ spec: { a: 1 }, data: { x: 'y' } }, { spec: { a: 1 } })).toEqual({ spec: { a: 1 } });
@@ -165,7 +168,7 @@ describe('fields of T', () => {
     expect(carried({ spec: { constructor: 'x', toString: 'y' } }, { spec: {} })).toEqual({ spec: {} });
   });
 
-  it('are put back when somebody changes them in the super cluster', () => {
+  it('are put back when they are changed in the super cluster', () => {
     const t = { spec: { a: 1, list: [1, 2] } };
     expect(carried(t, t, { spec: { a: 9, list: [2, 1] } })).toEqual(t);
   });
@@ -176,7 +179,7 @@ describe('fields of T', () => {
 });
 
 describe('fields that the super cluster has put beside them', () => {
-  it('stay, wherever they are and whatever T does', () => {
+  it('stay, wherever they are and whatever the tenant object does', () => {
     const there = { spec: { a: 1, added: true, deep: { b: 2, added: true } }, extra: {} };
     expect(carried({ spec: { a: 1, deep: { b: 2 } } }, { spec: { a: 2, deep: { b: 2 } } }, there)).toEqual({
       spec: { a: 2, added: true, deep: { b: 2, added: true } },
@@ -188,7 +191,7 @@ describe('fields that the super cluster has put beside them', () => {
     });
   });
 
-  it('stay when S no longer remembers what came from T', () => {
+  it('stay when the super object no longer remembers what came from the tenant object', () => {
     expect(payloadPatch({ a: 1, b: 2 }, { a: 1 }, shapeOf({ a: 1 }), parseShape('garbage'))).toBeUndefined();
   });
 });
@@ -219,7 +222,7 @@ const payloads = fc
   }))
   .fields.map((fields) => fields);
 
-it('S becomes T whatever both were, and then nothing more is written', () => {
+it('the super object becomes the tenant object whatever both were, and then nothing more is written', () => {
   fc.assert(
     fc.property(payloads, payloads, (before, now) => {
       const there = carried(before, now);

@@ -19,7 +19,7 @@ interface Shape {
   readonly [field: string]: Shape | 1;
 }
 
-/** Everything of a custom resource that belongs to whoever wrote it. */
+/** Everything of a custom resource but its type, metadata and status. */
 function payloadOf(object: KubeObject): Fields {
   const { apiVersion: _apiVersion, kind: _kind, metadata: _metadata, status: _status, ...payload } = object;
   return payload;
@@ -28,8 +28,9 @@ function payloadOf(object: KubeObject): Fields {
 const longestShape = 16_384;
 
 /**
- * What S remembers of the fields that came from T, so that one which T has dropped can be told from one that
- * the super cluster added. Of large objects only the outer fields, which are then carried over whole.
+ * What the super object remembers of the fields that came from the tenant object, so that one which the tenant
+ * object has dropped can be told from one that the super cluster added. Of large objects only the outer fields,
+ * which are then carried over whole.
  */
 export function shapeText(payload: Fields): string {
   for (const depth of [16, 4, 2]) {
@@ -50,9 +51,9 @@ export function parseShape(text: string | undefined): Shape {
 }
 
 /**
- * Brings what came from T to what T has now, and leaves alone what others put beside it.
- * @param shape of T as it is now
- * @param before what S remembers
+ * Brings what came from the tenant object to what the tenant object has now, and leaves alone what others put beside it.
+ * @param shape of the tenant object as it is now
+ * @param before what the super object remembers
  */
 export function payloadPatch(from: Fields, to: Fields, shape: Shape, before: Shape): MergePatch | undefined {
   const patch = new Map<string, unknown>();
@@ -78,7 +79,7 @@ export function payloadPatch(from: Fields, to: Fields, shape: Shape, before: Sha
   return patch.size === 0 ? undefined : Object.fromEntries(patch);
 }
 
-/** Takes away what came from T: the whole of it, if nobody has added anything. */
+/** Takes away what came from the tenant object: the whole of it, if nothing was added. */
 function removal(from: Fields, known: Shape): MergePatch | null | undefined {
   return hasMore(from, known) ? payloadPatch(from, {}, {}, known) : null;
 }
@@ -112,15 +113,16 @@ function isFields(value: unknown): value is Fields {
 type Status = Record<string, unknown> & { observedGeneration?: number; conditions?: unknown };
 
 interface StatusOptions {
-  /** The status is a subresource: writing it does not change T's generation. */
+  /** The status is a subresource: writing it does not change the tenant object's generation. */
   readonly isSubresource: boolean;
-  /** Whether S has all that T asks for. */
+  /** Whether the super object has all that the tenant object asks for. */
   readonly isCarriedDown: boolean;
 }
 
 /**
- * Makes T's status what S's says in the tenant's words, whoever has written to T's. Generations are translated:
- * `observedGeneration` says whether T as it is now has been seen.
+ * Makes the tenant object's status what the super object's says, in the tenant's words, whatever was written to it
+ * in the tenant. Generations are translated: `observedGeneration` says whether the tenant object as it is now has
+ * been seen.
  */
 function statusPatch(
   tenantObject: KubeObject,
@@ -182,7 +184,7 @@ function scrubbed(value: unknown, context: SyncContext): unknown {
   );
 }
 
-/** Annotation on S: which fields came from T (see `shapeText`). */
+/** Annotation on the super object: which fields came from the tenant object (see `shapeText`). */
 const fieldsMark = 'skerry.dev/synced-fields';
 
 export interface CustomResource {
@@ -207,7 +209,7 @@ export function customResourceKind({ resource, hasStatus }: CustomResource): Dow
     name,
     resource,
     direction: 'down',
-    // Nobody means all of them to go by changing a label or a setting, and real things may hang on each.
+    // A changed label or setting is hardly meant to delete all of them, and real things may hang on each.
     unwantedIsMissing: true,
     admit: (_tenantObject, context) => ({ wanted: isWanted(name, context) }),
     toSuper(tenantObject, context) {

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 
-/** Pods and tokens meet here: what a pod asks for, and where its tokens are in the super cluster (sync rule 6). */
+/** Which tokens a pod asks for, and where they are in the super cluster (sync rule `pod-tokens`). */
 
 /** A token that a pod asks for. */
 export interface TokenAsk {

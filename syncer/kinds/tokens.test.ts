@@ -90,7 +90,7 @@ describe('index', () => {
     return value === undefined ? undefined : Buffer.from(value, 'base64').toString();
   }
 
-  describe('which pods have a Secret with tokens (rule 6)', () => {
+  describe('which pods have a Secret with tokens (sync rule `pod-tokens`)', () => {
     it('those that ask for one', () => {
       expect(tokenKind.admit?.(pod(), context())).toEqual({ wanted: true });
       expect(tokenKind.admit?.(pod([]), context())).toEqual({ wanted: false });
@@ -106,7 +106,7 @@ describe('index', () => {
       }
     });
 
-    it('not those that somebody else has put on a node: they do not run, and are told so themselves', () => {
+    it('not those that another client has put on a node: they do not run, and their own event says so', () => {
       const placed = pod();
       placed.metadata.annotations = {};
       expect(tokenKind.admit?.(placed, context())).toEqual({ wanted: false });
@@ -245,7 +245,7 @@ describe('index', () => {
       ]);
     });
 
-    it('puts back what somebody in the super cluster has changed, added or taken away', () => {
+    it('puts back what was changed, added or taken away in the super cluster', () => {
       const t = pod(asks);
       const right = secretOf(t);
       const edits: Record<string, (secret: KubeObject) => void> = {
@@ -269,7 +269,7 @@ describe('index', () => {
       }
     });
 
-    it('makes a Secret anew that somebody has frozen, once its time has come', () => {
+    it('makes a Secret anew that was made immutable, once its time has come', () => {
       const t = pod();
       const frozen = applyMergePatch(secretOf(t), { immutable: true }) as KubeObject;
       expect(doing(tokenKind.down(t, cached(frozen), context()))).toEqual(['later']);
@@ -282,7 +282,7 @@ describe('renewal', () => {
   const minute = 60_000;
   const day = 24 * 60 * minute;
 
-  describe('when a token is renewed (rule 6)', () => {
+  describe('when a token is renewed (sync rule `pod-tokens`)', () => {
     it('is at 80 % of its life, at most a twentieth of it earlier', () => {
       fc.assert(
         fc.property(fc.uuid(), fc.integer({ min: 900, max: 86_400 }), (uid, seconds) => {

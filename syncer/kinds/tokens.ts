@@ -24,7 +24,7 @@ export function renewalMs(lifetimeSeconds: number, podUid: string, nowMs: number
   return nowMs + Math.round(Math.max(after, Math.min(lifeMs, longestMs) / 2));
 }
 
-/** Also for a time that can have been written by nobody whose clock is right. */
+/** Also for a time that no correct clock can have written. */
 export function isRenewalDue(renewAtMs: number, nowMs: number): boolean {
   return !(renewAtMs > nowMs && renewAtMs <= nowMs + longestMs);
 }
@@ -38,7 +38,7 @@ function fractionOf(text: string): number {
 interface TokenRecord extends TokenAsk {
   /** ISO 8601. */
   readonly renewAt: string;
-  /** Of the token as it was written: tells whether somebody else has written since. */
+  /** Of the token as it was written: tells whether another client has written since. */
   readonly digest: string;
 }
 
@@ -87,7 +87,7 @@ function dueAsks(asks: readonly TokenAsk[], contents: Contents, nowMs: number): 
   });
 }
 
-/** Keys that somebody else has put into the Secret. */
+/** Keys that another client has put into the Secret. */
 function strayKeys(asks: readonly TokenAsk[], { digests }: Contents): string[] {
   const own = new Set([...asks.keys()].map(tokenKey));
   return Object.keys(digests).filter((key) => !own.has(key));
@@ -147,8 +147,8 @@ interface Pod extends KubeObject {
 }
 
 /**
- * The Secret with the tokens of one pod, in the place of those that kubelet would ask for (sync rule 6): issued
- * by the tenant's API server, bound to T, renewed while T runs, and gone with T.
+ * The Secret with the tokens of one pod, in the place of those that kubelet would ask for (sync rule `pod-tokens`):
+ * issued by the tenant's API server, bound to the pod, renewed while it runs, and gone with it.
  */
 export const tokenKind: DownKind = {
   name: 'tokens',
@@ -251,7 +251,7 @@ export function withTokens(
 
 type TokenWrite = Extract<Action, { do: 'createSuper' | 'patchSuper' }>;
 
-/** Nothing of the pod's own labels and annotations: nobody selects this Secret by them. */
+/** Nothing of the pod's own labels and annotations: nothing selects this Secret by them. */
 function metadataOptions(pod: Pod): SuperMetadataOptions {
   return {
     name: tokenSecretName(pod.metadata.name ?? ''),

@@ -11,7 +11,7 @@ const steps = 80;
 const seeds = process.env['SKERRY_SEED']?.split(',').map(Number) ?? [1, 2, 3, 100, 110, 113, 126, 239];
 
 describe('after whatever tenants, networks and crashes have done', () => {
-  it.each(seeds)('both sides agree, with no patrol to help (seed %i)', async (seed) => {
+  it.each(seeds)('both sides agree, without a resync (seed %i)', async (seed) => {
     let left: string[] = [];
     onTestFailed(() => console.error(`seed ${seed}:`, left));
     await using sides = await TwoSides.start(

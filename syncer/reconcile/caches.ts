@@ -129,7 +129,7 @@ function storeName(resource: Resource): string {
   return name;
 }
 
-/** No state but a memory of what is a function of a resource: asked for at every look into a cache. */
+/** No state but a memory of what is a function of a resource: needed at every look into a cache. */
 const storeNames = new WeakMap<Resource, string>();
 
 function isApart(kind: SyncedKind): boolean {

@@ -55,19 +55,19 @@ function situation(parts: Partial<Situation>): Situation {
 
 const what = (actions: readonly Action[]): string[] => actions.map((action) => action.do);
 
-describe('the four cases of an object born in the tenant (sync rule §2)', () => {
-  it('T yes, S no: creates S', () => {
+describe('the four cases of an object born in the tenant (sync rule `four-cases`)', () => {
+  it('only the tenant object: creates the super object', () => {
     const { actions, check } = decideDown(downKind, situation({ tenantObject: tenantObject() }));
     expect(what(actions)).toEqual(['createSuper']);
     expect(check).toBeUndefined();
   });
 
-  it('T yes but being deleted, S no: creates nothing', () => {
+  it('only a tenant object that is being deleted: creates nothing', () => {
     const t = tenantObject({ deletionTimestamp: '2026-01-01T00:00:00Z' });
     expect(decideDown(downKind, situation({ tenantObject: t })).actions).toEqual([]);
   });
 
-  it('T yes, S no, a rule says not to: says so and creates nothing', () => {
+  it('only a tenant object that a rule refuses: says so and creates nothing', () => {
     const notice = { type: 'Warning', reason: 'NotSupported', message: 'no' } as const;
     const kind: DownKind = { ...downKind, admit: () => ({ wanted: false, notice }) };
     expect(decideDown(kind, situation({ tenantObject: tenantObject() })).actions).toEqual([
@@ -83,12 +83,12 @@ describe('the four cases of an object born in the tenant (sync rule §2)', () =>
     expect(actions[0]).toEqual({ do: 'require', keys: [{ kind: 'namespaces', name: 'shop' }] });
   });
 
-  it('waits for the watch when it has just created S', () => {
+  it('waits for the watch when it has just created the super object', () => {
     const { actions } = decideDown(downKind, situation({ tenantObject: tenantObject(), createdUid: 's1' }));
     expect(what(actions)).toEqual(['later']);
   });
 
-  it('T yes, S yes with the same UID mark: brings both up to date', () => {
+  it('both, the super object with its UID mark: brings both up to date', () => {
     const { actions } = decideDown(
       downKind,
       situation({ tenantObject: tenantObject(), superObject: superObject() }),
@@ -96,13 +96,13 @@ describe('the four cases of an object born in the tenant (sync rule §2)', () =>
     expect(what(actions)).toEqual(['patchSuper', 'patchTenant']);
   });
 
-  it('does not write to an S that is being deleted, but takes its last words up', () => {
+  it('does not write to a super object that is being deleted, but takes its last status up', () => {
     const s = superObject('t1', { deletionTimestamp: '2026-01-01T00:00:00Z' });
     const { actions } = decideDown(downKind, situation({ tenantObject: tenantObject(), superObject: s }));
     expect(what(actions)).toEqual(['patchTenant']);
   });
 
-  it('T yes, S yes with another UID mark: deletes S after asking who the tenant is', () => {
+  it('both, the super object with another UID mark: deletes the super object after an identity check of the tenant', () => {
     const { actions, check } = decideDown(
       downKind,
       situation({ tenantObject: tenantObject(), superObject: superObject('earlier') }),
@@ -111,7 +111,7 @@ describe('the four cases of an object born in the tenant (sync rule §2)', () =>
     expect(check).toMatchObject({ side: 'tenant', unwatched: false });
   });
 
-  it('T no, S ours: deletes S; a deletion that nobody watched is checked live and counted', () => {
+  it('only a super object of ours: deletes it; a deletion that was not watched is checked live and counted', () => {
     const s = superObject();
     const seen = { uid: 't1', object: tenantObject() };
     expect(decideDown(downKind, situation({ superObject: s, tenantTombstone: seen })).check).toEqual({
@@ -130,14 +130,14 @@ describe('the four cases of an object born in the tenant (sync rule §2)', () =>
     ).toBe(true);
   });
 
-  it('checks namespaces and claims live even when their deletion was watched (rule 0 B)', () => {
+  it('checks namespaces and claims live even when their deletion was watched (sync rule `confirmed-delete`)', () => {
     const kind: DownKind = { ...downKind, deleteNeedsLiveCheck: true };
     const seen = { uid: 't1', object: tenantObject() };
     const { check } = decideDown(kind, situation({ superObject: superObject(), tenantTombstone: seen }));
     expect(check).toEqual({ side: 'tenant', live: true, unwatched: false });
   });
 
-  it('S not ours: never touches it, with or without T', () => {
+  it('a super object that is not ours: never touches it, with or without a tenant object', () => {
     const foreign: KubeObject = { metadata: { name: 'x', namespace: 'n', uid: 's9' } };
     const { actions } = decideDown(
       downKind,
@@ -149,21 +149,21 @@ describe('the four cases of an object born in the tenant (sync rule §2)', () =>
     expect(decideDown(downKind, situation({ superObject: others })).actions).toEqual([]);
   });
 
-  it('deletes S again only when that ends it sooner', () => {
+  it('deletes the super object again only when that ends it sooner', () => {
     const kind: DownKind = { ...downKind, deleteSuper: () => ({ gracePeriodSeconds: 0 }) };
     const going = superObject('t1', { deletionTimestamp: 'x', deletionGracePeriodSeconds: 30 });
     expect(what(decideDown(kind, situation({ superObject: going })).actions)).toEqual(['deleteSuper']);
     expect(decideDown(downKind, situation({ superObject: going })).actions).toEqual([]);
   });
 
-  it('S gone although T shows that it was there: does what the kind says, after a live look', () => {
+  it('a super object gone although the tenant object shows that it was there: does what the kind says, after a live look', () => {
     const kind: DownKind = { ...downKind, superGone: () => [{ do: 'deleteTenant' }] };
     const { actions, check } = decideDown(kind, situation({ tenantObject: tenantObject() }));
     expect(what(actions)).toEqual(['deleteTenant']);
     expect(check).toEqual({ side: 'super', live: true, unwatched: true });
   });
 
-  it('looks live even if S was seen going, for it may only have left the watch', () => {
+  it('looks live even if the super object was seen going, for it may only have left the watch', () => {
     const kind: DownKind = { ...downKind, superGone: () => [{ do: 'deleteTenant' }] };
     const seen = { uid: 's1', object: superObject('t1') };
     const { check } = decideDown(kind, situation({ tenantObject: tenantObject(), superTombstone: seen }));
@@ -173,7 +173,7 @@ describe('the four cases of an object born in the tenant (sync rule §2)', () =>
     expect(unseen.check).toMatchObject({ unwatched: true });
   });
 
-  it('asks nobody when both were being deleted and S was seen going', () => {
+  it('makes no live check when both were being deleted and the super object was seen going', () => {
     const kind: DownKind = { ...downKind, superGone: () => [{ do: 'deleteTenant' }] };
     const deletion = { deletionTimestamp: '2026-01-01T00:00:00Z' };
     const look = (t: KubeObject['metadata'], s: KubeObject['metadata'], uid = 't1') =>
@@ -190,13 +190,13 @@ describe('the four cases of an object born in the tenant (sync rule §2)', () =>
     expect(look(deletion, deletion, 't0')).toMatchObject({ live: true });
   });
 
-  it('does not count a T that is being deleted anyway', () => {
+  it('does not count a tenant object that is being deleted anyway', () => {
     const kind: DownKind = { ...downKind, superGone: () => [{ do: 'deleteTenant' }] };
     const leaving = tenantObject({ deletionTimestamp: '2026-01-01T00:00:00Z' });
     expect(decideDown(kind, situation({ tenantObject: leaving })).check).toMatchObject({ unwatched: false });
   });
 
-  it('removes an S that is not wanted any more, unless too much is missing', () => {
+  it('removes a super object that is not wanted any more, unless too much is missing', () => {
     const kind: DownKind = { ...downKind, admit: () => ({ wanted: false }) };
     const both = situation({ tenantObject: tenantObject(), superObject: superObject() });
     expect(what(decideDown(kind, both).actions)).toEqual(['deleteSuper']);

@@ -14,7 +14,7 @@ export interface Situation {
   /** UID of a counterpart that we created and that the cache does not show yet. */
   readonly createdUid: string | undefined;
   /**
-   * For namespaced kinds: whether the super namespace is there and belongs to T's namespace as it is now;
+   * For namespaced kinds: whether the super namespace is there and belongs to the tenant object's namespace as it is now;
    * `unwanted`: there never will be one.
    */
   readonly namespaceReady: boolean | 'unwanted';
@@ -28,7 +28,7 @@ export interface Situation {
 export interface DeleteCheck {
   readonly side: 'tenant' | 'super';
   readonly live: boolean;
-  /** Nobody saw the counterpart being deleted: a mass-deletion guard that is closed holds this back. */
+  /** The deletion of the counterpart was not watched: a mass-deletion guard that is closed holds this back. */
   readonly unwatched: boolean;
 }
 
@@ -45,7 +45,7 @@ function notice(type: Notice['type'], reason: string, message: string): Decision
   return { actions: [{ do: 'notice', notice: { type, reason, message } }] };
 }
 
-/** The four cases of sync rule §2 for an object that is born in the tenant. Pure. */
+/** Sync rule `four-cases` for an object that is born in the tenant. Pure. */
 export function decideDown(kind: DownKind, situation: Situation): Decision {
   const { tenantObject, superObject, context } = situation;
   if (tenantObject === undefined)
@@ -93,7 +93,7 @@ export function decideDown(kind: DownKind, situation: Situation): Decision {
   return guarded(down.length === 0 ? up : [...down, ...up]);
 }
 
-/** A delete that a kind asks for needs to know whom it listens to, even while both objects are there. */
+/** A delete that a kind asks for needs the identity check too, even while both objects are there. */
 function guarded(actions: readonly Action[]): Decision {
   for (const action of actions) {
     if (action.do === 'deleteSuper')
@@ -117,7 +117,7 @@ function tenantGone(kind: DownKind, situation: Situation, superObject: KubeObjec
   };
 }
 
-/** Whether a second delete would end S sooner than the one that is under way. */
+/** Whether a second delete would end the super object sooner than the one that is under way. */
 function shortens(kind: DownKind, superObject: KubeObject, last: KubeObject | undefined): boolean {
   const wanted = kind.deleteSuper?.(superObject, last).gracePeriodSeconds;
   const present = superObject.metadata.deletionGracePeriodSeconds;
@@ -133,7 +133,8 @@ function superMissing(kind: DownKind, situation: Situation, tenantObject: KubeOb
     if (gone.length === 0) return nothing;
     const watched = last !== undefined && originalUid(last) === tenantObject.metadata.uid;
     const leaving = tenantObject.metadata.deletionTimestamp !== undefined;
-    // An S that has only lost its label is reported as deleted too. One that was on its way out goes in any case.
+    // A super object that has only lost its label is reported as deleted too. One that was on its way out goes in
+    // any case.
     const expected = watched && leaving && last.metadata.deletionTimestamp !== undefined;
     return { actions: gone, check: { side: 'super', live: !expected, unwatched: !watched && !leaving } };
   }
@@ -156,7 +157,7 @@ function superMissing(kind: DownKind, situation: Situation, tenantObject: KubeOb
   return { actions };
 }
 
-/** S is made when it is asked for: a pod that has to wait first is decided upon more than once. */
+/** The super object is made when it is asked for: a pod that has to wait first is decided upon more than once. */
 function creation(kind: DownKind, tenantObject: KubeObject, context: SyncContext): Action {
   let made: KubeObject | undefined;
   return {

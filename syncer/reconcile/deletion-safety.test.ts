@@ -16,14 +16,14 @@ const boundPod = (name: string): KubeObject => ({
   status: { phase: 'Running' },
 });
 
-/** A ConfigMap of the super cluster whose original nobody has seen going. */
+/** A ConfigMap of the super cluster whose original was not seen going. */
 function orphan(bench: Bench): void {
   bench.namespace('shop');
   const original = { metadata: { name: 'x', namespace: 'shop', uid: 't1' } };
   bench.have('super', resources.configMaps, bench.superOf(original));
 }
 
-describe('the gate before every deletion (sync rule 0)', () => {
+describe('the gate before every deletion (sync rule `confirmed-delete`)', () => {
   it('opens for what the live server does not have', async () => {
     await using bench = await Bench.start();
     orphan(bench);
@@ -54,7 +54,7 @@ describe('the gate before every deletion (sync rule 0)', () => {
     expect(bench.tenant.server.list(resources.nodes)).toEqual([]);
   });
 
-  it('asks for what S is, where that is another resource than T', async () => {
+  it('asks for what the super object is, where that is another resource than the tenant object', async () => {
     await using bench = await Bench.start();
     const t = bench.have('tenant', resources.pods, boundPod('web'));
     const kind = allKinds.find(({ name }) => name === 'tokens') as SyncedKind;
@@ -120,7 +120,7 @@ describe('the gate before every deletion (sync rule 0)', () => {
     expect(bench.reports).toEqual(['mismatch super']);
   });
 
-  it('asks the super cluster itself before a pod is failed, even if its S was seen going', async () => {
+  it('asks the super cluster itself before a pod is failed, even if its super object was seen going', async () => {
     await using bench = await Bench.start();
     bench.namespace('shop');
     const t = bench.have('tenant', resources.pods, boundPod('web'));
@@ -130,7 +130,7 @@ describe('the gate before every deletion (sync rule 0)', () => {
     expect(bench.asked('tenant')).toEqual(['patch pods', 'delete pods']);
   });
 
-  it('holds back what would fail many pods of the tenant at once, until the operator has spoken (rule 0 C)', async () => {
+  it('holds back what would fail many pods of the tenant at once, until the operator has spoken (sync rule `mass-deletion-hold`)', async () => {
     await using bench = await Bench.start();
     bench.namespace('shop');
     const names = Array.from({ length: 25 }, (_, index) => `web-${index}`);
@@ -161,7 +161,7 @@ describe('the gate before every deletion (sync rule 0)', () => {
     expect(bench.super.server.list(resources.configMaps)).toHaveLength(1);
   });
 
-  it('lets a pod end that the tenant itself is deleting, however many have lost their S', async () => {
+  it('lets a pod end that the tenant itself is deleting, however many have lost their super object', async () => {
     await using bench = await Bench.start();
     bench.namespace('shop');
     for (let index = 0; index < 25; index++) bench.have('tenant', resources.pods, boundPod(`web-${index}`));

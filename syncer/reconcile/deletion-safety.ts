@@ -13,7 +13,7 @@ import type { Work } from './execute.ts';
 import type { IdentityGuard } from './guards.ts';
 import type { TenantState } from './tenant-state.ts';
 
-export interface DeletionSafetyOptions {
+interface DeletionSafetyOptions {
   superClient: KubeClient;
   superIdentity: IdentityGuard;
   /** A server is not who it should be: deletes of this tenant have stopped until the operator has spoken. */
@@ -28,7 +28,7 @@ export interface DeletionSafetyOptions {
  * - `there`: the server has the object that the cache has lost.
  * - `undefined`: the definition of the object is gone too, so that its absence says nothing.
  */
-export type Verdict =
+type Verdict =
   | { readonly is: 'open' }
   | { readonly is: 'held' }
   | { readonly is: 'there'; readonly live: KubeObject }
@@ -37,7 +37,10 @@ export type Verdict =
 const open: Verdict = { is: 'open' };
 const held: Verdict = { is: 'held' };
 
-/** Sync rule 0, in one place: identity first, then the live answer, then the size of the pass. */
+/**
+ * The checks before a deletion (sync rules `side-identity`, `confirmed-delete`, `mass-deletion-hold`): identity
+ * first, then the live answer, then the size of the pass.
+ */
 export class DeletionSafety {
   readonly #options: DeletionSafetyOptions;
 
@@ -61,7 +64,7 @@ export class DeletionSafety {
     }
     const isAbsent = check.side === 'tenant' && work.situation.tenantObject === undefined;
     if (isAbsent && (await work.definition?.isIntact()) === false) return { is: 'undefined' };
-    // Somebody else's look may have found the wrong server while this one was waiting.
+    // Another key's check may have found the wrong server meanwhile.
     if (tenant.frozen !== undefined) return held;
     const guard = check.side === 'tenant' ? tenant.superDeletions : tenant.tenantDeletions;
     if (check.unwatched && !guard.allowsUnwatched()) {
@@ -77,7 +80,7 @@ export class DeletionSafety {
     return superIdentity.distrusted !== undefined || !tenant.belongsTo(superIdentity.expectedUid);
   }
 
-  /** Closes at once; whoever is told may take his time to say so in the VirtualCluster. */
+  /** Freezes the tenant at once; the condition in the VirtualCluster may follow later. */
   #mismatch(tenant: TenantState, side: 'tenant' | 'super'): Verdict {
     tenant.frozen ??= side === 'tenant' ? 'TenantIdentity' : 'SuperClusterIdentity';
     this.#options.onMismatch(tenant, side);
@@ -117,7 +120,7 @@ export class DeletionSafety {
   }
 }
 
-/** Where S was when it was seen going. */
+/** Where the super object was when it was seen going. */
 function lastRef({ superTombstone }: Situation): ObjectRef | undefined {
   const { name, namespace } = superTombstone?.object.metadata ?? {};
   return name === undefined ? undefined : { name, namespace };
@@ -128,7 +131,7 @@ function isCopyOf(copy: KubeObject, original: KubeObject): boolean {
   return originalUid(copy) === original.metadata.uid;
 }
 
-/** A pod knows its S by UID, even if somebody took all marks off that one. */
+/** A pod knows its super object by UID, even if all marks were taken off that one. */
 function isBoundTo(tenantObject: KubeObject, superObject: KubeObject): boolean {
   return tenantObject.metadata.annotations?.[annotationKeys.superUid] === superObject.metadata.uid;
 }

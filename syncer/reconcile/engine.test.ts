@@ -60,7 +60,7 @@ describe('engine', () => {
       );
     });
 
-    it('never touches a look-alike without its marks (sync rule 28), and says so in the tenant', async () => {
+    it('never touches a look-alike without its marks (sync rule `unmarked-objects`), and says so in the tenant', async () => {
       await using sides = await TwoSides.start((s) => {
         s.super.server.put(resources.configMaps, {
           metadata: { namespace: s.shop, name: 'x' },
@@ -75,7 +75,7 @@ describe('engine', () => {
       expect(sides.inSuper(resources.configMaps, 'x')?.['data']).toEqual({ whose: 'mine' });
     });
 
-    it('ends with the UID mark of the last T after 50 quick re-creations (sync rule 2)', async () => {
+    it('ends with the UID mark of the last tenant object after 50 quick re-creations (sync rule `recreation`)', async () => {
       await using sides = await TwoSides.start();
       let last: KubeObject | undefined;
       for (let round = 0; round < 50; round++) {
@@ -87,14 +87,14 @@ describe('engine', () => {
       expect(sides.inSuper(resources.configMaps, 'x')?.['data']).toEqual({ round: '49' });
     });
 
-    it('looks at what is there when a create says AlreadyExists (sync rule 1)', async () => {
+    it('looks at what is there when a create says AlreadyExists (sync rule `already-exists`)', async () => {
       await using sides = await TwoSides.start();
       sides.super.server.inject({ verb: 'create', plural: 'configmaps', fault: { kind: 'reset-in-body' } });
       const t = sides.inShop(resources.configMaps, settings('x'));
       await sides.until(() => uidMarkOf(sides.inSuper(resources.configMaps, 'x')) === t.metadata.uid);
     });
 
-    it('tells the tenant why the super cluster refuses, in its own words, and tries again when T changes (rule 3)', async () => {
+    it('tells the tenant why the super cluster refuses, in its own words, and tries again when the tenant object changes (sync rule `refused-writes`)', async () => {
       await using sides = await TwoSides.start();
       sides.super.server.inject({
         verb: 'create',
@@ -112,7 +112,7 @@ describe('engine', () => {
       await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
     });
 
-    it('waits silently for a namespace that is on its way out (rule 3)', async () => {
+    it('waits silently for a namespace that is on its way out (sync rule `refused-writes`)', async () => {
       await using sides = await TwoSides.start();
       sides.super.server.inject({
         verb: 'create',
@@ -163,7 +163,7 @@ describe('engine', () => {
     });
   });
 
-  describe('deletions (sync rule 0)', () => {
+  describe('deletions (sync rule `confirmed-delete`)', () => {
     it('stop when the tenant is another server, and nothing is lost', async () => {
       await using sides = await TwoSides.start((s) => s.inShop(resources.configMaps, settings('x')));
       await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
@@ -277,7 +277,7 @@ describe('several tenants', () => {
     });
   });
 
-  describe('a tenant whose API server hangs (sync rule 34)', () => {
+  describe('a tenant whose API server hangs (sync rule `hanging-tenant`)', () => {
     it('does not keep another one waiting', async () => {
       await using sides = await TwoSides.start(undefined, { workers: 4 });
       const green = await sides.add(testTenant({ uid: 'uid-of-green', id: 'green00000', name: 'green' }));
@@ -308,7 +308,7 @@ describe('several tenants', () => {
 const container = { name: 'main', image: 'nginx:1' };
 const spec = { serviceAccountName: 'default', nodeName: 'n1', containers: [container] };
 
-/** A running pod on both sides, T changed by `change` since. */
+/** A running pod on both sides, the tenant object changed by `change` since. */
 async function changedPod(change: Record<string, unknown>): Promise<Bench> {
   const bench = await Bench.start();
   bench.namespace('shop');
@@ -332,8 +332,8 @@ const inSuper = (bench: Bench): KubeObject | undefined =>
 const events = (bench: Bench): unknown[] =>
   bench.tenant.server.list(resources.events).map(({ reason, message }) => [reason, message]);
 
-describe('writes to subresources of a pod in the super cluster (sync rule 16)', () => {
-  it('are several in one go, as each makes S another one', async () => {
+describe('writes to subresources of a pod in the super cluster (sync rule `pod-subresources`)', () => {
+  it('are several in one go, as each makes a new version of the super object', async () => {
     await using bench = await changedPod(resize);
     await bench.reconcile('pods', 'web', 'shop');
     expect(patches(bench)).toEqual(['resize', undefined]);
@@ -341,7 +341,7 @@ describe('writes to subresources of a pod in the super cluster (sync rule 16)', 
     expect(inSuper(bench)?.metadata.annotations).toHaveProperty(['skerry.dev/resources']);
   });
 
-  it('may be refused: T is told in scrubbed words, has its status all the same, and it is tried again later', async () => {
+  it('may be refused: an event says so in scrubbed words, the tenant object has its status all the same, and it is tried again later', async () => {
     await using bench = await changedPod(resize);
     const message = `pods "web" in ${bench.shop}: no room`;
     const fault = { kind: 'status', code: 422, reason: 'Invalid', message } as const;
@@ -363,7 +363,7 @@ describe('writes to subresources of a pod in the super cluster (sync rule 16)', 
     });
     expect(await bench.reconcile('pods', 'web', 'shop')).toMatchObject({ is: 'retry' });
     expect(events(bench)).toEqual([]);
-    // The cache is behind what the first run has written to T.
+    // The cache is behind what the first run has written to the tenant object.
     const own = bench.tenant.server.get(resources.pods, { namespace: 'shop', name: 'web' }) as KubeObject;
     bench.show('tenant', resources.pods, own);
     await bench.reconcile('pods', 'web', 'shop');

@@ -37,7 +37,7 @@ export interface EngineObserver extends PodAdmissionObserver {
   acted?(tenant: TenantState, key: KeyRef, action: Action): void;
 }
 
-export interface EngineOptions {
+interface EngineOptions {
   kinds: readonly SyncedKind[];
   superClient: KubeClient;
   superCaches: Caches;
@@ -52,7 +52,10 @@ export interface EngineOptions {
   observer?: EngineObserver;
 }
 
-/** What is due later, such as a renewal in an hour, a patrol looks at as if it were not queued. A back-off ends sooner. */
+/**
+ * What is due later, such as a renewal in an hour, a resync looks at as if it were not queued. A back-off ends
+ * sooner.
+ */
 const soonMs = 60_000;
 const sweepEveryMs = 1_000;
 
@@ -63,7 +66,7 @@ export class SyncEngine {
   readonly #reconciler: Reconciler;
   readonly #router: Router;
   readonly #controllers: ReadonlyMap<string, SpecialController>;
-  readonly #patrol: Resync;
+  readonly #resync: Resync;
   /** Undefined where nothing is done for fairness. */
   readonly #admission: PodAdmission | undefined;
   readonly #resources: ReadonlyMap<string, Resource>;
@@ -125,7 +128,7 @@ export class SyncEngine {
       superCaches: options.superCaches,
       enqueue: (tenant, key, priority, version) => this.#enqueue(tenant, key, priority, version),
     });
-    this.#patrol = new Resync({
+    this.#resync = new Resync({
       clock: options.clock,
       keysOf: (tenant) => this.#router.keysOf(tenant),
       driftOf: (tenant, key) => this.#controllerOf(key).driftOf(tenant, key),
@@ -193,7 +196,7 @@ export class SyncEngine {
   /** Compares both sides of a tenant and queues what differs. Lets others work in between. */
   resync(tenant: TenantState): Promise<DriftCount[]> {
     if (this.#router.tenant(tenant.info.uid) === tenant) this.#admission?.recount(tenant);
-    return this.#patrol.run(tenant);
+    return this.#resync.run(tenant);
   }
 
   depth(uid?: string): number {
@@ -204,7 +207,10 @@ export class SyncEngine {
     return this.#queue.depths();
   }
 
-  /** The window to the super cluster's scheduler, and each tenant's pods in it and before it; undefined: there is none. */
+  /**
+   * The window to the super cluster's scheduler, and each tenant's pods in it and before it; undefined: there is
+   * none.
+   */
   scheduling(): { size: number; tenants: TenantCounts[] } | undefined {
     return this.#admission && { size: this.#admission.size, tenants: this.#admission.counts() };
   }

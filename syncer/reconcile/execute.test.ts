@@ -4,8 +4,8 @@ import { Bench } from './testing/bench.ts';
 
 const spec = { serviceAccountName: 'default', containers: [{ name: 'main', image: 'nginx:1' }] };
 
-describe('the binding of a pod (sync rule 19)', () => {
-  it('is sent once, however often S changes before the tenant shows it', async () => {
+describe('the binding of a pod (sync rule `pod-binding`)', () => {
+  it('is sent once, however often the super object changes before the tenant shows it', async () => {
     await using bench = await Bench.start();
     bench.namespace('shop');
     bench.have('tenant', resources.nodes, { metadata: { name: 'n1' } });
@@ -21,7 +21,7 @@ describe('the binding of a pod (sync rule 19)', () => {
     expect(bindings).toHaveLength(1);
   });
 
-  it('carries the labels of zone and region that binding S has added', async () => {
+  it('carries the labels of zone and region that binding the super object has added', async () => {
     await using bench = await Bench.start();
     bench.namespace('shop');
     bench.have('tenant', resources.nodes, { metadata: { name: 'n1' } });

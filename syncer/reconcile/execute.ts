@@ -38,7 +38,7 @@ export interface Work {
   readonly definition?: DefinitionGuard | undefined;
 }
 
-export interface PatchOptions {
+interface PatchOptions {
   patch: MergePatch;
   subresource?: string;
   /** The object was written in this reconcile already: its cached resourceVersion is known to be old. */
@@ -46,7 +46,7 @@ export interface PatchOptions {
 }
 
 /** Patches an object that was decided upon, guarded by its UID and resourceVersion. One that is gone is left so. */
-export async function patchObject(
+async function patchObject(
   client: KubeClient,
   work: Work,
   object: KubeObject | undefined,
@@ -84,7 +84,7 @@ export async function patchObject(
  * Deletes an object that was decided upon, by UID; nothing happens if it is gone. A conflict (mostly another
  * object of that name) is thrown: only what the cache shows next can tell whether it was all.
  */
-export async function deleteObject(
+async function deleteObject(
   client: KubeClient,
   work: Work,
   object: KubeObject | undefined,
@@ -104,8 +104,8 @@ export async function deleteObject(
   }
 }
 
-/** Binds T to a node; labels and annotations of the Binding land on the pod. */
-export async function bindPod(
+/** Binds the tenant object to a node; labels and annotations of the Binding land on the pod. */
+async function bindPod(
   work: Work,
   { node, annotations, labels }: Extract<Action, { do: 'bindTenant' }>,
 ): Promise<void> {
@@ -130,7 +130,7 @@ export async function bindPod(
 }
 
 /** The watch may have been faster than the answer; then there is nothing to remember. */
-export function expectCreated(side: 'tenant' | 'super', work: Work, created: KubeObject): void {
+function expectCreated(side: 'tenant' | 'super', work: Work, created: KubeObject): void {
   const { uid } = created.metadata;
   const { tenant, situation, kind } = work;
   const id = keyId(situation.key);
@@ -145,19 +145,19 @@ function resourceAt(client: KubeClient, { kind, tenant }: Work): Resource {
   return client === tenant.client ? kind.resource : superResourceOf(kind);
 }
 
-export function refOf(object: KubeObject): ObjectRef {
+function refOf(object: KubeObject): ObjectRef {
   const { name, namespace } = object.metadata;
   return namespace === undefined ? { name: name ?? '' } : { namespace, name: name ?? '' };
 }
 
-/** What is told of actions. Must not throw. */
+/** Called before and after each action. Must not throw. */
 export interface ExecutorObserver {
   acting?(tenant: TenantState, key: KeyRef, action: Action): void;
   acted?(tenant: TenantState, key: KeyRef, action: Action): void;
 }
 
 /** What a gate is called for. */
-export type GatedAction = Extract<Action, { do: 'createSuper' | 'patchSuper' | 'deleteTenant' }>;
+type GatedAction = Extract<Action, { do: 'createSuper' | 'patchSuper' | 'deleteTenant' }>;
 
 /**
  * Called before such an action of one kind is carried out. Returns the action, with what it lacked, or the outcome
@@ -165,7 +165,7 @@ export type GatedAction = Extract<Action, { do: 'createSuper' | 'patchSuper' | '
  */
 export type ActionGate = (work: Work, action: GatedAction) => Promise<GatedAction | Outcome>;
 
-export interface ExecutorOptions {
+interface ExecutorOptions {
   superClient: KubeClient;
   /** Whether a key that another one requires is in agreement. */
   isSettled: (tenant: TenantState, key: KeyRef) => boolean;
@@ -198,7 +198,10 @@ export class Executor {
   async run(actions: readonly Action[], work: Work): Promise<Outcome> {
     const { tenant, situation } = work;
     let later: Outcome = done;
-    /** Once T, or S, was written here, its cached resourceVersion is known to be old: the UID alone guards. */
+    /**
+     * Once the tenant object, or the super object, was written here, its cached resourceVersion is known to be old:
+     * the UID alone guards.
+     */
     let tenantWritten = false;
     let superWritten = false;
     const gate = this.#gates.get(work.kind.name);
@@ -252,8 +255,8 @@ export class Executor {
   }
 
   /**
-   * S is there, but not in the cache. If it is T's own and has merely lost the label that we watch by, it
-   * gets it back; everything else shows in the cache sooner or later.
+   * The super object is there, but not in the cache. If it is the tenant object's own and has merely lost the label
+   * that we watch by, it gets it back; everything else shows in the cache sooner or later.
    */
   async found(work: Work, live: KubeObject): Promise<Outcome> {
     const { kind, tenant, situation } = work;
@@ -290,7 +293,7 @@ export class Executor {
     }
   }
 
-  /** Asks the kind for a way round a refused write of S; throws the refusal if there is none. */
+  /** Asks the kind for a way round a refused write of the super object; throws the refusal if there is none. */
   async #recover(error: unknown, work: Work, attempted: KubeObject): Promise<Outcome> {
     const { kind, situation } = work;
     if (!isRecoverable(error) || kind.direction !== 'down' || situation.tenantObject === undefined)
@@ -333,13 +336,13 @@ export class Executor {
     return { is: 'later', afterMs: refusedForMs };
   }
 
-  /** Never judges by the failed call: looks at what is there (sync rule 1). */
+  /** Never judges by the failed call: looks at what is there (sync rule `already-exists`). */
   async #superExists(work: Work, object: KubeObject): Promise<Outcome> {
     const { kind, tenant, situation, signal } = work;
     const { tenantObject } = situation;
     const live = await this.#superClient.get(superResourceOf(kind), refOf(object), { signal });
     if (isOurs(live, tenant.info)) {
-      // S of an earlier T goes when the cache shows it, past the same guards as any other.
+      // The super object of an earlier tenant object goes when the cache shows it, past the same guards as any other.
       if (originalUid(live) !== tenantObject?.metadata.uid) return { is: 'retry', code: 'earlierObject' };
       expectCreated('super', work, live);
       return done;
@@ -354,7 +357,7 @@ export class Executor {
     return { is: 'refused', code: 'notOurs', message };
   }
 
-  /** Makes S carry our marks. */
+  /** Makes the super object carry our marks. */
   #takeOver(kind: DownKind, tenantObject: KubeObject, live: KubeObject, work: Work): Promise<Outcome> {
     const { situation } = work;
     const actions = kind
@@ -376,7 +379,10 @@ export class Executor {
   }
 }
 
-/** Whether S is T's own by its mark, which names a UID that nobody can guess, but has no label of any tenant. */
+/**
+ * Whether the super object is the tenant object's own by its mark, which names a UID that cannot be guessed, but has
+ * no label of any tenant.
+ */
 function hasLostItsLabel(superObject: KubeObject, tenantObject: KubeObject): boolean {
   const { uid } = tenantObject.metadata;
   return uid !== undefined && originalUid(superObject) === uid && tenantUidOf(superObject) === undefined;

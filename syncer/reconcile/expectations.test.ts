@@ -52,7 +52,7 @@ describe('the memory of our own writes', () => {
     expect(it.isBehind('a', shown('999'))).toBe(false);
   });
 
-  it('keeps nothing that nobody asks for', () => {
+  it('keeps nothing for longer than its time', () => {
     const { memory: it, pass } = memory();
     it.expectCreated('a', { metadata: { uid: 's1' } });
     it.expectVersion('a', '5');

@@ -21,7 +21,7 @@ interface Created {
   readonly atMs: number;
 }
 
-/** What our own write made of an object, or, if it was not told, the version that the write was made on. */
+/** What our own write made of an object, or, if the answer did not say, the version that the write was made on. */
 interface Written {
   readonly resourceVersion: string;
   readonly isReplaced: boolean;
@@ -29,7 +29,7 @@ interface Written {
 }
 
 const createdTtlMs = 30_000;
-/** A watch that is later than this has lost its place; the patrol looks after what it missed. */
+/** A watch that is later than this has lost its place; a resync finds what it missed. */
 const writtenTtlMs = 5_000;
 
 /** What our own writes made on one side, until its cache shows it; by key id. */
@@ -96,7 +96,7 @@ export class Expectations {
       for (const id of memory.keys()) if (matches(id)) memory.delete(id);
   }
 
-  /** Forgets what nobody has asked for in its time. */
+  /** Forgets what was not asked for in its time. */
   prune(): void {
     const now = this.#nowMs();
     for (const [id, { atMs }] of this.#created) if (now - atMs >= createdTtlMs) this.#created.delete(id);

@@ -160,7 +160,7 @@ describe("the super cluster's scheduler", () => {
     manyPods(sides, greedy, 100);
     await settle(sides);
     expect(created(sides)).toEqual(Array.from({ length: places }, (_, i) => `greedy-${i}`));
-    // Nothing is done for those that wait, and the patrol does not take them for lost.
+    // Nothing is done for those that wait, and a resync does not take them for lost.
     const calls = sides.made.length;
     expect((await sides.engine.resync(greedy)).filter(({ kind }) => kind === 'pods')).toEqual([]);
     await settle(sides);

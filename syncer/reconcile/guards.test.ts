@@ -52,7 +52,7 @@ describe('the identity guard', () => {
     expect(await guard.verify()).toBe(true);
   });
 
-  it('shares a check among all who came before it began, and with nobody who came later', async () => {
+  it('shares a check among all who came before it began, and with none that came later', async () => {
     await using cluster = await server('a');
     const guard = new IdentityGuard(cluster.client, 'a');
     const first = guard.verify();
@@ -65,7 +65,7 @@ describe('the identity guard', () => {
     expect(length).toBeLessThanOrEqual(3);
   });
 
-  it('passes nobody once it distrusts the server', async () => {
+  it('never passes once it distrusts the server', async () => {
     await using cluster = await server('a');
     const guard = new IdentityGuard(cluster.client, 'a');
     const underWay = guard.verify();

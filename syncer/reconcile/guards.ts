@@ -7,7 +7,7 @@ import { isOlder } from './expectations.ts';
  * A question to a server that many ask at once. An answer counts for a caller only if it was asked for after
  * the call, so that what the caller saw before cannot be younger than the answer; callers that wait share one.
  */
-export class SingleFlight<T> {
+class SingleFlight<T> {
   readonly #ask: () => Promise<T>;
   #running: Promise<T> | undefined;
   #next: Promise<T> | undefined;
@@ -36,7 +36,7 @@ export class SingleFlight<T> {
   }
 }
 
-/** Knows which server a side must be: the UID of its `kube-system` Namespace (sync rule 0 A). */
+/** Knows which server a side must be: the UID of its `kube-system` Namespace (sync rule `side-identity`). */
 export class IdentityGuard {
   readonly #client: KubeClient;
   #expectedUid: string | undefined;
@@ -92,7 +92,7 @@ export class IdentityGuard {
 
 /**
  * Knows which definition (CustomResourceDefinition) the objects in a tenant's cache were served by. When it is
- * deleted, all of its objects go with it, one DELETED event each, and nobody has meant any of them.
+ * deleted, all of its objects go with it, one DELETED event each, though none of them was meant.
  */
 export class DefinitionGuard {
   readonly #check: SingleFlight<boolean>;
@@ -115,7 +115,7 @@ export class DefinitionGuard {
   }
 }
 
-/** Objects that have lost their counterpart although nobody was seen deleting it. */
+/** Objects that have lost their counterpart although no deletion of it was watched. */
 export interface Unmatched {
   /** UIDs of what would be deleted. */
   readonly uids: readonly string[];
@@ -125,7 +125,7 @@ export interface Unmatched {
 
 /** An operator's question: may this many objects go? */
 export interface DeletionHold {
-  /** The same for the same objects, whoever asks and when; another for any others. */
+  /** The same for the same objects at any time; another for any others. */
   readonly id: string;
   readonly missing: number;
   readonly total: number;
@@ -136,7 +136,7 @@ const heldFraction = 0.2;
 const assessmentTtlMs = 500;
 
 /**
- * Sync rule 0 C: a pass that would delete more than a fifth of a tenant's objects (and at least 20)
+ * Sync rule `mass-deletion-hold`: a pass that would delete more than a fifth of a tenant's objects (and at least 20)
  * waits for the operator.
  */
 export class MassDeletionGuard {
@@ -169,7 +169,7 @@ export class MassDeletionGuard {
     this.#assessed = undefined;
   }
 
-  /** Whether a deletion that nobody watched may be carried over now. */
+  /** Whether a deletion that was not watched may be carried over now. */
   allowsUnwatched(): boolean {
     const { uids, total } = this.#assess();
     if (uids.length < minimumHeld || uids.length <= total * heldFraction) {
@@ -199,7 +199,7 @@ export class MassDeletionGuard {
 }
 
 /** A server's data is older than what the same server has shown before. */
-export interface Regression {
+interface Regression {
   readonly resource: string;
   readonly shown: string;
   readonly now: string;

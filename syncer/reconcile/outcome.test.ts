@@ -75,7 +75,7 @@ describe('what the queue is told', () => {
     expect(queueOutcome({ is: 'conflict' }, '5')).toEqual({ action: 'backoff' });
   });
 
-  it('a refusal waits for another version of T', () => {
+  it('a refusal waits for another version of the tenant object', () => {
     expect(queueOutcome({ is: 'refused', code: '422', message: '' }, '5')).toEqual({
       action: 'backoff',
       refusedVersion: '5',

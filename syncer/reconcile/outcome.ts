@@ -7,7 +7,7 @@ import type { Outcome as QueueOutcome } from '../workqueue/options.ts';
  * - `done`: both sides agree, or wait for something that will bring an event.
  * - `retry`: with back-off, silently.
  * - `conflict`: the cache was behind; again as soon as it has caught up.
- * - `refused`: the server said no to what the tenant wants; back-off that a new version of T ends.
+ * - `refused`: the server said no to what the tenant wants; back-off that a new version of the tenant object ends.
  * - `later`: nothing is wrong, but there is something to do after a time.
  * - `held`: deletes are stopped; the key is kept until they may go on.
  */
@@ -21,7 +21,7 @@ export type Outcome =
 
 export const done: Outcome = { is: 'done' };
 
-/** Refusals that pass by themselves: nobody needs to read of them (sync rule 3). */
+/** Refusals that pass by themselves: the tenant needs no event about them (sync rule `refused-writes`). */
 export function isTransientRefusal(error: ApiError): boolean {
   if (error.code !== 403) return false;
   if (error.hasCause('NamespaceTerminating') || isDenied(error)) return true;
@@ -71,7 +71,7 @@ export function outcomeOf(error: unknown): Outcome {
   return { is: 'retry', code: 'internal', error };
 }
 
-/** What the queue makes of it. `version`: resourceVersion of T when the run began. */
+/** What the queue makes of it. `version`: resourceVersion of the tenant object when the run began. */
 export function queueOutcome(outcome: Outcome, version: string | undefined): QueueOutcome {
   switch (outcome.is) {
     case 'done':

@@ -16,14 +16,14 @@ const tooManyUnschedulable: Notice = {
     'so many of your pods find no node that this one waits until some of them do, or are deleted; see their FailedScheduling events',
 };
 
-/** What is told of it. Must not throw. */
+/** Called about pods at the window. Must not throw. */
 export interface PodAdmissionObserver {
   /** A pod is kept back, as its tenant has its share of the scheduler's work; it may go on. */
   held?(tenant: TenantState, key: KeyRef): void;
   admitted?(tenant: TenantState, key: KeyRef): void;
 }
 
-export interface PodAdmissionOptions {
+interface PodAdmissionOptions {
   superCaches: Caches;
   monotonicMs: () => number;
   /** Queues the key of a pod whose turn has come. */
@@ -31,7 +31,10 @@ export interface PodAdmissionOptions {
   observer?: PodAdmissionObserver;
 }
 
-/** Keeps the scheduling window informed by the caches and by the runs of pods' keys, and asks it before a pod is created. */
+/**
+ * Keeps the scheduling window informed by the caches and by the runs of pods' keys, and asks it before a pod is
+ * created.
+ */
 export class PodAdmission {
   readonly #options: PodAdmissionOptions;
   readonly #window: SchedulingWindow;

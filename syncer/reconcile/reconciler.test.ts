@@ -11,7 +11,7 @@ describe('reconcile', () => {
     data: { a: '1' },
   });
 
-  describe('the super namespace comes first (sync rule §1)', () => {
+  describe('the super namespace comes first (sync rule `namespace-names`)', () => {
     it('nothing is created while the cache does not show the tenant’s namespace, whatever the super cluster has', async () => {
       await using bench = await Bench.start();
       const earlier: KubeObject = { metadata: { name: 'shop', uid: 'earlier' } };
@@ -87,7 +87,7 @@ describe('reconcile', () => {
     });
   });
 
-  describe('an S that is there although the cache does not show it', () => {
+  describe('a super object that is there although the cache does not show it', () => {
     it('gets back the label that we watch by, instead of the pod in the tenant being failed', async () => {
       await using bench = await Bench.start();
       bench.namespace('shop');
@@ -124,7 +124,7 @@ describe('reconcile', () => {
       expect(bench.tenant.server.list(resources.events)).toEqual([]);
     });
 
-    it('is not deleted past the guards when it belongs to an earlier T', async () => {
+    it('is not deleted past the guards when it belongs to an earlier tenant object', async () => {
       await using bench = await Bench.start();
       bench.namespace('shop');
       bench.have('tenant', resources.configMaps, settings('x'));
@@ -220,7 +220,7 @@ describe('reconcile', () => {
   });
 });
 
-it('a patrol compares two objects once, until one of them or a setting changes', async () => {
+it('a resync compares two objects once, until one of them or a setting changes', async () => {
   await using bench = await Bench.start();
   bench.namespace('shop');
   const looked: string[] = [];
@@ -254,10 +254,10 @@ it('a patrol compares two objects once, until one of them or a setting changes',
   bench.have('tenant', resources.pods, marked(t, s));
   const same = bench.have('tenant', resources.configMaps, settings('same'));
   bench.have('super', resources.configMaps, bench.superOf(same));
-  const { patrol, queued } = resyncOf(bench, { kinds });
+  const { resync, queued } = resyncOf(bench, { kinds });
   const round = async (): Promise<string[]> => {
     looked.length = 0;
-    await patrol.run(bench.state);
+    await resync.run(bench.state);
     return looked.filter((id) => id.startsWith('pods/') || id.startsWith('configmaps/'));
   };
 

@@ -23,7 +23,7 @@ interface Agreed {
  * for as long as both are there, where what is decided of them depends on nothing else (`dependsOnPairAlone`) and the
  * tenant's settings are the same. Goes with the super object, and with the first look after a change.
  */
-export class InSyncCache {
+class InSyncCache {
   readonly #pairs = new WeakMap<KubeObject, Agreed>();
 
   has({ tenantObject, superObject, context }: Situation): boolean {
@@ -35,7 +35,7 @@ export class InSyncCache {
     return false;
   }
 
-  /** To be told of a situation in which nothing at all is to be done. */
+  /** Call it with a situation in which nothing at all is to be done. */
   add(kind: SyncedKind, { tenantObject, superObject, context }: Situation): void {
     if (tenantObject === undefined || superObject === undefined || kind.direction === 'up') return;
     if (kind.dependsOnPairAlone?.(tenantObject, superObject) !== true) return;
@@ -43,7 +43,7 @@ export class InSyncCache {
   }
 }
 
-export interface ReconcilerOptions {
+interface ReconcilerOptions {
   kinds: readonly SyncedKind[];
   superClient: KubeClient;
   superCaches: Caches;
@@ -71,14 +71,14 @@ export class Reconciler implements Controller {
   readonly #options: ReconcilerOptions;
   readonly #kinds: ReadonlyMap<string, SyncedKind>;
   readonly #executor: Executor;
-  readonly #gate: DeletionSafety;
-  readonly #agreed = new InSyncCache();
-  readonly #notices = new WeakMap<TenantState, EventRecorder>();
+  readonly #safety: DeletionSafety;
+  readonly #inSync = new InSyncCache();
+  readonly #recorders = new WeakMap<TenantState, EventRecorder>();
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
     this.#kinds = new Map(options.kinds.map((kind) => [kind.name, kind]));
-    this.#gate = new DeletionSafety(options);
+    this.#safety = new DeletionSafety(options);
     this.#executor = new Executor({
       superClient: options.superClient,
       enqueue: options.enqueue,
@@ -96,7 +96,7 @@ export class Reconciler implements Controller {
     if (this.#kindOf(tenant, key.kind) !== kind) return done;
     try {
       this.#tidy(tenant, kind, key);
-      this.#wakeWaiters(tenant, key);
+      this.#enqueueDependents(tenant, key);
       return outcome;
     } catch (error) {
       return outcomeOf(error);
@@ -107,9 +107,9 @@ export class Reconciler implements Controller {
     const kind = this.#kindOf(tenant, key.kind);
     if (kind === undefined) return undefined;
     const situation = this.#situation(tenant, kind, key);
-    if (this.#agreed.has(situation) || this.#isBehind(tenant, situation)) return undefined;
+    if (this.#inSync.has(situation) || this.#isBehind(tenant, situation)) return undefined;
     const decision = this.#decide(kind, situation);
-    if (decision.actions.length === 0) this.#agreed.add(kind, situation);
+    if (decision.actions.length === 0) this.#inSync.add(kind, situation);
     return driftOf(kind, situation, decision);
   }
 
@@ -137,9 +137,9 @@ export class Reconciler implements Controller {
     try {
       const situation = this.#situation(tenant, kind, key);
       if (this.#isBehind(tenant, situation)) return behind;
-      const notices = this.#noticesOf(tenant);
+      const recorder = this.#recorderOf(tenant);
       const definition = tenant.customKinds.get(kind.name)?.definition;
-      work = { kind, situation, tenant, recorder: notices, signal, definition };
+      work = { kind, situation, tenant, recorder, signal, definition };
       const outcome = await this.#carryOut(work, this.#decide(kind, situation));
       return outcome.is === 'done' && this.#isUnseen(work) ? behind : outcome;
     } catch (error) {
@@ -151,7 +151,7 @@ export class Reconciler implements Controller {
 
   async #carryOut(work: Work, { actions, check }: Decision): Promise<Outcome> {
     if (check === undefined) return this.#executor.run(actions, work);
-    const verdict = await this.#gate.check(work, check);
+    const verdict = await this.#safety.check(work, check);
     if (verdict.is === 'there') {
       return check.side === 'super'
         ? this.#executor.found(work, verdict.live)
@@ -176,9 +176,9 @@ export class Reconciler implements Controller {
     return kind.direction === 'down' ? decideDown(kind, situation) : decideUp(kind, situation);
   }
 
-  #isBehind({ expectations: memory }: TenantState, { key, tenantObject, superObject }: Situation): boolean {
+  #isBehind({ expectations }: TenantState, { key, tenantObject, superObject }: Situation): boolean {
     const id = keyId(key);
-    return memory.tenant.isBehind(id, tenantObject) || memory.super.isBehind(id, superObject);
+    return expectations.tenant.isBehind(id, tenantObject) || expectations.super.isBehind(id, superObject);
   }
 
   /** `undefined`: a kind that comes and goes, and that the tenant has let go of. */
@@ -206,8 +206,8 @@ export class Reconciler implements Controller {
   }
 
   /**
-   * Whether S's place is there: nothing is created in a super namespace before it carries this tenant's mark
-   * and T's UID (sync rule §1). `unwanted`: there never will be one.
+   * Whether the super object's place is there: nothing is created in a super namespace before it carries this
+   * tenant's mark and the tenant object's UID (sync rule `namespace-names`). `unwanted`: there never will be one.
    */
   #namespaceReady(tenant: TenantState, namespace: string): boolean | 'unwanted' {
     const own = tenant.caches.get(resources.namespaces, { name: namespace });
@@ -244,17 +244,17 @@ export class Reconciler implements Controller {
     if (after.tenantObject === undefined) tombstones.super.delete(id);
   }
 
-  #wakeWaiters(tenant: TenantState, key: KeyRef): void {
+  #enqueueDependents(tenant: TenantState, key: KeyRef): void {
     if (!tenant.dependents.has(key) || !this.isSettled(tenant, key)) return;
-    for (const waiter of tenant.dependents.take(key)) this.#options.enqueue(tenant, waiter);
+    for (const dependent of tenant.dependents.take(key)) this.#options.enqueue(tenant, dependent);
   }
 
-  #noticesOf(tenant: TenantState): EventRecorder {
-    let notices = this.#notices.get(tenant);
-    if (notices === undefined) {
-      notices = new EventRecorder(tenant.client, this.#options.nowMs);
-      this.#notices.set(tenant, notices);
+  #recorderOf(tenant: TenantState): EventRecorder {
+    let recorder = this.#recorders.get(tenant);
+    if (recorder === undefined) {
+      recorder = new EventRecorder(tenant.client, this.#options.nowMs);
+      this.#recorders.set(tenant, recorder);
     }
-    return notices;
+    return recorder;
   }
 }

@@ -10,7 +10,7 @@ import { resyncOf, settings } from './testing/resync-of.ts';
 
 const nothing: KeyRef = { kind: 'configmaps', namespace: 'shop', name: 'never' };
 
-describe('the patrol (sync rule 27)', () => {
+describe('resync (sync rule `resync`)', () => {
   it('finds and queues what is missing, left over or different, on either side', async () => {
     await using bench = await Bench.start();
     bench.namespace('shop');
@@ -37,8 +37,8 @@ describe('the patrol (sync rule 27)', () => {
       metadata: { name: 'n3', annotations: { [annotationKeys.uid]: 'gone' } },
     });
 
-    const { patrol, queued } = resyncOf(bench);
-    const findings = await patrol.run(bench.state);
+    const { resync, queued } = resyncOf(bench);
+    const findings = await resync.run(bench.state);
     expect(new Set(findings)).toEqual(
       new Set([
         { kind: 'configmaps', drift: 'missing-in-super', count: 1 },
@@ -62,7 +62,7 @@ describe('the patrol (sync rule 27)', () => {
   it.each(allKinds.map((kind) => [kind.name, kind] as const))('looks at %s', async (_name, kind) => {
     await using bench = await Bench.start();
     const seen = new Set<string>();
-    const { patrol } = resyncOf(bench, {
+    const { resync } = resyncOf(bench, {
       driftOf: (_tenant, key) => {
         seen.add(key.kind);
         return undefined;
@@ -79,7 +79,7 @@ describe('the patrol (sync rule 27)', () => {
     if (kind.resource.plural === 'namespaces') superObject.metadata = bench.superNamespaceOf(own).metadata;
     bench.superCaches.of(kind).apply('ADDED', superObject);
     bench.state.caches.of(kind).apply('ADDED', structuredClone(subject));
-    await patrol.run(bench.state);
+    await resync.run(bench.state);
     expect(seen).toContain(kind.name);
   });
 
@@ -94,11 +94,11 @@ describe('the patrol (sync rule 27)', () => {
     bench.state.expectations.super.expectVersion('configmaps/shop/behind', '1000000');
     bench.state.expectations.super.expectCreated('configmaps/shop/new', { metadata: { uid: 's1' } });
     bench.have('tenant', resources.configMaps, settings('new'));
-    const { patrol } = resyncOf(bench, { isQueued: (_tenant, { name }) => name === 'queued' });
-    expect(await patrol.run(bench.state)).toEqual([]);
+    const { resync } = resyncOf(bench, { isQueued: (_tenant, { name }) => name === 'queued' });
+    expect(await resync.run(bench.state)).toEqual([]);
   });
 
-  it('leaves look-alikes without our marks alone, on either side (sync rule 28)', async () => {
+  it('leaves look-alikes without our marks alone, on either side (sync rule `unmarked-objects`)', async () => {
     await using bench = await Bench.start();
     bench.namespace('shop');
     const theirs = { metadata: { name: 'x', namespace: bench.shop, uid: 'u1' }, data: { whose: 'theirs' } };
@@ -112,8 +112,8 @@ describe('the patrol (sync rule 27)', () => {
     bench.have('super', resources.nodes, { metadata: { name: 'n1' } });
     bench.have('tenant', resources.nodes, { metadata: { name: 'n1' } });
     bench.have('tenant', resources.nodes, { metadata: { name: 'of-the-tenant' } });
-    const { patrol, queued } = resyncOf(bench);
-    expect(await patrol.run(bench.state)).toEqual([]);
+    const { resync, queued } = resyncOf(bench);
+    expect(await resync.run(bench.state)).toEqual([]);
     expect(queued).toEqual([]);
   });
 
@@ -132,8 +132,8 @@ describe('the patrol (sync rule 27)', () => {
         },
       };
     });
-    const { patrol, queued } = resyncOf(bench, { kinds });
-    await patrol.run(bench.state);
+    const { resync, queued } = resyncOf(bench, { kinds });
+    await resync.run(bench.state);
     expect(queued).toEqual(['configmaps/shop/a-poison', 'configmaps/shop/b']);
   });
 
@@ -142,8 +142,8 @@ describe('the patrol (sync rule 27)', () => {
     bench.namespace('shop');
     bench.state.dependents.add(nothing, { kind: 'configmaps', namespace: 'shop', name: 'x' });
     bench.have('tenant', resources.configMaps, settings('x'));
-    const { patrol, queued } = resyncOf(bench);
-    await patrol.run(bench.state);
+    const { resync, queued } = resyncOf(bench);
+    await resync.run(bench.state);
     expect(queued).toEqual(['configmaps/shop/x']);
     expect(bench.state.dependents.size).toBe(0);
   });
@@ -152,7 +152,7 @@ describe('the patrol (sync rule 27)', () => {
     await using bench = await Bench.start();
     let nowMs = 0;
     let looked = 0;
-    const { patrol } = resyncOf(bench, {
+    const { resync } = resyncOf(bench, {
       clock: { monotonic: () => nowMs },
       keysOf: () => Array.from({ length: 10_000 }, () => nothing),
       driftOf: () => {
@@ -170,7 +170,7 @@ describe('the patrol (sync rule 27)', () => {
       if (!ended) setImmediate(othersTurn);
     };
     setImmediate(othersTurn);
-    await patrol.run(bench.state);
+    await resync.run(bench.state);
     ended = true;
     stretches.push(looked - before);
     expect(looked).toBe(10_000);
@@ -181,7 +181,7 @@ describe('the patrol (sync rule 27)', () => {
     await using bench = await Bench.start();
     let nowMs = 0;
     const took: number[] = [];
-    const { patrol } = resyncOf(bench, {
+    const { resync } = resyncOf(bench, {
       clock: { monotonic: () => nowMs },
       keysOf: () => Array.from({ length: 30 }, () => nothing),
       driftOf: () => {
@@ -196,7 +196,7 @@ describe('the patrol (sync rule 27)', () => {
       if (!ended) setImmediate(othersTurn);
     };
     setImmediate(othersTurn);
-    await patrol.run(bench.state);
+    await resync.run(bench.state);
     ended = true;
     expect(nowMs).toBeGreaterThan(1_000);
     expect(took).toEqual([30]);
@@ -206,7 +206,7 @@ describe('the patrol (sync rule 27)', () => {
     await using bench = await Bench.start();
     let nowMs = 0;
     let looked = 0;
-    const { patrol } = resyncOf(bench, {
+    const { resync } = resyncOf(bench, {
       clock: { monotonic: () => nowMs++ },
       keysOf: () => Array.from({ length: 100 }, () => nothing),
       driftOf: () => {
@@ -215,7 +215,7 @@ describe('the patrol (sync rule 27)', () => {
       },
       isServed: () => false,
     });
-    await patrol.run(bench.state);
+    await resync.run(bench.state);
     expect(looked).toBeLessThan(10);
   });
 });

@@ -5,7 +5,7 @@ import type { Drift } from './decide.ts';
 import { keyId } from './keys.ts';
 import type { TenantState } from './tenant-state.ts';
 
-export interface PeriodicOptions {
+interface PeriodicOptions {
   everyMs: number;
   clock: Clock;
   /** 0 to 1. */
@@ -44,11 +44,11 @@ export interface ResyncOptions {
   keysOf: (tenant: TenantState) => Iterable<KeyRef>;
   /** How its sides disagree, by the caches; may throw. */
   driftOf: (tenant: TenantState, key: KeyRef) => Drift | undefined;
-  /** Whether somebody will look at it in any case. */
+  /** Whether it will be reconciled soon in any case. */
   isQueued: (tenant: TenantState, key: KeyRef) => boolean;
   enqueue: (tenant: TenantState, key: KeyRef) => void;
   isServed: (tenant: TenantState) => boolean;
-  /** A round has ended: how long it has looked, without the waits between its slices. */
+  /** How long a resync has looked, without the pauses between its slices. */
   onCompleted?: (busyMs: number) => void;
 }
 
@@ -59,10 +59,13 @@ export interface DriftCount {
   readonly count: number;
 }
 
-/** It looks this long at a stretch: whoever has an event to be served waits for no more than that. */
+/** It works this long at a stretch: events that come meanwhile wait for no more than that. */
 const sliceMs = 5;
 
-/** Compares both sides of a tenant from the caches, and has looked at what differs (sync rule 27). Changes nothing itself. */
+/**
+ * Compares both sides of a tenant from the caches and queues what differs (sync rule `resync`). Changes nothing
+ * itself.
+ */
 export class Resync {
   readonly #options: ResyncOptions;
 

@@ -39,7 +39,7 @@ describe('events of the tenant', () => {
     expect(heard()).toEqual(['background configmaps/shop/x at 7']);
   });
 
-  it('leave a tombstone only when somebody saw the object go', async () => {
+  it('leave a tombstone only when the deletion was watched', async () => {
     await using bench = await Bench.start();
     routed(bench);
     bench.show('tenant', resources.configMaps, settings);
@@ -50,7 +50,7 @@ describe('events of the tenant', () => {
     expect(bench.state.tombstones.tenant.get('configmaps/shop/x')?.uid).toBe('t1');
   });
 
-  it('queue what is made on demand only when T goes, and when T touches it: tokens, as the pod is bound', async () => {
+  it('queue what is made on demand only when the tenant object goes, and when the tenant object touches it: tokens, as the pod is bound', async () => {
     await using bench = await Bench.start();
     const { heard } = routed(bench);
     const tokens = (): string[] => heard().filter((line) => line.includes('tokens/'));
@@ -75,7 +75,7 @@ describe('events of the tenant', () => {
     expect(tokens()).toEqual(['live tokens/shop/web at 7']);
   });
 
-  it('keep of a deleted object only what somebody will ask for', async () => {
+  it('keep of a deleted object only what its kind will ask for', async () => {
     await using bench = await Bench.start();
     routed(bench);
     bench.show('tenant', resources.configMaps, { ...settings, data: { large: 'x' } });
@@ -140,7 +140,7 @@ describe('events of the super cluster', () => {
     expect(bench.state.expectations.super.createdUid('configmaps/shop/x')).toBeUndefined();
   });
 
-  it('queue whose it was as well when somebody has changed the marks', async () => {
+  it('queue the key of the tenant before as well when the marks were changed', async () => {
     await using bench = await Bench.start();
     const { heard } = routed(bench);
     const s = bench.superOf(settings);
@@ -163,7 +163,7 @@ describe('events of the super cluster', () => {
     expect(heard()).toEqual(['live configmaps/barn/x']);
   });
 
-  it('about nobody’s namespace concern nobody; those about all concern all', async () => {
+  it('about a namespace of no tenant concern none; those about all concern all', async () => {
     await using bench = await Bench.start();
     const { heard } = routed(bench);
     const volume = {

@@ -9,7 +9,7 @@ import type { TenantState, Tombstone } from './tenant-state.ts';
 
 export type Priority = 'live' | 'background';
 
-export interface RouterOptions {
+interface RouterOptions {
   kinds: readonly SyncedKind[];
   superCaches: Caches;
   controllers?: readonly SpecialController[];
@@ -175,7 +175,7 @@ export class Router {
     }
   }
 
-  /** Somebody has changed the marks of a super object: whose it was before has to look at it as well. */
+  /** The marks of a super object were changed: the tenant that it belonged to before has to look at it as well. */
   #remarked(kind: SyncedKind, previous: KubeObject, priority: Priority): void {
     for (const tenant of this.#concerned(kind, previous)) {
       const key = this.#superKey(tenant, kind, previous);
@@ -223,7 +223,7 @@ export class Router {
   }
 }
 
-/** Only the last state that somebody will ask for is worth its memory. */
+/** The whole last state is kept only where a kind asks for it. */
 function bury(tombstones: BoundedMap<Tombstone>, id: string, object: KubeObject, whole: boolean): void {
   const { uid } = object.metadata;
   if (uid !== undefined) tombstones.set(id, { uid, object: whole ? object : { metadata: { uid } } });

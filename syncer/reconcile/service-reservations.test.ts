@@ -33,7 +33,7 @@ describe('the reservation of an address', () => {
     expect(cluster.server.requests).toEqual([]);
   });
 
-  it('is left alone if it is another tenant’s or nobody’s', async () => {
+  it('is left alone if it is another tenant’s or no reservation', async () => {
     await using cluster = await startFakeCluster();
     reserve(cluster, '10.112.4.1', { ...ours, [labelKeys.tenant]: 'another' });
     reserve(cluster, '10.112.4.10', { [labelKeys.tenant]: tenant.uid });

@@ -42,7 +42,7 @@ export class Dependents {
     return waiters === undefined ? [] : [...waiters.values()];
   }
 
-  /** For somebody who looks at every key next: what still has to wait says so again. */
+  /** For a caller that looks at every key next: what still has to wait registers again. */
   clear(): void {
     this.#waiters.clear();
   }
@@ -54,7 +54,7 @@ export interface Tombstone {
   readonly object: KubeObject;
 }
 
-export interface TenantStateOptions {
+interface TenantStateOptions {
   info: TenantInfo;
   client: KubeClient;
   caches: Caches;
@@ -90,7 +90,7 @@ export class TenantState {
   readonly eventCopies = new BoundedMap<{ readonly object: KubeObject; readonly atMs: number }>(5_000);
   readonly dependents = new Dependents();
   readonly expectations: Readonly<Record<'tenant' | 'super', Expectations>>;
-  /** Set while all deletes are stopped (sync rule 0 A): why. */
+  /** Set while all deletes are stopped (sync rule `side-identity`): why. */
   frozen: string | undefined;
   /** Keys held back by `frozen` or a deletion guard; queued again when it opens. */
   readonly held = new Map<string, KeyRef>();
@@ -213,7 +213,7 @@ export class TenantState {
     this.superDeletions.invalidate();
   }
 
-  /** Forgets what only saves work and may have outlived its use, for somebody who looks at every key next. */
+  /** Forgets what only saves work and may have outlived its use; the caller looks at every key next. */
   prune(): void {
     this.dependents.clear();
     this.expectations.tenant.prune();
@@ -229,7 +229,7 @@ export function unmatchedSuperObjects(tenant: TenantState, superCaches: Caches):
   const uids: string[] = [];
   let total = 0;
   for (const kind of kindsOf(tenant)) {
-    // What stands beside another kind's S is not counted again: it goes with it.
+    // What stands beside another kind's super object is not counted again: it goes with it.
     if (kind.direction !== 'down' || kind.superResource !== undefined) continue;
     for (const object of superCaches.byIndex(kind.resource, byTenantIndex, tenant.info.uid)) {
       if (object.metadata.deletionTimestamp !== undefined) continue;
@@ -258,7 +258,7 @@ export function unmatchedSuperObjects(tenant: TenantState, superCaches: Caches):
  * Tenant objects that would be given up because the super object that they had, or that they are a copy of,
  * is gone. Those whose super object was seen going do not count, nor do those that the tenant deletes itself.
  */
-export function unmatchedTenantObjects(tenant: TenantState, superCaches: Caches): Unmatched {
+function unmatchedTenantObjects(tenant: TenantState, superCaches: Caches): Unmatched {
   const context = tenant.context();
   const uids: string[] = [];
   let total = 0;
@@ -285,7 +285,7 @@ export function unmatchedTenantObjects(tenant: TenantState, superCaches: Caches)
   return { uids, total };
 }
 
-/** Whether S of this T would be deleted, because it should not be there. */
+/** Whether the super object of this tenant object would be deleted, because it should not be there. */
 function isToGo(kind: DownKind, own: KubeObject, context: SyncContext): boolean {
   const { wanted = true, keep = false } = kind.admit?.(own, context) ?? {};
   return !wanted && !keep;

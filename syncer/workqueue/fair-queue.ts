@@ -96,7 +96,10 @@ function earlierDue<Item>(entry: Entry<Item>, request: AddRequest, releaseEveryM
   }
 }
 
-/** When an item whose run has ended is due again, from its outcome and from what was added meanwhile; undefined: never. */
+/**
+ * When an item whose run has ended is due again, from its outcome and from what was added meanwhile; undefined:
+ * never.
+ */
 function nextRun<Item>(
   entry: Entry<Item>,
   run: EntryRun,
@@ -153,7 +156,10 @@ function dueAfter<Item>(
   }
 }
 
-/** Exponential back-off with jitter: the n-th failure waits between half and all of `baseMs * 2^(n-1)`, at most `maxMs`. */
+/**
+ * Exponential back-off with jitter: the n-th failure waits between half and all of `baseMs * 2^(n-1)`, at most
+ * `maxMs`.
+ */
 export class Backoff {
   readonly #baseMs: number;
   readonly #maxMs: number;
@@ -212,7 +218,10 @@ class DelayingQueue<Item> {
     entry.state = 'new';
   }
 
-  /** Moves a ready item from background to live, or to its place if that is now the first; it keeps the time since when it waits. */
+  /**
+   * Moves a ready item from background to live, or to its place if that is now the first; it keeps the time since
+   * when it waits.
+   */
   promote(entry: Entry<Item>, now: number): void {
     const readyAt = entry.readyAt;
     this.unschedule(entry);
@@ -280,7 +289,10 @@ export class FairQueue<Item> {
     this.#observer = options.observer ?? {};
   }
 
-  /** Tells one listener that `take` or `nextDueAt` may answer differently. Calls come from within the queue's methods. */
+  /**
+   * Tells one listener that `take` or `nextDueAt` may answer differently. Calls come from within the queue's
+   * methods.
+   */
   onChange(listener: (() => void) | undefined): void {
     this.#listener = listener;
   }

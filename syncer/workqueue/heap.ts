@@ -90,7 +90,10 @@ const minServiceMs = 0.01;
 /** How quickly the expected service time follows what is measured. */
 const learning = 0.1;
 
-/** What one tenant has used of the workers. All times in milliseconds; virtual time is service time divided by weight. */
+/**
+ * What one tenant has used of the workers. All times in milliseconds; virtual time is service time divided by
+ * weight.
+ */
 export class TenantUsage<Owner> implements HeapNode {
   readonly owner: Owner;
   weight: number;
@@ -257,7 +260,10 @@ export class VirtualTimeHeap<Owner> {
     return Math.min(time, this.#floor + this.#memoryMs);
   }
 
-  /** What the tenant really had so far. The floor is made of this: expectations may prove too high, and it never falls. */
+  /**
+   * What the tenant really had so far. The floor is made of this: expectations may prove too high, and it never
+   * falls.
+   */
   #received(usage: TenantUsage<Owner>, now: number): number {
     return usage.finished + Math.max(0, usage.inFlight * now - usage.startsMs) / usage.weight;
   }

@@ -1,4 +1,4 @@
-export type QueueErrorCode = 'InvalidOption' | 'NotProcessing' | 'AlreadyRunning';
+type QueueErrorCode = 'InvalidOption' | 'NotProcessing' | 'AlreadyRunning';
 
 /** A mistake in how the queue is used; trying again cannot help. */
 export class QueueError extends Error {
@@ -68,7 +68,10 @@ export type Outcome =
 export interface AddOptions {
   /** Default `live`. */
   priority?: Priority;
-  /** Not before this long from now. An item has one due time: the earlier request wins, and a run that still needs a later one asks again. */
+  /**
+   * Not before this long from now. An item has one due time: the earlier request wins, and a run that still needs a
+   * later one asks again.
+   */
   afterMs?: number;
   /** Ahead of what its tenant has waiting with this priority: it has waited its turn somewhere else. */
   first?: boolean;
@@ -77,7 +80,7 @@ export interface AddOptions {
 }
 
 /** The workers that a tenant may hold at once. `totalWeight` is that of all known tenants, this one included. */
-export type ShareOf = (weight: number, totalWeight: number, maxConcurrent: number) => number;
+type ShareOf = (weight: number, totalWeight: number, maxConcurrent: number) => number;
 
 export interface FairQueueOptions<Item> {
   /** Unique within a tenant. */

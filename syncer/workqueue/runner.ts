@@ -9,7 +9,7 @@ const sliceMs = 10;
 /** Timers do not take more than 24 days; waking up once an hour costs nothing. */
 const longestSleepMs = 3_600_000;
 
-export interface QueueRunnerOptions<Item> {
+interface QueueRunnerOptions<Item> {
   queue: FairQueue<Item>;
   /** The same time as the queue's. */
   clock: WaitingClock;

@@ -14,7 +14,7 @@ interface LinkedNode<Node> {
 }
 
 /** First in, first out, with removal from the middle in O(1). */
-export class LinkedList<Node extends LinkedNode<Node>> {
+class LinkedList<Node extends LinkedNode<Node>> {
   #head: Node | undefined;
   #tail: Node | undefined;
   #size = 0;
@@ -164,7 +164,7 @@ export class TenantTable<Entry extends LinkedNode<Entry>> {
   }
 }
 
-export interface Turn<Entry extends LinkedNode<Entry>> {
+interface Turn<Entry extends LinkedNode<Entry>> {
   tenant: Tenant<Entry>;
   priority: Priority;
   /** It may go before others that have had less: it holds no worker, and they hold some. */
@@ -174,7 +174,7 @@ export interface Turn<Entry extends LinkedNode<Entry>> {
 /** An item that takes longer does not count as proof that its tenant's API server answers. */
 const quickMs = 1_000;
 
-export type SchedulerOptions = Pick<
+type SchedulerOptions = Pick<
   FairQueueOptions<never>,
   'maxConcurrent' | 'maxBackground' | 'backgroundEvery' | 'shareOf' | 'memoryMs'
 >;

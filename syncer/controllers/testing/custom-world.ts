@@ -11,7 +11,10 @@ export const gadgets = resource('example.com', 'v1', 'gadgets', 'Gadget', true);
 
 const definitions = resources.customResourceDefinitions;
 
-/** An engine between two fake servers, and what sees to custom resources. Fake servers take any resource, defined or not. */
+/**
+ * An engine between two fake servers, and what sees to custom resources. Fake servers take any resource, defined or
+ * not.
+ */
 export class CustomWorld implements AsyncDisposable {
   readonly sides: TwoSides;
   readonly #clock: Clock;

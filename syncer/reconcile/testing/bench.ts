@@ -15,7 +15,7 @@ import { TenantState } from '../tenant-state.ts';
 
 type Side = 'tenant' | 'super';
 
-export interface BenchOptions {
+interface BenchOptions {
   tenant?: Partial<TenantInfo>;
   /** UID of the super cluster that the tenant was made on; its real one is `super`. */
   superIdentity?: string;
@@ -106,7 +106,7 @@ export class Bench implements AsyncDisposable {
     return kind.toSuper(own, this.state.context());
   }
 
-  /** S as it was made from this T. */
+  /** The super object as it was made from this tenant object. */
   superOf(own: KubeObject, parts: Record<string, unknown> = {}): KubeObject {
     return { ...parts, metadata: superMetadata(own, this.state.context()) };
   }

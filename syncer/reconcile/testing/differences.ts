@@ -35,7 +35,10 @@ export function differences(sides: TwoSides, superNamespace: (namespace: string)
   return [...found, ...tokenDifferences(sides, superNamespace)];
 }
 
-/** Each pod that has a node and is to run has a Secret with the one token that it asks for, bound to it and naming the node; nobody else has one. */
+/**
+ * Each pod that has a node and is to run has a Secret with the one token that it asks for, bound to it and naming
+ * the node; no other pod has one.
+ */
 function tokenDifferences(sides: TwoSides, superNamespace: (namespace: string) => string): string[] {
   const found: string[] = [];
   const pods = new Map(sides.tenant.server.list(resources.pods).map((pod) => [pod.metadata.uid, pod]));

@@ -72,7 +72,7 @@ export class Disturbance {
     }
   }
 
-  /** As an API server does it: a bound pod stays until somebody deletes it with a grace of 0. */
+  /** As an API server does it: a bound pod stays until it is deleted with a grace of 0. */
   #remove(resource: typeof resources.pods, object: KubeObject): void {
     const { server } = this.#sides.tenant;
     const { namespace, name = '' } = object.metadata;
@@ -130,7 +130,7 @@ export class Disturbance {
     this.#server().inject({ verb, fault, times: 1 + Math.floor(this.#random() * 3) });
   }
 
-  /** Somebody in the super cluster edits or deletes what is ours. */
+  /** Another client of the super cluster edits or deletes what is ours. */
   #drift(): void {
     const { server } = this.#sides.super;
     const resource = this.#pick([resources.configMaps, resources.secrets]);

@@ -8,11 +8,13 @@ import { Resync, type ResyncOptions } from '../resync.ts';
 import { Router } from '../router.ts';
 import type { Bench } from './bench.ts';
 
-/** A patrol over the caches of a bench, with nobody at work. `queued` is what it wants to be looked at. */
+/**
+ * A resync over the caches of a bench, without an engine at work. `queued` takes the ids of the keys that it queues.
+ */
 export function resyncOf(
   bench: Bench,
   parts: Partial<ResyncOptions> & { kinds?: readonly SyncedKind[] } = {},
-): { patrol: Resync; queued: string[] } {
+): { resync: Resync; queued: string[] } {
   const queued: string[] = [];
   const kinds = parts.kinds ?? allKinds;
   const router = new Router({ kinds, superCaches: bench.superCaches, enqueue: () => undefined });
@@ -27,7 +29,7 @@ export function resyncOf(
     onHeld: () => undefined,
     nowMs: () => bench.clock.now(),
   });
-  const patrol = new Resync({
+  const resync = new Resync({
     clock: bench.clock,
     keysOf: (tenant) => router.keysOf(tenant),
     driftOf: (tenant, key) => reconciler.driftOf(tenant, key),
@@ -36,7 +38,7 @@ export function resyncOf(
     isServed: () => true,
     ...parts,
   });
-  return { patrol, queued };
+  return { resync, queued };
 }
 
 /** A ConfigMap of the namespace `shop` that is synced whether a pod uses it or not. */

@@ -11,7 +11,7 @@ import { IdentityGuard } from '../guards.ts';
 import { TenantState } from '../tenant-state.ts';
 
 /** A write that has been made and not answered yet. */
-export interface Call {
+interface Call {
   /** `super`, or the name of a tenant. */
   readonly to: string;
   readonly what: string;
@@ -88,7 +88,7 @@ export class StepEngine implements AsyncDisposable {
     state.caches.store(resource).apply('ADDED', { ...object, metadata });
   }
 
-  /** The super cluster's cache shows S as it is made from this T, with more on top. */
+  /** The super cluster's cache shows the super object as it is made from this tenant object, with more on top. */
   showSuper(state: TenantState, kind: string, own: KubeObject | undefined, parts: object = {}): void {
     if (own === undefined) throw new Error(`the tenant has no such ${kind}`);
     this.#count += 1;

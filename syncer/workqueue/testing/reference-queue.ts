@@ -16,7 +16,7 @@ interface Known {
   releasedAt: number;
 }
 
-export interface ReferenceTimes {
+interface ReferenceTimes {
   baseMs: number;
   maxMs: number;
   releaseEveryMs: number;

@@ -9,7 +9,7 @@ export interface Job {
   costMs: number;
 }
 
-export interface Run {
+interface Run {
   job: Job;
   startedAt: number;
   endsAt: number;
