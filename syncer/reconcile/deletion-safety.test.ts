@@ -70,7 +70,7 @@ describe('the gate before every deletion (sync rule `confirmed-delete`)', () => 
     const situation = { key, tenantObject: t } as Situation;
     const work = { kind, tenant: bench.state, situation, signal: new AbortController().signal } as Work;
     const verdict = await gate.check(work, { side: 'super', live: true, unwatched: false });
-    expect(verdict).toMatchObject({ is: 'there', live: { metadata: { uid: secret.metadata.uid } } });
+    expect(verdict).toMatchObject({ is: 'exists', live: { metadata: { uid: secret.metadata.uid } } });
   });
 
   it('asks for a hidden node by the name that it had when it was seen going', async () => {

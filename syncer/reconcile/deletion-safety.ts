@@ -25,14 +25,14 @@ interface DeletionSafetyOptions {
 /**
  * - `open`: the deletion may be carried out.
  * - `held`: not before the operator has spoken.
- * - `there`: the server has the object that the cache has lost.
- * - `undefined`: the definition of the object is gone too, so that its absence says nothing.
+ * - `exists`: the server has the object that the cache has lost.
+ * - `definition-gone`: the definition of the object is gone too, so that its absence says nothing.
  */
 type Verdict =
   | { readonly is: 'open' }
   | { readonly is: 'held' }
-  | { readonly is: 'there'; readonly live: KubeObject }
-  | { readonly is: 'undefined' };
+  | { readonly is: 'exists'; readonly live: KubeObject }
+  | { readonly is: 'definition-gone' };
 
 const open: Verdict = { is: 'open' };
 const held: Verdict = { is: 'held' };
@@ -60,10 +60,10 @@ export class DeletionSafety {
     if (this.#isForeign(tenant)) return this.#mismatch(tenant, 'super');
     if (check.live) {
       const live = await this.#live(work, check.side);
-      if (live !== undefined) return { is: 'there', live };
+      if (live !== undefined) return { is: 'exists', live };
     }
     const isAbsent = check.side === 'tenant' && work.situation.tenantObject === undefined;
-    if (isAbsent && (await work.definition?.isIntact()) === false) return { is: 'undefined' };
+    if (isAbsent && (await work.definition?.isIntact()) === false) return { is: 'definition-gone' };
     // Another key's check may have found the wrong server meanwhile.
     if (tenant.frozen !== undefined) return held;
     const guard = check.side === 'tenant' ? tenant.superDeletions : tenant.tenantDeletions;

@@ -1,21 +1,20 @@
 import type { Clock, KubeClient, Resource } from '../../kube/index.ts';
 import { EventController } from '../controllers/events.ts';
 import { actionGates } from '../controllers/gates.ts';
+import { PodAdmission, type PodAdmissionObserver } from '../controllers/pod-admission.ts';
 import type { Action, DownKind, KeyRef, SyncedKind } from '../kinds/contract.ts';
 import type { TenantCounts } from '../scheduling/scheduling-window.ts';
 import { FairQueue } from '../workqueue/fair-queue.ts';
-import type { Outcome as QueueOutcome, TenantDepth } from '../workqueue/options.ts';
+import type { Priority, Outcome as QueueOutcome, TenantDepth } from '../workqueue/options.ts';
 import { QueueRunner } from '../workqueue/runner.ts';
 import type { Caches } from './caches.ts';
 import type { Controller, SpecialController } from './controller.ts';
 import type { IdentityGuard } from './guards.ts';
 import { keyId, type SyncKey } from './keys.ts';
 import { type Outcome, queueOutcome } from './outcome.ts';
-import { PodAdmission, type PodAdmissionObserver } from './pod-admission.ts';
 import { Reconciler } from './reconciler.ts';
 import { type DriftCount, Resync } from './resync.ts';
-import { type Priority, Router } from './router.ts';
-import { serviceReservationGate } from './service-reservations.ts';
+import { Router } from './router.ts';
 import type { CustomKind, TenantState } from './tenant-state.ts';
 
 /** Called about the engine's work, for metrics, traces and logs. An error that one of these throws goes to `failed`. */
@@ -100,7 +99,7 @@ export class SyncEngine {
             wake: (uid, key) => this.#queue.add({ ...key, tenant: uid }, { first: true }),
             ...(options.observer === undefined ? {} : { observer: options.observer }),
           });
-    const gates = new Map([...actionGates, ['services', serviceReservationGate(options.superClient)]]);
+    const gates = new Map(actionGates(options.superClient));
     if (this.#admission !== undefined) gates.set('pods', this.#admission.gate);
     this.#reconciler = new Reconciler({
       kinds: options.kinds,

@@ -258,7 +258,7 @@ export class Executor {
    * The super object is there, but not in the cache. If it is the tenant object's own and has merely lost the label
    * that we watch by, it gets it back; everything else shows in the cache sooner or later.
    */
-  async found(work: Work, live: KubeObject): Promise<Outcome> {
+  async restoreMarks(work: Work, live: KubeObject): Promise<Outcome> {
     const { kind, tenant, situation } = work;
     const { tenantObject } = situation;
     if (kind.direction === 'down' && tenantObject !== undefined && hasLostItsLabel(live, tenantObject)) {

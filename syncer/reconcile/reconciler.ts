@@ -152,13 +152,13 @@ export class Reconciler implements Controller {
   async #carryOut(work: Work, { actions, check }: Decision): Promise<Outcome> {
     if (check === undefined) return this.#executor.run(actions, work);
     const verdict = await this.#safety.check(work, check);
-    if (verdict.is === 'there') {
+    if (verdict.is === 'exists') {
       return check.side === 'super'
-        ? this.#executor.found(work, verdict.live)
+        ? this.#executor.restoreMarks(work, verdict.live)
         : { is: 'retry', code: 'stillThere' };
     }
     if (verdict.is === 'open') return this.#executor.run(actions, work);
-    if (verdict.is === 'undefined') return { is: 'retry', code: 'definitionGone' };
+    if (verdict.is === 'definition-gone') return { is: 'retry', code: 'definitionGone' };
     const { key } = work.situation;
     work.tenant.held.set(keyId(key), key);
     return { is: 'held' };

@@ -1,13 +1,12 @@
 import { type KubeObject, resources, type Store, type StoreEvent } from '../../kube/index.ts';
 import type { KeyRef, SyncedKind } from '../kinds/contract.ts';
 import { tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
+import type { Priority } from '../workqueue/options.ts';
 import type { BoundedMap } from './bounded-map.ts';
 import { bySuperNamespaceIndex, byTenantIndex, type Caches } from './caches.ts';
 import type { SpecialController } from './controller.ts';
 import { downKeyOf, keyId, tenantKeyOf, upKeyOf } from './keys.ts';
 import type { TenantState, Tombstone } from './tenant-state.ts';
-
-export type Priority = 'live' | 'background';
 
 interface RouterOptions {
   kinds: readonly SyncedKind[];

@@ -1,13 +1,13 @@
 import { type KubeObject, resources, type StoreEvent } from '../../kube/index.ts';
 import type { KeyRef, Notice } from '../kinds/contract.ts';
 import { tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
+import { byTenantIndex, type Caches } from '../reconcile/caches.ts';
+import { type ActionGate, recordNotice } from '../reconcile/execute.ts';
+import { keyId } from '../reconcile/keys.ts';
+import { done } from '../reconcile/outcome.ts';
+import type { TenantState } from '../reconcile/tenant-state.ts';
 import { isWindowed, podStateOf } from '../scheduling/pod-state.ts';
 import { type Answer, SchedulingWindow, type TenantCounts } from '../scheduling/scheduling-window.ts';
-import { byTenantIndex, type Caches } from './caches.ts';
-import { type ActionGate, recordNotice } from './execute.ts';
-import { keyId } from './keys.ts';
-import { done } from './outcome.ts';
-import type { TenantState } from './tenant-state.ts';
 
 const tooManyUnschedulable: Notice = {
   type: 'Warning',
