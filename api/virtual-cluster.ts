@@ -243,6 +243,14 @@ export function weightOf({ spec, status }: VirtualCluster): number {
   return status?.policy?.weight ?? spec?.weight ?? 1;
 }
 
+/**
+ * Whether the advertised address of the API server is that of a Service in the super cluster. Then the manager routes the
+ * first address of the tenant's service slice, where pods look for their API server, to it as well.
+ */
+export function isExposedByService({ status }: VirtualCluster): boolean {
+  return status?.driver === 'kubernetes';
+}
+
 /** Whether this tenant is to be served now: its control plane was ready once and is not on its way out. */
 export function isServed(vc: VirtualCluster): boolean {
   const { status } = vc;

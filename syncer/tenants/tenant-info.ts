@@ -1,5 +1,5 @@
 import { defaultPolicy } from '../../api/policy.ts';
-import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isExposedByService, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { TenantInfo } from '../kinds/contract.ts';
 import { defaultDeniedKeyPrefixes } from '../mapping/metadata.ts';
 
@@ -42,7 +42,7 @@ export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings, seesAll
     apiServer: {
       address: status.advertisedAddress,
       port: status.advertisedPort ?? 443,
-      isService: status.driver === 'kubernetes',
+      isService: isExposedByService(vc),
     },
     kubelet: settings.kubelet,
     nodes: spec?.nodes?.mode ?? 'all',

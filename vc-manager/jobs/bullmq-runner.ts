@@ -1,21 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { Queue, type Job as QueuedJob, QueueEvents, UnrecoverableError, Worker } from 'bullmq';
 import { Redis } from 'ioredis';
+import PQueue from 'p-queue';
 import type { Logger } from 'pino';
-import type { Clock } from '../../kube/index.ts';
-import {
-  type Job,
-  JobError,
-  type JobHandler,
-  type JobRunner,
-  type ReconcileResult,
-  redisLost,
-} from './job-runner.ts';
-import { Turns } from './turns.ts';
+import { type Clock, onAbort } from '../../kube/index.ts';
+import { type Job, JobError, type JobHandler, type JobRunner, type ReconcileResult } from './job-runner.ts';
 
 /**
- * A connection that is made again for as long as it takes. `onProblem` is told of each failure; a command that waits
- * for the server waits until it is back.
+ * A connection that reconnects for ever. `onProblem` is called with each failure; commands wait until the server is
+ * back.
  */
 export function redisConnection(url: string, onProblem: (error: Error) => void): Redis {
   const redis = new Redis(url, {
@@ -34,7 +27,7 @@ export interface BullmqRunnerOptions {
   url: string;
   queueName: string;
   identity: string;
-  /** Does a job on this manager; sees to it itself that no other manager is at work on the same tenant. */
+  /** Does a job on this manager. It has to keep other managers from working on the same tenant itself. */
   handle: JobHandler;
   /** How many jobs this manager does at the same time. */
   parallel: number;
@@ -42,41 +35,42 @@ export interface BullmqRunnerOptions {
   logger: Logger;
   /** How long Redis may be silent before the leader does without it. Default 5 s. */
   patienceMs?: number;
-  /** How long a job of a manager that says nothing stays that manager's. Default 6 s. */
+  /** How long a job stays with a manager that has stopped renewing its lock. Default 6 s. */
   lockMs?: number;
   checkMs?: number;
 }
 
-/** As many as may ever wait in the queue; the managers take them as they have room. */
+/** Most jobs that wait in the queue; the managers take them as they have room. */
 const maxQueuedJobs = 1_000;
 const probeMs = 1_000;
 
 /**
- * Jobs lie in a queue in Redis, from which all managers take. Redis holds nothing that could be lost: while it cannot
- * be used the leader does the work itself, and what it has forgotten is offered again.
+ * Shares jobs through a BullMQ queue in Redis, from which all managers take. Losing Redis loses nothing: while it cannot
+ * be used the leader does the jobs itself, and jobs that Redis has forgotten are added again.
  */
 export class BullmqRunner implements JobRunner {
   readonly parallel = maxQueuedJobs;
   readonly #o: BullmqRunnerOptions;
-  readonly #turns: Turns;
+  /** Jobs that this manager does without Redis. */
+  readonly #local: PQueue;
   readonly #ended = new AbortController();
-  #offers: JobProducer | undefined;
+  #producer: JobProducer | undefined;
   #probing: Promise<void> | undefined;
   #lastProblem = '';
 
   constructor(options: BullmqRunnerOptions) {
     this.#o = options;
-    this.#turns = new Turns(options.parallel);
+    this.#local = new PQueue({ concurrency: options.parallel });
   }
 
   async run(job: Job, signal: AbortSignal): Promise<ReconcileResult> {
     if (this.#probing === undefined) {
       try {
-        return await this.#queue().carryOut(job, signal);
+        return await this.#queue().run(job, signal);
       } catch (error) {
         signal.throwIfAborted();
         if (!(error instanceof JobError)) this.#o.logger.warn({ err: error }, 'a job could not be offered');
-        this.#lose(error);
+        this.#fallBack(error);
       }
     }
     return this.runLocally(job, signal);
@@ -84,30 +78,39 @@ export class BullmqRunner implements JobRunner {
 
   /** On this manager, without the queue. */
   runLocally(job: Job, signal: AbortSignal): Promise<ReconcileResult> {
-    return this.#turns.take(signal, () => this.#o.handle(job, { signal }));
+    // Of the queue's own signal only until the job begins: a job that is aborted keeps its place until it has ended.
+    const waiting = new AbortController();
+    const release = onAbort(signal, () => waiting.abort(signal.reason));
+    const begin = (): Promise<ReconcileResult> => {
+      release();
+      return this.#o.handle(job, { signal });
+    };
+    return this.#local.add(begin, { signal: waiting.signal });
   }
 
   async work(signal: AbortSignal): Promise<void> {
-    const { url, queueName, identity, handle, parallel, clock, lockMs = 6_000 } = this.#o;
+    const { url, queueName, identity, handle, parallel, clock, logger, lockMs = 6_000 } = this.#o;
     const onProblem = (error: Error): void => this.#noteProblem(error);
-    await new JobWorker({ url, queueName, identity, handle, parallel, clock, lockMs, onProblem }).run(signal);
+    await new JobWorker({ url, queueName, identity, handle, parallel, clock, logger, lockMs, onProblem }).run(
+      signal,
+    );
   }
 
   async close(): Promise<void> {
     this.#ended.abort();
     await this.#probing;
-    await this.#offers?.close();
+    await this.#producer?.close();
   }
 
   #queue(): JobProducer {
     const { url, queueName, clock, patienceMs = 5_000, checkMs = 1_000 } = this.#o;
     const onProblem = (error: Error): void => this.#noteProblem(error);
-    this.#offers ??= new JobProducer({ url, queueName, clock, patienceMs, checkMs, onProblem });
-    return this.#offers;
+    this.#producer ??= new JobProducer({ url, queueName, clock, patienceMs, checkMs, onProblem });
+    return this.#producer;
   }
 
-  /** From now on without it, until it answers again. */
-  #lose(error: unknown): void {
+  /** Does without Redis until it answers again. */
+  #fallBack(error: unknown): void {
     if (this.#probing !== undefined || this.#ended.signal.aborted) return;
     const message = error instanceof Error ? error.message : String(error);
     this.#o.logger.warn(`${message}: this manager does all the work itself meanwhile`);
@@ -123,11 +126,11 @@ export class BullmqRunner implements JobRunner {
       this.#o.logger.info('Redis is there again: managers share the work');
       this.#lastProblem = '';
     } catch {
-      // Closed meanwhile.
+      // `close` has aborted the wait, which nothing else can end.
     }
   }
 
-  /** Each connection tells of each attempt. */
+  /** Each connection reports each attempt: the same message is logged once. */
   #noteProblem(error: Error): void {
     if (error.message === this.#lastProblem) return;
     this.#lastProblem = error.message;
@@ -137,7 +140,7 @@ export class BullmqRunner implements JobRunner {
 }
 
 export interface QueuedData extends Job {
-  /** Which offer it is: of two that are one job in the queue, the one that was first. */
+  /** Id of the call that added the job: tells its own job from an earlier one that BullMQ took for the same. */
   offer: string;
 }
 
@@ -153,21 +156,22 @@ export interface JobProducerOptions {
   clock: Clock;
   /** How long Redis may take to answer before it counts as lost. */
   patienceMs: number;
-  /** How often a job is looked at when nothing is heard of it. */
+  /** How often a job is read when no event comes. */
   checkMs: number;
   onProblem: (error: Error) => void;
 }
 
-/** So many jobs of each kind of end are kept for dashboards. */
+/** Completed jobs, and failed ones, that are kept for dashboards. */
 const keptJobs = { count: 200 };
 
-/** The leader's side of the queue: jobs go in, outcomes come back. */
+/** The leader's side of the queue: adds jobs and waits for their results. */
 export class JobProducer {
   readonly #o: JobProducerOptions;
   readonly #redis: Redis;
   readonly #queue: Queue<QueuedData, ReconcileResult>;
   readonly #events: QueueEvents;
-  readonly #listening = new Map<string, Set<() => void>>();
+  /** Callbacks by job id, called when the job has ended. */
+  readonly #listeners = new Map<string, Set<() => void>>();
 
   constructor(options: JobProducerOptions) {
     this.#o = options;
@@ -177,22 +181,22 @@ export class JobProducer {
     this.#events = new QueueEvents(queueName, { connection: this.#redis });
     this.#queue.on('error', onProblem);
     this.#events.on('error', onProblem);
-    const tell = ({ jobId }: { jobId: string }): void => {
-      for (const told of this.#listening.get(jobId) ?? []) told();
+    const notify = ({ jobId }: { jobId: string }): void => {
+      for (const listener of this.#listeners.get(jobId) ?? []) listener();
     };
-    this.#events.on('completed', tell);
-    this.#events.on('failed', tell);
+    this.#events.on('completed', notify);
+    this.#events.on('failed', notify);
   }
 
   /** Throws `RedisLost`, or for its signal. */
-  async carryOut(job: Job, signal: AbortSignal): Promise<ReconcileResult> {
+  async run(job: Job, signal: AbortSignal): Promise<ReconcileResult> {
     const data: QueuedData = { ...job, offer: randomUUID() };
     for (;;) {
-      const added = await this.#ask(
+      const added = await this.#withDeadline(
         () =>
           this.#queue.add(job.kind, data, {
             jobId: `${job.uid}-${job.kind}-${data.offer.slice(0, 8)}-${randomUUID().slice(0, 4)}`,
-            // One tenant, one job: a second offer is the one that is there.
+            // One job per tenant: a second one counts as the one that is there.
             deduplication: { id: job.uid },
             removeOnComplete: keptJobs,
             removeOnFail: keptJobs,
@@ -200,16 +204,16 @@ export class JobProducer {
         signal,
       );
       const ended = await this.#untilEnded(added.id ?? '', signal);
-      // Redis has forgotten it, or it was what somebody had offered before: it may have looked at something older.
+      // Redis has forgotten the job, or it is an earlier one, which may have read an older VirtualCluster.
       if (ended === undefined || ended.data.offer !== data.offer) continue;
       return resultOf(ended);
     }
   }
 
-  /** Whether it answers in time. */
+  /** Whether Redis answers in time. */
   async isThere(signal: AbortSignal): Promise<boolean> {
     try {
-      await this.#ask(() => this.#redis.ping(), signal);
+      await this.#withDeadline(() => this.#redis.ping(), signal);
       return true;
     } catch (error) {
       signal.throwIfAborted();
@@ -220,34 +224,34 @@ export class JobProducer {
 
   async close(): Promise<void> {
     const closing = Promise.all([this.#events.close(), this.#queue.close()]).catch(() => undefined);
-    // Commands that wait for a server that is gone would wait for ever.
+    // Commands to a server that is gone never end.
     await Promise.race([closing, this.#o.clock.sleep(1_000)]);
     this.#redis.disconnect();
   }
 
-  /** Undefined when there is no such job any more. */
+  /** The job as it ended; undefined when Redis has it no more. */
   async #untilEnded(
     id: string,
     signal: AbortSignal,
   ): Promise<QueuedJob<QueuedData, ReconcileResult> | undefined> {
     for (;;) {
-      const told = this.#hears(id, signal);
+      const event = this.#nextEvent(id, signal);
       try {
-        const found = await this.#ask(() => this.#queue.getJob(id), signal);
+        const found = await this.#withDeadline(() => this.#queue.getJob(id), signal);
         if (found === undefined || found.finishedOn !== undefined) return found;
-        await told.promise;
+        await event.promise;
       } finally {
-        told.end();
+        event.end();
       }
     }
   }
 
-  /** Until the job has ended, as far as events tell, or it is time to look. */
-  #hears(id: string, signal: AbortSignal): { promise: Promise<void>; end: () => void } {
+  /** Until an event says that the job has ended, or it is time to read it again. */
+  #nextEvent(id: string, signal: AbortSignal): { promise: Promise<void>; end: () => void } {
     const over = new AbortController();
     const end = (): void => over.abort();
-    const listeners = this.#listening.get(id) ?? new Set();
-    this.#listening.set(id, listeners.add(end));
+    const listeners = this.#listeners.get(id) ?? new Set();
+    this.#listeners.set(id, listeners.add(end));
     const promise = this.#o.clock.sleep(this.#o.checkMs, AbortSignal.any([signal, over.signal])).catch(() => {
       signal.throwIfAborted();
     });
@@ -257,21 +261,21 @@ export class JobProducer {
       end: () => {
         end();
         listeners.delete(end);
-        if (listeners.size === 0) this.#listening.delete(id);
+        if (listeners.size === 0) this.#listeners.delete(id);
       },
     };
   }
 
-  async #ask<T>(command: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  async #withDeadline<T>(command: () => Promise<T>, signal: AbortSignal): Promise<T> {
     const { clock, patienceMs } = this.#o;
     signal.throwIfAborted();
     const waiting = new AbortController();
-    const tooLong = clock.sleep(patienceMs, AbortSignal.any([signal, waiting.signal])).then(() => {
+    const timedOut = clock.sleep(patienceMs, AbortSignal.any([signal, waiting.signal])).then(() => {
       throw new Error(`it has not answered within ${patienceMs / 1000} s`);
     });
-    tooLong.catch(() => undefined);
+    timedOut.catch(() => undefined);
     try {
-      return await Promise.race([command(), tooLong]);
+      return await Promise.race([command(), timedOut]);
     } catch (error) {
       signal.throwIfAborted();
       throw redisLost(error);
@@ -295,12 +299,13 @@ export interface JobWorkerOptions {
   /** How many jobs at the same time. */
   parallel: number;
   clock: Clock;
-  /** How long a job of a manager that says nothing stays that manager's. */
+  /** How long a job stays with a manager that has stopped renewing its lock. */
   lockMs: number;
+  logger: Logger;
   onProblem: (error: Error) => void;
 }
 
-/** One manager's share of the work. */
+/** Takes jobs from the queue and does them on this manager. */
 export class JobWorker {
   readonly #o: JobWorkerOptions;
 
@@ -308,7 +313,7 @@ export class JobWorker {
     this.#o = options;
   }
 
-  /** Until aborted; what it does then is given up, and is somebody else's. */
+  /** Until aborted. Jobs that are running then are given up, and another manager takes them. */
   async run(signal: AbortSignal): Promise<void> {
     if (signal.aborted) return;
     const { url, queueName, identity, parallel, lockMs, clock, onProblem } = this.#o;
@@ -318,9 +323,9 @@ export class JobWorker {
       name: identity,
       concurrency: parallel,
       lockDuration: lockMs,
-      // Two looks tell that one is gone.
+      // A worker counts as gone after two checks.
       stalledInterval: Math.max(1_000, lockMs / 3),
-      // Whoever dies is replaced, however often.
+      // A job outlives any number of workers.
       maxStalledCount: 1_000_000,
       // Blocks no longer than this: a server that vanished without a word is noticed.
       drainDelay: 5,
@@ -328,35 +333,45 @@ export class JobWorker {
     worker.on('error', onProblem);
     await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
     const closing = worker.close().catch(() => undefined);
-    // What has been given up has ended by then; the rest is talk with a server that may be gone.
+    // By then the jobs have ended; what is left is talk with a server that may be gone.
     await Promise.race([closing, clock.sleep(3_000)]);
     await Promise.race([worker.close(true).catch(() => undefined), clock.sleep(500)]);
     redis.disconnect();
   }
 
   async #work(queued: QueuedJob<QueuedData, ReconcileResult>, signal: AbortSignal): Promise<ReconcileResult> {
+    const { logger } = this.#o;
     const { key, uid, kind, failures } = queued.data;
-    const tell = async (progress: QueuedProgress): Promise<void> => {
+    const report = async (progress: QueuedProgress): Promise<void> => {
       await queued.updateProgress(progress).catch(() => undefined);
     };
     let outcome: ReconcileResult;
     try {
       outcome = await this.#o.handle(
         { key, uid, kind, failures },
-        { signal, onStep: ({ name, doing }) => void tell({ step: name, doing }) },
+        { signal, onStep: ({ name, doing }) => void report({ step: name, doing }) },
       );
     } catch (error) {
-      // Given up: what is wanted now is for the one that leads to say.
+      // Given up: the leader decides what comes next.
       if (isAbort(error) || signal.aborted) return { kind: 'done', againAfterMs: 0 };
+      logger.error(
+        { err: error, virtualCluster: key },
+        `a job for ${key} has ended with an unexpected error`,
+      );
       outcome = { kind: 'failed' };
     }
     if (outcome.kind === 'done') return outcome;
-    await tell({ outcome });
-    // Pauses and further tries are the leader's to decide.
+    await report({ outcome });
+    // The leader decides on pauses and further attempts.
     throw new UnrecoverableError('it has failed and is tried again after a pause: see the VirtualCluster');
   }
 }
 
 function isAbort(error: unknown): boolean {
   return error instanceof Error && error.name === 'AbortError';
+}
+
+function redisLost(cause: unknown): JobError {
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new JobError('RedisLost', `Redis cannot be used: ${why}`, true, { cause });
 }

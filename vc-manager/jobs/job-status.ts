@@ -3,18 +3,18 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 
 export interface JobStart {
   kind: JobKind;
-  /** Of a job that is new; one that goes on keeps its own. */
+  /** Of a new job; one that continues keeps its own. */
   id: string;
   target?: string | undefined;
   holder: string;
   now: Date;
-  /** It goes on where this manager left it: no further attempt. */
+  /** This manager continues its own attempt: `attempts` stays. */
   continues: boolean;
 }
 
 /**
- * How the jobs of one VirtualCluster stand in its status. A job goes on, over failures and managers, until it succeeds,
- * is cancelled, or something else is wanted.
+ * Begins a job in the status of a VirtualCluster, or continues it. A job lasts, over failures and managers, until it
+ * succeeds, is cancelled, or something else is asked for.
  */
 export function beginJob(jobs: JobStatus | undefined, start: JobStart): JobStatus {
   const { kind, target, holder, now } = start;
@@ -54,7 +54,7 @@ export function startStep(
   );
 }
 
-/** It is tried again. */
+/** The attempt has failed; the job is tried again. */
 export function failAttempt(jobs: JobStatus | undefined, message: string): JobStatus {
   return changeCurrent(jobs, (current) => ({ ...current, failing: true, message: truncate(message) }));
 }
@@ -71,7 +71,7 @@ export function refuseCancel(jobs: JobStatus | undefined, why: string): JobStatu
   return changeCurrent(jobs, (current) => ({ ...current, refusal: truncate(why) }));
 }
 
-/** Something else is wanted now. */
+/** Ends the current job because something else is asked for. */
 export function replaceJob(jobs: JobStatus | undefined, now: Date): JobStatus {
   const { current } = jobs ?? {};
   if (current === undefined) return { ...jobs };
@@ -111,7 +111,7 @@ function endJob(
 
 const longestMessage = 1_000;
 
-/** Much of it comes from others, and up to eleven of them stand in one object. */
+/** Messages come from other programs, and one object holds up to eleven. */
 function truncate(message: string): string {
   return message.length <= longestMessage ? message : `${message.slice(0, longestMessage)}…`;
 }

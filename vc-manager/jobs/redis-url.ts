@@ -1,5 +1,4 @@
-import type { BullmqRunner, BullmqRunnerOptions } from './bullmq-runner.ts';
-import { invalidRedis } from './job-runner.ts';
+import { JobError } from './job-runner.ts';
 
 /** Throws `InvalidRedis`. */
 export function checkRedisUrl(url: string): string {
@@ -18,8 +17,11 @@ export function checkRedisUrl(url: string): string {
   return url;
 }
 
-/** Only who shares jobs pays for the client of Redis. */
-export async function loadBullmq(options: BullmqRunnerOptions): Promise<BullmqRunner> {
-  const { BullmqRunner } = await import('./bullmq-runner.ts');
-  return new BullmqRunner(options);
+function invalidRedis(url: string, why: string): JobError {
+  return new JobError(
+    'InvalidRedis',
+    `"${url}" is not the URL of a Redis server: ${why}. It looks like redis://HOST:6379/0, or rediss:// with TLS; ` +
+      'a user name and a password go before the host, as in redis://user:password@HOST.',
+    false,
+  );
 }

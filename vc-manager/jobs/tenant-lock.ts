@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type Clock, type KubeClient, LeaseElection, resources } from '../../kube/index.ts';
-import { tenantBusy } from './job-runner.ts';
+import { JobError } from './job-runner.ts';
 
 export interface TenantLockOptions {
   /** Of the super cluster; only for the lease. */
@@ -20,8 +20,8 @@ export interface Fence {
 }
 
 /**
- * Keeps two managers from working on one tenant: a Lease per tenant in the super cluster. A queue in Redis cannot
- * promise that: it may be lost, emptied, or take a slow worker for a dead one.
+ * Keeps two managers from working on one tenant, by a Lease per tenant in the super cluster. A queue in Redis cannot
+ * promise that: it may be lost or emptied, or take a slow worker for a dead one.
  */
 export class TenantLock {
   readonly #o: TenantLockOptions;
@@ -46,7 +46,7 @@ export class TenantLock {
       client,
       namespace,
       name: TenantLock.leaseName(uid),
-      // Two at work in one process are two.
+      // Two calls in one process exclude each other too.
       identity: `${identity}/${randomUUID().slice(0, 8)}`,
       clock,
       leaseDurationMs,
@@ -68,7 +68,7 @@ export class TenantLock {
         } catch (error) {
           outcome = { error };
         } finally {
-          // Not for another term: whoever lost the lease has to look anew.
+          // No second term: after a lost lease the work has to begin from the beginning.
           patience.abort();
         }
       });
@@ -83,11 +83,15 @@ export class TenantLock {
     return outcome.value;
   }
 
-  /** For a tenant that is gone. Best effort: an old lease stands in nobody's way. */
+  /** Deletes the Lease of a tenant that is gone. Best effort: a Lease that stays does no harm. */
   async forget(uid: string): Promise<void> {
     const { client, namespace } = this.#o;
     await client
       .delete(resources.leases, { namespace, name: TenantLock.leaseName(uid) })
       .catch(() => undefined);
   }
+}
+
+function tenantBusy(key: string): JobError {
+  return new JobError('TenantBusy', `another manager is still at work on ${key}; it is tried again`, true);
 }

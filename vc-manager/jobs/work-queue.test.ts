@@ -8,6 +8,7 @@ function setUp(parallel = 2, random = () => 0) {
   const clock = new FakeClock();
   const started: string[] = [];
   const failures: number[] = [];
+  const errors: [string, unknown][] = [];
   const open = new Map<string, { finish: (outcome: ReconcileResult) => void; signal: AbortSignal }>();
   const queue = new WorkQueue({
     parallel,
@@ -15,6 +16,7 @@ function setUp(parallel = 2, random = () => 0) {
     random,
     minBackoffMs: 100,
     maxBackoffMs: 1_000,
+    onError: (key, error) => errors.push([key, error]),
     handle: (key, signal, failed) => {
       started.push(key);
       failures.push(failed);
@@ -34,7 +36,7 @@ function setUp(parallel = 2, random = () => 0) {
     controller.abort();
     await running;
   };
-  return { clock, queue, started, failures, open, finish, stop };
+  return { clock, queue, started, failures, errors, open, finish, stop };
 }
 
 describe('WorkQueue', () => {
@@ -171,6 +173,9 @@ describe('WorkQueue', () => {
       parallel: 1,
       clock,
       random: () => 0,
+      onError: (_key, error) => {
+        throw error;
+      },
       handle: async (_key, signal) => {
         await new Promise<void>((resolve) => signal.addEventListener('abort', () => setImmediate(resolve)));
         order.push('work');
@@ -186,8 +191,10 @@ describe('WorkQueue', () => {
     expect(order).toEqual(['work', 'run']);
   });
 
-  it('survives a handler that throws', async () => {
+  it('reports what a handler throws, with its key, and tries again after a pause', async () => {
     const clock = new FakeClock();
+    const defect = new Error('defect');
+    const errors: [string, unknown][] = [];
     let calls = 0;
     const controller = new AbortController();
     const queue = new WorkQueue({
@@ -195,15 +202,20 @@ describe('WorkQueue', () => {
       clock,
       random: () => 0,
       minBackoffMs: 100,
+      onError: (key, error) => errors.push([key, error]),
       handle: async () => {
         calls += 1;
-        throw new Error('defect');
+        throw defect;
       },
     });
     const running = queue.run(controller.signal);
     queue.add('a');
     await clock.advance(100);
     expect(calls).toBe(2);
+    expect(errors).toEqual([
+      ['a', defect],
+      ['a', defect],
+    ]);
     controller.abort();
     await running;
   });

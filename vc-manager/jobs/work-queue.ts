@@ -6,19 +6,21 @@ export interface WorkQueueOptions {
   parallel: number;
   clock: Clock;
   random: () => number;
-  /** Must not throw but for its signal, which says that the key is to be looked at anew. */
+  /** Rejects only for its signal, which is aborted when the key has to be handled from the beginning. */
   handle: (key: string, signal: AbortSignal, failures: number) => Promise<ReconcileResult>;
+  /** Called with whatever else `handle` rejects with; the key counts as failed. */
+  onError: (key: string, error: unknown) => void;
   minBackoffMs?: number;
   /** Longest pause after a failure, but for what the failure itself asks for. Default 30 s. */
   maxBackoffMs?: number;
 }
 
-const interrupted = new DOMException('the key is to be looked at anew', 'AbortError');
+const interrupted = new DOMException('the key has to be handled from the beginning', 'AbortError');
 
 /**
- * Keys to work on: each at most once at a time, in the order of their arrival, several at once, and again
- * when it was added meanwhile. A key is in at most one of waiting, running and later; `again` is a part
- * of running.
+ * A work queue of keys: each is handled by at most one call at a time, several keys at once, in the order in which they
+ * were added, and again when a key was added while it was handled. A key is in at most one of waiting, running and
+ * later; `again` is a subset of running.
  */
 export class WorkQueue {
   readonly #options: WorkQueueOptions;
@@ -42,7 +44,7 @@ export class WorkQueue {
     return this.#waiting.size + this.#running.size + this.#later.size;
   }
 
-  /** The key is looked at as soon as there is room, or again after the work that is under way. */
+  /** The key is handled as soon as there is room, or again after the call that is running. */
   add(key: string): void {
     if (this.#running.has(key)) this.#again.add(key);
     else {
@@ -52,24 +54,24 @@ export class WorkQueue {
     this.#wakeup.signal();
   }
 
-  /** There is room for one more. */
+  /** Whether a key that is added now is handled at once. */
   get hasRoom(): boolean {
     return this.#waiting.size + this.#running.size < this.#options.parallel;
   }
 
-  /** Ends the pause after a failure: what it may have failed for is there now. Nothing otherwise. */
+  /** Ends the pause after a failure. Does nothing for a key that has not failed. */
   retryNow(key: string): void {
     if (this.#failures.has(key) && this.#later.has(key)) this.add(key);
   }
 
-  /** Like `add`, but what is under way for the key is given up, and its failures are forgotten. */
+  /** Like `add`, but aborts the call that is running for the key, and forgets its failures. */
   interrupt(key: string): void {
     this.#failures.delete(key);
     this.add(key);
     this.#running.get(key)?.abort(interrupted);
   }
 
-  /** Works until aborted, then waits for what is under way to end. */
+  /** Works until aborted, then waits for the running calls to end. */
   async run(signal: AbortSignal): Promise<void> {
     const work = new Set<Promise<void>>();
     while (!signal.aborted) {
@@ -93,9 +95,11 @@ export class WorkQueue {
     let outcome: ReconcileResult | undefined;
     try {
       outcome = await this.#options.handle(key, controller.signal, failures);
-    } catch {
-      // Interrupted, or a defect of the handler: the latter must not stop the others.
-      outcome = controller.signal.aborted ? undefined : { kind: 'failed' };
+    } catch (error) {
+      if (!controller.signal.aborted) {
+        this.#options.onError(key, error);
+        outcome = { kind: 'failed' };
+      }
     } finally {
       this.#running.delete(key);
     }
@@ -104,7 +108,7 @@ export class WorkQueue {
     if (controller.signal.aborted || outcome === undefined) {
       this.#waiting.add(key);
     } else if (outcome.kind === 'failed') {
-      // Also when it was added meanwhile: what ended the work may be what failed it, over and over.
+      // Also when the key was added meanwhile: the event may be a consequence of the failure.
       this.#failures.set(key, failures + 1);
       this.#defer(key, Math.max(this.#backoffMs(failures), outcome.retryAfterMs ?? 0));
     } else {

@@ -9,23 +9,16 @@ interface Allocation {
 }
 
 /**
- * What VirtualClusters hold of things that there is only one of: ids, service slices, ports. Reads the
- * store, which lags behind, and remembers what was handed out since.
+ * Ids, service slices and ports of the VirtualClusters, each of which only one may have. Read from the store, which lags
+ * behind, and from memory for what was allocated since. Choose a value and `remember` it in one synchronous step: then no
+ * other reconcile can choose the same.
  */
 export class Allocations {
   readonly #store: Store<VirtualCluster>;
   readonly #own = new Map<string, Allocation>();
-  #turn: Promise<unknown> = Promise.resolve();
 
   constructor(store: Store<VirtualCluster>) {
     this.#store = store;
-  }
-
-  /** Choosing and remembering is one act: one at a time. */
-  exclusively<T>(work: () => T | Promise<T>): Promise<T> {
-    const result = this.#turn.then(work);
-    this.#turn = result.catch(() => {});
-    return result;
   }
 
   remember(uid: string, claim: Allocation): void {

@@ -14,47 +14,52 @@ import { StatusWriter } from './status-writer.ts';
 
 export interface LeaderLoopOptions {
   services: Services;
-  leadership: Fence;
+  fence: Fence;
   connect: OperatorOptions['connect'];
-  /** Absent: this manager does everything itself. */
-  sharing: SharedWorker | undefined;
+  /** Absent: this manager does all jobs itself. */
+  sharedWorker: SharedWorker | undefined;
 }
 
-/** One term of leadership: decides what is wanted for each VirtualCluster, and has it done. */
+/** One term of leadership: watches the VirtualClusters, queues those to reconcile, and has a manager do each. */
 export class LeaderLoop {
   readonly #o: LeaderLoopOptions;
   readonly #runner: JobRunner;
 
   constructor(options: LeaderLoopOptions) {
     this.#o = options;
-    const { services, leadership, connect, sharing } = options;
+    const { services, fence, connect, sharedWorker } = options;
     this.#runner =
-      sharing?.runner ??
+      sharedWorker?.runner ??
       new InProcessRunner({
         parallel: services.settings.parallel,
-        handle: (job, run) => reconcileVirtualCluster(job, { ...run, services, fence: leadership, connect }),
+        handle: (job, run) => reconcileVirtualCluster(job, { ...run, services, fence, connect }),
       });
   }
 
-  /** Works until aborted. What is watched has to be known by then. */
+  /** Works until aborted. The caches have to be synced before. */
   async run(signal: AbortSignal): Promise<void> {
     const { virtualClusters, policies, templates, driver, logger, clock, random } = this.#o.services;
     const queue = new WorkQueue({
       parallel: this.#runner.parallel,
       clock,
       random,
-      handle: (key, pass, failures) => this.#handle(key, pass, failures),
+      handle: (key, abort, failures) => this.#handle(key, abort, failures),
+      onError: (key, error) => {
+        const { reason, message } = explain(error);
+        logger.error(
+          { virtualCluster: key, code: reason, err: error },
+          `the reconcile of ${key} has thrown: ${message}`,
+        );
+      },
     });
-    const lookAtAll = (): void => {
-      for (const vc of virtualClusters.list()) queue.add(keyOf(vc));
-    };
     const stopWatching = [
       virtualClusters.subscribe((event) => enqueueForEvent(event, queue, this.#o.services, signal)),
       // An edited template changes what its control planes should be.
       templates.subscribe(({ type }) => {
-        if (type === 'modified') lookAtAll();
+        if (type !== 'modified') return;
+        for (const vc of virtualClusters.list()) queue.add(keyOf(vc));
       }),
-      // What is under way may have been allowed by the policy as it was.
+      // A running job may use rights that the policy allows no more.
       policies.subscribe(() => {
         for (const vc of virtualClusters.list()) queue.interrupt(keyOf(vc));
       }),
@@ -66,7 +71,7 @@ export class LeaderLoop {
         }
       }),
     ];
-    // What was there before this term began.
+    // VirtualClusters from before this term.
     for (const vc of virtualClusters.list())
       enqueueForEvent({ type: 'added', object: vc, watched: false }, queue, this.#o.services, signal);
     try {
@@ -77,31 +82,31 @@ export class LeaderLoop {
   }
 
   async #handle(key: string, signal: AbortSignal, failures: number): Promise<ReconcileResult> {
-    const { services, leadership, connect, sharing } = this.#o;
+    const { services, fence, connect, sharedWorker } = this.#o;
     const [namespace = '', name = ''] = key.split('/');
     const vc = services.virtualClusters.get({ namespace, name });
     if (vc === undefined) return { kind: 'done' };
     const { kind } = wantedJob(vc, services);
     const job: Job = { key, uid: vc.metadata.uid ?? '', kind, failures };
-    if (sharing === undefined) return this.#runner.run(job, signal);
+    if (sharedWorker === undefined) return this.#runner.run(job, signal);
     if (hasJobRequests(vc) || kind === 'look') {
-      // Others who work have no part in this: what is renewed is handed to the syncers by the one that leads.
+      // Renews what is due in the manager's PKI, and hands it to the syncers: only the leader does that.
       await services
         .managerPki()
         .catch((error: unknown) => services.logger.warn({ err: error }, explain(error).message));
-      return sharing.runner.runLocally(job, signal);
+      return sharedWorker.runner.runLocally(job, signal);
     }
     if (kind === 'provision' && vc.status?.serviceCIDR === undefined) {
-      // Nobody else works on it yet: it was never offered.
-      const outcome = await allocateForVirtualCluster(job, { services, fence: leadership, connect, signal });
+      // No other manager works on it: a job for it was never queued.
+      const outcome = await allocateForVirtualCluster(job, { services, fence, connect, signal });
       if (outcome !== undefined) return outcome;
     }
     return this.#runner.run(job, signal);
   }
 }
 
-/** What a watched change of a VirtualCluster means for the queue and for what is remembered. */
-export function enqueueForEvent(
+/** Queues what an event of a VirtualCluster asks for, and forgets what was remembered of one that is gone. */
+function enqueueForEvent(
   { type, object, previous }: StoreEvent<VirtualCluster>,
   queue: WorkQueue,
   services: Services,
@@ -110,31 +115,32 @@ export function enqueueForEvent(
   if (type === 'deleted') {
     services.allocations.forget(object.metadata.uid ?? '');
     services.leavingSinceMs.delete(object.metadata.uid ?? '');
-    // Its place may be what another one waits for.
+    // Another one may wait for its place under the namespace's limit.
     for (const vc of services.virtualClusters.list()) {
       const isWaiting = vc.status?.id === undefined && vc.metadata.namespace === object.metadata.namespace;
       if (isWaiting) queue.add(keyOf(vc));
     }
   }
   if (type === 'added') {
-    // One whose turn it is says at once what is done for it.
     if (object.status?.phase === undefined && !queue.hasRoom) reportPending(object, services, signal);
     queue.add(keyOf(object));
   } else if (type === 'modified' && previous !== undefined) {
-    // What is under way was meant for something else.
+    // A running job is for the old state.
     if (isDesiredStateChanged(object, previous)) queue.interrupt(keyOf(object));
     else if (isHandoverBySyncer(object, previous)) queue.add(keyOf(object));
   }
 }
 
-/** Many may wait for their turn; they should not look forgotten. */
+/** Shows a VirtualCluster that waits for room as Pending. One that is handled at once shows its first step. */
 function reportPending(vc: VirtualCluster, { client, clock, logger }: Services, signal: AbortSignal): void {
   const status = new StatusWriter({ client, clock, signal, current: vc });
   status.set((current) => ({ phase: 'Pending', ...current }));
-  status.flush().catch((error: unknown) => logger.debug({ err: error }, 'Pending could not be told'));
+  status
+    .flush()
+    .catch((error: unknown) => logger.debug({ err: error }, 'the phase Pending could not be written'));
 }
 
-/** Whether a change that left the spec alone asks for a pass. Our own writes and usage figures do not. */
+/** Whether the syncer has just left, or taken up, a VirtualCluster that is being deleted. */
 function isHandoverBySyncer(object: VirtualCluster, previous: VirtualCluster): boolean {
   return object.metadata.deletionTimestamp !== undefined && isTakenUp(object) !== isTakenUp(previous);
 }

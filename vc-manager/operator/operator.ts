@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import type { Logger } from 'pino';
 import { Backoff, type Clock, type KubeClient, LeaseElection, systemClock } from '../../kube/index.ts';
 import type { Fence } from '../jobs/tenant-lock.ts';
 import { Caches } from './caches.ts';
@@ -20,16 +19,16 @@ import { SharedWorker } from './shared-worker.ts';
 const leaseName = 'skerry-vc-manager';
 
 /**
- * Makes VirtualClusters of the super cluster be what they ask for. Of several managers one decides; with Redis between
- * them they share the work.
+ * Reconciles the VirtualClusters of the super cluster. Of several managers one leads; through Redis they share the
+ * jobs.
  */
 export class Operator {
   readonly #options: OperatorOptions;
   readonly #settings: OperatorSettings;
   readonly #clock: Clock;
   readonly #random: () => number;
-  readonly #begun = new Set<string>();
-  readonly #leaving = new Map<string, number>();
+  readonly #activeJobIds = new Set<string>();
+  readonly #leavingSinceMs = new Map<string, number>();
 
   /** Throws `InvalidSettings`. */
   constructor(options: OperatorOptions) {
@@ -39,36 +38,33 @@ export class Operator {
     this.#random = options.random ?? Math.random;
   }
 
-  /** Works until aborted. Control planes run on; faults of the super cluster are waited out. */
+  /** Works until aborted. Control planes run on; while the super cluster cannot be used it waits. */
   async run(signal: AbortSignal): Promise<void> {
     const { client, redis } = this.#options;
     const { namespace } = this.#settings;
-    await this.#untilDone(signal, 'the super cluster cannot be used yet', () =>
+    await this.#retryUntilDone(signal, 'the super cluster cannot be used yet', () =>
       ensureNamespace(client, namespace, signal),
     );
     if (signal.aborted) return;
-    if (redis === undefined) await this.#compete(signal, undefined);
-    else await this.#share(signal);
+    if (redis === undefined) await this.#elect(signal, undefined);
+    else await this.#runShared(signal);
   }
 
-  /** Leads whenever no other manager does. */
-  async #compete(
-    signal: AbortSignal,
-    shared: { view: Caches; sharing: SharedWorker } | undefined,
-  ): Promise<void> {
+  /** Waits for the lease and leads while it is held, again and again. */
+  async #elect(signal: AbortSignal, sharedWorker: SharedWorker | undefined): Promise<void> {
     const { client, identity, lease, logger, driver } = this.#options;
     const { namespace } = this.#settings;
     const clock = this.#clock;
     const election = new LeaseElection({ client, namespace, name: leaseName, identity, clock, ...lease });
     logger.info({ identity }, 'waiting for the lease');
     await election.run(signal, async (term) => {
-      const leaders = this.#options.fencedClient(() => assertHeld(election));
+      const fencedClient = this.#options.fencedClient(() => assertHeld(election));
       try {
-        await this.#lead(leaders, election, { term, shared });
+        await this.#lead(fencedClient, election, { term, sharedWorker });
       } finally {
-        // What is shared is not another's: other managers look after it all the time.
-        if (driver.isShared !== true || shared === undefined) await driver.close?.();
-        await leaders.connection.close();
+        // A shared driver goes on watching: this manager does jobs of other leaders with it.
+        if (driver.isShared !== true || sharedWorker === undefined) await driver.close?.();
+        await fencedClient.connection.close();
         logger.info({ identity }, 'not leading any more');
       }
     });
@@ -76,70 +72,76 @@ export class Operator {
 
   async #lead(
     client: KubeClient,
-    leadership: Fence,
-    { term, shared }: { term: AbortSignal; shared: { view: Caches; sharing: SharedWorker } | undefined },
+    fence: Fence,
+    { term, sharedWorker }: { term: AbortSignal; sharedWorker: SharedWorker | undefined },
   ): Promise<void> {
     const { templates, managerPki, logger, driver, identity, connect } = this.#options;
     logger.info({ identity }, 'leading');
     const clock = this.#clock;
     const settings = this.#settings;
-    const prepared = await this.#untilDone(term, 'the super cluster cannot be prepared yet', () =>
+    const facts = await this.#retryUntilDone(term, 'the super cluster cannot be prepared yet', () =>
       prepareSuperCluster({ client, settings, templates, managerPki, clock, logger }, term),
     );
-    if (prepared === undefined) return;
-    const view = shared?.view ?? new Caches({ client, clock });
-    const viewing = new AbortController();
-    const watching = shared === undefined ? view.run(AbortSignal.any([term, viewing.signal])) : undefined;
-    const sharing = shared?.sharing;
-    const services = fenced(this.#services({ client, view, prepared }), this.#options, leadership);
+    if (facts === undefined) return;
+    const caches = sharedWorker?.caches ?? new Caches({ client, clock });
+    const stopped = new AbortController();
+    const watching =
+      sharedWorker === undefined ? caches.run(AbortSignal.any([term, stopped.signal])) : undefined;
+    const services = fenced(this.#services({ client, caches, facts }), this.#options, fence);
     let working: Promise<void> | undefined;
     try {
-      await view.synced(term);
-      if (sharing !== undefined && driver.isShared !== true) {
-        sharing.leadership = leadership;
-        working = sharing.runner.work(term);
+      await caches.synced(term);
+      if (sharedWorker !== undefined && driver.isShared !== true) {
+        sharedWorker.leaderFence = fence;
+        working = sharedWorker.runner.work(term);
       }
-      await new LeaderLoop({ services, leadership, connect, sharing }).run(term);
+      await new LeaderLoop({ services, fence, connect, sharedWorker }).run(term);
     } catch (error) {
       if (!term.aborted) throw error;
     } finally {
-      viewing.abort();
+      stopped.abort();
       await Promise.all([watching, working]);
     }
   }
 
-  /** Takes part in the work of all managers, and leads whenever no other one does. */
-  async #share(signal: AbortSignal): Promise<void> {
+  /** Does jobs from the queue in Redis, and leads whenever no other manager does. */
+  async #runShared(signal: AbortSignal): Promise<void> {
     const { client, logger, driver, managerPki } = this.#options;
     const { namespace, parallel } = this.#settings;
-    const superIdentity = await this.#untilDone(signal, 'the super cluster cannot be used yet', () =>
+    const superIdentity = await this.#retryUntilDone(signal, 'the super cluster cannot be used yet', () =>
       uidOfKubeSystem(client, signal),
     );
     if (superIdentity === undefined) return;
-    // Several super clusters may have one Redis.
+    // Several super clusters may use one Redis.
     const queueName = `skerry-${superIdentity.slice(0, 8)}`;
     logger.info({ queue: queueName }, 'jobs are shared through Redis');
-    const view = new Caches({ client, clock: this.#clock });
-    let seen: SuperClusterFacts | undefined;
+    const caches = new Caches({ client, clock: this.#clock });
+    let facts: SuperClusterFacts | undefined;
     const services = async (): Promise<Services> => {
-      // The one that leads has prepared it before it offered anything.
-      seen ??= { ...(await readSuperClusterFacts(client, this.#settings, signal)), managerPki };
-      return this.#services({ client, view, prepared: seen });
+      // The leader has prepared the super cluster before it puts jobs into the queue.
+      facts ??= { ...(await readSuperClusterFacts(client, this.#settings, signal)), managerPki };
+      return this.#services({ client, caches, facts });
     };
-    const parts = { operator: this.#options, view, services, queueName };
-    const sharing = await SharedWorker.create(parts, { parallel, namespace });
-    const watching = view.run(signal);
+    const sharedWorker = await SharedWorker.create({
+      operator: this.#options,
+      caches,
+      services,
+      queueName,
+      parallel,
+      namespace,
+    });
+    const watching = caches.run(signal);
     try {
       const working =
         driver.isShared === true
-          ? view.synced(signal).then(
-              () => sharing.runner.work(signal),
+          ? caches.synced(signal).then(
+              () => sharedWorker.runner.work(signal),
               () => undefined,
             )
           : undefined;
-      await Promise.all([this.#compete(signal, { view, sharing }), working]);
+      await Promise.all([this.#elect(signal, sharedWorker), working]);
     } finally {
-      await sharing.close();
+      await sharedWorker.close();
       if (driver.isShared === true) await driver.close?.();
       await watching;
     }
@@ -147,15 +149,15 @@ export class Operator {
 
   #services({
     client,
-    view,
-    prepared,
+    caches,
+    facts,
   }: {
     client: KubeClient;
-    view: Caches;
-    prepared: SuperClusterFacts;
+    caches: Caches;
+    facts: SuperClusterFacts;
   }): Services {
     const { driver, datastore, logger, identity, newId } = this.#options;
-    const { virtualClusters, policies, templates } = view;
+    const { virtualClusters, policies, templates } = caches;
     return {
       client,
       driver,
@@ -164,10 +166,10 @@ export class Operator {
       virtualClusters,
       policies,
       templates,
-      allocations: view.allocations,
-      leavingSinceMs: this.#leaving,
-      activeJobIds: this.#begun,
-      ...prepared,
+      allocations: caches.allocations,
+      leavingSinceMs: this.#leavingSinceMs,
+      activeJobIds: this.#activeJobIds,
+      ...facts,
       identity,
       newId: newId ?? randomId,
       random: this.#random,
@@ -176,9 +178,23 @@ export class Operator {
     };
   }
 
-  #untilDone<T>(signal: AbortSignal, problem: string, work: () => Promise<T>): Promise<T | undefined> {
-    const { logger } = this.#options;
-    return retryUntilDone({ clock: this.#clock, random: this.#random, logger }, { signal, problem }, work);
+  /** Retries with back-off until `work` succeeds; undefined when aborted before. */
+  async #retryUntilDone<T>(
+    signal: AbortSignal,
+    problem: string,
+    work: () => Promise<T>,
+  ): Promise<T | undefined> {
+    const backoff = new Backoff({ clock: this.#clock, random: this.#random });
+    while (!signal.aborted) {
+      try {
+        return await work();
+      } catch (error) {
+        if (signal.aborted) break;
+        this.#options.logger.warn({ err: error }, `${problem}: ${explain(error).message}`);
+        await this.#clock.sleep(backoff.next(), signal).catch(() => {});
+      }
+    }
+    return undefined;
   }
 }
 
@@ -186,23 +202,4 @@ const base32 = 'abcdefghijklmnopqrstuvwxyz234567';
 
 function randomId(): string {
   return Array.from(randomBytes(10), (byte) => base32[byte % 32]).join('');
-}
-
-/** Tries until it succeeds; undefined when aborted before. */
-export async function retryUntilDone<T>(
-  { clock, random, logger }: { clock: Clock; random: () => number; logger: Logger },
-  { signal, problem }: { signal: AbortSignal; problem: string },
-  work: () => Promise<T>,
-): Promise<T | undefined> {
-  const backoff = new Backoff({ clock, random });
-  while (!signal.aborted) {
-    try {
-      return await work();
-    } catch (error) {
-      if (signal.aborted) break;
-      logger.warn({ err: error }, `${problem}: ${explain(error).message}`);
-      await clock.sleep(backoff.next(), signal).catch(() => {});
-    }
-  }
-  return undefined;
 }

@@ -1,8 +1,7 @@
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import type { StoreEvent } from '../../kube/index.ts';
+import { KeyedMutex, type StoreEvent } from '../../kube/index.ts';
 import type { BullmqRunner } from '../jobs/bullmq-runner.ts';
 import type { Job, JobRun, ReconcileResult } from '../jobs/job-runner.ts';
-import { loadBullmq } from '../jobs/redis-url.ts';
 import { type Fence, TenantLock } from '../jobs/tenant-lock.ts';
 import { type Caches, keyOf } from './caches.ts';
 import { explain } from './errors.ts';
@@ -13,44 +12,53 @@ import type { OperatorOptions, Services } from './services.ts';
 
 export interface SharedWorkerOptions {
   operator: OperatorOptions;
-  view: Caches;
-  /** All but the ways to change something, which are made for each job. */
+  caches: Caches;
+  /** Without a fence: client, driver and datastore are fenced for each job. */
   services: () => Promise<Services>;
   queueName: string;
+  /** How many jobs this manager does at the same time. */
+  parallel: number;
+  /** Of the super cluster, for the Leases of tenants. */
+  namespace: string;
 }
 
-const interrupted = new DOMException('something else is asked for', 'AbortError');
+const interrupted = new DOMException('the VirtualCluster asks for something else', 'AbortError');
 type Work = (fence: Fence, signal: AbortSignal) => Promise<ReconcileResult>;
 
 const shortWaitMs = 1_000;
 
 /**
- * One manager's part of work that is shared: it does jobs that the leader offers. It has no say in what is wanted, and
- * changes nothing but while it holds the lease of the tenant.
+ * One manager's part of shared work: it does the jobs that the leader puts into the queue, each only while it holds the
+ * lease of the tenant.
  */
 export class SharedWorker {
   readonly runner: BullmqRunner;
-  /** Where one manager at a time looks after all control planes: nothing is done but while that manager leads. */
-  leadership: Fence | undefined;
+  readonly caches: Caches;
+  /** Set while this manager leads, where a driver serves one manager at a time: jobs then hold the leader's lease. */
+  leaderFence: Fence | undefined;
   readonly #o: SharedWorkerOptions;
   readonly #lock: TenantLock;
   readonly #running = new Map<string, Set<AbortController>>();
-  /** Tenant to the end of the last work on it, where the lease is the leader's. */
-  readonly #turns = new Map<string, Promise<void>>();
+  /** By tenant, where the lease is the leader's. */
+  readonly #mutex = new KeyedMutex();
   readonly #stopWatching: (() => void)[];
 
-  static async create(
-    options: SharedWorkerOptions,
-    { parallel, namespace }: { parallel: number; namespace: string },
-  ): Promise<SharedWorker> {
-    const { operator, queueName, view } = options;
+  static async create(options: SharedWorkerOptions): Promise<SharedWorker> {
+    // The client of Redis is loaded only by managers that share jobs.
+    const { BullmqRunner } = await import('../jobs/bullmq-runner.ts');
+    return new SharedWorker(options, BullmqRunner);
+  }
+
+  private constructor(options: SharedWorkerOptions, Runner: typeof BullmqRunner) {
+    this.#o = options;
+    this.caches = options.caches;
+    const { operator, queueName, caches, parallel, namespace } = options;
     const { client, identity, logger, redis } = operator;
-    const { clock } = view;
+    const { clock } = caches;
     const { lockMs, url = '', patienceMs } = redis ?? {};
-    const duration = lockMs === undefined ? {} : { leaseDurationMs: lockMs, renewMs: lockMs / 10 };
-    const lock = new TenantLock({ client, namespace, identity, clock, ...duration });
-    let sharing: SharedWorker | undefined;
-    const runner = await loadBullmq({
+    const leaseTimes = lockMs === undefined ? {} : { leaseDurationMs: lockMs, renewMs: lockMs / 10 };
+    this.#lock = new TenantLock({ client, namespace, identity, clock, ...leaseTimes });
+    this.runner = new Runner({
       ...(lockMs === undefined ? {} : { lockMs }),
       ...(patienceMs === undefined ? {} : { patienceMs }),
       url,
@@ -59,21 +67,12 @@ export class SharedWorker {
       parallel,
       clock,
       logger,
-      handle: (job, run) => (sharing as SharedWorker).#handle(job, run),
+      handle: (job, run) => this.#handle(job, run),
     });
-    sharing = new SharedWorker(options, runner, lock);
-    return sharing;
-  }
-
-  private constructor(options: SharedWorkerOptions, runner: BullmqRunner, lock: TenantLock) {
-    const { view } = options;
-    this.#o = options;
-    this.runner = runner;
-    this.#lock = lock;
     this.#stopWatching = [
-      view.virtualClusters.subscribe((event) => this.#onVirtualCluster(event)),
-      // What is under way may have been allowed by the policy as it was.
-      view.policies.subscribe(() => {
+      caches.virtualClusters.subscribe((event) => this.#onVirtualCluster(event)),
+      // A running job may use rights that the policy allows no more.
+      caches.policies.subscribe(() => {
         for (const key of this.#running.keys()) this.#interrupt(key);
       }),
     ];
@@ -92,7 +91,7 @@ export class SharedWorker {
     const either = AbortSignal.any([signal, controller.signal]);
     try {
       const services = await this.#o.services();
-      const outcome = await this.#alone(job, either, (fence, term) =>
+      const outcome = await this.#exclusively(job, either, (fence, term) =>
         this.#work(job, { ...run, services, fence, signal: term }),
       );
       if (
@@ -117,25 +116,15 @@ export class SharedWorker {
     return this.#o.operator.driver.isShared === true;
   }
 
-  /** Nobody else is at work on the tenant meanwhile. Where only the one that leads works, its lease says so. */
-  #alone(job: Job, signal: AbortSignal, work: Work): Promise<ReconcileResult> {
+  /** Runs while no one else works on the tenant: under the tenant's lease, or under the leader's where only that works. */
+  #exclusively(job: Job, signal: AbortSignal, work: Work): Promise<ReconcileResult> {
     if (this.#isShared) return this.#lock.hold(job, signal, work);
-    const before = this.#turns.get(job.key);
-    const working = (async () => {
-      await before;
-      signal.throwIfAborted();
-      return work({ holdsNow: () => this.leadership?.holdsNow() === true }, signal);
-    })();
-    const ended = working.then(nothing, nothing);
-    this.#turns.set(job.key, ended);
-    void ended.then(() => {
-      if (this.#turns.get(job.key) === ended) this.#turns.delete(job.key);
-    });
-    return working;
+    const fence: Fence = { holdsNow: () => this.leaderFence?.holdsNow() === true };
+    return this.#mutex.run(job.key, signal, () => work(fence, signal));
   }
 
   async #work(job: Job, run: JobRun & { services: Services; fence: Fence }): Promise<ReconcileResult> {
-    const { operator, view } = this.#o;
+    const { operator } = this.#o;
     const { fence } = run;
     const client = operator.fencedClient(() => assertHeld(fence));
     const services = fenced({ ...run.services, client }, operator, fence);
@@ -149,8 +138,8 @@ export class SharedWorker {
         });
         const waitMs = job.kind === 'delete' && outcome.kind === 'done' ? outcome.againAfterMs : undefined;
         if (waitMs === undefined || waitMs > shortWaitMs) return outcome;
-        // Not worth handing it on.
-        await view.clock.sleep(waitMs, run.signal);
+        // Too short to go through the queue again.
+        await this.caches.clock.sleep(waitMs, run.signal);
       }
     } finally {
       await client.connection.close();
@@ -166,5 +155,3 @@ export class SharedWorker {
     for (const controller of this.#running.get(key) ?? []) controller.abort(interrupted);
   }
 }
-
-function nothing(): void {}

@@ -1,12 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
+import PQueue from 'p-queue';
 import type { ManagerConditionType } from '../../api/conditions.ts';
 import type { VirtualCluster, VirtualClusterStatus } from '../../api/virtual-cluster.ts';
 import { type Clock, type KubeClient, modifyStatus, resources, setCondition } from '../../kube/index.ts';
 import { objectReplaced } from './errors.ts';
 
 /**
- * Far below what the schema takes. Much of what is told comes from others, whom nobody keeps short; and a status that
- * is refused for one message is not written at all, the policy in it included.
+ * Far below the limit of the schema. Many messages come from other programs, of any length; and if the API server refuses
+ * a status for one message, nothing of it is written, not even the policy.
  */
 const longestMessage = 4_000;
 
@@ -22,8 +23,8 @@ export class StatusWriter {
   readonly #signal: AbortSignal;
   #current: VirtualCluster;
   #pending: Change[] = [];
-  /** Writes come one after the other: `current` is what the last one has left. */
-  #turn: Promise<unknown> = Promise.resolve();
+  /** One write at a time: `current` is the result of the last one. */
+  readonly #writes = new PQueue({ concurrency: 1 });
 
   constructor(options: { client: KubeClient; clock: Clock; signal: AbortSignal; current: VirtualCluster }) {
     this.#client = options.client;
@@ -37,7 +38,7 @@ export class StatusWriter {
     return this.#current;
   }
 
-  /** After a write of the object's metadata. */
+  /** Call after a write of the object's metadata. */
   adopt(current: VirtualCluster): void {
     this.#current = current;
   }
@@ -65,7 +66,7 @@ export class StatusWriter {
     this.set((old) => ({ ...old, conditions: setCondition(old.conditions, wanted, now) }));
   }
 
-  /** For one that has nothing to say any more. */
+  /** Removes a condition that does not apply any more. */
   dropCondition(type: ManagerConditionType): void {
     this.set((old) =>
       old.conditions?.some((each) => each.type === type)
@@ -76,9 +77,7 @@ export class StatusWriter {
 
   /** Writes what is pending; when this returns, it is stored. */
   flush(signal = this.#signal): Promise<void> {
-    const written = this.#turn.then(() => this.#write(signal));
-    this.#turn = written.catch(() => undefined);
-    return written;
+    return this.#writes.add(() => this.#write(signal));
   }
 
   async #write(signal: AbortSignal): Promise<void> {

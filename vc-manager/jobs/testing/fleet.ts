@@ -139,6 +139,9 @@ export class Manager {
       clock: this.#clock,
       random: () => 0,
       minBackoffMs: 100,
+      onError: (_key, error) => {
+        throw error;
+      },
       handle: (key, signal, failures) =>
         this.runner.run({ key, uid: `uid-${key}`, kind: 'provision', failures }, signal),
     });

@@ -23,7 +23,7 @@ export const address: Step = {
       await tenant.status.flush();
       return locate(tenant, services);
     }
-    const port = tenant.vc.status?.advertisedPort ?? (await allocatePort(tenant, services, new Set()));
+    const port = tenant.vc.status?.advertisedPort ?? allocatePort(tenant, services, new Set());
     recordAddress(tenant, services, port);
   },
 };
@@ -55,20 +55,18 @@ export function allocatePort(
   tenant: Tenant,
   { allocations, settings, random }: Services,
   refused: ReadonlySet<number>,
-): Promise<number> {
+): number {
   const { first, last } = settings.portRange;
-  return allocations.exclusively(() => {
-    const taken = allocations.ports(tenant.uid);
-    const size = last - first + 1;
-    const start = Math.floor(random() * size);
-    for (let tried = 0; tried < size; tried++) {
-      const port = first + ((start + tried) % size);
-      if (taken.has(port) || refused.has(port)) continue;
-      allocations.remember(tenant.uid, { port });
-      return port;
-    }
-    throw portsExhausted(first, last);
-  });
+  const taken = allocations.ports(tenant.uid);
+  const size = last - first + 1;
+  const start = Math.floor(random() * size);
+  for (let tried = 0; tried < size; tried++) {
+    const port = first + ((start + tried) % size);
+    if (taken.has(port) || refused.has(port)) continue;
+    allocations.remember(tenant.uid, { port });
+    return port;
+  }
+  throw portsExhausted(first, last);
 }
 
 /** Notes the port and the addresses that follow from it; to be written before anything listens there. */

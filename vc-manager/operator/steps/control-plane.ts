@@ -121,7 +121,7 @@ async function ensure(tenant: Tenant, services: Services, begin: () => void): Pr
     } finally {
       await report.end();
     }
-    recordAddress(tenant, services, await allocatePort(tenant, services, refused));
+    recordAddress(tenant, services, allocatePort(tenant, services, refused));
     await tenant.status.flush();
   }
 }

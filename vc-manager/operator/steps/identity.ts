@@ -14,7 +14,7 @@ export const identity: Step = {
   name: 'identity',
   doing: 'Choosing an id',
   async run(tenant, services) {
-    const id = tenant.vc.status?.id ?? (await chooseId(tenant, services));
+    const id = tenant.vc.status?.id ?? chooseId(tenant, services);
     await changeMetadata(tenant, services, ({ metadata }) => {
       if (metadata.finalizers?.includes(finalizer) && metadata.annotations?.[annotationKeys.id] === id)
         return undefined;
@@ -28,21 +28,19 @@ export const identity: Step = {
   },
 };
 
-function chooseId(tenant: Tenant, services: Services): Promise<string> {
+function chooseId(tenant: Tenant, services: Services): string {
   const { allocations, newId } = services;
-  return allocations.exclusively(() => {
-    checkNamespaceLimit(tenant, services);
-    const preset = tenant.vc.metadata.annotations?.[annotationKeys.id];
-    if (preset !== undefined) {
-      if (!idPattern.test(preset)) throw invalidId(preset);
-      const holder = allocations.ownerOfId(preset, tenant.uid);
-      if (holder !== undefined) throw idInUse(preset, holder);
-    }
-    let id = preset ?? newId();
-    while (allocations.ownerOfId(id, tenant.uid) !== undefined) id = newId();
-    allocations.remember(tenant.uid, { id });
-    return id;
-  });
+  checkNamespaceLimit(tenant, services);
+  const preset = tenant.vc.metadata.annotations?.[annotationKeys.id];
+  if (preset !== undefined) {
+    if (!idPattern.test(preset)) throw invalidId(preset);
+    const holder = allocations.ownerOfId(preset, tenant.uid);
+    if (holder !== undefined) throw idInUse(preset, holder);
+  }
+  let id = preset ?? newId();
+  while (allocations.ownerOfId(id, tenant.uid) !== undefined) id = newId();
+  allocations.remember(tenant.uid, { id });
+  return id;
 }
 
 /** Those that have an id already stay, however small the number has become. */

@@ -26,7 +26,7 @@ export const serviceSlice: Step = {
     await recordServiceSlice(
       tenant,
       services,
-      tenant.vc.status?.serviceCIDR ?? (await allocateServiceSlice(tenant, services, [])),
+      tenant.vc.status?.serviceCIDR ?? allocateServiceSlice(tenant, services, []),
     );
   },
 };
@@ -46,7 +46,7 @@ export const reservations: Step = {
       if (tenant.wasStarted) throw addressTaken(conflict.address, slice, conflict.holder);
       refused.push(slice);
       await releaseReservations(tenant, services);
-      slice = await allocateServiceSlice(tenant, services, refused);
+      slice = allocateServiceSlice(tenant, services, refused);
       await recordServiceSlice(tenant, services, slice);
     }
     const how = mode === 'slice' ? 'its own' : 'assigned by the super cluster';
@@ -63,19 +63,13 @@ async function recordServiceSlice(tenant: Tenant, { pool }: Services, serviceCID
   await tenant.status.flush();
 }
 
-function allocateServiceSlice(
-  tenant: Tenant,
-  services: Services,
-  refused: readonly string[],
-): Promise<string> {
+function allocateServiceSlice(tenant: Tenant, services: Services, refused: readonly string[]): string {
   const { allocations, pool, settings } = services;
-  return allocations.exclusively(() => {
-    const taken = [...allocations.slices(tenant.uid), ...refused];
-    const slice = allocateSlice(pool.cidr, settings.slicePrefixLength, taken);
-    if (slice === undefined) throw poolExhausted(pool.cidr, settings.slicePrefixLength);
-    allocations.remember(tenant.uid, { slice });
-    return slice;
-  });
+  const taken = [...allocations.slices(tenant.uid), ...refused];
+  const slice = allocateSlice(pool.cidr, settings.slicePrefixLength, taken);
+  if (slice === undefined) throw poolExhausted(pool.cidr, settings.slicePrefixLength);
+  allocations.remember(tenant.uid, { slice });
+  return slice;
 }
 
 interface IPAddress extends KubeObject {
