@@ -90,7 +90,7 @@ describe('the lock of a state', () => {
   const options = () => ({ stateDir: directory, clock: systemClock, signal: new AbortController().signal });
 
   it('lets one in and refuses the second at once, naming the first', async () => {
-    await asSupervisor({ ...options(), isDetached: true }, async () => {
+    await asSupervisor(options(), async () => {
       const second = withStateLock(options(), async () => 'inside');
       await expect(second).rejects.toThrow(`process ${process.pid} already looks after the stack`);
     });
@@ -99,8 +99,8 @@ describe('the lock of a state', () => {
 
   it('tells who the supervisor is while there is one', async () => {
     expect(await findSupervisor(directory, systemClock)).toBeUndefined();
-    await asSupervisor({ ...options(), isDetached: true }, async () => {
-      expect(await findSupervisor(directory, systemClock)).toEqual({ pid: process.pid, isDetached: true });
+    await asSupervisor(options(), async () => {
+      expect(await findSupervisor(directory, systemClock)).toEqual({ pid: process.pid });
     });
     expect(await findSupervisor(directory, systemClock)).toBeUndefined();
   });

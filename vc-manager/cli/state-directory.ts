@@ -116,7 +116,6 @@ function cannotUse(directory: string, error: unknown): CliError {
 /** The process that keeps the stack running, for `down`. */
 interface Supervisor {
   pid: number;
-  isDetached: boolean;
 }
 
 interface LockOptions {
@@ -144,13 +143,10 @@ export async function withStateLock<T>(
 }
 
 /** As `withStateLock`; `down` finds this process and makes it stop the stack. */
-export function asSupervisor<T>(
-  options: LockOptions & { isDetached: boolean },
-  work: () => Promise<T>,
-): Promise<T> {
+export function asSupervisor<T>(options: LockOptions, work: () => Promise<T>): Promise<T> {
   return withStateLock(options, async () => {
     const file = supervisorFile(options.stateDir);
-    const self: Supervisor = { pid: process.pid, isDetached: options.isDetached };
+    const self: Supervisor = { pid: process.pid };
     await writeFile(file, `${JSON.stringify(self)}\n`, { mode: 0o600 });
     try {
       return await work();

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
-import { type DnsChoice, dnsChoices } from '../../../api/virtual-cluster.ts';
+import { dnsChoices } from '../../../api/virtual-cluster.ts';
 import { ipAddress, wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { describeFailure, invalidArgument } from '../errors.ts';
@@ -10,18 +10,10 @@ import { RelayedProgress, sendToParent, startDetached } from '../up/detach.ts';
 import type { UpOptions } from '../up/start.ts';
 import { commandName, quoted, renderSummary } from '../up/summary.ts';
 
-interface Flags extends GlobalFlags {
-  tenants?: number;
-  nodes: number;
+interface Flags extends GlobalFlags, Omit<UpOptions, 'stateDir' | 'superCluster'> {
   superKubeconfig?: string;
-  samples: boolean;
-  bindAddress: string;
-  advertiseAddress?: string;
-  superBindAddress: string;
-  dns?: DnsChoice;
   detach?: boolean;
-  audit?: boolean;
-  unsafeNoFsync?: boolean;
+  /** Set by `--detach` for the process that it starts in the background. */
   supervised?: boolean;
 }
 
@@ -76,10 +68,11 @@ export function configure(command: Command, cli: Cli): void {
     .addOption(new Option('--unsafe-no-fsync', 'tests only: lose data when the machine crashes').hideHelp())
     .addOption(new Option('--supervised').hideHelp())
     .addHelpText('after', help)
-    .action(async (_, chosen: Command) => up(cli, chosen.optsWithGlobals<Flags>()));
+    .action(async (_, chosen: Command) => up(cli, chosen));
 }
 
-async function up(cli: Cli, flags: Flags): Promise<void> {
+async function up(cli: Cli, command: Command): Promise<void> {
+  const flags = command.optsWithGlobals<Flags>();
   if (flags.kubeconfig !== undefined) {
     throw invalidArgument('"up" takes a cluster of yours with --super-kubeconfig, not with --kubeconfig');
   }
@@ -87,14 +80,17 @@ async function up(cli: Cli, flags: Flags): Promise<void> {
   const options = upOptions(flags, directory);
   if (flags.supervised) return runSupervised(cli, options);
   const progress = progressFor(cli);
-  const name = commandName(cli.env, process.argv[1], process.cwd());
   const state = flags.stateDir === undefined ? '' : ` --state-dir ${quoted(directory)}`;
-  const command = `${name}${state}`;
+  const invocation = `${commandName(cli.env, process.argv[1], process.cwd())}${state}`;
   try {
     if (flags.detach) {
-      const summary = await startDetached(cli, { stateDir: directory, args: argumentsOf(options), progress });
-      const stopHint = `It goes on in the background (process ${summary.pid}). "${command} down" stops it.`;
-      cli.stdout.write(renderSummary(summary, { command, stopHint }, cli));
+      const summary = await startDetached(cli, {
+        stateDir: directory,
+        args: givenArguments(command),
+        progress,
+      });
+      const stopHint = `It goes on in the background (process ${summary.pid}). "${invocation} down" stops it.`;
+      cli.stdout.write(renderSummary(summary, { command: invocation, stopHint }, cli));
       return;
     }
     const { supervise } = await import('../up/supervise.ts');
@@ -103,7 +99,7 @@ async function up(cli: Cli, flags: Flags): Promise<void> {
       progress,
       onReady: (summary) => {
         const stopHint = 'Ctrl-C stops everything and keeps its state.';
-        cli.stdout.write(`${renderSummary(summary, { command, stopHint }, cli)}\n`);
+        cli.stdout.write(`${renderSummary(summary, { command: invocation, stopHint }, cli)}\n`);
       },
     });
   } finally {
@@ -118,7 +114,6 @@ async function runSupervised(cli: Cli, options: UpOptions): Promise<void> {
     const { supervise } = await import('../up/supervise.ts');
     await supervise(cli, {
       ...options,
-      isDetached: true,
       progress,
       onReady: (summary) => sendToParent({ type: 'ready', summary }),
     });
@@ -136,40 +131,24 @@ function upOptions(flags: Flags, stateDir: string): UpOptions {
     throw invalidArgument('--context needs --super-kubeconfig, whose context it names');
   }
   return {
+    ...flags,
     stateDir,
-    tenants: flags.tenants,
-    nodes: flags.nodes,
     superCluster:
       superKubeconfig === undefined
         ? undefined
         : { kubeconfig: resolve(superKubeconfig), ...(context === undefined ? {} : { context }) },
-    withSamples: flags.samples,
-    bindAddress: flags.bindAddress,
-    advertiseAddress: flags.advertiseAddress,
-    superBindAddress: flags.superBindAddress,
-    dns: flags.dns,
-    isAudited: flags.audit === true,
-    unsafeNoFsync: flags.unsafeNoFsync === true,
-    isDetached: false,
   };
 }
 
-/** The options as arguments for the process in the background. */
-function argumentsOf(options: UpOptions): string[] {
-  const { stateDir, tenants, nodes, superCluster, withSamples, isAudited, unsafeNoFsync } = options;
-  const { bindAddress, advertiseAddress, superBindAddress, dns } = options;
-  return [
-    `--state-dir=${stateDir}`,
-    `--nodes=${nodes}`,
-    `--bind-address=${bindAddress}`,
-    `--super-bind-address=${superBindAddress}`,
-    ...(advertiseAddress === undefined ? [] : [`--advertise-address=${advertiseAddress}`]),
-    ...(dns === undefined ? [] : [`--dns=${dns}`]),
-    ...(tenants === undefined ? [] : [`--tenants=${tenants}`]),
-    ...(superCluster === undefined ? [] : [`--super-kubeconfig=${superCluster.kubeconfig}`]),
-    ...(superCluster?.context === undefined ? [] : [`--context=${superCluster.context}`]),
-    ...(withSamples ? [] : ['--no-samples']),
-    ...(isAudited ? ['--audit'] : []),
-    ...(unsafeNoFsync ? ['--unsafe-no-fsync'] : []),
-  ];
+/** The options of the command line for the process in the background, which has the same environment and directory. */
+function givenArguments(command: Command): string[] {
+  return [command, ...(command.parent === null ? [] : [command.parent])].flatMap((each) =>
+    each.options
+      .filter((option) => each.getOptionValueSource(option.attributeName()) === 'cli')
+      .filter(({ long }) => long !== '--detach')
+      .map((option) => {
+        const value: unknown = each.getOptionValue(option.attributeName());
+        return typeof value === 'boolean' ? `${option.long}` : `${option.long}=${value}`;
+      }),
+  );
 }

@@ -11,7 +11,7 @@ const { signal } = new AbortController();
 await withStateLock({ stateDir, clock: systemClock, signal }, async () => {
   const alive = setInterval(() => undefined, 60_000);
   const stopped = once(process, 'SIGTERM');
-  await writeFile(file, JSON.stringify({ pid: process.pid, isDetached: true }));
+  await writeFile(file, JSON.stringify({ pid: process.pid }));
   console.log('up');
   await stopped;
   clearInterval(alive);

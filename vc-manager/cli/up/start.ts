@@ -18,26 +18,27 @@ import type { UpSummary } from './summary.ts';
 /** Validated options of `up`. */
 export interface UpOptions {
   stateDir: string;
-  /** Sample tenants; undefined: two when the state is new, otherwise none are added. */
-  tenants: number | undefined;
-  nodes: number;
   /** Undefined: a local super cluster, or the one that this state belongs to. */
   superCluster: { kubeconfig: string; context?: string } | undefined;
-  withSamples: boolean;
+  /** Sample tenants; absent: two when the state is new, otherwise none are added. */
+  tenants?: number;
+  /** Whether sample tenants get sample workloads. */
+  samples: boolean;
+  nodes: number;
   bindAddress: string;
-  /** How pods reach tenants' API servers; undefined: an address of this machine. */
-  advertiseAddress: string | undefined;
+  /** How pods reach tenants' API servers; absent: an address of this machine. */
+  advertiseAddress?: string;
   /** Of the local super cluster's API server. */
   superBindAddress: string;
-  /** Default DNS server of tenants; undefined: none where nodes are simulated, otherwise coredns. */
-  dns: DnsChoice | undefined;
+  /** Default DNS server of tenants; absent: none where nodes are simulated, otherwise coredns. */
+  dns?: DnsChoice;
   /** Whether the local super cluster writes an audit log of manager and syncer. */
-  isAudited: boolean;
-  unsafeNoFsync: boolean;
-  isDetached: boolean;
+  audit?: boolean;
+  unsafeNoFsync?: boolean;
 }
 
 const ofTheSuperCluster: readonly BinaryName[] = ['kube-scheduler', 'kwok'];
+const syncerPortRange = { first: 22_000, last: 22_999 };
 const managerTimeoutMs = 90_000;
 const defaultTenants = 2;
 
@@ -69,14 +70,14 @@ export async function startAll(
     binaries,
     advertiseAddress: address,
     clock: cli.clock,
-    unsafeNoFsync: options.unsafeNoFsync,
+    unsafeNoFsync: options.unsafeNoFsync === true,
     packageVersion: packageVersion(),
     ...(isLocal
       ? {
           superCluster: {
             nodes: options.nodes,
             bindAddress: options.superBindAddress,
-            ...(options.isAudited ? { audited: componentUsers } : {}),
+            ...(options.audit ? { audited: componentUsers } : {}),
           },
           prepare: grantComponentRights,
         }
@@ -109,16 +110,16 @@ export async function startAll(
       waitForManager(client, stack, cli.clock, signal),
     );
     const count = options.tenants ?? (settings.samplesMade === true ? 0 : defaultTenants);
-    await createSampleTenants(client, { count, withSamples: options.withSamples, signal });
+    await createSampleTenants(client, { count, withSamples: options.samples, signal });
     await writeSettings(options.stateDir, { ...settings, samplesMade: true });
-    const furnishing = {
+    const samples = {
       client,
       progress,
       clock: cli.clock,
       signal,
       withStorage: isLocal && options.nodes > 0,
     };
-    await awaitSamples(await awaitTenants(furnishing), furnishing);
+    await awaitSamples(await awaitTenants(samples), samples);
     return listTenants(client, signal);
   });
   const summary = {
@@ -128,7 +129,7 @@ export async function startAll(
     metricsUrl: `http://127.0.0.1:${settings.ports.metrics}/metrics`,
     stateDir: options.stateDir,
     kubectl,
-    sampleNamespace: options.withSamples ? sampleNamespace : undefined,
+    sampleNamespace: options.samples ? sampleNamespace : undefined,
     pid: process.pid,
   };
   return { summary, superCluster };
@@ -215,7 +216,7 @@ async function persistSettings(
   superCluster: StateSettings['superCluster'],
 ): Promise<StateSettings & { ports: NonNullable<StateSettings['ports']> }> {
   const stored = await readSettings(stateDir);
-  const settings = { ...(stored ?? { superCluster }), ports: stored?.ports ?? (await syncerPorts()) };
+  const settings = { ...(stored ?? { superCluster }), ports: stored?.ports ?? (await chooseSyncerPorts()) };
   await writeSettings(stateDir, settings);
   return settings;
 }
@@ -235,15 +236,11 @@ function refuseOtherSuperCluster(
   );
 }
 
-const first = 22_000;
-const last = 22_999;
-
 /** Two free ports for the syncer, from a random start so that two stacks rarely choose the same. */
-async function syncerPorts(
-  random: () => number = Math.random,
-): Promise<{ metrics: number; kubelet: number }> {
+async function chooseSyncerPorts(): Promise<{ metrics: number; kubelet: number }> {
   const host = '127.0.0.1';
-  const start = first + Math.floor((random() * (last - first)) / 2);
+  const { first, last } = syncerPortRange;
+  const start = first + Math.floor((Math.random() * (last - first)) / 2);
   const metrics = await freePort({ host, range: [start, last] });
   // The kubelet endpoint may listen on any address of this machine.
   const kubelet = await freePort({ host: '0.0.0.0', range: [start, last], taken: [metrics] });

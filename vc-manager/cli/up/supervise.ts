@@ -14,14 +14,14 @@ import type { UpSummary } from './summary.ts';
 /** A terminal and npm may each deliver the same Ctrl-C. Milliseconds. */
 const oneKeypressMs = 1_000;
 
-export interface SuperviseOptions extends UpOptions {
+interface SuperviseOptions extends UpOptions {
   progress: Progress;
   onReady: (summary: UpSummary) => void;
 }
 
 /** Starts everything, keeps it running until a signal arrives, and then stops it in order. */
 export async function supervise(cli: Cli, options: SuperviseOptions): Promise<void> {
-  const { stateDir, progress, isDetached } = options;
+  const { stateDir, progress } = options;
   const stop = new AbortController();
   const force = new AbortController();
   let firstAt = 0;
@@ -36,7 +36,7 @@ export async function supervise(cli: Cli, options: SuperviseOptions): Promise<vo
     }
   });
   await claimStateDirectory(stateDir);
-  await asSupervisor({ stateDir, clock: cli.clock, signal: stop.signal, isDetached }, async () => {
+  await asSupervisor({ stateDir, clock: cli.clock, signal: stop.signal }, async () => {
     let stack: LocalStack | undefined;
     let failure: unknown;
     let isUp = false;
@@ -78,7 +78,7 @@ async function stopInOrder(
   }
 }
 
-export interface EventOptions extends Pick<Cli, 'clock'> {
+interface EventOptions extends Pick<Cli, 'clock'> {
   stack: LocalStack | undefined;
   superCluster: Parameters<typeof withConnection>[0];
   progress: Progress;
