@@ -8,10 +8,11 @@ import { tokenAsks } from '../pod-tokens.ts';
 import { admitPod } from './admission.ts';
 import { graceForSuper, graceForTenant, podGone } from './deletion.ts';
 import { references, requiredObjects } from './references.ts';
+import { resizeActions } from './resize.ts';
 import { dependsOnPairAlone, statusDelayMs, statusPatch, superGateConditions } from './status.ts';
 import { placedLabels, podMetadataOptions, toSuperPod } from './translate.ts';
 import { isDeleting, isFinished, type Pod } from './types.ts';
-import { ephemeralActions, resizeActions, specPatch } from './updates.ts';
+import { ephemeralActions, specPatch } from './updates.ts';
 
 /** Looked up in the tenant's cache. */
 const tenantIndexes = {

@@ -3,8 +3,9 @@ import { type Condition, findCondition, isRecord, type MergePatch, mergePatch } 
 import { shownHostIP, shownNodeName } from '../../mapping/node-names.ts';
 import { scrub } from '../../mapping/scrub.ts';
 import type { SyncContext } from '../contract.ts';
+import { isResized } from './resize.ts';
 import { isDeleting, mapChanged, type Pod, type PodStatus } from './types.ts';
-import { isResized, missingEphemeral, refusedEphemeral, specPatch } from './updates.ts';
+import { missingEphemeral, refusedEphemeral, specPatch } from './updates.ts';
 
 /** Kubelet takes these away again; gone from S, they go from T. Others that only T has are the tenant's own. */
 const passingTypes = new Set(['PodResizePending', 'PodResizeInProgress', 'AllContainersRestarting']);

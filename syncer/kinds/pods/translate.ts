@@ -8,6 +8,7 @@ import type { SyncContext, TenantInfo } from '../contract.ts';
 import { tokenAsks, tokenKeyOf, tokenSecretName } from '../pod-tokens.ts';
 import type { Service } from '../services/types.ts';
 import { ephemeralClaimName } from './references.ts';
+import { resourcesAsked, resourcesMark } from './resize.ts';
 import { interPodAffinity, placement, pool, scheduling } from './scheduling.ts';
 import { environment, serviceAddress } from './service-variables.ts';
 import {
@@ -29,7 +30,6 @@ import {
   type SelectorRequirement,
   type Volume,
 } from './types.ts';
-import { resourcesAsked, resourcesMark } from './updates.ts';
 
 /** An API server puts these on a pod when it is bound, from the labels of a node that it knows by then. */
 const placedKeys = new Set(['topology.kubernetes.io/zone', 'topology.kubernetes.io/region']);
