@@ -38,7 +38,7 @@ export const jobStatusSchema = z.strictObject({
         .boolean()
         .describe('The API server is being replaced, or new certificates are issued: no cancelling any more.')
         .optional(),
-      refusal: message.describe('Why it was not cancelled when somebody asked for it.').optional(),
+      refusal: message.describe('Why a request to cancel it was refused.').optional(),
     })
     .describe('What is done for this control plane at present.')
     .optional(),
@@ -64,7 +64,7 @@ export const jobStatusSchema = z.strictObject({
       kind,
       generation: z.int().min(0).optional(),
     })
-    .describe('A cancelled job does not begin again until the spec changes or somebody asks.')
+    .describe('A cancelled job does not begin again until the spec changes or a retry is requested.')
     .optional(),
   renewalHeldUntil: time.describe('A cancelled renewal of what is due waits until then.').optional(),
   renewed: z.string().max(64).describe('The last request for new certificates that was followed.').optional(),

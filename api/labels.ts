@@ -41,7 +41,7 @@ export const annotationKeys = {
   ownerReferences: 'skerry.dev/owner-references',
   /**
    * JSON with the keys of labels (`l`) and annotations (`a`) that came from the tenant object, so that a key which that
-   * has dropped can be told from one that was added in the super cluster.
+   * has dropped is not taken for one that was added in the super cluster.
    */
   syncedKeys: 'skerry.dev/synced-keys',
   /** On a bound tenant pod: UID of the super object that it is bound for. Put there by the Binding. */
@@ -58,9 +58,9 @@ export const annotationKeys = {
   retryJob: 'skerry.dev/retry-job',
   /** On a VirtualCluster: a new value asks for new certificates at once. */
   renewCertificates: 'skerry.dev/renew-certificates',
-  /** On a VirtualCluster: lets deletions go on that the condition `DeletionHeld` tells of. */
+  /** On a VirtualCluster: confirms the deletions that the condition `DeletionHeld` reports. */
   confirmDeletions: 'skerry.dev/confirm-deletions',
-  /** On a VirtualCluster: accepts the identity that the condition `IdentityMismatch` tells of. */
+  /** On a VirtualCluster: accepts the identity that the condition `IdentityMismatch` reports. */
   acceptIdentity: 'skerry.dev/accept-identity',
   /** On an object of an addon in a tenant: hash of what it was made from. */
   addonHash: 'skerry.dev/addon-hash',

@@ -1,7 +1,7 @@
 /** Who a pod waits for. */
 export type Whose = 'skerry' | 'scheduler' | 'kubelet';
 
-/** A part of a pod's way, in milliseconds since its beginning. */
+/** A stage of a pod, in milliseconds since `seenAt`. */
 export interface SpanReport {
   readonly name: string;
   readonly whose: Whose;
@@ -10,7 +10,7 @@ export interface SpanReport {
 }
 
 /**
- * The way of one pod, as a syncer answers it on `/debug/pods`, or as far as it can be read from objects. Times are
+ * The stages of one pod until it is ready: measured by a syncer (`/debug/pods`), or read from objects. Times are
  * milliseconds since `seenAt`.
  */
 export interface PodReport {

@@ -133,7 +133,7 @@ export const requestedPolicySchema = z.strictObject({
   ingressHosts: ingressHosts.optional(),
 });
 
-/** What the manager has decided on: `status.policy`. The syncer goes by it and by nothing else. */
+/** What the manager has decided on: `status.policy`. The syncer enforces it and reads no other policy. */
 export const effectivePolicySchema = z.strictObject({
   ceiling: z
     .string()
@@ -265,7 +265,7 @@ export const virtualClusterPolicySpecSchema = z.strictObject({
 
 export type VirtualClusterPolicySpec = z.input<typeof virtualClusterPolicySpecSchema>;
 
-/** The ceiling that an operator sets: whoever makes a VirtualCluster can only ask for less. */
+/** The limit that an operator sets: a VirtualCluster of the namespaces gets no more. */
 export interface VirtualClusterPolicy extends KubeObject {
   spec?: VirtualClusterPolicySpec;
 }

@@ -233,7 +233,7 @@ export function virtualClusterProblems(object: VirtualCluster): string[] {
 
 function describe(issue: z.core.$ZodIssue): string {
   const path = ['spec', ...issue.path].join('.');
-  // About a key of a map, what is wrong lies one level further in.
+  // The message about a key of a map is one level deeper.
   const message = (issue.code === 'invalid_key' && issue.issues[0]?.message) || issue.message;
   return `${path}: ${message.charAt(0).toLowerCase()}${message.slice(1)}`;
 }

@@ -100,7 +100,7 @@ const addonFieldManager = 'skerry-vc-manager';
 /**
  * Makes the objects of an addon be there, and answers them as they are. One that is missing is made; one
  * that was made from another text is applied anew, which leaves alone what the tenant added. One that
- * bears the name and not our label is somebody else's: throws `AddonNotOurs`, and nothing is changed.
+ * has the name without Skerry's label belongs to the tenant: throws `AddonNotOurs`, and nothing is changed.
  */
 export async function installAddon(
   client: KubeClient,

@@ -152,7 +152,7 @@ export function isHostAllowed(allowed: readonly string[], host: string): boolean
   });
 }
 
-/** Whether a range lies within one of those allowed. Something that is no range does not. */
+/** Whether a range lies within one of those allowed. False for a text that is not a range. */
 export function isRangeAllowed(allowed: readonly string[], range: string): boolean {
   const inner = parseRange(range);
   if (inner === undefined) return false;

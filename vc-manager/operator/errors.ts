@@ -32,10 +32,10 @@ export class OperatorError extends CodedError<OperatorErrorCode> {
   override readonly name = 'OperatorError';
 }
 
-/** Thrown by a step that has done its part and waits for somebody else's; not a failure. */
+/** Thrown by a step that waits for something outside of the manager; not a failure. */
 export class RequeueAfter extends Error {
   override readonly name = 'NotYet';
-  /** Look again after this long, if nothing happens before. */
+  /** Reconcile again after this long, unless an event comes before. */
   readonly againAfterMs: number;
   /** Reason of the condition Ready meanwhile. */
   readonly reason: string;
@@ -99,7 +99,7 @@ export function portsExhausted(first: number, last: number): OperatorError {
 export function portTaken(port: number, cause: Error): OperatorError {
   return new OperatorError(
     'PortTaken',
-    `${cause.message} The port ${port} stands in kubeconfigs that were handed out, so it is not changed.`,
+    `${cause.message} The port ${port} is part of kubeconfigs that are in use, so it is not changed.`,
     true,
     { cause },
   );
@@ -243,15 +243,15 @@ export function datastoreChanged(template: string, has: string, wanted: string):
   );
 }
 
-/** An error as it is told to people and judged by the queue. */
+/** An error as conditions show it and as the queue needs it. */
 export interface Explanation {
   /** For a condition: CamelCase. */
   reason: string;
   message: string;
-  /** False: it lasts until somebody changes something. */
+  /** False: trying again helps only after a change of the VirtualCluster, the settings or another object. */
   retryable: boolean;
   retryAfterMs?: number;
-  /** The component that it is about, where the error names one. */
+  /** The component that the error names, if any. */
   component?: string;
 }
 

@@ -1,6 +1,7 @@
+import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import { type KubeObject, resources } from '../../kube/index.ts';
+import { Connection, KubeClient, type KubeObject, resources } from '../../kube/index.ts';
 import { DriverError } from '../drivers/errors.ts';
 import { EtcdError } from '../etcd/errors.ts';
 import { condition, World } from './testing/world.ts';
@@ -222,4 +223,28 @@ describe('a step that fails', () => {
     await world.untilReady('good');
     await world.untilReason('bad', 'Ready', 'InternalError');
   });
+});
+
+it('logs what a reconcile throws outside of its steps, with the VirtualCluster and a code', async () => {
+  const world = await World.start();
+  const lines: string[] = [];
+  let isBroken = true;
+  world.run({
+    logger: pino({ level: 'error' }, { write: (line) => void lines.push(line) }),
+    connect: ({ beforeWrite = () => {} }) => {
+      const connection = new Connection({ ...world.tenant.connectionOptions, beforeWrite });
+      const close = connection.close.bind(connection);
+      connection.close = async () => {
+        await close();
+        if (isBroken) throw new EtcdError('unreachable', 'the connection was not closed');
+      };
+      return new KubeClient(connection);
+    },
+  });
+  world.create('a');
+  await expect
+    .poll(() => lines.map((line) => JSON.parse(line) as unknown))
+    .toContainEqual(expect.objectContaining({ virtualCluster: 'team/a', code: 'Unreachable' }));
+  isBroken = false;
+  await world.end();
 });

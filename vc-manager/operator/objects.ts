@@ -8,7 +8,7 @@ import {
   type Resource,
 } from '../../kube/index.ts';
 
-/** Undefined instead of NotFound. */
+/** The object, or undefined instead of the error NotFound. */
 export async function find<T extends KubeObject = KubeObject>(
   client: KubeClient,
   resource: Resource,
@@ -24,10 +24,9 @@ export async function find<T extends KubeObject = KubeObject>(
 }
 
 /**
- * Makes an object be as wanted: creates it, or patches the top-level fields, labels and annotations that
- * differ. What others added stays. `check` sees an object that exists before anything is changed and may
- * throw. No call is made for an object that is as wanted already, but the one that reads it; one that is `likely`
- * absent is not even looked for.
+ * Creates an object, or patches the top-level fields, labels and annotations that differ; what others added stays. An
+ * object that does not differ costs one read and no write; one that is `likely` absent is created without a read. `check`
+ * gets an existing object before it is patched and may throw.
  */
 export async function ensureObject<T extends KubeObject>(
   client: KubeClient,
@@ -51,8 +50,11 @@ export async function ensureObject<T extends KubeObject>(
     const patch = difference(current, wanted);
     if (patch === undefined) return current;
     const { uid, resourceVersion } = current.metadata;
-    const guarded = { ...patch, metadata: { ...(patch['metadata'] as object), uid, resourceVersion } };
-    return await client.patch<T>(resource, ref, guarded, { type: 'merge', signal });
+    const withPreconditions = {
+      ...patch,
+      metadata: { ...(patch['metadata'] as object), uid, resourceVersion },
+    };
+    return await client.patch<T>(resource, ref, withPreconditions, { type: 'merge', signal });
   }
 }
 

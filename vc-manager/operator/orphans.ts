@@ -4,7 +4,7 @@ import { isNotFound, type KubeClient, type KubeObject, type Resource, resources 
 import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import type { Datastore } from './services.ts';
 
-/** What is left of VirtualClusters that are not there: nobody cleans it up by itself. */
+/** What is left of VirtualClusters that do not exist. No reconcile removes it. */
 export interface Orphans {
   /** Ids whose processes or files exist. */
   controlPlanes: string[];
@@ -21,8 +21,8 @@ const labelled: readonly Resource[] = [
 ];
 
 /**
- * Looks, and removes nothing. The VirtualClusters are read first and last: nothing is an orphan whose owner goes or
- * comes meanwhile.
+ * Reads only. The VirtualClusters are listed first and last: what belongs to one that is deleted or created meanwhile is
+ * no orphan.
  */
 export async function findOrphans(options: {
   client: KubeClient;

@@ -113,7 +113,7 @@ async function deleteObject(
       { ...precondition, signal: tenant.signal, propagationPolicy: 'Background' },
     );
   } catch (error) {
-    // Gone, or another object by now: the next look tells.
+    // Gone, or replaced by another object: the next reconcile lists again.
     if (!isNotFound(error) && !isConflict(error)) throw error;
   }
 }

@@ -23,15 +23,15 @@ export interface OperatorSettings {
   etcdEndpoint: string;
   /** Kubernetes version of a VirtualCluster that asks for none. */
   defaultVersion: string;
-  /** DNS of a VirtualCluster that does not choose; it counts when the VirtualCluster is made. */
+  /** DNS of a VirtualCluster whose spec does not choose; decided once, when the control plane is made. */
   dns: DnsChoice;
-  /** What carries control planes out; told in their status. */
+  /** The driver that runs control planes; written into their status. */
   driver: DriverName;
   /** How many there are of each component whose template does not say, where the driver can run several. */
   replicas: number;
-  /** How many VirtualClusters are worked on at once. */
+  /** How many VirtualClusters are reconciled at once. */
   parallel: number;
-  /** How often each VirtualCluster is looked at when nothing seems to happen. */
+  /** How often each VirtualCluster is reconciled without an event. */
   recheckMs: number;
   /** How long a deleted tenant's syncer may take to leave. */
   leaveTimeoutMs: number;

@@ -134,7 +134,7 @@ export async function ensureServicePool(
   return { cidr: wanted, mode: 'slice' };
 }
 
-/** Annotation: what the manager wrote, so that an edit can be told from an older package. */
+/** Annotation: hash of the spec that the manager wrote. An edited template has another one. */
 const writtenKey = 'skerry.dev/template-hash';
 
 /** Puts the packaged templates into the super cluster. One that an operator has edited is left alone. */

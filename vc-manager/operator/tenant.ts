@@ -22,13 +22,13 @@ export interface TenantOptions {
   status: StatusWriter;
   signal: AbortSignal;
   clock: Clock;
-  /** Told of each step that begins. */
+  /** Called with each step that begins. */
   onStep?: ((step: { name: string; doing: string }) => void) | undefined;
   /** Connects to the tenant's own API server, as the manager. */
   connect: (tenant: Tenant) => KubeClient;
 }
 
-/** One VirtualCluster during one pass over it: what the steps know and hand on to each other. */
+/** One VirtualCluster during one reconcile: what its steps know and pass on to later ones. */
 export class Tenant {
   readonly key: string;
   readonly uid: string;
@@ -51,9 +51,9 @@ export class Tenant {
   change: { from: string; to: string } | undefined;
   /** Set by a step that has something to see through: look again after this long, at the latest. */
   lookAgainMs = Number.POSITIVE_INFINITY;
-  /** What people should know although the control plane is well. */
+  /** Warnings for the message of the condition Ready, although the control plane is well. */
   readonly notes: string[] = [];
-  /** Set by the step `control-plane`: settles when all components are ready. Nobody has to await it. */
+  /** Set by the step `control-plane`: settles when all components are ready. May be left without a handler: `close` awaits it. */
   components: Promise<void> = Promise.resolve();
   readonly #connect: (tenant: Tenant) => KubeClient;
   readonly #over = new AbortController();
@@ -161,7 +161,7 @@ interface MetadataChange {
 
 /**
  * Changes the VirtualCluster's own metadata; `change` says what, from what is there, or undefined for
- * nothing. Repeats itself when somebody else was faster.
+ * nothing. Reads and tries again on a conflict.
  */
 export async function changeMetadata(
   tenant: Tenant,

@@ -121,7 +121,7 @@ function checkStep(running: string, wanted: string): void {
   if (to.minor > from.minor + 1) throw versionSkipped(wanted, running, `1.${from.minor + 1}`);
 }
 
-/** One minor above the super cluster's the API of pods is still the same; further on nobody has promised so. */
+/** Pods can be carried over to a super cluster that is one minor version older; Kubernetes promises no more. */
 export function checkSkew(wanted: string, { superVersion }: Pick<Services, 'superVersion'>): void {
   const newest = numbers(superVersion).minor + 1;
   if (numbers(wanted).minor > newest) throw versionTooNew(wanted, superVersion, `1.${newest}`);

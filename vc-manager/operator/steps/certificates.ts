@@ -14,7 +14,7 @@ import type { Tenant } from '../tenant.ts';
 
 /**
  * Authorities, keys and certificates, kept in a Secret. Written before anything uses them: keys that only
- * a process knew would be lost with it. Renews what is due, and everything when somebody asks for it.
+ * a process knew would be lost with it. Renews what is due, and everything when the annotation asks for it.
  */
 export const certificates: Step = {
   name: 'certificates',
@@ -60,7 +60,7 @@ export const certificates: Step = {
       await writeSecret(tenant, services, name, ensured.data, stored === undefined ? 'absent' : 'there');
     }
     recordRenewed(tenant, renewal);
-    // Whoever cancels from here on is told that it is too late.
+    // From here on a cancel request is refused.
     if (ensured.changed) await tenant.status.flush();
     tenant.pki = ensured.pki;
     tenant.renewAt = heldUntil === undefined ? ensured.renewAt : new Date(heldUntil);
@@ -98,7 +98,7 @@ export const credentials: Step = {
     ]);
     tenant.status.set({
       kubeconfigSecret: { name: kubeconfig, key: kubeconfigKey },
-      // After the Secret: whoever sees another version finds what belongs to it.
+      // After the Secret: a syncer that sees the new version reads the new content.
       syncerSecret: { name: syncer, key: kubeconfigKey, version: versionOf(forSyncer) },
     });
     // The syncer need not wait for the controllers.

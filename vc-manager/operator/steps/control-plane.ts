@@ -64,7 +64,7 @@ export const controllers: Step = {
   async run(tenant, services) {
     await tenant.components;
     if (findCondition(tenant.vc.status?.conditions, 'Ready')?.status !== 'True') {
-      // Not made by anybody else: the controllers do what they are for.
+      // Made by the controllers only: they work.
       const ref = { namespace: 'kube-system', name: 'default' };
       await waitForObject(tenant, services.settings.bootstrapTimeoutMs, resources.serviceAccounts, ref);
     }

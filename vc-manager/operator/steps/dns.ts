@@ -24,7 +24,7 @@ interface Pod extends KubeObject {
 }
 
 /**
- * DNS inside the tenant. It comes before anybody is given credentials: a pod that is made before there is
+ * DNS inside the tenant. It comes before credentials are written: a pod that is made before there is
  * a DNS server never learns of it. Later on it is the tenant's, who may break it: that is said in a
  * condition of its own and is no fault of the control plane.
  */
@@ -62,7 +62,7 @@ function wanted(tenant: Tenant, { settings }: Services): DnsChoice {
   return findCondition(status?.conditions, condition) === undefined ? 'none' : 'coredns';
 }
 
-/** Nobody can have used it yet. */
+/** No credentials were written, so no one has used it. */
 function isNew(tenant: Tenant): boolean {
   return tenant.vc.status?.kubeconfigSecret === undefined;
 }
@@ -89,7 +89,7 @@ async function reportDns(tenant: Tenant, deployments: readonly Deployment[]): Pr
   tenant.lookAgainMs = nextLookMs(tenant);
 }
 
-/** Nobody watches tenants here. One that has waited long is looked at ever less often. */
+/** The manager has no watch on tenants, so it polls: the longer DNS is not available, the less often. */
 function nextLookMs({ vc, clock }: Tenant): number {
   const known = findCondition(vc.status?.conditions, condition);
   const since = known?.status === 'False' ? Date.parse(known.lastTransitionTime ?? '') : Number.NaN;

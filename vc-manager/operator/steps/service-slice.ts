@@ -76,7 +76,7 @@ interface IPAddress extends KubeObject {
   spec?: { parentRef?: { group?: string; resource?: string; namespace?: string; name?: string } };
 }
 
-/** Somebody else has an address of the slice. */
+/** An address of the slice that another object has. */
 interface Conflict {
   address: string;
   holder: string;
@@ -91,7 +91,7 @@ const reserved = [
 ];
 
 /**
- * Keeps the super cluster from giving a tenant's fixed addresses to anybody: it hands out no address that
+ * Keeps the super cluster from assigning a tenant's fixed addresses to other Services: it hands out no address that
  * has an IPAddress object, and leaves objects alone that its own allocator did not make. The syncer takes
  * a reservation over by replacing it with the Service; that counts as reserved.
  */
@@ -100,7 +100,7 @@ export async function reserveAddresses(
   services: Services,
   slice: string,
 ): Promise<Conflict | undefined> {
-  // Nobody has those of a slice that was just chosen, as a rule.
+  // The addresses of a slice that was just chosen are free, as a rule.
   const likely = tenant.wasStarted ? 'there' : 'absent';
   const conflicts = await Promise.all(
     reserved.map(({ purpose, offset }) => {
