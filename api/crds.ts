@@ -7,7 +7,7 @@ import { virtualClusterPolicySpecSchema } from './policy.ts';
 import { virtualClusterSpecSchema, virtualClusterStatusSchema } from './virtual-cluster.ts';
 
 /** An OpenAPI v3 schema as a CustomResourceDefinition accepts it. */
-export type StructuralSchema = { [keyword: string]: unknown };
+type StructuralSchema = { [keyword: string]: unknown };
 
 // What apiextensions.k8s.io/v1 knows. Anything else in a schema would be a mistake here.
 const keywords = new Set([

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 
 /** The long operations on a control plane. */
-export const jobKinds = ['provision', 'version-change', 'renewal', 'delete'] as const;
+const jobKinds = ['provision', 'version-change', 'renewal', 'delete'] as const;
 
-export const jobResults = ['Succeeded', 'Failed', 'Cancelled'] as const;
+const jobResults = ['Succeeded', 'Failed', 'Cancelled'] as const;
 
 /** So many ended jobs are remembered. */
 export const jobHistoryLimit = 10;

@@ -29,7 +29,7 @@ export const daemonSetPolicies = ['deny', 'allow'] as const;
  * Sources of volumes that reach beyond a tenant's own objects. Not among them: those that every pod may
  * use, and those that Skerry cannot carry (claims of resources, bundles and certificates of the super cluster).
  */
-export const volumeTypes = [
+const volumeTypes = [
   'awsElasticBlockStore',
   'azureDisk',
   'azureFile',
@@ -55,16 +55,16 @@ export const volumeTypes = [
 ] as const;
 
 const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?';
-export const dnsName = `${label}(\\.${label})*`;
+const dnsName = `${label}(\\.${label})*`;
 const labelName = '[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?';
 
-export const objectName = checkedText(
+const objectName = checkedText(
   new RegExp(`^${dnsName}$`),
   253,
   'has to be the name of an object, as in gvisor or my-scheduler: lower case letters, digits, "-" and "."',
 );
 
-export const addressRange = checkedText(
+const addressRange = checkedText(
   /^[0-9a-fA-F:.]+\/[0-9]{1,3}$/,
   64,
   'has to be a range of addresses with its prefix length, as in 192.0.2.0/24, or 192.0.2.7/32 for one address',

@@ -18,7 +18,7 @@ function neverChanged(field: string): { rule: string; message: string }[] {
   return [{ rule: 'self == oldSelf', message: `${field} cannot be changed once it is set` }];
 }
 
-export const driverNames = ['process', 'compose', 'kubernetes'] as const;
+const driverNames = ['process', 'compose', 'kubernetes'] as const;
 export const dnsChoices = ['coredns', 'none'] as const;
 
 export const virtualClusterSpecSchema = z.strictObject({
@@ -124,7 +124,7 @@ export const virtualClusterSpecSchema = z.strictObject({
     .optional(),
 });
 
-export const phases = [
+const phases = [
   'Pending',
   'Provisioning',
   'Ready',

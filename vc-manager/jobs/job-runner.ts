@@ -1,7 +1,7 @@
 import type { JobKind } from '../../api/job-status.ts';
 import { CodedError } from '../../kube/index.ts';
 
-export type JobErrorCode = 'TenantBusy' | 'InvalidRedis' | 'RedisLost';
+type JobErrorCode = 'TenantBusy' | 'InvalidRedis' | 'RedisLost';
 
 export class JobError extends CodedError<JobErrorCode> {
   override readonly name = 'JobError';

@@ -1,7 +1,7 @@
 import { type CurrentJob, type JobKind, type JobStatus, jobHistoryLimit } from '../../api/job-status.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 
-export interface JobStart {
+interface JobStart {
   kind: JobKind;
   /** Of a new job; one that continues keeps its own. */
   id: string;

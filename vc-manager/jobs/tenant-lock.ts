@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type Clock, type KubeClient, LeaseElection, resources } from '../../kube/index.ts';
 import { JobError } from './job-runner.ts';
 
-export interface TenantLockOptions {
+interface TenantLockOptions {
   /** Of the super cluster; only for the lease. */
   client: KubeClient;
   namespace: string;

@@ -1,7 +1,7 @@
 import { type Clock, Wakeup } from '../../kube/index.ts';
 import type { ReconcileResult } from './job-runner.ts';
 
-export interface WorkQueueOptions {
+interface WorkQueueOptions {
   /** How many keys are worked on at once. */
   parallel: number;
   clock: Clock;

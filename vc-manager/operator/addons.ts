@@ -22,7 +22,7 @@ export interface AddonObject {
   once: boolean;
 }
 
-export interface AddonValues {
+interface AddonValues {
   clusterDomain: string;
   /** The tenth address of the tenant's slice. */
   dnsAddress: string;

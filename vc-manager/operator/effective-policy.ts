@@ -35,7 +35,7 @@ function rank({ spec }: VirtualClusterPolicy, namespace: string): number {
   return spec?.namespaces.includes('*') ? 1 : 0;
 }
 
-export interface PolicyInput {
+interface PolicyInput {
   /** What the VirtualCluster asks for. */
   requested: Pick<VirtualClusterSpec, 'policy' | 'nodes' | 'weight'>;
   /** What limits it; undefined: the defaults. */
@@ -140,7 +140,7 @@ function runtimeClass(
 }
 
 /** Whether a list of what is allowed, in which `*` stands for everything, holds an item. */
-export function isListed(allowed: readonly string[], item: string): boolean {
+function isListed(allowed: readonly string[], item: string): boolean {
   return allowed.includes(item) || allowed.includes('*');
 }
 

@@ -14,14 +14,14 @@ import {
   systemClock,
 } from '../../kube/index.ts';
 
-export type CrdErrorCode = 'CrdNotEstablished' | 'CrdNameConflict';
+type CrdErrorCode = 'CrdNotEstablished' | 'CrdNameConflict';
 
 /** Why the super cluster does not serve Skerry's CustomResourceDefinitions. */
-export class CrdError extends CodedError<CrdErrorCode> {
+class CrdError extends CodedError<CrdErrorCode> {
   override readonly name = 'CrdError';
 }
 
-export function crdNotEstablished(name: string, waitedMs: number): CrdError {
+function crdNotEstablished(name: string, waitedMs: number): CrdError {
   return new CrdError(
     'CrdNotEstablished',
     `the super cluster does not serve CustomResourceDefinition ${name} after ${Math.round(waitedMs / 1000)} s. ` +
@@ -30,7 +30,7 @@ export function crdNotEstablished(name: string, waitedMs: number): CrdError {
   );
 }
 
-export function crdNameConflict(name: string, message: string): CrdError {
+function crdNameConflict(name: string, message: string): CrdError {
   return new CrdError(
     'CrdNameConflict',
     `the super cluster does not accept the names of CustomResourceDefinition ${name}: ${message}. ` +
@@ -39,7 +39,7 @@ export function crdNameConflict(name: string, message: string): CrdError {
   );
 }
 
-export interface EnsureCrdsOptions {
+interface EnsureCrdsOptions {
   signal?: AbortSignal;
   clock?: Clock;
   /** How long the super cluster may take until it serves the new resources. */

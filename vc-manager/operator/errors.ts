@@ -1,6 +1,6 @@
 import { ApiError, CodedError, ConnectionError } from '../../kube/index.ts';
 
-export type OperatorErrorCode =
+type OperatorErrorCode =
   | 'InvalidSettings'
   | 'InvalidId'
   | 'IdInUse'
@@ -244,7 +244,7 @@ export function datastoreChanged(template: string, has: string, wanted: string):
 }
 
 /** An error as conditions show it and as the queue needs it. */
-export interface Explanation {
+interface Explanation {
   /** For a condition: CamelCase. */
   reason: string;
   message: string;

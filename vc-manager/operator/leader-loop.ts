@@ -12,7 +12,7 @@ import type { OperatorOptions, Services } from './services.ts';
 import type { SharedWorker } from './shared-worker.ts';
 import { StatusWriter } from './status-writer.ts';
 
-export interface LeaderLoopOptions {
+interface LeaderLoopOptions {
   services: Services;
   fence: Fence;
   connect: OperatorOptions['connect'];

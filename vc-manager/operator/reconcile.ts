@@ -22,13 +22,13 @@ import { version } from './steps/version.ts';
 import { Tenant } from './tenant.ts';
 
 /** Allocations that no other VirtualCluster may have: chosen and written into the status before anything is made. */
-export const allocationSteps: readonly Stage[] = [policy, identity, version, address, serviceSlice];
+const allocationSteps: readonly Stage[] = [policy, identity, version, address, serviceSlice];
 
 /**
  * From a VirtualCluster to a control plane that can be used. A tenant waits for its API server first of all: the
  * controllers start while later steps run, and are waited for at the end.
  */
-export const provisionSteps: readonly Stage[] = [
+const provisionSteps: readonly Stage[] = [
   ...allocationSteps,
   parallel([reservations, certificates], [datastore]),
   controlPlane,
@@ -38,7 +38,7 @@ export const provisionSteps: readonly Stage[] = [
   controllers,
 ];
 
-export interface ReconcileOptions extends JobRun {
+interface ReconcileOptions extends JobRun {
   services: Services;
   /** Held while anything is changed. */
   fence: Fence;

@@ -18,7 +18,7 @@ import { changeMetadata, ownedId, type Tenant } from './tenant.ts';
  * The syncer leaves first: what it still writes would come back. One that is not there to leave is not
  * waited for longer than a moment, on this manager's own clock.
  */
-export const waitForSyncer: Step = {
+const waitForSyncer: Step = {
   name: 'leave',
   doing: 'Waiting for the syncer to leave',
   async run(tenant, { settings, clock, leavingSinceMs }) {
@@ -31,7 +31,7 @@ export const waitForSyncer: Step = {
   },
 };
 
-export const stopControlPlane: Step = {
+const stopControlPlane: Step = {
   name: 'stop-control-plane',
   doing: 'Stopping the control plane',
   async run(tenant, services) {
@@ -41,7 +41,7 @@ export const stopControlPlane: Step = {
 };
 
 /** Keys, user and role. Nothing of the tenant runs any more that could write new keys. */
-export const removeDatastore: Step = {
+const removeDatastore: Step = {
   name: 'remove-datastore',
   doing: 'Removing its data from the datastore',
   async run(tenant, services) {
@@ -51,7 +51,7 @@ export const removeDatastore: Step = {
 };
 
 /** Processes, files, logs. */
-export const removeControlPlane: Step = {
+const removeControlPlane: Step = {
   name: 'remove-control-plane',
   doing: 'Removing the files of the control plane',
   async run(tenant, services) {
@@ -66,7 +66,7 @@ const pollMs = 500;
  * All that the tenant has in the super cluster, found by the label with its UID and by nothing else.
  * Namespaces first, with everything in them; a volume goes when no claim of theirs holds it any more.
  */
-export const removeSuperNamespaces: Step = {
+const removeSuperNamespaces: Step = {
   name: 'super-namespaces',
   doing: 'Deleting namespaces in the super cluster',
   async run(tenant, { client }) {
@@ -74,7 +74,7 @@ export const removeSuperNamespaces: Step = {
   },
 };
 
-export const removeSuperVolumes: Step = {
+const removeSuperVolumes: Step = {
   name: 'super-leftovers',
   doing: 'Deleting volumes in the super cluster',
   async run(tenant, { client }) {
@@ -130,7 +130,7 @@ function whyStuck(items: readonly KubeObject[]): string {
 }
 
 /** Its Secrets, but none that merely bears the label. */
-export const removeSecrets: Step = {
+const removeSecrets: Step = {
   name: 'remove-secrets',
   doing: 'Deleting its Secrets',
   async run(tenant, { client }) {
@@ -158,7 +158,7 @@ export const removeSecrets: Step = {
 };
 
 /** The last act: with the finalizer goes the object. */
-export const removeFinalizer: Step = {
+const removeFinalizer: Step = {
   name: 'remove-finalizer',
   doing: 'Letting the object go',
   async run(tenant, services) {

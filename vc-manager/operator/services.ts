@@ -80,7 +80,7 @@ export interface OperatorOptions {
   lease?: { leaseDurationMs?: number; renewMs?: number; callTimeoutMs?: number };
 }
 
-export interface RedisSettings {
+interface RedisSettings {
   url: string;
   /** How long it may be silent before the leader does without it. */
   patienceMs?: number;

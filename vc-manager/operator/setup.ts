@@ -21,7 +21,7 @@ export async function readSuperVersion(client: KubeClient, signal: AbortSignal):
   return gitVersion.replace(/^v/, '');
 }
 
-export interface SetupOptions {
+interface SetupOptions {
   client: KubeClient;
   settings: OperatorSettings;
   templates: readonly ControlPlaneTemplate[];
@@ -78,7 +78,7 @@ interface ServiceCIDR extends KubeObject {
 const servicePoolName = 'skerry-tenants';
 
 /** The pool that there is, or the one of the settings where there is none yet. */
-export async function readServicePool(
+async function readServicePool(
   client: KubeClient,
   settings: OperatorSettings,
   signal: AbortSignal,
@@ -98,7 +98,7 @@ export async function readServicePool(
  * Tells the super cluster to serve the pool of service addresses. A pool that is there stays as it is,
  * whatever the setting says: tenants live in it, and its range cannot be changed.
  */
-export async function ensureServicePool(
+async function ensureServicePool(
   client: KubeClient,
   settings: OperatorSettings,
   logger: Logger,

@@ -10,7 +10,7 @@ import { isDesiredStateChanged } from './jobs.ts';
 import { reconcileVirtualCluster } from './reconcile.ts';
 import type { OperatorOptions, Services } from './services.ts';
 
-export interface SharedWorkerOptions {
+interface SharedWorkerOptions {
   operator: OperatorOptions;
   caches: Caches;
   /** Without a fence: client, driver and datastore are fenced for each job. */

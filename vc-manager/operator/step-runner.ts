@@ -21,7 +21,7 @@ export interface Step {
 }
 
 /** Rows of steps that do not depend on each other: the steps of a row in order, the rows at the same time. */
-export interface ParallelSteps {
+interface ParallelSteps {
   readonly rows: readonly (readonly Step[])[];
 }
 

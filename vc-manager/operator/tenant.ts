@@ -17,7 +17,7 @@ import { objectReplaced } from './errors.ts';
 import type { Services } from './services.ts';
 import type { StatusWriter } from './status-writer.ts';
 
-export interface TenantOptions {
+interface TenantOptions {
   virtualCluster: VirtualCluster;
   status: StatusWriter;
   signal: AbortSignal;

@@ -85,7 +85,7 @@ export class Fleet {
   }
 }
 
-export interface ManagerOptions {
+interface ManagerOptions {
   parallel?: number;
   /** Of the queue of what is wanted, with its pauses. */
   clock?: Clock;
@@ -96,7 +96,7 @@ export interface ManagerOptions {
   lockMs?: number;
 }
 
-export class Manager {
+class Manager {
   readonly name: string;
   readonly runner: JobRunner;
   queue: WorkQueue | undefined;

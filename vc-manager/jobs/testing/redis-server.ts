@@ -16,7 +16,7 @@ export function whyNoRedis(): string | undefined {
   return why;
 }
 
-export interface RedisOptions {
+interface RedisOptions {
   /** Where it listens; loopback by default. */
   host?: string;
   /** Needed by whoever comes from elsewhere than loopback: without one Redis refuses them. */

@@ -93,7 +93,7 @@ const ref = { namespace: 'default', name: 'kubernetes' };
  * publish the address it is bound to. Both forms are written, the old one marked so that the tenant's
  * controllers do not mirror it into a third.
  */
-export function apiServerEndpoints(tenant: Tenant): { resource: Resource; object: KubeObject }[] {
+function apiServerEndpoints(tenant: Tenant): { resource: Resource; object: KubeObject }[] {
   const address = tenant.required(tenant.vc.status?.advertisedAddress, 'address');
   const port = tenant.required(tenant.vc.status?.advertisedPort, 'port');
   const ports = [{ name: 'https', port, protocol: 'TCP' }];

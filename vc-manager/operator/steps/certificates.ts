@@ -122,13 +122,13 @@ function kubeconfigOf(tenant: Tenant, user: string, { certPem, keyPem }: KeyPair
   });
 }
 
-export interface Secret extends KubeObject {
+interface Secret extends KubeObject {
   type?: string;
   data?: Record<string, string>;
 }
 
 /** The decoded data of a Secret of this tenant, undefined if there is none. Throws `SecretNotOurs`. */
-export async function readSecret(
+async function readSecret(
   tenant: Tenant,
   { client }: Services,
   name: string,
@@ -143,7 +143,7 @@ export async function readSecret(
 }
 
 /** Writes a Secret of this tenant where it differs. Throws `SecretNotOurs` before touching another's. */
-export async function writeSecret(
+async function writeSecret(
   tenant: Tenant,
   { client }: Services,
   name: string,

@@ -177,7 +177,7 @@ async function reportOutage(tenant: Tenant, { driver }: Services): Promise<void>
 const pauseMs = 1_000;
 
 /** Shows what a long step does in the condition Ready: the latest message, each second at most, none of a short step. */
-export class ProgressReport {
+class ProgressReport {
   readonly #tenant: Tenant;
   #message: string | undefined;
   #writing: Promise<void> | undefined;

@@ -95,7 +95,7 @@ const reserved = [
  * has an IPAddress object, and leaves objects alone that its own allocator did not make. The syncer takes
  * a reservation over by replacing it with the Service; that counts as reserved.
  */
-export async function reserveAddresses(
+async function reserveAddresses(
   tenant: Tenant,
   services: Services,
   slice: string,
