@@ -124,7 +124,7 @@ describe('create', () => {
     expect(server.requests).toEqual([]);
   });
 
-  it('refuses a name with the reason, and asks nobody', async () => {
+  it('refuses a name with the reason, without a request', async () => {
     const { exitCode, stderr } = await run('create', 'Team_Blue');
     expect(exitCode).toBe(2);
     expect(stderr).toContain('lowercase RFC 1123 label');
@@ -207,7 +207,7 @@ describe('kubeconfig', () => {
     expect(await run('kubeconfig', 'blue')).toEqual({ exitCode: 0, stdout: text, stderr: '' });
   });
 
-  it('merges it into the kubeconfig of the user, for nobody else to read', async () => {
+  it('merges it into the kubeconfig of the user, with mode 0600', async () => {
     putWithSecret();
     await writeFile(join(home, 'mine'), kubeconfigFor('https://mine'));
     expect(await run('kubeconfig', 'blue', '--merge')).toMatchObject({ exitCode: 0, stdout: '' });

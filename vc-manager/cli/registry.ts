@@ -20,6 +20,7 @@ const stack = 'The local stack:';
 const tenants = 'Tenants:';
 const machine = 'This machine:';
 
+/** A command is an entry here and a file in `commands/`. */
 export const registry: readonly RegisteredCommand[] = [
   {
     name: 'up',
@@ -128,7 +129,7 @@ export const registry: readonly RegisteredCommand[] = [
   {
     name: '__complete',
     group: machine,
-    summary: 'what the completion scripts ask',
+    summary: 'used by the completion scripts',
     hidden: true,
     load: () => import('./commands/complete.ts'),
   },

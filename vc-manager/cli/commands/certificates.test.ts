@@ -21,7 +21,7 @@ function answersOf(...states: JobStatus[]): (boolean | string)[] {
   });
 }
 
-describe('whoever waits for new certificates', () => {
+describe('waiting for new certificates', () => {
   it('waits until they are taken up, not only issued', () => {
     const states = [{}, { current: renewal }, { current: renewal, renewed: asked }, { renewed: asked }];
     expect(answersOf(...states)).toEqual([false, false, false, true]);
@@ -39,7 +39,7 @@ describe('whoever waits for new certificates', () => {
     expect(answersOf(...states)).toEqual([false, false, false, true]);
   });
 
-  it('is told when the renewal was cancelled, and not of an earlier one', () => {
+  it('fails when the renewal was cancelled, and not for an earlier one', () => {
     const own = [{ current: renewal }, { history: [cancelled], renewed: asked }];
     expect(answersOf(...own)).toEqual([false, 'the renewal of a was cancelled']);
     expect(answersOf({ history: [cancelled], renewed: asked })).toEqual([true]);
@@ -50,7 +50,7 @@ describe('whoever waits for new certificates', () => {
     expect(answersOf({ renewed: '2026-01-01T00:00:01.000Z' })).toEqual([true]);
   });
 
-  it('is told when the tenant goes', () => {
+  it('fails when the tenant is deleted', () => {
     expect(() => isRenewed('a', asked)(undefined)).toThrow('a is gone');
   });
 });

@@ -37,7 +37,8 @@ export function configure(command: Command, cli: Cli): void {
     .addOption(waitTimeoutOption())
     .addHelpText('after', help)
     .action(async (verb: string, name: string, _, chosen: Command) => {
-      if (verb !== 'renew') throw invalidArgument(`"certificates ${verb}" is not understood: "renew" is`);
+      if (verb !== 'renew')
+        throw invalidArgument(`there is no "certificates ${verb}": use "certificates renew NAME"`);
       await renewCertificates(cli, name, chosen.optsWithGlobals<Flags>());
     });
 }

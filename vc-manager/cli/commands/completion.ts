@@ -2,7 +2,7 @@ import { Argument, type Command } from 'commander';
 import type { Cli } from '../context.ts';
 
 export const shells = ['bash', 'zsh', 'fish'] as const;
-export type Shell = (typeof shells)[number];
+type Shell = (typeof shells)[number];
 
 /** A script for the shell, which runs `vc-manager __complete` for every completion. */
 export function completionScript(shell: Shell): string {

@@ -80,7 +80,7 @@ export function configure(command: Command, cli: Cli): void {
     .addOption(
       new Option(
         '--dns <server>',
-        "DNS server in the tenant's kube-system (default: as the manager has it)",
+        "DNS server in the tenant's kube-system (default: that of the manager)",
       ).choices([...dnsChoices]),
     )
     .addOption(

@@ -66,7 +66,7 @@ async function eventsOf(
   return items.filter(({ involvedObject }) => (involvedObject?.uid ?? metadata.uid) === metadata.uid);
 }
 
-export interface EventObject extends KubeObject {
+interface EventObject extends KubeObject {
   type?: string;
   reason?: string;
   message?: string;
@@ -79,7 +79,7 @@ export interface EventObject extends KubeObject {
 const latestEvents = 15;
 
 /** The text of `describe`. */
-export function describeTenant(
+function describeTenant(
   vc: VirtualCluster,
   events: readonly EventObject[],
   { stdout, clock }: Pick<Cli, 'stdout' | 'clock'>,
@@ -165,7 +165,7 @@ function indented(text: string): string {
 }
 
 /** The effective policy as rows of name and value; no rows before the manager has computed it. */
-export function policyRows({ status }: VirtualCluster): string[][] {
+function policyRows({ status }: VirtualCluster): string[][] {
   const policy = status?.policy;
   if (policy === undefined) return [];
   const list = (name: string, items: readonly string[]): string[][] =>

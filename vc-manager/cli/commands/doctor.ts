@@ -15,6 +15,16 @@ interface Flags extends GlobalFlags {
   output: TableFormat;
 }
 
+/** Result of one check of this machine. */
+interface CheckResult {
+  name: string;
+  /** `missing`: the local stack cannot work. `warn`: it may fail under some conditions. */
+  state: 'ok' | 'warn' | 'missing';
+  detail: string;
+  /** What to do; only when not ok. */
+  remedy?: string;
+}
+
 const help = `
 Changes nothing. The exit code is 1 when something is missing without which "vc-manager up" fails; warnings are none.`;
 
@@ -46,8 +56,17 @@ const neededForState = 1_000_000_000;
 const neededForBinaries = 600_000_000;
 const neededForBuilds = 5_000_000_000;
 
+const gigabyte = 1_000_000_000;
+
+/** Super cluster, manager, syncer and two tenants were measured at about 1.3 GB. */
+const neededMemory = 1.5 * gigabyte;
+const neededPerTenant = 0.15 * gigabyte;
+
+/** Counted on Kubernetes 1.36: what a tenant's kube-apiserver watches its files with. */
+const inotifyPerControlPlane = 7;
+
 /** Checks everything that the local stack needs of this machine. Changes nothing. */
-export async function runChecks(cli: Cli, stateDir: string): Promise<CheckResult[]> {
+async function runChecks(cli: Cli, stateDir: string): Promise<CheckResult[]> {
   const { env, clock } = cli;
   const cacheDir = defaultCacheDirectory(env);
   const supervisor = await findSupervisor(stateDir, clock);
@@ -189,12 +208,6 @@ async function nearestExisting(directory: string): Promise<string> {
   }
 }
 
-const gigabyte = 1_000_000_000;
-
-/** Super cluster, manager, syncer and two tenants were measured at about 1.3 GB. */
-const neededMemory = 1.5 * gigabyte;
-const neededPerTenant = 0.15 * gigabyte;
-
 export function checkPlatform(platform: string, arch: string): CheckResult {
   const name = 'operating system';
   const detail = `${platform}/${arch}`;
@@ -253,9 +266,6 @@ export function checkInotify(instances: number | undefined): CheckResult {
   );
 }
 
-/** Counted on Kubernetes 1.36: what a tenant's kube-apiserver watches its files with. */
-const inotifyPerControlPlane = 7;
-
 export function checkOpenFiles(hardLimit: number | undefined): CheckResult {
   const name = 'open files';
   if (hardLimit === undefined) return ok(name, 'not limited');
@@ -269,16 +279,6 @@ export function checkOpenFiles(hardLimit: number | undefined): CheckResult {
 
 function inGigabytes(bytes: number): string {
   return `${(bytes / gigabyte).toFixed(1)} GB`;
-}
-
-/** Result of one check of this machine. */
-export interface CheckResult {
-  name: string;
-  /** `missing`: the local stack cannot work. `warn`: it may fail under some conditions. */
-  state: 'ok' | 'warn' | 'missing';
-  detail: string;
-  /** What to do; only when not ok. */
-  remedy?: string;
 }
 
 export function ok(name: string, detail: string): CheckResult {

@@ -66,7 +66,7 @@ const silent: Progress = {
   close: () => {},
 };
 
-export interface TakeDownOptions {
+interface TakeDownOptions {
   stateDir: string;
   progress: Progress;
   purge: boolean;
@@ -74,10 +74,7 @@ export interface TakeDownOptions {
 }
 
 /** Makes the supervisor stop everything, if one runs, and then stops whatever is left. */
-export async function stopStack(
-  cli: Cli,
-  { stateDir, progress, purge, force }: TakeDownOptions,
-): Promise<void> {
+async function stopStack(cli: Cli, { stateDir, progress, purge, force }: TakeDownOptions): Promise<void> {
   const { clock, signal } = cli;
   if (purge && !force) await refuseIfTenantsRemain(stateDir, signal);
   const supervisor = await findSupervisor(stateDir, clock);

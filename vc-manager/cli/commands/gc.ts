@@ -10,10 +10,10 @@ import { defaultAdvertiseAddress } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { driverChoices, readOnlyDriver } from '../drivers.ts';
 import { CliError, describeFailure, exitCodes } from '../errors.ts';
+import { managerPkiInDirectory } from '../manager-pki.ts';
 import { table } from '../output.ts';
 import { stateChoice } from '../state-directory.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { managerPkiOf } from './operator.ts';
 
 interface Flags extends GlobalFlags {
   yes?: boolean;
@@ -46,7 +46,7 @@ async function gc(cli: Cli, flags: Flags): Promise<void> {
   if (leftovers.some(({ failed }) => failed)) cli.setExitCode(exitCodes.failure);
 }
 
-export interface Leftover {
+interface Leftover {
   kind: string;
   name: string;
   /** `found`, `deleted`, or why it could not be deleted. */
@@ -55,7 +55,7 @@ export interface Leftover {
 }
 
 /** Finds what belongs to no VirtualCluster, on this machine and in the super cluster; with `remove`, removes it. */
-export async function collectGarbage(
+async function collectGarbage(
   cli: Cli,
   flags: GlobalFlags,
   { remove }: { remove: boolean },
@@ -63,7 +63,7 @@ export async function collectGarbage(
   const { clock, signal, env } = cli;
   const { directory } = stateChoice(env, flags);
   const endpoint = await datastoreEndpoint(directory);
-  const pki = await managerPkiOf(directory, defaultAdvertiseAddress(), clock);
+  const pki = await managerPkiInDirectory(directory, defaultAdvertiseAddress(), clock);
   const datastore = new EtcdAdmin({
     endpoint,
     ca: pki.etcdCa.certPem,

@@ -97,7 +97,7 @@ export function configure(command: Command, cli: Cli): void {
     .option('--service-pool <cidr>', 'range of service addresses for all tenants', '10.112.0.0/12')
     .option('--slice-prefix-length <n>', "size of each tenant's part of it", wholeNumber(1, 124), 22)
     .addOption(
-      new Option('--dns <server>', 'what VirtualClusters have that do not choose when they are made')
+      new Option('--dns <server>', 'DNS server of VirtualClusters that name none when they are created')
         .choices([...dnsChoices])
         .default('coredns'),
     )
@@ -142,9 +142,7 @@ export function configure(command: Command, cli: Cli): void {
     });
 }
 
-export { managerPkiInDirectory as managerPkiOf } from '../manager-pki.ts';
-
-export interface OperatorFlags extends GlobalFlags, DriverFlags, PkiFlags {
+interface OperatorFlags extends GlobalFlags, DriverFlags, PkiFlags {
   driver: DriverName;
   tenantReplicas: number;
   healthAddress?: HealthAddress;
@@ -164,7 +162,7 @@ export interface OperatorFlags extends GlobalFlags, DriverFlags, PkiFlags {
 }
 
 /** Runs the manager until a signal arrives. */
-export async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }): Promise<void> {
+async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }): Promise<void> {
   const { clock, signal, env } = cli;
   const { stateDir } = flags;
   const logger = pino({ level: flags.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime });
@@ -235,7 +233,7 @@ function redisOf({ redis }: OperatorFlags, env: Cli['env']): { url: string } | u
 
 type CallListener = NonNullable<ConnectionOptions['onCall']>;
 
-export interface HealthAddress {
+interface HealthAddress {
   host: string;
   port: number;
 }

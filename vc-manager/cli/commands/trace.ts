@@ -35,8 +35,8 @@ const mostListed = 1_000;
 const podName = /^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$/;
 
 const help = `
-The syncer remembers the way of the latest pods (10,000) since it has started. Of an older one, only what the objects
-themselves say is told, in whole seconds.
+The syncer keeps the times of the latest 10,000 pods since its start. For older ones, times are taken from the objects,
+in whole seconds.
 
 Examples:
   vc-manager trace web-6d5f8-x2x7k -n shop -t team-blue      where the time went
@@ -117,7 +117,7 @@ async function showPod(
   const report = await traceFromObjects(cli, client, vc, pod);
   const why = explainNoAnswer(answers, tenant, flags.systemNamespace);
   cli.stderr.write(
-    `note: ${why}. What follows is what the objects themselves say, in whole seconds, and of their latest changes\n`,
+    `note: ${why}. The times below come from what the objects themselves say: in whole seconds, and only of their latest changes\n`,
   );
   cli.stdout.write(
     flags.output === 'json' ? json({ source: 'objects', ...report }) : waterfall(report, 'seconds'),
@@ -173,13 +173,13 @@ function labelOf({ metadata }: VirtualCluster): string {
 }
 
 /** A syncer whose Lease names the address of its debug endpoint. */
-export interface Replica {
+interface Replica {
   name: string;
   url: string;
 }
 
 /** Result of a query to one syncer. */
-export type ReplicaAnswer<T> =
+type ReplicaAnswer<T> =
   | { is: 'answer'; replica: Replica; body: T }
   /** The syncer does not serve the tenant, or does not know the pod. */
   | { is: 'UnknownTenant' | 'UnknownPod'; replica: Replica }
@@ -193,11 +193,7 @@ const component = `${labelKeys.component}=vc-syncer`;
 const replicaTimeoutMs = 10_000;
 
 /** The syncers that hold a Lease; a Lease without a holder was released and does not count. */
-export async function findReplicas(
-  client: KubeClient,
-  namespace: string,
-  signal: AbortSignal,
-): Promise<Replica[]> {
+async function findReplicas(client: KubeClient, namespace: string, signal: AbortSignal): Promise<Replica[]> {
   const { items } = await client.list<Lease>(resources.leases, {
     namespace,
     labelSelector: component,
@@ -211,7 +207,7 @@ export async function findReplicas(
 }
 
 /** Queries all replicas at once. */
-export function queryReplicas<T>(
+function queryReplicas<T>(
   replicas: readonly Replica[],
   query: Readonly<Record<string, string>>,
   signal: AbortSignal,
@@ -220,13 +216,13 @@ export function queryReplicas<T>(
 }
 
 /** Throws `InvalidArgument` when `url` is not an HTTP address. */
-export function replicaAt(url: string): Replica {
+function replicaAt(url: string): Replica {
   if (isHttp(url)) return { name: url, url };
   throw new CliError('InvalidArgument', `"${url}" is no address: give it as in http://127.0.0.1:10451`);
 }
 
 /** Why no syncer could answer, and what the user can do. */
-export function explainNoAnswer(
+function explainNoAnswer(
   answers: readonly ReplicaAnswer<unknown>[],
   tenant: string,
   namespace: string,
@@ -294,7 +290,7 @@ interface Pod extends KubeObject {
 const tenantTimeoutMs = 15_000;
 
 /** A report made from the conditions of the pod and of its copy in the super cluster, in whole seconds. */
-export async function traceFromObjects(
+async function traceFromObjects(
   cli: Cli,
   client: KubeClient,
   vc: VirtualCluster,
@@ -418,11 +414,34 @@ async function noSuchPod(
   return new CliError('NotFound', `no pod "${name}" in namespace ${namespace} of ${tenant}: ${hint}`);
 }
 
+const whoseNames: Readonly<Record<Whose, string>> = {
+  skerry: 'Skerry',
+  scheduler: 'scheduler',
+  kubelet: 'kubelet',
+};
+
+const about: Readonly<Record<string, string>> = {
+  queue: 'waits for a worker of the syncer',
+  window: 'kept back: its tenant has its share of the scheduler',
+  prepare: 'what it needs goes first: namespace, volumes, settings',
+  create: 'created in the super cluster',
+  schedule: 'the scheduler finds a node',
+  bind: 'the tenant learns the node',
+  tokens: 'its tokens are issued and brought down',
+  start: 'the node starts it',
+  status: 'the tenant learns that it is ready',
+};
+
+/** Explanation of a span; empty for an unknown one. */
+function aboutSpan(name: string): string {
+  return about[name] ?? '';
+}
+
 const barWidth = 32;
 const order: readonly Whose[] = ['skerry', 'scheduler', 'kubelet'];
 
 /** How times are written: a syncer reports tenths of milliseconds, objects carry whole seconds. */
-export type Precision = 'milliseconds' | 'seconds';
+type Precision = 'milliseconds' | 'seconds';
 
 /** Facts about one pod, then a line for each span with a bar that shows its place in the whole time. */
 export function waterfall(report: PodReport, precision: Precision): string {
@@ -487,7 +506,7 @@ function aligned(texts: readonly string[]): string[] {
 }
 
 /** The slowest pods, then median and 99th percentile of each span. Empty when no pod is known. */
-export function slowestTable(list: PodList): string {
+function slowestTable(list: PodList): string {
   if (list.known === 0) return '';
   const pods = list.pods.map((report) => [
     report.namespace,
@@ -520,27 +539,4 @@ function usual({ spans, total, ready }: PodList): string {
   ]);
   rows.push(['all', '', String(ready), formatMs(total.p50Ms), formatMs(total.p99Ms)]);
   return table(['STEP', 'WHOSE', 'PODS', 'MEDIAN', '99TH PERCENTILE'], rows);
-}
-
-export const whoseNames: Readonly<Record<Whose, string>> = {
-  skerry: 'Skerry',
-  scheduler: 'scheduler',
-  kubelet: 'kubelet',
-};
-
-const about: Readonly<Record<string, string>> = {
-  queue: 'waits for a worker of the syncer',
-  window: 'kept back: its tenant has its share of the scheduler',
-  prepare: 'what it needs goes first: namespace, volumes, settings',
-  create: 'created in the super cluster',
-  schedule: 'the scheduler finds a node',
-  bind: 'the tenant learns the node',
-  tokens: 'its tokens are issued and brought down',
-  start: 'the node starts it',
-  status: 'the tenant learns that it is ready',
-};
-
-/** Explanation of a span; empty for an unknown one. */
-export function aboutSpan(name: string): string {
-  return about[name] ?? '';
 }

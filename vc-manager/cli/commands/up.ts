@@ -57,7 +57,7 @@ export function configure(command: Command, cli: Cli): void {
     .addOption(
       new Option(
         '--dns <server>',
-        'what tenants have that do not choose when they are made (default: none where nodes are simulated, else coredns)',
+        'DNS server of tenants that name none when they are created (default: none where nodes are simulated, else coredns)',
       ).choices([...dnsChoices]),
     )
     .option('--detach', 'go on in the background once everything is up')
