@@ -1,5 +1,5 @@
 import { defineConfig } from 'vitest/config';
-import { WaitingFirst } from './test/real-node/suite/waiting-first.ts';
+import { LongestSuiteFirst } from './test/real-node/suite/longest-suite-first.ts';
 
 /** Suites that are broad rather than deep run with `npm run test:all` only. */
 const broadSuites = ['test/chaos/**'];
@@ -9,7 +9,7 @@ const chaiConfig = { truncateThreshold: 1_000 };
 
 export default defineConfig({
   test: {
-    sequence: { sequencer: WaitingFirst },
+    sequence: { sequencer: LongestSuiteFirst },
     // What suites find wrong when they go down counts; by default it is cut off, silently, after 10 s.
     teardownTimeout: 300_000,
     projects: [

@@ -10,10 +10,10 @@ import { defaultVersions } from '../vc-manager/binaries/index.ts';
 import { etcdServerArguments } from '../vc-manager/etcd/server-arguments.ts';
 import { freePort } from '../vc-manager/os/network.ts';
 import { loadRights, type PolicyRule, programs } from '../vc-manager/rights.ts';
-import { at } from './harness/checker/raw.ts';
-import { runCli } from './harness/cli.ts';
+import { at } from './harness/checker/view.ts';
 import { complaints, type HelmResult, provideHelm, runHelm } from './harness/helm.ts';
 import { poll } from './harness/poll.ts';
+import { runCli } from './harness/stack.ts';
 import { World } from './harness/world.ts';
 
 const chart = join(import.meta.dirname, '..', 'deploy', 'chart');

@@ -1,15 +1,14 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { resources } from '../kube/index.ts';
+import { differences, remains } from './harness/checker/differences.ts';
+import { Copy, seededDifferences } from './harness/checker/seeded-differences.ts';
 import {
+  at,
   type CheckedKind,
   type CheckedTenant,
-  differences,
-  remains,
   type SuperSide,
   type TenantSide,
-} from './harness/checker/index.ts';
-import { Copy, plantings } from './harness/checker/plantings.ts';
-import { at } from './harness/checker/raw.ts';
+} from './harness/checker/view.ts';
 import {
   claim,
   configMap,
@@ -66,7 +65,7 @@ describe('the checker', () => {
     expect(find(new Copy(own, superSide))).toEqual([]);
   });
 
-  it.each(plantings)('finds that $what', ({ plant, message }) => {
+  it.each(seededDifferences)('finds that $what', ({ plant, message }) => {
     const copy = new Copy(own, superSide);
     plant(copy);
     expect(find(copy).join('\n')).toMatch(message);

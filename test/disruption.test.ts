@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubeClient, type KubeObject, resources } from '../kube/index.ts';
-import { at, listAt } from './harness/checker/raw.ts';
+import { at, listAt } from './harness/checker/view.ts';
 import { deployment, namespace } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { type KubeObject, type ObjectRef, type Resource, resources } from '../kube/index.ts';
 import { addressAt } from '../vc-manager/os/network.ts';
-import { at, listAt } from './harness/checker/raw.ts';
+import { at, listAt } from './harness/checker/view.ts';
 import { namespace, pod } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, type Resource, resources } from '../kube/index.ts';
-import { at } from './harness/checker/raw.ts';
+import { at } from './harness/checker/view.ts';
 import { namespace, pod } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 

@@ -11,7 +11,7 @@ import {
   resources,
 } from '../kube/index.ts';
 import { grpcCall } from '../vc-manager/etcd/testing/grpc-client.ts';
-import { at, listAt } from './harness/checker/raw.ts';
+import { at, listAt } from './harness/checker/view.ts';
 import { datastoreEndpoint } from './harness/datastore.ts';
 import { container, deployment, namespace, pod } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';

@@ -9,12 +9,18 @@ import { resources } from '../kube/index.ts';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../vc-manager/binaries/index.ts';
 import { RedisServer, whyNoRedis } from '../vc-manager/jobs/testing/redis-server.ts';
 import { servedCertificate, tenantSecret } from './harness/certificates.ts';
-import { at } from './harness/checker/raw.ts';
-import { anotherManager, endManager, untilLeads } from './harness/managers.ts';
+import { at } from './harness/checker/view.ts';
+import {
+  anotherManager,
+  changeVersion,
+  endManager,
+  processesOf,
+  setVersion,
+  untilLeads,
+} from './harness/managers.ts';
 import { pod } from './harness/manifests.ts';
 import { componentProcess, holdUp, type ProcessIdentity, send } from './harness/processes.ts';
-import { whileAsked } from './harness/steady-client.ts';
-import { changeVersion, processesOf, setVersion } from './harness/version-change.ts';
+import { whileAsked } from './harness/steady-load.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const running = defaultVersions.kubernetes;

@@ -3,7 +3,7 @@ import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { stringify } from 'yaml';
 import { resources } from '../kube/index.ts';
-import { at } from './harness/checker/raw.ts';
+import { at } from './harness/checker/view.ts';
 import { configMap, deployment, namespace, pod, service } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 

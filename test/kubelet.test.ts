@@ -11,7 +11,7 @@ import { Agent, WebSocket } from 'undici';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { connectionFromSecret, type KubeObject, resource, resources } from '../kube/index.ts';
 import { createTestCertificates } from '../kube/testing/index.ts';
-import { at } from './harness/checker/raw.ts';
+import { at } from './harness/checker/view.ts';
 import { FakeKubelet, onFakeNode } from './harness/fake-kubelet.ts';
 import { namespace, pod } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';

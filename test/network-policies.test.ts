@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { findCondition, type KubeObject, resources } from '../kube/index.ts';
-import { at, listAt } from './harness/checker/raw.ts';
-import { selects } from './harness/checker/selects.ts';
+import { at, listAt, selects } from './harness/checker/view.ts';
 import { namespace, pod } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 

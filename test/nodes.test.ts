@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { isNotFound, type KubeObject, resources } from '../kube/index.ts';
-import { annotation, at, label, listAt } from './harness/checker/raw.ts';
+import { annotation, at, label, listAt } from './harness/checker/view.ts';
 import type { Cluster } from './harness/cluster.ts';
 import { namespace, pod } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resources } from '../kube/index.ts';
-import { at, listAt } from './harness/checker/raw.ts';
+import { at, listAt } from './harness/checker/view.ts';
 import { configMap, container, image, namespace, pod } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { VirtualClusterPolicySpec } from '../api/policy.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { type KubeObject, resources } from '../kube/index.ts';
-import { at } from './harness/checker/raw.ts';
+import { at } from './harness/checker/view.ts';
 import { container, namespace, pod } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 

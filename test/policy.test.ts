@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, type Resource, resources } from '../kube/index.ts';
-import { at, listAt } from './harness/checker/raw.ts';
+import { at, listAt } from './harness/checker/view.ts';
 import {
   configMap,
   container,

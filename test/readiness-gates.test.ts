@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type Condition, findCondition, type KubeObject, resources } from '../kube/index.ts';
-import { listAt } from './harness/checker/raw.ts';
+import { listAt } from './harness/checker/view.ts';
 import { namespace, pod } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 

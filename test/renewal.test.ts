@@ -4,12 +4,12 @@ import type { CurrentJob, EndedJob } from '../api/job-status.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { Connection, connectionFromSecret, KubeClient, type KubeObject, resources } from '../kube/index.ts';
 import { changePki, letAge, servedCertificate, tenantSecret } from './harness/certificates.ts';
-import { at } from './harness/checker/raw.ts';
+import { at } from './harness/checker/view.ts';
+import { processesOf } from './harness/managers.ts';
 import { namespace, pod } from './harness/manifests.ts';
 import { poll } from './harness/poll.ts';
 import { holdUp, kill, send } from './harness/processes.ts';
-import { type SteadyClient, whileAsked } from './harness/steady-client.ts';
-import { processesOf } from './harness/version-change.ts';
+import { type SteadyClient, whileAsked } from './harness/steady-load.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const name = 'renewed';

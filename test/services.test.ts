@@ -2,7 +2,7 @@ import ipaddr from 'ipaddr.js';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resources } from '../kube/index.ts';
 import { addressAt } from '../vc-manager/os/network.ts';
-import { at, listAt } from './harness/checker/raw.ts';
+import { at, listAt } from './harness/checker/view.ts';
 import { deployment, endpointSlice, namespace, pod, service } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 

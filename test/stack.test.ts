@@ -2,10 +2,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { resources } from '../kube/index.ts';
-import { at } from './harness/checker/raw.ts';
-import { runCli } from './harness/cli.ts';
-import { makeRunDirectory, removeRun, stateDirOf } from './harness/leftovers.ts';
+import { at } from './harness/checker/view.ts';
 import { identify, isAlive, kill, type ProcessIdentity, processesOf } from './harness/processes.ts';
+import { makeRunDirectory, removeRun, runCli, stateDirOf } from './harness/stack.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const upTimeoutMs = 300_000;

@@ -10,7 +10,7 @@ import {
 } from '../kube/index.ts';
 import { runForAnnotation } from '../vc-manager/local-stack/simulated-nodes.ts';
 import { claimsOf, sourceOf, tokenFilesOf } from './harness/checker/kinds/tokens.ts';
-import { at, listAt } from './harness/checker/raw.ts';
+import { at, listAt } from './harness/checker/view.ts';
 import type { Cluster } from './harness/cluster.ts';
 import { container, job, namespace, pod } from './harness/manifests.ts';
 import { poll } from './harness/poll.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { defaultVersions } from '../vc-manager/binaries/index.ts';
-import { changeVersion, setVersion } from './harness/version-change.ts';
+import { changeVersion, setVersion } from './harness/managers.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const earlier = process.env['SKERRY_E2E_EARLIER_VERSION'];

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { execa } from 'execa';
 import { describe, expect, it } from 'vitest';
-import { type Fault, type FaultKind, schedule } from './schedule.ts';
+import { type Fault, type FaultKind, schedule } from './faults.ts';
 
 const main = fileURLToPath(new URL('main.ts', import.meta.url));
 /** Long runs are for people: see CONTRIBUTING.md. */

@@ -4,10 +4,15 @@ import { fileURLToPath } from 'node:url';
 import { Command, InvalidArgumentError } from 'commander';
 import { execa } from 'execa';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../../vc-manager/binaries/index.ts';
-import { runCli } from '../harness/cli.ts';
-import { makeRunDirectory, removeLeftovers, removeRun, stateDirOf } from '../harness/leftovers.ts';
-import type { StackInfo } from '../harness/stack-info.ts';
-import { NetworkCut } from './network-cut.ts';
+import {
+  makeRunDirectory,
+  removeLeftovers,
+  removeRun,
+  runCli,
+  type StackInfo,
+  stateDirOf,
+} from '../harness/stack.ts';
+import { NetworkCut } from './faults.ts';
 import { runChaos } from './run-chaos.ts';
 
 const upTimeoutMs = 300_000;

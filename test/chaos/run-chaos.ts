@@ -3,15 +3,12 @@ import { type Resource, resources } from '../../kube/index.ts';
 import { expectAgreementAfterLoad } from '../harness/after-load.ts';
 import { Churn } from '../harness/churn.ts';
 import { deployment, namespace, service } from '../harness/manifests.ts';
-import type { StackInfo } from '../harness/stack-info.ts';
+import type { StackInfo } from '../harness/stack.ts';
 import { type Tenant, World } from '../harness/world.ts';
-import { Faults } from './faults.ts';
-import { Ledger } from './ledger.ts';
-import type { NetworkCut } from './network-cut.ts';
-import { PassersBy } from './passers-by.ts';
-import { schedule } from './schedule.ts';
+import { Faults, type NetworkCut, schedule } from './faults.ts';
+import { Ledger, ShortLivedTenants } from './ledger.ts';
 
-export interface ChaosOptions {
+interface ChaosOptions {
   stack: StackInfo;
   seed: number;
   durationMs: number;
@@ -39,7 +36,7 @@ export async function runChaos({ stack, seed, durationMs, cut, log }: ChaosOptio
     const ledgers = tenants.map(
       (tenant, index) => new Ledger({ tenant, namespace: 'ledger', seed: seed * 100 + 50 + index }),
     );
-    const passersBy = new PassersBy(world);
+    const passersBy = new ShortLivedTenants(world);
     const faults = new Faults(world, tenants, cut);
     const count = await disturb(faults, { seed, durationMs, cut, log });
 

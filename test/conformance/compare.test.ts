@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { compare } from './compare.ts';
-import { readReport, type SpecResult, type Verdict } from './report.ts';
+import { readReport, type SpecResult, type Verdict } from './specs.ts';
 
 function spec(name: string, verdict: Verdict): SpecResult {
   return { name, sig: 'node', verdict, durationMs: 1, message: '' };

@@ -3,16 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../../vc-manager/binaries/index.ts';
-import { Cache } from '../real-node/build/cache.ts';
-import { providePrograms } from '../real-node/build/programs.ts';
+import { Cache, providePrograms } from '../real-node/build/programs.ts';
 import type { ClusterInfo } from '../real-node/cluster/cluster-info.ts';
 import { startCluster, stopCluster } from '../real-node/cluster/start-cluster.ts';
 import { type ImageName, imageRecipes } from '../real-node/images/recipes.ts';
-import { compare } from './compare.ts';
-import { acceptedDifferences } from './differences.ts';
-import type { SpecResult } from './report.ts';
-import { runSpecs } from './run-specs.ts';
-import { full, representative, type Selection, without } from './selection.ts';
+import { acceptedDifferences, compare } from './compare.ts';
+import { full, representative, runSpecs, type Selection, type SpecResult, without } from './specs.ts';
 import { createConformanceTenant } from './tenant.ts';
 
 interface Flags {

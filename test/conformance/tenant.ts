@@ -2,11 +2,11 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
-import { cliOutput } from '../harness/cli.ts';
 import { Cluster } from '../harness/cluster.ts';
+import { cliOutput } from '../harness/stack.ts';
 import type { ClusterInfo } from '../real-node/cluster/cluster-info.ts';
 
-export interface ConformanceTenant {
+interface ConformanceTenant {
   kubeconfigFile: string;
   close(): Promise<void>;
 }

@@ -5,7 +5,8 @@ import { ComposeDriver } from '../../vc-manager/drivers/compose/compose-driver.t
 import { imageOf } from '../../vc-manager/drivers/images.ts';
 import { describeDriver } from '../drivers/conformance.ts';
 import { type DriverWorld, localWorldParts } from '../drivers/driver-world.ts';
-import { describeWithEngine, type EngineInfo, mustDocker } from './engine/index.ts';
+import { describeWithEngine } from './engine/describe-with-engine.ts';
+import { type EngineInfo, mustDocker } from './engine/engine.ts';
 import { withKubernetesImages } from './images/index.ts';
 
 const version = defaultVersions.kubernetes;

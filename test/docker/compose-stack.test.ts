@@ -3,8 +3,9 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { loadRights } from '../../vc-manager/rights.ts';
 import { poll } from '../harness/poll.ts';
-import { whileAsked } from '../harness/steady-client.ts';
-import { describeWithEngine, docker, mustDocker } from './engine/index.ts';
+import { whileAsked } from '../harness/steady-load.ts';
+import { describeWithEngine } from './engine/describe-with-engine.ts';
+import { docker, mustDocker } from './engine/engine.ts';
 import { repository, withKubernetesImages, withRedisImage, withSkerryImages } from './images/index.ts';
 
 interface Listed {

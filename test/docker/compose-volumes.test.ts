@@ -7,7 +7,8 @@ import type { ControlPlanePlan } from '../../vc-manager/control-plane/plan.ts';
 import { ComposeDriver } from '../../vc-manager/drivers/compose/compose-driver.ts';
 import { imageOf } from '../../vc-manager/drivers/images.ts';
 import { freePort } from '../../vc-manager/os/network.ts';
-import { describeWithEngine, mustDocker } from './engine/index.ts';
+import { describeWithEngine } from './engine/describe-with-engine.ts';
+import { mustDocker } from './engine/engine.ts';
 import { withKubernetesImages } from './images/index.ts';
 
 const { signal } = new AbortController();

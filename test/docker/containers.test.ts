@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type Containers, openContainers } from './containers/index.ts';
-import { describeWithEngine } from './engine/index.ts';
+import { type Containers, openContainers } from './containers/containers.ts';
+import { describeWithEngine } from './engine/describe-with-engine.ts';
 import { skerryImage, withSkerryImages } from './images/index.ts';
 
 /** Prints a line once it runs, and then only what its signals make of it. */

@@ -3,7 +3,8 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { describeWithEngine, docker, mustDocker, startEngine } from './engine/index.ts';
+import { describeWithEngine } from './engine/describe-with-engine.ts';
+import { docker, mustDocker, startEngine } from './engine/engine.ts';
 
 describeWithEngine('the Docker engine of the tests', (engine) => {
   it('serves on its own socket, has nobody else’s images and no network but the host’s', async () => {

@@ -1,5 +1,6 @@
 import { beforeAll, expect, it } from 'vitest';
-import { describeWithEngine, docker, mustDocker } from './engine/index.ts';
+import { describeWithEngine } from './engine/describe-with-engine.ts';
+import { docker, mustDocker } from './engine/engine.ts';
 import { buildSkerry, managerImage, skerryImage, withSkerryImages } from './images/index.ts';
 
 interface Inspected {

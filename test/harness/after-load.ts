@@ -1,4 +1,4 @@
-import { Disagreement } from './checker/index.ts';
+import { Disagreement } from './checker/checker.ts';
 import { poll } from './poll.ts';
 import { componentProcess, kill, type ProcessIdentity } from './processes.ts';
 import type { Tenant, World } from './world.ts';

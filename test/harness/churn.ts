@@ -10,7 +10,7 @@ import {
 import { configMap, deployment, pod, service } from './manifests.ts';
 import type { Tenant } from './world.ts';
 
-export interface ChurnOptions {
+interface ChurnOptions {
   tenant: Tenant;
   namespace: string;
   /** The same seed makes the same choices. */

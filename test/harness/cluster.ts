@@ -11,7 +11,7 @@ import {
   type Resource,
   resources,
 } from '../../kube/index.ts';
-import { at, listAt } from './checker/raw.ts';
+import { at, listAt } from './checker/view.ts';
 import { poll } from './poll.ts';
 import { type Question, until } from './until.ts';
 

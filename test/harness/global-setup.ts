@@ -1,12 +1,11 @@
+import './stack.ts';
 import { cpSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../../vc-manager/binaries/index.ts';
-import { runCli } from './cli.ts';
-import { mayMirrorCustomResources } from './custom-resources.ts';
-import { makeRunDirectory, removeLeftovers, removeRun, stateDirOf } from './leftovers.ts';
-import { auditLogOf, rightsFaults } from './rights/index.ts';
-import './stack-info.ts';
+import { auditLogOf, rightsFaults } from './rights.ts';
+import { makeRunDirectory, removeLeftovers, removeRun, runCli, stateDirOf } from './stack.ts';
+import { mayMirrorCustomResources } from './world.ts';
 
 const upTimeoutMs = 300_000;
 

@@ -6,7 +6,7 @@ import {
   defaultCacheDirectory,
   hostPlatform,
 } from '../../vc-manager/binaries/index.ts';
-import { Cache } from '../real-node/build/cache.ts';
+import { Cache } from '../real-node/build/programs.ts';
 
 const version = '4.3.1';
 const stamps = 'helm.sh/helm/v4/internal/version';

@@ -1,5 +1,5 @@
 import { type KubeClient, type KubeObject, Reflector, type Resource, Store } from '../../kube/index.ts';
-import { nameOf } from './checker/raw.ts';
+import { nameOf } from './checker/view.ts';
 
 export interface Question {
   client: KubeClient;

@@ -1,14 +1,48 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { type KubeObject, resources } from '../../kube/index.ts';
-import { Checker } from './checker/index.ts';
-import { type CliOptions, cliOutput, runCli } from './cli.ts';
+import {
+  Connection,
+  connectionFromSecret,
+  KubeClient,
+  type KubeObject,
+  resource,
+  resources,
+} from '../../kube/index.ts';
+import { aggregateLabel } from '../../vc-manager/rights.ts';
+import { Checker } from './checker/checker.ts';
 import { Cluster, type ClusterOptions, type RunResult } from './cluster.ts';
 import { componentProcess, type ProcessIdentity } from './processes.ts';
-import type { StackInfo } from './stack-info.ts';
+import { type CliOptions, cliOutput, runCli, type StackInfo } from './stack.ts';
+import { describeTracked } from './tracked-state.ts';
 import type { Question } from './until.ts';
-import { whereabouts } from './whereabouts.ts';
+
+const clusterRoles = resource('rbac.authorization.k8s.io', 'v1', 'clusterroles', 'ClusterRole', false);
+
+/** What an operator does whose tenants are to use custom resources of the super cluster: lets the syncer mirror them. */
+export async function mayMirrorCustomResources(kubeconfig: string): Promise<void> {
+  const connection = new Connection(connectionFromSecret(kubeconfig));
+  const role = {
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'ClusterRole',
+    metadata: { name: 'suite-custom-resources', labels: { [aggregateLabel]: 'true' } },
+    rules: [
+      {
+        apiGroups: ['suite.example.com'],
+        resources: ['*'],
+        verbs: ['get', 'list', 'watch', 'create', 'patch', 'delete'],
+      },
+    ],
+  };
+  try {
+    await new KubeClient(connection).patch(clusterRoles, { name: role.metadata.name }, role, {
+      type: 'apply',
+      fieldManager: 'skerry-e2e',
+    });
+  } finally {
+    await connection.close();
+  }
+}
 
 /** A tenant's API server, with the kubeconfig that `vc-manager kubeconfig` prints for people. */
 export class Tenant extends Cluster {
@@ -25,7 +59,7 @@ export class Tenant extends Cluster {
     question: Omit<Question, 'client'>,
     answer: (objects: T[]) => R | undefined | false,
   ): Promise<R> {
-    const explain = () => whereabouts(this, this.#superCluster, question);
+    const explain = () => describeTracked(this, this.#superCluster, question);
     return super.until({ explain, ...question }, answer);
   }
 

@@ -6,25 +6,32 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { findCondition, resources } from '../../kube/index.ts';
 import { defaultVersions } from '../../vc-manager/binaries/index.ts';
 import { RedisServer, whyNoRedis } from '../../vc-manager/jobs/testing/redis-server.ts';
-import { whyNoEngine } from '../docker/engine/requirements.ts';
+import { whyNoEngine } from '../docker/engine/engine.ts';
 import { provideSkerryArchive, skerryImage } from '../docker/images/index.ts';
 import { complaints } from '../harness/helm.ts';
 import { configMap, pod } from '../harness/manifests.ts';
 import { poll } from '../harness/poll.ts';
 import { send } from '../harness/processes.ts';
-import { chartRightsFaults } from '../harness/rights/index.ts';
+import { chartRightsFaults } from '../harness/rights.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import type { ClusterInfo } from './cluster/cluster-info.ts';
 import { startCluster, stopCluster } from './cluster/start-cluster.ts';
 import { brokenTemplate } from './suite/broken-template.ts';
-import { ChartRelease } from './suite/chart-release.ts';
-import { connects, walledOff } from './suite/connects.ts';
-import { importImage } from './suite/import-image.ts';
-import { processOfPod } from './suite/pod-processes.ts';
-import { hasSaid, idlePod, script, shellInPod, untilNamesResolve, untilReady } from './suite/pods.ts';
-import { ServiceRoutes } from './suite/service-routes.ts';
+import { ChartRelease, removeSkerry } from './suite/chart-release.ts';
+import { ServiceRoutes } from './suite/kubernetes-world.ts';
+import {
+  connects,
+  hasSaid,
+  idlePod,
+  importImage,
+  noRouteToHost,
+  processOfPod,
+  script,
+  shellInPod,
+  untilNamesResolve,
+  untilReady,
+} from './suite/pods.ts';
 import { stackOf } from './suite/stack-of.ts';
-import { removeSkerry } from './suite/without-skerry.ts';
 
 const upTimeoutMs = 600_000;
 const image = 'registry.example.com/skerry:0.1.0';
@@ -179,14 +186,14 @@ describe.skipIf(missing !== undefined)(`the Helm chart on real nodes${because}`,
       }
       return found;
     };
-    const metricsOnly = ['connected', walledOff];
+    const metricsOnly = ['connected', noRouteToHost];
     // Policies are taken over by and by, and nobody tells when.
     await expect.poll(heard, { timeout: 150_000 }).toEqual({
-      'etcd 2379': [walledOff, walledOff],
-      'etcd 2380': [walledOff, walledOff],
+      'etcd 2379': [noRouteToHost, noRouteToHost],
+      'etcd 2380': [noRouteToHost, noRouteToHost],
       'etcd 2381': metricsOnly,
       'manager 10452': metricsOnly,
-      'syncer 10450': [walledOff, walledOff],
+      'syncer 10450': [noRouteToHost, noRouteToHost],
       'syncer 10451': metricsOnly,
     });
   });

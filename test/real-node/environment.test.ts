@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resources } from '../../kube/index.ts';
-import { at } from '../harness/checker/raw.ts';
+import { at } from '../harness/checker/view.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { configMap, namespace, pod, service } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';

@@ -8,7 +8,7 @@ import { poll } from '../harness/poll.ts';
 import { identify, isAlive, kill, processesOf } from '../harness/processes.ts';
 import type { ClusterInfo } from './cluster/cluster-info.ts';
 import { stopCluster } from './cluster/start-cluster.ts';
-import { listClaims } from './machine/claim.ts';
+import { listClaims } from './machine/machine.ts';
 
 const main = join(import.meta.dirname, 'main.ts');
 const upTimeoutMs = 240_000;

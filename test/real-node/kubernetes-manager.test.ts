@@ -6,21 +6,27 @@ import { type KubeObject, resources } from '../../kube/index.ts';
 import { Binaries, defaultCacheDirectory } from '../../vc-manager/binaries/index.ts';
 import { ensureManagerPki } from '../../vc-manager/pki/index.ts';
 import { renewAll } from '../harness/certificates.ts';
-import { at } from '../harness/checker/raw.ts';
+import { at } from '../harness/checker/view.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { configMap, namespace, pod, service } from '../harness/manifests.ts';
 import { send } from '../harness/processes.ts';
-import { whileAsked } from '../harness/steady-client.ts';
+import { whileAsked } from '../harness/steady-load.ts';
 import { until } from '../harness/until.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import type { ClusterInfo } from './cluster/cluster-info.ts';
 import { startCluster, stopCluster } from './cluster/start-cluster.ts';
 import { BridgeDatastore } from './suite/bridge-datastore.ts';
-import { walledOff } from './suite/connects.ts';
 import { KubernetesManager } from './suite/kubernetes-manager.ts';
-import { privateMemoryOf, processOfPod } from './suite/pod-processes.ts';
-import { hasSaid, images, untilReady, webPod } from './suite/pods.ts';
-import { ServiceRoutes } from './suite/service-routes.ts';
+import { ServiceRoutes } from './suite/kubernetes-world.ts';
+import {
+  hasSaid,
+  images,
+  noRouteToHost,
+  privateMemoryOf,
+  processOfPod,
+  untilReady,
+  webPod,
+} from './suite/pods.ts';
 import { stackOf } from './suite/stack-of.ts';
 
 const upTimeoutMs = 300_000;
@@ -201,8 +207,8 @@ describe('a manager with --driver kubernetes', () => {
       cluster.kubectl('get', what, '-o', `jsonpath={${path}}`);
     await hears(await field(tenant, 'pod/own', '.status.podIP'), 8080, answered);
     await hears(await field(tenant, 'service/own', '.spec.clusterIP'), 80, answered);
-    await hears(await field(superCluster, 'pod/foreign', '.status.podIP'), 8080, walledOff);
-    await hears(await field(superCluster, 'service/foreign', '.spec.clusterIP'), 80, walledOff);
+    await hears(await field(superCluster, 'pod/foreign', '.status.podIP'), 8080, noRouteToHost);
+    await hears(await field(superCluster, 'service/foreign', '.spec.clusterIP'), 80, noRouteToHost);
   });
 
   it('has its logs and its state told by the command line', async () => {

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { ApiError, type KubeObject, resources } from '../../kube/index.ts';
 import { KubernetesDriver } from '../../vc-manager/drivers/kubernetes/kubernetes-driver.ts';
-import { at } from '../harness/checker/raw.ts';
+import { at } from '../harness/checker/view.ts';
 import { isAlive, kill } from '../harness/processes.ts';
-import { SteadyClient } from '../harness/steady-client.ts';
+import { SteadyClient } from '../harness/steady-load.ts';
 import { until } from '../harness/until.ts';
 import { type KubernetesWorld, kubernetesWorld } from './suite/kubernetes-world.ts';
 import { LocatedPlan } from './suite/located-plan.ts';
-import { privateMemoryOf } from './suite/pod-processes.ts';
+import { privateMemoryOf } from './suite/pods.ts';
 
 const { signal } = new AbortController();
 const server = 'kube-apiserver';

@@ -1,11 +1,9 @@
 import { parseArgs } from 'node:util';
-import { Cache } from './build/cache.ts';
-import { type ProgramName, provideProgram } from './build/programs.ts';
+import { Cache, type ProgramName, provideProgram } from './build/programs.ts';
 import { prepareCluster } from './cluster/prepare.ts';
 import { startCluster, stopCluster } from './cluster/start-cluster.ts';
 import { type ImageName, imageRecipes, suiteImages } from './images/recipes.ts';
-import { listClaims } from './machine/claim.ts';
-import { whyNot } from './machine/requirements.ts';
+import { listClaims, whyNot } from './machine/machine.ts';
 
 const usage = `A super cluster with real nodes on this machine, for tests and for looking around. Needs root.
 

@@ -2,8 +2,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { KubeObject } from '../../kube/index.ts';
 import { namespace } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
-import { connects, walledOff } from './suite/connects.ts';
-import { idlePod, untilReady, webPod } from './suite/pods.ts';
+import { connects, idlePod, noRouteToHost, untilReady, webPod } from './suite/pods.ts';
 
 const ns = 'shop';
 const port = 8080;
@@ -83,11 +82,11 @@ describe("a tenant's network policies, on nodes that act on them", () => {
       }),
     );
     await expect.poll(heard, soon).toEqual({
-      'near-node-1': walledOff,
-      'near-node-2': walledOff,
+      'near-node-1': noRouteToHost,
+      'near-node-2': noRouteToHost,
       'far-node-1': 'connected',
       'far-node-2': 'connected',
-      foreign: walledOff,
+      foreign: noRouteToHost,
     });
     await tenant.kubectl('-n', ns, 'delete', 'networkpolicy', 'wall');
     await expect.poll(heard, soon).toEqual(everybody);
@@ -110,6 +109,6 @@ describe("a tenant's network policies, on nodes that act on them", () => {
         egress: [{ to: [{ namespaceSelector: {} }] }],
       }),
     );
-    await expect.poll(reached, soon).toEqual(['connected', walledOff]);
+    await expect.poll(reached, soon).toEqual(['connected', noRouteToHost]);
   });
 });

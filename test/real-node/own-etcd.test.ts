@@ -5,13 +5,20 @@ import { EventLog } from '../drivers/driver-world.ts';
 import { configMap } from '../harness/manifests.ts';
 import { poll } from '../harness/poll.ts';
 import { kill } from '../harness/processes.ts';
-import { SteadyClient } from '../harness/steady-client.ts';
+import { SteadyClient } from '../harness/steady-load.ts';
 import { World } from '../harness/world.ts';
-import { storageClassName } from './addons/local-path.ts';
-import { connects, connectsFrom, type Heard, walledOff } from './suite/connects.ts';
+import { storageClassName } from './addons.ts';
 import { type KubernetesWorld, kubernetesWorld } from './suite/kubernetes-world.ts';
 import { LocatedPlan } from './suite/located-plan.ts';
-import { type InPod, untilReady, webPod } from './suite/pods.ts';
+import {
+  connects,
+  connectsFrom,
+  type Heard,
+  type InPod,
+  noRouteToHost,
+  untilReady,
+  webPod,
+} from './suite/pods.ts';
 
 const { signal } = new AbortController();
 const etcd = 'etcd';
@@ -139,7 +146,7 @@ describe('a control plane with an etcd of its own on a volume', () => {
       const heard = Object.entries(targets)
         .filter(([, [address]]) => address !== addressOf(pod))
         .map(async ([name, [address, port]]) => [name, await connect(address, port)] as const);
-      return (await Promise.all(heard)).filter(([, each]) => each !== walledOff).map(([name]) => name);
+      return (await Promise.all(heard)).filter(([, each]) => each !== noRouteToHost).map(([name]) => name);
     };
     const [ofStore, ofServer, ofControllers] = await Promise.all(
       components.map((pod) => reach(pod, (...to) => connectsFrom(world.processOf(pod), ...to))),

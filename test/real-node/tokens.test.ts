@@ -6,7 +6,7 @@ import {
   resource,
   resources,
 } from '../../kube/index.ts';
-import { at } from '../harness/checker/raw.ts';
+import { at } from '../harness/checker/view.ts';
 import { namespace } from '../harness/manifests.ts';
 import { poll } from '../harness/poll.ts';
 import { type Tenant, World } from '../harness/world.ts';

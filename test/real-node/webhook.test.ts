@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resource, resources } from '../../kube/index.ts';
 import { createAuthority, issue } from '../../vc-manager/pki/index.ts';
-import { at } from '../harness/checker/raw.ts';
+import { at } from '../harness/checker/view.ts';
 import { configMap, namespace, pod, service } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { server, untilReady } from './suite/pods.ts';

@@ -1,10 +1,10 @@
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resource, resources } from '../../kube/index.ts';
-import { at } from '../harness/checker/raw.ts';
+import { at } from '../harness/checker/view.ts';
 import { deployment, namespace, pod, service, statefulSet } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
-import { storageClassName } from './addons/local-path.ts';
+import { storageClassName } from './addons.ts';
 import { hasSaid, idlePod, inPod, script, server, shellInPod, untilReady, web } from './suite/pods.ts';
 
 const ns = 'shop';

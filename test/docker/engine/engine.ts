@@ -1,13 +1,129 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { openSync } from 'node:fs';
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { execa } from 'execa';
-import { makeDockerConfig } from './compose-plugin.ts';
-import { storageDriver } from './storage-driver.ts';
+import type { BuildRecipe } from '../../../vc-manager/binaries/index.ts';
+import { built, type Cache } from '../../real-node/build/programs.ts';
+import { isOnPath } from '../../real-node/machine/machine.ts';
 
-export interface EngineOptions {
+/** Program to the Debian package that has it. */
+const programs: Readonly<Record<string, string>> = {
+  dockerd: 'docker.io',
+  docker: 'docker.io',
+  containerd: 'containerd',
+  runc: 'runc',
+  unshare: 'util-linux',
+  setpriv: 'util-linux',
+  go: 'golang, to build Docker Compose',
+  // Of which images are made.
+  'redis-server': 'redis-server',
+  npm: 'npm',
+  gcc: 'gcc and libc6-dev',
+  make: 'make',
+  bzip2: 'bzip2',
+  'apt-get': 'apt, of Debian or Ubuntu',
+};
+
+/** Why this machine cannot run a Docker engine of the tests' own; undefined when it can. */
+export function whyNoEngine(env: Readonly<Record<string, string | undefined>>): string | undefined {
+  if (process.platform !== 'linux') return 'a Docker engine of our own needs Linux';
+  if (process.getuid?.() !== 0) return 'a Docker engine of our own needs root';
+  const missing = Object.keys(programs).filter((name) => !isOnPath(name, env));
+  if (missing.length === 0) return undefined;
+  return `missing: ${[...new Set(missing.map((name) => programs[name]))].join(', ')}`;
+}
+
+/** overlay2 where this directory's file system can be a layer of one, else vfs, which copies every layer. */
+async function storageDriver(directory: string): Promise<'overlay2' | 'vfs'> {
+  const probe = join(directory, 'probe');
+  const [lower, upper, work, merged] = ['lower', 'upper', 'work', 'merged'].map((name) => join(probe, name));
+  for (const each of [lower, upper, work, merged]) await mkdir(each as string, { recursive: true });
+  const options = `lowerdir=${lower},upperdir=${upper},workdir=${work}`;
+  // In a namespace of its own: nothing stays mounted.
+  const { exitCode } = await execa(
+    'unshare',
+    ['--mount', 'mount', '-t', 'overlay', 'overlay', '-o', options, merged as string],
+    { reject: false },
+  );
+  await rm(probe, { recursive: true, force: true });
+  return exitCode === 0 ? 'overlay2' : 'vfs';
+}
+
+interface DockerResult {
+  exitCode: number;
+  stdout: string;
+  stderr: string;
+}
+
+interface DockerOptions {
+  /** Beside DOCKER_HOST and DOCKER_CONFIG. */
+  env?: Record<string, string>;
+  cwd?: string;
+  /** Standard input. */
+  input?: string;
+  timeoutMs?: number;
+}
+
+const defaultTimeoutMs = 120_000;
+
+/** Runs `docker ...` at the engine; gives what happened, and throws only when it did not end in time. */
+export async function docker(
+  { env }: EngineInfo,
+  args: readonly string[],
+  options: DockerOptions = {},
+): Promise<DockerResult> {
+  const timeoutMs = options.timeoutMs ?? defaultTimeoutMs;
+  const result = await execa('docker', args, {
+    env: { ...env, ...options.env },
+    reject: false,
+    timeout: timeoutMs,
+    ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
+    ...(options.input === undefined ? { stdin: 'ignore' as const } : { input: options.input }),
+  });
+  if (result.timedOut) {
+    throw new Error(
+      `docker ${args.join(' ')} did not end within ${timeoutMs / 1000} s: ${String(result.stdout)}${String(result.stderr)}`,
+    );
+  }
+  return { exitCode: result.exitCode ?? 1, stdout: String(result.stdout), stderr: String(result.stderr) };
+}
+
+/** As `docker`, for what must succeed: gives standard output, and throws with its words when it fails. */
+export async function mustDocker(
+  engine: EngineInfo,
+  args: readonly string[],
+  options: DockerOptions = {},
+): Promise<string> {
+  const { exitCode, stdout, stderr } = await docker(engine, args, options);
+  if (exitCode !== 0) throw new Error(`docker ${args.join(' ')} failed: ${stderr || stdout}`);
+  return stdout;
+}
+
+const version = 'v2.40.3';
+const module = 'github.com/docker/compose/v2';
+const recipe: BuildRecipe = {
+  module,
+  moduleVersion: version,
+  package: `${module}/cmd`,
+  // It prints its name when it was not told its version.
+  ldflags: `-s -w -X ${module}/internal.Version=${version}`,
+};
+
+/** Path of Docker Compose v2, which Debian does not have; built from its Go module unless it was built before. */
+export function provideCompose(cache: Cache): Promise<string> {
+  return built(cache, 'docker-compose', { edition: version, recipe });
+}
+
+/** Makes a DOCKER_CONFIG of its own, which knows `docker compose` and no credentials of anybody. */
+async function makeDockerConfig(directory: string, compose: string): Promise<void> {
+  const plugins = join(directory, 'cli-plugins');
+  await mkdir(plugins, { recursive: true });
+  await symlink(compose, join(plugins, 'docker-compose'));
+}
+
+interface EngineOptions {
   /** Everything of the engine lies here, and is removed with it. Short: sockets are in it. */
   directory: string;
   /** Path of Docker Compose v2. */
@@ -23,7 +139,7 @@ export interface EngineInfo {
   env: Record<string, string>;
 }
 
-export interface Engine extends EngineInfo {
+interface Engine extends EngineInfo {
   /** Ends every container and the engine, and removes all that was theirs. */
   stop(): Promise<void>;
 }

@@ -2,10 +2,8 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
-import { Cache } from '../../real-node/build/cache.ts';
-import { provideCompose } from './compose-plugin.ts';
-import { type EngineInfo, engineAt, startEngine } from './engine.ts';
-import { whyNoEngine } from './requirements.ts';
+import { Cache } from '../../real-node/build/programs.ts';
+import { type EngineInfo, engineAt, provideCompose, startEngine, whyNoEngine } from './engine.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {

@@ -1,9 +1,7 @@
 import { readdir } from 'node:fs/promises';
-import { Cache } from '../../real-node/build/cache.ts';
+import { Cache } from '../../real-node/build/programs.ts';
 import { prepareImages, provideSkerryArchive } from '../images/index.ts';
-import { provideCompose } from './compose-plugin.ts';
-import { startEngine } from './engine.ts';
-import { whyNoEngine } from './requirements.ts';
+import { provideCompose, startEngine, whyNoEngine } from './engine.ts';
 
 const usage = `A Docker engine of its own on this machine, for tests and for looking around. Needs root.
 

@@ -1,5 +1,5 @@
-import { Cache } from '../../real-node/build/cache.ts';
-import type { EngineInfo } from '../engine/index.ts';
+import { Cache } from '../../real-node/build/programs.ts';
+import type { EngineInfo } from '../engine/engine.ts';
 import { loadImages, provideArchive } from './load-images.ts';
 import { kubernetesImages, node, redis } from './recipes.ts';
 import { buildSkerry, managerImage, skerryImage } from './skerry-image.ts';

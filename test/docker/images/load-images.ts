@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import type { Cache } from '../../real-node/build/cache.ts';
+import type { Cache } from '../../real-node/build/programs.ts';
 import type { LayerEntry } from '../../real-node/images/layer.ts';
 import { writeImage } from '../../real-node/images/oci-image.ts';
-import { docker, type EngineInfo, mustDocker } from '../engine/index.ts';
+import { docker, type EngineInfo, mustDocker } from '../engine/engine.ts';
 import type { DockerImage } from './recipes.ts';
 
 /** Has the engine know these images under their tags; they are made unless they were made before. */

@@ -8,11 +8,11 @@ import {
   defaultRequests,
 } from '../../../vc-manager/binaries/index.ts';
 import { imageOf } from '../../../vc-manager/drivers/images.ts';
-import { Cache } from '../../real-node/build/cache.ts';
-import { busyboxEdition, busyboxLayer } from '../../real-node/images/busybox.ts';
+import { Cache } from '../../real-node/build/programs.ts';
+import { busyboxEdition, busyboxLayer } from '../../real-node/images/base-layers.ts';
 import { directory, file, type LayerEntry, symlink, tree } from '../../real-node/images/layer.ts';
 import type { ImageConfig } from '../../real-node/images/oci-image.ts';
-import { run } from '../../real-node/machine/run.ts';
+import { run } from '../../real-node/machine/machine.ts';
 import { sharedLibraries } from './shared-libraries.ts';
 
 export interface DockerImage extends ImageConfig {
@@ -23,10 +23,10 @@ export interface DockerImage extends ImageConfig {
 }
 
 /** A second name of all that is made here, in place of upstream's registry: deploy/compose/local.env names it. */
-export const localRegistry = 'skerry.local';
+const localRegistry = 'skerry.local';
 export const redisImage = 'redis:8-alpine';
 /** In place of upstream's image of Node, as the base of ours: it has what the Dockerfile calls, and no more. */
-export const nodeImage = 'node:26-slim';
+const nodeImage = 'node:26-slim';
 
 const temporary = directory('tmp', 0o1777);
 const certificates = 'etc/ssl/certs/ca-certificates.crt';

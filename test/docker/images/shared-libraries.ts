@@ -1,6 +1,6 @@
 import { dirname } from 'node:path';
 import { directory, file, type LayerEntry } from '../../real-node/images/layer.ts';
-import { run } from '../../real-node/machine/run.ts';
+import { run } from '../../real-node/machine/machine.ts';
 
 /** The libraries of programs of this machine, its loader among them, at the paths where the programs look for them. */
 export async function sharedLibraries(programs: readonly string[]): Promise<LayerEntry[]> {

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { type EngineInfo, mustDocker } from '../engine/index.ts';
+import { type EngineInfo, mustDocker } from '../engine/engine.ts';
 
 export const skerryImage = 'skerry:local';
 export const managerImage = 'skerry-manager:local';

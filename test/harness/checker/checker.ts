@@ -1,17 +1,22 @@
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { differences, remains } from './differences.ts';
-import { PlainApi } from './plain-api.ts';
-import { readSuperCluster, readTenant, type SuperSide, type TenantSide } from './side.ts';
-import type { CheckedTenant } from './view.ts';
+import {
+  type CheckedTenant,
+  PlainApi,
+  readSuperCluster,
+  readTenant,
+  type SuperSide,
+  type TenantSide,
+} from './view.ts';
 
-export interface CheckedCluster {
+interface CheckedCluster {
   /** UID of its VirtualCluster. */
   readonly uid: string;
   readonly name: string;
   readonly kubeconfig: string;
 }
 
-export interface CheckerOptions {
+interface CheckerOptions {
   superKubeconfig: string;
   tenants: readonly CheckedCluster[];
 }
@@ -37,7 +42,7 @@ export class Disagreement extends Error {
 }
 
 /** What stands in all servers. */
-export interface Sides {
+interface Sides {
   readonly superSide: SuperSide;
   readonly tenants: { tenant: CheckedTenant; own: TenantSide }[];
 }

@@ -1,20 +1,25 @@
 import type { KubeObject } from '../../../kube/index.ts';
-import { compareConfig } from './kinds/config.ts';
-import { compareDisruptionBudgets } from './kinds/disruption-budgets.ts';
-import { compareEndpointSlices } from './kinds/endpoint-slices.ts';
-import { compareIngresses } from './kinds/ingresses.ts';
-import { compareNamespaces } from './kinds/namespaces.ts';
-import { compareNetworkPolicies } from './kinds/network-policies.ts';
-import { compareNodes } from './kinds/nodes.ts';
+import { compareNodes, comparePublished, compareVolumes } from './kinds/cluster-scoped.ts';
+import { compareConfig, compareNamespaces, compareServiceAccounts } from './kinds/config.ts';
 import { comparePods } from './kinds/pods.ts';
-import { comparePublished } from './kinds/published.ts';
-import { compareServiceAccounts } from './kinds/service-accounts.ts';
-import { compareServices } from './kinds/services.ts';
+import {
+  compareDisruptionBudgets,
+  compareIngresses,
+  compareNetworkPolicies,
+} from './kinds/policies-and-ingresses.ts';
+import { compareEndpointSlices, compareServices } from './kinds/services.ts';
 import { compareTokens } from './kinds/tokens.ts';
-import { compareVolumes } from './kinds/volumes.ts';
-import { at, label, nameOf } from './raw.ts';
-import { type CheckedKind, checkedPaths, type SuperSide, type TenantSide } from './side.ts';
-import { type CheckedTenant, View } from './view.ts';
+import {
+  at,
+  type CheckedKind,
+  type CheckedTenant,
+  checkedPaths,
+  label,
+  nameOf,
+  type SuperSide,
+  type TenantSide,
+  View,
+} from './view.ts';
 
 /**
  * What is not as the sync rules want it, in words; empty when both sides agree. Pure, and made from the rules and

@@ -1,8 +1,6 @@
 import type { KubeObject } from '../../../kube/index.ts';
 import { compareKeys, compareMarks } from './marks.ts';
-import { annotation, nameOf } from './raw.ts';
-import type { CheckedKind } from './side.ts';
-import type { View } from './view.ts';
+import { annotation, type CheckedKind, nameOf, type View } from './view.ts';
 
 /** Whether T must have an S; `may`: both are right. */
 export type Expectation = 'yes' | 'no' | 'may';

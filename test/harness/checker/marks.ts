@@ -1,6 +1,5 @@
 import type { KubeObject } from '../../../kube/index.ts';
-import { annotation, label, unequal } from './raw.ts';
-import type { View } from './view.ts';
+import { annotation, label, unequal, type View } from './view.ts';
 
 /** Sync rules §1. The operator's own additions are not known here: suites that add some say so. */
 const denied = [

@@ -1,23 +1,27 @@
 import { existsSync } from 'node:fs';
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { runCli } from '../../harness/cli.ts';
 import { poll } from '../../harness/poll.ts';
 import { identify, kill } from '../../harness/processes.ts';
-import { removeCgroup } from '../machine/cgroups.ts';
-import { type Claim, dropClaim, listClaims } from '../machine/claim.ts';
+import { runCli } from '../../harness/stack.ts';
+import {
+  type ClusterClaim,
+  dropClaim,
+  listClaims,
+  removeCgroup,
+  restoreSysctls,
+} from '../machine/machine.ts';
 import { Network } from '../machine/network.ts';
-import { restoreSysctls } from '../machine/sysctls.ts';
 import { markVariable } from '../node/node-process.ts';
 
 const endTimeoutMs = 30_000;
 
-export function cgroupOf({ number }: Pick<Claim, 'number'>): string {
+export function cgroupOf({ number }: Pick<ClusterClaim, 'number'>): string {
   return `skerry-${number}`;
 }
 
 /** Removes all that a cluster has or had on this machine, whatever state it was left in. */
-export async function cleanUp(claim: Claim): Promise<void> {
+export async function cleanUp(claim: ClusterClaim): Promise<void> {
   const { directory, number } = claim;
   const stateDir = join(directory, 'state');
   await Promise.all([

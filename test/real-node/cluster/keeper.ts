@@ -7,16 +7,15 @@ import {
   type KubeObject,
   resources,
 } from '../../../kube/index.ts';
-import { runCli } from '../../harness/cli.ts';
 import { poll } from '../../harness/poll.ts';
+import { runCli } from '../../harness/stack.ts';
 import { until } from '../../harness/until.ts';
-import { createAddons } from '../addons/index.ts';
-import { Cache, type Tell } from '../build/cache.ts';
+import { createAddons } from '../addons.ts';
+import { Cache, type Tell } from '../build/programs.ts';
 import type { ImageName } from '../images/recipes.ts';
-import { type Claim, listClaims, makeClaim } from '../machine/claim.ts';
+import { type ClusterClaim, listClaims, makeClaim, prepareSysctls } from '../machine/machine.ts';
 import { Network } from '../machine/network.ts';
-import { prepareSysctls } from '../machine/sysctls.ts';
-import { Credentials } from '../node/credentials.ts';
+import { Credentials } from '../node/node-files.ts';
 import { RealNode } from '../node/real-node.ts';
 import { PolicyEngine } from '../policies/policy-engine.ts';
 import { cgroupOf, cleanUp, cleanUpAbandoned } from './clean-up.ts';
@@ -44,7 +43,7 @@ const marker = 'SKERRY-REAL-NODE';
 export class Keeper {
   readonly #o: KeeperOptions;
   readonly #nodes: RealNode[] = [];
-  #claim: Claim | undefined;
+  #claim: ClusterClaim | undefined;
   #outsideDns: OutsideDns | undefined;
   #policyEngine: PolicyEngine | undefined;
 

@@ -1,7 +1,7 @@
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 
-export interface OutsideDnsOptions {
+interface OutsideDnsOptions {
   host: string;
   port?: number;
   /** Names that end so have this address; no other name exists. */

@@ -1,12 +1,10 @@
-import type { Cache } from '../build/cache.ts';
-import { providePrograms } from '../build/programs.ts';
-import { providePause } from '../images/compile.ts';
-import { provideImages } from '../images/image-files.ts';
-import type { ImageName } from '../images/recipes.ts';
+import { type Cache, providePrograms } from '../build/programs.ts';
+import { providePause } from '../images/base-layers.ts';
+import { type ImageName, provideImages } from '../images/recipes.ts';
 import { provideImageStore } from '../node/image-store.ts';
 
 /** Paths of what every node of a cluster is made of. */
-export interface Prepared {
+interface Prepared {
   programs: Readonly<Record<'containerd' | 'kubelet' | 'kube-proxy' | 'pause', string>>;
   imageStore: string;
 }

@@ -5,13 +5,12 @@ import { dirname, join, resolve } from 'node:path';
 import { poll } from '../../harness/poll.ts';
 import { isAlive, send } from '../../harness/processes.ts';
 import { type ImageName, suiteImages } from '../images/recipes.ts';
-import { listClaims } from '../machine/claim.ts';
-import { whyNot } from '../machine/requirements.ts';
+import { listClaims, whyNot } from '../machine/machine.ts';
 import { cleanUp } from './clean-up.ts';
 import type { ClusterInfo } from './cluster-info.ts';
 import type { KeeperMessage, KeeperRequest } from './keeper-main.ts';
 
-export interface StartOptions {
+interface StartOptions {
   /** Empty or not there; removed with the cluster. */
   directory: string;
   nodes: number;

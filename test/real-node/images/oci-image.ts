@@ -12,7 +12,7 @@ export interface ImageConfig {
   workingDirectory?: string;
 }
 
-export interface ImageContent extends ImageConfig {
+interface ImageContent extends ImageConfig {
   /** Full names, registry and tag included. */
   tags: readonly string[];
   /** Lowest first. */

@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
   Binaries,
@@ -6,16 +8,24 @@ import {
   defaultVersions,
 } from '../../../vc-manager/binaries/index.ts';
 import { imageOf } from '../../../vc-manager/drivers/images.ts';
-import type { Cache } from '../build/cache.ts';
-import { editionOf, type ProgramName, provideProgram, versionOf } from '../build/programs.ts';
-import { busyboxEdition, busyboxLayer } from './busybox.ts';
-import { compile, providePause } from './compile.ts';
-import { debianLayer } from './debian.ts';
+import { createAuthority, issue, type KeyPair } from '../../../vc-manager/pki/index.ts';
+import { type Cache, editionOf, type ProgramName, provideProgram, versionOf } from '../build/programs.ts';
+import { busyboxEdition, busyboxLayer, compile, debianLayer, providePause } from './base-layers.ts';
 import { directory, file, type LayerEntry, symlink, text } from './layer.ts';
-import type { ImageConfig } from './oci-image.ts';
-import { porterPair } from './porter.ts';
+import { type ImageConfig, writeImage } from './oci-image.ts';
 
-export interface ImageRecipe extends ImageConfig {
+/** What agnhost's port server shows when a test asks it for TLS on localhost. */
+async function porterPair(): Promise<KeyPair> {
+  const authority = await createAuthority({ commonName: 'agnhost porter' });
+  return issue(authority, {
+    commonName: 'localhost',
+    dnsNames: ['localhost'],
+    ipAddresses: ['127.0.0.1'],
+    usage: ['server'],
+  });
+}
+
+interface ImageRecipe extends ImageConfig {
   tags: readonly string[];
   /** All that decides what is in it, beside the fields of this recipe: versions of programs, and of the code here. */
   inputs: readonly string[];
@@ -188,3 +198,34 @@ export const suiteImages: readonly ImageName[] = [
   'kube-apiserver',
   'kube-controller-manager',
 ];
+
+/** Paths of the images as OCI archives; those that were made before are taken from the cache. */
+export async function provideImages(cache: Cache, names: readonly ImageName[]): Promise<string[]> {
+  const files: string[] = [];
+  for (const name of names) {
+    const recipe: ImageRecipe = imageRecipes[name];
+    const path = cache.path('images', `${name}-${keyOf(recipe)}.tar`);
+    files.push(
+      await cache.ensure(path, async (work) => {
+        const target = join(work, `${name}.tar`);
+        await writeImage(target, { ...recipe, layers: await recipe.layers(cache, work) });
+        await removeEarlier(cache, name);
+        return target;
+      }),
+    );
+  }
+  return files;
+}
+
+/** Images of this name that were made after another recipe: nobody asks for them again. */
+async function removeEarlier(cache: Cache, name: ImageName): Promise<void> {
+  const pattern = new RegExp(`^${name}-[0-9a-f]{12}\\.tar$`);
+  for (const file of await readdir(cache.path('images'))) {
+    if (pattern.test(file)) await rm(cache.path('images', file), { force: true });
+  }
+}
+
+/** Another one as soon as anything in the recipe differs. */
+function keyOf({ layers: _, ...rest }: ImageRecipe): string {
+  return createHash('sha256').update(JSON.stringify(rest)).digest('hex').slice(0, 12);
+}

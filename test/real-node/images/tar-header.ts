@@ -11,7 +11,7 @@ export interface TarMember {
   target?: string;
 }
 
-export const blockBytes = 512;
+const blockBytes = 512;
 const typeFlags = { file: '0', hardlink: '1', symlink: '2', directory: '5' } as const;
 
 /** The header blocks of a member; long names are told in a pax header before the member's own. */

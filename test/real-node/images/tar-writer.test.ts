@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { run } from '../machine/run.ts';
+import { run } from '../machine/machine.ts';
 import { directory, file, type LayerEntry, symlink, text, tree } from './layer.ts';
 import { TarWriter } from './tar-writer.ts';
 

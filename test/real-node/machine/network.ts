@@ -1,4 +1,4 @@
-import { run } from './run.ts';
+import { run } from './machine.ts';
 
 /** Every address and name of a cluster, from the number of its claim. */
 export class Network {

@@ -2,11 +2,9 @@ import { createHash } from 'node:crypto';
 import { cp, mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { poll } from '../../harness/poll.ts';
-import type { Cache } from '../build/cache.ts';
-import { versionOf } from '../build/programs.ts';
-import { run } from '../machine/run.ts';
-import { accepts } from './accepts.ts';
-import { NodeProcess } from './node-process.ts';
+import { type Cache, versionOf } from '../build/programs.ts';
+import { run } from '../machine/machine.ts';
+import { acceptsConnections, NodeProcess } from './node-process.ts';
 
 const startTimeoutMs = 30_000;
 const storesKept = 2;
@@ -44,7 +42,7 @@ export function provideImageStore(
         'containerd to listen',
         () => {
           if (containerd.hasEnded) throw new Error(`containerd has ended: ${containerd.lastWords()}`);
-          return accepts(socket);
+          return acceptsConnections(socket);
         },
         { timeoutMs: startTimeoutMs },
       );

@@ -1,7 +1,20 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { identify, type ProcessIdentity } from '../../harness/processes.ts';
+
+/** Whether somebody listens on a Unix socket. */
+export function acceptsConnections(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ path });
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+  });
+}
 
 /** By it the processes of nodes are found whatever else is lost: the node's directory. */
 export const markVariable = 'SKERRY_REAL_NODE';
@@ -10,9 +23,9 @@ export const markVariable = 'SKERRY_REAL_NODE';
  * Dies with this process, however that ends: the kernel kills it. So nothing of a node outlives a harness that
  * was killed.
  */
-export const bound = ['setpriv', '--pdeathsig', 'KILL'] as const;
+const bound = ['setpriv', '--pdeathsig', 'KILL'] as const;
 
-export interface NodeProcessOptions {
+interface NodeProcessOptions {
   name: string;
   command: readonly string[];
   logFile: string;

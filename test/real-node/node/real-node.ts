@@ -1,19 +1,23 @@
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { poll } from '../../harness/poll.ts';
-import type { Tell } from '../build/cache.ts';
-import { makeCgroup } from '../machine/cgroups.ts';
+import type { Tell } from '../build/programs.ts';
+import { makeCgroup } from '../machine/machine.ts';
 import type { Network } from '../machine/network.ts';
-import { accepts } from './accepts.ts';
-import { cniConfiguration, containerdConfiguration } from './containerd-files.ts';
-import type { Credentials } from './credentials.ts';
 import { copyImageStore } from './image-store.ts';
-import { initScript } from './init-script.ts';
-import { kubeletConfiguration, kubeProxyConfiguration } from './kubelet-files.ts';
-import { NodeFiles, stateNames } from './node-files.ts';
-import { NodeProcess } from './node-process.ts';
+import {
+  type Credentials,
+  cniConfiguration,
+  containerdConfiguration,
+  initScript,
+  kubeletConfiguration,
+  kubeProxyConfiguration,
+  NodeFiles,
+  stateNames,
+} from './node-files.ts';
+import { acceptsConnections, NodeProcess } from './node-process.ts';
 
-export interface RealNodeOptions {
+interface RealNodeOptions {
   /** From 1. */
   index: number;
   directory: string;
@@ -177,7 +181,7 @@ export class RealNode {
       () => {
         const daemon = this.#daemons.get(name);
         if (daemon?.hasEnded) throw new Error(`${daemon.name} has ended: ${daemon.lastWords()}`);
-        return accepts(socket);
+        return acceptsConnections(socket);
       },
       { timeoutMs: startTimeoutMs },
     );

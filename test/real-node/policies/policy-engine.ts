@@ -8,11 +8,10 @@ import {
   resources,
   Store,
 } from '../../../kube/index.ts';
-import type { Tell } from '../build/cache.ts';
-import type { NetworkPod, NetworkPolicy } from './model.ts';
-import { renderRuleset } from './ruleset.ts';
+import type { Tell } from '../build/programs.ts';
+import { type NetworkPod, type NetworkPolicy, renderRuleset } from './ruleset.ts';
 
-export interface PolicyEngineOptions {
+interface PolicyEngineOptions {
   connection: ConnectionOptions;
   /** First processes of the nodes, by which their network namespaces are entered. */
   nodes: readonly number[];

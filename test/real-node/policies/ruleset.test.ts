@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { KubeObject } from '../../../kube/index.ts';
-import type { NetworkPod, NetworkPolicy } from './model.ts';
-import { renderRuleset } from './ruleset.ts';
+import { type NetworkPod, type NetworkPolicy, renderRuleset } from './ruleset.ts';
 
 const namespaces: KubeObject[] = ['shop', 'office'].map((name) => ({
   metadata: { name, labels: { 'kubernetes.io/metadata.name': name } },

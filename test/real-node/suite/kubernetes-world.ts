@@ -15,9 +15,36 @@ import type { DriverWorld } from '../../drivers/driver-world.ts';
 import { kill, type ProcessIdentity } from '../../harness/processes.ts';
 import type { ClusterInfo } from '../cluster/cluster-info.ts';
 import { otherPatch } from '../images/recipes.ts';
+import { run } from '../machine/machine.ts';
 import { BridgeDatastore } from './bridge-datastore.ts';
-import { processOfPod } from './pod-processes.ts';
-import { ServiceRoutes } from './service-routes.ts';
+import { processOfPod } from './pods.ts';
+
+/**
+ * Leads this machine, which has no kube-proxy, to single service addresses by way of a node that has one. Only to those
+ * that are asked for: other clusters on this machine have the same range.
+ */
+export class ServiceRoutes {
+  readonly #via: string;
+  readonly #addresses = new Set<string>();
+
+  constructor(node: { address: string }) {
+    this.#via = node.address;
+  }
+
+  async add(address: string): Promise<void> {
+    if (this.#addresses.has(address)) return;
+    this.#addresses.add(address);
+    await run('ip', ['route', 'replace', `${address}/32`, 'via', this.#via]);
+  }
+
+  async close(): Promise<void> {
+    for (const address of this.#addresses) {
+      // With the cluster its link goes, and the route with that.
+      await run('ip', ['route', 'delete', `${address}/32`, 'via', this.#via]).catch(() => undefined);
+    }
+    this.#addresses.clear();
+  }
+}
 
 const { signal } = new AbortController();
 

@@ -1,7 +1,61 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { execa } from 'execa';
 import type { KubeObject } from '../../../kube/index.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { pod } from '../../harness/manifests.ts';
 import { poll } from '../../harness/poll.ts';
+import { identify, type ProcessIdentity } from '../../harness/processes.ts';
+import { Cache, provideProgram } from '../build/programs.ts';
+import type { ClusterInfo } from '../cluster/cluster-info.ts';
+import { run } from '../machine/machine.ts';
+
+/** The process of a pod's container that runs this program, as this machine sees it. */
+export function processOfPod(podUid: string, program: string): ProcessIdentity {
+  for (const entry of readdirSync('/proc')) {
+    const pid = Number(entry);
+    if (!Number.isInteger(pid)) continue;
+    if (!read(`/proc/${pid}/cgroup`).includes(podUid)) continue;
+    const [command = ''] = read(`/proc/${pid}/cmdline`).split('\0');
+    const found = command.split('/').at(-1) === program ? identify(pid) : undefined;
+    if (found !== undefined) return found;
+  }
+  throw new Error(`no process of pod ${podUid} runs ${program}`);
+}
+
+/** Memory that only this process has and that no file stands behind, in bytes: program text is shared by all tenants. */
+export function privateMemoryOf({ pid }: ProcessIdentity): number {
+  const kilobytes = /^Private_Dirty:\s+(\d+) kB/m.exec(read(`/proc/${pid}/smaps_rollup`))?.[1];
+  return Number(kilobytes ?? 0) * 1024;
+}
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+/** Has all nodes of a running cluster know an archive's one image by this full name. */
+export async function importImage(
+  { nodes }: ClusterInfo,
+  archive: string,
+  { from, to }: { from: string; to: string },
+): Promise<void> {
+  const cache = new Cache({ env: process.env, signal: new AbortController().signal, tell: console.log });
+  const ctr = await provideProgram(cache, 'ctr');
+  await Promise.all(
+    nodes.map(async ({ pid }) => {
+      const images = (...args: string[]): Promise<string> =>
+        run(ctr, [
+          ...['-a', `/proc/${pid}/root/run/containerd/containerd.sock`, '-n', 'k8s.io', 'images'],
+          ...args,
+        ]);
+      await images('import', archive);
+      await images('tag', from, to);
+    }),
+  );
+}
 
 export const images = {
   busybox: 'docker.io/library/busybox:1.36',
@@ -83,4 +137,38 @@ export async function untilReady(cluster: Cluster, namespace: string, ...names: 
     ...['-n', namespace, 'wait', '--for=condition=Ready', '--timeout=90s'],
     ...names.map((name) => `pod/${name}`),
   );
+}
+
+/** What one hears whose connection no NetworkPolicy allows. */
+export const noRouteToHost = 'no route to host';
+
+/** `refused`: the other side was reached, and nobody listens there. */
+export type Heard = 'connected' | 'refused' | typeof noRouteToHost;
+
+/** Whether a pod of agnhost can connect to an address. */
+export async function connects(
+  cluster: Cluster,
+  { namespace, name }: InPod,
+  address: string,
+  port: number,
+): Promise<Heard> {
+  const connect = ['/agnhost', 'connect', '--timeout=20s', `${address}:${port}`];
+  const result = await cluster.tryKubectl(['-n', namespace, 'exec', name, '--', ...connect]);
+  return heardIn(result, `${namespace}/${name} to ${address}:${port}`);
+}
+
+/** The same from the pod of a process, whatever its image lacks. */
+export async function connectsFrom({ pid }: ProcessIdentity, address: string, port: number): Promise<Heard> {
+  const connect = ['timeout', '20', 'bash', '-c', `exec 3<>/dev/tcp/${address}/${port}`];
+  const { exitCode = -1, stderr } = await execa('nsenter', ['-t', String(pid), '-n', ...connect], {
+    reject: false,
+  });
+  return heardIn({ exitCode, stderr }, `process ${pid} to ${address}:${port}`);
+}
+
+function heardIn({ exitCode, stderr }: { exitCode: number; stderr: string }, what: string): Heard {
+  if (exitCode === 0) return 'connected';
+  for (const heard of ['refused', noRouteToHost] as const)
+    if (stderr.toLowerCase().includes(heard)) return heard;
+  throw new Error(`${what}: ${stderr}`);
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../../../vc-manager/binaries/index.ts';
-import type { StackInfo } from '../../harness/stack-info.ts';
+import type { StackInfo } from '../../harness/stack.ts';
 import type { ClusterInfo } from '../cluster/cluster-info.ts';
 
 /** A cluster of real nodes as the stack that suites know. */

@@ -1,5 +1,5 @@
 import type { KubeObject } from '../../../../kube/index.ts';
-import { annotation, at, listAt } from '../raw.ts';
+import { annotation, at, listAt } from '../view.ts';
 
 /** Capabilities that Pod Security baseline lets a container add. */
 const harmless = new Set(

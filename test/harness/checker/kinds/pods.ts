@@ -1,9 +1,8 @@
 import type { KubeObject } from '../../../../kube/index.ts';
 import { compareDown, type DownRules } from '../down.ts';
-import { annotation, at, listAt, nameOf, unequal } from '../raw.ts';
-import type { View } from '../view.ts';
+import { annotation, at, listAt, nameOf, unequal, type View } from '../view.ts';
+import { shownNode } from './cluster-scoped.ts';
 import { rootCa, superConfigMapName } from './config.ts';
-import { shownNode } from './nodes.ts';
 import { containersOf, forbidden, isFinished, isGated, isPreset, withoutRefused } from './pod-admission.ts';
 
 const rules: DownRules = {

@@ -1,10 +1,9 @@
 import type { KubeObject } from '../../../../kube/index.ts';
 import { compareMarks } from '../marks.ts';
-import { annotation, at, label, listAt, nameOf, unequal } from '../raw.ts';
-import type { View } from '../view.ts';
+import { annotation, at, label, listAt, nameOf, unequal, type View } from '../view.ts';
 
 /** What a token says of itself. */
-export interface TokenClaims {
+interface TokenClaims {
   readonly aud: readonly string[];
   readonly exp: number;
   readonly iat: number;
@@ -33,7 +32,7 @@ export function isTokenSecret(secret: KubeObject): boolean {
 }
 
 /** Where a volume of a pod takes a file from. */
-export interface TokenFile {
+interface TokenFile {
   readonly volume: string;
   readonly path: string;
   readonly audience: string;

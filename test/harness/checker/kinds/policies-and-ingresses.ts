@@ -1,0 +1,205 @@
+import type { KubeObject } from '../../../../kube/index.ts';
+import { compareDown, type DownRules } from '../down.ts';
+import { compareKeys } from '../marks.ts';
+import { annotation, at, label, listAt, selects, unequal, type View } from '../view.ts';
+
+type Selected = (selector: unknown, policyNamespace: string | undefined) => string[];
+
+/** Judged by what they select on either side, not by how it is written there. */
+export function compareNetworkPolicies(view: View): string[] {
+  const rules: DownRules = {
+    kind: 'networkpolicies',
+    what: 'NetworkPolicy',
+    expected: (_, { tenant }) => (tenant.networkPolicies ? 'yes' : 'no'),
+    compare: (own, superObject) => [
+      ...unequal(at(own, 'spec', 'policyTypes'), at(superObject, 'spec', 'policyTypes'), 'policyTypes'),
+      ...unequal(
+        picture(own, ownPods(view), ownNamespaces(view)),
+        picture(superObject, superPods(view), superNamespaces(view)),
+        'what it selects',
+      ),
+    ],
+  };
+  return compareDown(rules, view);
+}
+
+/** A policy with all selectors replaced by what they select, in the tenant's terms. */
+function picture(policy: KubeObject, pods: Selected, namespaces: Selected): unknown {
+  const { namespace } = policy.metadata;
+  const peer = (each: Record<string, unknown>): unknown => ({
+    ipBlock: each['ipBlock'] ?? null,
+    namespaces:
+      each['namespaceSelector'] === undefined ? null : namespaces(each['namespaceSelector'], undefined),
+    pods:
+      each['podSelector'] === undefined
+        ? null
+        : pods(each['podSelector'], each['namespaceSelector'] ? undefined : namespace),
+  });
+  const rules = (direction: string, side: string): unknown =>
+    listAt(policy, 'spec', direction).map((rule) => ({
+      ports: listAt(rule, 'ports'),
+      peers: listAt(rule, side).map(peer),
+    }));
+  return {
+    pods: pods(at(policy, 'spec', 'podSelector'), namespace),
+    ingress: rules('ingress', 'from'),
+    egress: rules('egress', 'to'),
+  };
+}
+
+/** Pods are named by their UIDs; those that are on one side only are another's business. */
+function ownPods(view: View): Selected {
+  const below = new Set(view.marked('pods').map((pod) => pod.metadata.annotations?.['skerry.dev/uid']));
+  return (selector, namespace) =>
+    view.own.pods
+      .filter(
+        ({ metadata }) => below.has(metadata.uid) && (namespace ?? metadata.namespace) === metadata.namespace,
+      )
+      .filter(({ metadata }) => selects(selector, metadata.labels))
+      .map(({ metadata }) => metadata.uid ?? '')
+      .sort();
+}
+
+/** Of all tenants' pods: one of another tenant would show as a difference. */
+function superPods(view: View): Selected {
+  const above = new Set(view.own.pods.map(({ metadata }) => metadata.uid));
+  return (selector, namespace) =>
+    view.superSide.pods
+      .filter(({ metadata }) => (namespace ?? metadata.namespace) === metadata.namespace)
+      .filter(({ metadata }) => selects(selector, metadata.labels))
+      .map(({ metadata }) => metadata.annotations?.['skerry.dev/uid'] ?? `unmarked ${metadata.name}`)
+      .filter((uid) => above.has(uid) || !belongsTo(view, uid))
+      .sort();
+}
+
+function belongsTo(view: View, uid: string): boolean {
+  return view.marked('pods').some((pod) => pod.metadata.annotations?.['skerry.dev/uid'] === uid);
+}
+
+function ownNamespaces(view: View): Selected {
+  return (selector) =>
+    view.own.namespaces
+      .filter(({ metadata }) => view.superNamespaces.has(metadata.name ?? ''))
+      .filter(({ metadata }) => selects(selector, metadata.labels))
+      .map(({ metadata }) => metadata.name ?? '')
+      .sort();
+}
+
+function superNamespaces(view: View): Selected {
+  return (selector) =>
+    view.superSide.namespaces
+      .filter(({ metadata }) => selects(selector, metadata.labels))
+      .map(({ metadata }) => {
+        const { 'skerry.dev/tenant': tenant, 'skerry.dev/namespace': name } = metadata.labels ?? {};
+        return tenant === view.tenant.uid ? (name ?? '') : `foreign ${metadata.name}`;
+      })
+      .sort();
+}
+
+const disruptionBudgetRules: DownRules = {
+  kind: 'poddisruptionbudgets',
+  what: 'PodDisruptionBudget',
+  expected: () => 'yes',
+  compare(own, superObject) {
+    const found = ['selector', 'unhealthyPodEvictionPolicy'].flatMap((field) =>
+      unequal(at(own, 'spec', field), at(superObject, 'spec', field), field),
+    );
+    if (at(superObject, 'spec', 'maxUnavailable') !== undefined) found.push('maxUnavailable went down');
+    const enough = at<number>(superObject, 'spec', 'minAvailable');
+    if (typeof enough !== 'number')
+      found.push(`minAvailable of the super cluster is ${enough}, not a number`);
+    if (isCounted(own))
+      found.push(...unequal(at(own, 'status', 'desiredHealthy'), enough, 'healthy pods wanted'));
+    else if ((enough ?? 0) < 1_000_000) found.push('may be disrupted although the tenant has not counted');
+    // Each side has counted for itself, by its own pods.
+    const allowed = (budget: KubeObject): unknown => at(budget, 'status', 'disruptionsAllowed') ?? 0;
+    return [...found, ...unequal(allowed(own), allowed(superObject), 'disruptions allowed')];
+  },
+};
+
+export function compareDisruptionBudgets(view: View): string[] {
+  return compareDown(disruptionBudgetRules, view);
+}
+
+function isCounted(own: KubeObject): boolean {
+  const observed = at<number>(own, 'status', 'observedGeneration') ?? 0;
+  const hasFailed = listAt(own, 'status', 'conditions').some(({ reason }) => reason === 'SyncFailed');
+  return (
+    observed >= (own.metadata.generation ?? 0) &&
+    (at<number>(own, 'status', 'expectedPods') ?? 0) > 0 &&
+    !hasFailed
+  );
+}
+
+const ingressRules: DownRules = {
+  kind: 'ingresses',
+  what: 'Ingress',
+  expected: (own, view) => (isAllowed(own, view) ? 'yes' : 'no'),
+  compare(own, superObject) {
+    const found = [
+      ...unequal(classOf(own), at(superObject, 'spec', 'ingressClassName'), 'class'),
+      ...unequal(at(own, 'spec', 'rules'), at(superObject, 'spec', 'rules'), 'rules'),
+      ...unequal(certificates(own), certificates(superObject), 'tls'),
+      ...unequal(
+        at(own, 'status', 'loadBalancer'),
+        at(superObject, 'status', 'loadBalancer'),
+        'load balancer',
+      ),
+    ];
+    if (at(superObject, 'spec', 'defaultBackend') !== undefined) found.push('has a default backend');
+    const harmless = Object.entries(own.metadata.annotations ?? {}).filter(([key]) => !key.includes('/'));
+    const metadata = { ...own.metadata, annotations: Object.fromEntries(harmless) };
+    return [...found, ...compareKeys({ ...own, metadata }, superObject)];
+  },
+  keysGoDown: false,
+};
+
+export function compareIngresses(view: View): string[] {
+  return compareDown(ingressRules, view);
+}
+
+function classOf(ingress: KubeObject): string | undefined {
+  return at(ingress, 'spec', 'ingressClassName') ?? annotation(ingress, 'kubernetes.io/ingress.class');
+}
+
+/** Without hosts, a certificate is for those of the rules. */
+function certificates(ingress: KubeObject): unknown {
+  const hosts = hostsOfRules(ingress);
+  return listAt(ingress, 'spec', 'tls').map((each) => [at(each, 'hosts') ?? hosts, at(each, 'secretName')]);
+}
+
+function hostsOfRules(ingress: KubeObject): string[] {
+  return [...new Set(listAt<{ host?: string }>(ingress, 'spec', 'rules').map(({ host }) => host ?? ''))];
+}
+
+function isAllowed(own: KubeObject, view: View): boolean {
+  const { tenant } = view;
+  if (!tenant.ingresses || !isPublished(classOf(own) ?? '', view)) return false;
+  if (at(own, 'spec', 'defaultBackend') !== undefined) return false;
+  const hosts = [
+    ...hostsOfRules(own),
+    ...listAt(own, 'spec', 'tls').flatMap((each) => listAt<string>(each, 'hosts')),
+  ];
+  const isOwnHost = (host: string): boolean =>
+    tenant.ingressHosts.some((allowed) =>
+      allowed.startsWith('*.') ? host.endsWith(allowed.slice(1)) : host === allowed,
+    );
+  if (!hosts.every(isOwnHost)) return false;
+  const backends = listAt(own, 'spec', 'rules').flatMap((rule) => listAt(rule, 'http', 'paths'));
+  return backends.every((path) => {
+    const name = at<string>(path, 'backend', 'service', 'name');
+    if (name === undefined) return false;
+    const service = view.ownObject('services', own.metadata.namespace, name);
+    return at(service, 'spec', 'type') !== 'ExternalName';
+  });
+}
+
+function isPublished(name: string, view: View): boolean {
+  const original = view.superSide.ingressclasses.find(({ metadata }) => metadata.name === name);
+  const copy = view.ownObject('ingressclasses', undefined, name);
+  if (original === undefined || copy === undefined) return false;
+  return (
+    label(original, 'skerry.dev/public') === 'true' &&
+    annotation(copy, 'skerry.dev/uid') === original.metadata.uid
+  );
+}
