@@ -42,7 +42,7 @@ const customWithinMs = 5_000;
 export class SuperSide {
   readonly caches: Caches;
   /** Kinds that are followed as long as a tenant wants them; nobody waits for these. */
-  readonly followed: CustomResourceInformers;
+  readonly customResources: CustomResourceInformers;
   /** Who the super cluster is: the first that this syncer saw. */
   readonly identity: IdentityGuard;
   readonly #client: KubeClient;
@@ -89,7 +89,7 @@ export class SuperSide {
         reflector({ ...watch, cutManagedFields: true }, this.caches.watched(watch.name)),
       ),
     ];
-    this.followed = new CustomResourceInformers({
+    this.customResources = new CustomResourceInformers({
       client: options.client,
       caches: this.caches,
       reflector: (kind, store) => reflector(followed(kind), store),
@@ -112,7 +112,7 @@ export class SuperSide {
    */
   async cover(scope: SuperScope, signal: AbortSignal): Promise<void> {
     this.#scope = scope;
-    const followed = this.followed.reflectors;
+    const followed = this.customResources.reflectors;
     for (const reflector of this.#narrow.keys()) {
       // Of custom resources, those that have ended are of no interest any more.
       if (!this.#reflectors.includes(reflector) && !followed.includes(reflector))
@@ -127,13 +127,13 @@ export class SuperSide {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const all = (): readonly Reflector[] => [...this.#reflectors, ...this.followed.reflectors];
+    const all = (): readonly Reflector[] => [...this.#reflectors, ...this.customResources.reflectors];
     const listAfresh = relistInTurn(all, this.#rounds.random);
     const rounds = runPeriodically(this.#rounds, signal, listAfresh).catch((error: unknown) => {
       if (!signal.aborted) throw error;
     });
     const followed = this.synced(signal).then(
-      () => this.followed.run(signal),
+      () => this.customResources.run(signal),
       () => undefined,
     );
     signal.addEventListener('abort', () => this.#scoped.resolve(), { once: true });

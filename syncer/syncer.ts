@@ -92,7 +92,7 @@ class Serving {
     });
     this.#directory = new TenantDirectory({
       ...common,
-      followed: superSide.followed,
+      customResources: superSide.customResources,
       engine: this.#engine,
       logger,
       gate: coverage,

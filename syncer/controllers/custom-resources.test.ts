@@ -300,10 +300,10 @@ function leave(world: CustomWorld, tenant: string): void {
 }
 
 /** Asks again whenever there may be another answer. */
-async function found(followed: CustomResourceInformers, tenant: string): Promise<void> {
-  while (!followed.hasLeftovers(name, tenant)) {
+async function found(informers: CustomResourceInformers, tenant: string): Promise<void> {
+  while (!informers.hasLeftovers(name, tenant)) {
     await new Promise<void>((resolve) => {
-      const unsubscribe = followed.subscribe(() => {
+      const unsubscribe = informers.subscribe(() => {
         unsubscribe();
         resolve();
       });
@@ -314,13 +314,13 @@ async function found(followed: CustomResourceInformers, tenant: string): Promise
 describe('what tenants have left in the super cluster', () => {
   it('is looked for again for a tenant that another replica has served meanwhile', async () => {
     await using world = await CustomWorld.start();
-    const { followed } = world.sides;
+    const { customResources: informers } = world.sides;
     leave(world, 'first');
-    await found(followed, 'first');
-    expect(followed.hasLeftovers(name, 'second')).toBe(false);
+    await found(informers, 'first');
+    expect(informers.hasLeftovers(name, 'second')).toBe(false);
 
     leave(world, 'second');
-    followed.request('second', []);
-    await found(followed, 'second');
+    informers.request('second', []);
+    await found(informers, 'second');
   });
 });

@@ -56,14 +56,14 @@ interface CustomResourceVersion {
   readonly version: string;
 }
 
-/** A list of a definition's objects, asked for or answered. */
-interface Search {
-  /** Those that have some. */
+/** Which tenants have objects of a definition in the super cluster from before; without `tenants` until listed. */
+interface LeftoverList {
   tenants?: ReadonlySet<string>;
 }
 
-interface Followed {
-  readonly wish: CustomResourceVersion;
+/** The cache of one definition's objects in one version, kept up to date. */
+interface Informer {
+  readonly served: CustomResourceVersion;
   readonly customResource: CustomResource;
   readonly kind: DownKind;
   readonly store: Store;
@@ -73,15 +73,15 @@ interface Followed {
 }
 
 /**
- * The custom resources that are followed in the super cluster, each as long as a tenant wants it. One that
- * cannot be followed does not affect the others.
+ * Informers for custom resources in the super cluster, shared by all tenants: each runs as long as a tenant requests
+ * it. One that cannot be listed does not affect the others.
  */
 export class CustomResourceInformers {
   readonly #options: CustomResourceInformersOptions;
-  readonly #wishes = new Map<string, readonly CustomResourceVersion[]>();
-  readonly #followed = new Map<string, Followed>();
-  /** What tenants have of a definition in the super cluster, by its name. */
-  readonly #left = new Map<string, Search>();
+  readonly #requests = new Map<string, readonly CustomResourceVersion[]>();
+  readonly #informers = new Map<string, Informer>();
+  /** By name of the definition. */
+  readonly #leftovers = new Map<string, LeftoverList>();
   readonly #running = new Set<Promise<void>>();
   #listeners: readonly (() => void)[] = [];
   #signal: AbortSignal | undefined;
@@ -92,20 +92,22 @@ export class CustomResourceInformers {
 
   /** Those that watch the super cluster at this moment. */
   get reflectors(): readonly Reflector[] {
-    return [...this.#followed.values()].map(({ reflector }) => reflector);
+    return [...this.#informers.values()].map(({ reflector }) => reflector);
   }
 
   /** Works until aborted. The cache of definitions must be complete. */
   async run(signal: AbortSignal): Promise<void> {
     this.#signal = signal;
     const definitions = this.#options.caches.store(resources.customResourceDefinitions);
-    const unsubscribe = definitions.subscribe(({ object }) => this.#redefined(object.metadata.name ?? ''));
-    this.#agree();
+    const unsubscribe = definitions.subscribe(({ object }) =>
+      this.#definitionChanged(object.metadata.name ?? ''),
+    );
+    this.#reconcile();
     if (!signal.aborted) {
       await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
     }
     unsubscribe();
-    for (const followed of this.#followed.values()) followed.stop.abort(signal.reason);
+    for (const { stop } of this.#informers.values()) stop.abort(signal.reason);
     await Promise.all(this.#running);
   }
 
@@ -117,99 +119,99 @@ export class CustomResourceInformers {
     };
   }
 
-  /** All that a tenant wants from now on. It has let go of everything else. */
-  request(tenant: string, wishes: readonly CustomResourceVersion[]): void {
-    // Another replica may have served it since what is left behind was looked for.
-    if (!this.#wishes.has(tenant)) this.#left.clear();
-    this.#wishes.set(tenant, wishes);
-    this.#agree();
+  /** Everything that a tenant needs from now on; it no longer uses any other kind. */
+  request(tenant: string, versions: readonly CustomResourceVersion[]): void {
+    // Another replica may have served the tenant since its leftovers were listed.
+    if (!this.#requests.has(tenant)) this.#leftovers.clear();
+    this.#requests.set(tenant, versions);
+    this.#reconcile();
   }
 
-  /** The tenant is served no more; what it leaves behind is looked for anew when it comes back. */
+  /** The tenant is served no more; its leftovers are listed anew when it comes back. */
   release(tenant: string): void {
-    this.#wishes.delete(tenant);
-    this.#left.clear();
-    this.#agree();
+    this.#requests.delete(tenant);
+    this.#leftovers.clear();
+    this.#reconcile();
   }
 
   /** The kind of these objects, once the cache holds all of them. */
-  kind(wish: CustomResourceVersion): DownKind | undefined {
-    const followed = this.#followed.get(idOf(wish));
-    return followed?.isComplete === true ? followed.kind : undefined;
+  kind(served: CustomResourceVersion): DownKind | undefined {
+    const informer = this.#informers.get(idOf(served));
+    return informer?.isComplete === true ? informer.kind : undefined;
   }
 
-  /** Whether a tenant has objects of this definition in the super cluster from before; finds out first. */
+  /** Whether a tenant has objects of this definition in the super cluster from before; false until they are listed. */
   hasLeftovers(name: string, tenant: string): boolean {
-    if (!this.#left.has(name)) this.#search(name);
-    return this.#left.get(name)?.tenants?.has(tenant) === true;
+    if (!this.#leftovers.has(name)) this.#findLeftovers(name);
+    return this.#leftovers.get(name)?.tenants?.has(tenant) === true;
   }
 
-  /** Nothing of it is left. */
+  /** The tenant has no objects of this definition any more. */
   clearLeftovers(name: string, tenant: string): void {
-    const search = this.#left.get(name);
+    const search = this.#leftovers.get(name);
     if (search?.tenants?.has(tenant) === true)
       search.tenants = new Set([...search.tenants].filter((uid) => uid !== tenant));
   }
 
   /** Starts what tenants request and ends what none requests any more. */
-  #agree(): void {
+  #reconcile(): void {
     if (this.#signal === undefined || this.#signal.aborted) return;
-    const wanted = new Map([...this.#wishes.values()].flat().map((wish) => [idOf(wish), wish]));
-    for (const [id, followed] of this.#followed) {
+    const wanted = new Map([...this.#requests.values()].flat().map((served) => [idOf(served), served]));
+    for (const [id, informer] of this.#informers) {
       if (wanted.has(id)) continue;
-      this.#followed.delete(id);
-      this.#release(followed, 'no tenant wants this kind any more');
+      this.#informers.delete(id);
+      this.#release(informer, 'no tenant uses this kind any more');
     }
-    for (const [id, wish] of wanted) if (!this.#followed.has(id)) this.#start(id, wish);
+    for (const [id, served] of wanted) if (!this.#informers.has(id)) this.#start(id, served);
   }
 
-  #start(id: string, wish: CustomResourceVersion): void {
+  #start(id: string, served: CustomResourceVersion): void {
     const { caches, reflector: reflectorOf } = this.#options;
-    const customResource = describeResource(definitionIn(caches, wish.name), wish.version);
+    const customResource = describeResource(definitionIn(caches, served.name), served.version);
     if (customResource === undefined) return;
     const kind = customResourceKind(customResource);
     const store = caches.add(kind) as Store;
     const stop = new AbortController();
     const reflector = reflectorOf(kind, store);
-    const followed: Followed = { wish, customResource, kind, store, stop, reflector, isComplete: false };
-    this.#followed.set(id, followed);
+    const informer: Informer = { served, customResource, kind, store, stop, reflector, isComplete: false };
+    this.#informers.set(id, informer);
     this.#track(reflector.run(stop.signal));
     reflector.synced(stop.signal).then(
       () => {
         if (stop.signal.aborted) return;
-        followed.isComplete = true;
-        this.#tell();
+        informer.isComplete = true;
+        this.#notify();
       },
       () => undefined,
     );
   }
 
   /**
-   * A definition has changed: what is followed by an API that is gone or another by now ends, and begins anew if it
+   * A definition has changed: informers of an API that is gone or has changed end, and start anew if they
    * can.
    */
-  #redefined(name: string): void {
+  #definitionChanged(name: string): void {
     const definition = definitionIn(this.#options.caches, name);
-    const ended = [...this.#followed].filter(
-      ([, { wish, customResource }]) =>
-        wish.name === name && !deepEqual(describeResource(definition, wish.version), customResource),
+    const ended = [...this.#informers].filter(
+      ([, { served, customResource }]) =>
+        served.name === name && !deepEqual(describeResource(definition, served.version), customResource),
     );
     // Users of a cache have to let go of it before it goes.
-    for (const [id] of ended) this.#followed.delete(id);
-    if (ended.length > 0) this.#tell();
-    for (const [, followed] of ended) this.#release(followed, 'the definition has changed');
-    this.#agree();
+    for (const [id] of ended) this.#informers.delete(id);
+    if (ended.length > 0) this.#notify();
+    for (const [, informer] of ended) this.#release(informer, 'the definition has changed');
+    this.#reconcile();
   }
 
-  #release({ kind, store, stop }: Followed, why: string): void {
+  #release({ kind, store, stop }: Informer, why: string): void {
     stop.abort(new Error(why));
     this.#options.caches.remove(kind, store);
   }
 
-  /** Lists, once, whose objects there are. */
-  #search(name: string): void {
-    const search: Search = {};
-    this.#left.set(name, search);
+  /** Lists once which tenants have objects. */
+  #findLeftovers(name: string): void {
+    const search: LeftoverList = {};
+    this.#leftovers.set(name, search);
     const definition = definitionIn(this.#options.caches, name);
     const version = preferredVersion(definition === undefined ? [] : versionsOf(definition))?.name ?? '';
     const customResource = describeResource(definition, version);
@@ -220,13 +222,13 @@ export class CustomResourceInformers {
       .then(
         ({ items }) => {
           const tenants = items.filter((object) => originalUid(object) !== undefined).map(tenantUidOf);
-          // One that was begun before it was forgotten is no longer in the map.
+          // A list that began before `clear` is no longer in the map.
           search.tenants = new Set(tenants.filter((uid) => uid !== undefined));
-          this.#tell();
+          this.#notify();
         },
         () => {
           // The next question lists again.
-          if (this.#left.get(name) === search) this.#left.delete(name);
+          if (this.#leftovers.get(name) === search) this.#leftovers.delete(name);
         },
       );
     this.#track(searching);
@@ -237,7 +239,7 @@ export class CustomResourceInformers {
     this.#running.add(tracked);
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const listener of this.#listeners) listener();
   }
 }
@@ -259,7 +261,7 @@ interface CustomKinds {
 interface TenantCustomResourcesOptions {
   state: TenantState;
   engine: CustomKinds;
-  followed: CustomResourceInformers;
+  informers: CustomResourceInformers;
   superCaches: Caches;
   /** Fills a store from the tenant's API server. */
   reflector: (kind: DownKind, store: Store) => Reflector;
@@ -274,7 +276,7 @@ export interface CustomResourceProblem {
 }
 
 interface Plan {
-  readonly wish: CustomResourceVersion;
+  readonly served: CustomResourceVersion;
   /** UID of the tenant's copy of the definition. */
   readonly copyUid: string;
   /** False: what is left in the super cluster is to go. */
@@ -294,18 +296,18 @@ interface Watched {
 const drainedAfterMs = 35_000;
 
 /**
- * Which custom resources are synced for one tenant: takes each up when its definition is published, opted into
- * and served on both sides, and drops it when that ends. What is opted out of stays until nothing of it is left in
- * the super cluster. One that is in trouble holds no other up.
+ * Which custom resources are synced for one tenant: starts each when its definition is published, opted into
+ * and served on both sides, and stops it when that ends. What is opted out of stays until nothing of it is left in
+ * the super cluster. A problem with one does not affect the others.
  */
 export class TenantCustomResources {
   readonly #options: TenantCustomResourcesOptions;
   readonly #watched = new Map<string, Watched>();
-  /** Since when nothing is left of what is not wanted any more, by name of its definition. */
+  /** Since when the super cluster has no object of a kind that is no longer wanted, by name of its definition. */
   readonly #drainedAtMs = new Map<string, number>();
   readonly #running = new Set<Promise<void>>();
   #problems: readonly CustomResourceProblem[] = [];
-  /** Those that nothing stands in the way of, but perhaps a server that does not answer for them. */
+  /** Those without a problem, but for a server that may not answer for them. */
   #plans: ReadonlyMap<string, Plan> = new Map();
   #signal: AbortSignal | undefined;
 
@@ -317,14 +319,14 @@ export class TenantCustomResources {
   get problems(): readonly CustomResourceProblem[] {
     const unanswered = [...this.#plans]
       .filter(([, { isWanted }]) => isWanted)
-      .flatMap(([name, { wish }]): CustomResourceProblem[] => {
-        if (this.#options.followed.kind(wish) === undefined)
+      .flatMap(([name, { served }]): CustomResourceProblem[] => {
+        if (this.#options.informers.kind(served) === undefined)
           return [
-            { name, reason: `cannot be read in the super cluster (version ${wish.version}), or not yet` },
+            { name, reason: `cannot be read in the super cluster (version ${served.version}), or not yet` },
           ];
         return this.#watched.get(name)?.reflector.hasSynced === true
           ? []
-          : [{ name, reason: `cannot be read in the tenant (version ${wish.version}), or not yet` }];
+          : [{ name, reason: `cannot be read in the tenant (version ${served.version}), or not yet` }];
       });
     return [...this.#problems, ...unanswered];
   }
@@ -336,29 +338,29 @@ export class TenantCustomResources {
 
   /** Works until aborted. The tenant has joined the engine. */
   async run(signal: AbortSignal): Promise<void> {
-    const { state, followed, superCaches } = this.#options;
+    const { state, informers, superCaches } = this.#options;
     this.#signal = signal;
-    const look = (): void => this.reconcile();
+    const reconcile = (): void => this.reconcile();
     const definitions = resources.customResourceDefinitions;
     const unsubscribe = [
-      followed.subscribe(look),
-      state.caches.store(definitions).subscribe(look),
-      superCaches.store(definitions).subscribe(look),
+      informers.subscribe(reconcile),
+      state.caches.store(definitions).subscribe(reconcile),
+      superCaches.store(definitions).subscribe(reconcile),
     ];
     this.reconcile();
     if (!signal.aborted) {
       await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
     }
     for (const each of unsubscribe) each();
-    for (const name of this.#watched.keys()) this.#drop(name);
-    followed.release(state.info.uid);
+    for (const name of this.#watched.keys()) this.#stop(name);
+    informers.release(state.info.uid);
     await Promise.all(this.#running);
   }
 
-  /** Looks at what is wanted and what is there; to be called from time to time, and when settings have changed. */
+  /** Starts and stops kinds as settings and definitions demand. Call it from time to time, and when settings change. */
   reconcile(): void {
     if (this.#signal === undefined || this.#signal.aborted) return;
-    const { state, followed, superCaches } = this.#options;
+    const { state, informers, superCaches } = this.#options;
     const published = superCaches.byIndex(resources.customResourceDefinitions, 'byPublished', 'true');
     const names = new Set([
       ...state.info.customResources,
@@ -368,7 +370,7 @@ export class TenantCustomResources {
     const problems: CustomResourceProblem[] = [];
     const plans = new Map<string, Plan>();
     for (const name of names) {
-      const plan = this.#plan(name);
+      const plan = this.#planOf(name);
       if (plan === undefined) continue;
       if ('reason' in plan) problems.push(plan);
       else plans.set(name, plan);
@@ -376,16 +378,16 @@ export class TenantCustomResources {
     this.#problems = problems;
     this.#plans = plans;
     for (const [name, watched] of this.#watched) {
-      if (!isSame(watched, plans.get(name))) this.#drop(name);
+      if (!isSame(watched, plans.get(name))) this.#stop(name);
     }
-    followed.request(
+    informers.request(
       state.info.uid,
-      [...plans.values()].map(({ wish }) => wish),
+      [...plans.values()].map(({ served }) => served),
     );
     for (const [name, plan] of plans) {
-      const kind = followed.kind(plan.wish);
+      const kind = informers.kind(plan.served);
       const watched = this.#watched.get(name);
-      if (watched?.kind !== kind) this.#drop(name);
+      if (watched?.kind !== kind) this.#stop(name);
       if (kind === undefined) continue;
       if (!this.#watched.has(name)) this.#watch(name, plan, kind);
       else if (watched !== undefined && watched.plan.isWanted !== plan.isWanted) {
@@ -396,13 +398,13 @@ export class TenantCustomResources {
   }
 
   /** What is to be watched of a definition; `undefined`: nothing, and the tenant has not asked for it. */
-  #plan(name: string): Plan | CustomResourceProblem | undefined {
+  #planOf(name: string): Plan | CustomResourceProblem | undefined {
     const { state, superCaches } = this.#options;
     const original = definitionIn(superCaches, name);
     const isOptedIn = state.info.customResources.includes(name);
     const isWanted = isOptedIn && isPublished(original);
     if (isWanted) this.#drainedAtMs.delete(name);
-    else if (!this.#hasLeft(name, original)) {
+    else if (!this.#hasLeftovers(name, original)) {
       return isOptedIn ? { name, reason: 'is not published' } : undefined;
     }
     const because = (reason: string): CustomResourceProblem | undefined =>
@@ -413,16 +415,16 @@ export class TenantCustomResources {
     if (copy?.metadata.uid === undefined || !isEstablished(copy)) return because('is not established yet');
     const version = commonVersion(original, copy);
     if (version === undefined) return because('has no version that both sides serve');
-    return { wish: { name, version }, copyUid: copy.metadata.uid, isWanted };
+    return { served: { name, version }, copyUid: copy.metadata.uid, isWanted };
   }
 
-  /** Whether anything that is not wanted is in the super cluster yet, or may come there. */
-  #hasLeft(name: string, original: Definition | undefined): boolean {
-    const { state, superCaches, followed, nowMs } = this.#options;
+  /** Whether the super cluster still has objects that are not wanted, or may get some from a write under way. */
+  #hasLeftovers(name: string, original: Definition | undefined): boolean {
+    const { state, superCaches, informers, nowMs } = this.#options;
     const { uid } = state.info;
     const watched = this.#watched.get(name);
-    if (watched === undefined || followed.kind(watched.plan.wish) !== watched.kind) {
-      return isPublished(original) && followed.hasLeftovers(name, uid);
+    if (watched === undefined || informers.kind(watched.plan.served) !== watched.kind) {
+      return isPublished(original) && informers.hasLeftovers(name, uid);
     }
     if (superCaches.of(watched.kind).byIndex(byTenantIndex, uid).length > 0) {
       this.#drainedAtMs.delete(name);
@@ -431,7 +433,7 @@ export class TenantCustomResources {
     const since = this.#drainedAtMs.get(name) ?? nowMs();
     this.#drainedAtMs.set(name, since);
     if (nowMs() - since < drainedAfterMs) return true;
-    followed.clearLeftovers(name, uid);
+    informers.clearLeftovers(name, uid);
     return false;
   }
 
@@ -453,7 +455,7 @@ export class TenantCustomResources {
     );
   }
 
-  #drop(name: string): void {
+  #stop(name: string): void {
     const watched = this.#watched.get(name);
     if (watched === undefined) return;
     const { state, engine } = this.#options;
@@ -465,7 +467,7 @@ export class TenantCustomResources {
 }
 
 function isSame({ plan: present }: Watched, plan: Plan | undefined): boolean {
-  return present.copyUid === plan?.copyUid && present.wish.version === plan.wish.version;
+  return present.copyUid === plan?.copyUid && present.served.version === plan.served.version;
 }
 
 /** The version that objects are stored in where both sides serve it, else the best that they do. */

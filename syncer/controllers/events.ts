@@ -76,7 +76,9 @@ export class EventController implements SpecialController {
       return await this.#reconcile(tenant, key, signal);
     } catch (error) {
       if (signal.aborted) throw error;
-      return outcomeOf(error);
+      const outcome = outcomeOf(error);
+      if (outcome.is !== 'refused') return outcome;
+      return { ...outcome, message: scrub(outcome.message, tenant.context()) };
     }
   }
 

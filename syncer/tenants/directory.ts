@@ -25,7 +25,7 @@ interface DirectoryOptions {
   superClient: KubeClient;
   superCaches: Caches;
   /** Custom resources of the super cluster. */
-  followed: CustomResourceInformers;
+  customResources: CustomResourceInformers;
   superIdentity: IdentityGuard;
   engine: SyncEngine;
   kinds: readonly SyncedKind[];

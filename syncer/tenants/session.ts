@@ -36,7 +36,7 @@ interface SessionOptions {
   engine: SyncEngine;
   superCaches: Caches;
   /** Custom resources of the super cluster. */
-  followed: CustomResourceInformers;
+  customResources: CustomResourceInformers;
   superIdentity: IdentityGuard;
   status: StatusWriter;
   clock: Clock;
@@ -103,7 +103,7 @@ export class TenantSession {
     this.#custom = new TenantCustomResources({
       state: this.state,
       engine: options.engine,
-      followed: options.followed,
+      informers: options.customResources,
       superCaches: options.superCaches,
       reflector: (kind, store) => this.#reflector(kind, store),
       nowMs: () => options.clock.monotonic(),

@@ -56,12 +56,12 @@ export class CustomWorld implements AsyncDisposable {
 
   /** Begins to see to the custom resources of a tenant that has joined. */
   serve(tenant: TenantSide): TenantCustomResources {
-    const { engine, superCaches, followed } = this.sides;
+    const { engine, superCaches, customResources: informers } = this.sides;
     const state = this.sides.stateOf(tenant);
     const custom = new TenantCustomResources({
       state,
       engine,
-      followed,
+      informers,
       superCaches,
       reflector: (kind, store) =>
         new Reflector({

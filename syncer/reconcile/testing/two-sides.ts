@@ -74,8 +74,8 @@ export class TwoSides implements AsyncDisposable {
   }
 
   /** Custom resources of the super cluster. */
-  get followed(): CustomResourceInformers {
-    return this.#now.superSide.followed;
+  get customResources(): CustomResourceInformers {
+    return this.#now.superSide.customResources;
   }
 
   get state(): TenantState {

@@ -82,7 +82,7 @@ export class DirectoryWorld implements AsyncDisposable {
     this.directory = new TenantDirectory({
       superClient: client,
       superCaches: this.superSide.caches,
-      followed: this.superSide.followed,
+      customResources: this.superSide.customResources,
       superIdentity: this.superSide.identity,
       engine: this.engine,
       kinds: allKinds,
