@@ -36,13 +36,10 @@ const files = folders.flatMap((folder) =>
     .map((entry) => readSource(join(entry.parentPath, entry.name))),
 );
 
-if (process.argv.includes('--circles')) {
-  const circles = findImportCircles(files);
-  for (const circle of circles) console.log(`import circle:\n  ${circle.join('\n  ')}`);
-  console.log(`${circles.length} import circles`);
-} else {
-  const faults = findImportFaults(files);
-  for (const fault of faults) console.error(fault);
-  if (faults.length > 0) process.exit(1);
-  console.log('imports point one way');
-}
+const faults = [
+  ...findImportFaults(files),
+  ...findImportCircles(files).map((circle) => `import circle:\n  ${circle.join('\n  ')}`),
+];
+for (const fault of faults) console.error(fault);
+if (faults.length > 0) process.exit(1);
+console.log('imports point one way');
