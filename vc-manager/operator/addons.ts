@@ -18,7 +18,7 @@ import { find } from './objects.ts';
 export interface AddonObject {
   resource: Resource;
   object: KubeObject;
-  /** Made once and left to the tenant from then on. */
+  /** Created once; the tenant's from then on. */
   once: boolean;
 }
 
@@ -98,8 +98,8 @@ function hashOf(object: unknown): string {
 const addonFieldManager = 'skerry-vc-manager';
 
 /**
- * Makes the objects of an addon be there, and answers them as they are. One that is missing is made; one
- * that was made from another text is applied anew, which leaves alone what the tenant added. One that
+ * Creates the objects of an addon that are missing, applies those that were made from another text (what the tenant
+ * added stays), and returns all as they are. One that
  * has the name without Skerry's label belongs to the tenant: throws `AddonNotOurs`, and nothing is changed.
  */
 export async function installAddon(
@@ -128,7 +128,7 @@ export async function removeAddon(
   objects: readonly AddonObject[],
   signal: AbortSignal,
 ): Promise<void> {
-  // What works first, and what it needs last.
+  // In reverse: workloads before what they depend on.
   for (const { resource, object } of objects.toReversed()) {
     const current = await find(client, resource, refOf(object), signal);
     if (current === undefined || !isOf(name, current)) continue;

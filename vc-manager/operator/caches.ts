@@ -9,10 +9,9 @@ export function keyOf({ metadata }: VirtualCluster): string {
   return `${metadata.namespace}/${metadata.name}`;
 }
 
-/** What a manager watches in the super cluster. */
+/** The objects of the super cluster that a manager watches. */
 export class Caches {
   readonly clock: Clock;
-  /** Of what there is only one of, and what this manager has handed out of it. */
   readonly allocations: Allocations;
   readonly virtualClusters = new Store<VirtualCluster>({ indexes: { id: (vc) => [vc.status?.id ?? ''] } });
   readonly policies = new Store<VirtualClusterPolicy>();
@@ -37,7 +36,7 @@ export class Caches {
     await Promise.all(this.#reflectors.map((reflector) => reflector.run(signal)));
   }
 
-  /** What is taken can only be known when all that exists is known. */
+  /** Nothing may be allocated before: what is not in the caches counts as free. */
   async synced(signal: AbortSignal): Promise<void> {
     await Promise.all(this.#reflectors.map((reflector) => reflector.synced(signal)));
   }

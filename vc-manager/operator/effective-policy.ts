@@ -11,7 +11,7 @@ import type { VirtualClusterSpec } from '../../api/virtual-cluster.ts';
 
 /**
  * The policy that limits VirtualClusters of a namespace: one that names it goes before one for `*`, and of
- * several the first by name. Undefined: none does, and the defaults are all that can be had.
+ * several the first by name. Undefined: none does, and the defaults are the limit.
  */
 export function ceilingOf(
   namespace: string,
@@ -46,7 +46,7 @@ interface PolicyInput {
 
 export interface PolicyDecision {
   policy: EffectivePolicy;
-  /** What was asked for and is not granted, one sentence part each. */
+  /** What was requested and is not granted, a clause for each. */
   restrictions: string[];
 }
 
@@ -130,7 +130,7 @@ function stricter(one: PodSecurityLevel, other: PodSecurityLevel): PodSecurityLe
   return podSecurityLevels.indexOf(one) > podSecurityLevels.indexOf(other) ? one : other;
 }
 
-/** A forced one wins; else a tenant may force upon itself what each of its pods could ask for. */
+/** The limit's class goes first; a tenant may only choose one that is published, as each of its pods may. */
 function runtimeClass(
   asked: string | undefined,
   forced: string | undefined,

@@ -72,7 +72,7 @@ async function ensureCrd(
   for (;;) {
     try {
       const current = await client.get(crds, { name }, signalOf(options));
-      // Skerry's own part only: other people's labels stay, and an equal spec costs no write.
+      // The spec only: labels that others added stay, and an equal spec costs no write.
       if (isDeepStrictEqual(current['spec'], plain(manifest['spec']))) return;
       await client.update(crds, { ...current, spec: manifest['spec'] }, signalOf(options));
       return;
@@ -89,7 +89,7 @@ async function ensureCrd(
   }
 }
 
-// As it looks after a trip through JSON: undefined fields are gone.
+// Without undefined fields, as the API server returns it.
 function plain(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value));
 }

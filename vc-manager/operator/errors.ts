@@ -25,8 +25,8 @@ type OperatorErrorCode =
   | 'ObjectReplaced';
 
 /**
- * Why a VirtualCluster is not what it should be; the code becomes the reason of a condition. What is not retryable is
- * tried again all the same, later.
+ * Why a VirtualCluster is not what it should be; the code becomes the reason of a condition. An error that is not
+ * retryable sets the phase Failed at once; it is tried again all the same, with back-off.
  */
 export class OperatorError extends CodedError<OperatorErrorCode> {
   override readonly name = 'OperatorError';
@@ -257,7 +257,7 @@ interface Explanation {
 
 const longestMessage = 4_000;
 
-/** The one place where errors of all rooms become reasons of conditions. */
+/** The one place where errors of the manager become reasons of conditions. */
 export function explain(error: unknown): Explanation {
   if (error instanceof ApiError) {
     return {
@@ -272,7 +272,7 @@ export function explain(error: unknown): Explanation {
   }
   if (!(error instanceof Error))
     return { reason: 'InternalError', message: truncate(String(error)), retryable: true };
-  // Every room's errors carry a stable code and say whether trying again is of use.
+  // Errors of the manager are CodedErrors; system errors have a code too.
   const { code, retryable, fields } = error as Error & {
     code?: unknown;
     retryable?: unknown;

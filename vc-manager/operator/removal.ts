@@ -15,8 +15,8 @@ import { releaseReservations } from './steps/service-slice.ts';
 import { changeMetadata, ownedId, type Tenant } from './tenant.ts';
 
 /**
- * The syncer leaves first: what it still writes would come back. One that is not there to leave is not
- * waited for longer than a moment, on this manager's own clock.
+ * The syncer leaves first: else it would write again what is deleted here. A syncer that does not run is waited for no
+ * longer than `leaveTimeoutMs`, by this manager's own clock.
  */
 const waitForSyncer: Step = {
   name: 'leave',
@@ -63,8 +63,8 @@ const removeControlPlane: Step = {
 const pollMs = 500;
 
 /**
- * All that the tenant has in the super cluster, found by the label with its UID and by nothing else.
- * Namespaces first, with everything in them; a volume goes when no claim of theirs holds it any more.
+ * All objects of the tenant in the super cluster, found by the label with its UID only. Namespaces go first, with
+ * everything in them; a volume goes when no claim in them holds it any more.
  */
 const removeSuperNamespaces: Step = {
   name: 'super-namespaces',
@@ -82,7 +82,7 @@ const removeSuperVolumes: Step = {
   },
 };
 
-/** Deletes, and throws NotYet until nothing is left. */
+/** Deletes, and throws RequeueAfter until nothing is left. */
 async function removeLabelled(tenant: Tenant, client: KubeClient, resource: Resource): Promise<void> {
   const { signal, uid } = tenant;
   const { items } = await client.list(resource, { labelSelector: `${labelKeys.tenant}=${uid}`, signal });
@@ -118,7 +118,7 @@ async function deleteObject(
   }
 }
 
-/** What the server says about a namespace that does not go. */
+/** The message of the first condition that says why an object is not gone yet. */
 function whyStuck(items: readonly KubeObject[]): string {
   for (const { status } of items as (KubeObject & {
     status?: { conditions?: { status: string; message?: string }[] };
@@ -129,7 +129,7 @@ function whyStuck(items: readonly KubeObject[]): string {
   return '';
 }
 
-/** Its Secrets, but none that merely bears the label. */
+/** The tenant's Secrets. Another Secret that has the label stays. */
 const removeSecrets: Step = {
   name: 'remove-secrets',
   doing: 'Deleting its Secrets',
@@ -157,7 +157,7 @@ const removeSecrets: Step = {
   },
 };
 
-/** The last act: with the finalizer goes the object. */
+/** Comes last: without the finalizer the object is gone. */
 const removeFinalizer: Step = {
   name: 'remove-finalizer',
   doing: 'Letting the object go',
@@ -180,7 +180,7 @@ const removeReservations: Step = {
   run: releaseReservations,
 };
 
-/** First, so that nothing is half removed: what another driver runs can be neither seen nor ended here. */
+/** Comes first, so that nothing is half removed: this manager cannot see or stop what another driver runs. */
 const checkDriver: Step = {
   name: 'own-driver',
   doing: 'Looking which driver runs it',
@@ -190,7 +190,7 @@ const checkDriver: Step = {
   },
 };
 
-/** From a deleted VirtualCluster to nothing. */
+/** Remove everything that a deleted VirtualCluster has, in this order. */
 export const removalSteps: readonly Step[] = [
   checkDriver,
   waitForSyncer,

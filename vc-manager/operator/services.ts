@@ -26,7 +26,7 @@ export interface Services {
   driver: ControlPlaneDriver;
   datastore: Datastore;
   settings: OperatorSettings;
-  /** Renews what is due when it is asked. */
+  /** Each call renews what is due. */
   managerPki: () => Promise<ManagerPki>;
   virtualClusters: Store<VirtualCluster>;
   policies: Store<VirtualClusterPolicy>;
@@ -41,7 +41,7 @@ export interface Services {
   superVersion: string;
   /** This manager's name. */
   identity: string;
-  /** Ids of jobs that this manager goes on with: another pass over them is no further attempt. */
+  /** Ids of jobs that this manager has begun: another reconcile for one is no further attempt. */
   activeJobIds: Set<string>;
   newId: () => string;
   /** From 0 to 1, 1 excluded. */
@@ -51,25 +51,25 @@ export interface Services {
 }
 
 export interface OperatorOptions {
-  /** The super cluster. Only for leases, the namespace that they are in, and for watching. */
+  /** The super cluster: for leases, the namespace that they are in, and watches. Not fenced. */
   client: KubeClient;
   /**
-   * Another way to the super cluster, for all that is changed there: `beforeWrite` is asked before each write
-   * and throws once the lease that allows it is not held any more. It is closed at the end of the term or job.
+   * A new connection to the super cluster for everything that is written there: it calls `beforeWrite` before each write,
+   * which throws when the lease is not held any more. Closed at the end of the term or job.
    */
   fencedClient: (beforeWrite: () => void) => KubeClient;
-  /** `close`: looks away from what runs, without touching it; called when another manager may take over. */
+  /** `close` stops watching what runs, and leaves it running; called when another manager may take over. */
   driver: ControlPlaneDriver & { close?: () => Promise<void> };
   datastore: Datastore;
-  /** Those that come with the package; put into the super cluster where they are missing. */
+  /** Those of the package; written into the super cluster where they are missing. */
   templates: readonly ControlPlaneTemplate[];
-  /** Asked at every pass over a tenant; has to renew what is due. */
+  /** Called in every reconcile; has to renew what is due. */
   managerPki: () => Promise<ManagerPki>;
   settings: OperatorSettingsInput;
   logger: Logger;
   /** Who holds the lease; must differ from every other manager's. */
   identity: string;
-  /** Jobs are shared with other managers by this Redis server. Without: the manager that leads does them all. */
+  /** Jobs are shared with other managers by this Redis server. Without it the leader does them all. */
   redis?: RedisSettings | undefined;
   clock?: Clock;
   random?: () => number;
@@ -82,8 +82,8 @@ export interface OperatorOptions {
 
 interface RedisSettings {
   url: string;
-  /** How long it may be silent before the leader does without it. */
+  /** How long Redis may be silent before the leader does without it. */
   patienceMs?: number;
-  /** How long a manager that says nothing keeps a job, and the tenant that the job is about. */
+  /** How long a manager that has stopped renewing keeps a job, and the lease of its tenant. */
   lockMs?: number;
 }

@@ -30,7 +30,7 @@ interface SetupOptions {
   logger: Logger;
 }
 
-/** The namespace for what belongs to Skerry itself: made where it is missing, and left as it is where it is there. */
+/** Creates the namespace for Skerry's own objects if it is missing; one that exists stays as it is. */
 export async function ensureNamespace(client: KubeClient, name: string, signal: AbortSignal): Promise<void> {
   if ((await find(client, resources.namespaces, { name }, signal)) !== undefined) return;
   const namespace = { metadata: { name, labels: { [labelKeys.managedBy]: 'skerry' } } };
@@ -39,7 +39,7 @@ export async function ensureNamespace(client: KubeClient, name: string, signal: 
 
 export type SuperClusterFacts = Pick<Services, 'pool' | 'superIdentity' | 'superVersion' | 'managerPki'>;
 
-/** What the manager that leads has prepared, for one that does not. Changes nothing. */
+/** Reads what the leader has prepared, for a manager that does not lead. Changes nothing. */
 export async function readSuperClusterFacts(
   client: KubeClient,
   settings: OperatorSettings,
@@ -77,7 +77,7 @@ interface ServiceCIDR extends KubeObject {
 
 const servicePoolName = 'skerry-tenants';
 
-/** The pool that there is, or the one of the settings where there is none yet. */
+/** The pool in the super cluster, or the one of the settings if there is none yet. */
 async function readServicePool(
   client: KubeClient,
   settings: OperatorSettings,
@@ -95,8 +95,8 @@ async function readServicePool(
 }
 
 /**
- * Tells the super cluster to serve the pool of service addresses. A pool that is there stays as it is,
- * whatever the setting says: tenants live in it, and its range cannot be changed.
+ * Makes the super cluster serve the pool of service addresses. An existing pool stays, whatever the setting says: tenants
+ * have addresses of it, and its range cannot be changed.
  */
 async function ensureServicePool(
   client: KubeClient,
@@ -157,7 +157,7 @@ export async function ensureTemplates(
     };
     if (existing !== undefined) {
       if (existing.metadata.annotations?.[writtenKey] === hashOf(spec)) continue;
-      // Whole: a merge would keep flags that the new one has dropped.
+      // Replaced, not merged: flags that the new template has dropped have to go.
       const { resourceVersion } = existing.metadata;
       const replacement = {
         ...object,
@@ -177,7 +177,7 @@ function hashOf(spec: unknown): string {
     .slice(0, 16);
 }
 
-/** The same for equal values, in whatever order a server keeps their fields. */
+/** With fields in one order, so that equal values have equal hashes. */
 function ordered(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(ordered);
   if (typeof value !== 'object' || value === null) return value;
@@ -190,8 +190,8 @@ function ordered(value: unknown): unknown {
 const kubeletProxySecretName = 'skerry-kubelet-proxy';
 
 /**
- * The manager's PKI, with the promise that what the syncer presents to tenants is in its Secret: at the first
- * call and whenever it was renewed since.
+ * The manager's PKI; before it is returned for the first time, and after each renewal, the Secret is written from which
+ * the syncer takes the certificate that it presents to tenants.
  */
 export function withKubeletProxySecret(
   managerPki: () => Promise<ManagerPki>,

@@ -49,7 +49,7 @@ export class Tenant {
   choice: TemplateChoice | undefined;
   /** Set by the step `version`: the version that runs is to be changed. */
   change: { from: string; to: string } | undefined;
-  /** Set by a step that has something to see through: look again after this long, at the latest. */
+  /** Set by a step that waits for something: reconcile again after this long at the latest. */
   lookAgainMs = Number.POSITIVE_INFINITY;
   /** Warnings for the message of the condition Ready, although the control plane is well. */
   readonly notes: string[] = [];
@@ -77,28 +77,28 @@ export class Tenant {
     return this.status.current;
   }
 
-  /** Root of all names; the first step sees to it. */
+  /** Root of all names; set by the step `identity`. */
   get id(): string {
     return this.required(this.vc.status?.id, 'id');
   }
 
-  /** Once it was usable, addresses stand in kubeconfigs and pods, and are not changed any more. */
+  /** The tenant was usable once: kubeconfigs and pods have its addresses, which are not changed any more. */
   get wasReady(): boolean {
     return this.vc.status?.identities?.tenant !== undefined;
   }
 
-  /** Once its API server was started, the service range stands in the datastore. */
+  /** The API server was started once: its datastore holds the service range, which is not changed any more. */
   get wasStarted(): boolean {
     return this.vc.status?.version !== undefined;
   }
 
-  /** What an earlier step has left. */
+  /** A value that an earlier step has set. */
   required<T>(value: T | undefined, what: string): T {
     if (value === undefined) throw new Error(`${this.key} has no ${what} yet; an earlier step makes it`);
     return value;
   }
 
-  /** Labels of what belongs to it in its own namespace. */
+  /** Labels of the objects in its own namespace that belong to it. */
   get labels(): Record<string, string> {
     return { [labelKeys.virtualCluster]: this.ref.name, [labelKeys.managedBy]: 'skerry' };
   }
@@ -120,7 +120,7 @@ export class Tenant {
     return this.#client;
   }
 
-  /** Until one component is ready; what starts them goes on behind `components` and ends with the pass. */
+  /** Resolves when one component is ready; `components` starts the others meanwhile, until `close`. */
   async untilReady(
     component: string,
     start: (options: { signal: AbortSignal; onReady: (component: string) => void }) => Promise<void>,
@@ -144,7 +144,7 @@ export class Tenant {
 }
 
 /**
- * The id under which things of this tenant may lie: from the status or, when the manager died before it
+ * The id under which processes, files and keys of this tenant may exist: from the status or, when the manager died before it
  * wrote that, from the annotation, which it writes first. Undefined when there is none, or when it is
  * another VirtualCluster's: an annotation is easily edited.
  */

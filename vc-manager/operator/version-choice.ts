@@ -24,17 +24,17 @@ interface Wanted {
 
 export interface VersionChoice {
   choice: TemplateChoice;
-  /** It runs another version, and may change to that of the choice. */
+  /** The control plane runs another version and may change to that of the choice. */
   change?: { from: string; to: string };
-  /** Why it stays with what it runs, though something else is asked for. */
+  /** Why it keeps the version that it runs although the spec asks for another. */
   refusal?: { reason: string; message: string };
 }
 
 type Sources = Pick<Services, 'templates' | 'settings' | 'policies' | 'superVersion'>;
 
 /**
- * Which template, and which exact version. One that runs keeps its version until its spec names another one. Throws
- * for one that does not run yet; else what cannot be is a refusal, and the control plane is looked after as it is.
+ * The template and the exact version of a control plane. One that runs keeps its version until the spec names another.
+ * What is not possible is thrown for a new control plane, and is a refusal for one that runs, which goes on as it is.
  */
 export function versionChoice(vc: VirtualCluster, sources: Sources): VersionChoice {
   const running = vc.status?.version;
@@ -61,7 +61,7 @@ export function versionChoice(vc: VirtualCluster, sources: Sources): VersionChoi
   }
 }
 
-/** What the spec asks for beyond the minor version that runs; undefined when that is what it has. */
+/** The choice that the spec asks for; undefined if it is the version or the minor version that runs. */
 function wish(vc: VirtualCluster, running: string, sources: Sources): TemplateChoice | undefined {
   const { version, template } = vc.spec ?? {};
   if (version !== undefined) {
@@ -73,7 +73,7 @@ function wish(vc: VirtualCluster, running: string, sources: Sources): TemplateCh
   return choose(vc, sources);
 }
 
-/** Its template, or the one of its version where its own is for another. */
+/** The template of the spec, or the one for the running version if that of the spec is for another. */
 function keep(vc: VirtualCluster, running: string, sources: Sources): TemplateChoice {
   const template = vc.spec?.template;
   const named = [...sources.templates.list()].find(({ metadata }) => metadata.name === template);
@@ -95,7 +95,7 @@ function choose({ spec, metadata }: VirtualCluster, sources: Sources): TemplateC
     return select(sources, first === undefined ? wanted : { template: first }, allowed);
   } catch (error) {
     if (!(error instanceof ControlPlaneError) || error.code !== 'UnsupportedVersion') throw error;
-    // There is one for this version, but not for this namespace.
+    // A template for this version exists, but this namespace may not use it.
     throw templateNotAllowed(select(sources, wanted).template.metadata.name, policy, allowed);
   }
 }
@@ -106,14 +106,14 @@ function select(
   wanted: Wanted,
   allowed?: readonly string[],
 ): TemplateChoice {
-  // An edited template may be wrong: that is the trouble of those who use it only.
+  // Only the chosen template is validated: an invalid one must not stop tenants that use others.
   const known = [...templates.list()].filter(({ metadata }) => allowed?.includes(metadata.name) ?? true);
   const choice = selectTemplate(known, { ...wanted, defaultVersion: settings.defaultVersion });
   parseTemplate(choice.template, choice.template.metadata.name);
   return choice;
 }
 
-/** Storage is written by each version in turn: Kubernetes promises this for one minor version at a time, upwards. */
+/** Kubernetes supports stored data for upgrades by one minor version at a time. */
 function checkStep(running: string, wanted: string): void {
   const [from, to] = [numbers(running), numbers(wanted)];
   if (to.minor < from.minor || (to.minor === from.minor && to.patch < from.patch))

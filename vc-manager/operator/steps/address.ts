@@ -5,8 +5,8 @@ import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 
 /**
- * Where the API server is reached. It stands in kubeconfigs, so it is chosen once and kept: a port of this machine, or
- * what the driver says. The step that chooses the service range writes it down along with that.
+ * The address of the API server. Kubeconfigs contain it, so it is chosen once and kept: a port of this machine, or what
+ * the driver says. The step `service-slice` writes it into the status together with its own choice.
  */
 export const address: Step = {
   name: 'address',
@@ -14,12 +14,12 @@ export const address: Step = {
   condition: 'APIServerReady',
   async run(tenant, services) {
     const { driver, settings } = services;
-    // Nothing here can see what another driver runs.
+    // This driver cannot see what another one runs.
     const earlier = tenant.vc.status?.driver ?? 'process';
     if (tenant.wasStarted && earlier !== settings.driver) throw driverChanged(earlier, settings.driver);
     tenant.status.set({ driver: settings.driver });
     if (driver.locate !== undefined) {
-      // It makes what bears the id.
+      // `locate` creates objects that carry the id: the status has to have it first.
       await tenant.status.flush();
       return locate(tenant, services);
     }
@@ -69,7 +69,7 @@ export function allocatePort(
   throw portsExhausted(first, last);
 }
 
-/** Notes the port and the addresses that follow from it; to be written before anything listens there. */
+/** Sets the port and the addresses in the status; flush before anything listens there. */
 export function recordAddress(tenant: Tenant, { settings }: Services, port: number): void {
   tenant.status.set({
     endpoint: `https://${bracketed(settings.endpointHost)}:${port}`,

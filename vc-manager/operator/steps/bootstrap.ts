@@ -15,7 +15,7 @@ import type { Tenant } from '../tenant.ts';
 
 const pollMs = 100;
 
-/** Made once only: an administrator may take them away later, and they stay away. */
+/** Created once: an administrator of the tenant may delete them later. */
 const firstObjects: readonly { resource: Resource; object: KubeObject }[] = [
   {
     resource: resources.clusterRoleBindings,
@@ -25,14 +25,14 @@ const firstObjects: readonly { resource: Resource; object: KubeObject }[] = [
       subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: adminGroup }],
     },
   },
-  // Without it no pod can be made. The tenant's controllers would make it, a second or two later.
+  // No pod can be created without it. The tenant's controllers would create it a second or two later.
   {
     resource: resources.serviceAccounts,
     object: { metadata: { namespace: 'default', name: 'default' } },
   },
 ];
 
-/** Inside the tenant: its administrators, the way to its own API server, and who it is. */
+/** Inside the tenant: the rights of its administrators, the endpoints of its API server, and its identity. */
 export const bootstrap: Step = {
   name: 'bootstrap',
   doing: 'Waiting for the first namespaces',
@@ -40,7 +40,7 @@ export const bootstrap: Step = {
   async run(tenant, services) {
     const { signal } = tenant;
     const { bootstrapTimeoutMs } = services.settings;
-    // The server makes it itself, a moment after it is ready.
+    // The API server creates it a moment after it is ready.
     await waitForObject(tenant, bootstrapTimeoutMs, resources.namespaces, { name: 'default' });
     const { wasReady } = tenant;
     const objects = wasReady ? apiServerEndpoints(tenant) : [...apiServerEndpoints(tenant), ...firstObjects];
@@ -71,7 +71,7 @@ export async function waitForObject(
   const start = clock.monotonic();
   for (;;) {
     const found = await find(client, resource, ref, signal).catch((error: unknown) => {
-      // An address that others make is not there in the moment in which the server behind it is ready.
+      // An address that the driver has made may come up after the server behind it is ready.
       if (tenant.location === undefined || !(error instanceof ConnectionError)) throw error;
       return error;
     });
@@ -89,9 +89,9 @@ export async function waitForObject(
 const ref = { namespace: 'default', name: 'kubernetes' };
 
 /**
- * Where the Service `kubernetes` of a tenant leads. The API server's own reconciler is off, as it would
- * publish the address it is bound to. Both forms are written, the old one marked so that the tenant's
- * controllers do not mirror it into a third.
+ * The endpoints of the Service `kubernetes` in a tenant. The API server's own reconciler is off, as it would publish the
+ * address that it is bound to. Endpoints and EndpointSlice are written, the former marked so that the tenant's controllers
+ * do not mirror it into a second slice.
  */
 function apiServerEndpoints(tenant: Tenant): { resource: Resource; object: KubeObject }[] {
   const address = tenant.required(tenant.vc.status?.advertisedAddress, 'address');

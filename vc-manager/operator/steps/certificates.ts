@@ -26,7 +26,7 @@ export const certificates: Step = {
     const heldUntil = isHeld(tenant.vc, 'renewal', clock.now()) ? status?.jobs?.renewalHeldUntil : undefined;
     const name = secretNames(tenant.ref.name).pki;
     const stored = await readSecret(tenant, services, name);
-    // What it has started knows the authorities that were in there.
+    // Components that were started trust the lost authorities.
     if (stored === undefined && tenant.wasStarted) throw pkiLost(tenant.ref.namespace, name);
     const { etcdCa } = await services.managerPki();
     const renewal = renewalRequest(tenant.vc);
@@ -75,7 +75,7 @@ export const certificates: Step = {
   },
 };
 
-/** The kubeconfigs: one for people, one for the syncer. They follow their certificates. */
+/** Writes the kubeconfigs, one for people and one for the syncer, anew with each new certificate. */
 export const credentials: Step = {
   name: 'credentials',
   doing: 'Writing kubeconfigs',
@@ -86,8 +86,7 @@ export const credentials: Step = {
     const forPeople = { [kubeconfigKey]: kubeconfigOf(tenant, 'admin', leafs.admin) };
     const forSyncer = {
       [kubeconfigKey]: kubeconfigOf(tenant, 'syncer', leafs.syncer),
-      // By these the syncer knows the tenant's API server, when that takes it for a kubelet or for the
-      // server of its metrics API.
+      // With these the syncer authenticates the tenant's API server, which calls it as a kubelet and as its metrics API.
       'kubelet-client-ca.crt': kubeletClientCa.certPem,
       'front-proxy-ca.crt': frontProxyCa.certPem,
     };
@@ -110,7 +109,7 @@ function versionOf(data: Readonly<Record<string, string>>): string {
   return hash('sha256', JSON.stringify(data), 'hex').slice(0, 16);
 }
 
-// Names that differ from tenant to tenant, so that kubeconfigs can be merged into one file.
+// Names are unique per tenant, so that kubeconfigs can be merged into one file.
 function kubeconfigOf(tenant: Tenant, user: string, { certPem, keyPem }: KeyPair): string {
   return renderKubeconfig({
     clusterName: tenant.key,

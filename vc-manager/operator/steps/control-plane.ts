@@ -13,7 +13,7 @@ import type { Tenant } from '../tenant.ts';
 import { allocatePort, recordAddress } from './address.ts';
 import { waitForObject } from './bootstrap.ts';
 
-/** A user and a prefix of its own in the tenants' datastore. */
+/** A user and a prefix for this tenant in the shared datastore, unless the template has an etcd of its own. */
 export const datastore: Step = {
   name: 'datastore',
   doing: 'Preparing a place in the datastore',
@@ -41,7 +41,7 @@ export const controlPlane: Step = {
     const choice = tenant.required(tenant.choice, 'template');
     const { change } = tenant;
     const wasReplacing = tenant.vc.status?.jobs?.current?.replacing === true;
-    // From here on the service range stands in the datastore.
+    // From here on the datastore holds the service range.
     if (change === undefined) tenant.status.set({ version: choice.version });
     else reportReplacing(tenant, change);
     await reportOutage(tenant, services);
@@ -56,7 +56,7 @@ export const controlPlane: Step = {
   },
 };
 
-/** The rest of the components is ready too. */
+/** Waits until the other components are ready. */
 export const controllers: Step = {
   name: 'controllers',
   doing: 'Waiting for the controllers',
@@ -79,7 +79,7 @@ function reportReplacing(tenant: Tenant, { from, to }: { from: string; to: strin
     tenant.status.condition(type, 'False', 'Upgrading', message);
 }
 
-/** What fails before anything is touched has left the old version running: then it can still be cancelled. */
+/** A failure before anything is stopped leaves the old version running: then the change can still be cancelled. */
 async function replaced(
   tenant: Tenant,
   wasReplacing: boolean,
@@ -103,7 +103,7 @@ async function ensure(tenant: Tenant, services: Services, begin: () => void): Pr
   for (;;) {
     const port = tenant.required(tenant.vc.status?.advertisedPort, 'port');
     const report = new ProgressReport(tenant);
-    // A look at one that is well is no news.
+    // A reconcile of a control plane that is well reports no progress.
     const isWell = findCondition(tenant.vc.status?.conditions, 'Ready')?.status === 'True';
     try {
       const onProgress = (message: string): void => (isWell ? undefined : report.tell(message));
@@ -161,7 +161,7 @@ function urlOf({ host, port }: { host: string; port: number }): string {
   return `https://${isIPv6(host) ? `[${host}]` : host}:${port}`;
 }
 
-/** One that was well and is not: said before the time that mending it takes. */
+/** Reports that components have ended before they are started again, which takes time. */
 async function reportOutage(tenant: Tenant, { driver }: Services): Promise<void> {
   if (!tenant.wasReady) return;
   const { components } = await driver.observe(tenant.id);
@@ -176,7 +176,7 @@ async function reportOutage(tenant: Tenant, { driver }: Services): Promise<void>
 
 const pauseMs = 1_000;
 
-/** Shows what a long step does in the condition Ready: the latest message, each second at most, none of a short step. */
+/** Shows the latest progress message of a step in the condition Ready, after a second and then once a second. */
 class ProgressReport {
   readonly #tenant: Tenant;
   #message: string | undefined;
@@ -209,7 +209,7 @@ class ProgressReport {
         await status.flush();
       }
     } catch {
-      // What is really wrong shows in the step itself.
+      // The step itself reports an error of the API server with its next write.
     } finally {
       this.#writing = undefined;
     }

@@ -25,8 +25,8 @@ interface Pod extends KubeObject {
 
 /**
  * DNS inside the tenant. It comes before credentials are written: a pod that is made before there is
- * a DNS server never learns of it. Later on it is the tenant's, who may break it: that is said in a
- * condition of its own and is no fault of the control plane.
+ * a DNS server never learns of it. Afterwards it belongs to the tenant, who may break it: DNSReady reports that, and the
+ * control plane stays Ready.
  */
 export const dns: Step = {
   name: 'dns',
@@ -54,7 +54,7 @@ export const dns: Step = {
   },
 };
 
-/** The manager's own choice counts when a control plane is made; it changes nothing for those that exist. */
+/** The manager's default counts only for a new control plane. */
 function wanted(tenant: Tenant, { settings }: Services): DnsChoice {
   const { spec, status } = tenant.vc;
   if (spec?.dns !== undefined) return spec.dns;
@@ -96,11 +96,11 @@ function nextLookMs({ vc, clock }: Tenant): number {
   return Math.max(soonestLookMs, clock.now() - (Number.isNaN(since) ? clock.now() : since));
 }
 
-/** How many pods are asked, and how much is repeated of what one says: all of it is for the tenant to write. */
+/** Limits on pods that are read, and on characters of their messages: the tenant may write any of it. */
 const mostPods = 10;
 const longestSaying = 512;
 
-/** What its pods say about themselves. */
+/** The reason that the Deployment's pods give, as the end of a sentence. */
 async function whyNotAvailable({ client, signal }: Tenant, deployment: Deployment): Promise<string> {
   const labels = Object.entries(deployment.spec?.selector?.matchLabels ?? {});
   const labelSelector = labels.map(([key, value]) => `${key}=${value}`).join(',');
@@ -123,7 +123,7 @@ async function whyNotAvailable({ client, signal }: Tenant, deployment: Deploymen
   return '.';
 }
 
-/** As it may stand in a condition, and on an operator's terminal. */
+/** Without control characters and cut, safe for a condition and for a terminal. */
 function quoted(saying: string): string {
   const plain = saying.replaceAll(/\p{Cc}+/gu, ' ');
   return plain.length <= longestSaying ? plain : `${plain.slice(0, longestSaying)}…`;

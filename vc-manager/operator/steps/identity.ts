@@ -6,9 +6,8 @@ import type { Step } from '../step-runner.ts';
 import { changeMetadata, type Tenant } from '../tenant.ts';
 
 /**
- * The id, and the finalizer that keeps the object until all that bears the id is gone. An id that is not
- * this VirtualCluster's to have is refused before the finalizer is set: else its deletion would remove
- * what belongs to the other.
+ * The id, and the finalizer that keeps the object until everything with that id is gone. An id that belongs to another
+ * VirtualCluster is refused before the finalizer is set: else a deletion would remove what belongs to the other.
  */
 export const identity: Step = {
   name: 'identity',
@@ -23,7 +22,7 @@ export const identity: Step = {
         annotations: { [annotationKeys.id]: id },
       };
     });
-    // Written with what is chosen next: the annotation holds it already.
+    // Flushed by a later step: the annotation has it already.
     tenant.status.set({ id });
   },
 };
@@ -43,7 +42,7 @@ function chooseId(tenant: Tenant, services: Services): string {
   return id;
 }
 
-/** Those that have an id already stay, however small the number has become. */
+/** A lower limit does not remove VirtualClusters that have an id already. */
 function checkNamespaceLimit({ ref, uid, ceiling }: Tenant, { allocations, settings }: Services): void {
   const most = ceiling?.spec?.maxVirtualClusters;
   if (most === undefined) return;

@@ -6,7 +6,7 @@ import type { Services } from '../services.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 
-/** What the tenant may. Said before anything that takes long, because a policy may have been tightened. */
+/** Decides what the tenant may do. Comes first, and is written at once, because a policy may have been tightened. */
 export const policy: Step = {
   name: 'policy',
   doing: 'Deciding what the tenant may',
@@ -18,7 +18,7 @@ export const policy: Step = {
     tenant.ceiling = ceiling;
     tenant.status.set({ policy: answer.policy });
     reportRestrictions(tenant, answer);
-    // The next step writes a new one's status in any case.
+    // For a new VirtualCluster the next steps write the status anyway.
     if (tenant.vc.status?.id !== undefined) await tenant.status.flush();
   },
 };
@@ -26,7 +26,7 @@ export const policy: Step = {
 function reportRestrictions(tenant: Tenant, { policy: { ceiling }, restrictions }: PolicyDecision): void {
   const { namespace } = tenant.ref;
   if (restrictions.length === 0) {
-    // Where nothing was ever cut there is nothing to say.
+    // No condition if nothing was ever cut.
     if (findCondition(tenant.vc.status?.conditions, 'PolicyLimited') === undefined) return;
     const message = ceiling === undefined ? 'The defaults' : `VirtualClusterPolicy ${ceiling}`;
     tenant.status.condition(

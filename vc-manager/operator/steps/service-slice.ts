@@ -15,8 +15,8 @@ import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 
 /**
- * The tenant's part of the service pool. It is written down before its addresses are reserved, along with all
- * that earlier steps have chosen.
+ * The tenant's slice of the service pool. Written into the status, with what earlier steps have chosen, before its
+ * addresses are reserved.
  */
 export const serviceSlice: Step = {
   name: 'service-slice',
@@ -31,7 +31,7 @@ export const serviceSlice: Step = {
   },
 };
 
-/** It counts as the tenant's only when its addresses are: creating their reservation is what two managers cannot both do. */
+/** The slice is the tenant's once its addresses are reserved: only one of two managers can create the reservations. */
 export const reservations: Step = {
   name: 'reservations',
   doing: 'Reserving service addresses',
@@ -113,7 +113,7 @@ async function reserveAddresses(
   return conflicts.find((conflict) => conflict !== undefined);
 }
 
-/** As `reserveAddress`, where the driver has a Service of its own at the address, which keeps it as well. */
+/** As `reserveAddress`, for a driver that puts a Service at the address, which reserves it too. */
 async function routeToApiServer(
   tenant: Tenant,
   { client, driver }: Services,
@@ -123,7 +123,7 @@ async function routeToApiServer(
   if (await driver.lead?.(id, address, { signal })) return undefined;
   const existing = await find<IPAddress>(client, resources.ipAddresses, { name: address }, signal);
   if (existing?.metadata.labels?.[labelKeys.tenant] !== tenant.uid) return conflictOf(address, existing);
-  // Kept free for the tenant, as a manager did that led nothing there.
+  // A reservation of this tenant by a manager whose driver routed nothing there: the Service takes its place.
   await deleteReservation(client, existing, signal);
   return (await driver.lead?.(id, address, { signal })) ? undefined : conflictOf(address, undefined);
 }
@@ -173,7 +173,7 @@ function reservation(tenant: Tenant, address: string, purpose: string): IPAddres
   };
 }
 
-/** Gives back all addresses that were reserved for the tenant, in whatever slice. */
+/** Releases all addresses that are reserved for the tenant, in any slice. */
 export async function releaseReservations(tenant: Tenant, { client }: Services): Promise<void> {
   const { signal } = tenant;
   let found: KubeObject[];

@@ -6,7 +6,7 @@ import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { checkSkew, type VersionChoice, versionChoice } from '../version-choice.ts';
 
-/** Which template, and which exact version. */
+/** Chooses the template and the exact version. */
 export const version: Step = {
   name: 'version',
   doing: 'Choosing the Kubernetes version',
@@ -25,7 +25,7 @@ export const version: Step = {
   },
 };
 
-/** Keys do not move from one etcd to another: a control plane would come up empty, and look as if it were well. */
+/** Data does not move from one etcd to another: the control plane would come up empty and Ready. */
 function checkDatastore(tenant: Tenant, { driver }: Services, { template }: TemplateChoice): void {
   const { name } = template.metadata;
   const wanted = template.spec.datastore ?? 'shared';
@@ -34,7 +34,7 @@ function checkDatastore(tenant: Tenant, { driver }: Services, { template }: Temp
   if (tenant.wasStarted && has !== wanted) throw datastoreChanged(name, has, wanted);
 }
 
-/** The super cluster may have been upgraded since it was asked: before something is too new for it, it is asked again. */
+/** Before a version counts as too new, the version of the super cluster is read again: it may have been upgraded. */
 async function chosen(tenant: Tenant, services: Services): Promise<VersionChoice> {
   const isTooNew = (error: unknown): boolean =>
     error instanceof OperatorError && error.code === 'VersionTooNew';
@@ -48,7 +48,7 @@ async function chosen(tenant: Tenant, services: Services): Promise<VersionChoice
   return versionChoice(tenant.vc, services);
 }
 
-/** One that runs may be too new by a template that was edited, or by another super cluster. */
+/** Warns of a running version that is too new, after a template was edited or the super cluster was replaced. */
 function noteSkew(tenant: Tenant, services: Services, running: string): void {
   try {
     checkSkew(running, services);
