@@ -132,6 +132,6 @@ function settingNotes(a: Record<string, unknown>, b: Record<string, unknown>): s
     (key) => JSON.stringify(a[key]) !== JSON.stringify(b[key]),
   );
   if (different.length === 0) return [];
-  const told = different.map((key) => `${key} ${JSON.stringify(a[key])} and ${JSON.stringify(b[key])}`);
-  return [`Not the same work: ${told.join(', ')}.`];
+  const listed = different.map((key) => `${key} ${JSON.stringify(a[key])} and ${JSON.stringify(b[key])}`);
+  return [`Not the same work: ${listed.join(', ')}.`];
 }

@@ -116,11 +116,11 @@ export function describeFailure(error: unknown): Failure {
     };
   }
   if (error instanceof KubeconfigError) return { message: error.message, exitCode: exitCodes.failure };
-  if (error instanceof ApiError) return describeAnswer(error);
+  if (error instanceof ApiError) return describeApiError(error);
   return { message: error instanceof Error ? error.message : String(error), exitCode: exitCodes.failure };
 }
 
-function describeAnswer(error: ApiError): Failure {
+function describeApiError(error: ApiError): Failure {
   if (isMissingResource(error)) {
     return {
       message:

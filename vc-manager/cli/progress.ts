@@ -55,7 +55,7 @@ export class PlainProgress implements Progress {
 
   step(title: string): Step {
     const start = this.#clock.monotonic();
-    const told = new Map<string, number>();
+    const printedAt = new Map<string, number>();
     const line = (text: string): void => {
       this.#output.write(`${title}: ${text} (${elapsed(this.#clock.monotonic() - start)})\n`);
     };
@@ -64,8 +64,8 @@ export class PlainProgress implements Progress {
       update: (message) => {
         const shape = message.replaceAll(/[\d.]+/g, '#');
         const now = this.#clock.monotonic();
-        if (now - (told.get(shape) ?? Number.NEGATIVE_INFINITY) < repeatMs) return;
-        told.set(shape, now);
+        if (now - (printedAt.get(shape) ?? Number.NEGATIVE_INFINITY) < repeatMs) return;
+        printedAt.set(shape, now);
         line(message);
       },
       done: (message) => line(message ?? 'done'),

@@ -1,21 +1,21 @@
 import { describe, expect, it } from 'vitest';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { checkedRef, isReady } from './virtual-clusters.ts';
+import { isReady, validRef } from './virtual-clusters.ts';
 
 describe('checkedRef', () => {
   it('takes what Kubernetes takes', () => {
-    expect(checkedRef('team-blue', 'default')).toEqual({ name: 'team-blue', namespace: 'default' });
+    expect(validRef('team-blue', 'default')).toEqual({ name: 'team-blue', namespace: 'default' });
   });
 
   it.each(['', 'Team', 'a_b', '-a', 'a-', 'a.b', 'x'.repeat(64)])(
     'refuses the name "%s" with the reason',
     (name) => {
-      expect(() => checkedRef(name, 'default')).toThrow(/^the name ".*" is not valid: ./s);
+      expect(() => validRef(name, 'default')).toThrow(/^the name ".*" is not valid: ./s);
     },
   );
 
   it('refuses a namespace with the reason', () => {
-    expect(() => checkedRef('a', 'My Team')).toThrow(/^the namespace "My Team" is not valid: ./);
+    expect(() => validRef('a', 'My Team')).toThrow(/^the namespace "My Team" is not valid: ./);
   });
 });
 

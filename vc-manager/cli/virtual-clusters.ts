@@ -1,4 +1,4 @@
-import { kubeconfigKey, secretNames, nameProblem as validateName } from '../../api/names.ts';
+import { kubeconfigKey, nameProblem, secretNames } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isNotFound, type KubeClient, resources } from '../../kube/index.ts';
 import { CliError, invalidArgument, isMissingResource } from './errors.ts';
@@ -9,13 +9,22 @@ export interface VirtualClusterRef {
 }
 
 /** Throws `InvalidArgument` with Kubernetes' reason when the name or the namespace is not valid. */
-export function checkedRef(name: string, namespace: string): VirtualClusterRef {
-  const badNamespace = validateName(namespace);
-  if (badNamespace !== undefined)
-    throw invalidArgument(`the namespace "${namespace}" is not valid: ${badNamespace}`);
-  const badName = validateName(name);
-  if (badName !== undefined) throw invalidArgument(`the name "${name}" is not valid: ${badName}`);
+export function validRef(name: string, namespace: string): VirtualClusterRef {
+  checkNamespace(namespace);
+  const problem = nameProblem(name);
+  if (problem !== undefined) throw invalidArgument(`the name "${name}" is not valid: ${problem}`);
   return { namespace, name };
+}
+
+/** Throws `InvalidArgument` with Kubernetes' reason when the name of a namespace is not valid. */
+export function checkNamespace(namespace: string): void {
+  const problem = nameProblem(namespace);
+  if (problem !== undefined) throw invalidArgument(`the namespace "${namespace}" is not valid: ${problem}`);
+}
+
+/** ` -n NAMESPACE` for a command that the user can copy; empty for the default namespace. */
+export function namespaceFlag(namespace: string): string {
+  return namespace === 'default' ? '' : ` -n ${namespace}`;
 }
 
 /** Throws `NotFound`, with the namespaces that have a VirtualCluster of that name. */
@@ -28,11 +37,11 @@ export async function getVirtualCluster(
     return await client.get<VirtualCluster>(resources.virtualClusters, ref, { signal });
   } catch (error) {
     if (!isNotFound(error) || isMissingResource(error)) throw error;
-    throw await notFound(client, ref, signal);
+    throw await virtualClusterNotFound(client, ref, signal);
   }
 }
 
-export async function notFound(
+export async function virtualClusterNotFound(
   client: KubeClient,
   ref: VirtualClusterRef,
   signal: AbortSignal,

@@ -94,7 +94,7 @@ export async function ensureStandingPods(
 ): Promise<void> {
   const signal = AbortSignal.timeout(timeoutMs);
   const over = whenAborted(signal);
-  const late = over.then(() => Promise.reject(new Error(missingOf(targets, perTarget))));
+  const late = over.then(() => Promise.reject(new Error(timeoutMessage(targets, perTarget))));
   const all = targets.map((target) => ensureStandingPodsOf(target, perTarget, inFlight, { signal, over }));
   await Promise.race([Promise.all(all), late]);
 }
@@ -119,7 +119,7 @@ async function ensureStandingPodsOf(
   await Promise.all([...wanted].map((name) => target.ready(name)));
 }
 
-function missingOf(targets: readonly StandTarget[], perTarget: number): string {
+function timeoutMessage(targets: readonly StandTarget[], perTarget: number): string {
   const ready = targets.map((target) => target.names().filter((name) => target.isReady(name)).length);
   const total = ready.reduce((sum, each) => sum + each, 0);
   return `time is up with ${total} of ${targets.length * perTarget} standing pods Ready: give more --timeout`;

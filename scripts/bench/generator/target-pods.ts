@@ -137,9 +137,9 @@ export class TargetPods {
   #seen(name: string, ready: boolean): void {
     this.#pods.set(name, ready);
     if (!ready) return;
-    const tell = this.#untilReady.get(name);
+    const callback = this.#untilReady.get(name);
     this.#untilReady.delete(name);
-    tell?.();
+    callback?.();
   }
 
   #gone(name: string): void {

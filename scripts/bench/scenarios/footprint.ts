@@ -120,7 +120,7 @@ function rowsOf(level: Level | undefined): [string, Figures[]][] {
 
 function processTable(level: Level, tenants: number, seconds: number): Table {
   const { pods, datastoreWritesPerMinute: writes } = level;
-  const told =
+  const writesNote =
     writes === undefined
       ? []
       : [`Writes to the datastore: ${(writes / tenants).toFixed(1)} per minute for each tenant.`];
@@ -130,7 +130,7 @@ function processTable(level: Level, tenants: number, seconds: number): Table {
     rows: rowsOf(level).map(([name, all]) => [name, ...cells(all)]),
     notes: [
       'Medians over tenants, CPU: means. Private: pages that nobody else maps. Shared: mostly program text, which is in memory once for all processes of one binary, the super cluster included.',
-      ...told,
+      ...writesNote,
     ],
   };
 }

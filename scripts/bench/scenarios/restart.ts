@@ -184,8 +184,8 @@ function writesText(rounds: readonly Restart[]): string {
     rounds.flatMap(({ writes }) => Object.entries(writes)),
     ([name]) => name,
   );
-  const told = [...all].map(([name, calls]) => `${sum(calls.map(([, count]) => count))} × ${name}`);
-  return told.length === 0 ? '' : `; in all repeats ${told.join(', ')}`;
+  const listed = [...all].map(([name, calls]) => `${sum(calls.map(([, count]) => count))} × ${name}`);
+  return listed.length === 0 ? '' : `; in all repeats ${listed.join(', ')}`;
 }
 
 function figures(pods: number, all: readonly Restart[]): Figure[] {

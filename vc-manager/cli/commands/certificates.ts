@@ -6,7 +6,7 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { requestAndWait, sendRequest } from '../manager-request.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { checkedRef, getVirtualCluster } from '../virtual-clusters.ts';
+import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -44,7 +44,7 @@ export function configure(command: Command, cli: Cli): void {
 }
 
 async function renewCertificates(cli: Cli, name: string, flags: Flags): Promise<void> {
-  const ref = checkedRef(name, flags.namespace);
+  const ref = validRef(name, flags.namespace);
   await withSuperCluster(cli, flags, async (client) => {
     refuseIfNotRunning(await getVirtualCluster(client, ref, cli.signal));
     const asked = new Date(cli.clock.now()).toISOString();

@@ -55,11 +55,11 @@ export async function complete(
 ): Promise<Candidate[]> {
   const current = words.at(-1) ?? '';
   const line = parseLine(program, words.slice(0, -1));
-  const offered = await offer(program, line, current, listTenants);
+  const offered = await offerFor(program, line, current, listTenants);
   return offered.filter(({ word }) => word.startsWith(current));
 }
 
-async function offer(
+async function offerFor(
   program: Command,
   { command, operands, flags, pending }: Line,
   current: string,

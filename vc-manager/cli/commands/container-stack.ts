@@ -58,22 +58,22 @@ export function configure(command: Command, cli: Cli): void {
 async function containerStack(cli: Cli, step: string, names: string[], flags: Flags): Promise<void> {
   const { directory: stateDir } = stateChoice(cli.env, flags);
   const stack = new ContainerStack({ stateDir, clock: cli.clock });
-  const tell = (message: string): void => void cli.stderr.write(`${message}\n`);
+  const report = (message: string): void => void cli.stderr.write(`${message}\n`);
   if (step === 'prepare') {
     const { nodes, advertiseAddress, port, syncerPorts } = flags;
     await stack.prepare({ nodes, advertiseAddress, ports: { ...defaultContainerPorts, ...port } });
     // Makes the other commands in this state directory use the local super cluster.
     await writeSettings(stateDir, { superCluster: 'local', ports: syncerPorts });
-    tell(`certificates, kubeconfigs and configuration are in ${stateDir}`);
+    report(`certificates, kubeconfigs and configuration are in ${stateDir}`);
   } else if (step === 'wait') {
-    await stack.wait(names, cli.signal, tell);
-    tell(`ready: ${names.join(', ')}`);
+    await stack.wait(names, cli.signal, report);
+    report(`ready: ${names.join(', ')}`);
   } else if (step === 'grant') {
     await withSuperCluster(cli, flags, (client) => grantComponentRights(client, cli.signal));
-    tell('manager and syncer have their rights');
+    report('manager and syncer have their rights');
   } else if (step === 'furnish') {
-    await stack.furnish(cli.signal, tell);
-    tell('the nodes are ready');
+    await stack.furnish(cli.signal, report);
+    report('the nodes are ready');
   } else {
     const holder = await leaseHolder(cli, flags);
     cli.stdout.write(`${holder} works\n`);

@@ -17,11 +17,12 @@ import { resourceName, serialize, withKind } from '../output.ts';
 import { progressFor, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import {
-  checkedRef,
   getVirtualCluster,
   limitations,
+  namespaceFlag,
   readyCondition,
   type VirtualClusterRef,
+  validRef,
 } from '../virtual-clusters.ts';
 import { waitUntilUsable } from '../wait-for.ts';
 
@@ -103,7 +104,7 @@ export function configure(command: Command, cli: Cli): void {
 }
 
 async function create(cli: Cli, name: string, flags: Flags): Promise<void> {
-  const ref = checkedRef(name, flags.namespace);
+  const ref = validRef(name, flags.namespace);
   const wanted = virtualCluster(ref, flags);
   await withSuperCluster(cli, flags, async (client) => {
     await client.create(resources.virtualClusters, wanted, { signal: cli.signal }).catch((error: unknown) => {
@@ -189,9 +190,10 @@ async function waitUntilReady(
           step.update(readyCondition(vc)?.message ?? vc.status?.phase ?? 'waiting for the manager'),
       }),
     );
-    const where = ref.namespace === 'default' ? '' : ` -n ${ref.namespace}`;
     for (const limit of limitations(await getVirtualCluster(client, ref, signal))) progress.note(limit);
-    progress.note(`Next: vc-manager kubeconfig ${ref.name}${where} > ${ref.name}.kubeconfig`);
+    progress.note(
+      `Next: vc-manager kubeconfig ${ref.name}${namespaceFlag(ref.namespace)} > ${ref.name}.kubeconfig`,
+    );
   } finally {
     progress.close();
   }

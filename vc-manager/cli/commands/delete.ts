@@ -6,11 +6,11 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { type Progress, progressFor, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import {
-  checkedRef,
   getVirtualCluster,
-  notFound,
   readyCondition,
   type VirtualClusterRef,
+  validRef,
+  virtualClusterNotFound,
 } from '../virtual-clusters.ts';
 import { waitFor } from '../wait-for.ts';
 
@@ -43,7 +43,7 @@ export function configure(command: Command, cli: Cli): void {
 }
 
 async function remove(cli: Cli, names: readonly string[], flags: Flags): Promise<void> {
-  const refs = names.map((name) => checkedRef(name, flags.namespace));
+  const refs = names.map((name) => validRef(name, flags.namespace));
   const progress = progressFor(cli);
   try {
     await withSuperCluster(cli, flags, async (client) => {
@@ -89,7 +89,7 @@ async function removeOne(
     await client.delete(resources.virtualClusters, ref, { signal, ...(uid === undefined ? {} : { uid }) });
   } catch (error) {
     if (!isNotFound(error)) throw error;
-    if (!ignoreNotFound) throw await notFound(client, ref, signal);
+    if (!ignoreNotFound) throw await virtualClusterNotFound(client, ref, signal);
   }
   if (!wait) {
     cli.stdout.write(`virtualcluster.skerry.dev "${name}" is being deleted\n`);

@@ -14,11 +14,12 @@ import { jobsOf, jobTable } from '../job-table.ts';
 import { ageSince, serialize, styler, table, withKind } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import {
-  checkedRef,
   getVirtualCluster,
   limitations,
+  namespaceFlag,
   readyCondition,
   type VirtualClusterRef,
+  validRef,
 } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
@@ -42,7 +43,7 @@ export function configure(command: Command, cli: Cli): void {
 }
 
 async function describe(cli: Cli, name: string, flags: Flags): Promise<void> {
-  const ref = checkedRef(name, flags.namespace);
+  const ref = validRef(name, flags.namespace);
   await withSuperCluster(cli, flags, async (client) => {
     const vc = await getVirtualCluster(client, ref, cli.signal);
     if (flags.output !== undefined) {
@@ -192,7 +193,7 @@ const slowAfterMs = 3 * 60_000;
 /** What the user can do next; at least one line. */
 export function advice(vc: VirtualCluster, nowMs = Date.now()): string[] {
   const { name = '', namespace = '' } = vc.metadata;
-  const where = namespace === 'default' ? '' : ` -n ${namespace}`;
+  const where = namespaceFlag(namespace);
   const held = pendingDecisions(vc);
   if (vc.metadata.deletionTimestamp !== undefined) return [...held, ...deletionAdvice(vc, nowMs, where)];
   const phase = vc.status?.phase;

@@ -16,7 +16,7 @@ import { jobsOf, jobTable } from '../job-table.ts';
 import { requestAndWait } from '../manager-request.ts';
 import { serialize, type TableFormat } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { checkedRef, getVirtualCluster, type VirtualClusterRef } from '../virtual-clusters.ts';
+import { getVirtualCluster, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace?: string;
@@ -82,7 +82,7 @@ async function jobs(cli: Cli, words: readonly string[], flags: Flags): Promise<v
       `"jobs ${words.join(' ')}" is not understood: give one name, or cancel NAME, or retry NAME`,
     );
   if (verb !== undefined && second !== undefined)
-    return verb.run(cli, checkedRef(second, flags.namespace ?? 'default'), flags);
+    return verb.run(cli, validRef(second, flags.namespace ?? 'default'), flags);
   await show(cli, first, flags);
 }
 
@@ -90,7 +90,7 @@ async function show(cli: Cli, name: string | undefined, flags: Flags): Promise<v
   const { signal } = cli;
   const items = await withSuperCluster(cli, flags, async (client) => {
     if (name !== undefined)
-      return [await getVirtualCluster(client, checkedRef(name, flags.namespace ?? 'default'), signal)];
+      return [await getVirtualCluster(client, validRef(name, flags.namespace ?? 'default'), signal)];
     const where = flags.namespace === undefined ? {} : { namespace: flags.namespace };
     return (await client.list<VirtualCluster>(resources.virtualClusters, { ...where, signal })).items;
   });

@@ -9,7 +9,7 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { localKubeconfigFile, readSettings, stateChoice } from '../state-directory.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { adminKubeconfig, checkedRef, getVirtualCluster } from '../virtual-clusters.ts';
+import { adminKubeconfig, getVirtualCluster, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -53,7 +53,7 @@ async function kubeconfigText(cli: Cli, name: string | undefined, flags: Flags):
     return superClusterKubeconfig(cli, flags);
   }
   if (name === undefined) throw invalidArgument('give the NAME of a tenant, or --super-cluster');
-  const ref = checkedRef(name, flags.namespace);
+  const ref = validRef(name, flags.namespace);
   return withSuperCluster(cli, flags, async (client) =>
     adminKubeconfig(client, await getVirtualCluster(client, ref, cli.signal), cli.signal),
   );

@@ -11,7 +11,7 @@ import { CliError, invalidArgument } from '../errors.ts';
 import { stateChoice } from '../state-directory.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { stackId } from '../up/stop.ts';
-import { checkedRef, getVirtualCluster, type VirtualClusterRef } from '../virtual-clusters.ts';
+import { getVirtualCluster, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -54,7 +54,7 @@ async function logs(
   const { directory } = stateChoice(cli.env, flags);
   if (flags.stack) return print(cli, await stackLogs(directory, name, component), flags);
   if (name === undefined) throw invalidArgument('give the NAME of a tenant, or --stack');
-  const ref = checkedRef(name, flags.namespace);
+  const ref = validRef(name, flags.namespace);
   await withSuperCluster(cli, flags, async (client) => {
     await print(cli, await tenantLogs(cli, client, { directory, ref, component }), flags);
   });

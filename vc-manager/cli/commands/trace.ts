@@ -1,6 +1,5 @@
 import { type Command, Option } from 'commander';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
-import { nameProblem as validateName } from '../../../api/names.ts';
 import type { PodList, PodReport, SpanReport, Whose } from '../../../api/pod-report.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import {
@@ -19,7 +18,7 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { elapsed, json, table } from '../output.ts';
 import { withConnection, withSuperCluster } from '../super-cluster.ts';
-import { adminKubeconfig, checkedRef, getVirtualCluster } from '../virtual-clusters.ts';
+import { adminKubeconfig, checkNamespace, getVirtualCluster, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   tenant?: string;
@@ -72,9 +71,7 @@ export function configure(command: Command, cli: Cli): void {
 async function trace(cli: Cli, pod: string | undefined, flags: Flags): Promise<void> {
   if (pod !== undefined && flags.slowest !== undefined)
     throw invalidArgument('give either a POD or --slowest');
-  const badNamespace = flags.namespace === undefined ? undefined : validateName(flags.namespace);
-  if (badNamespace !== undefined)
-    throw invalidArgument(`the namespace "${flags.namespace}" is not valid: ${badNamespace}`);
+  if (flags.namespace !== undefined) checkNamespace(flags.namespace);
   if (pod !== undefined && !podName.test(pod))
     throw invalidArgument(
       `"${pod}" is no name of a pod: those have lower-case letters, digits, dashes and dots`,
@@ -153,7 +150,7 @@ async function listSlowest(
 function tenantRef(text: string): { namespace: string; name: string } {
   const [first = '', second, more] = text.split('/');
   if (more !== undefined) throw invalidArgument(`"${text}" is no tenant: give NAME or NAMESPACE/NAME`);
-  return second === undefined ? checkedRef(first, 'default') : checkedRef(second, first);
+  return second === undefined ? validRef(first, 'default') : validRef(second, first);
 }
 
 async function onlyTenant(client: KubeClient, { signal }: Cli): Promise<VirtualCluster> {

@@ -11,7 +11,7 @@ import type { UpSummary } from './summary.ts';
 /** What the supervisor in the background sends to the process that started it. */
 type SupervisorMessage =
   | { type: 'step'; id: number; title: string }
-  | { type: 'tell'; id: number; message: string }
+  | { type: 'update'; id: number; message: string }
   | { type: 'done' | 'fail'; id: number; message?: string }
   | { type: 'note'; message: string }
   | { type: 'ready'; summary: UpSummary }
@@ -73,7 +73,7 @@ function relay(
     case 'step':
       steps.set(message.id, progress.step(message.title));
       return undefined;
-    case 'tell':
+    case 'update':
       steps.get(message.id)?.update(message.message);
       return undefined;
     case 'done':
@@ -119,7 +119,7 @@ export class RelayedProgress implements Progress {
     return {
       update: (message) => {
         logged.update(message);
-        this.#send({ type: 'tell', id, message });
+        this.#send({ type: 'update', id, message });
       },
       done: end('done'),
       fail: end('fail'),

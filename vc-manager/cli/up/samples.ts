@@ -40,8 +40,8 @@ export async function awaitTenants({
   const step = progress.step(
     tenants.length === 1 ? 'Starting the tenant' : `Starting ${tenants.length} tenants`,
   );
-  const tell = (): void => step.update(`waiting for ${[...waiting].slice(0, 5).join(', ')}`);
-  tell();
+  const showProgress = (): void => step.update(`waiting for ${[...waiting].slice(0, 5).join(', ')}`);
+  showProgress();
   const problems: string[] = [];
   const ready: VirtualCluster[] = [];
   await Promise.all(
@@ -54,7 +54,7 @@ export async function awaitTenants({
         problems.push(describeFailure(error).message);
       }
       waiting.delete(vc.metadata.name);
-      if (waiting.size > 0) tell();
+      if (waiting.size > 0) showProgress();
     }),
   ).catch((error: unknown) => {
     step.fail();
@@ -76,7 +76,7 @@ export async function awaitSamples(
   const { progress, signal } = options;
   const step = progress.step('Starting sample workloads');
   const states = new Map<string, SampleState>();
-  const tell = (): void => {
+  const showProgress = (): void => {
     const sums = [...states].map(
       ([name, { running, wanted }]) => `${name} ${running}/${wanted} pods running`,
     );
@@ -87,7 +87,7 @@ export async function awaitSamples(
       marked.map((vc) =>
         runSamples(vc, options, (state) => {
           states.set(vc.metadata.name ?? '', state);
-          tell();
+          showProgress();
         }),
       ),
     );

@@ -3,6 +3,7 @@ import { basename, delimiter, join, relative } from 'node:path';
 import type { Cli } from '../context.ts';
 import { styler, table } from '../output.ts';
 import { packageRoot } from '../package-root.ts';
+import { namespaceFlag } from '../virtual-clusters.ts';
 
 /** What runs where; plain data, because a detached `up` sends it to the process that started it. */
 export interface UpSummary {
@@ -54,7 +55,7 @@ function nextCommands(summary: UpSummary, command: string, env: Cli['env']): str
   const [first] = summary.tenants;
   const lines = [`${command} list`];
   if (first !== undefined) {
-    const where = first.namespace === 'default' ? '' : ` -n ${first.namespace}`;
+    const where = namespaceFlag(first.namespace);
     const file = `${first.name}.kubeconfig`;
     lines.push(
       `${command} kubeconfig ${first.name}${where} > ${file}`,

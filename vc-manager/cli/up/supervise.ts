@@ -93,17 +93,17 @@ export async function reportEvents({
   clock,
   signal,
 }: EventOptions): Promise<void> {
-  const tell = (message: string): void =>
+  const print = (message: string): void =>
     progress.note(`${new Date(clock.now()).toTimeString().slice(0, 8)} ${message}`);
   const stopWatching = stack?.driver.watch((_, component, what) => {
     if (signal.aborted) return;
-    tell(what === 'exited' ? `${component} has exited; starting it again` : `${component} was started`);
+    print(what === 'exited' ? `${component} has exited; starting it again` : `${component} was started`);
   });
   const virtualClusters = new Store<VirtualCluster>();
   let isFirstList = true;
   virtualClusters.subscribe(({ type, object, previous }) => {
     const message = isFirstList ? undefined : describeChange(type, object, previous);
-    if (message !== undefined) tell(message);
+    if (message !== undefined) print(message);
   });
   await withConnection(superCluster, async (client) => {
     const reflector = new Reflector({
