@@ -27,7 +27,7 @@ function reversed<T>(map: Record<string, T>): Record<string, T> {
 }
 
 describe('renderPlan', () => {
-  it.each(templates.map((template) => template.metadata.name))('renders %s as reviewed', async (name) => {
+  it.each(['v1-36', 'v1-36-own-etcd'])('renders %s as reviewed', async (name) => {
     const plan = renderPlan(exampleOptions(named(name).spec));
     const golden = join(import.meta.dirname, 'testing', 'golden', `${name}.yaml`);
     await expect(stringify(plan, { lineWidth: 0 })).toMatchFileSnapshot(golden);

@@ -29,6 +29,17 @@ describe('the packaged templates', () => {
     for (const each of common) expect(each).toEqual(common[0]);
   });
 
+  it.each([
+    ['v1-34', false],
+    ['v1-35', false],
+    ['v1-36', true],
+  ])('have the gate in %s that only 1.36 needs: %s', (name, isThere) => {
+    const { spec } = templates.find(({ metadata }) => metadata.name === name) ?? {};
+    const gates = spec?.components[0]?.featureGates;
+    expect(gates).toMatchObject({ APIServerIdentity: false, DetectCacheInconsistency: false });
+    expect(Object.hasOwn(gates ?? {}, 'UnknownVersionInteroperabilityProxy')).toBe(isThere);
+  });
+
   it('change a base in what they name, and in nothing else', () => {
     const spec = (name: string) => templates.find(({ metadata }) => metadata.name === name)?.spec;
     const [base, own] = [spec('v1-36'), spec('v1-36-own-etcd')];

@@ -77,12 +77,13 @@ interface Spec {
 interface Component {
   name: string;
   args?: Record<string, string>;
+  featureGates?: Record<string, boolean | null>;
   [field: string]: unknown;
 }
 
 /**
  * One spec put over another: components are matched by their names, new ones come first as others may depend on them,
- * and of the flags of a component only those that are named change.
+ * and of the flags and feature gates of a component only those that are named change. A gate of null is removed.
  */
 function withVariant(base: Spec, over: Spec): Spec {
   const known = base.components ?? [];
@@ -91,9 +92,20 @@ function withVariant(base: Spec, over: Spec): Spec {
   const changed = known.map((component) => {
     const change = changes.find(({ name }) => name === component.name);
     if (change === undefined) return component;
-    return { ...component, ...change, args: { ...component.args, ...change.args } };
+    return {
+      ...component,
+      ...change,
+      args: { ...component.args, ...change.args },
+      ...(change.featureGates === undefined
+        ? {}
+        : { featureGates: withoutNulls({ ...component.featureGates, ...change.featureGates }) }),
+    };
   });
   return { ...base, ...over, components: [...added, ...changed] };
+}
+
+function withoutNulls(gates: Record<string, boolean | null>): Record<string, boolean | null> {
+  return Object.fromEntries(Object.entries(gates).filter(([, value]) => value !== null));
 }
 
 /** Checks an object read from a file or from the API. Throws `InvalidTemplate`. */
