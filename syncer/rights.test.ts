@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { superWatches } from './controllers/watches.ts';
+import { superWatches } from './controllers/registry.ts';
 import { superResourceOf } from './kinds/contract.ts';
 import { allKinds } from './kinds/registry.ts';
 

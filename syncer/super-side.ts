@@ -8,7 +8,7 @@ import {
   type Store,
 } from '../kube/index.ts';
 import { CustomResourceInformers } from './controllers/custom-resources.ts';
-import { superWatches } from './controllers/watches.ts';
+import { superWatches } from './controllers/registry.ts';
 import { type SyncedKind, superResourceOf } from './kinds/contract.ts';
 import { hasKnownFields } from './kinds/registry.ts';
 import { Caches, type SuperWatch } from './reconcile/caches.ts';

@@ -1,7 +1,7 @@
 import type { Clock, KubeClient, Resource } from '../../kube/index.ts';
 import { EventController } from '../controllers/events.ts';
-import { actionGates } from '../controllers/gates.ts';
 import { PodAdmission, type PodAdmissionObserver } from '../controllers/pod-admission.ts';
+import { actionGates } from '../controllers/registry.ts';
 import type { Action, DownKind, KeyRef, SyncedKind } from '../kinds/contract.ts';
 import type { TenantCounts } from '../scheduling/scheduling-window.ts';
 import { FairQueue } from '../workqueue/fair-queue.ts';

@@ -1,7 +1,6 @@
 import { type KubeObject, type Resource, resources } from '../../../kube/index.ts';
 import { FakeClock, type FakeCluster, startFakeCluster } from '../../../kube/testing/index.ts';
-import { actionGates } from '../../controllers/gates.ts';
-import { superWatches } from '../../controllers/watches.ts';
+import { actionGates, superWatches } from '../../controllers/registry.ts';
 import type { DownKind, KeyRef, TenantInfo } from '../../kinds/contract.ts';
 import { allKinds } from '../../kinds/registry.ts';
 import { testTenant } from '../../kinds/testing.ts';

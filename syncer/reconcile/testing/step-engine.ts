@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { ApiError, type KubeClient, type KubeObject, type Resource, resources } from '../../../kube/index.ts';
 import { FakeClock } from '../../../kube/testing/index.ts';
-import { superWatches } from '../../controllers/watches.ts';
+import { superWatches } from '../../controllers/registry.ts';
 import type { DownKind, TenantInfo } from '../../kinds/contract.ts';
 import { allKinds } from '../../kinds/registry.ts';
 import { testTenant } from '../../kinds/testing.ts';
