@@ -3,14 +3,18 @@ import { defaultVersions } from '../vc-manager/binaries/index.ts';
 import { changeVersion, setVersion } from './harness/managers.ts';
 import { type Tenant, World } from './harness/world.ts';
 
-const earlier = process.env['SKERRY_E2E_EARLIER_VERSION'];
 const running = defaultVersions.kubernetes;
+/** Full versions whose programs are there, such as `1.36.1,1.35.4,1.34.4`. */
+const earlier = (process.env['SKERRY_E2E_EARLIER_VERSIONS'] ?? '').split(',').filter((each) => each !== '');
+const minor = (version: string): number => Number(version.split('.')[1]);
+/** A change goes one minor version up at most; older ones are only started. */
+const changed = earlier.filter((version) => minor(version) >= minor(running) - 1);
+const started = earlier.filter((version) => minor(version) < minor(running) - 1);
 
-describe.skipIf(!earlier)(
-  `a change between two builds${earlier ? '' : ' (skipped: SKERRY_E2E_EARLIER_VERSION names no earlier version)'}`,
+describe.skipIf(earlier.length === 0)(
+  `real builds of other versions${earlier.length > 0 ? '' : ' (skipped: SKERRY_E2E_EARLIER_VERSIONS is not set; npm run test:all sets it)'}`,
   () => {
     let world: World;
-    let tenant: Tenant;
 
     beforeAll(() => {
       world = new World(inject('stack'));
@@ -18,13 +22,10 @@ describe.skipIf(!earlier)(
 
     afterAll(() => world?.close());
 
-    const serverVersion = async (of: Tenant): Promise<string> =>
-      (JSON.parse(await of.kubectl('version', '-o', 'json')) as { serverVersion: { gitVersion: string } })
-        .serverVersion.gitVersion;
+    const nameOf = (version: string): string => `build-${version.replaceAll('.', '-')}`;
 
-    it('takes a running tenant along while a client is at work', async () => {
-      const from = earlier ?? '';
-      tenant = await changeVersion(world, 'two-builds', {
+    it.each(changed)('are left for the default version while a client is at work: %s', async (from) => {
+      const tenant = await changeVersion(world, nameOf(from), {
         from,
         to: running,
         whileEarlier: async (made) => expect(await serverVersion(made)).toBe(`v${from}`),
@@ -32,11 +33,23 @@ describe.skipIf(!earlier)(
       expect(await serverVersion(tenant)).toBe(`v${running}`);
     });
 
-    it('has no way back', async () => {
-      const { exitCode, stderr } = await setVersion(world, tenant.name, earlier ?? '');
+    it.each(changed)('are not gone back to: %s', async (from) => {
+      const { exitCode, stderr } = await setVersion(world, nameOf(from), from);
       expect(exitCode).not.toBe(0);
       expect(stderr).toMatch(/cannot be downgraded to an earlier (minor|patch) version/);
-      expect((await world.virtualCluster(tenant.name)).spec?.version).toBe(running);
+      expect((await world.virtualCluster(nameOf(from))).spec?.version).toBe(running);
+    });
+
+    it.each(started)('start from their own template: %s', async (version) => {
+      const tenant = await world.createTenant(nameOf(version), '--version', version);
+      expect(await serverVersion(tenant)).toBe(`v${version}`);
     });
   },
 );
+
+async function serverVersion(tenant: Tenant): Promise<string> {
+  const answer = JSON.parse(await tenant.kubectl('version', '-o', 'json')) as {
+    serverVersion: { gitVersion: string };
+  };
+  return answer.serverVersion.gitVersion;
+}
