@@ -235,6 +235,23 @@ describe('a label selector', () => {
   });
 });
 
+describe('a selector of a hostile tenant', () => {
+  it('is refused when it is too long, before it is taken apart', () => {
+    expect(labelSelector(`app=web${','.repeat(8_000)}`)(web)).toBe(true);
+    expect(() => labelSelector(`app=web${','.repeat(60_000)}`)).toThrow(/at most 8192/);
+  });
+
+  it('is refused when it has too many requirements', () => {
+    const requirements = (count: number): string => Array.from({ length: count }, () => 'app=web').join(',');
+    expect(labelSelector(requirements(100))(web)).toBe(true);
+    expect(() => labelSelector(requirements(101))).toThrow(/at most 100/);
+  });
+
+  it('is one requirement as far as a parenthesis that is never closed', () => {
+    expect(() => labelSelector('app in (web,app=web')).toThrow(SelectorError);
+  });
+});
+
 describe('a quantity', () => {
   it.each([
     ['0', 0],

@@ -157,6 +157,10 @@ function sum(containers: readonly { usage: Usage }[]): Usage {
   return { cpu: cpuQuantity(total('cpu')), memory: memoryQuantity(total('memory') * 1024) };
 }
 
+/** Characters of a selector. A request line may have a mebibyte, and each requirement is asked of every pod. */
+const maxSelectorLength = 8_192;
+const maxRequirements = 100;
+
 type Selector = (object: KubeObject) => boolean;
 
 /** What is wrong with a selector, for a 400. */
@@ -164,13 +168,13 @@ export class SelectorError extends Error {}
 
 /** A label selector as it stands in a query, as a predicate. Throws SelectorError. */
 export function labelSelector(text: string): Selector {
-  const terms = split(text).map(labelTerm);
+  const terms = requirements(text).map(labelTerm);
   return (object) => terms.every((term) => term(object.metadata.labels ?? {}));
 }
 
 /** A field selector; of fields only the name and the namespace can be had. Throws SelectorError. */
 function fieldSelector(text: string): Selector {
-  const terms = split(text).map((term) => {
+  const terms = requirements(text).map((term) => {
     const match = /^metadata\.(name|namespace)\s*(!=|==|=)\s*(\S*)$/.exec(term);
     if (match === null) throw new SelectorError(`field selector "${term}" is not supported`);
     const [, field, operator, value] = match;
@@ -222,12 +226,33 @@ function own(labels: Record<string, string>, name: string): string | undefined {
   return Object.hasOwn(labels, name) ? labels[name] : undefined;
 }
 
-/** At commas outside of parentheses. */
-function split(text: string): string[] {
-  return text
-    .split(/,(?![^(]*\))/)
-    .map((term) => term.trim())
-    .filter((term) => term !== '');
+/**
+ * The requirements of a selector: its text cut at commas outside of parentheses, in linear time, since a tenant may write
+ * whatever it likes. Throws SelectorError for a text or a number of requirements beyond the limits.
+ */
+function requirements(text: string): string[] {
+  if (text.length > maxSelectorLength)
+    throw new SelectorError(
+      `the selector has ${text.length} characters; at most ${maxSelectorLength} are allowed`,
+    );
+  const terms: string[] = [];
+  let start = 0;
+  let depth = 0;
+  for (let at = 0; at <= text.length; at++) {
+    const character = text[at];
+    if (character === '(') depth += 1;
+    else if (character === ')') depth = Math.max(0, depth - 1);
+    else if (at === text.length || (character === ',' && depth === 0)) {
+      const term = text.slice(start, at).trim();
+      if (term !== '') terms.push(term);
+      start = at + 1;
+    }
+  }
+  if (terms.length > maxRequirements)
+    throw new SelectorError(
+      `the selector has ${terms.length} requirements; at most ${maxRequirements} are allowed`,
+    );
+  return terms;
 }
 
 interface MetricsRequest {
