@@ -5,7 +5,7 @@ import type { KubeObject } from '../../../kube/index.ts';
 import { shownNodeName } from '../../mapping/node-names.ts';
 import type { SyncContext } from '../contract.ts';
 import { podKind } from './pods.ts';
-import { type PodParts, podContext, superPod, superUid, tenantPod } from './testing.ts';
+import { type PodParts, podContext, superPod, superUid, tenantPod, testService } from './testing.ts';
 import type { NodeSelectorTerm, Pod, PodSpec } from './types.ts';
 
 describe('admission', () => {
@@ -32,6 +32,20 @@ describe('admission', () => {
   describe('which pods go down', () => {
     it('takes an ordinary pod', () => {
       expect(admission({})).toEqual({ wanted: true });
+    });
+
+    it('refuses a pod whose containers would get megabytes of service variables, before they are made', () => {
+      const ports = Array.from({ length: 1_000 }, (_, at) => ({ name: `p${at}`, port: at + 1 }));
+      const services = ['a', 'b', 'c'].map((name) => testService(name, { clusterIP: '10.112.4.20', ports }));
+      const containers = Array.from({ length: 20 }, (_, at) => ({ name: `c${at}` }));
+      const over = podContext({ tenantObjects: services });
+      expect(admission({ spec: { containers } }, over)).toMatchObject({
+        wanted: false,
+        keep: true,
+        notice: { reason: 'TooManyServiceVariables', message: expect.stringContaining('enableServiceLinks') },
+      });
+      expect(admission({ spec: { containers: containers.slice(0, 1) } }, over)).toEqual({ wanted: true });
+      expect(admission({ spec: { containers, enableServiceLinks: false } }, over)).toEqual({ wanted: true });
     });
 
     it('has no S for a pod that presets its nodeName, and says so (rule 5)', () => {

@@ -11,6 +11,7 @@ import { priorityNotice, refusedRuntimeClass } from './classes.ts';
 import { podSecurityViolations } from './pod-security.ts';
 import { references } from './references.ts';
 import { outsidePool } from './scheduling.ts';
+import { excessiveServiceVariables } from './service-variables.ts';
 import { qualifiedHostName } from './translate.ts';
 import { allContainers, type Container, type Pod, type PodSpec, type Volume } from './types.ts';
 
@@ -132,6 +133,9 @@ export function admitPod(tenantPod: Pod, context: SyncContext): Admission {
   if (reserved !== undefined) return refuse('ReservedName', reserved);
   const outside = outsidePool(spec, context.tenant);
   if (outside !== undefined) return refuse('NodesNotAllowed', outside);
+  const excess = excessiveServiceVariables(pod, context);
+  // A super pod that is there was small enough when it was made; Services that came later do not take it away.
+  if (excess !== undefined) return { ...refuse('TooManyServiceVariables', excess), keep: true };
 
   const notice = priorityNotice(spec, context);
   return notice === undefined ? wanted : { wanted: true, notice };

@@ -117,6 +117,33 @@ function clusterVariables(pod: Pod, context: SyncContext): ReadonlyMap<string, s
   return variables;
 }
 
+/** What an API server's datastore accepts in one request (etcd's default), bytes. */
+const maxVariablesBytes = 1_572_864;
+/** JSON around a variable, the longest suffix of its name, and an address with its port, bytes. */
+const variableOverheadBytes = 70;
+
+/**
+ * Why the variables of the Services in a pod's namespace are too many to be written into each of its containers;
+ * undefined: they are not. Estimated from numbers and lengths, before anything is built: a tenant may have thousands of
+ * ports and a pod thousands of containers, and their product is what would be in memory.
+ */
+export function excessiveServiceVariables(pod: Pod, context: SyncContext): string | undefined {
+  const { spec = {} } = pod;
+  if (spec.enableServiceLinks === false) return undefined;
+  const containers = (spec.containers?.length ?? 0) + (spec.initContainers?.length ?? 0);
+  let bytes = 0;
+  for (const { metadata, spec: { ports = [] } = {} } of servicesBeside(pod, context)) {
+    const variables = 3 + 5 * ports.length;
+    bytes += variables * ((metadata.name ?? '').length + variableOverheadBytes);
+  }
+  if (bytes * containers <= maxVariablesBytes) return undefined;
+  return (
+    `the variables of the Services in its namespace, in each of its ${containers} containers, would take about ` +
+    `${Math.ceil((bytes * containers) / 1_048_576)} MiB, more than the ${maxVariablesBytes / 1_048_576} MiB that a pod can have. ` +
+    'Set spec.enableServiceLinks to false, or use fewer Services, ports or containers'
+  );
+}
+
 const apiServerPort = { name: 'https', port: 443 };
 
 function servicesBeside({ metadata }: Pod, { tenantObjects }: SyncContext): Service[] {
