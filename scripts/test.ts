@@ -62,9 +62,14 @@ class TestRun {
     }
     await provideBinaries(this.#all ? otherVersions : []);
     await this.#project('unit');
+    const prepare = async (each: TestEnvironment): Promise<string | undefined> =>
+      missing.get(each) ?? each.prepare().then(nothing, (error: Error) => error.message);
     const onEnvironments = async (): Promise<void> => {
-      await this.#on(dockerEngine, missing, () => this.#project('docker'));
-      await this.#on(realNodes, missing, async () => {
+      // One after the other, as each build takes all processors; the second beside the suites on the first.
+      const docker = prepare(dockerEngine);
+      const nodes = docker.then(() => prepare(realNodes));
+      await this.#on(dockerEngine, await docker, () => this.#project('docker'));
+      await this.#on(realNodes, await nodes, async () => {
         await this.#project('real-node');
         if (this.#isWhole) await this.#conformance();
       });
@@ -78,17 +83,12 @@ class TestRun {
     return this.#conclude();
   }
 
+  /** Runs suites on an environment, unless there is a `reason` why it is not there. */
   async #on(
     environment: TestEnvironment,
-    missing: ReadonlyMap<TestEnvironment, string>,
+    reason: string | undefined,
     suites: () => Promise<void>,
   ): Promise<void> {
-    const reason =
-      missing.get(environment) ??
-      (await environment.prepare().then(
-        () => undefined,
-        (error: Error) => error.message,
-      ));
     if (reason === undefined) return suites();
     this.#leftOut.push(`the suites on ${environment.title} did not run: ${reason}`);
     if (environment.isRequired(process.env))
@@ -157,6 +157,8 @@ class TestRun {
     return failed > 0 || passed === 0 ? 1 : 0;
   }
 }
+
+const nothing = (): undefined => undefined;
 
 function readFiles(json: string): readonly FileReport[] {
   if (!existsSync(json)) return [];
