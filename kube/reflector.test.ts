@@ -492,19 +492,21 @@ describe('Reflector', () => {
   it('survives hooks that throw', async () => {
     await using cluster = await startFakeCluster();
     put(cluster, 'a');
-    let thrown = 0;
-    const boom = (): never => {
-      thrown += 1;
+    const thrown = { onProblem: 0, onResourceVersion: 0 };
+    const boom = (hook: keyof typeof thrown): never => {
+      thrown[hook] += 1;
       throw new Error('boom');
     };
     await using running = reflect(cluster, {
-      onProblem: boom,
+      onProblem: () => boom('onProblem'),
       onResourceVersion: () => {
-        if (thrown < 3) boom();
+        if (thrown.onResourceVersion < 3) boom('onResourceVersion');
       },
     });
     await settled(cluster, running.store);
     await running.reflector.synced();
+    expect(thrown.onResourceVersion).toBe(3);
+    expect(thrown.onProblem).toBeGreaterThan(0);
   });
 
   it('runs once at a time', async () => {

@@ -191,7 +191,8 @@ describe('vc-manager', () => {
     const { stdout, exitCode } = await run('completion', shell);
     expect(exitCode).toBe(exitCodes.ok);
     expect(stdout).toContain('vc-manager');
-    if (!isInstalled(shell)) return;
+    // .ci/run installs all three.
+    if (!isInstalled(shell) && !process.env['CI']) return;
     const file = world.file(`completion.${shell}`);
     await writeFile(file, stdout);
     execFileSync(shell, [...flags, file]);

@@ -155,7 +155,7 @@ describe('kubectl with the kubeconfig of a tenant', () => {
     expect(seen).toEqual(['ADDED', 'MODIFIED', 'DELETED']);
   });
 
-  it('auth can-i and whoami: an administrator of everything, by a group that can be revoked', async () => {
+  it('auth can-i and whoami: an administrator of everything, by a group that is not system:masters', async () => {
     expect(await k('auth', 'can-i', '*', '*', '--all-namespaces')).toBe('yes');
     const who = await k('auth', 'whoami', '-o', 'jsonpath={.status.userInfo.groups}');
     expect(who).toContain('skerry:cluster-admins');
@@ -258,5 +258,13 @@ describe('kubectl with the kubeconfig of a tenant', () => {
     await tenant.apply(namespace('brief'), pod('brief', 'one'));
     await k('delete', 'namespace', 'brief', '--timeout=90s');
     await world.expectAgreement();
+  });
+
+  it('has no rights any more when the binding of its group is deleted', async () => {
+    await k('delete', 'clusterrolebinding', 'skerry:cluster-admins');
+    // Authorization hears of it by a watch.
+    await expect
+      .poll(async () => (await tenant.tryKubectl(['get', 'pods'])).stderr, { timeout: 30_000 })
+      .toMatch(/Forbidden/);
   });
 });

@@ -1,4 +1,6 @@
+import { readFile, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { parse, stringify } from 'yaml';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { resources } from '../kube/index.ts';
 import { allocateSlice } from '../vc-manager/os/network.ts';
@@ -55,6 +57,7 @@ describe('the life of a tenant', () => {
   }, async () => {
     const first = await world.createTenant('phoenix');
     await work(first);
+    const formerKubeconfig = await readFile(first.kubeconfigFile, 'utf8');
     const traces = tracesOf(first);
     const volumes = await volumesOf(traces);
     const before = await footprint(world, traces);
@@ -71,8 +74,15 @@ describe('the life of a tenant', () => {
     expect(second.id).not.toBe(first.id);
     expect(second.uid).not.toBe(first.uid);
     expect(await second.find(resources.namespaces, { name: 'shop' })).toBeUndefined();
-    const { exitCode } = await second.tryKubectl(['--kubeconfig', first.kubeconfigFile, 'version']);
-    expect(exitCode).toBe(0);
+    // The server of the one there is now, and the credentials of the one that is gone.
+    const former = parse(await readFile(second.kubeconfigFile, 'utf8')) as { users: unknown };
+    former.users = (parse(formerKubeconfig) as { users: unknown }).users;
+    const formerFile = `${second.kubeconfigFile}.former`;
+    await writeFile(formerFile, stringify(former), { mode: 0o600 });
+    const refused = await second.tryKubectl(['--kubeconfig', formerFile, 'get', 'namespaces']);
+    expect(refused.exitCode).not.toBe(0);
+    expect(refused.stderr).toMatch(/Unauthorized|must be logged in/);
+    expect((await second.tryKubectl(['get', 'namespaces'])).exitCode).toBe(0);
     await work(second);
     await world.deleteTenant('phoenix');
     expect(await footprint(world, tracesOf(second))).toEqual(noFootprint);

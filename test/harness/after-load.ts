@@ -34,6 +34,9 @@ export async function expectAgreementAfterLoad(
   } catch (error) {
     const isEndpoints = (difference: string): boolean => difference.includes(': ready endpoints: ');
     if (!(error instanceof Disagreement) || !error.differences.every(isEndpoints)) throw error;
+    console.log(
+      `started the controllers of Kubernetes anew after load, for ${error.differences.length} endpoints`,
+    );
     await Promise.all([undefined, ...tenants].map((of) => killed(world, 'kube-controller-manager', of)));
     await world.expectAgreement(tenants, timeoutMs);
   }

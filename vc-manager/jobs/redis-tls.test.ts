@@ -31,13 +31,19 @@ describe.skipIf(without !== undefined)(
       await redis.stop();
     });
 
-    it('is not used while nobody vouches for it, and that is said', async () => {
-      const problem = Promise.withResolvers<Error>();
+    it('is not used while its authority is unknown, and the error says so', async () => {
+      const problem = Promise.withResolvers<Error & { code?: string }>();
+      let isReady = false;
       // A server that is slow to shake hands is another problem, and is tried again.
       const connection = redisConnection(redis.url, (error) => {
         if (/certificate/.test(error.message)) problem.resolve(error);
       });
-      await problem.promise;
+      connection.once('ready', () => {
+        isReady = true;
+        problem.reject(new Error('the connection was used'));
+      });
+      expect((await problem.promise).code).toMatch(/^(UNABLE_TO_VERIFY|SELF_SIGNED|UNABLE_TO_GET_ISSUER)/);
+      expect(isReady).toBe(false);
       connection.disconnect();
     });
 
