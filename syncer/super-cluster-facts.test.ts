@@ -10,7 +10,7 @@ import {
 
 const { signal } = new AbortController();
 
-describe('where the super cluster itself is (rule 22)', () => {
+describe('where the super cluster itself is (rule `endpoint-slices`)', () => {
   it('is whom we talk to, what its default/kubernetes leads to, and the ranges of its Services', async () => {
     await using cluster = await startFakeCluster();
     const slice = (name: string, service: string, address: string) => ({

@@ -151,7 +151,10 @@ export class SuperSide {
     return [labelKeys.tenant, inScope, own].filter(Boolean).join();
   }
 
-  /** Before a list replaces what the cache holds: throws if it is not from this super cluster as it is now (sync rule 0 A). */
+  /**
+   * Before a list replaces what the cache holds: throws if it is not from this super cluster as it is now (sync rule
+   * `side-identity`).
+   */
   async #checkList(resource: Resource, version: string, signal: AbortSignal): Promise<void> {
     if (!(await this.identity.verify())) {
       throw new Error(

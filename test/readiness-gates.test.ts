@@ -6,7 +6,7 @@ import { type Tenant, World } from './harness/world.ts';
 
 const gate = 'example.com/registered';
 
-/** A controller of the tenant, such as one of load balancers, decides there when a pod is ready (sync rule 18). */
+/** A controller of the tenant, such as one of load balancers, decides there when a pod is ready (sync rule `readiness-gates`). */
 describe('the readiness gates of a tenant', () => {
   let world: World;
   let tenant: Tenant;

@@ -5,7 +5,7 @@ import { isOffered, isOnItsWay, isPublished, publishedKind } from './published-k
 
 /**
  * PriorityClass: a copy of each that the operator has published. Nothing in a tenant preempts by it: value and
- * policy are there to be read, the super cluster fills them in for S from its own class of that name.
+ * policy are there to be read, the super cluster fills them in for the super object from its own class of that name.
  */
 export const priorityClassKind = publishedKind({
   resource: resources.priorityClasses,
@@ -43,7 +43,8 @@ function byDefault(object: KubeObject): readonly string[] {
 
 /**
  * RuntimeClass: a copy of each that the operator has published. Its `scheduling` stays behind: it speaks of the
- * super cluster's nodes, which adds it to S itself. In T it would only make pods that go out of date.
+ * super cluster's nodes, which adds it to the super object itself. In the tenant object it would only make pods that
+ * go out of date.
  */
 export const runtimeClassKind = publishedKind({
   resource: resources.runtimeClasses,

@@ -26,14 +26,19 @@ export type Action =
       readonly do: 'patchSuper';
       readonly patch: MergePatch;
       readonly subresource?: string;
-      /** A refusal is told on T and tried again after a time; what comes up from S does not wait for it. */
+      /**
+       * A refusal is told on the tenant object and tried again after a time; what comes up from the super object does
+       * not wait for it.
+       */
       readonly mayBeRefused?: true;
     }
   | { readonly do: 'deleteSuper'; readonly gracePeriodSeconds?: number }
   | { readonly do: 'createTenant'; readonly object: KubeObject }
   | { readonly do: 'patchTenant'; readonly patch: MergePatch; readonly subresource?: string }
   | { readonly do: 'deleteTenant'; readonly gracePeriodSeconds?: number }
-  /** Binds the tenant's pod to a node; labels (from Kubernetes 1.35 on) and annotations of the Binding land on the pod. */
+  /**
+   * Binds the tenant's pod to a node; labels (from Kubernetes 1.35 on) and annotations of the Binding land on the pod.
+   */
   | {
       readonly do: 'bindTenant';
       readonly node: string;
@@ -97,7 +102,7 @@ export interface TenantInfo {
   /** Published custom resources whose objects are synced, as `<plural>.<group>`. */
   readonly customResources: readonly string[];
   readonly policy: TenantPolicy;
-  /** Labels of nodes that tenants see beside those of rule 25: keys, or prefixes that end in `/`. */
+  /** Labels of nodes that tenants see beside those of rule `virtual-nodes`: keys, or prefixes that end in `/`. */
   readonly nodeLabels: readonly string[];
   /** Where no EndpointSlice may point, whatever the policy allows: the operator's own. */
   readonly protectedCIDRs: readonly string[];
@@ -158,48 +163,59 @@ interface KindBase {
 export interface DownKind extends KindBase {
   readonly direction: 'down';
   /**
-   * The resource of S, where it is another than T's. Such a kind reads T from the cache of the kind that T
-   * belongs to, and has a cache of its own for S. Of T's changes only the deletion queues its key; the kind that T
+   * The resource of the super object, where it is another than the tenant object's. Such a kind reads the tenant
+   * object from the cache of the kind that the tenant object
+   * belongs to, and has a cache of its own for the super object. Of the tenant object's changes only the deletion
+   * queues its key; the kind that the tenant object
    * belongs to touches it for everything else.
    */
   readonly superResource?: Resource;
   /** A delete needs a live 404 even after a watched DELETED event (namespaces, claims). */
   readonly deleteNeedsLiveCheck?: boolean;
   /**
-   * S that `admit` does not want count as missing (sync rule 0 C): a setting may have switched off all of them
+   * Super objects that `admit` does not want count as missing (sync rule `mass-deletion-hold`): a setting may have
+   * switched off all of them
    * at once.
    */
   readonly unwantedIsMissing?: boolean;
   /** Name in the super namespace; same name unless given. */
   superName?(name: string): string;
-  /** Inverse of `superName`; S itself may know better than its name. */
+  /** Inverse of `superName`; the super object itself may know better than its name. */
   tenantName?(superName: string, superObject?: KubeObject): string;
   /**
-   * Whether T should have an S. `{ wanted: false }` without a notice is silent; S, if there, goes
+   * Whether the tenant object should have a super object. `{ wanted: false }` without a notice is silent; the super
+   * object, if there, goes
    * unless `keep` is set.
    */
   admit?(tenantObject: KubeObject, context: SyncContext): Admission;
-  /** What must be in agreement before S is created: ServiceAccount, objects that a pod refers to. */
+  /** What must be in agreement before the super object is created: ServiceAccount, objects that a pod refers to. */
   requires?(tenantObject: KubeObject, context: SyncContext): readonly KeyRef[];
   /**
-   * S as it is to be created, complete with name, namespace, marks, labels and annotations
+   * The super object as it is to be created, complete with name, namespace, marks, labels and annotations
    * (`superMetadata` in mapping makes them).
    */
   toSuper(tenantObject: KubeObject, context: SyncContext): KubeObject;
-  /** Brings S's tenant-owned fields up to date; empty when they are. S carries T's UID mark. */
+  /**
+   * Brings the super object's tenant-owned fields up to date; empty when they are. The super object carries the tenant
+   * object's UID mark.
+   */
   down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[];
-  /** S carries no marks, but stands in our own super namespace and may be taken over (the `default` ServiceAccount). */
+  /**
+   * The super object carries no marks, but stands in our own super namespace and may be taken over (the `default`
+   * ServiceAccount).
+   */
   adopts?(superObject: KubeObject, tenantObject: KubeObject, context: SyncContext): boolean;
   /**
    * Whether what is decided of these two depends on nothing but them and the tenant's settings: neither on the time
    * nor on other objects. A patrol that has found them to agree then looks at them again only when one has changed.
    */
   dependsOnPairAlone?(tenantObject: KubeObject, superObject: KubeObject): boolean;
-  /** Brings T's super-owned fields up to date, deletion in either direction included. */
+  /** Brings the tenant object's super-owned fields up to date, deletion in either direction included. */
   up?(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[];
   /**
-   * T is there, S is not, and T shows that S once was: instead of creating it anew (rule 21).
-   * `undefined`: create. Carried out only after a live check of both sides. `last` is S's last known
+   * The tenant object is there, the super object is not, and the tenant object shows that the super object once was:
+   * instead of creating it anew (rule `pod-deletion`).
+   * `undefined`: create. Carried out only after a live check of both sides. `last` is the super object's last known
    * state, when it was seen.
    */
   superGone?(
@@ -207,9 +223,15 @@ export interface DownKind extends KindBase {
     context: SyncContext,
     last?: KubeObject,
   ): readonly Action[] | undefined;
-  /** T is gone: how to delete S. `last` is T's last known state, when it was seen. */
+  /**
+   * The tenant object is gone: how to delete the super object. `last` is the tenant object's last known state, when it
+   * was seen.
+   */
   deleteSuper?(superObject: KubeObject, last: KubeObject | undefined): { gracePeriodSeconds?: number };
-  /** A way round a refused create of S; `undefined`: the refusal stands (event on T, back-off). */
+  /**
+   * A way round a refused create of the super object; `undefined`: the refusal stands (event on the tenant object,
+   * back-off).
+   */
   recover?(
     refused: RefusedWrite,
     tenantObject: KubeObject,
@@ -221,33 +243,39 @@ export interface DownKind extends KindBase {
 export type Admission = {
   readonly wanted: boolean;
   readonly notice?: Notice;
-  /** With `wanted: false`: leave an S that is there already. */
+  /** With `wanted: false`: leave a super object that is there already. */
   readonly keep?: boolean;
 };
 
-/** Born in the super cluster, mirrored into tenants. The copy carries S's UID in `skerry.dev/uid`. */
+/** Born in the super cluster, mirrored into tenants. The copy carries the super object's UID in `skerry.dev/uid`. */
 export interface UpKind extends KindBase {
   readonly direction: 'up';
   /** `marked`: only objects with Skerry's labels are watched in the super cluster; `all`: every one. */
   readonly superScope: 'marked' | 'all';
   /**
-   * The super namespace that says whose S is (an event's own, a volume's claim's); without this function
+   * The super namespace that says whose the super object is (an event's own, a volume's claim's); without this function
    * every tenant is asked.
    */
   superNamespaceOf?(superObject: KubeObject): string | undefined;
-  /** Where S belongs in this tenant; `undefined`: nowhere. */
+  /** Where the super object belongs in this tenant; `undefined`: nowhere. */
   tenantRef(superObject: KubeObject, context: SyncContext): ObjectRef | undefined;
-  /** What a copy of S is called, whether S has a place here or not; the same name unless given. */
+  /**
+   * What a copy of the super object is called, whether the super object has a place here or not; the same name unless
+   * given.
+   */
   copyName?(superName: string, context: SyncContext): string;
-  /** Where to look for S, given T's name; `undefined` where that name leads nowhere. */
+  /** Where to look for the super object, given the tenant object's name; `undefined` where that name leads nowhere. */
   superRef(tenantRef: ObjectRef, context: SyncContext): ObjectRef | undefined;
-  /** T has lost the mark of a copy and is one all the same, by something that nobody can change. */
+  /** The tenant object has lost the mark of a copy and is one all the same, by something that nobody can change. */
   adopts?(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): boolean;
-  /** T as it is to be created, the mark of a copy included. */
+  /** The tenant object as it is to be created, the mark of a copy included. */
   toTenant(superObject: KubeObject, context: SyncContext): KubeObject;
   /** Brings the copy up to date; empty when it is. */
   up(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[];
-  /** S is gone or no longer belongs here, and T is our copy: what to do; default: delete T. */
+  /**
+   * The super object is gone or no longer belongs here, and the tenant object is our copy: what to do; default: delete
+   * the tenant object.
+   */
   superGone?(tenantObject: KubeObject, context: SyncContext): readonly Action[];
 }
 

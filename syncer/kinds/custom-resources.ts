@@ -51,7 +51,8 @@ export function parseShape(text: string | undefined): Shape {
 }
 
 /**
- * Brings what came from the tenant object to what the tenant object has now, and leaves alone what others put beside it.
+ * Brings what came from the tenant object to what the tenant object has now, and leaves alone what others put beside
+ * it.
  * @param shape of the tenant object as it is now
  * @param before what the super object remembers
  */

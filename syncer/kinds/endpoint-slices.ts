@@ -19,7 +19,8 @@ const reservedRangesV6 = [
 ];
 
 /**
- * Whether the policy lets T point at an address that is no pod's of its own (sync rule 22): in a range of its list,
+ * Whether the policy lets the tenant object point at an address that is no pod's of its own (sync rule
+ * `endpoint-slices`): in a range of its list,
  * and nothing that is known to be the operator's or another tenant's. For one look at a slice, which may hold many
  * thousands of addresses: what they are compared with is put together once.
  */
@@ -88,7 +89,7 @@ interface EndpointSlice extends KubeObject {
   ports?: Record<string, unknown>[];
 }
 
-/** What S holds, and which of T's addresses may not be in it. */
+/** What the super object holds, and which of the tenant object's addresses may not be in it. */
 interface Content {
   readonly addressType: string;
   readonly endpoints: readonly Endpoint[];
@@ -96,7 +97,10 @@ interface Content {
   readonly refused: readonly string[];
 }
 
-/** The slice through which pods reach their API server (sync rule 24); its content is not the tenant's to choose. */
+/**
+ * The slice through which pods reach their API server (sync rule `kubernetes-service`); its content is not the tenant's
+ * to choose.
+ */
 function isApiServerSlice(tenantObject: KubeObject): boolean {
   return tenantObject.metadata.name === 'kubernetes' && tenantObject.metadata.namespace === 'default';
 }
@@ -129,7 +133,8 @@ function apiServerContent(context: SyncContext): Content {
 }
 
 /**
- * The tenant's pod that has this address in the super cluster. What T's status says does not count: the tenant can
+ * The tenant's pod that has this address in the super cluster. What the tenant object's status says does not count:
+ * the tenant can
  * write it, on as many pods as it likes.
  */
 function superPodAt(address: string, { tenant, superObjects }: SyncContext): KubeObject | undefined {
@@ -140,7 +145,10 @@ interface Pod extends KubeObject {
   spec?: { nodeName?: string };
 }
 
-/** The endpoint as S has it: on the node where the pod is, if it is one, and without a reference to T's object. */
+/**
+ * The endpoint as the super object has it: on the node where the pod is, if it is one, and without a reference to the
+ * tenant object's object.
+ */
 function translated(endpoint: Endpoint, pod: KubeObject | undefined): Endpoint {
   const nodeName = (pod as Pod | undefined)?.spec?.nodeName;
   return {
@@ -154,7 +162,7 @@ function translated(endpoint: Endpoint, pod: KubeObject | undefined): Endpoint {
 
 const serviceNameLabel = 'kubernetes.io/service-name';
 const managedByLabel = 'endpointslice.kubernetes.io/managed-by';
-/** Makes the super cluster's own controllers leave S alone. */
+/** Makes the super cluster's own controllers leave the super object alone. */
 const managedBy = 'syncer.skerry.dev';
 /** Writes the slices of Services with a selector, on either side for itself. */
 const selectorController = 'endpointslice-controller.k8s.io';

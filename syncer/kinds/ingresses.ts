@@ -103,7 +103,7 @@ function covers(allowed: readonly string[], host: string): boolean {
 type Rules = Pick<TenantInfo, 'ingressAnnotations'>;
 
 /**
- * T with the annotations that go down. To a controller that all tenants share, annotations are
+ * The tenant object with the annotations that go down. To a controller that all tenants share, annotations are
  * configuration: a snippet in one can read the keys of everybody. So nothing goes down that has a prefix,
  * but what the operator has allowed; a key without one means nothing to any controller.
  */
@@ -299,7 +299,9 @@ function certificatesOf(ingress: KubeObject, { tenant }: SyncContext): readonly 
   return tenant.syncIngresses ? referencesOf(ingress).filter(({ kind }) => kind === 'secrets') : [];
 }
 
-/** Hosts of a certificate are said where T leaves them out: to a controller that could mean every host. */
+/**
+ * Hosts of a certificate are said where the tenant object leaves them out: to a controller that could mean every host.
+ */
 function wantedSpec(tenantObject: KubeObject): IngressSpec {
   const { rules = [], tls } = knownPart(specOf(tenantObject), specShape) as IngressSpec;
   const className = classOf(tenantObject);

@@ -14,7 +14,8 @@ export const nodeLeaseNamespace = 'kube-node-lease';
 
 /**
  * A tenant's namespaces and the super namespaces that stand for them. What a tenant writes on its own
- * Namespace is its own affair: but for an allow-list, labels and annotations of S are Skerry's, the level
+ * Namespace is its own affair: but for an allow-list, labels and annotations of the super object are Skerry's, the
+ * level
  * of Pod Security among them. Labels are there once more under keys of Skerry's, which mean something
  * only to selectors that Skerry has translated.
  */
@@ -55,7 +56,7 @@ function options({ metadata }: KubeObject, { tenant }: SyncContext): SuperMetada
   };
 }
 
-/** What T has dropped of its labels: nobody else writes these keys. */
+/** What the tenant object has dropped of its labels: nobody else writes these keys. */
 function withoutDropped(
   tenantObject: KubeObject,
   superObject: KubeObject,

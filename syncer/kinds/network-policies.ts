@@ -118,7 +118,8 @@ function isSeenBelow(key: string, tenant: TenantInfo): boolean {
 }
 
 /**
- * What T asks of S: the same traffic between the same pods. Every selector is narrowed to the tenant;
+ * What the tenant object asks of the super object: the same traffic between the same pods. Every selector is narrowed
+ * to the tenant;
  * blocks of addresses and rules without peers stay, as all that is not the tenant's is outside to it.
  */
 function wantedSpec(tenantObject: KubeObject, tenant: TenantInfo): NetworkPolicySpec {
@@ -140,7 +141,7 @@ function knownSpec(policy: KubeObject): NetworkPolicySpec {
   return knownPart(specOf(policy), specShape) as NetworkPolicySpec;
 }
 
-/** Keys of labels by which T selects pods and that no pod of the super cluster carries; each once. */
+/** Keys of labels by which the tenant object selects pods and that no pod of the super cluster carries; each once. */
 function unseenKeys(tenantObject: KubeObject, tenant: TenantInfo): string[] {
   const spec = specOf(tenantObject);
   const selectors = [spec.podSelector ?? {}, ...peersOf(spec).map(({ podSelector = {} }) => podSelector)];

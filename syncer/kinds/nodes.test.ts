@@ -79,13 +79,13 @@ function context(tenant: Partial<TenantInfo> = {}, superObjects: KubeObject[] = 
   return testContext({ tenant, superObjects, kinds: allKinds, ...(nowMs === undefined ? {} : { nowMs }) });
 }
 
-/** T as the tenant's API server has it after the create and one round of the syncer. */
+/** The tenant object as the tenant's API server has it after the create and one round of the syncer. */
 function virtualNode(): KubeObject {
   const object = kind.toTenant(node(), context());
   return { ...object, metadata: { ...object.metadata, uid: 'uid-copy', resourceVersion: '3' } };
 }
 
-describe('rule 25: which nodes there are', () => {
+describe('rule `virtual-nodes`: which nodes there are', () => {
   it('all', () => {
     expect(kind.tenantRef(node(), context())).toEqual({ name: 'node-1' });
   });
@@ -162,7 +162,7 @@ describe('rule 25: which nodes there are', () => {
   });
 });
 
-describe('rule 25: what a node says', () => {
+describe('rule `virtual-nodes`: what a node says', () => {
   it('is where it is and what it has, under the address and port of the kubelet proxy', () => {
     expect(kind.toTenant(node(), context())).toMatchObject({
       metadata: {
@@ -296,7 +296,7 @@ describe('rule 25: what a node says', () => {
   });
 });
 
-describe('rule 25: condition taints follow Ready', () => {
+describe('rule `virtual-nodes`: condition taints follow Ready', () => {
   it('the one that the server adds to a new Node is taken off when S is Ready', () => {
     const fresh = virtualNode();
     fresh['spec'] = { ...(fresh['spec'] as object), taints: [notReady] };
@@ -347,7 +347,7 @@ describe('rule 25: condition taints follow Ready', () => {
   });
 });
 
-describe('rule 26: what a tenant does to a virtual node', () => {
+describe('rule `virtual-node-edits`: what a tenant does to a virtual node', () => {
   it('its own labels and taints stay', () => {
     const own = virtualNode();
     own.metadata.labels = { ...own.metadata.labels, 'team.example/owner': 'me' };
@@ -423,7 +423,7 @@ describe('rule 26: what a tenant does to a virtual node', () => {
   });
 });
 
-describe('rule 25: hidden nodes', () => {
+describe('rule `virtual-nodes`: hidden nodes', () => {
   const hideNodes = true;
   const real = () =>
     node({

@@ -62,7 +62,9 @@ function isCopiedLabel(key: string, { tenant }: SyncContext): boolean {
   );
 }
 
-/** The labels of the virtual node that are S's. Where nodes are hidden, one that names them is left out. */
+/**
+ * The labels of the virtual node that are the super object's. Where nodes are hidden, one that names them is left out.
+ */
 function labelsFor(superObject: Node, context: SyncContext): Record<string, string> {
   const { tenant } = context;
   const { name = '', labels = {} } = superObject.metadata;
@@ -76,7 +78,7 @@ function labelsFor(superObject: Node, context: SyncContext): Record<string, stri
   return shown;
 }
 
-/** Puts back the labels that are S's; the tenant's own stay. */
+/** Puts back the labels that are the super object's; the tenant's own stay. */
 function labelPatch(
   tenantObject: Node,
   wanted: Record<string, string>,
@@ -111,7 +113,7 @@ const ownKeys: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The taints of the virtual node: those that say how S is, kept by us because nothing in the tenant
+ * The taints of the virtual node: those that say how the super object is, kept by us because nothing in the tenant
  * does, and the tenant's own, which are left as they are. `undefined`: nothing to change.
  */
 function taintsFor(tenantObject: Node, superObject: Node): Taint[] | undefined {
@@ -222,7 +224,7 @@ const identifyingFields: ReadonlySet<string> = new Set(['bootID', 'machineID', '
 const reachable: ReadonlySet<string> = new Set(['InternalIP', 'ExternalIP']);
 
 /**
- * What the virtual node says of itself. Images and attached volumes of S are not in it: they are other
+ * What the virtual node says of itself. Images and attached volumes of the super object are not in it: they are other
  * tenants'. The tenant's API server looks for kubelets at `InternalDNS` alone (its template says so), which is
  * where our kubelet proxy listens; the node's own addresses are those that node ports answer at.
  */
@@ -282,7 +284,10 @@ function statusPatch(tenantObject: Node, superObject: Node, context: SyncContext
   return Object.keys(patch).length === 0 ? undefined : patch;
 }
 
-/** S's conditions, and of T's those of types that S does not have. `undefined`: nothing to change. */
+/**
+ * The super object's conditions, and of the tenant object's those of types that the super object does not have.
+ * `undefined`: nothing to change.
+ */
 function mergedConditions(own: readonly Condition[], there: readonly Condition[]): Condition[] | undefined {
   const present = new Map(own.map((condition) => [condition.type, condition]));
   const changed = there.some((condition) => !sameCondition(present.get(condition.type), condition));
@@ -295,7 +300,7 @@ function sameCondition(a: Condition | undefined, b: Condition): boolean {
   return a?.status === b.status && a.reason === b.reason && a.message === b.message;
 }
 
-/** Drops from S what is large, changes often, or concerns other tenants. */
+/** Drops from the super object what is large, changes often, or concerns other tenants. */
 function compactNode(object: KubeObject): KubeObject {
   const { status, ...rest } = object as Node;
   if (status === undefined) return object;
@@ -314,7 +319,10 @@ function told({ metadata, spec, status }: Node): unknown {
   return { labels, deletionTimestamp, spec, status: { ...status, conditions } };
 }
 
-/** Node: the super cluster's nodes as the tenant sees them, all or those that its pods are on. Rules 25 and 26. */
+/**
+ * Node: the super cluster's nodes as the tenant sees them, all or those that its pods are on. Rules `virtual-nodes` and
+ * `virtual-node-edits`.
+ */
 export const nodeKind: UpKind = {
   name: 'nodes',
   resource: resources.nodes,
@@ -348,7 +356,7 @@ export const nodeKind: UpKind = {
       metadata: {
         name,
         labels: labelsFor(node, context),
-        // Of S's annotations none is the tenant's business.
+        // Of the super object's annotations none is the tenant's business.
         annotations: { [annotationKeys.uid]: node.metadata.uid ?? '' },
       },
       spec: {

@@ -9,7 +9,10 @@ export function payloadOf(object: KubeObject, fields: readonly string[]): Record
   );
 }
 
-/** Makes S's payload T's, together with a patch of its metadata; one that is immutable is made anew. */
+/**
+ * Makes the super object's payload the tenant object's, together with a patch of its metadata; one that is immutable is
+ * made anew.
+ */
 export function bringPayloadDown(
   tenantObject: KubeObject,
   superObject: KubeObject,
@@ -21,7 +24,7 @@ export function bringPayloadDown(
     const from = superObject[field];
     const to = tenantObject[field];
     if (from === to || deepEqual(from, to)) continue;
-    // T's cannot have changed either: somebody in the super cluster froze something else.
+    // The tenant object's cannot have changed either: somebody in the super cluster froze something else.
     if (superObject['immutable'] === true) return [{ do: 'deleteSuper' }];
     if (to === undefined) patch[field] = null;
     else patch[field] = typeof from === 'object' && typeof to === 'object' ? mergePatch(from, to) : to;

@@ -233,7 +233,7 @@ describe('down', () => {
     expect(kind.down(claim(), superObject, published())).toEqual([]);
   });
 
-  it('is deleted only after a live answer (rule 0 B)', () => {
+  it('is deleted only after a live answer (rule `confirmed-delete`)', () => {
     expect(kind.deleteNeedsLiveCheck).toBe(true);
   });
 });

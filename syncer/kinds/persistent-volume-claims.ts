@@ -92,7 +92,10 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   return { wanted: true };
 }
 
-/** The claim that S is to be filled from, and the tenant's copy of the class, which right after joining is on its way. */
+/**
+ * The claim that the super object is to be filled from, and the tenant's copy of the class, which right after joining
+ * is on its way.
+ */
 function requires(tenantObject: KubeObject, context: SyncContext): readonly KeyRef[] {
   const keys: KeyRef[] = [];
   const source = dataSourceOf(tenantObject);
@@ -108,7 +111,10 @@ function refused(reason: string, message: string): Admission {
   return { wanted: false, keep: true, notice };
 }
 
-/** The class that S is to name: T's, or the default of the tenant, never the super cluster's own choice. */
+/**
+ * The class that the super object is to name: the tenant object's, or the default of the tenant, never the super
+ * cluster's own choice.
+ */
 function wantedClass(tenantObject: KubeObject, context: SyncContext): string | undefined {
   return classOf(tenantObject) ?? defaultClass(context);
 }
@@ -127,7 +133,7 @@ function isOwnClaim(source: DataSource, tenantObject: KubeObject): boolean {
   );
 }
 
-/** S of this very T, as the cache shows it. */
+/** The super object of this very tenant object, as the cache shows it. */
 function superClaimOf(tenantObject: KubeObject, context: SyncContext): KubeObject | undefined {
   const { namespace = '', name = '', uid } = tenantObject.metadata;
   const ref = { namespace: superNamespaceName(context.tenant, namespace), name };
@@ -149,7 +155,7 @@ const statusFields = [
 /** What the volume controller leaves on a claim that it has bound. */
 const bindingMarks = ['pv.kubernetes.io/bind-completed', 'pv.kubernetes.io/bound-by-controller'] as const;
 
-/** Brings up which volume S got, once the tenant can see that volume, and how S fares. */
+/** Brings up which volume the super object got, once the tenant can see that volume, and how the super object fares. */
 function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
   const own = specOf(tenantObject);
   const { volumeName, storageClassName } = specOf(superObject);
@@ -179,7 +185,7 @@ function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncCont
   return actions;
 }
 
-/** S had a volume and is no more: no new, empty volume may stand in for it. */
+/** The super object had a volume and is no more: no new, empty volume may stand in for it. */
 function superGone(tenantObject: KubeObject): readonly Action[] | undefined {
   if (tenantObject.metadata.deletionTimestamp !== undefined) return undefined;
   const { phase } = statusOf(tenantObject);
@@ -306,7 +312,7 @@ function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncCo
 }
 
 /**
- * What S has to ask for instead of what it does: more, or, when an expansion failed, less but still
+ * What the super object has to ask for instead of what it does: more, or, when an expansion failed, less but still
  * more than there is.
  */
 function wantedStorage(tenantObject: KubeObject, superObject: KubeObject): string | undefined {

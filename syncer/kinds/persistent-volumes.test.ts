@@ -233,7 +233,7 @@ it("a copy touches the claim that waits for it; the tenant's own volumes touch n
   expect(kind.touches?.tenant?.(own, context())).toEqual([]);
 });
 
-it('names no real node where nodes are hidden (rule 25)', () => {
+it('names no real node where nodes are hidden (rule `virtual-nodes`)', () => {
   const node = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1' } };
   const expression = { key: 'kubernetes.io/hostname', operator: 'In', values: ['n1'] };
   const local = volume({

@@ -31,7 +31,7 @@ function claimRefOf(volume: KubeObject): ClaimRef | undefined {
 
 /**
  * The tenant's claim that a volume of the super cluster is bound to. Names are not enough: the volume
- * must be S's by UID, and S must be made from the T that is there now.
+ * must be the super object's by UID, and the super object must be made from the tenant object that is there now.
  */
 function tenantClaimOf(superObject: KubeObject, context: SyncContext): KubeObject | undefined {
   const ref = claimRefOf(superObject);

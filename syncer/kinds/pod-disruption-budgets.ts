@@ -21,9 +21,12 @@ interface BudgetStatus {
 export const all = 2_147_483_647;
 
 /**
- * How many pods have to stay healthy, in S. Pods of the super cluster have no owners there, so a share of
- * them cannot be computed from S: the tenant's disruption controller has done so. Where it has not yet, or
- * has failed, or has found nobody who keeps up a number of pods, its API server allows no eviction; nor does S.
+ * How many pods have to stay healthy, in the super object. Pods of the super cluster have no owners there, so a share
+ * of
+ * them cannot be computed from the super object: the tenant's disruption controller has done so. Where it has not yet,
+ * or
+ * has failed, or has found nobody who keeps up a number of pods, its API server allows no eviction; nor does the super
+ * object.
  */
 function minAvailable({ metadata, status }: KubeObject): number {
   const {

@@ -43,7 +43,7 @@ interface PublishedOptions extends Pick<UpKind, 'indexes' | 'touches'> {
   readonly fields: readonly string[];
   /** Fields that API servers let nobody change, by path: a copy that differs in one is made anew. */
   readonly frozen: readonly string[];
-  /** Which values a tenant sees; `fields` holds those of S. */
+  /** Which values a tenant sees; `fields` holds those of the super object. */
   readonly shown?: (fields: Fields, superObject: KubeObject, context: SyncContext) => Fields;
   /** False for objects that have no place in tenants, label or not. */
   readonly offers?: (name: string) => boolean;

@@ -16,7 +16,7 @@ import { serviceAccountKind } from './service-accounts.ts';
 import { serviceKind } from './services/services.ts';
 import { tokenKind } from './tokens.ts';
 
-/** Every kind that is synced. A new one is a folder beside this file and a line here. */
+/** Every kind that is mirrored. A new one is a file beside this one and a line here. */
 export const allKinds: readonly SyncedKind[] = [
   namespaceKind,
   serviceAccountKind,

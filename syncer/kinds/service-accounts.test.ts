@@ -38,7 +38,7 @@ describe('service accounts', () => {
     expect(serviceAccountKind.down(t, s, context)).toEqual([]);
   });
 
-  it('adopt the default account of a super namespace by label (rule 4)', () => {
+  it('adopt the default account of a super namespace by label (rule `write-order`)', () => {
     const t = account('default');
     expect(serviceAccountKind.adopts?.(superDefault, t, context)).toBe(true);
     const [action] = serviceAccountKind.down(t, superDefault, context);

@@ -37,7 +37,10 @@ export const serviceAccountKind: DownKind = {
 
 const nameOnly = { goesDown: () => false };
 
-/** Sync rule 4: `default` of a super namespace is there before T's; it carries no marks and becomes ours. */
+/**
+ * Sync rule `write-order`: `default` of a super namespace is there before the tenant object's; it carries no marks and
+ * becomes ours.
+ */
 function adopts(
   superObject: KubeObject,
   tenantObject: KubeObject,

@@ -21,7 +21,7 @@ export function bucketOf(virtualClusterUid: string): number {
 const known = new Map<string, number>();
 const maxKnown = 5_000;
 
-/** Whether a key is Skerry's: such keys of a tenant never go down, those of S never come up. */
+/** Whether a key is Skerry's: such keys of a tenant never go down, those of the super object never come up. */
 export function isOwnKey(key: string): boolean {
   return key.startsWith('skerry.dev/');
 }
@@ -46,7 +46,7 @@ export function originalUid(object: KubeObject): string | undefined {
   return object.metadata.annotations?.[annotationKeys.uid];
 }
 
-/** Whether a super object carries this tenant's mark. Says nothing of which T it was made from. */
+/** Whether a super object carries this tenant's mark. Says nothing of which the tenant object it was made from. */
 export function isOurs(superObject: KubeObject, tenant: Pick<TenantInfo, 'uid'>): boolean {
   // The label alone proves nothing: controllers copy labels, a Service's onto its EndpointSlices for one.
   return tenantUidOf(superObject) === tenant.uid && originalUid(superObject) !== undefined;

@@ -17,7 +17,7 @@ function object(metadata: KubeObject['metadata']): KubeObject {
   };
 }
 
-describe('names (rule §1)', () => {
+describe('names (rule `namespace-names`)', () => {
   it('makes a readable namespace name that ends in 16 base-32 characters', () => {
     expect(superNamespaceName(tenant, 'shop')).toMatch(/^acme-blue-shop-[a-z2-7]{16}$/);
     expect(superNamespaceName(tenant, 'shop')).toBe(superNamespaceName(tenant, 'shop'));
@@ -60,7 +60,7 @@ describe('names (rule §1)', () => {
   });
 });
 
-describe('metadata on the way down (rule §1)', () => {
+describe('metadata on the way down (rules `ownership-labels`, `denied-metadata`)', () => {
   const context = testContext();
 
   it('keeps the name, maps the namespace and marks S with tenant, bucket, namespace, name and UID', () => {

@@ -48,7 +48,7 @@ export const defaultDeniedKeyPrefixes: readonly string[] = [
  */
 export const namespaceAllowedKeys: readonly string[] = ['kubernetes.io/description'];
 
-/** Whether a label or annotation of T goes down; what is transparent belongs to the super cluster. */
+/** Whether a label or annotation of the tenant object goes down; what is transparent belongs to the super cluster. */
 export function goesDown(key: string, tenant: KeyRules): boolean {
   return (
     !isOwnKey(key) &&
@@ -57,7 +57,10 @@ export function goesDown(key: string, tenant: KeyRules): boolean {
   );
 }
 
-/** Whether a label or annotation of S is copied up and, in T, belongs to the super cluster. */
+/**
+ * Whether a label or annotation of the super object is copied up and, in the tenant object, belongs to the super
+ * cluster.
+ */
 export function isTransparent(key: string, tenant: Pick<TenantInfo, 'transparentKeyPrefixes'>): boolean {
   return !isOwnKey(key) && hasPrefix(key, tenant.transparentKeyPrefixes);
 }
@@ -74,17 +77,23 @@ type KeyPatch = Record<string, string | null>;
 type TenantContext = { readonly tenant: TenantInfo };
 
 export interface SuperMetadataOptions {
-  /** Where S is called otherwise than T. */
+  /** Where the super object is called otherwise than the tenant object. */
   readonly name?: string;
-  /** Which of T's labels and annotations go down; default: all but the denied. */
+  /** Which of the tenant object's labels and annotations go down; default: all but the denied. */
   readonly goesDown?: (key: string) => boolean;
-  /** Labels that Skerry itself puts on S. */
+  /** Labels that Skerry itself puts on the super object. */
   readonly labels?: Keys;
-  /** The tenant namespace that S is marked with; default: T's own, none for cluster-scoped kinds. */
+  /**
+   * The tenant namespace that the super object is marked with; default: the tenant object's own, none for
+   * cluster-scoped kinds.
+   */
   readonly namespace?: string;
 }
 
-/** Metadata of S as it is created: name, mapped namespace, labels and annotations; no owners, no finalizers. */
+/**
+ * Metadata of the super object as it is created: name, mapped namespace, labels and annotations; no owners, no
+ * finalizers.
+ */
 export function superMetadata(
   tenantObject: KubeObject,
   context: TenantContext,
@@ -100,8 +109,10 @@ export function superMetadata(
 }
 
 /**
- * Brings S's labels and annotations to what T asks for, as `{ metadata: … }`; undefined when they are.
- * Keys that T has dropped go, keys that others put on S stay. Runs at every echo: kept cheap.
+ * Brings the super object's labels and annotations to what the tenant object asks for, as `{ metadata: … }`; undefined
+ * when they are.
+ * Keys that the tenant object has dropped go, keys that others put on the super object stay. Runs at every echo: kept
+ * cheap.
  */
 export function superMetadataPatch(
   tenantObject: KubeObject,
@@ -126,7 +137,7 @@ export function superMetadataPatch(
   return Object.keys(metadata).length === 0 ? undefined : { metadata };
 }
 
-/** Marks that S has only while there is a reason for them. */
+/** Marks that the super object has only while there is a reason for them. */
 const passingMarks = [annotationKeys.ownerReferences, annotationKeys.syncedKeys];
 
 function wantedKeys(
@@ -205,7 +216,8 @@ type TransparentKeys = Record<string, string>;
 type Rules = Pick<TenantInfo, 'transparentKeyPrefixes'>;
 
 /**
- * Copies the keys that belong to the super cluster up to T, as `{ metadata: … }`; undefined when T
+ * Copies the keys that belong to the super cluster up to the tenant object, as `{ metadata: … }`; undefined when the
+ * tenant object
  * has them all, and no others under those prefixes.
  */
 export function transparentMetadataPatch(
@@ -245,7 +257,8 @@ const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration';
 
 /**
  * Metadata of a tenant's copy of a super object: its name, labels and annotations, without the marks of
- * S and with the mark of a copy (`skerry.dev/uid` = UID of S). Never a namespace: S's is not the tenant's.
+ * The super object and with the mark of a copy (`skerry.dev/uid` = UID of the super object). Never a namespace: the
+ * super object's is not the tenant's.
  */
 export function copyMetadata(superObject: KubeObject): ObjectMeta {
   const { name, uid, labels, annotations } = superObject.metadata;

@@ -42,7 +42,7 @@ export function realNodeName({ tenant, superObjects }: NodeContext, shown: strin
   return node?.metadata.name;
 }
 
-/** The address that this tenant may see where S shows one of its node. */
+/** The address that this tenant may see where the super object shows one of its node. */
 export function shownHostIP(tenant: Pick<TenantInfo, 'hideNodes' | 'kubelet'>, hostIP: string): string {
   return tenant.hideNodes ? tenant.kubelet.address : hostIP;
 }

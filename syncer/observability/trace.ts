@@ -4,16 +4,17 @@ import type { Clock } from '../../kube/index.ts';
 /**
  * What happens to a pod on its way, each at the time when the syncer did or saw it for the first time.
  *
- * - `seen`: the tenant's watch showed the new pod T. The zero of all other times.
+ * - `seen`: the tenant's watch showed the new pod the tenant object. The zero of all other times.
  * - `queued`, `taken`: its key came into the queue; a worker took it.
  * - `held`, `admitted`: it was kept back because its tenant has enough unscheduled pods, and let go on.
- * - `createSent`, `created`: S was asked for; it is there, by the answer or by the watch.
- * - `scheduled`: S has a node.
- * - `bindingSent`, `bound`: T was bound to that node, by the answer or by the watch.
- * - `tokensWritten`: the Secret with the tokens that S mounts is there.
- * - `running`, `ready`: S says so. One that ends without ever having been ready counts as ready when it ends.
- * - `statusSent`, `told`: T was told; T says so.
- * - `deleted`: T has gone before that.
+ * - `createSent`, `created`: the super object was asked for; it is there, by the answer or by the watch.
+ * - `scheduled`: the super object has a node.
+ * - `bindingSent`, `bound`: the tenant object was bound to that node, by the answer or by the watch.
+ * - `tokensWritten`: the Secret with the tokens that the super object mounts is there.
+ * - `running`, `ready`: the super object says so. One that ends without ever having been ready counts as ready when it
+ * ends.
+ * - `statusSent`, `told`: the tenant object was told; the tenant object says so.
+ * - `deleted`: the tenant object has gone before that.
  */
 const podSteps = [
   'seen',
@@ -101,7 +102,8 @@ function podReport(facts: PodFacts, times: StepTimes, nowMs: number): PodReport 
 }
 
 /**
- * Who took how much of the whole. The scheduler has S from when it is there, kubelet from when S has a node and
+ * Who took how much of the whole. The scheduler has the super object from when it is there, kubelet from when the
+ * super object has a node and
  * its tokens; everything else is Skerry's.
  */
 function sharesOf(times: StepTimes, totalMs: number): Record<Whose, number> {

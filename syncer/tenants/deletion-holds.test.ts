@@ -26,7 +26,7 @@ function replaceIdentity(cluster: FakeCluster, uid: string): void {
   cluster.server.put(resources.namespaces, { metadata: { ...kubeSystem, uid } });
 }
 
-describe('a tenant that is another server (sync rule 0 A)', () => {
+describe('a tenant that is another server (sync rule `side-identity`)', () => {
   it('loses nothing, says what to do, and goes on when the operator accepts what it is now', async () => {
     await using world = await DirectoryWorld.start();
     const blue = await blueWith(world, ['x']);
@@ -159,7 +159,10 @@ function fill(cluster: FakeCluster): void {
   }
 }
 
-/** A tenant whose objects have gone without anybody seeing it: while its connection was broken and its history forgotten. */
+/**
+ * A tenant whose objects have gone without anybody seeing it: while its connection was broken and its history
+ * forgotten.
+ */
 async function lost(world: DirectoryWorld): Promise<FakeCluster> {
   const blue = await world.make('blue');
   fill(blue);
@@ -172,7 +175,7 @@ async function lost(world: DirectoryWorld): Promise<FakeCluster> {
   return blue;
 }
 
-describe('too many deletions at once (sync rule 0 C)', () => {
+describe('too many deletions at once (sync rule `mass-deletion-hold`)', () => {
   it('wait for the operator, and are carried out when he agrees', async () => {
     await using world = await DirectoryWorld.start();
     await lost(world);

@@ -35,7 +35,7 @@ interface DeletionFreezeOptions {
 type Reason = 'TenantIdentity' | 'SuperClusterIdentity' | 'ResourceVersionRanBackwards';
 
 /**
- * Stops a tenant's deletions while either server is not who it should be (sync rule 0 A), says so in a
+ * Stops a tenant's deletions while either server is not who it should be (sync rule `side-identity`), says so in a
  * condition with the remedy, and goes on when it has passed or the operator has answered. What an earlier
  * syncer has stopped stays so: the condition is the memory.
  */
@@ -209,7 +209,8 @@ interface MassDeletionHoldsOptions {
 }
 
 /**
- * Says in a condition that too many deletions at once are held back (sync rule 0 C), takes the operator's
+ * Says in a condition that too many deletions at once are held back (sync rule `mass-deletion-hold`), takes the
+ * operator's
  * answer, and lets go when nothing is held any more.
  */
 export class MassDeletionHolds {

@@ -29,7 +29,7 @@ async function served(): Promise<{ world: DirectoryWorld; blue: FakeCluster; sho
   return { world, blue, shop: superNamespaceName(info, 'shop') };
 }
 
-it('every few minutes one kind is listed afresh, in turns, on both sides (sync rule 27)', async () => {
+it('every few minutes one kind is listed afresh, in turns, on both sides (sync rule `resync`)', async () => {
   const { world, blue } = await served();
   await using _ = world;
   await blue.server.until(() => freshLists(blue).length >= 3);
@@ -54,7 +54,7 @@ it('what a cache has lost comes back with a fresh list, and nothing is deleted f
   expect(inSuper()?.metadata.uid).toBe(uid);
 });
 
-it('look-alikes without our marks stand as before after a whole round of fresh lists (sync rule 28)', async () => {
+it('look-alikes without our marks stand as before after a whole round of fresh lists (sync rule `unmarked-objects`)', async () => {
   const { world, blue, shop } = await served();
   await using _ = world;
   await world.super.server.until(

@@ -48,7 +48,7 @@ describe('admission', () => {
       expect(admission({ spec: { containers, enableServiceLinks: false } }, over)).toEqual({ wanted: true });
     });
 
-    it('has no S for a pod that presets its nodeName, and says so (rule 5)', () => {
+    it('has no S for a pod that presets its nodeName, and says so (rule `pod-creation`)', () => {
       expect(reason({ spec: { nodeName: 'n1' } })).toBe('NotSupported');
     });
 
@@ -85,13 +85,13 @@ describe('admission', () => {
       expect(podKind.admit?.(t, podContext({ superObjects: [s] }))?.wanted).toBe(false);
     });
 
-    it('waits without a word while a pod has scheduling gates (rule 16)', () => {
+    it('waits without a word while a pod has scheduling gates (rule `pod-subresources`)', () => {
       expect(admission({ spec: { schedulingGates: [{ name: 'example.com/gate' }] } })).toEqual({
         wanted: false,
       });
     });
 
-    it('refuses what would leave the tenant by a name that is not its own (rules 14, 15)', () => {
+    it('refuses what would leave the tenant by a name that is not its own (rules `pod-security`, `pod-classes`)', () => {
       expect(reason({ spec: { runtimeClassName: 'kata' } })).toBe('NotSupported');
       expect(reason({ spec: { schedulerName: 'mine' } })).toBe('NotSupported');
       expect(reason({ spec: { resourceClaims: [{ name: 'gpu' }] } })).toBe('NotSupported');
@@ -99,7 +99,7 @@ describe('admission', () => {
     });
 
     it.each(['clusterTrustBundle', 'podCertificate'])(
-      'refuses the projection %s at every level (rule 14)',
+      'refuses the projection %s at every level (rule `pod-volumes`)',
       (source) => {
         const spec = { volumes: [{ name: 'v', projected: { sources: [{ [source]: {} }] } }] };
         expect(reason({ spec })).toBe('NotSupported');
@@ -117,12 +117,12 @@ describe('admission', () => {
       'persistentVolumeClaim',
       'ephemeral',
       'image',
-    ])('takes volumes of type %s (rule 14)', (source) => {
+    ])('takes volumes of type %s (rule `pod-volumes`)', (source) => {
       expect(admission({ spec: { volumes: [{ name: 'v', [source]: {} }] } })).toEqual({ wanted: true });
     });
 
     it.each(['hostPath', 'nfs', 'iscsi', 'csi', 'gitRepo', 'something-of-tomorrow'])(
-      'takes volumes of type %s by policy only, whatever the Pod Security level (rule 14)',
+      'takes volumes of type %s by policy only, whatever the Pod Security level (rule `pod-volumes`)',
       (source) => {
         const spec = { volumes: [{ name: 'v', [source]: {} }] };
         const privileged = withPolicy({ podSecurity: 'privileged' });
@@ -133,12 +133,12 @@ describe('admission', () => {
       },
     );
 
-    it('takes no hostPath at the level baseline, though the policy names it (rule 14)', () => {
+    it('takes no hostPath at the level baseline, though the policy names it (rule `pod-volumes`)', () => {
       const spec = { volumes: [{ name: 'v', hostPath: { path: '/' } }] };
       expect(reason({ spec }, withPolicy({ volumeTypes: ['hostPath'] }))).toBe('PodSecurity');
     });
 
-    it('refuses what the Pod Security level does not allow, in words (rule 14)', () => {
+    it('refuses what the Pod Security level does not allow, in words (rule `pod-security`)', () => {
       const answer = admission({
         spec: { hostNetwork: true, volumes: [{ name: 'v', hostPath: { path: '/' } }] },
       });
@@ -146,7 +146,7 @@ describe('admission', () => {
       expect(answer?.notice?.message).toMatch(/"baseline".*hostNetwork=true.*hostPath volumes \("v"\)/);
     });
 
-    it('refuses pods of DaemonSets unless the policy allows them, and names the policy (rule 5)', () => {
+    it('refuses pods of DaemonSets unless the policy allows them, and names the policy (rule `pod-creation`)', () => {
       expect(reason({ metadata: podOfDaemonSet })).toBe('DaemonSetsNotAllowed');
       expect(admission({ metadata: podOfDaemonSet })?.notice?.message).toContain('daemonSets: deny');
       expect(admission({ metadata: podOfDaemonSet }, withPolicy({ daemonSets: 'allow' }))).toEqual({
@@ -154,7 +154,7 @@ describe('admission', () => {
       });
     });
 
-    it('refuses references to names that are reserved in super namespaces (rule §1)', () => {
+    it('refuses references to names that are reserved in super namespaces (rule `reserved-names`)', () => {
       expect(reason({ spec: { volumes: [{ name: 'v', secret: { secretName: 'skerry-tokens' } }] } })).toBe(
         'ReservedName',
       );
@@ -198,7 +198,7 @@ describe('policy', () => {
     ];
   }
 
-  describe('priority (rule 15)', () => {
+  describe('priority (rule `pod-classes`)', () => {
     const [original, copy] = published('PriorityClass', 'gold');
     const context = withPolicy({}, [original], [copy]);
 
@@ -234,7 +234,7 @@ describe('policy', () => {
     });
   });
 
-  describe('runtime classes (rule 15)', () => {
+  describe('runtime classes (rule `pod-classes`)', () => {
     const [original, copy] = published('RuntimeClass', 'kata');
     const spec = { runtimeClassName: 'kata', overhead: { cpu: '250m' } };
 
@@ -261,7 +261,7 @@ describe('policy', () => {
     });
   });
 
-  describe('schedulers (rule 15)', () => {
+  describe('schedulers (rule `pod-classes`)', () => {
     it('of the policy may be named, and no others', () => {
       const context = withPolicy({ schedulerNames: ['batch'] });
       expect(admission({ spec: { schedulerName: 'batch' } }, context)).toEqual({ wanted: true });
@@ -278,7 +278,7 @@ describe('policy', () => {
     });
   });
 
-  describe("the tenant's pool of nodes (rule 15)", () => {
+  describe("the tenant's pool of nodes (rule `pod-classes`)", () => {
     const context = podContext({ tenant: { nodeSelector: { pool: 'blue' } } });
     const required = (...nodeSelectorTerms: NodeSelectorTerm[]): PodSpec => ({
       affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } },
@@ -339,7 +339,7 @@ describe('policy', () => {
       },
     });
 
-    it('a pod of a DaemonSet runs on the node that it names by matchFields (rule 5)', () => {
+    it('a pod of a DaemonSet runs on the node that it names by matchFields (rule `pod-creation`)', () => {
       expect(superSpec(affinity(byName('In', shown)), context).affinity).toEqual(
         affinity(byName('In', 'n1')).affinity,
       );
@@ -367,7 +367,7 @@ describe('policy', () => {
     });
 
     it.each(['spec.nodeName', 'status.hostIP', 'status.hostIPs'])(
-      'refuses a pod that asks for %s by the downward API (rule 10)',
+      'refuses a pod that asks for %s by the downward API (rule `downward-api`)',
       (fieldPath) => {
         const env = [{ name: 'WHERE', valueFrom: { fieldRef: { fieldPath } } }];
         const items = [{ path: 'where', fieldRef: { fieldPath } }];

@@ -71,7 +71,7 @@ function unsupportedVolume(spec: PodSpec, allowed: readonly string[]): string | 
   return undefined;
 }
 
-/** Sync rule 10: kubelet would tell the pod of the node that the tenant is not to see. */
+/** Sync rule `downward-api`: kubelet would tell the pod of the node that the tenant is not to see. */
 function nodeShown(spec: PodSpec, { tenant }: SyncContext): string | undefined {
   if (!tenant.hideNodes) return undefined;
   const field = downwardFields(spec).find((path) => fieldsOfNode.has(path));
@@ -110,7 +110,7 @@ export function admitPod(tenantPod: Pod, context: SyncContext): Admission {
   }
   const pod = asCreated(tenantPod);
   const { spec = {} } = pod;
-  // The tenant's API server says so in the pod itself; its selectors may still change (sync rule 16).
+  // The tenant's API server says so in the pod itself; its selectors may still change (sync rule `pod-subresources`).
   if ((spec.schedulingGates ?? []).length > 0) return { wanted: false };
 
   const { podSecurity, daemonSets } = context.tenant.policy;
@@ -147,7 +147,7 @@ export function reservedReference(pod: Pod): string | undefined {
   return reserved && `refers to ${reserved.kind}/${reserved.name}: that name is reserved`;
 }
 
-/** T without what was added to it while it ran. */
+/** The tenant object without what was added to it while it ran. */
 function asCreated(pod: Pod): Pod {
   if (pod.spec?.ephemeralContainers === undefined) return pod;
   const { ephemeralContainers: _added, ...spec } = pod.spec;
@@ -165,7 +165,10 @@ function violationsOf(pod: Pod, level: TenantPolicy['podSecurity']): readonly st
   return violations;
 }
 
-/** While S is there, it knows; the mark on T can be forged, and is lost when all annotations are replaced. */
+/**
+ * While the super object is there, it knows; the mark on the tenant object can be forged, and is lost when all
+ * annotations are replaced.
+ */
 function boundByUs(pod: Pod, { tenant, superObjects }: SyncContext): boolean {
   const { namespace = '', name = '', uid, annotations } = pod.metadata;
   const mark = annotations?.[annotationKeys.superUid];

@@ -7,7 +7,8 @@ import type { PodSpec } from './types.ts';
 const systemPrefix = 'system-';
 
 /**
- * The priority class of S: T's, if it is one that the operator has published. Others are the tenant's own
+ * The priority class of the super object: the tenant object's, if it is one that the operator has published. Others
+ * are the tenant's own
  * affair, and no pod of a tenant is the super cluster's system.
  */
 export function superPriorityClass(
@@ -30,7 +31,10 @@ export function priorityNotice(spec: PodSpec, context: SyncContext): Notice | un
   };
 }
 
-/** The runtime class of S: the one that the policy forces on every pod, else T's, which has to be published. */
+/**
+ * The runtime class of the super object: the one that the policy forces on every pod, else the tenant object's, which
+ * has to be published.
+ */
 export function superRuntimeClass(
   { runtimeClassName = '' }: PodSpec,
   { tenant }: SyncContext,
@@ -38,7 +42,7 @@ export function superRuntimeClass(
   return tenant.policy.runtimeClassName ?? (runtimeClassName === '' ? undefined : runtimeClassName);
 }
 
-/** Why T may not have its runtime class; undefined: it may. */
+/** Why the tenant object may not have its runtime class; undefined: it may. */
 export function refusedRuntimeClass(spec: PodSpec, context: SyncContext): string | undefined {
   const { runtimeClassName = '' } = spec;
   if (runtimeClassName === '' || context.tenant.policy.runtimeClassName !== undefined) return undefined;

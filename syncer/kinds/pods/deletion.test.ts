@@ -31,7 +31,7 @@ function up(
   return podKind.up?.(t, s, context) ?? [];
 }
 
-describe('T is being deleted, S is not (rule 21)', () => {
+describe('T is being deleted, S is not (rule `pod-deletion`)', () => {
   it('deletes S with the grace that T has left', () => {
     expect(up(boundPod(deletion(30, 12)))).toEqual([{ do: 'deleteSuper', gracePeriodSeconds: 12 }]);
   });
@@ -59,7 +59,7 @@ describe('T is being deleted, S is not (rule 21)', () => {
   });
 });
 
-describe('S is being deleted, T is not (rule 21)', () => {
+describe('S is being deleted, T is not (rule `pod-deletion`)', () => {
   it("deletes T with S's grace, after its status", () => {
     const disrupted = {
       ...running,
@@ -76,7 +76,7 @@ describe('S is being deleted, T is not (rule 21)', () => {
   });
 });
 
-describe('S is gone (rule 21)', () => {
+describe('S is gone (rule `pod-deletion`)', () => {
   const gone = (t: Pod, last?: Pod) => podKind.superGone?.(t, context, last);
   const failed = (conditions: boolean) => ({
     do: 'patchTenant',

@@ -5,7 +5,10 @@ import type { Action, SyncContext } from '../contract.ts';
 import { statusPatch } from './status.ts';
 import { isDeleting, isFinished, type Pod, type PodStatus } from './types.ts';
 
-/** T is being deleted: the grace to delete S with, or undefined when S knows already (sync rule 21). */
+/**
+ * The tenant object is being deleted: the grace to delete the super object with, or undefined when the super object
+ * knows already (sync rule `pod-deletion`).
+ */
 export function graceForSuper(tenantPod: Pod, superPod: Pod, nowMs: number): number | undefined {
   const asked = tenantPod.metadata.deletionGracePeriodSeconds ?? 0;
   if (isDeleting(superPod) && asked >= (superPod.metadata.deletionGracePeriodSeconds ?? 0)) return undefined;
@@ -13,8 +16,9 @@ export function graceForSuper(tenantPod: Pod, superPod: Pod, nowMs: number): num
 }
 
 /**
- * S is being deleted, by the super cluster: the grace to delete T with. Never 0, at which T would be gone
- * before S's last status can be written to it.
+ * The super object is being deleted, by the super cluster: the grace to delete the tenant object with. Never 0, at
+ * which the tenant object would be gone
+ * before the super object's last status can be written to it.
  */
 export function graceForTenant(superPod: Pod, nowMs: number): number {
   return remainingSeconds(superPod, nowMs);
@@ -28,7 +32,8 @@ function remainingSeconds({ metadata }: Pod, nowMs: number): number {
 }
 
 /**
- * T is there and S is not (sync rule 21). `last` is S's last known state, when it was seen. Undefined: S
+ * The tenant object is there and the super object is not (sync rule `pod-deletion`). `last` is the super object's last
+ * known state, when it was seen. Undefined: the super object
  * never was, and is to be made.
  */
 export function podGone(
@@ -61,7 +66,7 @@ export function podGone(
   ];
 }
 
-/** What S said last; a pod that is gone has ended, well or, as far as anybody knows, not. */
+/** What the super object said last; a pod that is gone has ended, well or, as far as anybody knows, not. */
 function lastStatus(tenantPod: Pod, last: Pod | undefined, context: SyncContext): MergePatch {
   const status = last === undefined ? {} : (statusPatch(tenantPod, last, context) ?? {});
   const phase = (status['phase'] ?? tenantPod.status?.phase) as string | undefined;

@@ -17,7 +17,7 @@ function changed(pod: Pod, patch: unknown): Pod {
   return applyMergePatch(pod, patch) as Pod;
 }
 
-describe('updates of a pod (rule 17)', () => {
+describe('updates of a pod (rule `pod-updates`)', () => {
   it('are none while T and S are as they were made, whatever server and webhooks have put into S', () => {
     const t = tenantPod({ metadata: { labels: { app: 'web' }, annotations: { note: 'x' } } });
     const s = superPod(t, {
@@ -158,7 +158,7 @@ describe('updates of a pod (rule 17)', () => {
   });
 });
 
-describe('readiness gates (rule 18)', () => {
+describe('readiness gates (rule `readiness-gates`)', () => {
   const gate = 'example.com/loaded';
   const t = tenantPod({ spec: { readinessGates: [{ conditionType: gate }] } });
   const ready = { type: 'Ready', status: 'False' } as const;

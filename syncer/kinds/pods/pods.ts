@@ -48,7 +48,10 @@ function addressesOf(pod: Pod): string[] {
   return [...all];
 }
 
-/** Sync rules 17 and 18: what the tenant may change of a pod, and the state of its readiness gates. */
+/**
+ * Sync rules `pod-updates` and `readiness-gates`: what the tenant may change of a pod, and the state of its readiness
+ * gates.
+ */
 function podDown(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly Action[] {
   const patch = {
     ...superMetadataPatch(tenantPod, superPod, context, podMetadataOptions(context.tenant)),
@@ -60,7 +63,7 @@ function podDown(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly 
   return [{ do: 'patchSuper', patch: { status: { conditions } }, subresource: 'status' }];
 }
 
-/** Sync rules 19 to 21: binding, status and deletion, all that is needed in one go. */
+/** Sync rules `pod-binding` to `pod-deletion`: binding, status and deletion, all that is needed in one go. */
 function podUp(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly Action[] {
   const actions: Action[] = [];
   const deleting = isDeleting(tenantPod);
@@ -91,8 +94,10 @@ function podUp(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly Ac
 }
 
 /**
- * What goes down by a subresource of its own (sync rule 16). It comes last: the super cluster may refuse it for
- * as long as it likes, and T's status must not wait for that. One at a time: each write makes S another one.
+ * What goes down by a subresource of its own (sync rule `pod-subresources`). It comes last: the super cluster may
+ * refuse it for
+ * as long as it likes, and the tenant object's status must not wait for that. One at a time: each write makes the
+ * super object another one.
  */
 function subresourceActions(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly Action[] {
   const ephemeral = ephemeralActions(tenantPod, superPod, context);
@@ -127,7 +132,7 @@ function metadataPatch(tenantPod: Pod, superPod: Pod, context: SyncContext): Mer
   };
 }
 
-/** Pods of a tenant, scheduled and run by the super cluster (sync rules 5 to 21). */
+/** Pods of a tenant, scheduled and run by the super cluster (sync rules `pod-creation` to `pod-deletion`). */
 export const podKind: DownKind = {
   name: 'pods',
   direction: 'down',
@@ -142,7 +147,8 @@ export const podKind: DownKind = {
   up: podUp,
   dependsOnPairAlone,
   superGone: (tenantObject, context, last) => podGone(tenantObject, context, last),
-  // Somebody saw it go before S did: it was taken away by force. Without witnesses S keeps its grace.
+  // Somebody saw it go before the super object did: it was taken away by force. Without witnesses the super object
+  // keeps its grace.
   deleteSuper: (_superObject, last) => (last === undefined ? {} : { gracePeriodSeconds: 0 }),
 };
 
@@ -170,7 +176,7 @@ function nodeOf(name = '', { tenant }: SyncContext): readonly KeyRef[] {
   return forPods && name !== '' ? [{ kind: 'nodes', name }] : [];
 }
 
-/** Slices that name an address may do so while one of the tenant's own pods has it, by what S says. */
+/** Slices that name an address may do so while one of the tenant's own pods has it, by what the super object says. */
 function slicesWith(pod: Pod, { tenantObjects }: SyncContext): readonly KeyRef[] {
   return addressesOf(pod).flatMap((address) =>
     tenantObjects
@@ -179,7 +185,7 @@ function slicesWith(pod: Pod, { tenantObjects }: SyncContext): readonly KeyRef[]
   );
 }
 
-/** S's spec is compared in a few fields, and only containers and tolerations are ever written back. */
+/** The super object's spec is compared in a few fields, and only containers and tolerations are ever written back. */
 function compactSuperPod(superObject: KubeObject): KubeObject {
   const { spec } = superObject as Pod;
   if (spec === undefined) return superObject;

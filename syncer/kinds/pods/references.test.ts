@@ -75,7 +75,7 @@ describe('what a pod refers to', () => {
     expect(found.sort()).toEqual(all);
   });
 
-  it('is required before the pod as far as the tenant has it (rule 4)', () => {
+  it('is required before the pod as far as the tenant has it (rule `write-order`)', () => {
     const object = (kind: string, name: string, namespace = 'shop') => ({
       kind,
       metadata: { name, namespace },
@@ -126,7 +126,7 @@ describe('what a pod refers to', () => {
     expect(podKind.touches?.membershipOnly).toBe(true);
   });
 
-  it('touches its tokens once it has a node, if it asks for any (rule 6)', () => {
+  it('touches its tokens once it has a node, if it asks for any (rule `pod-tokens`)', () => {
     const touched = (of: Pod) => podKind.touches?.tenant?.(of, podContext());
     const tokens = { kind: 'tokens', namespace: 'shop', name: 'web' };
     expect(touched(pod)).toContainEqual(tokens);

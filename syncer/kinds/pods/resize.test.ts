@@ -24,14 +24,14 @@ describe('resize', () => {
     return all.filter((action) => action.do === 'patchSuper');
   }
 
-  /** S after what its API server makes of the patches; a resize changes nothing but sizes there. */
+  /** The super object after what its API server makes of the patches; a resize changes nothing but sizes there. */
   function carriedOut(s: Pod, all: readonly Action[]): Pod {
     return all.reduce((pod, action) => {
       return action.do === 'patchSuper' ? (applyMergePatch(pod, action.patch) as Pod) : pod;
     }, s);
   }
 
-  describe('in-place resize (rule 16)', () => {
+  describe('in-place resize (rule `pod-subresources`)', () => {
     it('goes down by its subresource, injected containers as they are, and is remembered', () => {
       const injected = { name: 'sidecar', image: 'proxy:1', resources: { requests: { cpu: '5m' } } };
       const s = superPod(pod(sized(small)), {
@@ -129,7 +129,7 @@ describe('resize', () => {
     });
   });
 
-  describe('the status of a resize (rules 16, 20)', () => {
+  describe('the status of a resize (rules `pod-subresources`, `pod-status`)', () => {
     const condition = {
       type: 'PodResizePending',
       status: 'True',

@@ -28,7 +28,9 @@ export function resourcesAsked(spec: PodSpec): string | undefined {
   return hash('sha256', JSON.stringify([asked, sizes(spec.resources)]), 'hex').slice(0, 16);
 }
 
-/** Whether the tenant object was resized since the super object was made or last resized (sync rule `pod-subresources`). */
+/**
+ * Whether the tenant object was resized since the super object was made or last resized (sync rule `pod-subresources`).
+ */
 export function isResized({ spec: t = {} }: Pod, superPod: Pod): boolean {
   if (hasSizes(t, superPod.spec ?? {})) return false;
   return superPod.metadata.annotations?.[resourcesMark] !== resourcesAsked(t);

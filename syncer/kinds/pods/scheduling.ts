@@ -20,7 +20,8 @@ import {
 } from './types.ts';
 
 /**
- * Sync rules 5 and 15: leaves behind what the super cluster decides itself. Its API server refuses a
+ * Sync rules `pod-creation` and `pod-classes`: leaves behind what the super cluster decides itself. Its API server
+ * refuses a
  * priority and an overhead that no class of its own gives, and takes those of a class from there.
  * Ephemeral containers cannot be created with a pod.
  */
@@ -49,7 +50,7 @@ export const placement: PodStep = (spec, _pod, context) => {
   return placed;
 };
 
-/** Sync rule 15: pods stay on the nodes that the tenant has. */
+/** Sync rule `pod-classes`: pods stay on the nodes that the tenant has. */
 export const pool: PodStep = (spec, _pod, { tenant }) => {
   if (Object.keys(tenant.nodeSelector).length === 0) return spec;
   return { ...spec, nodeSelector: { ...spec.nodeSelector, ...tenant.nodeSelector } };
@@ -82,7 +83,7 @@ const controlPlaneKeys = [
 ] as const;
 
 /**
- * Sync rule 15: no way onto control-plane nodes. Tolerations of their taints are left behind; a pod that
+ * Sync rule `pod-classes`: no way onto control-plane nodes. Tolerations of their taints are left behind; a pod that
  * tolerates everything, or asks for such nodes, keeps its words and is kept away by node affinity.
  */
 export const scheduling: PodStep = (spec) => {
@@ -93,7 +94,7 @@ export const scheduling: PodStep = (spec) => {
     : { ...guarded, tolerations };
 };
 
-/** Those of T's tolerations that S has. */
+/** Those of the tenant object's tolerations that the super object has. */
 export function superTolerations(tolerations: readonly Toleration[] | undefined): Toleration[] | undefined {
   return tolerations?.filter(({ key }) => !isControlPlaneKey(key));
 }
@@ -103,7 +104,10 @@ export function isBlanket({ key }: Toleration): boolean {
   return key === undefined || key === '';
 }
 
-/** Whether S can be given a blanket toleration: it is kept from control-plane nodes, or has its node already. */
+/**
+ * Whether the super object can be given a blanket toleration: it is kept from control-plane nodes, or has its node
+ * already.
+ */
 export function isGuarded(spec: PodSpec): boolean {
   if (spec.nodeName !== undefined && spec.nodeName !== '') return true;
   const terms = requiredTerms(spec.affinity);
@@ -166,9 +170,9 @@ function isControlPlaneKey(key: string | undefined): boolean {
 }
 
 /**
- * Sync rule 13: who a pod wants to be near to, or far from, are pods of its own tenant. Every selector
+ * Sync rule `pod-affinity`: who a pod wants to be near to, or far from, are pods of its own tenant. Every selector
  * is narrowed to them, and namespaces are named as the super cluster names them. A pod's affinity cannot
- * be changed later, so a selector of namespaces stays one: super namespaces carry T's labels.
+ * be changed later, so a selector of namespaces stays one: super namespaces carry the tenant object's labels.
  */
 export const interPodAffinity: PodStep = (spec, pod, context) => {
   const { affinity, topologySpreadConstraints } = spec;
@@ -237,7 +241,9 @@ function translatedConstraint(
   return selector === undefined ? rest : { ...rest, labelSelector: narrowed(selector, context) };
 }
 
-/** The tenant's API server has written these keys into the selector already; one older than 1.34 has not for spreading. */
+/**
+ * The tenant's API server has written these keys into the selector already; one older than 1.34 has not for spreading.
+ */
 function withLabelKeys(
   selector: LabelSelector | undefined,
   pod: Pod,

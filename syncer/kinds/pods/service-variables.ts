@@ -11,7 +11,10 @@ export function serviceAddress(service: Service, context: SyncContext): string |
   return superAddress(service, context) ?? ownAddress(service);
 }
 
-/** Where pods reach the tenant's API server: on port 443 of this address (sync rules 8 and 24). */
+/**
+ * Where pods reach the tenant's API server: on port 443 of this address (sync rules `api-server-variables` and
+ * `kubernetes-service`).
+ */
 function apiServerAddress(context: SyncContext): string | undefined {
   const { apiServer, serviceIpMode } = context.tenant;
   // Where the tenant's own address leads nowhere, that of the API server's Service does.
@@ -25,7 +28,10 @@ function apiServerAddress(context: SyncContext): string | undefined {
   return address ?? context.tenant.serviceCidrs.map(firstAddress)[0];
 }
 
-/** T is about to follow S, which was given its address; what is written into a pod stays there. */
+/**
+ * The tenant object is about to follow the super object, which was given its address; what is written into a pod stays
+ * there.
+ */
 function superAddress({ metadata }: Service, context: SyncContext): string | undefined {
   const { tenant, superObjects } = context;
   if (tenant.serviceIpMode !== 'assigned') return undefined;
@@ -47,7 +53,8 @@ function firstAddress(cidr: string): string {
 }
 
 /**
- * The variables by which kubelet tells a container where a Service is, as name and value (sync rule 9).
+ * The variables by which kubelet tells a container where a Service is, as name and value (sync rule
+ * `service-variables`).
  * A name that two Services share is not told apart.
  * https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
  */
@@ -96,8 +103,10 @@ function variableName(name: string): string {
 }
 
 /**
- * What kubelet would put into each container of T beside what that asks for itself: where the API server
- * is, and the Services of T's namespace as they are now (sync rules 8 and 9). In an order that depends on
+ * What kubelet would put into each container of the tenant object beside what that asks for itself: where the API
+ * server
+ * is, and the Services of the tenant object's namespace as they are now (sync rules `api-server-variables` and
+ * `service-variables`). In an order that depends on
  * nothing but names, and under a name that two Services share, always with the value of the same.
  */
 function clusterVariables(pod: Pod, context: SyncContext): ReadonlyMap<string, string> {
@@ -181,7 +190,7 @@ function isOptional({ valueFrom = {} }: EnvVar): boolean {
 
 /**
  * Names of variables that a container takes from whole ConfigMaps and Secrets, as far as those are there.
- * The container's sources are in T's names.
+ * The container's sources are in the tenant object's names.
  */
 function sourcedNames(
   { envFrom }: Container,
@@ -205,8 +214,10 @@ interface Source extends KubeObject {
 }
 
 /**
- * Sync rules 8 and 9: kubelet would tell of the super cluster's API server and the super namespace's
- * Services. It is told not to of the latter, and both are written here as T's kubelet would tell of them.
+ * Sync rules `api-server-variables` and `service-variables`: kubelet would tell of the super cluster's API server and
+ * the super namespace's
+ * Services. It is told not to of the latter, and both are written here as the tenant object's kubelet would tell of
+ * them.
  */
 export const environment: PodStep = (spec, pod, context) => {
   const variables = clusterVariables(pod, context);

@@ -17,7 +17,7 @@ describe('status', () => {
     metadata: { annotations: { [annotationKeys.superUid]: superUid } },
   });
 
-  /** T after all that `up` wants; it must want nothing more then. */
+  /** The tenant object after all that `up` wants; it must want nothing more then. */
   function settle(t: Pod, s: Pod): Pod {
     const after = carryOut({ tenantObject: t, superObject: s }, podKind.up?.(t, s, context) ?? [])
       .tenantObject as Pod;
@@ -52,7 +52,7 @@ describe('status', () => {
     ],
   };
 
-  describe('binding (rule 19)', () => {
+  describe('binding (rule `pod-binding`)', () => {
     it('binds T where S is, with the UID of S as a mark, and writes the status in the same go', () => {
       const t = tenantPod();
       const s = superPod(t, { spec: { nodeName: 'n1' }, status: running });
@@ -181,7 +181,7 @@ describe('status', () => {
     });
   });
 
-  describe('status (rule 20)', () => {
+  describe('status (rule `pod-status`)', () => {
     it('comes up whole, and wants nothing at the next look', () => {
       expect(statusOf(running)).toMatchObject(running);
     });
@@ -394,7 +394,7 @@ describe('pair', () => {
     return { t, s };
   }
 
-  /** Knows of S and nothing else, and whoever asks for more makes the test fail. */
+  /** Knows of the super object and nothing else, and whoever asks for more makes the test fail. */
   function contextOf(s: Pod, hideNodes: boolean): SyncContext {
     const refused = (): never => {
       throw new Error('looked at another object');

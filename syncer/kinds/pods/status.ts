@@ -7,13 +7,18 @@ import { isResized } from './resize.ts';
 import { isDeleting, mapChanged, type Pod, type PodStatus } from './types.ts';
 import { missingEphemeral, refusedEphemeral, specPatch } from './updates.ts';
 
-/** Kubelet takes these away again; gone from S, they go from T. Others that only T has are the tenant's own. */
+/**
+ * Kubelet takes these away again; gone from the super object, they go from the tenant object. Others that only the
+ * tenant object has are the tenant's own.
+ */
 const passingTypes = new Set(['PodResizePending', 'PodResizeInProgress', 'AllContainersRestarting']);
 
 /**
- * T's conditions as they should be, or undefined when they are (sync rule 20). Each type has one owner:
- * T's readiness gates are the tenant's, gates that only S has are hidden, the rest is S's.
- * `inSync`: S has the spec made from T's present generation.
+ * The tenant object's conditions as they should be, or undefined when they are (sync rule `pod-status`). Each type has
+ * one owner:
+ * The tenant object's readiness gates are the tenant's, gates that only the super object has are hidden, the rest is
+ * the super object's.
+ * `inSync`: the super object has the spec made from the tenant object's present generation.
  */
 function wantedConditions(
   tenantPod: Pod,
@@ -43,7 +48,8 @@ function wantedConditions(
 }
 
 /**
- * S's conditions with the state that T's readiness gates have in the tenant; undefined when they have it.
+ * The super object's conditions with the state that the tenant object's readiness gates have in the tenant; undefined
+ * when they have it.
  * Without them, kubelet would never call the pod ready.
  */
 export function superGateConditions(tenantPod: Pod, superPod: Pod): Condition[] | undefined {
@@ -101,7 +107,8 @@ function translated(
 const firstWordMs = 2_000;
 
 /**
- * How long T's status may wait, because all that is new in S's is that a node was found: T has learned that by
+ * How long the tenant object's status may wait, because all that is new in the super object's is that a node was
+ * found: the tenant object has learned that by
  * its own Binding, and what the node says next comes within a moment and takes the same write. 0: no reason to.
  */
 export function statusDelayMs(superPod: Pod, nowMs: number): number {
@@ -117,7 +124,10 @@ export function statusDelayMs(superPod: Pod, nowMs: number): number {
   return restMs > 0 && restMs <= firstWordMs ? restMs : 0;
 }
 
-/** Whether S has the spec made from T's present generation (sync rule 20). A deletion counts as one. */
+/**
+ * Whether the super object has the spec made from the tenant object's present generation (sync rule `pod-status`). A
+ * deletion counts as one.
+ */
 function isSpecUpToDate(tenantPod: Pod, superPod: Pod, context: SyncContext): boolean {
   return (
     (isDeleting(superPod) || !isDeleting(tenantPod)) &&
@@ -127,7 +137,7 @@ function isSpecUpToDate(tenantPod: Pod, superPod: Pod, context: SyncContext): bo
   );
 }
 
-/** Plain fields that are the super cluster's. `qosClass` is not among them: T's is immutable. */
+/** Plain fields that are the super cluster's. `qosClass` is not among them: the tenant object's is immutable. */
 const copiedFields = [
   'phase',
   'reason',
@@ -146,7 +156,8 @@ const statusLists = [
 ] as const;
 
 /**
- * What has to change in T's status so that it tells what S's does (sync rule 20); undefined when it does.
+ * What has to change in the tenant object's status so that it tells what the super object's does (sync rule
+ * `pod-status`); undefined when it does.
  * Runs at every change of either pod: compares field by field and makes nothing while nothing differs.
  */
 export function statusPatch(tenantPod: Pod, superPod: Pod, context: SyncContext): MergePatch | undefined {
@@ -157,7 +168,7 @@ export function statusPatch(tenantPod: Pod, superPod: Pod, context: SyncContext)
   for (const field of copiedFields) set(patch, field, own[field], theirs[field]);
   setHost(patch, own, theirs, context);
   set(patch, 'message', own['message'], text(theirs['message'], context));
-  // A bound pod may not be given one, and the Binding has taken T's away.
+  // A bound pod may not be given one, and the Binding has taken the tenant object's away.
   const bound = (superPod.spec?.nodeName ?? '') !== '';
   const nominated = bound ? undefined : theirs['nominatedNodeName'];
   const shown = typeof nominated === 'string' ? shownNodeName(context.tenant, nominated) : nominated;
@@ -205,7 +216,10 @@ interface ContainerStatus {
 
 type ContainerState = Record<string, { message?: string } | undefined>;
 
-/** S's statuses of the containers that T has; those that were injected in the super cluster are left out. */
+/**
+ * The super object's statuses of the containers that the tenant object has; those that were injected in the super
+ * cluster are left out.
+ */
 function containerStatuses(
   list: unknown,
   known: readonly { name: string }[],
@@ -218,7 +232,7 @@ function containerStatuses(
   const isKnown = ({ name }: ContainerStatus) => known.some((container) => container.name === name);
   const ours = statuses.every(isKnown) ? statuses : statuses.filter(isKnown);
   if (ours.length === 0) return undefined;
-  // Kubelet's "back-off … restarting failed container" names namespace and UID of S.
+  // Kubelet's "back-off … restarting failed container" names namespace and UID of the super object.
   const clean = (message: string) =>
     scrub(message, context).replaceAll(superPod.metadata.uid ?? '\0', tenantPod.metadata.uid ?? '');
   return mapChanged(ours, (status: ContainerStatus) => {
@@ -229,7 +243,7 @@ function containerStatuses(
   });
 }
 
-/** Containers that S does not have, to tell the tenant why. */
+/** Containers that the super object does not have, to tell the tenant why. */
 function refusedStatuses(tenantPod: Pod, context: SyncContext): ContainerStatus[] {
   return refusedEphemeral(tenantPod, context).map(({ container: { name, image = '' }, notice }) => ({
     name,

@@ -69,7 +69,10 @@ export function tenantPod({ metadata = {}, spec = {}, status }: PodParts = {}): 
   };
 }
 
-/** S as the super cluster's API server shows it: made from T, with a UID, defaults and what is asked for. */
+/**
+ * The super object as the super cluster's API server shows it: made from the tenant object, with a UID, defaults and
+ * what is asked for.
+ */
 export function superPod(t: Pod, parts: PodParts = {}, context = podContext()): Pod {
   const made = podKind.toSuper(t, context) as Pod;
   return applyMergePatch(made, {

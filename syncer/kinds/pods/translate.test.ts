@@ -41,7 +41,7 @@ describe('translate', () => {
   }
 
   describe('a pod on its way down', () => {
-    it('keeps its name, carries the marks and has neither status nor owners nor finalizers (rule 5)', () => {
+    it('keeps its name, carries the marks and has neither status nor owners nor finalizers (rule `pod-creation`)', () => {
       const owner = { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'web', uid: 'r', controller: true };
       const s = toSuper({
         metadata: {
@@ -73,7 +73,7 @@ describe('translate', () => {
       expect(t).toEqual(before);
     });
 
-    it('has no nodeName, priority, preemptionPolicy or class of priority, and the scheduler of the super cluster (rules 5, 15)', () => {
+    it('has no nodeName, priority, preemptionPolicy or class of priority, and the scheduler of the super cluster (rules `pod-creation`, `pod-classes`)', () => {
       const spec = superSpec({
         nodeName: 'n1',
         priority: 2000000000,
@@ -92,7 +92,7 @@ describe('translate', () => {
     });
   });
 
-  describe('the CA (rule 7)', () => {
+  describe('the CA (rule `root-ca`)', () => {
     it("is the tenant's in volumes, projections, variables and whole environments, of init containers too", () => {
       const reading = {
         env: [
@@ -142,7 +142,7 @@ describe('translate', () => {
     });
   });
 
-  describe('downward API (rule 10)', () => {
+  describe('downward API (rule `downward-api`)', () => {
     const field = (fieldPath: string) => ({ fieldRef: { apiVersion: 'v1', fieldPath } });
 
     it("shows T's namespace and UID in variables, and everything else as it is on the node", () => {
@@ -189,7 +189,7 @@ describe('translate', () => {
     });
   });
 
-  describe('ephemeral volumes (rule 14)', () => {
+  describe('ephemeral volumes (rule `pod-volumes`)', () => {
     it("become the claim that the tenant's controller makes", () => {
       const volumes = [
         { name: 'scratch', ephemeral: { volumeClaimTemplate: { spec: {} } } },
@@ -202,7 +202,7 @@ describe('translate', () => {
     });
   });
 
-  describe('affinity (rule 13)', () => {
+  describe('affinity (rule `pod-affinity`)', () => {
     const shop = superNamespaceName(tenant, 'shop');
     const tools = superNamespaceName(tenant, 'tools');
     const namespaces = [testNamespace('shop', { team: 'a' }), testNamespace('tools', { team: 'b' })];
@@ -241,7 +241,10 @@ describe('translate', () => {
       expect(term({ labelSelector: {}, namespaces: ['tools', 'shop'] })?.namespaces).toEqual([tools, shop]);
     });
 
-    /** Names of the super namespaces that a term means, besides those it lists, as the super cluster's scheduler sees it. */
+    /**
+     * Names of the super namespaces that a term means, besides those it lists, as the super cluster's scheduler sees
+     * it.
+     */
     function selected(term: PodAffinityTerm | undefined, present: readonly KubeObject[]): string[] {
       const selector = term?.namespaceSelector;
       if (selector === undefined) return [];
@@ -343,7 +346,7 @@ describe('translate', () => {
     });
   });
 
-  describe('no way onto control-plane nodes (rule 15)', () => {
+  describe('no way onto control-plane nodes (rule `pod-classes`)', () => {
     const guard = ['control-plane', 'master', 'etcd'].map((role) => ({
       key: `node-role.kubernetes.io/${role}`,
       operator: 'DoesNotExist',
@@ -416,7 +419,7 @@ const ofTenant = {
   dnsConfig: { nameservers: ['10.112.4.10'], searches, options: [{ name: 'ndots', value: '5' }] },
 };
 
-describe("a pod's DNS (rule 11)", () => {
+describe("a pod's DNS (rule `pod-dns`)", () => {
   it.each([
     ['ClusterFirst', { dnsPolicy: 'ClusterFirst' }],
     ['ClusterFirstWithHostNet', { dnsPolicy: 'ClusterFirstWithHostNet', hostNetwork: true }],
@@ -502,7 +505,7 @@ function superNames(spec: PodSpec) {
   return Object.fromEntries(fields.filter((field) => field in made).map((field) => [field, made[field]]));
 }
 
-describe('host names (rule 12)', () => {
+describe('host names (rule `pod-hostname`)', () => {
   it('keep the host name and drop the subdomain', () => {
     expect(superNames({ hostname: 'db-0', subdomain: 'db' })).toEqual({ hostname: 'db-0' });
     expect(superNames({ hostname: 'db-0' })).toEqual({ hostname: 'db-0' });
@@ -569,7 +572,7 @@ describe('tokens', () => {
     },
   };
 
-  describe('tokens (rule 6)', () => {
+  describe('tokens (rule `pod-tokens`)', () => {
     it('never are those of the super cluster, by default, by wish or by projection', () => {
       for (const wish of [true, false, undefined]) {
         const automount = wish === undefined ? {} : { automountServiceAccountToken: wish };
@@ -686,7 +689,7 @@ describe('hidden nodes', () => {
   const node: KubeObject = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1', uid: 'uid-n1' } };
   const context = podContext({ tenant: { hideNodes: true }, superObjects: [node] });
 
-  describe('pods of a tenant that nodes are hidden from (rules 19 and 25)', () => {
+  describe('pods of a tenant that nodes are hidden from (rules `pod-binding` and `virtual-nodes`)', () => {
     it('are bound to nodes by the names that it sees', () => {
       const t = tenantPod();
       const actions = podKind.up?.(t, superPod(t, { spec: { nodeName: 'n1' } }), context) ?? [];

@@ -34,7 +34,10 @@ import {
 /** An API server puts these on a pod when it is bound, from the labels of a node that it knows by then. */
 const placedKeys = new Set(['topology.kubernetes.io/zone', 'topology.kubernetes.io/region']);
 
-/** The labels of S that binding it has added; undefined without any. Where nodes are hidden, one that names them is left out. */
+/**
+ * The labels of the super object that binding it has added; undefined without any. Where nodes are hidden, one that
+ * names them is left out.
+ */
 export function placedLabels({ metadata }: Pod, context: SyncContext): Record<string, string> | undefined {
   const { hideNodes } = context.tenant;
   const placed = Object.entries(metadata.labels ?? {}).filter(
@@ -49,7 +52,8 @@ export function podMetadataOptions(tenant: TenantInfo): SuperMetadataOptions {
 }
 
 /**
- * Sync rule 6: no token of the super cluster in any pod. In the place of each source of a token stands the Secret
+ * Sync rule `pod-tokens`: no token of the super cluster in any pod. In the place of each source of a token stands the
+ * Secret
  * that holds the one which the tenant's API server has issued; kubelet brings its renewals into the pod.
  */
 const tokens: PodStep = (spec, pod) => {
@@ -98,7 +102,7 @@ function fileMode(spec: PodSpec): number | undefined {
 }
 
 /**
- * Sync rule 14: an ephemeral volume is the claim that the tenant's controller made for it; in the super
+ * Sync rule `pod-volumes`: an ephemeral volume is the claim that the tenant's controller made for it; in the super
  * cluster another would be made.
  */
 const volumes: PodStep = (spec, pod) => {
@@ -112,7 +116,7 @@ const volumes: PodStep = (spec, pod) => {
   return changed === undefined || changed === spec.volumes ? spec : { ...spec, volumes: changed };
 };
 
-/** Sync rule 7: `kube-root-ca.crt` is the tenant's CA, which has another name in the super cluster. */
+/** Sync rule `root-ca`: `kube-root-ca.crt` is the tenant's CA, which has another name in the super cluster. */
 const rootCa: PodStep = (spec) => {
   const volumes = mapChanged(spec.volumes, rootCaInVolume);
   const renamed: PodSpec = volumes === undefined || volumes === spec.volumes ? spec : { ...spec, volumes };
@@ -160,8 +164,9 @@ function rename(reference: ObjectName): ObjectName {
 }
 
 /**
- * Sync rule 10: a pod that asks for its namespace or UID learns T's. In a variable it is a literal, in a
- * file it is read from the marks on S, which hold just that.
+ * Sync rule `downward-api`: a pod that asks for its namespace or UID learns the tenant object's. In a variable it is a
+ * literal, in a
+ * file it is read from the marks on the super object, which hold just that.
  */
 const downwardApi: PodStep = (spec, pod) => {
   const volumes = mapChanged(spec.volumes, fieldsInVolume);
@@ -214,7 +219,7 @@ const maxSearchLength = 253;
 const maxSearchesLength = 2048;
 
 /**
- * Sync rule 11: kubelet would send a pod to the super cluster's DNS. What it would write for a node of
+ * Sync rule `pod-dns`: kubelet would send a pod to the super cluster's DNS. What it would write for a node of
  * the tenant's is written here; without a DNS Service, the node's own resolver has to do.
  */
 const dns: PodStep = (spec, pod, context) => {
@@ -265,8 +270,8 @@ function unique(values: readonly string[]): string[] {
 }
 
 /**
- * Sync rule 12: of a subdomain, kubelet would make a name in the super namespace and write it into
- * /etc/hosts. A pod that wants its qualified name for host name is given T's.
+ * Sync rule `pod-hostname`: of a subdomain, kubelet would make a name in the super namespace and write it into
+ * /etc/hosts. A pod that wants its qualified name for host name is given the tenant object's.
  */
 const hostName: PodStep = (spec, pod, { tenant }) => {
   if (!hasSubdomain(spec)) return spec;
@@ -295,7 +300,7 @@ const hostNameLabel = 'kubernetes.io/hostname';
 const noNode = 'no-such-node.invalid';
 
 /**
- * Sync rule 5: where nodes are hidden, a pod that asks for one by name means the node behind it. DaemonSet
+ * Sync rule `pod-creation`: where nodes are hidden, a pod that asks for one by name means the node behind it. DaemonSet
  * pods do so by a field of the node, others by its host name. A real name leads nowhere.
  */
 const nodeNames: PodStep = (spec, _pod, context) => {
@@ -390,7 +395,7 @@ const steps: readonly PodStep[] = [
   placement,
   tokens,
   volumes,
-  // Looks ConfigMaps up by T's names, one of which is another in S.
+  // Looks ConfigMaps up by the tenant object's names, one of which is another in the super object.
   environment,
   rootCa,
   downwardApi,
@@ -402,7 +407,7 @@ const steps: readonly PodStep[] = [
   interPodAffinity,
 ];
 
-/** S as it is created for a pod of the tenant (sync rules 5 to 15). */
+/** The super object as it is created for a pod of the tenant (sync rules `pod-creation` to `pod-classes`). */
 export function toSuperPod(pod: Pod, context: SyncContext): KubeObject {
   const metadata = superMetadata(pod, context, podMetadataOptions(context.tenant));
   const asked = resourcesAsked(pod.spec ?? {});
@@ -415,7 +420,10 @@ export function toSuperPod(pod: Pod, context: SyncContext): KubeObject {
   };
 }
 
-/** Containers that are added to S while it runs, with all that their place in a pod's spec would have made of them. */
+/**
+ * Containers that are added to the super object while it runs, with all that their place in a pod's spec would have
+ * made of them.
+ */
 export function translatedContainers(containers: Container[], pod: Pod, context: SyncContext): Container[] {
   const steps = [environment, rootCa, downwardApi];
   const spec = steps.reduce<PodSpec>((spec, step) => step(spec, pod, context), { containers });

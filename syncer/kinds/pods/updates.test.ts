@@ -36,7 +36,7 @@ describe('ephemeral', () => {
     return rest as Container;
   };
 
-  describe('ephemeral containers (rule 16)', () => {
+  describe('ephemeral containers (rule `pod-subresources`)', () => {
     it('are not part of S when it is made: its API server takes none', () => {
       expect(superPod(running([debug])).spec).not.toHaveProperty('ephemeralContainers');
     });
@@ -125,7 +125,7 @@ describe('ephemeral', () => {
     });
   });
 
-  describe('an ephemeral container that may not run (rules 10, 14)', () => {
+  describe('an ephemeral container that may not run (rules `downward-api`, `pod-security`)', () => {
     const privileged: Container = { ...debug, name: 'root', securityContext: { privileged: true } };
 
     it.each([
@@ -181,7 +181,7 @@ describe('ephemeral', () => {
     });
   });
 
-  describe('observedGeneration (rule 20)', () => {
+  describe('observedGeneration (rule `pod-status`)', () => {
     const observed = (t: Pod, s: Pod): unknown => {
       const status = actions(t, s).find(
         (action) => action.do === 'patchTenant' && action.subresource === 'status',

@@ -9,9 +9,10 @@ import { translatedContainers } from './translate.ts';
 import { type Container, mapChanged, type Pod, type PodSpec, type Toleration } from './types.ts';
 
 /**
- * What a pod's owner may change after its creation (sync rule 17): images, a deadline that comes nearer,
- * a negative grace period, more tolerations. Compares just these, so that what the super cluster's server and webhooks have put
- * into S is no difference. As `{ spec: … }`; undefined when S has them all.
+ * What a pod's owner may change after its creation (sync rule `pod-updates`): images, a deadline that comes nearer,
+ * a negative grace period, more tolerations. Compares just these, so that what the super cluster's server and webhooks
+ * have put
+ * into the super object is no difference. As `{ spec: … }`; undefined when the super object has them all.
  */
 export function specPatch(tenantPod: Pod, superPod: Pod): MergePatch | undefined {
   const t = tenantPod.spec ?? {};
@@ -34,7 +35,7 @@ export function specPatch(tenantPod: Pod, superPod: Pod): MergePatch | undefined
   return patch === undefined ? undefined : { spec: patch };
 }
 
-/** S's containers, injected ones included, with T's images by name. */
+/** The super object's containers, injected ones included, with the tenant object's images by name. */
 function withImages(
   present: Container[] | undefined,
   wanted: Container[] | undefined,
@@ -45,7 +46,10 @@ function withImages(
   });
 }
 
-/** S's tolerations, then what T has more; of one that both have, T says for how long. */
+/**
+ * The super object's tolerations, then what the tenant object has more; of one that both have, the tenant object says
+ * for how long.
+ */
 function withTolerations(s: PodSpec, wanted: readonly Toleration[] | undefined): Toleration[] | undefined {
   let result = s.tolerations;
   for (const toleration of superTolerations(wanted) ?? []) {
@@ -58,7 +62,7 @@ function withTolerations(s: PodSpec, wanted: readonly Toleration[] | undefined):
       result = [...(result ?? []), toleration];
     }
   }
-  // T may have one twice, with two times: only the last of them counts.
+  // The tenant object may have one twice, with two times: only the last of them counts.
   return deepEqual(result, s.tolerations) ? s.tolerations : result;
 }
 
@@ -66,14 +70,15 @@ function sameTaints(a: Toleration, b: Toleration): boolean {
   return a.key === b.key && a.operator === b.operator && a.value === b.value && a.effect === b.effect;
 }
 
-/** A container that was added to a running pod and that S is not to have. */
+/** A container that was added to a running pod and that the super object is not to have. */
 interface RefusedContainer {
   readonly container: Container;
   readonly notice: Notice;
 }
 
 /**
- * Brings containers that were added to T, as `kubectl debug` does, to S (sync rule 16). S's own stay as they
+ * Brings containers that were added to the tenant object, as `kubectl debug` does, to the super object (sync rule
+ * `pod-subresources`). The super object's own stay as they
  * are, those that the super cluster's people have added among them: none may ever be changed or removed.
  */
 export function ephemeralActions(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly Action[] {
@@ -96,7 +101,7 @@ export function ephemeralActions(tenantPod: Pod, superPod: Pod, context: SyncCon
   return actions;
 }
 
-/** Those of T that S is still to be given. */
+/** Those of the tenant object that the super object is still to be given. */
 export function missingEphemeral(tenantPod: Pod, superPod: Pod, context: SyncContext): Container[] {
   const own = tenantPod.spec?.ephemeralContainers;
   if (own === undefined) return [];
@@ -112,7 +117,10 @@ export function refusedEphemeral(tenantPod: Pod, context: SyncContext): RefusedC
   });
 }
 
-/** T's status says of each refused container what the event says: `kubectl debug` shows it while it waits. */
+/**
+ * The tenant object's status says of each refused container what the event says: `kubectl debug` shows it while it
+ * waits.
+ */
 function isToldOf({ status }: Pod, { name }: Container): boolean {
   const statuses = (status?.['ephemeralContainerStatuses'] ?? []) as readonly { name?: string }[];
   return statuses.some((told) => told.name === name);

@@ -6,7 +6,8 @@ import { admitPod } from './admission.ts';
 import { isDeleting, isFinished, type Pod } from './types.ts';
 
 /**
- * Whether a pod that is in the super cluster, or is to be, refers to this ConfigMap or Secret (sync rule 4).
+ * Whether a pod that is in the super cluster, or is to be, refers to this ConfigMap or Secret (sync rule
+ * `write-order`).
  * One that is refused there needs nothing there. A pod that becomes admitted requires what it refers to, which
  * asks again.
  */

@@ -4,7 +4,7 @@ import { clusterIPChangeAnnotation } from './cluster-ip-change.ts';
 import { serviceKind } from './services.ts';
 import { context, created, ipTaken, patchOf, service } from './testing.ts';
 
-describe('rule 22: the address', () => {
+describe('rule `cluster-ip`: the address', () => {
   it("asks for T's ClusterIP in S", () => {
     const spec = serviceKind.toSuper(service(), context())['spec'];
     expect(spec).toMatchObject({ clusterIP: '10.112.4.20', selector: { app: 'web' } });

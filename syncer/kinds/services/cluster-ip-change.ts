@@ -3,7 +3,8 @@ import { hasAddress, portKey, type ServiceSpec, sourceRangesAnnotation, specOf }
 
 /**
  * A Service gets another address without losing its UID only by being an ExternalName in between.
- * Annotation on T while it is: what has to come back, as JSON. The way back starts from this mark alone,
+ * Annotation on the tenant object while it is: what has to come back, as JSON. The way back starts from this mark
+ * alone,
  * so it does not matter who finds it.
  */
 export const clusterIPChangeAnnotation = 'skerry.dev/moving';
@@ -34,7 +35,7 @@ export function isChangingClusterIP(tenantObject: KubeObject): boolean {
   return tenantObject.metadata.annotations?.[clusterIPChangeAnnotation] !== undefined;
 }
 
-/** First step: T gives up its address and whatever else has to be chosen anew. */
+/** First step: the tenant object gives up its address and whatever else has to be chosen anew. */
 export function startClusterIPChange(tenantObject: KubeObject): MergePatch {
   const own = specOf(tenantObject);
   const spec: Record<string, unknown> = {};
@@ -60,7 +61,8 @@ export function startClusterIPChange(tenantObject: KubeObject): MergePatch {
 }
 
 /**
- * Second step: T becomes again what it was. With an S that has an address, T takes S's numbers; without
+ * Second step: the tenant object becomes again what it was. With a super object that has an address, the tenant object
+ * takes the super object's numbers; without
  * one, its own API server gives it a new address.
  */
 export function finishClusterIPChange(

@@ -2,7 +2,8 @@ import type { KubeObject } from '../../../kube/index.ts';
 import { hasNodePorts, portKey, type ServicePort, type ServiceSpec, specOf } from './types.ts';
 
 /**
- * Annotation on S: node ports that T asked for and the super cluster would not give. It tells a number
+ * Annotation on the super object: node ports that the tenant object asked for and the super cluster would not give. It
+ * tells a number
  * that has to come up from one that the tenant has just chosen and that has to go down.
  */
 export const refusedPortsMark = 'skerry.dev/refused-node-ports';
@@ -14,7 +15,10 @@ function refusedPortsOf(superObject: KubeObject): ReadonlySet<number> {
 
 const none: ReadonlySet<number> = new Set();
 
-/** T's ports as S should have them: T's node port numbers unless refused, then those that S has. */
+/**
+ * The tenant object's ports as the super object should have them: the tenant object's node port numbers unless refused,
+ * then those that the super object has.
+ */
 export function portsForSuper(wanted: ServiceSpec, superObject: KubeObject): ServicePort[] | undefined {
   if (wanted.ports === undefined) return undefined;
   const refused = refusedPortsOf(superObject);
@@ -28,7 +32,7 @@ export function portsForSuper(wanted: ServiceSpec, superObject: KubeObject): Ser
   });
 }
 
-/** T's ports with the numbers that S got instead; `undefined` when there are no such. */
+/** The tenant object's ports with the numbers that the super object got instead; `undefined` when there are no such. */
 export function portsForTenant(tenantObject: KubeObject, superObject: KubeObject): ServicePort[] | undefined {
   const own = specOf(tenantObject);
   const there = specOf(superObject);
@@ -47,7 +51,7 @@ export function portsForTenant(tenantObject: KubeObject, superObject: KubeObject
   return changed ? ports : undefined;
 }
 
-/** Whether S still remembers a refusal that T has got over. */
+/** Whether the super object still remembers a refusal that the tenant object has got over. */
 export function refusalIsSettled(tenantObject: KubeObject, superObject: KubeObject): boolean {
   const refused = refusedPortsOf(superObject);
   return (

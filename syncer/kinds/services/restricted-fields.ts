@@ -4,12 +4,15 @@ import type { KubeObject, MergePatch } from '../../../kube/index.ts';
 import { addressAnnotations, type ServiceSpec, sourceRangesAnnotation, specOf } from './types.ts';
 
 /**
- * Annotation on S: fields of which T has given the value. It tells a value that has to go with T's from one
+ * Annotation on the super object: fields of which the tenant object has given the value. It tells a value that has to
+ * go with the tenant object's from one
  * that a controller of the super cluster has written.
  */
 export const restrictedFieldsAnnotation = 'skerry.dev/options';
 
-/** What a Service may ask for by policy only, as it acts on more than the tenant's own traffic (sync rule 22). */
+/**
+ * What a Service may ask for by policy only, as it acts on more than the tenant's own traffic (sync rule `cluster-ip`).
+ */
 const optionalFields = ['externalIPs', 'loadBalancerIP', 'loadBalancerSourceRanges'] as const;
 
 type Options = Pick<ServiceSpec, (typeof optionalFields)[number]>;
@@ -18,7 +21,7 @@ function isAllowed(field: (typeof optionalFields)[number], policy: TenantPolicy)
   return field === 'externalIPs' ? policy.externalIPs : policy.loadBalancerOptions;
 }
 
-/** What T asks for and may have. */
+/** What the tenant object asks for and may have. */
 export function allowedRestrictedFields(tenantObject: KubeObject, policy: TenantPolicy): Options {
   const own = specOf(tenantObject);
   return Object.fromEntries(
@@ -28,7 +31,10 @@ export function allowedRestrictedFields(tenantObject: KubeObject, policy: Tenant
   );
 }
 
-/** What T asks for and may not have, by the names of the fields, and of annotations where there is no field. */
+/**
+ * What the tenant object asks for and may not have, by the names of the fields, and of annotations where there is no
+ * field.
+ */
 export function droppedFields(tenantObject: KubeObject, policy: TenantPolicy): readonly string[] {
   const own = specOf(tenantObject);
   const { annotations = {} } = tenantObject.metadata;
@@ -44,7 +50,7 @@ export function droppedFields(tenantObject: KubeObject, policy: TenantPolicy): r
   return [...fields, ...keys];
 }
 
-/** T without the annotations that say the same as fields that are dropped. */
+/** The tenant object without the annotations that say the same as fields that are dropped. */
 export function withoutDropped(tenantObject: KubeObject, policy: TenantPolicy): KubeObject {
   const { annotations } = tenantObject.metadata;
   if (policy.loadBalancerOptions || annotations === undefined) return tenantObject;
@@ -55,13 +61,16 @@ export function withoutDropped(tenantObject: KubeObject, policy: TenantPolicy): 
   return { ...tenantObject, metadata: { ...tenantObject.metadata, annotations: Object.fromEntries(kept) } };
 }
 
-/** The value of the mark; undefined: T has given none. */
+/** The value of the mark; undefined: the tenant object has given none. */
 export function restrictedFieldsDigest(options: Options): string | undefined {
   const given = optionalFields.filter((field) => options[field] !== undefined);
   return given.length === 0 ? undefined : given.join(',');
 }
 
-/** Brings S's options to what T may have; those that the super cluster has chosen itself stay. */
+/**
+ * Brings the super object's options to what the tenant object may have; those that the super cluster has chosen itself
+ * stay.
+ */
 export function restrictedFieldsPatch(wanted: Options, superObject: KubeObject): MergePatch {
   const there = specOf(superObject);
   const given = (superObject.metadata.annotations?.[restrictedFieldsAnnotation] ?? '').split(',');

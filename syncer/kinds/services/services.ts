@@ -32,7 +32,8 @@ import {
 } from './types.ts';
 
 /**
- * What T asks of S. The address is in it where T's is to be asked for; what the super cluster assigns
+ * What the tenant object asks of the super object. The address is in it where the tenant object's is to be asked for;
+ * what the super cluster assigns
  * and what a tenant may not choose are not.
  */
 function wantedSpec(tenantObject: KubeObject, context: SyncContext): ServiceSpec {
@@ -75,7 +76,7 @@ function apiServerSpec(own: ServiceSpec, context: SyncContext): ServiceSpec {
 }
 
 /**
- * Ways round a number that is taken in the super cluster. `attempted` is S as it was to be; one with
+ * Ways round a number that is taken in the super cluster. `attempted` is the super object as it was to be; one with
  * a UID is there already, and the refused write was a patch of it.
  */
 function recover(
@@ -166,7 +167,10 @@ function withoutHealthCheckPort(attempted: KubeObject): Action[] | undefined {
   return [{ do: 'createSuper', object: { ...attempted, spec } }];
 }
 
-/** Fields of S that are the tenant's and whose absence in T means absence in S. */
+/**
+ * Fields of the super object that are the tenant's and whose absence in the tenant object means absence in the super
+ * object.
+ */
 const ownedFields = [
   'type',
   'selector',
@@ -180,7 +184,7 @@ const ownedFields = [
   'trafficDistribution',
 ] as const;
 
-/** Service: sync rules 22 to 24. */
+/** Service: sync rules `cluster-ip` to `kubernetes-service`. */
 export const serviceKind: DownKind = {
   name: 'services',
   resource: resources.services,
@@ -349,7 +353,7 @@ function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncCont
   return actions;
 }
 
-/** Whether T has a number that cannot be changed in place and that S got otherwise. */
+/** Whether the tenant object has a number that cannot be changed in place and that the super object got otherwise. */
 function mustFollow(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): boolean {
   // The address of this one is in the certificate of the tenant's API server.
   if (isApiServerService(tenantObject)) return false;

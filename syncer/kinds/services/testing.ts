@@ -33,7 +33,7 @@ export function context(tenant: Partial<TenantInfo> = {}, tenantObjects: KubeObj
   });
 }
 
-/** S as the super cluster would have it after the create. */
+/** The super object as the super cluster would have it after the create. */
 export function created(
   tenantObject: KubeObject,
   assigned: Record<string, unknown> = {},

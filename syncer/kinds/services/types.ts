@@ -65,7 +65,7 @@ export function specOf(service: KubeObject): ServiceSpec {
   return (service as Service).spec ?? {};
 }
 
-/** The Service through which pods reach their API server (sync rule 24). */
+/** The Service through which pods reach their API server (sync rule `kubernetes-service`). */
 export function isApiServerService(tenantObject: KubeObject): boolean {
   return tenantObject.metadata.name === 'kubernetes' && tenantObject.metadata.namespace === 'default';
 }

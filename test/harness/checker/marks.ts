@@ -1,7 +1,7 @@
 import type { KubeObject } from '../../../kube/index.ts';
 import { annotation, label, unequal, type View } from './view.ts';
 
-/** Sync rules §1. The operator's own additions are not known here: suites that add some say so. */
+/** Sync rules `ownership-labels` and `denied-metadata`. The operator's own additions are not known here: suites that add some say so. */
 const denied = [
   'skerry.dev/',
   'pod-security.kubernetes.io/',

@@ -10,7 +10,7 @@ const harmless = new Set(
     .join(' ')
     .split(' '),
 );
-/** Sync rule 14, without what a policy would add. */
+/** Sync rule `pod-security`, without what a policy would add. */
 const volumeSources = new Set([
   'name',
   'configMap',

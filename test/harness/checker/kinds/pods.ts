@@ -107,7 +107,7 @@ function compareVolume(volume: Record<string, unknown>, other: Record<string, un
   ];
 }
 
-/** Sync rule 6: nothing in the super cluster's pod opens the super cluster. */
+/** Sync rule `pod-tokens`: nothing in the super cluster's pod opens the super cluster. */
 function findTokens(superObject: KubeObject): string[] {
   const found: string[] = [];
   if (at(superObject, 'spec', 'automountServiceAccountToken') !== false) found.push('its token is mounted');

@@ -126,7 +126,7 @@ function expected(own: KubeObject, view: View): Expectation {
   return listAt(own, 'endpoints').length === 0 ? 'may' : 'no';
 }
 
-/** Sync rule 24: whatever the tenant writes, it leads to the tenant's API server. */
+/** Sync rule `kubernetes-service`: whatever the tenant writes, it leads to the tenant's API server. */
 function compareApiServer(superObject: KubeObject, { tenant }: View): string[] {
   const { address, port } = tenant.apiServer;
   const addresses = endpoints(superObject).map(({ addresses: all }) => all);

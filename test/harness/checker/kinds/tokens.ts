@@ -69,7 +69,7 @@ export function sourceOf(superPod: KubeObject, file: TokenFile): { name: string;
 }
 
 /**
- * Sync rule 6: what the volumes of a pod on a node promise is there, issued by the tenant for this very pod on this
+ * Sync rule `pod-tokens`: what the volumes of a pod on a node promise is there, issued by the tenant for this very pod on this
  * very node; and nothing else is.
  */
 export function compareTokens(view: View): string[] {
