@@ -75,7 +75,7 @@ function selectContext(
 }
 
 /**
- * Reads a kubeconfig out of a Secret: YAML, or base64 of it as in `data`. Whoever may write that
+ * Reads a kubeconfig out of a Secret: YAML, or base64 of it as in `data`. A user who may write that
  * Secret must not gain more than one connection by it, so only server, CA data and client
  * certificate data are accepted; plugins, file paths, tokens and all else are refused by name.
  */

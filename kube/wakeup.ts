@@ -1,6 +1,6 @@
 import type { Clock } from './clock.ts';
 
-/** Ends the wait of one waiter. A signal while nobody waits ends the next wait at once; several count as one. */
+/** Ends the wait of one waiter. A signal without a waiter ends the next wait at once; several count as one. */
 export class Wakeup {
   #signalled = false;
   #wake: (() => void) | undefined;

@@ -24,11 +24,11 @@ export class BucketScope implements BucketHolder, Gate {
   #expected: ReadonlySet<number> | undefined;
   /** What the caches are known to hold, whatever they may hold beside it. */
   #covered: ReadonlySet<number> = new Set();
-  /** Whether the caches hold all buckets, whoever has them. */
+  /** Whether the caches hold all buckets, of all replicas. */
   #coversAll = false;
-  /** Whether somebody has to see the objects of all tenants; unknown at first. */
+  /** Whether any tenant requires the objects of all tenants; unknown at first. */
   #wantsAll: boolean | undefined;
-  /** Whether those who have to see all have been able to, once; until then nobody is served. */
+  /** Whether those who have to see all have been able to, once; until then no tenant is served. */
   #hasSeen = false;
   #listeners: readonly Listener[] = [];
   #changed = Promise.withResolvers<void>();

@@ -63,7 +63,7 @@ interface SuperClusterFactsOptions {
   logger: Pick<Logger, 'info' | 'warn'>;
 }
 
-/** API servers move, ServiceCIDRs are added, engines installed: rarely, and nobody tells. */
+/** API servers move, ServiceCIDRs are added, engines installed: rarely, and without a notification. */
 const lookEveryMs = 60_000;
 
 const worst: SuperClusterFacts = { networkPoliciesEnforced: false, protectedCIDRs: ['0.0.0.0/0', '::/0'] };
@@ -90,7 +90,7 @@ export async function findSuperClusterFacts(
     or(
       networkPoliciesAreEnforced(options.networkPolicies, superClient, signal),
       before.networkPoliciesEnforced,
-      'cannot find out who enforces NetworkPolicies; what was found before holds, at first that nobody does',
+      'cannot find out what enforces NetworkPolicies; the last result is kept, at first that nothing does',
     ),
     or(
       protectedRanges(superClient, signal).then((found) => [...options.protectedCIDRs, ...found]),

@@ -35,13 +35,13 @@ export type SuperScope = 'all' | ReadonlySet<number>;
 
 /** One kind each time, in turns. */
 const listAfreshEveryMs = 5 * 60_000;
-/** Custom resources that cannot be listed hold nobody up for longer. */
+/** Custom resources that cannot be listed delay the start no longer than this. */
 const customWithinMs = 5_000;
 
 /** The caches of the super cluster, shared by all tenants: our own objects, and all of some kinds. */
 export class SuperSide {
   readonly caches: Caches;
-  /** Kinds that are followed as long as a tenant wants them; nobody waits for these. */
+  /** Kinds that are followed as long as a tenant wants them; the start does not wait for these. */
   readonly customResources: CustomResourceInformers;
   /** Who the super cluster is: the first that this syncer saw. */
   readonly identity: IdentityGuard;
@@ -108,7 +108,7 @@ export class SuperSide {
 
   /**
    * Follows the objects of these buckets and of no others from now on; resolves when the caches hold them. What goes
-   * from the caches with its bucket is reported like what has gone, so nobody may serve its tenant any more.
+   * from the caches with its bucket is reported like what has gone, so its tenant must not be served any more.
    */
   async cover(scope: SuperScope, signal: AbortSignal): Promise<void> {
     this.#scope = scope;

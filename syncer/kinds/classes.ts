@@ -11,7 +11,7 @@ export const priorityClassKind = publishedKind({
   resource: resources.priorityClasses,
   fields: ['value', 'globalDefault', 'description', 'preemptionPolicy'],
   frozen: ['value', 'preemptionPolicy'],
-  // Every API server makes these itself, and lets nobody else have a name like them.
+  // Every API server makes these itself, and reserves names like them.
   offers: (name) => !name.startsWith('system-'),
   shown(fields, superObject, context) {
     const { globalDefault, ...rest } = fields;

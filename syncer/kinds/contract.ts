@@ -133,7 +133,7 @@ interface KindBase {
   /** The plural of the resource; part of the sync key, label of metrics. */
   readonly name: string;
   readonly resource: Resource;
-  /** Whether a change of a super object tells nobody anything new (a node's heartbeat): it is not looked at. */
+  /** Whether a change of a super object carries no news (a node's heartbeat): it is ignored. */
   isHeartbeat?(before: KubeObject, after: KubeObject): boolean;
   /** Label selectors for what is watched on either side; in the super cluster beside our own mark. */
   readonly selector?: { readonly tenant?: string; readonly super?: string };
@@ -266,7 +266,7 @@ export interface UpKind extends KindBase {
   copyName?(superName: string, context: SyncContext): string;
   /** Where to look for the super object, given the tenant object's name; `undefined` where that name leads nowhere. */
   superRef(tenantRef: ObjectRef, context: SyncContext): ObjectRef | undefined;
-  /** The tenant object has lost the mark of a copy and is one all the same, by something that nobody can change. */
+  /** The tenant object has lost the mark of a copy and is one all the same, by a field that cannot be changed. */
   adopts?(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): boolean;
   /** The tenant object as it is to be created, the mark of a copy included. */
   toTenant(superObject: KubeObject, context: SyncContext): KubeObject;

@@ -97,7 +97,7 @@ function maturity(name: string): readonly [stage: number, major: number, minor: 
   return [stage === undefined ? 3 : stage === 'beta' ? 2 : 1, Number(major), Number(minor ?? 0)];
 }
 
-/** Often as large as the definition itself, and of no use to anybody but who applied it. */
+/** Often as large as the definition itself, and of use only to the client that applied it. */
 const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration';
 
 /**

@@ -172,7 +172,7 @@ export const endpointSliceKind: DownKind = {
   name: 'endpointslices',
   resource: resources.endpointSlices,
   direction: 'down',
-  // The great many that either side's own controllers write are nobody's concern here.
+  // Slices that either side's own controllers write are ignored; there are very many.
   selector: { tenant: `${managedByLabel}!=${selectorController}`, super: `${managedByLabel}=${managedBy}` },
   indexes: { tenant: { byService, byAddress }, super: { byApiServer } },
   admit,

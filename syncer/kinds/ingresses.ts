@@ -117,7 +117,7 @@ function withAllowedAnnotations(tenantObject: KubeObject, tenant: Rules): KubeOb
   };
 }
 
-/** Tools' notes to themselves: nobody misses them. */
+/** Bookkeeping of tools, dropped without an event. */
 const silent = ['kubectl.kubernetes.io/', 'meta.helm.sh/', 'skerry.dev/'];
 
 /** Keys of annotations that stay behind and may have been meant for a controller. */

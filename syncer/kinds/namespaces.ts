@@ -56,7 +56,7 @@ function options({ metadata }: KubeObject, { tenant }: SyncContext): SuperMetada
   };
 }
 
-/** What the tenant object has dropped of its labels: nobody else writes these keys. */
+/** What the tenant object has dropped of its labels: no other writer uses these keys. */
 function withoutDropped(
   tenantObject: KubeObject,
   superObject: KubeObject,

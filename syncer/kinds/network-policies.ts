@@ -163,7 +163,7 @@ export const networkPolicyKind: DownKind = {
   name: 'networkpolicies',
   resource: resources.networkPolicies,
   direction: 'down',
-  // To take all of them away lets in what nobody has asked for, and a setting may do so by mistake.
+  // Removing all of them would admit traffic that no policy allows, and a setting may do so by mistake.
   unwantedIsMissing: true,
   admit,
   toSuper(tenantObject, context) {
@@ -185,7 +185,7 @@ function admit(tenantObject: KubeObject, { tenant }: SyncContext): Admission {
   if (!tenant.syncNetworkPolicies) return { wanted: false };
   const unknown = unknownFields(specOf(tenantObject), specShape);
   if (unknown.length > 0) {
-    // What is in force already stays: to take it away would let in what nobody has asked for.
+    // What is in force already stays: removing it would admit traffic that no policy allows.
     const message = `the cluster does not know ${[...new Set(unknown)].join(', ')} of a NetworkPolicy`;
     return { wanted: false, keep: true, notice: { type: 'Warning', reason: 'NotSupported', message } };
   }

@@ -24,7 +24,7 @@ export function bringPayloadDown(
     const from = superObject[field];
     const to = tenantObject[field];
     if (from === to || deepEqual(from, to)) continue;
-    // The tenant object's cannot have changed either: somebody in the super cluster froze something else.
+    // The tenant object's cannot have changed either: a user of the super cluster froze something else.
     if (superObject['immutable'] === true) return [{ do: 'deleteSuper' }];
     if (to === undefined) patch[field] = null;
     else patch[field] = typeof from === 'object' && typeof to === 'object' ? mergePatch(from, to) : to;

@@ -142,7 +142,7 @@ function superClaimOf(tenantObject: KubeObject, context: SyncContext): KubeObjec
   return there;
 }
 
-/** What a volume controller says of a claim; nobody in the tenant says any of it. */
+/** What a volume controller says of a claim; the tenant has no such controller. */
 const statusFields = [
   'phase',
   'accessModes',

@@ -25,7 +25,7 @@ export const all = 2_147_483_647;
  * of
  * them cannot be computed from the super object: the tenant's disruption controller has done so. Where it has not yet,
  * or
- * has failed, or has found nobody who keeps up a number of pods, its API server allows no eviction; nor does the super
+ * has failed, or has found no controller for the pods, its API server allows no eviction; nor does the super
  * object.
  */
 function minAvailable({ metadata, status }: KubeObject): number {

@@ -39,9 +39,9 @@ type Fields = Readonly<Record<string, unknown>>;
 
 interface PublishedOptions extends Pick<UpKind, 'indexes' | 'touches'> {
   readonly resource: Resource;
-  /** Top-level fields that a copy has of its original, and nobody else's. */
+  /** Top-level fields that a copy takes from its original and from nowhere else. */
   readonly fields: readonly string[];
-  /** Fields that API servers let nobody change, by path: a copy that differs in one is made anew. */
+  /** Fields that are immutable, by path: a copy that differs in one is created anew. */
   readonly frozen: readonly string[];
   /** Which values a tenant sees; `fields` holds those of the super object. */
   readonly shown?: (fields: Fields, superObject: KubeObject, context: SyncContext) => Fields;

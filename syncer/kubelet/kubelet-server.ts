@@ -10,7 +10,7 @@ import type { ServingCertificate } from './serving-certificate.ts';
 
 /**
  * Connections that have not shown a tenant's certificate yet. There are only so many of them: a newcomer
- * takes the place of the one that has been here longest. Whoever is somebody is known within milliseconds,
+ * takes the place of the one that has been here longest. A legitimate client authenticates within milliseconds,
  * so that floods push out only each other.
  */
 class UnauthenticatedConnections {
@@ -68,7 +68,7 @@ export interface KubeletServerOptions {
   metricsApi: RequestHandler<
     Extract<KubeletRequest, { about: 'metrics-api' }> & { method: string; accept: string }
   >;
-  /** A fault of ours, not of whoever asked. */
+  /** A fault of ours, not of the client. */
   onFault?: (error: unknown) => void;
 }
 
@@ -103,7 +103,7 @@ export class KubeletServer {
       // Whose certificate it is we find out by ourselves: against one tenant's authority, not a pool of all.
       requestCert: true,
       rejectUnauthorized: false,
-      // Whoever has said all may still be answered.
+      // A client that has sent everything may still be answered.
       allowHalfOpen: true,
     });
     // Before any handshake: one that never comes would otherwise keep the server from closing.
@@ -161,14 +161,14 @@ export class KubeletServer {
       response.once('close', () => sockets.end(socket));
       await this.#answer(client, asked, request, response);
     } catch (error) {
-      // Nobody is there to be told.
+      // The client is gone.
       if (socket.destroyed) return;
       const { status, message } = this.#refusal(error);
       if (response.headersSent) {
         response.destroy();
         return;
       }
-      // Nothing more is to be heard from somebody who is not let in.
+      // An unauthenticated client may send nothing more.
       if (status === 401 || status === 429) response.setHeader('connection', 'close');
       response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' });
       response.end(message);

@@ -86,7 +86,7 @@ function frontProxy(tenant: string, id: string, authorities: ClientAuthorities):
   return { tenant, purpose: 'frontProxy', authority, commonName: 'front-proxy-client' };
 }
 
-/** One that bears the name of another tenant would let whoever may write this tenant's Secret shut that one out. */
+/** One that bears the name of another tenant would let a user who may write this tenant's Secret shut that one out. */
 function read(pem: string, name: string): X509Certificate {
   const certificate = new X509Certificate(pem);
   if (certificate.subject !== `CN=${name}`) {

@@ -87,7 +87,7 @@ function podMetrics(
   };
 }
 
-/** What the tenant's own pods use there: the rest of a node is nobody's business but the operator's. */
+/** What the tenant's own pods use there: the rest of a node concerns the operator only. */
 function nodeMetrics(tenantNode: KubeObject, pods: readonly PodUsage[], nowMs: number): MetricsObject {
   const takenAtMs = Math.max(0, ...pods.map((pod) => pod.takenAtMs)) || nowMs;
   const windowMs = Math.max(0, ...pods.map((pod) => pod.windowMs));

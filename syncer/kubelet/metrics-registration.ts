@@ -133,7 +133,7 @@ async function ensure(
   const present = await find(client, kind, ref, signal);
   if (present === undefined) {
     await client.create(kind, wanted, { signal }).catch((error: unknown) => {
-      // Somebody else was faster; what it is like is looked at next time.
+      // Another client was faster; the next check looks at its object.
       if (!isAlreadyExists(error)) throw error;
     });
     return;

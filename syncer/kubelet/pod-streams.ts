@@ -65,7 +65,7 @@ function finish(socket: Socket): void {
 
 const protocol = 'v4.channel.k8s.io';
 const channels = { stdout: 1, stderr: 2, status: 3 };
-/** As much as a runtime keeps of what a command prints when nobody reads along. */
+/** As much as a runtime keeps of what a command prints when no client reads it. */
 const mostBytes = 16 << 20;
 const timeoutMs = 120_000;
 
@@ -185,7 +185,7 @@ const handedBack = [
 ] as const;
 
 const answerTimeoutMs = 60_000;
-/** The client went away, or this server ends: nobody is there to be told. */
+/** The client went away, or this server ends: there is no one to answer. */
 const gone = new Error('the connection is closed');
 
 /** Logs, and the streams into containers, of a tenant's pods: from its API server to the super cluster's. */
@@ -210,7 +210,7 @@ export class PodStreams {
     if (answer.upgraded || answer.response.statusCode !== 200) throw await refusal(answer, tenant, pod);
     const type = answer.response.headers['content-type'] ?? 'text/plain';
     response.writeHead(200, { 'content-type': type });
-    // Whoever follows a silent container should know that it is followed.
+    // A client that follows a silent container gets its headers at once.
     response.flushHeaders();
     try {
       await pipeline(answer.response, response);

@@ -111,7 +111,7 @@ export function superRefusal(
   what: string,
   scrub: (text: string) => string,
 ): Refusal {
-  // It is the syncer that is not let in there, whoever asked.
+  // The super cluster refused the syncer, not the client.
   if (status === 401 || status === 403) return notAllowedThere(what);
   const message = scrub(wordsOf(text)).trim();
   return new Refusal(status, message === '' ? `${what} failed with status ${status}` : message);

@@ -48,7 +48,7 @@ const nodeWide: ReadonlySet<string> = new Set([
   'cri',
 ]);
 
-/** Reads the path and query of a kubelet's API. Never throws: whoever asks may send anything. */
+/** Reads the path and query of a kubelet's API. Never throws: a client may send anything. */
 export function parseKubeletRequest(url: string): KubeletRequest {
   const [path = '', search = ''] = splitOnce(url, '?');
   const segments = path.split('/').slice(1);

@@ -8,7 +8,7 @@ interface SuperCall {
   method: string;
   /** With the query. */
   path: string;
-  /** Nothing that a tenant sent, unless it is known to be harmless: a header can make us somebody else. */
+  /** Nothing that a tenant sent, unless it is known to be harmless: a header can make us impersonate another user. */
   headers: Readonly<Record<string, string | readonly string[]>>;
   /** Ends the call; an answer that has begun is cut off. */
   signal: AbortSignal;
@@ -40,7 +40,7 @@ export class SuperCalls {
     this.#options = options;
     this.#url = new URL(options.server);
     const { ca, cert, key, tlsServerName, insecureSkipTlsVerify } = options;
-    // Passed on to the socket, which Node's types do not say: whoever has said all may still be answered.
+    // Passed on to the socket, which Node's types do not say: a client that has sent everything may still be answered.
     const halfOpen = { allowHalfOpen: true } as AgentOptions;
     this.#agent = new Agent({
       ...halfOpen,

@@ -50,7 +50,7 @@ interface Reading {
 }
 
 /**
- * The kubelets themselves, through the super cluster's API server. A node is asked when somebody asks, and
+ * The kubelets themselves, through the super cluster's API server. A node is asked on demand, and
  * its answer serves all tenants for a moment: each finds its own pods in it by their UIDs.
  */
 class KubeletSource implements UsageSource {
@@ -256,7 +256,7 @@ export class UsageReader {
   #hasMetricsApi(signal: AbortSignal): Promise<boolean> {
     const now = this.#options.clock.monotonic();
     if (this.#known === undefined || now - this.#known.atMs >= knownForMs) {
-      // Not with the signal of whoever happens to ask first: others wait for the same answer.
+      // Not with the first caller's signal: other callers wait for the same answer.
       const isThere = this.#metricsApi.isThere(new AbortController().signal);
       this.#known = { atMs: now, isThere };
     }

@@ -61,7 +61,7 @@ interface Answer {
 const keepAliveTimeout = 90_000;
 const plainText = 'text/plain; charset=utf-8';
 
-/** Serves `/metrics`, `/healthz`, `/readyz` and pages of its user over HTTP. Whoever reaches it may read them: keep it off public addresses. */
+/** Serves `/metrics`, `/healthz`, `/readyz` and pages of its user over HTTP. Every client that reaches it may read them: keep it off public addresses. */
 export class HealthServer {
   readonly #options: HealthServerOptions;
   readonly #server: Server;

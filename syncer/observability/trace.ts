@@ -43,7 +43,7 @@ interface PodSpan {
   /** It begins with the latest of these that came before its end. */
   readonly from: readonly [PodStep, ...PodStep[]];
   readonly to: PodStep;
-  /** Most pods come without: nobody can tell that one waits for its end. */
+  /** Most pods come without: that a pod waits for its end cannot be told. */
   readonly isOptional?: boolean;
 }
 
@@ -251,7 +251,7 @@ export class Trace implements StepTimes {
   /** Notes that the pod has come to this step now. Only the first time counts. */
   mark(step: PodStep): void {
     if (this.has(step)) return;
-    // Where nodes are simulated, nobody waits for the tokens.
+    // Where nodes are simulated, no kubelet waits for the tokens.
     if (this.isOver && (step !== 'tokensWritten' || this.has('deleted'))) return;
     const { table, onSpan, onReady } = this.#context;
     const atMs = this.#nowMs;

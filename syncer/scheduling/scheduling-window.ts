@@ -55,7 +55,7 @@ class Place {
   phase: Phase;
   /** Asked for, or granted, since the last run of its key began: what is not is let go of when the run ends. */
   kept = true;
-  /** When it came to the scheduler; undefined: nobody saw that. */
+  /** When it came to the scheduler; undefined: not observed. */
   since: number | undefined = undefined;
   /** Since when it is known to wait, for the scheduler or for its own tenant. */
   knownSince: number | undefined = undefined;
@@ -119,7 +119,7 @@ export interface TenantCounts {
 
 /**
  * How many pods of each tenant are with the super cluster's scheduler at once. That is one queue for all, first come,
- * first served: whoever fills it makes everybody wait. Pure: time and events come from outside.
+ * first served: a tenant that fills it makes all others wait. Pure: time and events come from outside.
  *
  * - A pod has a place from when it may be created until the scheduler has said something of it, or it is gone.
  * - Places go to the tenant with the fewest for its weight, and within a tenant in the order in which it asked.
@@ -225,7 +225,7 @@ export class SchedulingWindow {
     this.#grant();
   }
 
-  /** Takes out of the window what the scheduler is silent about, and what nobody uses. To be called once a second or so. */
+  /** Removes pods that the scheduler does not answer for, and unused tenants. To be called once a second or so. */
   sweep(now: number): void {
     for (const tenant of this.#tenants.values()) {
       if (tenant.active === 0) continue;
@@ -260,7 +260,7 @@ export class SchedulingWindow {
   }
 
   #enter(tenant: TenantPlaces, id: string): Place {
-    // Whoever is parked came first; were there room for it, it would not be parked.
+    // Parked pods came first; they would not be parked if there were room.
     const mayGo = tenant.parked.size === 0 && this.#hasRoom(tenant);
     return this.#add(tenant, id, mayGo ? 'creating' : 'parked');
   }

@@ -48,7 +48,7 @@ const longestProbeMs = 1_000;
  *
  * A round is about one window full of verdicts on pods that came in since the size last changed; its median counts. Above the target the window shrinks in
  * proportion, at most to a quarter. Below half the target it doubles, up to the target it grows by one; but only while
- * somebody waits for a place. Where the scheduler needs more than half the target even with next to nothing in the
+ * a pod waits for a place. Where the scheduler needs more than half the target even with next to nothing in the
  * window, because everything is slow, the target is twice what it needs then: less would make nothing faster.
  */
 export class WindowSize {

@@ -88,7 +88,7 @@ export class Peers {
     this.members = new Members(options.clock, options.durationMs);
   }
 
-  /** `onChange`: somebody came, went, or is known to be alive; or the map has changed. */
+  /** `onChange`: a replica came, went, or is known to be alive; or the map has changed. */
   listener(onChange: () => void): Listener {
     const own = leaseName(this.#options.replica);
     return {
@@ -104,7 +104,7 @@ export class Peers {
     };
   }
 
-  /** Asks the server who else there is; returns whether there is a Lease of anybody, dead or alive. */
+  /** Asks the server who else there is; returns whether there is a Lease of any replica, dead or alive. */
   async look(signal: AbortSignal): Promise<boolean> {
     const { client, namespace, replica } = this.#options;
     const options = { namespace, labelSelector: componentSelector, signal, timeoutMs: callTimeoutMs };
@@ -127,7 +127,7 @@ export class Peers {
     return this.members.stateOf(replica) === 'dead';
   }
 
-  /** Removes Leases that nobody will renew. The write before it makes fail whatever their owners were about to write. */
+  /** Removes Leases that no replica will renew. The write before it makes fail whatever their owners were about to write. */
   async collect(maps: ShardMapStore, signal: AbortSignal): Promise<void> {
     const { client, namespace, replica } = this.#options;
     const dead = this.members.deadFor(collectAfterMs);
@@ -204,7 +204,7 @@ export class Members {
     });
   }
 
-  /** Nobody speaks of it any more. */
+  /** No Lease and no bucket names it any more. */
   forget(name: string): void {
     this.#members.delete(name);
   }

@@ -68,7 +68,7 @@ function asName(host: string): string {
 }
 
 interface FenceOptions {
-  /** How long after a renewal was sent nobody else can have taken over; less than others wait. */
+  /** How long after a renewal was sent no other replica can have taken over; less than others wait. */
   windowMs: number;
   clock: Clock;
   /** A write was refused. */
@@ -148,7 +148,7 @@ export class OwnLease {
     return this.#term;
   }
 
-  /** Whether nobody can hold this replica for dead. */
+  /** Whether no other replica can consider this one dead. */
   get isFresh(): boolean {
     return (
       this.#renewedAt !== undefined &&
@@ -170,7 +170,7 @@ export class OwnLease {
       await this.#write(this.#lease, sentAt, signal);
     } catch (error) {
       if (!isConflict(error) && !isNotFound(error) && !isAlreadyExists(error)) throw error;
-      // An earlier try has arrived after all, or somebody has touched it.
+      // An earlier try has arrived after all, or another client has written it.
       const present = await this.#read(signal);
       const holder = present?.spec?.holderIdentity;
       if (holder && holder !== this.#options.identity) {

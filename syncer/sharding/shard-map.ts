@@ -43,7 +43,7 @@ export interface ShardMap {
   readonly object: ConfigMap | undefined;
 }
 
-/** New owners by bucket; `undefined`: nobody. */
+/** New owners by bucket; `undefined`: none. */
 type Changes = ReadonlyMap<number, string | undefined>;
 
 /** Annotation that counts writes, so that even one that changes no owner makes older readers fail. */

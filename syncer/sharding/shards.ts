@@ -19,13 +19,13 @@ export interface BucketHolder {
 interface BucketPlan {
   /** Buckets of ours that others should have, and who. */
   readonly give: ReadonlyMap<number, string>;
-  /** Buckets that we should have and that nobody serves, and who had them last. */
+  /** Buckets that this replica should own and that none serves, with their last owner. */
   readonly take: ReadonlyMap<number, string | undefined>;
 }
 
 /**
  * What this replica has to change about who has what. Only who was seen alive is given anything, and nothing is
- * taken from anybody who may be; what nobody has is left to whoever may be alive.
+ * taken from a replica that may be alive; a bucket without an owner is left to one that may be alive.
  */
 function bucketPlan(self: string, owners: ReadonlyMap<number, string>, members: Members): BucketPlan {
   const alive = [self, ...members.alive()];
@@ -51,7 +51,7 @@ interface BucketAcquisitionOptions {
   lease: OwnLease;
   map: ShardMapStore;
   holder: BucketHolder;
-  /** Until this, others keep what they have: this replica can serve nobody yet. */
+  /** Until this, others keep what they have: this replica can serve no tenant yet. */
   ready: Promise<void>;
   clock: Clock;
   logger: { warn(fields: object, message: string): void };
@@ -128,14 +128,14 @@ interface ShardsOptions {
   /** Of Leases and map; made if it is missing. */
   namespace: string;
   replica: string;
-  /** The name was given, and will be given again: nobody else has it, and the next process of this name goes on. */
+  /** The name was given, and will be given again: no other replica has it, and the next process of this name continues. */
   isNamed: boolean;
   identity: string;
   metricsAddress?: string;
   fence: Fence;
   holder: BucketHolder;
   clock: Clock;
-  /** Until this, others keep what they have: this replica can serve nobody yet. */
+  /** Until this, others keep what they have: this replica can serve no tenant yet. */
   ready: Promise<void>;
   logger: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
   /** How long others wait for a replica that says nothing. Default 10 s. */
@@ -150,7 +150,7 @@ const lastCallsMs = 5_000;
 /**
  * Shares the buckets of tenants with the other replicas. Who is alive, Leases tell; who has what, one map, which is
  * only written as it was read. Before this replica takes what a dead one had, it sees that its Lease has not changed;
- * and one that comes back writes to the map before anything else, so that whoever was about to take over fails.
+ * and one that comes back writes to the map before anything else, so that a concurrent takeover fails.
  */
 export class Shards {
   readonly #options: ShardsOptions;
@@ -243,7 +243,7 @@ export class Shards {
       const startedAtMs = clock.monotonic();
       try {
         await this.#lease.renew(signal);
-        // Else whoever agrees opens it, when the map has been seen to.
+        // Otherwise the agreement opens it, after the map is up to date.
         if (this.#lease.term !== this.#confirmedTerm) this.#wakeup.signal();
         else if (this.#lease.renewedAt !== undefined) fence.open(this.#lease.renewedAt);
       } catch (error) {
@@ -291,7 +291,7 @@ export class Shards {
       }
       for (const [bucket, owner] of take) if (dead.has(owner)) changes.set(bucket, this.#options.replica);
       if (changes.size === 0) break;
-      // What was found out may be long ago by now: whoever thinks that we are dead writes to the map, and this fails.
+      // What was found out may be long ago by now: a replica that considers this one dead writes to the map, and this write fails.
       await this.#map.write(map, changes, signal);
     }
     await this.#peers.collect(this.#map, signal);

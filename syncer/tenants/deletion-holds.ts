@@ -100,7 +100,7 @@ export class DeletionFreeze {
     } else if (state.frozen === ranBackwards) {
       this.#history.forget();
     } else {
-      // Only who was shown to the operator is accepted, not whoever is there by now.
+      // Only the identity that the operator was shown is accepted, not the present one.
       if ((await kubeSystemUid(state.client, signal)) !== token) return;
       await status.identity(this.#ref, state.info.uid, { tenant: token }, signal);
       state.identity.accept(token);
@@ -263,7 +263,7 @@ export class MassDeletionHolds {
       const isOpen = [deletions.allowsUnwatched(), losses.allowsUnwatched()];
       if (isOpen.includes(false)) return this.say(signal);
     }
-    // Whatever closed the guard, nothing does now: nobody else would look at these again.
+    // Whatever closed the guard, nothing does now: no other event would queue these again.
     if (state.held.size > 0) this.#options.requeue();
     if (this.#isSaid) await this.#release(signal);
   }
@@ -279,5 +279,5 @@ export class MassDeletionHolds {
 
 function question(hold: DeletionHold | undefined, what: string, vc: ObjectRef): string | undefined {
   if (hold === undefined) return undefined;
-  return `${hold.missing} of ${hold.total} objects of this tenant ${what} although nobody was seen deleting them; they are kept. If they are meant to go: ${annotateCommand(vc, annotationKeys.confirmDeletions, hold.id)}`;
+  return `${hold.missing} of ${hold.total} objects of this tenant ${what} without a watched delete event; they are kept. If they are meant to go: ${annotateCommand(vc, annotationKeys.confirmDeletions, hold.id)}`;
 }

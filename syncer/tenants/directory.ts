@@ -267,10 +267,10 @@ export class TenantDirectory {
       });
   }
 
-  /** The manager waits for somebody to leave this tenant, and nobody serves it: who would is this replica. */
+  /** The manager waits for a syncer to leave this tenant, and none serves it: this replica is the one that would. */
   #tellLeft(vc: VirtualCluster, signal: AbortSignal): void {
     this.#sayLeft(vc, signal).catch((error: unknown) =>
-      this.#warn(vc, error, 'cannot report that nobody serves the tenant'),
+      this.#warn(vc, error, 'cannot report that no syncer serves the tenant'),
     );
   }
 

@@ -37,7 +37,7 @@ export class StatusWriter {
   readonly #nowMs: () => number;
   /** What was last written, by UID of the VirtualCluster and what it is about. */
   readonly #last = new Map<string, Map<string, string>>();
-  /** The end of the line of writes, by UID; absent when nobody waits. */
+  /** The end of the line of writes, by UID; absent when none waits. */
   readonly #lines = new Map<string, Promise<void>>();
 
   constructor(client: KubeClient, nowMs: () => number) {

@@ -3,7 +3,7 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 /** Which tenants are this replica's to serve. */
 export interface TenantFilter {
   serves(vc: VirtualCluster): boolean;
-  /** Whether the caches of the super cluster hold the objects of all tenants, whoever serves them. */
+  /** Whether the caches of the super cluster hold the objects of all tenants, of all replicas. */
   readonly seesAll: boolean;
   /** All VirtualClusters there are; to be called when they have been listed, and when one changes. */
   see(virtualClusters: Iterable<VirtualCluster>): void;

@@ -128,7 +128,7 @@ export interface ControlPlaneDriver {
   locate?(id: string, options: LocateOptions): Promise<Location>;
   /**
    * Has one more address lead to the API servers of a control plane that was located, in the place of any earlier one:
-   * that at which the tenant's pods look for theirs. False when the address is somebody else's. Absent: pods are led to
+   * that at which the tenant's pods look for theirs. False when the address is taken. Absent: pods are led to
    * where the API server is located.
    */
   lead?(id: string, address: string, options: { signal: AbortSignal }): Promise<boolean>;
@@ -141,8 +141,8 @@ export interface ControlPlaneDriver {
   ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void>;
   observe(id: string): Promise<ControlPlaneObservation>;
   /**
-   * Tells of every start, of everything that has become ready, whoever waits for it or not, and of every exit that
-   * nobody asked for. Returns how to stop listening.
+   * Tells of every start, of everything that has become ready, waited for or not, and of every exit that
+   * was not requested. Returns how to stop listening.
    */
   watch(listener: ComponentListener): () => void;
   /** Stops components, those that depend on others first. Data and files stay. */

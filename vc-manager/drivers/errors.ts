@@ -173,7 +173,7 @@ export function imageUnavailable(where: Where, image: string, reason: string): D
 export function notOurs(id: string, namespace: string): DriverError {
   return new DriverError(
     'NotOurs',
-    `the namespace ${namespace}, which control plane ${id} needs, was made by somebody else and is not touched. Delete it, or give the VirtualCluster another id.`,
+    `the namespace ${namespace}, which control plane ${id} needs, was not made by Skerry and is not touched. Delete it, or give the VirtualCluster another id.`,
     { id },
     { retryable: false },
   );

@@ -1,7 +1,7 @@
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import { createServer } from 'node:net';
 
-/** Whether somebody else listens there. Other obstacles are left to the component itself to report. */
+/** Whether another process listens there. Other obstacles are left to the component itself to report. */
 export async function isPortFree(port: number, host: string): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer();

@@ -125,7 +125,7 @@ export async function untilReady(options: UntilReadyOptions): Promise<void> {
   }
 }
 
-/** Somebody waits for what has just been started; what has not come up for long may be asked less often. */
+/** What has just been started is probed often; what has not come up for long, less often. */
 function pauseMs(waitedMs: number): number {
   if (waitedMs < 10_000) return 50;
   return waitedMs < 30_000 ? 250 : 1_000;

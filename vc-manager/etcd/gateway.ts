@@ -130,7 +130,7 @@ export class EtcdSession {
     this.#password = password;
   }
 
-  /** Throws EtcdError; `auth-disabled` when etcd would let anybody do anything. */
+  /** Throws EtcdError; `auth-disabled` when etcd does not check rights. */
   async call(path: string, body: object, signal?: AbortSignal): Promise<unknown> {
     for (let attempt = 1; ; attempt++) {
       signal?.throwIfAborted();

@@ -23,7 +23,7 @@ interface StageOptions {
   status?: string;
   /**
    * Delete the object, which kwok does by its name alone. So a stage that deletes must not change anything before: that
-   * would be one more event, and one more deletion for it, of whoever has the name by then.
+   * would be one more event, and one more deletion for it, of the object that has the name by then.
    */
   delete?: boolean;
 }
@@ -57,7 +57,7 @@ function stage(options: StageOptions): Stage {
   };
 }
 
-/** kwok sends it to whoever has the object's name by then; the UID makes the server refuse it for another object. */
+/** kwok sends it to the object that has the name by then; the UID makes the server refuse it for another object. */
 function patchOf(status: string): string {
   return `
 metadata:

@@ -30,7 +30,7 @@ interface LocalStackOptions {
   binaries: Pick<Binaries, 'ensure'>;
   /** An address of this machine that is not loopback. */
   advertiseAddress: string;
-  /** Without: only the datastore, for a super cluster that is somebody else's. */
+  /** Without: only the datastore, for a super cluster of the user's own. */
   superCluster?: {
     /** Simulated nodes to have at least; 0: no simulation, neither of nodes nor of storage. */
     nodes: number;

@@ -58,7 +58,7 @@ function isOurs(volume: Volume): boolean {
   return volume.metadata.annotations?.[provisionedBy] === simulatedProvisionerName;
 }
 
-/** Whether the volume's claim is gone and nobody wants to keep it. */
+/** Whether the volume's claim is gone and its policy is not to retain it. */
 function isToBeDeleted(volume: Volume): boolean {
   return (
     isOurs(volume) &&

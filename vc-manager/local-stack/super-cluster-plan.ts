@@ -65,7 +65,7 @@ export function superClusterServer({
   return `https://${isIPv6(host) ? `[${host}]` : host}:${ports['super-cluster']}`;
 }
 
-/** A kubeconfig for the local super cluster, in the name of whoever the certificate says. */
+/** A kubeconfig for the local super cluster, for the user that the certificate names. */
 export function superClusterKubeconfig(
   options: Pick<SuperClusterPlanOptions, 'pki' | 'ports' | 'bindAddress'>,
   user: string,

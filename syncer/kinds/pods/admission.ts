@@ -99,7 +99,7 @@ function sourceOf(volume: Volume): string | undefined {
 const wanted: Admission = { wanted: true };
 
 /**
- * Whether a pod of the tenant is to run in the super cluster; with a notice, if not and nobody would guess why.
+ * Whether a pod of the tenant is to run in the super cluster; with a notice, if not and the reason is not obvious.
  * Containers that were added to a running pod are judged by themselves: the pod runs already.
  */
 export function admitPod(tenantPod: Pod, context: SyncContext): Admission {

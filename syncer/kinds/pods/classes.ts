@@ -19,7 +19,7 @@ export function superPriorityClass(
   return isOffered(resources.priorityClasses, priorityClassName, context) ? priorityClassName : undefined;
 }
 
-/** Says what nobody would guess: a pod with a class of its own runs as if it had none. */
+/** A notice that the user would not expect otherwise: a pod with a class of its own runs as if it had none. */
 export function priorityNotice(spec: PodSpec, context: SyncContext): Notice | undefined {
   const { priorityClassName = '' } = spec;
   if (priorityClassName === '' || priorityClassName.startsWith(systemPrefix)) return undefined;

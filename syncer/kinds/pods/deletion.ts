@@ -24,7 +24,7 @@ export function graceForTenant(superPod: Pod, nowMs: number): number {
   return remainingSeconds(superPod, nowMs);
 }
 
-/** At least a second: only a grace of 0 that somebody asked for takes a pod away from under its kubelet. */
+/** At least a second: only an explicit grace of 0 deletes a pod before its kubelet has stopped it. */
 function remainingSeconds({ metadata }: Pod, nowMs: number): number {
   const left = Math.ceil((Date.parse(metadata.deletionTimestamp ?? '') - nowMs) / 1000);
   const asked = metadata.deletionGracePeriodSeconds ?? 1;
@@ -66,7 +66,7 @@ export function podGone(
   ];
 }
 
-/** What the super object said last; a pod that is gone has ended, well or, as far as anybody knows, not. */
+/** What the super object said last; a pod that is gone has ended, well or, if unknown, not. */
 function lastStatus(tenantPod: Pod, last: Pod | undefined, context: SyncContext): MergePatch {
   const status = last === undefined ? {} : (statusPatch(tenantPod, last, context) ?? {});
   const phase = (status['phase'] ?? tenantPod.status?.phase) as string | undefined;

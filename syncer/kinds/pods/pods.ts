@@ -119,7 +119,7 @@ function bind(node: string, superPod: Pod, context: SyncContext): Action[] {
   return [{ do: 'require', keys: [{ kind: 'nodes', name: node }] }, binding];
 }
 
-/** Transparent keys, and the mark of a bound pod, which goes when somebody replaces all annotations. */
+/** Transparent keys, and the mark of a bound pod, which is lost when a client replaces all annotations. */
 function metadataPatch(tenantPod: Pod, superPod: Pod, context: SyncContext): MergePatch | undefined {
   const transparent = transparentMetadataPatch(tenantPod, superPod, context);
   const { uid } = superPod.metadata;
@@ -147,7 +147,7 @@ export const podKind: DownKind = {
   up: podUp,
   dependsOnPairAlone,
   superGone: (tenantObject, context, last) => podGone(tenantObject, context, last),
-  // Somebody saw it go before the super object did: it was taken away by force. Without witnesses the super object
+  // Its deletion was watched before the super object's: it was deleted by force. Otherwise the super object
   // keeps its grace.
   deleteSuper: (_superObject, last) => (last === undefined ? {} : { gracePeriodSeconds: 0 }),
 };

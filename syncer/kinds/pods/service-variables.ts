@@ -164,7 +164,7 @@ function servicesBeside({ metadata }: Pod, { tenantObjects }: SyncContext): Serv
 
 /**
  * Names of variables of which a container would see nothing, were they the first in its `env`: its own
- * entries replace them before anybody asks. Not among them is one whose entry may come to nothing
+ * entries replace them before any entry refers to them. Not among them is one whose entry may come to nothing
  * (`optional`), and one that an entry asks for as `$(NAME)` before, or while, it is set.
  */
 function replacedNames(env: readonly EnvVar[]): Set<string> {

@@ -296,7 +296,7 @@ function hasSubdomain({ subdomain = '' }: PodSpec): boolean {
 }
 
 const hostNameLabel = 'kubernetes.io/hostname';
-/** Stands for a node that the tenant does not have: `.invalid` is nobody's by RFC 2606. */
+/** Stands for a node that the tenant does not have: `.invalid` is reserved by RFC 2606. */
 const noNode = 'no-such-node.invalid';
 
 /**

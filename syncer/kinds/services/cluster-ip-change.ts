@@ -55,7 +55,7 @@ export function startClusterIPChange(tenantObject: KubeObject): MergePatch {
         ...(sourceRanges === undefined ? {} : { [sourceRangesAnnotation]: null }),
       },
     },
-    // The rest (addresses, families, node ports) the API server clears because nobody changes it.
+    // The rest (addresses, families, node ports) the API server clears because the patch does not change it.
     spec: { type: 'ExternalName', externalName: placeholder, loadBalancerSourceRanges: null },
   };
 }
@@ -73,7 +73,7 @@ export function finishClusterIPChange(
   const remembered = parse(tenantObject.metadata.annotations?.[clusterIPChangeAnnotation]);
   const isBetween = own.type === 'ExternalName' && own.externalName === placeholder;
   if (remembered === undefined || !isBetween) {
-    // Somebody has written the Service in the meantime, or the mark is not ours: their word stands.
+    // Another client has written the Service meanwhile, or the annotation is not ours: leave it as it is.
     return { metadata: { annotations: { [clusterIPChangeAnnotation]: null } } };
   }
   const spec: Record<string, unknown> = { externalName: null, ...remembered.spec };

@@ -211,7 +211,7 @@ export const serviceKind: DownKind = {
   recover,
 };
 
-/** Every address that leads to a Service, whoever has chosen it. */
+/** Every address that leads to a Service, assigned or requested. */
 function byAddress(service: KubeObject): readonly string[] {
   const { clusterIP = '', clusterIPs = [], externalIPs = [] } = specOf(service);
   const ingress = ((service as Service).status?.loadBalancer?.['ingress'] ?? []) as { ip?: string }[];

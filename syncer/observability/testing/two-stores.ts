@@ -9,7 +9,7 @@ type Tenant = Parameters<NonNullable<EngineObserver['queued']>>[0];
 
 export const shop = 'acme/blue';
 
-/** Traces between the pod stores of two sides, and the hands of whoever plays API servers and engine. */
+/** Traces between the pod stores of two sides, and the events that API servers and engine would cause. */
 export class TwoStores {
   readonly clock = new FakeClock();
   readonly spans: [string, number][] = [];

@@ -17,7 +17,7 @@ const reconnectPauseMs = 1_000;
 export interface EngineEvent {
   id: string;
   component: string;
-  /** `died`: nobody has asked the engine to stop it. */
+  /** `died`: it ended without a stop request. */
   what: 'started' | 'died';
   at: Date;
   exitCode?: number;
@@ -25,7 +25,7 @@ export interface EngineEvent {
 
 /**
  * Tells what happens to the containers of components, in order, each event once, also over times in which the engine
- * does not answer. An end that somebody has asked the engine for is not told.
+ * does not answer. An end that was requested of the engine is not reported.
  */
 export async function followEngine(
   docker: Pick<Docker, 'lines'>,
@@ -206,7 +206,7 @@ export class ComponentWatch {
     this.#problem = 'it has not started';
     this.#toldStart = false;
     this.#outcome = Promise.withResolvers<void>();
-    // Whoever waits gets the error from its own branch; without a waiter it is in `observe`.
+    // A waiter gets the error from its own branch; without a waiter it is in `observe`.
     this.#outcome.promise.catch(() => undefined);
     this.#readiness?.abort();
   }
@@ -270,7 +270,7 @@ interface WatchesOptions {
   tail: (id: string, component: string) => Promise<string[]>;
 }
 
-/** One watch for each component that a driver has made sure of; what else the engine runs is nobody's business here. */
+/** One watch for each component that a driver has made sure of; other containers of the engine are ignored. */
 export class Watches {
   readonly #o: WatchesOptions;
   readonly #byId = new Map<string, Map<string, ComponentWatch>>();

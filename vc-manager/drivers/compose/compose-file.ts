@@ -30,7 +30,7 @@ export const labels = {
 export const inside = { files: '/skerry/files', data: '/skerry/data' } as const;
 
 /**
- * Whom components run as, which is nobody in particular: the number that distroless images call nonroot. Their files and
+ * The user that components run as: the number that distroless images call nonroot. Their files and
  * data belong to it.
  */
 export const containerUser = 65_532;

@@ -34,12 +34,12 @@ export interface ComponentContainer {
   /** Of its process on the engine's machine; absent when there is none. */
   pid?: number;
   startedAt?: Date;
-  /** How often the engine has started it again since somebody started it. */
+  /** How often the engine has started it again since it was last started on request. */
   restarts: number;
   lastExit?: ComponentExit;
 }
 
-/** The containers of a control plane by component, whoever has made them. */
+/** The containers of a control plane by component, of all managers. */
 export async function findContainers(
   docker: Docker,
   id: string,
@@ -158,7 +158,7 @@ export class ContainerCommands {
     );
   }
 
-  /** Asks it to end, and kills it if it has not by then; it stays ended until somebody starts it. */
+  /** Asks it to end, and kills it if it has not by then; it stays ended until it is started on request. */
   async stop(
     id: string,
     container: ComponentContainer,

@@ -135,7 +135,7 @@ function label(id: string, component: string): string[] {
   return ['--label', `${labels.id}=${id}`, '--label', `${labels.component}=${component}`];
 }
 
-/** Directories belong to the component, and nobody else may look in. */
+/** Directories belong to the component's user; no other user may read them. */
 function archive({ files, volumes }: ContainerSpec): Uint8Array {
   const directory = (path: string): TarEntry => ({ path: `${path}/`, mode: 0o700, owner: containerUser });
   const relative = (path: string): string => path.replace(/^\//, '');

@@ -18,7 +18,7 @@ const name = 'kubernetes';
 /**
  * Has a Service lead from this address to the API servers of a control plane, in the place of any earlier address. It
  * selects their pods: an address of a Service that leads to another Service's address leads nowhere, as it is
- * translated once. False when the address is somebody else's.
+ * translated once. False when the address is taken.
  */
 export async function routeToApiServers(
   objects: SuperObjects,
@@ -59,7 +59,7 @@ function isTaken(error: unknown): boolean {
 
 /** At which API servers listen in their pods. */
 export const apiServerBindPort = 6443;
-/** etcd's own, in a pod that nobody else listens in. */
+/** etcd's own, in a pod with no other listener. */
 const datastorePorts = { etcd: 2379, 'etcd-peer': 2380, 'etcd-metrics': 2381 } as const;
 
 /**

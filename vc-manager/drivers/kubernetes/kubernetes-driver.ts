@@ -243,7 +243,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
   }
 }
 
-/** A pod that nobody has told to go, and that is not one too many. */
+/** A pod that is not being deleted and is not surplus. */
 function staysIn({ name, replicas = 1 }: ComponentPlan, { metadata }: Pod): boolean {
   const ordinal = Number(metadata.name?.slice(name.length + 1));
   return metadata.deletionTimestamp === undefined && ordinal < replicas;

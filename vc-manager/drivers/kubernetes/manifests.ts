@@ -36,7 +36,7 @@ export function filesSecret(id: string, { name, files }: ComponentPlan): KubeObj
   };
 }
 
-/** The volume that shows them under their own paths. Its group may read them: nobody in the pod is root. */
+/** The volume that shows them under their own paths. Its group may read them: no process in the pod is root. */
 function filesVolume({ name, files }: ComponentPlan): Record<string, unknown> {
   return {
     name: 'files',
@@ -62,7 +62,7 @@ const periodSeconds = 1;
 
 /**
  * Asked by the kubelet at the pod's own address and without credentials, so whatever the plan's probe says of host and
- * files does not matter. Until a component has come up for the first time nobody but the startup probe judges it.
+ * files does not matter. Until a component has come up for the first time only the startup probe judges it.
  */
 function probesOf({ probe, name }: ComponentPlan): Record<string, unknown> {
   if (probe === undefined) return {};
@@ -125,7 +125,7 @@ export function serviceManifest(id: string, component: string, targetPort: numbe
   };
 }
 
-/** Who drains nodes takes one of several at a time. A single one has none: nobody could ever drain its node. */
+/** Who drains nodes takes one of several at a time. A single one has none: its node could never be drained. */
 export function disruptionBudget(id: string, { name, replicas = 1 }: ComponentPlan): KubeObject | undefined {
   if (replicas === 1) return undefined;
   return {
@@ -202,7 +202,7 @@ function ofApiServer(
   });
 }
 
-/** Nobody but the API servers of the same control plane. */
+/** Only the API servers of the same control plane. */
 function ofDatastore(id: string, component: ComponentPlan): KubeObject {
   return policy(id, component.name, {
     podSelector: selector(component.name),
@@ -310,7 +310,7 @@ export function statefulSetManifest(
       podManagementPolicy: 'Parallel',
       updateStrategy: { type: 'RollingUpdate' },
       revisionHistoryLimit: 2,
-      // Where nobody can be asked, whoever stays up for a moment counts as ready. Of several, the next one is replaced
+      // Without a probe, a container that stays up for a moment counts as ready. Of several, the next one is replaced
       // when the network has had time to hear of the one before.
       ...(component.probe === undefined || replicas > 1 ? { minReadySeconds: 5 } : {}),
       selector: { matchLabels: { [idLabel]: id, [componentLabel]: name } },

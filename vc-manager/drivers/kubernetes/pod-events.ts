@@ -72,7 +72,7 @@ export class PodEvents {
     return { ending, done: reflector.run(ending.signal) };
   }
 
-  /** Nobody can be asked whether it is ready: it is, when it is still the same one after a moment. */
+  /** Without a probe it is ready when the same one still runs after a moment. */
   #whenSettled(pod: Pod, store: Store<Pod>, tell: () => void): void {
     const { namespace, name = '' } = pod.metadata;
     const signal = this.#following?.ending.signal;

@@ -99,7 +99,7 @@ export async function ownNamespace(
   return found?.metadata.labels?.[idLabel] === id ? found : undefined;
 }
 
-/** Makes it, or puts its labels right. Throws `NotOurs` for one that somebody else has made. */
+/** Makes it, or puts its labels right. Throws `NotOurs` for one that carries no label of ours. */
 export async function ensureNamespace(
   objects: SuperObjects,
   wanted: KubeObject,

@@ -69,7 +69,7 @@ interface SpawnRequest {
 /** A process that was started just now. */
 export interface Spawned {
   pid: number;
-  /** Settles when it has ended, unless `release` was called before; rejects when nobody will tell. */
+  /** Settles when it has ended, unless `release` was called before; rejects when that cannot be known. */
   exited: Promise<Omit<ComponentExit, 'at'>>;
   release(): void;
 }

@@ -12,7 +12,7 @@ const schema = z.object({
   ports: z.array(z.object({ name: z.string(), port: z.int() })),
   dependsOn: z.array(z.string()),
   stopTimeoutMs: z.number(),
-  /** Set before it is told to stop: its end is no crash, whoever else looks after it. */
+  /** Set before it is told to stop: its end is no crash, also for another manager. */
   stopping: z.boolean().optional(),
 });
 

@@ -51,7 +51,7 @@ export class Supervisor {
     this.#dependsOn = target.component.dependsOn;
     this.#restarts = 0;
     this.#outcome = Promise.withResolvers<void>();
-    // Whoever waits gets the error from its own branch; without a waiter it is in `observe`.
+    // A waiter gets the error from its own branch; without a waiter it is in `observe`.
     this.#outcome.promise.catch(() => undefined);
     const abort = new AbortController();
     this.#loop = { abort, done: this.#keepRunning(target, abort.signal) };

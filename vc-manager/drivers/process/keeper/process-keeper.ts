@@ -40,7 +40,7 @@ async function* linesOf(socket: Socket): AsyncGenerator<string> {
 }
 
 interface ProcessKeeperOptions {
-  /** Path of the Unix socket. Whoever may write to it starts programs as this user: its folder is made for the owner alone. */
+  /** Path of the Unix socket. A process that may write to it starts programs as this user: its folder is made for the owner alone. */
   socket: string;
 }
 
@@ -104,7 +104,7 @@ export class ProcessKeeper {
     }
   }
 
-  /** As long as it takes: whoever ends the keeper has patience of its own. */
+  /** As long as it takes: the process that stops the keeper has its own timeout. */
   async #endAll(): Promise<void> {
     // Children alone do not keep this program running.
     const running = setInterval(() => undefined, 60_000);
@@ -119,7 +119,7 @@ export class ProcessKeeper {
   }
 }
 
-/** A start takes milliseconds. A keeper that is halted accepts connections, and answers nobody. */
+/** A start takes milliseconds. A keeper that is halted accepts connections and does not answer. */
 const answerTimeoutMs = 10_000;
 
 /** Has the keeper at this Unix socket start programs. Rejects with `KeeperUnavailable` when there is none. */
