@@ -81,7 +81,17 @@ describe('a run whose tests all pass', () => {
   it('passes when it exits with 0; failed tests are not counted twice', () => {
     expect(withRunError(green, { exitCode: 0, stderr: 'a warning' })).toBe(green);
     const red = report(file('a.test.ts', failed('adds')));
-    expect(withRunError(red, end)).toBe(red);
+    expect(withRunError(red, { exitCode: 1, stderr: 'a warning' })).toBe(red);
+  });
+
+  it('fails by an error beside failed tests as well, but for rights that the failed test may use', () => {
+    const red = report(file('a.test.ts', failed('adds')));
+    expect(withRunError(red, end).runError).toMatch(/error during close: it does not fit$/);
+    const unused =
+      'error during close: the roles of manager and syncer do not fit:\nsyncer: get pods: nobody used this right';
+    expect(withRunError(red, { exitCode: 1, stderr: unused })).toBe(red);
+    const refused = `${unused}\nsyncer: get nodes: was refused`;
+    expect(withRunError(red, { exitCode: 1, stderr: refused }).runError).toContain('was refused');
   });
 });
 
@@ -114,6 +124,19 @@ describe('the second run of failed files', () => {
     const { report: merged, flaky } = withSecondRun(first, second);
     expect(summarise([merged])).toMatchObject({ passed: 3, failed: 2 });
     expect(flaky).toEqual(['a.test.ts > subtracts', 'b.test.ts > lists']);
+  });
+
+  it('leaves red a test that it skipped', () => {
+    const skipped = { status: 'skipped', fullName: 'subtracts' };
+    const second = report(
+      file('a.test.ts', passed('adds'), skipped),
+      file('b.test.ts', passed('lists'), passed('talks')),
+    );
+    expect(summarise([withSecondRun(first, second).report])).toMatchObject({
+      passed: 4,
+      failed: 1,
+      skipped: 0,
+    });
   });
 
   it('leaves red a file that it did not report', () => {

@@ -49,38 +49,62 @@ export function failedFiles({ files }: ProjectReport): string[] {
   return files.filter(({ status }) => status === 'failed').map(({ name }) => name);
 }
 
-/** A run may exit with an error although no test failed: its last output is then the reason. */
+/**
+ * A run may exit with an error that is no test's: uncaught, or of its teardown. Its last output is then the reason.
+ * Where tests failed too, only an error that vitest names as such counts, and not that a right went unused: the test
+ * that failed may be the one that uses it.
+ */
 export function withRunError(
   report: ProjectReport,
   { exitCode, stderr }: { exitCode: number | undefined; stderr: string },
 ): ProjectReport {
-  if (exitCode === 0 || failedFiles(report).length > 0) return report;
-  const end = stripVTControlCharacters(stderr).trimEnd().split('\n').slice(-runErrorLines).join('\n');
-  return {
-    ...report,
-    runError: `the run ended with ${exitCode ?? 'a signal'}, although no test of it failed:\n${end}`,
-  };
+  if (exitCode === 0) return report;
+  const output = stripVTControlCharacters(stderr).trimEnd();
+  const end = output.split('\n').slice(-runErrorLines).join('\n');
+  if (failedFiles(report).length === 0) {
+    return {
+      ...report,
+      runError: `the run ended with ${exitCode ?? 'a signal'}, although no test of it failed:\n${end}`,
+    };
+  }
+  const named = /(Unhandled Error|Unhandled Rejection|error during close)[\s\S]*/i.exec(output)?.[0];
+  if (named === undefined || isOnlyUnusedRights(named)) return report;
+  return { ...report, runError: `beside failed tests the run ended with an error:\n${end}` };
+}
+
+function isOnlyUnusedRights(error: string): boolean {
+  const [, faults] = error.split('the roles of manager and syncer do not fit:');
+  const rights = (faults ?? '').split('\n').filter((line) => /^(manager|syncer): /.test(line.trim()));
+  return rights.length > 0 && rights.every((line) => line.includes('nobody used this right'));
 }
 
 /**
  * The report of a project whose failed files were run a second time: the second result of a file counts. `flaky` has a
- * line `FILE > TEST` for each test that failed first and passed then.
+ * line `FILE > TEST` for each test that failed first and passed then; one that did not run the second time stays failed.
  */
 export function withSecondRun(
   first: ProjectReport,
   second: ProjectReport,
 ): { report: ProjectReport; flaky: string[] } {
-  const again = new Map(second.files.map((file) => [file.name, file]));
+  const secondFiles = new Map(second.files.map((file) => [file.name, file]));
   const flaky: string[] = [];
   const files = first.files.map((file) => {
     if (file.status !== 'failed') return file;
-    const later = again.get(file.name);
+    const later = secondFiles.get(file.name);
     if (later === undefined) return file;
     const passed = new Set(testsOf(later, 'passed'));
     const failed = testsOf(file, 'failed');
     if (later.status !== 'failed' && failed.length === 0) flaky.push(pathOf(file.name));
     for (const test of failed) if (passed.has(test)) flaky.push(`${pathOf(file.name)} > ${test}`);
-    return later;
+    const again = new Set([...passed, ...testsOf(later, 'failed')]);
+    const left = file.assertionResults.filter(
+      ({ status, fullName }) => status === 'failed' && !again.has(fullName),
+    );
+    if (left.length === 0) return later;
+    const others = later.assertionResults.filter(({ fullName }) =>
+      left.every((each) => each.fullName !== fullName),
+    );
+    return { ...later, status: 'failed', assertionResults: [...others, ...left] };
   });
   const runError = second.runError ?? first.runError;
   return {
@@ -89,7 +113,7 @@ export function withSecondRun(
   };
 }
 
-/** The `count` files that took longest, as `SECONDS s  FILE`. */
+/** The `count` files whose tests took longest, hooks not counted, as `SECONDS s  FILE`. */
 export function slowestFiles(reports: readonly ProjectReport[], count: number): string[] {
   return reports
     .flatMap(({ files }) => files)

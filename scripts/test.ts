@@ -147,7 +147,7 @@ class TestRun {
   #conclude(): number {
     for (const line of this.#leftOut) console.log(line);
     const { failures, failed, passed, text } = summarise(this.#reports);
-    console.log('slowest suites:');
+    console.log('slowest suites (their tests, without hooks):');
     for (const line of slowestFiles(this.#reports, slowestCount)) console.log(line);
     console.log(`output and reports: ${this.#output}`);
     for (const failure of failures) console.log(failure);
