@@ -115,13 +115,13 @@ describe('disruption budgets', () => {
         return ready.length === 2 && waiting.length === 2 && pods.length === 4 && ready;
       },
     );
+    // What kubectl hears for the next pod, which it may be slow to ask for.
     expect(await evict(world.superCluster.client, held[0])).toBe(429);
     expect(drained).toBe(false);
 
     await cordon(others, false);
     const { exitCode, stderr } = await drain;
-    expect(stderr).toContain("violate the pod's disruption budget");
-    expect(exitCode).toBe(0);
+    expect(exitCode, stderr).toBe(0);
     await counting;
     expect(fewest).toBe(2);
     await world.expectAgreement();
