@@ -43,6 +43,16 @@ describe('the import rule', () => {
     expect(faults('vc-manager/operator/operator.ts', 'vc-manager/etcd/errors.ts')).toEqual([]);
   });
 
+  it('keeps kinds from importing each other, but for what they share and for shapes', () => {
+    expect(faults('syncer/kinds/secrets.ts', 'syncer/kinds/ingresses.ts')).toHaveLength(1);
+    expect(faults('syncer/kinds/pods/admission.ts', 'syncer/kinds/namespaces.ts')).toHaveLength(1);
+    expect(faults('syncer/kinds/references.ts', 'syncer/kinds/nodes.ts')).toHaveLength(1);
+    expect(faults('syncer/kinds/secrets.ts', 'syncer/kinds/contract.ts')).toEqual([]);
+    expect(faults('syncer/kinds/pods/pods.ts', 'syncer/kinds/pods/status.ts')).toEqual([]);
+    expect(faults('syncer/kinds/pods/translate.ts', 'syncer/kinds/services/types.ts')).toEqual([]);
+    expect(faults('syncer/kinds/registry.ts', 'syncer/kinds/nodes.ts')).toEqual([]);
+  });
+
   it('keeps test helpers out of the product', () => {
     expect(faults('syncer/reconcile/engine.ts', 'kube/testing/index.ts')).toHaveLength(1);
     expect(faults('syncer/reconcile/engine.ts', 'syncer/testing.ts')).toHaveLength(1);

@@ -19,6 +19,29 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
 /** The only packages that the files of a folder may import, where that is limited. */
 const allowedPackages: Readonly<Record<string, readonly string[]>> = { api: ['zod'] };
 
+/** What the kinds share. Any other file of the room, or folder, is a kind, and no kind imports another. */
+const kindsRoom = 'syncer/kinds/';
+const sharedByKinds: ReadonlySet<string> = new Set([
+  'contract.ts',
+  'known-fields.ts',
+  'payload.ts',
+  'published-kind.ts',
+  'references.ts',
+  'reserved-names.ts',
+]);
+/** Lists all kinds. */
+const kindsRegistry = 'registry.ts';
+
+/** Whether a kind imports another; of one in a folder, the shapes in `types.ts` may be imported. */
+function isKindToKind(path: string, target: string): boolean {
+  if (!path.startsWith(kindsRoom) || !target.startsWith(kindsRoom)) return false;
+  const [from = '', to = '', inside] = [
+    ...[path, target].map((each) => each.split('/')[2]),
+    target.split('/')[3],
+  ];
+  return from !== to && from !== kindsRegistry && !sharedByKinds.has(to) && inside !== 'types.ts';
+}
+
 /**
  * Imports that point the wrong way, past the `index.ts` of another folder, or from the product into test helpers.
  * A folder of the first two levels with an `index.ts` is entered only through it, any other is imported file by file.
@@ -42,6 +65,8 @@ export function findImportFaults(files: readonly SourceFile[]): string[] {
       }
       if (isTest) continue;
       if (/(^|\/)testing[/.]/.test(target)) faults.push(`${path}: only tests may import ${target}`);
+      if (isKindToKind(path, target))
+        faults.push(`${path}: a kind may not import another (${target}); declare references instead`);
       const index = indexToPass(path, target, paths);
       if (index !== undefined) faults.push(`${path}: imports ${target} past ${index}`);
     }

@@ -11,7 +11,7 @@ import {
   type StoreEvent,
 } from '../../kube/index.ts';
 import type { DownKind, KeyRef, SyncContext } from '../kinds/contract.ts';
-import { tokenSecretName } from '../kinds/pod-tokens.ts';
+import { tokenSecretName } from '../kinds/pods/token-asks.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { isOurs, originalUid, tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
 import { copyMetadata } from '../mapping/metadata.ts';

@@ -1,6 +1,6 @@
 import { type ApiError, isConflict, isNotFound, type KubeObject, resources } from '../../kube/index.ts';
-import type { TokenAsk } from '../kinds/pod-tokens.ts';
-import { dueTokens, type IssuedToken, withTokens } from '../kinds/tokens.ts';
+import type { TokenAsk } from '../kinds/pods/token-asks.ts';
+import { dueTokens, type IssuedToken, withTokens } from '../kinds/pods/tokens.ts';
 import { type ActionGate, recordNotice, type Work } from '../reconcile/execute.ts';
 import { isRefusal, type Outcome, outcomeOf } from '../reconcile/outcome.ts';
 

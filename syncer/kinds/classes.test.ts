@@ -1,13 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import type { KubeObject } from '../../kube/index.ts';
-import {
-  defaultClass,
-  ingressClassKind,
-  priorityClassKind,
-  runtimeClassKind,
-  storageClassKind,
-} from './classes.ts';
+import { ingressClassKind, priorityClassKind, runtimeClassKind, storageClassKind } from './classes.ts';
+import { defaultStorageClass } from './published-kind.ts';
+import { followersOf } from './references.ts';
 import { allKinds } from './registry.ts';
 import { carryOut, testContext } from './testing.ts';
 
@@ -289,11 +285,13 @@ describe('storage classes', () => {
         named('new', '2026-01-02T00:00:00Z'),
         named('no', '2026-01-03T00:00:00Z', 'false'),
       ];
-      expect(defaultClass(context(classes))).toBe('new');
+      expect(defaultStorageClass(context(classes))).toBe('new');
       expect(
-        defaultClass(context([named('b', '2026-01-01T00:00:00Z'), named('a', '2026-01-01T00:00:00Z')])),
+        defaultStorageClass(
+          context([named('b', '2026-01-01T00:00:00Z'), named('a', '2026-01-01T00:00:00Z')]),
+        ),
       ).toBe('a');
-      expect(defaultClass(context())).toBeUndefined();
+      expect(defaultStorageClass(context())).toBeUndefined();
     });
   });
 
@@ -310,11 +308,14 @@ describe('storage classes', () => {
       claim('other', { storageClassName: 'slow' }),
       claim('open', {}),
     ];
-    const touched = (object: KubeObject) =>
-      kind.touches?.tenant?.(object, context(claims)).map(({ name }) => name);
-    expect(touched(copy())).toEqual(['waits']);
+    const followers = (object: KubeObject, previous?: KubeObject) =>
+      followersOf(allKinds, kind, { object, previous }, context(claims).tenantObjects).map(
+        ({ name }) => name,
+      );
+    expect(followers(copy())).toEqual(['waits']);
     const asDefault = copy();
     asDefault.metadata.annotations = { 'storageclass.kubernetes.io/is-default-class': 'true' };
-    expect(touched(asDefault)).toEqual(['waits', 'open']);
+    expect(followers(asDefault)).toEqual(['waits', 'open']);
+    expect(followers(copy(), asDefault)).toEqual(['waits', 'open']);
   });
 });

@@ -3,7 +3,6 @@ import { type KubeObject, resources } from '../../kube/index.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
 import type { Admission, DownKind, SyncContext } from './contract.ts';
 import { bringPayloadDown, payloadOf } from './payload.ts';
-import { isUsedByPods } from './pods/users.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
 
 const fields = ['data', 'binaryData', 'immutable'] as const;
@@ -48,11 +47,11 @@ function tenantName(name: string): string {
 }
 
 function admit(tenantObject: KubeObject, context: SyncContext): Admission {
-  const { name = '', labels } = tenantObject.metadata;
+  const { name = '', namespace, labels } = tenantObject.metadata;
   const wanted =
     context.tenant.syncConfigMaps === 'all' ||
     labels?.[labelKeys.sync] === 'true' ||
-    isUsedByPods('configmaps', tenantObject, context);
+    context.isReferenced({ kind: 'configmaps', namespace, name });
   if (!wanted) return { wanted: false };
   const reserved = name === superRootCaName || isReserved(name);
   return reserved ? { wanted: false, notice: reservedNotice(name) } : { wanted: true };

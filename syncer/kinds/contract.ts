@@ -125,6 +125,8 @@ export interface SyncContext {
   readonly superObjects: Lookup;
   /** Custom resources that are synced for this tenant at this moment, by API group and kind. */
   readonly customKind?: (group: string, kind: string) => DownKind | undefined;
+  /** Whether an object that is in the super cluster, or is to be, needs this one there (`References.needed`). */
+  isReferenced(to: KeyRef): boolean;
   /** Milliseconds since the epoch. */
   readonly nowMs: number;
 }
@@ -142,6 +144,8 @@ interface KindBase {
     readonly tenant?: Readonly<Record<string, (object: KubeObject) => readonly string[]>>;
     readonly super?: Readonly<Record<string, (object: KubeObject) => readonly string[]>>;
   };
+  /** Names that references may use for this object beside its own: '' for the default class. */
+  aliases?(tenantObject: KubeObject): readonly string[];
   /** Drops from a cached object what is never compared nor written (managedFields goes in any case). */
   readonly compact?: {
     readonly tenant?: (object: KubeObject) => KubeObject;
@@ -152,16 +156,32 @@ interface KindBase {
    * Called with the old and with the new state.
    */
   readonly touches?: {
-    /** A change of this object touches others only when it changes which ones (a pod and its ConfigMaps). */
+    /**
+     * A change of this object touches others, what it refers to included, only when it changes which ones (a pod and
+     * its ConfigMaps).
+     */
     readonly membershipOnly?: boolean;
     readonly tenant?: (object: KubeObject, context: SyncContext) => readonly KeyRef[];
     readonly super?: (object: KubeObject, context: SyncContext) => readonly KeyRef[];
   };
 }
 
+/** What the objects of a kind refer to, in the tenant's names. The engine keeps the index of it in both directions. */
+export interface References {
+  /** Each once, whether it is there or not. Depends on nothing but the object. */
+  of(tenantObject: KubeObject): readonly KeyRef[];
+  /** Kinds that go down because objects of this one refer to them (sync rule `write-order`). */
+  readonly needed?: readonly string[];
+  /** Whether an object is in the super cluster, or is to be, so that it needs what it refers to; always, unless given. */
+  needs?(tenantObject: KubeObject, context: SyncContext): boolean;
+  /** Kinds whose objects decide about this one: it is looked at again when one that it refers to appears, changes or goes. */
+  readonly followed?: readonly string[];
+}
+
 /** Born in the tenant, mirrored into the super cluster. */
 export interface DownKind extends KindBase {
   readonly direction: 'down';
+  readonly references?: References;
   /**
    * The resource of the super object, where it is another than the tenant object's. Such a kind reads the tenant
    * object from the cache of the kind that the tenant object

@@ -3,14 +3,20 @@ import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { defaultPolicy } from '../../api/policy.ts';
 import type { KubeObject } from '../../kube/index.ts';
 import { superNamespaceName } from '../mapping/names.ts';
-import type { TenantInfo } from './contract.ts';
-import { type IngressSpec, ingressesOfClass, ingressKind as kind } from './ingresses.ts';
+import { ingressClassKind } from './classes.ts';
+import type { KeyRef, SyncContext, SyncedKind, TenantInfo } from './contract.ts';
+import { type IngressSpec, ingressKind as kind } from './ingresses.ts';
+import { followersOf, neededBy } from './references.ts';
 import { allKinds } from './registry.ts';
 import { secretKind } from './secrets.ts';
 import { serviceKind } from './services/services.ts';
 import { carryOut, testContext } from './testing.ts';
 
 const hosts = ['shop.example.com', '*.apps.example.com'];
+
+function followers(of: SyncedKind, object: KubeObject, { tenantObjects }: SyncContext): readonly KeyRef[] {
+  return followersOf(allKinds, of, { object }, tenantObjects);
+}
 
 function ingressClass(
   side: 'tenant' | 'super',
@@ -127,9 +133,9 @@ describe('whether an Ingress goes down', () => {
     expect(admitted(ingress(), { tenantObjects: [service('ExternalName')] })).toEqual(
       refusal('NotSupported', 'ExternalName'),
     );
-    expect(
-      serviceKind.touches?.tenant?.(service('ExternalName'), context({ tenantObjects: [ingress()] })),
-    ).toEqual([{ kind: 'ingresses', namespace: 'shop', name: 'web' }]);
+    expect(followers(serviceKind, service('ExternalName'), context({ tenantObjects: [ingress()] }))).toEqual([
+      { kind: 'ingresses', namespace: 'shop', name: 'web' },
+    ]);
   });
 
   it('fields that the translation does not know are not left out silently', () => {
@@ -164,7 +170,7 @@ describe('the class of an Ingress', () => {
     });
     expect(kind.admit?.(ingress(), joining)).toEqual({ wanted: true });
     expect(kind.requires?.(ingress(), joining)).toEqual([{ kind: 'ingressclasses', name: 'public' }]);
-    expect(ingressesOfClass(ingressClass('tenant'), joining)).toEqual([
+    expect(followers(ingressClassKind, ingressClass('tenant'), joining)).toEqual([
       { kind: 'ingresses', namespace: 'shop', name: 'web' },
     ]);
     expect(kind.requires?.(ingress(), context())).toEqual([]);
@@ -232,9 +238,7 @@ describe('certificates', () => {
   it('go down with the Ingress that needs them, before it', () => {
     const both = context({ tenantObjects: [secret, certified] });
     expect(kind.requires?.(certified, both)).toEqual([{ kind: 'secrets', namespace: 'shop', name: 'cert' }]);
-    expect(kind.touches?.tenant?.(certified, both)).toEqual([
-      { kind: 'secrets', namespace: 'shop', name: 'cert' },
-    ]);
+    expect(neededBy(kind, certified)).toEqual([{ kind: 'secrets', namespace: 'shop', name: 'cert' }]);
     expect(secretKind.admit?.(secret, both)).toEqual({ wanted: true });
   });
 
@@ -245,7 +249,6 @@ describe('certificates', () => {
     });
     const off = context({ tenant: { syncIngresses: false }, tenantObjects: [secret, certified] });
     expect(secretKind.admit?.(secret, off)).toEqual({ wanted: false });
-    expect(kind.touches?.tenant?.(certified, off)).toEqual([]);
   });
 
   it('without hosts are for those of the rules, and for no others', () => {

@@ -229,15 +229,13 @@ export const ingressKind: DownKind = {
   name: 'ingresses',
   resource: resources.ingresses,
   direction: 'down',
-  indexes: {
-    tenant: {
-      /** `<kind>/<namespace>/<name>` of each object that the Ingress refers to. */
-      byReference: (ingress) =>
-        referencesOf(ingress).map(({ kind, namespace, name }) => `${kind}/${namespace}/${name}`),
-      byClass: (ingress) => [classOf(ingress) ?? ''],
-    },
+  references: {
+    of: referencesOf,
+    needed: ['secrets'],
+    needs: (ingress, context) => admit(ingress, context).wanted,
+    // Whether a class is offered, and what a Service leads to, decides whether an Ingress goes down.
+    followed: ['ingressclasses', 'services'],
   },
-  touches: { tenant: certificatesOf },
   admit,
   requires,
   toSuper(tenantObject, context) {
@@ -252,51 +250,15 @@ export const ingressKind: DownKind = {
   up,
 };
 
-/** Whether an Ingress that goes down needs this Secret. */
-export function usesSecret(namespace: string, name: string, context: SyncContext): boolean {
-  if (!context.tenant.syncIngresses) return false;
-  return ingressesReferring('secrets', namespace, name, context).some(
-    (ingress) => admit(ingress, context).wanted,
-  );
-}
-
-/** Ingresses that lead to a Service: what it is decides whether they go down. */
-export function ingressesOfService({ metadata }: KubeObject, context: SyncContext): readonly KeyRef[] {
-  if (!context.tenant.syncIngresses) return [];
-  const { namespace = '', name = '' } = metadata;
-  return ingressesReferring('services', namespace, name, context).map(keyOf);
-}
-
-/** Ingresses that name a class: whether it is offered decides whether they go down. */
-export function ingressesOfClass({ metadata }: KubeObject, context: SyncContext): readonly KeyRef[] {
-  if (!context.tenant.syncIngresses) return [];
-  return context.tenantObjects.byIndex(resources.ingresses, 'byClass', metadata.name ?? '').map(keyOf);
-}
-
-function ingressesReferring(
-  kind: 'secrets' | 'services',
-  namespace: string,
-  name: string,
-  { tenantObjects }: SyncContext,
-): readonly KubeObject[] {
-  return tenantObjects.byIndex(resources.ingresses, 'byReference', `${kind}/${namespace}/${name}`);
-}
-
-function keyOf({ metadata }: KubeObject): KeyRef {
-  return { kind: 'ingresses', namespace: metadata.namespace, name: metadata.name ?? '' };
-}
-
+/** Each once: the Secrets and Services that it names, and its class. */
 function referencesOf(ingress: KubeObject): KeyRef[] {
   const { namespace } = ingress.metadata;
+  const name = classOf(ingress);
   return [
+    ...(name === undefined ? [] : [{ kind: 'ingressclasses', name }]),
     ...secretsOf(ingress).map((name) => ({ kind: 'secrets', namespace, name })),
     ...servicesOf(ingress).map((name) => ({ kind: 'services', namespace, name })),
   ];
-}
-
-/** Secrets go down because an Ingress needs them. */
-function certificatesOf(ingress: KubeObject, { tenant }: SyncContext): readonly KeyRef[] {
-  return tenant.syncIngresses ? referencesOf(ingress).filter(({ kind }) => kind === 'secrets') : [];
 }
 
 /**

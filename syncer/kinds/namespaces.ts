@@ -8,9 +8,7 @@ import {
 import { superNamespaceName } from '../mapping/names.ts';
 import { isMirroredNamespaceLabel, mirroredNamespaceLabels } from '../mapping/namespace-labels.ts';
 import type { DownKind, SyncContext } from './contract.ts';
-
-/** Holds the heartbeats of nodes; nothing that runs. */
-export const nodeLeaseNamespace = 'kube-node-lease';
+import { nodeLeaseNamespace } from './reserved-names.ts';
 
 /**
  * A tenant's namespaces and the super namespaces that stand for them. What a tenant writes on its own

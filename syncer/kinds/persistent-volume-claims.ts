@@ -12,8 +12,8 @@ import { isOurs, originalUid } from '../mapping/labels.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import { scrub } from '../mapping/scrub.ts';
-import { defaultClass, isClassOnItsWay, isOfferedClass } from './classes.ts';
 import type { Action, Admission, DownKind, KeyRef, Notice, SyncContext } from './contract.ts';
+import { defaultStorageClass, isOffered, isOnItsWay } from './published-kind.ts';
 
 interface DataSource {
   apiGroup?: string;
@@ -54,10 +54,11 @@ function classOf(claim: KubeObject): string | undefined {
   );
 }
 
-/** Value in the index `byClass`. */
-function classKey(claim: KubeObject): string {
-  const name = classOf(claim);
-  return name === undefined ? 'none' : `class/${name}`;
+/** The class that a claim without a volume waits for; that without a name is the default. */
+function classReference(claim: KubeObject): readonly KeyRef[] {
+  return specOf(claim).volumeName === undefined
+    ? [{ kind: 'storageclasses', name: classOf(claim) ?? '' }]
+    : [];
 }
 
 /**
@@ -82,7 +83,10 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   if (name === undefined) {
     return refused('NoStorageClass', 'the claim names no storage class, and none is the default here');
   }
-  if (!isOfferedClass(name, context) && !isClassOnItsWay(name, context)) {
+  if (
+    !isOffered(resources.storageClasses, name, context) &&
+    !isOnItsWay(resources.storageClasses, name, context)
+  ) {
     return refused('StorageClassNotPublished', `storage class "${name}" is not one that this cluster offers`);
   }
   const source = dataSourceOf(tenantObject);
@@ -102,7 +106,8 @@ function requires(tenantObject: KubeObject, context: SyncContext): readonly KeyR
   const { namespace } = tenantObject.metadata;
   if (source !== undefined) keys.push({ kind: 'persistentvolumeclaims', namespace, name: source.name });
   const name = wantedClass(tenantObject, context);
-  if (name !== undefined && isClassOnItsWay(name, context)) keys.push({ kind: 'storageclasses', name });
+  if (name !== undefined && isOnItsWay(resources.storageClasses, name, context))
+    keys.push({ kind: 'storageclasses', name });
   return keys;
 }
 
@@ -116,7 +121,7 @@ function refused(reason: string, message: string): Admission {
  * cluster's own choice.
  */
 function wantedClass(tenantObject: KubeObject, context: SyncContext): string | undefined {
-  return classOf(tenantObject) ?? defaultClass(context);
+  return classOf(tenantObject) ?? defaultStorageClass(context);
 }
 
 function dataSourceOf(tenantObject: KubeObject): DataSource | undefined {
@@ -263,7 +268,7 @@ export const persistentVolumeClaimKind: DownKind = {
   resource: resources.persistentVolumeClaims,
   direction: 'down',
   deleteNeedsLiveCheck: true,
-  indexes: { tenant: { byClass: (claim) => [classKey(claim)] } },
+  references: { of: classReference, followed: ['storageclasses'] },
   touches: { tenant: volumeOf, super: volumeOf },
   admit,
   requires,

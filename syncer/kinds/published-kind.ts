@@ -6,6 +6,7 @@ import {
   type MergePatch,
   mergePatch,
   type Resource,
+  resources,
 } from '../../kube/index.ts';
 import { originalUid } from '../mapping/labels.ts';
 import { copyMetadata, exactMetadataPatch } from '../mapping/metadata.ts';
@@ -35,9 +36,32 @@ export function isOnItsWay(resource: Resource, name: string, context: SyncContex
   );
 }
 
+/** The tenant's default StorageClass; of several, the youngest, as the API server chooses. */
+export function defaultStorageClass(context: SyncContext): string | undefined {
+  const classes = context.tenantObjects.byIndex(resources.storageClasses, 'byDefault', 'true');
+  const [youngest] = classes.toSorted((a, b) => compareAge(b, a) || compareNames(a, b));
+  return youngest?.metadata.name;
+}
+
+export function isDefaultStorageClass(object: KubeObject): boolean {
+  const { annotations } = object.metadata;
+  return (
+    annotations?.['storageclass.kubernetes.io/is-default-class'] === 'true' ||
+    annotations?.['storageclass.beta.kubernetes.io/is-default-class'] === 'true'
+  );
+}
+
+function compareAge(a: KubeObject, b: KubeObject): number {
+  return Date.parse(a.metadata.creationTimestamp ?? '') - Date.parse(b.metadata.creationTimestamp ?? '');
+}
+
+function compareNames(a: KubeObject, b: KubeObject): number {
+  return (a.metadata.name ?? '') < (b.metadata.name ?? '') ? -1 : 1;
+}
+
 type Fields = Readonly<Record<string, unknown>>;
 
-interface PublishedOptions extends Pick<UpKind, 'indexes' | 'touches'> {
+interface PublishedOptions extends Pick<UpKind, 'indexes' | 'touches' | 'aliases'> {
   readonly resource: Resource;
   /** Top-level fields that a copy takes from its original and from nowhere else. */
   readonly fields: readonly string[];
@@ -54,7 +78,7 @@ interface PublishedOptions extends Pick<UpKind, 'indexes' | 'touches'> {
  * tenant changes on a copy is put back.
  */
 export function publishedKind(options: PublishedOptions): UpKind {
-  const { resource, fields, frozen, shown, offers, indexes, touches } = options;
+  const { resource, fields, frozen, shown, offers, indexes, touches, aliases } = options;
 
   const wantedFields = (superObject: KubeObject, context: SyncContext): Fields => {
     const own = pick(superObject, fields);
@@ -68,6 +92,7 @@ export function publishedKind(options: PublishedOptions): UpKind {
     superScope: 'all',
     ...(indexes && { indexes }),
     ...(touches && { touches }),
+    ...(aliases && { aliases }),
     tenantRef(superObject) {
       const { name } = superObject.metadata;
       return name !== undefined && isPublished(superObject) && offers?.(name) !== false

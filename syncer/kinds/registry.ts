@@ -11,10 +11,10 @@ import { persistentVolumeClaimKind } from './persistent-volume-claims.ts';
 import { persistentVolumeKind } from './persistent-volumes.ts';
 import { podDisruptionBudgetKind } from './pod-disruption-budgets.ts';
 import { podKind } from './pods/pods.ts';
+import { tokenKind } from './pods/tokens.ts';
 import { secretKind } from './secrets.ts';
 import { serviceAccountKind } from './service-accounts.ts';
 import { serviceKind } from './services/services.ts';
-import { tokenKind } from './tokens.ts';
 
 /** Every kind that is mirrored. A new one is a file beside this one and a line here. */
 export const allKinds: readonly SyncedKind[] = [

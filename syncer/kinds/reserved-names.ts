@@ -5,6 +5,9 @@ const ownPrefix = 'skerry-';
 /** Where reserved names would go. They never do; but no two names of a tenant may mean one super object. */
 const asidePrefix = 'skerry-reserved-';
 
+/** Holds the heartbeats of nodes; nothing that runs. */
+export const nodeLeaseNamespace = 'kube-node-lease';
+
 export function isReserved(name: string): boolean {
   return name.startsWith(ownPrefix);
 }
@@ -14,7 +17,7 @@ export function superNameOfReserved(name: string): string {
   return asidePrefix + name;
 }
 
-/** Inverse of `asideName`; other names are their own. */
+/** Inverse of `superNameOfReserved`; other names are their own. */
 export function reservedNameOf(superName: string): string {
   return superName.startsWith(asidePrefix) ? superName.slice(asidePrefix.length) : superName;
 }

@@ -2,9 +2,7 @@ import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
 import type { Admission, DownKind, SyncContext } from './contract.ts';
-import { usesSecret } from './ingresses.ts';
 import { bringPayloadDown, payloadOf } from './payload.ts';
-import { isUsedByPods } from './pods/users.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
 
 const fields = ['data', 'immutable'] as const;
@@ -49,8 +47,7 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   const wanted =
     context.tenant.syncSecrets === 'all' ||
     labels?.[labelKeys.sync] === 'true' ||
-    isUsedByPods('secrets', tenantObject, context) ||
-    usesSecret(namespace ?? '', name, context);
+    context.isReferenced({ kind: 'secrets', namespace, name });
   if (!wanted) return { wanted: false };
   return isReserved(name) ? { wanted: false, notice: reservedNotice(name) } : { wanted: true };
 }

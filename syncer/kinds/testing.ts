@@ -9,6 +9,7 @@ import {
 } from '../../kube/index.ts';
 import { defaultDeniedKeyPrefixes } from '../mapping/metadata.ts';
 import type { Action, Lookup, SyncContext, SyncedKind, TenantInfo } from './contract.ts';
+import { isReferenced, referenceIds, referencesIndex } from './references.ts';
 
 /** A tenant to test with: VirtualCluster `acme/blue`. */
 export function testTenant(overrides: Partial<TenantInfo> = {}): TenantInfo {
@@ -53,12 +54,14 @@ export interface TestContextOptions {
 /** A context over plain arrays. Objects are told apart by their `kind`. */
 export function testContext(options: TestContextOptions = {}): SyncContext {
   const kinds = options.kinds ?? [];
-  return {
+  const context: SyncContext = {
     tenant: testTenant(options.tenant),
     tenantObjects: new ArrayLookup(options.tenantObjects ?? [], kinds, 'tenant'),
     superObjects: new ArrayLookup(options.superObjects ?? [], kinds, 'super'),
+    isReferenced: (to) => isReferenced(kinds, to, context),
     nowMs: options.nowMs ?? Date.parse('2026-01-01T00:00:00Z'),
   };
+  return context;
 }
 
 class ArrayLookup implements Lookup {
@@ -83,7 +86,10 @@ class ArrayLookup implements Lookup {
 
   byIndex<T extends KubeObject = KubeObject>(resource: Resource, index: string, value: string): readonly T[] {
     const kind = this.#kinds.find((candidate) => candidate.resource.plural === resource.plural);
-    const valuesOf = kind?.indexes?.[this.#side]?.[index];
+    const valuesOf =
+      index === referencesIndex && kind?.direction === 'down' && kind.references !== undefined
+        ? (object: KubeObject) => referenceIds(kind, object)
+        : kind?.indexes?.[this.#side]?.[index];
     if (valuesOf === undefined) throw new Error(`no index ${index} on ${resource.plural} of this side`);
     return this.#of(resource).filter((object) => valuesOf(object).includes(value)) as T[];
   }

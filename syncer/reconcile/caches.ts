@@ -1,6 +1,7 @@
 import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, type ObjectRef, type Resource, Store } from '../../kube/index.ts';
 import type { Lookup, SyncedKind } from '../kinds/contract.ts';
+import { referenceIds, referencesIndex } from '../kinds/references.ts';
 
 /** Index that every store of the super cluster has: UID of the VirtualCluster an object belongs to. */
 export const byTenantIndex = 'tenant';
@@ -94,6 +95,8 @@ export class Caches implements Lookup {
     const indexes: Record<string, (object: KubeObject) => readonly string[]> = {
       ...kind.indexes?.[this.#side],
     };
+    if (this.#side === 'tenant' && kind.direction === 'down' && kind.references !== undefined)
+      indexes[referencesIndex] = (object) => referenceIds(kind, object);
     if (this.#side === 'super') indexes[byTenantIndex] = tenantLabel;
     const superNamespaceOf = this.#side === 'super' && kind.direction === 'up' && kind.superNamespaceOf;
     if (superNamespaceOf) {

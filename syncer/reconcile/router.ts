@@ -1,5 +1,6 @@
 import { type KubeObject, resources, type Store, type StoreEvent } from '../../kube/index.ts';
 import type { KeyRef, SyncedKind } from '../kinds/contract.ts';
+import { followersOf, neededBy } from '../kinds/references.ts';
 import { tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
 import type { Priority } from '../workqueue/options.ts';
 import type { BoundedMap } from './bounded-map.ts';
@@ -190,10 +191,19 @@ export class Router {
     priority: Priority,
   ): void {
     const touches = kind.touches?.[side];
-    if (touches === undefined) return;
+    if (side === 'tenant') {
+      for (const key of followersOf(this.#options.kinds, kind, event, tenant.caches))
+        this.#options.enqueue(tenant, key, priority);
+    }
+    const needs = side === 'tenant' && kind.direction === 'down' && kind.references?.needed !== undefined;
+    if (touches === undefined && !needs) return;
     const context = tenant.context();
-    const now = touches(event.object, context);
-    const before = event.previous === undefined ? [] : touches(event.previous, context);
+    const touchedBy = (object: KubeObject): readonly KeyRef[] => [
+      ...(touches?.(object, context) ?? []),
+      ...(needs ? neededBy(kind, object) : []),
+    ];
+    const now = touchedBy(event.object);
+    const before = event.previous === undefined ? [] : touchedBy(event.previous);
     if (event.type === 'modified' && kind.touches?.membershipOnly === true && sameKeys(now, before)) return;
     for (const key of now) this.#options.enqueue(tenant, key, priority);
     for (const key of before) this.#options.enqueue(tenant, key, priority);

@@ -1,6 +1,7 @@
 import { labelKeys } from '../../api/labels.ts';
 import { type KubeClient, type KubeObject, type ObjectRef, resources } from '../../kube/index.ts';
 import type { DownKind, KeyRef, SyncContext, SyncedKind, TenantInfo, UpKind } from '../kinds/contract.ts';
+import { isReferenced } from '../kinds/references.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import { superNamespaceName } from '../mapping/names.ts';
@@ -168,13 +169,15 @@ export class TenantState {
   }
 
   context(): SyncContext {
-    return {
+    const context: SyncContext = {
       tenant: this.#info,
       tenantObjects: this.caches,
       superObjects: this.#superCaches,
       customKind: this.#customKind,
+      isReferenced: (to) => isReferenced(allKinds, to, context),
       nowMs: this.#nowMs(),
     };
+    return context;
   }
 
   /** What the cache of the super cluster shows of a kind's objects. */

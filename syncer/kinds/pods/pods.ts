@@ -1,24 +1,22 @@
 import { annotationKeys } from '../../../api/labels.ts';
 import { type KubeObject, type MergePatch, resources } from '../../../kube/index.ts';
-import { tenantUidOf } from '../../mapping/labels.ts';
+import { originalUid, tenantUidOf } from '../../mapping/labels.ts';
 import { superMetadataPatch, transparentMetadataPatch } from '../../mapping/metadata.ts';
+import { superNamespaceName } from '../../mapping/names.ts';
 import { shownNodeName } from '../../mapping/node-names.ts';
 import type { Action, DownKind, KeyRef, SyncContext } from '../contract.ts';
-import { tokenAsks } from '../pod-tokens.ts';
 import { admitPod } from './admission.ts';
 import { graceForSuper, graceForTenant, podGone } from './deletion.ts';
 import { references, requiredObjects } from './references.ts';
 import { resizeActions } from './resize.ts';
 import { dependsOnPairAlone, statusDelayMs, statusPatch, superGateConditions } from './status.ts';
+import { tokenAsks } from './token-asks.ts';
 import { placedLabels, podMetadataOptions, toSuperPod } from './translate.ts';
 import { isDeleting, isFinished, type Pod } from './types.ts';
 import { ephemeralActions, specPatch } from './updates.ts';
 
 /** Looked up in the tenant's cache. */
 const tenantIndexes = {
-  /** `<kind>/<namespace>/<name>` of each object that the pod refers to. */
-  byReference: (object: KubeObject) =>
-    references(object as Pod).map(({ kind, namespace, name }) => `${kind}/${namespace}/${name}`),
   /** Name of the node that the pod is bound to. */
   byNode: ({ spec }: Pod) => (spec?.nodeName ? [spec.nodeName] : []),
 };
@@ -138,6 +136,7 @@ export const podKind: DownKind = {
   direction: 'down',
   resource: resources.pods,
   indexes: { tenant: tenantIndexes, super: superIndexes },
+  references: { of: references, needed: ['configmaps', 'secrets'], needs: needsReferences },
   compact: { super: compactSuperPod },
   touches: { membershipOnly: true, tenant: touched, super: touchedFromSuper },
   admit: admitPod,
@@ -152,10 +151,21 @@ export const podKind: DownKind = {
   deleteSuper: (_superObject, last) => (last === undefined ? {} : { gracePeriodSeconds: 0 }),
 };
 
-/** ConfigMaps and Secrets go down because pods use them; nodes come up, and tokens are issued, for the same reason. */
+/**
+ * Whether a pod is in the super cluster, or is to be. One that is refused there needs nothing there. A pod that
+ * becomes admitted requires what it refers to, which asks again.
+ */
+function needsReferences(pod: Pod, context: SyncContext): boolean {
+  const { namespace = '', name = '', uid } = pod.metadata;
+  const ref = { namespace: superNamespaceName(context.tenant, namespace), name };
+  const superPod = context.superObjects.get(resources.pods, ref);
+  if (superPod !== undefined && originalUid(superPod) === uid) return true;
+  return !isDeleting(pod) && !isFinished(pod) && admitPod(pod, context).wanted;
+}
+
+/** Tokens are issued for pods, and nodes come up because pods run there. */
 function touched(pod: Pod, context: SyncContext): readonly KeyRef[] {
-  const keys = references(pod).filter(({ kind }) => kind === 'configmaps' || kind === 'secrets');
-  return [...tokensOf(pod), ...keys, ...nodeOf(pod.spec?.nodeName, context)];
+  return [...tokensOf(pod), ...nodeOf(pod.spec?.nodeName, context)];
 }
 
 /** A token says on which node its pod runs: before that is known, none is asked for. */

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { neededBy, referenceIds } from '../references.ts';
 import { podKind } from './pods.ts';
 import { references } from './references.ts';
 import { podContext, tenantPod } from './testing.ts';
@@ -98,9 +99,9 @@ describe('what a pod refers to', () => {
   });
 
   it('is indexed by reference, by address and by node', () => {
-    const { byReference, byNode } = podKind.indexes?.tenant ?? {};
-    expect(byReference?.(pod)).toContain('secrets/shop/secret-env');
-    expect(byReference?.(pod)).toHaveLength(all.length);
+    const { byNode } = podKind.indexes?.tenant ?? {};
+    expect(referenceIds(podKind, pod)).toContain('secrets/shop/secret-env');
+    expect(referenceIds(podKind, pod)).toHaveLength(all.length);
     expect(podKind.indexes?.super?.['byIP']?.(pod)).toEqual(['10.1.0.5', 'fd00::5']);
     expect(byNode?.(pod)).toEqual(['n1']);
     expect(byNode?.(tenantPod())).toEqual([]);
@@ -118,11 +119,17 @@ describe('what a pod refers to', () => {
     }
   });
 
-  it('touches ConfigMaps, Secrets and tokens, and nodes where only used ones are shown', () => {
+  it('needs ConfigMaps and Secrets in the super cluster', () => {
+    expect(new Set(neededBy(podKind, pod).map(({ kind }) => kind))).toEqual(
+      new Set(['configmaps', 'secrets']),
+    );
+  });
+
+  it('touches its tokens, and nodes where only used ones are shown', () => {
     const touched = (nodes: 'all' | 'used') =>
       podKind.touches?.tenant?.(pod, podContext({ tenant: { nodes } })).map(({ kind }) => kind);
-    expect(new Set(touched('all'))).toEqual(new Set(['configmaps', 'secrets', 'tokens']));
-    expect(new Set(touched('used'))).toEqual(new Set(['configmaps', 'secrets', 'tokens', 'nodes']));
+    expect(new Set(touched('all'))).toEqual(new Set(['tokens']));
+    expect(new Set(touched('used'))).toEqual(new Set(['tokens', 'nodes']));
     expect(podKind.touches?.membershipOnly).toBe(true);
   });
 

@@ -409,6 +409,7 @@ describe('pair', () => {
       tenant,
       tenantObjects: { get: refused, byIndex: refused },
       superObjects: lookup,
+      isReferenced: refused,
       get nowMs(): number {
         return refused();
       },

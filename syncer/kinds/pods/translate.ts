@@ -5,12 +5,12 @@ import { rootCaName, superRootCaName } from '../../mapping/names.ts';
 import { realNodeName } from '../../mapping/node-names.ts';
 import { scrub } from '../../mapping/scrub.ts';
 import type { SyncContext, TenantInfo } from '../contract.ts';
-import { tokenAsks, tokenKeyOf, tokenSecretName } from '../pod-tokens.ts';
 import type { Service } from '../services/types.ts';
 import { ephemeralClaimName } from './references.ts';
 import { resourcesAsked, resourcesMark } from './resize.ts';
 import { interPodAffinity, placement, pool, scheduling } from './scheduling.ts';
 import { environment, serviceAddress } from './service-variables.ts';
+import { tokenAsks, tokenKeyOf, tokenSecretName } from './token-asks.ts';
 import {
   allContainers,
   type Container,

@@ -1,6 +1,6 @@
 import type { Condition, KubeObject } from '../../../kube/index.ts';
 import type { SyncContext } from '../contract.ts';
-import type { TokenSource } from '../pod-tokens.ts';
+import type { TokenSource } from './token-asks.ts';
 
 /** The fields of pods that are looked at; everything else passes through untouched. */
 export interface Pod extends KubeObject {

@@ -3,7 +3,6 @@ import { isRecord, type KubeObject, type MergePatch, mergePatch, resources } fro
 import { staysInTenant } from '../../mapping/labels.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../../mapping/metadata.ts';
 import type { Action, Admission, DownKind, KeyRef, Notice, RefusedWrite, SyncContext } from '../contract.ts';
-import { ingressesOfService } from '../ingresses.ts';
 import { finishClusterIPChange, isChangingClusterIP, startClusterIPChange } from './cluster-ip-change.ts';
 import {
   portsForSuper,
@@ -191,7 +190,7 @@ export const serviceKind: DownKind = {
   direction: 'down',
   indexes: { tenant: { byNamespace: ({ metadata }) => [metadata.namespace ?? ''] }, super: { byAddress } },
   touches: {
-    tenant: (service, context) => [...slicesOf(service, context), ...ingressesOfService(service, context)],
+    tenant: slicesOf,
   },
   admit,
   toSuper(tenantObject, context) {

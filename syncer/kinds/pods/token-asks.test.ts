@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { podOfTokenSecret, tokenAsks, tokenSecretName } from './pod-tokens.ts';
+import { podOfTokenSecret, tokenAsks, tokenSecretName } from './token-asks.ts';
 
 describe('the Secret of a pod', () => {
   it('is called after the pod, and names it', () => {

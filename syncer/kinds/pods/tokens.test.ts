@@ -1,15 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import { applyMergePatch, type KubeObject } from '../../kube/index.ts';
-import { isOurs, originalUid } from '../mapping/labels.ts';
-import { superNamespaceName } from '../mapping/names.ts';
-import type { Action } from './contract.ts';
-import type { TokenAsk } from './pod-tokens.ts';
-import { podKind } from './pods/pods.ts';
-import { allKinds } from './registry.ts';
-import { secretKind } from './secrets.ts';
-import { carryOut, testContext } from './testing.ts';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
+import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
+import { isOurs, originalUid } from '../../mapping/labels.ts';
+import { superNamespaceName } from '../../mapping/names.ts';
+import type { Action } from '../contract.ts';
+import { allKinds } from '../registry.ts';
+import { secretKind } from '../secrets.ts';
+import { carryOut, testContext } from '../testing.ts';
+import { podKind } from './pods.ts';
+import type { TokenAsk } from './token-asks.ts';
 import { dueTokens, type IssuedToken, isRenewalDue, renewalMs, tokenKind, withTokens } from './tokens.ts';
 
 describe('index', () => {

@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto';
-import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import { apiVersionOf, type KubeObject, type MergePatch, resources } from '../../kube/index.ts';
-import { type SuperMetadataOptions, superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
-import type { Action, Admission, DownKind, SyncContext } from './contract.ts';
-import { podOfTokenSecret, type TokenAsk, tokenAsks, tokenKey, tokenSecretName } from './pod-tokens.ts';
-import { podKind } from './pods/pods.ts';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
+import { apiVersionOf, type KubeObject, type MergePatch, resources } from '../../../kube/index.ts';
+import { type SuperMetadataOptions, superMetadata, superMetadataPatch } from '../../mapping/metadata.ts';
+import type { Action, Admission, DownKind, SyncContext } from '../contract.ts';
+import { podKind } from './pods.ts';
+import { podOfTokenSecret, type TokenAsk, tokenAsks, tokenKey, tokenSecretName } from './token-asks.ts';
 
 /** Share of its life after which a token is renewed. */
 const lifeShare = 0.8;

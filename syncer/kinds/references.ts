@@ -1,0 +1,61 @@
+import type { KubeObject } from '../../kube/index.ts';
+import type { DownKind, KeyRef, Lookup, SyncContext, SyncedKind } from './contract.ts';
+
+/** Index in the tenant's store of every kind that declares `references`: the ids of what an object refers to. */
+export const referencesIndex = 'references';
+
+/** What the index `referencesIndex` has for an object: one id for each object that it refers to. */
+export function referenceIds(kind: DownKind, tenantObject: KubeObject): readonly string[] {
+  return (kind.references?.of(tenantObject) ?? []).map(idOf);
+}
+
+/**
+ * Whether an object of the tenant that is in the super cluster, or is to be, needs this one there too (sync rule
+ * `write-order`).
+ */
+export function isReferenced(kinds: readonly SyncedKind[], to: KeyRef, context: SyncContext): boolean {
+  return kinds.some((kind) => {
+    if (kind.direction !== 'down' || kind.references?.needed?.includes(to.kind) !== true) return false;
+    const { needs } = kind.references;
+    return context.tenantObjects
+      .byIndex(kind.resource, referencesIndex, idOf(to))
+      .some((tenantObject) => needs?.(tenantObject, context) !== false);
+  });
+}
+
+/** What goes down because this object refers to it, and stays behind without it. */
+export function neededBy(kind: SyncedKind, tenantObject: KubeObject): readonly KeyRef[] {
+  const needed = kind.direction === 'down' ? kind.references?.needed : undefined;
+  if (needed === undefined) return [];
+  return (kind as DownKind).references?.of(tenantObject).filter((to) => needed.includes(to.kind)) ?? [];
+}
+
+/** Objects of the tenant that have to be looked at again when this one appears, changes from `previous`, or goes. */
+export function followersOf(
+  kinds: readonly SyncedKind[],
+  kind: SyncedKind,
+  { object, previous }: { readonly object: KubeObject; readonly previous?: KubeObject | undefined },
+  tenantObjects: Lookup,
+): readonly KeyRef[] {
+  const { namespace, name = '' } = object.metadata;
+  const aliases = [object, previous].flatMap((each) => (each && kind.aliases?.(each)) ?? []);
+  return kinds.flatMap((follower) => {
+    if (follower.direction !== 'down' || follower.references?.followed?.includes(kind.name) !== true)
+      return [];
+    return [...new Set([name, ...aliases])].flatMap((each) =>
+      tenantObjects
+        .byIndex(follower.resource, referencesIndex, idOf({ kind: kind.name, namespace, name: each }))
+        .map(
+          ({ metadata }): KeyRef => ({
+            kind: follower.name,
+            namespace: metadata.namespace,
+            name: metadata.name ?? '',
+          }),
+        ),
+    );
+  });
+}
+
+function idOf({ kind, namespace = '', name }: KeyRef): string {
+  return `${kind}/${namespace}/${name}`;
+}
