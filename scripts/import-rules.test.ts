@@ -53,6 +53,13 @@ describe('the import rule', () => {
     expect(faults('syncer/kinds/registry.ts', 'syncer/kinds/nodes.ts')).toEqual([]);
   });
 
+  it('keeps mapping and workqueue from importing other rooms of the syncer', () => {
+    expect(faults('syncer/mapping/names.ts', 'syncer/kinds/contract.ts')).toHaveLength(1);
+    expect(faults('syncer/workqueue/runner.ts', 'syncer/reconcile/keys.ts')).toHaveLength(1);
+    expect(faults('syncer/mapping/names.ts', 'syncer/context.ts')).toEqual([]);
+    expect(faults('syncer/mapping/names.test.ts', 'syncer/kinds/testing.ts')).toEqual([]);
+  });
+
   it('keeps test helpers out of the product', () => {
     expect(faults('syncer/reconcile/engine.ts', 'kube/testing/index.ts')).toHaveLength(1);
     expect(faults('syncer/reconcile/engine.ts', 'syncer/testing.ts')).toHaveLength(1);

@@ -16,6 +16,15 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   test: ['test', 'scripts', 'vc-manager', 'kube', 'api'],
 };
 
+/** Rooms of the syncer that import no other room of it. */
+const pureRooms = ['syncer/mapping/', 'syncer/workqueue/'];
+const context = 'syncer/context.ts';
+
+function leavesPureRoom(path: string, target: string): boolean {
+  const room = pureRooms.find((each) => path.startsWith(each));
+  return room !== undefined && target.startsWith('syncer/') && !target.startsWith(room) && target !== context;
+}
+
 /** The only packages that the files of a folder may import, where that is limited. */
 const allowedPackages: Readonly<Record<string, readonly string[]>> = { api: ['zod'] };
 
@@ -65,6 +74,8 @@ export function findImportFaults(files: readonly SourceFile[]): string[] {
       }
       if (isTest) continue;
       if (/(^|\/)testing[/.]/.test(target)) faults.push(`${path}: only tests may import ${target}`);
+      if (leavesPureRoom(path, target))
+        faults.push(`${path}: imports no other room of the syncer (${target})`);
       if (isKindToKind(path, target))
         faults.push(`${path}: a kind may not import another (${target}); declare references instead`);
       const index = indexToPass(path, target, paths);

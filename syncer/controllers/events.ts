@@ -10,7 +10,7 @@ import {
   resources,
   type StoreEvent,
 } from '../../kube/index.ts';
-import type { DownKind, KeyRef, SyncContext } from '../kinds/contract.ts';
+import type { KeyRef, NamedResource, SyncContext } from '../context.ts';
 import { tokenSecretName } from '../kinds/pods/token-asks.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { isOurs, originalUid, tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
@@ -296,7 +296,7 @@ const involvedKinds = new Set([
 ]);
 
 /** The same by the `kind` of their objects. */
-const byObjectKind: ReadonlyMap<string, DownKind> = new Map(
+const byObjectKind: ReadonlyMap<string, NamedResource> = new Map(
   allKinds
     .filter((kind) => kind.direction === 'down')
     .filter((kind) => involvedKinds.has(kind.name))
@@ -337,7 +337,7 @@ function involvedObjectOf(event: KubeObject, context: SyncContext): ObjectRefere
 }
 
 /** Kinds of different groups may have one name: a custom `Service` is none of ours. */
-function kindOf(involved: ObjectReference | undefined, context: SyncContext): DownKind | undefined {
+function kindOf(involved: ObjectReference | undefined, context: SyncContext): NamedResource | undefined {
   const { apiVersion, kind = '' } = involved ?? {};
   const builtIn = byObjectKind.get(kind);
   if (apiVersion === undefined) return builtIn;

@@ -1,5 +1,6 @@
 import { type KubeObject, resources, type StoreEvent } from '../../kube/index.ts';
-import type { KeyRef, Notice } from '../kinds/contract.ts';
+import type { KeyRef } from '../context.ts';
+import type { Notice } from '../kinds/contract.ts';
 import { tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
 import { byTenantIndex, type Caches } from '../reconcile/caches.ts';
 import { type ActionGate, recordNotice } from '../reconcile/execute.ts';

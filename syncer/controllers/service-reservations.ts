@@ -1,6 +1,6 @@
 import { labelKeys } from '../../api/labels.ts';
 import { isNotFound, type KubeClient, resources } from '../../kube/index.ts';
-import type { TenantInfo } from '../kinds/contract.ts';
+import type { TenantInfo } from '../context.ts';
 import type { ActionGate } from '../reconcile/execute.ts';
 
 /** Releases the reservation of the address that a Service is about to ask for. */

@@ -1,5 +1,5 @@
 import { type KubeObject, resources } from '../../kube/index.ts';
-import type { KeyRef, SyncContext } from './contract.ts';
+import type { KeyRef, SyncContext } from '../context.ts';
 import { isDefaultStorageClass, isPublished, publishedKind } from './published-kind.ts';
 
 /**

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { defaultPolicy } from '../../api/policy.ts';
 import type { KubeObject } from '../../kube/index.ts';
+import type { TenantInfo } from '../context.ts';
 import { configMapKind } from './config-maps.ts';
-import type { TenantInfo } from './contract.ts';
 import { podKind } from './pods/pods.ts';
 import { allKinds } from './registry.ts';
 import { testContext } from './testing.ts';

@@ -1,12 +1,5 @@
-import type { TenantPolicy } from '../../api/policy.ts';
 import type { KubeObject, MergePatch, ObjectRef, Resource } from '../../kube/index.ts';
-
-/** Names one object in the tenant's coordinates; `kind` is the kind's `name`. */
-export interface KeyRef {
-  readonly kind: string;
-  readonly namespace?: string | undefined;
-  readonly name: string;
-}
+import type { KeyRef, NamedResource, SyncContext } from '../context.ts';
 
 /** Something that the tenant should read with `kubectl describe`. Text is free of super cluster names. */
 export interface Notice {
@@ -63,74 +56,6 @@ export interface RefusedWrite {
   readonly causes: readonly { readonly reason: string; readonly message: string; readonly field: string }[];
 }
 
-/** What a kind may know of the tenant it translates for. Plain data, fixed for one reconcile. */
-export interface TenantInfo {
-  /** UID of the VirtualCluster: value of the label `skerry.dev/tenant`. */
-  readonly uid: string;
-  /** `status.id` of the VirtualCluster: root of all names. */
-  readonly id: string;
-  /** Namespace and name of the VirtualCluster. */
-  readonly namespace: string;
-  readonly name: string;
-  readonly clusterDomain: string;
-  /** The slices of the service pool that this tenant's API server allocates from, as CIDRs. */
-  readonly serviceCidrs: readonly string[];
-  /** `slice`: ClusterIPs are asked for as they are; `assigned`: the super cluster chooses, the tenant follows. */
-  readonly serviceIpMode: 'slice' | 'assigned';
-  /** Where pods reach the tenant's API server: what `default/kubernetes` points at. */
-  readonly apiServer: {
-    readonly address: string;
-    readonly port: number;
-    /** The address is a Service's of the super cluster, where the manager leads pods to their API server itself. */
-    readonly isService?: boolean;
-  };
-  /** Where the tenant's API server reaches what it believes to be kubelets. */
-  readonly kubelet: { readonly address: string; readonly port: number; readonly name?: string };
-  readonly nodes: 'all' | 'used';
-  readonly syncConfigMaps: 'used' | 'all';
-  readonly syncSecrets: 'used' | 'all';
-  /** Nodes are shown under names of Skerry's own; nothing that names a real node goes up. */
-  readonly hideNodes: boolean;
-  /** Labels of the super cluster's nodes that the tenant may use; empty: every node. */
-  readonly nodeSelector: Readonly<Record<string, string>>;
-  readonly syncIngresses: boolean;
-  readonly syncNetworkPolicies: boolean;
-  /** Whether something in the super cluster acts on NetworkPolicies. */
-  readonly networkPoliciesEnforced: boolean;
-  /** Annotations of Ingresses that go down: keys, or prefixes that end in `/`. */
-  readonly ingressAnnotations: readonly string[];
-  /** Published custom resources whose objects are synced, as `<plural>.<group>`. */
-  readonly customResources: readonly string[];
-  readonly policy: TenantPolicy;
-  /** Labels of nodes that tenants see beside those of rule `virtual-nodes`: keys, or prefixes that end in `/`. */
-  readonly nodeLabels: readonly string[];
-  /** Where no EndpointSlice may point, whatever the policy allows: the operator's own. */
-  readonly protectedCIDRs: readonly string[];
-  /** Label and annotation keys with these prefixes never go down. */
-  readonly deniedKeyPrefixes: readonly string[];
-  /** Label and annotation keys with these prefixes belong to the super cluster and are copied up. */
-  readonly transparentKeyPrefixes: readonly string[];
-}
-
-/** Reads from the caches of one side; what it returns must not be changed. */
-export interface Lookup {
-  get<T extends KubeObject = KubeObject>(resource: Resource, ref: ObjectRef): T | undefined;
-  /** `index` is one that a kind declares in `indexes` for that side. */
-  byIndex<T extends KubeObject = KubeObject>(resource: Resource, index: string, value: string): readonly T[];
-}
-
-export interface SyncContext {
-  readonly tenant: TenantInfo;
-  readonly tenantObjects: Lookup;
-  readonly superObjects: Lookup;
-  /** Custom resources that are synced for this tenant at this moment, by API group and kind. */
-  readonly customKind?: (group: string, kind: string) => DownKind | undefined;
-  /** Whether an object that is in the super cluster, or is to be, needs this one there (`References.needed`). */
-  isReferenced(to: KeyRef): boolean;
-  /** Milliseconds since the epoch. */
-  readonly nowMs: number;
-}
-
 interface KindBase {
   /** The plural of the resource; part of the sync key, label of metrics. */
   readonly name: string;
@@ -179,7 +104,7 @@ export interface References {
 }
 
 /** Born in the tenant, mirrored into the super cluster. */
-export interface DownKind extends KindBase {
+export interface DownKind extends KindBase, NamedResource {
   readonly direction: 'down';
   readonly references?: References;
   /**
@@ -198,10 +123,6 @@ export interface DownKind extends KindBase {
    * at once.
    */
   readonly unwantedIsMissing?: boolean;
-  /** Name in the super namespace; same name unless given. */
-  superName?(name: string): string;
-  /** Inverse of `superName`; the super object itself may know better than its name. */
-  tenantName?(superName: string, superObject?: KubeObject): string;
   /**
    * Whether the tenant object should have a super object. `{ wanted: false }` without a notice is silent; the super
    * object, if there, goes

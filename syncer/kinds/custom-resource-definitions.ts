@@ -10,9 +10,10 @@ import {
   type Resource,
   resources,
 } from '../../kube/index.ts';
+import type { SyncContext } from '../context.ts';
 import { originalUid } from '../mapping/labels.ts';
 import { copyMetadata, exactMetadataPatch } from '../mapping/metadata.ts';
-import type { Action, Notice, SyncContext, UpKind } from './contract.ts';
+import type { Action, Notice, UpKind } from './contract.ts';
 import { isPublished } from './published-kind.ts';
 
 /** A CustomResourceDefinition as far as it is read here. Its schemas are not looked into. */

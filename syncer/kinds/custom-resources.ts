@@ -8,9 +8,10 @@ import {
   type Resource,
   resources,
 } from '../../kube/index.ts';
+import type { SyncContext } from '../context.ts';
 import { superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
 import { scrub } from '../mapping/scrub.ts';
-import type { Action, DownKind, SyncContext } from './contract.ts';
+import type { Action, DownKind } from './contract.ts';
 import { isPublished } from './published-kind.ts';
 
 type Fields = Readonly<Record<string, unknown>>;

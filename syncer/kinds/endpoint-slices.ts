@@ -1,9 +1,10 @@
 import { isIP, isIPv6 } from 'node:net';
 import { deepEqual } from 'fast-equals';
 import { type KubeObject, type MergePatch, resources } from '../../kube/index.ts';
+import type { SyncContext } from '../context.ts';
 import { isOurs, staysInTenant, tenantNamespaceOf } from '../mapping/labels.ts';
 import { superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
-import type { Action, Admission, DownKind, SyncContext } from './contract.ts';
+import type { Action, Admission, DownKind } from './contract.ts';
 import { insideOf } from './services/types.ts';
 
 /** Never an endpoint, whatever an allow-list says: this host, link-local (where clouds keep credentials), groups. */

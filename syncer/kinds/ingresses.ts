@@ -1,8 +1,9 @@
 import { deepEqual } from 'fast-equals';
 import { type KubeObject, type MergePatch, mergePatch, resources } from '../../kube/index.ts';
+import type { KeyRef, SyncContext, TenantInfo } from '../context.ts';
 import { originalUid } from '../mapping/labels.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
-import type { Action, Admission, DownKind, KeyRef, Notice, SyncContext, TenantInfo } from './contract.ts';
+import type { Action, Admission, DownKind, Notice } from './contract.ts';
 import { knownPart, type Shape, unknownFields } from './known-fields.ts';
 import { isOffered, isOnItsWay } from './published-kind.ts';
 import { isReserved } from './reserved-names.ts';

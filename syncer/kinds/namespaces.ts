@@ -1,4 +1,5 @@
 import { apiVersionOf, type KubeObject, type MergePatch, resources } from '../../kube/index.ts';
+import type { SyncContext } from '../context.ts';
 import {
   namespaceAllowedKeys,
   type SuperMetadataOptions,
@@ -7,7 +8,7 @@ import {
 } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import { isMirroredNamespaceLabel, mirroredNamespaceLabels } from '../mapping/namespace-labels.ts';
-import type { DownKind, SyncContext } from './contract.ts';
+import type { DownKind } from './contract.ts';
 import { nodeLeaseNamespace } from './reserved-names.ts';
 
 /**

@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { labelKeys } from '../../api/labels.ts';
 import { applyMergePatch, type KubeObject } from '../../kube/index.ts';
+import type { SyncContext, TenantInfo } from '../context.ts';
 import { goesDown, superMetadata } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
-import type { SyncContext, TenantInfo } from './contract.ts';
 import { namespaceKind } from './namespaces.ts';
 import {
   networkPolicyKind as kind,

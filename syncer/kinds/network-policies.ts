@@ -1,6 +1,7 @@
 import { deepEqual } from 'fast-equals';
 import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, type MergePatch, mergePatch, resources } from '../../kube/index.ts';
+import type { SyncContext, TenantInfo } from '../context.ts';
 import {
   goesDown,
   isTransparent,
@@ -9,7 +10,7 @@ import {
   transparentMetadataPatch,
 } from '../mapping/metadata.ts';
 import { superNamespaceSelector } from '../mapping/namespace-labels.ts';
-import type { Action, Admission, DownKind, Notice, SyncContext, TenantInfo } from './contract.ts';
+import type { Action, Admission, DownKind, Notice } from './contract.ts';
 import { knownPart, type Shape, unknownFields } from './known-fields.ts';
 
 export interface LabelSelector {

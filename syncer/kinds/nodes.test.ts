@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
+import type { TenantInfo } from '../context.ts';
 import { shownNodeName } from '../mapping/node-names.ts';
-import type { TenantInfo } from './contract.ts';
 import { nodeKind as kind } from './nodes.ts';
 import { allKinds } from './registry.ts';
 import { carryOut, testContext, testTenant } from './testing.ts';

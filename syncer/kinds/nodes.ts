@@ -8,10 +8,11 @@ import {
   mergePatch,
   resources,
 } from '../../kube/index.ts';
+import type { SyncContext } from '../context.ts';
 import { originalUid } from '../mapping/labels.ts';
 import { nodeIndexes, realNodeName, shownNodeName } from '../mapping/node-names.ts';
 import { scrub } from '../mapping/scrub.ts';
-import type { Action, SyncContext, UpKind } from './contract.ts';
+import type { Action, UpKind } from './contract.ts';
 
 interface Taint {
   key: string;

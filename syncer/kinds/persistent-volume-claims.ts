@@ -8,11 +8,12 @@ import {
   parseQuantity,
   resources,
 } from '../../kube/index.ts';
+import type { KeyRef, SyncContext } from '../context.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import { scrub } from '../mapping/scrub.ts';
-import type { Action, Admission, DownKind, KeyRef, Notice, SyncContext } from './contract.ts';
+import type { Action, Admission, DownKind, Notice } from './contract.ts';
 import { defaultStorageClass, isOffered, isOnItsWay } from './published-kind.ts';
 
 interface DataSource {

@@ -6,10 +6,11 @@ import {
   type ObjectMeta,
   resources,
 } from '../../kube/index.ts';
+import type { KeyRef, SyncContext } from '../context.ts';
 import { isOurs, originalUid, tenantNamespaceOf } from '../mapping/labels.ts';
 import { copyMetadata, exactMetadataPatch } from '../mapping/metadata.ts';
 import { scrub } from '../mapping/scrub.ts';
-import type { Action, KeyRef, SyncContext, UpKind } from './contract.ts';
+import type { Action, UpKind } from './contract.ts';
 
 interface ClaimRef {
   apiVersion?: string;

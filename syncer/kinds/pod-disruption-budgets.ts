@@ -7,8 +7,9 @@ import {
   mergePatch,
   resources,
 } from '../../kube/index.ts';
+import type { SyncContext } from '../context.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
-import type { Action, DownKind, SyncContext } from './contract.ts';
+import type { Action, DownKind } from './contract.ts';
 
 interface BudgetStatus {
   observedGeneration?: number;

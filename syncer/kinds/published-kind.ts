@@ -8,9 +8,10 @@ import {
   type Resource,
   resources,
 } from '../../kube/index.ts';
+import type { SyncContext } from '../context.ts';
 import { originalUid } from '../mapping/labels.ts';
 import { copyMetadata, exactMetadataPatch } from '../mapping/metadata.ts';
-import type { Action, SyncContext, UpKind } from './contract.ts';
+import type { Action, UpKind } from './contract.ts';
 
 /** Whether the operator offers this object of the super cluster to all tenants. */
 export function isPublished(superObject: KubeObject | undefined): boolean {

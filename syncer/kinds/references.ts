@@ -1,5 +1,6 @@
 import type { KubeObject } from '../../kube/index.ts';
-import type { DownKind, KeyRef, Lookup, SyncContext, SyncedKind } from './contract.ts';
+import type { KeyRef, Lookup, SyncContext } from '../context.ts';
+import type { DownKind, SyncedKind } from './contract.ts';
 
 /** Index in the tenant's store of every kind that declares `references`: the ids of what an object refers to. */
 export const referencesIndex = 'references';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { KubeObject } from '../../kube/index.ts';
-import type { TenantInfo } from './contract.ts';
+import type { TenantInfo } from '../context.ts';
 import { allKinds } from './registry.ts';
 import { secretKind } from './secrets.ts';
 import { testContext } from './testing.ts';

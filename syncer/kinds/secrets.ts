@@ -1,7 +1,8 @@
 import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
+import type { SyncContext } from '../context.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
-import type { Admission, DownKind, SyncContext } from './contract.ts';
+import type { Admission, DownKind } from './contract.ts';
 import { bringPayloadDown, payloadOf } from './payload.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
 

@@ -1,8 +1,9 @@
 import { apiVersionOf, type KubeObject, resources } from '../../kube/index.ts';
+import type { SyncContext } from '../context.ts';
 import { isOurs, tenantUidOf } from '../mapping/labels.ts';
 import { superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
-import type { DownKind, SyncContext } from './contract.ts';
+import type { DownKind } from './contract.ts';
 
 /** The one that the super cluster itself makes in every namespace. */
 const defaultName = 'default';

@@ -7,8 +7,9 @@ import {
   type Resource,
   resources,
 } from '../../kube/index.ts';
+import type { Lookup, SyncContext, TenantInfo } from '../context.ts';
 import { defaultDeniedKeyPrefixes } from '../mapping/metadata.ts';
-import type { Action, Lookup, SyncContext, SyncedKind, TenantInfo } from './contract.ts';
+import type { Action, SyncedKind } from './contract.ts';
 import { isReferenced, referenceIds, referencesIndex } from './references.ts';
 
 /** A tenant to test with: VirtualCluster `acme/blue`. */

@@ -1,6 +1,6 @@
 import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, type ObjectRef, resources } from '../../kube/index.ts';
-import type { SyncContext } from '../kinds/contract.ts';
+import type { SyncContext } from '../context.ts';
 import { isOurs, originalUid, tenantNamespaceOf } from '../mapping/labels.ts';
 import { containerNotFound, notReady, podNotFound, simulated } from './refusal.ts';
 import type { PodRequest } from './request-path.ts';

@@ -1,5 +1,5 @@
 import type { Clock, ConnectionOptions, KubeClient, KubeObject } from '../../kube/index.ts';
-import type { Lookup } from '../kinds/contract.ts';
+import type { Lookup } from '../context.ts';
 import type { KubeletTenant } from './find-pod.ts';
 import { KubeletServer } from './kubelet-server.ts';
 import { type ClientAuthorities, KubeletTenants } from './kubelet-tenants.ts';

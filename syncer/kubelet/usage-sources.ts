@@ -1,6 +1,6 @@
 import { labelKeys } from '../../api/labels.ts';
 import { type Clock, type KubeClient, type KubeObject, parseQuantity, resources } from '../../kube/index.ts';
-import type { Lookup } from '../kinds/contract.ts';
+import type { Lookup } from '../context.ts';
 import { isSimulated, type Pod } from './find-pod.ts';
 
 /** What one container has used. */

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import type { KubeObject } from '../../kube/index.ts';
-import type { TenantInfo } from '../kinds/contract.ts';
+import type { TenantInfo } from '../context.ts';
 
 /** In how many parts replicas can share the super cluster's objects; as lasting as the labels that hold it. */
 export const bucketCount = 64;

@@ -1,6 +1,6 @@
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, type MergePatch, mergePatch, type ObjectMeta } from '../../kube/index.ts';
-import type { TenantInfo } from '../kinds/contract.ts';
+import type { TenantInfo } from '../context.ts';
 import { bucketOf, isOwnKey } from './labels.ts';
 import { superNamespaceName } from './names.ts';
 

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { TenantInfo } from '../kinds/contract.ts';
+import type { TenantInfo } from '../context.ts';
 
 const maxLength = 63;
 const alphabet = 'abcdefghijklmnopqrstuvwxyz234567';

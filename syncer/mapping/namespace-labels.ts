@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { labelKeys } from '../../api/labels.ts';
-import type { TenantInfo } from '../kinds/contract.ts';
+import type { TenantInfo } from '../context.ts';
 
 /** What selects namespaces by their labels. */
 interface NamespaceSelector {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { KubeObject } from '../../kube/index.ts';
-import type { TenantInfo } from '../kinds/contract.ts';
+import type { TenantInfo } from '../context.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { testContext, testTenant } from '../kinds/testing.ts';
 import { realNodeName, shownHostIP, shownNodeName } from './node-names.ts';

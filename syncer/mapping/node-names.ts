@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { type KubeObject, resources } from '../../kube/index.ts';
-import type { SyncContext, TenantInfo } from '../kinds/contract.ts';
+import type { SyncContext, TenantInfo } from '../context.ts';
 
 type NodeContext = Pick<SyncContext, 'tenant' | 'superObjects'>;
 type Halves = readonly [left: number, right: number];

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { resources } from '../../kube/index.ts';
-import type { SyncContext } from '../kinds/contract.ts';
+import type { SyncContext } from '../context.ts';
 import { isOurs, tenantNamespaceOf, tenantUidOf } from './labels.ts';
 import {
   readableNamespace,

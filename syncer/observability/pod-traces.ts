@@ -1,5 +1,5 @@
 import type { KubeObject, Store, StoreEvent } from '../../kube/index.ts';
-import type { KeyRef } from '../kinds/contract.ts';
+import type { KeyRef } from '../context.ts';
 import { originalUid, tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
 import type { EngineObserver } from '../reconcile/engine.ts';
 import { StepTable, Trace, type TraceContext } from './trace.ts';

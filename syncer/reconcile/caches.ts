@@ -1,6 +1,7 @@
 import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, type ObjectRef, type Resource, Store } from '../../kube/index.ts';
-import type { Lookup, SyncedKind } from '../kinds/contract.ts';
+import type { Lookup } from '../context.ts';
+import type { SyncedKind } from '../kinds/contract.ts';
 import { referenceIds, referencesIndex } from '../kinds/references.ts';
 
 /** Index that every store of the super cluster has: UID of the VirtualCluster an object belongs to. */

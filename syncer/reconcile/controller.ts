@@ -1,4 +1,4 @@
-import type { KeyRef } from '../kinds/contract.ts';
+import type { KeyRef } from '../context.ts';
 import type { Drift } from './decide.ts';
 import type { Outcome } from './outcome.ts';
 import type { TenantState } from './tenant-state.ts';

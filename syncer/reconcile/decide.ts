@@ -1,5 +1,6 @@
 import type { KubeObject } from '../../kube/index.ts';
-import type { Action, DownKind, KeyRef, Notice, SyncContext, SyncedKind, UpKind } from '../kinds/contract.ts';
+import type { KeyRef, SyncContext } from '../context.ts';
+import type { Action, DownKind, Notice, SyncedKind, UpKind } from '../kinds/contract.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import type { Tombstone } from './tenant-state.ts';
 

@@ -1,8 +1,9 @@
 import type { Clock, KubeClient, Resource } from '../../kube/index.ts';
+import type { KeyRef } from '../context.ts';
 import { EventController } from '../controllers/events.ts';
 import { PodAdmission, type PodAdmissionObserver } from '../controllers/pod-admission.ts';
 import { actionGates } from '../controllers/registry.ts';
-import type { Action, DownKind, KeyRef, SyncedKind } from '../kinds/contract.ts';
+import type { Action, DownKind, SyncedKind } from '../kinds/contract.ts';
 import type { TenantCounts } from '../scheduling/scheduling-window.ts';
 import { FairQueue } from '../workqueue/fair-queue.ts';
 import type { Priority, Outcome as QueueOutcome, TenantDepth } from '../workqueue/options.ts';

@@ -10,10 +10,10 @@ import {
   type Resource,
   resources,
 } from '../../kube/index.ts';
+import type { KeyRef } from '../context.ts';
 import {
   type Action,
   type DownKind,
-  type KeyRef,
   type Notice,
   type SyncedKind,
   superResourceOf,

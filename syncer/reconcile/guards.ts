@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { isNotFound, type KubeClient, type Resource, resources } from '../../kube/index.ts';
-import type { TenantInfo } from '../kinds/contract.ts';
+import type { TenantInfo } from '../context.ts';
 import { isOlder } from './expectations.ts';
 
 /**

@@ -1,6 +1,7 @@
 import { labelKeys } from '../../api/labels.ts';
 import type { KubeObject } from '../../kube/index.ts';
-import type { DownKind, KeyRef, SyncContext, SyncedKind, UpKind } from '../kinds/contract.ts';
+import type { KeyRef, SyncContext } from '../context.ts';
+import type { DownKind, SyncedKind, UpKind } from '../kinds/contract.ts';
 import { originalUid } from '../mapping/labels.ts';
 
 /** One unit of work: an object in the coordinates of its tenant. `tenant` is the VirtualCluster's UID. */

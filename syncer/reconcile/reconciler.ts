@@ -1,5 +1,6 @@
 import { type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
-import type { DownKind, KeyRef, SyncedKind, TenantInfo } from '../kinds/contract.ts';
+import type { KeyRef, TenantInfo } from '../context.ts';
+import type { DownKind, SyncedKind } from '../kinds/contract.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
 import type { Caches } from './caches.ts';

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Clock, Reflector } from '../../kube/index.ts';
-import type { KeyRef } from '../kinds/contract.ts';
+import type { KeyRef } from '../context.ts';
 import type { Drift } from './decide.ts';
 import { keyId } from './keys.ts';
 import type { TenantState } from './tenant-state.ts';

@@ -1,5 +1,6 @@
 import { type KubeObject, resources, type Store, type StoreEvent } from '../../kube/index.ts';
-import type { KeyRef, SyncedKind } from '../kinds/contract.ts';
+import type { KeyRef } from '../context.ts';
+import type { SyncedKind } from '../kinds/contract.ts';
 import { followersOf, neededBy } from '../kinds/references.ts';
 import { tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
 import type { Priority } from '../workqueue/options.ts';

@@ -1,6 +1,7 @@
 import { labelKeys } from '../../api/labels.ts';
 import { type KubeClient, type KubeObject, type ObjectRef, resources } from '../../kube/index.ts';
-import type { DownKind, KeyRef, SyncContext, SyncedKind, TenantInfo, UpKind } from '../kinds/contract.ts';
+import type { KeyRef, SyncContext, TenantInfo } from '../context.ts';
+import type { DownKind, SyncedKind, UpKind } from '../kinds/contract.ts';
 import { isReferenced } from '../kinds/references.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';

@@ -9,8 +9,8 @@ import {
   resources,
   setCondition,
 } from '../../kube/index.ts';
+import type { TenantInfo } from '../context.ts';
 import type { CustomResourceProblem } from '../controllers/custom-resources.ts';
-import type { TenantInfo } from '../kinds/contract.ts';
 
 export interface SyncerCondition {
   type: SyncerConditionType;

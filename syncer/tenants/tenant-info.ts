@@ -1,6 +1,6 @@
 import { defaultPolicy } from '../../api/policy.ts';
 import { isExposedByService, type VirtualCluster } from '../../api/virtual-cluster.ts';
-import type { TenantInfo } from '../kinds/contract.ts';
+import type { TenantInfo } from '../context.ts';
 import { defaultDeniedKeyPrefixes } from '../mapping/metadata.ts';
 
 /** What the syncer itself adds to each tenant's settings. */

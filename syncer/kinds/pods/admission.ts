@@ -1,10 +1,11 @@
 import { annotationKeys } from '../../../api/labels.ts';
 import type { TenantPolicy } from '../../../api/policy.ts';
 import { resources } from '../../../kube/index.ts';
+import type { KeyRef, SyncContext } from '../../context.ts';
 import { originalUid } from '../../mapping/labels.ts';
 import { superNamespaceName, superRootCaName } from '../../mapping/names.ts';
 import { shownNodeName } from '../../mapping/node-names.ts';
-import type { Admission, KeyRef, SyncContext } from '../contract.ts';
+import type { Admission } from '../contract.ts';
 import { isReserved, nodeLeaseNamespace } from '../reserved-names.ts';
 import { priorityNotice, refusedRuntimeClass } from './classes.ts';
 import { podSecurityViolations } from './pod-security.ts';

@@ -1,5 +1,6 @@
 import { resources } from '../../../kube/index.ts';
-import type { Notice, SyncContext } from '../contract.ts';
+import type { SyncContext } from '../../context.ts';
+import type { Notice } from '../contract.ts';
 import { isOffered } from '../published-kind.ts';
 import type { PodSpec } from './types.ts';
 

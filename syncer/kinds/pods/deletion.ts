@@ -1,7 +1,8 @@
 import { annotationKeys } from '../../../api/labels.ts';
 import { findCondition, type MergePatch, setCondition } from '../../../kube/index.ts';
+import type { SyncContext } from '../../context.ts';
 import { originalUid } from '../../mapping/labels.ts';
-import type { Action, SyncContext } from '../contract.ts';
+import type { Action } from '../contract.ts';
 import { statusPatch } from './status.ts';
 import { isDeleting, isFinished, type Pod, type PodStatus } from './types.ts';
 

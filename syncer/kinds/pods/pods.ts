@@ -1,10 +1,11 @@
 import { annotationKeys } from '../../../api/labels.ts';
 import { type KubeObject, type MergePatch, resources } from '../../../kube/index.ts';
+import type { KeyRef, SyncContext } from '../../context.ts';
 import { originalUid, tenantUidOf } from '../../mapping/labels.ts';
 import { superMetadataPatch, transparentMetadataPatch } from '../../mapping/metadata.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
 import { shownNodeName } from '../../mapping/node-names.ts';
-import type { Action, DownKind, KeyRef, SyncContext } from '../contract.ts';
+import type { Action, DownKind } from '../contract.ts';
 import { admitPod } from './admission.ts';
 import { graceForSuper, graceForTenant, podGone } from './deletion.ts';
 import { references, requiredObjects } from './references.ts';

@@ -1,5 +1,5 @@
 import { type Resource, resources } from '../../../kube/index.ts';
-import type { KeyRef, SyncContext } from '../contract.ts';
+import type { KeyRef, SyncContext } from '../../context.ts';
 import { allContainers, type Container, type Pod, type Volume } from './types.ts';
 
 /** The claim that the tenant's own controller makes for an ephemeral volume. */

@@ -1,7 +1,7 @@
 import { labelKeys } from '../../../api/labels.ts';
+import type { SyncContext, TenantInfo } from '../../context.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
 import { superNamespaceSelector } from '../../mapping/namespace-labels.ts';
-import type { SyncContext, TenantInfo } from '../contract.ts';
 import { superPriorityClass, superRuntimeClass } from './classes.ts';
 import {
   type Affinity,

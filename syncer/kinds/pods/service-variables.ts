@@ -1,8 +1,8 @@
 import ipaddr from 'ipaddr.js';
 import { type KubeObject, resources } from '../../../kube/index.ts';
+import type { SyncContext } from '../../context.ts';
 import { originalUid } from '../../mapping/labels.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
-import type { SyncContext } from '../contract.ts';
 import { hasAddress, isApiServerService, type Service, type ServicePort } from '../services/types.ts';
 import { type Container, type EnvVar, mapContainers, type Pod, type PodStep } from './types.ts';
 

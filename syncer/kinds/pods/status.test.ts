@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { annotationKeys } from '../../../api/labels.ts';
 import { applyMergePatch, resources } from '../../../kube/index.ts';
+import type { Lookup, SyncContext } from '../../context.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
-import type { Lookup, SyncContext } from '../contract.ts';
 import { carryOut, testTenant } from '../testing.ts';
 import { podKind } from './pods.ts';
 import { type PodParts, podContext, superPod, superUid, tenantPod, tenantUid, testNode } from './testing.ts';

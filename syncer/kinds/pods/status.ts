@@ -1,8 +1,8 @@
 import { deepEqual } from 'fast-equals';
 import { type Condition, findCondition, isRecord, type MergePatch, mergePatch } from '../../../kube/index.ts';
+import type { SyncContext } from '../../context.ts';
 import { shownHostIP, shownNodeName } from '../../mapping/node-names.ts';
 import { scrub } from '../../mapping/scrub.ts';
-import type { SyncContext } from '../contract.ts';
 import { isResized } from './resize.ts';
 import { isDeleting, mapChanged, type Pod, type PodStatus } from './types.ts';
 import { missingEphemeral, refusedEphemeral, specPatch } from './updates.ts';

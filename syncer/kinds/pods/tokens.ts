@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { apiVersionOf, type KubeObject, type MergePatch, resources } from '../../../kube/index.ts';
+import type { SyncContext } from '../../context.ts';
 import { type SuperMetadataOptions, superMetadata, superMetadataPatch } from '../../mapping/metadata.ts';
-import type { Action, Admission, DownKind, SyncContext } from '../contract.ts';
+import type { Action, Admission, DownKind } from '../contract.ts';
 import { podKind } from './pods.ts';
 import { podOfTokenSecret, type TokenAsk, tokenAsks, tokenKey, tokenSecretName } from './token-asks.ts';
 

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import type { KubeObject } from '../../../kube/index.ts';
+import type { SyncContext } from '../../context.ts';
 import { isOurs, originalUid } from '../../mapping/labels.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
 import { shownNodeName } from '../../mapping/node-names.ts';
-import type { SyncContext } from '../contract.ts';
 import { namespaceKind } from '../namespaces.ts';
 import { type TestContextOptions, testNamespace, testTenant } from '../testing.ts';
 import { podKind } from './pods.ts';

@@ -1,10 +1,10 @@
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { apiVersionOf, type KubeObject, type ObjectMeta, resources } from '../../../kube/index.ts';
+import type { SyncContext, TenantInfo } from '../../context.ts';
 import { goesDown, type SuperMetadataOptions, superMetadata } from '../../mapping/metadata.ts';
 import { rootCaName, superRootCaName } from '../../mapping/names.ts';
 import { realNodeName } from '../../mapping/node-names.ts';
 import { scrub } from '../../mapping/scrub.ts';
-import type { SyncContext, TenantInfo } from '../contract.ts';
 import type { Service } from '../services/types.ts';
 import { ephemeralClaimName } from './references.ts';
 import { resourcesAsked, resourcesMark } from './resize.ts';

@@ -1,5 +1,5 @@
 import type { Condition, KubeObject } from '../../../kube/index.ts';
-import type { SyncContext } from '../contract.ts';
+import type { SyncContext } from '../../context.ts';
 import type { TokenSource } from './token-asks.ts';
 
 /** The fields of pods that are looked at; everything else passes through untouched. */

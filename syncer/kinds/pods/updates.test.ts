@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { defaultPolicy } from '../../../api/policy.ts';
 import { applyMergePatch, type KubeObject, resources } from '../../../kube/index.ts';
-import type { Action, SyncContext } from '../contract.ts';
+import type { SyncContext } from '../../context.ts';
+import type { Action } from '../contract.ts';
 import { podKind } from './pods.ts';
 import { podContext, superPod, tenantPod, testService } from './testing.ts';
 import type { Container, Pod } from './types.ts';

@@ -1,6 +1,7 @@
 import { deepEqual } from 'fast-equals';
 import type { MergePatch } from '../../../kube/index.ts';
-import type { Action, Notice, SyncContext } from '../contract.ts';
+import type { SyncContext } from '../../context.ts';
+import type { Action, Notice } from '../contract.ts';
 import { reservedReference, unsupportedInContainer } from './admission.ts';
 import { podSecurityViolations } from './pod-security.ts';
 import { requiredObjects } from './references.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { defaultPolicy, type TenantPolicy } from '../../../api/policy.ts';
 import type { KubeObject } from '../../../kube/index.ts';
-import type { SyncContext, TenantInfo } from '../contract.ts';
+import type { SyncContext, TenantInfo } from '../../context.ts';
 import { carryOut } from '../testing.ts';
 import { serviceKind } from './services.ts';
 import { context, created, service } from './testing.ts';

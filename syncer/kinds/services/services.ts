@@ -1,8 +1,9 @@
 import { deepEqual } from 'fast-equals';
 import { isRecord, type KubeObject, type MergePatch, mergePatch, resources } from '../../../kube/index.ts';
+import type { KeyRef, SyncContext } from '../../context.ts';
 import { staysInTenant } from '../../mapping/labels.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../../mapping/metadata.ts';
-import type { Action, Admission, DownKind, KeyRef, Notice, RefusedWrite, SyncContext } from '../contract.ts';
+import type { Action, Admission, DownKind, Notice, RefusedWrite } from '../contract.ts';
 import { finishClusterIPChange, isChangingClusterIP, startClusterIPChange } from './cluster-ip-change.ts';
 import {
   portsForSuper,

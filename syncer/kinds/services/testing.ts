@@ -1,5 +1,6 @@
 import type { KubeObject } from '../../../kube/index.ts';
-import type { Action, RefusedWrite, TenantInfo } from '../contract.ts';
+import type { TenantInfo } from '../../context.ts';
+import type { Action, RefusedWrite } from '../contract.ts';
 import { allKinds } from '../registry.ts';
 import { testContext } from '../testing.ts';
 import { serviceKind } from './services.ts';

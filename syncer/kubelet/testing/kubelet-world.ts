@@ -7,7 +7,7 @@ import { expect } from 'vitest';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { type KubeObject, systemClock } from '../../../kube/index.ts';
 import { createTestCertificates } from '../../../kube/testing/index.ts';
-import type { TenantInfo } from '../../kinds/contract.ts';
+import type { TenantInfo } from '../../context.ts';
 import { allKinds } from '../../kinds/registry.ts';
 import { testContext, testTenant } from '../../kinds/testing.ts';
 import { superNamespaceName } from '../../mapping/names.ts';

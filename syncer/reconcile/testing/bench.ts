@@ -1,7 +1,8 @@
 import { type KubeObject, type Resource, resources } from '../../../kube/index.ts';
 import { FakeClock, type FakeCluster, startFakeCluster } from '../../../kube/testing/index.ts';
+import type { KeyRef, TenantInfo } from '../../context.ts';
 import { actionGates, superWatches } from '../../controllers/registry.ts';
-import type { DownKind, KeyRef, TenantInfo } from '../../kinds/contract.ts';
+import type { DownKind } from '../../kinds/contract.ts';
 import { allKinds } from '../../kinds/registry.ts';
 import { testTenant } from '../../kinds/testing.ts';
 import { superMetadata } from '../../mapping/metadata.ts';

@@ -1,8 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
 import { ApiError, type KubeClient, type KubeObject, type Resource, resources } from '../../../kube/index.ts';
 import { FakeClock } from '../../../kube/testing/index.ts';
+import type { TenantInfo } from '../../context.ts';
 import { superWatches } from '../../controllers/registry.ts';
-import type { DownKind, TenantInfo } from '../../kinds/contract.ts';
+import type { DownKind } from '../../kinds/contract.ts';
 import { allKinds } from '../../kinds/registry.ts';
 import { testTenant } from '../../kinds/testing.ts';
 import { Caches } from '../caches.ts';

@@ -1,7 +1,7 @@
 import { type Clock, type KubeObject, Reflector, type Resource, resources } from '../../../kube/index.ts';
 import type { FakeCluster } from '../../../kube/testing/index.ts';
+import type { TenantInfo } from '../../context.ts';
 import { loadExistingCopies } from '../../controllers/events.ts';
-import type { TenantInfo } from '../../kinds/contract.ts';
 import { allKinds } from '../../kinds/registry.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
 import { Caches } from '../caches.ts';

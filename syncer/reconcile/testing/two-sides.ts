@@ -1,7 +1,7 @@
 import { type Clock, type KubeObject, type Resource, resources, systemClock } from '../../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../../kube/testing/index.ts';
+import type { TenantInfo } from '../../context.ts';
 import type { CustomResourceInformers } from '../../controllers/custom-resources.ts';
-import type { TenantInfo } from '../../kinds/contract.ts';
 import { allKinds } from '../../kinds/registry.ts';
 import { testTenant } from '../../kinds/testing.ts';
 import { SuperSide } from '../../super-side.ts';
