@@ -1,9 +1,19 @@
 import type { Call, Connection } from './connection.ts';
-import { isGone } from './errors.ts';
+import { ConnectionError, isGone } from './errors.ts';
 import { withoutManagedFields } from './managed-fields.ts';
-import { apiError, collectionPath, objectPath, query, requestJson } from './request.ts';
+import { asObject } from './object-shape.ts';
+import { isTooLarge, parseJson, TooLarge } from './read-limits.ts';
+import {
+  apiError,
+  collectionPath,
+  objectPath,
+  parseAnswer,
+  query,
+  requestJson,
+  requestText,
+} from './request.ts';
 import { apiVersionOf } from './resources.ts';
-import type { KubeList, KubeObject, ObjectRef, Resource } from './types.ts';
+import { isRecord, type KubeList, type KubeObject, type ObjectRef, type Resource } from './types.ts';
 
 export interface ListOptions {
   /** All namespaces when absent. */
@@ -23,30 +33,57 @@ export interface ListOptions {
 }
 
 const defaultPageSize = 500;
+/** How many times smaller the next try is when a page is larger than what is read of one. */
+const pageShrinkage = 4;
+/** Of a list; more than any server needs. One may answer any number of times with an empty page and a token. */
+const mostPages = 10_000;
+
+type ListCall = ListOptions & { signal?: AbortSignal; timeoutMs?: number };
 
 /**
  * Lists in pages and joins them into one snapshot. When the server has forgotten the snapshot
- * before the last page (410), the list is fetched again in one piece.
+ * before the last page (410), the list is fetched again in one piece. A page that is larger than what is read of one
+ * is asked for again with fewer objects.
  * Items get apiVersion and kind, which servers leave out in lists but not in watches.
  */
 async function listAll<T extends KubeObject>(
   connection: Connection,
   resource: Resource,
-  options: ListOptions & { signal?: AbortSignal; timeoutMs?: number },
+  options: ListCall,
 ): Promise<KubeList<T>> {
-  const pageSize = Math.min(options.pageSize ?? defaultPageSize, options.limit ?? Number.POSITIVE_INFINITY);
-  const list = await page<T>(connection, resource, options, { limit: pageSize });
-  let token = list.metadata.continue;
-  while (token && list.items.length < (options.limit ?? Number.POSITIVE_INFINITY)) {
-    let next: KubeList<T>;
+  const wanted = options.limit ?? Number.POSITIVE_INFINITY;
+  const { listBytes } = connection.readLimits;
+  let limit = Math.min(options.pageSize ?? defaultPageSize, wanted);
+  let asked = options;
+  let list: KubeList<T> | undefined;
+  let token: string | undefined;
+  let bytes = 0;
+  for (let pages = 0; list === undefined || (token && list.items.length < wanted); pages++) {
+    if (pages > mostPages) throw new RangeError(`a list of ${resource.plural} has no end`);
+    let next: Page<T>;
     try {
-      next = await page<T>(connection, resource, options, { limit: pageSize, continue: token });
+      next = await page<T>(connection, resource, asked, {
+        limit,
+        ...(token === undefined ? {} : { continue: token }),
+      });
     } catch (error) {
-      if (!isGone(error) || options.exact === true) throw error;
-      return page<T>(connection, resource, { ...options, resourceVersion: '' }, { limit: options.limit });
+      if (isTooLarge(error) && limit > 1) {
+        limit = Math.max(1, Math.floor(limit / pageShrinkage));
+        // What a server has in memory comes in one piece.
+        if (asked.resourceVersion === '0') asked = { ...asked, resourceVersion: '' };
+        continue;
+      }
+      if (token === undefined || !isGone(error) || options.exact === true) throw error;
+      return (
+        await page<T>(connection, resource, { ...options, resourceVersion: '' }, { limit: options.limit })
+      ).list;
     }
-    for (const item of next.items) list.items.push(item);
-    token = next.metadata.continue;
+    bytes += next.bytes;
+    if (bytes > listBytes)
+      throw connection.failure(new TooLarge(`the list of ${resource.plural}`, listBytes), options.signal);
+    if (list === undefined) list = next.list;
+    else for (const item of next.list.items) list.items.push(item);
+    token = next.list.metadata.continue;
   }
   if (token) list.metadata.continue = token;
   else delete list.metadata.continue;
@@ -54,12 +91,17 @@ async function listAll<T extends KubeObject>(
   return list;
 }
 
+interface Page<T extends KubeObject> {
+  list: KubeList<T>;
+  bytes: number;
+}
+
 async function page<T extends KubeObject>(
   connection: Connection,
   resource: Resource,
-  options: ListOptions & { signal?: AbortSignal; timeoutMs?: number },
+  options: ListCall,
   paging: { limit?: number | undefined; continue?: string },
-): Promise<KubeList<T>> {
+): Promise<Page<T>> {
   const call: Call = {
     method: 'GET',
     verb: 'list',
@@ -77,16 +119,46 @@ async function page<T extends KubeObject>(
       }),
     signal: options.signal,
     timeoutMs: options.timeoutMs,
+    maxBytes: connection.readLimits.pageBytes,
   };
-  const cut = options.cutManagedFields ? withoutManagedFields : undefined;
-  const list = (await requestJson(connection, call, cut)) as KubeList<T>;
-  list.items ??= [];
-  const apiVersion = apiVersionOf(resource);
-  for (const item of list.items) {
-    item.apiVersion ??= apiVersion;
-    item.kind ??= resource.kind;
+  const text = await requestText(connection, call);
+  const answer = parseAnswer(connection, options.cutManagedFields ? withoutManagedFields(text) : text);
+  return { list: asList<T>(connection, resource, answer), bytes: text.length };
+}
+
+/** Throws a ConnectionError for what no API server sends as a list. */
+function asList<T extends KubeObject>(
+  connection: Connection,
+  resource: Resource,
+  answer: unknown,
+): KubeList<T> {
+  return ofRightShape(connection, () => {
+    if (!isRecord(answer)) throw new TypeError('the server sent no list');
+    answer['metadata'] ??= {};
+    answer['items'] ??= [];
+    const { metadata, items } = answer;
+    if (!isRecord(metadata) || !Array.isArray(items)) throw new TypeError('the server sent no list');
+    for (const field of ['resourceVersion', 'continue']) {
+      if (metadata[field] !== undefined && typeof metadata[field] !== 'string')
+        throw new TypeError(`the server sent a list whose metadata.${field} is no text`);
+    }
+    const apiVersion = apiVersionOf(resource);
+    for (const item of items) {
+      const object = asObject(item);
+      object.apiVersion ??= apiVersion;
+      object.kind ??= resource.kind;
+    }
+    return answer as unknown as KubeList<T>;
+  });
+}
+
+function ofRightShape<T>(connection: Connection, check: () => T): T {
+  try {
+    return check();
+  } catch (error) {
+    const detail = error instanceof Error ? error.message : undefined;
+    throw new ConnectionError(connection.server, 'ERR_INVALID_OBJECT', error, detail);
   }
-  return list;
 }
 
 export interface CallOptions {
@@ -121,7 +193,9 @@ export class KubeClient {
     ref: ObjectRef,
     options: CallOptions & { subresource?: string } = {},
   ): Promise<T> {
-    return this.#json<T>('GET', 'get', resource, objectPath(resource, ref, options.subresource), options);
+    const path = objectPath(resource, ref, options.subresource);
+    const answer = await this.#json<T>('GET', 'get', resource, path, options);
+    return ofRightShape(this.connection, () => asObject<T>(answer));
   }
 
   /** All objects, fetched in pages of 500 and joined. */
@@ -239,7 +313,7 @@ export class KubeClient {
       : connection.request(call));
     if (answer.status < 200 || answer.status > 299) throw apiError(call, answer);
     try {
-      return JSON.parse(answer.text);
+      return parseJson(answer.text);
     } catch {
       return answer.text;
     }

@@ -2,7 +2,8 @@ import tls from 'node:tls';
 import { Agent, Client, type Dispatcher, Pool } from 'undici';
 import { deferredSignal } from './abort.ts';
 import { ConnectionError } from './errors.ts';
-import { backstopMs, CallDeadline, RoundTripTimeout, roundTrip } from './round-trip.ts';
+import { defaultReadLimits, errorBytes, type ReadLimits } from './read-limits.ts';
+import { backstopMs, CallDeadline, RoundTripTimeout, readText, roundTrip } from './round-trip.ts';
 
 /** `beforeWrite` refused a call; `cause` is what it threw. */
 class WriteRefused extends Error {
@@ -82,6 +83,8 @@ export interface ConnectionOptions {
   connectTimeoutMs?: number;
   /** For all calls but watches; each costs both sides a handshake. Default 16. */
   maxConnections?: number;
+  /** How much of an answer is read; default `defaultReadLimits`. */
+  readLimits?: Partial<ReadLimits>;
   /** Called once for every call, when its answer starts or it fails; must not throw. */
   onCall?: (call: CallRecord) => void;
   /**
@@ -113,6 +116,8 @@ export interface Call {
   contentType?: string | undefined;
   signal?: AbortSignal | undefined;
   timeoutMs?: number | undefined;
+  /** How much of the answer is read; default: what an object may have. */
+  maxBytes?: number | undefined;
 }
 
 export interface Answer {
@@ -137,6 +142,7 @@ const keepAliveMs = 80_000;
  */
 export class Connection {
   readonly server: string;
+  readonly readLimits: ReadLimits;
   readonly #calls: Dispatcher;
   readonly #watches: Dispatcher;
   readonly #origin: string;
@@ -152,6 +158,7 @@ export class Connection {
       throw new TypeError('a client certificate needs its key, and a key its certificate');
     }
     this.server = options.server.replace(/\/+$/, '');
+    this.readLimits = { ...defaultReadLimits, ...options.readLimits };
     this.#origin = url.origin;
     this.#basePath = url.pathname.replace(/\/+$/, '');
     this.#timeoutMs = options.requestTimeoutMs ?? 30_000;
@@ -202,6 +209,7 @@ export class Connection {
           headersTimeout: timeoutMs,
           bodyTimeout: timeoutMs,
           deadlineMs: timeoutMs + backstopMs,
+          maxBytes: call.maxBytes ?? this.readLimits.objectBytes,
         },
         call.signal,
       );
@@ -216,9 +224,11 @@ export class Connection {
 
   /** The same for a GET, over the connections of the watches, where no other call delays it. */
   async requestAside(call: Call & { method: 'GET' }): Promise<Answer> {
-    const { status, retryAfter, body } = await this.stream(call, call.timeoutMs ?? this.#timeoutMs);
+    const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
+    const { status, retryAfter, body } = await this.stream(call, timeoutMs);
+    const maxBytes = status > 299 ? errorBytes : (call.maxBytes ?? this.readLimits.objectBytes);
     try {
-      return { status, retryAfter, text: await body.text() };
+      return { status, retryAfter, text: await readText(body, { maxBytes, timeoutMs }) };
     } catch (error) {
       throw this.failure(error, call.signal);
     }

@@ -1,3 +1,5 @@
+import { isRecord } from './types.ts';
+
 /** Base of a folder's own errors: a code that stays, and a message that names what one can do. */
 export abstract class CodedError<Code extends string> extends Error {
   readonly code: Code;
@@ -38,6 +40,36 @@ export interface Status {
   [field: string]: unknown;
 }
 
+const longestMessage = 8_192;
+
+/** What an API server sent as a Status: fields of a wrong type are left out, a message of any length is cut. */
+export function asStatus(value: unknown): Status {
+  if (!isRecord(value)) return {};
+  const { message, reason, code, details } = value;
+  const causes: unknown = isRecord(details) ? details['causes'] : undefined;
+  const status: Status = { ...value };
+  delete status.details;
+  if (isRecord(details)) {
+    status.details = { ...details };
+    delete status.details.causes;
+    if (Array.isArray(causes)) status.details.causes = causes.filter(isRecord).slice(0, 100).map(asCause);
+  }
+  if (typeof message === 'string') status.message = message.slice(0, longestMessage);
+  else delete status.message;
+  if (typeof reason !== 'string') delete status.reason;
+  if (typeof code !== 'number') delete status.code;
+  return status;
+}
+
+function asCause(cause: Record<string, unknown>): StatusCause {
+  const { reason, message, field } = cause;
+  return {
+    ...(typeof reason === 'string' && { reason }),
+    ...(typeof message === 'string' && { message: message.slice(0, longestMessage) }),
+    ...(typeof field === 'string' && { field }),
+  };
+}
+
 /** An API server answered, and the answer is not a success. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
@@ -74,6 +106,7 @@ const remedies: Record<string, string> = {
   UND_ERR_CONNECT_TIMEOUT: 'no connection in time; is the address right and reachable?',
   UND_ERR_HEADERS_TIMEOUT: 'no answer in time',
   UND_ERR_BODY_TIMEOUT: 'the answer stopped half-way',
+  UND_ERR_HEADERS_OVERFLOW: 'the headers of the answer are too large',
   UND_ERR_DESTROYED: 'the connection was closed on our side',
   CERT_HAS_EXPIRED: 'its certificate has expired; renew it',
   DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is not signed by the CA in the kubeconfig',

@@ -1,6 +1,7 @@
 import type { Answer, Call, Connection } from './connection.ts';
-import { ApiError, ConnectionError, type Status } from './errors.ts';
-import type { ObjectRef, Resource } from './types.ts';
+import { ApiError, asStatus, ConnectionError, type Status } from './errors.ts';
+import { parseJson } from './read-limits.ts';
+import { isRecord, type ObjectRef, type Resource } from './types.ts';
 
 type QueryValue = string | number | boolean | undefined;
 
@@ -10,16 +11,26 @@ export async function requestJson(
   call: Call,
   edit?: (text: string) => string,
 ): Promise<unknown> {
+  const text = await requestText(connection, call);
+  return parseAnswer(connection, edit === undefined ? text : edit(text));
+}
+
+/** Sends a call and reads its answer. Throws like `requestJson`. */
+export async function requestText(connection: Connection, call: Call): Promise<string> {
   const answer = await connection.request(call);
   if (answer.status < 200 || answer.status > 299) throw apiError(call, answer);
+  return answer.text;
+}
+
+export function parseAnswer(connection: Connection, text: string): unknown {
   try {
-    return JSON.parse(edit === undefined ? answer.text : edit(answer.text));
+    return parseJson(text);
   } catch (error) {
     throw new ConnectionError(
       connection.server,
       'ERR_INVALID_JSON',
       error,
-      'the answer is not complete JSON',
+      'the answer is not complete JSON, or nests too deep',
     );
   }
 }
@@ -31,10 +42,8 @@ export function apiError(call: Call, answer: Answer): ApiError {
 
 function parseStatus(text: string): Status | undefined {
   try {
-    const body: unknown = JSON.parse(text);
-    if (typeof body === 'object' && body !== null && 'kind' in body && body.kind === 'Status') {
-      return body as Status;
-    }
+    const body = parseJson(text);
+    if (isRecord(body) && body['kind'] === 'Status') return asStatus(body);
   } catch {
     // Not JSON: a proxy's page or a plain text such as "404 page not found".
   }

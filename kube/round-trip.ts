@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici';
 import { onAbort } from './abort.ts';
+import { errorBytes, TooLarge } from './read-limits.ts';
 
 /**
  * undici's own timeouts fire first, because they also make it probe the connection; this deadline
@@ -47,6 +48,8 @@ export class CallDeadline {
 interface RoundTripOptions extends Dispatcher.DispatchOptions {
   /** For the whole round trip, waiting for a connection included; undici's own limits end the rest sooner. */
   deadlineMs: number;
+  /** Of the body of a successful answer; what refuses is cut sooner. */
+  maxBytes: number;
 }
 
 /** A whole answer, whatever its status. */
@@ -66,15 +69,16 @@ export class RoundTripTimeout extends Error {
 /**
  * One request and its whole answer. Without the stream, the abort signals and the promises that undici's `request`
  * makes for each call, which together cost more than the call itself.
- * Rejects with what undici reports, with ExchangeExpired, or with the signal's reason.
+ * Rejects with what undici reports, with RoundTripTimeout, with TooLarge, or with the signal's reason. An answer that
+ * refuses and is too large resolves without its text.
  */
 export function roundTrip(
   dispatcher: Dispatcher,
-  { deadlineMs, ...options }: RoundTripOptions,
+  { deadlineMs, maxBytes, ...options }: RoundTripOptions,
   signal: AbortSignal | undefined,
 ): Promise<WholeAnswer> {
   return new Promise((resolve, reject) => {
-    new RoundTrip(deadlineMs, signal, resolve, reject).start(dispatcher, options);
+    new RoundTrip({ deadlineMs, maxBytes }, signal, resolve, reject).start(dispatcher, options);
   });
 }
 
@@ -84,7 +88,9 @@ class RoundTrip implements Dispatcher.DispatchHandler {
   readonly #timer: NodeJS.Timeout;
   /** A no-op while the constructor handles a signal that is already aborted. */
   #unlink: () => void = () => undefined;
+  readonly #maxBytes: number;
   readonly #chunks: Buffer[] = [];
+  #bytes = 0;
   #controller: Dispatcher.DispatchController | undefined;
   #status = 0;
   #retryAfter: string | undefined;
@@ -92,13 +98,14 @@ class RoundTrip implements Dispatcher.DispatchHandler {
   #ended: { readonly error: unknown } | undefined;
 
   constructor(
-    deadlineMs: number,
+    { deadlineMs, maxBytes }: { deadlineMs: number; maxBytes: number },
     signal: AbortSignal | undefined,
     resolve: (answer: WholeAnswer) => void,
     reject: (error: unknown) => void,
   ) {
     this.#resolve = resolve;
     this.#reject = reject;
+    this.#maxBytes = maxBytes;
     this.#timer = setTimeout(() => this.#cancel(new RoundTripTimeout()), deadlineMs);
     this.#unlink = onAbort(signal, () => this.#cancel(signal?.reason));
   }
@@ -131,16 +138,37 @@ class RoundTrip implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#chunks.push(chunk);
+    if (this.#ended !== undefined) return;
+    this.#bytes += chunk.length;
+    const isRefusal = this.#status > 299;
+    if (this.#bytes <= (isRefusal ? errorBytes : this.#maxBytes)) {
+      this.#chunks.push(chunk);
+      return;
+    }
+    this.#chunks.length = 0;
+    if (!isRefusal) {
+      this.#cancel(new TooLarge('the answer', this.#maxBytes));
+      return;
+    }
+    this.onResponseEnd();
+    this.#controller?.abort(new TooLarge('the answer', errorBytes));
   }
 
   onResponseEnd(): void {
     if (this.#ended !== undefined) return;
-    const [first] = this.#chunks;
-    const body = this.#chunks.length === 1 && first !== undefined ? first : Buffer.concat(this.#chunks);
+    let text: string;
+    try {
+      const [first] = this.#chunks;
+      const body = this.#chunks.length === 1 && first !== undefined ? first : Buffer.concat(this.#chunks);
+      text = body.toString();
+    } catch (error) {
+      // Longer than a Buffer or a string can be.
+      this.#end(error);
+      return;
+    }
     this.#release();
     this.#ended = { error: undefined };
-    this.#resolve({ status: this.#status, text: body.toString(), retryAfter: this.#retryAfter });
+    this.#resolve({ status: this.#status, text, retryAfter: this.#retryAfter });
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
@@ -169,4 +197,26 @@ class RoundTrip implements Dispatcher.DispatchHandler {
 
 function asError(reason: unknown): Error {
   return reason instanceof Error ? reason : new Error(String(reason));
+}
+
+/** Reads a stream to its end, within limits in bytes and time. Throws TooLarge, RoundTripTimeout, or what undici reports. */
+export async function readText(
+  body: Dispatcher.ResponseData['body'],
+  { maxBytes, timeoutMs }: { maxBytes: number; timeoutMs: number },
+): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  const timer = setTimeout(() => body.destroy(new RoundTripTimeout()), timeoutMs);
+  try {
+    for await (const chunk of body) {
+      bytes += chunk.length;
+      if (bytes > maxBytes) throw new TooLarge('the answer', maxBytes);
+      chunks.push(chunk);
+    }
+    return Buffer.concat(chunks).toString();
+  } finally {
+    clearTimeout(timer);
+    // Without a listener, an error that arrives after this point would be an uncaught exception.
+    body.on('error', () => undefined).destroy();
+  }
 }

@@ -6,7 +6,7 @@ import { type FakeCluster, startFakeCluster } from './testing/index.ts';
 import { LineSplitter, type WatchEvent, type WatchOptions, watch } from './watch.ts';
 
 function split(bytes: Buffer, cuts: readonly number[]): string[] {
-  const splitter = new LineSplitter();
+  const splitter = new LineSplitter(1 << 20);
   const lines: string[] = [];
   let at = 0;
   for (const cut of [...cuts, bytes.length].sort((a, b) => a - b)) {
@@ -29,17 +29,17 @@ describe('LineSplitter', () => {
   });
 
   it('keeps a character whole whose bytes arrive one by one', () => {
-    const splitter = new LineSplitter();
+    const splitter = new LineSplitter(1 << 20);
     const lines = [...Buffer.from('"€😀"\n')].flatMap((byte) => splitter.push(Buffer.from([byte])));
     expect(lines).toEqual(['"€😀"']);
   });
 
   it('leaves out empty lines', () => {
-    expect(new LineSplitter().push(Buffer.from('\n\na\n\n'))).toEqual(['a']);
+    expect(new LineSplitter(1 << 20).push(Buffer.from('\n\na\n\n'))).toEqual(['a']);
   });
 
   it('knows that a line is not complete', () => {
-    const splitter = new LineSplitter();
+    const splitter = new LineSplitter(1 << 20);
     splitter.push(Buffer.from('a\nbc'));
     expect(splitter.pendingBytes).toBe(2);
   });

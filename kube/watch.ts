@@ -1,8 +1,11 @@
 import type { Call, Connection } from './connection.ts';
-import { ApiError, ConnectionError, type Status } from './errors.ts';
+import { ApiError, asStatus, ConnectionError } from './errors.ts';
 import { withoutManagedFields } from './managed-fields.ts';
+import { asObject } from './object-shape.ts';
+import { errorBytes, parseJson, TooLarge } from './read-limits.ts';
 import { apiError, collectionPath, query, requestJson } from './request.ts';
-import type { KubeObject, Resource } from './types.ts';
+import { readText } from './round-trip.ts';
+import { isRecord, type KubeObject, type Resource } from './types.ts';
 
 const newline = 0x0a;
 
@@ -17,7 +20,7 @@ export class LineSplitter {
   #pendingBytes = 0;
   readonly #maxLineBytes: number;
 
-  constructor(maxLineBytes = 128 * 1024 * 1024) {
+  constructor(maxLineBytes: number) {
     this.#maxLineBytes = maxLineBytes;
   }
 
@@ -45,7 +48,7 @@ export class LineSplitter {
       this.#parts.push(start === 0 ? chunk : chunk.subarray(start));
       this.#pendingBytes += chunk.length - start;
       if (this.#pendingBytes > this.#maxLineBytes) {
-        throw new RangeError(`a line is longer than ${this.#maxLineBytes} bytes`);
+        throw new TooLarge('an event', this.#maxLineBytes);
       }
     }
     return lines;
@@ -103,6 +106,8 @@ export interface WatchEvent<T extends KubeObject = KubeObject> {
 /** Codes of the ConnectionError that a watch ends with when it must merely be resumed. */
 export const silentWatch = 'UND_ERR_BODY_TIMEOUT';
 const overdueWatch = 'WATCH_OVERDUE';
+/** Of what a server says when it refuses a watch. */
+const refusalLimits = { maxBytes: errorBytes, timeoutMs: 5_000 };
 
 /**
  * The changes of one resource. Ends when the server ends the watch; throws ApiError when the server
@@ -131,8 +136,11 @@ export async function* watch<T extends KubeObject = KubeObject>(
     options.timeoutSeconds * 1000 + (options.graceMs ?? 30_000),
   );
   try {
-    if (status !== 200) throw apiError(call, { status, text: await body.text(), retryAfter });
-    const splitter = new LineSplitter();
+    if (status !== 200) {
+      const text = await readText(body, refusalLimits).catch(() => '');
+      throw apiError(call, { status, text, retryAfter });
+    }
+    const splitter = new LineSplitter(connection.readLimits.eventBytes);
     for await (const chunk of body) {
       for (const line of splitter.push(chunk)) {
         const event = parseEvent(connection, options.cutManagedFields ? withoutManagedFields(line) : line);
@@ -175,20 +183,41 @@ function watchPath(resource: Resource, options: WatchOptions): string {
   );
 }
 
-function parseEvent(connection: Connection, line: string): WatchEvent | { type: 'ERROR'; object: Status } {
+function parseEvent(connection: Connection, line: string): WatchEvent | { type: 'ERROR'; object: unknown } {
+  let code = 'ERR_INVALID_JSON';
   try {
-    return JSON.parse(line);
+    const event = parseJson(line);
+    code = 'ERR_INVALID_OBJECT';
+    if (!isRecord(event)) throw new TypeError('it is no object');
+    const { type, object } = event;
+    switch (type) {
+      case 'ERROR':
+        return { type, object };
+      case 'BOOKMARK': {
+        const metadata = isRecord(object) ? object['metadata'] : undefined;
+        const version = isRecord(metadata) ? metadata['resourceVersion'] : undefined;
+        if (typeof version !== 'string') throw new TypeError('a bookmark without a resourceVersion');
+        return { type, object: object as KubeObject };
+      }
+      case 'ADDED':
+      case 'MODIFIED':
+      case 'DELETED':
+        return { type, object: asObject(object) };
+      default:
+        throw new TypeError('an event of no known type');
+    }
   } catch (error) {
     throw new ConnectionError(
       connection.server,
-      'ERR_INVALID_JSON',
+      code,
       error,
-      'the watch sent what is not JSON',
+      `the watch sent what is no event: ${error instanceof Error ? error.message : String(error)}`,
     );
   }
 }
 
-function eventError(call: Call, status: Status): ApiError {
+function eventError(call: Call, object: unknown): ApiError {
+  const status = asStatus(object);
   const [path] = call.path.split('?', 1);
   return new ApiError(status.code ?? 500, status, `watch ${path}`);
 }

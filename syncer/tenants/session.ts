@@ -53,6 +53,8 @@ interface SessionOptions {
   random?: () => number;
 }
 
+/** What a tenant's API server sends is the tenant's invention: JSON may take twenty times its size in memory. */
+const tenantReadLimits = { pageBytes: 16 * 1024 * 1024, listBytes: 256 * 1024 * 1024 };
 const patrolEveryMs = 60_000;
 /** One kind each time, in turns. */
 const listAfreshEveryMs = 5 * 60_000;
@@ -80,6 +82,7 @@ export class TenantSession {
       userAgent: 'vc-syncer',
       // Its answers come within milliseconds, and there are many tenants.
       maxConnections: 4,
+      readLimits: tenantReadLimits,
       ...(options.onCall === undefined ? {} : { onCall: options.onCall }),
       ...(options.beforeWrite === undefined ? {} : { beforeWrite: options.beforeWrite }),
     });

@@ -1,0 +1,292 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, describe, expect, it } from 'vitest';
+import { KubeClient } from './client.ts';
+import { Connection, type ConnectionOptions } from './connection.ts';
+import { ApiError, ConnectionError } from './errors.ts';
+import { isTooLarge, longestNesting, parseJson } from './read-limits.ts';
+import { Reflector, type ReflectorProblem } from './reflector.ts';
+import { resources } from './resources.ts';
+import { Store } from './store.ts';
+import type { KubeObject } from './types.ts';
+import { type WatchEvent, watch } from './watch.ts';
+
+type Handler = (request: IncomingMessage, response: ServerResponse) => void;
+
+const kilobyte = 1024;
+const limits = { objectBytes: 64 * kilobyte, pageBytes: 128 * kilobyte, eventBytes: 64 * kilobyte };
+const ref = { namespace: 'ns', name: 'a' };
+
+let cleanups: (() => Promise<unknown>)[] = [];
+
+afterEach(async () => {
+  for (const cleanup of cleanups.reverse()) await cleanup();
+  cleanups = [];
+});
+
+/** A client of a server that answers whatever the test needs. */
+async function lying(handler: Handler, options: Partial<ConnectionOptions> = {}): Promise<KubeClient> {
+  const server = createServer(handler).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const connection = new Connection({ server: `http://127.0.0.1:${port}`, readLimits: limits, ...options });
+  cleanups.push(async () => {
+    await connection.close();
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  return new KubeClient(connection);
+}
+
+function configMap(name: string, bytes: number): KubeObject {
+  return {
+    metadata: { name, namespace: 'ns', uid: name, resourceVersion: '1' },
+    data: { a: 'x'.repeat(bytes) },
+  };
+}
+
+/** Sends until the other side has had enough. */
+function sendForEver(response: ServerResponse, chunk: string): void {
+  const more = (): void => {
+    while (!response.destroyed && response.write(chunk));
+  };
+  response.on('drain', more).on('error', () => undefined);
+  more();
+}
+
+async function failure(work: Promise<unknown>): Promise<unknown> {
+  return work.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+}
+
+describe('an answer', () => {
+  it('without end is not read to the end, on either kind of connection', async () => {
+    const client = await lying((_request, response) => sendForEver(response, 'x'.repeat(kilobyte)));
+    expect(isTooLarge(await failure(client.get(resources.configMaps, ref)))).toBe(true);
+    expect(isTooLarge(await failure(client.raw('GET', '/readyz', { aside: true })))).toBe(true);
+  });
+
+  it('that fits is read, and a call after one that did not fit is answered', async () => {
+    let bytes = 100 * kilobyte;
+    const client = await lying((_request, response) => response.end(JSON.stringify(configMap('a', bytes))));
+    expect(isTooLarge(await failure(client.get(resources.configMaps, ref)))).toBe(true);
+    bytes = 50 * kilobyte;
+    expect(await client.get(resources.configMaps, ref)).toEqual(configMap('a', bytes));
+  });
+
+  it('that trickles ends by time', async () => {
+    const trickle: Handler = (_request, response) => {
+      const timer = setInterval(() => response.write(' '), 5);
+      response.on('close', () => clearInterval(timer));
+    };
+    const client = await lying(trickle, { requestTimeoutMs: 50 });
+    for (const call of [
+      () => client.get(resources.configMaps, ref),
+      () => client.raw('GET', '/readyz', { aside: true, timeoutMs: 50 }),
+    ]) {
+      expect(await failure(call())).toMatchObject({ name: 'ConnectionError', code: 'ETIMEDOUT' });
+    }
+  });
+
+  it('with headers without end is refused', async () => {
+    const client = await lying((_request, response) => {
+      response.setHeader('x-long', 'x'.repeat(64 * kilobyte)).end('{}');
+    });
+    expect(await failure(client.get(resources.configMaps, ref))).toMatchObject({
+      code: 'UND_ERR_HEADERS_OVERFLOW',
+    });
+  });
+
+  it('that refuses without end refuses all the same', async () => {
+    const client = await lying((_request, response) => {
+      response.statusCode = 403;
+      sendForEver(response, 'x'.repeat(kilobyte));
+    });
+    const error = await failure(client.get(resources.configMaps, ref));
+    expect(error).toBeInstanceOf(ApiError);
+    expect(error).toMatchObject({ code: 403, status: undefined });
+  });
+
+  it('that refuses with a Status of wrong types is an ApiError with what is right of it', async () => {
+    const details = { causes: [null, 'x', { reason: 1, message: 'm' }] };
+    const body = { kind: 'Status', message: { toString: null }, reason: 7, code: 'x', details };
+    const client = await lying((_request, response) => {
+      response.statusCode = 422;
+      response.end(JSON.stringify(body));
+    });
+    const error = await failure(client.get(resources.configMaps, ref));
+    expect(error).toMatchObject({ code: 422, reason: '' });
+    expect((error as ApiError).hasCause('x')).toBe(false);
+    expect((error as ApiError).status?.details?.causes).toEqual([{ message: 'm' }]);
+  });
+
+  it.each([
+    ['null', 'null'],
+    ['a list', '[]'],
+    ['no metadata', '{}'],
+    ['a name that is no text', '{"metadata":{"name":{}}}'],
+    ['a UID that is no text', '{"metadata":{"name":"a","uid":{}}}'],
+    ['labels that are a list', '{"metadata":{"name":"a","labels":[]}}'],
+    ['an annotation that is a number', '{"metadata":{"name":"a","annotations":{"a":1}}}'],
+    ['owners that are texts', '{"metadata":{"name":"a","ownerReferences":["a"]}}'],
+  ])('is no object: %s', async (_name, body) => {
+    const client = await lying((request, response) =>
+      response.end(request.url?.endsWith('/a') ? body : `{"items":[${body}]}`),
+    );
+    for (const call of [
+      () => client.get(resources.configMaps, ref),
+      () => client.list(resources.configMaps),
+    ]) {
+      const error = await failure(call());
+      expect(error).toBeInstanceOf(ConnectionError);
+      expect(error).toMatchObject({ code: 'ERR_INVALID_OBJECT' });
+    }
+  });
+});
+
+describe('JSON', () => {
+  const nested = (depth: number): string => `${'['.repeat(depth)}${']'.repeat(depth)}`;
+
+  it('may nest so deep and no deeper', () => {
+    expect(JSON.stringify(parseJson(nested(longestNesting)))).toBe(nested(longestNesting));
+    expect(() => parseJson(nested(longestNesting + 1))).toThrow(RangeError);
+  });
+
+  it('may have any number of brackets in texts', () => {
+    const text = JSON.stringify({ a: '[{'.repeat(10_000), b: `\\"${'{'.repeat(10_000)}` });
+    expect(parseJson(text)).toEqual(JSON.parse(text));
+  });
+
+  it('that nests without end is refused as an answer', async () => {
+    const client = await lying((_request, response) => response.end('['.repeat(10_000)));
+    expect(await failure(client.get(resources.configMaps, ref))).toMatchObject({ code: 'ERR_INVALID_JSON' });
+  });
+});
+
+/** A server with these objects, which pages as it is asked to. */
+function listing(objects: readonly KubeObject[], asked: number[]): Handler {
+  return (request, response) => {
+    const { searchParams } = new URL(request.url ?? '', 'http://x');
+    const from = Number(searchParams.get('continue') ?? 0);
+    const limit = Number(searchParams.get('limit') ?? objects.length);
+    asked.push(limit);
+    const items = objects.slice(from, from + limit);
+    const rest = from + limit < objects.length ? { continue: String(from + limit) } : {};
+    response.end(JSON.stringify({ metadata: { resourceVersion: '9', ...rest }, items }));
+  };
+}
+
+describe('a list', () => {
+  const objects = Array.from({ length: 30 }, (_, index) => configMap(`c${index}`, 20 * kilobyte));
+
+  it('whose pages are too large is read in smaller ones', async () => {
+    const asked: number[] = [];
+    const client = await lying(listing(objects, asked));
+    const { items, metadata } = await client.list(resources.configMaps, { pageSize: 20 });
+    expect(items.map(({ metadata: { name } }) => name)).toEqual(
+      objects.map(({ metadata: { name } }) => name),
+    );
+    expect(metadata.resourceVersion).toBe('9');
+    expect(asked.slice(0, 3)).toEqual([20, 5, 5]);
+  });
+
+  it('with one object that is larger than a page fails', async () => {
+    const client = await lying(listing([configMap('a', 200 * kilobyte)], []));
+    expect(isTooLarge(await failure(client.list(resources.configMaps)))).toBe(true);
+  });
+
+  it('of any number of pages ends where all of it is too large', async () => {
+    const page = { metadata: { resourceVersion: '9', continue: 'more' }, items: [configMap('a', 1)] };
+    let pages = 0;
+    const client = await lying(
+      (_request, response) => {
+        pages += 1;
+        response.end(JSON.stringify(page));
+      },
+      { readLimits: { ...limits, listBytes: 10 * kilobyte } },
+    );
+    expect(isTooLarge(await failure(client.list(resources.configMaps)))).toBe(true);
+    expect(pages).toBeLessThan(100);
+  });
+});
+
+describe('a watch', () => {
+  async function read(events: AsyncGenerator<WatchEvent>): Promise<unknown[]> {
+    const seen: unknown[] = [];
+    try {
+      for await (const { object } of events) seen.push(object.metadata.name);
+    } catch (error) {
+      seen.push(error);
+    }
+    return seen;
+  }
+
+  function open(client: KubeClient, timeoutSeconds = 60): AsyncGenerator<WatchEvent> {
+    return watch(client.connection, resources.configMaps, {
+      resourceVersion: '1',
+      timeoutSeconds,
+      graceMs: 0,
+    });
+  }
+
+  const event = (name: string, bytes: number): string =>
+    `${JSON.stringify({ type: 'ADDED', object: configMap(name, bytes) })}\n`;
+
+  it('yields events that fit, and ends with one that does not', async () => {
+    const client = await lying((_request, response) => {
+      response.write(event('small', 40 * kilobyte));
+      response.write('{"type":"ADDED","object":{"metadata":{"name":"');
+      sendForEver(response, 'x'.repeat(kilobyte));
+    });
+    const [first, error, ...rest] = await read(open(client));
+    expect(first).toBe('small');
+    expect(isTooLarge(error)).toBe(true);
+    expect(rest).toEqual([]);
+  });
+
+  it('that trickles within an event ends by time', async () => {
+    const client = await lying((_request, response) => {
+      const timer = setInterval(() => response.write('x'), 5);
+      response.on('close', () => clearInterval(timer));
+    });
+    expect(await read(open(client, 0.05))).toMatchObject([{ code: 'WATCH_OVERDUE' }]);
+  });
+
+  it('that is refused without end is refused', async () => {
+    const client = await lying((_request, response) => {
+      response.statusCode = 403;
+      sendForEver(response, 'x'.repeat(kilobyte));
+    });
+    expect(await read(open(client))).toMatchObject([{ name: 'ApiError', code: 403 }]);
+  });
+
+  it.each(['null', '{"type":"ADDED"}', '{"type":"GONE","object":{}}', '{"type":"BOOKMARK","object":{}}'])(
+    'ends with what is no event: %s',
+    async (line) => {
+      const client = await lying((_request, response) => response.end(`${line}\n`));
+      expect(await read(open(client))).toMatchObject([{ code: 'ERR_INVALID_OBJECT' }]);
+    },
+  );
+});
+
+describe('a reflector', () => {
+  it('of a server that sends without end says so, and ends at once when it is told to', async () => {
+    const client = await lying((_request, response) => sendForEver(response, 'x'.repeat(kilobyte)));
+    const stop = new AbortController();
+    const { promise: problem, resolve } = Promise.withResolvers<ReflectorProblem>();
+    const reflector = new Reflector({
+      client,
+      resource: resources.configMaps,
+      store: new Store(),
+      onProblem: resolve,
+    });
+    const running = reflector.run(stop.signal);
+    expect(await problem).toMatchObject({ phase: 'list' });
+    stop.abort(new Error('over'));
+    await running;
+    expect(reflector.hasSynced).toBe(false);
+  });
+});
