@@ -6,6 +6,8 @@ import { isTooLarge, parseJson, TooLarge } from './read-limits.ts';
 import {
   apiError,
   collectionPath,
+  metadataAccept,
+  metadataVersion,
   objectPath,
   parseAnswer,
   query,
@@ -30,6 +32,8 @@ export interface ListOptions {
   exact?: boolean;
   /** Items come without their managedFields; see `withoutManagedFields` for which kinds that will do. */
   cutManagedFields?: boolean;
+  /** Items come with their metadata alone. A server that cannot do that sends them whole. */
+  metadataOnly?: boolean;
 }
 
 const defaultPageSize = 500;
@@ -120,6 +124,7 @@ async function page<T extends KubeObject>(
     signal: options.signal,
     timeoutMs: options.timeoutMs,
     maxBytes: connection.readLimits.pageBytes,
+    ...(options.metadataOnly === true ? { accept: metadataAccept('PartialObjectMetadataList') } : {}),
   };
   const text = await requestText(connection, call);
   const answer = parseAnswer(connection, options.cutManagedFields ? withoutManagedFields(text) : text);
@@ -145,8 +150,9 @@ function asList<T extends KubeObject>(
     const apiVersion = apiVersionOf(resource);
     for (const item of items) {
       const object = asObject(item);
-      object.apiVersion ??= apiVersion;
-      object.kind ??= resource.kind;
+      if (object.kind === undefined || object.kind === 'PartialObjectMetadata') object.kind = resource.kind;
+      if (object.apiVersion === undefined || object.apiVersion === metadataVersion)
+        object.apiVersion = apiVersion;
     }
     return answer as unknown as KubeList<T>;
   });

@@ -114,6 +114,8 @@ export interface Call {
   resource: string;
   body?: string | undefined;
   contentType?: string | undefined;
+  /** Default: JSON. */
+  accept?: string | undefined;
   signal?: AbortSignal | undefined;
   timeoutMs?: number | undefined;
   /** How much of the answer is read; default: what an object may have. */
@@ -277,8 +279,9 @@ export class Connection {
 
   /** A promise only where credentials have to be fetched: there are thousands of calls. */
   #headersOf(call: Call): Record<string, string> | Promise<Record<string, string>> {
-    const headers =
-      call.contentType === undefined ? this.#headers : { ...this.#headers, 'content-type': call.contentType };
+    let headers = this.#headers;
+    if (call.contentType !== undefined) headers = { ...headers, 'content-type': call.contentType };
+    if (call.accept !== undefined) headers = { ...headers, accept: call.accept };
     if (this.#authorization === undefined) return headers;
     return this.#authorization().then((authorization) =>
       authorization === undefined ? headers : { ...headers, authorization },

@@ -33,6 +33,8 @@ export interface ReflectorOptions<T extends KubeObject> {
   bodyTimeoutMs?: number;
   /** See WatchOptions. */
   cutManagedFields?: boolean;
+  /** See ListOptions. */
+  metadataOnly?: boolean;
   clock?: Clock;
   random?: () => number;
   onProblem?: (problem: ReflectorProblem) => void;
@@ -295,9 +297,15 @@ export class Reflector<T extends KubeObject = KubeObject> {
 
   #scope(): Pick<
     ReflectorOptions<T>,
-    'namespace' | 'labelSelector' | 'fieldSelector' | 'pageSize' | 'cutManagedFields'
+    'namespace' | 'labelSelector' | 'fieldSelector' | 'pageSize' | 'cutManagedFields' | 'metadataOnly'
   > {
-    const { namespace, fieldSelector, pageSize, cutManagedFields = false } = this.#options;
+    const {
+      namespace,
+      fieldSelector,
+      pageSize,
+      cutManagedFields = false,
+      metadataOnly = false,
+    } = this.#options;
     const labelSelector = this.#labelSelector;
     return {
       ...(namespace === undefined ? {} : { namespace }),
@@ -305,6 +313,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
       ...(fieldSelector === undefined ? {} : { fieldSelector }),
       ...(pageSize === undefined ? {} : { pageSize }),
       cutManagedFields,
+      metadataOnly,
     };
   }
 

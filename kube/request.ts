@@ -68,6 +68,14 @@ export function objectPath(resource: Resource, ref: ObjectRef, subresource?: str
   return subresource === undefined ? path : `${path}/${subresource}`;
 }
 
+/** What the metadata of an object alone is an object of. */
+export const metadataVersion = 'meta.k8s.io/v1';
+
+/** The header by which a server is asked for metadata alone; one that does not know of that sends whole objects. */
+export function metadataAccept(as: 'PartialObjectMetadata' | 'PartialObjectMetadataList'): string {
+  return `application/json;as=${as};g=meta.k8s.io;v=v1,application/json`;
+}
+
 /** `?a=b&c=d`, leaving out what is undefined; empty when nothing is left. */
 export function query(values: Record<string, QueryValue>): string {
   let text = '';

@@ -3,7 +3,8 @@ import { ApiError, asStatus, ConnectionError } from './errors.ts';
 import { withoutManagedFields } from './managed-fields.ts';
 import { asObject } from './object-shape.ts';
 import { errorBytes, parseJson, TooLarge } from './read-limits.ts';
-import { apiError, collectionPath, query, requestJson } from './request.ts';
+import { apiError, collectionPath, metadataAccept, query, requestJson } from './request.ts';
+import { apiVersionOf } from './resources.ts';
 import { readText } from './round-trip.ts';
 import { isRecord, type KubeObject, type Resource } from './types.ts';
 
@@ -92,6 +93,8 @@ export interface WatchOptions {
   bodyTimeoutMs?: number;
   /** Objects come without their managedFields; see `withoutManagedFields` for which kinds that will do. */
   cutManagedFields?: boolean;
+  /** Objects come with their metadata alone. A server that cannot do that sends them whole. */
+  metadataOnly?: boolean;
   /** How much longer than `timeoutSeconds` a watch may live before it is ended from this side. Default 30 s. */
   graceMs?: number;
   signal?: AbortSignal;
@@ -125,6 +128,7 @@ export async function* watch<T extends KubeObject = KubeObject>(
     resource: resource.plural,
     path: watchPath(resource, options),
     signal: options.signal,
+    ...(options.metadataOnly === true ? { accept: metadataAccept('PartialObjectMetadata') } : {}),
   };
   const { status, retryAfter, body } = await connection.stream(call, options.bodyTimeoutMs ?? 120_000);
   let overdue = false;
@@ -145,6 +149,7 @@ export async function* watch<T extends KubeObject = KubeObject>(
       for (const line of splitter.push(chunk)) {
         const event = parseEvent(connection, options.cutManagedFields ? withoutManagedFields(line) : line);
         if (event.type === 'ERROR') throw eventError(call, event.object);
+        if (options.metadataOnly === true) nameKind(event.object, resource);
         yield event as WatchEvent<T>;
       }
     }
@@ -220,6 +225,12 @@ function eventError(call: Call, object: unknown): ApiError {
   const status = asStatus(object);
   const [path] = call.path.split('?', 1);
   return new ApiError(status.code ?? 500, status, `watch ${path}`);
+}
+
+/** Metadata alone is said to be of a kind of its own. */
+function nameKind(object: KubeObject, resource: Resource): void {
+  object.apiVersion = apiVersionOf(resource);
+  object.kind = resource.kind;
 }
 
 function ignore(): void {}

@@ -81,6 +81,8 @@ export interface SyncContext {
   readonly customKind?: (group: string, kind: string) => NamedResource | undefined;
   /** Whether an object that is in the super cluster, or is to be, needs this one there (`References.needed`). */
   isReferenced(to: KeyRef): boolean;
+  /** Keys in `data` of a ConfigMap or Secret of the tenant that is in the super cluster; empty for any other. */
+  dataKeysOf(resource: Resource, ref: ObjectRef): readonly string[];
   /** Milliseconds since the epoch. */
   readonly nowMs: number;
 }

@@ -16,6 +16,7 @@ import type { KubeObject, ObjectRef, Resource } from '../types.ts';
 import { FakeApi } from './fake-api.ts';
 import {
   parseRequest,
+  partial,
   Refusal,
   type RequestInfo,
   refusals,
@@ -123,12 +124,12 @@ export class FakeWatch {
     if (this.info.namespace !== undefined && object.metadata.namespace !== this.info.namespace) return;
     const before = type !== 'ADDED' && previous !== undefined && this.#matches(previous);
     const after = type !== 'DELETED' && this.#matches(object);
-    if (before && after) this.#event('MODIFIED', object);
-    else if (after) this.#event('ADDED', object);
+    if (before && after) this.#object('MODIFIED', object);
+    else if (after) this.#object('ADDED', object);
     else if (before) {
       // As servers do: the last state that matched, with the version of the change.
       const { resourceVersion } = object.metadata;
-      this.#event('DELETED', {
+      this.#object('DELETED', {
         ...previous,
         metadata: { ...previous.metadata, resourceVersion },
       } as KubeObject);
@@ -136,7 +137,7 @@ export class FakeWatch {
   }
 
   initial(objects: readonly KubeObject[]): void {
-    for (const object of objects) if (this.#matches(object)) this.#event('ADDED', object);
+    for (const object of objects) if (this.#matches(object)) this.#object('ADDED', object);
   }
 
   bookmark(version: number): void {
@@ -177,6 +178,10 @@ export class FakeWatch {
   /** Sends bytes as they are. */
   raw(bytes: Buffer): void {
     this.#write(bytes);
+  }
+
+  #object(type: string, object: KubeObject): void {
+    this.#event(type, this.info.metadataOnly ? partial(object) : object);
   }
 
   #event(type: string, object: unknown): void {
@@ -436,7 +441,10 @@ export class FakeApiServer {
   }
 
   async #handle(request: IncomingMessage, response: Response): Promise<void> {
-    const info = parseRequest(request.method ?? 'GET', request.url ?? '/');
+    const info: RequestInfo = {
+      ...parseRequest(request.method ?? 'GET', request.url ?? '/'),
+      metadataOnly: /as=PartialObjectMetadata/.test(request.headers.accept ?? ''),
+    };
     const cut = (): void => {
       // The compatibility API hides its socket; destroying the session takes the socket along.
       if ('stream' in request) (request as unknown as Http2ServerRequest).stream.session?.destroy();
@@ -479,6 +487,10 @@ export class FakeApiServer {
       return;
     }
     const reply = this.#api.handle(info, body, contentType);
+    if (info.metadataOnly && info.verb === 'list') {
+      const list = reply.body as { items: KubeObject[] };
+      reply.body = { ...list, items: list.items.map(partial) };
+    }
     const text = JSON.stringify(reply.body);
     if (fault?.kind === 'half-body' || fault?.kind === 'reset-in-body') {
       response.writeHead(reply.code, { 'content-type': 'application/json' });

@@ -104,6 +104,13 @@ export interface RequestInfo {
   readonly subresource: string | undefined;
   readonly query: URLSearchParams;
   readonly path: string;
+  /** The client asks for the metadata of objects alone. */
+  readonly metadataOnly?: boolean;
+}
+
+/** An object as it is answered to one who asks for metadata alone. */
+export function partial({ metadata }: KubeObject): KubeObject {
+  return { apiVersion: 'meta.k8s.io/v1', kind: 'PartialObjectMetadata', metadata };
 }
 
 export function parseRequest(method: string, url: string): RequestInfo {

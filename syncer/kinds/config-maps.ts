@@ -3,7 +3,7 @@ import { type KubeObject, resources } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
 import type { Admission, DownKind } from './contract.ts';
-import { bringPayloadDown, payloadOf } from './payload.ts';
+import { bringPayloadDown, metadataAlone, payloadOf, summarized } from './payload.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
 
 const fields = ['data', 'binaryData', 'immutable'] as const;
@@ -16,6 +16,8 @@ export const configMapKind: DownKind = {
   name: 'configmaps',
   resource: resources.configMaps,
   direction: 'down',
+  payload: fields,
+  compact: { tenant: metadataAlone, super: summarized(fields) },
   superName,
   tenantName,
   admit,

@@ -108,6 +108,12 @@ export interface DownKind extends KindBase, NamedResource {
   readonly direction: 'down';
   readonly references?: References;
   /**
+   * Top-level fields that caches do not hold (`compact` sees to that): the tenant object is followed as metadata only and
+   * read whole when it goes down. `toSuper` is called with whole objects; `down` with whole ones, or with two that have
+   * no payload where both have the same. `payloadSummary` of the super object is kept with it.
+   */
+  readonly payload?: readonly string[];
+  /**
    * The resource of the super object, where it is another than the tenant object's. Such a kind reads the tenant
    * object from the cache of the kind that the tenant object
    * belongs to, and has a cache of its own for the super object. Of the tenant object's changes only the deletion

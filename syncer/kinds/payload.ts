@@ -1,11 +1,14 @@
+import { createHash } from 'node:crypto';
 import { deepEqual } from 'fast-equals';
-import { type KubeObject, type MergePatch, mergePatch } from '../../kube/index.ts';
+import { isRecord, type KubeObject, type MergePatch, mergePatch } from '../../kube/index.ts';
 import type { Action } from './contract.ts';
 
 /** The named top-level fields of an object that has them; for kinds that are data and little else. */
 export function payloadOf(object: KubeObject, fields: readonly string[]): Record<string, unknown> {
   return Object.fromEntries(
-    fields.filter((field) => object[field] !== undefined).map((field) => [field, object[field]]),
+    fields
+      .filter((field) => object[field] !== undefined && object[field] !== null)
+      .map((field) => [field, object[field]]),
   );
 }
 
@@ -22,7 +25,7 @@ export function bringPayloadDown(
   const patch: MergePatch = { ...metadata };
   for (const field of fields) {
     const from = superObject[field];
-    const to = tenantObject[field];
+    const to = tenantObject[field] ?? undefined;
     if (from === to || deepEqual(from, to)) continue;
     // The tenant object's cannot have changed either: a user of the super cluster froze something else.
     if (superObject['immutable'] === true) return [{ do: 'deleteSuper' }];
@@ -30,4 +33,46 @@ export function bringPayloadDown(
     else patch[field] = typeof from === 'object' && typeof to === 'object' ? mergePatch(from, to) : to;
   }
   return Object.keys(patch).length === 0 ? [] : [{ do: 'patchSuper', patch }];
+}
+
+/** What is kept of a payload that is not kept itself. */
+export interface PayloadSummary {
+  /** Equal for equal payloads. */
+  readonly digest: string;
+  /** Keys of `data`. */
+  readonly keys: readonly string[];
+}
+
+const summaries = Symbol('summary of the payload');
+
+type Summarized = KubeObject & { [summaries]?: PayloadSummary };
+
+/** The summary of an object that `summarized` has made, or of a whole one. */
+export function payloadSummary(object: KubeObject, fields: readonly string[]): PayloadSummary {
+  const kept = (object as Summarized)[summaries];
+  if (kept !== undefined) return kept;
+  const hash = createHash('sha256');
+  for (const field of fields) {
+    const value = object[field];
+    if (value === undefined || value === null) continue;
+    hash.update(JSON.stringify(field));
+    if (!isRecord(value)) hash.update(JSON.stringify(value));
+    else for (const key of Object.keys(value).sort()) hash.update(JSON.stringify([key, value[key]]));
+  }
+  const { data } = object;
+  return { digest: hash.digest('base64'), keys: isRecord(data) ? Object.keys(data) : [] };
+}
+
+/** For `compact` in the super cluster: the object with a summary in place of its payload. */
+export function summarized(fields: readonly string[]): (object: KubeObject) => KubeObject {
+  return (object) => ({ ...metadataAlone(object), [summaries]: payloadSummary(object, fields) });
+}
+
+/** For `compact` in the tenant, whose server may send more than it was asked for. */
+export function metadataAlone({ apiVersion, kind, metadata }: KubeObject): KubeObject {
+  return {
+    ...(apiVersion === undefined ? {} : { apiVersion }),
+    ...(kind === undefined ? {} : { kind }),
+    metadata,
+  };
 }

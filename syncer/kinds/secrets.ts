@@ -3,16 +3,19 @@ import { type KubeObject, resources } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
 import type { Admission, DownKind } from './contract.ts';
-import { bringPayloadDown, payloadOf } from './payload.ts';
+import { bringPayloadDown, metadataAlone, payloadOf, summarized } from './payload.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
 
 const fields = ['data', 'immutable'] as const;
+const payload = ['type', ...fields] as const;
 
 /** Secret: those that a pod or an Ingress of the tenant refers to, those that are marked, or all. */
 export const secretKind: DownKind = {
   name: 'secrets',
   resource: resources.secrets,
   direction: 'down',
+  payload,
+  compact: { tenant: metadataAlone, super: summarized(payload) },
   selector: { super: `!${labelKeys.token}` },
   superName: (name) => (isReserved(name) ? superNameOfReserved(name) : name),
   tenantName: reservedNameOf,
@@ -27,7 +30,8 @@ export const secretKind: DownKind = {
     };
   },
   down(tenantObject, superObject, context) {
-    if (superObject['type'] !== superType(tenantObject)) return [{ do: 'deleteSuper' }];
+    const { type } = superObject;
+    if (type !== undefined && type !== superType(tenantObject)) return [{ do: 'deleteSuper' }];
     const metadata = superMetadataPatch(tenantObject, superObject, context);
     return bringPayloadDown(tenantObject, superObject, fields, metadata);
   },

@@ -60,6 +60,8 @@ export function testContext(options: TestContextOptions = {}): SyncContext {
     tenantObjects: new ArrayLookup(options.tenantObjects ?? [], kinds, 'tenant'),
     superObjects: new ArrayLookup(options.superObjects ?? [], kinds, 'super'),
     isReferenced: (to) => isReferenced(kinds, to, context),
+    dataKeysOf: (resource, ref) =>
+      Object.keys(context.tenantObjects.get<KubeObject & { data?: object }>(resource, ref)?.data ?? {}),
     nowMs: options.nowMs ?? Date.parse('2026-01-01T00:00:00Z'),
   };
   return context;

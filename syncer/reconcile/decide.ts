@@ -19,6 +19,8 @@ export interface Situation {
    * `unwanted`: there never will be one.
    */
   readonly namespaceReady: boolean | 'unwanted';
+  /** The tenant object's payload was not read, because it cannot be carried over yet. */
+  readonly isPartial?: boolean;
   readonly context: SyncContext;
 }
 
@@ -153,6 +155,7 @@ function superMissing(kind: DownKind, situation: Situation, tenantObject: KubeOb
   }
   requires.push(...(kind.requires?.(tenantObject, context) ?? []));
   const actions: Action[] = requires.length === 0 ? [] : [{ do: 'require', keys: requires }];
+  if (situation.isPartial === true) return { actions: [...actions, ...notShownYet.actions] };
   actions.push(creation(kind, tenantObject, context));
   if (admission?.notice !== undefined) actions.push({ do: 'notice', notice: admission.notice });
   return { actions };

@@ -12,6 +12,7 @@ import { type ActionGate, Executor, type ExecutorObserver, recordNotice, type Wo
 import type { IdentityGuard } from './guards.ts';
 import { keyId } from './keys.ts';
 import { done, type Outcome, outcomeOf } from './outcome.ts';
+import { payloadsDiffer, withPayload } from './payloads.ts';
 import type { TenantState } from './tenant-state.ts';
 
 interface Agreed {
@@ -109,6 +110,9 @@ export class Reconciler implements Controller {
     if (kind === undefined) return undefined;
     const situation = this.#situation(tenant, kind, key);
     if (this.#inSync.has(situation) || this.#isBehind(tenant, situation)) return undefined;
+    if (kind.direction === 'down' && kind.payload !== undefined) {
+      if (payloadsDiffer(kind, kind.payload, situation, tenant)) return 'differs';
+    }
     const decision = this.#decide(kind, situation);
     if (decision.actions.length === 0) this.#inSync.add(kind, situation);
     return driftOf(kind, situation, decision);
@@ -136,8 +140,15 @@ export class Reconciler implements Controller {
   async #attempt(tenant: TenantState, kind: SyncedKind, key: KeyRef, signal: AbortSignal): Promise<Outcome> {
     let work: Work | undefined;
     try {
-      const situation = this.#situation(tenant, kind, key);
+      let situation = this.#situation(tenant, kind, key);
       if (this.#isBehind(tenant, situation)) return behind;
+      if (kind.direction === 'down' && kind.payload !== undefined) {
+        const { superClient } = this.#options;
+        const { payload } = kind;
+        const whole = await withPayload(superClient, { kind, payload, situation, tenant, signal });
+        if ('is' in whole) return whole;
+        situation = whole;
+      }
       const recorder = this.#recorderOf(tenant);
       const definition = tenant.customKinds.get(kind.name)?.definition;
       work = { kind, situation, tenant, recorder, signal, definition };

@@ -38,6 +38,8 @@ describe('resync (sync rule `resync`)', () => {
       metadata: { name: 'n3', annotations: { [annotationKeys.uid]: 'gone' } },
     });
 
+    // A payload that was never read counts as different.
+    await bench.reconcile('configmaps', 'same', 'shop');
     const { resync, queued } = resyncOf(bench);
     const findings = await resync.run(bench.state);
     expect(new Set(findings)).toEqual(

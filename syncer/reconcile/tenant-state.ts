@@ -1,7 +1,14 @@
 import { labelKeys } from '../../api/labels.ts';
-import { type KubeClient, type KubeObject, type ObjectRef, resources } from '../../kube/index.ts';
+import {
+  type KubeClient,
+  type KubeObject,
+  type ObjectRef,
+  type Resource,
+  resources,
+} from '../../kube/index.ts';
 import type { KeyRef, SyncContext, TenantInfo } from '../context.ts';
 import type { DownKind, SyncedKind, UpKind } from '../kinds/contract.ts';
+import { type PayloadSummary, payloadSummary } from '../kinds/payload.ts';
 import { isReferenced } from '../kinds/references.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
@@ -90,6 +97,8 @@ export class TenantState {
   };
   /** Copies of events, which are not watched in the tenant, as last written, by key id. */
   readonly eventCopies = new BoundedMap<{ readonly object: KubeObject; readonly atMs: number }>(5_000);
+  /** Summaries of payloads of tenant objects that have been read whole, by what the cache shows of the object. */
+  readonly payloads = new WeakMap<KubeObject, PayloadSummary>();
   readonly dependents = new Dependents();
   readonly expectations: Readonly<Record<'tenant' | 'super', Expectations>>;
   /** Set while all deletes are stopped (sync rule `side-identity`): why. */
@@ -176,9 +185,24 @@ export class TenantState {
       superObjects: this.#superCaches,
       customKind: this.#customKind,
       isReferenced: (to) => isReferenced(allKinds, to, context),
+      dataKeysOf: (resource, ref) => this.#dataKeysOf(resource, ref),
       nowMs: this.#nowMs(),
     };
     return context;
+  }
+
+  /** Of what was last read of the tenant object; else of the super object, which right after a start is all there is. */
+  #dataKeysOf(resource: Resource, ref: ObjectRef): readonly string[] {
+    const own = this.caches.get(resource, ref);
+    const known = own && this.payloads.get(own);
+    if (own === undefined || known !== undefined) return known?.keys ?? [];
+    for (const kind of allKinds) {
+      if (kind.resource !== resource || kind.direction !== 'down' || kind.payload === undefined) continue;
+      const superRef = this.superRef(kind, { kind: kind.name, ...ref });
+      const there = superRef && this.superObject(kind, superRef);
+      if (there !== undefined && isOurs(there, this.#info)) return payloadSummary(there, kind.payload).keys;
+    }
+    return [];
   }
 
   /** What the cache of the super cluster shows of a kind's objects. */

@@ -218,6 +218,7 @@ export class TenantSession {
       clock,
       consistentStart: true,
       cutManagedFields: hasKnownFields(kind),
+      metadataOnly: kind.direction === 'down' && kind.payload !== undefined,
       ...(kind.selector?.tenant === undefined ? {} : { labelSelector: kind.selector.tenant }),
       beforeReplace: (_objects, version, signal) => this.#freeze.checkList(kind.resource, version, signal),
       onResourceVersion: (version) => this.#freeze.observeVersion(kind.resource, version),

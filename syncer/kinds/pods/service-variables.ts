@@ -1,5 +1,5 @@
 import ipaddr from 'ipaddr.js';
-import { type KubeObject, resources } from '../../../kube/index.ts';
+import { resources } from '../../../kube/index.ts';
 import type { SyncContext } from '../../context.ts';
 import { originalUid } from '../../mapping/labels.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
@@ -189,28 +189,23 @@ function isOptional({ valueFrom = {} }: EnvVar): boolean {
 }
 
 /**
- * Names of variables that a container takes from whole ConfigMaps and Secrets, as far as those are there.
+ * Names of variables that a container takes from whole ConfigMaps and Secrets, as far as those are there;
+ * `binaryData` of a ConfigMap becomes no variables.
  * The container's sources are in the tenant object's names.
  */
 function sourcedNames(
   { envFrom }: Container,
   namespace: string | undefined,
-  { tenantObjects }: SyncContext,
+  context: SyncContext,
 ): Set<string> {
   const names = new Set<string>();
   for (const { prefix = '', configMapRef, secretRef } of envFrom ?? []) {
     const resource = configMapRef === undefined ? resources.secrets : resources.configMaps;
     const { name } = configMapRef ?? secretRef ?? {};
     if (name === undefined) continue;
-    const source = tenantObjects.get<Source>(resource, { namespace, name });
-    for (const key in source?.data) names.add(prefix + key);
+    for (const key of context.dataKeysOf(resource, { namespace, name })) names.add(prefix + key);
   }
   return names;
-}
-
-/** `binaryData` of a ConfigMap becomes no variables. */
-interface Source extends KubeObject {
-  data?: Record<string, string>;
 }
 
 /**

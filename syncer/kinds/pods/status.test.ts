@@ -410,6 +410,7 @@ describe('pair', () => {
       tenantObjects: { get: refused, byIndex: refused },
       superObjects: lookup,
       isReferenced: refused,
+      dataKeysOf: refused,
       get nowMs(): number {
         return refused();
       },

@@ -1,5 +1,12 @@
 import { setImmediate } from 'node:timers/promises';
-import { ApiError, type KubeClient, type KubeObject, type Resource, resources } from '../../../kube/index.ts';
+import {
+  ApiError,
+  type KubeClient,
+  type KubeObject,
+  type ObjectMeta,
+  type Resource,
+  resources,
+} from '../../../kube/index.ts';
 import { FakeClock } from '../../../kube/testing/index.ts';
 import type { TenantInfo } from '../../context.ts';
 import { superWatches } from '../../controllers/registry.ts';
@@ -34,6 +41,8 @@ export class StepEngine implements AsyncDisposable {
   readonly pending: Call[] = [];
   /** Calls in the order in which they were made, `to what name`. */
   readonly made: string[] = [];
+  /** Of tenants, by resource, namespace and name; reads do not count as calls. */
+  readonly #objects = new Map<string, KubeObject>();
   readonly #superClient = this.#client('super');
   readonly #behaviours = new Map<string, Behaviour>();
   readonly #stop = new AbortController();
@@ -86,6 +95,7 @@ export class StepEngine implements AsyncDisposable {
     this.#count += 1;
     const uid = `${state.info.name}-${resource.plural}-${object.metadata.namespace ?? ''}-${object.metadata.name}`;
     const metadata = { uid, resourceVersion: String(this.#count), ...object.metadata };
+    this.#objects.set(objectId(state.info.name, resource, object.metadata), { ...object, metadata });
     state.caches.store(resource).apply('ADDED', { ...object, metadata });
   }
 
@@ -154,6 +164,12 @@ export class StepEngine implements AsyncDisposable {
       metadata: { ...object.metadata, uid: `s-${object.metadata.name}`, resourceVersion: '1' },
     });
     const client = {
+      get: async (resource: Resource, ref: ObjectMeta) => {
+        const object = this.#objects.get(objectId(to, resource, ref));
+        if (object === undefined) throw new ApiError(404, { reason: 'NotFound' }, 'get');
+        if (this.#behaviours.get(to) === 'hangs') await call(`get ${resource.plural}`, ref.name, undefined);
+        return object;
+      },
       create: (resource: Resource, object: KubeObject) =>
         call(`create ${resource.plural}`, object.metadata.name, stored(object)),
       createSubresource: (resource: Resource, ref: { name: string }, subresource: string, body: unknown) =>
@@ -167,4 +183,8 @@ export class StepEngine implements AsyncDisposable {
     };
     return client as unknown as KubeClient;
   }
+}
+
+function objectId(to: string, { plural }: Resource, { namespace, name }: ObjectMeta): string {
+  return `${to}/${plural}/${namespace ?? ''}/${name}`;
 }

@@ -39,9 +39,10 @@ export class TenantSide {
     });
     const watched = allKinds.filter((kind) => kind.direction === 'up' || kind.superResource === undefined);
     const reflectors = watched.map(
-      ({ resource, selector }) =>
+      ({ resource, selector, ...kind }) =>
         new Reflector({
           client,
+          metadataOnly: 'payload' in kind,
           resource,
           store: state.caches.store(resource),
           clock,
