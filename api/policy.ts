@@ -76,6 +76,9 @@ const hostName = checkedText(
   'has to be a host name, as in shop.example.com, or *.example.com for every name below example.com',
 );
 
+const cacheMiB = z.int().min(1).max(1_048_576);
+const memoryOfObjects = "How much memory, in MiB, a tenant's objects may take in the syncer.";
+
 export const weight = z.int().min(1).max(1000);
 
 /** Labels that a node has to carry, with the values that they have to have. */
@@ -156,13 +159,14 @@ export const effectivePolicySchema = z.strictObject({
       "The tenant's share of the syncer and of the scheduler, in proportion to the other tenants' weights.",
     )
     .optional(),
+  cacheMiB: cacheMiB.describe(memoryOfObjects).optional(),
 });
 
 type ReadonlyLists<T> = { readonly [K in keyof T]: T[K] extends string[] ? readonly string[] : T[K] };
 
 /** What the objects of a tenant may ask of the super cluster: the manager's decision, not what the tenant asks for. */
 export type TenantPolicy = ReadonlyLists<
-  Omit<EffectivePolicy, 'ceiling' | 'nodeSelector' | 'hideNodes' | 'weight'>
+  Omit<EffectivePolicy, 'ceiling' | 'nodeSelector' | 'hideNodes' | 'weight' | 'cacheMiB'>
 >;
 
 /** What a tenant may as long as no VirtualClusterPolicy allows more. */
@@ -259,6 +263,7 @@ export const virtualClusterPolicySpecSchema = z.strictObject({
   maxWeight: weight
     .describe('The greatest weight that a VirtualCluster may have. No limit when absent.')
     .optional(),
+  cacheMiB: cacheMiB.describe(`${memoryOfObjects} As vc-syncer was started with when absent.`).optional(),
   nodeSelector: nodeSelector.describe('Labels of the nodes that pods of tenants are kept to.').optional(),
   hideNodes: z.boolean().describe('Whether the names of nodes are kept from every tenant.').optional(),
 });

@@ -34,6 +34,8 @@ export interface ListOptions {
   cutManagedFields?: boolean;
   /** Items come with their metadata alone. A server that cannot do that sends them whole. */
   metadataOnly?: boolean;
+  /** Sees the objects of each page as it comes. What it throws ends the list. */
+  onPage?: (objects: readonly KubeObject[]) => void;
 }
 
 const defaultPageSize = 500;
@@ -78,13 +80,15 @@ async function listAll<T extends KubeObject>(
         continue;
       }
       if (token === undefined || !isGone(error) || options.exact === true) throw error;
-      return (
-        await page<T>(connection, resource, { ...options, resourceVersion: '' }, { limit: options.limit })
-      ).list;
+      const fresh = { ...options, resourceVersion: '' };
+      const whole = await page<T>(connection, resource, fresh, { limit: options.limit });
+      options.onPage?.(whole.list.items);
+      return whole.list;
     }
     bytes += next.bytes;
     if (bytes > listBytes)
       throw connection.failure(new TooLarge(`the list of ${resource.plural}`, listBytes), options.signal);
+    options.onPage?.(next.list.items);
     if (list === undefined) list = next.list;
     else for (const item of next.list.items) list.items.push(item);
     token = next.list.metadata.continue;

@@ -32,6 +32,7 @@ export {
 } from './kubeconfig.ts';
 export { type Lease, LeaseElection, microTime } from './lease.ts';
 export { applyMergePatch, mergePatch } from './merge-patch.ts';
+export { estimateBytes } from './object-size.ts';
 export { parseQuantity } from './quantity.ts';
 export { Reflector, type ReflectorProblem } from './reflector.ts';
 export { apiVersionOf, resource, resources } from './resources.ts';

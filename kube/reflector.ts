@@ -1,6 +1,6 @@
 import { linkedController, onAbort } from './abort.ts';
 import { Backoff } from './backoff.ts';
-import type { KubeClient } from './client.ts';
+import type { KubeClient, ListOptions } from './client.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { ApiError, ConnectionError, isGone, isResourceVersionTooLarge } from './errors.ts';
 import type { Store } from './store.ts';
@@ -35,6 +35,8 @@ export interface ReflectorOptions<T extends KubeObject> {
   cutManagedFields?: boolean;
   /** See ListOptions. */
   metadataOnly?: boolean;
+  /** Called for each list: sees its pages as they come (see ListOptions), and when it is in the store or was given up. */
+  meterList?: () => { page: (objects: readonly KubeObject[]) => void; end: () => void };
   clock?: Clock;
   random?: () => number;
   onProblem?: (problem: ReflectorProblem) => void;
@@ -160,11 +162,30 @@ export class Reflector<T extends KubeObject = KubeObject> {
   }
 
   async #list(wanted: Next & { do: 'list' }, signal: AbortSignal): Promise<Next> {
+    const meter = this.#options.meterList?.();
+    try {
+      return await this.#takeList(wanted, meter?.page, signal);
+    } finally {
+      meter?.end();
+    }
+  }
+
+  async #takeList(
+    wanted: Next & { do: 'list' },
+    onPage: ListOptions['onPage'],
+    signal: AbortSignal,
+  ): Promise<Next> {
     const { client, resource, store, beforeReplace } = this.#options;
     this.#relistWanted = false;
     const changesBefore = this.#selectorChanges;
     const { resourceVersion: version, exact = false } = wanted;
-    const options = { ...this.#scope(), resourceVersion: version, exact, signal };
+    const options = {
+      ...this.#scope(),
+      resourceVersion: version,
+      exact,
+      signal,
+      ...(onPage === undefined ? {} : { onPage }),
+    };
     let resourceVersion: string;
     let objects: T[];
     try {

@@ -1,3 +1,4 @@
+import { estimateBytes } from './object-size.ts';
 import type { KubeObject, ObjectRef } from './types.ts';
 
 /** Finds keys by values computed from their objects. Holds keys only, so a change that keeps the values costs nothing. */
@@ -53,6 +54,8 @@ export interface StoreOptions<T extends KubeObject> {
   transform?: (object: T) => T;
   /** For each index, the values under which an object is found. Must depend on the object alone. */
   indexes?: Record<string, (object: T) => readonly string[]>;
+  /** Has `bytes` counted; called when they have grown. */
+  onGrowth?: () => void;
   /** Called when a listener, `transform` or an index function throws. Default: a process warning. */
   onListenerError?: (error: unknown) => void;
 }
@@ -68,10 +71,15 @@ export class Store<T extends KubeObject = KubeObject> {
   #listeners: readonly ((event: StoreEvent<T>) => void)[] = [];
   readonly #transform: ((object: T) => T) | undefined;
   readonly #onListenerError: (error: unknown) => void;
+  readonly #onGrowth: (() => void) | undefined;
+  /** By key; empty where nobody asks. */
+  readonly #sizes = new Map<string, number>();
+  #bytes = 0;
 
   constructor(options: StoreOptions<T> = {}) {
     this.#transform = options.transform;
     this.#onListenerError = options.onListenerError ?? warn;
+    this.#onGrowth = options.onGrowth;
     for (const [name, valuesOf] of Object.entries(options.indexes ?? {})) {
       this.#indexes.set(name, new StoreIndex(this.#guarded(valuesOf)));
     }
@@ -79,6 +87,11 @@ export class Store<T extends KubeObject = KubeObject> {
 
   get size(): number {
     return this.#objects.size;
+  }
+
+  /** About what the objects take in memory; 0 without `onGrowth`. */
+  get bytes(): number {
+    return this.#bytes;
   }
 
   get(ref: ObjectRef): T | undefined {
@@ -146,6 +159,7 @@ export class Store<T extends KubeObject = KubeObject> {
       previous = undefined;
     }
     this.#objects.set(key, object);
+    this.#measure(key, object);
     for (const index of this.#indexes.values()) index.update(key, previous, object);
     if (previous === undefined) this.#emit({ type: 'added', object, watched });
     else this.#emit({ type: 'modified', object, previous, watched });
@@ -153,8 +167,19 @@ export class Store<T extends KubeObject = KubeObject> {
 
   #remove(key: string, previous: T, object: T, watched: boolean): void {
     this.#objects.delete(key);
+    this.#measure(key, undefined);
     for (const index of this.#indexes.values()) index.update(key, previous, undefined);
     this.#emit({ type: 'deleted', object, previous, watched });
+  }
+
+  #measure(key: string, object: T | undefined): void {
+    if (this.#onGrowth === undefined) return;
+    const before = this.#sizes.get(key) ?? 0;
+    const now = object === undefined ? 0 : key.length + estimateBytes(object);
+    if (object === undefined) this.#sizes.delete(key);
+    else this.#sizes.set(key, now);
+    this.#bytes += now - before;
+    if (now > before) this.#onGrowth();
   }
 
   #emit(event: StoreEvent<T>): void {

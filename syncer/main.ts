@@ -24,6 +24,7 @@ interface Flags {
   transparentKeyPrefix: string[];
   ingressAnnotation: string[];
   networkPolicies: NetworkPolicyEnforcement;
+  tenantCacheMib: number;
   fair: boolean;
   logLevel: string;
 }
@@ -137,6 +138,12 @@ function command(): Command {
         .choices(networkPolicyEnforcements)
         .default(defaultOptions.networkPolicies),
     )
+    .option(
+      '--tenant-cache-mib <n>',
+      'memory that the objects of one tenant may take here, in MiB, where its policy does not say it',
+      positive,
+      defaultOptions.tenantCacheMiB,
+    )
     .option('--no-fair', 'serve first come, first served (only to measure what fairness is worth)')
     .option('--log-level <level>', 'trace, debug, info, warn or error', 'info');
 }
@@ -171,6 +178,7 @@ async function main(): Promise<void> {
       transparentKeyPrefixes: flags.transparentKeyPrefix,
       ingressAnnotations: flags.ingressAnnotation,
       networkPolicies: flags.networkPolicies,
+      tenantCacheMiB: flags.tenantCacheMib,
       fair: flags.fair,
     },
     { superConnection, metrics, clock: systemClock, logger },

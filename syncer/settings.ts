@@ -25,6 +25,8 @@ export interface SyncerOptions {
   ingressAnnotations: readonly string[];
   /** Whether something in the super cluster acts on NetworkPolicies; `auto`: looked for at the start. */
   networkPolicies: NetworkPolicyEnforcement;
+  /** How much memory, in MiB, the objects of a tenant may take whose policy does not say it. */
+  tenantCacheMiB: number;
   /** Off only to measure what fairness is worth. */
   fair: boolean;
 }
@@ -40,6 +42,7 @@ export const defaultOptions: SyncerOptions = {
   transparentKeyPrefixes: [],
   ingressAnnotations: [],
   networkPolicies: 'auto',
+  tenantCacheMiB: 256,
   fair: true,
 };
 

@@ -107,6 +107,7 @@ class Serving {
         deniedKeyPrefixes: options.deniedKeyPrefixes,
         transparentKeyPrefixes: options.transparentKeyPrefixes,
         ingressAnnotations: options.ingressAnnotations,
+        tenantCacheMiB: options.tenantCacheMiB,
         ...this.#surroundings,
       }),
       hooks: { ...observeTenants(metrics), ...sessionHooks(kubelet, traces) },
@@ -119,6 +120,7 @@ class Serving {
       () => this.#engine.scheduling(),
       (uid) => this.#engine.labelOf(uid),
     );
+    metrics.collectCachesFrom(() => this.#engine.cacheBytes());
     metrics.collectObjectsFrom(() => this.#engine.objectCounts());
     metrics.gauge(
       'skerry_syncer_kubelet_connections',

@@ -48,6 +48,7 @@ export function observeTenants(metrics: SyncerMetrics): DirectoryHooks {
       for (const { kind, drift: finding, count } of findings) metrics.drift(tenant, kind, finding, count);
     },
     joined: (tenant) => metrics.addTenant(tenant),
+    held: (tenant) => metrics.cacheLimitExceeded(tenant),
     left: (tenant) => metrics.removeTenant(tenant),
   };
 }

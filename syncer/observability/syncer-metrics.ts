@@ -270,6 +270,8 @@ export class SyncerMetrics {
   readonly #calls: Counter;
   readonly #callDuration: Histogram;
   readonly #fenced: Counter;
+  readonly #cacheLimits: Counter;
+  readonly #cacheLimitSeries: TenantSeries<never>;
 
   constructor(options: SyncerMetricsOptions = {}) {
     this.#labels = new TenantLabels(options.maxTenants ?? 250);
@@ -343,6 +345,13 @@ export class SyncerMetrics {
       help: 'Writes that were not sent because the Lease of this replica was not renewed in time.',
       registers,
     });
+    this.#cacheLimits = new Counter({
+      name: 'skerry_syncer_cache_limits_exceeded_total',
+      help: 'How often a tenant was let go of for a time because its objects take too much memory.',
+      labelNames: ['tenant'],
+      registers,
+    });
+    this.#cacheLimitSeries = new TenantSeries(this.#cacheLimits, 'tenant', []);
     this.pods = new PodMetrics(this.#registry, this.#labels);
     registerGauges(this.#registry, this.#labels, {
       depths: () => this.#depths(),
@@ -377,6 +386,21 @@ export class SyncerMetrics {
   /** Asks for the number of objects in the caches whenever metrics are rendered. */
   collectObjectsFrom(objects: () => Iterable<ObjectCount>): void {
     this.#objects = objects;
+  }
+
+  /** Asks for what the objects of tenants take whenever metrics are rendered. To be called once. */
+  collectCachesFrom(read: () => Iterable<{ tenant: string; bytes: number }>): void {
+    const labels = this.#labels;
+    new Gauge({
+      name: 'skerry_syncer_cache_bytes',
+      help: 'About what the objects of a tenant take in the memory of this syncer.',
+      labelNames: ['tenant'],
+      registers: [this.#registry],
+      collect() {
+        this.reset();
+        for (const { tenant, bytes } of read()) this.inc({ tenant: labels.peek(tenant) }, bytes);
+      },
+    });
   }
 
   /** Asks for the state of the scheduling window whenever metrics are rendered. To be called once. */
@@ -445,6 +469,11 @@ export class SyncerMetrics {
     this.#fenced.inc();
   }
 
+  /** A tenant was let go of for a time because its objects take too much memory. */
+  cacheLimitExceeded(tenant: string): void {
+    this.#cacheLimits.inc(this.#cacheLimitSeries.labels(this.#labels.of(tenant)));
+  }
+
   /** Counts a tenant among those served. */
   addTenant(tenant: string): void {
     this.#joined.add(tenant);
@@ -462,6 +491,7 @@ export class SyncerMetrics {
       this.#driftSeries,
       this.#patrolSeries,
       this.#problemSeries,
+      this.#cacheLimitSeries,
     ];
     for (const series of all) series.remove(tenant);
     this.pods.remove(tenant);

@@ -35,11 +35,26 @@ export class Caches implements Lookup {
   readonly #apart = new Map<string, Store>();
   readonly #watched = new Map<string, Store>();
   readonly #side: 'tenant' | 'super';
+  readonly #onGrowth: (() => void) | undefined;
 
-  constructor(kinds: readonly SyncedKind[], side: 'tenant' | 'super', watches: readonly SuperWatch[] = []) {
+  /** `onGrowth`: called when `bytes`, which are counted then, have grown. */
+  constructor(
+    kinds: readonly SyncedKind[],
+    side: 'tenant' | 'super',
+    watches: readonly SuperWatch[] = [],
+    onGrowth?: () => void,
+  ) {
     this.#side = side;
+    this.#onGrowth = onGrowth;
     for (const kind of kinds) this.add(kind);
     for (const watch of watches) this.#addWatch(watch);
+  }
+
+  /** About what all objects take in memory; 0 where they are not counted. */
+  get bytes(): number {
+    let bytes = 0;
+    for (const store of this.#stores.values()) bytes += store.bytes;
+    return bytes;
   }
 
   /** A store for the objects of one more kind; it takes the place of an earlier one. */
@@ -47,7 +62,7 @@ export class Caches implements Lookup {
     const apart = isApart(kind);
     if (apart && this.#side === 'tenant') return undefined;
     const compact = kind.compact?.[this.#side];
-    const store = makeStore(this.#indexesOf(kind), compact);
+    const store = makeStore(this.#indexesOf(kind), compact, this.#onGrowth);
     if (apart) this.#apart.set(kind.name, store);
     else this.#stores.set(storeName(kind.resource), store);
     return store;
@@ -113,6 +128,7 @@ export class Caches implements Lookup {
 function makeStore(
   indexes: Record<string, (object: KubeObject) => readonly string[]>,
   compact: ((object: KubeObject) => KubeObject) | undefined,
+  onGrowth?: () => void,
 ): Store {
   return new Store({
     transform: (object) => {
@@ -120,6 +136,7 @@ function makeStore(
       return compact === undefined ? object : compact(object);
     },
     indexes,
+    ...(onGrowth === undefined ? {} : { onGrowth }),
   });
 }
 

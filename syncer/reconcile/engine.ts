@@ -220,6 +220,11 @@ export class SyncEngine {
     return this.#router.tenant(uid)?.label ?? uid;
   }
 
+  /** About what the objects of each tenant take in memory, by its label. */
+  *cacheBytes(): Generator<{ tenant: string; bytes: number }> {
+    for (const { label, caches } of this.#router.tenants()) yield { tenant: label, bytes: caches.bytes };
+  }
+
   /** Objects in the caches, by side and kind. */
   *objectCounts(): Generator<{ side: 'tenant' | 'super'; kind: string; count: number }> {
     const tenants = [...this.#router.tenants()];

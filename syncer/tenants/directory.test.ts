@@ -1,9 +1,77 @@
 import { describe, expect, it } from 'vitest';
-import { type Clock, resources } from '../../kube/index.ts';
+import { defaultEffectivePolicy } from '../../api/policy.ts';
+import { type Clock, type KubeObject, resources } from '../../kube/index.ts';
+import type { FakeCluster } from '../../kube/testing/index.ts';
 import { fastClock } from '../reconcile/testing/fast-clock.ts';
 import { DirectoryWorld } from './testing/directory-world.ts';
 
 const uid = (world: DirectoryWorld, name: string): string => world.vc(name).metadata.uid ?? '';
+
+/** Its annotations, which are kept whole, take about half a MiB. */
+function large(name: string): KubeObject {
+  return { metadata: { name, annotations: { note: 'x'.repeat(500_000) } } };
+}
+
+describe('a tenant whose objects take more memory than it may', () => {
+  const many = ['a', 'b', 'c', 'd'];
+
+  async function crowded(): Promise<{ world: DirectoryWorld; blue: FakeCluster }> {
+    const world = await DirectoryWorld.start(async (before) => {
+      before.settings = { ...before.settings, tenantCacheMiB: 1 };
+      const blue = await before.make('blue');
+      for (const name of many) blue.server.put(resources.namespaces, large(name));
+      await before.make('green');
+    });
+    return { world, blue: world.tenantOf('blue') };
+  }
+
+  it('is let go of, and the others are served', async () => {
+    await using world = (await crowded()).world;
+    const { message } = await world.says('blue', 'Synced', 'False', 'CacheLimitExceeded');
+    expect(message).toMatch(/more than 1 MiB .* raise cacheMiB/);
+    await world.says('green', 'Synced', 'True', 'Joined');
+    expect(world.told).toContain('held acme/blue');
+    expect(world.told).not.toContain('held acme/green');
+    expect(world.objectsOf('blue', resources.namespaces)).toEqual([]);
+    expect(world.directory.session(uid(world, 'blue'))).toBeUndefined();
+  });
+
+  it('is served when it has become smaller', async () => {
+    const { world, blue } = await crowded();
+    await using _ = world;
+    await world.says('blue', 'Synced', 'False', 'CacheLimitExceeded');
+    for (const name of many.slice(1)) blue.server.remove(resources.namespaces, { name });
+    await world.says('blue', 'Synced', 'True', 'Joined');
+  });
+
+  it('is served at once when its policy allows more', async () => {
+    await using world = (await crowded()).world;
+    await world.says('blue', 'Synced', 'False', 'CacheLimitExceeded');
+    const policy = { ...defaultEffectivePolicy, cacheMiB: 16 };
+    world.change('blue', (vc) => ({ ...vc, status: { ...vc.status, policy } }));
+    await world.says('blue', 'Synced', 'True', 'Joined');
+  });
+
+  it('is let go of while it is served, and nothing of it is deleted in the super cluster', async () => {
+    await using world = await DirectoryWorld.start(async (before) => {
+      before.settings = { ...before.settings, tenantCacheMiB: 1 };
+    });
+    const blue = await world.make('blue');
+    blue.server.put(resources.namespaces, large('a'));
+    await world.says('blue', 'Synced', 'True', 'Joined');
+    await world.super.server.until(() => world.objectsOf('blue', resources.namespaces).length === 2);
+    for (const name of many.slice(1)) blue.server.put(resources.namespaces, large(name));
+    await world.says('blue', 'Synced', 'False', 'CacheLimitExceeded');
+    expect(world.objectsOf('blue', resources.namespaces).length).toBeGreaterThanOrEqual(2);
+  });
+
+  it('is left like any other when it is deleted meanwhile', async () => {
+    await using world = (await crowded()).world;
+    await world.says('blue', 'Synced', 'False', 'CacheLimitExceeded');
+    world.change('blue', (vc) => ({ ...vc, status: { ...vc.status, phase: 'Deleting' } }));
+    await world.says('blue', 'Synced', 'False', 'Left');
+  });
+});
 
 describe('a VirtualCluster', () => {
   it('is served once it is ready: its namespaces appear, and its condition says so', async () => {

@@ -15,11 +15,12 @@ import type { Caches } from '../reconcile/caches.ts';
 import type { SyncEngine } from '../reconcile/engine.ts';
 import type { IdentityGuard } from '../reconcile/guards.ts';
 import type { DriftCount } from '../reconcile/resync.ts';
+import { CacheLimitExceeded } from './cache-budget.ts';
 import { readCredentials } from './credentials.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
 import { StatusWriter } from './status-writer.ts';
 import { everyTenant, type TenantFilter } from './tenant-filter.ts';
-import type { SyncerSettings } from './tenant-info.ts';
+import { cacheLimitBytes, type SyncerSettings } from './tenant-info.ts';
 
 interface DirectoryOptions {
   superClient: KubeClient;
@@ -46,6 +47,8 @@ export interface DirectoryHooks {
   reflectorProblem?(tenant: string, kind: string, phase: string): void;
   patrol?(tenant: string, findings: readonly DriftCount[]): void;
   joined?(tenant: string): void;
+  /** It takes too much memory and is let go of for a time. */
+  held?(tenant: string): void;
   left?(tenant: string): void;
   /** A session begins, with what the tenant's API server proves itself with. One of a tenant may follow another. */
   serving?(session: TenantSession, authorities: ClientAuthorities | undefined): void;
@@ -61,11 +64,17 @@ interface Served {
   latest: VirtualCluster;
   /** Looks at the credentials now instead of at their time. */
   recheck?: () => void;
+  /** Tries a tenant again that takes too much memory, if it may take more now. */
+  retry?: () => void;
   /** Resolves when everything of this tenant has ended. */
   ended: Promise<void>;
 }
 
 const restartAfterMs = 2_000;
+/** A tenant that takes too much memory is tried again after the first of these, and ever more rarely. */
+const holdMs = { first: 30_000, longest: 10 * 60_000 };
+/** A session that lasted this long has proven that there was room. */
+const calmMs = 30 * 60_000;
 const credentialsEveryMs = 60_000;
 
 /** Which tenants this syncer serves: follows the VirtualClusters and runs a session for each that is ready. */
@@ -151,6 +160,7 @@ export class TenantDirectory {
     }
     const version = served.latest.status?.syncerSecret?.version;
     served.latest = vc;
+    served.retry?.();
     if (vc.status?.syncerSecret?.version !== version) served.recheck?.();
     // On its way out: it is looked at again when it is out.
     if (served.stop.signal.aborted) return;
@@ -186,16 +196,50 @@ export class TenantDirectory {
   async #serve(served: Served): Promise<void> {
     const { superClient, clock } = this.#options;
     const { signal } = served.stop;
+    let nextHoldMs = holdMs.first;
     while (!signal.aborted) {
+      const startedAt = clock.monotonic();
       try {
         const credentials = await readCredentials(superClient, served.latest, signal);
         await this.#runSession(served, credentials);
       } catch (error) {
         if (signal.aborted) return;
+        if (error instanceof CacheLimitExceeded) {
+          if (clock.monotonic() - startedAt > calmMs) nextHoldMs = holdMs.first;
+          await this.#hold(served, error, nextHoldMs);
+          nextHoldMs = Math.min(2 * nextHoldMs, holdMs.longest);
+          continue;
+        }
         this.#warn(served.latest, error, 'cannot serve this tenant; trying again');
         await clock.sleep(restartAfterMs, signal).catch(() => undefined);
       }
     }
+  }
+
+  /** Lets go of a tenant that takes too much memory, until it may take more or some time has passed. */
+  async #hold(served: Served, error: CacheLimitExceeded, ms: number): Promise<void> {
+    const { clock, hooks, settings } = this.#options;
+    const { signal } = served.stop;
+    const { uid, ...ref } = served.vc;
+    hooks?.leaving?.(uid);
+    hooks?.held?.(`${ref.namespace}/${ref.name}`);
+    this.#warn(served.latest, error, 'this tenant takes too much memory and is let go of for a time');
+    const condition = {
+      type: 'Synced',
+      status: 'False',
+      reason: 'CacheLimitExceeded',
+      message: error.message,
+    } as const;
+    await this.#status.condition(ref, uid, condition, signal).catch((failure: unknown) => {
+      if (!signal.aborted) this.#warn(served.latest, failure, 'cannot report that this tenant is held');
+    });
+    const now = new AbortController();
+    served.retry = () => {
+      if (cacheLimitBytes(served.latest, settings()) > error.limitBytes) now.abort();
+    };
+    served.retry();
+    await clock.sleep(ms, AbortSignal.any([signal, now.signal])).catch(() => undefined);
+    delete served.retry;
   }
 
   async #runSession(served: Served, credentials: Awaited<ReturnType<typeof readCredentials>>): Promise<void> {

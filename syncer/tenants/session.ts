@@ -16,12 +16,13 @@ import type { SyncEngine } from '../reconcile/engine.ts';
 import type { IdentityGuard } from '../reconcile/guards.ts';
 import { type DriftCount, relistInTurn, runPeriodically } from '../reconcile/resync.ts';
 import { TenantState } from '../reconcile/tenant-state.ts';
+import { CacheBudget } from './cache-budget.ts';
 import type { Credentials } from './credentials.ts';
 import { DeletionFreeze, MassDeletionHolds } from './deletion-holds.ts';
 import { Health } from './health.ts';
 import type { StatusWriter } from './status-writer.ts';
 import type { TenantFilter } from './tenant-filter.ts';
-import { type SyncerSettings, tenantInfo } from './tenant-info.ts';
+import { cacheLimitBytes, type SyncerSettings, tenantInfo } from './tenant-info.ts';
 
 export interface SessionLogger {
   info(fields: object, message: string): void;
@@ -69,6 +70,9 @@ export class TenantSession {
   readonly #custom: TenantCustomResources;
   readonly #ref: { namespace: string; name: string };
   readonly #health: Health;
+  readonly #budget: CacheBudget;
+  /** Ends what is under way, because the tenant takes more memory than it may. */
+  readonly #exceeded = new AbortController();
   #vc: VirtualCluster;
   #joined = false;
 
@@ -86,10 +90,16 @@ export class TenantSession {
       ...(options.onCall === undefined ? {} : { onCall: options.onCall }),
       ...(options.beforeWrite === undefined ? {} : { beforeWrite: options.beforeWrite }),
     });
+    const caches = new Caches(options.kinds, 'tenant', [], () => this.#budget.grown());
+    this.#budget = new CacheBudget({
+      limitBytes: () => cacheLimitBytes(this.#vc, options.settings()),
+      cachedBytes: () => caches.bytes,
+      onExceeded: (error) => this.#exceeded.abort(error),
+    });
     this.state = new TenantState({
       info,
       client: new KubeClient(this.#connection),
-      caches: new Caches(options.kinds, 'tenant'),
+      caches,
       superCaches: options.superCaches,
       identity: options.vc.status?.identities?.tenant,
       superIdentity: options.vc.status?.identities?.superCluster,
@@ -122,11 +132,13 @@ export class TenantSession {
     });
   }
 
+  /** Throws CacheLimitExceeded when the tenant takes more memory than it may. */
   async run(signal: AbortSignal): Promise<void> {
     const { engine, logger } = this.#options;
     const ending = new AbortController();
-    const stop = (): void => ending.abort(signal.reason);
-    signal.addEventListener('abort', stop, { once: true });
+    const exceeded = this.#exceeded.signal;
+    const stop = (): void => ending.abort(signal.aborted ? signal.reason : exceeded.reason);
+    for (const end of [signal, exceeded]) end.addEventListener('abort', stop, { once: true });
     if (signal.aborted) stop();
     const reflectors = this.#reflectors();
     const running = reflectors.map((reflector) => reflector.run(ending.signal));
@@ -149,11 +161,12 @@ export class TenantSession {
     } finally {
       ending.abort(new Error('session ended'));
       engine.leave(this.state.info.uid);
-      signal.removeEventListener('abort', stop);
+      for (const end of [signal, exceeded]) end.removeEventListener('abort', stop);
       await Promise.all(running);
       await this.#connection.close();
       logger.info({ tenant: this.#name }, 'tenant left');
     }
+    if (exceeded.aborted && !signal.aborted) throw exceeded.reason;
   }
 
   /** Takes over changed settings and reads the operator's answers. */
@@ -220,6 +233,7 @@ export class TenantSession {
       cutManagedFields: hasKnownFields(kind),
       metadataOnly: kind.direction === 'down' && kind.payload !== undefined,
       ...(kind.selector?.tenant === undefined ? {} : { labelSelector: kind.selector.tenant }),
+      meterList: () => this.#budget.list(),
       beforeReplace: (_objects, version, signal) => this.#freeze.checkList(kind.resource, version, signal),
       onResourceVersion: (version) => this.#freeze.observeVersion(kind.resource, version),
       onProblem: ({ phase, error, failures }) => {

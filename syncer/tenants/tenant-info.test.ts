@@ -12,6 +12,7 @@ const settings = {
   transparentKeyPrefixes: ['shown.example/'],
   networkPoliciesEnforced: false,
   ingressAnnotations: ['shown.example/note'],
+  tenantCacheMiB: 128,
 };
 const ready: VirtualCluster = {
   metadata: { namespace: 'acme', name: 'blue', uid: 'v1' },

@@ -12,6 +12,16 @@ export interface SyncerSettings {
   readonly transparentKeyPrefixes: readonly string[];
   readonly networkPoliciesEnforced: boolean;
   readonly ingressAnnotations: readonly string[];
+  /** How much memory the objects of a tenant may take whose policy does not say it. */
+  readonly tenantCacheMiB: number;
+}
+
+/** How much memory the objects of this tenant may take in the syncer. */
+export function cacheLimitBytes(
+  { status }: VirtualCluster,
+  { tenantCacheMiB }: Pick<SyncerSettings, 'tenantCacheMiB'>,
+): number {
+  return (status?.policy?.cacheMiB ?? tenantCacheMiB) * 1024 * 1024;
 }
 
 /**
@@ -30,7 +40,14 @@ export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings, seesAll
   ) {
     throw new Error(`VirtualCluster ${metadata.namespace}/${metadata.name} is not ready to be served`);
   }
-  const { ceiling: _where, weight: _share, hideNodes, nodeSelector, ...policy } = status.policy ?? {};
+  const {
+    ceiling: _where,
+    weight: _share,
+    cacheMiB: _memory,
+    hideNodes,
+    nodeSelector,
+    ...policy
+  } = status.policy ?? {};
   return {
     uid: metadata.uid,
     id: status.id,

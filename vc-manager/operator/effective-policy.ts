@@ -117,6 +117,7 @@ export function effectivePolicy({
     nodeSelector: { ...requested.nodes?.selector, ...limit.nodeSelector },
     hideNodes: requested.nodes?.hidden === true || limit.hideNodes === true,
     weight,
+    ...(limit.cacheMiB === undefined ? {} : { cacheMiB: limit.cacheMiB }),
   };
   for (const [key, value] of Object.entries(limit.nodeSelector ?? {})) {
     const wanted = requested.nodes?.selector?.[key];

@@ -51,9 +51,10 @@ export class DirectoryWorld implements AsyncDisposable {
     transparentKeyPrefixes: [],
     networkPoliciesEnforced: true,
     ingressAnnotations: [],
+    tenantCacheMiB: 128,
   };
   readonly #certificates: TestCertificates;
-  readonly #tenants: FakeCluster[] = [];
+  readonly #tenants = new Map<string, FakeCluster>();
   readonly #stop = new AbortController();
   #running: Promise<void>[] = [];
 
@@ -92,6 +93,7 @@ export class DirectoryWorld implements AsyncDisposable {
       logger: { info: () => undefined, warn: (_fields, message) => this.warnings.push(message) },
       hooks: {
         joined: (tenant) => this.told.push(`joined ${tenant}`),
+        held: (tenant) => this.told.push(`held ${tenant}`),
         left: (tenant) => this.told.push(`left ${tenant}`),
         serving: (session, authorities) =>
           this.served.push(`serving ${session.state.label} ${authorities?.kubeletClient ?? 'unproven'}`),
@@ -127,7 +129,7 @@ export class DirectoryWorld implements AsyncDisposable {
     parts: { uid?: string; status?: object; annotations?: Record<string, string> } = {},
   ): Promise<FakeCluster> {
     const cluster = await startFakeCluster({ certificates: this.#certificates });
-    this.#tenants.push(cluster);
+    this.#tenants.set(name, cluster);
     cluster.server.put(resources.namespaces, { metadata: { name: 'kube-system', uid: `tenant-${name}` } });
     this.issue(name, cluster);
     this.super.server.put(resources.virtualClusters, {
@@ -149,6 +151,11 @@ export class DirectoryWorld implements AsyncDisposable {
       },
     });
     return cluster;
+  }
+
+  /** The API server of one that was made. */
+  tenantOf(name: string): FakeCluster {
+    return this.#tenants.get(name) as FakeCluster;
   }
 
   /** Writes the Secret with the syncer's credentials; `user` makes them new ones. */
@@ -217,7 +224,7 @@ export class DirectoryWorld implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort(new Error('test is over'));
     await Promise.all(this.#running);
-    for (const tenant of this.#tenants) await tenant[Symbol.asyncDispose]();
+    for (const tenant of this.#tenants.values()) await tenant[Symbol.asyncDispose]();
     await this.super[Symbol.asyncDispose]();
   }
 }

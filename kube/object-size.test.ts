@@ -1,0 +1,33 @@
+import { describe, expect, it } from 'vitest';
+import { estimateBytes } from './object-size.ts';
+
+describe('estimateBytes', () => {
+  it('is at least the length of the text, and of the keys', () => {
+    expect(estimateBytes('x'.repeat(1_000))).toBeGreaterThanOrEqual(1_000);
+    expect(estimateBytes({ ['k'.repeat(1_000)]: 1 })).toBeGreaterThanOrEqual(1_000);
+  });
+
+  it.each([
+    ['empty objects', '{}'],
+    ['empty lists', '[]'],
+    ['numbers', '1'],
+    ['nothing', 'null'],
+  ])('of many %s is many times their text', (_name, value) => {
+    const json = `[${Array.from({ length: 10_000 }, () => value).join()}]`;
+    expect(estimateBytes(JSON.parse(json))).toBeGreaterThan(3 * json.length);
+  });
+
+  it('of a pod is some times its text, not more', () => {
+    const container = {
+      name: 'main',
+      image: 'registry.example.com/app:1.2.3',
+      ports: [{ containerPort: 80 }],
+    };
+    const pod = {
+      metadata: { name: 'web-1', namespace: 'shop', uid: '1'.repeat(36), labels: { app: 'web' } },
+      spec: { containers: [container, container] },
+      status: { conditions: Array.from({ length: 5 }, () => ({ type: 'Ready', status: 'True' })) },
+    };
+    expect(estimateBytes(pod)).toBeLessThan(6 * JSON.stringify(pod).length);
+  });
+});

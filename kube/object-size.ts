@@ -1,0 +1,22 @@
+/** What an array or an object takes by itself, and what it takes for each element or field. */
+const containerBytes = 48;
+const slotBytes = 16;
+const textBytes = 24;
+
+/**
+ * About how many bytes a JSON value takes in memory: more than its text where it has many small parts. Texts count by
+ * their length, keys as well, though those that are frequent are shared.
+ */
+export function estimateBytes(value: unknown): number {
+  if (typeof value === 'string') return textBytes + value.length;
+  if (typeof value !== 'object' || value === null) return 0;
+  let bytes = containerBytes;
+  if (Array.isArray(value)) {
+    for (const item of value) bytes += slotBytes + estimateBytes(item);
+    return bytes;
+  }
+  for (const key in value) {
+    bytes += slotBytes + key.length + estimateBytes((value as Record<string, unknown>)[key]);
+  }
+  return bytes;
+}
