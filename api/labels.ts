@@ -24,6 +24,12 @@ export const labelKeys = {
   reserved: 'skerry.dev/reserved',
   /** On an object of an addon in a tenant: name of the addon. */
   addon: 'skerry.dev/addon',
+  /** On a NetworkPolicy of the syncer's own, which keeps tenants apart. */
+  isolation: 'skerry.dev/isolation',
+  /** On a pod in the super cluster: a NetworkPolicy of the tenant says who may reach it. */
+  ownIngress: 'skerry.dev/own-ingress',
+  /** On a pod in the super cluster: a NetworkPolicy of the tenant says what it may reach. */
+  ownEgress: 'skerry.dev/own-egress',
   /** On a Lease of the syncer: `vc-syncer`. On an object of a control plane: the component. */
   component: 'skerry.dev/component',
   /** On a node or volume that is only simulated. */

@@ -8,6 +8,14 @@ export interface KeyRef {
   readonly name: string;
 }
 
+/** Where pods are and what they may not reach (sync rule `tenant-isolation`), as CIDRs. */
+export interface NetworkIsolation {
+  /** Ranges that pods get their addresses from, of all tenants and of the operator. */
+  readonly podCIDRs: readonly string[];
+  /** Nodes, API servers and what else the operator protects. */
+  readonly closedCIDRs: readonly string[];
+}
+
 /** What a kind may know of the tenant it translates for. Plain data, fixed for one reconcile. */
 export interface TenantInfo {
   /** UID of the VirtualCluster: value of the label `skerry.dev/tenant`. */
@@ -42,6 +50,8 @@ export interface TenantInfo {
   readonly syncNetworkPolicies: boolean;
   /** Whether something in the super cluster acts on NetworkPolicies. */
   readonly networkPoliciesEnforced: boolean;
+  /** What keeps the pods of this tenant from those of others; undefined: nothing does. */
+  readonly isolation?: NetworkIsolation | undefined;
   /** Annotations of Ingresses that go down: keys, or prefixes that end in `/`. */
   readonly ingressAnnotations: readonly string[];
   /** Published custom resources whose objects are synced, as `<plural>.<group>`. */

@@ -25,6 +25,8 @@ interface Flags {
   ingressAnnotation: string[];
   networkPolicies: NetworkPolicyEnforcement;
   tenantCacheMib: number;
+  isolateTenants: boolean;
+  podCidr: string[];
   fair: boolean;
   logLevel: string;
 }
@@ -144,6 +146,16 @@ function command(): Command {
       positive,
       defaultOptions.tenantCacheMiB,
     )
+    .option(
+      '--no-isolate-tenants',
+      'let pods of different tenants reach each other where NetworkPolicies are enforced',
+    )
+    .option(
+      '--pod-cidr <cidr>',
+      'range that pods get their addresses from; repeatable; default: what nodes say in spec.podCIDRs',
+      collectRange,
+      [],
+    )
     .option('--no-fair', 'serve first come, first served (only to measure what fairness is worth)')
     .option('--log-level <level>', 'trace, debug, info, warn or error', 'info');
 }
@@ -179,6 +191,8 @@ async function main(): Promise<void> {
       ingressAnnotations: flags.ingressAnnotation,
       networkPolicies: flags.networkPolicies,
       tenantCacheMiB: flags.tenantCacheMib,
+      isolateTenants: flags.isolateTenants,
+      podCIDRs: flags.podCidr,
       fair: flags.fair,
     },
     { superConnection, metrics, clock: systemClock, logger },

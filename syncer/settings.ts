@@ -27,6 +27,10 @@ export interface SyncerOptions {
   networkPolicies: NetworkPolicyEnforcement;
   /** How much memory, in MiB, the objects of a tenant may take whose policy does not say it. */
   tenantCacheMiB: number;
+  /** Whether the pods of tenants are kept from each other where NetworkPolicies are enforced. */
+  isolateTenants: boolean;
+  /** Ranges of pod addresses, where nodes do not say theirs. */
+  podCIDRs: readonly string[];
   /** Off only to measure what fairness is worth. */
   fair: boolean;
 }
@@ -43,6 +47,8 @@ export const defaultOptions: SyncerOptions = {
   ingressAnnotations: [],
   networkPolicies: 'auto',
   tenantCacheMiB: 256,
+  isolateTenants: true,
+  podCIDRs: [],
   fair: true,
 };
 

@@ -43,13 +43,61 @@ const cidr = (name: string, range: string) => ({ metadata: { name }, spec: { cid
 function around(cluster: FakeCluster) {
   const warnings: string[] = [];
   const options = {
-    options: { networkPolicies: 'enforced', protectedCIDRs: ['192.0.2.0/24'] },
+    options: {
+      networkPolicies: 'enforced',
+      protectedCIDRs: ['192.0.2.0/24'],
+      isolateTenants: false,
+      podCIDRs: [],
+    },
+    nodes: () => [],
     superClient: cluster.client,
     clock: new FakeClock({ autoAdvance: true }),
     logger: { info: () => undefined, warn: (_fields: unknown, message: string) => warnings.push(message) },
   } as unknown as Parameters<typeof findSuperClusterFacts>[0];
   return { options, warnings };
 }
+
+describe('what pods of tenants are kept from (sync rule `tenant-isolation`)', () => {
+  const node = (address: string, ...podCIDRs: string[]) => ({
+    metadata: { name: address },
+    spec: { podCIDRs },
+    status: {
+      addresses: [
+        { type: 'InternalIP', address },
+        { type: 'Hostname', address: 'node' },
+      ],
+    },
+  });
+
+  async function isolationOf(nodes: ReturnType<typeof node>[], changed: object = {}) {
+    await using cluster = await startFakeCluster();
+    const { options } = around(cluster);
+    const isolated = { ...options.options, isolateTenants: true, ...changed };
+    const found = await findSuperClusterFacts({ ...options, options: isolated, nodes: () => nodes }, signal);
+    return found.isolation;
+  }
+
+  it('is nodes, API servers and what the operator protects; pods are where nodes say', async () => {
+    const nodes = [node('198.51.100.1', '10.244.0.0/24', 'fd00::/64'), node('198.51.100.2', '10.244.3.0/24')];
+    expect(await isolationOf(nodes)).toEqual({
+      podCIDRs: ['10.244.0.0/22', 'fd00::/64'],
+      closedCIDRs: ['127.0.0.1/32', '192.0.2.0/24', '198.51.100.1/32', '198.51.100.2/32'],
+    });
+  });
+
+  it('says each range where one for all would be too wide, and those of the operator alone where given', async () => {
+    const nodes = [node('198.51.100.1', '10.0.0.0/24'), node('198.51.100.2', '10.200.0.0/24')];
+    expect((await isolationOf(nodes))?.podCIDRs).toEqual(['10.0.0.0/24', '10.200.0.0/24']);
+    const given = { podCIDRs: ['10.128.0.0/14'] };
+    expect((await isolationOf(nodes, given))?.podCIDRs).toEqual(['10.128.0.0/14']);
+    expect((await isolationOf([node('198.51.100.1', 'nonsense')]))?.podCIDRs).toEqual([]);
+  });
+
+  it('is nothing where nothing enforces policies, or the operator wants none', async () => {
+    expect(await isolationOf([], { networkPolicies: 'unenforced' })).toBeUndefined();
+    expect(await isolationOf([], { isolateTenants: false })).toBeUndefined();
+  });
+});
 
 describe('what the syncer knows of the super cluster', () => {
   it('is as bad as it can be while it cannot be found out, and what it was when it cannot any more', async () => {

@@ -210,7 +210,12 @@ export class Syncer {
       const kubeletPort = await kubelet.listen(ending.signal);
       await superSide.synced(ending.signal);
       logger.info('super cluster caches are complete');
-      const around = { ...this.#parts, options: this.#options, superClient: links.superClient };
+      const around = {
+        ...this.#parts,
+        options: this.#options,
+        superClient: links.superClient,
+        nodes: () => superSide.caches.store(resources.nodes).list(),
+      };
       const surroundings = await findSuperClusterFacts(around, ending.signal);
       serving = new Serving({
         ...this.#parts,

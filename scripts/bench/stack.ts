@@ -100,7 +100,13 @@ export class OwnStack implements Stack {
       ...(options.withSkerry ? { prepare: grantComponentRights } : {}),
       components: (parts) => {
         if (!options.withSkerry) return [];
-        const shared = { stateDir: directory, env, superCluster: 'local' as const, dns: 'none' as const };
+        const shared = {
+          stateDir: directory,
+          env,
+          superCluster: 'local' as const,
+          dns: 'none' as const,
+          networkPolicies: 'auto',
+        };
         return this.#withFlags({ ...shared, ports, bindAddress: host, advertiseAddress }, parts);
       },
     });

@@ -10,7 +10,7 @@ import { isRefusal, type Outcome, outcomeOf } from '../reconcile/outcome.ts';
  */
 export const podTokenGate: ActionGate = async (work, action) => {
   const { tenantObject: pod, superObject, context } = work.situation;
-  if (pod === undefined || action.do === 'deleteTenant') return action;
+  if (pod === undefined || action.do === 'deleteTenant' || action.do === 'deleteSuper') return action;
   const secret = action.do === 'createSuper' ? undefined : superObject;
   const due = dueTokens(pod, secret, context.nowMs);
   if (due.length === 0) return action;

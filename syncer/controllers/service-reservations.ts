@@ -6,7 +6,7 @@ import type { ActionGate } from '../reconcile/execute.ts';
 /** Releases the reservation of the address that a Service is about to ask for. */
 export function serviceReservationGate(superClient: KubeClient): ActionGate {
   return async ({ tenant, signal }, action) => {
-    if (action.do === 'deleteTenant') return action;
+    if (action.do === 'deleteTenant' || action.do === 'deleteSuper') return action;
     const service = action.do === 'createSuper' ? action.object : action.patch;
     await releaseReservation(superClient, tenant.info, service, signal);
     return action;

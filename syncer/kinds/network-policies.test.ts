@@ -5,13 +5,9 @@ import { applyMergePatch, type KubeObject } from '../../kube/index.ts';
 import type { SyncContext, TenantInfo } from '../context.ts';
 import { goesDown, superMetadata } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
+import type { NetworkPolicySpec } from '../mapping/network-isolation.ts';
 import { namespaceKind } from './namespaces.ts';
-import {
-  networkPolicyKind as kind,
-  type NetworkPolicySpec,
-  networkPolicyKind,
-  specOf,
-} from './network-policies.ts';
+import { networkPolicyKind as kind, networkPolicyKind, specOf } from './network-policies.ts';
 import {
   namespaces,
   policySpec,
@@ -408,4 +404,17 @@ describe('reachability', () => {
     if (found === undefined) throw new Error(`no pod ${id}`);
     return found;
   }
+});
+
+it('never takes the place of those that keep tenants apart', () => {
+  const own = {
+    metadata: { name: 'skerry-egress', namespace: 'shop', uid: 'u1' },
+    spec: { podSelector: {} },
+  };
+  expect(kind.admit?.(own, testContext())).toEqual({
+    wanted: false,
+    notice: expect.objectContaining({ reason: 'ReservedName' }),
+  });
+  expect(kind.superName?.('skerry-egress')).not.toBe('skerry-egress');
+  expect(kind.tenantName?.(kind.superName?.('skerry-egress') ?? '')).toBe('skerry-egress');
 });

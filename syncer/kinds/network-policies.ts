@@ -1,57 +1,23 @@
 import { deepEqual } from 'fast-equals';
 import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, type MergePatch, mergePatch, resources } from '../../kube/index.ts';
-import type { SyncContext, TenantInfo } from '../context.ts';
-import {
-  goesDown,
-  isTransparent,
-  superMetadata,
-  superMetadataPatch,
-  transparentMetadataPatch,
-} from '../mapping/metadata.ts';
+import type { KeyRef, SyncContext, TenantInfo } from '../context.ts';
+import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
 import { superNamespaceSelector } from '../mapping/namespace-labels.ts';
+import {
+  type EgressRule,
+  isSeenBelow,
+  type LabelSelector,
+  matchesSelector,
+  type NetworkPolicySpec,
+  openEgress,
+  type Peer,
+  policyTypesOf,
+  superPodSelector,
+} from '../mapping/network-isolation.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
 import { knownPart, type Shape, unknownFields } from './known-fields.ts';
-
-export interface LabelSelector {
-  matchLabels?: Record<string, string>;
-  matchExpressions?: LabelRequirement[];
-}
-
-export interface LabelRequirement {
-  key: string;
-  operator: string;
-  values?: string[];
-}
-
-export interface Peer {
-  podSelector?: LabelSelector;
-  namespaceSelector?: LabelSelector;
-  ipBlock?: { cidr: string; except?: string[] };
-}
-
-export interface PolicyPort {
-  protocol?: string;
-  port?: number | string;
-  endPort?: number;
-}
-
-export interface IngressRule {
-  ports?: PolicyPort[];
-  from?: Peer[];
-}
-
-export interface EgressRule {
-  ports?: PolicyPort[];
-  to?: Peer[];
-}
-
-export interface NetworkPolicySpec {
-  podSelector?: LabelSelector;
-  policyTypes?: string[];
-  ingress?: IngressRule[];
-  egress?: EgressRule[];
-}
+import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
 
 interface NetworkPolicy extends KubeObject {
   spec?: NetworkPolicySpec;
@@ -82,29 +48,6 @@ function peersOf({ ingress = [], egress = [] }: NetworkPolicySpec): Peer[] {
   return [...ingress.flatMap(({ from = [] }) => from), ...egress.flatMap(({ to = [] }) => to)];
 }
 
-/** Beside the tenant's own label, which all its pods carry, this matches nothing. */
-const never: LabelRequirement = { key: labelKeys.tenant, operator: 'DoesNotExist' };
-
-/**
- * Selects the same pods in the super cluster. Labels that do not go down are on no pod there, and what
- * Skerry or others have put in their place is not what the tenant means: they count as absent.
- */
-function superPodSelector(selector: LabelSelector, tenant: TenantInfo): LabelSelector {
-  const matchLabels: Record<string, string> = { [labelKeys.tenant]: tenant.uid };
-  const matchExpressions: LabelRequirement[] = [];
-  let isPossible = true;
-  for (const [key, value] of Object.entries(selector.matchLabels ?? {})) {
-    if (isSeenBelow(key, tenant)) matchLabels[key] = value;
-    else isPossible = false;
-  }
-  for (const requirement of selector.matchExpressions ?? []) {
-    if (isSeenBelow(requirement.key, tenant)) matchExpressions.push(requirement);
-    else if (requirement.operator === 'In' || requirement.operator === 'Exists') isPossible = false;
-  }
-  if (!isPossible) matchExpressions.push(never);
-  return matchExpressions.length === 0 ? { matchLabels } : { matchLabels, matchExpressions };
-}
-
 /** Keys in a selector that no pod of the super cluster carries as the tenant means them. */
 function keysUnseenBelow(selector: LabelSelector, tenant: TenantInfo): string[] {
   const keys = [
@@ -114,27 +57,26 @@ function keysUnseenBelow(selector: LabelSelector, tenant: TenantInfo): string[] 
   return keys.filter((key) => !isSeenBelow(key, tenant));
 }
 
-function isSeenBelow(key: string, tenant: TenantInfo): boolean {
-  return goesDown(key, tenant) || isTransparent(key, tenant);
-}
-
 /**
  * What the tenant object asks of the super object: the same traffic between the same pods. Every selector is narrowed
  * to the tenant;
  * blocks of addresses and rules without peers stay, as all that is not the tenant's is outside to it.
  */
 function wantedSpec(tenantObject: KubeObject, tenant: TenantInfo): NetworkPolicySpec {
-  const { podSelector = {}, policyTypes, ingress, egress } = knownSpec(tenantObject);
+  const spec = knownSpec(tenantObject);
+  const { podSelector = {}, ingress, egress } = spec;
   const peer = (original: Peer): Peer => superPeer(original, tenant);
+  const isolated = (rules: EgressRule[]): EgressRule[] =>
+    tenant.isolation === undefined ? rules : openEgress(rules, tenant, tenant.isolation);
   return {
     podSelector: superPodSelector(podSelector, tenant),
-    policyTypes: policyTypes ?? ((egress ?? []).length === 0 ? ['Ingress'] : ['Ingress', 'Egress']),
+    policyTypes: policyTypesOf(spec),
     ...(ingress === undefined
       ? {}
       : { ingress: ingress.map(({ from, ...rule }) => (from ? { ...rule, from: from.map(peer) } : rule)) }),
     ...(egress === undefined
       ? {}
-      : { egress: egress.map(({ to, ...rule }) => (to ? { ...rule, to: to.map(peer) } : rule)) }),
+      : { egress: isolated(egress.map(({ to, ...rule }) => (to ? { ...rule, to: to.map(peer) } : rule))) }),
   };
 }
 
@@ -164,6 +106,12 @@ export const networkPolicyKind: DownKind = {
   name: 'networkpolicies',
   resource: resources.networkPolicies,
   direction: 'down',
+  superName: (name) => (isReserved(name) ? superNameOfReserved(name) : name),
+  tenantName: reservedNameOf,
+  // Those that keep tenants apart are the isolation controller's.
+  selector: { super: `!${labelKeys.isolation}` },
+  indexes: { super: { byNamespace: ({ metadata }) => [metadata.namespace ?? ''] } },
+  touches: { super: selectedPods },
   // Removing all of them would admit traffic that no policy allows, and a setting may do so by mistake.
   unwantedIsMissing: true,
   admit,
@@ -182,8 +130,24 @@ export const networkPolicyKind: DownKind = {
   },
 };
 
+/** Pods carry a label that says whether a policy selects them (sync rule `tenant-isolation`). */
+function selectedPods(superPolicy: KubeObject, { tenant, superObjects }: SyncContext): readonly KeyRef[] {
+  if (tenant.isolation === undefined) return [];
+  const { podSelector = {} } = specOf(superPolicy);
+  return superObjects
+    .byIndex(resources.pods, 'byNamespace', superPolicy.metadata.namespace ?? '')
+    .filter(({ metadata }) => matchesSelector(podSelector, metadata.labels ?? {}))
+    .map(({ metadata }) => ({
+      kind: 'pods',
+      namespace: metadata.labels?.[labelKeys.namespace],
+      name: metadata.name ?? '',
+    }));
+}
+
 function admit(tenantObject: KubeObject, { tenant }: SyncContext): Admission {
   if (!tenant.syncNetworkPolicies) return { wanted: false };
+  const { name = '' } = tenantObject.metadata;
+  if (isReserved(name)) return { wanted: false, notice: reservedNotice(name) };
   const unknown = unknownFields(specOf(tenantObject), specShape);
   if (unknown.length > 0) {
     // What is in force already stays: removing it would admit traffic that no policy allows.

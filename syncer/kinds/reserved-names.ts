@@ -1,6 +1,6 @@
 import type { Notice } from './contract.ts';
 
-/** Skerry keeps ConfigMaps and Secrets of its own under this prefix in super namespaces. */
+/** Skerry keeps ConfigMaps, Secrets and NetworkPolicies of its own under this prefix in super namespaces. */
 const ownPrefix = 'skerry-';
 /** Where reserved names would go. They never do; but no two names of a tenant may mean one super object. */
 const asidePrefix = 'skerry-reserved-';
@@ -26,6 +26,6 @@ export function reservedNotice(name: string): Notice {
   return {
     type: 'Warning',
     reason: 'ReservedName',
-    message: `the name ${name} is reserved and cannot be used by pods; choose another one`,
+    message: `the name ${name} is reserved and cannot be used; choose another one`,
   };
 }

@@ -1,6 +1,7 @@
 import type { Clock, KubeClient, Resource } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
 import { EventController } from '../controllers/events.ts';
+import { NetworkIsolationController } from '../controllers/network-isolation.ts';
 import { PodAdmission, type PodAdmissionObserver } from '../controllers/pod-admission.ts';
 import { actionGates } from '../controllers/registry.ts';
 import type { Action, DownKind, SyncedKind } from '../kinds/contract.ts';
@@ -100,7 +101,7 @@ export class SyncEngine {
             wake: (uid, key) => this.#queue.add({ ...key, tenant: uid }, { first: true }),
             ...(options.observer === undefined ? {} : { observer: options.observer }),
           });
-    const gates = new Map(actionGates(options.superClient));
+    const gates = new Map(actionGates(options.superClient, options.superCaches));
     if (this.#admission !== undefined) gates.set('pods', this.#admission.gate);
     this.#reconciler = new Reconciler({
       kinds: options.kinds,
@@ -120,8 +121,16 @@ export class SyncEngine {
         tenant: (uid) => this.#router.tenant(uid),
         enqueue: (tenant, key) => this.#enqueue(tenant, key, 'background'),
       }),
+      new NetworkIsolationController({
+        superClient: options.superClient,
+        superCaches: options.superCaches,
+        tenant: (uid) => this.#router.tenant(uid),
+        enqueue: (tenant, key) => this.#enqueue(tenant, key, 'live'),
+      }),
     ];
-    this.#controllers = new Map(controllers.map((controller) => [controller.name, controller]));
+    this.#controllers = new Map<string, SpecialController>(
+      controllers.map((controller) => [controller.name, controller]),
+    );
     this.#router = new Router({
       kinds: options.kinds,
       controllers,

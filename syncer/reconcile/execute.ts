@@ -157,7 +157,10 @@ export interface ExecutorObserver {
 }
 
 /** What a gate is called for. */
-type GatedAction = Extract<Action, { do: 'createSuper' | 'patchSuper' | 'deleteTenant' }>;
+export type GatedAction = Extract<
+  Action,
+  { do: 'createSuper' | 'patchSuper' | 'deleteSuper' | 'deleteTenant' }
+>;
 
 /**
  * Called before such an action of one kind is carried out. Returns the action, with what it lacked, or the outcome
@@ -400,5 +403,10 @@ export async function recordNotice(work: Work, notice: Notice): Promise<void> {
 }
 
 function isGated(action: Action): action is GatedAction {
-  return action.do === 'createSuper' || action.do === 'patchSuper' || action.do === 'deleteTenant';
+  return (
+    action.do === 'createSuper' ||
+    action.do === 'patchSuper' ||
+    action.do === 'deleteSuper' ||
+    action.do === 'deleteTenant'
+  );
 }

@@ -1,6 +1,6 @@
 import { defaultPolicy } from '../../api/policy.ts';
 import { isExposedByService, type VirtualCluster } from '../../api/virtual-cluster.ts';
-import type { TenantInfo } from '../context.ts';
+import type { NetworkIsolation, TenantInfo } from '../context.ts';
 import { defaultDeniedKeyPrefixes } from '../mapping/metadata.ts';
 
 /** What the syncer itself adds to each tenant's settings. */
@@ -11,6 +11,7 @@ export interface SyncerSettings {
   readonly deniedKeyPrefixes: readonly string[];
   readonly transparentKeyPrefixes: readonly string[];
   readonly networkPoliciesEnforced: boolean;
+  readonly isolation?: NetworkIsolation | undefined;
   readonly ingressAnnotations: readonly string[];
   /** How much memory the objects of a tenant may take whose policy does not say it. */
   readonly tenantCacheMiB: number;
@@ -70,6 +71,7 @@ export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings, seesAll
     syncIngresses: spec?.sync?.ingresses ?? false,
     syncNetworkPolicies: spec?.sync?.networkPolicies ?? true,
     networkPoliciesEnforced: settings.networkPoliciesEnforced,
+    isolation: settings.isolation,
     ingressAnnotations: settings.ingressAnnotations,
     customResources: spec?.sync?.customResources ?? [],
     policy: { ...defaultPolicy, ...policy, ...(seesAll ? {} : { endpointCIDRs: [] }) },

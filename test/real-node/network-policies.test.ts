@@ -61,18 +61,19 @@ describe("a tenant's network policies, on nodes that act on them", () => {
     spec,
   });
 
-  const everybody = {
+  /** As long as no policy of the tenant says otherwise (sync rule `tenant-isolation`). */
+  const ownPods = {
     'near-node-1': 'connected',
     'near-node-2': 'connected',
     'far-node-1': 'connected',
     'far-node-2': 'connected',
-    foreign: 'connected',
+    foreign: noRouteToHost,
   };
   /** An engine says to nobody that it has taken a policy over. */
   const soon = { timeout: 30_000, interval: 250 };
 
   it('let in whom the tenant names, and nobody else, not even a namespace of that name elsewhere', async () => {
-    expect(await heard()).toEqual(everybody);
+    await expect.poll(heard, soon).toEqual(ownPods);
     await tenant.apply(
       policy('wall', {
         podSelector: { matchLabels: { app: 'web' } },
@@ -89,7 +90,7 @@ describe("a tenant's network policies, on nodes that act on them", () => {
       foreign: noRouteToHost,
     });
     await tenant.kubectl('-n', ns, 'delete', 'networkpolicy', 'wall');
-    await expect.poll(heard, soon).toEqual(everybody);
+    await expect.poll(heard, soon).toEqual(ownPods);
   });
 
   it("let the tenant's pods out to whom it names, and to nobody else", async () => {
@@ -100,7 +101,7 @@ describe("a tenant's network policies, on nodes that act on them", () => {
     const near = { namespace: ns, name: 'near-node-2' };
     const reached = (): Promise<string[]> =>
       Promise.all([web, foreign].map((address) => connects(tenant, near, address, port)));
-    expect(await reached()).toEqual(['connected', 'connected']);
+    await expect.poll(reached, soon).toEqual(['connected', noRouteToHost]);
     // All namespaces: all of the tenant's.
     await tenant.apply(
       policy('home', {
@@ -110,5 +111,57 @@ describe("a tenant's network policies, on nodes that act on them", () => {
       }),
     );
     await expect.poll(reached, soon).toEqual(['connected', noRouteToHost]);
+  });
+
+  it("keep tenants apart by default, which a tenant's own policies open for its own pods only (sync rule `tenant-isolation`)", async () => {
+    const foreign = await addressOf(other, 'friends', 'foreign');
+    const near = { namespace: ns, name: 'near-node-1' };
+    const heardThere = (): Promise<string> => connects(tenant, near, foreign, port);
+    await expect.poll(heardThere, soon).toBe(noRouteToHost);
+    // The other tenant lets everyone in, and this one lets its pod out: both have to.
+    const everyone = { apiVersion: 'networking.k8s.io/v1', kind: 'NetworkPolicy' };
+    await other.apply({
+      ...everyone,
+      metadata: { namespace: 'friends', name: 'open' },
+      spec: { podSelector: {}, ingress: [{}] },
+    });
+    expect(await heardThere()).toBe(noRouteToHost);
+    await tenant.apply(
+      policy('out', {
+        podSelector: { matchLabels: { app: 'near-node-1' } },
+        policyTypes: ['Egress'],
+        egress: [{}],
+      }),
+    );
+    await expect.poll(heardThere, soon).toBe('connected');
+    await tenant.kubectl('-n', ns, 'delete', 'networkpolicy', 'out');
+    await other.kubectl('-n', 'friends', 'delete', 'networkpolicy', 'open');
+    await expect.poll(heardThere, soon).toBe(noRouteToHost);
+  });
+
+  it('close the ways to nodes and to the API servers of others, whatever the tenant allows itself', async () => {
+    const near = { namespace: ns, name: 'near-node-1' };
+    const { address, nodes } = inject('cluster');
+    const superApi = new URL(world.superCluster.client.connection.server);
+    const ownApi = new URL(tenant.client.connection.server);
+    const kubelet = nodes[0]?.address ?? '';
+    const reached = (): Promise<string[]> =>
+      Promise.all([
+        connects(tenant, near, ownApi.hostname, Number(ownApi.port)),
+        connects(tenant, near, superApi.hostname, Number(superApi.port)),
+        connects(tenant, near, kubelet, 10_250),
+        connects(tenant, near, address, Number(new URL(other.client.connection.server).port)),
+      ]);
+    const closed = ['connected', noRouteToHost, noRouteToHost, noRouteToHost];
+    await expect.poll(reached, soon).toEqual(closed);
+    await tenant.apply(
+      policy('all', {
+        podSelector: {},
+        policyTypes: ['Egress'],
+        egress: [{}, { to: [{ ipBlock: { cidr: `${kubelet}/32` } }] }],
+      }),
+    );
+    await expect.poll(reached, soon).toEqual(closed);
+    await tenant.kubectl('-n', ns, 'delete', 'networkpolicy', 'all');
   });
 });

@@ -1,4 +1,4 @@
-import { annotationKeys } from '../../../api/labels.ts';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { type KubeObject, type MergePatch, resources } from '../../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../../context.ts';
 import { originalUid, tenantUidOf } from '../../mapping/labels.ts';
@@ -24,6 +24,7 @@ const tenantIndexes = {
 
 /** Looked up in the super cluster's cache. */
 const superIndexes = {
+  byNamespace: ({ metadata }: Pod) => [metadata.namespace ?? ''],
   /** Addresses that the pod has now (see `addressesOf`). */
   byIP: (object: Pod) => addressesOf(object),
   /** `<UID of the VirtualCluster>/<node>` of a bound pod. */
@@ -52,14 +53,31 @@ function addressesOf(pod: Pod): string[] {
  * gates.
  */
 function podDown(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly Action[] {
+  const options = podMetadataOptions(tenantPod, context, superPod);
+  const metadata = superMetadataPatch(tenantPod, superPod, context, options);
   const patch = {
-    ...superMetadataPatch(tenantPod, superPod, context, podMetadataOptions(context.tenant)),
+    ...withoutPolicyLabels(metadata, superPod, options.labels),
     ...(isDeleting(tenantPod) ? undefined : specPatch(tenantPod, superPod)),
   };
   if (Object.keys(patch).length > 0) return [{ do: 'patchSuper', patch }];
   const conditions = superGateConditions(tenantPod, superPod);
   if (conditions === undefined) return [];
   return [{ do: 'patchSuper', patch: { status: { conditions } }, subresource: 'status' }];
+}
+
+/** Takes off the labels of policies that hold for the pod no longer. */
+function withoutPolicyLabels(
+  patch: MergePatch | undefined,
+  { metadata }: Pod,
+  wanted: Readonly<Record<string, string>> = {},
+): MergePatch | undefined {
+  const over = [labelKeys.ownIngress, labelKeys.ownEgress].filter(
+    (key) => metadata.labels?.[key] !== undefined && wanted[key] === undefined,
+  );
+  if (over.length === 0) return patch;
+  const before = (patch?.['metadata'] ?? {}) as { labels?: Record<string, string | null> };
+  const labels = { ...before.labels, ...Object.fromEntries(over.map((key) => [key, null])) };
+  return { ...patch, metadata: { ...before, labels } };
 }
 
 /** Sync rules `pod-binding` to `pod-deletion`: binding, status and deletion, all that is needed in one go. */

@@ -1,8 +1,15 @@
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { apiVersionOf, type KubeObject, type ObjectMeta, resources } from '../../../kube/index.ts';
 import type { SyncContext, TenantInfo } from '../../context.ts';
-import { goesDown, type SuperMetadataOptions, superMetadata } from '../../mapping/metadata.ts';
-import { rootCaName, superRootCaName } from '../../mapping/names.ts';
+import { originalUid } from '../../mapping/labels.ts';
+import { goesDown, isTransparent, type SuperMetadataOptions, superMetadata } from '../../mapping/metadata.ts';
+import { rootCaName, superNamespaceName, superRootCaName } from '../../mapping/names.ts';
+import {
+  matchesSelector,
+  type NetworkPolicySpec,
+  policyTypesOf,
+  superPodSelector,
+} from '../../mapping/network-isolation.ts';
 import { realNodeName } from '../../mapping/node-names.ts';
 import { scrub } from '../../mapping/scrub.ts';
 import type { Service } from '../services/types.ts';
@@ -46,9 +53,48 @@ export function placedLabels({ metadata }: Pod, context: SyncContext): Record<st
   return placed.length === 0 ? undefined : Object.fromEntries(placed);
 }
 
-/** What of a pod's labels and annotations goes down: not what binding it has added. */
-export function podMetadataOptions(tenant: TenantInfo): SuperMetadataOptions {
-  return { goesDown: (key) => !placedKeys.has(key) && goesDown(key, tenant) };
+/**
+ * What of a pod's labels and annotations goes down: not what binding it has added. `superPod`: where it is there
+ * already.
+ */
+export function podMetadataOptions(pod: Pod, context: SyncContext, superPod?: Pod): SuperMetadataOptions {
+  const passes = (key: string): boolean => !placedKeys.has(key) && goesDown(key, context.tenant);
+  const labels = ownPolicyLabels(pod, context, superPod);
+  return { goesDown: passes, ...(labels === undefined ? {} : { labels }) };
+}
+
+/**
+ * Sync rule `tenant-isolation`: in which directions NetworkPolicies of the tenant's own hold for a pod, as labels;
+ * undefined: in none. A policy counts while it is in force in the super cluster and the tenant still wants it so.
+ */
+export function ownPolicyLabels(
+  { metadata }: Pod,
+  { tenant, tenantObjects, superObjects }: SyncContext,
+  superPod?: Pod,
+): Record<string, string> | undefined {
+  if (tenant.isolation === undefined) return undefined;
+  const namespace = superNamespaceName(tenant, metadata.namespace ?? '');
+  const policies = superObjects.byIndex(resources.networkPolicies, 'byNamespace', namespace);
+  if (policies.length === 0) return undefined;
+  const labels: Record<string, string> = { [labelKeys.tenant]: tenant.uid };
+  for (const [key, value] of Object.entries(superPod?.metadata.labels ?? {}))
+    if (isTransparent(key, tenant)) labels[key] = value;
+  for (const [key, value] of Object.entries(metadata.labels ?? {}))
+    if (goesDown(key, tenant)) labels[key] = value;
+  const own: Record<string, string> = {};
+  for (const policy of policies) {
+    const ref = { namespace: metadata.namespace, name: policy.metadata.name ?? '' };
+    const wanted = tenantObjects.get(resources.networkPolicies, ref);
+    if (wanted === undefined || wanted.metadata.uid !== originalUid(policy)) continue;
+    const there = (policy['spec'] ?? {}) as NetworkPolicySpec;
+    const spec = (wanted['spec'] ?? {}) as NetworkPolicySpec;
+    if (!matchesSelector(there.podSelector ?? {}, labels)) continue;
+    if (!matchesSelector(superPodSelector(spec.podSelector ?? {}, tenant), labels)) continue;
+    const types = policyTypesOf(spec).filter((type) => policyTypesOf(there).includes(type));
+    if (types.includes('Ingress')) own[labelKeys.ownIngress] = 'true';
+    if (types.includes('Egress')) own[labelKeys.ownEgress] = 'true';
+  }
+  return Object.keys(own).length === 0 ? undefined : own;
 }
 
 /**
@@ -409,7 +455,7 @@ const steps: readonly PodStep[] = [
 
 /** The super object as it is created for a pod of the tenant (sync rules `pod-creation` to `pod-classes`). */
 export function toSuperPod(pod: Pod, context: SyncContext): KubeObject {
-  const metadata = superMetadata(pod, context, podMetadataOptions(context.tenant));
+  const metadata = superMetadata(pod, context, podMetadataOptions(pod, context));
   const asked = resourcesAsked(pod.spec ?? {});
   if (asked !== undefined) metadata.annotations = { ...metadata.annotations, [resourcesMark]: asked };
   return {

@@ -7,7 +7,7 @@ import type {
   NetworkPolicySpec,
   Peer,
   PolicyPort,
-} from '../network-policies.ts';
+} from '../../mapping/network-isolation.ts';
 import type { NetworkPod, Target } from './network-policy-evaluator.ts';
 
 export interface TenantObjects {

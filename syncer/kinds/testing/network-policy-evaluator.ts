@@ -1,5 +1,5 @@
 import { BlockList, isIPv6 } from 'node:net';
-import type { LabelSelector, NetworkPolicySpec, Peer, PolicyPort } from '../network-policies.ts';
+import type { LabelSelector, NetworkPolicySpec, Peer, PolicyPort } from '../../mapping/network-isolation.ts';
 
 type Labels = Readonly<Record<string, string>>;
 

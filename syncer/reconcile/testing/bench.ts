@@ -61,7 +61,7 @@ export class Bench implements AsyncDisposable {
       onMismatch: (_tenant, side) => this.reports.push(`mismatch ${side}`),
       onHeld: () => this.reports.push('held'),
       nowMs: () => this.clock.now(),
-      gates: actionGates(superCluster.client),
+      gates: actionGates(superCluster.client, this.superCaches),
     });
   }
 

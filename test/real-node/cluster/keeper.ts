@@ -95,7 +95,7 @@ export class Keeper {
         step(`${node.name} is booted`);
       }),
     );
-    const joined = booting.then(() => this.#join(stateDir, starting, step));
+    const joined = booting.then(() => this.#join({ stateDir, network }, starting, step));
     await Promise.all([starting, joined]);
     const info: ClusterInfo = {
       directory,
@@ -154,6 +154,8 @@ export class Keeper {
           '0',
           '--no-samples',
         ],
+        // By the engine of this harness, which brings no API group along.
+        ...['--network-policies', 'enforced'],
         ...['--bind-address', address, '--advertise-address', address, '--super-bind-address', address],
         '--unsafe-no-fsync',
       ],
@@ -163,7 +165,11 @@ export class Keeper {
   }
 
   /** As soon as the super cluster's API server answers, which is before the whole stack is up. */
-  async #join(stateDir: string, starting: Promise<void>, step: (what: string) => void): Promise<void> {
+  async #join(
+    { stateDir, network }: { stateDir: string; network: Network },
+    starting: Promise<void>,
+    step: (what: string) => void,
+  ): Promise<void> {
     let failure: unknown;
     starting.catch((error: unknown) => {
       failure = error;
@@ -217,6 +223,16 @@ export class Keeper {
         },
         (nodes) => nodes.filter(isReady).length === this.#o.nodes || undefined,
       );
+      // As the node IPAM controller would do, which this cluster has none of.
+      for (const { name, index } of this.#nodes) {
+        const podCIDR = network.nodeRange(index);
+        await client.patch(
+          resources.nodes,
+          { name },
+          { spec: { podCIDR, podCIDRs: [podCIDR] } },
+          { type: 'merge' },
+        );
+      }
       step(`${this.#o.nodes} nodes are ready`);
     } finally {
       await client.connection.close();

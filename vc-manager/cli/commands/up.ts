@@ -60,6 +60,14 @@ export function configure(command: Command, cli: Cli): void {
         'DNS server of tenants that name none when they are created (default: none where nodes are simulated, else coredns)',
       ).choices([...dnsChoices]),
     )
+    .addOption(
+      new Option(
+        '--network-policies <whether>',
+        'whether something in the super cluster acts on NetworkPolicies; auto: where a known engine is installed',
+      )
+        .choices(['auto', 'enforced', 'unenforced'])
+        .default('auto'),
+    )
     .option('--detach', 'go on in the background once everything is up')
     .option(
       '--audit',

@@ -23,6 +23,8 @@ interface ComponentOptions {
   ports: { metrics: number; kubelet: number };
   bindAddress: string;
   advertiseAddress: string;
+  /** Whether something in the super cluster acts on NetworkPolicies, as the syncer takes it. */
+  networkPolicies: string;
   dns: DnsChoice;
 }
 
@@ -70,6 +72,7 @@ function syncer(options: ComponentOptions, parts: LocalStackParts): ComponentPla
       `--metrics-address=${host}:${metrics}`,
       `--kubelet-address=${isIPv6(kubeletHost) ? `[${kubeletHost}]` : kubeletHost}:${kubelet}`,
       `--kubelet-advertise=${kubeletHost}`,
+      `--network-policies=${options.networkPolicies}`,
     ],
     dependsOn: [],
     ports: [

@@ -32,6 +32,8 @@ export interface UpOptions {
   superBindAddress: string;
   /** Default DNS server of tenants; absent: none where nodes are simulated, otherwise coredns. */
   dns?: DnsChoice;
+  /** Whether something in the super cluster acts on NetworkPolicies: `auto`, `enforced` or `unenforced`. */
+  networkPolicies: string;
   /** Whether the local super cluster writes an audit log of manager and syncer. */
   audit?: boolean;
   unsafeNoFsync?: boolean;
@@ -92,6 +94,7 @@ export async function startAll(
           bindAddress: options.bindAddress,
           advertiseAddress: address,
           // Simulated nodes cannot pull the image.
+          networkPolicies: options.networkPolicies,
           dns: options.dns ?? (isLocal && options.nodes > 0 ? 'none' : 'coredns'),
         },
         parts,

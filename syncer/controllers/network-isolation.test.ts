@@ -1,0 +1,151 @@
+import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import { type KubeObject, resources } from '../../kube/index.ts';
+import { keyId } from '../reconcile/keys.ts';
+import { Bench } from '../reconcile/testing/bench.ts';
+import { NetworkIsolationController } from './network-isolation.ts';
+
+const isolation = { podCIDRs: ['10.244.0.0/16'], closedCIDRs: ['192.0.2.1/32'] };
+const key = { kind: 'networkisolation', name: 'shop' };
+const { signal } = new AbortController();
+
+function controllerOf(bench: Bench): { controller: NetworkIsolationController; heard: () => string[] } {
+  const queued: string[] = [];
+  const controller = new NetworkIsolationController({
+    superClient: bench.super.client,
+    superCaches: bench.superCaches,
+    tenant: (uid) => (uid === bench.state.info.uid ? bench.state : undefined),
+    enqueue: (_tenant, each) => queued.push(keyId(each)),
+  });
+  return { controller, heard: () => queued.splice(0) };
+}
+
+/** The policies that the server has, as the cache shows them from now on. */
+function policies(bench: Bench): KubeObject[] {
+  const all = bench.super.server.list(resources.networkPolicies);
+  for (const each of all)
+    bench.superCaches.watched('networkisolation').apply('MODIFIED', structuredClone(each));
+  return all;
+}
+
+describe('policies that keep tenants apart (sync rule `tenant-isolation`)', () => {
+  it('are made in each super namespace, and put back when they are changed or gone', async () => {
+    await using bench = await Bench.start({ tenant: { isolation } });
+    const { controller, heard } = controllerOf(bench);
+    bench.namespace('shop');
+    expect(heard()).toEqual(['networkisolation//shop']);
+    expect([...controller.keysOf(bench.state)]).toEqual([key]);
+    expect(controller.driftOf(bench.state, key)).toBe('differs');
+    expect(await controller.reconcile(bench.state, key, signal)).toEqual({ is: 'done' });
+    const made = policies(bench);
+    expect(made.map(({ metadata }) => metadata.name).sort()).toEqual(['skerry-egress', 'skerry-ingress']);
+    expect(made.every(({ metadata }) => metadata.labels?.[labelKeys.tenant] === bench.state.info.uid)).toBe(
+      true,
+    );
+    expect(controller.driftOf(bench.state, key)).toBeUndefined();
+    heard();
+
+    const [egress, ingress] = made as [KubeObject, KubeObject];
+    const opened = { ...egress, spec: { podSelector: {}, policyTypes: ['Egress'], egress: [{}] } };
+    bench.super.server.put(resources.networkPolicies, opened);
+    bench.super.server.remove(resources.networkPolicies, { namespace: bench.shop, name: 'skerry-ingress' });
+    bench.superCaches.watched('networkisolation').apply('DELETED', ingress);
+    policies(bench);
+    expect(heard()).not.toEqual([]);
+    expect(await controller.reconcile(bench.state, key, signal)).toEqual({ is: 'done' });
+    expect(policies(bench).map(({ spec }) => spec)).toEqual(made.map(({ spec }) => spec));
+  });
+
+  it('go where the operator wants none, and are never made in a namespace that is not ours', async () => {
+    await using bench = await Bench.start({ tenant: { isolation } });
+    const { controller } = controllerOf(bench);
+    bench.namespace('shop');
+    await controller.reconcile(bench.state, key, signal);
+    policies(bench);
+    bench.state.updateInfo({ ...bench.state.info, isolation: undefined });
+    expect(await controller.reconcile(bench.state, key, signal)).toEqual({ is: 'done' });
+    expect(bench.super.server.list(resources.networkPolicies)).toEqual([]);
+
+    bench.state.updateInfo({ ...bench.state.info, isolation });
+    const foreign = { metadata: { name: bench.state.superNamespace('office') } };
+    bench.have('super', resources.namespaces, foreign);
+    await controller.reconcile(bench.state, { ...key, name: 'office' }, signal);
+    expect(bench.super.server.list(resources.networkPolicies)).toEqual([]);
+  });
+});
+
+describe("a pod under a policy of the tenant's own", () => {
+  const wall = {
+    metadata: { name: 'wall', namespace: 'shop' },
+    spec: { podSelector: { matchLabels: { app: 'web' } }, policyTypes: ['Ingress', 'Egress'] },
+  };
+  const web = {
+    metadata: { name: 'web', namespace: 'shop', labels: { app: 'web' } },
+    spec: { containers: [{ name: 'main', image: 'busybox' }] },
+  };
+  const both = { [labelKeys.ownIngress]: 'true', [labelKeys.ownEgress]: 'true' };
+
+  async function withWall(): Promise<{ bench: Bench; policy: KubeObject }> {
+    const bench = await Bench.start({ tenant: { isolation } });
+    bench.namespace('shop');
+    bench.have('tenant', resources.serviceAccounts, { metadata: { name: 'default', namespace: 'shop' } });
+    const pod = bench.have('tenant', resources.pods, web);
+    bench.have('super', resources.pods, bench.superOf(pod, { spec: web.spec }));
+    const policy = bench.have('tenant', resources.networkPolicies, wall);
+    return { bench, policy };
+  }
+
+  const labels = (bench: Bench): Record<string, string> | undefined =>
+    bench.super.server.get(resources.pods, { namespace: bench.shop, name: 'web' })?.metadata.labels;
+  const show = (bench: Bench): void => {
+    for (const resource of [resources.pods, resources.networkPolicies])
+      for (const each of bench.super.server.list(resource)) bench.show('super', resource, each);
+  };
+
+  it('is left to that policy as soon as it is in force, and not before', async () => {
+    const { bench } = await withWall();
+    await using _bench = bench;
+    await bench.reconcile('pods', 'web', 'shop');
+    expect(labels(bench)).not.toMatchObject(both);
+    await bench.reconcile('networkpolicies', 'wall', 'shop');
+    show(bench);
+    await bench.reconcile('pods', 'web', 'shop');
+    expect(labels(bench)).toMatchObject(both);
+  });
+
+  it('is back under those of the super cluster before its own goes', async () => {
+    const { bench, policy } = await withWall();
+    await using _bench = bench;
+    await bench.reconcile('networkpolicies', 'wall', 'shop');
+    show(bench);
+    await bench.reconcile('pods', 'web', 'shop');
+    show(bench);
+    bench.tenant.server.remove(resources.networkPolicies, { namespace: 'shop', name: 'wall' });
+    bench.hide('tenant', resources.networkPolicies, policy);
+    const from = bench.super.server.requests.length;
+    await bench.reconcile('networkpolicies', 'wall', 'shop');
+    const writes = bench.super.server.requests
+      .slice(from)
+      .filter(({ verb }) => verb === 'patch' || verb === 'delete')
+      .map(({ verb, plural }) => `${verb} ${plural}`);
+    expect(writes).toEqual(['patch pods', 'delete networkpolicies']);
+    expect(labels(bench)).not.toHaveProperty([labelKeys.ownEgress]);
+    expect(labels(bench)).not.toHaveProperty([labelKeys.ownIngress]);
+  });
+
+  it('is not left to one that the tenant says is there, or that is another by now', async () => {
+    const { bench } = await withWall();
+    await using _bench = bench;
+    bench.have('super', resources.networkPolicies, {
+      ...wall,
+      metadata: {
+        name: 'wall',
+        namespace: bench.shop,
+        labels: { [labelKeys.tenant]: bench.state.info.uid },
+        annotations: { [annotationKeys.uid]: 'of-an-earlier-policy' },
+      },
+    });
+    await bench.reconcile('pods', 'web', 'shop');
+    expect(labels(bench)).not.toMatchObject(both);
+  });
+});

@@ -1,0 +1,225 @@
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import {
+  apiVersionOf,
+  isAlreadyExists,
+  isConflict,
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  type MergePatch,
+  mergePatch,
+  resources,
+  type StoreEvent,
+} from '../../kube/index.ts';
+import type { KeyRef, TenantInfo } from '../context.ts';
+import { ownPolicyLabels } from '../kinds/pods/translate.ts';
+import { bucketOf, isOurs, tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
+import { isolationPolicies } from '../mapping/network-isolation.ts';
+import { byTenantIndex, type Caches, type SuperWatch } from '../reconcile/caches.ts';
+import type { SpecialController } from '../reconcile/controller.ts';
+import type { Drift } from '../reconcile/decide.ts';
+import type { ActionGate } from '../reconcile/execute.ts';
+import { done, type Outcome, outcomeOf } from '../reconcile/outcome.ts';
+import type { TenantState } from '../reconcile/tenant-state.ts';
+
+const name = 'networkisolation';
+const bySuperNamespace = 'superNamespace';
+
+/** The NetworkPolicies of this controller in all super namespaces. */
+export const isolationWatch: SuperWatch = {
+  name,
+  resource: resources.networkPolicies,
+  superScope: 'marked',
+  selector: labelKeys.isolation,
+  indexes: { [bySuperNamespace]: ({ metadata }) => [metadata.namespace ?? ''] },
+};
+
+interface NetworkIsolationOptions {
+  superClient: KubeClient;
+  superCaches: Caches;
+  /** A tenant that is served, by the UID of its VirtualCluster. */
+  tenant: (uid: string) => TenantState | undefined;
+  enqueue: (tenant: TenantState, key: KeyRef) => void;
+}
+
+/**
+ * Keeps the pods of tenants from each other, and from what is the operator's, by NetworkPolicies in every super
+ * namespace, where no tenant can touch them (sync rule `tenant-isolation`). A key is a namespace of the tenant.
+ */
+export class NetworkIsolationController implements SpecialController {
+  readonly name = name;
+  readonly #options: NetworkIsolationOptions;
+
+  constructor(options: NetworkIsolationOptions) {
+    this.#options = options;
+    options.superCaches.store(resources.namespaces).subscribe((event) => this.#superNamespace(event));
+    options.superCaches.watched(name).subscribe((event) => this.#policy(event));
+  }
+
+  *keysOf(tenant: TenantState): Generator<KeyRef> {
+    for (const superNamespace of this.#options.superCaches.byIndex(
+      resources.namespaces,
+      byTenantIndex,
+      tenant.info.uid,
+    )) {
+      const namespace = tenantNamespaceOf(superNamespace);
+      if (namespace !== undefined) yield { kind: name, name: namespace };
+    }
+  }
+
+  async reconcile(tenant: TenantState, key: KeyRef, signal: AbortSignal): Promise<Outcome> {
+    try {
+      for (const step of this.#steps(tenant, key)) await this.#carryOut(step, signal);
+      return done;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      // Another writer was faster, or the cache is behind: what it shows next decides.
+      if (isAlreadyExists(error) || isConflict(error) || isNotFound(error))
+        return { is: 'retry', code: 'isolation' };
+      return outcomeOf(error);
+    }
+  }
+
+  driftOf(tenant: TenantState, key: KeyRef): Drift | undefined {
+    return this.#steps(tenant, key).length === 0 ? undefined : 'differs';
+  }
+
+  /** What has to be written for the policies of one super namespace; nothing in one that is not ours, or ends. */
+  #steps(tenant: TenantState, key: KeyRef): Step[] {
+    const { superCaches } = this.#options;
+    const namespace = tenant.superNamespace(key.name);
+    const home = superCaches.get(resources.namespaces, { name: namespace });
+    if (home === undefined || !isOurs(home, tenant.info) || home.metadata.deletionTimestamp !== undefined)
+      return [];
+    const { isolation } = tenant.info;
+    const wanted = isolation === undefined ? {} : isolationPolicies(tenant.info, isolation);
+    const there = superCaches.watched(name).byIndex(bySuperNamespace, namespace);
+    const steps: Step[] = [];
+    for (const [policyName, spec] of Object.entries(wanted)) {
+      const object = policyObject(tenant.info, { namespace, of: key.name, name: policyName }, spec);
+      const present = there.find(({ metadata }) => metadata.name === policyName);
+      const patch = present === undefined ? undefined : patchOf(present, object);
+      if (present === undefined) steps.push({ do: 'create', object });
+      else if (patch !== undefined) steps.push({ do: 'patch', present, patch });
+    }
+    for (const present of there)
+      if (!Object.hasOwn(wanted, present.metadata.name ?? '')) steps.push({ do: 'delete', present });
+    return steps;
+  }
+
+  async #carryOut(step: Step, signal: AbortSignal): Promise<void> {
+    const { superClient } = this.#options;
+    const resource = resources.networkPolicies;
+    if (step.do === 'create') {
+      await superClient.create(resource, step.object, { signal });
+      return;
+    }
+    const { namespace, name: policyName = '', uid, resourceVersion } = step.present.metadata;
+    const ref = { namespace, name: policyName };
+    if (step.do === 'delete')
+      await superClient.delete(resource, ref, { signal, ...(uid === undefined ? {} : { uid }) });
+    else {
+      const { metadata, ...rest } = step.patch;
+      const guarded = { ...rest, metadata: { ...(metadata as MergePatch), uid, resourceVersion } };
+      await superClient.patch(resource, ref, guarded, { type: 'merge', signal });
+    }
+  }
+
+  #superNamespace({ type, object }: StoreEvent<KubeObject>): void {
+    if (type !== 'deleted') this.#enqueue(object);
+  }
+
+  #policy({ object }: StoreEvent<KubeObject>): void {
+    this.#enqueue(object);
+  }
+
+  #enqueue(superObject: KubeObject): void {
+    const uid = tenantUidOf(superObject);
+    const tenant = uid === undefined ? undefined : this.#options.tenant(uid);
+    const namespace = tenantNamespaceOf(superObject);
+    if (tenant === undefined || namespace === undefined) return;
+    const key: KeyRef = { kind: name, name: namespace };
+    if (this.#steps(tenant, key).length > 0) this.#options.enqueue(tenant, key);
+  }
+}
+
+type Step =
+  | { readonly do: 'create'; readonly object: KubeObject }
+  | { readonly do: 'patch'; readonly present: KubeObject; readonly patch: MergePatch }
+  | { readonly do: 'delete'; readonly present: KubeObject };
+
+function policyObject(
+  tenant: TenantInfo,
+  place: { readonly namespace: string; readonly of: string; readonly name: string },
+  spec: object,
+): KubeObject {
+  return {
+    apiVersion: apiVersionOf(resources.networkPolicies),
+    kind: resources.networkPolicies.kind,
+    metadata: {
+      name: place.name,
+      namespace: place.namespace,
+      labels: {
+        [labelKeys.tenant]: tenant.uid,
+        [labelKeys.bucket]: String(bucketOf(tenant.uid)),
+        [labelKeys.namespace]: place.of,
+        [labelKeys.isolation]: 'true',
+      },
+      annotations: { [annotationKeys.tenantName]: `${tenant.namespace}/${tenant.name}` },
+    },
+    spec,
+  };
+}
+
+function patchOf(present: KubeObject, wanted: KubeObject): MergePatch | undefined {
+  const { labels, annotations } = wanted.metadata;
+  const metadata = mergePatch(
+    {
+      labels: pick(present.metadata.labels, labels),
+      annotations: pick(present.metadata.annotations, annotations),
+    },
+    { labels, annotations },
+  );
+  const spec = mergePatch(present['spec'] as object, wanted['spec'] as object);
+  if (metadata === undefined && spec === undefined) return undefined;
+  return { ...(metadata && { metadata }), ...(spec && { spec }) };
+}
+
+/** Of what others have put there, nothing. */
+function pick(all: Record<string, string> = {}, like: Record<string, string> = {}): Record<string, string> {
+  return Object.fromEntries(Object.entries(all).filter(([key]) => Object.hasOwn(like, key)));
+}
+
+/**
+ * Before a policy of the tenant's own is taken away or changed in the super cluster, the pods that it held for are put
+ * back under those of this controller: there is no moment in which neither holds.
+ */
+export function ownPolicyGate(superClient: KubeClient, superCaches: Caches): ActionGate {
+  return async ({ tenant, situation, signal }, action) => {
+    const namespace = situation.superObject?.metadata.namespace;
+    const changes = action.do === 'deleteSuper' || action.do === 'patchSuper';
+    if (!changes || tenant.info.isolation === undefined || namespace === undefined) return action;
+    const context = tenant.context();
+    for (const superPod of superCaches.byIndex(resources.pods, 'byNamespace', namespace)) {
+      const { name: podName = '', labels = {}, uid } = superPod.metadata;
+      const carried = [labelKeys.ownIngress, labelKeys.ownEgress].filter((key) => labels[key] !== undefined);
+      if (carried.length === 0 || !isOurs(superPod, tenant.info)) continue;
+      const ref = { namespace: tenantNamespaceOf(superPod), name: podName };
+      const pod = tenant.caches.get(resources.pods, ref);
+      const wanted = (pod && ownPolicyLabels(pod, context, superPod)) ?? {};
+      const over = carried.filter((key) => wanted[key] === undefined);
+      if (over.length === 0) continue;
+      try {
+        await superClient.patch(
+          resources.pods,
+          { namespace, name: podName },
+          { metadata: { uid, labels: Object.fromEntries(over.map((key) => [key, null])) } },
+          { type: 'merge', signal },
+        );
+      } catch (error) {
+        if (!isNotFound(error)) throw error;
+      }
+    }
+    return action;
+  };
+}

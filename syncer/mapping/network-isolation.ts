@@ -1,0 +1,233 @@
+import ipaddr from 'ipaddr.js';
+import { labelKeys } from '../../api/labels.ts';
+import type { NetworkIsolation, TenantInfo } from '../context.ts';
+import { goesDown, isTransparent } from './metadata.ts';
+
+export interface LabelSelector {
+  matchLabels?: Record<string, string>;
+  matchExpressions?: LabelRequirement[];
+}
+
+export interface LabelRequirement {
+  key: string;
+  operator: string;
+  values?: string[];
+}
+
+export interface Peer {
+  podSelector?: LabelSelector;
+  namespaceSelector?: LabelSelector;
+  ipBlock?: { cidr: string; except?: string[] };
+}
+
+export interface PolicyPort {
+  protocol?: string;
+  port?: number | string;
+  endPort?: number;
+}
+
+export interface IngressRule {
+  ports?: PolicyPort[];
+  from?: Peer[];
+}
+
+export interface EgressRule {
+  ports?: PolicyPort[];
+  to?: Peer[];
+}
+
+export interface NetworkPolicySpec {
+  podSelector?: LabelSelector;
+  policyTypes?: string[];
+  ingress?: IngressRule[];
+  egress?: EgressRule[];
+}
+
+type Labels = Readonly<Record<string, string>>;
+
+/** Beside the tenant's own label, which all its pods carry, this matches nothing. */
+const never: LabelRequirement = { key: labelKeys.tenant, operator: 'DoesNotExist' };
+
+/**
+ * Selects the same pods in the super cluster. Labels that do not go down are on no pod there, and what
+ * Skerry or others have put in their place is not what the tenant means: they count as absent.
+ */
+export function superPodSelector(selector: LabelSelector, tenant: TenantInfo): LabelSelector {
+  const matchLabels: Record<string, string> = { [labelKeys.tenant]: tenant.uid };
+  const matchExpressions: LabelRequirement[] = [];
+  let isPossible = true;
+  for (const [key, value] of Object.entries(selector.matchLabels ?? {})) {
+    if (isSeenBelow(key, tenant)) matchLabels[key] = value;
+    else isPossible = false;
+  }
+  for (const requirement of selector.matchExpressions ?? []) {
+    if (isSeenBelow(requirement.key, tenant)) matchExpressions.push(requirement);
+    else if (requirement.operator === 'In' || requirement.operator === 'Exists') isPossible = false;
+  }
+  if (!isPossible) matchExpressions.push(never);
+  return matchExpressions.length === 0 ? { matchLabels } : { matchLabels, matchExpressions };
+}
+
+/** Whether a pod in the super cluster can carry this label as the tenant means it. */
+export function isSeenBelow(key: string, tenant: TenantInfo): boolean {
+  return goesDown(key, tenant) || isTransparent(key, tenant);
+}
+
+/** As an API server evaluates a selector; one with an unknown operator matches nothing. */
+export function matchesSelector(selector: LabelSelector, labels: Labels): boolean {
+  const has = (key: string): boolean => Object.hasOwn(labels, key);
+  for (const [key, value] of Object.entries(selector.matchLabels ?? {}))
+    if (!has(key) || labels[key] !== value) return false;
+  return (selector.matchExpressions ?? []).every(({ key, operator, values = [] }) => {
+    const isAmong = has(key) && values.includes(labels[key] as string);
+    switch (operator) {
+      case 'In':
+        return isAmong;
+      case 'NotIn':
+        return !isAmong;
+      case 'Exists':
+        return has(key);
+      case 'DoesNotExist':
+        return !has(key);
+      default:
+        return false;
+    }
+  });
+}
+
+/** The directions that a policy isolates its pods in, as the API server fills them in. */
+export function policyTypesOf({ policyTypes, egress }: NetworkPolicySpec): string[] {
+  return policyTypes ?? ((egress ?? []).length === 0 ? ['Ingress'] : ['Ingress', 'Egress']);
+}
+
+/** Addresses at which machines in a cloud get their credentials. */
+const metadataServers = ['169.254.169.254/32', '169.254.170.2/32', '100.100.100.200/32', 'fd00:ec2::254/128'];
+const everywhere = ['0.0.0.0/0', '::/0'];
+const dnsPorts: PolicyPort[] = [
+  { protocol: 'UDP', port: 53 },
+  { protocol: 'TCP', port: 53 },
+];
+
+const ownIngress: LabelSelector = {
+  matchExpressions: [{ key: labelKeys.ownIngress, operator: 'DoesNotExist' }],
+};
+const ownEgress: LabelSelector = {
+  matchExpressions: [{ key: labelKeys.ownEgress, operator: 'DoesNotExist' }],
+};
+
+/**
+ * The NetworkPolicies of every super namespace of a tenant, by name. Each holds for the pods that no policy of the
+ * tenant's own selects in its direction: policies add up, and what one allows another cannot forbid.
+ */
+export function isolationPolicies(
+  tenant: TenantInfo,
+  { podCIDRs, closedCIDRs }: NetworkIsolation,
+): Readonly<Record<string, NetworkPolicySpec>> {
+  const notOfTenants: Peer = { namespaceSelector: { matchExpressions: [never] } };
+  const ingress: NetworkPolicySpec = {
+    podSelector: ownIngress,
+    policyTypes: ['Ingress'],
+    // Controllers, monitoring and API servers of the operator, and what comes from outside.
+    ingress: [{ from: [ownNamespaces(tenant), notOfTenants, ...outside(podCIDRs)] }],
+  };
+  const egress: NetworkPolicySpec = {
+    podSelector: ownEgress,
+    policyTypes: ['Egress'],
+    egress: alwaysOpen(tenant, { podCIDRs, closedCIDRs }),
+  };
+  return {
+    'skerry-egress': egress,
+    // Where pods are is not known: what comes from outside cannot be told from what comes from other tenants.
+    ...(podCIDRs.length === 0 ? {} : { 'skerry-ingress': ingress }),
+  };
+}
+
+/**
+ * The egress rules of a tenant's own policy, without ways to what is closed. Rules with nothing left in them go: the
+ * policy isolates all the same.
+ */
+export function openEgress(
+  rules: EgressRule[],
+  tenant: TenantInfo,
+  { closedCIDRs }: NetworkIsolation,
+): EgressRule[] {
+  const closed = [...closedCIDRs, ...metadataServers];
+  return rules.flatMap((rule) => {
+    if (rule.to === undefined || rule.to.length === 0)
+      return alwaysOpen(tenant, { podCIDRs: [], closedCIDRs }).flatMap((open) => withPorts(open, rule.ports));
+    const to = rule.to.flatMap((peer) => {
+      if (peer.ipBlock === undefined) return [peer];
+      const ipBlock = narrowed(peer.ipBlock, closed);
+      return ipBlock === undefined ? [] : [{ ...peer, ipBlock }];
+    });
+    return to.length === 0 ? [] : [{ ...rule, to }];
+  });
+}
+
+/** The tenant's own pods and the world outside; its API server; name servers, which may be on closed addresses. */
+function alwaysOpen(tenant: TenantInfo, { podCIDRs, closedCIDRs }: NetworkIsolation): EgressRule[] {
+  const { address, port, isService } = tenant.apiServer;
+  const apiServer: Peer =
+    isService === true
+      ? { namespaceSelector: { matchLabels: { [controlPlaneLabel]: tenant.id } } }
+      : { ipBlock: { cidr: `${address}/${address.includes(':') ? 128 : 32}` } };
+  const nameServers = outside(podCIDRs);
+  return [
+    { to: [ownNamespaces(tenant), ...outside([...podCIDRs, ...closedCIDRs, ...metadataServers])] },
+    // Behind a Service, the port is the pods' own.
+    { to: [apiServer], ...(isService === true ? {} : { ports: [{ protocol: 'TCP', port }] }) },
+    ...(nameServers.length === 0 ? [] : [{ to: nameServers, ports: dnsPorts }]),
+  ];
+}
+
+/** A rule for those of its ports that are among these; without any of its own, for these. */
+function withPorts(rule: EgressRule, among: readonly PolicyPort[] | undefined): EgressRule[] {
+  if (among === undefined || among.length === 0) return [rule];
+  if (rule.ports === undefined) return [{ ...rule, ports: [...among] }];
+  const ports = rule.ports.filter((own) => among.some((each) => includesPort(each, own)));
+  return ports.length === 0 ? [] : [{ ...rule, ports }];
+}
+
+function includesPort({ protocol = 'TCP', port, endPort }: PolicyPort, own: PolicyPort): boolean {
+  if (protocol !== own.protocol) return false;
+  if (port === undefined) return true;
+  const [first, wanted] = [Number(port), Number(own.port)];
+  return wanted >= first && wanted <= (endPort ?? first);
+}
+
+/** On the namespace of a control plane that runs in the super cluster: id of the tenant. */
+const controlPlaneLabel = 'skerry.dev/id';
+
+function ownNamespaces(tenant: TenantInfo): Peer {
+  return { namespaceSelector: { matchLabels: { [labelKeys.tenant]: tenant.uid } } };
+}
+
+function outside(closed: readonly string[]): Peer[] {
+  return everywhere.flatMap((cidr) => {
+    const ipBlock = narrowed({ cidr }, closed);
+    return ipBlock === undefined ? [] : [{ ipBlock }];
+  });
+}
+
+/** A block without what is closed; undefined: nothing is left. One that cannot be read is left to the API server. */
+function narrowed(
+  { cidr, except = [] }: NonNullable<Peer['ipBlock']>,
+  closed: readonly string[],
+): Peer['ipBlock'] {
+  const block = range(cidr);
+  if (block === undefined) return { cidr, ...(except.length === 0 ? {} : { except }) };
+  const inside: string[] = [];
+  for (const each of closed) {
+    const other = range(each);
+    if (other === undefined || other[0].kind() !== block[0].kind()) continue;
+    if (other[1] <= block[1]) {
+      if (block[0].match(other)) return undefined;
+    } else if (other[0].match(block)) inside.push(each);
+  }
+  const all = [...new Set([...except, ...inside])].sort();
+  return { cidr, ...(all.length === 0 ? {} : { except: all }) };
+}
+
+function range(cidr: string): [ipaddr.IPv4 | ipaddr.IPv6, number] | undefined {
+  return ipaddr.isValidCIDR(cidr) ? ipaddr.parseCIDR(cidr) : undefined;
+}
