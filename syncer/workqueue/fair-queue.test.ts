@@ -218,6 +218,11 @@ describe('sync rule forgotten-tenant', () => {
   });
 });
 
+/** Whether the second was under way when the first began. */
+function overlaps(run: { startedAt: number }, other: { startedAt: number; endsAt: number }): boolean {
+  return other.startedAt <= run.startedAt && run.startedAt < other.endsAt;
+}
+
 describe('sync rule hanging-tenant', () => {
   const hang = 1_000_000;
 
@@ -278,6 +283,69 @@ describe('sync rule hanging-tenant', () => {
     simulation.queue.removeTenant('b');
     simulation.runFor(1);
     expect(simulation.running).toHaveLength(6);
+  });
+
+  it('gives its workers back to the others as soon as its calls take long, also those that it had earned', () => {
+    const simulation = new Simulation({ maxConcurrent: 4 });
+    for (const tenant of ['hung', 'b', 'c', 'd']) simulation.queue.setWeight(tenant, 1);
+    simulation.addMany('hung', 20, 1, 'quick');
+    simulation.addMany('hung', 100, hang);
+    simulation.runFor(100);
+    const held = (tenant: string) => simulation.running.filter((run) => run.job.tenant === tenant).length;
+    // The attack: three of four workers, as long as the others are idle.
+    expect(held('hung')).toBe(3);
+    for (const tenant of ['b', 'c', 'd']) simulation.addMany(tenant, 1_000, 100);
+    simulation.runFor(500);
+    expect(held('b') + held('c') + held('d')).toBe(1);
+    simulation.runFor(600);
+    expect([held('b'), held('c'), held('d'), held('hung')]).toEqual([1, 1, 1, 3]);
+  });
+
+  it('gets no more than its share from then on, until its calls have ended', () => {
+    const simulation = new Simulation({ maxConcurrent: 8 });
+    for (const tenant of ['hung', 'b', 'c', 'd']) simulation.queue.setWeight(tenant, 1);
+    simulation.addMany('hung', 20, 1, 'quick');
+    simulation.addMany('hung', 1_000, 30_000);
+    simulation.runFor(120_000);
+    const most = simulation.started
+      .filter(({ startedAt }) => startedAt > 31_000)
+      .map(
+        (run) =>
+          simulation.started.filter((other) => other.job.tenant === 'hung' && overlaps(run, other)).length,
+      );
+    expect(Math.max(...most)).toBe(2);
+  });
+
+  it('takes no worker from others, however many tenants hang', () => {
+    const simulation = new Simulation({ maxConcurrent: 4 });
+    simulation.queue.setWeight('well', 1);
+    for (let i = 0; i < 50; i += 1) simulation.addMany(`hung-${i}`, 10, hang);
+    simulation.runFor(20_000);
+    // Each with one call, and none with a second.
+    expect(simulation.running).toHaveLength(50);
+    expect(new Set(simulation.running.map((run) => run.job.tenant)).size).toBe(50);
+    simulation.addMany('well', 100, 10);
+    simulation.runFor(1_000);
+    expect(simulation.finished.filter((run) => run.job.tenant === 'well')).toHaveLength(100);
+  });
+
+  it('leaves what hangs where it is: it is not handed out twice, and ends like any other', () => {
+    const { clock, queue } = queueOf(1);
+    const item = { tenant: 'a', id: 'x' };
+    queue.add(item);
+    expect(queue.take()).toEqual(item);
+    queue.add({ tenant: 'b', id: 'y' });
+    expect(queue.take()).toBeUndefined();
+    expect(queue.nextDueAt()).toBe(clock.monotonic() + 1_000);
+    clock.advance(1_000);
+    queue.add(item);
+    expect(queue.take()).toEqual({ tenant: 'b', id: 'y' });
+    expect(queue.take()).toBeUndefined();
+    queue.done(item);
+    queue.done({ tenant: 'b', id: 'y' });
+    expect(queue.take()).toEqual(item);
+    queue.done(item);
+    expect(queue.depth()).toBe(0);
   });
 
   it('lets a share shrink as soon as another tenant turns up', () => {

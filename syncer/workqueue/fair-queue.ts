@@ -11,7 +11,7 @@ import {
   requirePositive,
   type TenantDepth,
 } from './options.ts';
-import { type Tenant, TenantScheduler, TenantTable } from './tenant-scheduler.ts';
+import { type ScheduledRun, type Tenant, TenantScheduler, TenantTable } from './tenant-scheduler.ts';
 
 /**
  * Where an item is. It is in exactly one place: a ready list, the delay heap, or a worker's hands.
@@ -27,9 +27,8 @@ type EntryState = 'new' | 'ready' | 'delayed' | 'processing';
 type DelayReason = 'requested' | 'backoff' | 'refused' | 'released';
 
 /** One stay of an item with a worker. */
-interface EntryRun {
-  startedAt: number;
-  expectedMs: number;
+interface EntryRun<Item> {
+  readonly scheduled: ScheduledRun<Entry<Item>>;
   /** What adds during the run ask for, all taken together. */
   again: AddRequest | undefined;
   /** The tenant was removed during the run: its outcome does not count, only what is added after that. */
@@ -64,7 +63,7 @@ class Entry<Item> implements HeapNode {
   releasedAt: number | undefined = undefined;
 
   /** While in process. */
-  run: EntryRun | undefined = undefined;
+  run: EntryRun<Item> | undefined = undefined;
 
   constructor(key: string, tenant: Tenant<Entry<Item>>, item: Item) {
     this.key = key;
@@ -102,7 +101,7 @@ function earlierDue<Item>(entry: Entry<Item>, request: AddRequest, releaseEveryM
  */
 function nextRun<Item>(
   entry: Entry<Item>,
-  run: EntryRun,
+  run: EntryRun<Item>,
   outcome: Outcome,
   now: number,
   backoff: Backoff,
@@ -260,7 +259,7 @@ class DelayingQueue<Item> {
  * - An item is known by tenant and key. However often it is added, it waits once, in its newest form; added while
  *   in process it runs once more afterwards. No two workers ever hold the same item.
  * - Tenants take turns by measured service time over weight, live items before background ones.
- * - A tenant holds at most its share of the workers.
+ * - A tenant holds at most its share of the workers, and none with an item that takes long.
  */
 export class FairQueue<Item> {
   readonly #keyOf: (item: Item) => string;
@@ -326,7 +325,7 @@ export class FairQueue<Item> {
         this.#reschedule(entry, earlierDue(entry, request, this.#releaseEveryMs), now);
         break;
       case 'processing': {
-        const run = entry.run as EntryRun;
+        const run = entry.run as EntryRun<Item>;
         run.again = mergeRequests(run.again, request);
         break;
       }
@@ -345,8 +344,7 @@ export class FairQueue<Item> {
     entry.state = 'processing';
     entry.first = false;
     entry.run = {
-      startedAt: now,
-      expectedMs: this.#scheduler.begin(turn, now),
+      scheduled: this.#scheduler.begin(turn, now),
       again: undefined,
       dropped: false,
     };
@@ -372,8 +370,8 @@ export class FairQueue<Item> {
         `${this.#tenantOf(item)} ${this.#keyOf(item)} is not in process; call done once for each item taken`,
       );
     }
-    const measuredMs = serviceMs ?? now - run.startedAt;
-    this.#scheduler.finish(entry, run.startedAt, run.expectedMs, measuredMs, now);
+    const measuredMs = serviceMs ?? now - run.scheduled.startedAt;
+    this.#scheduler.finish(run.scheduled, measuredMs, now);
     const dueAt = nextRun(entry, run, outcome, now, this.#backoff, this.#releaseEveryMs);
     entry.run = undefined;
     entry.state = 'new';
@@ -436,9 +434,11 @@ export class FairQueue<Item> {
     return entry.state !== 'delayed' || entry.dueAt - this.#clock.monotonic() <= withinMs;
   }
 
-  /** When the first delayed item is due, on the queue's clock. */
+  /** When `take` may have more to give, on the queue's clock: an item is due, or one that takes long gives its worker back. */
   nextDueAt(): number | undefined {
-    return this.#delaying.nextDueAt();
+    const dueAt = this.#delaying.nextDueAt();
+    const overdueAt = this.#scheduler.nextOverdueAt();
+    return dueAt === undefined || overdueAt === undefined ? (dueAt ?? overdueAt) : Math.min(dueAt, overdueAt);
   }
 
   /** Items that are ready, delayed or in process. */

@@ -141,6 +141,11 @@ export class VirtualTimeHeap<Owner> {
     this.#memoryMs = memoryMs;
   }
 
+  /** How many usages are in the heap. */
+  get size(): number {
+    return this.#heap.size;
+  }
+
   /** Brings the floor up to date. Call it when a tenant that had nothing ready has something, before `enter`. */
   arrive(arriving: TenantUsage<Owner>, now: number): void {
     const first = this.first(now);

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { FairQueue } from './fair-queue.ts';
-import type { AddOptions, Outcome } from './options.ts';
+import { type AddOptions, type Outcome, weightedShare } from './options.ts';
+import { quickMs } from './tenant-scheduler.ts';
 import { ManualClock } from './testing/manual-clock.ts';
 import { ReferenceQueue } from './testing/reference-queue.ts';
 
@@ -9,6 +10,11 @@ interface Item {
   tenant: string;
   id: string;
   form: number;
+}
+
+interface Held {
+  readonly item: Item;
+  readonly sinceMs: number;
 }
 
 const times = { baseMs: 100, maxMs: 2_000, releaseEveryMs: 1_000 };
@@ -56,7 +62,9 @@ class Comparison {
   readonly clock = new ManualClock();
   readonly model = new ReferenceQueue(times);
   readonly queue: FairQueue<Item>;
-  readonly held: Item[] = [];
+  readonly held: Held[] = [];
+  /** By tenant that is not removed. */
+  readonly weights = new Map<string, number>();
   readonly #maxConcurrent: number;
   #form = 0;
 
@@ -75,6 +83,7 @@ class Comparison {
 
   add(tenant: string, id: string, options: AddOptions) {
     this.#form += 1;
+    if (!this.weights.has(tenant)) this.weights.set(tenant, 1);
     this.queue.add({ tenant, id, form: this.#form }, options);
     this.model.add(`${tenant}/${id}`, this.#form, options, this.clock.monotonic());
   }
@@ -92,27 +101,35 @@ class Comparison {
         const limit = depth?.live === 0 ? Math.max(1, depth.limit - 1) : depth?.limit;
         const held = depth !== undefined && depth.processing >= (limit ?? 0);
         const mayNot = this.#isKept(depth?.processing ?? 0) || this.#tooMuchInBackground();
-        expect(held || this.held.length >= this.#maxConcurrent || mayNot).toBe(true);
+        expect(held || this.#inTime() >= this.#maxConcurrent || mayNot).toBe(true);
       }
       return false;
     }
     const name = `${item.tenant}/${item.id}`;
     expect(this.model.running()).not.toContain(name);
     expect(takeable.get(name)).toBe(item.form);
-    expect(this.held.length).toBeLessThan(this.#maxConcurrent);
+    expect(this.#inTime()).toBeLessThan(this.#maxConcurrent);
+    this.#checkShare(item.tenant);
     this.model.take(name, now);
-    this.held.push(item);
+    this.held.push({ item, sinceMs: now });
     return true;
   }
 
   done(pick: number, outcome: Outcome) {
-    const [item] = this.held.splice(pick % Math.max(1, this.held.length), 1);
-    if (item === undefined) return;
+    const [ended] = this.held.splice(pick % Math.max(1, this.held.length), 1);
+    if (ended === undefined) return;
+    const { item } = ended;
     this.queue.done(item, outcome);
     this.model.done(`${item.tenant}/${item.id}`, item.form, outcome, this.clock.monotonic());
   }
 
+  weigh(tenant: string, weight: number) {
+    this.weights.set(tenant, weight);
+    this.queue.setWeight(tenant, weight);
+  }
+
   remove(tenant: string) {
+    this.weights.delete(tenant);
     this.queue.removeTenant(tenant);
     this.model.removeTenant(tenant);
   }
@@ -146,12 +163,30 @@ class Comparison {
       .depths()
       .filter(({ live, background, processing: runs }) => live + background + runs === 0);
     const kept = Math.min(Math.floor(this.#maxConcurrent / 4), idle.length);
-    return this.held.length >= this.#maxConcurrent - kept && processing > 0;
+    return this.#inTime() >= this.#maxConcurrent - kept && processing > 0;
+  }
+
+  /** How many hold a worker: not those that take long. */
+  #inTime(): number {
+    return this.held.filter((held) => !this.#isOverdue(held)).length;
+  }
+
+  #isOverdue({ sinceMs }: Held): boolean {
+    return this.clock.monotonic() - sinceMs >= quickMs;
+  }
+
+  /** A tenant that hangs gets nothing beyond its share among all. */
+  #checkShare(tenant: string) {
+    const own = this.held.filter(({ item }) => item.tenant === tenant);
+    if (!own.some((held) => this.#isOverdue(held))) return;
+    const total = [...this.weights.values()].reduce((sum, weight) => sum + weight, 0);
+    const share = weightedShare(this.weights.get(tenant) ?? 1, total, this.#maxConcurrent);
+    expect(own.length).toBeLessThan(share);
   }
 
   #tooMuchInBackground() {
     const waiting = this.queue.depths().reduce((total, depth) => total + depth.background, 0);
-    return waiting > 0 && this.held.length >= Math.ceil(this.#maxConcurrent * 0.75);
+    return waiting > 0 && this.#inTime() >= Math.ceil(this.#maxConcurrent * 0.75);
   }
 }
 
@@ -189,7 +224,7 @@ describe('FairQueue against a reference model', () => {
             else if (step.do === 'done') both.done(step.pick, step.outcome);
             else if (step.do === 'wait') both.clock.advance(step.ms);
             else if (step.do === 'remove') both.remove(step.tenant);
-            else both.queue.setWeight(step.tenant, step.weight);
+            else both.weigh(step.tenant, step.weight);
             both.check();
           }
           both.drain();

@@ -66,6 +66,8 @@ export class Tenant<Entry extends LinkedNode<Entry>> {
   /** Over both priorities. */
   processing = 0;
   processingBackground = 0;
+  /** Of those in process: how many have taken so long that they hold no worker any more. */
+  overdue = 0;
   /** Whether anything of it is ready or in process. */
   active = false;
   /**
@@ -164,6 +166,15 @@ export class TenantTable<Entry extends LinkedNode<Entry>> {
   }
 }
 
+/** An item in process, from `begin` to `finish`. */
+export interface ScheduledRun<Entry extends LinkedNode<Entry>> {
+  readonly tenant: Tenant<Entry>;
+  readonly priority: Priority;
+  readonly startedAt: number;
+  readonly expectedMs: number;
+  isOverdue: boolean;
+}
+
 interface Turn<Entry extends LinkedNode<Entry>> {
   tenant: Tenant<Entry>;
   priority: Priority;
@@ -171,8 +182,11 @@ interface Turn<Entry extends LinkedNode<Entry>> {
   ahead?: boolean;
 }
 
-/** An item that takes longer does not count as proof that its tenant's API server answers. */
-const quickMs = 1_000;
+/**
+ * An item that takes longer does not count as proof that its tenant's API server answers, and gives its worker back to
+ * the others while it goes on.
+ */
+export const quickMs = 1_000;
 
 type SchedulerOptions = Pick<
   FairQueueOptions<never>,
@@ -188,6 +202,9 @@ type SchedulerOptions = Pick<
  * While tenants are idle, the last free workers, up to a quarter and one for each of them, are kept for
  * tenants that hold none: one that comes back finds a worker at once.
  *
+ * An item that takes long holds no worker any more, so that any number of tenants may hang; its tenant has earned
+ * nothing then, and gets no more than its share among all until it ends.
+ *
  * A tenant's usage is in a heap exactly when it has something ready there and may hold one more worker for it; only a
  * tenant whose limit has shrunk since may linger until it comes up.
  */
@@ -199,6 +216,8 @@ export class TenantScheduler<Entry extends LinkedNode<Entry>> {
   readonly #table: TenantTable<Entry>;
   readonly #heaps: Record<Priority, VirtualTimeHeap<Tenant<Entry>>>;
   readonly #processing: Record<Priority, number> = { live: 0, background: 0 };
+  /** Items in process that hold a worker, the oldest first. */
+  readonly #inTime = new Set<ScheduledRun<Entry>>();
   /** Tenants with something ready that are at their limit. */
   readonly #capped = new Set<Tenant<Entry>>();
   /** Live items taken in a row while a background item waited. */
@@ -235,7 +254,15 @@ export class TenantScheduler<Entry extends LinkedNode<Entry>> {
     for (const tenant of this.#table.values()) this.refresh(tenant, now);
   }
 
+  /** When the next worker is given back by an item that takes long; undefined where nothing waits for one. */
+  nextOverdueAt(): number | undefined {
+    if (this.#heaps.live.size + this.#heaps.background.size === 0) return undefined;
+    const [oldest] = this.#inTime;
+    return oldest && oldest.startedAt + quickMs;
+  }
+
   next(now: number): Turn<Entry> | undefined {
+    this.#giveBack(now);
     const free = this.maxConcurrent - this.#processing.live - this.#processing.background;
     if (free <= 0) return undefined;
     const spare = Math.floor(this.maxConcurrent / 4);
@@ -254,25 +281,43 @@ export class TenantScheduler<Entry extends LinkedNode<Entry>> {
     return background && { tenant: background, priority: 'background', ahead: isReserved };
   }
 
-  /** Charges the tenant from now on; returns the service time expected, to be handed to `finish`. */
-  begin({ tenant, priority, ahead }: Turn<Entry>, now: number): number {
+  #giveBack(now: number): void {
+    for (const run of this.#inTime) {
+      if (run.startedAt + quickMs > now) return;
+      this.#inTime.delete(run);
+      run.isOverdue = true;
+      this.#processing[run.priority] -= 1;
+      run.tenant.overdue += 1;
+      run.tenant.earned = 0;
+      this.refresh(run.tenant, now);
+    }
+  }
+
+  /** Charges the tenant from now on; returns what is to be handed to `finish`. */
+  begin({ tenant, priority, ahead }: Turn<Entry>, now: number): ScheduledRun<Entry> {
     const expectedMs = this.#heaps[priority].begin(tenant.usage[priority], now, ahead !== true);
     tenant.processing += 1;
     if (priority === 'background') tenant.processingBackground += 1;
     this.#processing[priority] += 1;
     this.refresh(tenant, now);
-    return expectedMs;
+    const run = { tenant, priority, startedAt: now, expectedMs, isOverdue: false };
+    this.#inTime.add(run);
+    return run;
   }
 
   /** The caller calls `refresh` afterwards. */
-  finish(turn: Turn<Entry>, startedAt: number, expectedMs: number, serviceMs: number, now: number): void {
-    const { tenant, priority } = turn;
+  finish(run: ScheduledRun<Entry>, serviceMs: number, now: number): void {
+    const { tenant, priority, startedAt, expectedMs } = run;
     this.#heaps[priority].finish(tenant.usage[priority], startedAt, expectedMs, serviceMs, now);
     tenant.processing -= 1;
     if (priority === 'background') tenant.processingBackground -= 1;
-    this.#processing[priority] -= 1;
+    if (run.isOverdue) tenant.overdue -= 1;
+    else {
+      this.#inTime.delete(run);
+      this.#processing[priority] -= 1;
+    }
     if (serviceMs > quickMs) tenant.earned = 0;
-    else if (tenant.earned < this.maxConcurrent) tenant.earned += 1;
+    else if (tenant.overdue === 0 && tenant.earned < this.maxConcurrent) tenant.earned += 1;
   }
 
   /** Takes over the tenant's weight from the table. */
