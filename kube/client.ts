@@ -1,7 +1,7 @@
 import type { Call, Connection } from './connection.ts';
 import { ConnectionError, isGone } from './errors.ts';
 import { withoutManagedFields } from './managed-fields.ts';
-import { asObject } from './object-shape.ts';
+import { asObject, asObjectNamed } from './object-shape.ts';
 import { isTooLarge, parseJson, TooLarge } from './read-limits.ts';
 import {
   apiError,
@@ -205,7 +205,10 @@ export class KubeClient {
   ): Promise<T> {
     const path = objectPath(resource, ref, options.subresource);
     const answer = await this.#json<T>('GET', 'get', resource, path, options);
-    return ofRightShape(this.connection, () => asObject<T>(answer));
+    return ofRightShape(this.connection, () =>
+      // A subresource may be an object of its own.
+      options.subresource === undefined ? asObjectNamed<T>(answer, ref) : asObject<T>(answer),
+    );
   }
 
   /** All objects, fetched in pages of 500 and joined. */

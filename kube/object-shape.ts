@@ -1,4 +1,4 @@
-import { isRecord, type KubeObject } from './types.ts';
+import { isRecord, type KubeObject, type ObjectRef } from './types.ts';
 
 /** What is wrong with a value that should be an object of a resource; undefined: nothing. */
 function shapeProblem(value: unknown): string | undefined {
@@ -23,6 +23,14 @@ export function asObject<T extends KubeObject>(value: unknown): T {
   const problem = shapeProblem(value);
   if (problem !== undefined) throw new TypeError(`the server sent an object of a wrong shape: ${problem}`);
   return value as T;
+}
+
+/** Throws a TypeError for another object than was asked for: a server that answers with one is none of Kubernetes. */
+export function asObjectNamed<T extends KubeObject>(value: unknown, { namespace, name }: ObjectRef): T {
+  const object = asObject<T>(value);
+  if (object.metadata.name !== name || (object.metadata.namespace ?? undefined) !== namespace)
+    throw new TypeError('the server sent another object than was asked for');
+  return object;
 }
 
 const texts = ['namespace', 'uid', 'resourceVersion', 'creationTimestamp', 'deletionTimestamp'] as const;

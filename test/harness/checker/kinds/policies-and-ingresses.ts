@@ -11,6 +11,7 @@ export function compareNetworkPolicies(view: View): string[] {
     kind: 'networkpolicies',
     what: 'NetworkPolicy',
     expected: (_, { tenant }) => (tenant.networkPolicies ? 'yes' : 'no'),
+    isForeign: isIsolation,
     compare: (own, superObject) => [
       ...unequal(at(own, 'spec', 'policyTypes'), at(superObject, 'spec', 'policyTypes'), 'policyTypes'),
       ...unequal(
@@ -20,7 +21,24 @@ export function compareNetworkPolicies(view: View): string[] {
       ),
     ],
   };
-  return compareDown(rules, view);
+  return [...compareDown(rules, view), ...compareIsolation(view)];
+}
+
+/** What keeps tenants apart is in every super namespace, or in none where nothing enforces it. */
+function compareIsolation(view: View): string[] {
+  const found = new Map<string | undefined, string[]>();
+  for (const { metadata } of view.marked('networkpolicies').filter(isIsolation))
+    found.set(metadata.namespace, [...(found.get(metadata.namespace) ?? []), metadata.name ?? '']);
+  if (found.size === 0) return [];
+  return view
+    .marked('namespaces')
+    .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+    .filter(({ metadata }) => found.get(metadata.name)?.includes('skerry-egress') !== true)
+    .map(({ metadata }) => `namespace ${metadata.name} of the super cluster is not isolated as others are`);
+}
+
+function isIsolation(policy: KubeObject): boolean {
+  return label(policy, 'skerry.dev/isolation') !== undefined;
 }
 
 /** A policy with all selectors replaced by what they select, in the tenant's terms. */
