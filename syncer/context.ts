@@ -61,6 +61,8 @@ export interface TenantInfo {
   readonly nodeLabels: readonly string[];
   /** Where no EndpointSlice may point, whatever the policy allows: the operator's own. */
   readonly protectedCIDRs: readonly string[];
+  /** Annotations of pods and Services that go down: keys, or prefixes that end in `/`. */
+  readonly allowedAnnotations: readonly string[];
   /** Label and annotation keys with these prefixes never go down. */
   readonly deniedKeyPrefixes: readonly string[];
   /** Label and annotation keys with these prefixes belong to the super cluster and are copied up. */

@@ -20,6 +20,7 @@ interface Flags {
   kubeletName?: string;
   nodeLabel: string[];
   protectCidr: string[];
+  allowAnnotation: string[];
   denyKeyPrefix: string[];
   transparentKeyPrefix: string[];
   ingressAnnotation: string[];
@@ -120,6 +121,12 @@ function command(): Command {
       [],
     )
     .option(
+      '--allow-annotation <key>',
+      'annotation of pods and Services that goes down, or a prefix that ends in "/"; repeatable',
+      collect,
+      [],
+    )
+    .option(
       '--deny-key-prefix <prefix>',
       'labels and annotations that never go down; repeatable',
       collect,
@@ -186,6 +193,7 @@ async function main(): Promise<void> {
       },
       nodeLabels: flags.nodeLabel,
       protectedCIDRs: flags.protectCidr,
+      allowedAnnotations: flags.allowAnnotation,
       deniedKeyPrefixes: flags.denyKeyPrefix,
       transparentKeyPrefixes: flags.transparentKeyPrefix,
       ingressAnnotations: flags.ingressAnnotation,

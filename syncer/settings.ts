@@ -19,6 +19,8 @@ export interface SyncerOptions {
   nodeLabels: readonly string[];
   /** Where tenants' EndpointSlices may never point, beside what the syncer finds out itself. */
   protectedCIDRs: readonly string[];
+  /** Annotations of pods and Services that go down beside the usual ones: keys, or prefixes that end in `/`. */
+  allowedAnnotations: readonly string[];
   deniedKeyPrefixes: readonly string[];
   transparentKeyPrefixes: readonly string[];
   /** Annotations of Ingresses that go down: keys, or prefixes that end in `/`. */
@@ -42,6 +44,7 @@ export const defaultOptions: SyncerOptions = {
   kubelet: { host: '127.0.0.1', port: 10450, advertise: '127.0.0.1' },
   nodeLabels: [],
   protectedCIDRs: [],
+  allowedAnnotations: [],
   deniedKeyPrefixes: [],
   transparentKeyPrefixes: [],
   ingressAnnotations: [],

@@ -104,6 +104,7 @@ class Serving {
           ...(options.kubelet.name === undefined ? {} : { name: options.kubelet.name }),
         },
         nodeLabels: options.nodeLabels,
+        allowedAnnotations: options.allowedAnnotations,
         deniedKeyPrefixes: options.deniedKeyPrefixes,
         transparentKeyPrefixes: options.transparentKeyPrefixes,
         ingressAnnotations: options.ingressAnnotations,

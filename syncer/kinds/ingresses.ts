@@ -2,7 +2,12 @@ import { deepEqual } from 'fast-equals';
 import { type KubeObject, type MergePatch, mergePatch, resources } from '../../kube/index.ts';
 import type { KeyRef, SyncContext, TenantInfo } from '../context.ts';
 import { originalUid } from '../mapping/labels.ts';
-import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
+import {
+  isListed,
+  superMetadata,
+  superMetadataPatch,
+  transparentMetadataPatch,
+} from '../mapping/metadata.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
 import { knownPart, type Shape, unknownFields } from './known-fields.ts';
 import { isOffered, isOnItsWay } from './published-kind.ts';
@@ -132,7 +137,7 @@ function refusedAnnotations({ metadata }: KubeObject, tenant: Rules): string[] {
 function isAllowed(key: string, { ingressAnnotations }: Rules): boolean {
   if (key === classAnnotation) return false;
   if (!key.includes('/')) return true;
-  return ingressAnnotations.some((each) => (each.endsWith('/') ? key.startsWith(each) : key === each));
+  return isListed(key, ingressAnnotations);
 }
 
 /**

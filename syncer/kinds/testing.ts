@@ -8,7 +8,7 @@ import {
   resources,
 } from '../../kube/index.ts';
 import type { Lookup, SyncContext, TenantInfo } from '../context.ts';
-import { defaultDeniedKeyPrefixes } from '../mapping/metadata.ts';
+import { defaultAllowedAnnotations, defaultDeniedKeyPrefixes } from '../mapping/metadata.ts';
 import type { Action, SyncedKind } from './contract.ts';
 import { isReferenced, referenceIds, referencesIndex } from './references.ts';
 
@@ -37,6 +37,7 @@ export function testTenant(overrides: Partial<TenantInfo> = {}): TenantInfo {
     policy: defaultPolicy,
     protectedCIDRs: [],
     nodeLabels: [],
+    allowedAnnotations: defaultAllowedAnnotations,
     deniedKeyPrefixes: defaultDeniedKeyPrefixes,
     transparentKeyPrefixes: [],
     ...overrides,

@@ -36,6 +36,7 @@ export const defaultDeniedKeyPrefixes: readonly string[] = [
   'mounts.nri.io/',
   'io.kubernetes.cri-o.',
   'io.katacontainers.',
+  'org.systemd.property.',
   // Bookkeeping of the volume controllers.
   'pv.kubernetes.io/',
   'volume.kubernetes.io/',
@@ -47,6 +48,86 @@ export const defaultDeniedKeyPrefixes: readonly string[] = [
  * cluster select namespaces by label, so this holds nothing that one would select by.
  */
 export const namespaceAllowedKeys: readonly string[] = ['kubernetes.io/description'];
+
+/**
+ * Labels of pods and Services that do not go down either: meshes, agents and operators of the super cluster act on them
+ * in any namespace. `*.example.com` is that domain and all below it. Labels are no allow-list, as selectors go by them.
+ */
+const deniedWorkloadLabels: readonly string[] = [
+  '*.istio.io',
+  '*.linkerd.io',
+  '*.kuma.io',
+  '*.dapr.io',
+  '*.hashicorp.com',
+  '*.datadoghq.com',
+  '*.cilium.io',
+  'io.cilium/',
+  '*.projectcalico.org',
+  '*.amazonaws.com',
+  '*.k8s.aws',
+  '*.gke.io',
+  '*.azure.com',
+  '*.argoproj.io',
+  '*.toolkit.fluxcd.io',
+  'velero.io/',
+  'kueue.x-k8s.io/',
+  'karpenter.sh/',
+  'cluster-autoscaler.kubernetes.io/',
+  'descheduler.alpha.kubernetes.io/',
+  'addonmanager.kubernetes.io/',
+  'gateway.networking.k8s.io/',
+  'service.kubernetes.io/service-proxy-name',
+];
+
+/** Whether a label of a pod or a Service goes down (sync rule `denied-metadata`). */
+export function workloadLabelGoesDown(key: string, tenant: KeyRules): boolean {
+  return goesDown(key, tenant) && !hasPrefix(key, deniedWorkloadLabels);
+}
+
+/**
+ * Annotations of pods and Services that go down beside those whose keys have neither a prefix nor a dot: keys, or
+ * prefixes that end in `/`. All others are configuration of something that all tenants share, known to us or not. An
+ * operator can add to these.
+ */
+export const defaultAllowedAnnotations: readonly string[] = [
+  'app.kubernetes.io/',
+  'batch.kubernetes.io/',
+  'checksum/',
+  'controller.kubernetes.io/pod-deletion-cost',
+  'helm.sh/',
+  'kubectl.kubernetes.io/default-container',
+  'kubectl.kubernetes.io/restartedAt',
+  'kubernetes.io/change-cause',
+  'kubernetes.io/description',
+  'prometheus.io/',
+  'service.kubernetes.io/topology-mode',
+];
+
+/** Bookkeeping of tools, which stays behind without an event. */
+const silentPrefixes = [
+  'kubectl.kubernetes.io/',
+  'meta.helm.sh/',
+  'kubernetes.io/limit-ranger',
+  'skerry.dev/',
+];
+
+/** Whether an annotation of a pod or a Service goes down (sync rule `pod-and-service-annotations`). */
+export function annotationGoesDown(key: string, tenant: AnnotationRules): boolean {
+  return goesDown(key, tenant) && (!/[./]/.test(key) || isListed(key, tenant.allowedAnnotations));
+}
+
+/** Those of a pod or a Service that stay behind and may have been meant for something in the super cluster. */
+export function refusedAnnotations({ metadata }: KubeObject, tenant: AnnotationRules): string[] {
+  return Object.keys(metadata.annotations ?? {}).filter(
+    (key) =>
+      !hasPrefix(key, silentPrefixes) && !isTransparent(key, tenant) && !annotationGoesDown(key, tenant),
+  );
+}
+
+/** Whether a list of keys, and of prefixes that end in `/`, has a key in it. */
+export function isListed(key: string, list: readonly string[]): boolean {
+  return list.some((each) => (each.endsWith('/') ? key.startsWith(each) : key === each));
+}
 
 /** Whether a label or annotation of the tenant object goes down; what is transparent belongs to the super cluster. */
 export function goesDown(key: string, tenant: KeyRules): boolean {
@@ -66,10 +147,19 @@ export function isTransparent(key: string, tenant: Pick<TenantInfo, 'transparent
 }
 
 type KeyRules = Pick<TenantInfo, 'deniedKeyPrefixes' | 'transparentKeyPrefixes'>;
+type AnnotationRules = KeyRules & Pick<TenantInfo, 'allowedAnnotations'>;
 
 function hasPrefix(key: string, prefixes: readonly string[]): boolean {
-  for (const prefix of prefixes) if (key.startsWith(prefix)) return true;
+  for (const prefix of prefixes) {
+    if (prefix.startsWith('*.') ? isBelow(key, prefix.slice(1)) : key.startsWith(prefix)) return true;
+  }
   return false;
+}
+
+/** Whether the prefix of a key is a domain, given with a dot before it, or one below it. */
+function isBelow(key: string, domain: string): boolean {
+  const slash = key.indexOf('/');
+  return slash > 0 && `.${key.slice(0, slash)}`.endsWith(domain);
 }
 
 type Keys = Record<string, string>;
@@ -81,6 +171,10 @@ export interface SuperMetadataOptions {
   readonly name?: string;
   /** Which of the tenant object's labels and annotations go down; default: all but the denied. */
   readonly goesDown?: (key: string) => boolean;
+  /** Where another rule holds for annotations. */
+  readonly annotationGoesDown?: (key: string) => boolean;
+  /** Annotations of the tenant object that go down under keys of Skerry's. */
+  readonly mirrored?: Keys;
   /** Labels that Skerry itself puts on the super object. */
   readonly labels?: Keys;
   /**
@@ -148,7 +242,8 @@ function wantedKeys(
   const { metadata } = tenantObject;
   const passes = options.goesDown ?? ((key: string) => goesDown(key, tenant));
   const labels = pick(metadata.labels, passes);
-  const annotations = pick(metadata.annotations, passes);
+  const annotations = pick(metadata.annotations, options.annotationGoesDown ?? passes);
+  if (options.mirrored !== undefined) Object.assign(annotations, options.mirrored);
   const synced = syncedKeys(labels, annotations);
   Object.assign(labels, options.labels);
   labels[labelKeys.tenant] = tenant.uid;

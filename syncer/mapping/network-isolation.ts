@@ -1,7 +1,7 @@
 import ipaddr from 'ipaddr.js';
 import { labelKeys } from '../../api/labels.ts';
 import type { NetworkIsolation, TenantInfo } from '../context.ts';
-import { goesDown, isTransparent } from './metadata.ts';
+import { isTransparent, workloadLabelGoesDown } from './metadata.ts';
 
 export interface LabelSelector {
   matchLabels?: Record<string, string>;
@@ -70,7 +70,7 @@ export function superPodSelector(selector: LabelSelector, tenant: TenantInfo): L
 
 /** Whether a pod in the super cluster can carry this label as the tenant means it. */
 export function isSeenBelow(key: string, tenant: TenantInfo): boolean {
-  return goesDown(key, tenant) || isTransparent(key, tenant);
+  return workloadLabelGoesDown(key, tenant) || isTransparent(key, tenant);
 }
 
 /** As an API server evaluates a selector; one with an unknown operator matches nothing. */

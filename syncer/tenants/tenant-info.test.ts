@@ -8,6 +8,7 @@ const settings = {
   kubelet: { address: '192.0.2.11', port: 10450 },
   nodeLabels: ['gpu.example/'],
   protectedCIDRs: [],
+  allowedAnnotations: ['mesh.example/'],
   deniedKeyPrefixes: ['secret.example/'],
   transparentKeyPrefixes: ['shown.example/'],
   networkPoliciesEnforced: false,

@@ -1,13 +1,14 @@
 import { defaultPolicy } from '../../api/policy.ts';
 import { isExposedByService, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { NetworkIsolation, TenantInfo } from '../context.ts';
-import { defaultDeniedKeyPrefixes } from '../mapping/metadata.ts';
+import { defaultAllowedAnnotations, defaultDeniedKeyPrefixes } from '../mapping/metadata.ts';
 
 /** What the syncer itself adds to each tenant's settings. */
 export interface SyncerSettings {
   readonly kubelet: { readonly address: string; readonly port: number; readonly name?: string };
   readonly nodeLabels: readonly string[];
   readonly protectedCIDRs: readonly string[];
+  readonly allowedAnnotations: readonly string[];
   readonly deniedKeyPrefixes: readonly string[];
   readonly transparentKeyPrefixes: readonly string[];
   readonly networkPoliciesEnforced: boolean;
@@ -77,6 +78,7 @@ export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings, seesAll
     policy: { ...defaultPolicy, ...policy, ...(seesAll ? {} : { endpointCIDRs: [] }) },
     nodeLabels: settings.nodeLabels,
     protectedCIDRs: settings.protectedCIDRs,
+    allowedAnnotations: [...defaultAllowedAnnotations, ...settings.allowedAnnotations],
     deniedKeyPrefixes: [...defaultDeniedKeyPrefixes, ...settings.deniedKeyPrefixes],
     transparentKeyPrefixes: settings.transparentKeyPrefixes,
   };

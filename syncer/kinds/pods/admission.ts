@@ -3,17 +3,19 @@ import type { TenantPolicy } from '../../../api/policy.ts';
 import { resources } from '../../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../../context.ts';
 import { originalUid } from '../../mapping/labels.ts';
+import { refusedAnnotations } from '../../mapping/metadata.ts';
 import { superNamespaceName, superRootCaName } from '../../mapping/names.ts';
 import { shownNodeName } from '../../mapping/node-names.ts';
-import type { Admission } from '../contract.ts';
+import type { Admission, Notice } from '../contract.ts';
 import { isReserved, nodeLeaseNamespace } from '../reserved-names.ts';
 import { priorityNotice, refusedRuntimeClass } from './classes.ts';
+import { fieldPaths } from './mirrored-keys.ts';
 import { podSecurityViolations } from './pod-security.ts';
 import { references } from './references.ts';
 import { outsidePool } from './scheduling.ts';
 import { excessiveServiceVariables } from './service-variables.ts';
 import { qualifiedHostName } from './translate.ts';
-import { allContainers, type Container, type Pod, type PodSpec, type Volume } from './types.ts';
+import type { Container, Pod, PodSpec, Volume } from './types.ts';
 
 /** Of Linux, and of the API server. */
 const maxHostNameLength = 64;
@@ -74,22 +76,10 @@ function unsupportedVolume(spec: PodSpec, allowed: readonly string[]): string | 
 /** Sync rule `downward-api`: kubelet would tell the pod of the node that the tenant is not to see. */
 function nodeShown(spec: PodSpec, { tenant }: SyncContext): string | undefined {
   if (!tenant.hideNodes) return undefined;
-  const field = downwardFields(spec).find((path) => fieldsOfNode.has(path));
+  const field = fieldPaths(spec).find((path) => fieldsOfNode.has(path));
   return field === undefined
     ? undefined
     : `${field} cannot be had by the downward API: the nodes of this cluster are hidden`;
-}
-
-function downwardFields(spec: PodSpec): string[] {
-  const inVariables = allContainers(spec).flatMap(({ env }) =>
-    (env ?? []).map(({ valueFrom }) => valueFrom?.fieldRef?.fieldPath ?? ''),
-  );
-  const inFiles = (spec.volumes ?? []).flatMap(({ downwardAPI, projected }) =>
-    [downwardAPI, ...(projected?.sources ?? []).map((source) => source.downwardAPI)].flatMap((source) =>
-      (source?.items ?? []).map(({ fieldRef }) => fieldRef?.fieldPath ?? ''),
-    ),
-  );
-  return [...inVariables, ...inFiles];
 }
 
 function sourceOf(volume: Volume): string | undefined {
@@ -137,8 +127,15 @@ export function admitPod(tenantPod: Pod, context: SyncContext): Admission {
   // A super pod that is there was small enough when it was made; Services that came later do not take it away.
   if (excess !== undefined) return { ...refuse('TooManyServiceVariables', excess), keep: true };
 
-  const notice = priorityNotice(spec, context);
+  const notice = priorityNotice(spec, context) ?? annotationNotice(pod, context);
   return notice === undefined ? wanted : { wanted: true, notice };
+}
+
+function annotationNotice(pod: Pod, { tenant }: SyncContext): Notice | undefined {
+  const keys = refusedAnnotations(pod, tenant);
+  if (keys.length === 0) return undefined;
+  const message = `the cluster does not allow the annotations ${keys.join(', ')}; the pod runs without`;
+  return { type: 'Warning', reason: 'NotSupported', message };
 }
 
 /** Why a pod may not refer to what it does; undefined: it may. */

@@ -2,7 +2,13 @@ import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { apiVersionOf, type KubeObject, type ObjectMeta, resources } from '../../../kube/index.ts';
 import type { SyncContext, TenantInfo } from '../../context.ts';
 import { originalUid } from '../../mapping/labels.ts';
-import { goesDown, isTransparent, type SuperMetadataOptions, superMetadata } from '../../mapping/metadata.ts';
+import {
+  annotationGoesDown,
+  isTransparent,
+  type SuperMetadataOptions,
+  superMetadata,
+  workloadLabelGoesDown,
+} from '../../mapping/metadata.ts';
 import { rootCaName, superNamespaceName, superRootCaName } from '../../mapping/names.ts';
 import {
   matchesSelector,
@@ -13,6 +19,7 @@ import {
 import { realNodeName } from '../../mapping/node-names.ts';
 import { scrub } from '../../mapping/scrub.ts';
 import type { Service } from '../services/types.ts';
+import { mirroredKeys, superFieldPath } from './mirrored-keys.ts';
 import { ephemeralClaimName } from './references.ts';
 import { resourcesAsked, resourcesMark } from './resize.ts';
 import { interPodAffinity, placement, pool, scheduling } from './scheduling.ts';
@@ -58,9 +65,15 @@ export function placedLabels({ metadata }: Pod, context: SyncContext): Record<st
  * already.
  */
 export function podMetadataOptions(pod: Pod, context: SyncContext, superPod?: Pod): SuperMetadataOptions {
-  const passes = (key: string): boolean => !placedKeys.has(key) && goesDown(key, context.tenant);
+  const { tenant } = context;
   const labels = ownPolicyLabels(pod, context, superPod);
-  return { goesDown: passes, ...(labels === undefined ? {} : { labels }) };
+  const mirrored = mirroredKeys(pod, context);
+  return {
+    goesDown: (key) => !placedKeys.has(key) && workloadLabelGoesDown(key, tenant),
+    annotationGoesDown: (key) => annotationGoesDown(key, tenant),
+    ...(labels === undefined ? {} : { labels }),
+    ...(mirrored === undefined ? {} : { mirrored }),
+  };
 }
 
 /**
@@ -80,7 +93,7 @@ export function ownPolicyLabels(
   for (const [key, value] of Object.entries(superPod?.metadata.labels ?? {}))
     if (isTransparent(key, tenant)) labels[key] = value;
   for (const [key, value] of Object.entries(metadata.labels ?? {}))
-    if (goesDown(key, tenant)) labels[key] = value;
+    if (workloadLabelGoesDown(key, tenant)) labels[key] = value;
   const own: Record<string, string> = {};
   for (const policy of policies) {
     const ref = { namespace: metadata.namespace, name: policy.metadata.name ?? '' };
@@ -214,48 +227,57 @@ function rename(reference: ObjectName): ObjectName {
  * literal, in a
  * file it is read from the marks on the super object, which hold just that.
  */
-const downwardApi: PodStep = (spec, pod) => {
-  const volumes = mapChanged(spec.volumes, fieldsInVolume);
+const downwardApi: PodStep = (spec, pod, context) => {
+  const volumes = mapChanged(spec.volumes, (volume: Volume) => fieldsInVolume(volume, context));
   const changed: PodSpec = volumes === undefined || volumes === spec.volumes ? spec : { ...spec, volumes };
-  return mapContainers(changed, (container) => fieldsInContainer(container, pod.metadata));
+  return mapContainers(changed, (container) => fieldsInContainer(container, pod.metadata, context));
 };
 
-function fieldsInContainer(container: Container, metadata: ObjectMeta): Container {
-  const env = mapChanged(container.env, (variable: EnvVar) => literal(variable, metadata));
+function fieldsInContainer(container: Container, metadata: ObjectMeta, context: SyncContext): Container {
+  const env = mapChanged(container.env, (variable: EnvVar) => ownField(variable, metadata, context));
   return env === undefined || env === container.env ? container : { ...container, env };
 }
 
-function literal(variable: EnvVar, { namespace = '', uid = '' }: ObjectMeta): EnvVar {
-  const field = variable.valueFrom?.fieldRef?.fieldPath;
+function ownField(variable: EnvVar, { namespace = '', uid = '' }: ObjectMeta, context: SyncContext): EnvVar {
+  const fieldRef = variable.valueFrom?.fieldRef;
+  const field = fieldRef?.fieldPath;
+  if (field === undefined) return variable;
   if (field === 'metadata.namespace') return { name: variable.name, value: namespace };
   if (field === 'metadata.uid') return { name: variable.name, value: uid };
-  return variable;
+  const fieldPath = superFieldPath(field, context);
+  return fieldPath === field
+    ? variable
+    : { ...variable, valueFrom: { ...variable.valueFrom, fieldRef: { ...fieldRef, fieldPath } } };
 }
 
-const fileFields: Readonly<Record<string, string>> = {
-  'metadata.namespace': `metadata.labels['${labelKeys.namespace}']`,
-  'metadata.uid': `metadata.annotations['${annotationKeys.uid}']`,
-};
+const fileFields: ReadonlyMap<string, string> = new Map([
+  ['metadata.namespace', `metadata.labels['${labelKeys.namespace}']`],
+  ['metadata.uid', `metadata.annotations['${annotationKeys.uid}']`],
+]);
 
-function fieldsInVolume(volume: Volume): Volume {
+function fieldsInVolume(volume: Volume, context: SyncContext): Volume {
+  const inItem = (item: DownwardItem) => ownFile(item, context);
+  const inProjection = (source: Projection) => fieldsInProjection(source, context);
   const items = mapChanged(volume.downwardAPI?.items, inItem);
   if (items !== undefined && items !== volume.downwardAPI?.items) {
     return { ...volume, downwardAPI: { ...volume.downwardAPI, items } };
   }
-  const sources = mapChanged(volume.projected?.sources, fieldsInProjection);
+  const sources = mapChanged(volume.projected?.sources, inProjection);
   if (sources === undefined || sources === volume.projected?.sources) return volume;
   return { ...volume, projected: { ...volume.projected, sources } };
 }
 
-function fieldsInProjection(source: Projection): Projection {
-  const items = mapChanged(source.downwardAPI?.items, inItem);
+function fieldsInProjection(source: Projection, context: SyncContext): Projection {
+  const items = mapChanged(source.downwardAPI?.items, (item: DownwardItem) => ownFile(item, context));
   if (items === undefined || items === source.downwardAPI?.items) return source;
   return { ...source, downwardAPI: { ...source.downwardAPI, items } };
 }
 
-function inItem(item: DownwardItem): DownwardItem {
-  const fieldPath = fileFields[item.fieldRef?.fieldPath ?? ''];
-  return fieldPath === undefined ? item : { ...item, fieldRef: { ...item.fieldRef, fieldPath } };
+function ownFile(item: DownwardItem, context: SyncContext): DownwardItem {
+  const field = item.fieldRef?.fieldPath;
+  if (field === undefined) return item;
+  const fieldPath = fileFields.get(field) ?? superFieldPath(field, context);
+  return fieldPath === field ? item : { ...item, fieldRef: { ...item.fieldRef, fieldPath } };
 }
 
 /** What kubelet and the API server take: https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/ */

@@ -1,6 +1,8 @@
 import { deepEqual } from 'fast-equals';
 import type { TenantPolicy } from '../../../api/policy.ts';
 import type { KubeObject, MergePatch } from '../../../kube/index.ts';
+import type { TenantInfo } from '../../context.ts';
+import { annotationGoesDown } from '../../mapping/metadata.ts';
 import { addressAnnotations, type ServiceSpec, sourceRangesAnnotation, specOf } from './types.ts';
 
 /**
@@ -48,6 +50,12 @@ export function droppedFields(tenantObject: KubeObject, policy: TenantPolicy): r
     ? []
     : Object.keys(annotations).filter((key) => addressAnnotations.has(key));
   return [...fields, ...keys];
+}
+
+/** Whether an annotation of a Service goes down; those that stand for fields go by the policy of those fields. */
+export function serviceAnnotationGoesDown(key: string, tenant: TenantInfo): boolean {
+  if (key === sourceRangesAnnotation || addressAnnotations.has(key)) return tenant.policy.loadBalancerOptions;
+  return annotationGoesDown(key, tenant);
 }
 
 /** The tenant object without the annotations that say the same as fields that are dropped. */

@@ -200,3 +200,36 @@ it('touches the slices of a Service without selector, and only those', () => {
   ]);
   expect(serviceKind.touches?.tenant?.(service(), tenant)).toEqual([]);
 });
+
+describe('the annotations of a Service (sync rule `pod-and-service-annotations`)', () => {
+  const annotations = {
+    'service.beta.kubernetes.io/aws-load-balancer-name': 'of-another',
+    'service.beta.kubernetes.io/azure-load-balancer-resource-group': 'of-another',
+    'kubernetes.digitalocean.com/load-balancer-id': 'of-another',
+    'load-balancer.hetzner.cloud/id': 'of-another',
+    'external-dns.alpha.kubernetes.io/hostname': 'shop.example.com',
+    'prometheus.io/port': '9090',
+    note: 'mine',
+  };
+  const annotated = {
+    ...service(),
+    metadata: { ...service().metadata, annotations, labels: { app: 'web', 'istio.io/rev': 'x' } },
+  };
+
+  it('go down by an allow-list: no load balancer is taken over by its name or id', () => {
+    const { metadata } = serviceKind.toSuper(annotated, context());
+    const own = Object.keys(metadata.annotations ?? {}).filter((key) => !key.startsWith('skerry.dev/'));
+    expect(own).toEqual(['prometheus.io/port', 'note']);
+    expect(metadata.labels).not.toHaveProperty(['istio.io/rev']);
+    expect(serviceKind.admit?.(annotated, context())).toMatchObject({
+      wanted: true,
+      notice: { reason: 'NotSupported', message: expect.stringContaining('load-balancer.hetzner.cloud/id') },
+    });
+  });
+
+  it('are added to by the operator', () => {
+    const allowing = context({ allowedAnnotations: ['load-balancer.hetzner.cloud/'] });
+    const { metadata } = serviceKind.toSuper(annotated, allowing);
+    expect(metadata.annotations).toHaveProperty(['load-balancer.hetzner.cloud/id']);
+  });
+});

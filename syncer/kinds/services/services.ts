@@ -2,7 +2,14 @@ import { deepEqual } from 'fast-equals';
 import { isRecord, type KubeObject, type MergePatch, mergePatch, resources } from '../../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../../context.ts';
 import { staysInTenant } from '../../mapping/labels.ts';
-import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../../mapping/metadata.ts';
+import {
+  refusedAnnotations,
+  type SuperMetadataOptions,
+  superMetadata,
+  superMetadataPatch,
+  transparentMetadataPatch,
+  workloadLabelGoesDown,
+} from '../../mapping/metadata.ts';
 import type { Action, Admission, DownKind, Notice, RefusedWrite } from '../contract.ts';
 import { finishClusterIPChange, isChangingClusterIP, startClusterIPChange } from './cluster-ip-change.ts';
 import {
@@ -19,6 +26,7 @@ import {
   restrictedFieldsAnnotation,
   restrictedFieldsDigest,
   restrictedFieldsPatch,
+  serviceAnnotationGoesDown,
   withoutDropped,
 } from './restricted-fields.ts';
 import {
@@ -28,6 +36,7 @@ import {
   type Service,
   type ServicePort,
   type ServiceSpec,
+  sourceRangesAnnotation,
   specOf,
 } from './types.ts';
 
@@ -196,7 +205,11 @@ export const serviceKind: DownKind = {
   admit,
   toSuper(tenantObject, context) {
     const spec = wantedSpec(tenantObject, context);
-    const metadata = superMetadata(withoutDropped(tenantObject, context.tenant.policy), context);
+    const metadata = superMetadata(
+      withoutDropped(tenantObject, context.tenant.policy),
+      context,
+      metadataOptions(context),
+    );
     const given = restrictedFieldsDigest(spec);
     if (given !== undefined)
       metadata.annotations = { ...metadata.annotations, [restrictedFieldsAnnotation]: given };
@@ -251,7 +264,10 @@ function notAllowed(addresses: readonly string[], cidrs: readonly string[]): Not
 }
 
 function droppedNotice(tenantObject: KubeObject, { tenant }: SyncContext): Notice | undefined {
-  const dropped = droppedFields(tenantObject, tenant.policy);
+  const annotations = refusedAnnotations(tenantObject, tenant).filter(
+    (key) => !serviceAnnotationGoesDown(key, tenant) && key !== sourceRangesAnnotation,
+  );
+  const dropped = [...new Set([...droppedFields(tenantObject, tenant.policy), ...annotations])];
   if (dropped.length === 0) return undefined;
   return {
     type: 'Warning',
@@ -286,13 +302,26 @@ function needsAnew(wanted: ServiceSpec, there: ServiceSpec, context: SyncContext
   return wanted.loadBalancerClass !== undefined && wanted.loadBalancerClass !== there.loadBalancerClass;
 }
 
+/** Annotations that stand for fields go by the policy of those fields. */
+function metadataOptions({ tenant }: SyncContext): SuperMetadataOptions {
+  return {
+    goesDown: (key) => workloadLabelGoesDown(key, tenant),
+    annotationGoesDown: (key) => serviceAnnotationGoesDown(key, tenant),
+  };
+}
+
 function metadataPatch(
   tenantObject: KubeObject,
   superObject: KubeObject,
   wanted: ServiceSpec,
   context: SyncContext,
 ): MergePatch | undefined {
-  let patch = superMetadataPatch(withoutDropped(tenantObject, context.tenant.policy), superObject, context);
+  let patch = superMetadataPatch(
+    withoutDropped(tenantObject, context.tenant.policy),
+    superObject,
+    context,
+    metadataOptions(context),
+  );
   if (refusalIsSettled(tenantObject, superObject)) patch = applyAnnotation(patch, refusedPortsMark, null);
   const given = restrictedFieldsDigest(wanted);
   if (given !== superObject.metadata.annotations?.[restrictedFieldsAnnotation])

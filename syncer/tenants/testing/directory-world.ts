@@ -47,6 +47,7 @@ export class DirectoryWorld implements AsyncDisposable {
     kubelet: { address: '127.0.0.1', port: 10450 },
     nodeLabels: [],
     protectedCIDRs: [],
+    allowedAnnotations: [],
     deniedKeyPrefixes: [],
     transparentKeyPrefixes: [],
     networkPoliciesEnforced: true,

@@ -48,8 +48,9 @@ export function compareDown(rules: DownRules, view: View): string[] {
     }
     for (const difference of compareMarks(view, own, superObject)) say(difference);
     if (rules.keysGoDown !== false) {
-      for (const difference of compareKeys(own, superObject, { except: rules.exceptKeys ?? [] }))
-        say(difference);
+      const isWorkload = rules.kind === 'pods' || rules.kind === 'services';
+      const options = { except: rules.exceptKeys ?? [], isWorkload };
+      for (const difference of compareKeys(own, superObject, options)) say(difference);
     }
     for (const difference of rules.compare(own, superObject, view)) say(difference);
   }

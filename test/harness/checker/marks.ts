@@ -17,6 +17,10 @@ const denied = [
   'container.apparmor.security.beta.kubernetes.io/',
 ];
 
+/** Of annotations of pods and Services only these go down, beside keys without a dot or a prefix (sync rule `pod-and-service-annotations`). */
+const allowedAnnotations =
+  /^[^./]+$|^(app\.kubernetes\.io|batch\.kubernetes\.io|checksum|helm\.sh|prometheus\.io)\/|^controller\.kubernetes\.io\/pod-deletion-cost$|^kubectl\.kubernetes\.io\/(default-container|restartedAt)$|^kubernetes\.io\/(change-cause|description)$|^service\.kubernetes\.io\/topology-mode$/;
+
 /** What Kubernetes itself writes on objects of the super cluster, for which no T is answerable. */
 const superClustersOwn = [
   'skerry.dev/',
@@ -66,19 +70,22 @@ export function compareMarks(
 export function compareKeys(
   own: KubeObject,
   superObject: KubeObject,
-  options: { except?: readonly string[] } = {},
+  options: { except?: readonly string[]; isWorkload?: boolean } = {},
 ): string[] {
   const except = options.except ?? [];
   return (['labels', 'annotations'] as const).flatMap((field) => {
     const wanted = own.metadata[field] ?? {};
     const present = superObject.metadata[field] ?? {};
     const found: string[] = [];
+    const isDenied = (key: string): boolean =>
+      startsWithAny(key, denied) ||
+      (options.isWorkload === true && field === 'annotations' && !allowedAnnotations.test(key));
     for (const [key, value] of Object.entries(wanted)) {
-      if (startsWithAny(key, denied) || except.includes(key)) continue;
+      if (isDenied(key) || except.includes(key)) continue;
       if (present[key] !== value) found.push(...unequal(value, present[key], `${field} ${key}`));
     }
     for (const key of Object.keys(present)) {
-      if (key in wanted && startsWithAny(key, denied) && !startsWithAny(key, superClustersOwn)) {
+      if (key in wanted && isDenied(key) && !startsWithAny(key, superClustersOwn)) {
         found.push(`${field} ${key} went down although it is denied`);
       }
       if (!(key in wanted) && !startsWithAny(key, superClustersOwn) && !except.includes(key)) {
