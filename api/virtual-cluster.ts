@@ -195,6 +195,14 @@ export const virtualClusterStatusSchema = z.strictObject({
     .strictObject({ tenant: z.string().max(64).optional(), superCluster: z.string().max(64).optional() })
     .describe('UID of the kube-system namespace on each side.')
     .optional(),
+  observedResourceVersion: z
+    .string()
+    .max(20)
+    .regex(/^[0-9]+$/)
+    .describe(
+      "The latest resourceVersion of the tenant's objects that the syncer has seen, every few minutes.",
+    )
+    .optional(),
   usage: z
     .strictObject({
       pods: z.int().min(0).optional(),

@@ -3,6 +3,10 @@ import { type KubeObject, type ObjectRef, type Resource, Store } from '../../kub
 import type { Lookup } from '../context.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
 import { referenceIds, referencesIndex } from '../kinds/references.ts';
+import { isOlder } from './expectations.ts';
+
+/** As servers with etcd write it, and no longer than that can become. */
+const decimal = /^\d{1,20}$/;
 
 /** Index that every store of the super cluster has: UID of the VirtualCluster an object belongs to. */
 export const byTenantIndex = 'tenant';
@@ -97,6 +101,19 @@ export class Caches implements Lookup {
     const store = this.#stores.get(storeName(resource));
     if (store === undefined) throw new Error(`no cache for ${resource.plural}`);
     return store;
+  }
+
+  /** The latest resourceVersion of all objects that are cached; undefined without any. */
+  latestVersion(): string | undefined {
+    let latest: string | undefined;
+    for (const store of this.#stores.values()) {
+      for (const { metadata } of store.list()) {
+        const { resourceVersion = '' } = metadata;
+        if (decimal.test(resourceVersion) && (latest === undefined || isOlder(latest, resourceVersion)))
+          latest = resourceVersion;
+      }
+    }
+    return latest;
   }
 
   get<T extends KubeObject = KubeObject>(resource: Resource, ref: ObjectRef): T | undefined {

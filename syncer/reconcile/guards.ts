@@ -211,6 +211,12 @@ interface Regression {
  */
 export class VersionHistory {
   readonly #highest = new Map<string, string>();
+  /** What an earlier syncer has seen, of any resource. */
+  #floor: string | undefined;
+
+  constructor(floor?: string) {
+    this.#floor = floor;
+  }
 
   observe(resource: Resource, version: string): void {
     const highest = this.#highest.get(nameOf(resource));
@@ -228,7 +234,9 @@ export class VersionHistory {
     signal: AbortSignal,
   ): Promise<Regression | undefined> {
     // What is heard while the answer is on its way may be newer than the answer.
-    const shown = this.#highest.get(nameOf(resource));
+    const own = this.#highest.get(nameOf(resource));
+    const floor = this.#floor;
+    const shown = own === undefined || (floor !== undefined && isOlder(own, floor)) ? floor : own;
     if (shown === undefined || !isOlder(listed, shown)) return undefined;
     const consistent = await client.list(resource, { limit: 1, signal });
     const now = consistent.metadata.resourceVersion ?? '';
@@ -238,6 +246,7 @@ export class VersionHistory {
   /** The server may start anew from whatever it shows next. */
   forget(): void {
     this.#highest.clear();
+    this.#floor = undefined;
   }
 }
 

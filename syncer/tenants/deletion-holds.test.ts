@@ -100,6 +100,27 @@ describe('a tenant that shows its own past', () => {
   });
 });
 
+describe('a tenant whose datastore was restored while no syncer was there', () => {
+  it('loses nothing: how far it had come is written down', async () => {
+    await using world = await DirectoryWorld.start();
+    const blue = await blueWith(world, ['x']);
+    const { resourceVersion = '' } =
+      blue.server.get(resources.configMaps, { namespace: 'shop', name: 'x' })?.metadata ?? {};
+    await world.super.server.until(
+      () => Number(world.vc('blue').status?.observedResourceVersion) >= Number(resourceVersion),
+    );
+
+    await world.make('green', { status: { observedResourceVersion: '1000000' } });
+    const { message } = await world.says('green', 'IdentityMismatch', 'True', 'ResourceVersionRanBackwards');
+    expect(message).toContain('1000000');
+    const [, answer = ''] = /accept-identity=(\S+)/.exec(message ?? '') ?? [];
+    world.annotate('green', { 'skerry.dev/accept-identity': answer });
+    await world.says('green', 'IdentityMismatch', 'False', 'Verified');
+    // From now on this is what counts.
+    await world.super.server.until(() => world.vc('green').status?.observedResourceVersion !== '1000000');
+  });
+});
+
 describe('a super cluster that is another one', () => {
   it('than the tenant was made on stops its deletes, until the operator says that it belongs here', async () => {
     await using world = await DirectoryWorld.start();

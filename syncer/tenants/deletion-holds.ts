@@ -42,7 +42,7 @@ type Reason = 'TenantIdentity' | 'SuperClusterIdentity' | 'ResourceVersionRanBac
 export class DeletionFreeze {
   readonly #options: DeletionFreezeOptions;
   readonly #ref: ObjectRef;
-  readonly #history = new VersionHistory();
+  readonly #history: VersionHistory;
   /** The answer that would lift the present mismatch. */
   #token: string | undefined;
 
@@ -51,6 +51,9 @@ export class DeletionFreeze {
     const { namespace, name = '' } = options.vc.metadata;
     this.#ref = { namespace, name };
     const said = findCondition(options.vc.status?.conditions, 'IdentityMismatch');
+    // Of a server that is known to show its past, what it has now is followed, with all deletes stopped.
+    const isPast = said?.status === 'True' && said.reason === ranBackwards;
+    this.#history = new VersionHistory(isPast ? undefined : options.vc.status?.observedResourceVersion);
     if (said?.status !== 'True') return;
     options.state.frozen = said.reason ?? 'TenantIdentity';
     this.#token = requestedAnnotationValue(said.message, annotationKeys.acceptIdentity);

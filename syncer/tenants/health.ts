@@ -29,6 +29,7 @@ interface HealthOptions {
 
 const checkEveryMs = 10_000;
 const probeTimeoutMs = 5_000;
+const versionEveryMs = 5 * 60_000;
 
 /** Looks at one tenant from time to time: is its API server there, is it the right one, how much does it hold. */
 export class Health {
@@ -36,6 +37,8 @@ export class Health {
   readonly #ref: { namespace: string; name: string };
   #isWell = true;
   #failedProbes = 0;
+  /** By the monotonic clock; when the tenant's version was last written down. */
+  #versionAtMs: number | undefined;
 
   constructor(options: HealthOptions) {
     this.#options = options;
@@ -84,6 +87,7 @@ export class Health {
       await freeze.recheck(signal);
       await holds.answer(latest(), signal);
       await holds.recheck(signal);
+      await this.#sayVersion(signal);
       await status.usage(this.#ref, state.info.uid, this.#usage(), signal);
       return true;
     } catch (error) {
@@ -112,6 +116,17 @@ export class Health {
     if (this.#failedProbes > 0) engine.retryNow(state.info.uid);
     this.#failedProbes = 0;
     if (isJoined()) await this.#say(joined, signal);
+  }
+
+  /** Not while deletes are stopped: what the operator has not accepted is not the state to remember. */
+  async #sayVersion(signal: AbortSignal): Promise<void> {
+    const { state, status, clock } = this.#options;
+    const nowMs = clock.monotonic();
+    if (state.frozen !== undefined) return;
+    if (this.#versionAtMs !== undefined && nowMs - this.#versionAtMs < versionEveryMs) return;
+    this.#versionAtMs = nowMs;
+    const version = state.caches.latestVersion();
+    if (version !== undefined) await status.observedVersion(this.#ref, state.info.uid, version, signal);
   }
 
   async #sayCustomResources(signal: AbortSignal): Promise<void> {

@@ -84,6 +84,14 @@ export class StatusWriter {
     return this.#say(ref, uid, 'usage', said, signal, (status) => ({ ...status, usage }));
   }
 
+  /** How far the tenant's server had come: what is older later on is a restored datastore. */
+  observedVersion(ref: ObjectRef, uid: string, version: string, signal?: AbortSignal): Promise<void> {
+    return this.#say(ref, uid, 'observedVersion', version, signal, (status) => ({
+      ...status,
+      observedResourceVersion: version,
+    }));
+  }
+
   /** The operator has accepted another server on one side. */
   identity(
     ref: ObjectRef,
