@@ -7,13 +7,18 @@ export async function syncerMetric(
   name: string,
   labels: Readonly<Record<string, string>>,
 ): Promise<number> {
-  const record = await readFile(join(stateDir, 'stack', 'run', 'vc-syncer.json'), 'utf8');
-  const { ports } = JSON.parse(record) as { ports: { name: string; port: number }[] };
-  const port = ports.find((each) => each.name === 'metrics')?.port;
-  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  const text = await syncerMetricsText(stateDir);
   const wanted = Object.entries(labels).map(([key, value]) => `${key}="${value}"`);
   const line = text
     .split('\n')
     .find((each) => each.startsWith(`${name}{`) && wanted.every((label) => each.includes(label)));
   return Number(line?.split(' ').at(-1) ?? 0);
+}
+
+/** All that the stack's syncer exposes, as text. */
+export async function syncerMetricsText(stateDir: string): Promise<string> {
+  const record = await readFile(join(stateDir, 'stack', 'run', 'vc-syncer.json'), 'utf8');
+  const { ports } = JSON.parse(record) as { ports: { name: string; port: number }[] };
+  const port = ports.find((each) => each.name === 'metrics')?.port;
+  return (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
 }

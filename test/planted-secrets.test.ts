@@ -1,0 +1,135 @@
+import { randomBytes } from 'node:crypto';
+import { glob, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { connectionFromSecret, type KubeObject, resources } from '../kube/index.ts';
+import { at } from './harness/checker/view.ts';
+import { container, namespace, pod, secret } from './harness/manifests.ts';
+import { syncerMetricsText } from './harness/metrics.ts';
+import { processesOf } from './harness/processes.ts';
+import { type Tenant, World } from './harness/world.ts';
+
+const ns = 'vault';
+
+describe('secrets, wherever they were planted', () => {
+  let world: World;
+  let tenant: Tenant;
+  /** What it is: the texts that give it away. */
+  const planted = new Map<string, string[]>();
+
+  beforeAll(async () => {
+    world = new World(inject('stack'));
+    tenant = await world.createTenant('planted');
+    const value = `canary-${randomBytes(18).toString('hex')}`;
+    planted.set("a Secret of the tenant's", [value, Buffer.from(value).toString('base64').slice(0, 40)]);
+    await tenant.apply(namespace(ns), secret(ns, 'used', { value }), secret(ns, 'skerry-refused', { value }));
+    const env = [{ name: 'VALUE', valueFrom: { secretKeyRef: { name: 'used', key: 'value' } } }];
+    const volumes = [{ name: 'v', secret: { secretName: 'used' } }];
+    const reserved = [{ secretRef: { name: 'skerry-refused' } }];
+    await tenant.apply(
+      pod(ns, 'reader', { containers: [container({ env })], volumes }),
+      pod(ns, 'refused', { containers: [container({ envFrom: reserved })] }),
+    );
+    await tenant.kubectl('-n', ns, 'wait', '--for=condition=Ready', '--timeout=60s', 'pod/reader');
+    // The super cluster refuses this one, in words that come up as an event.
+    const superNamespace = await superNamespaceOf();
+    await world.superCluster.client.create(resources.secrets, {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { namespace: superNamespace, name: 'taken' },
+    });
+    await tenant.apply({
+      ...secret(ns, 'taken', { value }),
+      metadata: { namespace: ns, name: 'taken', labels: { 'skerry.dev/sync': 'true' } },
+    });
+    await tenant.until<true, KubeObject>(
+      { resource: resources.events, namespace: ns, what: 'the event NameConflict' },
+      (events) => events.some(({ reason }) => reason === 'NameConflict') || undefined,
+    );
+    await plantCredentials(superNamespace);
+  });
+
+  afterAll(() => world?.close());
+
+  async function superNamespaceOf(): Promise<string> {
+    const labelSelector = `skerry.dev/tenant=${tenant.uid},skerry.dev/namespace=${ns}`;
+    const { items } = await world.superCluster.client.list(resources.namespaces, { labelSelector });
+    return items[0]?.metadata.name ?? '';
+  }
+
+  /** Keys of people, of the syncer and of the control plane, and the token of the pod. */
+  async function plantCredentials(superNamespace: string): Promise<void> {
+    planted.set("the key of the tenant's admin", keyTexts(connectionFromSecret(tenant.kubeconfig).key));
+    const { items: tokens } = await world.superCluster.client.list<
+      KubeObject & { data?: Record<string, string> }
+    >(resources.secrets, { namespace: superNamespace, labelSelector: 'skerry.dev/token' });
+    const [token = ''] = tokens.flatMap(({ data }) => Object.values(data ?? {}));
+    const signature = Buffer.from(token, 'base64').toString().split('.')[2] ?? '';
+    planted.set('the token of a pod', [signature.slice(0, 60)]);
+    const files = join(world.stateDir, 'control-planes', tenant.id, 'files');
+    for await (const path of glob('**/*.key', { cwd: files }))
+      planted.set(path, keyTexts(await readFile(join(files, path), 'utf8')));
+  }
+
+  /** Lines of a PEM's body, and what they are once more in base64. */
+  function keyTexts(pem = ''): string[] {
+    const [, ...body] = pem.split('\n').filter((line) => line !== '' && !line.startsWith('-----'));
+    const line = (body[0] ?? '').slice(0, 48);
+    return [line, Buffer.from(pem).toString('base64').slice(120, 180)];
+  }
+
+  /** Names of what is given away by a text. */
+  const givenAway = (text: string): string[] =>
+    [...planted].filter(([, texts]) => texts.some((each) => text.includes(each))).map(([what]) => what);
+
+  it('are found by the search where they belong', async () => {
+    for (const [what, texts] of planted)
+      for (const text of texts) expect(text.length, what).toBeGreaterThan(24);
+    expect(planted.size).toBeGreaterThan(4);
+    const used = await tenant.kubectl('-n', ns, 'get', 'secret', 'used', '-o', 'json');
+    expect(givenAway(used)).toEqual(["a Secret of the tenant's"]);
+    expect(givenAway(await readFile(tenant.kubeconfigFile, 'utf8'))).toEqual([
+      "the key of the tenant's admin",
+    ]);
+  });
+
+  it('are in no log of any component', async () => {
+    const logs: string[] = [];
+    for await (const path of glob('**/logs/*', { cwd: world.stateDir })) logs.push(path);
+    expect(logs.some((path) => path.includes(tenant.id))).toBe(true);
+    expect(logs.some((path) => path.endsWith('vc-syncer.log'))).toBe(true);
+    for (const path of logs)
+      expect(givenAway(await readFile(join(world.stateDir, path), 'utf8')), path).toEqual([]);
+  });
+
+  it('are in no argument and no environment of any process', async () => {
+    const processes = [...processesOf(world.stateDir).keys()];
+    expect(processes.length).toBeGreaterThan(3);
+    for (const pid of processes)
+      for (const file of ['cmdline', 'environ']) {
+        const text = await readFile(`/proc/${pid}/${file}`, 'utf8').catch(() => '');
+        expect(givenAway(text), `${pid} ${file}`).toEqual([]);
+      }
+  });
+
+  it('are in no event, no status, no trace, no metric and nothing that the CLI prints of a tenant', async () => {
+    const outputs = {
+      'events of the tenant': await tenant.kubectl('get', 'events', '-A', '-o', 'json'),
+      'events of the super cluster': await world.superCluster.kubectl('get', 'events', '-A', '-o', 'json'),
+      VirtualCluster: await world.superCluster.kubectl('get', 'virtualclusters', '-A', '-o', 'json'),
+      jobs: await world.superCluster.kubectl('get', 'configmaps', '-A', '-o', 'json'),
+      pods: await world.superCluster.kubectl('get', 'pods', '-A', '-o', 'json'),
+      metrics: await syncerMetricsText(world.stateDir),
+      describe: (await world.cli(['describe', 'planted'])).stdout,
+      'describe, json': (await world.cli(['describe', 'planted', '-o', 'json'])).stdout,
+      trace: (await world.cli(['trace', 'reader', '-n', ns, '-t', 'planted'])).stdout,
+      logs: (await world.cli(['logs', 'planted', '--tail', '2000'])).stdout,
+    };
+    for (const [what, text] of Object.entries(outputs)) {
+      expect(text.length, what).toBeGreaterThan(0);
+      expect(givenAway(text), what).toEqual([]);
+    }
+    const taken = await tenant.kubectl('-n', ns, 'get', 'events', '-o', 'json');
+    expect(at<KubeObject[]>(JSON.parse(taken), 'items')?.length).toBeGreaterThan(0);
+  });
+});
