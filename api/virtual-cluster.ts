@@ -203,6 +203,13 @@ export const virtualClusterStatusSchema = z.strictObject({
       "The latest resourceVersion of the tenant's objects that the syncer has seen, every few minutes.",
     )
     .optional(),
+  joinAttempts: z
+    .int()
+    .min(0)
+    .describe(
+      'Times in a row that the syncer began to take up what the tenant has and neither succeeded nor ended in order: a replica died.',
+    )
+    .optional(),
   usage: z
     .strictObject({
       pods: z.int().min(0).optional(),

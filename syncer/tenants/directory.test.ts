@@ -73,6 +73,58 @@ describe('a tenant whose objects take more memory than it may', () => {
   });
 });
 
+describe('a tenant that a replica takes up', () => {
+  const attempts = (world: DirectoryWorld, name: string) => world.vc(name).status?.joinAttempts;
+
+  it('is said to join before anything is read of it, and to have done so when it has been served for a while', async () => {
+    await using world = await DirectoryWorld.start();
+    const blue = await world.make('blue');
+    await blue.server.until(() => blue.server.requests.length > 0);
+    expect(attempts(world, 'blue')).toBe(1);
+    await world.super.server.until(() => attempts(world, 'blue') === undefined);
+    expect(world.condition('blue', 'Synced')?.reason).toBe('Joined');
+  });
+
+  it('joins after the others when the last replica died of it, or may have', async () => {
+    await using world = await DirectoryWorld.start(async (before) => {
+      await before.make('blue', { status: { joinAttempts: 1 } });
+      await before.make('green');
+    });
+    await world.says('blue', 'Synced', 'False', 'JoinsLast');
+    const blue = world.tenantOf('blue').server;
+    await blue.until(() => blue.requests.length > 0);
+    expect(world.condition('green', 'Synced')?.reason).toBe('Joined');
+    expect(attempts(world, 'blue')).toBe(2);
+    await world.says('blue', 'Synced', 'True', 'Joined');
+    await world.super.server.until(() => attempts(world, 'blue') === undefined);
+  });
+
+  it('joins alone when several have died', async () => {
+    const names = ['blue', 'red', 'green'];
+    await using world = await DirectoryWorld.start(async (before) => {
+      for (const name of names) await before.make(name, { status: { joinAttempts: 3 } });
+    });
+    const begun = (): string[] => names.filter((name) => world.tenantOf(name).server.requests.length > 0);
+    for (let count = 1; count <= names.length; count += 1) {
+      await Promise.race(
+        names.map((name) => world.tenantOf(name).server.until(() => begun().length >= count)),
+      );
+      const joined = begun().filter((name) => world.condition(name, 'Synced')?.reason === 'Joined');
+      expect(joined).toHaveLength(count - 1);
+      for (const name of begun()) await world.says(name, 'Synced', 'True', 'Joined');
+    }
+  });
+
+  it('leaves nothing of that behind when it is left in order', async () => {
+    await using world = await DirectoryWorld.start();
+    await world.make('blue');
+    await world.says('blue', 'Synced', 'True', 'Joined');
+    world.change('blue', (vc) => ({ ...vc, status: { ...vc.status, phase: 'Deleting' } }));
+    await world.says('blue', 'Synced', 'False', 'Left');
+    expect(attempts(world, 'blue')).toBeUndefined();
+  });
+});
+
 describe('a VirtualCluster', () => {
   it('is served once it is ready: its namespaces appear, and its condition says so', async () => {
     await using world = await DirectoryWorld.start();

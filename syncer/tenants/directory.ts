@@ -17,6 +17,7 @@ import type { IdentityGuard } from '../reconcile/guards.ts';
 import type { DriftCount } from '../reconcile/resync.ts';
 import { CacheLimitExceeded } from './cache-budget.ts';
 import { readCredentials } from './credentials.ts';
+import { aloneFrom, JoinOrder } from './join-order.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
 import { StatusWriter } from './status-writer.ts';
 import { everyTenant, type TenantFilter } from './tenant-filter.ts';
@@ -77,6 +78,20 @@ const holdMs = { first: 30_000, longest: 10 * 60_000 };
 const calmMs = 30 * 60_000;
 const credentialsEveryMs = 60_000;
 
+/** One join, from when it is a tenant's turn until the session ends. */
+interface Join {
+  /** To be called when the caches are complete. */
+  joined(): void;
+  /** To be awaited when the session has ended. */
+  end(): Promise<void>;
+}
+
+/** A tenant that has joined this long ago has not brought the replica down. */
+const joinedMs = { nextMayJoin: 10_000, proven: 30_000 };
+/** A join that takes longer gives its turn to the next one; its API server does not answer, perhaps. */
+const longestTurnMs = 60_000;
+const lastWriteMs = 3_000;
+
 /** Which tenants this syncer serves: follows the VirtualClusters and runs a session for each that is ready. */
 export class TenantDirectory {
   readonly #options: DirectoryOptions;
@@ -84,11 +99,13 @@ export class TenantDirectory {
   readonly #served = new Map<string, Served>();
   readonly #status: StatusWriter;
   readonly #gate: TenantFilter;
+  readonly #order: JoinOrder;
   #running: AbortSignal | undefined;
 
   constructor(options: DirectoryOptions) {
     this.#options = options;
     this.#gate = options.gate ?? everyTenant;
+    this.#order = new JoinOrder(options.clock);
     this.#status = new StatusWriter(options.superClient, () => options.clock.now());
   }
 
@@ -197,11 +214,21 @@ export class TenantDirectory {
     const { superClient, clock } = this.#options;
     const { signal } = served.stop;
     let nextHoldMs = holdMs.first;
+    let attempts: number | undefined;
     while (!signal.aborted) {
       const startedAt = clock.monotonic();
       try {
         const credentials = await readCredentials(superClient, served.latest, signal);
-        await this.#runSession(served, credentials);
+        attempts ??= await this.#attemptsBefore(served);
+        const join = await this.#beginJoin(served, attempts);
+        try {
+          await this.#runSession(served, credentials, () => {
+            attempts = 0;
+            join.joined();
+          });
+        } finally {
+          await join.end();
+        }
       } catch (error) {
         if (signal.aborted) return;
         if (error instanceof CacheLimitExceeded) {
@@ -214,6 +241,67 @@ export class TenantDirectory {
         await clock.sleep(restartAfterMs, signal).catch(() => undefined);
       }
     }
+  }
+
+  /** Joins of replicas that have died: this one ends its own in order. The cache may not show yet that others did. */
+  async #attemptsBefore({ latest, stop: { signal } }: Served): Promise<number> {
+    if ((latest.status?.joinAttempts ?? 0) === 0) return 0;
+    const { namespace, name = '' } = latest.metadata;
+    const { superClient } = this.#options;
+    const live = await superClient.get<VirtualCluster>(
+      resources.virtualClusters,
+      { namespace, name },
+      { signal },
+    );
+    return live.status?.joinAttempts ?? 0;
+  }
+
+  /**
+   * Waits for the turn of a tenant, and says on its VirtualCluster that it joins: what is left of that when a replica
+   * has died, the next one sees.
+   */
+  async #beginJoin(served: Served, attempts: number): Promise<Join> {
+    const { clock } = this.#options;
+    const { signal } = served.stop;
+    const { uid, ...ref } = served.vc;
+    if (attempts > 0) await this.#sayWaiting(served, attempts);
+    const endTurn = await this.#order.turn(attempts, signal);
+    const ended = new AbortController();
+    const after = (ms: number, act: () => unknown): void =>
+      void clock.sleep(ms, ended.signal).then(act, () => undefined);
+    const note = (count: number | undefined, until: AbortSignal): Promise<void> =>
+      this.#status.joinAttempts(ref, uid, count, until).catch((error: unknown) => {
+        if (!until.aborted) this.#warn(served.latest, error, 'cannot note that this tenant joins');
+      });
+    let isProven = false;
+    await note(attempts + 1, signal);
+    after(longestTurnMs, endTurn);
+    return {
+      joined: () => {
+        after(attempts < aloneFrom ? joinedMs.nextMayJoin : joinedMs.proven, endTurn);
+        after(joinedMs.proven, () => {
+          isProven = true;
+          return note(undefined, ended.signal);
+        });
+      },
+      end: async () => {
+        ended.abort(new Error('the session has ended'));
+        endTurn();
+        const left = isProven || attempts === 0 ? undefined : attempts;
+        await note(left, AbortSignal.timeout(lastWriteMs));
+      },
+    };
+  }
+
+  async #sayWaiting(served: Served, attempts: number): Promise<void> {
+    const { signal } = served.stop;
+    const { uid, ...ref } = served.vc;
+    const message = `a syncer died ${attempts === 1 ? 'once' : `${attempts} times in a row`} while it took this tenant up, or soon after; it joins after all others`;
+    this.#warn(served.latest, undefined, 'a replica died while it took this tenant up; it joins last');
+    const condition = { type: 'Synced', status: 'False', reason: 'JoinsLast', message } as const;
+    await this.#status.condition(ref, uid, condition, signal).catch((error: unknown) => {
+      if (!signal.aborted) this.#warn(served.latest, error, 'cannot report that this tenant joins last');
+    });
   }
 
   /** Lets go of a tenant that takes too much memory, until it may take more or some time has passed. */
@@ -242,7 +330,11 @@ export class TenantDirectory {
     delete served.retry;
   }
 
-  async #runSession(served: Served, credentials: Awaited<ReturnType<typeof readCredentials>>): Promise<void> {
+  async #runSession(
+    served: Served,
+    credentials: Awaited<ReturnType<typeof readCredentials>>,
+    onJoined: () => void,
+  ): Promise<void> {
     const { hooks } = this.#options;
     const tenant = `${served.vc.namespace}/${served.vc.name}`;
     const session = new TenantSession({
@@ -250,6 +342,7 @@ export class TenantDirectory {
       vc: served.latest,
       credentials,
       status: this.#status,
+      onJoined,
       onCall: (call) => hooks?.call?.(tenant, call),
       onReflectorProblem: (kind, phase) => hooks?.reflectorProblem?.(tenant, kind, phase),
       onPatrol: (findings) => hooks?.patrol?.(tenant, findings),

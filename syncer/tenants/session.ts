@@ -47,6 +47,8 @@ interface SessionOptions {
   /** Called before each write to the tenant; what it throws keeps the write from being sent. */
   beforeWrite?: () => void;
   onCall?: (call: CallRecord) => void;
+  /** Everything that the tenant has is in the caches, and the engine has begun with it. */
+  onJoined?: () => void;
   onReflectorProblem?: (kind: string, phase: string) => void;
   /** What one comparison of both sides has found. */
   onPatrol?: (findings: readonly DriftCount[]) => void;
@@ -153,6 +155,7 @@ export class TenantSession {
         this.#joined = true;
         running.push(this.#custom.run(ending.signal));
         logger.info({ tenant: this.#name }, 'tenant joined');
+        this.#options.onJoined?.();
         return this.#health.check(ending.signal);
       });
       await Promise.all([syncing, ...watching]);

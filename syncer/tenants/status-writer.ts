@@ -92,6 +92,18 @@ export class StatusWriter {
     }));
   }
 
+  /** How many joins in a row have been begun; undefined: the last one has succeeded. */
+  joinAttempts(
+    ref: ObjectRef,
+    uid: string,
+    attempts: number | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
+    return this.#say(ref, uid, 'joinAttempts', String(attempts), signal, ({ joinAttempts: _, ...status }) =>
+      attempts === undefined ? status : { ...status, joinAttempts: attempts },
+    );
+  }
+
   /** The operator has accepted another server on one side. */
   identity(
     ref: ObjectRef,
