@@ -299,6 +299,21 @@ describe('a session', () => {
     await world.says('blue', 'Synced', 'True', 'Joined');
   });
 
+  it('does not go on claiming agreement while calls fail, though health checks are answered', async () => {
+    await using world = await DirectoryWorld.start();
+    const blue = await world.make('blue');
+    await world.says('blue', 'Synced', 'True', 'Joined');
+    const fault = { kind: 'status', code: 500 } as const;
+    const mended = (['watch', 'list'] as const).map((verb) =>
+      blue.server.inject({ verb, plural: 'pods', fault, times: Infinity }),
+    );
+    for (const each of blue.server.watches('pods')) each.end();
+    const { message } = await world.says('blue', 'Synced', 'False', 'CallsFail');
+    expect(message).toContain('pods');
+    for (const mend of mended) mend();
+    await world.says('blue', 'Synced', 'True', 'Joined');
+  });
+
   it('counts what the tenant has', async () => {
     await using world = await DirectoryWorld.start();
     const blue = await world.make('blue');

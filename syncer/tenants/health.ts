@@ -4,6 +4,7 @@ import { type Clock, findCondition, type Resource, resources } from '../../kube/
 import type { TenantCustomResources } from '../controllers/custom-resources.ts';
 import type { SyncEngine } from '../reconcile/engine.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
+import type { CallHealth } from './call-health.ts';
 import type { DeletionFreeze, MassDeletionHolds } from './deletion-holds.ts';
 import {
   customResourcesCondition,
@@ -19,6 +20,7 @@ interface HealthOptions {
   freeze: DeletionFreeze;
   holds: MassDeletionHolds;
   custom: TenantCustomResources;
+  calls: Pick<CallHealth, 'problem'>;
   /** The VirtualCluster as it is now. */
   latest: () => VirtualCluster;
   /** Whether the caches of the tenant hold all that it has. */
@@ -115,7 +117,9 @@ export class Health {
     }
     if (this.#failedProbes > 0) engine.retryNow(state.info.uid);
     this.#failedProbes = 0;
-    if (isJoined()) await this.#say(joined, signal);
+    if (!isJoined()) return;
+    const problem = this.#options.calls.problem();
+    await this.#say(problem === undefined ? joined : callsFail(problem), signal);
   }
 
   /** Not while deletes are stopped: what the operator has not accepted is not the state to remember. */
@@ -158,6 +162,11 @@ const joined = {
   reason: 'Joined',
   message: 'both sides are watched and kept in agreement',
 } as const;
+
+function callsFail(problem: string): SyncerCondition {
+  const message = `the tenant's API server answers health checks, but these calls fail: ${problem}; look for webhooks and APIServices of the tenant that stand in the way`;
+  return { type: 'Synced', status: 'False', reason: 'CallsFail', message };
+}
 
 function unreachable(error: unknown): SyncerCondition {
   const why = error instanceof Error ? error.message : String(error);

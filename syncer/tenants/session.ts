@@ -17,6 +17,7 @@ import type { IdentityGuard } from '../reconcile/guards.ts';
 import { type DriftCount, relistInTurn, runPeriodically } from '../reconcile/resync.ts';
 import { TenantState } from '../reconcile/tenant-state.ts';
 import { CacheBudget } from './cache-budget.ts';
+import { CallHealth } from './call-health.ts';
 import type { Credentials } from './credentials.ts';
 import { DeletionFreeze, MassDeletionHolds } from './deletion-holds.ts';
 import { Health } from './health.ts';
@@ -72,6 +73,7 @@ export class TenantSession {
   readonly #custom: TenantCustomResources;
   readonly #ref: { namespace: string; name: string };
   readonly #health: Health;
+  readonly #calls: CallHealth;
   readonly #budget: CacheBudget;
   /** Ends what is under way, because the tenant takes more memory than it may. */
   readonly #exceeded = new AbortController();
@@ -83,13 +85,17 @@ export class TenantSession {
     this.#vc = options.vc;
     const info = tenantInfo(options.vc, options.settings(), options.gate?.seesAll);
     this.#ref = { namespace: info.namespace, name: info.name };
+    this.#calls = new CallHealth(() => options.clock.monotonic());
     this.#connection = new Connection({
       ...options.credentials.connection,
       userAgent: 'vc-syncer',
       // Its answers come within milliseconds, and there are many tenants.
       maxConnections: 4,
       readLimits: tenantReadLimits,
-      ...(options.onCall === undefined ? {} : { onCall: options.onCall }),
+      onCall: (call) => {
+        this.#calls.called(call);
+        options.onCall?.(call);
+      },
       ...(options.beforeWrite === undefined ? {} : { beforeWrite: options.beforeWrite }),
     });
     const caches = new Caches(options.kinds, 'tenant', [], () => this.#budget.grown());
@@ -129,6 +135,7 @@ export class TenantSession {
       freeze: this.#freeze,
       holds: this.#holds,
       custom: this.#custom,
+      calls: this.#calls,
       latest: () => this.#vc,
       isJoined: () => this.#joined,
     });
@@ -238,9 +245,13 @@ export class TenantSession {
       ...(kind.selector?.tenant === undefined ? {} : { labelSelector: kind.selector.tenant }),
       meterList: () => this.#budget.list(),
       beforeReplace: (_objects, version, signal) => this.#freeze.checkList(kind.resource, version, signal),
-      onResourceVersion: (version) => this.#freeze.observeVersion(kind.resource, version),
+      onResourceVersion: (version) => {
+        this.#calls.succeeded(`follow ${kind.name}`);
+        this.#freeze.observeVersion(kind.resource, version);
+      },
       onProblem: ({ phase, error, failures }) => {
         this.#options.onReflectorProblem?.(kind.name, phase);
+        this.#calls.failed(`follow ${kind.name}`, error instanceof Error ? error.message : String(error));
         const fields = { tenant: this.#name, kind: kind.name, phase, err: error, failures };
         logger.warn(fields, 'cannot follow the tenant');
       },

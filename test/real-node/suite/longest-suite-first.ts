@@ -1,13 +1,17 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** It waits for seven minutes until a token is renewed: the others run meanwhile. */
-const waiting = 'test/real-node/tokens.test.ts';
+/** Suites that take minutes, the longest first: started last, they would run alone at the end. */
+const long = ['kubernetes-manager', 'workloads', 'kubernetes-replicas', 'kubernetes-driver', 'tokens'].map(
+  (name) => `test/real-node/${name}.test.ts`,
+);
 
-/** The usual order, but for the one suite that mostly waits: that goes first. */
+/** The usual order, but for the long suites: these go first. */
 export class LongestSuiteFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const sorted = await super.sort(files);
-    const isWaiting = ({ moduleId }: TestSpecification): boolean => moduleId.endsWith(waiting);
-    return [...sorted.filter(isWaiting), ...sorted.filter((file) => !isWaiting(file))];
+    const rank = ({ moduleId }: TestSpecification): number => {
+      const index = long.findIndex((each) => moduleId.endsWith(each));
+      return index === -1 ? long.length : index;
+    };
+    return (await super.sort(files)).toSorted((a, b) => rank(a) - rank(b));
   }
 }
