@@ -137,6 +137,24 @@ describe("the egress rules of a tenant's own policy", () => {
     );
   });
 
+  it('lead to nothing that is closed in whatever form an address is written', () => {
+    const block = (cidr: string, except?: string[]) =>
+      openEgress([{ to: [{ ipBlock: { cidr, ...(except && { except }) } }] }], tenant, isolation);
+    const mapped = ['::ffff:198.51.100.7/128', '::ffff:c633:6407/128', '::ffff:198.51.100.0/120'];
+    const withZeros = [
+      '198.51.100.007/32',
+      '0198.051.100.7/032',
+      '198.051.100.0/24',
+      '::ffff:198.051.100.7/128',
+    ];
+    for (const cidr of [...mapped, ...withZeros]) expect(block(cidr), cidr).toEqual([]);
+    const everywhere = block('::ffff:0:0/96', ['::ffff:203.0.113.8/125']);
+    expect(everywhere).toEqual(block('0.0.0.0/0', ['203.0.113.8/29']));
+    expect(reaches(everywhere, '198.51.100.7')).toBe(false);
+    expect(block('203.000.113.9/32')).toEqual(block('203.0.113.9/32'));
+    for (const cidr of ['2001:db8::/32', '::/0']) expect(block(cidr)[0]?.to?.[0]?.ipBlock?.cidr).toBe(cidr);
+  });
+
   it('that cannot be read are left to the API server of the super cluster', () => {
     const odd: EgressRule[] = [{ to: [{ ipBlock: { cidr: 'nonsense' } }] }];
     expect(openEgress(odd, tenant, isolation)).toEqual(odd);

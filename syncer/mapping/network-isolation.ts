@@ -210,10 +210,9 @@ function outside(closed: readonly string[]): Peer[] {
 }
 
 /** A block without what is closed; undefined: nothing is left. One that cannot be read is left to the API server. */
-function narrowed(
-  { cidr, except = [] }: NonNullable<Peer['ipBlock']>,
-  closed: readonly string[],
-): Peer['ipBlock'] {
+function narrowed(original: NonNullable<Peer['ipBlock']>, closed: readonly string[]): Peer['ipBlock'] {
+  const cidr = canonical(original.cidr);
+  const except = (original.except ?? []).map(canonical);
   const block = range(cidr);
   if (block === undefined) return { cidr, ...(except.length === 0 ? {} : { except }) };
   const inside: string[] = [];
@@ -226,6 +225,19 @@ function narrowed(
   }
   const all = [...new Set([...except, ...inside])].sort();
   return { cidr, ...(all.length === 0 ? {} : { except: all }) };
+}
+
+/**
+ * IPv4 in its one form. API servers before 1.36 also take zeros before its numbers, and IPv4 written as IPv6; what acts
+ * on policies may read either as the address that it stands for. One that cannot be read is returned as it is.
+ */
+function canonical(cidr: string): string {
+  if (typeof cidr !== 'string') return cidr;
+  const plain = cidr.replace(/\d+(\.\d+){3}(?=\/)/, (address) => address.split('.').map(Number).join('.'));
+  const [address, length] = range(plain) ?? [];
+  if (address === undefined || length === undefined) return cidr;
+  if (length < 96 || !(address instanceof ipaddr.IPv6) || !address.isIPv4MappedAddress()) return plain;
+  return `${address.toIPv4Address()}/${length - 96}`;
 }
 
 function range(cidr: string): [ipaddr.IPv4 | ipaddr.IPv6, number] | undefined {
