@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { compare } from './compare.ts';
-import { readReport, type SpecResult, type Verdict } from './specs.ts';
+import { readReport, runFailure, type SpecResult, type Verdict } from './specs.ts';
 
 function spec(name: string, verdict: Verdict): SpecResult {
   return { name, sig: 'node', verdict, durationMs: 1, message: '' };
@@ -62,5 +62,21 @@ describe("ginkgo's report", () => {
       ['[sig-apps] Job needs two nodes', 'skipped', ''],
     ]);
     expect(results[0]).toMatchObject({ sig: 'apps', durationMs: 2000 });
+  });
+
+  it('says that the run was cut short, though no spec that was reached failed', () => {
+    const suite = (SpecReports: unknown[], more: object = {}) =>
+      JSON.stringify([{ SuiteSucceeded: true, SpecReports, ...more }]);
+    const passed = it_('passed', 1, 'should run');
+    const late = { SuiteSucceeded: false, SpecialSuiteFailureReasons: ['Suite Timeout Elapsed'] };
+    expect(runFailure(suite([passed, it_('skipped', 0, 'was not reached')], late), 1)).toBe(
+      'Suite Timeout Elapsed',
+    );
+    expect(runFailure(suite([passed]), 1)).toBe('ginkgo ended with 1');
+    expect(runFailure(suite([passed]), undefined)).toBe('ginkgo ended with a signal');
+    expect(runFailure(suite([passed], { SuiteSucceeded: false }), 0)).toBe('ginkgo ended with 0');
+    expect(runFailure(suite([passed]), 0)).toBeUndefined();
+    const failed = suite([passed, it_('failed', 1, 'should fail')], { SuiteSucceeded: false });
+    expect(runFailure(failed, 1)).toBeUndefined();
   });
 });

@@ -75,11 +75,12 @@ async function main(): Promise<number> {
   const directory = mkdtempSync(join(tmpdir(), 'skerry-conformance-'));
   const own = join(directory, 'cluster');
   if (flags.out !== undefined) mkdirSync(flags.out, { recursive: true });
+  const failures: string[] = [];
   const done = earlier(flags.resume).filter(({ verdict }) => verdict === 'passed');
   try {
     const cluster = flags.cluster === undefined ? await start(own, tell) : running(flags.cluster);
     const run = async (side: 'tenant' | 'super', kubeconfigFile: string): Promise<SpecResult[]> => {
-      const results = await runSpecs({
+      const { results, failure } = await runSpecs({
         kubeconfigFile,
         programs: { ...built, kubectl: kubectl.path },
         selection: without(selectionOf(flags), done),
@@ -89,6 +90,7 @@ async function main(): Promise<number> {
         ...(flags.out === undefined ? {} : { logFile: join(flags.out, `${side}.log`) }),
         tell,
       });
+      if (failure !== undefined) failures.push(failure);
       const all = side === 'tenant' ? [...done, ...results] : results;
       if (flags.out !== undefined) save(flags.out, side, all);
       return all;
@@ -99,11 +101,14 @@ async function main(): Promise<number> {
       const failed = direct.filter(({ verdict }) => verdict === 'failed');
       tell(compare([], direct, new Map()).table);
       for (const { name, message } of failed) tell(`failed: ${name}: ${message}`);
-      return failed.length === 0 ? 0 : 1;
+      for (const failure of failures) tell(`FAILED: ${failure}`);
+      return failed.length + failures.length === 0 ? 0 : 1;
     }
     const tenant = await createConformanceTenant(cluster, directory, kubectl.path);
     try {
-      return conclude(await run('tenant', tenant.kubeconfigFile), direct, tell);
+      const exitCode = conclude(await run('tenant', tenant.kubeconfigFile), direct, tell);
+      for (const failure of failures) tell(`FAILED: ${failure}`);
+      return failures.length === 0 ? exitCode : 1;
     } finally {
       await tenant.close();
     }

@@ -92,9 +92,28 @@ const verdicts: Readonly<Record<string, Verdict>> = {
   pending: 'skipped',
 };
 
+interface GinkgoSuite {
+  readonly SuiteSucceeded?: boolean;
+  readonly SpecialSuiteFailureReasons?: readonly string[] | null;
+  readonly SpecReports: GinkgoSpec[] | null;
+}
+
+/**
+ * Why a run has failed beside its specs, undefined when it has not: out of time, a lost process, a failure after the last
+ * spec. Specs that were not reached are in no report.
+ */
+export function runFailure(json: string, exitCode: number | undefined): string | undefined {
+  const suites = JSON.parse(json) as GinkgoSuite[];
+  const reasons = suites.flatMap(({ SpecialSuiteFailureReasons }) => SpecialSuiteFailureReasons ?? []);
+  if (reasons.length > 0) return reasons.join('; ');
+  const hasFailedSpec = readReport(json).some(({ verdict }) => verdict === 'failed');
+  const isWhole = exitCode === 0 && suites.every(({ SuiteSucceeded }) => SuiteSucceeded !== false);
+  return isWhole || hasFailedSpec ? undefined : `ginkgo ended with ${exitCode ?? 'a signal'}`;
+}
+
 /** Specs that were selected and run, or that skipped themselves; those that the focus left out are not among them. */
 export function readReport(json: string): SpecResult[] {
-  const suites = JSON.parse(json) as { SpecReports: GinkgoSpec[] | null }[];
+  const suites = JSON.parse(json) as GinkgoSuite[];
   return suites
     .flatMap(({ SpecReports }) => SpecReports ?? [])
     .filter((spec) => spec.LeafNodeType === 'It' && !(spec.State === 'skipped' && spec.RunTime === 0))
@@ -128,7 +147,9 @@ interface RunOptions {
 const news = /^\s*(•|Running Suite|Running in parallel|Will run|Ran \d|\[FAIL)/;
 
 /** Runs upstream's own tests. Specs that fail are results; throws only when there are none. */
-export async function runSpecs(options: RunOptions): Promise<SpecResult[]> {
+export async function runSpecs(
+  options: RunOptions,
+): Promise<{ results: SpecResult[]; failure: string | undefined }> {
   const { programs, selection, tell } = options;
   const directory = mkdtempSync(join(tmpdir(), 'skerry-conformance-'));
   try {
@@ -160,10 +181,10 @@ export async function runSpecs(options: RunOptions): Promise<SpecResult[]> {
       if (options.logFile !== undefined) appendFileSync(options.logFile, `${line}\n`);
       if (news.test(line)) tell(line);
     }
-    await run;
+    const { exitCode } = await run;
     const report = readText(join(directory, 'report.json'));
     if (report === undefined) throw new Error(`the specs did not run: ${last}`);
-    return readReport(report);
+    return { results: readReport(report), failure: runFailure(report, exitCode) };
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
