@@ -13,7 +13,7 @@ import {
 import { grpcCall } from '../vc-manager/etcd/testing/grpc-client.ts';
 import { at, listAt } from './harness/checker/view.ts';
 import { datastoreEndpoint } from './harness/datastore.ts';
-import { container, deployment, namespace, pod } from './harness/manifests.ts';
+import { configMap, container, deployment, namespace, pod, secret } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const permissionDenied = 7;
@@ -109,12 +109,7 @@ describe('tenants are out of reach of each other', () => {
   });
 
   it('the etcd credentials of one open its own prefix and nothing else', async () => {
-    const files = join(world.stateDir, 'control-planes', one.id, 'files', 'kube-apiserver');
-    const identity = {
-      ca: await readFile(join(files, 'etcd-ca.crt'), 'utf8'),
-      cert: await readFile(join(files, 'etcd-client.crt'), 'utf8'),
-      key: await readFile(join(files, 'etcd-client.key'), 'utf8'),
-    };
+    const identity = await etcdIdentity();
     const endpoint = await datastoreEndpoint(world.stateDir);
     const range = async (from: string, to: string): Promise<number> =>
       (await grpcCall(endpoint, identity, 'KV/Range', { 1: from, 2: to })).status;
@@ -128,6 +123,36 @@ describe('tenants are out of reach of each other', () => {
     });
     expect(remove.status).toBe(permissionDenied);
   });
+
+  it("Secrets are encrypted in the datastore with the tenant's own key, other objects are not", async () => {
+    const value = 'a-value-that-is-easy-to-find';
+    await one.apply(secret('shop', 'hidden', { value }), configMap('shop', 'plain', { value }));
+    const identity = await etcdIdentity();
+    const endpoint = await datastoreEndpoint(world.stateDir);
+    const stored = async (key: string): Promise<string> => {
+      const { status, body } = await grpcCall(endpoint, identity, 'KV/Range', {
+        1: `/tenants/${one.id}/${key}`,
+      });
+      expect(status).toBe(0);
+      return body.toString('latin1');
+    };
+    expect(await stored('configmaps/shop/plain')).toContain(value);
+    const encrypted = await stored('secrets/shop/hidden');
+    expect(encrypted).toContain('k8s:enc:secretbox:v1:key-1:');
+    expect(encrypted).not.toContain(value);
+    expect(await one.kubectl('-n', 'shop', 'get', 'secret', 'hidden', '-o', 'jsonpath={.data.value}')).toBe(
+      Buffer.from(value).toString('base64'),
+    );
+  });
+
+  async function etcdIdentity(): Promise<{ ca: string; cert: string; key: string }> {
+    const files = join(world.stateDir, 'control-planes', one.id, 'files', 'kube-apiserver');
+    return {
+      ca: await readFile(join(files, 'etcd-ca.crt'), 'utf8'),
+      cert: await readFile(join(files, 'etcd-client.crt'), 'utf8'),
+      key: await readFile(join(files, 'etcd-client.key'), 'utf8'),
+    };
+  }
 
   const superPods = async (tenant: Tenant): Promise<KubeObject[]> => {
     const labelSelector = `skerry.dev/tenant=${tenant.uid}`;

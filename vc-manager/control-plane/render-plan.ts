@@ -36,10 +36,27 @@ function credentialFiles(options: RenderPlanOptions): Record<string, () => strin
     'etcd-client.crt': () => pki.leafs.etcdClient.certPem,
     'etcd-client.key': () => pki.leafs.etcdClient.keyPem,
     ...ofOwnDatastore(options),
+    'encryption.yaml': () => encryptionConfiguration(pki.encryptionKey),
     'service-account.pub': () => pki.serviceAccountKey.publicPem,
     'service-account.key': () => pki.serviceAccountKey.privatePem,
     'controller-manager.kubeconfig': () => controllerManagerKubeconfig(options),
   };
+}
+
+/**
+ * Secrets are encrypted in the datastore; those that were written before it was so are read as they are.
+ * https://kubernetes.io/docs/tasks/administer-cluster/encrypt-data/
+ */
+function encryptionConfiguration(key: string): string {
+  return `apiVersion: apiserver.config.k8s.io/v1
+kind: EncryptionConfiguration
+resources:
+  - resources: [secrets]
+    providers:
+      - secretbox:
+          keys: [{ name: key-1, secret: ${key} }]
+      - identity: {}
+`;
 }
 
 /** Only where there is one. */

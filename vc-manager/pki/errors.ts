@@ -37,6 +37,14 @@ export function lostPassword(entry: string): PkiError {
   );
 }
 
+export function lostEncryptionKey(entry: string): PkiError {
+  return new PkiError(
+    'damaged-authority',
+    entry,
+    `The encryption key "${entry}" is missing or is not the one that was made. It is not replaced, because what it has encrypted could not be read any more. Restore it from a backup.`,
+  );
+}
+
 export function expiredAuthority(entry: string, notAfter: Date): PkiError {
   return new PkiError(
     'expired-authority',

@@ -13,6 +13,7 @@ const examplePki: TenantPki = {
   frontProxyCa: pair('front proxy CA'),
   kubeletClientCa: pair('kubelet client CA'),
   serviceAccountKey: { privatePem: 'service account key', publicPem: 'service account public key' },
+  encryptionKey: 'a2V5',
   leafs: {
     apiserver: pair('apiserver'),
     kubeletClient: pair('kubelet client'),

@@ -10,6 +10,8 @@ interface GrpcIdentity {
 interface GrpcResult {
   readonly status: number;
   readonly message: string;
+  /** What was answered, with its frames. */
+  readonly body: Buffer;
 }
 
 /**
@@ -32,13 +34,15 @@ export async function grpcCall(
         'content-type': 'application/grpc',
         te: 'trailers',
       });
+      const chunks: Buffer[] = [];
       const finish = (headers: Record<string, unknown>) => {
         if (headers['grpc-status'] === undefined) return;
         const message = decodeURIComponent(String(headers['grpc-message'] ?? ''));
-        resolve({ status: Number(headers['grpc-status']), message });
+        resolve({ status: Number(headers['grpc-status']), message, body: Buffer.concat(chunks) });
       };
       // A refusal comes without a body, in the headers; anything else ends with trailers.
-      stream.on('response', finish).on('trailers', finish).once('error', reject).resume();
+      stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+      stream.on('response', finish).on('trailers', finish).once('error', reject);
       stream.end(
         frame(Buffer.concat(Object.entries(fields).map(([number, value]) => field(Number(number), value)))),
       );
