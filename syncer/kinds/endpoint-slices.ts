@@ -72,7 +72,7 @@ function isAnotherTenants(address: string, { superObjects }: SyncContext): boole
 /** As every part of Kubernetes writes an address, of which IPv6 has many forms. */
 function canonical(address: string): string {
   if (isIP(address) !== 6) return address;
-  return new URL(`http://[${address.replace(/%.*$/, '')}]`).hostname.slice(1, -1);
+  return new URL(`http://[${address.split('%', 1)[0]}]`).hostname.slice(1, -1);
 }
 
 interface Endpoint {

@@ -28,7 +28,9 @@ const documents: Readonly<Record<string, object>> = {
 
 /** The discovery document at a path, if there is one. */
 function discoveryDocument(path: string): object | undefined {
-  const name = path.replace(/\/+$/, '');
+  let end = path.length;
+  while (path[end - 1] === '/') end -= 1;
+  const name = path.slice(0, end);
   return Object.hasOwn(documents, name) ? documents[name] : undefined;
 }
 

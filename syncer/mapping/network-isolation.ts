@@ -227,12 +227,15 @@ function narrowed(original: NonNullable<Peer['ipBlock']>, closed: readonly strin
   return { cidr, ...(all.length === 0 ? {} : { except: all }) };
 }
 
+/** More than any range takes in any form; characters. */
+const longestRange = 64;
+
 /**
  * IPv4 in its one form. API servers before 1.36 also take zeros before its numbers, and IPv4 written as IPv6; what acts
  * on policies may read either as the address that it stands for. One that cannot be read is returned as it is.
  */
 function canonical(cidr: string): string {
-  if (typeof cidr !== 'string') return cidr;
+  if (typeof cidr !== 'string' || cidr.length > longestRange) return cidr;
   const plain = cidr.replace(/\d+(\.\d+){3}(?=\/)/, (address) => address.split('.').map(Number).join('.'));
   const [address, length] = range(plain) ?? [];
   if (address === undefined || length === undefined) return cidr;
