@@ -43,6 +43,7 @@ const volumeTypes = [
   'gitRepo',
   'glusterfs',
   'hostPath',
+  'image',
   'iscsi',
   'nfs',
   'photonPersistentDisk',
@@ -74,6 +75,30 @@ const hostName = checkedText(
   new RegExp(`^(\\*\\.)?${dnsName}$`),
   253,
   'has to be a host name, as in shop.example.com, or *.example.com for every name below example.com',
+);
+
+const taintKey = checkedText(
+  new RegExp(`^(\\*|${dnsName}/|(${dnsName}/)?${labelName})$`),
+  317,
+  'has to be the key of a taint, as in example.com/pool, or example.com/ for all keys that begin so, or * for all but those of control planes',
+);
+
+const imageRegistry = checkedText(
+  /^(localhost|[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+|[a-z0-9]([-a-z0-9]*[a-z0-9])?:[0-9]{1,5})(:[0-9]{1,5})?(\/[a-z0-9]+([._-]+[a-z0-9]+)*)*$/,
+  255,
+  'has to be a registry, with the beginning of a path or without, as in registry.example.com:5000/team, or docker.io/library',
+);
+
+const capability = checkedText(
+  /^[A-Z][A-Z0-9_]*$/,
+  64,
+  'has to be the name of a capability as pods write it, as in NET_ADMIN, without CAP_',
+);
+
+const hostPortRange = checkedText(
+  /^[1-9][0-9]{0,4}(-[1-9][0-9]{0,4})?$/,
+  11,
+  'has to be a port or a range of them, as in 9100 or 30100-30199',
 );
 
 const cacheMiB = z.int().min(1).max(1_048_576);
@@ -123,6 +148,51 @@ const ingressHosts = textSet(hostName, 256).describe(
   'Host names of Ingresses: shop.example.com, or *.example.com for every name below it.',
 );
 
+const tolerations = textSet(taintKey).describe(
+  'Keys of taints that pods may tolerate beside node.kubernetes.io/not-ready and unreachable; example.com/ for all keys that begin so, * for all but those of control planes.',
+);
+const alwaysPullImages = z
+  .boolean()
+  .describe(
+    'Whether every container pulls its image with the credentials of its pod, as by imagePullPolicy Always.',
+  );
+const imageRegistries = textSet(imageRegistry, 256).describe(
+  'Where images may come from: registries, or beginnings of paths in them. Any when absent.',
+);
+const capabilities = textSet(capability).describe(
+  'Capabilities that containers may add, of those that the Pod Security level allows. All of those when absent.',
+);
+const hostPorts = textSet(hostPortRange).describe(
+  'Ports of nodes that pods may have, where the Pod Security level allows any. All when absent.',
+);
+const priorityClasses = textSet(objectName, 256).describe(
+  'Priority classes that the tenant is offered, of those that are published. All of those when absent.',
+);
+const storageClasses = textSet(objectName, 256).describe(
+  'Storage classes that the tenant is offered, of those that are published. All of those when absent.',
+);
+const runtimeClasses = textSet(objectName, 256).describe(
+  'Runtime classes that the tenant is offered, of those that are published. All of those when absent.',
+);
+const ingressClasses = textSet(objectName, 256).describe(
+  'Ingress classes that the tenant is offered, of those that are published. All of those when absent.',
+);
+
+/**
+ * Lists that tighten: what stands in both the request and the ceiling, or in the one that has it; without either,
+ * everything. The same in all three schemas.
+ */
+const restrictingLists = {
+  imageRegistries: imageRegistries.optional(),
+  capabilities: capabilities.optional(),
+  hostPorts: hostPorts.optional(),
+  priorityClasses: priorityClasses.optional(),
+  storageClasses: storageClasses.optional(),
+  runtimeClasses: runtimeClasses.optional(),
+  ingressClasses: ingressClasses.optional(),
+};
+export type RestrictingList = keyof typeof restrictingLists;
+
 /** What a VirtualCluster asks for: `spec.policy`. What it gets stands in `status.policy`. */
 export const requestedPolicySchema = z.strictObject({
   podSecurity: podSecurity.optional(),
@@ -134,6 +204,9 @@ export const requestedPolicySchema = z.strictObject({
   loadBalancerOptions: loadBalancerOptions.optional(),
   endpointCIDRs: endpointCIDRs.optional(),
   ingressHosts: ingressHosts.optional(),
+  tolerations: tolerations.optional(),
+  alwaysPullImages: alwaysPullImages.optional(),
+  ...restrictingLists,
 });
 
 /** What the manager has decided on: `status.policy`. The syncer enforces it and reads no other policy. */
@@ -152,6 +225,9 @@ export const effectivePolicySchema = z.strictObject({
   loadBalancerOptions,
   endpointCIDRs,
   ingressHosts,
+  tolerations: tolerations.optional(),
+  alwaysPullImages: alwaysPullImages.optional(),
+  ...restrictingLists,
   nodeSelector: nodeSelector.describe('Labels of the nodes that the tenant may use; empty: every node.'),
   hideNodes: z.boolean().describe("Whether nodes are shown under names of Skerry's own."),
   weight: weight
@@ -162,7 +238,11 @@ export const effectivePolicySchema = z.strictObject({
   cacheMiB: cacheMiB.describe(memoryOfObjects).optional(),
 });
 
-type ReadonlyLists<T> = { readonly [K in keyof T]: T[K] extends string[] ? readonly string[] : T[K] };
+type ReadonlyLists<T> = {
+  readonly [K in keyof T]: NonNullable<T[K]> extends string[]
+    ? readonly string[] | Exclude<T[K], string[]>
+    : T[K];
+};
 
 /** What the objects of a tenant may ask of the super cluster: the manager's decision, not what the tenant asks for. */
 export type TenantPolicy = ReadonlyLists<
@@ -250,6 +330,13 @@ export const virtualClusterPolicySpecSchema = z.strictObject({
   ingressHosts: textSet(host, 256)
     .describe(`Host names that may be asked for, *.example.com with all below it; ${any}. None when absent.`)
     .optional(),
+  tolerations: textSet(taintKey)
+    .describe(
+      `Keys of taints that may be asked for; example.com/ for all keys that begin so, * for all but those of control planes. None when absent.`,
+    )
+    .optional(),
+  alwaysPullImages: alwaysPullImages.optional(),
+  ...restrictingLists,
   templates: textSet(objectName)
     .describe('Names of the ControlPlaneTemplates to choose from; the first is for those that name none.')
     .min(1)

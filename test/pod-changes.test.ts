@@ -73,7 +73,7 @@ describe('what may be changed of a pod', () => {
   it('labels, annotations, the image, a deadline and added tolerations arrive', async () => {
     await tenant.apply(pod('shop', 'web'));
     await ownThat('web', 'run', isRunning);
-    const toleration = { key: 'example.com/batch', operator: 'Exists', effect: 'NoSchedule' };
+    const toleration = { key: 'node.kubernetes.io/unreachable', operator: 'Exists', effect: 'NoSchedule' };
     const tolerations = [...listAt(await own('web'), 'spec', 'tolerations'), toleration];
     await patch('web', {
       metadata: { labels: { tier: 'front', app: null }, annotations: { note: 'changed' } },

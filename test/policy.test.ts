@@ -232,6 +232,23 @@ describe('what the policy of a tenant lets its pods and services do', () => {
     expect(await told(free, 'own', 'PriorityClassNotPublished')).toContain('own');
   });
 
+  it('classes and images that the lists of a policy have, for this tenant and no other', async () => {
+    for (const tenant of [free, plain])
+      await tenant.kubectl('wait', '--for=create', 'priorityclass/policy-gold', '--timeout=60s');
+    await grant(plain, { policy: { priorityClasses: [], imageRegistries: ['registry.example.com/team'] } });
+    await plain.kubectl('wait', '--for=delete', 'priorityclass/policy-gold', '--timeout=60s');
+    await free.kubectl('get', 'priorityclass', 'policy-gold');
+
+    const of = (name: string, from: string) =>
+      pod('shop', name, { containers: [container({ image: `${from}/app:1` })] });
+    await plain.apply(of('stranger', 'registry.example.com'), of('member', 'registry.example.com/team'));
+    expect(await told(plain, 'stranger', 'NotSupported')).toContain('policy: imageRegistries');
+    await running(plain, 'member');
+    expect(await names(plain, resources.pods)).not.toContain('stranger');
+    await grant(plain, { policy: null });
+    await running(plain, 'stranger');
+  });
+
   it('addresses of a Service', async () => {
     const options = {
       type: 'LoadBalancer',

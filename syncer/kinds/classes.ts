@@ -1,6 +1,6 @@
 import { type KubeObject, resources } from '../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../context.ts';
-import { isDefaultStorageClass, isPublished, publishedKind } from './published-kind.ts';
+import { isDefaultStorageClass, isPublishedTo, publishedKind } from './published-kind.ts';
 
 /**
  * PriorityClass: a copy of each that the operator has published. Nothing in a tenant preempts by it: value and
@@ -32,7 +32,11 @@ function waitingDefaults(object: KubeObject, context: SyncContext): readonly Key
   if (object['globalDefault'] !== true) return [];
   return context.superObjects
     .byIndex(resources.priorityClasses, 'byDefault', 'true')
-    .filter((original) => isPublished(original) && original.metadata.name !== object.metadata.name)
+    .filter(
+      (original) =>
+        isPublishedTo(resources.priorityClasses, original, context) &&
+        original.metadata.name !== object.metadata.name,
+    )
     .map(({ metadata }) => ({ kind: resources.priorityClasses.plural, name: metadata.name ?? '' }));
 }
 

@@ -1,6 +1,8 @@
 import { expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import { defaultPolicy } from '../../api/policy.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
+import { runtimeClassKind } from './classes.ts';
 import { isOffered, isOnItsWay, isPublished } from './published-kind.ts';
 import { testContext } from './testing.ts';
 
@@ -35,4 +37,23 @@ it('a name means a published object only if the tenant has its copy: marks can b
   expect(asked([own], [published])).toEqual({ offered: false, onItsWay: false });
   expect(asked([], [published])).toEqual({ offered: false, onItsWay: true });
   expect(asked([copy], [])).toEqual({ offered: false, onItsWay: false });
+});
+
+it('a policy with a list offers a tenant what is published and in the list', () => {
+  const context = (runtimeClasses: string[]) =>
+    testContext({
+      tenant: { policy: { ...defaultPolicy, runtimeClasses } },
+      tenantObjects: [copy],
+      superObjects: [published],
+    });
+  for (const [list, expected] of [
+    [['gvisor', 'kata'], true],
+    [['gvisor'], false],
+    [[], false],
+  ] as const) {
+    const over = context([...list]);
+    expect(isOffered(resources.runtimeClasses, 'kata', over)).toBe(expected);
+    expect(runtimeClassKind.tenantRef(published, over)).toEqual(expected ? { name: 'kata' } : undefined);
+    expect(runtimeClassKind.tenantRef(unpublished, over)).toBeUndefined();
+  }
 });

@@ -1,5 +1,6 @@
 import { deepEqual } from 'fast-equals';
 import { labelKeys } from '../../api/labels.ts';
+import type { RestrictingList } from '../../api/policy.ts';
 import {
   apiVersionOf,
   type KubeObject,
@@ -18,6 +19,26 @@ export function isPublished(superObject: KubeObject | undefined): boolean {
   return superObject?.metadata.labels?.[labelKeys.public] === 'true';
 }
 
+/** Where a policy has a list of the published objects that its tenant is offered, by resource. */
+const listOf: Readonly<Record<string, RestrictingList>> = {
+  [resources.priorityClasses.plural]: 'priorityClasses',
+  [resources.storageClasses.plural]: 'storageClasses',
+  [resources.runtimeClasses.plural]: 'runtimeClasses',
+  [resources.ingressClasses.plural]: 'ingressClasses',
+};
+
+/** Whether the operator offers this object of the super cluster to this tenant. */
+export function isPublishedTo(
+  resource: Resource,
+  superObject: KubeObject | undefined,
+  { tenant }: SyncContext,
+): boolean {
+  if (!isPublished(superObject)) return false;
+  const list = listOf[resource.plural];
+  const offered = list === undefined ? undefined : tenant.policy[list];
+  return offered === undefined || offered.includes(superObject?.metadata.name ?? '');
+}
+
 /**
  * Whether an object of the tenant that names this one means something that the operator has published: the
  * tenant's object is the copy of it. Both sides are asked, as the tenant can write any mark on an object of
@@ -26,13 +47,17 @@ export function isPublished(superObject: KubeObject | undefined): boolean {
 export function isOffered(resource: Resource, name: string, context: SyncContext): boolean {
   const copy = context.tenantObjects.get(resource, { name });
   const original = context.superObjects.get(resource, { name });
-  return copy !== undefined && isPublished(original) && originalUid(copy) === original?.metadata.uid;
+  return (
+    copy !== undefined &&
+    isPublishedTo(resource, original, context) &&
+    originalUid(copy) === original?.metadata.uid
+  );
 }
 
 /** Whether the operator offers an object of this name and the tenant's copy of it is still on its way. */
 export function isOnItsWay(resource: Resource, name: string, context: SyncContext): boolean {
   return (
-    isPublished(context.superObjects.get(resource, { name })) &&
+    isPublishedTo(resource, context.superObjects.get(resource, { name }), context) &&
     context.tenantObjects.get(resource, { name }) === undefined
   );
 }
@@ -94,9 +119,9 @@ export function publishedKind(options: PublishedOptions): UpKind {
     ...(indexes && { indexes }),
     ...(touches && { touches }),
     ...(aliases && { aliases }),
-    tenantRef(superObject) {
+    tenantRef(superObject, context) {
       const { name } = superObject.metadata;
-      return name !== undefined && isPublished(superObject) && offers?.(name) !== false
+      return name !== undefined && isPublishedTo(resource, superObject, context) && offers?.(name) !== false
         ? { name }
         : undefined;
     },

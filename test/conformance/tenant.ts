@@ -14,7 +14,12 @@ interface ConformanceTenant {
 const name = 'conformance';
 
 /** Conformance asks for privileged pods, their host's directories, and DaemonSets: an operator has to have agreed. */
-const allowed = { podSecurity: 'privileged', daemonSets: 'allow', volumeTypes: ['hostPath', 'csi'] };
+const allowed = {
+  podSecurity: 'privileged',
+  daemonSets: 'allow',
+  volumeTypes: ['hostPath', 'csi', 'image'],
+  tolerations: ['*'],
+};
 
 const objects = [
   { apiVersion: 'v1', kind: 'Namespace', metadata: { name } },

@@ -265,13 +265,19 @@ describe('describe', () => {
         loadBalancerOptions: true,
         endpointCIDRs: [],
         ingressHosts: ['*.example.com'],
+        alwaysPullImages: true,
+        imageRegistries: ['registry.example.com/team'],
+        storageClasses: [],
         nodeSelector: { pool: 'gold' },
         hideNodes: true,
       },
     });
     const { stdout } = await run('describe', 'blue');
     expect(stdout).toMatch(/Limited by: +VirtualClusterPolicy gold\n +Pod Security: +restricted/);
-    expect(stdout).toMatch(/Ingress hosts: +\*\.example\.com\n +Nodes: +pool=gold, hidden/);
+    expect(stdout).toMatch(/Ingress hosts: +\*\.example\.com\n +Images: +always pulled\n/);
+    expect(stdout).toMatch(
+      /Registries: +registry\.example\.com\/team\n +Storage classes: +none\n +Nodes: +pool=gold, hidden/,
+    );
     expect(stdout.split('What to do:')[1]).toContain('daemonSets is deny');
     expect(JSON.parse((await run('describe', 'blue', '-o', 'json')).stdout)).toMatchObject({
       kind: 'VirtualCluster',

@@ -172,6 +172,49 @@ describe('what a tenant may', () => {
     expect([answer.policy.weight, answer.restrictions]).toEqual([weight, restrictions]);
   });
 
+  it.each([
+    ['imageRegistries', ['a.example/team', 'b.example'], ['a.example'], ['a.example/team'], 'b.example'],
+    ['capabilities', ['NET_ADMIN', 'CHOWN'], ['CHOWN'], ['CHOWN'], 'NET_ADMIN'],
+    ['hostPorts', ['80', '9100-9110'], ['9000-9999'], ['9100-9110'], '80'],
+    ['priorityClasses', ['gold', 'low'], ['low'], ['low'], 'gold'],
+    ['storageClasses', ['fast', 'slow'], ['slow'], ['slow'], 'fast'],
+    ['runtimeClasses', ['kata'], [], [], 'kata'],
+    ['ingressClasses', ['shared', 'own'], ['shared'], ['shared'], 'own'],
+  ] as const)('%s is what both the tenant and the policy list', (field, asked, most, both, cut) => {
+    const ask = { policy: { [field]: [...asked] } };
+    expect(decide({}).policy).not.toHaveProperty(field);
+    expect(decide(ask)).toMatchObject({ policy: { [field]: asked }, restrictions: [] });
+    expect(decide({}, { [field]: [...most] })).toMatchObject({ policy: { [field]: most }, restrictions: [] });
+    expect(decide(ask, { [field]: [...most] })).toMatchObject({
+      policy: { [field]: both },
+      restrictions: [`${field} is without ${cut}`],
+    });
+  });
+
+  it('tolerates what is asked for within the policy, control planes only by name', () => {
+    const asked = ['gpu', 'example.com/pool', 'node-role.kubernetes.io/control-plane', '*'];
+    const tolerations = (...most: string[]) =>
+      decide({ policy: { tolerations: asked } }, { tolerations: most }).policy.tolerations;
+    expect(tolerations()).toEqual([]);
+    expect(tolerations('example.com/')).toEqual(['example.com/pool']);
+    expect(tolerations('*')).toEqual(['gpu', 'example.com/pool', '*']);
+    expect(tolerations('node-role.kubernetes.io/')).toEqual(['node-role.kubernetes.io/control-plane']);
+    expect(decide({}, { tolerations: ['*'] }).policy).not.toHaveProperty('tolerations');
+  });
+
+  it('pulls images always when either side wants it', () => {
+    const always = (asked?: boolean, most?: boolean) => {
+      const request = asked === undefined ? {} : { policy: { alwaysPullImages: asked } };
+      const answer = decide(request, most === undefined ? {} : { alwaysPullImages: most });
+      return [answer.policy.alwaysPullImages ?? false, ...answer.restrictions];
+    };
+    expect(always()).toEqual([false]);
+    expect(always(true)).toEqual([true]);
+    expect(always(true, false)).toEqual([true]);
+    expect(always(undefined, true)).toEqual([true]);
+    expect(always(false, true)).toEqual([true, 'alwaysPullImages is true']);
+  });
+
   it('narrows the nodes as either side wants, and the policy has the last word', () => {
     const nodes = { hidden: false, selector: { disk: 'ssd', pool: 'mine' } };
     expect(decide({ nodes }, { nodeSelector: { pool: 'gold' }, hideNodes: true })).toMatchObject({

@@ -4,9 +4,11 @@ import {
   type EffectivePolicy,
   type PodSecurityLevel,
   podSecurityLevels,
+  type RestrictingList,
   type VirtualClusterPolicy,
   type VirtualClusterPolicySpec,
 } from '../../api/policy.ts';
+import { isPortRangeListed, isRepositoryListed, isTaintKeyListed } from '../../api/policy-lists.ts';
 import type { VirtualClusterSpec } from '../../api/virtual-cluster.ts';
 
 /**
@@ -81,6 +83,16 @@ export function effectivePolicy({
     if (refused.length > 0) restrictions.push(`${field} is without ${refused.join(', ')}`);
     return wanted.filter(isAllowed);
   };
+  const tightened = (
+    field: RestrictingList,
+    isAllowed: (allowed: readonly string[], item: string) => boolean,
+  ): { [K in RestrictingList]?: string[] } => {
+    const most = limit[field];
+    if (asked[field] === undefined) return most === undefined ? {} : { [field]: most };
+    return { [field]: among(field, asked[field], (item) => most === undefined || isAllowed(most, item)) };
+  };
+  if (asked.alwaysPullImages === false && limit.alwaysPullImages === true)
+    restrictions.push('alwaysPullImages is true');
   if (asked.daemonSets === 'allow' && limit.daemonSets !== 'allow') restrictions.push('daemonSets is deny');
   const runtimeClassName = runtimeClass(
     asked.runtimeClassName,
@@ -114,6 +126,21 @@ export function effectivePolicy({
     ingressHosts: among('ingressHosts', asked.ingressHosts, (host) =>
       isHostAllowed(limit.ingressHosts ?? [], host),
     ),
+    ...(asked.tolerations === undefined
+      ? {}
+      : {
+          tolerations: among('tolerations', asked.tolerations, (key) =>
+            isTaintKeyListed(limit.tolerations ?? [], key),
+          ),
+        }),
+    ...(asked.alwaysPullImages === true || limit.alwaysPullImages === true ? { alwaysPullImages: true } : {}),
+    ...tightened('imageRegistries', isRepositoryListed),
+    ...tightened('capabilities', isNamed),
+    ...tightened('hostPorts', isPortRangeListed),
+    ...tightened('priorityClasses', isNamed),
+    ...tightened('storageClasses', isNamed),
+    ...tightened('runtimeClasses', isNamed),
+    ...tightened('ingressClasses', isNamed),
     nodeSelector: { ...requested.nodes?.selector, ...limit.nodeSelector },
     hideNodes: requested.nodes?.hidden === true || limit.hideNodes === true,
     weight,
@@ -138,6 +165,10 @@ function runtimeClass(
   isPublished: boolean,
 ): string | undefined {
   return forced ?? (isPublished ? asked : undefined);
+}
+
+function isNamed(allowed: readonly string[], item: string): boolean {
+  return allowed.includes(item);
 }
 
 /** Whether a list of what is allowed, in which `*` stands for everything, holds an item. */

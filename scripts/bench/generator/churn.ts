@@ -321,7 +321,6 @@ function churnPod(metadata: object, configMaps: string[]): string {
     spec: {
       automountServiceAccountToken: false,
       containers: [{ name: 'main', image: 'example.com/bench', envFrom }],
-      tolerations: [{ operator: 'Exists' }],
     },
   });
 }

@@ -163,7 +163,6 @@ function podTemplate(withTokens: boolean): readonly [string, string] {
     spec: {
       ...(withTokens ? {} : { automountServiceAccountToken: false }),
       containers: [{ name: 'main', image: 'example.com/bench' }],
-      tolerations: [{ operator: 'Exists' }],
     },
   };
   const [before = '', after = ''] = JSON.stringify(pod).split('\\n');

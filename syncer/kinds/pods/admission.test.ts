@@ -116,12 +116,11 @@ describe('admission', () => {
       'emptyDir',
       'persistentVolumeClaim',
       'ephemeral',
-      'image',
     ])('takes volumes of type %s (rule `pod-volumes`)', (source) => {
       expect(admission({ spec: { volumes: [{ name: 'v', [source]: {} }] } })).toEqual({ wanted: true });
     });
 
-    it.each(['hostPath', 'nfs', 'iscsi', 'csi', 'gitRepo', 'something-of-tomorrow'])(
+    it.each(['hostPath', 'nfs', 'iscsi', 'csi', 'gitRepo', 'image', 'something-of-tomorrow'])(
       'takes volumes of type %s by policy only, whatever the Pod Security level (rule `pod-volumes`)',
       (source) => {
         const spec = { volumes: [{ name: 'v', [source]: {} }] };
@@ -152,6 +151,124 @@ describe('admission', () => {
       expect(admission({ metadata: podOfDaemonSet }, withPolicy({ daemonSets: 'allow' }))).toEqual({
         wanted: true,
       });
+    });
+
+    it('takes a bare pod that names its node for one of a DaemonSet: its owners are for the tenant to write', () => {
+      const named = { matchFields: [{ key: 'metadata.name', operator: 'In', values: ['n1'] }] };
+      const zone = { matchExpressions: [{ key: 'zone', operator: 'In', values: ['a'] }] };
+      const spec = (...nodeSelectorTerms: NodeSelectorTerm[]): PodSpec => ({
+        affinity: {
+          nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } },
+        },
+      });
+      expect(reason({ spec: spec(named) })).toBe('DaemonSetsNotAllowed');
+      expect(reason({ spec: spec({ ...named, ...zone }, named) })).toBe('DaemonSetsNotAllowed');
+      const allButOne = { matchFields: [{ key: 'metadata.name', operator: 'NotIn', values: ['n2'] }] };
+      expect(reason({ spec: spec(allButOne) })).toBe('DaemonSetsNotAllowed');
+      expect(admission({ spec: spec(zone) })).toEqual({ wanted: true });
+      expect(admission({ spec: spec(named, zone) })).toEqual({ wanted: true });
+      expect(admission({ spec: spec(named) }, withPolicy({ daemonSets: 'allow' }))).toEqual({ wanted: true });
+    });
+
+    it('says which tolerations stay behind, and by which policy', () => {
+      const tolerations = [{ key: 'CriticalAddonsOnly', operator: 'Exists' }, { operator: 'Exists' }];
+      expect(admission({ spec: { tolerations } })).toEqual({
+        wanted: true,
+        notice: {
+          type: 'Warning',
+          reason: 'TolerationsNotAllowed',
+          message: expect.stringMatching(/CriticalAddonsOnly, all taints \(policy: tolerations\)/),
+        },
+      });
+      const own = withPolicy({ tolerations: ['*', 'CriticalAddonsOnly'] });
+      expect(admission({ spec: { tolerations } }, own)).toEqual({ wanted: true });
+    });
+
+    describe('by the lists of the policy', () => {
+      const main = (more: object) => ({ containers: [{ name: 'main', image: 'good.example/a', ...more }] });
+      const cases: [keyof TenantPolicy, string, Partial<TenantPolicy>, PodSpec, PodSpec][] = [
+        [
+          'imageRegistries',
+          'the image of a container',
+          { imageRegistries: ['good.example'] },
+          main({}),
+          main({ image: 'nginx' }),
+        ],
+        [
+          'imageRegistries',
+          'the image of an init container',
+          { imageRegistries: ['good.example'] },
+          { ...main({}), initContainers: [{ name: 'first', image: 'good.example/b' }] },
+          { ...main({}), initContainers: [{ name: 'first', image: 'evil.example/good.example/b' }] },
+        ],
+        [
+          'imageRegistries',
+          'the image of a volume',
+          { imageRegistries: ['good.example'], volumeTypes: ['image'] },
+          { ...main({}), volumes: [{ name: 'v', image: { reference: 'good.example/data' } }] },
+          { ...main({}), volumes: [{ name: 'v', image: { reference: 'data' } }] },
+        ],
+        [
+          'imageRegistries',
+          'an image that is no text',
+          { imageRegistries: ['good.example'] },
+          main({}),
+          main({ image: { toString: 'good.example/a' } }),
+        ],
+        [
+          'capabilities',
+          'added capabilities',
+          { capabilities: ['NET_BIND_SERVICE'] },
+          main({ securityContext: { capabilities: { add: ['NET_BIND_SERVICE'] } } }),
+          main({ securityContext: { capabilities: { add: ['CHOWN'] } } }),
+        ],
+        [
+          'capabilities',
+          'privileged containers, which have all',
+          { capabilities: ['NET_ADMIN'], podSecurity: 'privileged' },
+          main({ securityContext: { capabilities: { add: ['NET_ADMIN'] } } }),
+          main({ securityContext: { privileged: true } }),
+        ],
+        [
+          'hostPorts',
+          'ports of the node',
+          { hostPorts: ['9100-9199'], podSecurity: 'privileged' },
+          main({ ports: [{ containerPort: 1, hostPort: 9100 }] }),
+          main({ ports: [{ containerPort: 1, hostPort: 22 }] }),
+        ],
+        [
+          'hostPorts',
+          "the node's network, which has all of them",
+          { hostPorts: ['9100-9199'], podSecurity: 'privileged' },
+          main({}),
+          { ...main({}), hostNetwork: true },
+        ],
+      ];
+      it.each(cases)('%s judges %s', (field, _what, policy, good, bad) => {
+        const over = withPolicy(policy);
+        expect(admission({ spec: good }, over)).toEqual({ wanted: true });
+        expect(admission({ spec: bad }, over)).toMatchObject({
+          wanted: false,
+          notice: { reason: 'NotSupported', message: expect.stringContaining(`policy: ${field}`) },
+        });
+        const { [field]: _without, ...rest } = policy;
+        expect(admission({ spec: bad }, withPolicy(rest))).toEqual({ wanted: true });
+      });
+    });
+
+    it('has every image pulled with the credentials of the pod where the policy says so', () => {
+      const spec = {
+        initContainers: [{ name: 'first', image: 'a', imagePullPolicy: 'Never' }],
+        containers: [{ name: 'main', image: 'a', imagePullPolicy: 'IfNotPresent' }],
+        volumes: [{ name: 'v', image: { reference: 'a', pullPolicy: 'IfNotPresent' } }],
+      };
+      const made = (over: SyncContext) => (podKind.toSuper(tenantPod({ spec }), over) as Pod).spec;
+      expect(made(withPolicy({ alwaysPullImages: true }))).toMatchObject({
+        initContainers: [{ imagePullPolicy: 'Always' }],
+        containers: [{ imagePullPolicy: 'Always' }],
+        volumes: [{ image: { reference: 'a', pullPolicy: 'Always' } }],
+      });
+      expect(made(context)).toMatchObject({ containers: [{ imagePullPolicy: 'IfNotPresent' }] });
     });
 
     it('refuses references to names that are reserved in super namespaces (rule `reserved-names`)', () => {

@@ -9,10 +9,12 @@ import { shownNodeName } from '../../mapping/node-names.ts';
 import type { Admission, Notice } from '../contract.ts';
 import { isReserved, nodeLeaseNamespace } from '../reserved-names.ts';
 import { priorityNotice, refusedRuntimeClass } from './classes.ts';
+import { refusedImage } from './images.ts';
 import { fieldPaths } from './mirrored-keys.ts';
 import { podSecurityViolations } from './pod-security.ts';
+import { excessPrivilege, isLikeOfDaemonSet } from './privileges.ts';
 import { references } from './references.ts';
-import { outsidePool } from './scheduling.ts';
+import { isBlanket, outsidePool, superTolerations } from './scheduling.ts';
 import { excessiveServiceVariables } from './service-variables.ts';
 import { qualifiedHostName } from './translate.ts';
 import type { Container, Pod, PodSpec, Volume } from './types.ts';
@@ -26,7 +28,6 @@ const ownVolumes = new Set([
   'downwardAPI',
   'emptyDir',
   'ephemeral',
-  'image',
   'persistentVolumeClaim',
   'projected',
   'secret',
@@ -52,12 +53,19 @@ function unsupported(pod: Pod, context: SyncContext): string | undefined {
   const hostName = qualifiedHostName(pod, tenant) ?? '';
   if (hostName.length > maxHostNameLength)
     return `spec.setHostnameAsFQDN: ${hostName} is longer than the ${maxHostNameLength} characters that a host name can have`;
-  return unsupportedVolume(spec, tenant.policy.volumeTypes) ?? nodeShown(spec, context);
+  return (
+    unsupportedVolume(spec, tenant.policy.volumeTypes) ??
+    refusedImage(spec, tenant.policy) ??
+    excessPrivilege(spec, tenant.policy) ??
+    nodeShown(spec, context)
+  );
 }
 
 /** The same for a container that is added to a running pod. */
 export function unsupportedInContainer(container: Container, context: SyncContext): string | undefined {
-  return nodeShown({ containers: [container] }, context);
+  const spec = { containers: [container] };
+  const { policy } = context.tenant;
+  return refusedImage(spec, policy) ?? excessPrivilege(spec, policy) ?? nodeShown(spec, context);
 }
 
 function unsupportedVolume(spec: PodSpec, allowed: readonly string[]): string | undefined {
@@ -113,10 +121,10 @@ export function admitPod(tenantPod: Pod, context: SyncContext): Admission {
   }
   const without = unsupported(pod, context);
   if (without !== undefined) return refuse('NotSupported', without);
-  if (daemonSets !== 'allow' && isOfDaemonSet(pod)) {
+  if (daemonSets !== 'allow' && isLikeOfDaemonSet(pod)) {
     return refuse(
       'DaemonSetsNotAllowed',
-      'the policy of this cluster (daemonSets: deny) does not run pods of DaemonSets',
+      'the policy of this cluster (daemonSets: deny) runs neither pods of DaemonSets nor others that name their node (metadata.name in spec.affinity.nodeAffinity)',
     );
   }
   const reserved = reservedReference(pod);
@@ -127,8 +135,23 @@ export function admitPod(tenantPod: Pod, context: SyncContext): Admission {
   // A super pod that is there was small enough when it was made; Services that came later do not take it away.
   if (excess !== undefined) return { ...refuse('TooManyServiceVariables', excess), keep: true };
 
-  const notice = priorityNotice(spec, context) ?? annotationNotice(pod, context);
+  const notice =
+    priorityNotice(spec, context) ??
+    tolerationNotice(spec, context.tenant.policy) ??
+    annotationNotice(pod, context);
   return notice === undefined ? wanted : { wanted: true, notice };
+}
+
+function tolerationNotice(spec: PodSpec, policy: TenantPolicy): Notice | undefined {
+  const tolerations = spec.tolerations ?? [];
+  const kept = new Set(superTolerations(tolerations, policy));
+  const refused = tolerations.filter((toleration) => !kept.has(toleration));
+  if (refused.length === 0) return undefined;
+  const keys = new Set(
+    refused.map((toleration) => (isBlanket(toleration) ? 'all taints' : String(toleration.key))),
+  );
+  const message = `the cluster does not allow tolerations of ${[...keys].join(', ')} (policy: tolerations); the pod runs without`;
+  return { type: 'Warning', reason: 'TolerationsNotAllowed', message };
 }
 
 function annotationNotice(pod: Pod, { tenant }: SyncContext): Notice | undefined {
@@ -174,12 +197,6 @@ function boundByUs(pod: Pod, { tenant, superObjects }: SyncContext): boolean {
   if (mark === s.metadata.uid) return true;
   const node = s.spec?.nodeName ?? '';
   return node !== '' && shownNodeName(tenant, node) === pod.spec?.nodeName;
-}
-
-function isOfDaemonSet({ metadata }: Pod): boolean {
-  return (metadata.ownerReferences ?? []).some(
-    ({ kind, controller }) => kind === 'DaemonSet' && controller === true,
-  );
 }
 
 /** What Skerry keeps under such names in a super namespace is not for a pod to mount. */

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { defaultPolicy } from '../../../api/policy.ts';
 import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
 import { carryOut } from '../testing.ts';
 import { podKind } from './pods.ts';
@@ -7,10 +8,14 @@ import type { Pod } from './types.ts';
 
 const context = podContext();
 
-function settle(t: Pod, s: Pod): Pod {
-  const after = carryOut({ tenantObject: t, superObject: s }, podKind.down(t, s, context)).superObject as Pod;
-  expect(podKind.down(t, after, context)).toEqual([]);
+function settle(t: Pod, s: Pod, over = context): Pod {
+  const after = carryOut({ tenantObject: t, superObject: s }, podKind.down(t, s, over)).superObject as Pod;
+  expect(podKind.down(t, after, over)).toEqual([]);
   return after;
+}
+
+function tolerating(...tolerations: string[]) {
+  return podContext({ tenant: { policy: { ...defaultPolicy, tolerations } } });
 }
 
 function changed(pod: Pod, patch: unknown): Pod {
@@ -103,14 +108,16 @@ describe('updates of a pod (rule `pod-updates`)', () => {
     const own = t.spec?.tolerations ?? [];
     const gpu = { key: 'gpu', operator: 'Exists' };
     const longer = { ...own[0], tolerationSeconds: 600 };
-    const after = settle(changed(t, { spec: { tolerations: [longer, own[1], gpu] } }), s);
-    expect(after.spec?.tolerations).toEqual([longer, own[1], gpu]);
+    const wanted = changed(t, { spec: { tolerations: [longer, own[1], gpu] } });
+    expect(settle(wanted, s, tolerating('gpu')).spec?.tolerations).toEqual([longer, own[1], gpu]);
+    expect(settle(wanted, s).spec?.tolerations).toEqual([longer, own[1]]);
   });
 
   it('settle on one time for a taint that T tolerates twice', () => {
     const short = { key: 'pool', operator: 'Exists', tolerationSeconds: 10 };
     const t = tenantPod({ spec: { tolerations: [short, { ...short, tolerationSeconds: 20 }] } });
-    settle(t, superPod(t));
+    const over = tolerating('pool');
+    settle(t, superPod(t, {}, over), over);
   });
 
   it('carry no toleration that would open control-plane nodes to a pod without a node', () => {
@@ -121,10 +128,33 @@ describe('updates of a pod (rule `pod-updates`)', () => {
         tolerations: [everything, { key: 'node-role.kubernetes.io/control-plane', operator: 'Exists' }],
       },
     });
-    expect(settle(wanted, superPod(t)).spec?.tolerations).toEqual([]);
-    expect(settle(wanted, superPod(t, { spec: { nodeName: 'n1' } })).spec?.tolerations).toEqual([everything]);
+    const any = tolerating('*');
+    const bound = { spec: { nodeName: 'n1' } };
+    expect(settle(wanted, superPod(t, {}, any), any).spec?.tolerations).toEqual([]);
+    expect(settle(wanted, superPod(t, bound, any), any).spec?.tolerations).toEqual([everything]);
+    expect(settle(wanted, superPod(t, bound)).spec?.tolerations).toEqual([]);
     const guarded = tenantPod({ spec: { tolerations: [{ operator: 'Exists', effect: 'NoExecute' }] } });
-    expect(settle(wanted, superPod(guarded)).spec?.tolerations).toHaveLength(2);
+    expect(settle(wanted, superPod(guarded, {}, any), any).spec?.tolerations).toHaveLength(2);
+  });
+
+  it('carry no image from a registry that the policy does not allow, and say so', () => {
+    const over = podContext({ tenant: { policy: { ...defaultPolicy, imageRegistries: ['good.example'] } } });
+    const t = tenantPod({ spec: { containers: [{ name: 'main', image: 'good.example/web:1' }] } });
+    const s = superPod(t, {}, over);
+    const updated = (image: string) => changed(t, { spec: { containers: [{ name: 'main', image }] } });
+    expect(settle(updated('good.example/web:2'), s, over).spec?.containers?.[0]?.image).toBe(
+      'good.example/web:2',
+    );
+    expect(podKind.down(updated('good.example.evil.example/web:2'), s, over)).toEqual([
+      {
+        do: 'notice',
+        notice: {
+          type: 'Warning',
+          reason: 'NotSupported',
+          message: expect.stringMatching(/container main.*evil.*policy: imageRegistries.*keeps/),
+        },
+      },
+    ]);
   });
 
   it('stop at the spec once T is being deleted', () => {

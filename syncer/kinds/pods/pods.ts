@@ -8,6 +8,7 @@ import { shownNodeName } from '../../mapping/node-names.ts';
 import type { Action, DownKind } from '../contract.ts';
 import { admitPod } from './admission.ts';
 import { graceForSuper, graceForTenant, podGone } from './deletion.ts';
+import { refusedImageChange } from './images.ts';
 import { references, requiredObjects } from './references.ts';
 import { resizeActions } from './resize.ts';
 import { dependsOnPairAlone, statusDelayMs, statusPatch, superGateConditions } from './status.ts';
@@ -57,12 +58,17 @@ function podDown(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly 
   const metadata = superMetadataPatch(tenantPod, superPod, context, options);
   const patch = {
     ...withoutPolicyLabels(metadata, superPod, options.labels),
-    ...(isDeleting(tenantPod) ? undefined : specPatch(tenantPod, superPod)),
+    ...(isDeleting(tenantPod) ? undefined : specPatch(tenantPod, superPod, context.tenant.policy)),
   };
-  if (Object.keys(patch).length > 0) return [{ do: 'patchSuper', patch }];
+  const actions: Action[] = [];
+  const refused = refusedImageChange(tenantPod, superPod, context.tenant.policy);
+  if (refused !== undefined)
+    actions.push({ do: 'notice', notice: { type: 'Warning', reason: 'NotSupported', message: refused } });
+  if (Object.keys(patch).length > 0) return [...actions, { do: 'patchSuper', patch }];
   const conditions = superGateConditions(tenantPod, superPod);
-  if (conditions === undefined) return [];
-  return [{ do: 'patchSuper', patch: { status: { conditions } }, subresource: 'status' }];
+  if (conditions !== undefined)
+    actions.push({ do: 'patchSuper', patch: { status: { conditions } }, subresource: 'status' });
+  return actions;
 }
 
 /** Takes off the labels of policies that hold for the pod no longer. */

@@ -1,4 +1,6 @@
 import { labelKeys } from '../../../api/labels.ts';
+import type { TenantPolicy } from '../../../api/policy.ts';
+import { isTaintKeyListed } from '../../../api/policy-lists.ts';
 import type { SyncContext, TenantInfo } from '../../context.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
 import { superNamespaceSelector } from '../../mapping/namespace-labels.ts';
@@ -14,7 +16,6 @@ import {
   type PodAffinityTerm,
   type PodSpec,
   type PodStep,
-  type SelectorRequirement,
   type SpreadConstraint,
   type Toleration,
 } from './types.ts';
@@ -80,41 +81,70 @@ const controlPlaneKeys = [
   'node-role.kubernetes.io/control-plane',
   'node-role.kubernetes.io/master',
   'node-role.kubernetes.io/etcd',
+  'node-role.kubernetes.io/controlplane',
 ] as const;
 
+/** Those of nodes that the policy does not open by name. */
+function closedKeys({ tolerations = [] }: TenantPolicy): string[] {
+  return controlPlaneKeys.filter((key) => !isTaintKeyListed(tolerations, key));
+}
+
+/** Every API server gives tolerations of these to every pod. */
+const automaticTaints = ['node.kubernetes.io/not-ready', 'node.kubernetes.io/unreachable'];
+/** Taints that stand for the state of a node; the DaemonSet controller has its pods tolerate them. */
+const nodeConditionTaints = 'node.kubernetes.io/';
+
 /**
- * Sync rule `pod-classes`: no way onto control-plane nodes. Tolerations of their taints are left behind; a pod that
- * tolerates everything, or asks for such nodes, keeps its words and is kept away by node affinity.
+ * Sync rule `pod-classes`: tolerations by the policy, and no way onto control-plane nodes. A pod that tolerates
+ * everything, or asks for such nodes, is kept away by node affinity.
  */
-export const scheduling: PodStep = (spec) => {
-  const guarded = needsGuard(spec) ? { ...spec, affinity: guard(spec.affinity) } : spec;
-  const tolerations = superTolerations(spec.tolerations);
-  return tolerations === undefined || tolerations.length === spec.tolerations?.length
-    ? guarded
-    : { ...guarded, tolerations };
+export const scheduling: PodStep = (spec, _pod, { tenant: { policy } }) => {
+  const tolerations = superTolerations(spec.tolerations, policy);
+  const tolerating =
+    tolerations === undefined || tolerations.length === spec.tolerations?.length
+      ? spec
+      : { ...spec, tolerations };
+  const closed = closedKeys(policy);
+  return needsGuard(tolerating, closed)
+    ? { ...tolerating, affinity: guard(tolerating.affinity, closed) }
+    : tolerating;
 };
 
 /** Those of the tenant object's tolerations that the super object has. */
-export function superTolerations(tolerations: readonly Toleration[] | undefined): Toleration[] | undefined {
-  return tolerations?.filter(({ key }) => !isControlPlaneKey(key));
+export function superTolerations(
+  tolerations: readonly Toleration[] | undefined,
+  policy: TenantPolicy,
+): Toleration[] | undefined {
+  return tolerations?.filter((toleration) => isTolerationAllowed(toleration, policy));
+}
+
+function isTolerationAllowed(
+  toleration: Toleration,
+  { tolerations = [], daemonSets }: TenantPolicy,
+): boolean {
+  if (isBlanket(toleration)) return tolerations.includes('*');
+  const key = String(toleration.key);
+  if (automaticTaints.includes(key) || isTaintKeyListed(tolerations, key)) return true;
+  return daemonSets === 'allow' && key.startsWith(nodeConditionTaints);
 }
 
 /** Tolerates taints whatever their key. */
 export function isBlanket({ key }: Toleration): boolean {
-  return key === undefined || key === '';
+  // The tenant's server may send null, which means the same.
+  return (key ?? '') === '';
 }
 
 /**
  * Whether the super object can be given a blanket toleration: it is kept from control-plane nodes, or has its node
  * already.
  */
-export function isGuarded(spec: PodSpec): boolean {
+export function isGuarded(spec: PodSpec, policy: TenantPolicy): boolean {
   if (spec.nodeName !== undefined && spec.nodeName !== '') return true;
   const terms = requiredTerms(spec.affinity);
   return (
     terms.length > 0 &&
     terms.every(({ matchExpressions = [] }) =>
-      controlPlaneKeys.every((key) =>
+      closedKeys(policy).every((key) =>
         matchExpressions.some(
           (expression) => expression.key === key && expression.operator === 'DoesNotExist',
         ),
@@ -123,25 +153,20 @@ export function isGuarded(spec: PodSpec): boolean {
   );
 }
 
-function needsGuard(spec: PodSpec): boolean {
+function needsGuard(spec: PodSpec, closed: readonly string[]): boolean {
+  if (closed.length === 0) return false;
   return (
     spec.tolerations?.some(isBlanket) === true ||
-    Object.keys(spec.nodeSelector ?? {}).some(isControlPlaneKey) ||
-    requiredTerms(spec.affinity).some(({ matchExpressions }) => matchExpressions?.some(asksForControlPlane))
+    Object.keys(spec.nodeSelector ?? {}).some((key) => closed.includes(key)) ||
+    requiredTerms(spec.affinity).some(({ matchExpressions }) =>
+      matchExpressions?.some(({ key, operator }) => closed.includes(key) && operator !== 'DoesNotExist'),
+    )
   );
 }
 
-function asksForControlPlane({ key, operator }: SelectorRequirement): boolean {
-  return isControlPlaneKey(key) && operator !== 'DoesNotExist';
-}
-
-const expressions: readonly SelectorRequirement[] = controlPlaneKeys.map((key) => ({
-  key,
-  operator: 'DoesNotExist',
-}));
-
 /** Terms are alternatives, so each gets the guard; an empty term matches no node and must stay empty. */
-function guard(affinity: Affinity = {}): Affinity {
+function guard(affinity: Affinity = {}, closed: readonly string[]): Affinity {
+  const expressions = closed.map((key) => ({ key, operator: 'DoesNotExist' }));
   const terms = requiredTerms(affinity);
   const guarded = terms.map((term) =>
     isEmpty(term) ? term : { ...term, matchExpressions: [...(term.matchExpressions ?? []), ...expressions] },
@@ -163,10 +188,6 @@ function requiredTerms(affinity: Affinity | undefined): readonly NodeSelectorTer
 
 function isEmpty({ matchExpressions = [], matchFields = [] }: NodeSelectorTerm): boolean {
   return matchExpressions.length === 0 && matchFields.length === 0;
-}
-
-function isControlPlaneKey(key: string | undefined): boolean {
-  return (controlPlaneKeys as readonly (string | undefined)[]).includes(key);
 }
 
 /**

@@ -131,7 +131,7 @@ export function statusDelayMs(superPod: Pod, nowMs: number): number {
 function isSpecUpToDate(tenantPod: Pod, superPod: Pod, context: SyncContext): boolean {
   return (
     (isDeleting(superPod) || !isDeleting(tenantPod)) &&
-    specPatch(tenantPod, superPod) === undefined &&
+    specPatch(tenantPod, superPod, context.tenant.policy) === undefined &&
     !isResized(tenantPod, superPod) &&
     missingEphemeral(tenantPod, superPod, context).length === 0
   );

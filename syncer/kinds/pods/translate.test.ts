@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
+import { defaultPolicy, type TenantPolicy } from '../../../api/policy.ts';
 import type { KubeObject } from '../../../kube/index.ts';
 import type { SyncContext } from '../../context.ts';
 import { isOurs, originalUid } from '../../mapping/labels.ts';
@@ -347,23 +348,57 @@ describe('translate', () => {
   });
 
   describe('no way onto control-plane nodes (rule `pod-classes`)', () => {
-    const guard = ['control-plane', 'master', 'etcd'].map((role) => ({
+    const guard = ['control-plane', 'master', 'etcd', 'controlplane'].map((role) => ({
       key: `node-role.kubernetes.io/${role}`,
       operator: 'DoesNotExist',
     }));
     const required = (spec: PodSpec) =>
       spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms;
 
-    it('drops tolerations of their taints and keeps the others', () => {
-      const other = { key: 'gpu', operator: 'Exists' };
-      const spec = superSpec({
-        tolerations: [
-          { key: 'node-role.kubernetes.io/control-plane', operator: 'Exists', effect: 'NoSchedule' },
-          other,
-          { key: 'node-role.kubernetes.io/master', operator: 'Exists' },
-        ],
-      });
-      expect(spec.tolerations).toEqual([other]);
+    const tolerating = (...tolerations: string[]) =>
+      podContext({ tenant: { policy: { ...defaultPolicy, tolerations } } });
+    const taints = (keys: string[]) => keys.map((key) => ({ key, operator: 'Exists' }));
+    const controlPlane = [
+      'node-role.kubernetes.io/control-plane',
+      'node-role.kubernetes.io/master',
+      'node-role.kubernetes.io/controlplane',
+      'node-role.kubernetes.io/etcd',
+      'CriticalAddonsOnly',
+      'k3s-controlplane',
+    ];
+    const pools = ['gpu', 'example.com/pool', 'node.kubernetes.io/unschedulable'];
+    const automatic = ['node.kubernetes.io/not-ready', 'node.kubernetes.io/unreachable'];
+    const kept = (policy: Partial<TenantPolicy>, keys = [...controlPlane, ...pools, ...automatic]) => {
+      const over = podContext({ tenant: { policy: { ...defaultPolicy, ...policy } } });
+      return superSpec({ tolerations: taints(keys) }, over).tolerations?.map(({ key }) => key);
+    };
+
+    it('keeps the tolerations that every pod has, and others by policy only', () => {
+      expect(kept({})).toEqual(automatic);
+      expect(kept({ tolerations: ['example.com/'] })).toEqual(['example.com/pool', ...automatic]);
+      expect(kept({ tolerations: ['*'] })).toEqual([...pools, ...automatic]);
+      expect(kept({ tolerations: ['*', 'CriticalAddonsOnly'] })).toEqual([
+        'CriticalAddonsOnly',
+        ...pools,
+        ...automatic,
+      ]);
+      expect(kept({ daemonSets: 'allow' })).toEqual(['node.kubernetes.io/unschedulable', ...automatic]);
+    });
+
+    it('leaves behind a toleration of everything without a policy that says so', () => {
+      const everything = [{ operator: 'Exists' }, { key: '', operator: 'Exists', effect: 'NoExecute' }];
+      const withNull = [{ key: null as unknown as string, operator: 'Exists' }];
+      expect(superSpec({ tolerations: withNull }, tolerating('gpu')).tolerations).toEqual([]);
+      expect(superSpec({ tolerations: everything })).toMatchObject({ tolerations: [] });
+      expect(superSpec({ tolerations: everything }, tolerating('gpu')).tolerations).toEqual([]);
+      expect(superSpec({ tolerations: everything }, tolerating('*')).tolerations).toEqual(everything);
+    });
+
+    it('lets pods there that the policy names the taint for', () => {
+      const [role = ''] = controlPlane;
+      const wish = { tolerations: taints([role]), nodeSelector: { [role]: '' } };
+      const spec = superSpec(wish, tolerating('node-role.kubernetes.io/'));
+      expect(spec).toMatchObject(wish);
       expect(required(spec)).toBeUndefined();
     });
 
@@ -371,7 +406,7 @@ describe('translate', () => {
       ['tolerates everything', { tolerations: [{ operator: 'Exists' }] }],
       ['selects them by label', { nodeSelector: { 'node-role.kubernetes.io/control-plane': '' } }],
     ])('keeps a pod away that %s', (_what, wish) => {
-      const spec = superSpec(wish);
+      const spec = superSpec(wish, tolerating('*'));
       expect(spec).toMatchObject(wish);
       expect(required(spec)).toEqual([{ matchExpressions: guard }]);
     });
@@ -381,7 +416,10 @@ describe('translate', () => {
       const name = { key: 'metadata.name', operator: 'In', values: ['n1'] };
       const nodeSelectorTerms = [{ matchExpressions: [zone] }, { matchFields: [name] }, {}];
       const nodeAffinity = { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } };
-      const spec = superSpec({ tolerations: [{ operator: 'Exists' }], affinity: { nodeAffinity } });
+      const spec = superSpec(
+        { tolerations: [{ operator: 'Exists' }], affinity: { nodeAffinity } },
+        tolerating('*'),
+      );
       expect(required(spec)).toEqual([
         { matchExpressions: [zone, ...guard] },
         { matchFields: [name], matchExpressions: guard },

@@ -19,6 +19,7 @@ import {
 import { realNodeName } from '../../mapping/node-names.ts';
 import { scrub } from '../../mapping/scrub.ts';
 import type { Service } from '../services/types.ts';
+import { pullPolicy } from './images.ts';
 import { mirroredKeys, superFieldPath } from './mirrored-keys.ts';
 import { ephemeralClaimName } from './references.ts';
 import { resourcesAsked, resourcesMark } from './resize.ts';
@@ -463,6 +464,7 @@ const steps: readonly PodStep[] = [
   placement,
   tokens,
   volumes,
+  pullPolicy,
   // Looks ConfigMaps up by the tenant object's names, one of which is another in the super object.
   environment,
   rootCa,
@@ -493,7 +495,7 @@ export function toSuperPod(pod: Pod, context: SyncContext): KubeObject {
  * made of them.
  */
 export function translatedContainers(containers: Container[], pod: Pod, context: SyncContext): Container[] {
-  const steps = [environment, rootCa, downwardApi];
+  const steps = [pullPolicy, environment, rootCa, downwardApi];
   const spec = steps.reduce<PodSpec>((spec, step) => step(spec, pod, context), { containers });
   return spec.containers ?? [];
 }

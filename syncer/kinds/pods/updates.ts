@@ -1,8 +1,10 @@
 import { deepEqual } from 'fast-equals';
+import type { TenantPolicy } from '../../../api/policy.ts';
 import type { MergePatch } from '../../../kube/index.ts';
 import type { SyncContext } from '../../context.ts';
 import type { Action, Notice } from '../contract.ts';
 import { reservedReference, unsupportedInContainer } from './admission.ts';
+import { isImageAllowed } from './images.ts';
 import { podSecurityViolations } from './pod-security.ts';
 import { requiredObjects } from './references.ts';
 import { isBlanket, isGuarded, superTolerations } from './scheduling.ts';
@@ -15,12 +17,12 @@ import { type Container, mapChanged, type Pod, type PodSpec, type Toleration } f
  * have put
  * into the super object is no difference. As `{ spec: … }`; undefined when the super object has them all.
  */
-export function specPatch(tenantPod: Pod, superPod: Pod): MergePatch | undefined {
+export function specPatch(tenantPod: Pod, superPod: Pod, policy: TenantPolicy): MergePatch | undefined {
   const t = tenantPod.spec ?? {};
   const s = superPod.spec ?? {};
   let patch: MergePatch | undefined;
   for (const list of ['containers', 'initContainers'] as const) {
-    const updated = withImages(s[list], t[list]);
+    const updated = withImages(s[list], t[list], policy);
     if (updated !== s[list]) patch = { ...patch, [list]: updated };
   }
   const { activeDeadlineSeconds } = t;
@@ -31,7 +33,7 @@ export function specPatch(tenantPod: Pod, superPod: Pod): MergePatch | undefined
   const { terminationGracePeriodSeconds } = t;
   if (terminationGracePeriodSeconds === 1 && (s.terminationGracePeriodSeconds ?? 0) < 0)
     patch = { ...patch, terminationGracePeriodSeconds };
-  const tolerations = withTolerations(s, t.tolerations);
+  const tolerations = withTolerations(s, t.tolerations, policy);
   if (tolerations !== s.tolerations) patch = { ...patch, tolerations };
   return patch === undefined ? undefined : { spec: patch };
 }
@@ -40,10 +42,12 @@ export function specPatch(tenantPod: Pod, superPod: Pod): MergePatch | undefined
 function withImages(
   present: Container[] | undefined,
   wanted: Container[] | undefined,
+  policy: TenantPolicy,
 ): Container[] | undefined {
   return mapChanged(present, (container: Container) => {
     const image = wanted?.find(({ name }) => name === container.name)?.image;
-    return image === undefined || image === container.image ? container : { ...container, image };
+    const isKept = image === undefined || image === container.image || !isImageAllowed(image, policy);
+    return isKept ? container : { ...container, image };
   });
 }
 
@@ -51,15 +55,19 @@ function withImages(
  * The super object's tolerations, then what the tenant object has more; of one that both have, the tenant object says
  * for how long.
  */
-function withTolerations(s: PodSpec, wanted: readonly Toleration[] | undefined): Toleration[] | undefined {
+function withTolerations(
+  s: PodSpec,
+  wanted: readonly Toleration[] | undefined,
+  policy: TenantPolicy,
+): Toleration[] | undefined {
   let result = s.tolerations;
-  for (const toleration of superTolerations(wanted) ?? []) {
+  for (const toleration of superTolerations(wanted, policy) ?? []) {
     const index = result?.findIndex((present) => sameTaints(present, toleration)) ?? -1;
     const present = result?.[index];
     if (present !== undefined) {
       if (present.tolerationSeconds === toleration.tolerationSeconds) continue;
       result = result?.map((item) => (item === present ? toleration : item));
-    } else if (!isBlanket(toleration) || isGuarded(s)) {
+    } else if (!isBlanket(toleration) || isGuarded(s, policy)) {
       result = [...(result ?? []), toleration];
     }
   }

@@ -171,6 +171,9 @@ function policyRows({ status }: VirtualCluster): string[][] {
   if (policy === undefined) return [];
   const list = (name: string, items: readonly string[]): string[][] =>
     items.length === 0 ? [] : [[name, items.join(', ')]];
+  /** A list that tightens: an empty one leaves nothing. */
+  const only = (name: string, items: readonly string[] | undefined): string[][] =>
+    items === undefined ? [] : [[name, items.length === 0 ? 'none' : items.join(', ')]];
   const nodes = Object.entries(policy.nodeSelector ?? {}).map(([key, value]) => `${key}=${value}`);
   return [
     ['Limited by:', policy.ceiling === undefined ? 'the defaults' : `VirtualClusterPolicy ${policy.ceiling}`],
@@ -183,6 +186,15 @@ function policyRows({ status }: VirtualCluster): string[][] {
     ...(policy.loadBalancerOptions ? [['Load balancer options:', 'allowed']] : []),
     ...list('Endpoint ranges:', policy.endpointCIDRs),
     ...list('Ingress hosts:', policy.ingressHosts),
+    ...list('Tolerations:', policy.tolerations ?? []),
+    ...(policy.alwaysPullImages === true ? [['Images:', 'always pulled']] : []),
+    ...only('Registries:', policy.imageRegistries),
+    ...only('Capabilities:', policy.capabilities),
+    ...only('Host ports:', policy.hostPorts),
+    ...only('Priority classes:', policy.priorityClasses),
+    ...only('Storage classes:', policy.storageClasses),
+    ...only('Runtime classes:', policy.runtimeClasses),
+    ...only('Ingress classes:', policy.ingressClasses),
     ...(policy.weight === undefined ? [] : [['Share:', `weight ${policy.weight}`]]),
     ['Nodes:', `${nodes.length === 0 ? 'every node' : nodes.join(',')}${policy.hideNodes ? ', hidden' : ''}`],
   ];
