@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type KubeObject, parseQuantity } from '../../kube/index.ts';
 import { FakeClock } from '../../kube/testing/index.ts';
+import { testContext } from '../kinds/testing.ts';
 import { labelSelector, MetricsApi, SelectorError } from './metrics-api.ts';
 import { KubeletWorld, type TestTenant } from './testing/kubelet-world.ts';
 import type { PodUsage, UsageSource } from './usage-sources.ts';
@@ -271,5 +272,38 @@ describe('a quantity', () => {
 
   it.each(['', 'x', '1x', '1.2.3', 'Ki', undefined])('%s is none', (text) => {
     expect(parseQuantity(text)).toBeUndefined();
+  });
+});
+
+describe('many nodes and many pods', () => {
+  it('are put together without looking at every pod for every node', async () => {
+    const count = 300;
+    let looks = 0;
+    const pods = Array.from({ length: count }, (_, at) => ({
+      metadata: { name: `p${at}`, namespace: 'shop', uid: `p${at}` },
+      get spec() {
+        looks += 1;
+        return { nodeName: `n${at}`, containers: [] };
+      },
+    }));
+    const nodes = Array.from({ length: count }, (_, at) => ({ metadata: { name: `n${at}` } }));
+    const tenant = {
+      isComplete: true,
+      context: () => testContext(),
+      pods: () => pods,
+      nodes: () => nodes,
+      superNamespace: (namespace: string) => namespace,
+    };
+    const metricsApi = new MetricsApi({ read: fromFigures }, new FakeClock());
+    let body = '';
+    const response = {
+      once: () => response,
+      writeHead: () => response,
+      end: (text: string) => (body = text),
+    };
+    const request = { path: `${api}/nodes`, query: new URLSearchParams(), method: 'GET', accept: '' };
+    await metricsApi.answer({ tenant } as never, request, response as never);
+    expect(JSON.parse(body).items).toHaveLength(count);
+    expect(looks).toBeLessThan(10 * count);
   });
 });

@@ -351,9 +351,9 @@ export class MetricsApi {
     const names = new Set(nodes.map(({ metadata }) => metadata.name));
     const pods = [...(tenant.pods() as Iterable<Pod>)].filter(({ spec }) => names.has(spec?.nodeName));
     const usage = await this.#read(tenant, pods, signal);
+    const byNode = Map.groupBy(pods, ({ spec }) => spec?.nodeName);
     return nodes.map((node) => {
-      const there = pods.filter(({ spec }) => spec?.nodeName === node.metadata.name);
-      const used = there.flatMap((pod) => ownPart(pod, usage.get(pod)));
+      const used = (byNode.get(node.metadata.name) ?? []).flatMap((pod) => ownPart(pod, usage.get(pod)));
       return nodeMetrics(node, used, this.#clock.now());
     });
   }

@@ -64,18 +64,21 @@ class KubeletSource implements UsageSource {
   }
 
   async read(pods: readonly Pod[], _tenantUid: string, signal: AbortSignal): Promise<Map<string, PodUsage>> {
-    const nodes = new Set(pods.map(({ spec }) => spec?.nodeName ?? '').filter((node) => node !== ''));
-    const answers = await Promise.allSettled([...nodes].map((node) => this.#node(node)));
+    const byNode = Map.groupBy(pods, ({ spec }) => spec?.nodeName ?? '');
+    byNode.delete('');
+    const answers = await Promise.allSettled([...byNode.keys()].map((node) => this.#node(node)));
     signal.throwIfAborted();
-    const read = answers.filter((answer) => answer.status === 'fulfilled');
     const [failed] = answers.filter((answer) => answer.status === 'rejected');
     // Of several nodes one may be down: the others' pods are shown.
-    if (read.length === 0 && failed !== undefined) throw failed.reason;
+    if (failed !== undefined && answers.every(({ status }) => status === 'rejected')) throw failed.reason;
     const found = new Map<string, PodUsage>();
-    for (const { metadata } of pods) {
-      const uid = metadata.uid ?? '';
-      const usage = read.map(({ value }) => value.get(uid)).find((each) => each !== undefined);
-      if (usage !== undefined) found.set(uid, usage);
+    for (const [index, there] of [...byNode.values()].entries()) {
+      const answer = answers[index];
+      if (answer?.status !== 'fulfilled') continue;
+      for (const { metadata } of there) {
+        const usage = answer.value.get(metadata.uid ?? '');
+        if (usage !== undefined) found.set(metadata.uid ?? '', usage);
+      }
     }
     return found;
   }
