@@ -155,6 +155,19 @@ describe("the egress rules of a tenant's own policy", () => {
     for (const cidr of ['2001:db8::/32', '::/0']) expect(block(cidr)[0]?.to?.[0]?.ipBlock?.cidr).toBe(cidr);
   });
 
+  it('name ranges by their first address, as API servers since 1.36 want it', () => {
+    const closed = { podCIDRs: ['10.244.3.0/16'], closedCIDRs: ['198.51.100.7/24', '::ffff:192.0.2.0/120'] };
+    const blocks = (rules: readonly EgressRule[] = []) =>
+      rules.flatMap(({ to = [] }) => to.flatMap(({ ipBlock }) => ipBlock ?? []));
+    const own = openEgress([{ to: [{ ipBlock: { cidr: '198.51.99.1/20' } }] }], tenant, closed);
+    expect(blocks(own)).toEqual([{ cidr: '198.51.96.0/20', except: ['198.51.100.0/24'] }]);
+    const [world] = blocks(isolationPolicies(tenant, closed)['skerry-egress']?.egress);
+    expect(world?.except).toEqual(
+      expect.arrayContaining(['10.244.0.0/16', '198.51.100.0/24', '192.0.2.0/24']),
+    );
+    expect(world?.except).toHaveLength(6);
+  });
+
   it('that cannot be read are left to the API server of the super cluster', () => {
     const odd: EgressRule[] = [{ to: [{ ipBlock: { cidr: 'nonsense' } }] }];
     expect(openEgress(odd, tenant, isolation)).toEqual(odd);

@@ -151,10 +151,13 @@ export function openEgress(
   tenant: TenantInfo,
   { closedCIDRs }: NetworkIsolation,
 ): EgressRule[] {
-  const closed = [...closedCIDRs, ...metadataServers];
+  const closed = [...closedCIDRs, ...metadataServers].map(closedRange);
+  let anywhere: EgressRule[] | undefined;
   return rules.flatMap((rule) => {
-    if (rule.to === undefined || rule.to.length === 0)
-      return alwaysOpen(tenant, { podCIDRs: [], closedCIDRs }).flatMap((open) => withPorts(open, rule.ports));
+    if (rule.to === undefined || rule.to.length === 0) {
+      anywhere ??= alwaysOpen(tenant, { podCIDRs: [], closedCIDRs });
+      return anywhere.flatMap((open) => withPorts(open, rule.ports));
+    }
     const to = rule.to.flatMap((peer) => {
       if (peer.ipBlock === undefined) return [peer];
       const ipBlock = narrowed(peer.ipBlock, closed);
@@ -203,25 +206,25 @@ function ownNamespaces(tenant: TenantInfo): Peer {
 }
 
 function outside(closed: readonly string[]): Peer[] {
+  const ranges = closed.map(closedRange);
   return everywhere.flatMap((cidr) => {
-    const ipBlock = narrowed({ cidr }, closed);
+    const ipBlock = narrowed({ cidr }, ranges);
     return ipBlock === undefined ? [] : [{ ipBlock }];
   });
 }
 
 /** A block without what is closed; undefined: nothing is left. One that cannot be read is left to the API server. */
-function narrowed(original: NonNullable<Peer['ipBlock']>, closed: readonly string[]): Peer['ipBlock'] {
+function narrowed(original: NonNullable<Peer['ipBlock']>, closed: readonly ClosedRange[]): Peer['ipBlock'] {
   const cidr = canonical(original.cidr);
   const except = (original.except ?? []).map(canonical);
   const block = range(cidr);
   if (block === undefined) return { cidr, ...(except.length === 0 ? {} : { except }) };
   const inside: string[] = [];
-  for (const each of closed) {
-    const other = range(each);
+  for (const { text, parsed: other } of closed) {
     if (other === undefined || other[0].kind() !== block[0].kind()) continue;
     if (other[1] <= block[1]) {
       if (block[0].match(other)) return undefined;
-    } else if (other[0].match(block)) inside.push(each);
+    } else if (other[0].match(block)) inside.push(text);
   }
   const all = [...new Set([...except, ...inside])].sort();
   return { cidr, ...(all.length === 0 ? {} : { except: all }) };
@@ -231,18 +234,46 @@ function narrowed(original: NonNullable<Peer['ipBlock']>, closed: readonly strin
 const longestRange = 64;
 
 /**
- * IPv4 in its one form. API servers before 1.36 also take zeros before its numbers, and IPv4 written as IPv6; what acts
- * on policies may read either as the address that it stands for. One that cannot be read is returned as it is.
+ * A range in the form that all take for the same: IPv4 as such, without zeros before its numbers, and the first address.
+ * API servers before 1.36 take others too, and what acts on policies may read `::ffff:192.0.2.1/128` as the address that
+ * it stands for; later ones refuse them. One that cannot be read is returned as it is.
  */
 function canonical(cidr: string): string {
   if (typeof cidr !== 'string' || cidr.length > longestRange) return cidr;
   const plain = cidr.replace(/\d+(\.\d+){3}(?=\/)/, (address) => address.split('.').map(Number).join('.'));
-  const [address, length] = range(plain) ?? [];
-  if (address === undefined || length === undefined) return cidr;
-  if (length < 96 || !(address instanceof ipaddr.IPv6) || !address.isIPv4MappedAddress()) return plain;
-  return `${address.toIPv4Address()}/${length - 96}`;
+  const parsed = range(plain);
+  if (parsed === undefined) return cidr;
+  const [written, writtenLength] = parsed;
+  const isMapped = written instanceof ipaddr.IPv6 && written.isIPv4MappedAddress() && writtenLength >= 96;
+  const address = isMapped ? written.toIPv4Address() : written;
+  const length = isMapped ? writtenLength - 96 : writtenLength;
+  const family = address instanceof ipaddr.IPv4 ? ipaddr.IPv4 : ipaddr.IPv6;
+  const first = family.networkAddressFromCIDR(`${address}/${length}`);
+  return String(first) === String(written) ? plain : `${first}/${length}`;
 }
 
-function range(cidr: string): [ipaddr.IPv4 | ipaddr.IPv6, number] | undefined {
+interface ClosedRange {
+  readonly text: string;
+  readonly parsed: Range | undefined;
+}
+
+/** Ranges of the operator's, which are compared with every block of every policy: to read one takes 100 times as long. */
+const closedRanges = new Map<string, ClosedRange>();
+const mostClosedRanges = 10_000;
+
+function closedRange(cidr: string): ClosedRange {
+  let known = closedRanges.get(cidr);
+  if (known === undefined) {
+    const text = canonical(cidr);
+    known = { text, parsed: range(text) };
+    if (closedRanges.size >= mostClosedRanges) closedRanges.clear();
+    closedRanges.set(cidr, known);
+  }
+  return known;
+}
+
+type Range = [ipaddr.IPv4 | ipaddr.IPv6, number];
+
+function range(cidr: string): Range | undefined {
   return ipaddr.isValidCIDR(cidr) ? ipaddr.parseCIDR(cidr) : undefined;
 }
