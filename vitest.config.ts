@@ -22,6 +22,7 @@ export default defineConfig({
             'test/{docker,real-node}/*/**/*.test.ts',
             'test/harness/**/*.test.ts',
             'test/deploy/**/*.test.ts',
+            'test/attacks/attempts.test.ts',
           ],
           // Property tests take a quarter of it alone; a busy machine must not make them fail.
           testTimeout: 60_000,
@@ -38,6 +39,7 @@ export default defineConfig({
           include: ['test/**/*.test.ts'],
           exclude: [
             'test/{docker,real-node,harness,deploy}/**',
+            'test/attacks/attempts.test.ts',
             ...(process.env['SKERRY_TEST_ALL'] ? [] : broadSuites),
           ],
           testTimeout: 300_000,

@@ -1,0 +1,277 @@
+/** Who attacks: the admin of a tenant, whose API server may lie; the owner of a VirtualCluster; anyone on the network. */
+export type Attacker = 'tenant' | 'owner' | 'network';
+
+/** One attack, what stops it, and the test that shows it, with a control that works. */
+export interface Attempt {
+  readonly attacker: Attacker;
+  readonly attack: string;
+  readonly stoppedBy: string;
+  /** `path › title`; a title may be cut at its end. */
+  readonly test: string;
+}
+
+/** All attacks that tests carry out. `docs/security.md` shows them: with `SKERRY_WRITE_ATTACKS=1` the test of the docs writes the table there. */
+export const attempts: readonly Attempt[] = [
+  {
+    attacker: 'network',
+    attack: "use a tenant's certificate or token at another tenant or at the super cluster",
+    stoppedBy: 'authorities and token keys of its own for each tenant',
+    test: 'test/isolation.test.ts › certificates of one are refused by the other',
+  },
+  {
+    attacker: 'network',
+    attack: 'come with a service account token of another tenant',
+    stoppedBy: 'token keys of its own for each tenant',
+    test: 'test/isolation.test.ts › so are tokens of its ServiceAccounts',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'come back under the name of a deleted tenant with its old credentials',
+    stoppedBy: 'authorities are made anew with each VirtualCluster',
+    test: 'test/lifecycle.test.ts › the life of a tenant',
+  },
+  {
+    attacker: 'tenant',
+    attack: "read or delete another tenant's keys in the datastore",
+    stoppedBy: 'one etcd user per tenant with rights on its prefix only',
+    test: 'test/isolation.test.ts › the etcd credentials of one open its own prefix and nothing else',
+  },
+  {
+    attacker: 'network',
+    attack: 'read Secrets in a stolen copy of the datastore',
+    stoppedBy: 'encryption at rest, one key per tenant',
+    test: "test/isolation.test.ts › Secrets are encrypted in the datastore with the tenant's own key",
+  },
+  {
+    attacker: 'tenant',
+    attack: 'run privileged pods, host namespaces, host paths; lift the Pod Security of its own namespaces',
+    stoppedBy: 'sync rule `pod-security`, and Pod Security labels on super namespaces that no tenant writes',
+    test: 'test/isolation.test.ts › even when the tenant says that its namespace may have such pods',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'bind a pod to a node by hand, or forge the mark of a bound pod',
+    stoppedBy: 'sync rule `pod-creation`: pods are placed by the scheduler of the super cluster only',
+    test: 'syncer/kinds/pods/admission.test.ts › does not keep it for a pod that the tenant bound elsewhere with a forged mark',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'pin bare pods to nodes one by one, as a DaemonSet would, without its ownerReferences',
+    stoppedBy: 'pods are judged by what they ask of nodes (policy `daemonSets`)',
+    test: 'syncer/kinds/pods/admission.test.ts › takes a bare pod that names its node for one of a DaemonSet',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'tolerate the taints of control planes and node pools',
+    stoppedBy: 'allow-list of keys (policy `tolerations`)',
+    test: 'syncer/kinds/pods/admission.test.ts › says which tolerations stay behind, and by which policy',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'read what another tenant, or the operator, keeps under a reserved name',
+    stoppedBy: 'sync rule `reserved-names`',
+    test: 'syncer/kinds/pods/admission.test.ts › refuses references to names that are reserved in super namespaces',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'take load balancers, mesh sidecars or runtime options by annotation',
+    stoppedBy: 'sync rule `pod-and-service-annotations`: an allow-list',
+    test: 'syncer/kinds/pods/mirrored-keys.test.ts › go down by an allow-list, and an event names those that stay',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'let namespaces of two tenants meet in one super namespace by their names',
+    stoppedBy: 'sync rule `namespace-names`: a hash of id and namespace in every name',
+    test: 'test/names.test.ts › namespace b-c of tenant a and namespace c of tenant a-b never meet',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'pass an object off as made by Skerry by copying its marks',
+    stoppedBy: 'label and UID mark together; look-alikes are left alone',
+    test: 'test/safety.test.ts › look-alikes without our marks stand as they were',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'hand owners and finalizers down, to have objects of the super cluster collected or kept',
+    stoppedBy: 'sync rule `ownership-labels`: neither goes down',
+    test: 'syncer/mapping/mapping.test.ts › turns owners into an annotation and leaves finalizers behind',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'lose everything at once (an emptied datastore), to have the super cluster emptied',
+    stoppedBy: 'sync rules `side-identity`, `confirmed-delete` and `mass-deletion-hold`',
+    test: 'test/safety.test.ts › a tenant whose etcd prefix is emptied behind its back loses nothing',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'restore an old datastore while no syncer runs, so that newer objects count as deleted',
+    stoppedBy: 'sync rule `side-identity`: how far the tenant had come is written down',
+    test: 'syncer/tenants/deletion-holds.test.ts › loses nothing: how far it had come is written down',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'point EndpointSlices at nodes, API servers, metadata addresses or pods of others',
+    stoppedBy: 'sync rule `endpoint-slices`: own pods only, by what the super cluster says',
+    test: 'syncer/kinds/endpoint-slices.test.ts › refuses any other address: nodes, API servers, link-local, other tenants',
+  },
+  {
+    attacker: 'tenant',
+    attack: "write another pod's address into the status of a pod, and an endpoint to it",
+    stoppedBy: 'addresses are looked up in the super cluster',
+    test: "syncer/kinds/endpoint-slices.test.ts › does not believe what the tenant's pod status says",
+  },
+  {
+    attacker: 'tenant',
+    attack: 'ask for a cluster IP of others, or add ServiceCIDRs to its own server',
+    stoppedBy: 'sync rule `cluster-ip`: addresses of its own slice only',
+    test: 'test/services.test.ts › with an address outside of the slice are refused, whatever ranges the tenant makes',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'claim the host names of others by Ingress rules, wildcards, certificates or a default backend',
+    stoppedBy: 'sync rule `ingresses`: host names by policy',
+    test: 'test/ingresses.test.ts › claim only host names that their tenant may have',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'bind a claim to a volume that is not its own',
+    stoppedBy: 'sync rule `persistent-volume-claims`: no volumeName, no foreign data source',
+    test: 'syncer/kinds/persistent-volume-claims.test.ts › data of anything but a claim of the same namespace',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'send its API server to another address by editing a Node (address, port, provider)',
+    stoppedBy: 'sync rule `virtual-node-edits`, and an authority of its own for kubelets',
+    test: 'test/nodes.test.ts › address, port, provider and mark are put back',
+  },
+  {
+    attacker: 'tenant',
+    attack:
+      "reach pods of others through the kubelet proxy, with another tenant's names or a certificate of the same tenant",
+    stoppedBy: 'the tenant is known by the authority of its certificate, its pods by label and UID',
+    test: "test/kubelet.test.ts › gives the API server of a tenant its own pods, and not another's of whatever name",
+  },
+  {
+    attacker: 'tenant',
+    attack: 'run commands in a sidecar that the super cluster has added',
+    stoppedBy: 'containers are those that the tenant has put into its pod',
+    test: 'syncer/kubelet/find-pod.test.ts › and of their containers those that it has put there',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'ask the kubelet proxy for what concerns a whole node, in crafted forms of a path',
+    stoppedBy: 'the path parser takes what it knows and nothing else',
+    test: 'syncer/kubelet/request-path.test.ts › is told from one about a pod, whatever its form',
+  },
+  {
+    attacker: 'network',
+    attack: 'flood the kubelet proxy with connections that say nothing',
+    stoppedBy: 'limits for connections without a certificate, apart from those of tenants',
+    test: 'syncer/kubelet/kubelet-server.test.ts › lets in whoever is known while it is flooded',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'freeze the syncer by a selector of tens of thousands of commas',
+    stoppedBy: 'selectors are read in linear time, with limits of length and number',
+    test: 'syncer/kubelet/metrics-api.test.ts › is refused when it is too long, before it is taken apart',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'freeze the syncer by text on which a regular expression is slow',
+    stoppedBy: 'each expression of the product is analysed',
+    test: 'scripts/regexps.test.ts › take linear time on whatever text',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'fill the memory of the syncer with the service variables of one pod',
+    stoppedBy: 'they are counted before they are made: event `TooManyServiceVariables`',
+    test: 'syncer/kinds/pods/admission.test.ts › refuses a pod whose containers would get megabytes of service variables',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'answer without end, too deep, too slow, or in a wrong shape',
+    stoppedBy: 'limits in bytes, depth and time on everything read, and a check of its shape',
+    test: 'kube/read-limits.test.ts › without end is not read to the end, on either kind of connection',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'store so much that the syncer runs out of memory',
+    stoppedBy: 'ConfigMaps and Secrets are followed as metadata; a budget of cached bytes per tenant',
+    test: 'syncer/reconcile/payloads.test.ts › of a tenant are cached without what they hold',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'hang in every call, to hold the workers of the syncer',
+    stoppedBy: 'sync rule `hanging-tenant`: its share of the workers, less while its calls take long',
+    test: 'syncer/workqueue/fair-queue.test.ts › gives its workers back to the others as soon as its calls take long',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'answer health checks and lie or fail in everything else, so that its condition stays good',
+    stoppedBy: 'condition `Synced` with reason `CallsFail`',
+    test: 'syncer/tenants/directory.test.ts › does not go on claiming agreement while calls fail',
+  },
+  {
+    attacker: 'tenant',
+    attack: "reach other tenants' pods, nodes, API servers of others and cloud metadata from a pod",
+    stoppedBy: 'sync rule `tenant-isolation`, where NetworkPolicies are enforced',
+    test: 'test/real-node/network-policies.test.ts › close the ways to nodes and to the API servers of others',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'change NetworkPolicies in a loop, to get out between two of them',
+    stoppedBy: 'pods are put back under the default before their own policy goes',
+    test: 'syncer/controllers/network-isolation.test.ts › is back under those of the super cluster before its own goes',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'take the place of the policies that keep tenants apart by a policy of their name',
+    stoppedBy: 'sync rule `reserved-names`',
+    test: 'syncer/kinds/network-policies.test.ts › never takes the place of those that keep tenants apart',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'find secrets in logs, events, metrics, arguments or output',
+    stoppedBy: 'nothing writes them there',
+    test: 'test/planted-secrets.test.ts › are in no log of any component',
+  },
+  {
+    attacker: 'owner',
+    attack: 'get more than its namespace may have by writing it into the VirtualCluster',
+    stoppedBy: 'the policy of the namespace is a ceiling; the syncer reads the decision of the manager only',
+    test: 'test/policy-ceiling.test.ts › without one, nothing can be had but the defaults',
+  },
+  {
+    attacker: 'owner',
+    attack: 'plant a kubeconfig with an exec plugin, a file path or another server in a Secret',
+    stoppedBy: 'server, CA and certificate are read, nothing else',
+    test: 'syncer/tenants/credentials.test.ts › are refused if they would have us run something',
+  },
+  {
+    attacker: 'owner',
+    attack: 'claim the id of another VirtualCluster, to take its datastore and namespaces over',
+    stoppedBy: 'an id belongs to one VirtualCluster',
+    test: "vc-manager/operator/failures.test.ts › refuses an id that is another VirtualCluster's, and removes nothing of the other",
+  },
+  {
+    attacker: 'owner',
+    attack: 'have the manager overwrite, or take over, a Secret that is not of this VirtualCluster',
+    stoppedBy: 'Secrets are taken by owner and id only',
+    test: 'vc-manager/operator/failures.test.ts › does not adopt the Secrets of an earlier VirtualCluster of that name',
+  },
+];
+
+const names: Readonly<Record<Attacker, string>> = {
+  tenant: 'tenant admin',
+  owner: 'owner of a VirtualCluster',
+  network: 'anyone who gets there',
+};
+
+/** The table of `docs/security.md`, in Markdown. */
+export function attemptsTable(): string {
+  const rows = attempts.map(({ attacker, attack, stoppedBy, test }) => {
+    const [path = ''] = test.split(' › ');
+    return `| ${names[attacker]} | ${attack} | ${stoppedBy} | \`${path}\` |`;
+  });
+  return ['| who | tries to | what stops it | shown by |', '| --- | --- | --- | --- |', ...rows].join('\n');
+}
