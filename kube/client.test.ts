@@ -35,6 +35,24 @@ describe('KubeClient', () => {
     expect(items[0]).toMatchObject({ ...object, spec: { fromTheFuture: { deep: true }, more: 1 } });
   });
 
+  it('refuses to send what no server takes, before it is text: a part that stands in it many times needs little memory', async () => {
+    await using cluster = await startFakeCluster();
+    const { client, server } = cluster;
+    const part = { text: 'x'.repeat(1_000) };
+    // Longer than the longest string there can be.
+    const spec = Array.from({ length: 1_000 }, () => Array.from({ length: 1_000 }, () => part));
+    for (const attempt of [
+      () => client.create(resources.pods, { metadata: ref, spec }),
+      () => client.patch(resources.pods, ref, { spec }, { type: 'merge' }),
+      () => client.createSubresource(resources.pods, ref, 'binding', { spec }),
+    ]) {
+      const error = await attempt().catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({ code: 413, message: expect.stringContaining('larger than the 3 MiB') });
+    }
+    expect(server.requests).toEqual([]);
+    await client.create(resources.pods, { metadata: ref, spec: [part] });
+  });
+
   it('turns a Status into an error that can be told apart', async () => {
     await using cluster = await startFakeCluster();
     const { client, server } = cluster;

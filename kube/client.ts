@@ -1,7 +1,8 @@
 import type { Call, Connection } from './connection.ts';
-import { ConnectionError, isGone } from './errors.ts';
+import { ApiError, ConnectionError, isGone } from './errors.ts';
 import { withoutManagedFields } from './managed-fields.ts';
 import { asObject, asObjectNamed } from './object-shape.ts';
+import { hasLongText } from './object-size.ts';
 import { isTooLarge, parseJson, TooLarge } from './read-limits.ts';
 import {
   apiError,
@@ -341,6 +342,7 @@ export class KubeClient {
     body?: unknown,
     contentType = 'application/json',
   ): Promise<T> {
+    if (body !== undefined && hasLongText(body, longestBody)) throw tooLarge(verb, resource);
     const answer = await requestJson(this.connection, {
       method,
       path,
@@ -352,6 +354,15 @@ export class KubeClient {
     });
     return answer as T;
   }
+}
+
+/** API servers refuse longer bodies unread (`MaxRequestBodyBytes`). What is longer is not even made into text. */
+const longestBody = 3 * 1024 * 1024;
+
+/** In the place of the server's answer, which says neither what nor why. */
+function tooLarge(verb: string, { plural }: Resource): ApiError {
+  const message = `it would be larger than the ${longestBody / 1024 / 1024} MiB that an API server accepts; make it smaller`;
+  return new ApiError(413, { reason: 'RequestEntityTooLarge', message }, `${verb} ${plural}`);
 }
 
 // Servers refuse a body without apiVersion and kind; the caller has said both by naming the resource.

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { estimateBytes } from './object-size.ts';
+import { estimateBytes, hasLongText } from './object-size.ts';
 
 describe('estimateBytes', () => {
   it('is at least the length of the text, and of the keys', () => {
@@ -29,5 +29,32 @@ describe('estimateBytes', () => {
       status: { conditions: Array.from({ length: 5 }, () => ({ type: 'Ready', status: 'True' })) },
     };
     expect(estimateBytes(pod)).toBeLessThan(6 * JSON.stringify(pod).length);
+  });
+});
+
+describe('hasLongText', () => {
+  it('guesses no more than there is', () => {
+    for (const value of [{ a: ['x', 1, null, { b: {} }] }, [], '', 'x'.repeat(99), { a: 'é' }, [[[true]]]]) {
+      const { length } = JSON.stringify(value);
+      expect(hasLongText(value, length)).toBe(false);
+      expect(hasLongText(value, Math.floor(length / 2) - 1)).toBe(true);
+    }
+  });
+
+  it('stops where it knows enough', () => {
+    let looks = 0;
+    const part = {
+      get text() {
+        looks += 1;
+        return 'x'.repeat(100);
+      },
+    };
+    expect(
+      hasLongText(
+        Array.from({ length: 100_000 }, () => part),
+        1_000,
+      ),
+    ).toBe(true);
+    expect(looks).toBeLessThan(11);
   });
 });

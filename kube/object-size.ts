@@ -20,3 +20,25 @@ export function estimateBytes(value: unknown): number {
   }
   return bytes;
 }
+
+/**
+ * Whether the JSON text of a value has more characters than this, at a low guess. Looks at no more than that needs: a
+ * value in which a part stands many times may have a text that is far longer than what it takes in memory.
+ */
+export function hasLongText(value: unknown, characters: number): boolean {
+  let left = characters;
+  const visit = (part: unknown): void => {
+    if (typeof part === 'string') left -= part.length + 2;
+    else if (typeof part !== 'object' || part === null) left -= 1;
+    else {
+      left -= 1;
+      for (const key in part) {
+        if (left < 0) return;
+        left -= Array.isArray(part) ? 1 : key.length + 4;
+        visit((part as Record<string, unknown>)[key]);
+      }
+    }
+  };
+  visit(value);
+  return left < 0;
+}

@@ -46,7 +46,7 @@ export type Action =
   | { readonly do: 'later'; readonly afterMs: number };
 
 /**
- * What the super cluster answered to a refused write (400, 403, 409, 422), as a kind may look at it.
+ * What the super cluster answered to a refused write (400, 403, 409, 413, 422), as a kind may look at it.
  * `message` may hold super cluster names.
  */
 export interface RefusedWrite {

@@ -13,7 +13,7 @@ function error(
 
 describe('an error becomes a retry in one place', () => {
   it('refusals carry the server’s own words', () => {
-    for (const code of [400, 403, 422]) {
+    for (const code of [400, 403, 413, 422]) {
       expect(outcomeOf(error(code, '', 'no room'))).toEqual({
         is: 'refused',
         code: String(code),

@@ -47,7 +47,7 @@ function isDenied(error: ApiError): boolean {
 export function isRefusal(error: unknown): error is ApiError {
   if (!(error instanceof ApiError)) return false;
   if (error.code === 403) return !isTransientRefusal(error);
-  return error.code === 400 || error.code === 422;
+  return error.code === 400 || error.code === 413 || error.code === 422;
 }
 
 /** Refusals that a kind may know a way round; a taken health check port is answered with a 500. */

@@ -88,6 +88,41 @@ describe('reconcile', () => {
     });
   });
 
+  describe('an object that no server would take', () => {
+    it('is refused with an event and is not sent, and another one of the tenant goes down', async () => {
+      await using bench = await Bench.start();
+      bench.namespace('shop');
+      const policy = (name: string, peers: number): KubeObject => ({
+        metadata: { name, namespace: 'shop' },
+        spec: {
+          podSelector: {},
+          policyTypes: ['Ingress'],
+          ingress: [
+            {
+              from: Array.from({ length: peers }, (_, at) => ({
+                podSelector: { matchLabels: { [`key-${at}`]: 'x' } },
+              })),
+            },
+          ],
+        },
+      });
+      bench.have('tenant', resources.networkPolicies, policy('huge', 40_000));
+      bench.have('tenant', resources.networkPolicies, policy('small', 1));
+      expect(await bench.reconcile('networkpolicies', 'huge', 'shop')).toMatchObject({
+        is: 'refused',
+        code: '413',
+      });
+      const [event] = bench.tenant.server.list(resources.events);
+      expect(event).toMatchObject({
+        reason: 'SyncRefused',
+        message: expect.stringContaining('larger than the 3 MiB'),
+      });
+      expect(bench.asked('super')).toEqual([]);
+      await bench.reconcile('networkpolicies', 'small', 'shop');
+      expect(bench.asked('super')).toEqual(['create networkpolicies']);
+    });
+  });
+
   describe('a super object that is there although the cache does not show it', () => {
     it('gets back the label that we watch by, instead of the pod in the tenant being failed', async () => {
       await using bench = await Bench.start();
