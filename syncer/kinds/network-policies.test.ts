@@ -218,6 +218,26 @@ describe('index', () => {
       expect(kind.admit?.(policy({}), context({ syncNetworkPolicies: false }))).toEqual({ wanted: false });
     });
 
+    it('leaves behind those with more egress blocks than exceptions can be written into, where tenants are isolated', () => {
+      const closedCIDRs = Array.from({ length: 300 }, (_, at) => `192.0.${at >> 8}.${at & 255}/32`);
+      const isolated = context({ isolation: { podCIDRs: [], closedCIDRs } });
+      const egress = (blocks: number, open: number) =>
+        policy({
+          policyTypes: ['Egress'],
+          egress: [
+            { to: Array.from({ length: blocks }, () => ({ ipBlock: { cidr: '0.0.0.0/0' } })) },
+            ...Array.from({ length: open }, () => ({})),
+          ],
+        });
+      expect(kind.admit?.(egress(500, 501), isolated)).toMatchObject({
+        wanted: false,
+        keep: true,
+        notice: { reason: 'NotSupported', message: expect.stringContaining('1001') },
+      });
+      expect(kind.admit?.(egress(500, 500), isolated).wanted).toBe(true);
+      expect(kind.admit?.(egress(500, 501), context()).wanted).toBe(true);
+    });
+
     it('where nothing enforces them: they do, and each says so, once', () => {
       const unenforced = context({ networkPoliciesEnforced: false });
       const object = policy({});

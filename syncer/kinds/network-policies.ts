@@ -154,8 +154,26 @@ function admit(tenantObject: KubeObject, { tenant }: SyncContext): Admission {
     const message = `the cluster does not know ${[...new Set(unknown)].join(', ')} of a NetworkPolicy`;
     return { wanted: false, keep: true, notice: { type: 'Warning', reason: 'NotSupported', message } };
   }
+  const blocks = tenant.isolation === undefined ? 0 : egressBlocks(knownSpec(tenantObject));
+  if (blocks > mostEgressBlocks) {
+    const message = `the egress rules have ${blocks} blocks of addresses and rules without peers; a NetworkPolicy can have ${mostEgressBlocks} of them here: use wider blocks, or several policies`;
+    return { wanted: false, keep: true, notice: { type: 'Warning', reason: 'NotSupported', message } };
+  }
   const notice = tenant.networkPoliciesEnforced ? unseenNotice(tenantObject, tenant) : unenforced;
   return notice === undefined ? { wanted: true } : { wanted: true, notice };
+}
+
+/** Each gets an exception for each node and API server: a few bytes of the tenant's would become kilobytes. */
+const mostEgressBlocks = 1_000;
+
+/** Blocks of addresses that egress rules name or, without peers, stand for. */
+function egressBlocks({ egress }: NetworkPolicySpec): number {
+  let blocks = 0;
+  for (const { to } of egress ?? []) {
+    const peers = to ?? [];
+    blocks += peers.length === 0 ? 1 : peers.filter(({ ipBlock }) => ipBlock !== undefined).length;
+  }
+  return blocks;
 }
 
 const unenforced: Notice = {
