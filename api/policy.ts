@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { KubeObject } from '../kube/index.ts';
+import { quantitiesSchema, quotaSchema } from './quota.ts';
 
 /**
  * Text of a shape, with what to write instead as the message, on both roads: when a command checks an
@@ -236,6 +237,11 @@ export const effectivePolicySchema = z.strictObject({
     )
     .optional(),
   cacheMiB: cacheMiB.describe(memoryOfObjects).optional(),
+  quota: quantitiesSchema
+    .describe(
+      'How much of each resource the tenant may have in the super cluster; what is not named is not limited.',
+    )
+    .optional(),
 });
 
 type ReadonlyLists<T> = {
@@ -353,6 +359,9 @@ export const virtualClusterPolicySpecSchema = z.strictObject({
   cacheMiB: cacheMiB.describe(`${memoryOfObjects} As vc-syncer was started with when absent.`).optional(),
   nodeSelector: nodeSelector.describe('Labels of the nodes that pods of tenants are kept to.').optional(),
   hideNodes: z.boolean().describe('Whether the names of nodes are kept from every tenant.').optional(),
+  quota: quotaSchema
+    .describe(`The most of each resource that may be asked for; ${any}. What is not named has its default.`)
+    .optional(),
 });
 
 export type VirtualClusterPolicySpec = z.input<typeof virtualClusterPolicySpecSchema>;

@@ -10,6 +10,7 @@ import {
   textSet,
   weight,
 } from './policy.ts';
+import { quantitiesSchema, quotaSchema } from './quota.ts';
 
 const dnsName = /^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const address = /^[0-9a-fA-F:.]+$/;
@@ -93,6 +94,12 @@ export const virtualClusterSpecSchema = z.strictObject({
     .describe(
       'What the tenant may beyond the defaults. It is limited by the VirtualClusterPolicy of its namespace; ' +
         'what comes of it stands in status.policy.',
+    )
+    .optional(),
+  quota: quotaSchema
+    .describe(
+      'How much of each resource the tenant may have in the super cluster, as a ResourceQuota names them; "*": no ' +
+        'limit. It is limited by the VirtualClusterPolicy of its namespace; what comes of it stands in status.policy.quota.',
     )
     .optional(),
   sync: z
@@ -215,6 +222,9 @@ export const virtualClusterStatusSchema = z.strictObject({
       pods: z.int().min(0).optional(),
       services: z.int().min(0).optional(),
       nodes: z.int().min(0).optional(),
+      resources: quantitiesSchema
+        .describe('What the tenant has of what status.policy.quota limits, written at most once a minute.')
+        .optional(),
     })
     .optional(),
 });

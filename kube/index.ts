@@ -22,6 +22,7 @@ export {
   KubeconfigError,
   type Status,
 } from './errors.ts';
+export { formatQuantity, largestQuantity, nano, parseExactQuantity } from './exact-quantity.ts';
 export { KeyedMutex } from './keyed-mutex.ts';
 export {
   connectionFromSecret,

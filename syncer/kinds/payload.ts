@@ -41,6 +41,8 @@ export interface PayloadSummary {
   readonly digest: string;
   /** Keys of `data`. */
   readonly keys: readonly string[];
+  /** Size as JSON, about. */
+  readonly bytes: number;
 }
 
 const summaries = Symbol('summary of the payload');
@@ -52,15 +54,20 @@ export function payloadSummary(object: KubeObject, fields: readonly string[]): P
   const kept = (object as Summarized)[summaries];
   if (kept !== undefined) return kept;
   const hash = createHash('sha256');
+  let bytes = 0;
+  const add = (text: string): void => {
+    hash.update(text);
+    bytes += Buffer.byteLength(text);
+  };
   for (const field of fields) {
     const value = object[field];
     if (value === undefined || value === null) continue;
-    hash.update(JSON.stringify(field));
-    if (!isRecord(value)) hash.update(JSON.stringify(value));
-    else for (const key of Object.keys(value).sort()) hash.update(JSON.stringify([key, value[key]]));
+    add(JSON.stringify(field));
+    if (!isRecord(value)) add(JSON.stringify(value));
+    else for (const key of Object.keys(value).sort()) add(JSON.stringify([key, value[key]]));
   }
   const { data } = object;
-  return { digest: hash.digest('base64'), keys: isRecord(data) ? Object.keys(data) : [] };
+  return { digest: hash.digest('base64'), keys: isRecord(data) ? Object.keys(data) : [], bytes };
 }
 
 /** For `compact` in the super cluster: the object with a summary in place of its payload. */

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { defaultEffectivePolicy, defaultPolicy } from '../../api/policy.ts';
+import { defaultQuota } from '../../api/quota.ts';
 import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import { defaultDeniedKeyPrefixes } from '../mapping/metadata.ts';
 import { tenantInfo } from './tenant-info.ts';
@@ -81,7 +82,7 @@ describe('the settings of a tenant', () => {
     };
     const { policy, hideNodes, nodeSelector } = tenantInfo(vc, settings);
     expect({ hideNodes, nodeSelector }).toEqual({ hideNodes: true, nodeSelector: { pool: 'gold' } });
-    expect(policy).toEqual({ ...defaultPolicy, podSecurity: 'restricted' });
+    expect(policy).toEqual({ ...defaultPolicy, quota: defaultQuota, podSecurity: 'restricted' });
   });
 
   it('are the wishes for nodes while nothing is decided, and the defaults for all else', () => {

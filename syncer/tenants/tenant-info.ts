@@ -1,4 +1,5 @@
 import { defaultPolicy } from '../../api/policy.ts';
+import { defaultQuota } from '../../api/quota.ts';
 import { isExposedByService, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { NetworkIsolation, TenantInfo } from '../context.ts';
 import { defaultAllowedAnnotations, defaultDeniedKeyPrefixes } from '../mapping/metadata.ts';
@@ -75,7 +76,7 @@ export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings, seesAll
     isolation: settings.isolation,
     ingressAnnotations: settings.ingressAnnotations,
     customResources: spec?.sync?.customResources ?? [],
-    policy: { ...defaultPolicy, ...policy, ...(seesAll ? {} : { endpointCIDRs: [] }) },
+    policy: { ...defaultPolicy, quota: defaultQuota, ...policy, ...(seesAll ? {} : { endpointCIDRs: [] }) },
     nodeLabels: settings.nodeLabels,
     protectedCIDRs: settings.protectedCIDRs,
     allowedAnnotations: [...defaultAllowedAnnotations, ...settings.allowedAnnotations],

@@ -270,7 +270,9 @@ describe('describe', () => {
         storageClasses: [],
         nodeSelector: { pool: 'gold' },
         hideNodes: true,
+        quota: { pods: '20', 'requests.cpu': '4' },
       },
+      usage: { pods: 8, resources: { pods: '7' } },
     });
     const { stdout } = await run('describe', 'blue');
     expect(stdout).toMatch(/Limited by: +VirtualClusterPolicy gold\n +Pod Security: +restricted/);
@@ -278,6 +280,8 @@ describe('describe', () => {
     expect(stdout).toMatch(
       /Registries: +registry\.example\.com\/team\n +Storage classes: +none\n +Nodes: +pool=gold, hidden/,
     );
+    expect(stdout).toMatch(/RESOURCE +USED +ALLOWED\n +pods +7 +20\n +requests.cpu +- +4\n/);
+    expect(stdout).toMatch(/Usage: +8 pods\n/);
     expect(stdout.split('What to do:')[1]).toContain('daemonSets is deny');
     expect(JSON.parse((await run('describe', 'blue', '-o', 'json')).stdout)).toMatchObject({
       kind: 'VirtualCluster',

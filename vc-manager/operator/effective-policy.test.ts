@@ -5,6 +5,7 @@ import type {
   VirtualClusterPolicy,
   VirtualClusterPolicySpec,
 } from '../../api/policy.ts';
+import { defaultQuota } from '../../api/quota.ts';
 import type { VirtualClusterSpec } from '../../api/virtual-cluster.ts';
 import { ceilingOf, effectivePolicy, isHostAllowed, isRangeAllowed } from './effective-policy.ts';
 
@@ -28,7 +29,7 @@ describe('the policy that limits a namespace', () => {
 type Ceiling = Omit<VirtualClusterPolicySpec, 'namespaces'>;
 
 function decide(
-  requested: Pick<VirtualClusterSpec, 'policy' | 'nodes' | 'weight'>,
+  requested: Pick<VirtualClusterSpec, 'policy' | 'nodes' | 'weight' | 'quota'>,
   ceiling?: Ceiling,
   isPublishedRuntimeClass = false,
 ): { policy: EffectivePolicy; restrictions: string[] } {
@@ -51,6 +52,7 @@ const nothing: EffectivePolicy = {
   nodeSelector: {},
   hideNodes: false,
   weight: 1,
+  quota: defaultQuota,
 };
 
 const everything: RequestedPolicy = {

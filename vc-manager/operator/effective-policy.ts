@@ -10,6 +10,7 @@ import {
 } from '../../api/policy.ts';
 import { isPortRangeListed, isRepositoryListed, isTaintKeyListed } from '../../api/policy-lists.ts';
 import type { VirtualClusterSpec } from '../../api/virtual-cluster.ts';
+import { effectiveQuota } from './effective-quota.ts';
 
 /**
  * The policy that limits VirtualClusters of a namespace: one that names it goes before one for `*`, and of
@@ -39,7 +40,7 @@ function rank({ spec }: VirtualClusterPolicy, namespace: string): number {
 
 interface PolicyInput {
   /** What the VirtualCluster asks for. */
-  requested: Pick<VirtualClusterSpec, 'policy' | 'nodes' | 'weight'>;
+  requested: Pick<VirtualClusterSpec, 'policy' | 'nodes' | 'weight' | 'quota'>;
   /** What limits it; undefined: the defaults. */
   ceiling: VirtualClusterPolicy | undefined;
   /** Whether the runtime class that it asks for is one that every tenant may use. */
@@ -109,6 +110,8 @@ export function effectivePolicy({
   const weight = Math.min(requested.weight ?? 1, limit.maxWeight ?? Number.POSITIVE_INFINITY);
   if (requested.weight !== undefined && weight !== requested.weight)
     restrictions.push(`weight is ${weight}, not ${requested.weight}`);
+  const quota = effectiveQuota(requested.quota, limit.quota);
+  restrictions.push(...quota.restrictions);
   const policy: EffectivePolicy = {
     ...(ceiling?.metadata.name === undefined ? {} : { ceiling: ceiling.metadata.name }),
     podSecurity,
@@ -145,6 +148,7 @@ export function effectivePolicy({
     hideNodes: requested.nodes?.hidden === true || limit.hideNodes === true,
     weight,
     ...(limit.cacheMiB === undefined ? {} : { cacheMiB: limit.cacheMiB }),
+    quota: quota.quota,
   };
   for (const [key, value] of Object.entries(limit.nodeSelector ?? {})) {
     const wanted = requested.nodes?.selector?.[key];

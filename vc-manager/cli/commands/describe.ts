@@ -92,6 +92,9 @@ function describeTenant(
   const conditions = vc.status?.conditions ?? [];
   const policy = policyRows(vc);
   if (policy.length > 0) parts.push(heading('Policy:'), indented(table(undefined, policy)));
+  const quota = quotaRows(vc);
+  if (quota.length > 0)
+    parts.push(heading('Quota:'), indented(table(['RESOURCE', 'USED', 'ALLOWED'], quota)));
   parts.push(heading('Conditions:'));
   if (conditions.length === 0) parts.push('  none yet: no manager has looked at it\n');
   else {
@@ -118,7 +121,8 @@ function describeTenant(
 function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: number): string[][] {
   const { name = '', namespace = '' } = metadata;
   const deleting = metadata.deletionTimestamp;
-  const usage = Object.entries(status?.usage ?? {}).map(([what, count]) => `${count} ${what}`);
+  const { resources: _ofQuota, ...counts } = status?.usage ?? {};
+  const usage = Object.entries(counts).map(([what, count]) => `${count} ${what}`);
   return [
     ['Name:', name],
     ['Namespace:', namespace],
@@ -198,6 +202,16 @@ function policyRows({ status }: VirtualCluster): string[][] {
     ...(policy.weight === undefined ? [] : [['Share:', `weight ${policy.weight}`]]),
     ['Nodes:', `${nodes.length === 0 ? 'every node' : nodes.join(',')}${policy.hideNodes ? ', hidden' : ''}`],
   ];
+}
+
+/** What the tenant has, as the syncer last said, of what is limited. */
+function quotaRows({ status }: VirtualCluster): string[][] {
+  const used = status?.usage?.resources ?? {};
+  return Object.entries(status?.policy?.quota ?? {}).map(([name, allowed]) => [
+    name,
+    Object.hasOwn(used, name) ? (used[name] ?? '-') : '-',
+    allowed,
+  ]);
 }
 
 const slowAfterMs = 3 * 60_000;
