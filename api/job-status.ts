@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 /** The long operations on a control plane. */
-const jobKinds = ['provision', 'version-change', 'renewal', 'delete'] as const;
+const jobKinds = ['provision', 'version-change', 'renewal', 'key-rotation', 'delete'] as const;
 
 const jobResults = ['Succeeded', 'Failed', 'Cancelled'] as const;
 
@@ -68,6 +68,11 @@ export const jobStatusSchema = z.strictObject({
     .optional(),
   renewalHeldUntil: time.describe('A cancelled renewal of what is due waits until then.').optional(),
   renewed: z.string().max(64).describe('The last request for new certificates that was followed.').optional(),
+  rotated: z
+    .string()
+    .max(64)
+    .describe('The last request for a new encryption key that was followed or cancelled.')
+    .optional(),
   retried: z.string().max(64).describe('The last request to try again that was followed.').optional(),
 });
 

@@ -64,6 +64,8 @@ export const annotationKeys = {
   retryJob: 'skerry.dev/retry-job',
   /** On a VirtualCluster: a new value asks for new certificates at once. */
   renewCertificates: 'skerry.dev/renew-certificates',
+  /** On a VirtualCluster: a new value asks for a new key for what is encrypted in the datastore. */
+  rotateEncryptionKey: 'skerry.dev/rotate-encryption-key',
   /** On a VirtualCluster: confirms the deletions that the condition `DeletionHeld` reports. */
   confirmDeletions: 'skerry.dev/confirm-deletions',
   /** On a VirtualCluster: accepts the identity that the condition `IdentityMismatch` reports. */

@@ -182,6 +182,18 @@ export const virtualClusterStatusSchema = z.strictObject({
     .meta({ format: 'date-time' })
     .describe('When the next certificate is renewed.')
     .optional(),
+  encryption: z
+    .strictObject({
+      key: z.string().max(64).describe('Name of the key that writes; absent when none does yet.').optional(),
+      rotation: z
+        .enum(['distribute', 'write'])
+        .describe(
+          'Another key is being taken up. distribute: API servers learn it. write: they write with it.',
+        )
+        .optional(),
+    })
+    .describe('What the Secrets of the tenant are encrypted with in the datastore.')
+    .optional(),
   jobs: jobStatusSchema.describe('Long operations: what is under way, and what was.').optional(),
   driver: z
     .enum(driverNames)

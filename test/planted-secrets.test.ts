@@ -68,7 +68,7 @@ describe('secrets, wherever they were planted', () => {
     planted.set('the token of a pod', [signature.slice(0, 60)]);
     const files = join(world.stateDir, 'control-planes', tenant.id, 'files');
     const encryption = await readFile(join(files, 'kube-apiserver', 'encryption.yaml'), 'utf8');
-    planted.set('the key that encrypts Secrets', [/secret: ([^ }]+)/.exec(encryption)?.[1] ?? '']);
+    planted.set('the key that encrypts Secrets', [/"secret":"([^"]+)"/.exec(encryption)?.[1] ?? '']);
     for await (const path of glob('**/*.key', { cwd: files }))
       planted.set(path, keyTexts(await readFile(join(files, path), 'utf8')));
   }

@@ -6,7 +6,7 @@ import type { ControlPlanePlan } from '../../vc-manager/control-plane/plan.ts';
 import { renderPlan } from '../../vc-manager/control-plane/render-plan.ts';
 import { loadTemplates, selectTemplate } from '../../vc-manager/control-plane/template.ts';
 import { DriverError } from '../../vc-manager/drivers/errors.ts';
-import { ensureTenantPki, type TenantPki } from '../../vc-manager/pki/index.ts';
+import { ensureEncryption, ensureTenantPki, type TenantPki } from '../../vc-manager/pki/index.ts';
 import { type DriverWorld, EventLog, type HeldDriver, type ServerAddress } from './driver-world.ts';
 
 /** Of a log that ends. */
@@ -105,6 +105,7 @@ class ConformancePlan {
       advertiseAddress: '192.0.2.10',
       etcd: { endpoint: this.#world.datastore.endpoint },
       pki: this.#pki,
+      encryption: ensureEncryption(undefined, { wasStarted: false }),
       etcdCa: etcdCa.certPem,
       kubeletCa: kubeletProxyCa.certPem,
       extraArgs,

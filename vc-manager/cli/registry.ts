@@ -78,6 +78,12 @@ export const registry: readonly RegisteredCommand[] = [
     load: () => import('./commands/certificates.ts'),
   },
   {
+    name: 'rotate-encryption-key',
+    group: tenants,
+    summary: 'give a tenant another key for what is encrypted in the datastore',
+    load: () => import('./commands/rotate-encryption-key.ts'),
+  },
+  {
     name: 'trace',
     group: tenants,
     summary: 'show where the time of a pod went, or which pods were slow',

@@ -1,7 +1,7 @@
 import { isIPv6 } from 'node:net';
 import type { ControlPlaneTemplateSpec, TemplateComponent } from '../../api/control-plane-template.ts';
 import { renderKubeconfig } from '../../kube/index.ts';
-import type { TenantPki } from '../pki/index.ts';
+import { type EncryptionState, encryptionProviders, type TenantPki } from '../pki/index.ts';
 import {
   type ComponentPlan,
   type ControlPlanePlan,
@@ -36,27 +36,10 @@ function credentialFiles(options: RenderPlanOptions): Record<string, () => strin
     'etcd-client.crt': () => pki.leafs.etcdClient.certPem,
     'etcd-client.key': () => pki.leafs.etcdClient.keyPem,
     ...ofOwnDatastore(options),
-    'encryption.yaml': () => encryptionConfiguration(pki.encryptionKey),
     'service-account.pub': () => pki.serviceAccountKey.publicPem,
     'service-account.key': () => pki.serviceAccountKey.privatePem,
     'controller-manager.kubeconfig': () => controllerManagerKubeconfig(options),
   };
-}
-
-/**
- * Secrets are encrypted in the datastore; those that were written before it was so are read as they are.
- * https://kubernetes.io/docs/tasks/administer-cluster/encrypt-data/
- */
-function encryptionConfiguration(key: string): string {
-  return `apiVersion: apiserver.config.k8s.io/v1
-kind: EncryptionConfiguration
-resources:
-  - resources: [secrets]
-    providers:
-      - secretbox:
-          keys: [{ name: key-1, secret: ${key} }]
-      - identity: {}
-`;
 }
 
 /** Only where there is one. */
@@ -101,6 +84,8 @@ export interface RenderPlanOptions {
   etcdCa: string;
   /** Authority of the kubelet proxy's serving certificate. */
   kubeletCa: string;
+  /** What Secrets are encrypted with in the datastore. */
+  encryption: EncryptionState;
   /** Per component, flags that replace or (with null) remove those of the template. */
   extraArgs?: Record<string, Record<string, string | null>>;
   labels?: Record<string, string>;
@@ -199,6 +184,7 @@ class Filler {
       bindHost: inUrl(options.bindAddress),
       advertiseAddress: options.advertiseAddress,
       etcdEndpoint: options.etcd.endpoint,
+      encryptionProviders: encryptionProviders(options.encryption),
       files: '${files}',
       data: '${data}',
     };

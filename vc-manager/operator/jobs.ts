@@ -38,6 +38,8 @@ export function wantedJob(vc: VirtualCluster, services: Services): WantedJob {
   const target = targetVersion(vc, services);
   if (target !== undefined) return { kind: 'version-change', target };
   if (renewalRequest(vc) !== undefined) return { kind: 'renewal' };
+  if (rotationRequest(vc) !== undefined || status.encryption?.rotation !== undefined)
+    return { kind: 'key-rotation' };
   const isRenewal = current?.kind === 'renewal' || Date.parse(status.certificatesDue ?? '') <= clock.now();
   if (isRenewal && !isHeld(vc, 'renewal', clock.now())) return { kind: 'renewal' };
   return { kind: 'look' };
@@ -79,7 +81,12 @@ function retryRequest(vc: VirtualCluster): string | undefined {
   return newRequest(vc, annotationKeys.retryJob, vc.status?.jobs?.retried);
 }
 
-const requests = [annotationKeys.cancelJob, annotationKeys.retryJob, annotationKeys.renewCertificates];
+const requests = [
+  annotationKeys.cancelJob,
+  annotationKeys.retryJob,
+  annotationKeys.renewCertificates,
+  annotationKeys.rotateEncryptionKey,
+];
 
 /** Whether the spec, the deletion or a request by annotation has changed: work under way may be for the old state. */
 export function isDesiredStateChanged(
@@ -96,6 +103,11 @@ export function isDesiredStateChanged(
 /** Value of the annotation that asks for new certificates, if it has not been followed yet. */
 export function renewalRequest(vc: VirtualCluster): string | undefined {
   return newRequest(vc, annotationKeys.renewCertificates, vc.status?.jobs?.renewed);
+}
+
+/** Value of the annotation that asks for a new encryption key, until the rotation is finished or cancelled. */
+export function rotationRequest(vc: VirtualCluster): string | undefined {
+  return newRequest(vc, annotationKeys.rotateEncryptionKey, vc.status?.jobs?.rotated);
 }
 
 function newRequest(
@@ -116,7 +128,7 @@ function cancelRequest({ metadata, status }: VirtualCluster): CurrentJob | undef
 
 async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Promise<void> {
   const { status } = tenant;
-  const why = refusal(job);
+  const why = refusal(job, tenant.vc);
   if (why !== undefined) {
     status.set((old) => ({ ...old, jobs: refuseCancel(old.jobs, why) }));
     return;
@@ -126,7 +138,9 @@ async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Prom
   const held =
     job.kind === 'renewal'
       ? { renewalHeldUntil: new Date(now.getTime() + renewalPauseMs).toISOString() }
-      : { held: { kind: job.kind, ...(generation === undefined ? {} : { generation }) } };
+      : job.kind === 'key-rotation'
+        ? {}
+        : { held: { kind: job.kind, ...(generation === undefined ? {} : { generation }) } };
   if (job.kind === 'provision') {
     // Components that were started would go on running.
     const id = ownedId(tenant, services);
@@ -141,15 +155,24 @@ async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Prom
   }
   // The request for new certificates ends with its job; certificates that are due are renewed after a pause.
   const renewed = job.kind === 'renewal' ? renewalRequest(tenant.vc) : undefined;
+  // The step `certificates` takes back a rotation whose request is followed before anything is written with the new key.
+  const rotated = job.kind === 'key-rotation' ? rotationRequest(tenant.vc) : undefined;
   status.set((old) => ({
     ...old,
-    jobs: { ...cancelJob(old.jobs, now), ...held, ...(renewed === undefined ? {} : { renewed }) },
+    jobs: {
+      ...cancelJob(old.jobs, now),
+      ...held,
+      ...(renewed === undefined ? {} : { renewed }),
+      ...(rotated === undefined ? {} : { rotated }),
+    },
   }));
 }
 
-function refusal({ kind, replacing, target }: CurrentJob): string | undefined {
+function refusal({ kind, replacing, target }: CurrentJob, { status }: VirtualCluster): string | undefined {
   if (kind === 'delete')
     return 'a deletion cannot be taken back: Kubernetes does not let go of it, and parts are gone';
+  if (kind === 'key-rotation' && status?.encryption?.rotation === 'write')
+    return 'Secrets are written with the new key already, and have to be rewritten before the old one can go';
   if (!replacing) return undefined;
   if (kind === 'renewal') return 'the new certificates are issued, and the control plane has to take them up';
   return (
@@ -181,6 +204,20 @@ export function recordRenewed(tenant: Tenant, request: string | undefined): void
       ),
       ...(request === undefined ? {} : { renewed: request }),
     },
+  }));
+}
+
+/** Notes that the rotation that this request asks for has come to its end; undefined: nobody asked for it. */
+export function recordRotated(tenant: Tenant, request: string | undefined): void {
+  if (request === undefined) return;
+  tenant.status.set((old) => ({ ...old, jobs: { ...old.jobs, rotated: request } }));
+}
+
+/** What the job that is under way says about how far it is. */
+export function recordProgress(tenant: Tenant, message: string): void {
+  tenant.status.set((old) => ({
+    ...old,
+    jobs: changeCurrent(old.jobs, (current) => ({ ...current, message })),
   }));
 }
 

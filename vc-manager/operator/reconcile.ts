@@ -15,6 +15,7 @@ import { bootstrap } from './steps/bootstrap.ts';
 import { certificates, credentials } from './steps/certificates.ts';
 import { controllers, controlPlane, datastore } from './steps/control-plane.ts';
 import { dns } from './steps/dns.ts';
+import { encryption } from './steps/encryption.ts';
 import { identity } from './steps/identity.ts';
 import { policy } from './steps/policy.ts';
 import { reservations, serviceSlice } from './steps/service-slice.ts';
@@ -36,6 +37,7 @@ const provisionSteps: readonly Stage[] = [
   dns,
   credentials,
   controllers,
+  encryption,
 ];
 
 interface ReconcileOptions extends JobRun {

@@ -37,11 +37,11 @@ export function lostPassword(entry: string): PkiError {
   );
 }
 
-export function lostEncryptionKey(entry: string): PkiError {
+export function lostEncryptionKey(why: string): PkiError {
   return new PkiError(
     'damaged-authority',
-    entry,
-    `The encryption key "${entry}" is missing or is not the one that was made. It is not replaced, because what it has encrypted could not be read any more. Restore it from a backup.`,
+    'encryption',
+    `The key that this control plane's Secrets are encrypted with is not among its certificates: ${why}. No other one is made, because the API server could not read what is stored. Restore the Secret with the certificates from a backup, or delete the VirtualCluster and create it anew.`,
   );
 }
 

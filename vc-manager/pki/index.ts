@@ -6,6 +6,14 @@ export {
   type KeyPair,
   type LeafRequest,
 } from './certificates.ts';
+export {
+  advancedRotation,
+  type EncryptionState,
+  encryptionData,
+  encryptionProviders,
+  ensureEncryption,
+  writingKey,
+} from './encryption-keys.ts';
 export { etcdServerName } from './leafs.ts';
 export { ensureManagerPki, ensureManagerPkiSecret, type ManagerPki } from './manager.ts';
 export { ensureSuperClusterPki, type SuperClusterPki } from './super-cluster.ts';

@@ -1,4 +1,4 @@
-import { createPrivateKey, hash, randomBytes, X509Certificate } from 'node:crypto';
+import { createPrivateKey, randomBytes, X509Certificate } from 'node:crypto';
 import {
   type CertificateAuthority,
   createAuthority,
@@ -13,7 +13,7 @@ import {
   type SubjectNames,
   subjectNames,
 } from './certificates.ts';
-import { damagedAuthority, expiredAuthority, lostEncryptionKey, lostPassword } from './errors.ts';
+import { damagedAuthority, expiredAuthority, lostPassword } from './errors.ts';
 
 /** Why a leaf is issued anew. */
 export type RenewalReason =
@@ -99,8 +99,7 @@ function sameSet(left: readonly string[], right: readonly string[]): boolean {
 
 /**
  * Everything of a PKI by file name: `<name>.crt` and `<name>.key` for authorities and leafs,
- * `<name>.key` and `<name>.pub` for token keys, `<name>.password` for passwords, `<name>.secret` for keys for encryption
- * in base64, with `<name>.digest` to know them by; `renewal` for the last request.
+ * `<name>.key` and `<name>.pub` for token keys, `<name>.password` for passwords; `renewal` for the last request.
  */
 export type PkiData = Readonly<Record<string, string>>;
 
@@ -109,8 +108,6 @@ export interface PkiSpec {
   readonly authorities: Readonly<Record<string, AuthorityRequest>>;
   readonly serviceAccountKeys?: readonly string[];
   readonly passwords?: readonly string[];
-  /** Keys for encryption, 32 bytes each. They may come to a set that was made without them. */
-  readonly encryptionKeys?: readonly string[];
   /** `authority`: one of the set's own by name, or one that is kept elsewhere. */
   readonly leafs: Readonly<
     Record<
@@ -177,8 +174,6 @@ export async function ensurePkiSet(
     else if (!data[`${name}.password`]) throw lostPassword(name);
   }
 
-  for (const name of spec.encryptionKeys ?? []) ensureEncryptionKey(data, name);
-
   const isAsked = spec.renewal !== undefined && data['renewal'] !== spec.renewal;
   if (isAsked) data['renewal'] = spec.renewal;
   const renewals: Renewal[] = [];
@@ -244,20 +239,6 @@ async function ensureServiceAccountKey(
     throw damagedAuthority(name, 'its private key cannot be read', error);
   }
 }
-
-/** One that was made once and is gone is never made again: what it has encrypted could not be read any more. */
-function ensureEncryptionKey(data: Record<string, string>, name: string): void {
-  const stored = data[`${name}.secret`];
-  const digest = data[`${name}.digest`];
-  if (stored === undefined && digest === undefined) {
-    const made = randomBytes(encryptionKeyBytes).toString('base64');
-    data[`${name}.secret`] = made;
-    data[`${name}.digest`] = hash('sha256', made, 'hex');
-  } else if (hash('sha256', stored ?? '', 'hex') !== digest) throw lostEncryptionKey(name);
-}
-
-/** Of secretbox, and of AES-256. */
-const encryptionKeyBytes = 32;
 
 /** An authority of a set; throws `damaged-authority` when a half of it is missing. */
 export function authorityOf(data: PkiData, name: string): CertificateAuthority {

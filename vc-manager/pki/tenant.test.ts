@@ -49,8 +49,6 @@ describe('tenant', () => {
     'kubelet-client-ca.key',
     'service-account.key',
     'service-account.pub',
-    'encryption.secret',
-    'encryption.digest',
   ];
 
   function changedEntries(before: PkiData, now: PkiData): string[] {
@@ -58,30 +56,6 @@ describe('tenant', () => {
       .filter((name) => before[name] !== now[name])
       .sort();
   }
-
-  describe('the key that encrypts its Secrets', () => {
-    it('comes to a tenant that was made without one, and stays', async () => {
-      const { data } = await ensure();
-      const { 'encryption.secret': first = '', 'encryption.digest': _digest, ...before } = data;
-      expect(Buffer.from(first, 'base64')).toHaveLength(32);
-      const added = await ensure(before);
-      expect(added.changed).toBe(true);
-      expect(added.pki.encryptionKey).not.toBe(first);
-      const again = await ensure(added.data, { now: onDay(300) });
-      expect(again.pki.encryptionKey).toBe(added.pki.encryptionKey);
-    });
-
-    it('is not made anew when it is lost, nor is another one believed', async () => {
-      const { data } = await ensure();
-      const { 'encryption.secret': _lost, ...rest } = data;
-      const other = Buffer.alloc(32, 1).toString('base64');
-      for (const damaged of [rest, { ...data, 'encryption.secret': other }])
-        await expect(ensure(damaged)).rejects.toMatchObject({
-          code: 'damaged-authority',
-          subject: 'encryption',
-        });
-    });
-  });
 
   describe('a new tenant', () => {
     it('has each leaf signed by the one authority that should know it', async () => {

@@ -42,8 +42,6 @@ export interface TenantPki {
   /** Signs the API server's client certificate for kubelets: by it the kubelet proxy tells tenants apart. */
   readonly kubeletClientCa: CertificateAuthority;
   readonly serviceAccountKey: ServiceAccountKey;
-  /** Encrypts the tenant's Secrets in its datastore; 32 bytes in base64. */
-  readonly encryptionKey: string;
   /** Signs the tenant's own etcd and its client; only where it has one. */
   readonly etcdCa?: CertificateAuthority;
   readonly leafs: {
@@ -62,9 +60,6 @@ export interface TenantPki {
     readonly etcdServer?: KeyPair;
   };
 }
-
-/** Entry of the set. */
-const encryptionKey = 'encryption';
 
 export const adminGroup = 'skerry:cluster-admins';
 
@@ -98,7 +93,6 @@ export async function ensureTenantPki(
         }),
       },
       serviceAccountKeys: ['service-account'],
-      encryptionKeys: [encryptionKey],
       renewal: options.renewal,
       isHeld: options.isHeld === true,
       leafs: {
@@ -145,7 +139,6 @@ function tenantPkiOf(data: PkiData, hasOwnDatastore: boolean): TenantPki {
     frontProxyCa: authorityOf(data, 'front-proxy-ca'),
     kubeletClientCa: authorityOf(data, 'kubelet-client-ca'),
     serviceAccountKey: serviceAccountKeyOf(data, 'service-account'),
-    encryptionKey: data[`${encryptionKey}.secret`] ?? '',
     ...(hasOwnDatastore && { etcdCa: authorityOf(data, 'etcd-ca') }),
     leafs: {
       apiserver: pairOf(data, 'apiserver'),

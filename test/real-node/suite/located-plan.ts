@@ -5,7 +5,7 @@ import { renderPlan } from '../../../vc-manager/control-plane/render-plan.ts';
 import { loadTemplates } from '../../../vc-manager/control-plane/template.ts';
 import type { Location } from '../../../vc-manager/drivers/driver.ts';
 import { KubernetesDriver } from '../../../vc-manager/drivers/kubernetes/kubernetes-driver.ts';
-import { ensureTenantPki, type TenantPki } from '../../../vc-manager/pki/index.ts';
+import { ensureEncryption, ensureTenantPki, type TenantPki } from '../../../vc-manager/pki/index.ts';
 import type { KubernetesWorld } from './kubernetes-world.ts';
 
 const { signal } = new AbortController();
@@ -77,6 +77,7 @@ export class LocatedPlan {
         ...(datastore === undefined && { datastore: shared.endpoint }),
       },
       pki: this.#pki,
+      encryption: ensureEncryption(undefined, { wasStarted: false }),
       etcdCa: pki.etcdCa.certPem,
       kubeletCa: pki.kubeletProxyCa.certPem,
       extraArgs,

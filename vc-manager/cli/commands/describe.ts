@@ -134,6 +134,7 @@ function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: number): 
     ...(spec?.template === undefined ? [] : [['Template:', spec.template]]),
     ...(status?.driver === undefined ? [] : [['Driver:', status.driver]]),
     ...(status?.datastore === undefined ? [] : [['Datastore:', status.datastore]]),
+    ['Encryption:', encryptionOf(status?.encryption)],
     ['Endpoint:', status?.endpoint ?? '-'],
     ['Service addresses:', status?.serviceCIDR ?? '-'],
     ['Cluster domain:', spec?.clusterDomain ?? 'cluster.local'],
@@ -143,6 +144,12 @@ function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: number): 
     ['Kubeconfig:', `Secret ${namespace}/${status?.kubeconfigSecret?.name ?? secretNames(name).kubeconfig}`],
     ['Usage:', usage.length === 0 ? '-' : usage.join(', ')],
   ];
+}
+
+/** What protects the tenant's Secrets in the datastore. */
+function encryptionOf({ key, rotation }: NonNullable<VirtualCluster['status']>['encryption'] = {}): string {
+  const now = key === undefined ? 'Secrets are stored as they are' : `Secrets, with ${key}`;
+  return rotation === undefined ? now : `${now}; a new key is being taken up (${rotation})`;
 }
 
 /** The DNS server that the manager has installed where the spec names none. */

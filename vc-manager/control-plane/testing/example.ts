@@ -13,7 +13,6 @@ const examplePki: TenantPki = {
   frontProxyCa: pair('front proxy CA'),
   kubeletClientCa: pair('kubelet client CA'),
   serviceAccountKey: { privatePem: 'service account key', publicPem: 'service account public key' },
-  encryptionKey: 'a2V5',
   leafs: {
     apiserver: pair('apiserver'),
     kubeletClient: pair('kubelet client'),
@@ -46,6 +45,7 @@ export function exampleOptions(template: ControlPlaneTemplateSpec): RenderPlanOp
     advertiseAddress: '192.0.2.10',
     etcd: { endpoint: 'https://127.0.0.1:20001' },
     pki: hasOwnDatastore ? ownDatastorePki : examplePki,
+    encryption: { current: { name: 'key-1', secret: 'encryption key' } },
     etcdCa: 'etcd CA certificate',
     kubeletCa: 'kubelet CA certificate',
   };

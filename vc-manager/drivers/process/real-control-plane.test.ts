@@ -11,7 +11,7 @@ import { EtcdAdmin } from '../../etcd/admin.ts';
 import { datastorePlan } from '../../local-stack/datastore-plan.ts';
 import { stackPorts } from '../../local-stack/stack-ports.ts';
 import { freePort } from '../../os/network.ts';
-import { ensureManagerPki, ensureTenantPki, type TenantPki } from '../../pki/index.ts';
+import { ensureEncryption, ensureManagerPki, ensureTenantPki, type TenantPki } from '../../pki/index.ts';
 import { ProcessDriver } from './process-driver.ts';
 
 const { signal } = new AbortController();
@@ -74,6 +74,7 @@ describe('ProcessDriver with real binaries', () => {
       advertiseAddress: '192.0.2.10',
       etcd: { endpoint },
       pki,
+      encryption: ensureEncryption(undefined, { wasStarted: false }),
       etcdCa: etcdCa.certPem,
       kubeletCa: kubeletProxyCa.certPem,
     });

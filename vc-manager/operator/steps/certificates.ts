@@ -4,9 +4,16 @@ import { kubeconfigKey, secretNames } from '../../../api/names.ts';
 import { type KubeObject, renderKubeconfig, resources } from '../../../kube/index.ts';
 import { isHeld } from '../../jobs/job-status.ts';
 import { addressAt } from '../../os/network.ts';
-import { ensureTenantPki, type KeyPair } from '../../pki/index.ts';
+import {
+  type EncryptionState,
+  encryptionData,
+  ensureEncryption,
+  ensureTenantPki,
+  type KeyPair,
+  writingKey,
+} from '../../pki/index.ts';
 import { pkiLost, secretNotOurs } from '../errors.ts';
-import { recordRenewed, renewalRequest } from '../jobs.ts';
+import { recordRenewed, renewalRequest, rotationRequest } from '../jobs.ts';
 import { ensureObject, find } from '../objects.ts';
 import type { Services } from '../services.ts';
 import type { Step } from '../step-runner.ts';
@@ -56,9 +63,21 @@ export const certificates: Step = {
           }),
       now: new Date(clock.now()),
     });
-    if (stored === undefined || ensured.changed) {
-      await writeSecret(tenant, services, name, ensured.data, stored === undefined ? 'absent' : 'there');
+    const encryption = ensureEncryption(stored, {
+      wasStarted: tenant.wasStarted,
+      isConfigured: usesEncryption(tenant),
+      reported: status?.encryption?.key,
+      request: rotationRequest(tenant.vc),
+      followed: status?.jobs?.rotated,
+    });
+    const keys = encryptionData(encryption);
+    const isKeyChanged = Object.entries(keys).some(([entry, value]) => stored?.[entry] !== value);
+    if (stored === undefined || ensured.changed || isKeyChanged) {
+      const data = { ...ensured.data, ...keys };
+      await writeSecret(tenant, services, name, data, stored === undefined ? 'absent' : 'there');
     }
+    tenant.encryption = encryption;
+    recordEncryption(tenant);
     recordRenewed(tenant, renewal);
     // From here on a cancel request is refused.
     if (ensured.changed) await tenant.status.flush();
@@ -74,6 +93,38 @@ export const certificates: Step = {
     );
   },
 };
+
+function usesEncryption(tenant: Tenant): boolean {
+  const { components } = tenant.required(tenant.choice, 'template').template.spec;
+  return components.some(({ args = {} }) => args['encryption-provider-config'] !== undefined);
+}
+
+/** Shows in the status which key writes, and at which stage of a rotation it is. */
+export function recordEncryption(tenant: Tenant): void {
+  const encryption = tenant.required(tenant.encryption, 'encryption key');
+  const key = writingKey(encryption);
+  const { stage } = encryption.rotation ?? {};
+  tenant.status.set({
+    encryption: {
+      ...(key === undefined ? {} : { key }),
+      ...(stage === undefined ? {} : { rotation: stage }),
+    },
+  });
+}
+
+/** Stores a later stage of a rotation in the tenant's PKI Secret, before any API server learns of it. */
+export async function writeEncryption(
+  tenant: Tenant,
+  services: Services,
+  encryption: EncryptionState,
+): Promise<void> {
+  const name = secretNames(tenant.ref.name).pki;
+  const stored = await readSecret(tenant, services, name);
+  if (stored === undefined) throw pkiLost(tenant.ref.namespace, name);
+  await writeSecret(tenant, services, name, { ...stored, ...encryptionData(encryption) });
+  tenant.encryption = encryption;
+  recordEncryption(tenant);
+}
 
 /** Writes the kubeconfigs, one for people and one for the syncer, anew with each new certificate. */
 export const credentials: Step = {

@@ -46,7 +46,7 @@ export const controlPlane: Step = {
     else reportReplacing(tenant, change);
     await reportOutage(tenant, services);
     await tenant.status.flush();
-    await replaced(tenant, wasReplacing, (begin) => ensure(tenant, services, begin));
+    await replaced(tenant, wasReplacing, (begin) => ensureControlPlane(tenant, services, begin));
     if (change !== undefined) {
       // From here on the datastore holds what the new version writes: there is no way back.
       tenant.status.set({ version: choice.version });
@@ -98,7 +98,12 @@ async function replaced(
   }
 }
 
-async function ensure(tenant: Tenant, services: Services, begin: () => void): Promise<void> {
+/** Makes the components run as planned; resolves when the API server is ready, `tenant.components` when all are. */
+export async function ensureControlPlane(
+  tenant: Tenant,
+  services: Services,
+  begin: () => void = () => {},
+): Promise<void> {
   const refused = new Set<number>();
   for (;;) {
     const port = tenant.required(tenant.vc.status?.advertisedPort, 'port');
@@ -151,6 +156,7 @@ async function plan(tenant: Tenant, services: Services, port: number): Promise<C
       ...(own === undefined && { datastore: settings.etcdEndpoint }),
     },
     pki: tenant.required(tenant.pki, 'certificates'),
+    encryption: tenant.required(tenant.encryption, 'encryption key'),
     etcdCa: etcdCa.certPem,
     kubeletCa: kubeletProxyCa.certPem,
     labels: { [labelKeys.virtualCluster]: tenant.ref.name, [labelKeys.namespace]: tenant.ref.namespace },

@@ -1,0 +1,74 @@
+import type { Command } from 'commander';
+import { annotationKeys } from '../../../api/labels.ts';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
+import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { CliError } from '../errors.ts';
+import { requestAndWait, sendRequest } from '../manager-request.ts';
+import { withSuperCluster } from '../super-cluster.ts';
+import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
+
+interface Flags extends GlobalFlags {
+  namespace: string;
+  wait?: boolean;
+  timeout: number;
+}
+
+const help = `
+The Secrets of a tenant are encrypted in the datastore with a key of its own. This gives it another one, as a job: API
+servers learn the new key, write with it, every Secret is written anew, and the old key is forgotten. The API server is
+started anew three times. "vc-manager jobs cancel" takes it back as long as nothing is written with the new key.
+
+Examples:
+  vc-manager rotate-encryption-key team-blue --wait
+  vc-manager rotate-encryption-key team-blue -n teams`;
+
+export function configure(command: Command, cli: Cli): void {
+  command
+    .addArgument(tenantArgument('<name>'))
+    .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
+    .option('--wait', 'return when the old key is gone')
+    .addOption(waitTimeoutOption())
+    .addHelpText('after', help)
+    .action(async (name: string, _, chosen: Command) =>
+      rotateEncryptionKey(cli, name, chosen.optsWithGlobals<Flags>()),
+    );
+}
+
+async function rotateEncryptionKey(cli: Cli, name: string, flags: Flags): Promise<void> {
+  const ref = validRef(name, flags.namespace);
+  await withSuperCluster(cli, flags, async (client) => {
+    const { status } = await getVirtualCluster(client, ref, cli.signal);
+    if (status?.identities?.tenant === undefined)
+      throw new CliError(
+        'Conflict',
+        `${name} has not been ready yet: it gets a key of its own when it is made`,
+      );
+    const asked = new Date(cli.clock.now()).toISOString();
+    const request = { client, ref, annotation: annotationKeys.rotateEncryptionKey, value: asked };
+    if (!flags.wait) {
+      await sendRequest(request, cli.signal);
+      cli.stdout.write(`a new encryption key for ${name} is asked for: see "vc-manager jobs ${name}"\n`);
+      return;
+    }
+    const until = isRotated(name, asked);
+    await requestAndWait(cli, request, {
+      timeoutMs: flags.timeout,
+      what: 'rotate its encryption key',
+      until,
+    });
+    cli.stdout.write(`encryption key of ${name} rotated\n`);
+  });
+}
+
+/** For `waitFor`: true when the request is followed and its job has ended. Throws `Conflict` when that was cancelled. */
+function isRotated(name: string, asked: string): (found: VirtualCluster | undefined) => boolean {
+  return (found) => {
+    if (found === undefined) throw new CliError('NotFound', `${name} is gone`);
+    const { rotated = '', current, history: [last] = [] } = found.status?.jobs ?? {};
+    if (rotated < asked || current !== undefined) return false;
+    if (last?.kind === 'key-rotation' && last.result === 'Cancelled')
+      throw new CliError('Conflict', `the rotation of the encryption key of ${name} was cancelled`);
+    return true;
+  };
+}

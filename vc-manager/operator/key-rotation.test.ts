@@ -1,0 +1,160 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { annotationKeys } from '../../api/labels.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { type KubeObject, resources } from '../../kube/index.ts';
+import type { ControlPlanePlan } from '../control-plane/plan.ts';
+import { jobRequests, World } from './testing/world.ts';
+
+/** Names of the keys in the order of an API server's configuration; the first one writes. */
+function keysOf(plan: ControlPlanePlan): string[] {
+  const file = plan.components[0]?.files.find(({ path }) => path === 'encryption.yaml');
+  const { resources: [secrets] = [] } = parse(file?.content ?? '') as {
+    resources: { providers: { secretbox?: { keys: { name: string }[] } }[] }[];
+  };
+  return (secrets?.providers ?? []).flatMap(({ secretbox }) =>
+    secretbox === undefined ? ['identity'] : secretbox.keys.map(({ name }) => name),
+  );
+}
+
+describe('the encryption key of a tenant', () => {
+  let world: World;
+  beforeEach(async () => {
+    world = await World.start();
+    world.tenant.put(resources.secrets, { metadata: { namespace: 'default', name: 'kept' } });
+  });
+  afterEach(() => world.end());
+
+  const { annotate, cancel, jobs, stall } = jobRequests(() => world);
+  const rotate = (request: string): void => annotate('a', annotationKeys.rotateEncryptionKey, request);
+  const ended = () =>
+    world.until(
+      'a',
+      (vc) => vc.status?.jobs?.history?.[0]?.kind === 'key-rotation' && vc.status.jobs.current === undefined,
+    );
+  /** What API servers were told, without repetitions. */
+  const configurations = (): string[][] =>
+    world.driver.ensured.map(keysOf).filter((keys, at, all) => String(keys) !== String(all[at - 1]));
+  const pki = (): KubeObject =>
+    world.superCluster.get(resources.secrets, { namespace: 'team', name: 'a-pki' }) as KubeObject;
+
+  it('is made with it, and rotated on request: learnt, written with, and alone at the end', async () => {
+    world.run();
+    world.create('a');
+    const { status } = await world.untilReady('a');
+    const old = status?.encryption?.key ?? '';
+    expect(configurations()).toEqual([[old]]);
+    rotate('one');
+    const after = await ended();
+    const is = after.status?.encryption?.key ?? '';
+    expect(is).not.toBe(old);
+    expect(configurations()).toEqual([[old], [old, is], [is, old], [is]]);
+    expect(jobs('a')).toMatchObject({ rotated: 'one', history: [{ result: 'Succeeded' }, {}] });
+    // The same request is not followed again.
+    world.edit('a', { weight: 7 });
+    await world.until('a', (vc) => vc.status?.observedGeneration === 2);
+    expect(configurations()).toHaveLength(4);
+  });
+
+  it('comes to a control plane that was made without one, behind its old way of reading', async () => {
+    const maker = world.run();
+    world.create('a');
+    const first = await world.untilReady('a');
+    await maker.stop();
+    const { 'encryption.json': _, ...data } = pki()['data'] as Record<string, string>;
+    world.superCluster.put(resources.secrets, { ...pki(), data });
+    const { encryption: __, ...status } = first.status ?? {};
+    world.superCluster.put(resources.virtualClusters, { ...first, status } as KubeObject);
+    world.driver.ensured.length = 0;
+    world.run();
+    const vc = await world.until(
+      'a',
+      (each) => each.status?.encryption?.key !== undefined && !each.status.encryption.rotation,
+    );
+    const key = vc.status?.encryption?.key ?? '';
+    await world.superCluster.until(() => configurations().length === 3);
+    expect(configurations()).toEqual([['identity', key], [key, 'identity'], [key]]);
+  });
+
+  it.each([1, 2, 3])('is rotated to the end when the manager dies at roll %d', async (roll) => {
+    const first = world.run();
+    world.create('a');
+    const { status } = await world.untilReady('a');
+    const old = status?.encryption?.key ?? '';
+    const told = (): number => configurations().length;
+    const reached = Promise.withResolvers<void>();
+    world.driver.beforeEnsure = (_plan, { signal }) => {
+      if (told() !== roll + 1) return;
+      reached.resolve();
+      return new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+    };
+    rotate('one');
+    await reached.promise;
+    await first.stop();
+    world.driver.beforeEnsure = () => {};
+    world.run();
+    await world.superCluster.until(() => configurations().length === 4);
+    const after = await world.untilReady('a');
+    const is = after.status?.encryption?.key ?? '';
+    expect(configurations()).toEqual([[old], [old, is], [is, old], [is]]);
+  });
+
+  it('stays when the rotation is cancelled before the new one has written, and not later', async () => {
+    world.run();
+    world.create('a');
+    const { status } = await world.untilReady('a');
+    const old = status?.encryption?.key ?? '';
+    const first = stall();
+    rotate('one');
+    await world.until(
+      'a',
+      (vc) =>
+        vc.status?.jobs?.current?.kind === 'key-rotation' && vc.status.encryption?.rotation === 'distribute',
+    );
+    world.driver.beforeEnsure = () => {};
+    cancel('a');
+    await world.until('a', (vc) => vc.status?.jobs?.history?.[0]?.result === 'Cancelled');
+    first.release();
+    await world.until('a', (vc) => vc.status?.encryption?.rotation === undefined);
+    expect(world.get('a')?.status?.encryption?.key).toBe(old);
+
+    world.driver.beforeEnsure = (plan) => {
+      if (keysOf(plan)[0] !== old) throw new Error('does not start');
+    };
+    rotate('two');
+    await world.until(
+      'a',
+      (vc) => vc.status?.encryption?.rotation === 'write' && vc.status.jobs?.current?.failing === true,
+    );
+    cancel('a');
+    const refused = await world.until('a', (vc) => vc.status?.jobs?.current?.refusal !== undefined);
+    expect(refused.status?.jobs?.current?.refusal).toContain('written with the new key');
+    world.driver.beforeEnsure = () => {};
+    annotate('a', annotationKeys.retryJob, 'now');
+    const after = (await world.until('a', (vc) => vc.status?.jobs?.rotated === 'two')) as VirtualCluster;
+    expect(after.status?.encryption?.key).not.toBe(old);
+  });
+
+  it('goes on being needed as long as a Secret cannot be rewritten', async () => {
+    world.run();
+    world.create('a');
+    const { status } = await world.untilReady('a');
+    const old = status?.encryption?.key ?? '';
+    const allow = world.tenant.inject({
+      fault: { kind: 'status', code: 403, reason: 'Forbidden' },
+      verb: 'patch',
+      plural: 'secrets',
+      times: Number.POSITIVE_INFINITY,
+    });
+    rotate('one');
+    await world.until('a', (vc) => vc.status?.jobs?.current?.failing === true);
+    const written = JSON.parse(
+      Buffer.from((pki()['data'] as Record<string, string>)['encryption.json'] ?? '', 'base64').toString(),
+    );
+    expect(written.current.name).toBe(old);
+    allow();
+    annotate('a', annotationKeys.retryJob, 'now');
+    await ended();
+    expect(world.get('a')?.status?.encryption?.key).not.toBe(old);
+  });
+});
