@@ -1,7 +1,8 @@
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { inspect } from 'node:util';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { parse, stringify } from 'yaml';
 import {
   connectionFromSecret,
@@ -37,6 +38,29 @@ describe('connectionFromSecret', () => {
     const yaml = renderKubeconfig(options);
     expect(connectionFromSecret(yaml)).toEqual(connection);
     expect(connectionFromSecret(Buffer.from(yaml).toString('base64'))).toEqual(connection);
+  });
+
+  it('repeats nothing of a text that it cannot read, neither in a warning nor in an error', () => {
+    const warn = vi.spyOn(process, 'emitWarning').mockReturnValue();
+    try {
+      for (const text of [
+        'key: !!planted planted-secret',
+        'a: [planted-secret: b',
+        '%planted-secret\n---\n:',
+      ]) {
+        let thrown: unknown;
+        try {
+          connectionFromSecret(text);
+        } catch (error) {
+          thrown = error;
+        }
+        expect(inspect(thrown)).toMatch(/kubeconfig/);
+        expect(inspect(thrown)).not.toContain('planted-secret');
+      }
+      expect(warn).not.toHaveBeenCalled();
+    } finally {
+      warn.mockRestore();
+    }
   });
 
   it.each([

@@ -33,7 +33,8 @@ export interface RenderedKubeconfig {
 export function parseKubeconfig(yaml: string): Kubeconfig {
   let value: unknown;
   try {
-    value = parse(yaml);
+    // Warnings and pretty errors repeat the text, which may be a Secret's.
+    value = parse(yaml, { logLevel: 'error', prettyErrors: false });
   } catch (error) {
     throw new KubeconfigError('InvalidKubeconfig', 'the kubeconfig is not YAML', { cause: error });
   }

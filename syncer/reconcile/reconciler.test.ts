@@ -36,6 +36,17 @@ describe('reconcile', () => {
       expect(bench.asked('super')).toEqual(['create configmaps']);
     });
 
+    it('an object without a namespace, as no server of Kubernetes has it, goes nowhere', async () => {
+      await using bench = await Bench.start();
+      bench.namespace('shop');
+      bench.show('tenant', resources.networkPolicies, {
+        metadata: { name: 'x', uid: 'x' },
+        spec: { podSelector: {} },
+      });
+      expect(await bench.reconcile('networkpolicies', 'x')).toEqual({ is: 'done' });
+      expect(bench.asked('super')).toEqual([]);
+    });
+
     it('one that was just made for an earlier namespace of that name does not count', async () => {
       await using bench = await Bench.start();
       const first = bench.have('tenant', resources.namespaces, { metadata: { name: 'shop' } });

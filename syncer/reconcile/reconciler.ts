@@ -212,7 +212,7 @@ export class Reconciler implements Controller {
       superTombstone: tenant.tombstones.super.get(id),
       createdUid: tenant.expectations[kind.direction === 'down' ? 'super' : 'tenant'].createdUid(id),
       namespaceReady:
-        mayCreate && key.namespace !== undefined ? this.#namespaceReady(tenant, key.namespace) : true,
+        mayCreate && kind.resource.namespaced ? this.#namespaceReady(tenant, key.namespace) : true,
       context: tenant.context(),
     };
   }
@@ -221,7 +221,9 @@ export class Reconciler implements Controller {
    * Whether the super object's place is there: nothing is created in a super namespace before it carries this
    * tenant's mark and the tenant object's UID (sync rule `namespace-names`). `unwanted`: there never will be one.
    */
-  #namespaceReady(tenant: TenantState, namespace: string): boolean | 'unwanted' {
+  #namespaceReady(tenant: TenantState, namespace: string | undefined): boolean | 'unwanted' {
+    // Of a server that is none of Kubernetes: such an object has no place in the super cluster.
+    if (namespace === undefined) return 'unwanted';
     const own = tenant.caches.get(resources.namespaces, { name: namespace });
     const there = this.#options.superCaches.get(resources.namespaces, {
       name: tenant.superNamespace(namespace),
