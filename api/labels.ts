@@ -13,6 +13,8 @@ export const labelKeys = {
   namespace: 'skerry.dev/namespace',
   /** On a Secret of the syncer, with tokens that a pod of the tenant has asked for. */
   token: 'skerry.dev/token',
+  /** On a ConfigMap or Secret of the syncer, for pods that went down before the tenant had it. */
+  late: 'skerry.dev/late',
   /**
    * `true`: the tenant wants this object mirrored although no pod uses it. `false`, on a Service or an EndpointSlice:
    * it stays in the tenant.

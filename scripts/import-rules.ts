@@ -33,6 +33,7 @@ const kindsRoom = 'syncer/kinds/';
 const sharedByKinds: ReadonlySet<string> = new Set([
   'contract.ts',
   'known-fields.ts',
+  'late-references.ts',
   'payload.ts',
   'published-kind.ts',
   'references.ts',

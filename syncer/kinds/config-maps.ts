@@ -3,6 +3,7 @@ import { type KubeObject, resources } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
 import type { Admission, DownKind } from './contract.ts';
+import { lateCopyOf, lateKind } from './late-references.ts';
 import { bringPayloadDown, metadataAlone, payloadOf, summarized } from './payload.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
 
@@ -18,6 +19,8 @@ export const configMapKind: DownKind = {
   direction: 'down',
   payload: fields,
   compact: { tenant: metadataAlone, super: summarized(fields) },
+  selector: { super: `!${labelKeys.late}` },
+  touches: { tenant: lateCopyOf('configmaps') },
   superName,
   tenantName,
   admit,
@@ -39,6 +42,9 @@ export const configMapKind: DownKind = {
     return patch === undefined ? [] : [{ do: 'patchTenant', patch }];
   },
 };
+
+/** ConfigMaps that the tenant made after a pod that refers to them. */
+export const lateConfigMapKind: DownKind = lateKind(configMapKind);
 
 function superName(name: string): string {
   if (name === rootCaName) return superRootCaName;

@@ -1,5 +1,5 @@
 import { ingressClassKind, priorityClassKind, runtimeClassKind, storageClassKind } from './classes.ts';
-import { configMapKind } from './config-maps.ts';
+import { configMapKind, lateConfigMapKind } from './config-maps.ts';
 import type { SyncedKind } from './contract.ts';
 import { customResourceDefinitionKind } from './custom-resource-definitions.ts';
 import { endpointSliceKind } from './endpoint-slices.ts';
@@ -12,7 +12,7 @@ import { persistentVolumeKind } from './persistent-volumes.ts';
 import { podDisruptionBudgetKind } from './pod-disruption-budgets.ts';
 import { podKind } from './pods/pods.ts';
 import { tokenKind } from './pods/tokens.ts';
-import { secretKind } from './secrets.ts';
+import { lateSecretKind, secretKind } from './secrets.ts';
 import { serviceAccountKind } from './service-accounts.ts';
 import { serviceKind } from './services/services.ts';
 
@@ -26,6 +26,8 @@ export const allKinds: readonly SyncedKind[] = [
   networkPolicyKind,
   podDisruptionBudgetKind,
   podKind,
+  lateConfigMapKind,
+  lateSecretKind,
   tokenKind,
   serviceKind,
   endpointSliceKind,

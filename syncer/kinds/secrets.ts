@@ -3,6 +3,7 @@ import { type KubeObject, resources } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
 import type { Admission, DownKind } from './contract.ts';
+import { lateCopyOf, lateKind } from './late-references.ts';
 import { bringPayloadDown, metadataAlone, payloadOf, summarized } from './payload.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
 
@@ -16,7 +17,8 @@ export const secretKind: DownKind = {
   direction: 'down',
   payload,
   compact: { tenant: metadataAlone, super: summarized(payload) },
-  selector: { super: `!${labelKeys.token}` },
+  selector: { super: `!${labelKeys.token},!${labelKeys.late}` },
+  touches: { tenant: lateCopyOf('secrets') },
   superName: (name) => (isReserved(name) ? superNameOfReserved(name) : name),
   tenantName: reservedNameOf,
   admit,
@@ -40,6 +42,9 @@ export const secretKind: DownKind = {
     return patch === undefined ? [] : [{ do: 'patchTenant', patch }];
   },
 };
+
+/** Secrets that the tenant made after a pod that refers to them. */
+export const lateSecretKind: DownKind = lateKind(secretKind);
 
 /** A token Secret that kept its type would be filled with a token of the super cluster. */
 function superType(tenantObject: KubeObject): string {

@@ -3,6 +3,7 @@ import { resources } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
 import { isOurs, tenantNamespaceOf, tenantUidOf } from './labels.ts';
 import {
+  lateNamePrefix,
   readableNamespace,
   readablePrefix,
   rootCaName,
@@ -32,6 +33,7 @@ export function scrub(text: string, context: ScrubContext): string {
   const scrubbed = text
     .replace(superNamespaceShape, (name) => tenantName(name, context))
     .replaceAll(superRootCaName, rootCaName)
+    .replaceAll(lateNamePrefix, '')
     .replaceAll(uid, hidden)
     .replaceAll(id, hidden);
   if (!hideNodes) return scrubbed;

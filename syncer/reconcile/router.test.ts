@@ -36,7 +36,7 @@ describe('events of the tenant', () => {
     bench.show('tenant', resources.configMaps, settings);
     expect(heard()).toEqual(['live configmaps/shop/x at 7']);
     bench.state.caches.store(resources.configMaps).replace([]);
-    expect(heard()).toEqual(['background configmaps/shop/x at 7']);
+    expect(heard()).toEqual(['background configmaps/shop/x at 7', 'background late-configmaps/shop/x at 7']);
   });
 
   it('leave a tombstone only when the deletion was watched', async () => {
@@ -237,6 +237,7 @@ it('every key that either side has is found once', async () => {
   expect(keys.toSorted()).toEqual([
     'configmaps/shop/left',
     'configmaps/shop/x',
+    'late-configmaps/shop/x',
     'namespaces//shop',
     'nodes//n1',
   ]);

@@ -7,6 +7,7 @@ import { refusedAnnotations } from '../../mapping/metadata.ts';
 import { superNamespaceName, superRootCaName } from '../../mapping/names.ts';
 import { shownNodeName } from '../../mapping/node-names.ts';
 import type { Admission, Notice } from '../contract.ts';
+import { isMissing, isTooLongForLate } from '../late-references.ts';
 import { isReserved, nodeLeaseNamespace } from '../reserved-names.ts';
 import { priorityNotice, refusedRuntimeClass } from './classes.ts';
 import { refusedImage } from './images.ts';
@@ -127,7 +128,7 @@ export function admitPod(tenantPod: Pod, context: SyncContext): Admission {
       'the policy of this cluster (daemonSets: deny) runs neither pods of DaemonSets nor others that name their node (metadata.name in spec.affinity.nodeAffinity)',
     );
   }
-  const reserved = reservedReference(pod);
+  const reserved = reservedReference(pod, context);
   if (reserved !== undefined) return refuse('ReservedName', reserved);
   const outside = outsidePool(spec, context.tenant);
   if (outside !== undefined) return refuse('NodesNotAllowed', outside);
@@ -162,9 +163,15 @@ function annotationNotice(pod: Pod, { tenant }: SyncContext): Notice | undefined
 }
 
 /** Why a pod may not refer to what it does; undefined: it may. */
-export function reservedReference(pod: Pod): string | undefined {
-  const reserved = references(pod).find(isReservedReference);
-  return reserved && `refers to ${reserved.kind}/${reserved.name}: that name is reserved`;
+export function reservedReference(pod: Pod, context: SyncContext): string | undefined {
+  const all = references(pod);
+  const reserved = all.find(isReservedReference);
+  if (reserved !== undefined) return `refers to ${reserved.kind}/${reserved.name}: that name is reserved`;
+  const tooLong = all.find((to) => isTooLongForLate(to.name) && isMissing(to, context));
+  return (
+    tooLong &&
+    `refers to ${tooLong.kind}/${tooLong.name}, which does not exist: create it before the pod, as its name is too long to wait for`
+  );
 }
 
 /** The tenant object without what was added to it while it ran. */

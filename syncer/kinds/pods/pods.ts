@@ -6,6 +6,7 @@ import { superMetadataPatch, transparentMetadataPatch } from '../../mapping/meta
 import { superNamespaceName } from '../../mapping/names.ts';
 import { shownNodeName } from '../../mapping/node-names.ts';
 import type { Action, DownKind } from '../contract.ts';
+import { lateKeysOf, lateReferenceId, lateReferencesIndex, nameOfLate } from '../late-references.ts';
 import { admitPod } from './admission.ts';
 import { graceForSuper, graceForTenant, podGone } from './deletion.ts';
 import { refusedImageChange } from './images.ts';
@@ -26,6 +27,7 @@ const tenantIndexes = {
 /** Looked up in the super cluster's cache. */
 const superIndexes = {
   byNamespace: ({ metadata }: Pod) => [metadata.namespace ?? ''],
+  [lateReferencesIndex]: lateReferencesOf,
   /** Addresses that the pod has now (see `addressesOf`). */
   byIP: (object: Pod) => addressesOf(object),
   /** `<UID of the VirtualCluster>/<node>` of a bound pod. */
@@ -202,7 +204,11 @@ function tokensOf({ metadata, spec }: Pod): readonly KeyRef[] {
 function touchedFromSuper(superPod: Pod, context: SyncContext): readonly KeyRef[] {
   const node = superPod.spec?.nodeName ?? '';
   const shown = node === '' ? '' : shownNodeName(context.tenant, node);
-  return [...nodeOf(shown, context), ...slicesWith(superPod, context)];
+  return [
+    ...nodeOf(shown, context),
+    ...slicesWith(superPod, context),
+    ...lateKeysOf(superPod, lateReferencesOf(superPod)),
+  ];
 }
 
 /** The node of a pod, where nodes are there for their pods. */
@@ -221,9 +227,23 @@ function slicesWith(pod: Pod, { tenantObjects }: SyncContext): readonly KeyRef[]
 }
 
 /** The super object's spec is compared in a few fields, and only containers and tolerations are ever written back. */
+/** What is kept in the cache of the references that volumes hold. */
+const lateReferencesField = 'lateReferences';
+
+/** Of a super object in full or as the cache has it: ids of the ConfigMaps and Secrets that it refers to by late names. */
+function lateReferencesOf(superPod: Pod): readonly string[] {
+  const kept = superPod[lateReferencesField] as readonly string[] | undefined;
+  if (kept !== undefined) return kept;
+  const { namespace = '' } = superPod.metadata;
+  return references(superPod)
+    .filter(({ name }) => nameOfLate(name) !== undefined)
+    .map(({ kind, name }) => lateReferenceId(kind, namespace, name));
+}
+
 function compactSuperPod(superObject: KubeObject): KubeObject {
   const { spec } = superObject as Pod;
   if (spec === undefined) return superObject;
+  const late = lateReferencesOf(superObject);
   const { volumes: _volumes, dnsConfig: _dns, topologySpreadConstraints: _spread, ...read } = spec;
-  return { ...superObject, spec: read };
+  return { ...superObject, spec: read, ...(late.length === 0 ? {} : { [lateReferencesField]: late }) };
 }

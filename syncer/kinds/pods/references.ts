@@ -1,6 +1,21 @@
 import { type Resource, resources } from '../../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../../context.ts';
-import { allContainers, type Container, type Pod, type Volume } from './types.ts';
+import { rootCaName } from '../../mapping/names.ts';
+import { isMissing, lateName } from '../late-references.ts';
+import { isReserved } from '../reserved-names.ts';
+import {
+  allContainers,
+  type Container,
+  type EnvFromSource,
+  type EnvVar,
+  mapChanged,
+  mapContainers,
+  type ObjectName,
+  type Pod,
+  type PodStep,
+  type Projection,
+  type Volume,
+} from './types.ts';
 
 /** The claim that the tenant's own controller makes for an ephemeral volume. */
 export function ephemeralClaimName(podName: string, volumeName: string): string {
@@ -66,6 +81,92 @@ function containerReferences(container: Container, add: Add): void {
     add('secrets', secretRef?.name);
   }
 }
+
+type NamedKind = 'configmaps' | 'secrets';
+type NamingFields = readonly (readonly [field: string, kind: NamedKind])[];
+
+/** Where references by `name` stand. */
+const ofVolume: NamingFields = [['configMap', 'configmaps']];
+const ofVolumeSource: NamingFields = [
+  ['secretRef', 'secrets'],
+  ['nodePublishSecretRef', 'secrets'],
+];
+const ofProjection: NamingFields = [
+  ['configMap', 'configmaps'],
+  ['secret', 'secrets'],
+];
+const ofVariable: NamingFields = [
+  ['configMapKeyRef', 'configmaps'],
+  ['secretKeyRef', 'secrets'],
+];
+const ofVariables: NamingFields = [
+  ['configMapRef', 'configmaps'],
+  ['secretRef', 'secrets'],
+];
+
+/**
+ * Sync rule `late-references`: what the tenant does not have goes down by a name under which nothing stands but what the
+ * tenant makes later. Runs while all references but Skerry's own have the tenant's names.
+ */
+export const lateReferences: PodStep = (spec, { metadata: { namespace } }, context) => {
+  const superName = (kind: NamedKind, name: string | undefined): string | undefined => {
+    if (name === undefined || name === '' || isReserved(name)) return name;
+    if (kind === 'configmaps' && name === rootCaName) return name;
+    return isMissing({ kind, namespace, name }, context) ? lateName(name) : name;
+  };
+  const renamed = <T extends object>(holder: T, fields: NamingFields): T => {
+    let result = holder;
+    for (const [field, kind] of fields) {
+      const to = (holder as Record<string, ObjectName | null | undefined>)[field];
+      const name = superName(kind, to?.name);
+      if (name !== to?.name) result = { ...result, [field]: { ...to, name } };
+    }
+    return result;
+  };
+  const inVolume = (volume: Volume): Volume => {
+    let result = renamed(volume, ofVolume);
+    for (const key in result) {
+      const source = result[key];
+      if (typeof source !== 'object' || source === null) continue;
+      let changed: SecretSource & { sources?: Projection[] | null } = renamed(source, ofVolumeSource);
+      const secretName = superName('secrets', changed.secretName);
+      if (secretName !== undefined && secretName !== changed.secretName) changed = { ...changed, secretName };
+      const sources = mapChanged(changed.sources, (each: Projection) => renamed(each, ofProjection));
+      if (sources !== changed.sources && sources !== undefined) changed = { ...changed, sources };
+      if (changed !== source) result = { ...result, [key]: changed };
+    }
+    return result;
+  };
+  const inVariable = (variable: EnvVar): EnvVar => {
+    const valueFrom = variable.valueFrom && renamed(variable.valueFrom, ofVariable);
+    return valueFrom === undefined || valueFrom === variable.valueFrom
+      ? variable
+      : { ...variable, valueFrom };
+  };
+  const inContainer = (container: Container): Container => {
+    const env = mapChanged(container.env, inVariable);
+    const envFrom = mapChanged(container.envFrom, (source: EnvFromSource) => renamed(source, ofVariables));
+    if (env === container.env && envFrom === container.envFrom) return container;
+    return {
+      ...container,
+      ...(env === undefined ? {} : { env }),
+      ...(envFrom === undefined ? {} : { envFrom }),
+    };
+  };
+  const inPullSecret = (to: ObjectName): ObjectName => {
+    const name = superName('secrets', to.name);
+    return name === undefined || name === to.name ? to : { ...to, name };
+  };
+  const inContainers = mapContainers(spec, inContainer);
+  const imagePullSecrets = mapChanged(spec.imagePullSecrets, inPullSecret);
+  const volumes = mapChanged(spec.volumes, inVolume);
+  if (imagePullSecrets === spec.imagePullSecrets && volumes === spec.volumes) return inContainers;
+  return {
+    ...inContainers,
+    ...(imagePullSecrets === undefined ? {} : { imagePullSecrets }),
+    ...(volumes === undefined ? {} : { volumes }),
+  };
+};
 
 const referredKinds: Readonly<Record<string, Resource>> = {
   serviceaccounts: resources.serviceAccounts,

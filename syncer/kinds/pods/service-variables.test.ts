@@ -196,7 +196,10 @@ describe('service variables (rule `service-variables`)', () => {
       name: 'FOO_BAR_SERVICE_HOST',
       valueFrom: { configMapKeyRef: { name: 'cfg', key: 'host', optional: true } },
     };
-    const { env = [] } = mainContainer({ env: [asking, optional] }, { tenantObjects: [fooBar] });
+    const { env = [] } = mainContainer(
+      { env: [asking, optional] },
+      { tenantObjects: [fooBar, source('ConfigMap', 'cfg', {})] },
+    );
     expect(env.filter(({ name }) => name === asking.name)).toEqual([
       { name: 'FOO_BAR_PORT', value: 'tcp://1.2.3.4:8080' },
       asking,

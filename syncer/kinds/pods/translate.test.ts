@@ -105,20 +105,23 @@ describe('translate', () => {
           { prefix: 'P', configMapRef: { name: 'settings' } },
         ],
       };
-      const spec = superSpec({
-        volumes: [
-          { name: 'a', configMap: { name: 'kube-root-ca.crt', defaultMode: 420 } },
-          {
-            name: 'b',
-            projected: {
-              sources: [{ configMap: { name: 'kube-root-ca.crt' } }, { configMap: { name: 'settings' } }],
+      const spec = superSpec(
+        {
+          volumes: [
+            { name: 'a', configMap: { name: 'kube-root-ca.crt', defaultMode: 420 } },
+            {
+              name: 'b',
+              projected: {
+                sources: [{ configMap: { name: 'kube-root-ca.crt' } }, { configMap: { name: 'settings' } }],
+              },
             },
-          },
-          { name: 'c', secret: { secretName: 'kube-root-ca.crt' } },
-        ],
-        containers: [{ name: 'main', ...reading }],
-        initContainers: [{ name: 'init', ...reading }],
-      });
+            { name: 'c', secret: { secretName: 'kube-root-ca.crt' } },
+          ],
+          containers: [{ name: 'main', ...reading }],
+          initContainers: [{ name: 'init', ...reading }],
+        },
+        podContext({ tenantObjects: [named('ConfigMap', 'settings'), named('Secret', 'kube-root-ca.crt')] }),
+      );
       expect(spec.volumes).toEqual([
         { name: 'a', configMap: { name: 'tenant-kube-root-ca.crt', defaultMode: 420 } },
         {
@@ -441,6 +444,11 @@ describe('translate', () => {
   });
 });
 
+/** An object of the tenant that a pod refers to. */
+function named(kind: string, name: string): KubeObject {
+  return { kind, metadata: { name, namespace: 'shop' } };
+}
+
 function superDns(spec: PodSpec, options: TestContextOptions = { tenantObjects: [clusterDns] }) {
   const t = tenantPod({ spec });
   const { dnsPolicy, dnsConfig } = (podKind.toSuper(t, podContext(options)) as Pod).spec ?? {};
@@ -589,8 +597,8 @@ describe('host names (rule `pod-hostname`)', () => {
 });
 
 describe('tokens', () => {
-  function superSpec(spec: PodSpec): PodSpec {
-    return (podKind.toSuper(tenantPod({ spec }), podContext()) as Pod).spec ?? {};
+  function superSpec(spec: PodSpec, context = podContext()): PodSpec {
+    return (podKind.toSuper(tenantPod({ spec }), context) as Pod).spec ?? {};
   }
 
   /** As the tenant's admission plugin writes it. */
@@ -664,13 +672,19 @@ describe('tokens', () => {
       const token = (path: string, audience: string, expirationSeconds = 3600): Projection => ({
         serviceAccountToken: { path, audience, expirationSeconds },
       });
-      const spec = superSpec({
-        volumes: [
-          { name: 'a', projected: { sources: [token('vault', 'vault'), token('short', 'vault', 600)] } },
-          { name: 'b', projected: { sources: [token('deep/vault', 'vault'), { secret: { name: 'own' } }] } },
-          { name: 'c', secret: { secretName: 'static' } },
-        ],
-      });
+      const spec = superSpec(
+        {
+          volumes: [
+            { name: 'a', projected: { sources: [token('vault', 'vault'), token('short', 'vault', 600)] } },
+            {
+              name: 'b',
+              projected: { sources: [token('deep/vault', 'vault'), { secret: { name: 'own' } }] },
+            },
+            { name: 'c', secret: { secretName: 'static' } },
+          ],
+        },
+        podContext({ tenantObjects: [named('Secret', 'own'), named('Secret', 'static')] }),
+      );
       const items = spec.volumes?.map(({ projected }) =>
         projected?.sources?.map(({ secret }) => (secret?.['items'] as unknown[] | undefined) ?? secret),
       );
@@ -791,6 +805,69 @@ describe('hidden nodes', () => {
       }
       expect(podKind.touches?.super?.(s, context)).toEqual([]);
       expect(s.metadata.annotations?.[annotationKeys.uid]).toBe(t.metadata.uid);
+    });
+  });
+});
+
+describe('references to what the tenant does not have (rule `late-references`)', () => {
+  const late = (spec: PodSpec, ...there: KubeObject[]) =>
+    (podKind.toSuper(tenantPod({ spec }), podContext({ tenantObjects: there })) as Pod).spec ?? {};
+
+  const everywhere: PodSpec = {
+    imagePullSecrets: [{ name: 'x' }],
+    volumes: [
+      { name: 'a', configMap: { name: 'x', optional: true } },
+      { name: 'b', secret: { secretName: 'x', optional: true } },
+      { name: 'c', projected: { sources: [{ configMap: { name: 'x' } }, { secret: { name: 'x' } }] } },
+      { name: 'd', csi: { driver: 'd', nodePublishSecretRef: { name: 'x' } } },
+      // A lying server may send what no API server would.
+      { name: 'e', cephfs: { secretName: 'x', secretRef: { name: 'x' } }, configMap: { name: 'x' } },
+    ],
+    initContainers: [
+      { name: 'first', envFrom: [{ configMapRef: { name: 'x' } }, { secretRef: { name: 'x' } }] },
+    ],
+    containers: [
+      {
+        name: 'main',
+        env: [
+          { name: 'A', valueFrom: { configMapKeyRef: { name: 'x', key: 'k' } } },
+          { name: 'B', valueFrom: { secretKeyRef: { name: 'x', key: 'k', optional: true } } },
+        ],
+      },
+    ],
+  };
+  const places = (spec: PodSpec): string[] =>
+    [...JSON.stringify(spec).matchAll(/"(?:name|secretName)":"((?:skerry-late-)?x)"/g)].map(
+      ([, name = '']) => name,
+    );
+
+  it('go by names that only Skerry gives, wherever they stand, and stay what they are else', () => {
+    expect(places(everywhere)).toHaveLength(13);
+    expect(new Set(places(late(everywhere)))).toEqual(new Set(['skerry-late-x']));
+    expect(places(late(everywhere))).toHaveLength(13);
+    const [volume] = late(everywhere).volumes ?? [];
+    expect(volume).toEqual({ name: 'a', configMap: { name: 'skerry-late-x', optional: true } });
+  });
+
+  it('keep the name of what the tenant has, each kind for itself', () => {
+    const both = late(everywhere, named('ConfigMap', 'x'), named('Secret', 'x'));
+    expect(new Set(places(both))).toEqual(new Set(['x']));
+    const one = late(everywhere, named('Secret', 'x'));
+    expect(one.imagePullSecrets).toEqual([{ name: 'x' }]);
+    expect(one.volumes?.[0]).toMatchObject({ configMap: { name: 'skerry-late-x' } });
+    const elsewhere: KubeObject = { kind: 'Secret', metadata: { name: 'x', namespace: 'other' } };
+    expect(late(everywhere, elsewhere).imagePullSecrets).toEqual([{ name: 'skerry-late-x' }]);
+  });
+
+  it('a name that would be too long for that has to be there before the pod', () => {
+    const name = 'x'.repeat(250);
+    const pod = tenantPod({ spec: { imagePullSecrets: [{ name }] } });
+    expect(podKind.admit?.(pod, podContext())).toMatchObject({
+      wanted: false,
+      notice: { message: expect.stringContaining('create it before the pod') },
+    });
+    expect(podKind.admit?.(pod, podContext({ tenantObjects: [named('Secret', name)] }))).toEqual({
+      wanted: true,
     });
   });
 });

@@ -21,7 +21,7 @@ import { scrub } from '../../mapping/scrub.ts';
 import type { Service } from '../services/types.ts';
 import { pullPolicy } from './images.ts';
 import { mirroredKeys, superFieldPath } from './mirrored-keys.ts';
-import { ephemeralClaimName } from './references.ts';
+import { ephemeralClaimName, lateReferences } from './references.ts';
 import { resourcesAsked, resourcesMark } from './resize.ts';
 import { interPodAffinity, placement, pool, scheduling } from './scheduling.ts';
 import { environment, serviceAddress } from './service-variables.ts';
@@ -467,6 +467,7 @@ const steps: readonly PodStep[] = [
   pullPolicy,
   // Looks ConfigMaps up by the tenant object's names, one of which is another in the super object.
   environment,
+  lateReferences,
   rootCa,
   downwardApi,
   dns,
@@ -495,7 +496,7 @@ export function toSuperPod(pod: Pod, context: SyncContext): KubeObject {
  * made of them.
  */
 export function translatedContainers(containers: Container[], pod: Pod, context: SyncContext): Container[] {
-  const steps = [pullPolicy, environment, rootCa, downwardApi];
+  const steps = [pullPolicy, environment, lateReferences, rootCa, downwardApi];
   const spec = steps.reduce<PodSpec>((spec, step) => step(spec, pod, context), { containers });
   return spec.containers ?? [];
 }

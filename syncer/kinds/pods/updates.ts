@@ -147,10 +147,8 @@ function refusal(container: Container, tenantPod: Pod, context: SyncContext): No
   }
   const unsupported = unsupportedInContainer(container, context);
   if (unsupported !== undefined) return notice('NotSupported', container, unsupported);
-  const reserved = reservedReference({
-    metadata: tenantPod.metadata,
-    spec: { ephemeralContainers: [container] },
-  });
+  const { metadata } = tenantPod;
+  const reserved = reservedReference({ metadata, spec: { ephemeralContainers: [container] } }, context);
   return reserved === undefined ? undefined : notice('ReservedName', container, reserved);
 }
 

@@ -88,6 +88,7 @@ export function compareConfig(view: View): string[] {
     kind: 'configmaps',
     what: 'ConfigMap',
     superName: superConfigMapName,
+    isForeign: isLate,
     expected: (own) => expected('configmaps', own),
     compare: (own, superObject) =>
       ['data', 'binaryData', 'immutable'].flatMap((field) => unequal(own[field], superObject[field], field)),
@@ -95,7 +96,7 @@ export function compareConfig(view: View): string[] {
   const secrets: DownRules = {
     kind: 'secrets',
     what: 'Secret',
-    isForeign: isTokenSecret,
+    isForeign: (object) => isTokenSecret(object) || isLate(object),
     expected: (own) => expected('secrets', own),
     compare(own, superObject) {
       const type = own['type'] === 'kubernetes.io/service-account-token' ? 'Opaque' : own['type'];
@@ -105,7 +106,23 @@ export function compareConfig(view: View): string[] {
       ];
     },
   };
-  return [...compareDown(configMaps, view), ...compareDown(secrets, view)];
+  return [configMaps, late(configMaps), secrets, late(secrets)].flatMap((rules) => compareDown(rules, view));
+}
+
+/** On a copy of what the tenant did not have when a pod that refers to it went down. */
+function isLate(superObject: KubeObject): boolean {
+  return label(superObject, 'skerry.dev/late') !== undefined;
+}
+
+/** Rules for the late copies of objects that the first rules are for. */
+function late(rules: DownRules): DownRules {
+  return {
+    ...rules,
+    what: `late ${rules.what}`,
+    superName: (name) => `skerry-late-${name}`,
+    isForeign: (superObject) => !isLate(superObject),
+    expected: () => 'may',
+  };
 }
 
 /**
