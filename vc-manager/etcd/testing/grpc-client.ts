@@ -14,15 +14,18 @@ interface GrpcResult {
   readonly body: Buffer;
 }
 
+/** Of a request message: bytes, or a number or enumeration. */
+export type FieldValue = string | Uint8Array | bigint;
+
 /**
  * One unary call to etcd as an API server makes it: the user is the common name of the client certificate.
- * `fields` are the byte fields of the request message, by number.
+ * `fields` are those of the request message, by number.
  */
 export async function grpcCall(
   endpoint: string,
   identity: GrpcIdentity,
   method: string,
-  fields: Record<number, string | Uint8Array>,
+  fields: Record<number, FieldValue>,
 ): Promise<GrpcResult> {
   const session = connect(endpoint, identity);
   try {
@@ -58,8 +61,20 @@ function frame(message: Buffer): Buffer {
   return Buffer.concat([header, message]);
 }
 
-function field(number: number, value: string | Uint8Array): Buffer {
+function field(number: number, value: FieldValue): Buffer {
+  if (typeof value === 'bigint') return Buffer.concat([Buffer.from([number << 3]), varint(value)]);
   const bytes = Buffer.from(value as string);
   if (bytes.length > 127) throw new RangeError('only short values are encoded here');
   return Buffer.concat([Buffer.from([(number << 3) | 2, bytes.length]), bytes]);
+}
+
+function varint(value: bigint): Buffer {
+  const bytes: number[] = [];
+  let rest = BigInt.asUintN(64, value);
+  do {
+    const more = rest > 0x7fn;
+    bytes.push(Number(rest & 0x7fn) | (more ? 0x80 : 0));
+    rest >>= 7n;
+  } while (rest > 0n);
+  return Buffer.from(bytes);
 }
