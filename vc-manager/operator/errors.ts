@@ -4,6 +4,7 @@ type OperatorErrorCode =
   | 'InvalidSettings'
   | 'InvalidId'
   | 'IdInUse'
+  | 'IdNotProven'
   | 'PoolExhausted'
   | 'AddressTaken'
   | 'PortsExhausted'
@@ -65,6 +66,16 @@ export function idInUse(id: string, holder: string): OperatorError {
     'IdInUse',
     `the id ${id} of the annotation skerry.dev/id belongs to VirtualCluster ${holder}. ` +
       'Remove the annotation to get a control plane of its own, or delete the other one first.',
+    false,
+  );
+}
+
+export function idNotProven(id: string, secret: string): OperatorError {
+  return new OperatorError(
+    'IdNotProven',
+    `there is a control plane or data of the id ${id} of the annotation skerry.dev/id, and Secret ${secret} has no etcd ` +
+      'client certificate of it from this manager. To restore that control plane, restore this Secret with the ' +
+      'VirtualCluster; to get a new one, remove the annotation; to remove what is left of the old one, use "vc-manager gc".',
     false,
   );
 }

@@ -187,6 +187,48 @@ describe('a step that fails', () => {
     expect([...world.datastore.tenants]).toEqual([status?.id]);
   });
 
+  it('gives what is left under an id only to a VirtualCluster that has its key', async () => {
+    const first = world.run();
+    world.create('a');
+    const { status } = await world.untilReady('a');
+    const id = status?.id ?? '';
+    await first.stop();
+    const pki = world.superCluster.get(resources.secrets, { namespace: 'team', name: 'a-pki' }) as KubeObject;
+    // As after the loss of the super cluster's data: control plane and keys are there, the object is not.
+    world.superCluster.remove(resources.virtualClusters, { namespace: 'team', name: 'a' });
+    for (const name of ['a-pki', 'a-kubeconfig', 'a-syncer'])
+      world.superCluster.remove(resources.secrets, { namespace: 'team', name });
+    world.run();
+    const annotations = { [annotationKeys.id]: id };
+    world.create('thief', {}, { annotations, finalizers: ['skerry.dev/control-plane'] });
+    await world.untilReason('thief', 'Ready', 'IdNotProven');
+    await world.delete('thief');
+    await world.untilGone('thief');
+    expect(await world.driver.list()).toEqual([id]);
+    expect([...world.datastore.tenants]).toEqual([id]);
+    // A key of another tenant proves nothing.
+    world.create('b');
+    await world.untilReady('b');
+    const other = world.superCluster.get(resources.secrets, {
+      namespace: 'team',
+      name: 'b-pki',
+    }) as KubeObject;
+    const beside = (secret: KubeObject, name: string): void => {
+      const labels = { 'skerry.dev/virtualcluster': name };
+      world.superCluster.put(resources.secrets, {
+        ...secret,
+        metadata: { namespace: 'team', name: `${name}-pki`, labels, annotations },
+      });
+    };
+    beside(other, 'thief');
+    world.create('thief', {}, { annotations });
+    await world.untilReason('thief', 'Ready', 'IdNotProven');
+    // The owner of the restored Secret gets it back.
+    beside(pki, 'a');
+    world.create('a', {}, { annotations });
+    expect((await world.untilReady('a')).status?.id).toBe(id);
+  });
+
   it('takes the id that a restored VirtualCluster brings along', async () => {
     world.run();
     world.create('a', {}, { annotations: { [annotationKeys.id]: 'restored01' } });

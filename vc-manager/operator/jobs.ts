@@ -15,7 +15,7 @@ import {
   succeedJob,
 } from '../jobs/job-status.ts';
 import type { Services } from './services.ts';
-import { ownedId, type Tenant } from './tenant.ts';
+import type { Tenant } from './tenant.ts';
 import { versionChoice } from './version-choice.ts';
 
 /** The long operation that a VirtualCluster needs, read from its spec, status and annotations. */
@@ -143,7 +143,8 @@ async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Prom
         : { held: { kind: job.kind, ...(generation === undefined ? {} : { generation }) } };
   if (job.kind === 'provision') {
     // Components that were started would go on running.
-    const id = ownedId(tenant, services);
+    // Written before anything is started. The annotation is the user's.
+    const { id } = tenant.vc.status ?? {};
     if (id !== undefined) await services.driver.stop(id, { signal: tenant.signal });
     status.set({
       phase: 'Cancelled',

@@ -8,7 +8,9 @@ import {
   type Resource,
   resources,
 } from '../../kube/index.ts';
-import { driverChanged, RequeueAfter } from './errors.ts';
+import { driverChanged, OperatorError, RequeueAfter } from './errors.ts';
+import { assertIdClaim } from './id-claim.ts';
+import type { Services } from './services.ts';
 import type { Step } from './step-runner.ts';
 import { isOurs } from './steps/certificates.ts';
 import { releaseReservations } from './steps/service-slice.ts';
@@ -31,11 +33,27 @@ const waitForSyncer: Step = {
   },
 };
 
+/**
+ * The id under which things may be removed. One that only the annotation has is not believed when there is something
+ * under it: the manager writes the status before it makes anything.
+ */
+async function removableId(tenant: Tenant, services: Services): Promise<string | undefined> {
+  const id = ownedId(tenant, services);
+  if (id === undefined || tenant.vc.status?.id !== undefined) return id;
+  try {
+    await assertIdClaim(tenant, services, id);
+    return id;
+  } catch (error) {
+    if (error instanceof OperatorError && error.code === 'IdNotProven') return undefined;
+    throw error;
+  }
+}
+
 const stopControlPlane: Step = {
   name: 'stop-control-plane',
   doing: 'Stopping the control plane',
   async run(tenant, services) {
-    const id = ownedId(tenant, services);
+    const id = await removableId(tenant, services);
     if (id !== undefined) await services.driver.stop(id, { signal: tenant.signal });
   },
 };
@@ -45,7 +63,7 @@ const removeDatastore: Step = {
   name: 'remove-datastore',
   doing: 'Removing its data from the datastore',
   async run(tenant, services) {
-    const id = ownedId(tenant, services);
+    const id = await removableId(tenant, services);
     if (id !== undefined) await services.datastore.removeTenant(id, { signal: tenant.signal });
   },
 };
@@ -55,7 +73,7 @@ const removeControlPlane: Step = {
   name: 'remove-control-plane',
   doing: 'Removing the files of the control plane',
   async run(tenant, services) {
-    const id = ownedId(tenant, services);
+    const id = await removableId(tenant, services);
     if (id !== undefined) await services.driver.remove(id, { signal: tenant.signal });
   },
 };

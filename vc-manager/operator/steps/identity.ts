@@ -1,6 +1,7 @@
 import { annotationKeys, finalizer } from '../../../api/labels.ts';
 import { idPattern } from '../../../api/names.ts';
 import { idInUse, invalidId, RequeueAfter } from '../errors.ts';
+import { assertIdClaim } from '../id-claim.ts';
 import type { Services } from '../services.ts';
 import type { Step } from '../step-runner.ts';
 import { changeMetadata, type Tenant } from '../tenant.ts';
@@ -13,7 +14,7 @@ export const identity: Step = {
   name: 'identity',
   doing: 'Choosing an id',
   async run(tenant, services) {
-    const id = tenant.vc.status?.id ?? chooseId(tenant, services);
+    const id = tenant.vc.status?.id ?? (await chooseId(tenant, services));
     await changeMetadata(tenant, services, ({ metadata }) => {
       if (metadata.finalizers?.includes(finalizer) && metadata.annotations?.[annotationKeys.id] === id)
         return undefined;
@@ -27,15 +28,21 @@ export const identity: Step = {
   },
 };
 
-function chooseId(tenant: Tenant, services: Services): string {
+async function chooseId(tenant: Tenant, services: Services): Promise<string> {
   const { allocations, newId } = services;
-  checkNamespaceLimit(tenant, services);
   const preset = tenant.vc.metadata.annotations?.[annotationKeys.id];
   if (preset !== undefined) {
     if (!idPattern.test(preset)) throw invalidId(preset);
-    const holder = allocations.ownerOfId(preset, tenant.uid);
-    if (holder !== undefined) throw idInUse(preset, holder);
+    const assertFree = (): void => {
+      const holder = allocations.ownerOfId(preset, tenant.uid);
+      if (holder !== undefined) throw idInUse(preset, holder);
+    };
+    assertFree();
+    await assertIdClaim(tenant, services, preset);
+    // Another one may have come meanwhile; from here on there is no pause: see Allocations.
+    assertFree();
   }
+  checkNamespaceLimit(tenant, services);
   let id = preset ?? newId();
   while (allocations.ownerOfId(id, tenant.uid) !== undefined) id = newId();
   allocations.remember(tenant.uid, { id });
