@@ -259,6 +259,79 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'Secrets are taken by owner and id only',
     test: 'vc-manager/operator/failures.test.ts › does not adopt the Secrets of an earlier VirtualCluster of that name',
   },
+  {
+    attacker: 'tenant',
+    attack:
+      'answer lists with null, texts, objects without names, prototypes, nesting without end or no JSON',
+    stoppedBy: "shapes are checked where answers are read; the tenant's reflector tries again, others go on",
+    test: 'syncer/tenants/lying-server.test.ts › whose lists are',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'send watch events that are no JSON, about nothing, without metadata or with `__proto__` keys',
+    stoppedBy: 'as for lists',
+    test: 'syncer/tenants/lying-server.test.ts › whose watches send events',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'give namespaces names such as `../../kube-system`, that no API server takes',
+    stoppedBy: 'names of super namespaces are made, with a hash; paths are encoded',
+    test: 'syncer/tenants/lying-server.test.ts › whose namespaces have names such as',
+  },
+  {
+    attacker: 'tenant',
+    attack: "give its objects marks, UIDs and owners that are another tenant's",
+    stoppedBy: 'marks are written by the syncer and compared with the tenant that it reads from',
+    test: 'syncer/tenants/lying-server.test.ts › that gives its namespaces the marks and UIDs of another tenant gets its own',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'answer a read of one object with another',
+    stoppedBy: 'the answer has to be the object that was asked for',
+    test: 'syncer/tenants/lying-server.test.ts › that answers a read with another object than was asked for',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'send objects of any JSON, to have them written under the marks of others or to end the syncer',
+    stoppedBy: 'sync rule `namespace-names`; what throws ends in a retry of that one object',
+    test: 'syncer/reconcile/reconciler.fuzz.test.ts › are followed without an error that leaves the reconcile',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'have namespaced objects without a namespace written into the super cluster',
+    stoppedBy: 'they go nowhere',
+    test: 'syncer/reconcile/reconciler.test.ts › an object without a namespace, as no server of Kubernetes has it, goes nowhere',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'have the syncer build an object that is larger than memory',
+    stoppedBy: 'what is longer than 3 MiB is refused before it is text: event `SyncRefused`',
+    test: 'kube/client.test.ts › refuses to send what no server takes, before it is text',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'have the syncer compare each of many nodes with each of many pods for `kubectl top nodes`',
+    stoppedBy: 'pods are sorted by node once',
+    test: 'syncer/kubelet/metrics-api.test.ts › are put together without looking at every pod for every node',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'send paths of any bytes and encodings to the kubelet proxy',
+    stoppedBy: 'names are decoded once and must be names',
+    test: 'syncer/kubelet/request-path.fuzz.test.ts › any path names a pod by names alone',
+  },
+  {
+    attacker: 'owner',
+    attack: 'put any text or YAML into the Secret that the syncer reads',
+    stoppedBy: 'server, CA and certificate are read, all else is refused by an error with a code',
+    test: 'kube/kubeconfig.fuzz.test.ts › of any YAML is a plain connection or refused',
+  },
+  {
+    attacker: 'owner',
+    attack: 'have the text of a Secret repeated in logs by breaking its YAML',
+    stoppedBy: 'neither warnings nor errors repeat it',
+    test: 'kube/kubeconfig.test.ts › repeats nothing of a text that it cannot read',
+  },
 ];
 
 const names: Readonly<Record<Attacker, string>> = {
