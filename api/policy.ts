@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { KubeObject } from '../kube/index.ts';
-import { quantitiesSchema, quotaSchema } from './quota.ts';
+import { effectiveQuotaSchema, quotaSchema } from './quota.ts';
 
 /**
  * Text of a shape, with what to write instead as the message, on both roads: when a command checks an
@@ -237,7 +237,7 @@ export const effectivePolicySchema = z.strictObject({
     )
     .optional(),
   cacheMiB: cacheMiB.describe(memoryOfObjects).optional(),
-  quota: quantitiesSchema
+  quota: effectiveQuotaSchema
     .describe(
       'How much of each resource the tenant may have in the super cluster; what is not named is not limited.',
     )

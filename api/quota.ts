@@ -8,42 +8,58 @@ import { z } from 'zod';
  * - `customresources`: those of them that are of published CustomResourceDefinitions.
  * - `writes.bytes-per-minute`: bytes that creating and changing them may cost the super cluster's datastore.
  */
-const fixedNames = [
-  'pods',
-  'requests\\.(cpu|memory|ephemeral-storage|storage)',
-  'limits\\.(cpu|memory|ephemeral-storage)',
-  'services(\\.nodeports|\\.loadbalancers)?',
-  'persistentvolumeclaims',
-  'configmaps',
-  'secrets',
-  'customresources',
-  'objects(\\.bytes)?',
-  'writes\\.bytes-per-minute',
-];
-const dnsName = '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*';
-const perClass = `${dnsName}\\.storageclass\\.storage\\.k8s\\.io/(requests\\.storage|persistentvolumeclaims)`;
+const longestName = 317;
+const name =
+  /^(pods|requests\.(cpu|memory|ephemeral-storage|storage)|limits\.(cpu|memory|ephemeral-storage)|services(\.nodeports|\.loadbalancers)?|persistentvolumeclaims|configmaps|secrets|customresources|objects(\.bytes)?|writes\.bytes-per-minute|count\/[a-z0-9][-a-z0-9.]{0,252}|[a-z0-9][-a-z0-9.]{0,252}\.storageclass\.storage\.k8s\.io\/(requests\.storage|persistentvolumeclaims))$/;
+
+/** Whether there is such a resource to limit. */
+export function isLimitedResource(resource: string): boolean {
+  return resource.length <= longestName && name.test(resource);
+}
 
 const resourceName = z
   .string()
-  .max(317)
+  .max(longestName)
   .regex(
-    new RegExp(`^(${fixedNames.join('|')}|count/${dnsName}|${perClass})$`),
+    name,
     'has to be a resource that is limited, as pods, requests.cpu, services.loadbalancers or count/ingresses.networking.k8s.io',
   );
 
-const amount = '[0-9]{1,15}(\\.[0-9]{1,9})?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?';
-const amountRemedy = 'has to be a quantity, as "20", "500m" or "64Gi"';
+const remedy = 'has to be a quantity, as "20", "500m" or "64Gi"';
 
-function quantities(pattern: string, remedy: string): z.ZodRecord<z.ZodString, z.ZodString> {
-  const value = z.string().max(32).regex(new RegExp(pattern), remedy);
-  return z.record(resourceName, value).meta({ maxProperties: 64 });
+function quantities(value: z.ZodString, maxProperties: number): z.ZodRecord<z.ZodString, z.ZodString> {
+  return z.record(resourceName, value).meta({ maxProperties });
 }
 
 /** `spec.quota` of a VirtualCluster and of a VirtualClusterPolicy: a quantity, or `*` for no limit. */
-export const quotaSchema = quantities(`^(${amount}|\\*)$`, `${amountRemedy}, or "*" for no limit`);
+export const quotaSchema = quantities(
+  z
+    .string()
+    .max(32)
+    .regex(
+      /^([0-9]{1,15}(\.[0-9]{1,9})?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?|\*)$/,
+      `${remedy}, or "*" for no limit`,
+    ),
+  64,
+);
 
-/** What came of it, and what is used: quantities alone. What is not named is not limited. */
-export const quantitiesSchema = quantities(`^${amount}$`, amountRemedy);
+/** What came of it. What is not named is not limited. */
+export const effectiveQuotaSchema = quantities(
+  z
+    .string()
+    .max(32)
+    .regex(/^[0-9]{1,15}(\.[0-9]{1,9})?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$/, remedy),
+  192,
+);
+
+/** What is used of it: sums, which may be larger and finer than any limit. */
+export const usedQuotaSchema = quantities(
+  z
+    .string()
+    .max(64)
+    .regex(/^[0-9]{1,48}(n|u|m|Ki|Mi|Gi|Ti|Pi|Ei)?$/, remedy),
+  192,
+);
 
 export type Quota = Readonly<Record<string, string>>;
 

@@ -10,7 +10,7 @@ import {
   textSet,
   weight,
 } from './policy.ts';
-import { quantitiesSchema, quotaSchema } from './quota.ts';
+import { quotaSchema, usedQuotaSchema } from './quota.ts';
 
 const dnsName = /^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const address = /^[0-9a-fA-F:.]+$/;
@@ -234,7 +234,7 @@ export const virtualClusterStatusSchema = z.strictObject({
       pods: z.int().min(0).optional(),
       services: z.int().min(0).optional(),
       nodes: z.int().min(0).optional(),
-      resources: quantitiesSchema
+      resources: usedQuotaSchema
         .describe('What the tenant has of what status.policy.quota limits, written at most once a minute.')
         .optional(),
     })

@@ -121,6 +121,7 @@ class Serving {
       () => this.#engine.scheduling(),
       (uid) => this.#engine.labelOf(uid),
     );
+    metrics.collectQuotasFrom(() => this.#engine.quotas());
     metrics.collectCachesFrom(() => this.#engine.cacheBytes());
     metrics.collectObjectsFrom(() => this.#engine.objectCounts());
     metrics.gauge(

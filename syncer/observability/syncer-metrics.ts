@@ -403,6 +403,32 @@ export class SyncerMetrics {
     });
   }
 
+  /** Asks for what tenants have of what their quotas limit whenever metrics are rendered. To be called once. */
+  collectQuotasFrom(
+    read: () => Iterable<{ tenant: string; resource: string; used: number; limit: number }>,
+  ): void {
+    const labels = this.#labels;
+    const gauge = (name: string, help: string, of: 'used' | 'limit'): void => {
+      new Gauge({
+        name,
+        help,
+        labelNames: ['tenant', 'resource'],
+        registers: [this.#registry],
+        collect() {
+          this.reset();
+          for (const { tenant, resource, ...usage } of read())
+            this.inc({ tenant: labels.peek(tenant), resource }, usage[of]);
+        },
+      });
+    };
+    gauge(
+      'skerry_tenant_quota_used',
+      'What a tenant has in the super cluster of a limited resource.',
+      'used',
+    );
+    gauge('skerry_tenant_quota_limit', 'What it may have.', 'limit');
+  }
+
   /** Asks for the state of the scheduling window whenever metrics are rendered. To be called once. */
   collectSchedulingFrom(
     read: () => SchedulingWindowState | undefined,

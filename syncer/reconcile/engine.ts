@@ -5,6 +5,7 @@ import { NetworkIsolationController } from '../controllers/network-isolation.ts'
 import { PodAdmission, type PodAdmissionObserver } from '../controllers/pod-admission.ts';
 import { actionGates } from '../controllers/registry.ts';
 import type { Action, DownKind, SyncedKind } from '../kinds/contract.ts';
+import { QuotaAdmission, type ResourceUsage } from '../quota/quota-admission.ts';
 import type { TenantCounts } from '../scheduling/scheduling-window.ts';
 import { FairQueue } from '../workqueue/fair-queue.ts';
 import type { Priority, Outcome as QueueOutcome, TenantDepth } from '../workqueue/options.ts';
@@ -70,6 +71,7 @@ export class SyncEngine {
   readonly #resync: Resync;
   /** Undefined where nothing is done for fairness. */
   readonly #admission: PodAdmission | undefined;
+  readonly #quota: QuotaAdmission;
   readonly #resources: ReadonlyMap<string, Resource>;
   /** Ends the work of one tenant when it leaves, by UID. */
   readonly #leaving = new Map<string, AbortController>();
@@ -101,6 +103,12 @@ export class SyncEngine {
             wake: (uid, key) => this.#queue.add({ ...key, tenant: uid }, { first: true }),
             ...(options.observer === undefined ? {} : { observer: options.observer }),
           });
+    this.#quota = new QuotaAdmission({
+      kinds: options.kinds,
+      superCaches: options.superCaches,
+      monotonicMs: () => options.clock.monotonic(),
+      wake: (uid, key) => this.#queue.add({ ...key, tenant: uid }, { first: true }),
+    });
     const gates = new Map(actionGates(options.superClient, options.superCaches));
     if (this.#admission !== undefined) gates.set('pods', this.#admission.gate);
     this.#reconciler = new Reconciler({
@@ -113,6 +121,7 @@ export class SyncEngine {
       onHeld: options.onHeld,
       nowMs: () => options.clock.now(),
       gates,
+      quotaGate: this.#quota.gate,
       ...(options.observer === undefined ? {} : { observer: options.observer }),
     });
     const controllers = [
@@ -143,7 +152,8 @@ export class SyncEngine {
       driftOf: (tenant, key) => this.#controllerOf(key).driftOf(tenant, key),
       isQueued: (tenant, key) =>
         this.#queue.has({ ...key, tenant: tenant.info.uid }, soonMs) ||
-        this.#admission?.isParked(tenant, key) === true,
+        this.#admission?.isParked(tenant, key) === true ||
+        this.#quota.isWaiting(tenant, key),
       enqueue: (tenant, key) => this.#enqueue(tenant, key, 'background'),
       isServed: (tenant) => this.#router.tenant(tenant.info.uid) === tenant,
       onCompleted: (busyMs) => options.observer?.resynced?.(busyMs),
@@ -156,6 +166,7 @@ export class SyncEngine {
     this.#leaving.set(uid, new AbortController());
     this.#queue.setWeight(uid, weight);
     this.#admission?.join(tenant, weight);
+    this.#quota.join(tenant);
     this.#router.join(tenant);
   }
 
@@ -163,6 +174,7 @@ export class SyncEngine {
   leave(uid: string): void {
     this.#router.leave(uid);
     this.#admission?.leave(uid);
+    this.#quota.leave(uid);
     this.#queue.removeTenant(uid);
     this.#leaving.get(uid)?.abort(new Error('tenant left'));
     this.#leaving.delete(uid);
@@ -177,6 +189,7 @@ export class SyncEngine {
   /** Syncs one more kind for a tenant that has joined; its caches on both sides must be complete. */
   addKind(tenant: TenantState, custom: CustomKind): void {
     tenant.customKinds.set(custom.kind.name, custom);
+    this.#quota.addKind(tenant, custom.kind);
     this.#router.addKind(tenant, custom.kind);
   }
 
@@ -204,7 +217,10 @@ export class SyncEngine {
 
   /** Compares both sides of a tenant and queues what differs. Lets others work in between. */
   resync(tenant: TenantState): Promise<DriftCount[]> {
-    if (this.#router.tenant(tenant.info.uid) === tenant) this.#admission?.recount(tenant);
+    if (this.#router.tenant(tenant.info.uid) === tenant) {
+      this.#admission?.recount(tenant);
+      this.#quota.recount(tenant);
+    }
     return this.#resync.run(tenant);
   }
 
@@ -232,6 +248,17 @@ export class SyncEngine {
   /** About what the objects of each tenant take in memory, by its label. */
   *cacheBytes(): Generator<{ tenant: string; bytes: number }> {
     for (const { label, caches } of this.#router.tenants()) yield { tenant: label, bytes: caches.bytes };
+  }
+
+  /** What a tenant that is served has of what its quota limits. */
+  quotaOf(uid: string): Iterable<ResourceUsage & { readonly quantity: string }> {
+    return this.#quota.usageOf(uid);
+  }
+
+  /** The same of all tenants, by label. */
+  *quotas(): Generator<ResourceUsage & { readonly tenant: string }> {
+    for (const { label, info } of this.#router.tenants())
+      for (const usage of this.#quota.usageOf(info.uid)) yield { ...usage, tenant: label };
   }
 
   /** Objects in the caches, by side and kind. */
@@ -292,8 +319,11 @@ export class SyncEngine {
     // Read before: a version that comes during the run has not been refused.
     const version = this.#version(tenant, key);
     this.#admission?.began(key.tenant, key);
+    this.#quota.began(key.tenant, key);
+    let ended: Outcome | undefined;
     try {
       const outcome = await this.#controllerOf(key).reconcile(tenant, key, leaving.signal);
+      ended = outcome;
       this.#options.observer?.outcome?.(tenant, key, outcome);
       return queueOutcome(outcome, version);
     } catch (error) {
@@ -301,7 +331,10 @@ export class SyncEngine {
       throw error;
     } finally {
       // One that has joined anew meanwhile has places of its own.
-      if (this.#leaving.get(key.tenant) === leaving) this.#admission?.ended(tenant, key);
+      if (this.#leaving.get(key.tenant) === leaving) {
+        this.#admission?.ended(tenant, key);
+        this.#quota.ended(tenant, key, ended);
+      }
     }
   }
 

@@ -164,9 +164,16 @@ export type GatedAction = Extract<
 
 /**
  * Called before such an action of one kind is carried out. Returns the action, with what it lacked, or the outcome
- * that ends the reconcile instead. Throws what a client throws.
+ * that ends the reconcile instead, or that this action is left out and the others are carried out. Throws what a client
+ * throws.
  */
-export type ActionGate = (work: Work, action: GatedAction) => Promise<GatedAction | Outcome>;
+export type ActionGate = (work: Work, action: GatedAction) => Promise<GatedAction | Outcome | Skip>;
+
+/** `afterMs`: when to come back. */
+interface Skip {
+  readonly skip: true;
+  readonly afterMs?: number;
+}
 
 interface ExecutorOptions {
   superClient: KubeClient;
@@ -176,6 +183,8 @@ interface ExecutorOptions {
   enqueue: (tenant: TenantState, key: KeyRef) => void;
   /** By name of the kind. */
   gates?: ReadonlyMap<string, ActionGate> | undefined;
+  /** For all kinds, asked before the kind's own. */
+  quotaGate?: ActionGate | undefined;
   observer?: ExecutorObserver;
 }
 
@@ -188,6 +197,7 @@ export class Executor {
   readonly #isSettled: ExecutorOptions['isSettled'];
   readonly #enqueue: ExecutorOptions['enqueue'];
   readonly #gates: ReadonlyMap<string, ActionGate>;
+  readonly #quotaGate: ActionGate | undefined;
   readonly #observer: ExecutorObserver;
 
   constructor(options: ExecutorOptions) {
@@ -195,6 +205,7 @@ export class Executor {
     this.#isSettled = options.isSettled;
     this.#enqueue = options.enqueue;
     this.#gates = options.gates ?? new Map();
+    this.#quotaGate = options.quotaGate;
     this.#observer = options.observer ?? {};
   }
 
@@ -207,11 +218,14 @@ export class Executor {
      */
     let tenantWritten = false;
     let superWritten = false;
-    const gate = this.#gates.get(work.kind.name);
     for (const decided of actions) {
       let outcome: Outcome | undefined;
-      const action = gate !== undefined && isGated(decided) ? await gate(work, decided) : decided;
+      const action = isGated(decided) ? await this.#ask(work, decided) : decided;
       if ('is' in action) return action;
+      if ('skip' in action) {
+        if (action.afterMs !== undefined) later = { is: 'later', afterMs: action.afterMs };
+        continue;
+      }
       this.#observer.acting?.(tenant, situation.key, action);
       switch (action.do) {
         case 'require':
@@ -269,6 +283,12 @@ export class Executor {
     }
     if (isOurs(live, tenant.info)) expectCreated('super', work, live);
     return { is: 'retry', code: 'stillThere' };
+  }
+
+  async #ask(work: Work, action: GatedAction): Promise<GatedAction | Outcome | Skip> {
+    const granted = this.#quotaGate === undefined ? action : await this.#quotaGate(work, action);
+    const gate = this.#gates.get(work.kind.name);
+    return gate === undefined || 'is' in granted || 'skip' in granted ? granted : gate(work, granted);
   }
 
   /** Whether the key has to wait for one of these; then they are queued and it comes back after them. */

@@ -58,6 +58,8 @@ interface ReconcilerOptions {
   onHeld: (tenant: TenantState) => void;
   nowMs: () => number;
   gates?: ReadonlyMap<string, ActionGate> | undefined;
+  /** For all kinds. */
+  quotaGate?: ActionGate | undefined;
   /** Told of every action. */
   observer?: ExecutorObserver;
 }
@@ -86,6 +88,7 @@ export class Reconciler implements Controller {
       enqueue: options.enqueue,
       isSettled: (tenant, key) => this.isSettled(tenant, key),
       gates: options.gates,
+      quotaGate: options.quotaGate,
       ...(options.observer === undefined ? {} : { observer: options.observer }),
     });
   }

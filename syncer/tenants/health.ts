@@ -32,6 +32,7 @@ interface HealthOptions {
 const checkEveryMs = 10_000;
 const probeTimeoutMs = 5_000;
 const versionEveryMs = 5 * 60_000;
+const resourcesEveryMs = 60_000;
 
 /** Looks at one tenant from time to time: is its API server there, is it the right one, how much does it hold. */
 export class Health {
@@ -39,6 +40,8 @@ export class Health {
   readonly #ref: { namespace: string; name: string };
   #isWell = true;
   #failedProbes = 0;
+  /** What was last said of what the quota limits, and when. */
+  #resources: { readonly atMs: number; readonly used: Record<string, string> } | undefined;
   /** By the monotonic clock; when the tenant's version was last written down. */
   #versionAtMs: number | undefined;
 
@@ -146,13 +149,25 @@ export class Health {
     await status.condition(this.#ref, state.info.uid, condition, signal);
   }
 
-  #usage(): { pods: number; services: number; nodes: number } {
+  #usage(): Parameters<StatusWriter['usage']>[2] {
     const count = (resource: Resource): number => this.#options.state.caches.store(resource).size;
     return {
       pods: count(resources.pods),
       services: count(resources.services),
       nodes: count(resources.nodes),
+      resources: this.#usedResources(),
     };
+  }
+
+  /** They change all the time: read at most once a minute. */
+  #usedResources(): Record<string, string> {
+    const { engine, state, clock } = this.#options;
+    const atMs = clock.monotonic();
+    if (this.#resources === undefined || atMs - this.#resources.atMs >= resourcesEveryMs) {
+      const used = [...engine.quotaOf(state.info.uid)].map(({ resource, quantity }) => [resource, quantity]);
+      this.#resources = { atMs, used: Object.fromEntries(used) as Record<string, string> };
+    }
+    return this.#resources.used;
   }
 }
 

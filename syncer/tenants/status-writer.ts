@@ -77,10 +77,10 @@ export class StatusWriter {
   usage(
     ref: ObjectRef,
     uid: string,
-    usage: { pods: number; services: number; nodes: number },
+    usage: { pods: number; services: number; nodes: number; resources?: Record<string, string> },
     signal?: AbortSignal,
   ): Promise<void> {
-    const said = `${usage.pods}/${usage.services}/${usage.nodes}`;
+    const said = JSON.stringify(usage);
     return this.#say(ref, uid, 'usage', said, signal, (status) => ({ ...status, usage }));
   }
 

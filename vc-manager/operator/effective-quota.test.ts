@@ -43,4 +43,12 @@ describe('the quota of a tenant', () => {
       'requests.cpu': '1',
     });
   });
+
+  it('has none of what is no resource', () => {
+    const asked = JSON.parse('{"__proto__": "1", "Pods": "2", "count/": "3"}') as Record<string, string>;
+    const { quota, restrictions } = effectiveQuota({ ...asked, ['a'.repeat(1_000_000)]: '1' });
+    expect(quota).toEqual(defaultQuota);
+    expect(restrictions).toHaveLength(4);
+    expect(restrictions.join().length).toBeLessThan(500);
+  });
 });

@@ -1,4 +1,4 @@
-import { defaultQuota, type Quota } from '../../api/quota.ts';
+import { defaultQuota, isLimitedResource, type Quota } from '../../api/quota.ts';
 import { parseExactQuantity } from '../../kube/index.ts';
 
 export interface QuotaDecision {
@@ -16,6 +16,10 @@ export function effectiveQuota(asked: Quota = {}, ceiling: Quota = {}): QuotaDec
   const restrictions: string[] = [];
   const names = new Set([...Object.keys(defaultQuota), ...Object.keys(ceiling), ...Object.keys(asked)]);
   for (const name of [...names].sort()) {
+    if (!isLimitedResource(name)) {
+      restrictions.push(`quota names ${name.slice(0, 64)}, which is not a resource that is limited`);
+      continue;
+    }
     const most = own(ceiling, name) ?? own(defaultQuota, name) ?? '*';
     const wanted = own(asked, name);
     const granted = less(wanted ?? own(defaultQuota, name) ?? '*', most);

@@ -1,0 +1,130 @@
+import { describe, expect, it } from 'vitest';
+import { labelKeys } from '../../api/labels.ts';
+import { defaultPolicy } from '../../api/policy.ts';
+import type { Quota } from '../../api/quota.ts';
+import { type KubeObject, resources } from '../../kube/index.ts';
+import { TwoSides } from '../reconcile/testing/two-sides.ts';
+
+const pod = (name: string, cpu = '100m'): KubeObject => ({
+  metadata: { name },
+  spec: {
+    serviceAccountName: 'default',
+    containers: [{ name: 'main', image: 'busybox', resources: { requests: { cpu } } }],
+  },
+  status: { phase: 'Pending' },
+});
+
+const settings = (name: string, data: Record<string, string> = { a: '1' }): KubeObject => ({
+  metadata: { name, labels: { [labelKeys.sync]: 'true' } },
+  data,
+});
+
+function startWith(quota: Quota, prepare?: (sides: TwoSides) => void): Promise<TwoSides> {
+  return TwoSides.start((sides) => {
+    sides.first.info = { ...sides.first.info, policy: { ...defaultPolicy, quota } };
+    prepare?.(sides);
+  });
+}
+
+const told = (sides: TwoSides, name: string): KubeObject | undefined =>
+  sides.tenant.server
+    .list(resources.events)
+    .find(
+      (event) =>
+        event['reason'] === 'QuotaExceeded' && (event['involvedObject'] as { name?: string }).name === name,
+    );
+
+describe('the quota of a tenant', () => {
+  const account = (sides: TwoSides): void => {
+    sides.inShop(resources.serviceAccounts, { metadata: { name: 'default' } });
+  };
+
+  it('keeps pods back that are too many, says so on them, and lets them in when there is room', async () => {
+    await using sides = await startWith({ pods: '2' }, account);
+    for (const name of ['a', 'b']) sides.inShop(resources.pods, pod(name));
+    await sides.until(() => sides.super.server.list(resources.pods).length === 2);
+    sides.inShop(resources.pods, pod('c'));
+    await sides.until(() => told(sides, 'c') !== undefined);
+    const message = 'exceeded quota, requested: pods=1, used: pods=2, limited: pods=2';
+    expect(told(sides, 'c')?.['message']).toBe(message);
+    const ofC = (): KubeObject | undefined =>
+      sides.tenant.server.get(resources.pods, { namespace: 'shop', name: 'c' });
+    await sides.until(() => JSON.stringify(ofC()?.['status']).includes('PodScheduled'));
+    expect(ofC()?.['status']).toMatchObject({
+      conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message }],
+    });
+    expect(sides.inSuper(resources.pods, 'c')).toBeUndefined();
+
+    const finished = sides.inSuper(resources.pods, 'a') as KubeObject;
+    sides.super.server.put(resources.pods, { ...finished, status: { phase: 'Succeeded' } });
+    await sides.until(() => sides.inSuper(resources.pods, 'c') !== undefined);
+  });
+
+  it('is never exceeded for a moment by many that come at once, in order of their coming', async () => {
+    await using sides = await startWith({ pods: '5', 'requests.cpu': '400m' }, account);
+    for (let i = 0; i < 40; i += 1) sides.inShop(resources.pods, pod(`p${i}`));
+    const running = (): KubeObject[] => sides.super.server.list(resources.pods);
+    let most = 0;
+    for (let gone = 0; gone < 40; gone += 1) {
+      await sides.until(() => {
+        most = Math.max(most, running().length);
+        return running().length > 0;
+      });
+      const name = running()[0]?.metadata.name ?? '';
+      sides.tenant.server.remove(resources.pods, { namespace: 'shop', name });
+      await sides.until(() => {
+        most = Math.max(most, running().length);
+        return sides.inSuper(resources.pods, name) === undefined;
+      });
+    }
+    expect(most).toBe(4);
+  });
+
+  it('knows what is there already when the engine starts anew', async () => {
+    await using sides = await startWith({ configmaps: '1' });
+    sides.inShop(resources.configMaps, settings('x'));
+    await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+    await sides.restart();
+    sides.inShop(resources.configMaps, settings('y'));
+    await sides.until(() => told(sides, 'y') !== undefined);
+    expect(sides.inSuper(resources.configMaps, 'y')).toBeUndefined();
+    sides.tenant.server.remove(resources.configMaps, { namespace: 'shop', name: 'x' });
+    await sides.until(() => sides.inSuper(resources.configMaps, 'y') !== undefined);
+  });
+
+  it('judges what makes an object grow, and still carries up what happens to it', async () => {
+    await using sides = await startWith({ 'services.loadbalancers': '0' });
+    const service = (type: string, more: object = {}): KubeObject => ({
+      metadata: { name: 'web', ...more },
+      spec: { type, clusterIP: '10.112.4.7', clusterIPs: ['10.112.4.7'], ports: [{ port: 80 }] },
+    });
+    sides.inShop(resources.services, service('ClusterIP'));
+    await sides.until(() => sides.inSuper(resources.services, 'web') !== undefined);
+    sides.inShop(resources.services, service('LoadBalancer'));
+    await sides.until(() => told(sides, 'web') !== undefined);
+    expect(sides.inSuper(resources.services, 'web')?.['spec']).toMatchObject({ type: 'ClusterIP' });
+    sides.inShop(resources.services, service('ClusterIP', { labels: { again: 'yes' } }));
+    await sides.until(() => sides.inSuper(resources.services, 'web')?.metadata.labels?.['again'] === 'yes');
+  });
+
+  it('makes a loop of large writes wait, and not another tenant', async () => {
+    await using sides = await startWith({ 'writes.bytes-per-minute': '20k' });
+    const other = await sides.add({
+      ...sides.info,
+      uid: 'u2',
+      id: 'other',
+      name: 'red',
+      policy: defaultPolicy,
+    });
+    for (let i = 0; i < 10; i += 1)
+      sides.inShop(resources.configMaps, settings(`x${i}`, { a: 'x'.repeat(9_000) }));
+    await sides.until(() =>
+      sides.tenant.server.list(resources.events).some(({ reason }) => reason === 'QuotaExceeded'),
+    );
+    expect(sides.super.server.list(resources.configMaps).length).toBeLessThanOrEqual(3);
+    other.inShop(resources.configMaps, settings('mine', { a: 'x'.repeat(100_000) }));
+    const theirs = { namespace: other.superNamespace('shop'), name: 'mine' };
+    await sides.until(() => sides.super.server.get(resources.configMaps, theirs) !== undefined);
+    expect(sides.super.server.list(resources.configMaps).length).toBeLessThanOrEqual(4);
+  });
+});
