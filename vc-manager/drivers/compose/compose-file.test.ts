@@ -51,6 +51,14 @@ describe('composeFile', () => {
     expect(services['kube-apiserver']).not.toHaveProperty('depends_on');
   });
 
+  it('limits a container as its component says, and no other', () => {
+    const limits = { memory: '1536Mi', cpu: '500m' };
+    const { services } = rendered({ ...server, resources: { limits } }, etcd);
+    expect(services['kube-apiserver']).toMatchObject({ mem_limit: String(1536 * 1024 ** 2), cpus: 0.5 });
+    expect(services['etcd']).not.toHaveProperty('mem_limit');
+    expect(services['etcd']).not.toHaveProperty('cpus');
+  });
+
   it('fills paths in, and keeps dollar signs from being taken for variables', () => {
     const { services } = rendered(server);
     expect(services['kube-apiserver']).toMatchObject({

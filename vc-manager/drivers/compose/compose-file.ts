@@ -1,4 +1,5 @@
 import { stringify } from 'yaml';
+import { parseQuantity } from '../../../kube/index.ts';
 import {
   type ComponentPlan,
   type ControlPlanePlan,
@@ -133,6 +134,7 @@ function service(plan: ControlPlanePlan, target: ContainerSpec): object {
     command: target.args,
     ...(Object.keys(target.env).length === 0 ? {} : { environment: target.env }),
     ...(dependsOn.length === 0 ? {} : { depends_on: dependsOn }),
+    ...limitsOf(target.component),
     // Tenants' addresses are ports of this machine, as they are without containers.
     network_mode: 'host',
     // The engine keeps them running, with or without a manager.
@@ -154,6 +156,16 @@ function service(plan: ControlPlanePlan, target: ContainerSpec): object {
       [labels.dependsOn]: dependsOn.join(','),
       [labels.stopTimeoutMs]: String(stopTimeoutMs),
     },
+  };
+}
+
+/** As Compose takes them: bytes and processors. */
+function limitsOf({ resources }: ComponentPlan): object {
+  const memory = parseQuantity(resources?.limits?.['memory']);
+  const cpu = parseQuantity(resources?.limits?.['cpu']);
+  return {
+    ...(memory === undefined ? {} : { mem_limit: String(memory) }),
+    ...(cpu === undefined ? {} : { cpus: cpu }),
   };
 }
 
