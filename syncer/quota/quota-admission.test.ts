@@ -127,4 +127,14 @@ describe('the quota of a tenant', () => {
     await sides.until(() => sides.super.server.get(resources.configMaps, theirs) !== undefined);
     expect(sides.super.server.list(resources.configMaps).length).toBeLessThanOrEqual(4);
   });
+
+  it('lets in what a raised quota has room for, when its usage is read first as well', async () => {
+    await using sides = await startWith({ configmaps: '0' });
+    sides.inShop(resources.configMaps, settings('x'));
+    await sides.until(() => told(sides, 'x') !== undefined);
+    sides.state.updateInfo({ ...sides.info, policy: { ...defaultPolicy, quota: { configmaps: '1' } } });
+    const [usage] = sides.engine.quotaOf(sides.info.uid);
+    expect(usage).toEqual({ resource: 'configmaps', used: 0, limit: 1, quantity: '0' });
+    await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+  });
 });

@@ -178,7 +178,7 @@ export class QuotaAdmission {
   *usageOf(uid: string): Generator<ResourceUsage & { readonly quantity: string }> {
     const book = this.#books.get(uid);
     if (book === undefined) return;
-    book.readLimits();
+    if (book.readLimits()) this.#admitSoon(book);
     for (const [resource, limit] of book.ledger.limits) {
       const used = book.ledger.used(resource);
       yield { resource, used: unitsOf(used), limit: unitsOf(limit), quantity: formatQuantity(used) };
