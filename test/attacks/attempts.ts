@@ -68,6 +68,44 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack:
+      'have a pod given a Secret or ConfigMap that only the super namespace has, put there before or after the pod',
+    stoppedBy:
+      'sync rule `late-references`: what the tenant lacks is called by a name that only Skerry gives',
+    test: 'syncer/reconcile/late-references.test.ts › lead to no object of the operator, and to the own one when there is one',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'hide such a reference in a field that no API server would send beside another',
+    stoppedBy: 'sync rule `late-references`: every place of a reference is renamed',
+    test: 'syncer/kinds/pods/translate.test.ts › go by names that only Skerry gives, wherever they stand',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'run images from anywhere: in init containers, image volumes, by names that look alike',
+    stoppedBy: 'policy `imageRegistries`, compared by the grammar of references',
+    test: 'syncer/kinds/pods/admission.test.ts › %s judges %s',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'change the image of a running pod to one from elsewhere',
+    stoppedBy: 'policy `imageRegistries`, asked at each change',
+    test: 'syncer/kinds/pods/pods.test.ts › carry no image from a registry that the policy does not allow',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'run an image that a node has from a pull of another tenant',
+    stoppedBy: 'policy `alwaysPullImages`',
+    test: 'syncer/kinds/pods/admission.test.ts › has every image pulled with the credentials of the pod where the policy says so',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'use a published class that is meant for others',
+    stoppedBy: 'lists of classes in the policy',
+    test: 'syncer/kinds/published-kind.test.ts › a policy with a list offers a tenant what is published and in the list',
+  },
+  {
+    attacker: 'tenant',
     attack: 'read what another tenant, or the operator, keeps under a reserved name',
     stoppedBy: 'sync rule `reserved-names`',
     test: 'syncer/kinds/pods/admission.test.ts › refuses references to names that are reserved in super namespaces',

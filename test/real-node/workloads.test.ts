@@ -2,7 +2,7 @@ import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resource, resources } from '../../kube/index.ts';
 import { at } from '../harness/checker/view.ts';
-import { deployment, namespace, pod, service, statefulSet } from '../harness/manifests.ts';
+import { deployment, namespace, pod, secret, service, statefulSet } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { storageClassName } from './addons.ts';
 import { hasSaid, idlePod, inPod, script, server, shellInPod, untilReady, web } from './suite/pods.ts';
@@ -185,6 +185,38 @@ describe('workloads', () => {
     }
     expect(lines).toEqual(['here', 'prepared', 'asked', 'leaving']);
     await tenant.untilGone(resources.pods, { namespace: ns, name: 'graceful' });
+  });
+
+  it('a pod waits for a Secret that its tenant does not have, and gets that of the tenant and of nobody else', async () => {
+    const superNamespaces = await world.superCluster.client.list(resources.namespaces, {
+      labelSelector: `skerry.dev/tenant=${tenant.uid},skerry.dev/namespace=${ns}`,
+    });
+    const superNamespace = superNamespaces.items[0]?.metadata.name ?? '';
+    await world.superCluster.apply(secret(superNamespace, 'absent', { whose: 'operator' }));
+    const reading = (optional: boolean) => ({
+      env: [{ name: 'WHOSE', valueFrom: { secretKeyRef: { name: 'absent', key: 'whose', optional } } }],
+    });
+    const text = 'echo "${WHOSE:-none}" > /tmp/whose; touch /tmp/said; exec sleep 3600';
+    const reader = (name: string, optional: boolean) =>
+      pod(ns, name, {
+        terminationGracePeriodSeconds: 1,
+        containers: [script(text, { readinessProbe: hasSaid, ...reading(optional) })],
+      });
+    await tenant.apply(reader('optional', true), reader('waiting', false));
+    await untilReady(tenant, ns, 'optional');
+    expect(await inPod(tenant, { namespace: ns, name: 'optional' }, 'cat', '/tmp/whose')).toContain('none');
+    await tenant.until(
+      { resource: resources.events, namespace: ns, what: 'the missing Secret to be named' },
+      (events) =>
+        events.some(
+          (event) =>
+            at(event, 'involvedObject', 'name') === 'waiting' &&
+            String(event['message']).includes('secret "absent" not found'),
+        ),
+    );
+    await tenant.apply(secret(ns, 'absent', { whose: 'tenant' }));
+    await untilReady(tenant, ns, 'waiting');
+    expect(await inPod(tenant, { namespace: ns, name: 'waiting' }, 'cat', '/tmp/whose')).toContain('tenant');
   });
 
   it('a pod that will not go is gone at once when that is forced, on both sides', async () => {
