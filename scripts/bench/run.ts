@@ -11,6 +11,7 @@ import { churn } from './scenarios/churn.ts';
 import { create } from './scenarios/create.ts';
 import { deletion } from './scenarios/delete.ts';
 import { fairness } from './scenarios/fairness.ts';
+import { floods } from './scenarios/floods.ts';
 import { footprint } from './scenarios/footprint.ts';
 import { latency } from './scenarios/latency.ts';
 import { patrol } from './scenarios/patrol.ts';
@@ -96,7 +97,7 @@ async function openStack(options: BenchOptions, { env, signal, onProgress }: Ben
 /** In the order in which they run: first those that need a fresh stack, last those that leave most behind. */
 const scenarios: readonly Scenario[] = [
   ...[create, footprint, restart, patrol],
-  ...[latency, deletion, burst, burstTokens, fairness, churn, soak],
+  ...[latency, deletion, burst, burstTokens, fairness, churn, floods, soak],
 ];
 
 interface Report {

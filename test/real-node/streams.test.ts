@@ -299,8 +299,31 @@ describe('streams between kubectl and containers', () => {
         expect(asked.exitCode, path).not.toBe(0);
       }
     }
-    const foreign = await other.tryKubectl(['-n', ns, 'exec', 'idle', '--', 'true']);
-    expect(foreign.exitCode).not.toBe(0);
+  });
+
+  it('pods of one name lead each tenant to its own, and a name that only another has to none', async () => {
+    await other.apply(namespace(ns), idlePod(ns, 'idle'));
+    await untilReady(other, ns, 'idle');
+    for (const each of [tenant, other])
+      await shellInPod(each, { namespace: ns, name: 'idle' }, `echo ${each.name} > /tmp/whose`);
+    for (const each of [tenant, other])
+      expect(await inPod(each, { namespace: ns, name: 'idle' }, 'cat', '/tmp/whose')).toBe(each.name);
+
+    // Past the API server, which knows what pods it has: to the kubelet by the path of a node.
+    const { spec } = await other.client.get(resources.pods, { namespace: ns, name: 'idle' });
+    const node = (spec as { nodeName: string }).nodeName;
+    const logs = (each: Tenant, name: string, container = 'main') =>
+      each.tryKubectl([
+        'get',
+        '--raw',
+        `/api/v1/nodes/${node}/proxy/containerLogs/${ns}/${name}/${container}`,
+      ]);
+    expect(await logs(tenant, 'teller')).toMatchObject({ exitCode: 0, stdout: 'one\ntwo\nthree' });
+    expect(await logs(other, 'idle')).toMatchObject({ exitCode: 0 });
+    expect(await logs(other, 'teller')).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('NotFound'),
+    });
     await world.expectAgreement();
   });
 });
