@@ -70,11 +70,6 @@ const harmless: readonly (readonly [string, string, string])[] = [
     'new RegExp(',
     "of schemas, for text of bounded length in the operator's and owners' objects",
   ],
-  [
-    'api/quota.ts',
-    'new RegExp(',
-    "of schemas, for at most 317 characters in the operator's and owners' objects",
-  ],
   ['api/virtual-cluster.ts', 'new RegExp(', 'of a schema, for at most 253 characters'],
   ['kube/connection.ts', '/\\/+$/', 'for the address of a server in a kubeconfig'],
   [
