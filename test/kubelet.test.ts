@@ -12,7 +12,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { connectionFromSecret, type KubeObject, resource, resources } from '../kube/index.ts';
 import { createTestCertificates } from '../kube/testing/index.ts';
 import { at } from './harness/checker/view.ts';
-import { FakeKubelet, onFakeNode } from './harness/fake-kubelet.ts';
+import { FakeKubelet, onFakeNode, taint } from './harness/fake-kubelet.ts';
 import { namespace, pod } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 
@@ -34,7 +34,21 @@ describe('the kubelet of a tenant', () => {
   beforeAll(async () => {
     world = new World(stack);
     kubelet = await FakeKubelet.start(nodeName, world.superCluster, world.stateDir);
+    await world.superCluster.apply({
+      apiVersion: 'skerry.dev/v1alpha1',
+      kind: 'VirtualClusterPolicy',
+      metadata: { name: 'kubelet-test' },
+      spec: { namespaces: ['default'], tolerations: [taint.key] },
+    });
     [one, other] = (await world.createTenants('kubelet-a', 'kubelet-b')) as [Tenant, Tenant];
+    const spec = { policy: { tolerations: [taint.key] } };
+    for (const tenant of [one, other])
+      await world.superCluster.client.patch(
+        resources.virtualClusters,
+        tenant.ref,
+        { spec },
+        { type: 'merge' },
+      );
     for (const tenant of [one, other]) {
       await tenant.apply(namespace('shop'));
       await tenant.apply(pod('shop', 'web', onFakeNode(nodeName)));
@@ -47,6 +61,7 @@ describe('the kubelet of a tenant', () => {
 
   afterAll(async () => {
     await kubelet?.stop();
+    await world?.superCluster.kubectl('delete', 'virtualclusterpolicy', 'kubelet-test', '--ignore-not-found');
     await world?.close();
   });
 

@@ -19,7 +19,8 @@ import { machineAddress } from '../../vc-manager/os/network.ts';
 import { issue } from '../../vc-manager/pki/index.ts';
 import type { Cluster } from './cluster.ts';
 
-const taint = { key: 'test.skerry.dev/fake-kubelet', effect: 'NoSchedule' };
+/** Keeps pods away that do not ask for this node. Tenants need it in `policy.tolerations`. */
+export const taint = { key: 'test.skerry.dev/fake-kubelet', effect: 'NoSchedule' };
 const websocketGuid = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
 /** An API server refuses to pass anything on to a node on loopback. */
 const address = machineAddress() ?? '127.0.0.1';
