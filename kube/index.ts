@@ -1,4 +1,5 @@
 export { onAbort } from './abort.ts';
+export { type ShapeProblem, shapeProblems } from './api-shape.ts';
 export { Backoff } from './backoff.ts';
 export type { ListOptions } from './client.ts';
 export { type CallOptions, KubeClient } from './client.ts';

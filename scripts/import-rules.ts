@@ -32,12 +32,14 @@ const allowedPackages: Readonly<Record<string, readonly string[]>> = { api: ['zo
 const kindsRoom = 'syncer/kinds/';
 const sharedByKinds: ReadonlySet<string> = new Set([
   'contract.ts',
+  'judge.ts',
   'known-fields.ts',
   'late-references.ts',
   'payload.ts',
   'published-kind.ts',
   'references.ts',
   'reserved-names.ts',
+  'well-formed.ts',
 ]);
 /** Lists all kinds. */
 const kindsRegistry = 'registry.ts';

@@ -56,6 +56,11 @@ export interface RefusedWrite {
   readonly causes: readonly { readonly reason: string; readonly message: string; readonly field: string }[];
 }
 
+/** A write of a super object as it is about to be sent. */
+export type SuperWrite =
+  | { readonly creates: KubeObject }
+  | { readonly patches: KubeObject; readonly patch: MergePatch; readonly subresource: string | undefined };
+
 interface KindBase {
   /** The plural of the resource; part of the sync key, label of metrics. */
   readonly name: string;
@@ -175,6 +180,11 @@ export interface DownKind extends KindBase, NamedResource {
    * was seen.
    */
   deleteSuper?(superObject: KubeObject, last: KubeObject | undefined): { gracePeriodSeconds?: number };
+  /**
+   * Why a write of the super object is not sent, whatever made it; undefined: it may be sent. Called with every write,
+   * as it is about to be sent (sync rule `judged-writes`). Must not throw.
+   */
+  judge?(write: SuperWrite, context: SyncContext): Notice | undefined;
   /**
    * A way round a refused create of the super object; `undefined`: the refusal stands (event on the tenant object,
    * back-off).

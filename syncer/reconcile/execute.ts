@@ -218,8 +218,20 @@ export class Executor {
      */
     let tenantWritten = false;
     let superWritten = false;
+    let superRefused = false;
     for (const decided of actions) {
       let outcome: Outcome | undefined;
+      // Before the gates, which reserve something for what is sent.
+      const unsent = refusalOf(work, decided);
+      if (unsent !== undefined) {
+        await recordNotice(work, unsent);
+        if (decided.do === 'createSuper')
+          return { is: 'refused', code: unsent.reason, message: unsent.message };
+        // What comes up, and a deletion, do not wait for it; what goes by it does.
+        superRefused = true;
+        continue;
+      }
+      if (superRefused && decided.do === 'patchSuper') continue;
       const action = isGated(decided) ? await this.#ask(work, decided) : decided;
       if ('is' in action) return action;
       if ('skip' in action) {
@@ -420,6 +432,16 @@ export async function recordNotice(work: Work, notice: Notice): Promise<void> {
   } catch (error) {
     if (work.signal.aborted) throw error;
   }
+}
+
+/** Of a write of the super object: why it is not sent (sync rule `judged-writes`). */
+function refusalOf({ kind, situation }: Work, action: Action): Notice | undefined {
+  if (kind.direction !== 'down' || kind.judge === undefined) return undefined;
+  const { superObject, context } = situation;
+  if (action.do === 'createSuper') return kind.judge({ creates: action.object }, context);
+  if (action.do !== 'patchSuper' || superObject === undefined) return undefined;
+  const { patch, subresource } = action;
+  return kind.judge({ patches: superObject, patch, subresource }, context);
 }
 
 function isGated(action: Action): action is GatedAction {

@@ -50,6 +50,19 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'hide a volume behind a null or a second source, or send fields that nobody has thought about',
+    stoppedBy: 'sync rule `judged-writes`: what is sent is judged, by a table of fields',
+    test: 'syncer/reconcile/judged-writes.test.ts › of a pod with a field that is not known is not sent',
+  },
+  {
+    attacker: 'tenant',
+    attack:
+      'have the syncer write conditions that kubelet or the scheduler set, by readiness gates of their names',
+    stoppedBy: 'sync rule `readiness-gates`',
+    test: 'syncer/kinds/pods/judge.test.ts › a readiness gate that kubelet owns is refused by name',
+  },
+  {
+    attacker: 'tenant',
     attack: 'bind a pod to a node by hand, or forge the mark of a bound pod',
     stoppedBy: 'sync rule `pod-creation`: pods are placed by the scheduler of the super cluster only',
     test: 'syncer/kinds/pods/admission.test.ts › does not keep it for a pod that the tenant bound elsewhere with a forged mark',

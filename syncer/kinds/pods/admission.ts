@@ -9,11 +9,13 @@ import { shownNodeName } from '../../mapping/node-names.ts';
 import type { Admission, Notice } from '../contract.ts';
 import { isMissing, isTooLongForLate } from '../late-references.ts';
 import { isReserved, nodeLeaseNamespace } from '../reserved-names.ts';
+import { malformedAdmission } from '../well-formed.ts';
 import { priorityNotice, refusedRuntimeClass } from './classes.ts';
 import { refusedImage } from './images.ts';
 import { fieldPaths } from './mirrored-keys.ts';
 import { podSecurityViolations } from './pod-security.ts';
 import { excessPrivilege, isLikeOfDaemonSet } from './privileges.ts';
+import { ownedConditionTypes } from './readiness-gates.ts';
 import { references } from './references.ts';
 import { isBlanket, outsidePool, superTolerations } from './scheduling.ts';
 import { excessiveServiceVariables } from './service-variables.ts';
@@ -50,6 +52,9 @@ function unsupported(pod: Pod, context: SyncContext): string | undefined {
   const runtimeClass = refusedRuntimeClass(spec, context);
   if (runtimeClass !== undefined) return runtimeClass;
   if ((spec.resourceClaims ?? []).length > 0) return 'spec.resourceClaims is not supported';
+  const gate = spec.readinessGates?.find(({ conditionType }) => ownedConditionTypes.has(conditionType));
+  if (gate !== undefined)
+    return `spec.readinessGates: the condition ${gate.conditionType} is one that kubelet or the scheduler sets; name another one`;
   if (spec.schedulingGroup !== undefined) return 'spec.schedulingGroup is not supported';
   const hostName = qualifiedHostName(pod, tenant) ?? '';
   if (hostName.length > maxHostNameLength)
@@ -71,8 +76,8 @@ export function unsupportedInContainer(container: Container, context: SyncContex
 
 function unsupportedVolume(spec: PodSpec, allowed: readonly string[]): string | undefined {
   for (const volume of spec.volumes ?? []) {
-    const source = sourceOf(volume);
-    if (source !== undefined && !ownVolumes.has(source) && !allowed.includes(source))
+    const source = sourcesOf(volume).find((each) => !ownVolumes.has(each) && !allowed.includes(each));
+    if (source !== undefined)
       return `volume ${volume.name}: volumes of type ${source} are not allowed in this cluster (policy: volumeTypes)`;
     for (const projection of volume.projected?.sources ?? []) {
       const foreign = foreignProjections.find((type) => projection[type] !== undefined);
@@ -91,8 +96,8 @@ function nodeShown(spec: PodSpec, { tenant }: SyncContext): string | undefined {
     : `${field} cannot be had by the downward API: the nodes of this cluster are hidden`;
 }
 
-function sourceOf(volume: Volume): string | undefined {
-  return Object.keys(volume).find((key) => key !== 'name' && volume[key] !== undefined);
+function sourcesOf(volume: Volume): string[] {
+  return Object.keys(volume).filter((key) => key !== 'name' && volume[key] !== undefined);
 }
 
 const wanted: Admission = { wanted: true };
@@ -102,6 +107,8 @@ const wanted: Admission = { wanted: true };
  * Containers that were added to a running pod are judged by themselves: the pod runs already.
  */
 export function admitPod(tenantPod: Pod, context: SyncContext): Admission {
+  const malformed = malformedAdmission(tenantPod);
+  if (malformed !== undefined) return malformed;
   if ((tenantPod.spec?.nodeName ?? '') !== '') {
     return boundByUs(tenantPod, context)
       ? wanted

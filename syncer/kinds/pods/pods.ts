@@ -7,9 +7,11 @@ import { superNamespaceName } from '../../mapping/names.ts';
 import { shownNodeName } from '../../mapping/node-names.ts';
 import type { Action, DownKind } from '../contract.ts';
 import { lateKeysOf, lateReferenceId, lateReferencesIndex, nameOfLate } from '../late-references.ts';
+import { wellFormed } from '../well-formed.ts';
 import { admitPod } from './admission.ts';
 import { graceForSuper, graceForTenant, podGone } from './deletion.ts';
 import { refusedImageChange } from './images.ts';
+import { judgePod } from './judge.ts';
 import { references, requiredObjects } from './references.ts';
 import { resizeActions } from './resize.ts';
 import { dependsOnPairAlone, statusDelayMs, statusPatch, superGateConditions } from './status.ts';
@@ -164,11 +166,12 @@ export const podKind: DownKind = {
   resource: resources.pods,
   indexes: { tenant: tenantIndexes, super: superIndexes },
   references: { of: references, needed: ['configmaps', 'secrets'], needs: needsReferences },
-  compact: { super: compactSuperPod },
+  compact: { tenant: wellFormed({ spec: 'PodSpec', status: 'PodStatus' }), super: compactSuperPod },
   touches: { membershipOnly: true, tenant: touched, super: touchedFromSuper },
   admit: admitPod,
   requires: requiredObjects,
   toSuper: toSuperPod,
+  judge: judgePod,
   down: podDown,
   up: podUp,
   dependsOnPairAlone,

@@ -228,7 +228,7 @@ function translatedAffinity(affinity: PodAffinity, pod: Pod, context: SyncContex
   const required = mapChanged(affinity.requiredDuringSchedulingIgnoredDuringExecution, term);
   const preferred = affinity.preferredDuringSchedulingIgnoredDuringExecution?.map((weighted) => ({
     ...weighted,
-    podAffinityTerm: term(weighted.podAffinityTerm),
+    ...(weighted.podAffinityTerm === undefined ? {} : { podAffinityTerm: term(weighted.podAffinityTerm) }),
   }));
   return {
     ...affinity,

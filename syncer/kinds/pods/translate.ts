@@ -403,7 +403,9 @@ function inAffinity(spec: PodSpec, context: SyncContext): PodSpec {
           : {
               requiredDuringSchedulingIgnoredDuringExecution: {
                 ...required,
-                nodeSelectorTerms: required.nodeSelectorTerms.map(translate),
+                ...(required.nodeSelectorTerms === undefined
+                  ? {}
+                  : { nodeSelectorTerms: required.nodeSelectorTerms.map(translate) }),
               },
             }),
         ...(preferred === undefined
@@ -411,7 +413,7 @@ function inAffinity(spec: PodSpec, context: SyncContext): PodSpec {
           : {
               preferredDuringSchedulingIgnoredDuringExecution: preferred.map((weighted) => ({
                 ...weighted,
-                preference: translate(weighted.preference),
+                ...(weighted.preference === undefined ? {} : { preference: translate(weighted.preference) }),
               })),
             }),
       },

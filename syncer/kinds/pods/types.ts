@@ -168,8 +168,8 @@ export interface NodeSelectorTerm {
 
 export interface Affinity {
   nodeAffinity?: {
-    requiredDuringSchedulingIgnoredDuringExecution?: { nodeSelectorTerms: NodeSelectorTerm[] };
-    preferredDuringSchedulingIgnoredDuringExecution?: { weight: number; preference: NodeSelectorTerm }[];
+    requiredDuringSchedulingIgnoredDuringExecution?: { nodeSelectorTerms?: NodeSelectorTerm[] };
+    preferredDuringSchedulingIgnoredDuringExecution?: { weight: number; preference?: NodeSelectorTerm }[];
     [field: string]: unknown;
   };
   podAffinity?: PodAffinity;
@@ -178,7 +178,7 @@ export interface Affinity {
 
 export interface PodAffinity {
   requiredDuringSchedulingIgnoredDuringExecution?: PodAffinityTerm[];
-  preferredDuringSchedulingIgnoredDuringExecution?: { weight: number; podAffinityTerm: PodAffinityTerm }[];
+  preferredDuringSchedulingIgnoredDuringExecution?: { weight: number; podAffinityTerm?: PodAffinityTerm }[];
 }
 
 export interface PodAffinityTerm {

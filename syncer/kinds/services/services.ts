@@ -11,7 +11,9 @@ import {
   workloadLabelGoesDown,
 } from '../../mapping/metadata.ts';
 import type { Action, Admission, DownKind, Notice, RefusedWrite } from '../contract.ts';
+import { malformedAdmission, wellFormed } from '../well-formed.ts';
 import { finishClusterIPChange, isChangingClusterIP, startClusterIPChange } from './cluster-ip-change.ts';
+import { judgeService } from './judge.ts';
 import {
   portsForSuper,
   portsForTenant,
@@ -199,10 +201,12 @@ export const serviceKind: DownKind = {
   resource: resources.services,
   direction: 'down',
   indexes: { tenant: { byNamespace: ({ metadata }) => [metadata.namespace ?? ''] }, super: { byAddress } },
+  compact: { tenant: wellFormed({ spec: 'ServiceSpec', status: 'ServiceStatus' }) },
   touches: {
     tenant: slicesOf,
   },
   admit,
+  judge: judgeService,
   toSuper(tenantObject, context) {
     const spec = wantedSpec(tenantObject, context);
     const metadata = superMetadata(
@@ -242,6 +246,8 @@ function slicesOf(service: KubeObject, context: SyncContext): readonly KeyRef[] 
 }
 
 function admit(tenantObject: KubeObject, context: SyncContext): Admission {
+  const malformed = malformedAdmission(tenantObject);
+  if (malformed !== undefined) return malformed;
   if (isApiServerService(tenantObject) && context.tenant.apiServer.isService) return { wanted: false };
   if (staysInTenant(tenantObject) && !isApiServerService(tenantObject)) return { wanted: false };
   const spec = specOf(tenantObject);

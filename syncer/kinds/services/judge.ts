@@ -1,0 +1,98 @@
+import { isIP } from 'node:net';
+import { deepEqual } from 'fast-equals';
+import { isRecord, shapeProblems } from '../../../kube/index.ts';
+import type { SyncContext, TenantInfo } from '../../context.ts';
+import { workloadLabelGoesDown } from '../../mapping/metadata.ts';
+import type { Notice, SuperWrite } from '../contract.ts';
+import {
+  judgeCreatedMetadata,
+  judgePatchedMetadata,
+  type KeyRules,
+  refusal,
+  shapeRefusal,
+  unexpectedFields,
+} from '../judge.ts';
+import { serviceAnnotationGoesDown } from './restricted-fields.ts';
+import { allInside, type ServiceSpec } from './types.ts';
+
+const types = new Set(['ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName']);
+const families = new Set(['IPv4', 'IPv6']);
+const familyPolicies = new Set(['SingleStack', 'PreferDualStack', 'RequireDualStack']);
+
+/** Why a Service is not sent as it is; undefined: it may be (sync rule `judged-writes`). Pure; throws nothing. */
+export function judgeService(write: SuperWrite, context: SyncContext): Notice | undefined {
+  const { tenant } = context;
+  const rules: KeyRules = {
+    label: (key) => workloadLabelGoesDown(key, tenant),
+    annotation: (key) => serviceAnnotationGoesDown(key, tenant),
+  };
+  if ('creates' in write) {
+    const { creates } = write;
+    return (
+      unexpectedFields(creates, '', ['apiVersion', 'kind', 'metadata', 'spec']) ??
+      judgeCreatedMetadata(creates.metadata, rules, context) ??
+      shapeRefusal(shapeProblems(creates['spec'], 'ServiceSpec', { path: 'spec' })) ??
+      judgeSpec(creates['spec'] as ServiceSpec, tenant)
+    );
+  }
+  const { patch, patches, subresource } = write;
+  if (subresource !== undefined) return refusal('UnknownField', `${subresource} of a Service is not written`);
+  const { metadata, spec } = patch;
+  return (
+    unexpectedFields(patch, '', ['metadata', 'spec']) ??
+    (metadata === undefined ? undefined : judgePatchedMetadata(metadata, rules)) ??
+    (spec === undefined ? undefined : judgePatchedSpec(spec, patches['spec'], tenant))
+  );
+}
+
+function judgePatchedSpec(spec: unknown, present: unknown, tenant: TenantInfo): Notice | undefined {
+  const shape = shapeProblems(spec, 'ServiceSpec', { path: 'spec', present, isPatch: true });
+  if (shape.length > 0 || !isRecord(spec)) return shapeRefusal(shape);
+  const there = isRecord(present) ? present : {};
+  const changed = Object.entries(spec).filter(
+    ([field, value]) => value !== null && !deepEqual(value, there[field]),
+  );
+  return judgeSpec(Object.fromEntries(changed), tenant);
+}
+
+/** Of a spec that has the shape of one, or of the fields that a patch sets. */
+function judgeSpec(spec: ServiceSpec, tenant: TenantInfo): Notice | undefined {
+  const { policy } = tenant;
+  if (spec.type !== undefined && !types.has(spec.type))
+    return refusal('InvalidField', 'spec.type is none that Kubernetes has');
+  if (spec.externalIPs !== undefined && !policy.externalIPs)
+    return refusal('NotSupported', 'spec.externalIPs is not allowed in this cluster (policy: externalIPs)');
+  for (const field of ['loadBalancerIP', 'loadBalancerSourceRanges'] as const)
+    if (spec[field] !== undefined && !policy.loadBalancerOptions)
+      return refusal(
+        'NotSupported',
+        `spec.${field} is not allowed in this cluster (policy: loadBalancerOptions)`,
+      );
+  return judgeAddresses(spec, tenant);
+}
+
+function judgeAddresses(spec: ServiceSpec, tenant: TenantInfo): Notice | undefined {
+  const { clusterIP = '', clusterIPs, ipFamilies = [], ipFamilyPolicy } = spec;
+  const addresses = clusterIPs ?? (clusterIP === '' ? [] : [clusterIP]);
+  if ((clusterIPs !== undefined || clusterIP !== '') && addresses[0] !== clusterIP)
+    return refusal('InvalidField', 'spec.clusterIPs does not begin with spec.clusterIP');
+  if (ipFamilies.length > 2 || new Set(ipFamilies).size < ipFamilies.length)
+    return refusal('InvalidField', 'spec.ipFamilies names one of the two families twice');
+  if (!ipFamilies.every((family) => families.has(family)))
+    return refusal('InvalidField', 'spec.ipFamilies are none that Kubernetes has');
+  if (ipFamilyPolicy !== undefined && !familyPolicies.has(ipFamilyPolicy))
+    return refusal('InvalidField', 'spec.ipFamilyPolicy is none that Kubernetes has');
+  if (addresses.length === 0 || (addresses.length === 1 && clusterIP === 'None')) return undefined;
+  if (addresses.length > 2) return refusal('InvalidField', 'spec.clusterIPs are more than two');
+  if (tenant.serviceIpMode !== 'slice' || !allInside(addresses, tenant.serviceCidrs))
+    return refusal(
+      'ClusterIPNotAllowed',
+      `cluster IP ${addresses.join(', ')} is not in this cluster's own range`,
+    );
+  const found = addresses.map((address) => (isIP(address) === 6 ? 'IPv6' : 'IPv4'));
+  if (new Set(found).size < found.length)
+    return refusal('InvalidField', 'spec.clusterIPs are two of one family');
+  if (ipFamilies.length > 0 && found.some((family, index) => (ipFamilies[index] ?? family) !== family))
+    return refusal('InvalidField', 'spec.ipFamilies are not those of spec.clusterIPs');
+  return undefined;
+}

@@ -1,0 +1,90 @@
+import { describe, expect, it } from 'vitest';
+import { type KubeObject, resources } from '../../kube/index.ts';
+import { Bench } from './testing/bench.ts';
+
+const spec = { serviceAccountName: 'default', containers: [{ name: 'main', image: 'nginx:1' }] };
+
+async function reconciled(own: object, resource = resources.pods) {
+  await using bench = await Bench.start();
+  bench.namespace('shop');
+  bench.have('tenant', resource, { metadata: { namespace: 'shop', name: 'web' }, ...own } as KubeObject);
+  bench.have('super', resources.serviceAccounts, { metadata: { namespace: bench.shop, name: 'default' } });
+  const outcome = await bench.reconcile(resource.plural, 'web', 'shop');
+  const { items } = await bench.tenant.client.list(resources.events);
+  return {
+    outcome,
+    asked: bench.asked('super'),
+    events: items.map(({ reason, message }) => `${reason}: ${message}`),
+  };
+}
+
+describe('what is about to be sent (sync rule `judged-writes`)', () => {
+  it('of a pod with a field that is not known is not sent, and an event names the field', async () => {
+    const newer = { ...spec, containers: [{ ...spec.containers[0], hostRoot: true }] };
+    const { outcome, asked, events } = await reconciled({ spec: newer });
+    expect(outcome).toMatchObject({ is: 'refused', code: 'UnknownField' });
+    expect(asked).toEqual([]);
+    expect(events).toEqual([
+      expect.stringContaining(
+        'UnknownField: this cluster does not take the field spec.containers[0].hostRoot',
+      ),
+    ]);
+  });
+
+  it('is, without the field', async () => {
+    expect(await reconciled({ spec })).toMatchObject({ asked: ['create pods'], events: [] });
+  });
+
+  it('of a Service is judged alike', async () => {
+    const own = { type: 'ClusterIP', clusterIP: 'None', ports: [{ port: 80 }] };
+    expect(await reconciled({ spec: own }, resources.services)).toMatchObject({ asked: ['create services'] });
+    const { asked, events } = await reconciled({ spec: { ...own, steal: true } }, resources.services);
+    expect(asked).toEqual([]);
+    expect(events).toEqual([
+      expect.stringContaining('UnknownField: this cluster does not take the field spec.steal'),
+    ]);
+  });
+
+  it.each([
+    [
+      'a source beside one that is null',
+      { volumes: [{ name: 'v', emptyDir: null, nfs: { server: 'a', path: '/' } }] },
+      'NotSupported',
+    ],
+    [
+      'a source beside another',
+      { volumes: [{ name: 'v', emptyDir: {}, nfs: { server: 'a', path: '/' } }] },
+      'NotSupported',
+    ],
+    ['a text for a list', { volumes: 'all of them' }, 'InvalidField'],
+    ['no object', 'a pod', 'InvalidField'],
+  ])('is nothing of a pod with %s', async (_what, lie, reason) => {
+    const { asked, events } = await reconciled({ spec: typeof lie === 'string' ? lie : { ...spec, ...lie } });
+    expect(asked).toEqual([]);
+    expect(events).toEqual([expect.stringContaining(`${reason}: `)]);
+  });
+
+  it('is a change that a pod may not have: it stays behind, and the status comes up all the same', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    const lying = {
+      metadata: { namespace: 'shop', name: 'web' },
+      spec: { ...spec, nodeName: 'n1', readinessGates: [{ conditionType: 'Ready' }] },
+      status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },
+    };
+    const honest = { ...lying, spec: { ...spec, nodeName: 'n1' } };
+    const t = bench.have('tenant', resources.pods, honest);
+    const s = bench.superOf(t, { spec: honest.spec, status: { phase: 'Running', podIP: '10.1.2.3' } });
+    bench.have('super', resources.pods, { ...s, metadata: { ...s.metadata, uid: 'uid-of-s' } });
+    const withGate: KubeObject = {
+      ...t,
+      spec: { ...lying.spec, readinessGates: [{ conditionType: 'example.com/x' }] },
+    };
+    withGate['status'] = { phase: 'Running', conditions: [{ type: 'example.com/x', status: 'True' }] };
+    bench.have('tenant', resources.pods, withGate);
+    await bench.reconcile('pods', 'web', 'shop');
+    expect(bench.asked('super')).toEqual([]);
+    const shown = await bench.tenant.client.get(resources.pods, { namespace: 'shop', name: 'web' });
+    expect(shown['status']).toMatchObject({ podIP: '10.1.2.3' });
+  });
+});
