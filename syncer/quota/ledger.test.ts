@@ -134,7 +134,7 @@ describe('the ledger of a quota', () => {
             let sum = 0n;
             for (const one of new Set([...reserved.keys(), ...shown.keys()])) {
               const parts = [reserved.get(one), shown.get(one)].map((c) => c?.amounts.get(resource) ?? 0n);
-              sum += parts.reduce((a, b) => (a > b ? a : b));
+              sum += parts.toSorted((a, b) => (a < b ? 1 : -1))[0] ?? 0n;
             }
             expect(ledger.used(resource)).toBe(sum);
             expect(sum).toBeLessThanOrEqual(limit);

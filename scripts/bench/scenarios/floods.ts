@@ -212,7 +212,8 @@ export const floods: Scenario = {
         const flood = attacks[side.name];
         const measured = await during(flood && ((signal) => flood(client, attacker.namespace, signal)), () =>
           syncerMemory(lab, lab.generator.request('run', run, lab.signal)),
-        ).finally(() => connection.close());
+        );
+        await connection.close();
         memory.set(side.name, [...(memory.get(side.name) ?? []), measured.megabytes]);
         return measured.result;
       },
