@@ -383,6 +383,48 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'neither warnings nor errors repeat it',
     test: 'kube/kubeconfig.test.ts › repeats nothing of a text that it cannot read',
   },
+  {
+    attacker: 'tenant',
+    attack: 'have more pods than it may by many workloads that race in several namespaces',
+    stoppedBy: 'quota, reserved before a write is sent',
+    test: 'test/quota.test.ts › is never exceeded by twenty Deployments in two namespaces that race',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'write large objects in a loop, to fill the history of the datastores',
+    stoppedBy: 'quota `writes.bytes-per-minute`, a budget of its own for each tenant',
+    test: 'syncer/quota/quota-admission.test.ts › makes a loop of large writes wait, and not another tenant',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'make an object grow after it was let in: resize, expansion, another type of Service',
+    stoppedBy: 'changes are judged by the quota, too',
+    test: 'syncer/quota/quota-admission.test.ts › judges what makes an object grow',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'compact, defragment, copy or downgrade the datastore, or change its users and members',
+    stoppedBy: 'rights of its etcd user',
+    test: 'vc-manager/etcd/tenant-reach.test.ts › is refused what concerns the whole store',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'end leases of others in the datastore, or raise an alarm that stops all writes',
+    stoppedBy: 'rights of its etcd user',
+    test: 'vc-manager/etcd/tenant-reach.test.ts › neither raises an alarm, which would stop all writes',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'kill one replica of the syncer after the other',
+    stoppedBy: 'a tenant that was being taken up when a replica died joins last, in the end alone',
+    test: 'syncer/tenants/join-order.test.ts › stops the others a few times, and then no more',
+  },
+  {
+    attacker: 'owner',
+    attack: 'take over or delete what an orphaned tenant has left, by writing its id on a VirtualCluster',
+    stoppedBy: "the tenant's etcd certificate as proof",
+    test: 'vc-manager/operator/failures.test.ts › gives what is left under an id only to a VirtualCluster that has its key',
+  },
 ];
 
 const names: Readonly<Record<Attacker, string>> = {
