@@ -58,6 +58,8 @@ class ConformancePlan {
   readonly address: ServerAddress;
   readonly #world: DriverWorld;
   readonly #pki: TenantPki;
+  /** Made once, as the manager does. */
+  readonly #encryption = ensureEncryption(undefined, { wasStarted: false });
   readonly #template: ReturnType<typeof selectTemplate>['template'];
 
   private constructor(
@@ -105,7 +107,7 @@ class ConformancePlan {
       advertiseAddress: '192.0.2.10',
       etcd: { endpoint: this.#world.datastore.endpoint },
       pki: this.#pki,
-      encryption: ensureEncryption(undefined, { wasStarted: false }),
+      encryption: this.#encryption,
       etcdCa: etcdCa.certPem,
       kubeletCa: kubeletProxyCa.certPem,
       extraArgs,

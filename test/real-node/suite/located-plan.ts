@@ -17,6 +17,8 @@ export class LocatedPlan {
   readonly #world: KubernetesWorld;
   readonly #location: Location;
   readonly #pki: TenantPki;
+  /** Made once, as the manager does. */
+  readonly #encryption = ensureEncryption(undefined, { wasStarted: false });
   readonly #template: string;
 
   private constructor(
@@ -77,7 +79,7 @@ export class LocatedPlan {
         ...(datastore === undefined && { datastore: shared.endpoint }),
       },
       pki: this.#pki,
-      encryption: ensureEncryption(undefined, { wasStarted: false }),
+      encryption: this.#encryption,
       etcdCa: pki.etcdCa.certPem,
       kubeletCa: pki.kubeletProxyCa.certPem,
       extraArgs,
