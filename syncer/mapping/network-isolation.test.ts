@@ -23,7 +23,8 @@ function reaches(rules: readonly EgressRule[], address: string, port = 443): boo
   const isPeer = ({ ipBlock }: Peer): boolean =>
     ipBlock !== undefined && inside(ipBlock.cidr) && !(ipBlock.except ?? []).some(inside);
   const isPort = ({ ports }: EgressRule): boolean =>
-    ports === undefined || ports.some((each) => each.port === port);
+    ports === undefined ||
+    ports.some((each) => port >= Number(each.port) && port <= (each.endPort ?? Number(each.port)));
   return rules.some((rule) => isPort(rule) && (rule.to === undefined || rule.to.some(isPeer)));
 }
 
@@ -57,6 +58,9 @@ describe('the policies that keep tenants apart', () => {
     expect(reaches(rules, '2001:db8::9')).toBe(true);
     for (const address of ['192.0.2.1', '198.51.100.7', '10.244.3.4', '169.254.169.254', 'fd00:ec2::254'])
       expect(reaches(rules, address), address).toBe(false);
+    // So do Services by the ports of nodes.
+    expect(reaches(rules, '198.51.100.7', 30_080)).toBe(true);
+    expect(reaches(rules, '198.51.100.7', 10_250)).toBe(false);
     // Name servers of some clouds have the same address.
     expect(reaches(rules, '169.254.169.254', 53)).toBe(true);
   });

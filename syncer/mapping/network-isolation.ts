@@ -103,9 +103,14 @@ export function policyTypesOf({ policyTypes, egress }: NetworkPolicySpec): strin
 /** Addresses at which machines in a cloud get their credentials. */
 const metadataServers = ['169.254.169.254/32', '169.254.170.2/32', '100.100.100.200/32', 'fd00:ec2::254/128'];
 const everywhere = ['0.0.0.0/0', '::/0'];
-const dnsPorts: PolicyPort[] = [
+/**
+ * Ports that are open on closed addresses too: those of name servers, and those by which nodes lead to Services. No
+ * kubelet, etcd or API server listens there by default.
+ */
+const openPorts: PolicyPort[] = [
   { protocol: 'UDP', port: 53 },
   { protocol: 'TCP', port: 53 },
+  ...['TCP', 'UDP', 'SCTP'].map((protocol) => ({ protocol, port: 30_000, endPort: 32_767 })),
 ];
 
 const ownIngress: LabelSelector = {
@@ -167,19 +172,19 @@ export function openEgress(
   });
 }
 
-/** The tenant's own pods and the world outside; its API server; name servers, which may be on closed addresses. */
+/** The tenant's own pods and the world outside; its API server; name servers and node ports, on closed addresses too. */
 function alwaysOpen(tenant: TenantInfo, { podCIDRs, closedCIDRs }: NetworkIsolation): EgressRule[] {
   const { address, port, isService } = tenant.apiServer;
   const apiServer: Peer =
     isService === true
       ? { namespaceSelector: { matchLabels: { [controlPlaneLabel]: tenant.id } } }
       : { ipBlock: { cidr: `${address}/${address.includes(':') ? 128 : 32}` } };
-  const nameServers = outside(podCIDRs);
+  const anywhere = outside(podCIDRs);
   return [
     { to: [ownNamespaces(tenant), ...outside([...podCIDRs, ...closedCIDRs, ...metadataServers])] },
     // Behind a Service, the port is the pods' own.
     { to: [apiServer], ...(isService === true ? {} : { ports: [{ protocol: 'TCP', port }] }) },
-    ...(nameServers.length === 0 ? [] : [{ to: nameServers, ports: dnsPorts }]),
+    ...(anywhere.length === 0 ? [] : [{ to: anywhere, ports: openPorts }]),
   ];
 }
 
@@ -187,15 +192,19 @@ function alwaysOpen(tenant: TenantInfo, { podCIDRs, closedCIDRs }: NetworkIsolat
 function withPorts(rule: EgressRule, among: readonly PolicyPort[] | undefined): EgressRule[] {
   if (among === undefined || among.length === 0) return [rule];
   if (rule.ports === undefined) return [{ ...rule, ports: [...among] }];
-  const ports = rule.ports.filter((own) => among.some((each) => includesPort(each, own)));
+  const ports = rule.ports.flatMap((own) => among.flatMap((each) => commonPorts(each, own)));
   return ports.length === 0 ? [] : [{ ...rule, ports }];
 }
 
-function includesPort({ protocol = 'TCP', port, endPort }: PolicyPort, own: PolicyPort): boolean {
-  if (protocol !== own.protocol) return false;
-  if (port === undefined) return true;
-  const [first, wanted] = [Number(port), Number(own.port)];
-  return wanted >= first && wanted <= (endPort ?? first);
+/** The ports, by number, that are in both. A name stands for a port of a pod, and for none outside. */
+function commonPorts(each: PolicyPort, own: PolicyPort): PolicyPort[] {
+  if ((each.protocol ?? 'TCP') !== own.protocol) return [];
+  if (each.port === undefined) return [own];
+  const range = ({ port, endPort }: PolicyPort): [number, number] => [Number(port), endPort ?? Number(port)];
+  const [[first, last], [from, to]] = [range(each), range(own)];
+  const [low, high] = [Math.max(first, from), Math.min(last, to)];
+  if (!(low <= high)) return [];
+  return [{ protocol: own.protocol, port: low, ...(low === high ? {} : { endPort: high }) }];
 }
 
 /** On the namespace of a control plane that runs in the super cluster: id of the tenant. */
