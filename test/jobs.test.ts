@@ -20,7 +20,7 @@ import {
 } from './harness/managers.ts';
 import { pod } from './harness/manifests.ts';
 import { componentProcess, holdUp, type ProcessIdentity, send } from './harness/processes.ts';
-import { whileAsked } from './harness/steady-load.ts';
+import { expectAllServed, whileAsked } from './harness/steady-load.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const running = defaultVersions.kubernetes;
@@ -237,8 +237,7 @@ async function cacheWithStandIn(cache: string): Promise<string> {
 /** A client asks twenty times a second meanwhile: no request may fail, and no process and no pod be another one afterwards. */
 async function undisturbed(tenant: Tenant, what: string, work: () => Promise<void>): Promise<void> {
   const before = [await processesOf(world, tenant), await podsOf(tenant)];
-  const { failures } = await whileAsked(tenant.kubeconfig, what, work);
-  expect(failures).toEqual([]);
+  expectAllServed(await whileAsked(tenant.kubeconfig, what, work));
   expect([await processesOf(world, tenant), await podsOf(tenant)]).toEqual(before);
 }
 

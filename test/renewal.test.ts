@@ -9,7 +9,7 @@ import { processesOf } from './harness/managers.ts';
 import { namespace, pod } from './harness/manifests.ts';
 import { poll } from './harness/poll.ts';
 import { holdUp, kill, send } from './harness/processes.ts';
-import { type SteadyClient, whileAsked } from './harness/steady-load.ts';
+import { expectAllServed, type SteadyClient, whileAsked } from './harness/steady-load.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const name = 'renewed';
@@ -133,12 +133,12 @@ describe('the certificates of a control plane', () => {
   it('that live a week are renewed when they are due, without anybody asking; clients notice nothing', async () => {
     const was = await tenantSecret(world, tenant, 'pki');
     const processes = await processesOf(world, tenant);
-    const { failures } = await whileAsked(tenant.kubeconfig, 'the week-long certificates', async () => {
+    const client = await whileAsked(tenant.kubeconfig, 'the week-long certificates', async () => {
       const earlier = await latest();
       await timeGoesBy(weekLong);
       expect(await ended(earlier)).toMatchObject({ result: 'Succeeded', attempts: 1 });
     });
-    expect(failures).toEqual([]);
+    expectAllServed(client);
     expect(await processesOf(world, tenant)).toEqual(processes);
     const is = await tenantSecret(world, tenant, 'pki');
     for (const leaf of weekLong) expect(serial(is, leaf)).not.toBe(serial(was, leaf));
@@ -199,7 +199,7 @@ describe('the certificates of a control plane', () => {
     const processes = await processesOf(world, tenant);
     const was = await tenantSecret(world, tenant, 'pki');
     const earlier = await latest();
-    const { failures } = await whileAsked(tenant.kubeconfig, 'a damaged authority', async () => {
+    const client = await whileAsked(tenant.kubeconfig, 'a damaged authority', async () => {
       await timeGoesBy(weekLong, { 'serving-ca.key': 'damaged' });
       const { message } = await underWay('it to fail', (job) => job.failing === true);
       expect(message).toContain('serving-ca');
@@ -208,7 +208,7 @@ describe('the certificates of a control plane', () => {
       expect(retried.exitCode, retried.stderr).toBe(0);
       expect((await ended(earlier)).result).toBe('Succeeded');
     });
-    expect(failures).toEqual([]);
+    expectAllServed(client);
     expect(await processesOf(world, tenant)).toEqual(processes);
     expect((await tenantSecret(world, tenant, 'pki'))['serving-ca.crt']).toBe(was['serving-ca.crt']);
     await nothingLost();
@@ -220,7 +220,7 @@ describe('the certificates of a control plane', () => {
     await world.superCluster.apply(...noWritesTo(`${name}-pki`));
     try {
       await poll('the policy to count', () => isRefused(), { timeoutMs: 30_000 });
-      const { failures } = await whileAsked(tenant.kubeconfig, 'a Secret that is not writable', async () => {
+      const client = await whileAsked(tenant.kubeconfig, 'a Secret that is not writable', async () => {
         await renew();
         const { message, step } = await underWay(
           'its third attempt',
@@ -235,7 +235,7 @@ describe('the certificates of a control plane', () => {
         expect(cancelled.exitCode, cancelled.stderr).toBe(0);
         await until('it to be Ready', ({ status }) => status?.phase === 'Ready');
       });
-      expect(failures).toEqual([]);
+      expectAllServed(client);
     } finally {
       await world.superCluster.kubectl(
         'delete',

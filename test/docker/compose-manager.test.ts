@@ -10,7 +10,7 @@ import { ProcessDriver } from '../../vc-manager/drivers/process/process-driver.t
 import { renewAll } from '../harness/certificates.ts';
 import { poll } from '../harness/poll.ts';
 import { makeRunDirectory, removeRun, runCli, stateDirOf } from '../harness/stack.ts';
-import { whileAsked } from '../harness/steady-load.ts';
+import { expectAllServed, whileAsked } from '../harness/steady-load.ts';
 import { until } from '../harness/until.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { type Containers, openContainers, RedisContainer } from './containers/containers.ts';
@@ -149,7 +149,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
 
   it('leaves the tenant to the engine when it is killed, and takes it over when it is back', async () => {
     const before = await pidOf('kube-apiserver');
-    const { failures } = await whileAsked(tenant.kubeconfig, 'the manager killed', async () => {
+    const client = await whileAsked(tenant.kubeconfig, 'the manager killed', async () => {
       await end(manager as ChildProcess, 'SIGKILL');
       const controllers = await pidOf('kube-controller-manager');
       process.kill(controllers, 'SIGKILL');
@@ -166,7 +166,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
       manager = startManager();
       await world.createTenant('second', '--dns', 'none');
     });
-    expect(failures).toEqual([]);
+    expectAllServed(client);
     expect(await pidOf('kube-apiserver')).toBe(before);
     expect((await world.virtualCluster('boxed')).status?.phase).toBe('Ready');
   });
@@ -213,7 +213,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
 
   it('finishes what it is at when the container of Redis is paused, and says that it goes on alone', async () => {
     const since = readFileSync(managerLog, 'utf8').length;
-    const { failures } = await whileAsked(tenant.kubeconfig, 'Redis paused', async () => {
+    const client = await whileAsked(tenant.kubeconfig, 'Redis paused', async () => {
       const history = await disturbed('paused', () => redis.docker('pause'));
       expect(history).toMatchObject([{ kind: 'provision', result: 'Succeeded' }]);
       // A job that has not yet been given out makes the manager ask.
@@ -225,7 +225,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
       await redis.docker('unpause');
       await said('Redis is there again: managers share the work', since);
     });
-    expect(failures).toEqual([]);
+    expectAllServed(client);
   });
 
   it('loses nothing when Redis is slow, nor when it is started again in the middle and is empty', async () => {

@@ -1,5 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { expect } from 'vitest';
 import {
+  ApiError,
   Connection,
   ConnectionError,
   type ConnectionOptions,
@@ -14,8 +16,8 @@ interface SteadyAnswer {
   /** Milliseconds since it began. */
   at: number;
   tookMs: number;
-  /** The connection was closed in the moment in which the question was sent, and it was asked again on another one. */
-  repeated?: boolean;
+  /** Why the request was sent a second time: the error of the first. */
+  repeated?: string;
   /** Absent: it was answered well. */
   error?: string;
 }
@@ -24,46 +26,56 @@ const requestEveryMs = 50;
 const closed = new Set(['UND_ERR_SOCKET', 'ECONNRESET']);
 
 /**
- * Asks an API server for one object twenty times a second, whatever the answers, and remembers them all. A server that
- * leaves closes connections that are idle, and no client of HTTP/1.1 can know that its next question has crossed that:
- * it asks once more, as Go's own client does for a GET.
+ * Asks an API server for one object twenty times a second, whatever the answers, and remembers them all. A request that
+ * crosses the end of a server is sent once more, as client-go does for a GET: the server closes connections that it finds
+ * idle, or answers 503 with Retry-After. Each such repeat counts (`repeats`).
  */
 export class SteadyClient {
   readonly answers: SteadyAnswer[] = [];
+  /** Most requests under way at the same time, and so the most connections. */
+  mostAtOnce = 0;
   readonly #connection: Connection;
+  readonly #client: KubeClient;
   readonly #asked = new Set<Promise<void>>();
   readonly #timer: NodeJS.Timeout;
   readonly #began = performance.now();
 
-  constructor(options: ConnectionOptions) {
+  constructor(options: ConnectionOptions, everyMs = requestEveryMs) {
     this.#connection = new Connection({ ...options, requestTimeoutMs: 30_000, connectTimeoutMs: 30_000 });
-    const client = new KubeClient(this.#connection);
-    const began = this.#began;
-    this.#timer = setInterval(() => {
-      const since = performance.now();
-      let repeated = false;
-      const ask = (): Promise<unknown> => client.raw('GET', '/api/v1/namespaces/default');
-      const asking = ask()
-        .catch((error: unknown) => {
-          if (!(error instanceof ConnectionError && closed.has(error.code))) throw error;
-          repeated = true;
-          return ask();
-        })
-        .then(
-          () => undefined,
-          (error: Error) => error.message,
-        )
-        .then((error) => {
-          this.answers.push({
-            at: since - began,
-            tookMs: performance.now() - since,
-            ...(repeated ? { repeated } : {}),
-            ...(error === undefined ? {} : { error }),
-          });
-          this.#asked.delete(asking);
-        });
-      this.#asked.add(asking);
-    }, requestEveryMs);
+    this.#client = new KubeClient(this.#connection);
+    this.#timer = setInterval(() => void this.ask(), everyMs);
+  }
+
+  /** Sends one request now; resolves when its answer has been recorded. */
+  ask(): Promise<void> {
+    const asking = this.#ask().finally(() => this.#asked.delete(asking));
+    this.#asked.add(asking);
+    this.mostAtOnce = Math.max(this.mostAtOnce, this.#asked.size);
+    return asking;
+  }
+
+  async #ask(): Promise<void> {
+    const since = performance.now();
+    const get = (): Promise<unknown> => this.#client.raw('GET', '/api/v1/namespaces/default');
+    let repeated: string | undefined;
+    let error: string | undefined;
+    try {
+      await get().catch(async (first: Error) => {
+        const waitMs = repeatAfterMs(first);
+        if (waitMs === undefined) throw first;
+        repeated = first.message;
+        await delay(waitMs);
+        return get();
+      });
+    } catch (last) {
+      error = (last as Error).message;
+    }
+    this.answers.push({
+      at: since - this.#began,
+      tookMs: performance.now() - since,
+      ...(repeated === undefined ? {} : { repeated }),
+      ...(error === undefined ? {} : { error }),
+    });
   }
 
   /** Until it has been answered so often, from now on. */
@@ -91,14 +103,19 @@ export class SteadyClient {
     return this.answers.filter(({ error }) => error !== undefined);
   }
 
+  get repeats(): SteadyAnswer[] {
+    return this.answers.filter(({ repeated }) => repeated !== undefined);
+  }
+
   /** What became of it, in one line that begins with `what`. */
   describe(what: string): string {
-    const { answers, failures } = this;
+    const { answers, failures, repeats } = this;
     const span = failures.length === 0 ? 0 : (failures.at(-1)?.at ?? 0) - (failures[0]?.at ?? 0);
     const slowest = Math.max(...answers.map(({ tookMs }) => tookMs));
-    const repeated = answers.filter((answer) => answer.repeated).length;
-    const kinds = [...new Set(failures.map(({ error }) => error))].join('; ');
-    return `${what}: ${failures.length} of ${answers.length} requests failed, within ${Math.round(span)} ms; ${repeated} asked twice; slowest ${Math.round(slowest)} ms. ${kinds}`.trim();
+    const kinds = [
+      ...new Set([...failures, ...repeats].map(({ error, repeated }) => error ?? repeated)),
+    ].join('; ');
+    return `${what}: ${failures.length} of ${answers.length} requests failed, within ${Math.round(span)} ms; ${repeats.length} asked twice; slowest ${Math.round(slowest)} ms. ${kinds}`.trim();
   }
 
   /** Ends it when all is answered. */
@@ -107,6 +124,24 @@ export class SteadyClient {
     await Promise.all(this.#asked);
     await this.#connection.close();
   }
+}
+
+/** How long to wait before the one repeat; undefined: the error is no reason for one. */
+function repeatAfterMs(error: Error): number | undefined {
+  if (error instanceof ConnectionError && closed.has(error.code)) return 0;
+  return error instanceof ApiError && error.code === 503 ? error.retryAfterMs : undefined;
+}
+
+/**
+ * No request failed, and none was repeated, but for one per connection to each of the servers that ended meanwhile.
+ */
+export function expectAllServed(
+  client: Pick<SteadyClient, 'failures' | 'repeats' | 'mostAtOnce'>,
+  endedServers = 0,
+): void {
+  expect(client.failures).toEqual([]);
+  if (endedServers === 0) expect(client.repeats).toEqual([]);
+  else expect(client.repeats.length).toBeLessThanOrEqual(endedServers * client.mostAtOnce);
 }
 
 /** Has a client ask the API server of this kubeconfig from before the work until after it; prints what became of it. */

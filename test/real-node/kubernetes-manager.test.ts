@@ -10,7 +10,7 @@ import { at } from '../harness/checker/view.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { configMap, namespace, pod, service } from '../harness/manifests.ts';
 import { send } from '../harness/processes.ts';
-import { whileAsked } from '../harness/steady-load.ts';
+import { expectAllServed, whileAsked } from '../harness/steady-load.ts';
 import { until } from '../harness/until.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import type { ClusterInfo } from './cluster/cluster-info.ts';
@@ -223,10 +223,10 @@ describe('a manager with --driver kubernetes', () => {
     await manager.end();
     manager = startManager('first', ...doubled);
     await untilDoubled();
-    const { failures } = await whileAsked(tenant.kubeconfig, 'all certificates, two API servers', () =>
+    const client = await whileAsked(tenant.kubeconfig, 'all certificates, two API servers', () =>
       renewAll(world, tenant),
     );
-    expect(failures).toEqual([]);
+    expectAllServed(client, 2);
     expect(await tenant.kubectl('logs', 'web')).toContain('hello');
     const { status } = await world.virtualCluster('blue');
     expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'renewal', result: 'Succeeded', attempts: 1 });
