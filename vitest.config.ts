@@ -21,7 +21,7 @@ export default defineConfig({
             '{api,kube,syncer,vc-manager,scripts}/**/*.test.ts',
             'test/{docker,real-node}/*/**/*.test.ts',
             'test/harness/**/*.test.ts',
-            'test/deploy/**/*.test.ts',
+            'test/{conformance,deploy}/**/*.test.ts',
             'test/attacks/attempts.test.ts',
           ],
           // Property tests take a quarter of it alone; a busy machine must not make them fail.
@@ -38,7 +38,7 @@ export default defineConfig({
           chaiConfig,
           include: ['test/**/*.test.ts'],
           exclude: [
-            'test/{docker,real-node,harness,deploy}/**',
+            'test/{docker,real-node,harness,conformance,deploy}/**',
             'test/attacks/attempts.test.ts',
             ...(process.env['SKERRY_TEST_ALL'] ? [] : broadSuites),
           ],
