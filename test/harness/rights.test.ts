@@ -1,6 +1,7 @@
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { Rights } from '../../vc-manager/rights.ts';
-import { type Asked, parseAuditLine, UseOfRights } from './rights.ts';
+import { loadRights, type Rights } from '../../vc-manager/rights.ts';
+import { type Asked, exceptions, parseAuditLine, UseOfRights } from './rights.ts';
 
 const none: Rights = { cluster: [], namespace: [] };
 const syncer: Rights = {
@@ -113,6 +114,13 @@ describe('the use of rights', () => {
     const managers = event('get', { resource: 'pods' }, { user: { username: 'skerry-manager' } });
     expect(used(syncers).isTelling).toBe(false);
     expect(used(syncers, managers).isTelling).toBe(true);
+  });
+
+  it('excepts nothing that is not granted', async () => {
+    const chart = join(import.meta.dirname, '..', '..', 'deploy', 'chart');
+    const rights = { manager: await loadRights(chart, 'manager'), syncer: await loadRights(chart, 'syncer') };
+    const granted = new Set(new UseOfRights(rights, { withKubernetesDriver: true }).unused);
+    expect([...exceptions].filter((right) => !granted.has(right))).toEqual([]);
   });
 
   it('leaves out a line that a crash has cut off', () => {

@@ -75,76 +75,114 @@ export function parseAuditLine(line: string): Asked | undefined {
   return { ...common, resource: { apiGroup, resource: full, namespace, name } };
 }
 
+/** Rights in the words of `UseOfRights`. */
+function rightsTo(
+  program: ProgramName,
+  verbs: readonly string[],
+  resources: readonly string[],
+): readonly string[] {
+  return resources.flatMap((resource) => verbs.map((verb) => `${program}: ${verb} ${resource}`));
+}
+
 /** Rights that the end-to-end suites may leave unused, and why they are granted all the same. */
-const unusedOnPurpose: readonly { right: RegExp; why: string }[] = [
+const unusedOnPurpose: readonly { rights: readonly string[]; why: string }[] = [
   {
-    right:
-      /^syncer: (get|patch|delete) (namespaces|pods|services|configmaps|secrets|serviceaccounts|persistentvolumeclaims|ingresses\.\S+|networkpolicies\.\S+|poddisruptionbudgets\.\S+|endpointslices\.\S+)$/,
+    rights: rightsTo(
+      'syncer',
+      ['get', 'patch', 'delete'],
+      [
+        'namespaces',
+        'pods',
+        'services',
+        'configmaps',
+        'secrets',
+        'serviceaccounts',
+        'persistentvolumeclaims',
+        'ingresses.networking.k8s.io',
+        'networkpolicies.networking.k8s.io',
+        'poddisruptionbudgets.policy',
+        'endpointslices.discovery.k8s.io',
+      ],
+    ),
     why: 'one engine writes all kinds that go down, by the same calls: syncer/rights.test.ts holds the rights to its kinds',
   },
   {
-    right:
-      /^syncer: get (nodes|persistentvolumes|events|storageclasses\.\S+|priorityclasses\.\S+|runtimeclasses\.\S+|ingressclasses\.\S+|customresourcedefinitions\.\S+)$/,
+    rights: rightsTo(
+      'syncer',
+      ['get'],
+      [
+        'nodes',
+        'persistentvolumes',
+        'events',
+        'storageclasses.storage.k8s.io',
+        'priorityclasses.scheduling.k8s.io',
+        'runtimeclasses.node.k8s.io',
+        'ingressclasses.networking.k8s.io',
+        'customresourcedefinitions.apiextensions.k8s.io',
+      ],
+    ),
     why: 'asked only before something is believed to be gone',
   },
   {
-    right: /^syncer: (get nodes\/proxy|get pods\/log)$/,
+    rights: rightsTo('syncer', ['get'], ['nodes/proxy', 'pods/log']),
     why: 'asked only of nodes that are not simulated, whose suites run in a stack of their own',
   },
   {
-    right: /^syncer: (get|create) pods\/(exec|attach|portforward)$/,
+    rights: rightsTo('syncer', ['get', 'create'], ['pods/exec', 'pods/attach', 'pods/portforward']),
     why: 'GET or POST: the client decides how it upgrades its connection',
   },
   {
-    right: /^syncer: list pods\.metrics\.k8s\.io$/,
+    rights: rightsTo('syncer', ['list'], ['pods.metrics.k8s.io']),
     why: 'asked only where the super cluster has the metrics API',
   },
   {
-    right: /^syncer: (get|delete) ipaddresses\.networking\.k8s\.io$/,
+    rights: rightsTo('syncer', ['get', 'delete'], ['ipaddresses.networking.k8s.io']),
     why: 'only for a Service whose address the manager has reserved: DNS, which simulated nodes do not run',
   },
   {
-    right: /^manager: update (controlplanetemplates\.\S+|customresourcedefinitions\.\S+)$/,
+    rights: rightsTo(
+      'manager',
+      ['update'],
+      ['controlplanetemplates.skerry.dev', 'customresourcedefinitions.apiextensions.k8s.io'],
+    ),
     why: 'only what an older release has made is brought up to date',
   },
   {
-    right: /^manager: patch secrets$/,
-    why: 'certificates are renewed after eight months',
-  },
-  {
-    right: /^manager: delete leases\.coordination\.k8s\.io in \S+$/,
+    rights: ['manager: delete leases.coordination.k8s.io in skerry-system'],
     why: 'the Lease of each tenant that is worked on, only with Redis and control planes that run as pods',
   },
   {
-    right: /^manager: delete persistentvolumes$/,
+    rights: rightsTo('manager', ['delete'], ['persistentvolumes']),
     why: 'the syncer removes them with the tenant; this is for what a syncer has left that does not come back',
   },
   {
-    right: /^manager: get (services|ipaddresses\.\S+)$/,
+    rights: rightsTo('manager', ['get'], ['services', 'ipaddresses.networking.k8s.io']),
     why: 'only when an address that a new tenant needs is taken',
   },
   {
-    right:
-      /^manager: delete (statefulsets\.apps|services|poddisruptionbudgets\.policy|networkpolicies\.\S+)$/,
+    rights: rightsTo(
+      'manager',
+      ['delete'],
+      ['statefulsets.apps', 'services', 'poddisruptionbudgets.policy', 'networkpolicies.networking.k8s.io'],
+    ),
     why: 'only what a template no longer names: everything else goes with its namespace',
   },
   {
-    right: /^manager: delete pods$/,
+    rights: rightsTo('manager', ['delete'], ['pods']),
     why: 'only pods that outlive their grace period, or are given less',
   },
   {
-    right: /^manager: list events$/,
+    rights: rightsTo('manager', ['list'], ['events']),
     why: 'only when a quota or a webhook has let no pod be made for a minute',
   },
   {
-    right: /^manager: get runtimeclasses\.\S+$/,
+    rights: rightsTo('manager', ['get'], ['runtimeclasses.node.k8s.io']),
     why: 'only under a policy that asks for a runtime class',
   },
 ];
 
-function mayBeUnused(right: string): boolean {
-  return unusedOnPurpose.some((each) => each.right.test(right));
-}
+/** All rights that may be left unused. */
+export const exceptions: ReadonlySet<string> = new Set(unusedOnPurpose.flatMap(({ rights }) => rights));
 
 const systemNamespace = 'skerry-system';
 
@@ -321,7 +359,7 @@ function faultsOf(use: UseOfRights, stateDir: string, unused: readonly string[])
   return [
     ...use.refused.map((each) => `${each}: add it to deploy/chart/rights, or do not ask for it`),
     ...unused
-      .filter((right) => !mayBeUnused(right))
+      .filter((right) => !exceptions.has(right))
       .map(
         (right) =>
           `${right}: nobody used this right; take it out of deploy/chart/rights, or say why it stays`,
