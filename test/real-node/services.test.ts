@@ -48,18 +48,19 @@ describe('services', () => {
           .filter(({ conditions }) => conditions.ready).length === ready,
     );
 
-  /** What answers at an address, as often as asked; kube-proxy has its own pace. */
+  /** What answers at an address, as often as asked; rejects for the first request that fails. */
   const ask = (of: Tenant, url: string, times = 1): Promise<string> =>
     shellInPod(
       of,
       { namespace: ns, name: 'client' },
-      `for i in $(seq 1 ${times}); do curl -sS -m 5 --retry 5 --retry-delay 1 --retry-connrefused ${url}; echo; done`,
+      `for i in $(seq 1 ${times}); do curl -sS -m 5 ${url} || exit; echo; done`,
     );
+  /** What one question to the DNS server gives, sorted; rejects if that does not answer. */
   const lookUp = (of: Tenant, name: string, type = 'A'): Promise<string> =>
     shellInPod(
       of,
       { namespace: ns, name: 'client' },
-      `dig +short +search ${name} ${type} | grep -v '^;; communications error' | sort`,
+      `answer=$(dig +short +search +tries=1 ${name} ${type}) || exit; echo "$answer" | sort`,
     );
 
   it('are reached by address, on the own node and on the other one', async () => {
