@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest';
 import { type Resource, resources } from '../kube/index.ts';
-import { expectAgreementAfterLoad, killed } from './harness/after-load.ts';
+import { expectAgreementAfterLoad, killed, startedAnew } from './harness/after-load.ts';
 import { at } from './harness/checker/view.ts';
 import { Churn } from './harness/churn.ts';
 import { deployment, namespace, pod, service } from './harness/manifests.ts';
@@ -131,5 +131,9 @@ describe('under load', () => {
     );
     await expectAgreementAfterLoad(world, tenants, recoveryTimeoutMs);
     await expectCalm();
+  });
+
+  it('after no more than one of these faults endpoints were missing until controllers were started anew', () => {
+    expect(startedAnew.length, JSON.stringify(startedAnew)).toBeLessThanOrEqual(1);
   });
 });

@@ -19,10 +19,14 @@ export async function killed(world: World, component: string, tenant?: Tenant): 
   );
 }
 
+/** The endpoints that were missing, for each time that controllers of Kubernetes were started anew. */
+export const startedAnew: (readonly string[])[] = [];
+
 /**
  * Both sides agree. Where nothing but endpoints is missing when the time is up, the controllers of Kubernetes are begun
  * anew, on both sides: the one for endpoints waits up to 1,000 s after errors in a row, which Services that come and go
- * under one name give it ("informer cache is out of date"). Takes twice the time at the most.
+ * under one name give it ("informer cache is out of date"). Takes twice the time at the most, and is counted
+ * (`startedAnew`).
  */
 export async function expectAgreementAfterLoad(
   world: World,
@@ -34,6 +38,7 @@ export async function expectAgreementAfterLoad(
   } catch (error) {
     const isEndpoints = (difference: string): boolean => difference.includes(': ready endpoints: ');
     if (!(error instanceof Disagreement) || !error.differences.every(isEndpoints)) throw error;
+    startedAnew.push(error.differences);
     console.log(
       `started the controllers of Kubernetes anew after load, for ${error.differences.length} endpoints`,
     );
