@@ -36,7 +36,7 @@ function command(): Command {
     .description(
       "Runs Kubernetes' own end-to-end tests on two real nodes through a tenant, and on the super cluster itself " +
         'to compare. Needs root. Ends with 1 when a spec fails through the tenant only and nobody has said why ' +
-        '(differences.ts).',
+        '(compare.ts).',
     )
     .option('--full', 'all conformance specs that may run beside each other: hours rather than minutes')
     .option('--focus <regex>', 'specs whose name matches, instead of the short selection')
