@@ -21,9 +21,9 @@ const slowestCount = 15;
 const otherVersions = ['1.36.1', '1.35.4', '1.34.4'];
 
 /**
- * `npm test`: fetches or builds the control plane binaries, then runs the unit tests, and then beside each other the
- * end-to-end suites and, where the machine can, those on a Docker engine, on real nodes, and upstream's conformance
- * specs. `--all` (`npm run test:all`) adds the broad suites. Other arguments go to vitest: `npm test -- -t "four
+ * `npm test`: fetches or builds the control plane binaries, then runs two rows of suites beside each other: the unit
+ * tests and the end-to-end suites; and, where the machine can, those on a Docker engine, on real nodes, and upstream's
+ * conformance specs. `--all` (`npm run test:all`) adds the broad suites. Other arguments go to vitest: `npm test -- -t "four
  * cases"`; with them conformance is left out.
  *
  * With CI=true, or `--rerun`, each file that failed runs once more. If it then passes, the run is green and the closing
@@ -61,7 +61,10 @@ class TestRun {
       console.log(`the suites on ${each.title} will not run: ${reason}`);
     }
     await provideBinaries(this.#all ? otherVersions : []);
-    await this.#project('unit');
+    const onControlPlanes = async (): Promise<void> => {
+      await this.#project('unit');
+      await this.#project('e2e');
+    };
     const prepare = async (each: TestEnvironment): Promise<string | undefined> =>
       missing.get(each) ?? each.prepare().then(nothing, (error: Error) => error.message);
     const onEnvironments = async (): Promise<void> => {
@@ -74,10 +77,10 @@ class TestRun {
         if (this.#isWhole) await this.#conformance();
       });
     };
-    // Each of both mostly waits; a machine that is short of memory runs them one after the other.
-    if (freemem() > freeMemoryToBuild) await Promise.all([this.#project('e2e'), onEnvironments()]);
+    // The second row takes longer and mostly waits; a machine that is short of memory runs one after the other.
+    if (freemem() > freeMemoryToBuild) await Promise.all([onControlPlanes(), onEnvironments()]);
     else {
-      await this.#project('e2e');
+      await onControlPlanes();
       await onEnvironments();
     }
     return this.#conclude();
