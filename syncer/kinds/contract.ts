@@ -119,25 +119,22 @@ export interface DownKind extends KindBase, NamedResource {
    */
   readonly payload?: readonly string[];
   /**
-   * The resource of the super object, where it is another than the tenant object's. Such a kind reads the tenant
-   * object from the cache of the kind that the tenant object
-   * belongs to, and has a cache of its own for the super object. Of the tenant object's changes only the deletion
-   * queues its key; the kind that the tenant object
-   * belongs to touches it for everything else.
+   * The resource of the super object, where it is another than the tenant object's. Such a kind reads the tenant object
+   * from the cache of the kind that the tenant object belongs to, and has a cache of its own for the super object. Of
+   * the tenant object's changes only the deletion queues its key; the kind that the tenant object belongs to touches it
+   * for everything else.
    */
   readonly superResource?: Resource;
   /** A delete needs a live 404 even after a watched DELETED event (namespaces, claims). */
   readonly deleteNeedsLiveCheck?: boolean;
   /**
    * Super objects that `admit` does not want count as missing (sync rule `mass-deletion-hold`): a setting may have
-   * switched off all of them
-   * at once.
+   * switched off all of them at once.
    */
   readonly unwantedIsMissing?: boolean;
   /**
    * Whether the tenant object should have a super object. `{ wanted: false }` without a notice is silent; the super
-   * object, if there, goes
-   * unless `keep` is set.
+   * object, if there, goes unless `keep` is set.
    */
   admit?(tenantObject: KubeObject, context: SyncContext): Admission;
   /** What must be in agreement before the super object is created: ServiceAccount, objects that a pod refers to. */

@@ -134,9 +134,8 @@ function apiServerContent(context: SyncContext): Content {
 }
 
 /**
- * The tenant's pod that has this address in the super cluster. What the tenant object's status says does not count:
- * the tenant can
- * write it, on as many pods as it likes.
+ * The tenant's pod that has this address in the super cluster. What the tenant object's status says does not count: the
+ * tenant can write it, on as many pods as it likes.
  */
 function superPodAt(address: string, { tenant, superObjects }: SyncContext): KubeObject | undefined {
   return superObjects.byIndex(resources.pods, 'byIP', address).find((pod) => isOurs(pod, tenant));

@@ -12,11 +12,10 @@ import type { DownKind } from './contract.ts';
 import { nodeLeaseNamespace } from './reserved-names.ts';
 
 /**
- * A tenant's namespaces and the super namespaces that stand for them. What a tenant writes on its own
- * Namespace is its own affair: but for an allow-list, labels and annotations of the super object are Skerry's, the
- * level
- * of Pod Security among them. Labels are there once more under keys of Skerry's, which mean something
- * only to selectors that Skerry has translated.
+ * A tenant's namespaces and the super namespaces that stand for them. What a tenant writes on its own Namespace is its
+ * own affair: but for an allow-list, labels and annotations of the super object are Skerry's, the level of Pod Security
+ * among them. Labels are there once more under keys of Skerry's, which mean something only to selectors that Skerry has
+ * translated.
  */
 export const namespaceKind: DownKind = {
   name: 'namespaces',

@@ -312,8 +312,7 @@ type Rules = Pick<TenantInfo, 'transparentKeyPrefixes'>;
 
 /**
  * Copies the keys that belong to the super cluster up to the tenant object, as `{ metadata: … }`; undefined when the
- * tenant object
- * has them all, and no others under those prefixes.
+ * tenant object has them all, and no others under those prefixes.
  */
 export function transparentMetadataPatch(
   tenantObject: KubeObject,

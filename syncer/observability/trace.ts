@@ -102,9 +102,8 @@ function podReport(facts: PodFacts, times: StepTimes, nowMs: number): PodReport 
 }
 
 /**
- * Who took how much of the whole. The scheduler has the super object from when it is there, kubelet from when the
- * super object has a node and
- * its tokens; everything else is Skerry's.
+ * Who took how much of the whole. The scheduler has the super object from when it is there, kubelet from when the super
+ * object has a node and its tokens; everything else is Skerry's.
  */
 function sharesOf(times: StepTimes, totalMs: number): Record<Whose, number> {
   const share = (name: string): number => {

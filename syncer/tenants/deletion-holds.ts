@@ -213,8 +213,7 @@ interface MassDeletionHoldsOptions {
 
 /**
  * Says in a condition that too many deletions at once are held back (sync rule `mass-deletion-hold`), takes the
- * operator's
- * answer, and lets go when nothing is held any more.
+ * operator's answer, and lets go when nothing is held any more.
  */
 export class MassDeletionHolds {
   readonly #options: MassDeletionHoldsOptions;

@@ -99,8 +99,8 @@ const addonFieldManager = 'skerry-vc-manager';
 
 /**
  * Creates the objects of an addon that are missing, applies those that were made from another text (what the tenant
- * added stays), and returns all as they are. One that
- * has the name without Skerry's label belongs to the tenant: throws `AddonNotOurs`, and nothing is changed.
+ * added stays), and returns all as they are. One that has the name without Skerry's label belongs to the tenant: throws
+ * `AddonNotOurs`, and nothing is changed.
  */
 export async function installAddon(
   client: KubeClient,

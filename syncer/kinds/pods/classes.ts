@@ -8,9 +8,8 @@ import type { PodSpec } from './types.ts';
 const systemPrefix = 'system-';
 
 /**
- * The priority class of the super object: the tenant object's, if it is one that the operator has published. Others
- * are the tenant's own
- * affair, and no pod of a tenant is the super cluster's system.
+ * The priority class of the super object: the tenant object's, if it is one that the operator has published. Others are
+ * the tenant's own affair, and no pod of a tenant is the super cluster's system.
  */
 export function superPriorityClass(
   { priorityClassName = '' }: PodSpec,

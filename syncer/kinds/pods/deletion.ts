@@ -18,8 +18,7 @@ export function graceForSuper(tenantPod: Pod, superPod: Pod, nowMs: number): num
 
 /**
  * The super object is being deleted, by the super cluster: the grace to delete the tenant object with. Never 0, at
- * which the tenant object would be gone
- * before the super object's last status can be written to it.
+ * which the tenant object would be gone before the super object's last status can be written to it.
  */
 export function graceForTenant(superPod: Pod, nowMs: number): number {
   return remainingSeconds(superPod, nowMs);
@@ -34,8 +33,7 @@ function remainingSeconds({ metadata }: Pod, nowMs: number): number {
 
 /**
  * The tenant object is there and the super object is not (sync rule `pod-deletion`). `last` is the super object's last
- * known state, when it was seen. Undefined: the super object
- * never was, and is to be made.
+ * known state, when it was seen. Undefined: the super object never was, and is to be made.
  */
 export function podGone(
   tenantPod: Pod,

@@ -122,9 +122,8 @@ function podUp(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly Ac
 
 /**
  * What goes down by a subresource of its own (sync rule `pod-subresources`). It comes last: the super cluster may
- * refuse it for
- * as long as it likes, and the tenant object's status must not wait for that. One at a time: each write makes the
- * super object another one.
+ * refuse it for as long as it likes, and the tenant object's status must not wait for that. One at a time: each write
+ * makes the super object another one.
  */
 function subresourceActions(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly Action[] {
   const ephemeral = ephemeralActions(tenantPod, superPod, context);

@@ -22,9 +22,8 @@ import {
 
 /**
  * Sync rules `pod-creation` and `pod-classes`: leaves behind what the super cluster decides itself. Its API server
- * refuses a
- * priority and an overhead that no class of its own gives, and takes those of a class from there.
- * Ephemeral containers cannot be created with a pod.
+ * refuses a priority and an overhead that no class of its own gives, and takes those of a class from there. Ephemeral
+ * containers cannot be created with a pod.
  */
 export const placement: PodStep = (spec, _pod, context) => {
   const {

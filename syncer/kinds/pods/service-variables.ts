@@ -104,10 +104,9 @@ function variableName(name: string): string {
 
 /**
  * What kubelet would put into each container of the tenant object beside what that asks for itself: where the API
- * server
- * is, and the Services of the tenant object's namespace as they are now (sync rules `api-server-variables` and
- * `service-variables`). In an order that depends on
- * nothing but names, and under a name that two Services share, always with the value of the same.
+ * server is, and the Services of the tenant object's namespace as they are now (sync rules `api-server-variables` and
+ * `service-variables`). In an order that depends on nothing but names, and under a name that two Services share, always
+ * with the value of the same.
  */
 function clusterVariables(pod: Pod, context: SyncContext): ReadonlyMap<string, string> {
   const address = apiServerAddress(context);
@@ -210,9 +209,8 @@ function sourcedNames(
 
 /**
  * Sync rules `api-server-variables` and `service-variables`: kubelet would tell of the super cluster's API server and
- * the super namespace's
- * Services. It is told not to of the latter, and both are written here as the tenant object's kubelet would tell of
- * them.
+ * the super namespace's Services. It is told not to of the latter, and both are written here as the tenant object's
+ * kubelet would tell of them.
  */
 export const environment: PodStep = (spec, pod, context) => {
   const variables = clusterVariables(pod, context);

@@ -107,9 +107,9 @@ function translated(
 const firstWordMs = 2_000;
 
 /**
- * How long the tenant object's status may wait, because all that is new in the super object's is that a node was
- * found: the tenant object has learned that by
- * its own Binding, and what the node says next comes within a moment and takes the same write. 0: no reason to.
+ * How long the tenant object's status may wait, because all that is new in the super object's is that a node was found:
+ * the tenant object has learned that by its own Binding, and what the node says next comes within a moment and takes
+ * the same write. 0: no reason to.
  */
 export function statusDelayMs(superPod: Pod, nowMs: number): number {
   const { phase, conditions, podIP, containerStatuses, initContainerStatuses, reason, message } =

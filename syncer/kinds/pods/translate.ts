@@ -113,8 +113,7 @@ export function ownPolicyLabels(
 
 /**
  * Sync rule `pod-tokens`: no token of the super cluster in any pod. In the place of each source of a token stands the
- * Secret
- * that holds the one which the tenant's API server has issued; kubelet brings its renewals into the pod.
+ * Secret that holds the one which the tenant's API server has issued; kubelet brings its renewals into the pod.
  */
 const tokens: PodStep = (spec, pod) => {
   const asks = tokenAsks(spec);
@@ -225,8 +224,7 @@ function rename(reference: ObjectName): ObjectName {
 
 /**
  * Sync rule `downward-api`: a pod that asks for its namespace or UID learns the tenant object's. In a variable it is a
- * literal, in a
- * file it is read from the marks on the super object, which hold just that.
+ * literal, in a file it is read from the marks on the super object, which hold just that.
  */
 const downwardApi: PodStep = (spec, pod, context) => {
   const volumes = mapChanged(spec.volumes, (volume: Volume) => fieldsInVolume(volume, context));

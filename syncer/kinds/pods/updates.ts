@@ -12,10 +12,9 @@ import { translatedContainers } from './translate.ts';
 import { type Container, mapChanged, type Pod, type PodSpec, type Toleration } from './types.ts';
 
 /**
- * What a pod's owner may change after its creation (sync rule `pod-updates`): images, a deadline that comes nearer,
- * a negative grace period, more tolerations. Compares just these, so that what the super cluster's server and webhooks
- * have put
- * into the super object is no difference. As `{ spec: … }`; undefined when the super object has them all.
+ * What a pod's owner may change after its creation (sync rule `pod-updates`): images, a deadline that comes nearer, a
+ * negative grace period, more tolerations. Compares just these, so that what the super cluster's server and webhooks
+ * have put into the super object is no difference. As `{ spec: … }`; undefined when the super object has them all.
  */
 export function specPatch(tenantPod: Pod, superPod: Pod, policy: TenantPolicy): MergePatch | undefined {
   const t = tenantPod.spec ?? {};
@@ -87,8 +86,8 @@ interface RefusedContainer {
 
 /**
  * Brings containers that were added to the tenant object, as `kubectl debug` does, to the super object (sync rule
- * `pod-subresources`). The super object's own stay as they
- * are, those that the super cluster's people have added among them: none may ever be changed or removed.
+ * `pod-subresources`). The super object's own stay as they are, those that the super cluster's people have added among
+ * them: none may ever be changed or removed.
  */
 export function ephemeralActions(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly Action[] {
   if (tenantPod.spec?.ephemeralContainers === undefined) return [];

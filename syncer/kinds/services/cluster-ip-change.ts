@@ -62,8 +62,7 @@ export function startClusterIPChange(tenantObject: KubeObject): MergePatch {
 
 /**
  * Second step: the tenant object becomes again what it was. With a super object that has an address, the tenant object
- * takes the super object's numbers; without
- * one, its own API server gives it a new address.
+ * takes the super object's numbers; without one, its own API server gives it a new address.
  */
 export function finishClusterIPChange(
   tenantObject: KubeObject,

@@ -3,8 +3,7 @@ import { hasNodePorts, portKey, type ServicePort, type ServiceSpec, specOf } fro
 
 /**
  * Annotation on the super object: node ports that the tenant object asked for and the super cluster would not give. It
- * tells a number
- * that has to come up from one that the tenant has just chosen and that has to go down.
+ * tells a number that has to come up from one that the tenant has just chosen and that has to go down.
  */
 export const refusedPortsMark = 'skerry.dev/refused-node-ports';
 

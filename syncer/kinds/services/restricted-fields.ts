@@ -7,8 +7,7 @@ import { addressAnnotations, type ServiceSpec, sourceRangesAnnotation, specOf } 
 
 /**
  * Annotation on the super object: fields of which the tenant object has given the value. It tells a value that has to
- * go with the tenant object's from one
- * that a controller of the super cluster has written.
+ * go with the tenant object's from one that a controller of the super cluster has written.
  */
 export const restrictedFieldsAnnotation = 'skerry.dev/options';
 

@@ -44,8 +44,7 @@ import {
 
 /**
  * What the tenant object asks of the super object. The address is in it where the tenant object's is to be asked for;
- * what the super cluster assigns
- * and what a tenant may not choose are not.
+ * what the super cluster assigns and what a tenant may not choose are not.
  */
 function wantedSpec(tenantObject: KubeObject, context: SyncContext): ServiceSpec {
   const own = specOf(tenantObject);
