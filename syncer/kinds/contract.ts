@@ -20,8 +20,8 @@ export type Action =
       readonly patch: MergePatch;
       readonly subresource?: string;
       /**
-       * A refusal is told on the tenant object and tried again after a time; what comes up from the super object does
-       * not wait for it.
+       * A refusal is reported on the tenant object, and the write is tried again later. The status of the super object
+       * comes up without waiting for it.
        */
       readonly mayBeRefused?: true;
     }

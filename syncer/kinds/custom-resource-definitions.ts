@@ -185,7 +185,7 @@ function sorted(value: unknown): unknown {
 }
 
 /** Annotation on a copy: the version that it was last set to store objects in. */
-const storageMark = 'skerry.dev/storage-version';
+const storageVersionAnnotation = 'skerry.dev/storage-version';
 
 /** What a copy is to offer. */
 interface CopiedVersions {
@@ -207,7 +207,7 @@ interface CopiedVersions {
  */
 function copiedVersions(original: Definition, copy: Definition | undefined): CopiedVersions | undefined {
   const versions = versionsOf(original);
-  const given = copy?.metadata.annotations?.[storageMark];
+  const given = copy?.metadata.annotations?.[storageVersionAnnotation];
   const isAlike = (original.spec?.conversion?.strategy ?? 'None') === 'None';
   const stored = given === undefined ? undefined : versions.find(({ name }) => name === given);
   if (given !== undefined && stored === undefined) return undefined;
@@ -353,8 +353,11 @@ function metadataOf(
     // A tenant's own cert-manager would take them for orders.
     Object.entries(metadata.annotations ?? {}).filter(([key]) => !key.startsWith('cert-manager.io/inject-')),
   );
-  const storage = wanted?.storage ?? copy?.metadata.annotations?.[storageMark];
-  return { ...metadata, annotations: { ...annotations, ...(storage && { [storageMark]: storage }) } };
+  const storage = wanted?.storage ?? copy?.metadata.annotations?.[storageVersionAnnotation];
+  return {
+    ...metadata,
+    annotations: { ...annotations, ...(storage && { [storageVersionAnnotation]: storage }) },
+  };
 }
 
 /** Definitions of Skerry's own objects are no tenant's business. */

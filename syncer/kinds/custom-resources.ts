@@ -187,7 +187,7 @@ function scrubbed(value: unknown, context: SyncContext): unknown {
 }
 
 /** Annotation on the super object: which fields came from the tenant object (see `shapeText`). */
-const fieldsMark = 'skerry.dev/synced-fields';
+const syncedFieldsAnnotation = 'skerry.dev/synced-fields';
 
 export interface CustomResource {
   /** In the version that both sides serve. Namespaced. */
@@ -221,7 +221,10 @@ export function customResourceKind({ resource, hasStatus }: CustomResource): Dow
         ...payload,
         apiVersion: apiVersionOf(resource),
         kind: resource.kind,
-        metadata: { ...metadata, annotations: { ...metadata.annotations, [fieldsMark]: shapeText(payload) } },
+        metadata: {
+          ...metadata,
+          annotations: { ...metadata.annotations, [syncedFieldsAnnotation]: shapeText(payload) },
+        },
       };
     },
     down(tenantObject, superObject, context) {
@@ -250,7 +253,7 @@ function isWanted(name: string, { tenant, superObjects }: SyncContext): boolean 
 
 function payloadChange(tenantObject: KubeObject, superObject: KubeObject): MergePatch | undefined {
   const payload = payloadOf(tenantObject);
-  const before = parseShape(superObject.metadata.annotations?.[fieldsMark]);
+  const before = parseShape(superObject.metadata.annotations?.[syncedFieldsAnnotation]);
   return payloadPatch(payloadOf(superObject), payload, parseShape(shapeText(payload)), before);
 }
 
@@ -263,9 +266,9 @@ function downPatch(
   const shape = shapeText(payloadOf(tenantObject));
   const { annotations, ...rest } = metadata as MergePatch;
   const marked =
-    superObject.metadata.annotations?.[fieldsMark] === shape
+    superObject.metadata.annotations?.[syncedFieldsAnnotation] === shape
       ? annotations
-      : { ...(annotations as MergePatch | undefined), [fieldsMark]: shape };
+      : { ...(annotations as MergePatch | undefined), [syncedFieldsAnnotation]: shape };
   const metadataPatch = { ...rest, ...(marked === undefined ? {} : { annotations: marked }) };
   const payload = payloadChange(tenantObject, superObject);
   if (payload === undefined && Object.keys(metadataPatch).length === 0) return undefined;

@@ -146,8 +146,8 @@ interface Pod extends KubeObject {
 }
 
 /**
- * The endpoint as the super object has it: on the node where the pod is, if it is one, and without a reference to the
- * tenant object's object.
+ * The endpoint as the super object has it: on the node where the pod is, if it is one, and without the reference to
+ * the tenant's own object.
  */
 function translated(endpoint: Endpoint, pod: KubeObject | undefined): Endpoint {
   const nodeName = (pod as Pod | undefined)?.spec?.nodeName;

@@ -143,7 +143,7 @@ function text({ key, value = '', effect }: Taint): string {
 }
 
 /** Annotation on a virtual node: since when (ms since the epoch) no pod of the tenant has been on it. */
-const unusedSinceMark = 'skerry.dev/unused-since';
+const unusedSinceAnnotation = 'skerry.dev/unused-since';
 const unusedForMs = 2 * 60_000;
 
 /** Whether the tenant sees this node: one of its pool, or one that its pods are on, wherever that is. */
@@ -175,9 +175,9 @@ function withoutPlace(tenantObject: KubeObject, context: SyncContext): readonly 
   }
   if (context.tenant.nodes === 'all') return [{ do: 'deleteTenant' }];
 
-  const since = Number(annotations?.[unusedSinceMark]);
+  const since = Number(annotations?.[unusedSinceAnnotation]);
   if (!(since > 0) || since > context.nowMs) {
-    const patch = { metadata: { annotations: { [unusedSinceMark]: String(context.nowMs) } } };
+    const patch = { metadata: { annotations: { [unusedSinceAnnotation]: String(context.nowMs) } } };
     return [
       { do: 'patchTenant', patch },
       { do: 'later', afterMs: unusedForMs },
@@ -394,7 +394,8 @@ function objectPatch(tenantObject: Node, superObject: Node, context: SyncContext
   const labels = labelPatch(tenantObject, labelsFor(superObject, context), context);
   if (labels !== undefined) metadata['labels'] = labels;
   const annotations: MergePatch = {};
-  if (tenantObject.metadata.annotations?.[unusedSinceMark] !== undefined) annotations[unusedSinceMark] = null;
+  if (tenantObject.metadata.annotations?.[unusedSinceAnnotation] !== undefined)
+    annotations[unusedSinceAnnotation] = null;
   const { uid } = superObject.metadata;
   if (uid !== undefined && originalUid(tenantObject) !== uid) annotations[annotationKeys.uid] = uid;
   if (Object.keys(annotations).length > 0) metadata['annotations'] = annotations;

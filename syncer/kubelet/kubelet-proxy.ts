@@ -12,16 +12,16 @@ import { UsageReader } from './usage-sources.ts';
 
 interface KubeletProxyOptions {
   superClient: KubeClient;
-  /** The same API server and user, for connections that are handed on as they are. */
+  /** The same API server and user, for upgraded connections, whose bytes are passed on unchanged. */
   superConnection: ConnectionOptions;
   superObjects: Lookup;
   /** The nodes of the super cluster. */
   nodes: () => Iterable<KubeObject>;
-  /** Where to listen, and the address by which tenants' API servers get here. */
+  /** Where to listen, and the address at which tenants' API servers reach it. */
   host: string;
   port: number;
   advertise: string;
-  /** Skerry's own, where the manager puts the serving certificate. */
+  /** Skerry's own namespace, where the manager writes the serving certificate. */
   namespace: string;
   /** Connections that one tenant may have at once. Default 512. */
   socketsPerTenant?: number;
@@ -40,8 +40,8 @@ interface Registration {
 }
 
 /**
- * What the API servers of all tenants take for the kubelets of their nodes, and for the server of
- * metrics.k8s.io: leads them to their own pods in the super cluster.
+ * Stands in for the kubelets of all tenants' nodes and for the server of metrics.k8s.io: passes requests of a tenant's
+ * API server on to the tenant's own pods in the super cluster.
  */
 export class KubeletProxy {
   readonly #options: KubeletProxyOptions;
@@ -50,7 +50,7 @@ export class KubeletProxy {
   readonly #runs: CommandRuns;
   readonly #usage: UsageReader;
   readonly #registrations = new Map<string, Registration>();
-  /** What goes on by itself, until it is told to stop. */
+  /** Background work that ends with the signal of `listen`. */
   readonly #working = new Set<Promise<void>>();
   #server: KubeletServer | undefined;
   #port = 0;
@@ -65,13 +65,13 @@ export class KubeletProxy {
     this.#usage = new UsageReader({ superClient, superObjects, nodes, clock });
   }
 
-  /** Connections that are open. */
+  /** Number of open connections. */
   get connections(): number {
     return this.#server?.connections ?? 0;
   }
 
   /**
-   * Listens as soon as the manager has made a certificate, and takes each that follows it, until aborted.
+   * Listens as soon as the manager has made a certificate, and switches to each renewed one, until aborted.
    * Returns the port. Throws when it is taken, and the signal's reason.
    */
   async listen(signal: AbortSignal): Promise<number> {
@@ -108,7 +108,7 @@ export class KubeletProxy {
     return this.#port;
   }
 
-  /** From now on this tenant is served; to be called again when its credentials or its caches are others. */
+  /** Starts to serve this tenant. Call it again when the tenant's credentials or caches have changed. */
   serve(tenant: ServedTenant, authorities: ClientAuthorities | undefined): void {
     const { uid, id, namespace, name } = tenant.context().tenant;
     const { logger } = this.#options;
@@ -129,14 +129,14 @@ export class KubeletProxy {
     this.#register(uid, tenant.client);
   }
 
-  /** No more of this tenant: all that it has open is cut at once. */
+  /** Stops to serve this tenant, and closes all its connections at once. */
   leave(uid: string): void {
     this.#tenants.leave(uid);
     this.#registrations.get(uid)?.stop.abort(new Error('tenant left'));
     this.#registrations.delete(uid);
   }
 
-  /** Cuts what is open. After the signal of `listen`. */
+  /** Closes open connections. Call it after the signal of `listen`. */
   async close(): Promise<void> {
     for (const uid of [...this.#registrations.keys()]) this.leave(uid);
     await this.#server?.close();

@@ -72,8 +72,8 @@ export interface KubeletServerOptions {
   onFault?: (error: unknown) => void;
 }
 
-/** Connections that have not shown who they are. */
-const mostStrangers = 256;
+/** Most connections whose client is not authenticated. */
+const mostUnauthenticated = 256;
 const limits = {
   handshakeTimeout: 10_000,
   headersTimeout: 10_000,
@@ -87,12 +87,12 @@ const limits = {
 
 /**
  * What tenant API servers find at the address of their nodes. Each is known by the certificate that it
- * presents, is told of its own pods only, and has only so many connections.
+ * presents, sees its own pods only, and has a limited number of connections.
  */
 export class KubeletServer {
   readonly #server: Server;
   readonly #options: KubeletServerOptions;
-  readonly #strangers = new UnauthenticatedConnections(mostStrangers);
+  readonly #unauthenticated = new UnauthenticatedConnections(mostUnauthenticated);
   readonly #open = new Set<Socket>();
 
   constructor(options: KubeletServerOptions) {
@@ -108,13 +108,13 @@ export class KubeletServer {
     });
     // Before any handshake: one that never comes would otherwise keep the server from closing.
     this.#server.on('connection', (socket: Socket) => {
-      this.#strangers.arrive(socket);
+      this.#unauthenticated.arrive(socket);
       this.#open.add(socket);
       socket.once('close', () => this.#open.delete(socket));
     });
     this.#server.on('secureConnection', (socket) => {
       socket.on('error', () => undefined);
-      if (options.tenants.greet(socket)) this.#strangers.known(socket);
+      if (options.tenants.greet(socket)) this.#unauthenticated.known(socket);
     });
     this.#server.on('tlsClientError', () => undefined);
     this.#server.on('request', (request, response) => void this.#onRequest(request, response));
@@ -123,7 +123,7 @@ export class KubeletServer {
     );
   }
 
-  /** Connections that are open, of strangers too. */
+  /** Open connections, those of clients that are not authenticated included. */
   get connections(): number {
     return this.#open.size;
   }
@@ -229,7 +229,7 @@ export class KubeletServer {
   #clientOf(socket: TLSSocket, asked: KubeletRequest): Client {
     const purpose = asked.about === 'metrics-api' ? 'frontProxy' : 'kubeletClient';
     const client = this.#options.tenants.authenticate(socket, purpose);
-    this.#strangers.known(socket);
+    this.#unauthenticated.known(socket);
     return client;
   }
 

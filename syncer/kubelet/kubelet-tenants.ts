@@ -5,15 +5,15 @@ import type { KubeletTenant } from './find-pod.ts';
 import { tooMany, unknownClient } from './refusal.ts';
 import { TenantSockets } from './tenant-sockets.ts';
 
-/** The public halves of what a tenant's API server proves itself with. PEM. */
+/** The certificates of the authorities that sign the client certificates of a tenant's API server. PEM. */
 export interface ClientAuthorities {
-  /** Signs only what the tenant's API server shows to kubelets. */
+  /** Signs only the certificate that the tenant's API server presents to kubelets. */
   readonly kubeletClient: string;
-  /** Signs only what it shows to aggregated API servers. */
+  /** Signs only the certificate that it presents to aggregated API servers. */
   readonly frontProxy: string;
 }
 
-/** As what an API server comes: to a kubelet, or to an aggregated API. */
+/** What an API server connects for: a kubelet, or an aggregated API. */
 export type Purpose = keyof ClientAuthorities;
 
 interface Known {
@@ -27,8 +27,8 @@ interface Known {
 const clientUsage = '1.3.6.1.5.5.7.3.2';
 
 /**
- * Who may speak for which tenant. A certificate is checked against the one authority that it names as its
- * issuer, never against a common pool, and it counts for the tenant that this authority belongs to.
+ * The authorities of all tenants. A certificate is verified against the one authority that it names as its issuer,
+ * never against a common pool, and identifies the tenant that this authority belongs to.
  */
 export class AuthorityDirectory {
   /** By the authority's subject, which a leaf names as its issuer. It holds the tenant's id: no two are alike. */
@@ -36,8 +36,8 @@ export class AuthorityDirectory {
   readonly #texts = new Map<string, string>();
 
   /**
-   * Returns whether these replace others, so that what those vouched for has to end. `id`: root of the
-   * tenant's names. Throws for an authority that does not bear it.
+   * Returns whether these replace others, whose connections then have to be closed. `id`: root of the tenant's names.
+   * Throws for an authority without that id in its name.
    */
   set(tenant: string, id: string, authorities: ClientAuthorities): boolean {
     const text = JSON.stringify([id, authorities.kubeletClient, authorities.frontProxy]);
@@ -86,7 +86,7 @@ function frontProxy(tenant: string, id: string, authorities: ClientAuthorities):
   return { tenant, purpose: 'frontProxy', authority, commonName: 'front-proxy-client' };
 }
 
-/** One that bears the name of another tenant would let a user who may write this tenant's Secret shut that one out. */
+/** An authority in the name of another tenant would let a user who may write this tenant's Secret lock that one out. */
 function read(pem: string, name: string): X509Certificate {
   const certificate = new X509Certificate(pem);
   if (certificate.subject !== `CN=${name}`) {
@@ -112,13 +112,13 @@ interface KubeletTenantsOptions {
   socketsPerTenant: number;
 }
 
-/** A tenant as its API server has shown to be it. */
+/** A tenant whose API server has been authenticated. */
 export interface Client {
   readonly uid: string;
   readonly tenant: KubeletTenant;
 }
 
-/** The tenants whose API servers may come, how they are told apart, and the connections that they have. */
+/** The tenants that are served, the authorities that tell them apart, and the number of their connections. */
 export class KubeletTenants {
   readonly sockets: TenantSockets;
   readonly #clock: Clock;
@@ -134,9 +134,8 @@ export class KubeletTenants {
   }
 
   /**
-   * From now on this tenant is served; to be called again when something of it changes. With other
-   * authorities than before all its connections are cut. Throws for authorities that are not its own, and
-   * then it is not served.
+   * Starts to serve this tenant. Call it again when something of it has changed: with other authorities than before all
+   * its connections are closed. Throws for authorities that are not its own; the tenant is then not served.
    */
   serve(uid: string, id: string, authorities: ClientAuthorities, tenant: KubeletTenant): void {
     try {
@@ -148,14 +147,14 @@ export class KubeletTenants {
     this.#tenants.set(uid, tenant);
   }
 
-  /** No more of this tenant, and an end to all that it has open. */
+  /** Stops to serve this tenant, and closes all its connections. */
   leave(uid: string): void {
     this.#authorities.delete(uid);
     this.#tenants.delete(uid);
     this.sockets.cut(uid);
   }
 
-  /** Whose API server this is, as of now. Throws Refusal. */
+  /** The tenant whose API server this is at present. Throws Refusal. */
   authenticate(socket: TLSSocket, purpose: Purpose): Client {
     const found = this.#identify(socket, purpose);
     if (typeof found === 'string') throw unknownClient(found);
@@ -163,7 +162,7 @@ export class KubeletTenants {
     return found;
   }
 
-  /** Counts a connection as its tenant's, if it has one and it may have one more. */
+  /** Counts a connection for its tenant, if that is known and below its limit. */
   greet(socket: TLSSocket): boolean {
     for (const purpose of ['kubeletClient', 'frontProxy'] as const) {
       const found = this.#identify(socket, purpose);
@@ -181,7 +180,7 @@ export class KubeletTenants {
     return tenant === undefined ? 'the tenant is not served here' : { uid: found.tenant, tenant };
   }
 
-  /** Read once: the connection keeps the one that its handshake was made with. */
+  /** Read once: a connection keeps the certificate of its handshake. */
   #certificateOf(socket: TLSSocket): X509Certificate | undefined {
     const known = this.#certificates.get(socket);
     if (known !== undefined) return known;

@@ -16,7 +16,7 @@ import { metricsGroup } from './metrics-api.ts';
 
 const apiServices = resource('apiregistration.k8s.io', 'v1', 'apiservices', 'APIService', false);
 const apiServiceName = `v1beta1.${metricsGroup}`;
-/** Our certificate has to be good for `<name>.<namespace>.svc`: it comes from the manager. */
+/** Our certificate, which the manager issues, has to be valid for `<name>.<namespace>.svc`. */
 const service = { namespace: 'kube-system', name: 'skerry-metrics' };
 const port = 443;
 const portName = 'https';
@@ -26,19 +26,19 @@ export interface RegistrationOptions {
   /** The tenant's API server. */
   client: KubeClient;
   clock: Clock;
-  /** Where it reaches us. */
+  /** The address at which it reaches us. */
   endpoint: { readonly address: string; readonly port: number };
-  /** PEM of the authority that our certificate is from, as of now. */
+  /** PEM of the authority that has issued our present certificate. */
   ca: () => string;
-  /** Whether there are figures to serve. */
+  /** Whether there are metrics to serve. */
   hasSource: (signal: AbortSignal) => Promise<boolean>;
   onProblem: (error: unknown) => void;
 }
 
 /**
- * Sees to it, until aborted, that the tenant's API server passes metrics.k8s.io on to us. As long as there
- * is nothing to serve it does not: an API that cannot be reached keeps namespaces from being deleted. One
- * that the tenant has put in its place is left alone. `endpoint` may not be loopback.
+ * Keeps metrics.k8s.io registered with the tenant's API server, served by us, until aborted. Removes it while there are
+ * no metrics to serve: an API that cannot be reached keeps namespaces from being deleted. An APIService that the tenant
+ * has registered itself is left alone. `endpoint` may not be loopback.
  */
 export async function keepRegistered(options: RegistrationOptions, signal: AbortSignal): Promise<void> {
   const { clock, onProblem } = options;
@@ -67,7 +67,7 @@ function isOurs(apiService: KubeObject): boolean {
   return to?.namespace === service.namespace && to.name === service.name;
 }
 
-/** These are the tenant's alone: the super cluster has nothing to do with them. */
+/** Objects in the tenant's API server only; nothing stands for them in the super cluster. */
 const labels = { 'app.kubernetes.io/managed-by': 'skerry', [labelKeys.sync]: 'false' };
 
 function serviceObject(): KubeObject {

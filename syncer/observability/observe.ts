@@ -4,7 +4,7 @@ import type { DirectoryHooks } from '../tenants/directory.ts';
 import { observePods, type PodTraces } from './pod-traces.ts';
 import type { SyncerMetrics } from './syncer-metrics.ts';
 
-/** What the engine tells, as metrics, in the traces of pods, and as a log line where a person might want to look. */
+/** Turns what the engine reports into metrics, traces of pods, and log lines for what an operator may need to see. */
 export function observeEngine(metrics: SyncerMetrics, traces: PodTraces, logger: Logger): EngineObserver {
   const pods = observePods(traces);
   return {
@@ -38,7 +38,7 @@ export function observeEngine(metrics: SyncerMetrics, traces: PodTraces, logger:
   };
 }
 
-/** What is told of tenants, as metrics. */
+/** Turns reports about tenants into metrics. */
 export function observeTenants(metrics: SyncerMetrics): DirectoryHooks {
   return {
     call: (_tenant, call) => metrics.apiCall('tenant', call),

@@ -23,7 +23,7 @@ export class FifoSet<Item> {
     this.#items.delete(item);
   }
 
-  /** Takes the first out. */
+  /** Removes and returns the first. */
   shift(): Item | undefined {
     while (this.#items.size > 0) {
       const { value, done } = this.#next.next();
@@ -53,7 +53,7 @@ class Place {
   readonly tenant: TenantPlaces;
   readonly id: string;
   phase: Phase;
-  /** Asked for, or granted, since the last run of its key began: what is not is let go of when the run ends. */
+  /** Asked for or granted since the last reconcile of its key began; else it is released when that ends. */
   kept = true;
   /** When it came to the scheduler; undefined: not observed. */
   since: number | undefined = undefined;
@@ -69,7 +69,7 @@ class Place {
   }
 }
 
-/** What the window knows of one tenant. */
+/** State of one tenant. */
 class TenantPlaces {
   readonly uid: string;
   weight: number;
@@ -78,9 +78,9 @@ class TenantPlaces {
   /** Granted, creating and waiting. */
   active = 0;
   refused = 0;
-  /** It has let places go by, and has not come for one since. */
+  /** It has not used the places that it got, and has asked for none since. */
   isStalled = false;
-  /** When it last got a place, as a number that grows: of equals, who has waited longest goes first. */
+  /** Sequence number of the last place that it got: among equals, the tenant with the lowest is next. */
   turn = 0;
 
   constructor(uid: string, weight: number) {
@@ -99,11 +99,11 @@ interface SchedulingWindowOptions {
   maxRefused?: number;
   /** A pod of which the scheduler says nothing for so long counts as refused: it may wait for others to come. Default 10,000. */
   overdueMs?: number;
-  /** A parked pod has got a place: its key is to be looked at now. */
+  /** Called when a parked pod has got a place: its key has to be queued. */
   wake: (tenant: string, id: string) => void;
 }
 
-/** A tenant that makes nothing of a place for so long cannot: others can. */
+/** A place that its tenant has not used for so long goes to another tenant. */
 const stalledMs = 2_000;
 
 /** `full`: parked, as too many pods of the tenant cannot be placed. */
@@ -154,7 +154,7 @@ export class SchedulingWindow {
     return this.#active;
   }
 
-  /** A tenant is known from here on; what is told of others is not heard. May be repeated with another weight. */
+  /** Adds a tenant, or changes its weight. Calls for tenants that were not added have no effect. */
   join(uid: string, weight: number): void {
     const tenant = this.#tenants.get(uid);
     if (tenant === undefined) this.#tenants.set(uid, new TenantPlaces(uid, weight));
@@ -183,7 +183,7 @@ export class SchedulingWindow {
     return tenant.refused >= this.#maxRefused ? 'full' : 'parked';
   }
 
-  /** A run of this key begins. */
+  /** A reconcile of this key begins. */
   began(uid: string, id: string): void {
     const place = this.#tenants.get(uid)?.places.get(id);
     if (place !== undefined) place.kept = false;
@@ -318,7 +318,7 @@ export class SchedulingWindow {
     this.#move(place, 'creating');
   }
 
-  /** Its key is queued, and none of its tenant's workers comes to it: it waits at the end of the line. */
+  /** Its key is queued and no worker has taken it: it goes to the end of the queue. */
   #takeBack(place: Place, now: number): void {
     place.knownSince ??= now;
     if (now - place.knownSince < stalledMs) return;
@@ -353,12 +353,12 @@ export class SchedulingWindow {
   }
 }
 
-/** What the super cluster shows may be of an earlier pod of that name, as long as nothing was seen of this one. */
+/** Until this pod was seen, what the super cluster shows may be an earlier pod of the same name. */
 function isThere(phase: Phase, isGone: boolean): boolean {
   return phase === 'waiting' || phase === 'refused' || (phase === 'creating' && !isGone);
 }
 
-/** Who would have less for its weight with one place more; among equals, who has had none for longer. */
+/** The tenant that would have fewer places for its weight with one more; of equals, the one that has waited longer. */
 function goesBefore(one: TenantPlaces, other: TenantPlaces): boolean {
   const difference = (one.active + 1) / one.weight - (other.active + 1) / other.weight;
   return difference === 0 ? one.turn < other.turn : difference < 0;

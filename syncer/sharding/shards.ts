@@ -4,28 +4,28 @@ import { type FollowRecords, type Members, Peers } from './members.ts';
 import { type Fence, OwnLease, ReplicaReplaced } from './own-lease.ts';
 import { ownedBy, placeOf, type ShardClient, type ShardMap, ShardMapStore } from './shard-map.ts';
 
-/** Who serves the tenants of the buckets that a replica has. */
+/** Serves the tenants of the buckets that this replica owns. */
 export interface BucketHolder {
-  /** These will be ours, if nothing comes in between: caches may be filled, nothing may be written. */
+  /** These buckets will probably be ours: caches may be filled, nothing may be written. */
   expect(buckets: ReadonlySet<number>): void;
-  /** These are ours too from now on. */
+  /** These buckets are ours, too, from now on. */
   take(buckets: ReadonlySet<number>): void;
-  /** These are not ours any more; resolves when nothing is done for their tenants, calls under way included. */
+  /** These buckets are no longer ours; resolves when all work for their tenants, calls included, has ended. */
   drop(buckets: ReadonlySet<number>): Promise<void>;
-  /** Writes are let out again that were refused for a while. */
+  /** Writes, which were refused for a while, are allowed again. */
   resumed(): void;
 }
 
 interface BucketPlan {
-  /** Buckets of ours that others should have, and who. */
+  /** Buckets of ours to hand over, and to which replica. */
   readonly give: ReadonlyMap<number, string>;
   /** Buckets that this replica should own and that none serves, with their last owner. */
   readonly take: ReadonlyMap<number, string | undefined>;
 }
 
 /**
- * What this replica has to change about who has what. Only who was seen alive is given anything, and nothing is
- * taken from a replica that may be alive; a bucket without an owner is left to one that may be alive.
+ * Which buckets this replica has to hand over and to take. Buckets are given only to replicas that were seen alive, and
+ * taken from none that may be alive; a bucket without an owner is left to the one that may be alive.
  */
 function bucketPlan(self: string, owners: ReadonlyMap<number, string>, members: Members): BucketPlan {
   const alive = [self, ...members.alive()];
@@ -58,7 +58,7 @@ interface BucketAcquisitionOptions {
   againAfterMs: number;
 }
 
-/** What a replica does before the others know of it. */
+/** What a replica does before it has its Lease. */
 class BucketAcquisition {
   readonly #options: BucketAcquisitionOptions;
 
@@ -66,14 +66,14 @@ class BucketAcquisition {
     this.#options = options;
   }
 
-  /** Tells the holder what to expect, waits until it is ready, and takes the Lease. Tries until aborted. */
+  /** Announces the expected buckets to the holder, waits until it is ready, takes the Lease. Retries until aborted. */
   async join(signal: AbortSignal): Promise<void> {
     await this.#expect(signal);
     await untilReady(this.#options.ready, signal);
     await this.#take(signal);
   }
 
-  /** What the last process of this name had is most likely what this one gets. */
+  /** The buckets of the last process of this name, which this one most likely gets. */
   async #expect(signal: AbortSignal): Promise<void> {
     const { map, holder, replica, clock, logger, againAfterMs } = this.#options;
     for (;;) {
@@ -138,7 +138,7 @@ interface ShardsOptions {
   /** Until this, others keep what they have: this replica can serve no tenant yet. */
   ready: Promise<void>;
   logger: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
-  /** How long others wait for a replica that says nothing. Default 10 s. */
+  /** How long other replicas wait for one that does not renew its Lease. Default 10 s. */
   durationMs?: number;
   /** Between two renewals. Default 2 s. */
   renewMs?: number;
@@ -148,8 +148,8 @@ const lookAgainMs = 30_000;
 const lastCallsMs = 5_000;
 
 /**
- * Shares the buckets of tenants with the other replicas. Who is alive, Leases tell; who has what, one map, which is
- * only written as it was read. Before this replica takes what a dead one had, it sees that its Lease has not changed;
+ * Shares the buckets of tenants with the other replicas. Leases show which replicas are alive, one map shows the owner
+ * of each bucket; the map is written only if it has not changed since it was read. Before this replica takes what a dead one had, it sees that its Lease has not changed;
  * and one that comes back writes to the map before anything else, so that a concurrent takeover fails.
  */
 export class Shards {
@@ -160,7 +160,7 @@ export class Shards {
   readonly #peers: Peers;
   readonly #wakeup = new Wakeup();
   readonly #renewMs: number;
-  /** What the holder has been told to serve. */
+  /** The buckets that the holder serves. */
   readonly #held = new Set<number>();
   /** The term of the Lease for which the map has been seen to. */
   #confirmedTerm = 0;
@@ -196,7 +196,7 @@ export class Shards {
     this.#peers = new Peers({ client, namespace, replica, durationMs, clock });
   }
 
-  /** The buckets that this replica has. */
+  /** The buckets that this replica owns. */
   get held(): ReadonlySet<number> {
     return this.#held;
   }
@@ -273,7 +273,7 @@ export class Shards {
     }
   }
 
-  /** One look at who has what, and what follows from it. */
+  /** Reads Leases and map once, and acts on them. */
   async #agree(signal: AbortSignal): Promise<void> {
     const { term } = this.#lease;
     if (!this.#lease.isFresh) return;
@@ -330,7 +330,7 @@ export class Shards {
     if (this.#lease.isFresh && this.#lease.term !== this.#confirmedTerm) this.#wakeup.signal();
   }
 
-  /** Makes what is served what the map says, but for what is about to be given away. */
+  /** Serves what the map assigns to this replica, except for what it is about to hand over. */
   async #adopt(map: ShardMap, give: ReadonlyMap<number, string>): Promise<void> {
     const { holder, replica, logger } = this.#options;
     const owned = ownedBy(map, replica);

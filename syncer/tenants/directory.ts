@@ -31,24 +31,24 @@ interface DirectoryOptions {
   superIdentity: IdentityGuard;
   engine: SyncEngine;
   kinds: readonly SyncedKind[];
-  /** As they are now; `reconsider` has changed ones taken over. */
+  /** The present settings; after a change, call `reconsider`. */
   settings: () => SyncerSettings;
   clock: Clock;
   logger: SessionLogger;
   /** Default: every tenant is served. */
   gate?: TenantFilter;
-  /** Called before each write to a tenant; what it throws keeps the write from being sent. */
+  /** Called before each write to a tenant; if it throws, the write is not sent. */
   beforeWrite?: () => void;
   hooks?: DirectoryHooks;
 }
 
-/** What is told about tenants, for metrics. `tenant` is `namespace/name`. */
+/** Reports about tenants, for metrics. `tenant` is `namespace/name`. */
 export interface DirectoryHooks {
   call?(tenant: string, call: CallRecord): void;
   reflectorProblem?(tenant: string, kind: string, phase: string): void;
   patrol?(tenant: string, findings: readonly DriftCount[]): void;
   joined?(tenant: string): void;
-  /** It takes too much memory and is let go of for a time. */
+  /** It takes too much memory and is not served for a time. */
   held?(tenant: string): void;
   left?(tenant: string): void;
   /** A session begins, with what the tenant's API server proves itself with. One of a tenant may follow another. */
@@ -67,7 +67,7 @@ interface Served {
   recheck?: () => void;
   /** Tries a tenant again that takes too much memory, if it may take more now. */
   retry?: () => void;
-  /** Resolves when everything of this tenant has ended. */
+  /** Resolves when all work for this tenant has ended. */
   ended: Promise<void>;
 }
 
@@ -78,7 +78,7 @@ const holdMs = { first: 30_000, longest: 10 * 60_000 };
 const calmMs = 30 * 60_000;
 const credentialsEveryMs = 60_000;
 
-/** One join, from when it is a tenant's turn until the session ends. */
+/** One join: from the tenant's turn until its session ends. */
 interface Join {
   /** To be called when the caches are complete. */
   joined(): void;
@@ -86,7 +86,7 @@ interface Join {
   end(): Promise<void>;
 }
 
-/** A tenant that has joined this long ago has not brought the replica down. */
+/** A join this long ago has not brought the replica down. */
 const joinedMs = { nextMayJoin: 10_000, proven: 30_000 };
 /** A join that takes longer gives its turn to the next one; its API server does not answer, perhaps. */
 const longestTurnMs = 60_000;
@@ -118,7 +118,7 @@ export class TenantDirectory {
     return this.#served.get(uid)?.session;
   }
 
-  /** Settings have changed: every tenant takes them over. */
+  /** Applies changed settings to every tenant. */
   reconsider(): void {
     if (this.#running !== undefined) void this.#reconsider(this.#running);
   }
@@ -155,7 +155,7 @@ export class TenantDirectory {
     }
   }
 
-  /** After the gate has changed its mind; resolves when all tenants that are not ours are let go of. */
+  /** Call it after the gate has changed; resolves when no tenant is served any more that is not ours. */
   async #reconsider(signal: AbortSignal): Promise<void> {
     if (signal.aborted) return;
     for (const vc of [...this.#store.list()]) this.#consider(vc, signal);
@@ -304,7 +304,7 @@ export class TenantDirectory {
     });
   }
 
-  /** Lets go of a tenant that takes too much memory, until it may take more or some time has passed. */
+  /** Stops to serve a tenant that takes too much memory, until it may take more or some time has passed. */
   async #hold(served: Served, error: CacheLimitExceeded, ms: number): Promise<void> {
     const { clock, hooks, settings } = this.#options;
     const { signal } = served.stop;

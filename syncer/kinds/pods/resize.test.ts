@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { applyMergePatch } from '../../../kube/index.ts';
 import type { Action } from '../contract.ts';
 import { podKind } from './pods.ts';
-import { resourcesMark } from './resize.ts';
+import { resourcesAnnotation } from './resize.ts';
 import { podContext, superPod, tenantPod } from './testing.ts';
 import type { Container, Pod, PodSpec } from './types.ts';
 
@@ -45,7 +45,7 @@ describe('resize', () => {
           mayBeRefused: true,
           patch: { spec: { containers: [injected, { resources: large }] } },
         },
-        { patch: { metadata: { annotations: { [resourcesMark]: expect.any(String) } } } },
+        { patch: { metadata: { annotations: { [resourcesAnnotation]: expect.any(String) } } } },
       ]);
       expect(Object.keys((all[1] as { patch: object }).patch)).toEqual(['metadata']);
       expect(actions(t, carriedOut(s, all))).toEqual([]);
@@ -60,7 +60,9 @@ describe('resize', () => {
 
     it('is nothing while S has the sizes of T, whoever has made it, and remembers nothing', () => {
       const t = pod(sized(small));
-      const s = applyMergePatch(superPod(t), { metadata: { annotations: { [resourcesMark]: null } } }) as Pod;
+      const s = applyMergePatch(superPod(t), {
+        metadata: { annotations: { [resourcesAnnotation]: null } },
+      }) as Pod;
       expect(actions(t, s)).toEqual([]);
     });
 
@@ -124,7 +126,7 @@ describe('resize', () => {
 
     it('leaves pods without a size without a mark', () => {
       const t = pod(sized({}));
-      expect(superPod(t).metadata.annotations).not.toHaveProperty(resourcesMark);
+      expect(superPod(t).metadata.annotations).not.toHaveProperty(resourcesAnnotation);
       expect(actions(t, superPod(t))).toEqual([]);
     });
   });

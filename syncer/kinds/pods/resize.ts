@@ -8,7 +8,7 @@ import { type Container, mapChanged, type Pod, type PodSpec, type ResourceRequir
  * was made or last resized; absent: nothing. It tells a resize by the tenant from one by the super cluster's own
  * webhooks and autoscalers.
  */
-export const resourcesMark = 'skerry.dev/resources';
+export const resourcesAnnotation = 'skerry.dev/resources';
 
 const lists = ['containers', 'initContainers'] as const;
 const resizable = ['cpu', 'memory'] as const;
@@ -33,7 +33,7 @@ export function resourcesAsked(spec: PodSpec): string | undefined {
  */
 export function isResized({ spec: t = {} }: Pod, superPod: Pod): boolean {
   if (hasSizes(t, superPod.spec ?? {})) return false;
-  return superPod.metadata.annotations?.[resourcesMark] !== resourcesAsked(t);
+  return superPod.metadata.annotations?.[resourcesAnnotation] !== resourcesAsked(t);
 }
 
 /** Resizes the super object in place, as the tenant object was; sizes that the tenant object does not set stay. */
@@ -49,7 +49,7 @@ export function resizeActions(tenantPod: Pod, superPod: Pod): readonly Action[] 
       ...(t.resources === undefined ? {} : { resources: merged(s.resources, t.resources) }),
     },
   };
-  const mark = { metadata: { annotations: { [resourcesMark]: resourcesAsked(t) ?? null } } };
+  const mark = { metadata: { annotations: { [resourcesAnnotation]: resourcesAsked(t) ?? null } } };
   return [
     { do: 'patchSuper', subresource: 'resize', patch, mayBeRefused: true },
     { do: 'patchSuper', patch: mark },

@@ -103,8 +103,8 @@ function translated(
   return generation === undefined ? result : { ...result, observedGeneration: generation };
 }
 
-/** How long the node has for its first word on a pod; times of conditions are whole seconds, so at least one. */
-const firstWordMs = 2_000;
+/** How long to wait for the kubelet's first status of a pod. Times of conditions are whole seconds: more than one. */
+const firstKubeletStatusMs = 2_000;
 
 /**
  * How long the tenant object's status may wait, because all that is new in the super object's is that a node was found:
@@ -119,9 +119,9 @@ export function statusDelayMs(superPod: Pod, nowMs: number): number {
   if (said.some((part) => part !== undefined)) return 0;
   const scheduled = findCondition(conditions, 'PodScheduled');
   if (scheduled?.status !== 'True') return 0;
-  const restMs = Date.parse(String(scheduled.lastTransitionTime)) + firstWordMs - nowMs;
+  const restMs = Date.parse(String(scheduled.lastTransitionTime)) + firstKubeletStatusMs - nowMs;
   // Clocks that disagree must not make it wait.
-  return restMs > 0 && restMs <= firstWordMs ? restMs : 0;
+  return restMs > 0 && restMs <= firstKubeletStatusMs ? restMs : 0;
 }
 
 /**

@@ -22,7 +22,7 @@ import type { Service } from '../services/types.ts';
 import { pullPolicy } from './images.ts';
 import { mirroredKeys, superFieldPath } from './mirrored-keys.ts';
 import { ephemeralClaimName, lateReferences } from './references.ts';
-import { resourcesAsked, resourcesMark } from './resize.ts';
+import { resourcesAnnotation, resourcesAsked } from './resize.ts';
 import { interPodAffinity, placement, pool, scheduling } from './scheduling.ts';
 import { environment, serviceAddress } from './service-variables.ts';
 import { tokenAsks, tokenKeyOf, tokenSecretName } from './token-asks.ts';
@@ -482,7 +482,7 @@ const steps: readonly PodStep[] = [
 export function toSuperPod(pod: Pod, context: SyncContext): KubeObject {
   const metadata = superMetadata(pod, context, podMetadataOptions(pod, context));
   const asked = resourcesAsked(pod.spec ?? {});
-  if (asked !== undefined) metadata.annotations = { ...metadata.annotations, [resourcesMark]: asked };
+  if (asked !== undefined) metadata.annotations = { ...metadata.annotations, [resourcesAnnotation]: asked };
   return {
     apiVersion: apiVersionOf(resources.pods),
     kind: resources.pods.kind,

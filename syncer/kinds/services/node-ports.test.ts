@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
-import { refusedPortsMark } from './node-ports.ts';
+import { refusedPortsAnnotation } from './node-ports.ts';
 import { serviceKind } from './services.ts';
 import { context, created, patchOf, portTaken, service } from './testing.ts';
 
@@ -37,7 +37,7 @@ describe('rule `cluster-ip`: node ports', () => {
     const after = applyMergePatch(tenantObject, patch) as KubeObject;
     expect(serviceKind.up?.(after, superObject, context())).toEqual([]);
     expect(serviceKind.down(after, superObject, context())).toEqual([
-      { do: 'patchSuper', patch: { metadata: { annotations: { [refusedPortsMark]: null } } } },
+      { do: 'patchSuper', patch: { metadata: { annotations: { [refusedPortsAnnotation]: null } } } },
     ]);
   });
 
@@ -52,7 +52,7 @@ describe('rule `cluster-ip`: node ports', () => {
     if (first?.do !== 'createSuper') throw new Error('no create');
     const second = serviceKind.recover?.(portTaken(1, 30443), tenantObject, first.object, context())?.[0];
     if (second?.do !== 'createSuper') throw new Error('no create');
-    expect(second.object.metadata.annotations?.[refusedPortsMark]).toBe('30080,30443');
+    expect(second.object.metadata.annotations?.[refusedPortsAnnotation]).toBe('30080,30443');
     expect((second.object['spec'] as { ports: object[] }).ports.some((port) => 'nodePort' in port)).toBe(
       false,
     );

@@ -5,10 +5,10 @@ import { hasNodePorts, portKey, type ServicePort, type ServiceSpec, specOf } fro
  * Annotation on the super object: node ports that the tenant object asked for and the super cluster would not give. It
  * tells a number that has to come up from one that the tenant has just chosen and that has to go down.
  */
-export const refusedPortsMark = 'skerry.dev/refused-node-ports';
+export const refusedPortsAnnotation = 'skerry.dev/refused-node-ports';
 
 function refusedPortsOf(superObject: KubeObject): ReadonlySet<number> {
-  const value = superObject.metadata.annotations?.[refusedPortsMark];
+  const value = superObject.metadata.annotations?.[refusedPortsAnnotation];
   return value === undefined ? none : new Set(value.split(',').map(Number));
 }
 

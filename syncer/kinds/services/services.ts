@@ -18,7 +18,7 @@ import {
   portsForSuper,
   portsForTenant,
   refusalIsSettled,
-  refusedPortsMark,
+  refusedPortsAnnotation,
   samePorts,
   withRefused,
 } from './node-ports.ts';
@@ -143,7 +143,7 @@ function withoutPorts(
 ): Action[] {
   const annotations = {
     ...attempted.metadata.annotations,
-    [refusedPortsMark]: withRefused(attempted, [...taken]),
+    [refusedPortsAnnotation]: withRefused(attempted, [...taken]),
   };
   const notice: Action = {
     do: 'notice',
@@ -154,7 +154,9 @@ function withoutPorts(
     },
   };
   if (attempted.metadata.uid !== undefined) {
-    const patch = { metadata: { annotations: { [refusedPortsMark]: annotations[refusedPortsMark] } } };
+    const patch = {
+      metadata: { annotations: { [refusedPortsAnnotation]: annotations[refusedPortsAnnotation] } },
+    };
     return [{ do: 'patchSuper', patch }, notice];
   }
   const object: KubeObject = {
@@ -327,7 +329,8 @@ function metadataPatch(
     context,
     metadataOptions(context),
   );
-  if (refusalIsSettled(tenantObject, superObject)) patch = applyAnnotation(patch, refusedPortsMark, null);
+  if (refusalIsSettled(tenantObject, superObject))
+    patch = applyAnnotation(patch, refusedPortsAnnotation, null);
   const given = restrictedFieldsDigest(wanted);
   if (given !== superObject.metadata.annotations?.[restrictedFieldsAnnotation])
     patch = applyAnnotation(patch, restrictedFieldsAnnotation, given ?? null);

@@ -68,7 +68,7 @@ async function* podLog(client: KubeClient, options: PodLogOptions): AsyncGenerat
   }
 }
 
-/** The last lines of what a container said before it ended; none rather than an error. */
+/** The last lines of the log of a container that has ended; none if there is an error. */
 export async function lastLinesOf(
   client: KubeClient,
   options: Omit<PodLogOptions, 'follow'>,
@@ -93,8 +93,8 @@ interface ContainerRef {
 const stamped = /^(\d{4}-\d{2}-\d{2}T\S+) (.*)$/s;
 
 /**
- * The log of the container of one pod, which can be read on from where it was left. Runs follow each other in it: which
- * of them a kubelet shows is not known, as it tells of a restart later, but times only grow.
+ * The log of one pod's container, with the position up to which it was read. It spans runs of the container: which run a
+ * kubelet shows is not known, as restarts are reported later, but times only grow.
  */
 class ContainerLog {
   readonly #place: ContainerRef;
@@ -113,7 +113,7 @@ class ContainerLog {
   }): AsyncGenerator<string> {
     const { client, ...place } = this.#place;
     const last = this.#last;
-    // Where none is wanted, the last one says from where on.
+    // With no earlier lines wanted, the time of the last one is the position to go on from.
     const isUnwanted = options.tailLines === 0;
     const from = {
       ...(isUnwanted && { tailLines: 1 }),
@@ -121,12 +121,12 @@ class ContainerLog {
     };
     for await (const line of podLog(client, { ...place, ...options, ...from, timestamps: true })) {
       const [, time, text] = stamped.exec(line) ?? [];
-      // What a kubelet says for itself has no time.
+      // Messages of the kubelet itself have no time.
       if (time === undefined || text === undefined) {
         if (!isUnwanted) yield line;
         continue;
       }
-      // Of the second in which it was left.
+      // A line of the last second that was read already.
       if (last !== undefined && time <= last) continue;
       this.#last = time;
       if (!isUnwanted) yield text;
@@ -134,7 +134,7 @@ class ContainerLog {
   }
 }
 
-/** API servers tell kubelets no more of a time than that. */
+/** API servers pass times on to kubelets in whole seconds. */
 function wholeSeconds(time: string): string {
   return time.replace(/\.\d+/, '');
 }
@@ -144,15 +144,15 @@ interface LogFollowerOptions {
   clock: Clock;
   namespace: string;
   component: string;
-  /** By UID of the pod: logs of which something was read already. */
+  /** By UID of the pod: logs that were read in part. */
   begun: ReadonlyMap<string, ContainerLog>;
 }
 
-/** Between an end that may have been the connection's and the next try; a kubelet tells of ends of containers later. */
+/** Pause after the end of a stream, which may be the connection's: kubelets report ends of containers later. */
 const pauseMs = 1_000;
 const lookMs = 3_600_000;
 
-/** What a component adds to its log from now on, over restarts and new pods. */
+/** Follows the log of a component from now on, over restarts and new pods. */
 class LogFollower {
   readonly #o: LogFollowerOptions;
   readonly #lines: string[] = [];
@@ -224,14 +224,14 @@ class LogFollower {
           this.#push(view.pods(component).length > 1 ? `[${pod}] ${line}` : line);
         }
       } catch {
-        // It is read on from where it was left.
+        // The next stream goes on from the position.
       }
       const isOther = (): true | undefined => {
         const now = present();
         return now === undefined || runOf(now) !== run ? true : undefined;
       };
       const until = clock.monotonic() + pauseMs;
-      // One that waits to be started again says nothing until then.
+      // A container that waits for its restart logs nothing until then.
       const timeoutMs = (): number => (run === undefined ? lookMs : until - clock.monotonic());
       await view.until(isOther, { signal, clock, timeoutMs }).catch(() => undefined);
     }
@@ -276,7 +276,7 @@ export async function* componentLog(source: Source, options: LogOptions): AsyncG
     yield* new LogFollower({ client, clock, namespace, component, begun }).lines(signal);
 }
 
-/** What there is of one pod. */
+/** The present log of one pod. */
 async function soFar(
   { client, ...place }: ContainerRef,
   pod: Pod,

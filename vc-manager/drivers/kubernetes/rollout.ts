@@ -28,7 +28,7 @@ interface PodProblem {
 const imageReasons = ['ErrImagePull', 'ImagePullBackOff', 'InvalidImageName', 'ErrImageNeverPull'];
 const configReasons = ['CreateContainerConfigError', 'CreateContainerError', 'RunContainerError'];
 
-/** What a pod that is not ready says of itself. */
+/** Why a pod is not ready, by its status. */
 function problemOf(pod: Pod): PodProblem {
   const name = pod.metadata.name ?? '';
   const unscheduled = pod.status?.conditions?.find(
@@ -58,7 +58,7 @@ function problemOf(pod: Pod): PodProblem {
   return { kind: 'starting', pod: name, message: `${name} ${doing}` };
 }
 
-/** How a component is, from what runs it and its pods. One that serves is well, however many of it there should be. */
+/** State of a component, from its StatefulSet and pods. One replica that serves is enough to be well. */
 export function observationOf(statefulSet: StatefulSet, pods: readonly Pod[]): ComponentObservation {
   const running = pods
     .map((pod) => containerOf(pod)?.state?.running?.startedAt)
@@ -103,7 +103,7 @@ const linesInErrors = 12;
 interface RolloutOptions {
   id: string;
   component: ComponentPlan;
-  /** As the server had it after it was written. */
+  /** The server's answer to the last write. */
   written: StatefulSet;
   client: KubeClient;
   clock: Clock;
@@ -112,8 +112,8 @@ interface RolloutOptions {
 }
 
 /**
- * Whether nothing is left to wait for: the server has told of what was written before, no update is under way, and one
- * at least serves. That one of several is missing is no reason to call a control plane unready.
+ * Whether the rollout has ended: the server has observed what was written, no update is under way, and at least one
+ * replica serves. A control plane with one of several replicas missing is still ready.
  */
 export function isSettled(written: StatefulSet): boolean {
   const {
@@ -126,7 +126,7 @@ export function isSettled(written: StatefulSet): boolean {
   return isSeen && currentRevision === updateRevision && availableReplicas > 0;
 }
 
-/** Waits until all replicas are as written and ready. Rejects with a DriverError when nothing moves any more. */
+/** Waits until all replicas are up to date and ready. Rejects with a DriverError when there is no progress any more. */
 export async function awaitRollout(view: NamespaceView, options: RolloutOptions): Promise<void> {
   const { id, component, clock, signal, client, onProgress } = options;
   const where = { id, component: component.name };
@@ -217,7 +217,7 @@ function worst(problems: readonly PodProblem[]): PodProblem | undefined {
   return problems.toSorted((a, b) => severity.indexOf(a.kind) - severity.indexOf(b.kind))[0];
 }
 
-/** Of those that are as written: one of an earlier state may have given up long ago, and is about to go. */
+/** Of pods that are up to date: one of an earlier revision may have failed long ago, and is about to go. */
 function hasGivenUp(pod: Pod, { status }: StatefulSet): boolean {
   if (pod.metadata.labels?.['controller-revision-hash'] !== status?.updateRevision) return false;
   const container = containerOf(pod);
@@ -262,7 +262,7 @@ interface EventObject extends KubeObject {
   lastTimestamp?: string | null;
 }
 
-/** Why there is no pod at all: a quota or a webhook says so only in an event. */
+/** Why there is no pod at all. A quota or a webhook is named only in an event. */
 async function latestWarning(
   client: KubeClient,
   { id, component, signal }: RolloutOptions,
@@ -304,7 +304,7 @@ export async function stopComponents(stopping: Stopping, id: string, options: St
   );
 }
 
-/** Takes away all of a component that no plan names any more; its pods are gone. */
+/** Removes all objects of a component that no plan names any more; its pods are gone by then. */
 export async function forgetComponent(
   objects: SuperObjects,
   id: string,
@@ -334,7 +334,7 @@ async function stopOne(
     const deadline = clock.monotonic() + withinMs;
     const look = (): true | undefined => (view.pods(name).length === 0 ? true : undefined);
     await view.until(look, { signal, clock, timeoutMs: () => deadline - clock.monotonic() });
-    // The view may be behind: the server has the last word.
+    // The cache may be behind: ask the server.
     return (await objects.pods(id, name, signal)).length === 0;
   };
   if (await isGone((timeoutMs ?? graceMsOf(set)) + kubeletSlackMs)) return;
