@@ -72,7 +72,7 @@ describe('events', () => {
       event !== undefined && holds(event) ? event : undefined,
     );
 
-  it('about synced objects come up, about T by its UID, in the words of the tenant', async () => {
+  it('about synced objects come up, about the tenant object by its UID, in the words of the tenant', async () => {
     const scheduled = await tenant.until(
       { resource: resources.events, namespace: 'shop', what: 'the event Scheduled' },
       (events) => events.find(({ reason }) => reason === 'Scheduled'),

@@ -119,7 +119,7 @@ describe('names', () => {
     expect(superNames.map((name) => configMapKind.tenantName?.(name))).toEqual(names);
   });
 
-  it("an object of Skerry's own is nobody's S", () => {
+  it("an object of Skerry's own stands for no tenant object", () => {
     const name = configMapKind.tenantName?.('skerry-token-web') ?? '';
     expect(configMapKind.superName?.(name)).not.toBe('skerry-token-web');
   });
@@ -149,7 +149,7 @@ describe('payload', () => {
     ]);
   });
 
-  it('repairs drift in S, by making it anew when it is immutable', () => {
+  it('repairs drift in the super object, by making it anew when it is immutable', () => {
     const superObject = {
       ...configMapKind.toSuper(configMap(), context()),
       data: { level: 'x' },

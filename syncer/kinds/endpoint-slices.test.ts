@@ -87,7 +87,7 @@ describe('index', () => {
   const usual = () => context([service(), pod()], [superPod()]);
 
   describe('EndpointSlices go down only for Services without selector', () => {
-    it('with managed-by rewritten, the reference to T stripped, the node that of the pod', () => {
+    it('with managed-by rewritten, the reference to the tenant object stripped, the node that of the pod', () => {
       expect(endpointSliceKind.admit?.(slice(), usual())).toEqual({ wanted: true });
       const object = endpointSliceKind.toSuper(slice(), usual());
       expect(object.metadata.labels).toMatchObject({
@@ -223,7 +223,7 @@ describe('index', () => {
       return object;
     };
 
-    it("holds the tenant's API server, whatever T says", () => {
+    it("holds the tenant's API server, whatever the tenant object says", () => {
       const there = context([service({}, 'kubernetes', 'default')], [], tenant);
       expect(endpointSliceKind.admit?.(kubernetes(), there)).toEqual({ wanted: true });
       const object = endpointSliceKind.toSuper(kubernetes(), there);

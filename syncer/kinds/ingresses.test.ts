@@ -177,7 +177,7 @@ describe('the class of an Ingress', () => {
     expect(kind.requires?.(ingress(), context())).toEqual([]);
   });
 
-  it('is said in the field, also where T has it in the annotation of old', () => {
+  it('is said in the field, also where the tenant object has it in the annotation of old', () => {
     const { ingressClassName: _none, ...spec } = ingress()['spec'] as IngressSpec;
     const old = { ...ingress({}, { annotations: { 'kubernetes.io/ingress.class': 'public' } }), spec };
     expect(admitted(old)).toEqual({ wanted: true });
@@ -270,7 +270,7 @@ describe('certificates', () => {
 });
 
 describe('an Ingress in the super cluster', () => {
-  it('is what T says, and follows it', () => {
+  it('is what the tenant object says, and follows it', () => {
     const object = ingress({ tls: [{ hosts: ['shop.example.com'], secretName: 'cert' }] });
     const there = kind.toSuper(object, context());
     expect(there.metadata.namespace).toBe(superNamespaceName(context().tenant, 'shop'));

@@ -56,7 +56,7 @@ describe('namespaces (rules `namespace-names`, `namespace-metadata`)', () => {
     expect(s.metadata.labels?.['pod-security.kubernetes.io/enforce']).toBe('restricted');
   });
 
-  it('need nothing once they are made, and leave what operators add to S', () => {
+  it('need nothing once they are made, and leave what operators add to the super object', () => {
     const t = testNamespace('shop', { team: 'a' });
     const s = namespaceKind.toSuper(t, context);
     const touched = applyMergePatch(s, {
@@ -65,7 +65,7 @@ describe('namespaces (rules `namespace-names`, `namespace-metadata`)', () => {
     expect(namespaceKind.down(t, touched as KubeObject, context)).toEqual([]);
   });
 
-  it('keep labels of T under keys of Skerry, for selectors to find them (rule `pod-affinity`)', () => {
+  it('keep labels of the tenant object under keys of Skerry, for selectors to find them (rule `pod-affinity`)', () => {
     const t = testNamespace('shop', { team: 'a', tier: 'x' });
     const s = namespaceKind.toSuper(t, context);
     const { matchLabels = {} } = superNamespaceSelector({ matchLabels: { team: 'a' } }, tenant);

@@ -41,7 +41,7 @@ describe('index', () => {
   const below = (spec: NetworkPolicySpec): NetworkPolicySpec => specOf(kind.toSuper(policy(spec), context()));
 
   describe('selectors are narrowed to the tenant', () => {
-    it('S is in the super namespace, and the pods that it is about are the own ones', () => {
+    it('the super object is in the super namespace, and the pods that it is about are the own ones', () => {
       const superObject = kind.toSuper(policy({ podSelector: { matchLabels: { app: 'web' } } }), context());
       expect(superObject.metadata).toMatchObject({
         name: 'rules',
@@ -320,7 +320,7 @@ describe('reachability', () => {
   });
 
   describe('an update', () => {
-    it('of a policy makes of the old S what a new one would be, and then rests', () => {
+    it('of a policy makes of the old super object what a new one would be, and then rests', () => {
       fc.assert(
         fc.property(policySpec, policySpec, (before, after) => {
           const old = networkPolicyKind.toSuper(policy('shop', before), blue);

@@ -297,7 +297,7 @@ describe('rule `virtual-nodes`: what a node says', () => {
 });
 
 describe('rule `virtual-nodes`: condition taints follow Ready', () => {
-  it('the one that the server adds to a new Node is taken off when S is Ready', () => {
+  it('the one that the server adds to a new Node is taken off when the super object is Ready', () => {
     const fresh = virtualNode();
     fresh['spec'] = { ...(fresh['spec'] as object), taints: [notReady] };
     expect(kind.up(fresh, node(), context())).toEqual([

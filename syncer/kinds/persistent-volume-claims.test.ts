@@ -79,7 +79,7 @@ function created(
 const refusal = (reason: string) => ({ wanted: false, keep: true, notice: { type: 'Warning', reason } });
 
 describe('the class of a claim', () => {
-  it('must be published to the tenant, else no S and an event', () => {
+  it('must be published to the tenant, else no super object and an event', () => {
     expect(kind.admit?.(claim(), published())).toEqual({ wanted: true });
     expect(kind.admit?.(claim(), context())).toMatchObject(refusal('StorageClassNotPublished'));
   });
@@ -165,7 +165,7 @@ describe('what a claim may not ask for', () => {
     }
   });
 
-  it('anything on S once there is an S: it is kept, with its data', () => {
+  it('anything once there is a super object: it is kept, with its data', () => {
     const tenantObject = claim({ volumeName: 'pv-1' });
     const superObject = created(claim(), { volumeName: 'pv-1' });
     expect(kind.admit?.(tenantObject, context([], [superObject]))).toEqual({ wanted: true });
@@ -182,7 +182,7 @@ describe('what a claim may not ask for', () => {
 });
 
 describe('down', () => {
-  it('creates S in the super namespace, bound to nothing', () => {
+  it('creates the super object in the super namespace, bound to nothing', () => {
     const object = kind.toSuper(claim(), published());
     expect(object).toMatchObject({
       metadata: { name: 'data', namespace: superShop, annotations: { [annotationKeys.uid]: 'uid-claim' } },
@@ -317,14 +317,14 @@ describe('up', () => {
     ]);
   });
 
-  it('shows nothing of S when the tenant has named another volume', () => {
+  it('shows nothing of the super object when the tenant has named another volume', () => {
     const superObject = created(claim(), { volumeName: 'pv-1' }, bound);
     expect(kind.up?.(claim({ volumeName: 'pv-2' }), superObject, context([volume('uid-claim')]))).toEqual([]);
   });
 });
 
-describe('S gone behind the back of a bound T', () => {
-  it('makes T Lost instead of giving it a new, empty volume', () => {
+describe('the super object gone behind the back of a bound tenant object', () => {
+  it('makes the tenant object Lost instead of giving it a new, empty volume', () => {
     const tenantObject = claim({ volumeName: 'pv-1' }, { phase: 'Bound' });
     const [patch] = kind.superGone?.(tenantObject, context()) ?? [];
     expect(patch).toEqual({ do: 'patchTenant', subresource: 'status', patch: { status: { phase: 'Lost' } } });

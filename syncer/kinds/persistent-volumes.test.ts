@@ -113,7 +113,7 @@ describe('which volumes come up', () => {
 });
 
 describe('the copy', () => {
-  it("has claimRef rewritten to T's claim", () => {
+  it("has claimRef rewritten to the tenant object's claim", () => {
     expect(copy()['spec']).toMatchObject({
       capacity: { storage: '1Gi' },
       storageClassName: 'fast',
@@ -155,7 +155,7 @@ describe('the copy', () => {
     expect(kind.up(copy(), volume(), context())).toEqual([]);
   });
 
-  it('is Bound once S is', () => {
+  it('is Bound once the super object is', () => {
     const fresh = { ...copy(), status: { phase: 'Pending' } };
     const actions = kind.up(fresh, volume(), context());
     expect(actions).toEqual([

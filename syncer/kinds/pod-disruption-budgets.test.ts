@@ -26,7 +26,7 @@ const computed = {
 };
 const wanted = (object: KubeObject): unknown => kind.toSuper(object, context)['spec'];
 
-describe('what S keeps healthy', () => {
+describe('what the super object keeps healthy', () => {
   it('is a number: what the tenant has computed from its share, its number, or what may be missing', () => {
     for (const spec of [
       { minAvailable: '50%' },
@@ -60,8 +60,8 @@ describe('what S keeps healthy', () => {
   });
 });
 
-describe('the rest of S', () => {
-  it('is as in T: selector, which may be empty or missing, and what becomes of unhealthy pods', () => {
+describe('the rest of the super object', () => {
+  it('is as in the tenant object: selector, which may be empty or missing, and what becomes of unhealthy pods', () => {
     const object = budget({ selector: {}, unhealthyPodEvictionPolicy: 'AlwaysAllow' }, computed);
     expect(wanted(object)).toEqual({
       minAvailable: 2,
@@ -72,7 +72,7 @@ describe('the rest of S', () => {
     expect(kind.toSuper(object, context).metadata.namespace).toBe(superNamespaceName(context.tenant, 'shop'));
   });
 
-  it('follows T: what it counts as enough, its selector, its policy; and status stays where it is', () => {
+  it('follows the tenant object: what it counts as enough, its selector, its policy; and status stays where it is', () => {
     const before = budget({ unhealthyPodEvictionPolicy: 'AlwaysAllow' }, computed);
     const there = { ...kind.toSuper(before, context), status: { disruptionsAllowed: 1 } };
     expect(kind.down(before, there, context)).toEqual([]);

@@ -56,7 +56,7 @@ describe('which Secrets go down', () => {
 });
 
 describe('types', () => {
-  it('a service account token is Opaque in S', () => {
+  it('a service account token is Opaque in the super object', () => {
     expect(secretKind.toSuper(secret('kubernetes.io/service-account-token'), context())).toMatchObject({
       type: 'Opaque',
       data: { token: 'YQ==' },
@@ -74,7 +74,7 @@ describe('types', () => {
     }
   });
 
-  it('a type cannot be changed, so S is made anew', () => {
+  it('a type cannot be changed, so the super object is made anew', () => {
     const superObject = secretKind.toSuper(secret('kubernetes.io/tls'), context());
     expect(secretKind.down(secret(), superObject, context())).toEqual([{ do: 'deleteSuper' }]);
   });

@@ -63,7 +63,7 @@ describe('names (rule `namespace-names`)', () => {
 describe('metadata on the way down (rules `ownership-labels`, `denied-metadata`)', () => {
   const context = testContext();
 
-  it('keeps the name, maps the namespace and marks S with tenant, bucket, namespace, name and UID', () => {
+  it('keeps the name, maps the namespace and marks the super object with tenant, bucket, namespace, name and UID', () => {
     const metadata = superMetadata(object({ labels: { app: 'web' } }), context);
     expect(metadata).toMatchObject({
       name: 'settings',
@@ -145,7 +145,7 @@ describe('bringing metadata up to date', () => {
     expect(superMetadataPatch(t, made(t), context)).toBeUndefined();
   });
 
-  it('adds, changes and removes what T added, changed and removed', () => {
+  it('adds, changes and removes what the tenant object added, changed and removed', () => {
     const s = made(object({ labels: { stays: '1', changes: '1', goes: '1' }, annotations: { goes: '1' } }));
     const t = object({ labels: { stays: '1', changes: '2', comes: '1' } });
     const after = settled(t, s);
@@ -155,7 +155,7 @@ describe('bringing metadata up to date', () => {
     expect(superMetadataPatch(t, after, context)).toBeUndefined();
   });
 
-  it('leaves keys alone that the webhooks of the super cluster put on S', () => {
+  it('leaves keys alone that the webhooks of the super cluster put on the super object', () => {
     const t = object({ labels: { app: 'web' } });
     const s = settled(
       t,
@@ -236,7 +236,7 @@ describe('transparent keys', () => {
 });
 
 describe('copies in a tenant', () => {
-  it('carry the UID of S and none of its marks', () => {
+  it('carry the UID of the super object and none of its marks', () => {
     const s = object({
       uid: 's1',
       labels: { [labelKeys.public]: 'true', tier: 'fast' },

@@ -149,8 +149,9 @@ const lastCallsMs = 5_000;
 
 /**
  * Shares the buckets of tenants with the other replicas. Leases show which replicas are alive, one map shows the owner
- * of each bucket; the map is written only if it has not changed since it was read. Before this replica takes what a dead one had, it sees that its Lease has not changed;
- * and one that comes back writes to the map before anything else, so that a concurrent takeover fails.
+ * of each bucket; the map is written only if it has not changed since it was read. Before this replica takes what a
+ * dead one had, it sees that its Lease has not changed; and one that comes back writes to the map before anything else,
+ * so that a concurrent takeover fails.
  */
 export class Shards {
   readonly #options: ShardsOptions;

@@ -48,11 +48,11 @@ describe('admission', () => {
       expect(admission({ spec: { containers, enableServiceLinks: false } }, over)).toEqual({ wanted: true });
     });
 
-    it('has no S for a pod that presets its nodeName, and says so (rule `pod-creation`)', () => {
+    it('has no super object for a pod that presets its nodeName, and says so (rule `pod-creation`)', () => {
       expect(reason({ spec: { nodeName: 'n1' } })).toBe('NotSupported');
     });
 
-    it('keeps the S of a pod that we have bound', () => {
+    it('keeps the super object of a pod that we have bound', () => {
       const t = tenantPod({
         spec: { nodeName: 'n1' },
         metadata: { annotations: { [annotationKeys.superUid]: superUid } },
@@ -62,13 +62,13 @@ describe('admission', () => {
       expect(podKind.admit?.(t, podContext({ superObjects: [s] }))).toEqual({ wanted: true });
     });
 
-    it('keeps it too when somebody replaced the annotations of T and our mark with them', () => {
+    it('keeps it too when somebody replaced the annotations of the tenant object and our mark with them', () => {
       const t = tenantPod({ spec: { nodeName: 'n1' } });
       const s = superPod(t, { spec: { nodeName: 'n1' } });
       expect(podKind.admit?.(t, podContext({ superObjects: [s] }))).toEqual({ wanted: true });
     });
 
-    it('keeps it when the super cluster has forgotten that S has a node', () => {
+    it('keeps it when the super cluster has forgotten that the super object has a node', () => {
       const t = tenantPod({
         spec: { nodeName: 'n1' },
         metadata: { annotations: { [annotationKeys.superUid]: superUid } },
@@ -404,7 +404,7 @@ describe('policy', () => {
       matchExpressions: [{ key, operator, ...(values.length === 0 ? {} : { values }) }],
     });
 
-    it('is in the nodeSelector of every S', () => {
+    it('is in the nodeSelector of every super object', () => {
       expect(superSpec({}, context).nodeSelector).toEqual({ pool: 'blue' });
       expect(superSpec({ nodeSelector: { disk: 'ssd' } }, context).nodeSelector).toEqual({
         disk: 'ssd',

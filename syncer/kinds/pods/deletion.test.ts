@@ -31,12 +31,12 @@ function up(
   return podKind.up?.(t, s, context) ?? [];
 }
 
-describe('T is being deleted, S is not (rule `pod-deletion`)', () => {
-  it('deletes S with the grace that T has left', () => {
+describe('the tenant object is being deleted, the super object is not (rule `pod-deletion`)', () => {
+  it('deletes the super object with the grace that the tenant object has left', () => {
     expect(up(boundPod(deletion(30, 12)))).toEqual([{ do: 'deleteSuper', gracePeriodSeconds: 12 }]);
   });
 
-  it('never forces S because time has passed, only because T was forced', () => {
+  it('never forces the super object because time has passed, only because the tenant object was forced', () => {
     expect(up(boundPod(deletion(30, -600)))).toEqual([{ do: 'deleteSuper', gracePeriodSeconds: 1 }]);
     expect(up(boundPod(deletion(0)))).toEqual([{ do: 'deleteSuper', gracePeriodSeconds: 0 }]);
   });
@@ -51,7 +51,7 @@ describe('T is being deleted, S is not (rule `pod-deletion`)', () => {
     expect(up(boundPod(deletion(0)), deletion(5, 4))).toEqual([{ do: 'deleteSuper', gracePeriodSeconds: 0 }]);
   });
 
-  it("goes on telling S's status", () => {
+  it("goes on telling the super object's status", () => {
     const actions = up(boundPod(deletion(30)), deletion(30), { ...running, phase: 'Succeeded' });
     expect(actions).toEqual([
       { do: 'patchTenant', patch: { status: { phase: 'Succeeded' } }, subresource: 'status' },
@@ -59,8 +59,8 @@ describe('T is being deleted, S is not (rule `pod-deletion`)', () => {
   });
 });
 
-describe('S is being deleted, T is not (rule `pod-deletion`)', () => {
-  it("deletes T with S's grace, after its status", () => {
+describe('the super object is being deleted, the tenant object is not (rule `pod-deletion`)', () => {
+  it("deletes the tenant object with the super object's grace, after its status", () => {
     const disrupted = {
       ...running,
       conditions: [...running.conditions, { type: 'DisruptionTarget', status: 'True' as const }],
@@ -70,13 +70,13 @@ describe('S is being deleted, T is not (rule `pod-deletion`)', () => {
     expect(actions[1]).toEqual({ do: 'deleteTenant', gracePeriodSeconds: 25 });
   });
 
-  it("never with so little that T would go before S's last word", () => {
+  it("never with so little that the tenant object would go before the super object's last word", () => {
     expect(up(boundPod(), deletion(30, -5))).toEqual([{ do: 'deleteTenant', gracePeriodSeconds: 1 }]);
     expect(up(boundPod(), deletion(0))).toEqual([{ do: 'deleteTenant', gracePeriodSeconds: 1 }]);
   });
 });
 
-describe('S is gone (rule `pod-deletion`)', () => {
+describe('the super object is gone (rule `pod-deletion`)', () => {
   const gone = (t: Pod, last?: Pod) => podKind.superGone?.(t, context, last);
   const failed = (conditions: boolean) => ({
     do: 'patchTenant',
@@ -96,7 +96,7 @@ describe('S is gone (rule `pod-deletion`)', () => {
   });
   const taken = { do: 'deleteTenant', gracePeriodSeconds: 0 };
 
-  it('patches a bound T to Failed with DisruptionTarget, then deletes it', () => {
+  it('patches a bound tenant object to Failed with DisruptionTarget, then deletes it', () => {
     const actions = gone(boundPod());
     expect(actions).toEqual([failed(true), taken]);
     const patch = actions?.[0]?.do === 'patchTenant' ? actions[0].patch : {};
@@ -106,18 +106,18 @@ describe('S is gone (rule `pod-deletion`)', () => {
     ]);
   });
 
-  it('makes S anew when T was never bound, or bound without us', () => {
+  it('makes the super object anew when the tenant object was never bound, or bound without us', () => {
     expect(gone(tenantPod())).toBeUndefined();
     expect(gone(tenantPod({ metadata: marked }))).toBeUndefined();
     expect(gone(tenantPod({ spec: { nodeName: 'n1' } }))).toBeUndefined();
   });
 
-  it('leaves a finished T as it is: the super cluster tidies finished pods', () => {
+  it('leaves a finished tenant object as it is: the super cluster tidies finished pods', () => {
     expect(gone(boundPod({}, { phase: 'Succeeded' }))).toEqual([]);
     expect(gone(boundPod({}, { phase: 'Failed' }))).toEqual([]);
   });
 
-  it('lets T go that is being deleted, finished or not, as far as its finalizers let it', () => {
+  it('lets the tenant object go that is being deleted, finished or not, as far as its finalizers let it', () => {
     expect(gone(boundPod(deletion(30)))).toEqual([failed(false), taken]);
     expect(gone(boundPod(deletion(30), { phase: 'Succeeded' }))).toEqual([taken]);
     const kept = { ...deletion(0), finalizers: ['example.com/keep'] };
@@ -126,11 +126,11 @@ describe('S is gone (rule `pod-deletion`)', () => {
     expect(gone(tenantPod({ metadata: deletion(30) }))).toEqual([failed(false), taken]);
   });
 
-  it('deletes T again that a forced delete has marked but not removed', () => {
+  it('deletes the tenant object again that a forced delete has marked but not removed', () => {
     expect(gone(boundPod(deletion(0), { phase: 'Succeeded' }))).toEqual([taken]);
   });
 
-  it("writes S's last status up before T goes", () => {
+  it("writes the super object's last status up before the tenant object goes", () => {
     const t = boundPod(deletion(30));
     const terminated = [{ name: 'main', state: { terminated: { exitCode: 0 } } }];
     const last = superPod(t, {
@@ -147,7 +147,7 @@ describe('S is gone (rule `pod-deletion`)', () => {
     ]);
   });
 
-  it('keeps T when S had finished before it was tidied away', () => {
+  it('keeps the tenant object when the super object had finished before it was tidied away', () => {
     const t = boundPod();
     const last = superPod(t, { spec: { nodeName: 'n1' }, status: { ...running, phase: 'Succeeded' } });
     expect(gone(t, last)).toEqual([
@@ -162,13 +162,13 @@ describe('S is gone (rule `pod-deletion`)', () => {
   });
 });
 
-describe('T is gone', () => {
-  it('takes S away by force when it was seen to go, for nothing else lets T go before S', () => {
+describe('the tenant object is gone', () => {
+  it('takes the super object away by force when it was seen to go, for nothing else lets the tenant object go first', () => {
     const t = tenantPod();
     expect(podKind.deleteSuper?.(superPod(t), t)).toEqual({ gracePeriodSeconds: 0 });
   });
 
-  it('leaves S its own grace when nobody saw it', () => {
+  it('leaves the super object its own grace when nobody saw it', () => {
     expect(podKind.deleteSuper?.(superPod(tenantPod()), undefined)).toEqual({});
   });
 });

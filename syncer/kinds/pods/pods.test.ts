@@ -23,7 +23,7 @@ function changed(pod: Pod, patch: unknown): Pod {
 }
 
 describe('updates of a pod (rule `pod-updates`)', () => {
-  it('are none while T and S are as they were made, whatever server and webhooks have put into S', () => {
+  it('are none while both objects are as they were made, whatever server and webhooks have put into the super object', () => {
     const t = tenantPod({ metadata: { labels: { app: 'web' }, annotations: { note: 'x' } } });
     const s = superPod(t, {
       metadata: { labels: { injected: 'yes' }, annotations: { 'sidecar.example/status': '{}' } },
@@ -102,7 +102,7 @@ describe('updates of a pod (rule `pod-updates`)', () => {
     );
   });
 
-  it('carry added tolerations, and for how long, behind those that S has', () => {
+  it('carry added tolerations, and for how long, behind those that the super object has', () => {
     const t = tenantPod();
     const s = superPod(t);
     const own = t.spec?.tolerations ?? [];
@@ -113,7 +113,7 @@ describe('updates of a pod (rule `pod-updates`)', () => {
     expect(settle(wanted, s).spec?.tolerations).toEqual([longer, own[1]]);
   });
 
-  it('settle on one time for a taint that T tolerates twice', () => {
+  it('settle on one time for a taint that the tenant object tolerates twice', () => {
     const short = { key: 'pool', operator: 'Exists', tolerationSeconds: 10 };
     const t = tenantPod({ spec: { tolerations: [short, { ...short, tolerationSeconds: 20 }] } });
     const over = tolerating('pool');
@@ -157,7 +157,7 @@ describe('updates of a pod (rule `pod-updates`)', () => {
     ]);
   });
 
-  it('stop at the spec once T is being deleted', () => {
+  it('stop at the spec once the tenant object is being deleted', () => {
     const t = tenantPod();
     const wanted = changed(t, {
       metadata: { deletionTimestamp: '2026-01-01T00:00:30Z', labels: { app: 'x' } },
@@ -168,7 +168,7 @@ describe('updates of a pod (rule `pod-updates`)', () => {
     expect(s.metadata.labels).toMatchObject({ app: 'x' });
   });
 
-  it('are none when the Services and the DNS that S was made with are others by now', () => {
+  it('are none when the Services and the DNS that the super object was made with are others by now', () => {
     const t = tenantPod({
       spec: { subdomain: 'db', setHostnameAsFQDN: true, dnsConfig: { searches: ['example.org'] } },
     });
@@ -179,7 +179,7 @@ describe('updates of a pod (rule `pod-updates`)', () => {
     expect(podKind.down(t, superPod(t, {}, before), after)).toEqual([]);
   });
 
-  it('work on what the cache keeps of S', () => {
+  it('work on what the cache keeps of the super object', () => {
     const t = tenantPod({ spec: { volumes: [{ name: 'v', emptyDir: {} }] } });
     const cached = podKind.compact?.super?.(superPod(t)) as Pod;
     expect(cached.spec).not.toHaveProperty('volumes');
@@ -194,7 +194,7 @@ describe('readiness gates (rule `readiness-gates`)', () => {
   const ready = { type: 'Ready', status: 'False' } as const;
   const loaded = { type: gate, status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' } as const;
 
-  it("are set in S from T's conditions, and nothing else is", () => {
+  it("are set in the super object from the tenant object's conditions, and nothing else is", () => {
     const s = superPod(t, { status: { conditions: [ready] } });
     const wanted = changed(t, {
       status: {
@@ -210,7 +210,7 @@ describe('readiness gates (rule `readiness-gates`)', () => {
     settle(wanted, s);
   });
 
-  it('go from S when T loses the condition', () => {
+  it('go from the super object when the tenant object loses the condition', () => {
     const s = superPod(t, { status: { conditions: [ready, loaded] } });
     expect(settle(t, s).status?.conditions).toEqual([ready]);
   });

@@ -51,14 +51,14 @@ describe('resize', () => {
       expect(actions(t, carriedOut(s, all))).toEqual([]);
     });
 
-    it('is nothing while T is as S was made, whatever the super cluster has made of S', () => {
+    it('is nothing while the tenant object is as the super object was made, whatever the super cluster has made of the super object', () => {
       const t = pod(sized(small));
       const overcommitted = { requests: { cpu: '10m', memory: '64Mi' }, limits: { cpu: '1', memory: '1Gi' } };
       const s = superPod(t, { spec: sized(overcommitted) });
       expect(actions(t, s)).toEqual([]);
     });
 
-    it('is nothing while S has the sizes of T, whoever has made it, and remembers nothing', () => {
+    it('is nothing while the super object has the sizes of the tenant object, whoever has made it, and remembers nothing', () => {
       const t = pod(sized(small));
       const s = applyMergePatch(superPod(t), {
         metadata: { annotations: { [resourcesAnnotation]: null } },
@@ -76,7 +76,7 @@ describe('resize', () => {
       expect(actions(again, scaled)[0]).toMatchObject({ subresource: 'resize' });
     });
 
-    it('takes nothing away that only S has', () => {
+    it('takes nothing away that only the super object has', () => {
       const limited = { requests: { cpu: '100m' }, limits: { cpu: '500m', memory: '1Gi' } };
       const s = superPod(pod(sized({ requests: { cpu: '100m' } })), { spec: sized(limited) });
       const [resize] = actions(pod(sized({ requests: { cpu: '200m' } })), s);
@@ -154,7 +154,7 @@ describe('resize', () => {
       return action?.do === 'patchTenant' ? (action.patch['status'] as Record<string, unknown>) : undefined;
     };
 
-    it("comes up whole, with T's generation once S has T's sizes", () => {
+    it("comes up whole, with the tenant object's generation once the super object has the tenant object's sizes", () => {
       const t = pod(sized(large));
       t.metadata['generation'] = 7;
       const before = superPod(pod(sized(small)), { metadata: { generation: 2 }, status });

@@ -223,7 +223,7 @@ describe('service variables (rule `service-variables`)', () => {
     expect(own).toMatchObject({ POSTGRES_SERVICE_PORT: '80', POSTGRES_PORT_80_TCP_PROTO: 'tcp' });
   });
 
-  it("follow S's address where the super cluster assigns them", () => {
+  it("follow the super object's address where the super cluster assigns them", () => {
     const tenant = { serviceIpMode: 'assigned' as const };
     const { tenant: info } = podContext();
     const s = testService('foo-bar', { clusterIP: '10.96.3.3' }, superNamespaceName(info, 'shop'));
@@ -332,7 +332,7 @@ function stored(data: Data): KubeObject[] {
 }
 
 describe('the environment of a container (rules `api-server-variables` and `service-variables`)', () => {
-  it("is in the super cluster what kubelet would have made of T's on a node of the tenant's", () => {
+  it("is in the super cluster what kubelet would have made of the tenant object's on a node of the tenant's", () => {
     fc.assert(
       fc.property(aContainer, aConfig, fc.boolean(), (container, config, enableServiceLinks) => {
         const context = podContext({ tenantObjects: [testService('foo'), ...stored(config)] });

@@ -53,7 +53,7 @@ describe('status', () => {
   };
 
   describe('binding (rule `pod-binding`)', () => {
-    it('binds T where S is, with the UID of S as a mark, and writes the status in the same go', () => {
+    it('binds the tenant object where the super object is, with the UID of the super object as a mark, and writes the status in the same go', () => {
       const t = tenantPod();
       const s = superPod(t, { spec: { nodeName: 'n1' }, status: running });
       const actions = podKind.up?.(t, s, context) ?? [];
@@ -69,7 +69,7 @@ describe('status', () => {
       });
     });
 
-    it('hands on where the node is, as binding S has noted it: an API server may not know a new node', () => {
+    it('hands on where the node is, as binding the super object has noted it: an API server may not know a new node', () => {
       const zone = { 'topology.kubernetes.io/zone': 'a', 'topology.kubernetes.io/region': 'r' };
       const t = tenantPod();
       const s = superPod(t, { spec: { nodeName: 'n1' }, metadata: { labels: { ...zone, other: 'x' } } });
@@ -87,7 +87,7 @@ describe('status', () => {
       });
     });
 
-    it('shows an unschedulable S as PodScheduled=False, scrubbed', () => {
+    it('shows an unschedulable super object as PodScheduled=False, scrubbed', () => {
       const t = tenantPod();
       const message = `0/3 nodes are available: pod has unbound claims in ${home}.`;
       const s = superPod(t, {
@@ -126,7 +126,7 @@ describe('status', () => {
           nowMs: Date.parse(time) + afterMs,
         });
 
-      it('binds T and leaves the status for a moment: one write does for both', () => {
+      it('binds the tenant object and leaves the status for a moment: one write does for both', () => {
         expect(upAt(scheduled(time), tenantPod(), 500)?.map((action) => action.do)).toEqual([
           'bindTenant',
           'later',
@@ -174,7 +174,7 @@ describe('status', () => {
       );
     });
 
-    it('puts the mark back when somebody replaced all annotations of T', () => {
+    it('puts the mark back when somebody replaced all annotations of the tenant object', () => {
       const t = tenantPod({ spec: { nodeName: 'n1' } });
       const after = settle(t, superPod(t, { spec: { nodeName: 'n1' } }));
       expect(after.metadata.annotations?.[annotationKeys.superUid]).toBe(superUid);
@@ -194,13 +194,13 @@ describe('status', () => {
       ]);
     });
 
-    it("leaves qosClass and the claims of T's resources alone", () => {
+    it("leaves qosClass and the claims of the tenant object's resources alone", () => {
       const t = { ...bound, status: { ...bound.status, resourceClaimStatuses: [{ name: 'x' }] } };
       const after = statusOf({ ...running, qosClass: 'Guaranteed', resourceClaimStatuses: [] }, t);
       expect(after).toMatchObject({ qosClass: 'BestEffort', resourceClaimStatuses: [{ name: 'x' }] });
     });
 
-    it('takes away what S does not say any more', () => {
+    it('takes away what the super object does not say any more', () => {
       const t = {
         ...bound,
         status: {
@@ -216,7 +216,7 @@ describe('status', () => {
       expect(after['resources']).toEqual({ limits: { cpu: '2' } });
     });
 
-    it('gives a bound T no nominated node', () => {
+    it('gives a bound tenant object no nominated node', () => {
       expect(statusOf({ ...running, nominatedNodeName: 'n3' })).not.toHaveProperty('nominatedNodeName');
     });
 
@@ -231,7 +231,7 @@ describe('status', () => {
       expect(after).not.toHaveProperty('initContainerStatuses');
     });
 
-    it('knows no super namespace and no UID of S in what kubelet says of containers', () => {
+    it('knows no super namespace and no UID of the super object in what kubelet says of containers', () => {
       const waiting = (namespace: string, uid: string) => ({
         reason: 'CrashLoopBackOff',
         message: `back-off 10s restarting failed container=main pod=web_${namespace}(${uid})`,
@@ -256,7 +256,7 @@ describe('status', () => {
       ]);
     });
 
-    it("has one owner per type of condition: gates are the tenant's, what only T has is kept, the rest is S's", () => {
+    it("has one owner per type of condition: gates are the tenant's, what only the tenant object has is kept, the rest is the super object's", () => {
       const gate = { type: 'example.com/gate', status: 'True' } as const;
       const t = applyMergePatch(bound, {
         spec: { readinessGates: [{ conditionType: gate.type }] },
@@ -315,18 +315,18 @@ describe('status', () => {
         return [status?.observedGeneration, status?.conditions?.[0]?.observedGeneration];
       };
 
-      it("is T's generation once S has the spec made from it and was seen with it", () => {
+      it("is the tenant object's generation once the super object has the spec made from it and was seen with it", () => {
         expect(observed(2, 2)).toEqual([4, 4]);
       });
 
-      it('stays what it was while S has not the spec yet, or nobody has looked at it', () => {
+      it('stays what it was while the super object has not the spec yet, or nobody has looked at it', () => {
         expect(observed(2, 2, 'nginx:0')).toEqual([undefined, undefined]);
         const own = { observedGeneration: 3, conditions: [{ ...ready, observedGeneration: 3 }] };
         expect(observed(2, 1, 'nginx:1', own)).toEqual([3, 3]);
         expect(observed(2, 2, 'nginx:0', own)).toEqual([3, 3]);
       });
 
-      it('stays what it was while S has not heard of the deletion, which is a generation of T too', () => {
+      it('stays what it was while the super object has not heard of the deletion, which is a generation of the tenant object too', () => {
         const own = { observedGeneration: 3, conditions: [{ ...ready, observedGeneration: 3 }] };
         const deletion = { deletionTimestamp: '2026-01-01T00:00:30Z', deletionGracePeriodSeconds: 30 };
         const leaving = { ...t, metadata: { ...t.metadata, ...deletion }, status: { ...t.status, ...own } };
@@ -340,7 +340,7 @@ describe('status', () => {
         });
       });
 
-      it('is not asked to go away when S has none', () => {
+      it('is not asked to go away when the super object has none', () => {
         const own = { observedGeneration: 3, conditions: [{ ...ready, observedGeneration: 3 }] };
         const withOwn = { ...t, status: { ...t.status, ...own } };
         const s = superPod(t, { spec: { nodeName: 'n1' }, status: { conditions: [ready] } });

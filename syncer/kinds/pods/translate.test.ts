@@ -67,7 +67,7 @@ describe('translate', () => {
       expect(superSpec(spec)).toMatchObject(spec);
     });
 
-    it('does not change T', () => {
+    it('does not change the tenant object', () => {
       const t = Object.freeze(tenantPod({ spec: { tolerations: [{ operator: 'Exists' }], nodeName: 'n' } }));
       const before = structuredClone(t);
       podKind.toSuper(t, context);
@@ -149,7 +149,7 @@ describe('translate', () => {
   describe('downward API (rule `downward-api`)', () => {
     const field = (fieldPath: string) => ({ fieldRef: { apiVersion: 'v1', fieldPath } });
 
-    it("shows T's namespace and UID in variables, and everything else as it is on the node", () => {
+    it("shows the tenant object's namespace and UID in variables, and everything else as it is on the node", () => {
       const env = [
         { name: 'NS', valueFrom: field('metadata.namespace') },
         { name: 'UID', valueFrom: field('metadata.uid') },
@@ -165,7 +165,7 @@ describe('translate', () => {
       expect(ownVariables(spec.initContainers?.[0])).toEqual(expected);
     });
 
-    it('shows them in files, from the marks that S carries', () => {
+    it('shows them in files, from the marks that the super object carries', () => {
       const items = [
         { path: 'ns', ...field('metadata.namespace') },
         { path: 'uid', ...field('metadata.uid') },
@@ -307,7 +307,7 @@ describe('translate', () => {
       expect(meant({ matchExpressions: [expression] })).toEqual(expected);
     });
 
-    it("removes matchLabelKeys and mismatchLabelKeys, which T's selector carries already", () => {
+    it("removes matchLabelKeys and mismatchLabelKeys, which the tenant object's selector carries already", () => {
       const labelSelector = { matchExpressions: [{ key: 'hash', operator: 'In', values: ['1'] }] };
       const result = term({ labelSelector, matchLabelKeys: ['hash'], mismatchLabelKeys: ['tier'] });
       expect(result).toEqual({
@@ -558,7 +558,7 @@ describe('host names (rule `pod-hostname`)', () => {
     expect(superNames({})).toEqual({});
   });
 
-  it("are T's qualified one for a pod that wants it", () => {
+  it("are the tenant object's qualified one for a pod that wants it", () => {
     expect(superNames({ hostname: 'db-0', subdomain: 'db', setHostnameAsFQDN: true })).toEqual({
       hostname: 'db-0',
       hostnameOverride: 'db-0.db.shop.svc.cluster.local',
@@ -576,7 +576,7 @@ describe('host names (rule `pod-hostname`)', () => {
     });
   });
 
-  it('keep an override of T itself', () => {
+  it('keep an override of the tenant object itself', () => {
     expect(superNames({ subdomain: 'db', hostnameOverride: 'mine.example.org' })).toEqual({
       hostnameOverride: 'mine.example.org',
     });

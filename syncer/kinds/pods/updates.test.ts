@@ -38,7 +38,7 @@ describe('ephemeral', () => {
   };
 
   describe('ephemeral containers (rule `pod-subresources`)', () => {
-    it('are not part of S when it is made: its API server takes none', () => {
+    it('are not part of the super object when it is made: its API server takes none', () => {
       expect(superPod(running([debug])).spec).not.toHaveProperty('ephemeralContainers');
     });
 
@@ -51,7 +51,7 @@ describe('ephemeral', () => {
       expect(sent(actions(t, after))).toBeUndefined();
     });
 
-    it('leave those alone that S has, the ones of the operator among them', () => {
+    it('leave those alone that the super object has, the ones of the operator among them', () => {
       const t = running([debug, { name: 'second', image: 'busybox:2' }]);
       const present = [
         { name: 'operators-own', image: 'tools:1' },
@@ -154,7 +154,7 @@ describe('ephemeral', () => {
       expect(sent(all)?.map(({ name }) => name)).toEqual(['debugger']);
     });
 
-    it('does not cost its pod the S that it has', () => {
+    it('does not cost its pod the super object that it has', () => {
       const { nodeName: _nodeName, ...spec } = running([privileged]).spec ?? {};
       const t = tenantPod({ spec });
       const s = superPod(t);
@@ -193,7 +193,7 @@ describe('ephemeral', () => {
     };
     const seen = { status: { phase: 'Running', observedGeneration: 1 } };
 
-    it("is T's generation once S has the container, or is not to have it", () => {
+    it("is the tenant object's generation once the super object has the container, or is not to have it", () => {
       const t = running([debug]);
       t.metadata['generation'] = 4;
       const s = superPod(t, { spec: { nodeName: 'n1' }, ...seen });

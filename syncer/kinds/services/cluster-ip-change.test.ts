@@ -5,7 +5,7 @@ import { serviceKind } from './services.ts';
 import { context, created, ipTaken, patchOf, service } from './testing.ts';
 
 describe('rule `cluster-ip`: the address', () => {
-  it("asks for T's ClusterIP in S", () => {
+  it("asks for the tenant object's ClusterIP in the super object", () => {
     const spec = serviceKind.toSuper(service(), context())['spec'];
     expect(spec).toMatchObject({ clusterIP: '10.112.4.20', selector: { app: 'web' } });
     expect(spec).not.toHaveProperty('ipFamilies');
@@ -49,7 +49,7 @@ describe('rule `cluster-ip`: the address', () => {
     expect(serviceKind.admit?.(external, context())).toEqual({ wanted: true });
   });
 
-  it('moves T when the address is taken, in two steps that keep its UID and all else', () => {
+  it('moves the tenant object when the address is taken, in two steps that keep its UID and all else', () => {
     const tenantObject = service({
       type: 'LoadBalancer',
       externalTrafficPolicy: 'Local',
@@ -82,7 +82,7 @@ describe('rule `cluster-ip`: the address', () => {
     expect([clusterIP, clusterIPs, ipFamilies]).toEqual(['10.112.4.20', ['10.112.4.20'], ['IPv4']]);
   });
 
-  it('does nothing to S while T moves', () => {
+  it('does nothing to the super object while the tenant object moves', () => {
     const tenantObject = service();
     const superObject = created(tenantObject);
     const moving = applyMergePatch(tenantObject, {
@@ -131,7 +131,7 @@ describe('rule `cluster-ip`: the address', () => {
     expect(back['spec']).toMatchObject({ type: 'ClusterIP', externalName: null, clusterIP: '10.96.7.7' });
   });
 
-  it('makes S anew when T has come to another address', () => {
+  it('makes the super object anew when the tenant object has come to another address', () => {
     const superObject = created(service({ clusterIP: '10.112.4.99' }));
     expect(serviceKind.down(service(), superObject, context())).toEqual([{ do: 'deleteSuper' }]);
   });

@@ -11,11 +11,11 @@ describe('rule `cluster-ip`: node ports', () => {
   ];
   const nodePort = () => service({ type: 'NodePort', externalTrafficPolicy: 'Cluster', ports });
 
-  it("asks for T's numbers in S", () => {
+  it("asks for the tenant object's numbers in the super object", () => {
     expect(serviceKind.toSuper(nodePort(), context())['spec']).toMatchObject({ ports });
   });
 
-  it("creates S without a number that is taken, says so, and brings S's number up", () => {
+  it("creates the super object without a number that is taken, says so, and brings the super object's number up", () => {
     const tenantObject = nodePort();
     const attempted = serviceKind.toSuper(tenantObject, context());
     const actions = serviceKind.recover?.(portTaken(1, 30443), tenantObject, attempted, context());
@@ -58,7 +58,7 @@ describe('rule `cluster-ip`: node ports', () => {
     );
   });
 
-  it('takes a new number of T down instead of bringing the old one up', () => {
+  it('takes a new number of the tenant object down instead of bringing the old one up', () => {
     const superObject = created(nodePort());
     const changed = service({
       type: 'NodePort',
@@ -71,7 +71,7 @@ describe('rule `cluster-ip`: node ports', () => {
     expect(serviceKind.up?.(changed, superObject, context())).toEqual([]);
   });
 
-  it('remembers on S that a new number of T was refused', () => {
+  it('remembers on the super object that a new number of the tenant object was refused', () => {
     const superObject = created(nodePort());
     const changed = service({
       type: 'NodePort',
@@ -88,7 +88,7 @@ describe('rule `cluster-ip`: node ports', () => {
     expect(patchOf(serviceKind.up?.(changed, marked, context()), 'patchTenant')).toEqual({ spec: { ports } });
   });
 
-  it("asks for T's health check port, and moves T to S's when that was taken", () => {
+  it("asks for the tenant object's health check port, and moves the tenant object to the super object's when that was taken", () => {
     const local = service({
       type: 'LoadBalancer',
       externalTrafficPolicy: 'Local',

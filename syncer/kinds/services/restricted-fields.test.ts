@@ -54,7 +54,7 @@ describe('rule `cluster-ip`: what a policy allows of a Service', () => {
     );
   });
 
-  it('follows changes, and goes when T asks for it no more', () => {
+  it('follows changes, and goes when the tenant object asks for it no more', () => {
     const s = created(service(asked), {}, info);
     const changed = service({ ...asked, externalIPs: ['192.0.2.9'] });
     expect(settled(changed, s, everything)).toMatchObject({ externalIPs: ['192.0.2.9'] });

@@ -79,7 +79,7 @@ describe('rule `service-updates`: updates', () => {
     ]);
   });
 
-  it('keeps what the super cluster assigned: node ports that T has none of, families, class', () => {
+  it('keeps what the super cluster assigned: node ports that the tenant object has none of, families, class', () => {
     const tenantObject = service({ type: 'LoadBalancer', allocateLoadBalancerNodePorts: false });
     const assigned = {
       ipFamilies: ['IPv6'],
@@ -128,7 +128,7 @@ describe('rule `service-updates`: updates', () => {
     });
   });
 
-  it('leaves what others have put on S alone', () => {
+  it('leaves what others have put on the super object alone', () => {
     const superObject = created(service());
     (superObject['spec'] as Record<string, unknown>)['fieldOfTheFuture'] = 1;
     superObject.metadata.annotations = {
@@ -158,7 +158,7 @@ describe('rule `kubernetes-service`: default/kubernetes', () => {
     expect(serviceKind.admit?.(service({}, 'kubernetes', 'shop'), led)).toEqual({ wanted: true });
   });
 
-  it("points at the tenant's API server whatever T says", () => {
+  it("points at the tenant's API server whatever the tenant object says", () => {
     const kubernetes = service(
       {
         type: 'NodePort',

@@ -93,8 +93,8 @@ interface ContainerRef {
 const stamped = /^(\d{4}-\d{2}-\d{2}T\S+) (.*)$/s;
 
 /**
- * The log of one pod's container, with the position up to which it was read. It spans runs of the container: which run a
- * kubelet shows is not known, as restarts are reported later, but times only grow.
+ * The log of one pod's container, with the position up to which it was read. It spans runs of the container: which run
+ * a kubelet shows is not known, as restarts are reported later, but times only grow.
  */
 class ContainerLog {
   readonly #place: ContainerRef;
