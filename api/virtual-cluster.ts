@@ -63,6 +63,10 @@ export const virtualClusterSpecSchema = z.strictObject({
       "The tenant's share of the syncer and of the scheduler, in proportion to the other tenants' weights.",
     )
     .default(1),
+  deletionProtection: z
+    .boolean()
+    .describe('Whether the super cluster refuses to delete it, until this is false.')
+    .default(false),
   nodes: z
     .strictObject({
       mode: z

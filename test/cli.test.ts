@@ -117,6 +117,29 @@ describe('vc-manager', () => {
     expect(stdout).toContain('vc-manager kubeconfig cli-blue');
   });
 
+  it('a protected tenant cannot be deleted, not by kubectl either, and a dry run deletes nothing', async () => {
+    const { client } = world.superCluster;
+    const protect = (deletionProtection: boolean) =>
+      client.patch(
+        resources.virtualClusters,
+        tenant.ref,
+        { spec: { deletionProtection } },
+        { type: 'merge' },
+      );
+    const dryRun = await run('delete', 'cli-blue', '--dry-run');
+    expect(dryRun.exitCode, dryRun.stderr).toBe(exitCodes.ok);
+    expect(dryRun.stdout).toContain('"cli-blue" would be deleted (dry run)');
+    await protect(true);
+    const refused = await run('delete', 'cli-blue');
+    expect(refused.exitCode).toBe(exitCodes.conflict);
+    expect(refused.stderr).toContain('"deletionProtection":false');
+    await expect(client.delete(resources.virtualClusters, tenant.ref)).rejects.toThrow(/deletionProtection/);
+    await protect(false);
+    const { metadata } = await world.virtualCluster('cli-blue');
+    expect(metadata.uid).toBe(tenant.uid);
+    expect(metadata.deletionTimestamp).toBeUndefined();
+  });
+
   it('kubeconfig prints a kubeconfig that works, and nothing else', async () => {
     const { stdout, stderr, exitCode } = await run('kubeconfig', 'cli-blue');
     expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: exitCodes.ok });

@@ -148,6 +148,17 @@ const unusedOnPurpose: readonly { rights: readonly string[]; why: string }[] = [
     why: 'only what an older release has made is brought up to date',
   },
   {
+    rights: rightsTo(
+      'manager',
+      ['patch'],
+      [
+        'validatingadmissionpolicies.admissionregistration.k8s.io',
+        'validatingadmissionpolicybindings.admissionregistration.k8s.io',
+      ],
+    ),
+    why: 'only what an older release has made is brought up to date',
+  },
+  {
     rights: ['manager: delete leases.coordination.k8s.io in skerry-system'],
     why: 'the Lease of each tenant that is worked on, only with Redis and control planes that run as pods',
   },

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
-import { Connection, KubeClient, resources } from '../../kube/index.ts';
+import { ApiError, Connection, KubeClient, type KubeObject, resources } from '../../kube/index.ts';
 import { FakeApiServer, startFakeCluster } from '../../kube/testing/index.ts';
 import { loadTemplates } from '../control-plane/template.ts';
-import { ensureTemplates, withKubeletProxySecret } from './setup.ts';
+import { ensureDeletionProtection, ensureTemplates, withKubeletProxySecret } from './setup.ts';
 import { testManagerPki } from './testing/world.ts';
 
 describe('ensureTemplates', () => {
@@ -64,6 +64,44 @@ describe('ensureTemplates', () => {
     const { resourceVersion } = stored('v1-36').metadata;
     await ensureTemplates(client, packaged, signal);
     expect(stored('v1-36').metadata['resourceVersion']).toBe(resourceVersion);
+  });
+});
+
+describe('ensureDeletionProtection', () => {
+  const { signal } = new AbortController();
+  const noWarning = {
+    warn: (text: unknown) => {
+      throw new Error(`warned: ${String(text)}`);
+    },
+  };
+
+  it('writes a policy and its binding once, and brings an older policy up to date', async () => {
+    await using cluster = await startFakeCluster();
+    const { client, server } = cluster;
+    await ensureDeletionProtection(client, noWarning, signal);
+    const { resourceVersion } = server;
+    await ensureDeletionProtection(client, noWarning, signal);
+    expect(server.resourceVersion).toBe(resourceVersion);
+    const [policy] = server.list(resources.validatingAdmissionPolicies);
+    const [binding] = server.list(resources.validatingAdmissionPolicyBindings);
+    expect(binding?.['spec']).toEqual({ policyName: policy?.metadata.name, validationActions: ['Deny'] });
+    server.put(resources.validatingAdmissionPolicies, { ...policy, spec: { validations: [] } } as KubeObject);
+    await ensureDeletionProtection(client, noWarning, signal);
+    expect(server.list(resources.validatingAdmissionPolicies)[0]?.['spec']).toEqual(policy?.['spec']);
+  });
+
+  it('says that kubectl is not held to it where the super cluster has no such policies', async () => {
+    const missing = async (): Promise<never> => {
+      throw new ApiError(404, undefined, 'page not found');
+    };
+    const client = { get: missing, create: missing } as unknown as KubeClient;
+    const warnings: string[] = [];
+    await ensureDeletionProtection(
+      client,
+      { warn: (text: unknown) => void warnings.push(String(text)) },
+      signal,
+    );
+    expect(warnings.join()).toContain('not for kubectl');
   });
 });
 

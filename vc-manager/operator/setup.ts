@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
+import { deletionProtectionBinding, deletionProtectionPolicy } from '../../api/deletion-protection.ts';
 import { labelKeys } from '../../api/labels.ts';
 import { type Clock, isNotFound, type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
 import type { ManagerPki } from '../pki/index.ts';
@@ -59,6 +60,7 @@ export async function prepareSuperCluster(
   signal: AbortSignal,
 ): Promise<SuperClusterFacts> {
   await ensureCrds(client, { clock, signal });
+  await ensureDeletionProtection(client, logger, signal);
   await ensureTemplates(client, templates, signal);
   const handedOn = withKubeletProxySecret(managerPki, client, settings.namespace, signal);
   await handedOn();
@@ -69,6 +71,25 @@ export async function prepareSuperCluster(
     superIdentity: await uidOfKubeSystem(client, signal),
     superVersion: await readSuperVersion(client, signal),
   };
+}
+
+/** Has the super cluster hold to `spec.deletionProtection`. One before 1.30 cannot, which the log says. */
+export async function ensureDeletionProtection(
+  client: KubeClient,
+  logger: Pick<Logger, 'warn'>,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    await ensureObject(client, resources.validatingAdmissionPolicies, deletionProtectionPolicy, { signal });
+    await ensureObject(client, resources.validatingAdmissionPolicyBindings, deletionProtectionBinding, {
+      signal,
+    });
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    logger.warn(
+      'the super cluster has no ValidatingAdmissionPolicies: spec.deletionProtection holds for vc-manager only, not for kubectl',
+    );
+  }
 }
 
 interface ServiceCIDR extends KubeObject {

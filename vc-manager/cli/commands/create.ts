@@ -36,6 +36,7 @@ interface Flags extends GlobalFlags {
   dns?: DnsChoice;
   nodes?: 'all' | 'used';
   hideNodes?: boolean;
+  deletionProtection?: boolean;
   nodeSelector?: Record<string, string>;
   wait?: boolean;
   timeout: number;
@@ -96,6 +97,7 @@ export function configure(command: Command, cli: Cli): void {
       'nodes that the tenant may use, as key=value,key=value; repeatable',
       labelPairs,
     )
+    .option('--deletion-protection', 'refuse to delete it until spec.deletionProtection is false')
     .option('--wait', 'return when its API server can be used')
     .addOption(waitTimeoutOption())
     .addOption(new Option('-o, --output <format>', 'print the object').choices(['json', 'yaml', 'name']))
@@ -149,6 +151,7 @@ function virtualCluster(ref: VirtualClusterRef, flags: Flags): VirtualCluster {
 
 function specOf(flags: Flags): VirtualClusterSpec {
   const { version, template, weight, dns, podSecurity, daemonSets, nodes, hideNodes, nodeSelector } = flags;
+  const { deletionProtection } = flags;
   const policy = withoutUndefined({ podSecurity, daemonSets });
   const shown = withoutUndefined({ mode: nodes, hidden: hideNodes, selector: nodeSelector });
   return withoutUndefined({
@@ -156,6 +159,7 @@ function specOf(flags: Flags): VirtualClusterSpec {
     template,
     weight,
     dns,
+    deletionProtection,
     policy: isEmpty(policy) ? undefined : policy,
     nodes: isEmpty(shown) ? undefined : shown,
   });

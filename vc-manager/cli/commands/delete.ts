@@ -3,10 +3,12 @@ import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
+import { CliError } from '../errors.ts';
 import { type Progress, progressFor, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import {
   getVirtualCluster,
+  namespaceFlag,
   readyCondition,
   type VirtualClusterRef,
   validRef,
@@ -19,13 +21,15 @@ interface Flags extends GlobalFlags {
   wait?: boolean;
   timeout: number;
   ignoreNotFound?: boolean;
+  dryRun?: boolean;
 }
 
 const help = `
 Removes the tenant's pods, services and volumes from the super cluster, its control plane, its data, its certificates
-and its kubeconfig. There is no way back.
+and its kubeconfig. There is no way back. A tenant with spec.deletionProtection is refused, by the super cluster too.
 
 Examples:
+  vc-manager delete team-blue --dry-run      say what would go, and whether it may
   vc-manager delete team-blue --wait
   vc-manager delete tenant-1 tenant-2`;
 
@@ -35,6 +39,7 @@ export function configure(command: Command, cli: Cli): void {
     .option('-n, --namespace <namespace>', 'namespace of the VirtualClusters', 'default')
     .option('--wait', 'return when nothing is left of them')
     .addOption(waitTimeoutOption())
+    .option('--dry-run', 'delete nothing, and say what would be deleted')
     .option('--ignore-not-found', 'a tenant that does not exist is no error')
     .addHelpText('after', help)
     .action(async (names: string[], _, chosen: Command) =>
@@ -53,11 +58,45 @@ async function remove(cli: Cli, names: readonly string[], flags: Flags): Promise
         const vc = await find(client, ref, flags, cli);
         if (vc !== undefined) found.push(vc);
       }
+      for (const vc of found) refuseProtected(vc);
+      if (flags.dryRun) {
+        for (const vc of found) cli.stdout.write(consequences(vc));
+        return;
+      }
       await Promise.all(found.map((vc) => removeOne(cli, client, vc, flags, progress)));
     });
   } finally {
     progress.close();
   }
+}
+
+/** Throws `Conflict` for a tenant that must not be deleted. */
+function refuseProtected({ metadata, spec }: VirtualCluster): void {
+  if (spec?.deletionProtection !== true) return;
+  const { name = '', namespace = '' } = metadata;
+  throw new CliError(
+    'Conflict',
+    `"${name}" is protected from deletion, nothing was deleted. To allow it: kubectl patch virtualcluster ${name}` +
+      `${namespaceFlag(namespace)} --type merge -p '{"spec":{"deletionProtection":false}}'`,
+  );
+}
+
+/** What goes with a tenant, in lines. */
+export function consequences({ metadata, status }: VirtualCluster): string {
+  const { name = '' } = metadata;
+  const { pods, services } = status?.usage ?? {};
+  const counts = [
+    ...(pods === undefined ? [] : [`${pods} pods`]),
+    ...(services === undefined ? [] : [`${services} services`]),
+  ];
+  const running = counts.length === 0 ? 'what it runs' : counts.join(', ');
+  const datastore = status?.datastore === 'own' ? 'its datastore' : 'its keys in the shared datastore';
+  return (
+    `virtualcluster.skerry.dev "${name}" would be deleted (dry run), with:\n` +
+    `  in the super cluster   ${running}, its namespaces, and its volumes as their storage class says\n` +
+    `  control plane          ${status?.endpoint ?? 'none yet'}${status?.driver === undefined ? '' : ` (driver ${status.driver})`}\n` +
+    `  data                   ${datastore}, certificates, encryption key and kubeconfig: there is no way back\n`
+  );
 }
 
 async function find(

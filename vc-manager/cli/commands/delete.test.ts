@@ -1,0 +1,22 @@
+import { expect, it } from 'vitest';
+import { consequences } from './delete.ts';
+
+it('a dry run says what goes with a tenant, as far as that is known', () => {
+  const running = consequences({
+    metadata: { name: 'blue', namespace: 'teams' },
+    status: {
+      endpoint: 'https://127.0.0.1:21000',
+      driver: 'process',
+      datastore: 'own',
+      usage: { pods: 4, services: 2 },
+    },
+  });
+  expect(running).toContain('"blue" would be deleted (dry run)');
+  expect(running).toContain('4 pods, 2 services, its namespaces');
+  expect(running).toContain('https://127.0.0.1:21000 (driver process)');
+  expect(running).toContain('its datastore, certificates');
+  const unborn = consequences({ metadata: { name: 'new', namespace: 'teams' } });
+  expect(unborn).toContain('what it runs, its namespaces');
+  expect(unborn).toContain('none yet');
+  expect(unborn).toContain('its keys in the shared datastore');
+});
