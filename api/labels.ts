@@ -48,6 +48,11 @@ export const annotationKeys = {
   /** On a super object, which has no owners itself: the owners of the tenant object, as JSON. */
   ownerReferences: 'skerry.dev/owner-references',
   /**
+   * On a super pod: names of the containers that the tenant object had when it was made, separated by commas. What
+   * else runs in the pod is the super cluster's.
+   */
+  containers: 'skerry.dev/containers',
+  /**
    * JSON with the keys of labels (`l`) and annotations (`a`) that came from the tenant object, so that a key which that
    * has dropped is not taken for one that was added in the super cluster.
    */

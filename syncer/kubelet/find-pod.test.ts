@@ -58,6 +58,39 @@ describe('which pods a tenant reaches', () => {
     });
   });
 
+  it('of the containers those that the super object was made with, whatever its API server says now', async () => {
+    await using world = await KubeletWorld.start();
+    const [superPod, ...others] = world.blue.superObjects;
+    const mark = { 'skerry.dev/containers': 'main,first' };
+    const annotations = { ...superPod?.metadata.annotations, ...mark };
+    world.blue.superObjects = [
+      {
+        ...superPod,
+        metadata: { ...superPod?.metadata, annotations },
+        spec: {
+          ...(superPod?.['spec'] as object),
+          containers: [{ name: 'main' }, { name: 'first' }, { name: 'injected' }],
+          ephemeralContainers: [{ name: 'debug' }],
+        },
+      },
+      ...others,
+    ];
+    for (const pod of world.blue.tenantObjects.filter(({ kind }) => kind === 'Pod'))
+      pod['spec'] = {
+        containers: [{ name: 'main' }, { name: 'first' }, { name: 'injected' }],
+        ephemeralContainers: [{ name: 'debug' }, { name: 'late' }],
+      };
+    const statusOf = async (container: string) => {
+      const answer = await world.ask(`/containerLogs/shop/web-1/${container}`, world.blue.kubeletClient);
+      return answer.status;
+    };
+    expect(await statusOf('injected')).toBe(404);
+    expect(await statusOf('late')).toBe(404);
+    expect(await statusOf('main')).toBe(200);
+    expect(await statusOf('first')).toBe(200);
+    expect(await statusOf('debug')).toBe(200);
+  });
+
   it('not before they are known', async () => {
     await using world = await KubeletWorld.start();
     world.blue.tenantObjects = [];

@@ -1,4 +1,4 @@
-import { labelKeys } from '../../api/labels.ts';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, type ObjectRef, resources } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
 import { isOurs, originalUid, tenantNamespaceOf } from '../mapping/labels.ts';
@@ -35,11 +35,10 @@ export function findPod(tenant: KubeletTenant, request: PodRequest): Required<Ob
   const tenantPod = tenantObjects.get<Pod>(resources.pods, { namespace, name });
   if (tenantPod === undefined) throw tenant.isComplete ? podNotFound(name) : notReady();
   if (uid !== undefined && uid !== tenantPod.metadata.uid) throw podNotFound(name);
-  // Containers that the super cluster has put beside the tenant's are not the tenant's to enter.
-  if (container !== undefined && !containersOf(tenantPod).includes(container))
-    throw containerNotFound(container, name);
   const superPod = superPodOf(tenant, tenantPod);
   if (superPod === undefined) throw podNotFound(name);
+  if (container !== undefined && !isTenantContainer(container, tenantPod, superPod))
+    throw containerNotFound(container, name);
   const node = superObjects.get(resources.nodes, { name: superPod.spec?.nodeName ?? '' });
   if (node !== undefined && isSimulated(node)) throw simulated(verb, name);
   return { namespace: tenant.superNamespace(namespace), name };
@@ -57,6 +56,19 @@ export function superPodOf(tenant: KubeletTenant, tenantPod: KubeObject): Pod | 
     tenantNamespaceOf(superPod) === namespace &&
     originalUid(superPod) === uid;
   return isIt ? superPod : undefined;
+}
+
+/**
+ * Whether a container is one that the tenant has put into its pod: those that the super cluster's webhooks have added
+ * are not the tenant's to enter. What the super object is marked with decides, as the tenant object is what the
+ * tenant's API server says it is; only ephemeral containers come later than the mark.
+ */
+function isTenantContainer(container: string, tenantPod: Pod, superPod: Pod): boolean {
+  if (!containersOf(tenantPod).includes(container)) return false;
+  const made = superPod.metadata.annotations?.[annotationKeys.containers];
+  // Made by a release that did not mark it.
+  if (made === undefined || made.split(',').includes(container)) return true;
+  return superPod.spec?.ephemeralContainers?.some(({ name }) => name === container) ?? false;
 }
 
 export function isSimulated(superNode: KubeObject): boolean {

@@ -204,9 +204,10 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
-    attack: 'run commands in a sidecar that the super cluster has added',
-    stoppedBy: 'containers are those that the tenant has put into its pod',
-    test: 'syncer/kubelet/find-pod.test.ts › and of their containers those that it has put there',
+    attack:
+      'run commands in a sidecar that the super cluster has added, which its API server claims as its own',
+    stoppedBy: 'the super object is marked with the containers that it was made with',
+    test: 'syncer/kubelet/find-pod.test.ts › of the containers those that the super object was made with, whatever its API server says now',
   },
   {
     attacker: 'tenant',

@@ -57,6 +57,20 @@ describe('translate', () => {
       expect([isOurs(s, tenant), originalUid(s)]).toEqual([true, tenantUid]);
     });
 
+    it('is marked with the containers that it is made with, and with no other', () => {
+      const { metadata } = toSuper({
+        spec: {
+          initContainers: [{ name: 'first', image: 'i' }],
+          containers: [
+            { name: 'main', image: 'i' },
+            { name: 'proxy', image: 'i' },
+          ],
+          ephemeralContainers: [{ name: 'injected', image: 'i' }],
+        },
+      });
+      expect(metadata.annotations?.[annotationKeys.containers]).toBe('first,main,proxy');
+    });
+
     it('leaves what nobody translates as it is, fields of tomorrow included', () => {
       const spec = {
         hostAliases: [{ ip: '10.0.0.1', hostnames: ['a'] }],

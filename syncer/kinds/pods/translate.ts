@@ -482,7 +482,14 @@ const steps: readonly PodStep[] = [
 export function toSuperPod(pod: Pod, context: SyncContext): KubeObject {
   const metadata = superMetadata(pod, context, podMetadataOptions(pod, context));
   const asked = resourcesAsked(pod.spec ?? {});
-  if (asked !== undefined) metadata.annotations = { ...metadata.annotations, [resourcesAnnotation]: asked };
+  metadata.annotations = {
+    ...metadata.annotations,
+    // Without ephemeral ones, which no pod is made with.
+    [annotationKeys.containers]: [...(pod.spec?.initContainers ?? []), ...(pod.spec?.containers ?? [])]
+      .map(({ name }) => name)
+      .join(),
+    ...(asked === undefined ? {} : { [resourcesAnnotation]: asked }),
+  };
   return {
     apiVersion: apiVersionOf(resources.pods),
     kind: resources.pods.kind,
