@@ -39,3 +39,35 @@ describe('the binding of a pod (sync rule `pod-binding`)', () => {
     expect(bound.metadata.labels).toEqual({ app: 'web', ...zone });
   });
 });
+
+describe('a patch (sync rule `contested-writes`)', () => {
+  it('is held back when something undoes it again and again, and other writes of the object are not', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    const t = bench.have('tenant', resources.configMaps, {
+      metadata: { namespace: 'shop', name: 'x', labels: { 'skerry.dev/sync': 'true', app: 'web' } },
+      data: { round: '0' },
+    });
+    const s = bench.superOf(t, { data: { round: '0' } });
+    const reverted = { ...s.metadata, labels: { ...s.metadata.labels, app: 'undone' } };
+    const patches = () =>
+      bench.super.server.requests.filter(({ verb, plural }) => verb === 'patch' && plural === 'configmaps')
+        .length;
+    let last: unknown;
+    const round = async (data: Record<string, string>) => {
+      bench.have('super', resources.configMaps, { ...s, data, metadata: reverted });
+      last = await bench.reconcile('configmaps', 'x', 'shop');
+      await bench.clock.advance(500);
+    };
+    for (let n = 0; n < 40; n++) await round({ round: '0' });
+    expect(patches()).toBeGreaterThan(10);
+    expect(patches()).toBeLessThan(20);
+    expect(last).toMatchObject({ is: 'retry', code: 'contested' });
+    const events = bench.tenant.server.list(resources.events);
+    expect(events.map(({ reason }) => reason)).toEqual(['ContestedWrites']);
+    expect(events[0]?.['message']).toContain('metadata.labels.app');
+    const before = patches();
+    await round({ round: 'another' });
+    expect(patches()).toBe(before + 1);
+  });
+});

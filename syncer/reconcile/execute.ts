@@ -20,6 +20,7 @@ import {
 } from '../kinds/contract.ts';
 import { isOurs, originalUid, tenantUidOf } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
+import { ContestedWrites, patchedFields } from './contested-writes.ts';
 import type { Situation } from './decide.ts';
 import type { EventRecorder } from './event-recorder.ts';
 import type { DefinitionGuard } from './guards.ts';
@@ -186,6 +187,7 @@ interface ExecutorOptions {
   /** For all kinds, asked before the kind's own. */
   quotaGate?: ActionGate | undefined;
   observer?: ExecutorObserver;
+  nowMs: () => number;
 }
 
 /** How long a write that may be refused is not tried again. */
@@ -199,8 +201,11 @@ export class Executor {
   readonly #gates: ReadonlyMap<string, ActionGate>;
   readonly #quotaGate: ActionGate | undefined;
   readonly #observer: ExecutorObserver;
+  readonly #nowMs: () => number;
+  readonly #contested = new WeakMap<TenantState, ContestedWrites>();
 
   constructor(options: ExecutorOptions) {
+    this.#nowMs = options.nowMs;
     this.#superClient = options.superClient;
     this.#isSettled = options.isSettled;
     this.#enqueue = options.enqueue;
@@ -232,6 +237,10 @@ export class Executor {
         continue;
       }
       if (superRefused && decided.do === 'patchSuper') continue;
+      if (await this.#isContested(work, decided)) {
+        later = { is: 'retry', code: 'contested' };
+        continue;
+      }
       const action = isGated(decided) ? await this.#ask(work, decided) : decided;
       if ('is' in action) return action;
       if ('skip' in action) {
@@ -244,7 +253,7 @@ export class Executor {
           if (this.#waits(work, action.keys)) return done;
           break;
         case 'later':
-          later = { is: 'later', afterMs: action.afterMs };
+          if (later.is !== 'retry') later = { is: 'later', afterMs: action.afterMs };
           break;
         case 'notice':
           await recordNotice(work, action.notice);
@@ -301,6 +310,27 @@ export class Executor {
     const granted = this.#quotaGate === undefined ? action : await this.#quotaGate(work, action);
     const gate = this.#gates.get(work.kind.name);
     return gate === undefined || 'is' in granted || 'skip' in granted ? granted : gate(work, granted);
+  }
+
+  /** Sync rule `contested-writes`: whether a patch is held back, as something else undoes it again and again. */
+  async #isContested(work: Work, action: Action): Promise<boolean> {
+    if (action.do !== 'patchSuper' && action.do !== 'patchTenant') return false;
+    const { tenant, situation } = work;
+    const object = action.do === 'patchSuper' ? situation.superObject : situation.tenantObject;
+    let writes = this.#contested.get(tenant);
+    if (writes === undefined) {
+      writes = new ContestedWrites(this.#nowMs);
+      this.#contested.set(tenant, writes);
+    }
+    const id = `${action.do} ${action.subresource ?? ''} ${object?.metadata.uid ?? ''} ${keyId(situation.key)}`;
+    const { held, begins } = writes.check(id, action.patch);
+    if (begins) {
+      const where = action.do === 'patchSuper' ? 'its copy in the cluster that it runs on' : 'it';
+      const fields = patchedFields(action.patch).join(', ');
+      const message = `something else keeps changing ${where} back (${fields}): Skerry writes it less and less often`;
+      await recordNotice(work, { type: 'Warning', reason: 'ContestedWrites', message });
+    }
+    return held;
   }
 
   /** Whether the key has to wait for one of these; then they are queued and it comes back after them. */

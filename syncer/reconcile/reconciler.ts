@@ -87,6 +87,7 @@ export class Reconciler implements Controller {
       superClient: options.superClient,
       enqueue: options.enqueue,
       isSettled: (tenant, key) => this.isSettled(tenant, key),
+      nowMs: options.nowMs,
       gates: options.gates,
       quotaGate: options.quotaGate,
       ...(options.observer === undefined ? {} : { observer: options.observer }),

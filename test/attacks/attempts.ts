@@ -211,6 +211,12 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'keep the syncer busy by undoing what it writes, many times a second',
+    stoppedBy: 'sync rule `contested-writes`: such a patch is held back, for longer and longer',
+    test: 'syncer/reconcile/execute.test.ts › is held back when something undoes it again and again, and other writes of the object are not',
+  },
+  {
+    attacker: 'tenant',
     attack: 'ask the kubelet proxy for what concerns a whole node, in crafted forms of a path',
     stoppedBy: 'the path parser takes what it knows and nothing else',
     test: 'syncer/kubelet/request-path.test.ts › is told from one about a pod, whatever its form',

@@ -1,0 +1,65 @@
+import { expect, it } from 'vitest';
+import { ContestedWrites, patchedFields } from './contested-writes.ts';
+
+class Trial {
+  nowMs = 0;
+  readonly writes = new ContestedWrites(() => this.nowMs);
+  written = 0;
+  begun = 0;
+
+  /** Tries to write once in so many milliseconds, for so long. */
+  try(everyMs: number, forMs: number, patch: (n: number) => object): number {
+    const before = this.written;
+    for (let passed = 0; passed < forMs; passed += everyMs) {
+      const { held, begins } = this.writes.check('object', patch(passed));
+      if (!held) this.written += 1;
+      if (begins) this.begun += 1;
+      this.nowMs += everyMs;
+    }
+    return this.written - before;
+  }
+}
+
+const same = () => ({ metadata: { labels: { app: 'web' } } });
+
+it('the same patch many times a minute is slowed down to one in a minute, and said once', () => {
+  const trial = new Trial();
+  expect(trial.try(100, 60_000, same)).toBeLessThanOrEqual(10 + 7);
+  expect(trial.begun).toBe(1);
+  trial.try(100, 120_000, same);
+  expect(trial.try(100, 600_000, same)).toBeLessThanOrEqual(11);
+  expect(trial.begun).toBe(1);
+});
+
+it('patches that differ, or come now and then, are written at once', () => {
+  const changing = new Trial();
+  expect(changing.try(100, 60_000, (n) => ({ metadata: { labels: { n: String(n) } } }))).toBe(600);
+  const rare = new Trial();
+  expect(rare.try(7_000, 700_000, same)).toBe(100);
+});
+
+it('a war is noticed although other patches of the same object are written in between', () => {
+  const trial = new Trial();
+  let n = 0;
+  const written = trial.try(100, 60_000, () => {
+    n += 1;
+    return n % 2 === 0 ? same() : { metadata: { annotations: { n: String(n) } } };
+  });
+  expect(trial.begun).toBe(1);
+  expect(written).toBeLessThanOrEqual(300 + 10 + 7);
+});
+
+it('what has been calm for a time is written at once again, and another object is not held meanwhile', () => {
+  const trial = new Trial();
+  trial.try(100, 60_000, same);
+  expect(trial.writes.check('another', same()).held).toBe(false);
+  trial.nowMs += 240_000;
+  expect(trial.writes.check('object', same())).toEqual({ held: false, begins: false });
+  expect(trial.try(7_000, 60_000, same)).toBe(9);
+});
+
+it('names a few of the fields, however many a patch has', () => {
+  expect(patchedFields(same())).toEqual(['metadata.labels.app']);
+  const many = Object.fromEntries(Array.from({ length: 1_000 }, (_, n) => [`k${n}`, n]));
+  expect(patchedFields({ data: many, spec: { list: [1, 2] } })).toHaveLength(5);
+});

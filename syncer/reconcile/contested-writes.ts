@@ -1,0 +1,70 @@
+import { hash } from 'node:crypto';
+import { BoundedMap } from './bounded-map.ts';
+
+/** So many times within `windowMs` the same patch is written before it counts as contested. */
+const tolerated = 10;
+const windowMs = 60_000;
+const firstHoldMs = 1_000;
+const longestHoldMs = 60_000;
+/** One that is not contested for so long is forgotten. */
+const calmMs = 2 * longestHoldMs;
+
+interface Repeated {
+  /** When it was checked last and not held. */
+  atMs: number;
+  sinceMs: number;
+  count: number;
+  /** It is not written before. */
+  heldUntilMs: number;
+}
+
+/**
+ * Notices write wars (sync rule `contested-writes`): the same patch of the same object again and again means that
+ * something else puts back what it changes. Bounded: it forgets the patches that are oldest.
+ */
+export class ContestedWrites {
+  /** By object and patch. */
+  readonly #repeated = new BoundedMap<Repeated>(2_000);
+  readonly #nowMs: () => number;
+
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
+  }
+
+  /**
+   * Call it before a patch is written; `id` names its object and side. While `held` it must not be written; `begins`:
+   * it was not held before.
+   */
+  check(id: string, patch: object): { held: boolean; begins: boolean } {
+    const nowMs = this.#nowMs();
+    const key = hash('sha1', `${id}\0${JSON.stringify(patch)}`, 'base64');
+    const before = this.#repeated.get(key);
+    if (before !== undefined && nowMs < before.heldUntilMs) return { held: true, begins: false };
+    const isContested = before !== undefined && before.count > tolerated;
+    const isOver =
+      before === undefined ||
+      (isContested ? nowMs - before.atMs >= calmMs : nowMs - before.sinceMs >= windowMs);
+    const next: Repeated = isOver
+      ? { atMs: nowMs, sinceMs: nowMs, count: 1, heldUntilMs: 0 }
+      : { ...before, atMs: nowMs, count: before.count + 1 };
+    this.#repeated.set(key, next);
+    // After each hold it is written once, and the next one is twice as long.
+    const over = next.count - tolerated - 1;
+    if (over < 0 || over % 2 === 1) return { held: false, begins: false };
+    next.heldUntilMs = nowMs + Math.min(firstHoldMs * 2 ** (over / 2), longestHoldMs);
+    return { held: true, begins: over === 0 };
+  }
+}
+
+/** Paths of the fields that a patch sets, at most five. */
+export function patchedFields(patch: object): string[] {
+  const fields: string[] = [];
+  const walk = (value: unknown, path: readonly string[]): void => {
+    if (fields.length >= 5) return;
+    const isLeaf = typeof value !== 'object' || value === null || Array.isArray(value);
+    if (isLeaf) fields.push(path.join('.'));
+    else for (const [key, inner] of Object.entries(value)) walk(inner, [...path, key]);
+  };
+  walk(patch, []);
+  return fields;
+}
