@@ -31,6 +31,13 @@ describe('a tenant whose objects take more memory than it may', () => {
     expect(message).toMatch(/more than 1 MiB .* raise cacheMiB/);
     await world.says('green', 'Synced', 'True', 'Joined');
     expect(world.told).toContain('held acme/blue');
+    const eventsOn = (name: string) =>
+      world.super.server
+        .list(resources.events)
+        .filter((event) => (event['involvedObject'] as { name?: string }).name === name)
+        .map(({ reason }) => reason);
+    await world.super.server.until(() => eventsOn('blue').includes('CacheLimitExceeded'));
+    expect(eventsOn('green')).toEqual([]);
     expect(world.told).not.toContain('held acme/green');
     expect(world.objectsOf('blue', resources.namespaces)).toEqual([]);
     expect(world.directory.session(uid(world, 'blue'))).toBeUndefined();

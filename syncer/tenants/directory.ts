@@ -13,13 +13,14 @@ import type { SyncedKind } from '../kinds/contract.ts';
 import type { ClientAuthorities } from '../kubelet/kubelet-tenants.ts';
 import type { Caches } from '../reconcile/caches.ts';
 import type { SyncEngine } from '../reconcile/engine.ts';
+import { EventRecorder } from '../reconcile/event-recorder.ts';
 import type { IdentityGuard } from '../reconcile/guards.ts';
 import type { DriftCount } from '../reconcile/resync.ts';
 import { CacheLimitExceeded } from './cache-budget.ts';
 import { readCredentials } from './credentials.ts';
 import { aloneFrom, JoinOrder } from './join-order.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
-import { StatusWriter } from './status-writer.ts';
+import { StatusWriter, type SyncerCondition } from './status-writer.ts';
 import { everyTenant, type TenantFilter } from './tenant-filter.ts';
 import { cacheLimitBytes, type SyncerSettings } from './tenant-info.ts';
 
@@ -98,6 +99,7 @@ export class TenantDirectory {
   readonly #store = new Store<VirtualCluster>();
   readonly #served = new Map<string, Served>();
   readonly #status: StatusWriter;
+  readonly #events: EventRecorder;
   readonly #gate: TenantFilter;
   readonly #order: JoinOrder;
   #running: AbortSignal | undefined;
@@ -107,6 +109,7 @@ export class TenantDirectory {
     this.#gate = options.gate ?? everyTenant;
     this.#order = new JoinOrder(options.clock);
     this.#status = new StatusWriter(options.superClient, () => options.clock.now());
+    this.#events = new EventRecorder(options.superClient, () => options.clock.now());
   }
 
   get size(): number {
@@ -294,14 +297,26 @@ export class TenantDirectory {
   }
 
   async #sayWaiting(served: Served, attempts: number): Promise<void> {
-    const { signal } = served.stop;
-    const { uid, ...ref } = served.vc;
     const message = `a syncer died ${attempts === 1 ? 'once' : `${attempts} times in a row`} while it took this tenant up, or soon after; it joins after all others`;
     this.#warn(served.latest, undefined, 'a replica died while it took this tenant up; it joins last');
     const condition = { type: 'Synced', status: 'False', reason: 'JoinsLast', message } as const;
-    await this.#status.condition(ref, uid, condition, signal).catch((error: unknown) => {
-      if (!signal.aborted) this.#warn(served.latest, error, 'cannot report that this tenant joins last');
-    });
+    await this.#report(served, condition);
+  }
+
+  /** A condition of the VirtualCluster, and an event on it for those who look later. */
+  async #report(
+    { vc: { uid, ...ref }, latest, stop: { signal } }: Served,
+    condition: SyncerCondition,
+  ): Promise<void> {
+    const { reason, message } = condition;
+    const notice = { type: 'Warning', reason, message } as const;
+    const written = await Promise.allSettled([
+      this.#status.condition(ref, uid, condition, signal),
+      this.#events.record(resources.virtualClusters, latest, notice, signal),
+    ]);
+    for (const each of written)
+      if (each.status === 'rejected' && !signal.aborted)
+        this.#warn(latest, each.reason, `cannot report ${reason}`);
   }
 
   /** Stops to serve a tenant that takes too much memory, until it may take more or some time has passed. */
@@ -318,9 +333,7 @@ export class TenantDirectory {
       reason: 'CacheLimitExceeded',
       message: error.message,
     } as const;
-    await this.#status.condition(ref, uid, condition, signal).catch((failure: unknown) => {
-      if (!signal.aborted) this.#warn(served.latest, failure, 'cannot report that this tenant is held');
-    });
+    await this.#report(served, condition);
     const now = new AbortController();
     served.retry = () => {
       if (cacheLimitBytes(served.latest, settings()) > error.limitBytes) now.abort();

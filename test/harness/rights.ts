@@ -124,6 +124,10 @@ const unusedOnPurpose: readonly { rights: readonly string[]; why: string }[] = [
     why: 'asked only before something is believed to be gone',
   },
   {
+    rights: rightsTo('syncer', ['create', 'patch'], ['events']),
+    why: 'only when a tenant takes too much memory, or a replica died while it took one up',
+  },
+  {
     rights: rightsTo('syncer', ['get'], ['nodes/proxy', 'pods/log']),
     why: 'asked only of nodes that are not simulated, whose suites run in a stack of their own',
   },
