@@ -35,6 +35,12 @@ interface DriverFactory {
   reader(place: Omit<DriverContext, 'env'>): Driver;
 }
 
+/**
+ * On one machine the super cluster, its datastore and the syncer, which serve all tenants, go before the control planes
+ * of tenants: three to one where both want the processors.
+ */
+const tenantNiceness = 5;
+
 const factories: Record<DriverName, DriverFactory> = {
   process: {
     make: ({ stateDir, clock, env }, { processKeeper }) =>
@@ -43,6 +49,7 @@ const factories: Record<DriverName, DriverFactory> = {
         binaries: new Binaries({ cacheDir: defaultCacheDirectory(env), env, clock }),
         clock,
         environment: { ...env },
+        niceness: tenantNiceness,
         ...(processKeeper === undefined ? {} : { keeper: processKeeper }),
       }),
     reader: ({ stateDir }) =>

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import { secretNames } from '../../../api/names.ts';
-import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
+import type { DriverName, VirtualCluster } from '../../../api/virtual-cluster.ts';
 import {
   type Condition,
   findCondition,
@@ -132,7 +132,7 @@ function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: number): 
     ['Id:', status?.id ?? '-'],
     ['Version:', status?.version ?? (spec?.version === undefined ? '-' : `${spec.version} (wanted)`)],
     ...(spec?.template === undefined ? [] : [['Template:', spec.template]]),
-    ...(status?.driver === undefined ? [] : [['Driver:', status.driver]]),
+    ...(status?.driver === undefined ? [] : [['Driver:', driverText(status.driver)]]),
     ...(status?.datastore === undefined ? [] : [['Datastore:', status.datastore]]),
     ['Encryption:', encryptionOf(status?.encryption)],
     ['Endpoint:', status?.endpoint ?? '-'],
@@ -144,6 +144,13 @@ function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: number): 
     ['Kubeconfig:', `Secret ${namespace}/${status?.kubeconfigSecret?.name ?? secretNames(name).kubeconfig}`],
     ['Usage:', usage.length === 0 ? '-' : usage.join(', ')],
   ];
+}
+
+/** The driver, and what it does not limit (docs/drivers.md#limits). */
+function driverText(driver: DriverName): string {
+  if (driver === 'kubernetes') return driver;
+  const dials = 'may dial any port of its machine';
+  return driver === 'process' ? `process (no limit of memory or CPU; ${dials})` : `compose (${dials})`;
 }
 
 /** What protects the tenant's Secrets in the datastore. */

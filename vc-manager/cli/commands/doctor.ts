@@ -93,11 +93,19 @@ async function runChecks(cli: Cli, stateDir: string): Promise<CheckResult[]> {
     checkInotify(await numberIn('/proc/sys/fs/inotify/max_user_instances')),
     checkOpenFiles(await hardLimitOfOpenFiles()),
     checkAddress(),
+    isolationOfProcesses,
     supervisor === undefined
       ? ok('local stack', `none runs in ${stateDir}`)
       : ok('local stack', `runs in ${stateDir} (process ${supervisor.pid})`),
   ];
 }
+
+/** Of the process driver, which the local stack has. */
+const isolationOfProcesses = warn(
+  'isolation',
+  'control planes of tenants are processes of this machine: memory and CPU are not limited, and they may dial any port here',
+  'for tenants that you do not trust use --driver kubernetes or compose: docs/drivers.md#limits',
+);
 
 async function checkBinaries({ env, clock }: Cli, cacheDir: string): Promise<CheckResult[]> {
   const listing = await new Binaries({ cacheDir, env, clock }).list();

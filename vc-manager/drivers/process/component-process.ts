@@ -3,6 +3,7 @@ import { closeSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import type { Clock } from '../../../kube/index.ts';
 import type { ComponentPlan, PlanFile } from '../../control-plane/plan.ts';
+import { lowerPriority } from '../../os/priority.ts';
 import { identify, isAlive, type ProcessIdentity, sendSignal, sessionOf } from '../../os/process-identity.ts';
 import { type ComponentExit, componentHash } from '../driver.ts';
 import { cannotStart, cannotWrite, DriverError, portInUse, willNotStop } from '../errors.ts';
@@ -107,6 +108,16 @@ export async function spawnChild(request: SpawnRequest): Promise<Spawned> {
   }
   child.on('error', () => undefined);
   return { pid, exited: promise, release: () => child.removeAllListeners('exit') };
+}
+
+/** Starts programs that give way to others, by a niceness of 0 to 19. */
+export function givingWay(spawn: Spawn, niceness: number): Spawn {
+  if (niceness === 0) return spawn;
+  return async (request) => {
+    const spawned = await spawn(request);
+    lowerPriority(spawned.pid, niceness);
+    return spawned;
+  };
 }
 
 /**

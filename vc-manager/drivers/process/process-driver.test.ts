@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
+import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { freePort } from '../../../kube/testing/free-port.ts';
@@ -86,6 +86,13 @@ describe('ProcessDriver', () => {
       { name: 'first', state: 'running', restarts: 0 },
       { name: 'second', state: 'running', restarts: 0 },
     ]);
+  });
+
+  it('has processes give way to others where it is told to', async () => {
+    const polite = new ProcessDriver({ root, binaries, livenessIntervalMs: 50, niceness: 3 });
+    drivers.push(polite);
+    await polite.ensure(plan(fakeComponent('server', await freePort())), { signal });
+    expect(getPriority(await pidOf(polite, 'server'))).toBe(3);
   });
 
   it('leaves what runs as planned alone', async () => {

@@ -24,7 +24,14 @@ import {
 import { cannotWrite, unknownComponent } from '../errors.ts';
 import { runningPids } from '../ports.ts';
 import { ComponentPaths } from './component-files.ts';
-import { LivenessPoll, markVariable, processSpec, type Spawn, spawnChild } from './component-process.ts';
+import {
+  givingWay,
+  LivenessPoll,
+  markVariable,
+  processSpec,
+  type Spawn,
+  spawnChild,
+} from './component-process.ts';
 import { spawnByKeeper } from './keeper/process-keeper.ts';
 import { readLog } from './logs.ts';
 import { readRecords } from './run-record.ts';
@@ -43,6 +50,8 @@ interface ProcessDriverOptions {
    * sees the same files and processes.
    */
   keeper?: string;
+  /** How much the processes give way to others, 0 to 19. Default 0: they do not. */
+  niceness?: number;
 }
 
 /**
@@ -67,7 +76,8 @@ export class ProcessDriver implements ControlPlaneDriver {
     this.#clock = options.clock ?? systemClock;
     this.#environment = options.environment ?? process.env;
     this.#liveness = new LivenessPoll(options.livenessIntervalMs);
-    this.#spawn = options.keeper === undefined ? spawnChild : spawnByKeeper(options.keeper);
+    const spawn = options.keeper === undefined ? spawnChild : spawnByKeeper(options.keeper);
+    this.#spawn = givingWay(spawn, options.niceness ?? 0);
   }
 
   async ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
