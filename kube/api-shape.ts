@@ -39,61 +39,59 @@ const longestPath = 200;
 interface Walk {
   readonly problems: ShapeProblem[];
   readonly options: ShapeOptions;
+  /** Steps to the value that is looked at, below that of the options: fields, `[index]` and `[key]`. */
+  readonly steps: string[];
   values: number;
 }
 
 /**
  * Compares a value with a type of the table (`PodSpec`). Never throws, whatever JSON it is given, and goes no deeper than
- * the table.
+ * the table. Runs for every object that a tenant's server sends: kept cheap.
  */
 export function shapeProblems(value: unknown, type: string, options: ShapeOptions): ShapeProblem[] {
-  const walk: Walk = { problems: [], options, values: 0 };
-  check(walk, value, { type, path: options.path, present: options.present, inList: false });
+  const walk: Walk = { problems: [], options, steps: [], values: 0 };
+  check(walk, value, type, options.present, false);
   return walk.problems;
 }
 
-interface Place {
-  readonly type: string;
-  readonly path: string;
-  readonly present: unknown;
-  readonly inList: boolean;
-}
-
-function check(walk: Walk, value: unknown, place: Place): void {
-  const { type, path, present } = place;
+function check(walk: Walk, value: unknown, type: string, present: unknown, inList: boolean): void {
   if (walk.problems.length >= mostProblems) return;
   walk.values += 1;
   if (walk.values > mostValues) {
-    if (walk.values === mostValues + 1) report(walk, 'size', path);
+    if (walk.values === mostValues + 1) report(walk, 'size');
     return;
   }
   if (isThere(value, present)) return;
-  if (type.startsWith('[]')) checkList(walk, value, { ...place, type: type.slice(2) });
-  else if (type.startsWith('{}')) checkMap(walk, value, { ...place, type: type.slice(2) });
-  else if (apiTypes[type] !== undefined) checkFields(walk, value, apiTypes[type], place);
-  else if (!isScalar(value, type)) report(walk, 'type', path);
+  if (type.startsWith('[]')) checkList(walk, value, type.slice(2), present);
+  else if (type.startsWith('{}')) checkMap(walk, value, type.slice(2), present, inList);
+  else if (apiTypes[type] !== undefined) checkFields(walk, value, apiTypes[type], present, inList);
+  else if (!isScalar(value, type)) report(walk, 'type');
 }
 
-function checkList(walk: Walk, value: unknown, { type, path, present }: Place): void {
+function checkList(walk: Walk, value: unknown, type: string, present: unknown): void {
   if (!Array.isArray(value)) {
-    report(walk, 'type', path);
+    report(walk, 'type');
     return;
   }
   const there = Array.isArray(present) ? byName(present) : undefined;
-  value.forEach((item, index) => {
+  for (let index = 0; index < value.length; index++) {
+    const item: unknown = value[index];
     const before = there !== undefined && isRecord(item) ? there.get(item['name']) : undefined;
-    check(walk, item, { type, path: `${path}[${index}]`, present: before, inList: true });
-  });
+    walk.steps.push(`[${index}]`);
+    check(walk, item, type, before, true);
+    walk.steps.pop();
+  }
 }
 
-function checkMap(walk: Walk, value: unknown, { type, path, present, inList }: Place): void {
+function checkMap(walk: Walk, value: unknown, type: string, present: unknown, inList: boolean): void {
   if (!isRecord(value)) {
-    report(walk, 'type', path);
+    report(walk, 'type');
     return;
   }
   for (const key of Object.keys(value)) {
-    const inside = { type, path: `${path}[${key}]`, present: own(present, key), inList };
-    checkOptional(walk, value[key], inside);
+    walk.steps.push(`[${key}]`);
+    checkOptional(walk, value[key], type, own(present, key), inList);
+    walk.steps.pop();
   }
 }
 
@@ -101,33 +99,34 @@ function checkFields(
   walk: Walk,
   value: unknown,
   fields: Readonly<Record<string, string>>,
-  place: Place,
+  present: unknown,
+  inList: boolean,
 ): void {
-  const { path, present, inList } = place;
   if (!isRecord(value)) {
-    report(walk, 'type', path);
+    report(walk, 'type');
     return;
   }
   for (const field of Object.keys(value)) {
     const type = Object.hasOwn(fields, field) ? fields[field] : undefined;
-    const inside = { type: type ?? '', path: `${path}.${field}`, present: own(present, field), inList };
-    if (type !== undefined) checkOptional(walk, value[field], inside);
-    else if (walk.options.anyField !== true && !isThere(value[field], inside.present))
-      report(walk, 'unknown', inside.path);
+    const before = present === undefined ? undefined : own(present, field);
+    walk.steps.push(field);
+    if (type !== undefined) checkOptional(walk, value[field], type, before, inList);
+    else if (walk.options.anyField !== true && !isThere(value[field], before)) report(walk, 'unknown');
+    walk.steps.pop();
   }
 }
 
 /** Of a field or a key, which may be there without a value. */
-function checkOptional(walk: Walk, value: unknown, place: Place): void {
+function checkOptional(walk: Walk, value: unknown, type: string, present: unknown, inList: boolean): void {
   if (value === undefined) return;
   if (value !== null) {
-    check(walk, value, place);
+    check(walk, value, type, present, inList);
     return;
   }
   const { isPatch, nullScalars } = walk.options;
-  if (isPatch === true && !place.inList) return;
-  if (nullScalars === true && scalars.has(place.type)) return;
-  report(walk, 'null', place.path);
+  if (isPatch === true && !inList) return;
+  if (nullScalars === true && scalars.has(type)) return;
+  report(walk, 'null');
 }
 
 const scalars: ReadonlySet<string> = new Set([
@@ -168,6 +167,11 @@ function own(value: unknown, key: string): unknown {
   return isRecord(value) && Object.hasOwn(value, key) ? value[key] : undefined;
 }
 
-function report(walk: Walk, is: ShapeProblem['is'], path: string): void {
-  if (walk.problems.length < mostProblems) walk.problems.push({ is, path: printable(path, longestPath) });
+function report({ problems, options, steps }: Walk, is: ShapeProblem['is']): void {
+  if (problems.length >= mostProblems) return;
+  const path = steps.reduce(
+    (before, step) => before + (step.startsWith('[') ? step : `.${step}`),
+    options.path,
+  );
+  problems.push({ is, path: printable(path, longestPath) });
 }

@@ -33,6 +33,20 @@ const shape = /^([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+)|([numkMGTPE]|
 export function parseExactQuantity(text: unknown): bigint | undefined {
   if (typeof text !== 'string' && typeof text !== 'number') return undefined;
   const whole = String(text);
+  if (whole.length > longestRemembered) return parsed(whole);
+  if (remembered.has(whole)) return remembered.get(whole);
+  const value = parsed(whole);
+  if (remembered.size >= mostRemembered) remembered.clear();
+  remembered.set(whole, value);
+  return value;
+}
+
+/** Most objects ask for the same few amounts. */
+const remembered = new Map<string, bigint | undefined>();
+const mostRemembered = 2_000;
+const longestRemembered = 16;
+
+function parsed(whole: string): bigint | undefined {
   const match = whole.length > longest ? null : shape.exec(whole);
   if (match === null) return undefined;
   const [, sign = '', integer = '', fraction = '', exponent, suffix = ''] = match;

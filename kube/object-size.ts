@@ -26,19 +26,21 @@ export function estimateBytes(value: unknown): number {
  * value in which a part stands many times may have a text that is far longer than what it takes in memory.
  */
 export function hasLongText(value: unknown, characters: number): boolean {
-  let left = characters;
-  const visit = (part: unknown): void => {
-    if (typeof part === 'string') left -= part.length + 2;
-    else if (typeof part !== 'object' || part === null) left -= 1;
-    else {
-      left -= 1;
-      for (const key in part) {
-        if (left < 0) return;
-        left -= Array.isArray(part) ? 1 : key.length + 4;
-        visit((part as Record<string, unknown>)[key]);
-      }
-    }
-  };
-  visit(value);
-  return left < 0;
+  return textLeft(value, characters) < 0;
+}
+
+/** What is left of so many characters; stops below 0. Runs for every write: kept cheap. */
+function textLeft(value: unknown, characters: number): number {
+  if (typeof value === 'string') return characters - value.length - 2;
+  let left = characters - 1;
+  if (typeof value !== 'object' || value === null) return left;
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length && left >= 0; index++) left = textLeft(value[index], left - 1);
+    return left;
+  }
+  for (const key in value) {
+    if (left < 0) return left;
+    left = textLeft((value as Record<string, unknown>)[key], left - key.length - 4);
+  }
+  return left;
 }

@@ -53,10 +53,22 @@ export function parseJson(text: string): unknown {
 const quote = 0x22;
 const backslash = 0x5c;
 
+/** Whether so few brackets open, in texts as well, that it cannot nest too deep: quick, as `indexOf` is. */
+function hasFewBrackets(json: string): boolean {
+  let count = 0;
+  for (const bracket of ['{', '[']) {
+    for (let at = json.indexOf(bracket); at !== -1; at = json.indexOf(bracket, at + 1)) {
+      count += 1;
+      if (count > longestNesting) return false;
+    }
+  }
+  return true;
+}
+
 /** Linear in the length of the text, whatever it holds. */
 function nestsTooDeep(json: string): boolean {
   // Half of what nests closes it again.
-  if (json.length <= 2 * longestNesting) return false;
+  if (json.length <= 2 * longestNesting || hasFewBrackets(json)) return false;
   let depth = 0;
   for (let index = 0; index < json.length; index++) {
     const char = json.charCodeAt(index);
