@@ -1,3 +1,4 @@
+import { printable } from './printable.ts';
 import { isRecord } from './types.ts';
 
 /** Base of a folder's own errors: a code that stays, and a message that names what one can do. */
@@ -41,8 +42,10 @@ export interface Status {
 }
 
 const longestMessage = 8_192;
+/** Of a reason or the path of a field. */
+const longestName = 1_024;
 
-/** What an API server sent as a Status: fields of a wrong type are left out, a message of any length is cut. */
+/** What an API server sent as a Status: fields of a wrong type are left out, texts are made printable and cut. */
 export function asStatus(value: unknown): Status {
   if (!isRecord(value)) return {};
   const { message, reason, code, details } = value;
@@ -54,9 +57,10 @@ export function asStatus(value: unknown): Status {
     delete status.details.causes;
     if (Array.isArray(causes)) status.details.causes = causes.filter(isRecord).slice(0, 100).map(asCause);
   }
-  if (typeof message === 'string') status.message = message.slice(0, longestMessage);
+  if (typeof message === 'string') status.message = printable(message, longestMessage);
   else delete status.message;
-  if (typeof reason !== 'string') delete status.reason;
+  if (typeof reason === 'string') status.reason = printable(reason, longestName);
+  else delete status.reason;
   if (typeof code !== 'number') delete status.code;
   return status;
 }
@@ -64,9 +68,9 @@ export function asStatus(value: unknown): Status {
 function asCause(cause: Record<string, unknown>): StatusCause {
   const { reason, message, field } = cause;
   return {
-    ...(typeof reason === 'string' && { reason }),
-    ...(typeof message === 'string' && { message: message.slice(0, longestMessage) }),
-    ...(typeof field === 'string' && { field }),
+    ...(typeof reason === 'string' && { reason: printable(reason, longestName) }),
+    ...(typeof message === 'string' && { message: printable(message, longestMessage) }),
+    ...(typeof field === 'string' && { field: printable(field, longestName) }),
   };
 }
 
@@ -126,7 +130,8 @@ export class ConnectionError extends Error {
 
   constructor(server: string, code: string, cause?: unknown, detail?: string) {
     const why = detail ?? remedies[code] ?? (cause instanceof Error ? cause.message : 'connection failed');
-    super(`${server}: ${why} (${code})`, { cause });
+    // Names in certificates, and what a parser repeats, are the other side's words.
+    super(printable(`${server}: ${why} (${code})`, longestMessage), { cause });
     this.server = server;
     this.code = code;
   }

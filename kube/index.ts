@@ -35,6 +35,7 @@ export {
 export { type Lease, LeaseElection, microTime } from './lease.ts';
 export { applyMergePatch, mergePatch } from './merge-patch.ts';
 export { estimateBytes } from './object-size.ts';
+export { printable } from './printable.ts';
 export { parseQuantity } from './quantity.ts';
 export { Reflector, type ReflectorProblem } from './reflector.ts';
 export { apiVersionOf, resource, resources } from './resources.ts';

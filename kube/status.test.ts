@@ -16,6 +16,13 @@ describe('setCondition', () => {
     ]);
   });
 
+  it('says what servers said without what a terminal would act on', () => {
+    const said = { ...wanted, message: `no: \u001b[2J\n\u202egnorw${'x'.repeat(10_000)}` };
+    const [condition] = setCondition(undefined, said, noon);
+    expect(condition?.message).toMatch(/^no: \?\[2J \?gnorwx+\.\.\.$/);
+    expect(condition?.message?.length).toBeLessThan(9_000);
+  });
+
   it('keeps lastTransitionTime while the status stays', () => {
     const [first] = setCondition(undefined, wanted, noon);
     const [second] = setCondition(first && [first], { ...wanted, message: 'still works' }, later);

@@ -1,5 +1,6 @@
 import type { CallOptions, KubeClient } from './client.ts';
 import { isConflict } from './errors.ts';
+import { printable } from './printable.ts';
 import type { Condition, KubeObject, ObjectRef, Resource } from './types.ts';
 
 export interface NewCondition {
@@ -17,9 +18,12 @@ export function findCondition(
   return conditions?.find((condition) => condition.type === type);
 }
 
+/** Of a condition's message; Kubernetes takes 32,768. */
+const longestMessage = 8_192;
+
 /**
  * The conditions with one of them set; the others and their order stay. `lastTransitionTime` moves
- * only when the status changes. Never changes its argument.
+ * only when the status changes. Never changes its argument. Messages repeat what servers said: they become printable.
  */
 export function setCondition(
   conditions: readonly Condition[] | undefined,
@@ -31,6 +35,7 @@ export function setCondition(
   const updated: Condition = {
     ...current,
     ...wanted,
+    message: printable(wanted.message, longestMessage),
     // metav1.Time has whole seconds: what is written must be what is read back.
     lastTransitionTime: since ?? now.toISOString().replace(/\.\d+Z$/, 'Z'),
   };

@@ -5,6 +5,7 @@ import {
   isNotFound,
   type KubeClient,
   type KubeObject,
+  printable,
   type Resource,
   resources,
 } from '../../kube/index.ts';
@@ -12,6 +13,8 @@ import type { Notice } from '../kinds/contract.ts';
 import { BoundedMap } from './bounded-map.ts';
 
 const component = 'skerry-syncer';
+/** Of an event's message, as API servers take it. */
+const longestMessage = 1_000;
 /** The same words about the same object are written at most this often. */
 const repeatMs = 10_000;
 /** So many different words for one reason about one object are events of their own within this time. */
@@ -44,7 +47,9 @@ export class EventRecorder {
     this.#nowMs = nowMs;
   }
 
-  async record(resource: Resource, object: KubeObject, notice: Notice, signal: AbortSignal): Promise<void> {
+  /** The message becomes printable: it may repeat what somebody else wrote. */
+  async record(resource: Resource, object: KubeObject, said: Notice, signal: AbortSignal): Promise<void> {
+    const notice = { ...said, message: printable(said.message, longestMessage) };
     const nowMs = this.#nowMs();
     const { name, message } = this.#place(object, notice, nowMs);
     const before = this.#written.get(name);

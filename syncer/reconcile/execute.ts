@@ -176,6 +176,10 @@ interface Skip {
   readonly afterMs?: number;
 }
 
+interface Unsent {
+  readonly unsent: Notice;
+}
+
 interface ExecutorOptions {
   superClient: KubeClient;
   /** Whether a key that another one requires is in agreement. */
@@ -226,25 +230,23 @@ export class Executor {
     let superRefused = false;
     for (const decided of actions) {
       let outcome: Outcome | undefined;
-      // Before the gates, which reserve something for what is sent.
-      const unsent = refusalOf(work, decided);
-      if (unsent !== undefined) {
-        await recordNotice(work, unsent);
-        if (decided.do === 'createSuper')
-          return { is: 'refused', code: unsent.reason, message: unsent.message };
-        // What comes up, and a deletion, do not wait for it; what goes by it does.
-        superRefused = true;
-        continue;
-      }
       if (superRefused && decided.do === 'patchSuper') continue;
-      if (await this.#isContested(work, decided)) {
+      const action = await this.#approve(work, decided);
+      if ('contested' in action) {
         later = { is: 'retry', code: 'contested' };
         continue;
       }
-      const action = isGated(decided) ? await this.#ask(work, decided) : decided;
       if ('is' in action) return action;
       if ('skip' in action) {
         if (action.afterMs !== undefined) later = { is: 'later', afterMs: action.afterMs };
+        continue;
+      }
+      if ('unsent' in action) {
+        const { reason, message } = action.unsent;
+        await recordNotice(work, action.unsent);
+        if (decided.do === 'createSuper') return { is: 'refused', code: reason, message };
+        // What comes up, and a deletion, do not wait for it; what goes by it does.
+        superRefused = true;
         continue;
       }
       this.#observer.acting?.(tenant, situation.key, action);
@@ -304,6 +306,21 @@ export class Executor {
     }
     if (isOurs(live, tenant.info)) expectCreated('super', work, live);
     return { is: 'retry', code: 'stillThere' };
+  }
+
+  /** What is to be sent is judged before the gates, which reserve something for it, and as they have left it. */
+  async #approve(
+    work: Work,
+    decided: Action,
+  ): Promise<Action | Outcome | Skip | Unsent | { contested: true }> {
+    const unsent = refusalOf(work, decided);
+    if (unsent !== undefined) return { unsent };
+    if (await this.#isContested(work, decided)) return { contested: true };
+    if (!isGated(decided)) return decided;
+    const granted = await this.#ask(work, decided);
+    if (granted === decided || 'is' in granted || 'skip' in granted) return granted;
+    const changed = refusalOf(work, granted);
+    return changed === undefined ? granted : { unsent: changed };
   }
 
   async #ask(work: Work, action: GatedAction): Promise<GatedAction | Outcome | Skip> {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type KubeObject, resources } from '../../kube/index.ts';
+import type { ActionGate } from './execute.ts';
 import { Bench } from './testing/bench.ts';
 
 const spec = { serviceAccountName: 'default', containers: [{ name: 'main', image: 'nginx:1' }] };
@@ -33,6 +34,28 @@ describe('what is about to be sent (sync rule `judged-writes`)', () => {
 
   it('is, without the field', async () => {
     expect(await reconciled({ spec })).toMatchObject({ asked: ['create pods'], events: [] });
+  });
+
+  it('is judged as a gate has left it', async () => {
+    const lift = (action: Parameters<ActionGate>[1]): typeof action =>
+      action.do === 'createSuper'
+        ? { ...action, object: { ...action.object, spec: { ...spec, hostRoot: true } } }
+        : action;
+    const sent = async (gate: ActionGate) => {
+      await using bench = await Bench.start({ gates: { pods: gate } });
+      bench.namespace('shop');
+      bench.have('tenant', resources.pods, { metadata: { namespace: 'shop', name: 'web' }, spec });
+      bench.have('super', resources.serviceAccounts, {
+        metadata: { namespace: bench.shop, name: 'default' },
+      });
+      const outcome = await bench.reconcile('pods', 'web', 'shop');
+      return { outcome, asked: bench.asked('super') };
+    };
+    expect(await sent(async (_work, action) => action)).toMatchObject({ asked: ['create pods'] });
+    expect(await sent(async (_work, action) => lift(action))).toMatchObject({
+      outcome: { is: 'refused', code: 'UnknownField' },
+      asked: [],
+    });
   });
 
   it('of a Service is judged alike', async () => {

@@ -56,6 +56,24 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'have something added to a write after it was judged',
+    stoppedBy: 'sync rule `judged-writes`: judged once more as gates have left it',
+    test: 'syncer/reconcile/judged-writes.test.ts › is judged as a gate has left it',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'have a terminal of the operator act on errors, by control characters in answers or certificates',
+    stoppedBy: 'texts of servers become printable where they are read',
+    test: 'kube/errors.test.ts › is a text for people, whatever it sends',
+  },
+  {
+    attacker: 'owner',
+    attack: 'do the same by conditions and events of a VirtualCluster',
+    stoppedBy: 'conditions are written, and tables printed, as plain text',
+    test: 'vc-manager/cli/output.test.ts › shows nothing in a cell that a terminal would act on',
+  },
+  {
+    attacker: 'tenant',
     attack:
       'have the syncer write conditions that kubelet or the scheduler set, by readiness gates of their names',
     stoppedBy: 'sync rule `readiness-gates`',

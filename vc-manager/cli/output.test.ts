@@ -17,6 +17,10 @@ describe('table', () => {
     expect(table(undefined, [['a', 'two\nlines']])).toBe('a   two lines\n');
   });
 
+  it('shows nothing in a cell that a terminal would act on', () => {
+    expect(table(undefined, [['a\u001b]0;title\u0007', '\u202eb']])).toBe('a?]0;title?   ?b\n');
+  });
+
   it('is empty without rows', () => {
     expect(table(undefined, [])).toBe('');
   });

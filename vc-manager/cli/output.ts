@@ -1,7 +1,7 @@
 import { styleText } from 'node:util';
 import Table from 'cli-table3';
 import { stringify } from 'yaml';
-import type { KubeObject } from '../../kube/index.ts';
+import { type KubeObject, printable } from '../../kube/index.ts';
 
 /** How commands with a table print. */
 export type TableFormat = 'table' | 'json' | 'yaml';
@@ -62,14 +62,27 @@ const noBorders = {
   middle: '   ',
 };
 
-/** Columns as kubectl prints them: no lines, three spaces apart, nothing after the last one. Ends with a newline. */
-export function table(header: readonly string[] | undefined, rows: readonly (readonly string[])[]): string {
+const longestCell = 10_000;
+
+/**
+ * Columns as kubectl prints them: no lines, three spaces apart, nothing after the last one. Ends with a newline. Cells
+ * may be of unknown origin: nothing in them reaches the terminal but text.
+ * `styleFirst` colours the first cell of each row.
+ */
+export function table(
+  header: readonly string[] | undefined,
+  rows: readonly (readonly string[])[],
+  styleFirst: (cell: string) => string = (cell) => cell,
+): string {
   const lines = new Table({
     chars: noBorders,
     style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 },
   });
   if (header !== undefined) lines.push([...header]);
-  for (const row of rows) lines.push(row.map((cell) => cell.replaceAll('\n', ' ')));
+  for (const row of rows) {
+    const [first = '', ...others] = row.map((cell) => printable(cell, longestCell));
+    lines.push([styleFirst(first), ...others]);
+  }
   const text = lines.toString();
   return text === ''
     ? ''

@@ -7,6 +7,7 @@ import { allKinds } from '../../kinds/registry.ts';
 import { testTenant } from '../../kinds/testing.ts';
 import { superMetadata } from '../../mapping/metadata.ts';
 import { Caches } from '../caches.ts';
+import type { ActionGate } from '../execute.ts';
 import { IdentityGuard } from '../guards.ts';
 import { keyId } from '../keys.ts';
 import type { Outcome } from '../outcome.ts';
@@ -19,6 +20,8 @@ interface BenchOptions {
   tenant?: Partial<TenantInfo>;
   /** UID of the super cluster that the tenant was made on; its real one is `super`. */
   superIdentity?: string;
+  /** Gates besides those of the product, by name of the kind. */
+  gates?: Readonly<Record<string, ActionGate>>;
 }
 
 /**
@@ -61,7 +64,10 @@ export class Bench implements AsyncDisposable {
       onMismatch: (_tenant, side) => this.reports.push(`mismatch ${side}`),
       onHeld: () => this.reports.push('held'),
       nowMs: () => this.clock.now(),
-      gates: actionGates(superCluster.client, this.superCaches),
+      gates: new Map([
+        ...actionGates(superCluster.client, this.superCaches),
+        ...Object.entries(options.gates ?? {}),
+      ]),
     });
   }
 

@@ -6,6 +6,7 @@ import {
   findCondition,
   type KubeClient,
   type KubeObject,
+  printable,
   resources,
 } from '../../../kube/index.ts';
 import { tenantArgument } from '../command-line.ts';
@@ -78,6 +79,7 @@ interface EventObject extends KubeObject {
 }
 
 const latestEvents = 15;
+const longestAdvice = 10_000;
 
 /** The text of `describe`. */
 function describeTenant(
@@ -114,7 +116,8 @@ function describeTenant(
   parts.push(heading('Events:'));
   parts.push(events.length === 0 ? '  none\n' : indented(eventTable(events, nowMs)));
   parts.push(heading('What to do:'));
-  parts.push(indented(`${advice(vc).join('\n')}\n`));
+  const lines = advice(vc).map((line) => printable(line, longestAdvice));
+  parts.push(indented(`${lines.join('\n')}\n`));
   return parts.join('');
 }
 

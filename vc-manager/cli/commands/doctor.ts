@@ -8,7 +8,7 @@ import { freePort, machineAddress, NetworkError } from '../../os/network.ts';
 import { outputOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { exitCodes } from '../errors.ts';
-import { serialize, styler, type TableFormat, table } from '../output.ts';
+import { type Style, serialize, styler, type TableFormat, table } from '../output.ts';
 import { findSupervisor, stateChoice } from '../state-directory.ts';
 
 interface Flags extends GlobalFlags {
@@ -44,12 +44,13 @@ async function doctor(cli: Cli, flags: Flags): Promise<void> {
 function render(findings: readonly CheckResult[], output: Flags['output'], { stdout }: Cli): string {
   if (output !== 'table') return serialize(output, findings);
   const style = styler(stdout);
-  const marks = { ok: style('green', 'ok'), warn: style('yellow', 'warn'), missing: style('red', 'MISSING') };
+  const marks = { ok: 'ok', warn: 'warn', missing: 'MISSING' };
+  const colours: Readonly<Record<string, Style>> = { ok: 'green', warn: 'yellow', MISSING: 'red' };
   const rows = findings.flatMap(({ name, state, detail, remedy }) => [
     [marks[state], name, detail],
     ...(remedy === undefined ? [] : [['', '', `-> ${remedy}`]]),
   ]);
-  return table(undefined, rows);
+  return table(undefined, rows, (mark) => style(colours[mark] ?? 'reset', mark));
 }
 
 const neededForState = 1_000_000_000;

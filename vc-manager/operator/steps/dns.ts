@@ -1,5 +1,5 @@
 import type { DnsChoice } from '../../../api/virtual-cluster.ts';
-import { findCondition, type KubeObject, resources } from '../../../kube/index.ts';
+import { findCondition, type KubeObject, printable, resources } from '../../../kube/index.ts';
 import { addressAt } from '../../os/network.ts';
 import { type AddonObject, installAddon, removeAddon, renderAddon } from '../addons.ts';
 import { explain, noAddon } from '../errors.ts';
@@ -114,17 +114,11 @@ async function whyNotAvailable({ client, signal }: Tenant, deployment: Deploymen
   for (const { status } of items) {
     const waiting = status?.containerStatuses?.find(({ state }) => state?.waiting?.message !== undefined);
     const { reason, message } = waiting?.state?.waiting ?? {};
-    if (message !== undefined) return quoted(`: ${reason}: ${message}`);
+    if (message !== undefined) return printable(`: ${reason}: ${message}`, longestSaying);
     const unscheduled = status?.conditions?.find(
       (each) => each.type === 'PodScheduled' && each.status === 'False' && each.message !== undefined,
     );
-    if (unscheduled !== undefined) return quoted(`: ${unscheduled.message}`);
+    if (unscheduled !== undefined) return printable(`: ${unscheduled.message}`, longestSaying);
   }
   return '.';
-}
-
-/** Without control characters and cut, safe for a condition and for a terminal. */
-function quoted(saying: string): string {
-  const plain = saying.replaceAll(/\p{Cc}+/gu, ' ');
-  return plain.length <= longestSaying ? plain : `${plain.slice(0, longestSaying)}…`;
 }

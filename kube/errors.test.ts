@@ -1,0 +1,29 @@
+import { describe, expect, it } from 'vitest';
+import { ApiError, asStatus, ConnectionError } from './errors.ts';
+
+describe('what an API server says of a failure', () => {
+  it('is a text for people, whatever it sends', () => {
+    const status = asStatus({
+      message: 'no\u001b[2J\nerror: all is well\u202e',
+      reason: 'Bad\u0007',
+      details: { causes: [{ field: 'spec\r.x', message: '\u009b31m' }] },
+    });
+    expect(new ApiError(400, status, 'GET pods').message).toBe('GET pods: no?[2J error: all is well?');
+    expect(status).toMatchObject({
+      reason: 'Bad?',
+      details: { causes: [{ field: 'spec .x', message: '?31m' }] },
+    });
+  });
+
+  it('stays as it is where it is such a text', () => {
+    const message = 'pods "wéb" is forbidden: [a: Required value, b]';
+    expect(asStatus({ message }).message).toBe(message);
+  });
+
+  it('is one in names of a certificate, too', () => {
+    const cause = new Error('altnames: DNS:\u001b]0;x\u0007');
+    expect(new ConnectionError('https://a:1', 'EX', cause).message).toBe(
+      'https://a:1: altnames: DNS:?]0;x? (EX)',
+    );
+  });
+});
