@@ -321,6 +321,44 @@ describe('a session', () => {
     await world.says('blue', 'Synced', 'True', 'Joined');
   });
 
+  it('does not go on claiming what a syncer before it has said, while the first lists fail', async () => {
+    const joined = { type: 'Synced', status: 'True', reason: 'Joined', message: 'by an earlier syncer' };
+    const fault = { kind: 'status', code: 500 } as const;
+    let mend = (): void => undefined;
+    await using world = await DirectoryWorld.start(async (before) => {
+      const blue = await before.make('blue', { status: { conditions: [joined] } });
+      mend = blue.server.inject({ verb: 'list', plural: 'pods', fault, times: Infinity });
+      await before.make('green');
+    });
+    await world.says('green', 'Synced', 'True', 'Joined');
+    const { message } = await world.says('blue', 'Synced', 'False', 'CallsFail');
+    expect(message).toContain('follow pods');
+    mend();
+    await world.says('blue', 'Synced', 'True', 'Joined');
+  });
+
+  it('nor while the credentials cannot be used, as when their owner had them run something', async () => {
+    const joined = { type: 'Synced', status: 'True', reason: 'Joined', message: 'by an earlier syncer' };
+    const secret = { namespace: 'acme', name: 'blue-syncer' };
+    let honest: KubeObject | undefined;
+    await using world = await DirectoryWorld.start(async (before) => {
+      await before.make('blue', { status: { conditions: [joined] } });
+      honest = before.super.server.get(resources.secrets, secret);
+      const exec = {
+        'current-context': 'c',
+        contexts: [{ name: 'c', context: { cluster: 'c', user: 'u' } }],
+        clusters: [{ name: 'c', cluster: { server: 'https://127.0.0.1:1' } }],
+        users: [{ name: 'u', user: { exec: { command: '/bin/true', apiVersion: 'x' } } }],
+      };
+      const kubeconfig = Buffer.from(JSON.stringify(exec)).toString('base64');
+      before.super.server.put(resources.secrets, { metadata: secret, data: { kubeconfig } });
+    });
+    const { message } = await world.says('blue', 'Synced', 'False', 'CannotServe');
+    expect(message).toContain('exec');
+    world.super.server.put(resources.secrets, honest as KubeObject);
+    await world.says('blue', 'Synced', 'True', 'Joined');
+  });
+
   it('counts what the tenant has', async () => {
     await using world = await DirectoryWorld.start();
     const blue = await world.make('blue');

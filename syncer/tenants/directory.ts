@@ -93,6 +93,16 @@ const joinedMs = { nextMayJoin: 10_000, proven: 30_000 };
 const longestTurnMs = 60_000;
 const lastWriteMs = 3_000;
 
+function cannotServe(error: unknown): SyncerCondition {
+  const why = error instanceof Error ? error.message : String(error);
+  return {
+    type: 'Synced',
+    status: 'False',
+    reason: 'CannotServe',
+    message: `this tenant is not served: ${why}`,
+  };
+}
+
 /** Which tenants this syncer serves: follows the VirtualClusters and runs a session for each that is ready. */
 export class TenantDirectory {
   readonly #options: DirectoryOptions;
@@ -218,6 +228,7 @@ export class TenantDirectory {
     const { signal } = served.stop;
     let nextHoldMs = holdMs.first;
     let attempts: number | undefined;
+    let failures = 0;
     while (!signal.aborted) {
       const startedAt = clock.monotonic();
       try {
@@ -227,6 +238,7 @@ export class TenantDirectory {
         try {
           await this.#runSession(served, credentials, () => {
             attempts = 0;
+            failures = 0;
             join.joined();
           });
         } finally {
@@ -241,6 +253,9 @@ export class TenantDirectory {
           continue;
         }
         this.#warn(served.latest, error, 'cannot serve this tenant; trying again');
+        failures += 1;
+        // Credentials that are just being renewed are there the next time.
+        if (failures > 1) await this.#report(served, cannotServe(error));
         await clock.sleep(restartAfterMs, signal).catch(() => undefined);
       }
     }

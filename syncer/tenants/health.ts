@@ -120,9 +120,10 @@ export class Health {
     }
     if (this.#failedProbes > 0) engine.retryNow(state.info.uid);
     this.#failedProbes = 0;
-    if (!isJoined()) return;
     const problem = this.#options.calls.problem();
-    await this.#say(problem === undefined ? joined : callsFail(problem), signal);
+    // While its lists fail, what an earlier syncer has said is no longer so.
+    if (problem !== undefined) await this.#say(callsFail(problem), signal);
+    else if (isJoined()) await this.#say(joined, signal);
   }
 
   /** Not while deletes are stopped: what the operator has not accepted is not the state to remember. */

@@ -289,6 +289,12 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'do so from before the syncer starts, so that what an earlier one has said stays',
+    stoppedBy: 'condition `Synced` with reason `CallsFail`, before the tenant is taken up too',
+    test: 'syncer/tenants/directory.test.ts › does not go on claiming what a syncer before it has said',
+  },
+  {
+    attacker: 'tenant',
     attack: "reach other tenants' pods, nodes, API servers of others and cloud metadata from a pod",
     stoppedBy: 'sync rule `tenant-isolation`, where NetworkPolicies are enforced',
     test: 'test/real-node/network-policies.test.ts › close the ways to nodes and to the API servers of others',
