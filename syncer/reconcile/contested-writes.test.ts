@@ -24,7 +24,7 @@ const same = () => ({ metadata: { labels: { app: 'web' } } });
 
 it('the same patch many times a minute is slowed down to one in a minute, and said once', () => {
   const trial = new Trial();
-  expect(trial.try(100, 60_000, same)).toBeLessThanOrEqual(10 + 7);
+  expect(trial.try(100, 60_000, same)).toBeLessThanOrEqual(20 + 7);
   expect(trial.begun).toBe(1);
   trial.try(100, 120_000, same);
   expect(trial.try(100, 600_000, same)).toBeLessThanOrEqual(11);
@@ -46,7 +46,7 @@ it('a war is noticed although other patches of the same object are written in be
     return n % 2 === 0 ? same() : { metadata: { annotations: { n: String(n) } } };
   });
   expect(trial.begun).toBe(1);
-  expect(written).toBeLessThanOrEqual(300 + 10 + 7);
+  expect(written).toBeLessThanOrEqual(300 + 20 + 7);
 });
 
 it('what has been calm for a time is written at once again, and another object is not held meanwhile', () => {

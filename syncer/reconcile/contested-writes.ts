@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { BoundedMap } from './bounded-map.ts';
 
-/** So many times within `windowMs` the same patch is written before it counts as contested. */
+/** An object may be patched so often within `windowMs`, and then as often with the same patch, until that counts as contested. */
 const tolerated = 10;
 const windowMs = 60_000;
 const firstHoldMs = 1_000;
@@ -23,6 +23,8 @@ interface Repeated {
  * something else puts back what it changes. Bounded: it forgets the patches that are oldest.
  */
 export class ContestedWrites {
+  /** Patches of each object, whatever they change. */
+  readonly #recent = new BoundedMap<{ sinceMs: number; lastMs: number; count: number }>(2_000);
   /** By object and patch. */
   readonly #repeated = new BoundedMap<Repeated>(2_000);
   readonly #nowMs: () => number;
@@ -37,6 +39,7 @@ export class ContestedWrites {
    */
   check(id: string, patch: object): { held: boolean; begins: boolean } {
     const nowMs = this.#nowMs();
+    if (!this.#isBusy(id, nowMs)) return { held: false, begins: false };
     const key = hash('sha1', `${id}\0${JSON.stringify(patch)}`, 'base64');
     const before = this.#repeated.get(key);
     if (before !== undefined && nowMs < before.heldUntilMs) return { held: true, begins: false };
@@ -53,6 +56,21 @@ export class ContestedWrites {
     if (over < 0 || over % 2 === 1) return { held: false, begins: false };
     next.heldUntilMs = nowMs + Math.min(firstHoldMs * 2 ** (over / 2), longestHoldMs);
     return { held: true, begins: over === 0 };
+  }
+
+  /** Whether an object is patched so often that it is worth a look at what is patched. */
+  #isBusy(id: string, nowMs: number): boolean {
+    const recent = this.#recent.get(id);
+    const isOver =
+      recent === undefined ||
+      (recent.count > tolerated ? nowMs - recent.lastMs >= calmMs : nowMs - recent.sinceMs >= windowMs);
+    if (isOver) {
+      this.#recent.set(id, { sinceMs: nowMs, lastMs: nowMs, count: 1 });
+      return false;
+    }
+    recent.lastMs = nowMs;
+    recent.count += 1;
+    return recent.count > tolerated;
   }
 }
 

@@ -59,9 +59,9 @@ describe('a patch (sync rule `contested-writes`)', () => {
       last = await bench.reconcile('configmaps', 'x', 'shop');
       await bench.clock.advance(500);
     };
-    for (let n = 0; n < 40; n++) await round({ round: '0' });
+    for (let n = 0; n < 60; n++) await round({ round: '0' });
     expect(patches()).toBeGreaterThan(10);
-    expect(patches()).toBeLessThan(20);
+    expect(patches()).toBeLessThan(30);
     expect(last).toMatchObject({ is: 'retry', code: 'contested' });
     const events = bench.tenant.server.list(resources.events);
     expect(events.map(({ reason }) => reason)).toEqual(['ContestedWrites']);
