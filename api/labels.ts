@@ -41,7 +41,10 @@ export const labelKeys = {
 
 /** Keys of the annotations that Skerry writes or reads in the super cluster and in tenants. */
 export const annotationKeys = {
-  /** On a super object: `namespace/name` of the VirtualCluster, for people. */
+  /**
+   * `namespace/name` of the VirtualCluster: on a super object for people, on a Secret in Skerry's own namespace to say
+   * whose it is.
+   */
   tenantName: 'skerry.dev/tenant-name',
   /** UID of the original: on a super object that of the tenant object, on a copy in a tenant that of the super object. */
   uid: 'skerry.dev/uid',

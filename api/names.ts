@@ -27,13 +27,19 @@ export function nameProblem(name: string): string | undefined {
   return undefined;
 }
 
-/** Names of the Secrets of a VirtualCluster; they live in its namespace. */
-export function secretNames(virtualCluster: string): { pki: string; kubeconfig: string; syncer: string } {
-  return {
-    pki: `${virtualCluster}-pki`,
-    kubeconfig: `${virtualCluster}-kubeconfig`,
-    syncer: `${virtualCluster}-syncer`,
-  };
+/** Names of the Secrets of a VirtualCluster that are in its namespace, for its owner to read. */
+export function secretNames(virtualCluster: string): { kubeconfig: string } {
+  return { kubeconfig: `${virtualCluster}-kubeconfig` };
+}
+
+/** Names of the Secrets of a control plane that are in Skerry's own namespace, by `status.id`. */
+export function internalSecretNames(id: string): { pki: string; syncer: string } {
+  return { pki: `tenant-${id}-pki`, syncer: `tenant-${id}-syncer` };
+}
+
+/** What earlier versions called these, in the namespace of the VirtualCluster. */
+export function formerSecretNames(virtualCluster: string): { pki: string; syncer: string } {
+  return { pki: `${virtualCluster}-pki`, syncer: `${virtualCluster}-syncer` };
 }
 
 /** Key of a kubeconfig in the data of its Secret. */

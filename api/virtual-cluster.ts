@@ -209,7 +209,14 @@ export const virtualClusterStatusSchema = z.strictObject({
     .optional(),
   kubeconfigSecret: secretKeySchema.optional(),
   syncerSecret: secretKeySchema
-    .extend({ version: z.string().max(64).describe('Changes with what is in it.').optional() })
+    .extend({
+      namespace: z
+        .string()
+        .max(63)
+        .describe("Skerry's own. Absent: an earlier version keeps it beside the VirtualCluster.")
+        .optional(),
+      version: z.string().max(64).describe('Changes with what is in it.').optional(),
+    })
     .optional(),
   policy: effectivePolicySchema
     .describe('What the tenant may: what it asks for, within the limits of its VirtualClusterPolicy.')

@@ -88,7 +88,7 @@ function command(): Command {
     )
     .option(
       '--namespace <namespace>',
-      'where the replicas agree on who serves which tenants',
+      'of Skerry itself: where the manager keeps the credentials of tenants, and the replicas agree on who serves which',
       defaultOptions.namespace,
     )
     .option('--workers <n>', 'reconciles at once, over all tenants', positive, defaultOptions.workers)

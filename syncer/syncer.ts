@@ -92,6 +92,7 @@ class Serving {
     });
     this.#directory = new TenantDirectory({
       ...common,
+      systemNamespace: options.namespace,
       customResources: superSide.customResources,
       engine: this.#engine,
       logger,

@@ -3,7 +3,13 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { CurrentJob, EndedJob } from '../api/job-status.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { Connection, connectionFromSecret, KubeClient, type KubeObject, resources } from '../kube/index.ts';
-import { changePki, letAge, servedCertificate, tenantSecret } from './harness/certificates.ts';
+import {
+  changePki,
+  letAge,
+  servedCertificate,
+  tenantSecret,
+  tenantSecretRef,
+} from './harness/certificates.ts';
 import { at } from './harness/checker/view.ts';
 import { processesOf } from './harness/managers.ts';
 import { namespace, pod } from './harness/manifests.ts';
@@ -217,7 +223,7 @@ describe('the certificates of a control plane', () => {
   it('stay as they are while their Secret cannot be written, until that is over or the job is cancelled', async () => {
     const processes = await processesOf(world, tenant);
     const was = await tenantSecret(world, tenant, 'pki');
-    await world.superCluster.apply(...noWritesTo(`${name}-pki`));
+    await world.superCluster.apply(...noWritesTo(tenantSecretRef(tenant, 'pki').name));
     try {
       await poll('the policy to count', () => isRefused(), { timeoutMs: 30_000 });
       const client = await whileAsked(tenant.kubeconfig, 'a Secret that is not writable', async () => {
@@ -254,7 +260,16 @@ describe('the certificates of a control plane', () => {
   const policy = 'kept-as-it-is';
 
   const isRefused = async (): Promise<boolean> => {
-    const attempt = ['annotate', 'secret', `${name}-pki`, 'tried=1', '--dry-run=server'];
+    const secret = tenantSecretRef(tenant, 'pki');
+    const attempt = [
+      '-n',
+      secret.namespace,
+      'annotate',
+      'secret',
+      secret.name,
+      'tried=1',
+      '--dry-run=server',
+    ];
     return (await world.superCluster.tryKubectl(attempt)).exitCode !== 0;
   };
 

@@ -1,3 +1,4 @@
+import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   type ConnectionOptions,
@@ -16,22 +17,38 @@ export interface Credentials {
   readonly version: string;
 }
 
-/** Reads the syncer's credentials for a tenant from the Secret that the manager keeps for it. */
+/**
+ * Reads the syncer's credentials for a tenant from the Secret that the manager keeps for it in Skerry's own namespace. What
+ * the owner of the VirtualCluster can write is not read.
+ */
 export async function readCredentials(
   superClient: KubeClient,
+  systemNamespace: string,
   vc: VirtualCluster,
   signal: AbortSignal,
 ): Promise<Credentials> {
   const reference = vc.status?.syncerSecret;
-  const { namespace } = vc.metadata;
-  if (reference === undefined || namespace === undefined) {
-    throw new Error(`VirtualCluster ${namespace}/${vc.metadata.name} names no Secret for the syncer`);
+  const key = `${vc.metadata.namespace}/${vc.metadata.name}`;
+  if (reference === undefined) throw new Error(`VirtualCluster ${key} names no Secret for the syncer`);
+  const { namespace } = reference;
+  if (namespace === undefined) {
+    throw new Error(
+      `the Secret for VirtualCluster ${key} is where an earlier vc-manager put it: upgrade vc-manager`,
+    );
+  }
+  if (namespace !== systemNamespace) {
+    throw new Error(
+      `the Secret for VirtualCluster ${key} is in namespace ${namespace}, and this syncer reads ${systemNamespace} only: start it with --namespace ${namespace}`,
+    );
   }
   const secret = await superClient.get<KubeObject & { data?: Record<string, string> }>(
     resources.secrets,
     { namespace, name: reference.name },
     { signal },
   );
+  if (secret.metadata.annotations?.[annotationKeys.tenantName] !== key) {
+    throw new Error(`Secret ${namespace}/${reference.name} was not made for VirtualCluster ${key}`);
+  }
   const encoded = secret.data?.[reference.key];
   if (encoded === undefined) {
     throw new Error(`Secret ${namespace}/${reference.name} has no key ${reference.key}`);

@@ -3,7 +3,7 @@ import { defaultEffectivePolicy } from '../../api/policy.ts';
 import { type Clock, type KubeObject, resources } from '../../kube/index.ts';
 import type { FakeCluster } from '../../kube/testing/index.ts';
 import { fastClock } from '../reconcile/testing/fast-clock.ts';
-import { DirectoryWorld } from './testing/directory-world.ts';
+import { DirectoryWorld, systemNamespace } from './testing/directory-world.ts';
 
 const uid = (world: DirectoryWorld, name: string): string => world.vc(name).metadata.uid ?? '';
 
@@ -219,7 +219,7 @@ describe('a VirtualCluster', () => {
   it('whose Secret is missing is tried again and again', async () => {
     await using world = await DirectoryWorld.start();
     const blue = await world.make('blue', {
-      status: { syncerSecret: { name: 'elsewhere', key: 'kubeconfig' } },
+      status: { syncerSecret: { namespace: systemNamespace, name: 'elsewhere', key: 'kubeconfig' } },
     });
     await world.super.server.until(
       () => world.super.server.requests.filter(({ name }) => name === 'elsewhere').length >= 3,
@@ -227,7 +227,10 @@ describe('a VirtualCluster', () => {
     expect(world.warnings).toContain('cannot serve this tenant; trying again');
     world.change('blue', (vc) => ({
       ...vc,
-      status: { ...vc.status, syncerSecret: { name: 'blue-syncer', key: 'kubeconfig' } },
+      status: {
+        ...vc.status,
+        syncerSecret: { namespace: systemNamespace, name: 'blue-syncer', key: 'kubeconfig' },
+      },
     }));
     await world.says('blue', 'Synced', 'True', 'Joined');
     expect(blue.server.requests.length).toBeGreaterThan(0);
@@ -273,7 +276,7 @@ describe('a VirtualCluster', () => {
     const blue = await world.make('blue');
     await world.says('blue', 'Synced', 'True', 'Joined');
     world.issue('blue', blue, 'vc-syncer', 'AUTHORITY');
-    const secret = { name: 'blue-syncer', key: 'kubeconfig', version: '2' };
+    const secret = { namespace: systemNamespace, name: 'blue-syncer', key: 'kubeconfig', version: '2' };
     world.change('blue', (vc) => ({ ...vc, status: { ...vc.status, syncerSecret: secret } }));
     await world.super.server.until(() => world.served.includes('serving acme/blue AUTHORITY'));
   });
@@ -339,7 +342,7 @@ describe('a session', () => {
 
   it('nor while the credentials cannot be used, as when their owner had them run something', async () => {
     const joined = { type: 'Synced', status: 'True', reason: 'Joined', message: 'by an earlier syncer' };
-    const secret = { namespace: 'acme', name: 'blue-syncer' };
+    const secret = { namespace: systemNamespace, name: 'blue-syncer' };
     let honest: KubeObject | undefined;
     await using world = await DirectoryWorld.start(async (before) => {
       await before.make('blue', { status: { conditions: [joined] } });
@@ -351,7 +354,10 @@ describe('a session', () => {
         users: [{ name: 'u', user: { exec: { command: '/bin/true', apiVersion: 'x' } } }],
       };
       const kubeconfig = Buffer.from(JSON.stringify(exec)).toString('base64');
-      before.super.server.put(resources.secrets, { metadata: secret, data: { kubeconfig } });
+      before.super.server.put(resources.secrets, {
+        ...(honest as KubeObject),
+        data: { kubeconfig },
+      });
     });
     const { message } = await world.says('blue', 'Synced', 'False', 'CannotServe');
     expect(message).toContain('exec');

@@ -26,6 +26,8 @@ import { cacheLimitBytes, type SyncerSettings } from './tenant-info.ts';
 
 interface DirectoryOptions {
   superClient: KubeClient;
+  /** Skerry's own namespace in the super cluster. */
+  systemNamespace: string;
   superCaches: Caches;
   /** Custom resources of the super cluster. */
   customResources: CustomResourceInformers;
@@ -224,7 +226,7 @@ export class TenantDirectory {
 
   /** One session after another until told to stop: a session ends when credentials change or something breaks. */
   async #serve(served: Served): Promise<void> {
-    const { superClient, clock } = this.#options;
+    const { superClient, systemNamespace, clock } = this.#options;
     const { signal } = served.stop;
     let nextHoldMs = holdMs.first;
     let attempts: number | undefined;
@@ -232,7 +234,7 @@ export class TenantDirectory {
     while (!signal.aborted) {
       const startedAt = clock.monotonic();
       try {
-        const credentials = await readCredentials(superClient, served.latest, signal);
+        const credentials = await readCredentials(superClient, systemNamespace, served.latest, signal);
         attempts ??= await this.#attemptsBefore(served);
         const join = await this.#beginJoin(served, attempts);
         try {
@@ -396,14 +398,14 @@ export class TenantDirectory {
 
   /** Resolves when the Secret holds other credentials than these, or when aborted. */
   async #untilRenewed(served: Served, version: string, signal: AbortSignal): Promise<void> {
-    const { superClient, clock } = this.#options;
+    const { superClient, systemNamespace, clock } = this.#options;
     while (!signal.aborted) {
       try {
         const now = new AbortController();
         served.recheck = () => now.abort();
         await clock.sleep(credentialsEveryMs, AbortSignal.any([signal, now.signal])).catch(() => undefined);
         signal.throwIfAborted();
-        const credentials = await readCredentials(superClient, served.latest, signal);
+        const credentials = await readCredentials(superClient, systemNamespace, served.latest, signal);
         if (credentials.version !== version) return;
       } catch (error) {
         if (!signal.aborted) this.#warn(served.latest, error, 'cannot read the credentials of this tenant');

@@ -331,6 +331,25 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'owner',
+    attack:
+      'find the etcd key, an authority or the encryption key of a tenant in the Secrets of its namespace',
+    stoppedBy: "they are in Skerry's own namespace",
+    test: 'vc-manager/operator/tenant-secrets.test.ts › finds the kubeconfig of the admin and no other key',
+  },
+  {
+    attacker: 'owner',
+    attack: 'change authorities, or whom the syncer talks to, by writing Secrets in its namespace',
+    stoppedBy: "manager and syncer read Skerry's own namespace only",
+    test: 'vc-manager/operator/tenant-secrets.test.ts › changes nothing by Secrets under the names of earlier versions',
+  },
+  {
+    attacker: 'owner',
+    attack: 'have the syncer use the credentials of another tenant, by its status',
+    stoppedBy: 'the Secret names the VirtualCluster that it was made for',
+    test: 'syncer/tenants/credentials.test.ts › are refused if they were made for another VirtualCluster',
+  },
+  {
+    attacker: 'owner',
     attack: 'claim the id of another VirtualCluster, to take its datastore and namespaces over',
     stoppedBy: 'an id belongs to one VirtualCluster',
     test: "vc-manager/operator/failures.test.ts › refuses an id that is another VirtualCluster's, and removes nothing of the other",

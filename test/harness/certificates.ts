@@ -10,16 +10,22 @@ const usages: Record<string, 'client' | 'server'> = {
   '1.3.6.1.5.5.7.3.2': 'client',
 };
 
+/** Where a Secret of the tenant is: its kubeconfig with the VirtualCluster, all others in Skerry's own namespace. */
+export function tenantSecretRef({ id, ref }: Tenant, which: string): { namespace: string; name: string } {
+  return which === 'kubeconfig'
+    ? { namespace: ref.namespace, name: `${ref.name}-kubeconfig` }
+    : { namespace: 'skerry-system', name: `tenant-${id}-${which}` };
+}
+
 /** A Secret that belongs to the tenant, decoded: `pki`, `kubeconfig` or `syncer`. */
 export async function tenantSecret(
   world: World,
   tenant: Tenant,
   which: string,
 ): Promise<Record<string, string>> {
-  const { namespace, name } = tenant.ref;
   const secret = await world.superCluster.client.get<KubeObject & { data: Record<string, string> }>(
     resources.secrets,
-    { namespace, name: `${name}-${which}` },
+    tenantSecretRef(tenant, which),
   );
   return Object.fromEntries(
     Object.entries(secret.data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]),
@@ -32,12 +38,15 @@ export async function changePki(
   tenant: Tenant,
   entries: Record<string, string>,
 ): Promise<void> {
-  const { namespace, name } = tenant.ref;
   const data = Object.fromEntries(
     Object.entries(entries).map(([key, value]) => [key, Buffer.from(value).toString('base64')]),
   );
-  const ref = { namespace, name: `${name}-pki` };
-  await world.superCluster.client.patch(resources.secrets, ref, { data }, { type: 'merge' });
+  await world.superCluster.client.patch(
+    resources.secrets,
+    tenantSecretRef(tenant, 'pki'),
+    { data },
+    { type: 'merge' },
+  );
 }
 
 /** What the tenant's API server shows to whoever connects. */

@@ -51,9 +51,10 @@ describe('DNS of a tenant', () => {
     world.create('a');
     await world.tenant.until(() => {
       if (found(resources.services, 'kube-dns') === undefined) return false;
-      credentials ??= ['a-kubeconfig', 'a-syncer'].map((name) =>
-        world.superCluster.get(resources.secrets, { namespace: 'team', name }),
-      );
+      credentials ??= [
+        world.superCluster.get(resources.secrets, { namespace: 'team', name: 'a-kubeconfig' }),
+        world.secretOf('a', 'syncer'),
+      ];
       return true;
     });
     expect(credentials).toEqual([undefined, undefined]);

@@ -10,6 +10,7 @@ type OperatorErrorCode =
   | 'PortsExhausted'
   | 'PortTaken'
   | 'SecretNotOurs'
+  | 'SecretNotCopied'
   | 'PkiLost'
   | 'TenantNotBootstrapped'
   | 'TemplateNotAllowed'
@@ -122,6 +123,15 @@ export function secretNotOurs(namespace: string, name: string): OperatorError {
     `Secret ${namespace}/${name} exists and was not made for this VirtualCluster. ` +
       `Rename or delete it (kubectl -n ${namespace} delete secret ${name}), or give the VirtualCluster another name.`,
     false,
+  );
+}
+
+export function secretNotCopied(secret: string): OperatorError {
+  return new OperatorError(
+    'SecretNotCopied',
+    `Secret ${secret} does not hold what was written to it; the one that it was copied from is kept. Look whether ` +
+      'a webhook or a controller of the super cluster changes Secrets.',
+    true,
   );
 }
 

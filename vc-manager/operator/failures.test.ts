@@ -61,21 +61,16 @@ describe('a step that fails', () => {
 
   it('does not overwrite a Secret that somebody else has made', async () => {
     const data = { x: 'eQ==' };
-    for (const name of ['a-pki', 'b-kubeconfig']) {
-      world.superCluster.put(resources.secrets, { metadata: { namespace: 'team', name }, data });
-    }
+    const ref = { namespace: 'team', name: 'b-kubeconfig' };
+    world.superCluster.put(resources.secrets, { metadata: ref, data });
     world.run();
-    world.create('a');
     world.create('b');
-    const a = await world.untilReason('a', 'CertificatesReady', 'SecretNotOurs');
     const b = await world.untilReason('b', 'CertificatesReady', 'SecretNotOurs');
-    expect(a.status?.phase).toBe('Failed');
+    expect(b.status?.phase).toBe('Failed');
     expect(condition(b, 'Ready')?.message).toContain('delete secret b-kubeconfig');
-    await world.delete('a');
-    await world.untilGone('a');
-    for (const name of ['a-pki', 'b-kubeconfig']) {
-      expect(world.superCluster.get(resources.secrets, { namespace: 'team', name })?.['data']).toEqual(data);
-    }
+    await world.delete('b');
+    await world.untilGone('b');
+    expect(world.superCluster.get(resources.secrets, ref)?.['data']).toEqual(data);
   });
 
   it('does not adopt the Secrets of an earlier VirtualCluster of that name', async () => {
@@ -84,7 +79,7 @@ describe('a step that fails', () => {
     ];
     const labels = { [labelKeys.virtualCluster]: 'a' };
     world.superCluster.put(resources.secrets, {
-      metadata: { namespace: 'team', name: 'a-pki', labels, ownerReferences },
+      metadata: { namespace: 'team', name: 'a-kubeconfig', labels, ownerReferences },
     });
     world.run();
     world.create('a');
@@ -94,9 +89,9 @@ describe('a step that fails', () => {
   it('makes no second set of authorities for a control plane that has lost its own', async () => {
     const operator = world.run();
     world.create('a');
-    await world.untilReady('a');
+    const { status } = await world.untilReady('a');
     await operator.stop();
-    const ref = { namespace: 'team', name: 'a-pki' };
+    const ref = { namespace: 'skerry-system', name: `tenant-${status?.id}-pki` };
     const lost = world.superCluster.remove(resources.secrets, ref);
     world.run();
     const vc = await world.untilReason('a', 'CertificatesReady', 'PkiLost');
@@ -193,11 +188,12 @@ describe('a step that fails', () => {
     const { status } = await world.untilReady('a');
     const id = status?.id ?? '';
     await first.stop();
-    const pki = world.superCluster.get(resources.secrets, { namespace: 'team', name: 'a-pki' }) as KubeObject;
+    const pki = world.secretOf('a', 'pki') as KubeObject;
     // As after the loss of the super cluster's data: control plane and keys are there, the object is not.
     world.superCluster.remove(resources.virtualClusters, { namespace: 'team', name: 'a' });
-    for (const name of ['a-pki', 'a-kubeconfig', 'a-syncer'])
-      world.superCluster.remove(resources.secrets, { namespace: 'team', name });
+    for (const { metadata } of world.superCluster.list(resources.secrets))
+      if (metadata.labels?.[labelKeys.virtualCluster] === 'a')
+        world.superCluster.remove(resources.secrets, { ...metadata, name: metadata.name ?? '' });
     world.run();
     const annotations = { [annotationKeys.id]: id };
     world.create('thief', {}, { annotations, finalizers: ['skerry.dev/control-plane'] });
@@ -209,10 +205,7 @@ describe('a step that fails', () => {
     // A key of another tenant proves nothing.
     world.create('b');
     await world.untilReady('b');
-    const other = world.superCluster.get(resources.secrets, {
-      namespace: 'team',
-      name: 'b-pki',
-    }) as KubeObject;
+    const other = world.secretOf('b', 'pki') as KubeObject;
     const beside = (secret: KubeObject, name: string): void => {
       const labels = { 'skerry.dev/virtualcluster': name };
       world.superCluster.put(resources.secrets, {
@@ -223,10 +216,20 @@ describe('a step that fails', () => {
     beside(other, 'thief');
     world.create('thief', {}, { annotations });
     await world.untilReason('thief', 'Ready', 'IdNotProven');
-    // The owner of the restored Secret gets it back.
-    beside(pki, 'a');
+    // Nor is it the thief's when it is restored: it bears the name of the other.
+    const { namespace, name, labels } = pki.metadata;
+    const marks = { annotations: pki.metadata.annotations ?? {}, labels: labels ?? {} };
+    world.superCluster.put(resources.secrets, {
+      ...pki,
+      metadata: { namespace, name, ...marks },
+    } as KubeObject);
+    world.create('second', {}, { annotations });
+    await world.untilReason('second', 'Ready', 'IdNotProven');
     world.create('a', {}, { annotations });
     expect((await world.untilReady('a')).status?.id).toBe(id);
+    const authority = (secret: KubeObject | undefined) =>
+      (secret?.['data'] as Record<string, string> | undefined)?.['client-ca.key'];
+    expect(authority(world.secretOf('a', 'pki'))).toBe(authority(pki));
   });
 
   it('takes the id that a restored VirtualCluster brings along', async () => {

@@ -35,8 +35,7 @@ describe('the encryption key of a tenant', () => {
   /** What API servers were told, without repetitions. */
   const configurations = (): string[][] =>
     world.driver.ensured.map(keysOf).filter((keys, at, all) => String(keys) !== String(all[at - 1]));
-  const pki = (): KubeObject =>
-    world.superCluster.get(resources.secrets, { namespace: 'team', name: 'a-pki' }) as KubeObject;
+  const pki = (): KubeObject => world.secretOf('a', 'pki') as KubeObject;
 
   it('is made with it, and rotated on request: learnt, written with, and alone at the end', async () => {
     world.run();

@@ -61,8 +61,8 @@ function run(replicas = 1): ReturnType<World['run']> {
   });
 }
 
-function secret(name: string): Record<string, string> {
-  const found = world.superCluster.get(resources.secrets, { namespace: 'team', name }) as KubeObject;
+function pkiOf(name: string): Record<string, string> {
+  const found = world.secretOf(name, 'pki') as KubeObject;
   const data = found['data'] as Record<string, string>;
   return Object.fromEntries(
     Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]),
@@ -98,7 +98,7 @@ describe('a driver that gives control planes addresses', () => {
     });
     const kubeconfig = controllers?.files.find(({ path }) => path.endsWith('kubeconfig'))?.content ?? '';
     expect(connectionFromSecret(kubeconfig).server).toBe('https://10.96.0.7:443');
-    const { subjectAltName = '' } = new X509Certificate(secret('blue-pki')['apiserver.crt'] ?? '');
+    const { subjectAltName = '' } = new X509Certificate(pkiOf('blue')['apiserver.crt'] ?? '');
     expect(subjectAltName).toContain('IP Address:10.96.0.7');
     expect(subjectAltName).toContain(`DNS:kube-apiserver.skerry-tenant-${status?.id}.svc`);
     expect(subjectAltName).not.toContain('192.0.2.1');
@@ -164,7 +164,7 @@ describe('a driver that gives control planes addresses', () => {
     expect(server?.args).toEqual(
       expect.arrayContaining(['--etcd-servers=https://10.96.0.8:2379', '--etcd-prefix=/registry']),
     );
-    const pki = secret('blue-pki');
+    const pki = pkiOf('blue');
     const authority = new X509Certificate(pki['etcd-ca.crt'] ?? '');
     for (const name of ['etcd-client.crt', 'etcd-server.crt'])
       expect(new X509Certificate(pki[name] ?? '').verify(authority.publicKey)).toBe(true);

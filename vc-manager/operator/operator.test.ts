@@ -13,8 +13,11 @@ describe('Operator', () => {
   });
   afterEach(() => world.end());
 
-  const secret = (name: string): Record<string, string> => {
-    const found = world.superCluster.get(resources.secrets, { namespace: 'team', name });
+  const secret = (name: string): Record<string, string> =>
+    decoded(world.superCluster.get(resources.secrets, { namespace: 'team', name }));
+  const internal = (name: string, which: 'pki' | 'syncer'): Record<string, string> =>
+    decoded(world.secretOf(name, which));
+  const decoded = (found: KubeObject | undefined): Record<string, string> => {
     const data = (found?.['data'] ?? {}) as Record<string, string>;
     return Object.fromEntries(
       Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]),
@@ -35,7 +38,12 @@ describe('Operator', () => {
       advertisedPort: 21000,
       observedGeneration: 1,
       kubeconfigSecret: { name: 'a-kubeconfig', key: 'kubeconfig' },
-      syncerSecret: { name: 'a-syncer', key: 'kubeconfig', version: expect.stringMatching(/^[0-9a-f]{16}$/) },
+      syncerSecret: {
+        namespace: 'skerry-system',
+        name: `tenant-${status?.id}-syncer`,
+        key: 'kubeconfig',
+        version: expect.stringMatching(/^[0-9a-f]{16}$/),
+      },
       identities: {
         tenant: world.tenant.get(resources.namespaces, { name: 'kube-system' })?.metadata.uid,
         superCluster: world.superCluster.get(resources.namespaces, { name: 'kube-system' })?.metadata.uid,
@@ -54,7 +62,7 @@ describe('Operator', () => {
     expect(connectionFromSecret(secret('a-kubeconfig')['kubeconfig'] ?? '').server).toBe(
       'https://127.0.0.1:21000',
     );
-    expect(connectionFromSecret(secret('a-syncer')['kubeconfig'] ?? '').server).toBe(
+    expect(connectionFromSecret(internal('a', 'syncer')['kubeconfig'] ?? '').server).toBe(
       'https://127.0.0.1:21000',
     );
     await operator.stop();
@@ -83,14 +91,10 @@ describe('Operator', () => {
     world.run();
     world.create('a');
     await world.untilReady('a');
-    const entries = (name: string): Record<string, string> => {
-      const secret = world.superCluster.get(resources.secrets, { namespace: 'team', name });
-      return (secret?.['data'] ?? {}) as Record<string, string>;
-    };
-    const told = entries('a-syncer');
+    const told = internal('a', 'syncer');
     expect(Object.keys(told).sort()).toEqual(['front-proxy-ca.crt', 'kubeconfig', 'kubelet-client-ca.crt']);
     for (const name of ['front-proxy-ca.crt', 'kubelet-client-ca.crt'])
-      expect(told[name]).toBe(entries('a-pki')[name]);
+      expect(told[name]).toBe(internal('a', 'pki')[name]);
   });
 
   it('prepares the super cluster: templates, pool, certificate of the kubelet proxy', async () => {
@@ -251,10 +255,10 @@ describe('Operator', () => {
     world.run();
     world.create('a');
     await world.untilReady('a');
-    const before = secret('a-pki');
+    const before = internal('a', 'pki');
     world.edit('a', { extraNames: ['api.example.org'] });
     await world.until('a', ({ status }) => status?.observedGeneration === 2);
-    const after = secret('a-pki');
+    const after = internal('a', 'pki');
     expect(after['apiserver.crt']).not.toBe(before['apiserver.crt']);
     expect(after['serving-ca.crt']).toBe(before['serving-ca.crt']);
     const files = world.driver.ensured.at(-1)?.components[0]?.files;
@@ -279,12 +283,13 @@ describe('Operator', () => {
     world.create('a');
     await world.untilReady('a');
     await first.stop();
+    const syncers = world.get('a')?.status?.syncerSecret?.name;
     const { length } = world.superCluster.requests;
     const second = world.run();
     // The last thing that a pass looks at.
     const since = () => world.superCluster.requests.slice(length);
     await world.superCluster.until(() =>
-      since().some(({ verb, name }) => verb === 'get' && name === 'a-syncer'),
+      since().some(({ verb, name }) => verb === 'get' && name === syncers),
     );
     await second.stop();
     const writes = since().filter(({ method, plural }) => method !== 'GET' && plural !== 'leases');
@@ -307,7 +312,9 @@ describe('Operator', () => {
     expect(names(world.superCluster.list(resources.namespaces))).toContain('team-a-web-y');
     expect(world.superCluster.list(resources.persistentVolumes)).toEqual([]);
     expect(await world.leftovers()).toEqual({
-      secrets: ['b-kubeconfig', 'b-pki', 'b-syncer'],
+      secrets: ['pki', 'syncer']
+        .map((which) => `tenant-${world.get('b')?.status?.id}-${which}`)
+        .concat('b-kubeconfig'),
       addresses: ['10.112.4.1', '10.112.4.10'],
       controlPlanes: [world.get('b')?.status?.id],
       datastore: [world.get('b')?.status?.id],

@@ -32,6 +32,9 @@ describe('findOrphans', () => {
       'IPAddress 10.112.4.1',
       'IPAddress 10.112.4.10',
     ]);
+    expect(orphans.secrets.map(({ namespace, name }) => `${namespace}/${name}`)).toEqual(
+      ['pki', 'syncer'].map((which) => `skerry-system/tenant-${status?.id}-${which}`),
+    );
     expect((await world.driver.list()).length).toBe(2);
   });
 
@@ -50,6 +53,6 @@ describe('findOrphans', () => {
     const { signal } = new AbortController();
     const orphans = await findOrphans({ client, driver, datastore: world.datastore, signal });
     await client.connection.close();
-    expect(orphans).toEqual({ controlPlanes: [], datastores: [], superObjects: [] });
+    expect(orphans).toEqual({ controlPlanes: [], datastores: [], superObjects: [], secrets: [] });
   });
 });

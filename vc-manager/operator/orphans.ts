@@ -1,4 +1,5 @@
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import { internalSecretNames } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isNotFound, type KubeClient, type KubeObject, type Resource, resources } from '../../kube/index.ts';
 import type { ControlPlaneDriver } from '../drivers/driver.ts';
@@ -12,6 +13,8 @@ export interface Orphans {
   datastores: string[];
   /** Objects in the super cluster by the UID of the VirtualCluster that they were made for. */
   superObjects: { resource: Resource; name: string; tenantUid: string }[];
+  /** Secrets in Skerry's own namespace, by the id that they are named by. */
+  secrets: { namespace: string; name: string; id: string }[];
 }
 
 const labelled: readonly Resource[] = [
@@ -46,6 +49,7 @@ export async function findOrphans(options: {
       });
     }
   }
+  const secrets = await listSecrets(client, signal);
   const items = [...before, ...(await list())];
   const ids = new Set(items.map((vc) => vc.status?.id ?? vc.metadata.annotations?.[annotationKeys.id]));
   const uids = new Set(items.map((vc) => vc.metadata.uid));
@@ -55,6 +59,7 @@ export async function findOrphans(options: {
     controlPlanes: unknown(controlPlanes),
     datastores: unknown([...users, ...roles, ...prefixes]),
     superObjects: objects.filter(({ tenantUid }) => !uids.has(tenantUid)),
+    secrets: secrets.filter(({ id }) => !ids.has(id)),
   };
 }
 
@@ -69,4 +74,16 @@ async function listLabelled(
     if (isNotFound(error)) return [];
     throw error;
   }
+}
+
+async function listSecrets(client: KubeClient, signal: AbortSignal): Promise<Orphans['secrets']> {
+  const { items } = await client.list(resources.secrets, {
+    labelSelector: labelKeys.virtualCluster,
+    metadataOnly: true,
+    signal,
+  });
+  return items.flatMap(({ metadata: { namespace = '', name = '', annotations } }) => {
+    const id = annotations?.[annotationKeys.id] ?? '';
+    return Object.values(internalSecretNames(id)).includes(name) ? [{ namespace, name, id }] : [];
+  });
 }

@@ -12,9 +12,9 @@ import { driverChanged, OperatorError, RequeueAfter } from './errors.ts';
 import { assertIdClaim } from './id-claim.ts';
 import type { Services } from './services.ts';
 import type { Step } from './step-runner.ts';
-import { isOurs } from './steps/certificates.ts';
 import { releaseReservations } from './steps/service-slice.ts';
 import { changeMetadata, ownedId, type Tenant } from './tenant.ts';
+import { removeSecrets } from './tenant-secrets.ts';
 
 /**
  * The syncer leaves first: else it would write again what is deleted here. A syncer that does not run is waited for no
@@ -147,31 +147,12 @@ function whyStuck(items: readonly KubeObject[]): string {
   return '';
 }
 
-/** The tenant's Secrets. Another Secret that has the label stays. */
-const removeSecrets: Step = {
+/** Wherever they are. Nothing else is left under the id by now. */
+const removeTenantSecrets: Step = {
   name: 'remove-secrets',
   doing: 'Deleting its Secrets',
-  async run(tenant, { client }) {
-    const { signal, ref } = tenant;
-    const labelSelector = `${labelKeys.virtualCluster}=${ref.name}`;
-    const { items } = await client.list(resources.secrets, {
-      namespace: ref.namespace,
-      labelSelector,
-      signal,
-    });
-    for (const secret of items.filter((each) => isOurs(tenant, each))) {
-      const { name = '', uid } = secret.metadata;
-      try {
-        const precondition = uid === undefined ? {} : { uid };
-        await client.delete(
-          resources.secrets,
-          { namespace: ref.namespace, name },
-          { ...precondition, signal },
-        );
-      } catch (error) {
-        if (!isNotFound(error)) throw error;
-      }
-    }
+  async run(tenant, services) {
+    await removeSecrets(tenant, services, await removableId(tenant, services));
   },
 };
 
@@ -218,6 +199,6 @@ export const removalSteps: readonly Step[] = [
   removeDatastore,
   removeControlPlane,
   removeReservations,
-  removeSecrets,
+  removeTenantSecrets,
   removeFinalizer,
 ];

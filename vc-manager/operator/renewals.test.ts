@@ -64,8 +64,7 @@ describe('renewals of certificates', () => {
   });
 
   it('are done once for each request, and not for one that was cancelled', async () => {
-    const pki = () =>
-      world.superCluster.get(resources.secrets, { namespace: 'team', name: 'a-pki' })?.['data'];
+    const pki = () => world.secretOf('a', 'pki')?.['data'];
     const first = () => jobs('a')?.history?.[0];
     world.run();
     world.create('a');

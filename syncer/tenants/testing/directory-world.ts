@@ -22,6 +22,8 @@ import type { TenantFilter } from '../tenant-filter.ts';
 import type { SyncerSettings } from '../tenant-info.ts';
 
 const namespace = 'acme';
+/** Skerry's own namespace in the super cluster. */
+export const systemNamespace = 'skerry-system';
 
 interface WorldOptions {
   clock?: Clock;
@@ -83,6 +85,7 @@ export class DirectoryWorld implements AsyncDisposable {
     });
     this.directory = new TenantDirectory({
       superClient: client,
+      systemNamespace,
       superCaches: this.superSide.caches,
       customResources: this.superSide.customResources,
       superIdentity: this.superSide.identity,
@@ -146,7 +149,7 @@ export class DirectoryWorld implements AsyncDisposable {
         phase: 'Ready',
         advertisedAddress: '192.0.2.1',
         serviceCIDR: '10.112.4.0/22',
-        syncerSecret: { name: `${name}-syncer`, key: 'kubeconfig' },
+        syncerSecret: { namespace: systemNamespace, name: `${name}-syncer`, key: 'kubeconfig' },
         identities: { tenant: `tenant-${name}`, superCluster: 'super' },
         ...parts.status,
       },
@@ -170,7 +173,11 @@ export class DirectoryWorld implements AsyncDisposable {
       ...client,
     });
     this.super.server.put(resources.secrets, {
-      metadata: { name: `${name}-syncer`, namespace },
+      metadata: {
+        name: `${name}-syncer`,
+        namespace: systemNamespace,
+        annotations: { 'skerry.dev/tenant-name': `${namespace}/${name}` },
+      },
       data: Object.fromEntries(
         Object.entries({
           kubeconfig,

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { labelKeys } from '../../../api/labels.ts';
-import { isNotFound, type KubeClient } from '../../../kube/index.ts';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
+import { isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
 import type { ControlPlaneDriver } from '../../drivers/driver.ts';
 import { EtcdAdmin } from '../../etcd/admin.ts';
 import { findOrphans, type Orphans } from '../../operator/orphans.ts';
@@ -103,6 +103,11 @@ async function collectGarbage(
           name: object.name,
           run: () => removeObject(client, object, signal),
         })),
+        ...orphans.secrets.map((secret) => ({
+          kind: resources.secrets.kind,
+          name: secret.name,
+          run: () => removeSecret(client, secret, signal),
+        })),
       ];
       const leftovers: Leftover[] = [];
       for (const { kind, name, run } of removals) {
@@ -140,6 +145,21 @@ async function removeObject(
     const { metadata } = await client.get(resource, { name }, { signal });
     if (metadata.labels?.[labelKeys.tenant] !== tenantUid || metadata.uid === undefined) return;
     await client.delete(resource, { name }, { uid: metadata.uid, propagationPolicy: 'Background', signal });
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
+}
+
+/** Removes the Secret only if it still bears the id that it was found with. */
+async function removeSecret(
+  client: KubeClient,
+  { namespace, name, id }: Orphans['secrets'][number],
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    const { metadata } = await client.get(resources.secrets, { namespace, name }, { signal });
+    if (metadata.annotations?.[annotationKeys.id] !== id || metadata.uid === undefined) return;
+    await client.delete(resources.secrets, { namespace, name }, { uid: metadata.uid, signal });
   } catch (error) {
     if (!isNotFound(error)) throw error;
   }

@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto';
-import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { kubeconfigKey, secretNames } from '../../../api/names.ts';
-import { type KubeObject, renderKubeconfig, resources } from '../../../kube/index.ts';
+import { renderKubeconfig } from '../../../kube/index.ts';
 import { isHeld } from '../../jobs/job-status.ts';
 import { addressAt } from '../../os/network.ts';
 import {
@@ -12,12 +11,23 @@ import {
   type KeyPair,
   writingKey,
 } from '../../pki/index.ts';
-import { pkiLost, secretNotOurs } from '../errors.ts';
+import { pkiLost } from '../errors.ts';
+import { findProvenFormerPki } from '../id-claim.ts';
 import { recordRenewed, renewalRequest, rotationRequest } from '../jobs.ts';
-import { ensureObject, find } from '../objects.ts';
 import type { Services } from '../services.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
+import {
+  findFormerPki,
+  internalSecretRef,
+  mayHaveFormerSecrets,
+  readInternalSecret,
+  removeFormerSecret,
+  type SecretData,
+  verifyCopy,
+  writeInternalSecret,
+  writeKubeconfigSecret,
+} from '../tenant-secrets.ts';
 
 /**
  * Authorities, keys and certificates, kept in a Secret. Written before anything uses them: keys that only
@@ -31,10 +41,12 @@ export const certificates: Step = {
     const { settings, clock } = services;
     const { spec, status } = tenant.vc;
     const heldUntil = isHeld(tenant.vc, 'renewal', clock.now()) ? status?.jobs?.renewalHeldUntil : undefined;
-    const name = secretNames(tenant.ref.name).pki;
-    const stored = await readSecret(tenant, services, name);
+    const inPlace = await readInternalSecret(tenant, services, 'pki');
+    const former =
+      inPlace === undefined && mayHaveFormerSecrets(tenant) ? await findFormer(tenant, services) : undefined;
+    const stored = inPlace ?? former;
     // Components that were started trust the lost authorities.
-    if (stored === undefined && tenant.wasStarted) throw pkiLost(tenant.ref.namespace, name);
+    if (stored === undefined && tenant.wasStarted) throw lost(tenant, services);
     const { etcdCa } = await services.managerPki();
     const renewal = renewalRequest(tenant.vc);
     const { location } = tenant;
@@ -72,10 +84,14 @@ export const certificates: Step = {
     });
     const keys = encryptionData(encryption);
     const isKeyChanged = Object.entries(keys).some(([entry, value]) => stored?.[entry] !== value);
-    if (stored === undefined || ensured.changed || isKeyChanged) {
+    if (inPlace === undefined || ensured.changed || isKeyChanged) {
       const data = { ...ensured.data, ...keys };
-      await writeSecret(tenant, services, name, data, stored === undefined ? 'absent' : 'there');
+      await writeInternalSecret(tenant, services, 'pki', data, inPlace === undefined ? 'absent' : 'there');
+      if (former !== undefined) await verifyCopy(tenant, services, 'pki', data);
     }
+    // Also when a manager that has copied it died before it could remove it.
+    if (former !== undefined || (inPlace !== undefined && mayHaveFormerSecrets(tenant)))
+      await removeFormerSecret(tenant, services, 'pki');
     tenant.encryption = encryption;
     recordEncryption(tenant);
     recordRenewed(tenant, renewal);
@@ -93,6 +109,21 @@ export const certificates: Step = {
     );
   },
 };
+
+/**
+ * The PKI that an earlier version keeps beside the VirtualCluster. One that was not started yet has it in use nowhere:
+ * there it counts only with the proof that this manager has issued it.
+ */
+async function findFormer(tenant: Tenant, services: Services): Promise<SecretData | undefined> {
+  return tenant.wasStarted
+    ? findFormerPki(tenant, services)
+    : findProvenFormerPki(tenant, services, tenant.id);
+}
+
+function lost(tenant: Tenant, services: Services): Error {
+  const { namespace, name } = internalSecretRef(services, tenant.id, 'pki');
+  return pkiLost(namespace, name);
+}
 
 function usesEncryption(tenant: Tenant): boolean {
   const { components } = tenant.required(tenant.choice, 'template').template.spec;
@@ -118,10 +149,9 @@ export async function writeEncryption(
   services: Services,
   encryption: EncryptionState,
 ): Promise<void> {
-  const name = secretNames(tenant.ref.name).pki;
-  const stored = await readSecret(tenant, services, name);
-  if (stored === undefined) throw pkiLost(tenant.ref.namespace, name);
-  await writeSecret(tenant, services, name, { ...stored, ...encryptionData(encryption) });
+  const stored = await readInternalSecret(tenant, services, 'pki');
+  if (stored === undefined) throw lost(tenant, services);
+  await writeInternalSecret(tenant, services, 'pki', { ...stored, ...encryptionData(encryption) });
   tenant.encryption = encryption;
   recordEncryption(tenant);
 }
@@ -133,7 +163,6 @@ export const credentials: Step = {
   condition: 'CertificatesReady',
   async run(tenant, services) {
     const { leafs, kubeletClientCa, frontProxyCa } = tenant.required(tenant.pki, 'certificates');
-    const { kubeconfig, syncer } = secretNames(tenant.ref.name);
     const forPeople = { [kubeconfigKey]: kubeconfigOf(tenant, 'admin', leafs.admin) };
     const forSyncer = {
       [kubeconfigKey]: kubeconfigOf(tenant, 'syncer', leafs.syncer),
@@ -141,15 +170,22 @@ export const credentials: Step = {
       'kubelet-client-ca.crt': kubeletClientCa.certPem,
       'front-proxy-ca.crt': frontProxyCa.certPem,
     };
-    const likely = tenant.vc.status?.kubeconfigSecret === undefined ? 'absent' : 'there';
+    const { status } = tenant.vc;
+    const isMoving = mayHaveFormerSecrets(tenant);
+    const likely = (isThere: boolean): 'there' | 'absent' => (isThere ? 'there' : 'absent');
     await Promise.all([
-      writeSecret(tenant, services, kubeconfig, forPeople, likely),
-      writeSecret(tenant, services, syncer, forSyncer, likely),
+      writeKubeconfigSecret(tenant, services, forPeople, likely(status?.kubeconfigSecret !== undefined)),
+      writeInternalSecret(tenant, services, 'syncer', forSyncer, likely(!isMoving)),
     ]);
+    if (isMoving) await removeFormerSecret(tenant, services, 'syncer');
     tenant.status.set({
-      kubeconfigSecret: { name: kubeconfig, key: kubeconfigKey },
+      kubeconfigSecret: { name: secretNames(tenant.ref.name).kubeconfig, key: kubeconfigKey },
       // After the Secret: a syncer that sees the new version reads the new content.
-      syncerSecret: { name: syncer, key: kubeconfigKey, version: versionOf(forSyncer) },
+      syncerSecret: {
+        ...internalSecretRef(services, tenant.id, 'syncer'),
+        key: kubeconfigKey,
+        version: versionOf(forSyncer),
+      },
     });
     // The syncer need not wait for the controllers.
     await tenant.status.flush();
@@ -170,70 +206,4 @@ function kubeconfigOf(tenant: Tenant, user: string, { certPem, keyPem }: KeyPair
     cert: certPem,
     key: keyPem,
   });
-}
-
-interface Secret extends KubeObject {
-  type?: string;
-  data?: Record<string, string>;
-}
-
-/** The decoded data of a Secret of this tenant, undefined if there is none. Throws `SecretNotOurs`. */
-async function readSecret(
-  tenant: Tenant,
-  { client }: Services,
-  name: string,
-): Promise<Record<string, string> | undefined> {
-  const ref = { namespace: tenant.ref.namespace, name };
-  const secret = await find<Secret>(client, resources.secrets, ref, tenant.signal);
-  if (secret === undefined) return undefined;
-  assertOurs(tenant, secret);
-  return Object.fromEntries(
-    Object.entries(secret.data ?? {}).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]),
-  );
-}
-
-/** Writes a Secret of this tenant where it differs. Throws `SecretNotOurs` before touching another's. */
-async function writeSecret(
-  tenant: Tenant,
-  { client }: Services,
-  name: string,
-  data: Readonly<Record<string, string>>,
-  likely: 'there' | 'absent' = 'there',
-): Promise<void> {
-  const wanted: Secret = {
-    metadata: {
-      name,
-      namespace: tenant.ref.namespace,
-      labels: tenant.labels,
-      annotations: { [annotationKeys.id]: tenant.id },
-      ownerReferences: [tenant.ownerReference],
-    },
-    type: 'Opaque',
-    data: Object.fromEntries(
-      Object.entries(data).map(([key, value]) => [key, Buffer.from(value).toString('base64')]),
-    ),
-  };
-  await ensureObject(client, resources.secrets, wanted, {
-    signal: tenant.signal,
-    likely,
-    check: (current) => assertOurs(tenant, current),
-  });
-}
-
-/**
- * A Secret is this tenant's when it is owned by this very object, or by none and bears its id, as after
- * restoring from a backup.
- */
-export function isOurs(tenant: Tenant, secret: KubeObject): boolean {
-  const { labels, annotations, ownerReferences } = secret.metadata;
-  if (labels?.[labelKeys.virtualCluster] !== tenant.ref.name) return false;
-  const owners = (ownerReferences ?? []).filter((owner) => owner.kind === resources.virtualClusters.kind);
-  if (owners.length > 0) return owners.some((owner) => owner.uid === tenant.uid);
-  return (
-    annotations?.[annotationKeys.id] !== undefined && annotations[annotationKeys.id] === tenant.vc.status?.id
-  );
-}
-
-function assertOurs(tenant: Tenant, secret: KubeObject): void {
-  if (!isOurs(tenant, secret)) throw secretNotOurs(tenant.ref.namespace, secret.metadata.name ?? '');
 }

@@ -264,6 +264,12 @@ export class World {
       | undefined;
   }
 
+  /** One of the Secrets that are in Skerry's own namespace; there or not. */
+  secretOf(name: string, which: 'pki' | 'syncer'): KubeObject | undefined {
+    const ref = { namespace: 'skerry-system', name: `tenant-${this.get(name)?.status?.id}-${which}` };
+    return this.superCluster.get(resources.secrets, ref);
+  }
+
   /** Changes the spec as an API server does: the generation counts up. */
   edit(name: string, spec: VirtualClusterSpec): void {
     const vc = this.get(name);
