@@ -1,5 +1,8 @@
+import 'reflect-metadata';
+import { webcrypto } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { cryptoProvider, Pkcs10CertificateRequestGenerator } from '@peculiar/x509';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import {
   Connection,
@@ -8,12 +11,15 @@ import {
   isUnauthorized,
   KubeClient,
   type KubeObject,
+  resource,
   resources,
 } from '../kube/index.ts';
 import { grpcCall } from '../vc-manager/etcd/testing/grpc-client.ts';
+import { startAttackerServer } from './harness/attacker-server.ts';
 import { at, listAt } from './harness/checker/view.ts';
 import { datastoreEndpoint } from './harness/datastore.ts';
 import { configMap, container, deployment, namespace, pod, secret } from './harness/manifests.ts';
+import { poll } from './harness/poll.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const permissionDenied = 7;
@@ -101,6 +107,104 @@ describe('tenants are out of reach of each other', () => {
     for (const cluster of [other, world.superCluster]) {
       expect(isUnauthorized(await knock(cluster, { token })), cluster.name).toBe(true);
     }
+  });
+
+  it('no certificate of system:masters can be asked for, as others can', async () => {
+    const ask = async (name: string, subject: string): Promise<KubeObject> =>
+      one.client.create(certificateRequests, {
+        apiVersion: 'certificates.k8s.io/v1',
+        kind: 'CertificateSigningRequest',
+        metadata: { name },
+        spec: {
+          request: Buffer.from(await certificateRequest(subject)).toString('base64'),
+          signerName: 'kubernetes.io/kube-apiserver-client',
+          usages: ['client auth'],
+        },
+      });
+    await expect(ask('masters', 'O=system:masters, CN=eve')).rejects.toThrow(/system:masters/);
+    expect(await ask('people', 'O=people, CN=eve')).toMatchObject({ metadata: { name: 'people' } });
+  });
+
+  it('webhooks of a tenant get nowhere at the super cluster, the datastore or another tenant', async () => {
+    const attacker = await startAttackerServer((body) => {
+      const { request } = JSON.parse(body) as { request: { uid: string } };
+      return JSON.stringify({
+        apiVersion: 'admission.k8s.io/v1',
+        kind: 'AdmissionReview',
+        response: { uid: request.uid, allowed: false, status: { message: 'the attacker was here' } },
+      });
+    });
+    try {
+      const foreign = connectionFromSecret(other.kubeconfig);
+      const superCluster = connectionFromSecret(world.superCluster.kubeconfig);
+      const targets = {
+        attacker: { url: `https://127.0.0.1:${attacker.port}/`, ca: attacker.ca },
+        super: { url: `${superCluster.server}/api/v1/namespaces`, ca: superCluster.ca ?? '' },
+        neighbour: { url: `${foreign.server}/api/v1/namespaces`, ca: foreign.ca ?? '' },
+        datastore: {
+          url: `${await datastoreEndpoint(world.stateDir)}/v3/kv/range`,
+          ca: (await etcdIdentity()).ca,
+        },
+      };
+      const webhooks = Object.entries(targets).map(([target, { url, ca }]) => ({
+        name: `${target}.example.com`,
+        clientConfig: { url, caBundle: Buffer.from(ca).toString('base64') },
+        rules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['configmaps'] }],
+        objectSelector: { matchLabels: { target } },
+        sideEffects: 'None',
+        admissionReviewVersions: ['v1'],
+        timeoutSeconds: 10,
+      }));
+      await one.apply({
+        apiVersion: 'admissionregistration.k8s.io/v1',
+        kind: 'ValidatingWebhookConfiguration',
+        metadata: { name: 'stones' },
+        webhooks,
+      });
+      const said = (target: string): Promise<string> =>
+        poll(
+          `the webhook ${target} to be called`,
+          async () => {
+            const input = JSON.stringify({
+              ...configMap('shop', `to-${target}`),
+              metadata: { namespace: 'shop', name: `to-${target}`, labels: { target } },
+            });
+            const { exitCode, stderr } = await one.tryKubectl(['create', '--dry-run=server', '-f', '-'], {
+              input,
+            });
+            return exitCode === 0 ? undefined : stderr;
+          },
+          { timeoutMs: 60_000 },
+        );
+      // The way is open: it is the other side that refuses.
+      expect(await said('attacker')).toContain('the attacker was here');
+      for (const target of ['super', 'neighbour'])
+        expect(await said(target)).toContain('failed to call webhook: Unauthorized');
+      expect(await said('datastore')).toContain('certificate required');
+      await one.kubectl('delete', 'validatingwebhookconfiguration', 'stones');
+    } finally {
+      await attacker.close();
+    }
+  });
+
+  it('aggregated APIs of a tenant are nowhere on the loopback of the machine', async () => {
+    const slice = (address: string): KubeObject => ({
+      apiVersion: 'discovery.k8s.io/v1',
+      kind: 'EndpointSlice',
+      metadata: {
+        namespace: 'shop',
+        name: 'stone',
+        labels: { 'kubernetes.io/service-name': 'stone' },
+      },
+      addressType: 'IPv4',
+      endpoints: [{ addresses: [address] }],
+      ports: [{ port: 443, protocol: 'TCP' }],
+    });
+    await expect(one.client.create(resources.endpointSlices, slice('127.0.0.1'))).rejects.toThrow(
+      /loopback range/,
+    );
+    await one.client.create(resources.endpointSlices, slice('192.0.2.1'));
+    await one.client.delete(resources.endpointSlices, { namespace: 'shop', name: 'stone' });
   });
 
   it('nobody is let in without credentials', async () => {
@@ -219,6 +323,25 @@ describe('tenants are out of reach of each other', () => {
     }
   });
 });
+
+const certificateRequests = resource(
+  'certificates.k8s.io',
+  'v1',
+  'certificatesigningrequests',
+  'CertificateSigningRequest',
+  false,
+);
+
+async function certificateRequest(name: string): Promise<string> {
+  cryptoProvider.set(webcrypto as Crypto);
+  const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
+  const keys = (await webcrypto.subtle.generateKey(algorithm, true, [
+    'sign',
+    'verify',
+  ])) as webcrypto.CryptoKeyPair;
+  const request = await Pkcs10CertificateRequestGenerator.create({ name, keys, signingAlgorithm: algorithm });
+  return request.toString('pem');
+}
 
 function widgetDefinition(scope = 'Namespaced'): KubeObject {
   const schema = {

@@ -1,13 +1,19 @@
+import { existsSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { parse, stringify } from 'yaml';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
-import { findCondition, type KubeObject, resources } from '../kube/index.ts';
+import { findCondition, type KubeObject, resource, resources } from '../kube/index.ts';
+import { machineAddress } from '../vc-manager/os/network.ts';
+import { type AttackerServer, startAttackerServer } from './harness/attacker-server.ts';
 import { openDatastore } from './harness/datastore.ts';
 import { footprint, noFootprint, tracesOf } from './harness/footprint.ts';
 import { claim, configMap, deployment, namespace, service } from './harness/manifests.ts';
 import { syncerMetric } from './harness/metrics.ts';
 import { poll } from './harness/poll.ts';
-import { componentProcess, kill, send } from './harness/processes.ts';
+import { componentProcess, kill, type ProcessIdentity, send } from './harness/processes.ts';
 import { type Tenant, World } from './harness/world.ts';
+
+const apiServices = resource('apiregistration.k8s.io', 'v1', 'apiservices', 'APIService', false);
 
 const mirrored = [
   resources.namespaces,
@@ -20,12 +26,27 @@ const mirrored = [
 
 describe('an empty answer is no order to delete', () => {
   let world: World;
+  /** Tenants that strike before all else: while the first test restarts the syncer, calls fail long enough. */
+  let attackers: World;
+  let hijacked: Tenant;
+  let bribed: Tenant;
+  let attacker: AttackerServer;
+  let before: string[];
+  let mendCredentials: () => Promise<unknown>;
+  /** The syncer at that time, whose open watches go on to the real server. */
+  let attacked: ProcessIdentity;
 
-  beforeAll(() => {
+  beforeAll(async () => {
     world = new World(inject('stack'));
+    attackers = new World(inject('stack'));
+    await strike();
   });
 
-  afterAll(() => world?.close());
+  afterAll(async () => {
+    await attacker?.close();
+    await attackers?.close();
+    await world?.close();
+  });
 
   /** Name and UID of everything that the super cluster has for a tenant and is not about to lose. */
   const belongings = async ({ uid }: Tenant): Promise<string[]> => {
@@ -47,6 +68,7 @@ describe('an empty answer is no order to delete', () => {
         resource: resources.virtualClusters,
         ...tenant.ref,
         what: `condition ${type}=${status} ${reason ?? ''}`,
+        timeoutMs: 120_000,
       },
       ([vc]) => {
         const found = findCondition(vc?.status?.conditions, type);
@@ -75,6 +97,75 @@ describe('an empty answer is no order to delete', () => {
       },
       { timeoutMs: 60_000 },
     );
+  };
+
+  /** Another server answers for the tenant's core API; null: its own again. */
+  const standIn = async (service: object | null): Promise<void> => {
+    const spec = { service, insecureSkipTLSVerify: service === null ? null : true };
+    await hijacked.client.patch(apiServices, { name: 'v1.' }, { spec }, { type: 'merge' });
+  };
+
+  /** Has the Secret that the syncer reads run a command. */
+  const bribe = async (command: readonly string[]): Promise<void> => {
+    const { client } = world.superCluster;
+    const secret = { namespace: bribed.ref.namespace, name: `${bribed.ref.name}-syncer` };
+    const { data } = await client.get<KubeObject & { data?: Record<string, string> }>(
+      resources.secrets,
+      secret,
+    );
+    const write = (kubeconfig: string) =>
+      client.patch(resources.secrets, secret, { data: { kubeconfig } }, { type: 'merge' });
+    const honestOne = data?.['kubeconfig'] ?? '';
+    const exec = {
+      apiVersion: 'client.authentication.k8s.io/v1',
+      command: command[0],
+      args: command.slice(1),
+      interactiveMode: 'Never',
+    };
+    const config = parse(Buffer.from(honestOne, 'base64').toString()) as { users: { user: object }[] };
+    for (const user of config.users) user.user = { exec };
+    await write(Buffer.from(stringify(config)).toString('base64'));
+    mendCredentials = () => write(honestOne);
+  };
+
+  const strike = async (): Promise<void> => {
+    attacker = await startAttackerServer(() => '{"kind":"List","apiVersion":"v1","items":"none"}');
+    [hijacked, bribed] = (await attackers.createTenants('hijacked', 'bribed')) as [Tenant, Tenant];
+    await hijacked.apply(
+      namespace('shop'),
+      deployment('shop', 'web', 1),
+      {
+        apiVersion: 'v1',
+        kind: 'Service',
+        metadata: { namespace: 'shop', name: 'core' },
+        spec: { ports: [{ name: 'https', port: 443 }] },
+      },
+      {
+        apiVersion: 'discovery.k8s.io/v1',
+        kind: 'EndpointSlice',
+        metadata: {
+          namespace: 'shop',
+          name: 'core',
+          labels: { 'kubernetes.io/service-name': 'core' },
+        },
+        addressType: 'IPv4',
+        endpoints: [{ addresses: [machineAddress() ?? ''], conditions: { ready: true } }],
+        ports: [{ name: 'https', port: attacker.port, protocol: 'TCP' }],
+      },
+    );
+    await hijacked.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=90s');
+    await attackers.expectAgreement([hijacked]);
+    for (const each of [hijacked, bribed]) await condition(each, 'Synced', 'True', 'Joined');
+    before = await belongings(hijacked);
+    await bribe(['touch', attackers.file('was-here')]);
+    await standIn({ namespace: 'shop', name: 'core', port: 443 });
+    const isLying = () =>
+      hijacked.client.raw('GET', '/api/v1/namespaces').then(
+        (answer) => JSON.stringify(answer).includes('none'),
+        () => false,
+      );
+    await poll('the core API to be another', isLying, { timeoutMs: 60_000 });
+    attacked = await world.process('vc-syncer');
   };
 
   it('a tenant whose etcd prefix is emptied behind its back loses nothing in the super cluster', async () => {
@@ -130,6 +221,31 @@ describe('an empty answer is no order to delete', () => {
     await world.deleteTenant('emptied');
     expect(await footprint(world, traces)).toEqual(noFootprint);
     await world.expectAgreement([neighbour]);
+  });
+
+  describe('a syncer that starts anew', () => {
+    beforeAll(async () => {
+      const { pid } = await world.process('vc-syncer');
+      if (pid === attacked.pid) await restartSyncer();
+    });
+
+    it('runs nothing that a kubeconfig in a Secret names', async () => {
+      expect(await condition(bribed, 'Synced', 'False', 'CannotServe')).toContain('exec');
+      expect(existsSync(attackers.file('was-here'))).toBe(false);
+      await mendCredentials();
+      await condition(bribed, 'Synced', 'True', 'Joined');
+    });
+
+    it('keeps what a tenant has whose core API answers lies, says so, and serves the others', async () => {
+      await mendCredentials();
+      await bribed.apply(namespace('later'), deployment('later', 'web', 1));
+      await bribed.kubectl('-n', 'later', 'rollout', 'status', 'deployment/web', '--timeout=90s');
+      await attackers.expectAgreement([bribed]);
+      const message = await condition(hijacked, 'Synced', 'False', 'CallsFail');
+      expect(message).toContain('the server sent no list');
+      expect(await belongings(hijacked)).toEqual(before);
+      await standIn(null);
+    });
   });
 
   it('many objects that nobody saw being deleted are kept until the operator says so', async () => {

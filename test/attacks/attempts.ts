@@ -289,6 +289,36 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'put a server of its own in the place of its core API, by the APIService `v1.`',
+    stoppedBy: 'lists that are none are refused: nothing is deleted, `Synced` is `False`, others are served',
+    test: 'test/safety.test.ts › keeps what a tenant has whose core API answers lies',
+  },
+  {
+    attacker: 'owner',
+    attack: 'have a running stack execute what a kubeconfig in the Secret of the syncer names',
+    stoppedBy: 'server, CA and certificate are read, nothing else; `Synced` is `False`',
+    test: 'test/safety.test.ts › runs nothing that a kubeconfig in a Secret names',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'ask its API server for a certificate of `system:masters`',
+    stoppedBy: 'admission of Kubernetes; no controller of a tenant signs',
+    test: 'test/isolation.test.ts › no certificate of system:masters can be asked for',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'write into the super cluster, the datastore or another tenant by webhooks that point there',
+    stoppedBy: 'the other side: 401, or no connection without a client certificate',
+    test: 'test/isolation.test.ts › webhooks of a tenant get nowhere',
+  },
+  {
+    attacker: 'tenant',
+    attack: "aggregate an API that is on the loopback of the API server's machine",
+    stoppedBy: 'endpoints on loopback are refused by Kubernetes, and aggregation goes by endpoints',
+    test: 'test/isolation.test.ts › aggregated APIs of a tenant are nowhere on the loopback',
+  },
+  {
+    attacker: 'tenant',
     attack: 'do so from before the syncer starts, so that what an earlier one has said stays',
     stoppedBy: 'condition `Synced` with reason `CallsFail`, before the tenant is taken up too',
     test: 'syncer/tenants/directory.test.ts › does not go on claiming what a syncer before it has said',
