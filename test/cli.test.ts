@@ -156,6 +156,17 @@ describe('vc-manager', () => {
       'name',
     ]);
     expect(who.stdout).toBe('namespace/kube-system');
+    const personal = await run('kubeconfig', 'cli-blue', '--personal');
+    expect({ stderr: personal.stderr, exitCode: personal.exitCode }).toEqual({
+      stderr: '',
+      exitCode: exitCodes.ok,
+    });
+    await writeFile(file, personal.stdout);
+    const asked = ['auth', 'whoami', '-o', 'jsonpath={.status.userInfo.username}'];
+    const operator = (await world.superCluster.kubectl(...asked)).trim();
+    const inTenant = await tenant.tryKubectl(['--kubeconfig', file, ...asked]);
+    expect(inTenant.stdout).toBe(`skerry:operator:${operator}`);
+    expect((await run('describe', 'cli-blue')).stdout).toContain(`${operator} has a kubeconfig`);
     const superCluster = await run('kubeconfig', '--super-cluster');
     expect(superCluster.stderr).toBe('');
     expect(superCluster.stdout).toBe(

@@ -7,6 +7,7 @@ import { makeDirectory } from '../../os/make-directory.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
+import { personalKubeconfig } from '../personal-kubeconfig.ts';
 import { localKubeconfigFile, readSettings, stateChoice } from '../state-directory.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { adminKubeconfig, getVirtualCluster, validRef } from '../virtual-clusters.ts';
@@ -14,6 +15,7 @@ import { adminKubeconfig, getVirtualCluster, validRef } from '../virtual-cluster
 interface Flags extends GlobalFlags {
   namespace: string;
   superCluster?: boolean;
+  personal?: boolean;
   merge?: boolean;
 }
 
@@ -21,12 +23,17 @@ const help = `
 Examples:
   vc-manager kubeconfig team-blue > blue.kubeconfig && kubectl --kubeconfig blue.kubeconfig get pods -A
   vc-manager kubeconfig team-blue --merge && kubectl get pods -A
+  vc-manager kubeconfig team-blue --personal > blue.kubeconfig
   vc-manager kubeconfig --super-cluster > super-cluster.kubeconfig`;
 
 export function configure(command: Command, cli: Cli): void {
   command
     .addArgument(tenantArgument('[name]'))
     .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
+    .option(
+      '--personal',
+      'one in your own name in the super cluster, for an hour, with an event on the VirtualCluster; needs the right to read Secrets in the namespace of Skerry itself',
+    )
     .option('--super-cluster', 'the kubeconfig of the super cluster instead')
     .option('--merge', 'add it to $KUBECONFIG or ~/.kube/config and make it current; print nothing')
     .addHelpText('after', help)
@@ -50,13 +57,15 @@ async function kubeconfig(cli: Cli, name: string | undefined, flags: Flags): Pro
 async function kubeconfigText(cli: Cli, name: string | undefined, flags: Flags): Promise<string> {
   if (flags.superCluster) {
     if (name !== undefined) throw invalidArgument('give either a NAME or --super-cluster');
+    if (flags.personal) throw invalidArgument('--personal is for tenants: give the NAME of one');
     return superClusterKubeconfig(cli, flags);
   }
   if (name === undefined) throw invalidArgument('give the NAME of a tenant, or --super-cluster');
   const ref = validRef(name, flags.namespace);
-  return withSuperCluster(cli, flags, async (client) =>
-    adminKubeconfig(client, await getVirtualCluster(client, ref, cli.signal), cli.signal),
-  );
+  return withSuperCluster(cli, flags, async (client) => {
+    const vc = await getVirtualCluster(client, ref, cli.signal);
+    return flags.personal ? personalKubeconfig(client, vc, cli) : adminKubeconfig(client, vc, cli.signal);
+  });
 }
 
 async function superClusterKubeconfig(cli: Cli, flags: Flags): Promise<string> {
