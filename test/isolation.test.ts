@@ -180,7 +180,8 @@ describe('tenants are out of reach of each other', () => {
       expect(await said('attacker')).toContain('the attacker was here');
       for (const target of ['super', 'neighbour'])
         expect(await said(target)).toContain('failed to call webhook: Unauthorized');
-      expect(await said('datastore')).toContain('certificate required');
+      // No answer at all: etcd ends a connection that comes without a client certificate.
+      expect(await said('datastore')).toMatch(/failed to call webhook: Post "[^"]+": /);
       await one.kubectl('delete', 'validatingwebhookconfiguration', 'stones');
     } finally {
       await attacker.close();

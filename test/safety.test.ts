@@ -105,10 +105,12 @@ describe('an empty answer is no order to delete', () => {
     await hijacked.client.patch(apiServices, { name: 'v1.' }, { spec }, { type: 'merge' });
   };
 
-  /** Has the Secret that the syncer reads run a command. */
+  /** Has the Secret that the syncer reads run a command, as whoever may write there could. */
   const bribe = async (command: readonly string[]): Promise<void> => {
     const { client } = world.superCluster;
-    const secret = { namespace: bribed.ref.namespace, name: `${bribed.ref.name}-syncer` };
+    const { namespace: where = '', name = '' } =
+      (await world.virtualCluster(bribed.name)).status?.syncerSecret ?? {};
+    const secret = { namespace: where, name };
     const { data } = await client.get<KubeObject & { data?: Record<string, string> }>(
       resources.secrets,
       secret,

@@ -295,7 +295,7 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'owner',
-    attack: 'have a running stack execute what a kubeconfig in the Secret of the syncer names',
+    attack: 'have a running syncer execute what a kubeconfig names, where it could write its Secret',
     stoppedBy: 'server, CA and certificate are read, nothing else; `Synced` is `False`',
     test: 'test/safety.test.ts › runs nothing that a kubeconfig in a Secret names',
   },
