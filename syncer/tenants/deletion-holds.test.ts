@@ -57,6 +57,23 @@ describe('a tenant that is another server (sync rule `side-identity`)', () => {
     expect(world.objectsOf('blue', resources.configMaps)).toHaveLength(1);
   });
 
+  it('has nothing but a UID put into the command that the operator is shown', async () => {
+    await using world = await DirectoryWorld.start();
+    const blue = await blueWith(world, ['x']);
+    for (const uid of ['x; touch /tmp/was-here', '$(reboot)', `y\n${'z'.repeat(500)}`]) {
+      replaceIdentity(blue, 'someone-else');
+      await world.super.server.until(
+        () => world.condition('blue', 'IdentityMismatch')?.message?.includes('=someone-else') === true,
+      );
+      replaceIdentity(blue, uid);
+      await world.super.server.until(
+        () => world.condition('blue', 'IdentityMismatch')?.message?.includes('accept-identity') === false,
+      );
+      expect(world.condition('blue', 'IdentityMismatch')?.message).not.toContain(uid.slice(0, 3));
+    }
+    expect(world.objectsOf('blue', resources.configMaps)).toHaveLength(1);
+  });
+
   it('goes on by itself when it is the right one again, and what was seen in between proves nothing', async () => {
     await using world = await DirectoryWorld.start();
     const names = Array.from({ length: 25 }, (_, index) => `x-${index}`);

@@ -150,7 +150,7 @@ export class DeletionFreeze {
     const found = await kubeSystemUid(state.client, signal);
     const what =
       found === undefined
-        ? 'the tenant has no kube-system Namespace'
+        ? 'the tenant has no kube-system Namespace, or one whose UID is none'
         : `the tenant's kube-system Namespace has UID ${found}, not ${state.identity.expectedUid}`;
     const remedy =
       found === undefined
@@ -192,6 +192,10 @@ export class DeletionFreeze {
 
 const ranBackwards = 'ResourceVersionRanBackwards' satisfies Reason;
 
+/** It becomes part of a command that an operator copies. */
+const uidForm = /^[A-Za-z0-9][-A-Za-z0-9]{0,127}$/;
+
+/** Undefined: there is none, or one that Kubernetes never gives. */
 async function kubeSystemUid(
   client: KubeClient,
   signal: AbortSignal | undefined,
@@ -200,7 +204,8 @@ async function kubeSystemUid(
     fieldSelector: 'metadata.name=kube-system',
     ...(signal === undefined ? {} : { signal }),
   });
-  return found.items[0]?.metadata.uid;
+  const uid = found.items[0]?.metadata.uid;
+  return uid !== undefined && uidForm.test(uid) ? uid : undefined;
 }
 
 interface MassDeletionHoldsOptions {

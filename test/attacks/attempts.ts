@@ -67,8 +67,14 @@ export const attempts: readonly Attempt[] = [
     test: 'kube/errors.test.ts › is a text for people, whatever it sends',
   },
   {
+    attacker: 'tenant',
+    attack: 'have an operator copy a command of its own out of a condition, by a UID with a semicolon',
+    stoppedBy: 'a UID of another form is not repeated, and no command is offered',
+    test: 'syncer/tenants/deletion-holds.test.ts › has nothing but a UID put into the command',
+  },
+  {
     attacker: 'owner',
-    attack: 'do the same by conditions and events of a VirtualCluster',
+    attack: 'have a terminal act on conditions and events of a VirtualCluster',
     stoppedBy: 'conditions are written, and tables printed, as plain text',
     test: 'vc-manager/cli/output.test.ts › shows nothing in a cell that a terminal would act on',
   },
@@ -355,7 +361,7 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'owner',
-    attack: 'plant a kubeconfig with an exec plugin, a file path or another server in a Secret',
+    attack: 'have a kubeconfig with an exec plugin or a file path read, where it could write its Secret',
     stoppedBy: 'server, CA and certificate are read, nothing else',
     test: 'syncer/tenants/credentials.test.ts › are refused if they would have us run something',
   },
@@ -453,7 +459,7 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'owner',
-    attack: 'put any text or YAML into the Secret that the syncer reads',
+    attack: 'have any text or YAML read as a kubeconfig',
     stoppedBy: 'server, CA and certificate are read, all else is refused by an error with a code',
     test: 'kube/kubeconfig.fuzz.test.ts › of any YAML is a plain connection or refused',
   },
@@ -495,7 +501,7 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
-    attack: 'kill one replica of the syncer after the other',
+    attack: 'kill one replica of the syncer after the other, each as it takes the tenant up',
     stoppedBy: 'a tenant that was being taken up when a replica died joins last, in the end alone',
     test: 'syncer/tenants/join-order.test.ts › stops the others a few times, and then no more',
   },
