@@ -80,6 +80,8 @@ export const annotationKeys = {
   confirmDeletions: 'skerry.dev/confirm-deletions',
   /** On a VirtualCluster: accepts the identity that the condition `IdentityMismatch` reports. */
   acceptIdentity: 'skerry.dev/accept-identity',
+  /** On a Lease in a tenant's kube-system: how far the super cluster had come, as `UID@resourceVersion`. */
+  superCluster: 'skerry.dev/super-cluster',
   /** On an object of an addon in a tenant: hash of what it was made from. */
   addonHash: 'skerry.dev/addon-hash',
   /** On the Lease of a syncer: the URL of its metrics and traces. */

@@ -21,6 +21,13 @@ async function blueWith(world: DirectoryWorld, names: readonly string[]): Promis
   return blue;
 }
 
+const lease = { namespace: 'kube-system', name: 'skerry-super-cluster' };
+
+/** How far the super cluster had come, as a syncer has written it down in the tenant. */
+function told(cluster: FakeCluster): string | undefined {
+  return cluster.server.get(resources.leases, lease)?.metadata.annotations?.['skerry.dev/super-cluster'];
+}
+
 function replaceIdentity(cluster: FakeCluster, uid: string): void {
   cluster.server.remove(resources.namespaces, kubeSystem);
   cluster.server.put(resources.namespaces, { metadata: { ...kubeSystem, uid } });
@@ -92,6 +99,8 @@ describe('a tenant that shows its own past', () => {
   it('loses nothing, not even after its session has begun anew, until the operator accepts it', async () => {
     await using world = await DirectoryWorld.start();
     const blue = await blueWith(world, ['old']);
+    // The one write of the syncer that would let the restored server catch up with what it has shown.
+    await blue.server.until(() => told(blue) !== undefined);
     const backup = blue.server.snapshot();
     settings(blue, 'new');
     await world.super.server.until(() => world.objectsOf('blue', resources.configMaps).length === 2);
@@ -256,4 +265,57 @@ describe('too many deletions at once (sync rule `mass-deletion-hold`)', () => {
     await world.says('blue', 'DeletionHeld', 'False', 'Released');
     await world.super.server.until(() => world.objectsOf('blue', resources.configMaps).length === 150);
   });
+});
+
+describe('a super cluster whose datastore was restored while no syncer was there', () => {
+  const says = (cluster: FakeCluster, value: string): void => {
+    const annotations = { 'skerry.dev/super-cluster': value };
+    cluster.server.put(resources.leases, { metadata: { ...lease, annotations }, spec: {} });
+  };
+
+  it('stops deletions, by what is written down in the tenant, until the operator accepts it', async () => {
+    let blue: FakeCluster | undefined;
+    await using world = await DirectoryWorld.start(async (before) => {
+      blue = await before.make('blue');
+      blue.server.put(resources.namespaces, { metadata: { name: 'shop' } });
+      settings(blue, 'x');
+      says(blue, 'super@1000000');
+    });
+    const { message = '' } = await world.says('blue', 'IdentityMismatch', 'True', 'SuperClusterRanBackwards');
+    await world.super.server.until(() => world.objectsOf('blue', resources.configMaps).length === 1);
+    blue?.server.remove(resources.configMaps, { namespace: 'shop', name: 'x' });
+    const { uid = '' } = world.vc('blue').metadata;
+    await world.super.server.until(() => world.directory.session(uid)?.state.held.size === 1);
+    expect(world.objectsOf('blue', resources.configMaps)).toHaveLength(1);
+    expect(told(blue as FakeCluster)).toBe('super@1000000');
+
+    const [, answer = ''] = /accept-identity=(\S+)/.exec(message) ?? [];
+    world.annotate('blue', { 'skerry.dev/accept-identity': answer });
+    await world.says('blue', 'IdentityMismatch', 'False', 'Verified');
+    await world.super.server.until(() => world.objectsOf('blue', resources.configMaps).length === 0);
+    expect(told(blue as FakeCluster)).toMatch(/^super@[0-9]{1,6}$/);
+  });
+
+  it('is noticed by what a syncer writes down while it runs', async () => {
+    await using world = await DirectoryWorld.start();
+    const blue = await blueWith(world, ['x']);
+    await blue.server.until(() => /^super@[0-9]+$/.test(told(blue) ?? ''));
+    const [, version] = told(blue)?.split('@') ?? [];
+    expect(Number(version)).toBeGreaterThan(0);
+    // It is never written down as less: that stops deletions, too.
+    says(blue, 'super@1000000');
+    await world.says('blue', 'IdentityMismatch', 'True', 'SuperClusterRanBackwards');
+    expect(told(blue)).toBe('super@1000000');
+  });
+
+  it.each(['', 'super', 'other@1000000', 'super@-1', 'super@1e9', `super@${'9'.repeat(21)}`, 'super@1@2'])(
+    'is not believed to be behind %j, which no syncer has written',
+    async (value) => {
+      await using world = await DirectoryWorld.start(async (before) =>
+        says(await before.make('blue'), value),
+      );
+      await world.says('blue', 'Synced', 'True', 'Joined');
+      expect(world.condition('blue', 'IdentityMismatch')).toBeUndefined();
+    },
+  );
 });

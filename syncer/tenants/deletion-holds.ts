@@ -11,6 +11,7 @@ import {
 import { type DeletionHold, type IdentityGuard, VersionHistory } from '../reconcile/guards.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
 import type { StatusWriter } from './status-writer.ts';
+import type { SuperPast } from './super-past.ts';
 
 /** The command that gives an answer. */
 function annotateCommand(vc: ObjectRef, key: string, value: string): string {
@@ -25,6 +26,7 @@ function requestedAnnotationValue(message: string | undefined, key: string): str
 interface DeletionFreezeOptions {
   state: TenantState;
   superIdentity: IdentityGuard;
+  superPast: Pick<SuperPast, 'regression' | 'record'>;
   status: StatusWriter;
   vc: VirtualCluster;
   /** Queues everything of the tenant again. */
@@ -32,7 +34,11 @@ interface DeletionFreezeOptions {
 }
 
 /** Reasons of the condition `IdentityMismatch`; also what `TenantState.frozen` holds. */
-type Reason = 'TenantIdentity' | 'SuperClusterIdentity' | 'ResourceVersionRanBackwards';
+type Reason =
+  | 'TenantIdentity'
+  | 'SuperClusterIdentity'
+  | 'ResourceVersionRanBackwards'
+  | 'SuperClusterRanBackwards';
 
 /**
  * Stops a tenant's deletions while either server is not who it should be (sync rule `side-identity`), says so in a
@@ -87,6 +93,18 @@ export class DeletionFreeze {
     throw new Error('the resourceVersion of this tenant ran backwards');
   }
 
+  /** Before anything is deleted: whether the super cluster is behind what it was while an earlier syncer ran. */
+  async checkSuperPast(signal: AbortSignal): Promise<void> {
+    const { state } = this.#options;
+    if (state.frozen === undefined && !this.#isForeign()) await this.#isPast(signal);
+  }
+
+  /** Writes down how far the super cluster has come, if that is not in doubt. */
+  async recordSuper(signal: AbortSignal): Promise<void> {
+    const { state, superPast } = this.#options;
+    if (state.frozen === undefined && !(await this.#isPast(signal))) await superPast.record(signal);
+  }
+
   async mismatch(side: 'tenant' | 'super', signal?: AbortSignal): Promise<void> {
     await (side === 'super' ? this.#wrongSuper(signal) : this.#wrongTenant(signal));
   }
@@ -102,6 +120,8 @@ export class DeletionFreeze {
       state.acceptSuperIdentity(token);
     } else if (state.frozen === ranBackwards) {
       this.#history.forget();
+    } else if (state.frozen === superRanBackwards) {
+      await this.#options.superPast.record(signal);
     } else {
       // Only the identity that the operator was shown is accepted, not the present one.
       if ((await kubeSystemUid(state.client, signal)) !== token) return;
@@ -116,7 +136,8 @@ export class DeletionFreeze {
     const { state, superIdentity } = this.#options;
     // For these there is nothing to look up; only the operator knows better.
     if (this.#isForeign()) return this.#wrongSuper(signal);
-    if (state.frozen === undefined || state.frozen === ranBackwards) return;
+    if (state.frozen === undefined || state.frozen === ranBackwards || state.frozen === superRanBackwards)
+      return;
     if (!(await superIdentity.verify()) || this.#isForeign()) await this.#wrongSuper(signal);
     else if (!(await state.identity.verify())) await this.#wrongTenant(signal);
     else await this.#goOn(signal);
@@ -176,8 +197,20 @@ export class DeletionFreeze {
     );
   }
 
+  /** Stops deletions where the super cluster shows its past. */
+  async #isPast(signal: AbortSignal): Promise<boolean> {
+    const { superPast, superIdentity } = this.#options;
+    const back = await superPast.regression(signal);
+    if (back === undefined) return false;
+    const token = `${superIdentity.expectedUid}@${back.now}`;
+    const message = `the super cluster is at resourceVersion ${back.now} and was at ${back.shown} before: its datastore was restored, perhaps; all deletes for this tenant are stopped. Restore newer data, or accept it as it is now: ${annotateCommand(this.#ref, annotationKeys.acceptIdentity, token)}`;
+    await this.#stop(superRanBackwards, message, token, signal);
+    return true;
+  }
+
   async #goOn(signal: AbortSignal): Promise<void> {
     const { state, status } = this.#options;
+    if (await this.#isPast(signal)) return;
     // What was seen while a server was wrong proves nothing.
     state.tombstones.tenant.clear();
     state.tombstones.super.clear();
@@ -191,6 +224,7 @@ export class DeletionFreeze {
 }
 
 const ranBackwards = 'ResourceVersionRanBackwards' satisfies Reason;
+const superRanBackwards = 'SuperClusterRanBackwards' satisfies Reason;
 
 /** It becomes part of a command that an operator copies. */
 const uidForm = /^[A-Za-z0-9][-A-Za-z0-9]{0,127}$/;

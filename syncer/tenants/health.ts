@@ -135,6 +135,11 @@ export class Health {
     this.#versionAtMs = nowMs;
     const version = state.caches.latestVersion();
     if (version !== undefined) await status.observedVersion(this.#ref, state.info.uid, version, signal);
+    await this.#options.freeze
+      .recordSuper(signal)
+      .catch((error: unknown) =>
+        this.#warn(error, signal, 'cannot write down how far the super cluster has come'),
+      );
   }
 
   async #sayCustomResources(signal: AbortSignal): Promise<void> {

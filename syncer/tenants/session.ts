@@ -22,6 +22,7 @@ import type { Credentials } from './credentials.ts';
 import { DeletionFreeze, MassDeletionHolds } from './deletion-holds.ts';
 import { Health } from './health.ts';
 import type { StatusWriter } from './status-writer.ts';
+import { SuperPast } from './super-past.ts';
 import type { TenantFilter } from './tenant-filter.ts';
 import { cacheLimitBytes, type SyncerSettings, tenantInfo } from './tenant-info.ts';
 
@@ -40,6 +41,7 @@ interface SessionOptions {
   /** Custom resources of the super cluster. */
   customResources: CustomResourceInformers;
   superIdentity: IdentityGuard;
+  superClient: KubeClient;
   status: StatusWriter;
   clock: Clock;
   logger: SessionLogger;
@@ -119,7 +121,9 @@ export class TenantSession {
       vc: options.vc,
       requeue: () => this.#joined && options.engine.requeue(this.state),
     };
-    this.#freeze = new DeletionFreeze({ ...watched, superIdentity: options.superIdentity });
+    const { superIdentity, superClient } = options;
+    const superPast = new SuperPast(this.state.client, superClient, superIdentity);
+    this.#freeze = new DeletionFreeze({ ...watched, superIdentity, superPast });
     this.#holds = new MassDeletionHolds(watched);
     this.#custom = new TenantCustomResources({
       state: this.state,
@@ -157,6 +161,7 @@ export class TenantSession {
       const syncing = Promise.all([...complete, this.#recall(ending.signal)]).then(async () => {
         ending.signal.throwIfAborted();
         await this.#health.takeUp(ending.signal);
+        await this.#freeze.checkSuperPast(ending.signal);
         ending.signal.throwIfAborted();
         engine.join(this.state, weightOf(this.#vc));
         this.#joined = true;
