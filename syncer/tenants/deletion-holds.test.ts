@@ -275,13 +275,22 @@ describe('a super cluster whose datastore was restored while no syncer was there
 
   it('stops deletions, by what is written down in the tenant, until the operator accepts it', async () => {
     let blue: FakeCluster | undefined;
+    const whenJoined: (string | undefined)[] = [];
     await using world = await DirectoryWorld.start(async (before) => {
       blue = await before.make('blue');
       blue.server.put(resources.namespaces, { metadata: { name: 'shop' } });
       settings(blue, 'x');
       says(blue, 'super@1000000');
+      const { engine } = before;
+      const join = engine.join.bind(engine);
+      engine.join = (state, ...rest) => {
+        whenJoined.push(state.frozen);
+        return join(state, ...rest);
+      };
     });
     const { message = '' } = await world.says('blue', 'IdentityMismatch', 'True', 'SuperClusterRanBackwards');
+    // Before the first object was looked at.
+    expect(whenJoined).toEqual(['SuperClusterRanBackwards']);
     await world.super.server.until(() => world.objectsOf('blue', resources.configMaps).length === 1);
     blue?.server.remove(resources.configMaps, { namespace: 'shop', name: 'x' });
     const { uid = '' } = world.vc('blue').metadata;
