@@ -289,9 +289,9 @@ describe('a super cluster whose datastore was restored while no syncer was there
       };
     });
     const { message = '' } = await world.says('blue', 'IdentityMismatch', 'True', 'SuperClusterRanBackwards');
+    await world.super.server.until(() => world.objectsOf('blue', resources.configMaps).length === 1);
     // Before the first object was looked at.
     expect(whenJoined).toEqual(['SuperClusterRanBackwards']);
-    await world.super.server.until(() => world.objectsOf('blue', resources.configMaps).length === 1);
     blue?.server.remove(resources.configMaps, { namespace: 'shop', name: 'x' });
     const { uid = '' } = world.vc('blue').metadata;
     await world.super.server.until(() => world.directory.session(uid)?.state.held.size === 1);
