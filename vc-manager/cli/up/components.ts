@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
-import { hostname, networkInterfaces } from 'node:os';
+import { availableParallelism, hostname, networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { labelKeys } from '../../../api/labels.ts';
 import type { DnsChoice } from '../../../api/virtual-cluster.ts';
@@ -73,6 +73,7 @@ function syncer(options: ComponentOptions, parts: LocalStackParts): ComponentPla
       `--kubelet-address=${isIPv6(kubeletHost) ? `[${kubeletHost}]` : kubeletHost}:${kubelet}`,
       `--kubelet-advertise=${kubeletHost}`,
       `--network-policies=${options.networkPolicies}`,
+      ...(options.superCluster === 'local' ? [`--workers=${localWorkers(availableParallelism())}`] : []),
     ],
     dependsOn: [],
     ports: [
@@ -80,6 +81,14 @@ function syncer(options: ComponentOptions, parts: LocalStackParts): ComponentPla
       { name: 'kubelet', port: kubelet, host: kubeletHost },
     ],
   });
+}
+
+/**
+ * Where everything shares the processors of one machine, more calls at once are not answered sooner: they wait in the
+ * API servers, which know no fairness among tenants, instead of in the syncer's queue.
+ */
+export function localWorkers(processors: number): number {
+  return Math.min(60, Math.max(12, 6 * processors));
 }
 
 function isLocalAddress(address: string): boolean {
