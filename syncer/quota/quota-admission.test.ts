@@ -107,6 +107,59 @@ describe('the quota of a tenant', () => {
     await sides.until(() => sides.inSuper(resources.services, 'web')?.metadata.labels?.['again'] === 'yes');
   });
 
+  it('lets a claim grow as far as there is storage left', async () => {
+    await using sides = await startWith({ 'requests.storage': '3Gi' }, ({ super: { server } }) => {
+      const labels = { [labelKeys.public]: 'true' };
+      server.put(resources.storageClasses, { metadata: { name: 'fast', labels }, provisioner: 'p' });
+    });
+    const claim = (storage: string): KubeObject => ({
+      metadata: { name: 'data' },
+      spec: {
+        storageClassName: 'fast',
+        accessModes: ['ReadWriteOnce'],
+        resources: { requests: { storage } },
+      },
+    });
+    const size = (): unknown => {
+      const spec = sides.inSuper(resources.persistentVolumeClaims, 'data')?.['spec'];
+      return (spec as { resources?: { requests?: { storage?: string } } } | undefined)?.resources?.requests
+        ?.storage;
+    };
+    sides.inShop(resources.persistentVolumeClaims, claim('1Gi'));
+    await sides.until(() => size() === '1Gi');
+    // Only a claim that has its volume grows.
+    const bound = sides.inSuper(resources.persistentVolumeClaims, 'data') as KubeObject;
+    const status = { phase: 'Bound', capacity: { storage: '1Gi' } };
+    sides.super.server.put(resources.persistentVolumeClaims, { ...bound, status });
+    sides.inShop(resources.persistentVolumeClaims, claim('5Gi'));
+    await sides.until(() => told(sides, 'data') !== undefined);
+    expect(told(sides, 'data')?.['message']).toBe(
+      'exceeded quota, requested: requests.storage=4Gi, used: requests.storage=1Gi, limited: requests.storage=3Gi',
+    );
+    expect(size()).toBe('1Gi');
+    sides.inShop(resources.persistentVolumeClaims, claim('3Gi'));
+    await sides.until(() => size() === '3Gi');
+  });
+
+  it('lets a pod be resized in place as far as there is room', async () => {
+    await using sides = await startWith({ 'requests.cpu': '300m' }, account);
+    const cpu = (): unknown => {
+      const spec = sides.inSuper(resources.pods, 'web')?.['spec'];
+      const { containers: [main] = [] } = (spec ?? {}) as {
+        containers?: { resources?: { requests?: { cpu?: string } } }[];
+      };
+      return main?.resources?.requests?.cpu;
+    };
+    const made = sides.inShop(resources.pods, pod('web'));
+    await sides.until(() => cpu() === '100m');
+    const resized = (to: string): KubeObject => ({ ...made, spec: pod('web', to)['spec'] });
+    sides.inShop(resources.pods, resized('500m'));
+    await sides.until(() => told(sides, 'web') !== undefined);
+    expect(cpu()).toBe('100m');
+    sides.inShop(resources.pods, resized('300m'));
+    await sides.until(() => cpu() === '300m');
+  });
+
   it('makes a loop of large writes wait, and not another tenant', async () => {
     await using sides = await startWith({ 'writes.bytes-per-minute': '20k' });
     const other = await sides.add({

@@ -89,10 +89,11 @@ describe('ProcessDriver', () => {
   });
 
   it('has processes give way to others where it is told to', async () => {
-    const polite = new ProcessDriver({ root, binaries, livenessIntervalMs: 50, niceness: 3 });
+    const niceness = Math.min(19, getPriority() + 3);
+    const polite = new ProcessDriver({ root, binaries, livenessIntervalMs: 50, niceness });
     drivers.push(polite);
     await polite.ensure(plan(fakeComponent('server', await freePort())), { signal });
-    expect(getPriority(await pidOf(polite, 'server'))).toBe(3);
+    expect(getPriority(await pidOf(polite, 'server'))).toBe(niceness);
   });
 
   it('leaves what runs as planned alone', async () => {
