@@ -48,6 +48,23 @@ describe('syncer metrics', () => {
       expect(await samples('queue_depth')).toEqual([]);
     });
 
+    it('shows what tenants have of what their quotas limit, and forgets what is limited no more', async () => {
+      let usage = [
+        { tenant: 'ns/a', resource: 'pods', used: 3, limit: 10 },
+        { tenant: 'ns/a', resource: 'requests.cpu', used: 0.5, limit: 2 },
+      ];
+      metrics.addTenant('ns/a');
+      metrics.collectQuotasFrom(() => usage);
+      expect(await samples('skerry_tenant_quota')).toEqual([
+        'skerry_tenant_quota_used{tenant="ns/a",resource="pods"} 3',
+        'skerry_tenant_quota_used{tenant="ns/a",resource="requests.cpu"} 0.5',
+        'skerry_tenant_quota_limit{tenant="ns/a",resource="pods"} 10',
+        'skerry_tenant_quota_limit{tenant="ns/a",resource="requests.cpu"} 2',
+      ]);
+      usage = [];
+      expect(await samples('skerry_tenant_quota')).toEqual([]);
+    });
+
     it('counts API calls by side, verb, resource and code, and tells calls without an answer apart', async () => {
       metrics.apiCall('super', { verb: 'create', resource: 'pods', status: 201, durationMs: 5 });
       metrics.apiCall('super', { verb: 'create', resource: 'pods', status: 201, durationMs: 5 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { formatQuantity, type KubeObject, largestQuantity } from '../../kube/index.ts';
+import { formatQuantity, type KubeObject, largestQuantity, nano, resource } from '../../kube/index.ts';
 import type { DownKind } from '../kinds/contract.ts';
 import { summarized } from '../kinds/payload.ts';
 import { allKinds } from '../kinds/registry.ts';
@@ -98,6 +98,14 @@ describe('what other objects take', () => {
   it('counts kinds of a group by their full name', () => {
     expect(charged('ingresses', {})).toMatchObject({ 'count/ingresses.networking.k8s.io': '1' });
     expect(charged('namespaces', {})).toMatchObject({ 'count/namespaces': '1' });
+  });
+
+  it('is a custom resource, whatever kind it stands for', () => {
+    const widgets = { ...kindOf('ingresses'), resource: resource('example.com', 'v1', 'pods', 'Pod', true) };
+    const spec = { containers: [{ name: 'main', resources: { requests: { cpu: '1' } } }] };
+    const { amounts } = chargeOf(widgets, { metadata: { name: 'x' }, spec }, true);
+    const { 'objects.bytes': _bytes, ...counts } = Object.fromEntries(amounts);
+    expect(counts).toEqual({ objects: nano, 'count/pods.example.com': nano, customresources: nano });
   });
 
   it('is the size of what the cache has only a summary of', () => {
