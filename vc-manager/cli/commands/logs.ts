@@ -1,5 +1,5 @@
 import { Argument, type Command } from 'commander';
-import type { KubeClient } from '../../../kube/index.ts';
+import { type KubeClient, printable } from '../../../kube/index.ts';
 import type { ControlPlaneDriver } from '../../drivers/driver.ts';
 import { DriverError } from '../../drivers/errors.ts';
 import { ProcessDriver } from '../../drivers/process/process-driver.ts';
@@ -74,7 +74,7 @@ async function print(cli: Cli, place: LogSource, flags: Flags): Promise<void> {
     const prefix = components.length === 1 ? '' : `${each.padEnd(longest)} | `;
     for await (const line of driver.logs(id, each, options)) {
       // Wait for a slow reader, so that lines do not pile up in memory.
-      if (!cli.stdout.write(`${prefix}${line}\n`)) await drained(cli.stdout);
+      if (!cli.stdout.write(`${prefix}${shownLine(line, cli.stdout)}\n`)) await drained(cli.stdout);
     }
   };
   try {
@@ -88,6 +88,13 @@ async function print(cli: Cli, place: LogSource, flags: Flags): Promise<void> {
   } finally {
     ended.abort();
   }
+}
+
+const longestLine = 64 * 1024;
+
+/** API servers log what tenants send: a terminal gets nothing to act on, a file or a pipe gets what was logged. */
+export function shownLine(line: string, { isTTY }: { isTTY?: boolean }): string {
+  return isTTY === true ? printable(line, longestLine) : line;
 }
 
 interface LogSource {
