@@ -6,7 +6,7 @@ const name = 'deletion-protection.skerry.dev';
 const metadata = { name, labels: { [labelKeys.managedBy]: 'skerry' } };
 
 /**
- * Has the super cluster refuse to delete a VirtualCluster with `spec.deletionProtection`, whoever asks: a deletion
+ * Has the super cluster refuse to delete a VirtualCluster with `spec.deletionProtection`, for any user: a deletion
  * cannot be taken back once Kubernetes has accepted it. Namespaces with such a VirtualCluster stay as well.
  */
 export const deletionProtectionPolicy = {

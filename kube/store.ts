@@ -72,7 +72,7 @@ export class Store<T extends KubeObject = KubeObject> {
   readonly #transform: ((object: T) => T) | undefined;
   readonly #onListenerError: (error: unknown) => void;
   readonly #onGrowth: (() => void) | undefined;
-  /** By key; empty where nobody asks. */
+  /** By key; empty where bytes are not counted. */
   readonly #sizes = new Map<string, number>();
   #bytes = 0;
 

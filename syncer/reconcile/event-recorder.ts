@@ -47,7 +47,7 @@ export class EventRecorder {
     this.#nowMs = nowMs;
   }
 
-  /** The message becomes printable: it may repeat what somebody else wrote. */
+  /** The message becomes printable: it may repeat what a tenant wrote. */
   async record(resource: Resource, object: KubeObject, said: Notice, signal: AbortSignal): Promise<void> {
     const notice = { ...said, message: printable(said.message, longestMessage) };
     const nowMs = this.#nowMs();

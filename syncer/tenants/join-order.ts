@@ -6,7 +6,7 @@ type JoinClock = Pick<Clock, 'monotonic' | 'sleep'>;
 const firstGroup = 16;
 /** One of which this many have died joins alone. */
 export const aloneFrom = 3;
-/** Joins that take longer hold nobody up: their API servers do not answer, perhaps. */
+/** Joins that take longer delay no other: their API servers do not answer, perhaps. */
 const patienceMs = 60_000;
 const longestDelayMs = 10 * 60_000;
 

@@ -208,7 +208,7 @@ export function recordRenewed(tenant: Tenant, request: string | undefined): void
   }));
 }
 
-/** Notes that the rotation that this request asks for has come to its end; undefined: nobody asked for it. */
+/** Notes that the rotation that this request asks for has come to its end; undefined: none was asked for. */
 export function recordRotated(tenant: Tenant, request: string | undefined): void {
   if (request === undefined) return;
   tenant.status.set((old) => ({ ...old, jobs: { ...old.jobs, rotated: request } }));
