@@ -81,8 +81,11 @@ function mutated(object: KubeObject, mutations: readonly Mutation[]): KubeObject
       if (typeof next !== 'object' || next === null) break;
       place = next;
     }
+    const name = adds ? key : field;
+    // An array's own, which no JSON has.
+    if (Array.isArray(place) && name === 'length') continue;
     // As JSON.parse does it, whatever the field is called.
-    Object.defineProperty(place, adds ? key : field, {
+    Object.defineProperty(place, name, {
       value: structuredClone(value),
       enumerable: true,
       writable: true,
