@@ -39,7 +39,7 @@ export { printable } from './printable.ts';
 export { parseQuantity } from './quantity.ts';
 export { Reflector, type ReflectorProblem } from './reflector.ts';
 export { apiVersionOf, resource, resources } from './resources.ts';
-export { findCondition, modifyStatus, setCondition } from './status.ts';
+export { findCondition, metaTime, modifyStatus, setCondition } from './status.ts';
 export { Store, type StoreEvent } from './store.ts';
 export {
   type Condition,

@@ -18,6 +18,11 @@ export function findCondition(
   return conditions?.find((condition) => condition.type === type);
 }
 
+/** As metav1.Time, which has whole seconds: what is written must be what is read back. */
+export function metaTime(date: Date): string {
+  return date.toISOString().replace(/\.\d+Z$/, 'Z');
+}
+
 /** Of a condition's message; Kubernetes takes 32,768. */
 const longestMessage = 8_192;
 
@@ -36,8 +41,7 @@ export function setCondition(
     ...current,
     ...wanted,
     message: printable(wanted.message, longestMessage),
-    // metav1.Time has whole seconds: what is written must be what is read back.
-    lastTransitionTime: since ?? now.toISOString().replace(/\.\d+Z$/, 'Z'),
+    lastTransitionTime: since ?? metaTime(now),
   };
   if (current === undefined) return [...(conditions ?? []), updated];
   return (conditions ?? []).map((condition) => (condition === current ? updated : condition));

@@ -3,6 +3,7 @@ import {
   applyMergePatch,
   formatQuantity,
   type KubeObject,
+  metaTime,
   nano,
   parseExactQuantity,
   resources,
@@ -311,7 +312,7 @@ async function tell(work: Work, excess: readonly Excess[]): Promise<void> {
     status: 'False',
     reason: 'Unschedulable',
     message,
-    lastTransitionTime: new Date(work.situation.context.nowMs).toISOString().replace(/\.\d+Z$/, 'Z'),
+    lastTransitionTime: metaTime(new Date(work.situation.context.nowMs)),
   };
   const conditions = [...others.filter((each) => each?.type !== type), condition];
   try {

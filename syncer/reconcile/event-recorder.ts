@@ -5,6 +5,7 @@ import {
   isNotFound,
   type KubeClient,
   type KubeObject,
+  metaTime,
   printable,
   type Resource,
   resources,
@@ -57,7 +58,7 @@ export class EventRecorder {
       before.count += 1;
       return;
     }
-    const timestamp = new Date(nowMs).toISOString().replace(/\.\d+Z$/, 'Z');
+    const timestamp = metaTime(new Date(nowMs));
     const event = {
       ...eventOn(resource, object, notice),
       message,

@@ -5,6 +5,7 @@ import {
   type Clock,
   type KubeClient,
   type KubeObject,
+  metaTime,
   printable,
   renderKubeconfig,
   resources,
@@ -41,7 +42,13 @@ export async function personalKubeconfig(
     { commonName: user, organizations: [adminGroup], usage: ['client'], validForMs, now },
   );
   const until = new Date(now.getTime() + validForMs);
-  await recordAccess(client, vc, `${caller} has a kubeconfig as ${user}, until ${utc(until)}.`, now, signal);
+  await recordAccess(
+    client,
+    vc,
+    `${caller} has a kubeconfig as ${user}, until ${metaTime(until)}.`,
+    now,
+    signal,
+  );
   const clusterName = `${namespace}/${name}`;
   return renderKubeconfig({
     clusterName,
@@ -101,15 +108,10 @@ async function recordAccess(
       reason: 'AdminAccess',
       message: printable(message, 1_000),
       source: { component: 'vc-manager' },
-      firstTimestamp: utc(now),
-      lastTimestamp: utc(now),
+      firstTimestamp: metaTime(now),
+      lastTimestamp: metaTime(now),
       count: 1,
     },
     { signal },
   );
-}
-
-/** As Kubernetes writes times. */
-function utc(date: Date): string {
-  return date.toISOString().replace(/\.\d+Z$/, 'Z');
 }

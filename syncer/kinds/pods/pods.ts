@@ -228,7 +228,6 @@ function slicesWith(pod: Pod, { tenantObjects }: SyncContext): readonly KeyRef[]
   );
 }
 
-/** The super object's spec is compared in a few fields, and only containers and tolerations are ever written back. */
 /** What is kept in the cache of the references that volumes hold. */
 const lateReferencesField = 'lateReferences';
 
@@ -242,6 +241,7 @@ function lateReferencesOf(superPod: Pod): readonly string[] {
     .map(({ kind, name }) => lateReferenceId(kind, namespace, name));
 }
 
+/** The super object's spec is compared in a few fields, and only containers and tolerations are ever written back. */
 function compactSuperPod(superObject: KubeObject): KubeObject {
   const { spec } = superObject as Pod;
   if (spec === undefined) return superObject;

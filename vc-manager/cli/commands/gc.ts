@@ -2,10 +2,17 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
-import { isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
+import {
+  isNotFound,
+  type KubeClient,
+  type ObjectMeta,
+  type ObjectRef,
+  type Resource,
+  resources,
+} from '../../../kube/index.ts';
 import type { ControlPlaneDriver } from '../../drivers/driver.ts';
 import { EtcdAdmin } from '../../etcd/admin.ts';
-import { findOrphans, type Orphans } from '../../operator/orphans.ts';
+import { findOrphans } from '../../operator/orphans.ts';
 import { defaultAdvertiseAddress } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { driverChoices, readOnlyDriver } from '../drivers.ts';
@@ -98,15 +105,29 @@ async function collectGarbage(
           name: id,
           run: () => datastore.removeTenant(id, { signal }),
         })),
-        ...orphans.superObjects.map((object) => ({
-          kind: object.resource.kind,
-          name: object.name,
-          run: () => removeObject(client, object, signal),
+        ...orphans.superObjects.map(({ resource, name, tenantUid }) => ({
+          kind: resource.kind,
+          name,
+          run: () =>
+            removeObject(
+              client,
+              resource,
+              { name },
+              (found) => found.labels?.[labelKeys.tenant] === tenantUid,
+              signal,
+            ),
         })),
-        ...orphans.secrets.map((secret) => ({
+        ...orphans.secrets.map(({ namespace, name, id }) => ({
           kind: resources.secrets.kind,
-          name: secret.name,
-          run: () => removeSecret(client, secret, signal),
+          name,
+          run: () =>
+            removeObject(
+              client,
+              resources.secrets,
+              { namespace, name },
+              (found) => found.annotations?.[annotationKeys.id] === id,
+              signal,
+            ),
         })),
       ];
       const leftovers: Leftover[] = [];
@@ -135,31 +156,18 @@ async function driversById(
   return holders;
 }
 
-/** Removes the object only if it still carries the tenant label that it was found with. */
+/** Removes an object only if it is still the one that was found: by a mark that names what it was made for. */
 async function removeObject(
   client: KubeClient,
-  { resource, name, tenantUid }: Orphans['superObjects'][number],
+  resource: Resource,
+  ref: ObjectRef,
+  isStill: (metadata: ObjectMeta) => boolean,
   signal: AbortSignal,
 ): Promise<void> {
   try {
-    const { metadata } = await client.get(resource, { name }, { signal });
-    if (metadata.labels?.[labelKeys.tenant] !== tenantUid || metadata.uid === undefined) return;
-    await client.delete(resource, { name }, { uid: metadata.uid, propagationPolicy: 'Background', signal });
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
-}
-
-/** Removes the Secret only if it still bears the id that it was found with. */
-async function removeSecret(
-  client: KubeClient,
-  { namespace, name, id }: Orphans['secrets'][number],
-  signal: AbortSignal,
-): Promise<void> {
-  try {
-    const { metadata } = await client.get(resources.secrets, { namespace, name }, { signal });
-    if (metadata.annotations?.[annotationKeys.id] !== id || metadata.uid === undefined) return;
-    await client.delete(resources.secrets, { namespace, name }, { uid: metadata.uid, signal });
+    const { metadata } = await client.get(resource, ref, { signal });
+    if (metadata.uid === undefined || !isStill(metadata)) return;
+    await client.delete(resource, ref, { uid: metadata.uid, propagationPolicy: 'Background', signal });
   } catch (error) {
     if (!isNotFound(error)) throw error;
   }
