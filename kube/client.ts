@@ -25,6 +25,8 @@ export interface ListOptions {
   fieldSelector?: string;
   /** At most this many objects; what is left is not fetched (`metadata.continue` is then set). Default: all. */
   limit?: number;
+  /** Goes on where an earlier list ended; a token that is too old is answered with 410. */
+  continue?: string;
   /** Objects per request, default 500: a page is parsed in one go, which blocks everything else. */
   pageSize?: number;
   /** Absent: the most recent state. '0': whatever the server has at hand. Else: not older than this. */
@@ -63,7 +65,7 @@ async function listAll<T extends KubeObject>(
   let limit = Math.min(options.pageSize ?? defaultPageSize, wanted);
   let asked = options;
   let list: KubeList<T> | undefined;
-  let token: string | undefined;
+  let token = options.continue;
   let bytes = 0;
   for (let pages = 0; list === undefined || (token && list.items.length < wanted); pages++) {
     if (pages > mostPages) throw new RangeError(`a list of ${resource.plural} has no end`);
@@ -80,7 +82,8 @@ async function listAll<T extends KubeObject>(
         if (asked.resourceVersion === '0') asked = { ...asked, resourceVersion: '' };
         continue;
       }
-      if (token === undefined || !isGone(error) || options.exact === true) throw error;
+      if (token === undefined || !isGone(error) || options.exact === true || options.continue !== undefined)
+        throw error;
       const fresh = { ...options, resourceVersion: '' };
       const whole = await page<T>(connection, resource, fresh, { limit: options.limit });
       options.onPage?.(whole.list.items);

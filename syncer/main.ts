@@ -26,6 +26,7 @@ interface Flags {
   ingressAnnotation: string[];
   networkPolicies: NetworkPolicyEnforcement;
   tenantCacheMib: number;
+  totalCacheMib: number;
   isolateTenants: boolean;
   podCidr: string[];
   fair: boolean;
@@ -154,6 +155,12 @@ function command(): Command {
       defaultOptions.tenantCacheMiB,
     )
     .option(
+      '--total-cache-mib <n>',
+      'memory that the objects of all tenants together may take here, in MiB; default: half of the heap (--max-old-space-size)',
+      positive,
+      defaultOptions.totalCacheMiB,
+    )
+    .option(
       '--no-isolate-tenants',
       'let pods of different tenants reach each other where NetworkPolicies are enforced',
     )
@@ -199,6 +206,7 @@ async function main(): Promise<void> {
       ingressAnnotations: flags.ingressAnnotation,
       networkPolicies: flags.networkPolicies,
       tenantCacheMiB: flags.tenantCacheMib,
+      totalCacheMiB: flags.totalCacheMib,
       isolateTenants: flags.isolateTenants,
       podCIDRs: flags.podCidr,
       fair: flags.fair,

@@ -1,3 +1,4 @@
+import { getHeapStatistics } from 'node:v8';
 import type { NetworkPolicyEnforcement } from './network-policy-engine.ts';
 
 /** Where the syncer listens and how much it does at once. */
@@ -29,12 +30,19 @@ export interface SyncerOptions {
   networkPolicies: NetworkPolicyEnforcement;
   /** How much memory, in MiB, the objects of a tenant may take whose policy does not say it. */
   tenantCacheMiB: number;
+  /** How much memory, in MiB, the objects of all tenants together may take. */
+  totalCacheMiB: number;
   /** Whether the pods of tenants are kept from each other where NetworkPolicies are enforced. */
   isolateTenants: boolean;
   /** Ranges of pod addresses, where nodes do not say theirs. */
   podCIDRs: readonly string[];
   /** Off only to measure what fairness is worth. */
   fair: boolean;
+}
+
+/** The other half is for the copies in the super cluster, and for what is being worked on. */
+function halfOfHeapMiB(): number {
+  return Math.floor(getHeapStatistics().heap_size_limit / 2 / 1024 / 1024);
 }
 
 export const defaultOptions: SyncerOptions = {
@@ -50,6 +58,7 @@ export const defaultOptions: SyncerOptions = {
   ingressAnnotations: [],
   networkPolicies: 'auto',
   tenantCacheMiB: 256,
+  totalCacheMiB: halfOfHeapMiB(),
   isolateTenants: true,
   podCIDRs: [],
   fair: true,

@@ -110,6 +110,7 @@ class Serving {
         transparentKeyPrefixes: options.transparentKeyPrefixes,
         ingressAnnotations: options.ingressAnnotations,
         tenantCacheMiB: options.tenantCacheMiB,
+        totalCacheMiB: options.totalCacheMiB,
         ...this.#surroundings,
       }),
       hooks: { ...observeTenants(metrics), ...sessionHooks(kubelet, traces) },

@@ -2,18 +2,71 @@ import { estimateBytes, type KubeObject } from '../../kube/index.ts';
 
 const mebibyte = 1024 * 1024;
 
-/** What a tenant has takes more memory than it may. */
+/** What a tenant has, or what all of them have, takes more memory than it may. */
 export class CacheLimitExceeded extends Error {
   override readonly name = 'CacheLimitExceeded';
   readonly code = 'CacheLimitExceeded';
   readonly limitBytes: number;
 
-  constructor(limitBytes: number) {
-    const limit = Math.round(limitBytes / mebibyte);
-    super(
-      `its objects would take more than ${limit} MiB in the syncer: delete objects in the tenant, or raise cacheMiB in its VirtualClusterPolicy`,
-    );
+  constructor(limitBytes: number, message: string) {
+    super(message);
     this.limitBytes = limitBytes;
+  }
+}
+
+function inMiB(bytes: number): string {
+  return `${Math.round(bytes / mebibyte)} MiB`;
+}
+
+function ownLimit(limitBytes: number): CacheLimitExceeded {
+  return new CacheLimitExceeded(
+    limitBytes,
+    `its objects would take more than ${inMiB(limitBytes)} in the syncer: delete objects in the tenant, or raise cacheMiB in its VirtualClusterPolicy`,
+  );
+}
+
+function sharedLimit(limitBytes: number, own: { bytes: number; limitBytes: number }): CacheLimitExceeded {
+  return new CacheLimitExceeded(
+    own.limitBytes,
+    `the objects of all tenants would take more than ${inMiB(limitBytes)} in this syncer, and those of this one take most of it, ${inMiB(own.bytes)}: ` +
+      'delete objects in the tenant, run more replicas of the syncer, or give each more memory and a higher --total-cache-mib',
+  );
+}
+
+/**
+ * How much of the syncer's memory the objects of all its tenants may take. When they take more, the tenant with the most
+ * is let go of: one that has little never pays for what another has.
+ */
+export class SharedCacheBudget {
+  readonly #limitBytes: () => number;
+  readonly #members = new Map<CacheBudget, number>();
+  #bytes = 0;
+
+  constructor(limitBytes: () => number) {
+    this.#limitBytes = limitBytes;
+  }
+
+  /** Notes what a member takes now. */
+  takes(member: CacheBudget, bytes: number): void {
+    this.#set(member, bytes);
+    if (this.#bytes <= this.#limitBytes()) return;
+    // Members say when they take more, not when they take less.
+    for (const each of this.#members.keys()) this.#set(each, each.bytes);
+    while (this.#bytes > this.#limitBytes()) {
+      const [largest, most] = [...this.#members].reduce((a, b) => (b[1] > a[1] ? b : a));
+      this.remove(largest);
+      largest.exceed((own) => sharedLimit(this.#limitBytes(), { bytes: most, limitBytes: own }));
+    }
+  }
+
+  remove(member: CacheBudget): void {
+    this.#bytes -= this.#members.get(member) ?? 0;
+    this.#members.delete(member);
+  }
+
+  #set(member: CacheBudget, bytes: number): void {
+    this.#bytes += bytes - (this.#members.get(member) ?? 0);
+    this.#members.set(member, bytes);
   }
 }
 
@@ -21,6 +74,8 @@ interface CacheBudgetOptions {
   limitBytes: () => number;
   /** What the caches take now. */
   cachedBytes: () => number;
+  /** Of all tenants. */
+  shared: SharedCacheBudget;
   onExceeded: (error: CacheLimitExceeded) => void;
 }
 
@@ -31,16 +86,24 @@ interface CacheBudgetOptions {
 export class CacheBudget {
   readonly #options: CacheBudgetOptions;
   #listedBytes = 0;
-  #isExceeded = false;
+  #exceeded: CacheLimitExceeded | undefined;
+  #isClosed = false;
 
   constructor(options: CacheBudgetOptions) {
     this.#options = options;
   }
 
+  get bytes(): number {
+    return this.#options.cachedBytes() + this.#listedBytes;
+  }
+
   /** To be called when the caches have grown. */
   grown(): void {
-    const { cachedBytes, limitBytes } = this.#options;
-    if (!this.#isExceeded && cachedBytes() > limitBytes()) this.#exceed();
+    if (this.#exceeded !== undefined || this.#isClosed) return;
+    const { cachedBytes, limitBytes, shared } = this.#options;
+    const cached = cachedBytes();
+    if (cached > limitBytes()) this.exceed(ownLimit);
+    else shared.takes(this, cached + this.#listedBytes);
   }
 
   /** For one list: `page` throws CacheLimitExceeded when all lists under way are too large; `end` when it is no more. */
@@ -51,7 +114,9 @@ export class CacheBudget {
         const more = estimateBytes(objects);
         bytes += more;
         this.#listedBytes += more;
-        if (this.#listedBytes > this.#options.limitBytes()) throw this.#exceed();
+        if (this.#listedBytes > this.#options.limitBytes()) this.exceed(ownLimit);
+        this.grown();
+        if (this.#exceeded !== undefined) throw this.#exceeded;
       },
       end: () => {
         this.#listedBytes -= bytes;
@@ -60,12 +125,16 @@ export class CacheBudget {
     };
   }
 
-  #exceed(): CacheLimitExceeded {
-    const error = new CacheLimitExceeded(this.#options.limitBytes());
-    if (!this.#isExceeded) {
-      this.#isExceeded = true;
-      this.#options.onExceeded(error);
-    }
-    return error;
+  /** Lets go of the tenant. `why` gets the limit of its own. */
+  exceed(why: (limitBytes: number) => CacheLimitExceeded): void {
+    if (this.#exceeded !== undefined) return;
+    this.#exceeded = why(this.#options.limitBytes());
+    this.#options.onExceeded(this.#exceeded);
+  }
+
+  /** Nothing of the tenant is in memory any more. */
+  close(): void {
+    this.#isClosed = true;
+    this.#options.shared.remove(this);
   }
 }

@@ -12,9 +12,9 @@ describe('calls to a tenant', () => {
   it('are in trouble when they have failed three times and for half a minute', () => {
     const { calls, pass } = health();
     for (const status of [500, 503, 0]) {
-      fail(calls, status);
       expect(calls.problem()).toBeUndefined();
-      pass(14_000);
+      pass(15_000);
+      fail(calls, status);
     }
     expect(calls.problem()).toBe('patch pods (no answer)');
     calls.called({ verb: 'patch', resource: 'pods', status: 200 });
@@ -49,6 +49,28 @@ describe('calls to a tenant', () => {
     }
     expect(calls.problem()).toBe('get pods (status 403)');
   });
+
+  it('say nothing of the time since when all failed in one moment', () => {
+    const { calls, pass } = health();
+    for (let round = 0; round < 3; round++) fail(calls);
+    pass(60_000);
+    expect(calls.problem()).toBeUndefined();
+  });
+
+  it.each(['list', 'watch'] as const)(
+    'leave %s to what follows with it, which knows whether an answer was of use',
+    (verb) => {
+      const { calls, pass } = health();
+      for (let round = 0; round < 3; round++) {
+        calls.called({ verb, resource: 'pods', status: 0 });
+        calls.failed('follow pods', 'no answer');
+        pass(20_000);
+      }
+      expect(calls.problem()).toBe('follow pods (no answer)');
+      calls.succeeded('follow pods');
+      expect(calls.problem()).toBeUndefined();
+    },
+  );
 
   it('are not held against a tenant when nothing was tried for long', () => {
     const { calls, pass } = health();

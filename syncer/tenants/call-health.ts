@@ -26,16 +26,13 @@ export class CallHealth {
     this.#nowMs = nowMs;
   }
 
-  /** A call has been answered, or not. */
+  /** A call has been answered, or not. Lists and watches are judged by those who follow with them. */
   called({ verb, resource, status }: Pick<CallRecord, 'verb' | 'resource' | 'status'>): void {
-    if (resource === '' || status === 429) return;
-    const isRead = verb === 'get' || verb === 'list' || verb === 'watch';
+    if (resource === '' || status === 429 || verb === 'list' || verb === 'watch') return;
     // What a tenant's own admission refuses is its own affair.
-    const isRefused = isRead && (status === 401 || status === 403);
-    if (status !== 0 && status < 500 && !isRefused) {
-      // That the answer can be used is only known when it was.
-      if (!isRead || verb === 'get') this.succeeded(`${verb} ${resource}`);
-    } else this.failed(`${verb} ${resource}`, status === 0 ? 'no answer' : `status ${status}`);
+    const isRefused = verb === 'get' && (status === 401 || status === 403);
+    if (status !== 0 && status < 500 && !isRefused) this.succeeded(`${verb} ${resource}`);
+    else this.failed(`${verb} ${resource}`, status === 0 ? 'no answer' : `status ${status}`);
   }
 
   succeeded(what: string): void {
@@ -55,7 +52,8 @@ export class CallHealth {
     const failing: string[] = [];
     for (const [what, { sinceMs, lastMs, count, why }] of this.#streaks) {
       if (nowMs - lastMs > forgottenAfterMs) this.#streaks.delete(what);
-      else if (count >= fewestFailures && nowMs - sinceMs >= shortestStreakMs)
+      // A moment in which all of them failed says nothing of the time since.
+      else if (count >= fewestFailures && lastMs - sinceMs >= shortestStreakMs)
         failing.push(`${what} (${why})`);
     }
     if (failing.length === 0) return undefined;

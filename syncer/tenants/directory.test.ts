@@ -43,6 +43,23 @@ describe('a tenant whose objects take more memory than it may', () => {
     expect(world.directory.session(uid(world, 'blue'))).toBeUndefined();
   });
 
+  it('is let go of when all of them take too much together, and it takes most of that', async () => {
+    await using world = await DirectoryWorld.start(async (before) => {
+      before.settings = { ...before.settings, tenantCacheMiB: 64, totalCacheMiB: 2 };
+      const green = await before.make('green');
+      green.server.put(resources.namespaces, large('a'));
+      const blue = await before.make('blue');
+      for (const name of many) blue.server.put(resources.namespaces, large(name));
+    });
+    const { message } = await world.says('blue', 'Synced', 'False', 'CacheLimitExceeded');
+    expect(message).toMatch(/of all tenants .* more than 2 MiB/);
+    await world.says('green', 'Synced', 'True', 'Joined');
+    expect(world.told).not.toContain('held acme/green');
+    // There is room again.
+    for (const name of many.slice(1)) world.tenantOf('blue').server.remove(resources.namespaces, { name });
+    await world.says('blue', 'Synced', 'True', 'Joined');
+  });
+
   it('is served when it has become smaller', async () => {
     const { world, blue } = await crowded();
     await using _ = world;

@@ -16,7 +16,7 @@ import type { SyncEngine } from '../reconcile/engine.ts';
 import { EventRecorder } from '../reconcile/event-recorder.ts';
 import type { IdentityGuard } from '../reconcile/guards.ts';
 import type { DriftCount } from '../reconcile/resync.ts';
-import { CacheLimitExceeded } from './cache-budget.ts';
+import { CacheLimitExceeded, SharedCacheBudget } from './cache-budget.ts';
 import { readCredentials } from './credentials.ts';
 import { aloneFrom, JoinOrder } from './join-order.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
@@ -114,12 +114,14 @@ export class TenantDirectory {
   readonly #events: EventRecorder;
   readonly #gate: TenantFilter;
   readonly #order: JoinOrder;
+  readonly #memory: SharedCacheBudget;
   #running: AbortSignal | undefined;
 
   constructor(options: DirectoryOptions) {
     this.#options = options;
     this.#gate = options.gate ?? everyTenant;
     this.#order = new JoinOrder(options.clock);
+    this.#memory = new SharedCacheBudget(() => options.settings().totalCacheMiB * 1024 * 1024);
     this.#status = new StatusWriter(options.superClient, () => options.clock.now());
     this.#events = new EventRecorder(options.superClient, () => options.clock.now());
   }
@@ -372,6 +374,7 @@ export class TenantDirectory {
       vc: served.latest,
       credentials,
       status: this.#status,
+      memory: this.#memory,
       onJoined,
       onCall: (call) => hooks?.call?.(tenant, call),
       onReflectorProblem: (kind, phase) => hooks?.reflectorProblem?.(tenant, kind, phase),

@@ -16,7 +16,7 @@ import type { SyncEngine } from '../reconcile/engine.ts';
 import type { IdentityGuard } from '../reconcile/guards.ts';
 import { type DriftCount, relistInTurn, runPeriodically } from '../reconcile/resync.ts';
 import { TenantState } from '../reconcile/tenant-state.ts';
-import { CacheBudget } from './cache-budget.ts';
+import { CacheBudget, type SharedCacheBudget } from './cache-budget.ts';
 import { CallHealth } from './call-health.ts';
 import type { Credentials } from './credentials.ts';
 import { DeletionFreeze, MassDeletionHolds } from './deletion-holds.ts';
@@ -47,6 +47,8 @@ interface SessionOptions {
   logger: SessionLogger;
   /** Default: this is the only replica. */
   gate?: TenantFilter;
+  /** How much memory all tenants may take. */
+  memory: SharedCacheBudget;
   /** Called before each write to the tenant; what it throws keeps the write from being sent. */
   beforeWrite?: () => void;
   onCall?: (call: CallRecord) => void;
@@ -60,7 +62,9 @@ interface SessionOptions {
 }
 
 /** What a tenant's API server sends is the tenant's invention: JSON may take twenty times its size in memory. */
-const tenantReadLimits = { pageBytes: 16 * 1024 * 1024, listBytes: 256 * 1024 * 1024 };
+const pageBytes = 16 * 1024 * 1024;
+/** Of a list, where the objects of the tenant may not take more. */
+const listBytes = 256 * 1024 * 1024;
 const patrolEveryMs = 60_000;
 /** One kind each time, in turns. */
 const listAfreshEveryMs = 5 * 60_000;
@@ -93,7 +97,10 @@ export class TenantSession {
       userAgent: 'vc-syncer',
       // Its answers come within milliseconds, and there are many tenants.
       maxConnections: 4,
-      readLimits: tenantReadLimits,
+      readLimits: {
+        pageBytes,
+        listBytes: Math.max(listBytes, cacheLimitBytes(options.vc, options.settings())),
+      },
       onCall: (call) => {
         this.#calls.called(call);
         options.onCall?.(call);
@@ -104,6 +111,7 @@ export class TenantSession {
     this.#budget = new CacheBudget({
       limitBytes: () => cacheLimitBytes(this.#vc, options.settings()),
       cachedBytes: () => caches.bytes,
+      shared: options.memory,
       onExceeded: (error) => this.#exceeded.abort(error),
     });
     this.state = new TenantState({
@@ -179,6 +187,7 @@ export class TenantSession {
       for (const end of [signal, exceeded]) end.removeEventListener('abort', stop);
       await Promise.all(running);
       await this.#connection.close();
+      this.#budget.close();
       logger.info({ tenant: this.#name }, 'tenant left');
     }
     if (exceeded.aborted && !signal.aborted) throw exceeded.reason;

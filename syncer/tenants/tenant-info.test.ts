@@ -15,6 +15,7 @@ const settings = {
   networkPoliciesEnforced: false,
   ingressAnnotations: ['shown.example/note'],
   tenantCacheMiB: 128,
+  totalCacheMiB: 1_024,
 };
 const ready: VirtualCluster = {
   metadata: { namespace: 'acme', name: 'blue', uid: 'v1' },

@@ -17,6 +17,8 @@ export interface SyncerSettings {
   readonly ingressAnnotations: readonly string[];
   /** How much memory the objects of a tenant may take whose policy does not say it. */
   readonly tenantCacheMiB: number;
+  /** What the objects of all tenants together may take in this syncer, in MiB. */
+  readonly totalCacheMiB: number;
 }
 
 /** How much memory the objects of this tenant may take in the syncer. */

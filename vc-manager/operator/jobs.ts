@@ -14,8 +14,10 @@ import {
   startStep,
   succeedJob,
 } from '../jobs/job-status.ts';
+import { cancelledRotation, encryptionData } from '../pki/index.ts';
 import type { Services } from './services.ts';
 import type { Tenant } from './tenant.ts';
+import { readInternalSecret, writeInternalSecret } from './tenant-secrets.ts';
 import { versionChoice } from './version-choice.ts';
 
 /** The long operation that a VirtualCluster needs, read from its spec, status and annotations. */
@@ -128,7 +130,8 @@ function cancelRequest({ metadata, status }: VirtualCluster): CurrentJob | undef
 
 async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Promise<void> {
   const { status } = tenant;
-  const why = refusal(job, tenant.vc);
+  const rotated = job.kind === 'key-rotation' ? await cancelRotation(tenant, services) : undefined;
+  const why = job.kind === 'key-rotation' && rotated === undefined ? isWriting : refusal(job);
   if (why !== undefined) {
     status.set((old) => ({ ...old, jobs: refuseCancel(old.jobs, why) }));
     return;
@@ -156,8 +159,6 @@ async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Prom
   }
   // The request for new certificates ends with its job; certificates that are due are renewed after a pause.
   const renewed = job.kind === 'renewal' ? renewalRequest(tenant.vc) : undefined;
-  // The step `certificates` takes back a rotation whose request is followed before anything is written with the new key.
-  const rotated = job.kind === 'key-rotation' ? rotationRequest(tenant.vc) : undefined;
   status.set((old) => ({
     ...old,
     jobs: {
@@ -169,11 +170,25 @@ async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Prom
   }));
 }
 
-function refusal({ kind, replacing, target }: CurrentJob, { status }: VirtualCluster): string | undefined {
+const isWriting =
+  'encryption is being switched on, or Secrets are written with the new key already and have to be rewritten before ' +
+  'the old one can go';
+
+/**
+ * Takes back a rotation in the PKI Secret, before the status says that it is cancelled. Returns the request that has
+ * ended with it; undefined when it cannot be taken back.
+ */
+async function cancelRotation(tenant: Tenant, services: Services): Promise<string | undefined> {
+  const stored = await readInternalSecret(tenant, services, 'pki');
+  const state = cancelledRotation(stored, rotationRequest(tenant.vc));
+  if (stored === undefined || state?.followed === undefined) return undefined;
+  await writeInternalSecret(tenant, services, 'pki', { ...stored, ...encryptionData(state) });
+  return state.followed;
+}
+
+function refusal({ kind, replacing, target }: CurrentJob): string | undefined {
   if (kind === 'delete')
     return 'a deletion cannot be taken back: Kubernetes does not let go of it, and parts are gone';
-  if (kind === 'key-rotation' && status?.encryption?.rotation === 'write')
-    return 'Secrets are written with the new key already, and have to be rewritten before the old one can go';
   if (!replacing) return undefined;
   if (kind === 'renewal') return 'the new certificates are issued, and the control plane has to take them up';
   return (

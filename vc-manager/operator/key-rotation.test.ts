@@ -4,7 +4,7 @@ import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import type { ControlPlanePlan } from '../control-plane/plan.ts';
-import { jobRequests, World } from './testing/world.ts';
+import { condition, jobRequests, World } from './testing/world.ts';
 
 /** Names of the keys in the order of an API server's configuration; the first one writes. */
 function keysOf(plan: ControlPlanePlan): string[] {
@@ -134,6 +134,24 @@ describe('the encryption key of a tenant', () => {
     expect(after.status?.encryption?.key).not.toBe(old);
   });
 
+  it('stays in use under a template that does not name it: the change is refused', async () => {
+    const maker = world.run();
+    world.create('a');
+    await world.untilReady('a');
+    await maker.stop();
+    world.driver.ensured.length = 0;
+    world.changeTemplates(({ spec }) => {
+      for (const { args } of spec.components) delete args?.['encryption-provider-config'];
+    });
+    world.run();
+    const refused = await world.until('a', (vc) => vc.status?.phase === 'Failed');
+    expect(condition(refused, 'CertificatesReady')).toMatchObject({
+      status: 'False',
+      reason: 'EncryptionChanged',
+    });
+    expect(configurations()).toEqual([]);
+  });
+
   it('goes on being needed as long as a Secret cannot be rewritten', async () => {
     world.run();
     world.create('a');
@@ -146,7 +164,10 @@ describe('the encryption key of a tenant', () => {
       times: Number.POSITIVE_INFINITY,
     });
     rotate('one');
-    await world.until('a', (vc) => vc.status?.jobs?.current?.failing === true);
+    const { status: meanwhile } = await world.until('a', (vc) => vc.status?.jobs?.current?.failing === true);
+    expect(meanwhile?.jobs?.current?.message).toContain('default/kept');
+    // The control plane is well.
+    expect(meanwhile?.phase).toBe('Ready');
     const written = JSON.parse(
       Buffer.from((pki()['data'] as Record<string, string>)['encryption.json'] ?? '', 'base64').toString(),
     );

@@ -5,7 +5,14 @@ import { isHeld } from '../jobs/job-status.ts';
 import type { Fence } from '../jobs/tenant-lock.ts';
 import { explain } from './errors.ts';
 import { assertHeld } from './fencing.ts';
-import { applyJobRequests, hasJobRequests, JobLog, type WantedJob, wantedJob } from './jobs.ts';
+import {
+  applyJobRequests,
+  hasJobRequests,
+  JobLog,
+  recordProgress,
+  type WantedJob,
+  wantedJob,
+} from './jobs.ts';
 import { removalSteps } from './removal.ts';
 import type { Services } from './services.ts';
 import { StatusWriter } from './status-writer.ts';
@@ -122,6 +129,9 @@ async function withTenant<T>(
   }
 }
 
+/** What a tenant's API server sends is the tenant's invention: JSON may take twenty times its size in memory. */
+const tenantReadLimits = { pageBytes: 16 * 1024 * 1024, listBytes: 32 * 1024 * 1024 };
+
 function connectTo(
   tenant: Tenant,
   fence: Fence,
@@ -134,6 +144,7 @@ function connectTo(
     cert: leafs.manager.certPem,
     key: leafs.manager.keyPem,
     userAgent: 'skerry-vc-manager',
+    readLimits: tenantReadLimits,
     beforeWrite: () => assertHeld(fence),
   });
 }
@@ -152,13 +163,17 @@ async function provision(tenant: Tenant, services: Services, failures: number): 
       const message = [`The API server is at ${tenant.vc.status?.endpoint}.`, ...tenant.notes].join(' ');
       status.condition('Ready', 'True', 'Available', message);
       status.set({ phase: 'Ready', ...(generation === undefined ? {} : { observedGeneration: generation }) });
-      job.succeeded();
+      const { unfinished } = tenant;
+      if (unfinished === undefined) job.succeeded();
+      else if (unfinished.failing !== undefined) job.failed(unfinished.failing);
+      else recordProgress(tenant, unfinished.progress ?? '');
       await status.flush();
       const { settings, clock } = services;
+      const lookAgainMs = Math.min(tenant.lookAgainMs, unfinished?.againAfterMs ?? Number.POSITIVE_INFINITY);
       const dueMs = (tenant.renewAt?.getTime() ?? Number.POSITIVE_INFINITY) - clock.now();
       return {
         kind: 'done',
-        againAfterMs: Math.max(1_000, Math.min(settings.recheckMs, dueMs, tenant.lookAgainMs)),
+        againAfterMs: Math.max(1_000, Math.min(settings.recheckMs, dueMs, lookAgainMs)),
       };
     },
   });

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import {
   advancedRotation,
+  cancelledRotation,
   type EncryptionState,
   encryptionData,
   encryptionProviders,
@@ -62,11 +63,41 @@ describe('encryption keys of a tenant', () => {
     ]);
   });
 
-  it('go back when the rotation was cancelled before anything was written with the new one, and not later', () => {
+  it('go back when the rotation is cancelled before anything was written with the new one, and not later', () => {
     const first = ensureEncryption(encryptionData({ current: k1 }), { ...started, request: 'one' });
-    expect(ensureEncryption(encryptionData(first), { ...started, followed: 'one' })).toEqual({ current: k1 });
+    const back = cancelledRotation(encryptionData(first), 'another');
+    expect(back).toEqual({ current: k1, followed: 'one' });
+    const data = encryptionData(back as EncryptionState);
+    expect(ensureEncryption(data, { ...started, request: 'one' })).toEqual(back);
+    expect(ensureEncryption(data, { ...started, request: 'two' }).rotation?.request).toBe('two');
     const second = advancedRotation(first);
-    expect(ensureEncryption(encryptionData(second), { ...started, followed: 'one' })).toEqual(second);
+    expect(cancelledRotation(encryptionData(second), 'one')).toBeUndefined();
+    expect(advancedRotation(second)).toEqual({ current: k2, followed: 'one' });
+    // Encryption that is switched on was asked for by no one who could take it back.
+    expect(cancelledRotation(encryptionData(ensureEncryption({}, started)), 'one')).toBeUndefined();
+    expect(cancelledRotation(encryptionData({ current: k1 }), 'one')).toEqual({
+      current: k1,
+      followed: 'one',
+    });
+  });
+
+  it('are not left out under a template that does not use them', () => {
+    const changed = expect.objectContaining({ code: 'encryption-changed' });
+    const off = { ...started, isConfigured: false, request: 'one' };
+    expect(() => ensureEncryption(encryptionData({ current: k1 }), off)).toThrow(changed);
+    expect(() => ensureEncryption(encryptionData(ensureEncryption({}, started)), off)).toThrow(changed);
+    expect(ensureEncryption(encryptionData({ current: 'identity' }), off)).toEqual({ current: 'identity' });
+  });
+
+  it('remember how far Secrets are rewritten, and begin anew with what cannot be read of it', () => {
+    const position = { slices: 1, pages: 2, done: 3, refusals: 1, refused: ['a/b'], token: 't', why: 'w' };
+    const stage = 'write';
+    const state = { current: k1, rotation: { next: k2, stage, position } } as const;
+    expect(ensureEncryption(encryptionData(state), started)).toEqual(state);
+    for (const damaged of [null, 7, {}, { ...position, refused: [1] }, { ...position, token: {} }]) {
+      const data = encryptionData({ current: k1, rotation: { next: k2, stage, position: damaged as never } });
+      expect(ensureEncryption(data, started)).toEqual({ current: k1, rotation: { next: k2, stage } });
+    }
   });
 
   it('from before there were rotations are kept, and what was written without one is rewritten', () => {

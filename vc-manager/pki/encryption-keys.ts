@@ -1,5 +1,5 @@
 import { hash, randomBytes } from 'node:crypto';
-import { lostEncryptionKey } from './errors.ts';
+import { encryptionChanged, lostEncryptionKey } from './errors.ts';
 import type { PkiData } from './pki-set.ts';
 
 /** Of secretbox (XSalsa20 and Poly1305), by name as the stored values bear it. */
@@ -19,15 +19,44 @@ export const unencrypted = 'identity';
  */
 export type RotationStage = 'distribute' | 'write';
 
+/** How far the Secrets are rewritten. */
+export interface RewritePosition {
+  /** Reconciles that have worked at it. */
+  readonly slices: number;
+  readonly pages: number;
+  readonly done: number;
+  /** Of the page that comes next; absent for the first one. */
+  readonly token?: string;
+  /** `namespace/name` of the last one on that page that is through. */
+  readonly after?: string;
+  /** How many could not be rewritten, and the first of them by name. */
+  readonly refusals: number;
+  readonly refused: readonly string[];
+  /** Of the first one, in words. */
+  readonly why?: string;
+  /** Set after the last page: these are left. */
+  readonly retries?: readonly string[];
+  /** Set after the last page: as many were refused. */
+  readonly blockedBy?: number;
+}
+
+export const rewriteStart: RewritePosition = { slices: 0, pages: 0, done: 0, refusals: 0, refused: [] };
+
+export interface EncryptionRotation {
+  readonly next: EncryptionKey;
+  readonly stage: RotationStage;
+  /** The request that it follows; absent when encryption is switched on for an existing control plane. */
+  readonly request?: string;
+  /** At the stage `write`, once it was interrupted. */
+  readonly position?: RewritePosition;
+}
+
 /** What a tenant's Secrets are encrypted with in the datastore. Stored in its PKI Secret. */
 export interface EncryptionState {
   readonly current: EncryptionKey | typeof unencrypted;
-  readonly rotation?: {
-    readonly next: EncryptionKey;
-    readonly stage: RotationStage;
-    /** The request that it follows; absent when encryption is switched on for an existing control plane. */
-    readonly request?: string;
-  };
+  readonly rotation?: EncryptionRotation;
+  /** The last request that was followed or cancelled. */
+  readonly followed?: string;
 }
 
 const entry = 'encryption.json';
@@ -43,19 +72,17 @@ interface EnsureOptions {
   reported?: string | undefined;
   /** A request for a new key that has not been followed. */
   request?: string | undefined;
-  /** The last request that was followed or cancelled. */
-  followed?: string | undefined;
   newKey?: () => EncryptionKey;
 }
 
 /**
  * The state as the PKI Secret has it, with what is asked for: a key from the beginning for a new control plane, a
- * rotation for one that stores its Secrets as they are or whose user asks for one. A rotation that was cancelled before
- * anything was written with the new key is undone.
- * Throws PkiError `damaged-authority` when the status reports a key that is not stored.
+ * rotation for one that stores its Secrets as they are or whose user asks for one.
+ * Throws PkiError `damaged-authority` when the status reports a key that is not stored, and `encryption-changed` when
+ * there is a key and the template does not use it: the API server could not read its Secrets.
  */
 export function ensureEncryption(stored: PkiData | undefined, options: EnsureOptions): EncryptionState {
-  const { wasStarted, reported, request, followed, isConfigured = true, newKey = createKey } = options;
+  const { wasStarted, reported, request, isConfigured = true, newKey = createKey } = options;
   const state = read(stored) ?? readSingle(stored, wasStarted);
   if (state === undefined || (state.current === unencrypted && state.rotation === undefined)) {
     if (reported !== undefined) throw lostEncryptionKey(`its entry ${entry} is missing`);
@@ -65,21 +92,36 @@ export function ensureEncryption(stored: PkiData | undefined, options: EnsureOpt
   }
   if (reported !== undefined && !keysOf(state).some(({ name }) => name === reported))
     throw lostEncryptionKey(`it has no key ${reported}`);
+  if (!isConfigured) throw encryptionChanged();
+  const { current, rotation, followed } = state;
+  if (rotation !== undefined || request === undefined || request === followed) return state;
+  return { current, rotation: { next: newKey(), stage: 'distribute', request } };
+}
+
+/**
+ * Without the rotation that follows a request, or that this request asks for. Undefined when it cannot be cancelled:
+ * something may be written with the new key, or no one has asked for it.
+ */
+export function cancelledRotation(
+  stored: PkiData | undefined,
+  request: string | undefined,
+): EncryptionState | undefined {
+  const state = read(stored);
+  if (state === undefined) return undefined;
   const { current, rotation } = state;
-  if (rotation === undefined)
-    return request === undefined || !isConfigured
-      ? state
-      : { current, rotation: { next: newKey(), stage: 'distribute', request } };
-  const isCancelled =
-    rotation.stage === 'distribute' && rotation.request !== undefined && rotation.request === followed;
-  return isCancelled ? { current } : state;
+  if (rotation === undefined) return request === undefined ? state : { current, followed: request };
+  if (rotation.stage === 'write' || rotation.request === undefined) return undefined;
+  return { current, followed: rotation.request };
 }
 
 /** The next state, once the API servers have taken up this one and, at `write`, everything is rewritten. */
 export function advancedRotation({ current, rotation }: EncryptionState): EncryptionState {
   if (rotation === undefined) return { current };
   if (rotation.stage === 'distribute') return { current, rotation: { ...rotation, stage: 'write' } };
-  return { current: rotation.next };
+  return {
+    current: rotation.next,
+    ...(rotation.request === undefined ? {} : { followed: rotation.request }),
+  };
 }
 
 /** The entries of the PKI Secret that hold the state; the key from before is in it. */
@@ -149,21 +191,44 @@ function read(stored: PkiData | undefined): EncryptionState | undefined {
   } catch {
     throw lostEncryptionKey(`its entry ${entry} is damaged`);
   }
-  const { current, rotation } = found ?? {};
+  const { current, rotation, followed } = found ?? {};
   if (current !== unencrypted && !isKey(current)) throw lostEncryptionKey(`its entry ${entry} is damaged`);
   const own = current === unencrypted ? current : { name: current.name, secret: current.secret };
-  if (rotation === undefined) return { current: own };
-  const { next, stage, request } = rotation ?? {};
+  const before = typeof followed === 'string' ? { followed } : {};
+  if (rotation === undefined) return { current: own, ...before };
+  const { next, stage, request, position } = rotation ?? {};
   if (!isKey(next) || (stage !== 'distribute' && stage !== 'write'))
     throw lostEncryptionKey(`its entry ${entry} is damaged`);
   return {
     current: own,
+    ...before,
     rotation: {
       next: { name: next.name, secret: next.secret },
       stage,
       ...(typeof request === 'string' ? { request } : {}),
+      ...(isPosition(position) ? { position } : {}),
     },
   };
+}
+
+/** One that is damaged is left out: everything is rewritten once more. */
+function isPosition(value: unknown): value is RewritePosition {
+  if (typeof value !== 'object' || value === null) return false;
+  const { slices, pages, done, refusals, refused, token, after, why, retries, blockedBy } = value as Record<
+    string,
+    unknown
+  >;
+  const isText = (each: unknown): boolean => typeof each === 'string';
+  const isOptional = (each: unknown, is: (some: unknown) => boolean): boolean =>
+    each === undefined || is(each);
+  const areTexts = (each: unknown): boolean => Array.isArray(each) && each.every(isText);
+  return (
+    [slices, pages, done, refusals].every(Number.isSafeInteger) &&
+    areTexts(refused) &&
+    isOptional(retries, areTexts) &&
+    isOptional(blockedBy, Number.isSafeInteger) &&
+    [token, after, why].every((each) => isOptional(each, isText))
+  );
 }
 
 function isKey(value: unknown): value is EncryptionKey {

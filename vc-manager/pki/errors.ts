@@ -3,6 +3,7 @@ import { CodedError } from '../../kube/index.ts';
 /** `invalid-name` and `unsafe-directory` are the caller's; the others are found on what was stored. */
 export type PkiErrorCode =
   | 'damaged-authority'
+  | 'encryption-changed'
   | 'expired-authority'
   | 'invalid-name'
   | 'invalid-validity'
@@ -42,6 +43,14 @@ export function lostEncryptionKey(why: string): PkiError {
     'damaged-authority',
     'encryption',
     `The key that this control plane's Secrets are encrypted with is not among its certificates: ${why}. No other one is made, because the API server could not read what is stored. Restore the Secret with the certificates from a backup, or delete the VirtualCluster and create it anew.`,
+  );
+}
+
+export function encryptionChanged(): PkiError {
+  return new PkiError(
+    'encryption-changed',
+    'encryption',
+    'The Secrets of this control plane are encrypted, and its template has no argument encryption-provider-config with a file that uses ${encryptionProviders}: the API server could not read them. Put them back into the template, or choose one that has them. To store Secrets unencrypted, create another VirtualCluster.',
   );
 }
 

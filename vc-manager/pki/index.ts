@@ -8,10 +8,14 @@ export {
 } from './certificates.ts';
 export {
   advancedRotation,
+  cancelledRotation,
+  type EncryptionRotation,
   type EncryptionState,
   encryptionData,
   encryptionProviders,
   ensureEncryption,
+  type RewritePosition,
+  rewriteStart,
   writingKey,
 } from './encryption-keys.ts';
 export { etcdServerName } from './leafs.ts';

@@ -55,6 +55,7 @@ export class DirectoryWorld implements AsyncDisposable {
     networkPoliciesEnforced: true,
     ingressAnnotations: [],
     tenantCacheMiB: 128,
+    totalCacheMiB: 1_024,
   };
   readonly #certificates: TestCertificates;
   readonly #tenants = new Map<string, FakeCluster>();

@@ -80,7 +80,6 @@ export const certificates: Step = {
       isConfigured: usesEncryption(tenant),
       reported: status?.encryption?.key,
       request: rotationRequest(tenant.vc),
-      followed: status?.jobs?.rotated,
     });
     const keys = encryptionData(encryption);
     const isKeyChanged = Object.entries(keys).some(([entry, value]) => stored?.[entry] !== value);
@@ -127,7 +126,11 @@ function lost(tenant: Tenant, services: Services): Error {
 
 function usesEncryption(tenant: Tenant): boolean {
   const { components } = tenant.required(tenant.choice, 'template').template.spec;
-  return components.some(({ args = {} }) => args['encryption-provider-config'] !== undefined);
+  return components.some(
+    ({ args = {}, files = {} }) =>
+      args['encryption-provider-config'] !== undefined &&
+      Object.values(files).some((text) => text.includes('${encryptionProviders}')),
+  );
 }
 
 /** Shows in the status which key writes, and at which stage of a rotation it is. */

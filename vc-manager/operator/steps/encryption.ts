@@ -1,11 +1,16 @@
-import { isNotFound, type KubeObject, resources } from '../../../kube/index.ts';
-import { advancedRotation } from '../../pki/index.ts';
+import {
+  advancedRotation,
+  type EncryptionRotation,
+  type EncryptionState,
+  rewriteStart,
+} from '../../pki/index.ts';
 import { recordProgress, recordRotated, rotationRequest } from '../jobs.ts';
 import type { Services } from '../services.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { writeEncryption } from './certificates.ts';
 import { ensureControlPlane } from './control-plane.ts';
+import { rewriteSecrets } from './rewrite-secrets.ts';
 
 /**
  * Brings a rotation of the encryption key to its end. Each stage is stored before an API server learns of it, and the
@@ -21,15 +26,15 @@ export const encryption: Step = {
       const state = tenant.required(tenant.encryption, 'encryption key');
       const { rotation } = state;
       if (rotation === undefined) {
-        // Its template encrypts nothing: there is no key to rotate.
-        if (state.current === 'identity') recordRotated(tenant, rotationRequest(tenant.vc));
+        // The request counts as followed when the old key is gone from the PKI Secret: the roll is wanted from then on.
+        recordRotated(tenant, state.followed);
+        if (state.current === 'identity') refuseRotation(tenant);
         return;
       }
       recordProgress(tenant, stages[rotation.stage]);
       await tenant.components;
-      if (rotation.stage === 'write') await rewriteSecrets(tenant);
+      if (rotation.stage === 'write' && !(await rewrite(tenant, services, state, rotation))) return;
       await writeEncryption(tenant, services, advancedRotation(state));
-      // The request counts as followed when the old key is gone from the PKI Secret: the roll is wanted from then on.
       if (rotation.stage === 'write') recordRotated(tenant, rotation.request);
       await tenant.status.flush();
       await roll(tenant, services);
@@ -47,35 +52,43 @@ async function roll(tenant: Tenant, services: Services): Promise<void> {
   await tenant.components;
 }
 
-const pageSize = 500;
-/** Calls in flight: the tenant's own clients have their limits beside it. */
-const parallel = 8;
-
-/**
- * Has the API server write every Secret anew: an empty patch changes nothing, but a value that was encrypted with
- * another key than the first one is stored again.
- */
-async function rewriteSecrets(tenant: Tenant): Promise<void> {
-  const { client, signal } = tenant;
-  const { items } = await client.list(resources.secrets, { metadataOnly: true, pageSize, signal });
-  for (let from = 0; from < items.length; from += pageSize) {
-    recordProgress(tenant, `rewriting Secrets with the new key: ${from} of ${items.length}`);
-    await tenant.status.flush();
-    const queue = items.slice(from, from + pageSize).values();
-    await Promise.all(
-      Array.from({ length: parallel }, async () => {
-        // The workers share one iterator: each Secret goes to one of them.
-        for (const secret of queue) await rewrite(tenant, secret);
-      }),
-    );
-  }
+/** Its template encrypts nothing, so there is no key to rotate. */
+function refuseRotation(tenant: Tenant): void {
+  const request = rotationRequest(tenant.vc);
+  if (request === undefined) return;
+  const { metadata } = tenant.required(tenant.choice, 'template').template;
+  recordRotated(tenant, request);
+  tenant.unfinished = {
+    failing: `there is no key to rotate: the template ${metadata.name} encrypts nothing`,
+    againAfterMs: 1_000,
+  };
 }
 
-async function rewrite({ client, signal }: Tenant, { metadata }: KubeObject): Promise<void> {
-  const ref = { namespace: metadata.namespace, name: metadata.name ?? '' };
-  try {
-    await client.patch(resources.secrets, ref, {}, { type: 'merge', signal });
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
+/** The longest pause between two slices: a rotation that takes long gives way to other tenants. */
+const longestPauseMs = 5 * 60_000;
+
+/** Whether all Secrets are rewritten; if not, the next reconcile goes on where this one has ended. */
+async function rewrite(
+  tenant: Tenant,
+  services: Services,
+  state: EncryptionState,
+  rotation: EncryptionRotation,
+): Promise<boolean> {
+  const { client, signal, clock } = tenant;
+  const next = await rewriteSecrets(client, rotation.position ?? rewriteStart, { clock, signal });
+  if (next === undefined) return true;
+  await writeEncryption(tenant, services, { ...state, rotation: { ...rotation, position: next } });
+  const { blockedBy, done, slices, why } = next;
+  tenant.unfinished = {
+    progress: `rewriting Secrets with the new key: ${done} done`,
+    ...(blockedBy === undefined
+      ? {}
+      : {
+          failing:
+            `${blockedBy} Secrets cannot be written with the new key, so the old one stays; the first is ${why}. ` +
+            'Mend what refuses it, most likely a webhook or a policy of the tenant; it is tried again by itself',
+        }),
+    againAfterMs: Math.min(slices * 5_000, longestPauseMs),
+  };
+  return false;
 }

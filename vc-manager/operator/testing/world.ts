@@ -204,6 +204,11 @@ export class World {
     return new World(superCluster, tenant, await testManagerPki(), await loadTemplates());
   }
 
+  /** Before a manager is run. */
+  changeTemplates(change: (template: ControlPlaneTemplate) => void): void {
+    for (const template of this.#templates) change(template);
+  }
+
   run(options: Partial<OperatorOptions> & { connection?: Connection } = {}): RunningOperator {
     const connection = new Connection(this.superCluster.connectionOptions);
     const operator = new Operator({
