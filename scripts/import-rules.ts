@@ -10,6 +10,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   // Types of Kubernetes objects: nothing of kube is left of it at run time.
   api: ['api', 'kube'],
   kube: ['kube'],
+  gateway: ['gateway', 'kube', 'api'],
   syncer: ['syncer', 'kube', 'api'],
   'vc-manager': ['vc-manager', 'kube', 'api'],
   scripts: ['scripts', 'vc-manager', 'kube', 'api'],

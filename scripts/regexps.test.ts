@@ -41,7 +41,7 @@ function expressionsOf(file: string, source: string): Found[] {
 }
 
 function ofProduct(): Found[] {
-  const patterns = ['api', 'kube', 'syncer', 'vc-manager'].map((folder) => `${folder}/*.ts`);
+  const patterns = ['api', 'gateway', 'kube', 'syncer', 'vc-manager'].map((folder) => `${folder}/*.ts`);
   const files = execaSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', ...patterns], {
     cwd: root,
   })

@@ -1,9 +1,14 @@
 import type { Logger } from 'pino';
-import { type Clock, type ConnectionOptions, type KubeClient, resources } from '../kube/index.ts';
+import {
+  type Clock,
+  type ConnectionOptions,
+  HealthServer,
+  type KubeClient,
+  resources,
+} from '../kube/index.ts';
 import { BucketScope } from './bucket-scope.ts';
 import { allKinds } from './kinds/registry.ts';
 import { KubeletProxy } from './kubelet/kubelet-proxy.ts';
-import { HealthServer } from './observability/health-server.ts';
 import { observeEngine, observeTenants } from './observability/observe.ts';
 import { PodTraces } from './observability/pod-traces.ts';
 import type { SyncerMetrics } from './observability/syncer-metrics.ts';

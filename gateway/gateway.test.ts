@@ -1,0 +1,367 @@
+import { once } from 'node:events';
+import { createSecureServer, connect as http2Connect } from 'node:http2';
+import {
+  type AddressInfo,
+  createServer as createTcpServer,
+  type Server,
+  type Socket,
+  connect as tcpConnect,
+} from 'node:net';
+import { connect, createServer, type TLSSocket } from 'node:tls';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { VirtualCluster } from '../api/virtual-cluster.ts';
+import { systemClock } from '../kube/index.ts';
+import { createTestCertificates, type TestCertificates } from '../kube/testing/index.ts';
+import { Gateway } from './gateway.ts';
+import { GatewayMetrics } from './gateway-metrics.ts';
+import { Routes } from './routes.ts';
+import { TenantLimits } from './tenant-limits.ts';
+
+const domain = 'tenants.example.com';
+const nameOf = (id: string): string => `${id}.${domain}`;
+
+function virtualCluster(name: string, id: string, port: number): VirtualCluster {
+  return {
+    apiVersion: 'skerry.dev/v1alpha1',
+    kind: 'VirtualCluster',
+    metadata: { namespace: 'acme', name, uid: `uid-${name}`, creationTimestamp: '2026-01-01T00:00:00Z' },
+    status: { id, phase: 'Ready', endpoint: `https://127.0.0.1:${port}` },
+  };
+}
+
+describe('the gateway', () => {
+  let certificates: TestCertificates;
+  beforeAll(async () => {
+    certificates = await createTestCertificates();
+  });
+  const endings: (() => unknown)[] = [];
+  afterEach(async () => {
+    for (const end of endings.splice(0).reverse()) await end();
+  });
+
+  async function listening(server: Server): Promise<number> {
+    const sockets = new Set<Socket>();
+    server.on('connection', (socket: Socket) => sockets.add(socket));
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    endings.push(() => {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+    });
+    return (server.address() as AddressInfo).port;
+  }
+
+  /** Says who its client is, then sends everything back. */
+  function echo(): Server {
+    return createServer(
+      { ...serverTls(), requestCert: true, ca: certificates.ca, rejectUnauthorized: true },
+      (socket) => {
+        socket.on('error', () => undefined);
+        socket.write(`hello ${socket.getPeerCertificate().subject.CN}\n`);
+        socket.pipe(socket);
+      },
+    );
+  }
+  const serverTls = () => ({ ...certificates.server });
+  const clientTls = () => ({
+    ...certificates.client,
+
+    ca: certificates.ca,
+  });
+
+  interface Setup {
+    tenants?: Record<string, number>;
+    limits?: { connections: number; rate: number; burst: number };
+    options?: Partial<ConstructorParameters<typeof Gateway>[0]>;
+  }
+
+  async function start({
+    tenants = {},
+    limits,
+    options,
+  }: Setup): Promise<{ port: number; gateway: Gateway; metrics: GatewayMetrics; routes: Routes }> {
+    const routes = new Routes(domain);
+    for (const [id, port] of Object.entries(tenants)) routes.put(virtualCluster(`of-${id}`, id, port));
+    const metrics = new GatewayMetrics();
+    const gateway = new Gateway({
+      routes,
+      limits: new TenantLimits(limits ?? { connections: 100, rate: 100, burst: 100 }, () => 0),
+      metrics,
+      connections: 3_000,
+      proxyProtocol: false,
+      clock: systemClock,
+      ...options,
+    });
+    const port = await gateway.listen(0, '127.0.0.1');
+    endings.push(() => gateway.close(AbortSignal.abort()));
+    return { port, gateway, metrics, routes };
+  }
+
+  /** Open, and greeted by the tenant's server. */
+  async function client(port: number, id: string, socket?: Socket): Promise<TLSSocket> {
+    const tls = connect({
+      ...(socket === undefined ? { port, host: '127.0.0.1' } : { socket }),
+      ...clientTls(),
+      servername: nameOf(id),
+      checkServerIdentity: () => undefined,
+    });
+    endings.push(() => tls.destroy());
+    await once(tls, 'data');
+    tls.on('error', () => undefined);
+    return tls;
+  }
+
+  async function closed(socket: Socket): Promise<string> {
+    let text = '';
+    socket.on('data', (chunk) => (text += chunk.toString('latin1')));
+    socket.on('error', () => undefined);
+    if (!socket.closed) await once(socket, 'close');
+    return text;
+  }
+  const alert = (code: number): string => String.fromCharCode(21, 3, 3, 0, 2, 2, code);
+  /** Raw, with what Node's TLS says first for this name. */
+  async function raw(port: number, first: Buffer | string): Promise<Socket> {
+    const socket = tcpConnect(port, '127.0.0.1');
+    endings.push(() => socket.destroy());
+    socket.on('error', () => undefined);
+    await once(socket, 'connect');
+    if (first.length > 0) socket.write(first);
+    return socket;
+  }
+  async function helloFor(servername: string): Promise<Buffer> {
+    const server = createTcpServer();
+    const port = await listening(server);
+    const tls = connect({ port, host: '127.0.0.1', servername });
+    tls.on('error', () => undefined);
+    const [socket] = (await once(server, 'connection')) as [Socket];
+    const [bytes] = (await once(socket, 'data')) as [Buffer];
+    tls.destroy();
+    return bytes;
+  }
+
+  it('passes connections on by server name, and certificates of clients with them', async () => {
+    const [blue, red] = [await listening(echo()), await listening(echo())];
+    const { port, metrics } = await start({ tenants: { blueid: blue, redid00: red } });
+    const socket = await client(port, 'blueid');
+    expect(socket.authorized).toBe(true);
+    expect(await metrics.render()).toContain('skerry_gateway_connections{tenant="acme/of-blueid"} 1');
+    expect(await metrics.render()).not.toContain('acme/of-redid00');
+    const large = 'x'.repeat(3_000_000);
+    socket.end(large);
+    let size = 0;
+    for await (const chunk of socket) size += (chunk as Buffer).length;
+    expect(size).toBe(large.length);
+  });
+
+  it('passes HTTP/2 with many streams on', async () => {
+    const server = createSecureServer(serverTls(), (request, response) => response.end(request.url));
+    const { port } = await start({ tenants: { blueid: await listening(server) } });
+    const session = http2Connect(`https://127.0.0.1:${port}`, {
+      ...clientTls(),
+      servername: nameOf('blueid'),
+      checkServerIdentity: () => undefined,
+    });
+    endings.push(() => session.destroy());
+    const answers = Array.from({ length: 50 }, async (_, index) => {
+      const stream = session.request({ ':path': `/${index}` });
+      let text = '';
+      for await (const chunk of stream) text += String(chunk);
+      return text;
+    });
+    expect(await Promise.all(answers)).toEqual(Array.from({ length: 50 }, (_, index) => `/${index}`));
+  });
+
+  it('answers while a client has said that it sends no more', async () => {
+    const server = createTcpServer({ allowHalfOpen: true }, (socket) => {
+      socket.resume();
+      socket.on('end', () => socket.end('the answer'));
+    });
+    const { port } = await start({ tenants: { blueid: await listening(server) } });
+    const socket = await raw(port, '');
+    socket.end(await helloFor(nameOf('blueid')));
+    expect(await closed(socket)).toBe('the answer');
+  });
+
+  it('tells a client in terms of TLS that there is no such tenant, or that it names none', async () => {
+    const { port, metrics } = await start({ tenants: { blueid: 1 } });
+    for (const name of [nameOf('redid00'), 'blueid', domain, `x.${nameOf('blueid')}`])
+      expect(await closed(await raw(port, await helloFor(name)))).toBe(alert(112));
+    const tls = connect({ port, host: '127.0.0.1', servername: nameOf('redid00') });
+    const [error] = (await once(tls, 'error')) as [NodeJS.ErrnoException];
+    expect(error.code).toContain('UNRECOGNIZED_NAME');
+    expect(await metrics.render()).toContain('skerry_gateway_refused_total{reason="unknown",tenant=""} 5');
+  });
+
+  it.each(['GET / HTTP/1.1\r\n\r\n', '\x16\x03\x01\x00\x00'])('closes what is no TLS: %j', async (text) => {
+    const { port, metrics } = await start({});
+    expect(await closed(await raw(port, Buffer.from(text, 'latin1')))).toBe('');
+    expect(await metrics.render()).toContain('reason="malformed",tenant=""} 1');
+  });
+
+  it('closes what does not say its name in time, in pieces as well', async () => {
+    const server = await listening(echo());
+    const { port } = await start({ tenants: { blueid: server }, options: { helloTimeoutMs: 100 } });
+    const silent = await raw(port, '');
+    const slow = await raw(port, (await helloFor(nameOf('blueid'))).subarray(0, 50));
+    const open = await client(port, 'blueid');
+    expect(await Promise.all([closed(silent), closed(slow)])).toEqual(['', '']);
+    open.write('still there');
+    expect(String((await once(open, 'data'))[0])).toBe('still there');
+  });
+
+  it('reads a hello that comes byte by byte', async () => {
+    const { port } = await start({
+      tenants: { blueid: await listening(createTcpServer((each) => each.end('ok'))) },
+    });
+    const socket = await raw(port, '');
+    socket.setNoDelay(true);
+    for (const byte of await helloFor(nameOf('blueid'))) {
+      socket.write(Buffer.of(byte));
+      await new Promise(setImmediate);
+    }
+    expect(await closed(socket)).toBe('ok');
+  });
+
+  it('lets go of the client that has waited longest when very many do not say their name', async () => {
+    const { port } = await start({ tenants: { blueid: await listening(echo()) } });
+    const first = await raw(port, '');
+    const gone = closed(first);
+    const others: Socket[] = [];
+    for (let count = 0; count < 1_024; count++) others.push(await raw(port, ''));
+    expect(await gone).toBe('');
+    await client(port, 'blueid');
+  });
+
+  it('limits the connections of a tenant, and not those of others', async () => {
+    const [blue, red] = [await listening(echo()), await listening(echo())];
+    const { port, metrics } = await start({
+      tenants: { blueid: blue, redid00: red },
+      limits: { connections: 2, rate: 1, burst: 3 },
+    });
+    const open = [await client(port, 'blueid'), await client(port, 'blueid')];
+    expect(await closed(await raw(port, await helloFor(nameOf('blueid'))))).toBe(alert(80));
+    await client(port, 'redid00');
+    // One goes, another one may come; then it has had as many as it may at once.
+    open[0]?.destroy();
+    await expect
+      .poll(() => metrics.render())
+      .toContain('skerry_gateway_connections{tenant="acme/of-blueid"} 1');
+    const third = await client(port, 'blueid');
+    third.destroy();
+    await expect
+      .poll(() => metrics.render())
+      .toContain('skerry_gateway_connections{tenant="acme/of-blueid"} 1');
+    expect(await closed(await raw(port, await helloFor(nameOf('blueid'))))).toBe(alert(80));
+    expect(await metrics.render()).toContain('reason="rate",tenant="acme/of-blueid"} 1');
+    await client(port, 'redid00');
+  });
+
+  it('says so when the API server is not there', async () => {
+    const server = createTcpServer();
+    const free = await listening(server);
+    server.close();
+    await once(server, 'close');
+    const { port, metrics } = await start({ tenants: { blueid: free } });
+    expect(await closed(await raw(port, await helloFor(nameOf('blueid'))))).toBe(alert(80));
+    expect(await metrics.render()).toContain('reason="unreachable",tenant="acme/of-blueid"} 1');
+    expect(await metrics.render()).toContain('skerry_gateway_connections{tenant="acme/of-blueid"} 0');
+  });
+
+  it.each([
+    ['1', Buffer.from('PROXY TCP4 192.0.2.1 192.0.2.2 1234 443\r\n')],
+    ['2', Buffer.concat([Buffer.from('\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c', 'latin1'), Buffer.alloc(12)])],
+  ])('takes a header of the PROXY protocol off when it is told to, version %s', async (_, header) => {
+    const tenants = { blueid: await listening(echo()) };
+    const { port } = await start({ tenants, options: { proxyProtocol: true } });
+    const socket = await raw(port, header.subarray(0, 7));
+    await new Promise(setImmediate);
+    socket.write(header.subarray(7));
+    await client(port, 'blueid', socket);
+    expect(await closed(await raw(port, await helloFor(nameOf('blueid'))))).toBe('');
+    // And not without being told.
+    expect(await closed(await raw((await start({ tenants })).port, header))).toBe('');
+  });
+
+  it('ends the connections of a tenant that is gone', async () => {
+    const { port, gateway, metrics } = await start({ tenants: { blueid: await listening(echo()) } });
+    const socket = await client(port, 'blueid');
+    gateway.keepOnly(new Set(['acme/of-blueid']));
+    socket.write('more');
+    expect(String((await once(socket, 'data'))[0])).toBe('more');
+    gateway.keepOnly(new Set());
+    metrics.keepOnly(new Set());
+    await closed(socket);
+    expect(await metrics.render()).not.toContain('acme/of-blueid');
+  });
+
+  it('waits at its end for open connections, as long as it may', async () => {
+    const { port, gateway } = await start({ tenants: { blueid: await listening(echo()) } });
+    const [short, long] = [await client(port, 'blueid'), await client(port, 'blueid')];
+    const cut = new AbortController();
+    let isClosed = false;
+    const ended = gateway.close(cut.signal).then(() => {
+      isClosed = true;
+    });
+    short.end();
+    await closed(short);
+    long.write('still there');
+    expect(String((await once(long, 'data'))[0])).toBe('still there');
+    expect(isClosed).toBe(false);
+    cut.abort();
+    await ended;
+    await closed(long);
+  });
+
+  it('refuses all beyond what it may have at once', async () => {
+    const { port } = await start({
+      tenants: { blueid: await listening(echo()) },
+      options: { connections: 1 },
+    });
+    const first = await client(port, 'blueid');
+    expect(await closed(await raw(port, ''))).toBe(alert(80));
+    first.destroy();
+    await expect
+      .poll(async () =>
+        client(port, 'blueid').then(
+          () => true,
+          () => false,
+        ),
+      )
+      .toBe(true);
+  });
+});
+
+describe('routes', () => {
+  it('go by the id that the manager has given, and to the older one where two have it', () => {
+    const routes = new Routes(domain);
+    const old = virtualCluster('old', 'sameid', 1);
+    const young = virtualCluster('young', 'sameid', 2);
+    young.metadata.creationTimestamp = '2026-02-01T00:00:00Z';
+    routes.put(young);
+    routes.put(old);
+    expect(routes.find(nameOf('sameid'))?.tenant).toBe('acme/old');
+    routes.remove(old);
+    expect(routes.find(nameOf('sameid'))).toMatchObject({ tenant: 'acme/young', host: '127.0.0.1', port: 2 });
+    routes.put({ ...young, status: { ...young.status, phase: 'Deleting' } });
+    expect(routes.find(nameOf('sameid'))).toBeUndefined();
+    expect(routes.size).toBe(0);
+  });
+
+  it.each([
+    [{}],
+    [{ id: 'sameid' }],
+    [{ id: 'A.b', endpoint: 'https://127.0.0.1:1' }],
+    [{ id: 'sameid', endpoint: 'http://127.0.0.1:1' }],
+    [{ id: 'sameid', endpoint: 'nonsense' }],
+  ])('have none for a status of %j', (status) => {
+    const routes = new Routes(domain);
+    routes.put({ ...virtualCluster('blue', 'x', 1), status });
+    expect(routes.size).toBe(0);
+  });
+
+  it('know addresses of IPv6 and the port of https', () => {
+    const routes = new Routes(domain);
+    routes.put({ ...virtualCluster('blue', 'x', 1), status: { id: 'sameid', endpoint: 'https://[::1]' } });
+    expect(routes.find(nameOf('sameid'))).toMatchObject({ host: '::1', port: 443 });
+  });
+});

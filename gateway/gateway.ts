@@ -1,0 +1,294 @@
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { type Clock, onAbort } from '../kube/index.ts';
+import { longestHello, readClientHello } from './client-hello.ts';
+import type { GatewayMetrics } from './gateway-metrics.ts';
+import { readProxyHeader } from './proxy-header.ts';
+import type { Route, Routes } from './routes.ts';
+import type { TenantLimits } from './tenant-limits.ts';
+
+/** Why a connection was not passed on. */
+export type Refusal =
+  | 'malformed'
+  | 'slow'
+  | 'nameless'
+  | 'unknown'
+  | 'connections'
+  | 'rate'
+  | 'full'
+  | 'unreachable';
+
+interface GatewayOptions {
+  routes: Pick<Routes, 'find'>;
+  limits: TenantLimits;
+  metrics: GatewayMetrics;
+  /** Connections at once, over all tenants. */
+  connections: number;
+  /** Whether each connection begins with a header of the PROXY protocol. */
+  proxyProtocol: boolean;
+  /** How long a client may take until its server name is known. Default: 5 s. */
+  helloTimeoutMs?: number;
+  /** How long the tenant's API server may take to accept. Default: 10 s. */
+  connectTimeoutMs?: number;
+  clock: Pick<Clock, 'monotonic'>;
+}
+
+/** Clients whose server name is not known yet; beyond it the one that has waited longest goes. */
+const mostHellos = 1_024;
+/** What a client may send before its API server is connected to. */
+const longestStart = longestHello + 16 * 1024;
+/** A peer that has gone without a word is noticed. */
+const keepAliveMs = 30_000;
+/** How long one direction stays open when the other one has ended. */
+const halfOpenMs = 60_000;
+
+/** TLS alerts, in the clear as before any handshake: clients show them. */
+const alerts: Partial<Record<Refusal, number>> = {
+  unknown: 112,
+  nameless: 112,
+  connections: 80,
+  rate: 80,
+  full: 80,
+  unreachable: 80,
+};
+
+/**
+ * Passes connections on to the tenants' API servers, by the server name that a client sends in the clear. What is in a
+ * connection is between the client and the API server: certificates of both reach the other untouched.
+ */
+export class Gateway {
+  readonly #o: GatewayOptions;
+  readonly #server: Server;
+  /** Both ends of each connection. */
+  readonly #sockets = new Set<Socket>();
+  /** In the order in which they came. */
+  readonly #hellos = new Set<Socket>();
+  readonly #byTenant = new Map<string, Set<Socket>>();
+  #open = 0;
+
+  constructor(options: GatewayOptions) {
+    this.#o = options;
+    this.#server = createServer(
+      { allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: keepAliveMs },
+      (client) => this.#accept(client),
+    );
+  }
+
+  /** Returns the port. */
+  async listen(port: number, host: string): Promise<number> {
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once('error', reject);
+      this.#server.listen({ port, host, backlog: 4_096 }, () => {
+        this.#server.off('error', reject);
+        resolve();
+      });
+    });
+    // An accept that fails, for lack of file descriptors, is no reason to end.
+    this.#server.on('error', () => this.#o.metrics.refused('full'));
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  /** Ends the connections of tenants that are not there any more. */
+  keepOnly(tenants: ReadonlySet<string>): void {
+    for (const [tenant, sockets] of this.#byTenant)
+      if (!tenants.has(tenant)) for (const socket of sockets) socket.destroy();
+    this.#o.limits.keep(tenants);
+  }
+
+  /** Accepts no more connections, and waits for those that there are until the signal is aborted: then they are cut. */
+  async close(signal: AbortSignal): Promise<void> {
+    if (!this.#server.listening) return;
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    for (const client of this.#hellos) client.destroy();
+    const forget = onAbort(signal, () => {
+      for (const socket of this.#sockets) socket.destroy();
+    });
+    await closed;
+    forget();
+  }
+
+  #accept(client: Socket): void {
+    this.#track(client);
+    if (this.#open >= this.#o.connections) {
+      this.#refuse(client, 'full');
+      return;
+    }
+    this.#open += 1;
+    client.once('close', () => {
+      this.#open -= 1;
+    });
+    if (this.#hellos.size >= mostHellos) {
+      const [oldest] = this.#hellos;
+      if (oldest !== undefined) this.#refuse(oldest, 'slow');
+    }
+    this.#hellos.add(client);
+    const timer = setTimeout(() => this.#refuse(client, 'slow'), this.#o.helloTimeoutMs ?? 5_000);
+    const start = new Start(longestStart);
+    let isProxied = this.#o.proxyProtocol;
+    let needed = 1;
+    const done = (): void => {
+      clearTimeout(timer);
+      this.#hellos.delete(client);
+      client.off('data', read);
+      client.off('end', ended);
+    };
+    const read = (chunk: Buffer): void => {
+      if (!start.add(chunk)) {
+        this.#refuse(client, 'malformed');
+        return;
+      }
+      if (isProxied) {
+        const header = readProxyHeader(start.bytes);
+        if (header.kind === 'incomplete') return;
+        if (header.kind === 'invalid') {
+          this.#refuse(client, 'malformed');
+          return;
+        }
+        start.drop(header.length);
+        isProxied = false;
+      }
+      // A hello that trickles in is looked at no more often than it can be complete.
+      if (start.bytes.length < needed) return;
+      const hello = readClientHello(start.bytes);
+      if (hello.kind === 'incomplete') {
+        needed = hello.needed;
+        return;
+      }
+      done();
+      client.pause();
+      if (hello.kind === 'invalid') {
+        this.#refuse(client, 'malformed');
+        return;
+      }
+      if (hello.kind === 'nameless') {
+        this.#refuse(client, 'nameless');
+        return;
+      }
+      const route = this.#o.routes.find(hello.name);
+      if (route === undefined) {
+        this.#refuse(client, 'unknown');
+        return;
+      }
+      this.#connect(client, route, start.bytes);
+    };
+    const ended = (): void => this.#refuse(client, 'malformed');
+    client.on('data', read);
+    client.on('end', ended);
+    client.once('close', done);
+  }
+
+  #connect(client: Socket, route: Route, start: Buffer): void {
+    const { limits, metrics, clock, connectTimeoutMs = 10_000 } = this.#o;
+    const refused = limits.open(route.tenant);
+    if (refused !== undefined) {
+      this.#refuse(client, refused, route.tenant);
+      return;
+    }
+    const sockets = this.#byTenant.get(route.tenant) ?? new Set();
+    this.#byTenant.set(route.tenant, sockets.add(client));
+    const closed = metrics.opened(route.tenant);
+    client.once('close', () => {
+      limits.close(route.tenant);
+      sockets.delete(client);
+      if (sockets.size === 0 && this.#byTenant.get(route.tenant) === sockets)
+        this.#byTenant.delete(route.tenant);
+      closed();
+    });
+    const startedMs = clock.monotonic();
+    const server = connect({
+      host: route.host,
+      port: route.port,
+      allowHalfOpen: true,
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: keepAliveMs,
+    });
+    this.#track(server);
+    const timer = setTimeout(() => server.destroy(), connectTimeoutMs);
+    let isConnected = false;
+    server.once('connect', () => {
+      isConnected = true;
+      clearTimeout(timer);
+      metrics.connected((clock.monotonic() - startedMs) / 1_000);
+      server.write(start);
+      join(client, server);
+    });
+    server.once('close', () => {
+      clearTimeout(timer);
+      if (isConnected) client.destroySoon();
+      else this.#refuse(client, 'unreachable', route.tenant);
+    });
+    client.once('close', () => server.destroySoon());
+  }
+
+  #track(socket: Socket): void {
+    this.#sockets.add(socket);
+    // `close` follows.
+    socket.on('error', () => undefined);
+    socket.once('close', () => this.#sockets.delete(socket));
+  }
+
+  #refuse(client: Socket, why: Refusal, tenant?: string): void {
+    if (client.destroyed || client.writableEnded) return;
+    this.#o.metrics.refused(why, tenant);
+    this.#hellos.delete(client);
+    const alert = alerts[why];
+    if (alert === undefined) {
+      client.destroy();
+      return;
+    }
+    // Fatal, and the last word: the client is not waited for.
+    client.resume();
+    client.end(Buffer.from([21, 3, 3, 0, 2, 2, alert]), () => client.destroySoon());
+  }
+}
+
+/** Bytes in both directions until both have ended; an end is passed on, as an API server may answer after it. */
+function join(client: Socket, server: Socket): void {
+  for (const [from, to] of [
+    [client, server],
+    [server, client],
+  ] as const) {
+    from.pipe(to);
+    from.once('end', () => {
+      // The other direction may go on for some time, and not for ever.
+      to.setTimeout(halfOpenMs, () => to.destroy());
+    });
+  }
+}
+
+/** What a client has sent so far, in one piece that grows by doubling. */
+class Start {
+  readonly #limit: number;
+  #buffer: Buffer = Buffer.alloc(0);
+  #length = 0;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  get bytes(): Buffer {
+    return this.#buffer.subarray(0, this.#length);
+  }
+
+  /** False when it is too much. */
+  add(chunk: Buffer): boolean {
+    const length = this.#length + chunk.length;
+    if (length > this.#limit) return false;
+    if (this.#length === 0) this.#buffer = chunk;
+    else {
+      if (length > this.#buffer.length) {
+        const larger = Buffer.alloc(Math.max(length, 2 * this.#buffer.length));
+        this.#buffer.copy(larger, 0, 0, this.#length);
+        this.#buffer = larger;
+      }
+      chunk.copy(this.#buffer, this.#length);
+    }
+    this.#length = length;
+    return true;
+  }
+
+  drop(count: number): void {
+    this.#buffer = Buffer.from(this.#buffer.subarray(count, this.#length));
+    this.#length -= count;
+  }
+}

@@ -1,0 +1,161 @@
+import { Command, InvalidArgumentError } from 'commander';
+import { type Logger, pino } from 'pino';
+import type { VirtualCluster } from '../api/virtual-cluster.ts';
+import {
+  Connection,
+  HealthServer,
+  KubeClient,
+  loadKubeconfig,
+  Reflector,
+  resources,
+  Store,
+  systemClock,
+} from '../kube/index.ts';
+import { Gateway } from './gateway.ts';
+import { GatewayMetrics } from './gateway-metrics.ts';
+import { Routes } from './routes.ts';
+import { TenantLimits } from './tenant-limits.ts';
+
+interface Address {
+  host: string;
+  port: number;
+}
+
+interface Flags {
+  kubeconfig?: string;
+  context?: string;
+  domain: string;
+  listen: Address;
+  metricsAddress: Address;
+  connections: number;
+  tenantConnections: number;
+  tenantRate: number;
+  tenantBurst: number;
+  proxyProtocol: boolean;
+  drainSeconds: number;
+  logLevel: string;
+}
+
+function address(text: string): Address {
+  const match = /^(?:\[(.+)\]|([^:]*)):(\d+)$/.exec(text);
+  const port = Number(match?.[3]);
+  if (match === null || port > 65_535)
+    throw new InvalidArgumentError('give it as HOST:PORT, e.g. 127.0.0.1:7443');
+  return { host: match[1] ?? (match[2] === '' ? '0.0.0.0' : (match[2] as string)), port };
+}
+
+function domain(text: string): string {
+  if (text.length > 200 || !/^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(text))
+    throw new InvalidArgumentError('give a DNS domain in lower case, e.g. tenants.example.com');
+  return text;
+}
+
+function positive(text: string): number {
+  const number = Number(text);
+  if (!Number.isInteger(number) || number < 1)
+    throw new InvalidArgumentError('give a whole number of at least 1');
+  return number;
+}
+
+function command(): Command {
+  return new Command('vc-gateway')
+    .description(
+      'One address for the API servers of all tenants: passes connections on by TLS server name, without opening them.',
+    )
+    .option('--kubeconfig <file>', 'kubeconfig of the super cluster (default: $KUBECONFIG or ~/.kube/config)')
+    .option('--context <name>', 'context of that kubeconfig')
+    .requiredOption('--domain <domain>', 'tenants are reached by the server name ID.DOMAIN', domain)
+    .option('--listen <host:port>', 'where tenants connect', address, { host: '127.0.0.1', port: 7443 })
+    .option('--metrics-address <host:port>', 'where /metrics, /healthz and /readyz are', address, {
+      host: '127.0.0.1',
+      port: 10454,
+    })
+    .option('--connections <n>', 'connections at once, over all tenants', positive, 10_000)
+    .option('--tenant-connections <n>', 'connections of one tenant at once', positive, 2_000)
+    .option('--tenant-rate <n>', 'new connections of one tenant in a second, for long', positive, 100)
+    .option('--tenant-burst <n>', 'new connections of one tenant in a moment', positive, 500)
+    .option(
+      '--proxy-protocol',
+      'each connection begins with a header of the PROXY protocol, version 1 or 2',
+      false,
+    )
+    .option('--drain-seconds <n>', 'how long open connections may go on when it is told to end', positive, 30)
+    .option('--log-level <level>', 'trace, debug, info, warn or error', 'info');
+}
+
+async function main(): Promise<void> {
+  const flags = command().parse().opts<Flags>();
+  const logger = pino({ level: flags.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime });
+  const stop = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const)
+    process.on(signal, () => stop.abort(new Error(`received ${signal}`)));
+  const superCluster = await loadKubeconfig(flags.kubeconfig, flags.context);
+  const connection = new Connection({ ...superCluster, userAgent: 'vc-gateway' });
+  try {
+    await serve(flags, new KubeClient(connection), logger, stop.signal);
+  } finally {
+    await connection.close();
+  }
+}
+
+async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: AbortSignal): Promise<void> {
+  const clock = systemClock;
+  const routes = new Routes(flags.domain);
+  const metrics = new GatewayMetrics({ processMetrics: true });
+  const limits = new TenantLimits(
+    { connections: flags.tenantConnections, rate: flags.tenantRate, burst: flags.tenantBurst },
+    () => clock.monotonic(),
+  );
+  const { connections, proxyProtocol } = flags;
+  const gateway = new Gateway({ routes, limits, metrics, connections, proxyProtocol, clock });
+  const following = new AbortController();
+  const store = new Store<VirtualCluster>();
+  const reflector = new Reflector<VirtualCluster>({
+    client,
+    resource: resources.virtualClusters,
+    store,
+    clock,
+    onProblem: ({ error, phase }) => logger.warn({ err: error, phase }, 'cannot follow VirtualClusters'),
+  });
+  store.subscribe((event) => {
+    if (event.type !== 'deleted') return routes.put(event.object);
+    routes.remove(event.object);
+    const tenants = routes.tenants();
+    gateway.keepOnly(tenants);
+    metrics.keepOnly(tenants);
+  });
+  const health = new HealthServer({
+    metrics: { contentType: metrics.contentType, render: () => metrics.render() },
+    ready: {
+      // Without the super cluster it goes on with what it knows.
+      routes: () => reflector.hasSynced,
+      accepting: () => !signal.aborted,
+    },
+  });
+  const running = reflector.run(following.signal).catch(() => undefined);
+  try {
+    await health.listen(flags.metricsAddress.port, flags.metricsAddress.host);
+    await Promise.race([reflector.synced(signal), aborted(signal)]);
+    if (!signal.aborted) {
+      const port = await gateway.listen(flags.listen.port, flags.listen.host);
+      logger.info({ host: flags.listen.host, port, domain: flags.domain, tenants: routes.size }, 'serving');
+      await aborted(signal);
+      logger.info({ seconds: flags.drainSeconds }, 'waiting for open connections to end');
+      await gateway.close(AbortSignal.timeout(flags.drainSeconds * 1_000));
+    }
+  } finally {
+    following.abort(new Error('the gateway ends'));
+    await running;
+    await health.close();
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+}
+
+main().catch((error: unknown) => {
+  console.error(`vc-gateway: ${error instanceof Error ? error.message : String(error)}`);
+  process.exitCode = 1;
+});

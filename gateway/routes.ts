@@ -1,0 +1,87 @@
+import { idPattern } from '../api/names.ts';
+import type { VirtualCluster } from '../api/virtual-cluster.ts';
+
+/** Where connections of one tenant go. */
+export interface Route {
+  /** `namespace/name` of the VirtualCluster. */
+  readonly tenant: string;
+  readonly id: string;
+  readonly host: string;
+  readonly port: number;
+}
+
+/**
+ * Tenants by the server name of their API server, `<id>.<domain>`. Ids are given by the manager and stand in the status,
+ * so that no owner of a VirtualCluster takes the name of another one.
+ */
+export class Routes {
+  readonly #domain: string;
+  /** By id; then by the UID of those that have it, in the order of their age. */
+  readonly #claims = new Map<string, Map<string, { bornAt: string; route: Route }>>();
+  readonly #idOf = new Map<string, string>();
+
+  constructor(domain: string) {
+    this.#domain = domain;
+  }
+
+  /** How many names are known. */
+  get size(): number {
+    return this.#claims.size;
+  }
+
+  find(serverName: string): Route | undefined {
+    const suffix = `.${this.#domain}`;
+    if (!serverName.endsWith(suffix)) return undefined;
+    // Two VirtualClusters never have one id for long, as when one is restored beside the other: the older one counts.
+    const claims = [...(this.#claims.get(serverName.slice(0, -suffix.length))?.values() ?? [])];
+    return claims.reduce<(typeof claims)[0] | undefined>(
+      (oldest, each) => (oldest === undefined || each.bornAt < oldest.bornAt ? each : oldest),
+      undefined,
+    )?.route;
+  }
+
+  put(vc: VirtualCluster): void {
+    const uid = vc.metadata.uid ?? '';
+    const route = routeOf(vc);
+    if (this.#idOf.get(uid) !== route?.id) this.remove(vc);
+    if (route === undefined) return;
+    const claims = this.#claims.get(route.id) ?? new Map();
+    this.#claims.set(route.id, claims.set(uid, { bornAt: bornAt(vc), route }));
+    this.#idOf.set(uid, route.id);
+  }
+
+  remove({ metadata: { uid = '' } }: VirtualCluster): void {
+    const id = this.#idOf.get(uid);
+    if (id === undefined) return;
+    this.#idOf.delete(uid);
+    const claims = this.#claims.get(id);
+    claims?.delete(uid);
+    if (claims?.size === 0) this.#claims.delete(id);
+  }
+
+  /** Tenants that are there. */
+  tenants(): Set<string> {
+    const all = [...this.#claims.values()].flatMap((claims) => [...claims.values()]);
+    return new Set(all.map(({ route }) => route.tenant));
+  }
+}
+
+function bornAt({ metadata }: VirtualCluster): string {
+  return `${metadata.creationTimestamp ?? ''} ${metadata.uid ?? ''}`;
+}
+
+function routeOf({ metadata, status }: VirtualCluster): Route | undefined {
+  const { id, endpoint, phase } = status ?? {};
+  if (id === undefined || !idPattern.test(id) || endpoint === undefined || phase === 'Deleting')
+    return undefined;
+  if (!URL.canParse(endpoint)) return undefined;
+  const { hostname, port, protocol } = new URL(endpoint);
+  if (protocol !== 'https:') return undefined;
+  return {
+    tenant: `${metadata.namespace}/${metadata.name}`,
+    id,
+    // Of an IPv6 address without its brackets.
+    host: hostname.replace(/^\[(.*)\]$/, '$1'),
+    port: port === '' ? 443 : Number(port),
+  };
+}
