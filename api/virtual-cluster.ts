@@ -172,7 +172,17 @@ export const virtualClusterStatusSchema = z.strictObject({
     .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['type'] })
     .optional(),
   observedGeneration: z.int().min(0).optional(),
-  endpoint: z.string().max(512).describe('Where people reach the API server.').optional(),
+  endpoint: z
+    .string()
+    .max(512)
+    .describe('Where the API server listens. People reach it there too, unless there is a gateway.')
+    .optional(),
+  gateway: z
+    .strictObject({ server: z.string().max(512), serverName: z.string().max(253) })
+    .describe(
+      'Where people reach the API server: the address of the gateway, and the TLS server name to ask for.',
+    )
+    .optional(),
   advertisedAddress: z.string().max(64).describe('Where pods reach the API server.').optional(),
   advertisedPort: z.int().min(1).max(65535).optional(),
   serviceCIDR: z.string().max(64).describe("Range of the tenant's service addresses.").optional(),

@@ -85,6 +85,7 @@ describe('the gateway', () => {
     const metrics = new GatewayMetrics();
     const gateway = new Gateway({
       routes,
+      routesKnown: Promise.resolve(),
       limits: new TenantLimits(limits ?? { connections: 100, rate: 100, burst: 100 }, () => 0),
       metrics,
       connections: 3_000,
@@ -180,6 +181,21 @@ describe('the gateway', () => {
     const socket = await raw(port, '');
     socket.end(await helloFor(nameOf('blueid')));
     expect(await closed(socket)).toBe('the answer');
+  });
+
+  it('lets clients wait until it knows all tenants', async () => {
+    const known = Promise.withResolvers<void>();
+    const { port, routes } = await start({ options: { routesKnown: known.promise } });
+    const waiting = [
+      await raw(port, await helloFor(nameOf('blueid'))),
+      await raw(port, await helloFor(nameOf('redid00'))),
+    ];
+    const ends = waiting.map(closed);
+    routes.put(
+      virtualCluster('blue', 'blueid', await listening(createTcpServer((socket) => socket.end('ok')))),
+    );
+    known.resolve();
+    expect(await Promise.all(ends)).toEqual(['ok', alert(112)]);
   });
 
   it('tells a client in terms of TLS that there is no such tenant, or that it names none', async () => {

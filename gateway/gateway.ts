@@ -19,6 +19,8 @@ export type Refusal =
 
 interface GatewayOptions {
   routes: Pick<Routes, 'find'>;
+  /** Resolves when all routes are known: until then clients wait. */
+  routesKnown: Promise<unknown>;
   limits: TenantLimits;
   metrics: GatewayMetrics;
   /** Connections at once, over all tenants. */
@@ -163,12 +165,12 @@ export class Gateway {
         this.#refuse(client, 'nameless');
         return;
       }
-      const route = this.#o.routes.find(hello.name);
-      if (route === undefined) {
-        this.#refuse(client, 'unknown');
-        return;
-      }
-      this.#connect(client, route, start.bytes);
+      void this.#o.routesKnown.then(() => {
+        if (client.destroyed) return;
+        const route = this.#o.routes.find(hello.name);
+        if (route === undefined) this.#refuse(client, 'unknown');
+        else this.#connect(client, route, start.bytes);
+      });
     };
     const ended = (): void => this.#refuse(client, 'malformed');
     client.on('data', read);

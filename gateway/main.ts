@@ -107,7 +107,6 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
     () => clock.monotonic(),
   );
   const { connections, proxyProtocol } = flags;
-  const gateway = new Gateway({ routes, limits, metrics, connections, proxyProtocol, clock });
   const following = new AbortController();
   const store = new Store<VirtualCluster>();
   const reflector = new Reflector<VirtualCluster>({
@@ -117,6 +116,8 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
     clock,
     onProblem: ({ error, phase }) => logger.warn({ err: error, phase }, 'cannot follow VirtualClusters'),
   });
+  const routesKnown = reflector.synced(signal).catch(() => undefined);
+  const gateway = new Gateway({ routes, routesKnown, limits, metrics, connections, proxyProtocol, clock });
   store.subscribe((event) => {
     if (event.type !== 'deleted') return routes.put(event.object);
     routes.remove(event.object);
@@ -135,14 +136,11 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
   const running = reflector.run(following.signal).catch(() => undefined);
   try {
     await health.listen(flags.metricsAddress.port, flags.metricsAddress.host);
-    await Promise.race([reflector.synced(signal), aborted(signal)]);
-    if (!signal.aborted) {
-      const port = await gateway.listen(flags.listen.port, flags.listen.host);
-      logger.info({ host: flags.listen.host, port, domain: flags.domain, tenants: routes.size }, 'serving');
-      await aborted(signal);
-      logger.info({ seconds: flags.drainSeconds }, 'waiting for open connections to end');
-      await gateway.close(AbortSignal.timeout(flags.drainSeconds * 1_000));
-    }
+    const port = await gateway.listen(flags.listen.port, flags.listen.host);
+    logger.info({ host: flags.listen.host, port, domain: flags.domain }, 'serving');
+    await aborted(signal);
+    logger.info({ seconds: flags.drainSeconds }, 'waiting for open connections to end');
+    await gateway.close(AbortSignal.timeout(flags.drainSeconds * 1_000));
   } finally {
     following.abort(new Error('the gateway ends'));
     await running;

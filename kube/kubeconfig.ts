@@ -17,6 +17,8 @@ export interface Kubeconfig {
 export interface RenderedKubeconfig {
   clusterName: string;
   server: string;
+  /** Name that the server's certificate is for, and by which a gateway finds the server; default: the host of `server`. */
+  tlsServerName?: string | undefined;
   /** PEM. */
   ca: string;
   user: string;
@@ -77,21 +79,23 @@ function selectContext(
 
 /**
  * Reads a kubeconfig out of a Secret: YAML, or base64 of it as in `data`. A user who may write that
- * Secret must not gain more than one connection by it, so only server, CA data and client
+ * Secret must not gain more than one connection by it, so only server, its name, CA data and client
  * certificate data are accepted; plugins, file paths, tokens and all else are refused by name.
  */
 export function connectionFromSecret(yamlOrData: string): ConnectionOptions {
   // Base64 knows no colon, YAML of a kubeconfig always has one.
   const yaml = yamlOrData.includes(':') ? yamlOrData : Buffer.from(yamlOrData, 'base64').toString();
   const { cluster, user } = selectContext(parseKubeconfig(yaml));
-  onlyFields('cluster', cluster, ['server', 'certificate-authority-data']);
+  onlyFields('cluster', cluster, ['server', 'tls-server-name', 'certificate-authority-data']);
   onlyFields('user', user, ['client-certificate-data', 'client-key-data']);
   const server = text(cluster, 'server');
   if (server === undefined || !URL.canParse(server) || new URL(server).protocol !== 'https:') {
     throw new KubeconfigError('ForbiddenField', 'a kubeconfig in a Secret must name an https server');
   }
+  const tlsServerName = text(cluster, 'tls-server-name');
   return {
     server,
+    ...(tlsServerName === undefined ? {} : { tlsServerName }),
     ca: required(cluster, 'certificate-authority-data'),
     cert: required(user, 'client-certificate-data'),
     key: required(user, 'client-key-data'),
@@ -107,7 +111,11 @@ export function renderKubeconfig(options: RenderedKubeconfig): string {
     clusters: [
       {
         name: options.clusterName,
-        cluster: { server: options.server, 'certificate-authority-data': base64(options.ca) },
+        cluster: {
+          server: options.server,
+          ...(options.tlsServerName === undefined ? {} : { 'tls-server-name': options.tlsServerName }),
+          'certificate-authority-data': base64(options.ca),
+        },
       },
     ],
     users: [

@@ -23,6 +23,7 @@ const everything = [
   ...['--set', 'priorityClassName=system-cluster-critical'],
   ...['--set', 'image.registry=registry.example', '--set', 'imagePullSecrets[0].name=pull'],
   ...['--set', 'nodeSelector.disk=fast', '--set', 'tolerations[0].operator=Exists'],
+  ...['--set', 'gateway.enabled=true', '--set', 'gateway.domain=tenants.example.com'],
   ...['--set', 'networkPolicies.metricsFrom[0].purpose=monitoring'],
   ...[
     '--set',
@@ -89,6 +90,7 @@ describe('the Helm chart', () => {
     ['a range that is none', ['manager.servicePool=10.0.0.0'], '/manager/servicePool'],
     ['a mode that there is not', ['syncer.networkPolicies=maybe'], '/syncer/networkPolicies'],
     ['an etcd that lets one tenant watch the keys of others', ['etcd.version=3.6.0'], '/etcd/version'],
+    ['a gateway without a domain', ['gateway.enabled=true'], 'gateway.domain'],
     ['no datastore at all', ['etcd.enabled=false'], '/etcd/endpoint'],
     ['a container that asks for nothing', ['manager.resources=null'], '/manager'],
     ['an argument that is none', ['syncer.extraArgs[0]=workers'], '/syncer/extraArgs/0'],
@@ -99,14 +101,14 @@ describe('the Helm chart', () => {
     expect(stderr).toContain(where);
   });
 
-  it('gives manager and syncer the rights that the tests run with', async () => {
-    const objects = await rendered();
+  it('gives each program the rights that the tests run with', async () => {
+    const objects = await rendered(...everything);
     for (const name of programs) {
       const rights = await loadRights(chart, name);
       const rules = (kind: string): PolicyRule[] =>
         find(objects, kind, `skerry-${name}`)['rules'] as PolicyRule[];
       expect(rules('ClusterRole')).toEqual([...rights.cluster, ...(rights.kubernetesDriver ?? [])]);
-      expect(rules('Role')).toEqual(rights.namespace);
+      if (rights.namespace !== undefined) expect(rules('Role')).toEqual(rights.namespace);
     }
   });
 
@@ -132,12 +134,14 @@ describe('the Helm chart', () => {
     expect(others(etcd.args)).toEqual(others(local));
   });
 
-  it('asks manager and syncer for nothing that they do not know', async () => {
+  it('asks its programs for nothing that they do not know', async () => {
     const objects = await rendered(...everything);
+    const helpOf = async (program: string): Promise<string> =>
+      (await execa(process.execPath, [join(chart, '..', '..', 'bin', `${program}.js`), '--help'])).stdout;
     const help = {
       manager: (await runCli(home, ['operator', '--help'])).stdout,
-      syncer: (await execa(process.execPath, [join(chart, '..', '..', 'bin', 'vc-syncer.js'), '--help']))
-        .stdout,
+      syncer: await helpOf('vc-syncer'),
+      gateway: await helpOf('vc-gateway'),
     };
     for (const name of programs) {
       const workload = workloads(objects).find(

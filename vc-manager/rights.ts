@@ -15,7 +15,7 @@ const ruleSchema = z.strictObject({
 
 const rightsSchema = z.strictObject({
   cluster: z.array(ruleSchema).min(1),
-  namespace: z.array(ruleSchema).min(1),
+  namespace: z.array(ruleSchema).min(1).optional(),
   /** What the kubernetes driver needs beside the rest, in all namespaces. */
   kubernetesDriver: z.array(ruleSchema).min(1).optional(),
 });
@@ -26,7 +26,7 @@ export type PolicyRule = z.infer<typeof ruleSchema>;
 /** What one of Skerry's programs may do in the super cluster: `cluster` in all namespaces, `namespace` in Skerry's own. */
 export type Rights = z.infer<typeof rightsSchema>;
 
-export const programs = ['manager', 'syncer'] as const;
+export const programs = ['manager', 'syncer', 'gateway'] as const;
 export type ProgramName = (typeof programs)[number];
 
 /** From the chart, the one place where rights are written down. `directory`: that of the chart. */
@@ -77,8 +77,12 @@ export function rightsManifests({ program, rights, namespace, labels }: RightsOp
   return [
     role('ClusterRole', { name }, { rules: rights.cluster }),
     bound('ClusterRoleBinding', 'ClusterRole', { name }),
-    role('Role', { name, namespace }, { rules: rights.namespace }),
-    bound('RoleBinding', 'Role', { name, namespace }),
+    ...(rights.namespace === undefined
+      ? []
+      : [
+          role('Role', { name, namespace }, { rules: rights.namespace }),
+          bound('RoleBinding', 'Role', { name, namespace }),
+        ]),
     ...(program === 'syncer' ? customResources() : []),
   ];
 
@@ -112,7 +116,7 @@ interface GrantOptions {
   signal: AbortSignal;
 }
 
-/** Grants the users of manager and syncer what the chart grants their ServiceAccounts, and no more. */
+/** Grants the users of manager, syncer and gateway what the chart grants their ServiceAccounts, and no more. */
 export async function grantRights(client: KubeClient, options: GrantOptions): Promise<void> {
   const { chartDirectory, namespace, labels, signal } = options;
   const own = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace, labels } };

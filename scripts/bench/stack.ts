@@ -107,7 +107,9 @@ export class OwnStack implements Stack {
           dns: 'none' as const,
           networkPolicies: 'auto',
         };
-        return this.#withFlags({ ...shared, ports, bindAddress: host, advertiseAddress }, parts);
+        // Measured without: clients of the benchmark are the tenants' API servers' own.
+        const gateway = { gateway: false, ports: { ...ports, gateway: 0, gatewayMetrics: 0 } };
+        return this.#withFlags({ ...shared, ...gateway, bindAddress: host, advertiseAddress }, parts);
       },
     });
   }

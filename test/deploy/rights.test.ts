@@ -4,12 +4,17 @@ import { loadRights, type PolicyRule, programs, rightsManifests } from '../../vc
 
 const chart = join(import.meta.dirname, '..', '..', 'deploy', 'chart');
 
-describe('the rights of manager and syncer', async () => {
-  const rights = { manager: await loadRights(chart, 'manager'), syncer: await loadRights(chart, 'syncer') };
+describe('the rights of manager, syncer and gateway', async () => {
+  const [manager, syncer, gateway] = await Promise.all([
+    loadRights(chart, 'manager'),
+    loadRights(chart, 'syncer'),
+    loadRights(chart, 'gateway'),
+  ]);
+  const rights = { manager, syncer, gateway };
   const every = programs.flatMap((program) =>
     [
       ...rights[program].cluster,
-      ...rights[program].namespace,
+      ...(rights[program].namespace ?? []),
       ...(rights[program].kubernetesDriver ?? []),
     ].map((rule) => ({ program, rule })),
   );

@@ -5,10 +5,13 @@ import {
   loadRights,
   type PolicyRule,
   type ProgramName,
-  programs,
   type Rights,
   userOf,
 } from '../../vc-manager/rights.ts';
+
+/** Those that every stack of a suite has. The gateway reads VirtualClusters and no more. */
+const audited = ['manager', 'syncer'] as const;
+type AuditedProgram = (typeof audited)[number];
 
 /** One request to the super cluster, as its API server has recorded it. */
 export interface Asked {
@@ -232,12 +235,12 @@ export class UseOfRights {
   readonly #userOf: (program: ProgramName) => string;
 
   constructor(
-    rights: Readonly<Record<ProgramName, Rights>>,
+    rights: Readonly<Record<AuditedProgram, Rights>>,
     { userOf: userOfProgram = userOf, withKubernetesDriver = false }: UseOptions = {},
   ) {
     this.#userOf = userOfProgram;
-    for (const program of programs) {
-      const { cluster, namespace, kubernetesDriver = [] } = rights[program];
+    for (const program of audited) {
+      const { cluster, namespace = [], kubernetesDriver = [] } = rights[program];
       for (const rule of cluster) this.#add(program, 'cluster', rule);
       for (const rule of namespace) this.#add(program, 'namespace', rule);
       if (withKubernetesDriver) for (const rule of kubernetesDriver) this.#add(program, 'driver', rule);
@@ -296,7 +299,7 @@ export class UseOfRights {
 
   /** Whether it has seen requests of both. */
   get isTelling(): boolean {
-    return programs.every((program) => this.#users.has(this.#userOf(program)));
+    return audited.every((program) => this.#users.has(this.#userOf(program)));
   }
 
   /** `syncer: delete pods`. */

@@ -41,6 +41,19 @@ export function hostAndPort(text: string): { host: string; port: number } {
   throw new InvalidArgumentError('Give it as HOST:PORT, for example 127.0.0.1:10452.');
 }
 
+/** Without a host: what is reached there is found by its own name. */
+export function gatewayAddress(text: string): { host?: string; port: number } {
+  const port = /^:(\d+)$/.exec(text)?.[1];
+  if (port === undefined) return hostAndPort(text);
+  return { port: hostAndPort(`any${text}`).port };
+}
+
+export function gatewayDomain(text: string): string {
+  if (text.length <= 200 && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(text))
+    return text;
+  throw new InvalidArgumentError('Give a DNS domain in lower case, for example tenants.example.com.');
+}
+
 export function portRange(text: string): { first: number; last: number } {
   const [first = 0, last = 0] = /^(\d+)-(\d+)$/.exec(text)?.slice(1).map(Number) ?? [];
   if (first >= 1 && first <= last && last <= 65_535) return { first, last };

@@ -26,7 +26,7 @@ export async function personalKubeconfig(
   { clock, signal }: { clock: Pick<Clock, 'now'>; signal: AbortSignal },
 ): Promise<string> {
   const { name = '', namespace = '' } = vc.metadata;
-  const { id, endpoint, syncerSecret } = vc.status ?? {};
+  const { id, endpoint, gateway, syncerSecret } = vc.status ?? {};
   if (id === undefined || endpoint === undefined || syncerSecret?.namespace === undefined) {
     throw new CliError(
       'NotReady',
@@ -52,7 +52,8 @@ export async function personalKubeconfig(
   const clusterName = `${namespace}/${name}`;
   return renderKubeconfig({
     clusterName,
-    server: endpoint,
+    server: gateway?.server ?? endpoint,
+    tlsServerName: gateway?.serverName,
     ca: pki('serving-ca.crt'),
     user: `${clusterName}/${user}`,
     cert: certPem,

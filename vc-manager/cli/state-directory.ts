@@ -14,8 +14,16 @@ const settingsSchema = z.object({
     z.literal('local'),
     z.object({ kubeconfig: z.string(), context: z.string().optional() }),
   ]),
-  /** Ports of the syncer; chosen once, because Node objects of tenants contain them. */
-  ports: z.object({ metrics: z.int(), kubelet: z.int() }).optional(),
+  /** Ports of syncer and gateway; chosen once, because Node objects and kubeconfigs of tenants contain them. */
+  ports: z
+    .object({
+      metrics: z.int(),
+      kubelet: z.int(),
+      /** Absent in state of earlier versions. */
+      gateway: z.int().optional(),
+      gatewayMetrics: z.int().optional(),
+    })
+    .optional(),
   /** Sample tenants were created once; a deleted one is not created again. */
   samplesMade: z.boolean().optional(),
 });

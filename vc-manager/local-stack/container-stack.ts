@@ -69,10 +69,15 @@ export class ContainerStack {
         await writePrivateFile(join(this.#files(name), path), this.filledIn(name, content));
       }
     }
-    const { managerKubeconfig = '', syncerKubeconfig = '' } = parts.superCluster ?? {};
+    const {
+      managerKubeconfig = '',
+      syncerKubeconfig = '',
+      gatewayKubeconfig = '',
+    } = parts.superCluster ?? {};
     await writePrivateFile(join(this.#stateDir, 'super-cluster', 'manager.kubeconfig'), managerKubeconfig);
-    // In a volume of its own, which is all that the syncer sees.
+    // Each in a volume of its own, which is all that the program sees.
     await writePrivateFile(join(this.#files('vc-syncer'), 'super-cluster.kubeconfig'), syncerKubeconfig);
+    await writePrivateFile(join(this.#files('vc-gateway'), 'super-cluster.kubeconfig'), gatewayKubeconfig);
     await writePrivateFile(this.#settingsFile(), `${JSON.stringify(settings, null, 2)}\n`);
   }
 

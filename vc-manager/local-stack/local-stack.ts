@@ -67,6 +67,7 @@ export interface LocalStackParts {
     /** Of Skerry's programs, which may do what roles of the super cluster let them do. */
     managerKubeconfig: string;
     syncerKubeconfig: string;
+    gatewayKubeconfig: string;
   };
   datastore: { endpoint: string; pki: ManagerPki; pkiDirectory: string };
 }
@@ -230,6 +231,7 @@ export class LocalStack {
         kubeconfig,
         managerKubeconfig: superClusterKubeconfig(options, 'skerry-manager', pki.manager),
         syncerKubeconfig: superClusterKubeconfig(options, 'skerry-syncer', pki.syncer),
+        gatewayKubeconfig: superClusterKubeconfig(options, 'skerry-gateway', pki.gateway),
       };
     }
     const further = this.#o.components?.(parts) ?? [];

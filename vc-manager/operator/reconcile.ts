@@ -160,7 +160,8 @@ async function provision(tenant: Tenant, services: Services, failures: number): 
     done: async () => {
       const { status } = tenant;
       const { generation } = tenant.vc.metadata;
-      const message = [`The API server is at ${tenant.vc.status?.endpoint}.`, ...tenant.notes].join(' ');
+      const { gateway, endpoint } = tenant.vc.status ?? {};
+      const message = [`The API server is at ${gateway?.server ?? endpoint}.`, ...tenant.notes].join(' ');
       status.condition('Ready', 'True', 'Available', message);
       status.set({ phase: 'Ready', ...(generation === undefined ? {} : { observedGeneration: generation }) });
       const { unfinished } = tenant;

@@ -2,6 +2,14 @@ import { isIP } from 'node:net';
 import type { DnsChoice, DriverName } from '../../api/virtual-cluster.ts';
 import { invalidSettings } from './errors.ts';
 
+export interface GatewaySettings {
+  /** Tenants are told apart by the TLS server name `<id>.<domain>`. */
+  domain: string;
+  /** Absent: by the server name itself, which DNS then has to know. */
+  host?: string;
+  port: number;
+}
+
 export interface OperatorSettings {
   /** Namespace of the super cluster for what belongs to Skerry itself. */
   namespace: string;
@@ -11,6 +19,8 @@ export interface OperatorSettings {
   advertiseAddress: string;
   /** Host in the kubeconfigs that are handed out, and where the manager itself reaches tenants. */
   endpointHost: string;
+  /** The gateway before all tenants, for kubeconfigs; absent: people reach each API server by itself. */
+  gateway?: GatewaySettings | undefined;
   /** More names and addresses for every tenant's certificate. */
   extraHosts: readonly string[];
   /** Ports for tenant API servers, both ends included. */

@@ -29,9 +29,10 @@ export interface SuperClusterPki {
   readonly admin: PairFiles;
   readonly scheduler: PairFiles;
   readonly controllerManager: PairFiles;
-  /** Skerry's own programs, `skerry-manager` and `skerry-syncer`: what these users may do, roles say. */
+  /** Skerry's own programs, `skerry-manager` and so on: what these users may do, roles say. */
   readonly manager: PairFiles;
   readonly syncer: PairFiles;
+  readonly gateway: PairFiles;
   /** The simulated kubelets, user `system:kwok`; in system:masters, as the super cluster has no role for them. */
   readonly kwok: PairFiles;
   readonly serviceAccountKey: { readonly privateFile: string; readonly publicFile: string };
@@ -68,6 +69,7 @@ export async function ensureSuperClusterPki(
         kwok: userLeaf('system:kwok', 'system:masters'),
         manager: userLeaf('skerry-manager'),
         syncer: userLeaf('skerry-syncer'),
+        gateway: userLeaf('skerry-gateway'),
       },
     },
     options.now,
@@ -89,6 +91,7 @@ export async function ensureSuperClusterPki(
     kwok: files('kwok'),
     manager: files('manager'),
     syncer: files('syncer'),
+    gateway: files('gateway'),
     serviceAccountKey: {
       privateFile: join(path, 'service-account.key'),
       publicFile: join(path, 'service-account.pub'),

@@ -92,7 +92,7 @@ securityContext:
   capabilities: { drop: [ALL] }
 {{- end -}}
 
-{{/* Rules that are bound in all namespaces, and those for the release's own. Takes (dict "root" . "component" NAME "cluster" RULES "namespace" RULES). */}}
+{{/* Rules that are bound in all namespaces, and those for the release's own, if any. Takes (dict "root" . "component" NAME "cluster" RULES "namespace" RULES). */}}
 {{- define "skerry.rbac" -}}
 {{- $name := printf "%s-%s" (include "skerry.fullname" .root) .component -}}
 {{- $labels := include "skerry.labels" . -}}
@@ -114,6 +114,7 @@ metadata:
 roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {{ $name }} }
 subjects:
   - { kind: ServiceAccount, name: {{ $name }}, namespace: {{ .root.Release.Namespace }} }
+{{- if .namespace }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -135,6 +136,7 @@ metadata:
 roleRef: { apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ $name }} }
 subjects:
   - { kind: ServiceAccount, name: {{ $name }}, namespace: {{ .root.Release.Namespace }} }
+{{- end }}
 {{- end -}}
 
 {{/* Takes (dict "root" . "component" NAME). */}}

@@ -22,7 +22,7 @@ docker-compose.yml calls these steps; each ends when it is done.
 
   prepare     write certificates, kubeconfigs and configuration for every container into the state directory
   wait NAME.. until these components answer: etcd, datastore, kube-apiserver
-  grant       what manager and syncer may do in the super cluster
+  grant       what manager, syncer and gateway may do in the super cluster
   furnish     simulated nodes and storage in the super cluster; until the nodes are ready
   healthy     whether a manager works on the super cluster just now
 
@@ -70,7 +70,7 @@ async function containerStack(cli: Cli, step: string, names: string[], flags: Fl
     report(`ready: ${names.join(', ')}`);
   } else if (step === 'grant') {
     await withSuperCluster(cli, flags, (client) => grantComponentRights(client, cli.signal));
-    report('manager and syncer have their rights');
+    report('manager, syncer and gateway have their rights');
   } else if (step === 'furnish') {
     await stack.furnish(cli.signal, report);
     report('the nodes are ready');

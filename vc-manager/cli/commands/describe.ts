@@ -139,6 +139,9 @@ function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: number): 
     ...(status?.datastore === undefined ? [] : [['Datastore:', status.datastore]]),
     ['Encryption:', encryptionOf(status?.encryption)],
     ['Endpoint:', status?.endpoint ?? '-'],
+    ...(status?.gateway === undefined
+      ? []
+      : [['Gateway:', `${status.gateway.server} (server name ${status.gateway.serverName})`]]),
     ['Service addresses:', status?.serviceCIDR ?? '-'],
     ['Cluster domain:', spec?.clusterDomain ?? 'cluster.local'],
     ...(spec?.extraNames === undefined ? [] : [['Extra names:', spec.extraNames.join(', ')]]),

@@ -10,9 +10,12 @@ import { loadTemplates } from '../../control-plane/template.ts';
 import { EtcdAdmin } from '../../etcd/admin.ts';
 import { checkRedisUrl } from '../../jobs/redis-url.ts';
 import { Operator } from '../../operator/operator.ts';
+import type { GatewaySettings } from '../../operator/settings.ts';
 import {
   defaultAdvertiseAddress,
   duration,
+  gatewayAddress,
+  gatewayDomain,
   hostAndPort,
   ipAddress,
   portRange,
@@ -21,7 +24,7 @@ import {
 } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { createDriver, type DriverFlags, defaultStorageClass, driverChoices } from '../drivers.ts';
-import { CliError } from '../errors.ts';
+import { CliError, invalidArgument } from '../errors.ts';
 import { managerPkiProvider, type PkiFlags } from '../manager-pki.ts';
 import { ensureStateDirectory, stateChoice } from '../state-directory.ts';
 
@@ -94,6 +97,12 @@ export function configure(command: Command, cli: Cli): void {
       "one more range that tenants' API servers may dial, such as that of a syncer outside of the cluster; repeatable (kubernetes)",
       repeatable,
     )
+    .option(
+      '--gateway <host:port>',
+      "kubeconfigs name this address of vc-gateway instead of each API server's own; without a host, as in :7443, they name ID.DOMAIN, which DNS then has to know",
+      gatewayAddress,
+    )
+    .option('--gateway-domain <domain>', 'that vc-gateway was started with; needs --gateway', gatewayDomain)
     .option('--service-pool <cidr>', 'range of service addresses for all tenants', '10.112.0.0/12')
     .option('--slice-prefix-length <n>', "size of each tenant's part of it", wholeNumber(1, 124), 22)
     .addOption(
@@ -150,6 +159,8 @@ interface OperatorFlags extends GlobalFlags, DriverFlags, PkiFlags {
   advertiseAddress?: string;
   endpointHost: string;
   extraHost?: string[];
+  gateway?: Omit<GatewaySettings, 'domain'>;
+  gatewayDomain?: string;
   portRange: { first: number; last: number };
   servicePool: string;
   slicePrefixLength: number;
@@ -203,6 +214,7 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
       advertiseAddress: address,
       endpointHost: flags.endpointHost,
       extraHosts: flags.extraHost ?? [],
+      gateway: gatewayOf(flags),
       portRange: flags.portRange,
       servicePool: flags.servicePool,
       slicePrefixLength: flags.slicePrefixLength,
@@ -223,6 +235,13 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
     await listening?.close();
   }
   logger.info('stopped; tenant control planes run on');
+}
+
+function gatewayOf({ gateway, gatewayDomain }: OperatorFlags): GatewaySettings | undefined {
+  if (gateway === undefined && gatewayDomain === undefined) return undefined;
+  if (gateway === undefined || gatewayDomain === undefined)
+    throw invalidArgument('--gateway and --gateway-domain need each other');
+  return { ...gateway, domain: gatewayDomain };
 }
 
 /** A URL with a password belongs into the environment: every user of the machine can read arguments. */

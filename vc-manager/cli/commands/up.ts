@@ -68,6 +68,10 @@ export function configure(command: Command, cli: Cli): void {
         .choices(['auto', 'enforced', 'unenforced'])
         .default('auto'),
     )
+    .option(
+      '--no-gateway',
+      'reach each tenant at a port of its own instead of all of them at the port of vc-gateway',
+    )
     .option('--detach', 'go on in the background once everything is up')
     .option(
       '--audit',

@@ -15,12 +15,18 @@ import type { StateSettings } from '../state-directory.ts';
 
 export const managerComponent = 'vc-manager';
 export const syncerComponent = 'vc-syncer';
+export const gatewayComponent = 'vc-gateway';
+
+/** Tenants of the local stack are told apart by names below it. Nothing has to resolve them: kubeconfigs name the address beside. */
+const gatewayDomain = 'tenants.skerry.internal';
 
 interface ComponentOptions {
   stateDir: string;
   env: Cli['env'];
   superCluster: StateSettings['superCluster'];
-  ports: { metrics: number; kubelet: number };
+  ports: { metrics: number; kubelet: number; gateway: number; gatewayMetrics: number };
+  /** Whether tenants are reached through the gateway. */
+  gateway: boolean;
   bindAddress: string;
   advertiseAddress: string;
   /** Whether something in the super cluster acts on NetworkPolicies, as the syncer takes it. */
@@ -28,9 +34,13 @@ interface ComponentOptions {
   dns: DnsChoice;
 }
 
-/** Manager and syncer as components of the local stack, each a process of its own. */
+/** Manager, syncer and gateway as components of the local stack, each a process of its own. */
 export function skerryComponents(options: ComponentOptions, parts: LocalStackParts): ComponentPlan[] {
-  return [manager(options, parts), syncer(options, parts)];
+  return [
+    manager(options, parts),
+    syncer(options, parts),
+    ...(options.gateway ? [gateway(options, parts)] : []),
+  ];
 }
 
 function manager(options: ComponentOptions, parts: LocalStackParts): ComponentPlan {
@@ -46,6 +56,12 @@ function manager(options: ComponentOptions, parts: LocalStackParts): ComponentPl
       `--advertise-address=${advertiseAddress}`,
       `--dns=${dns}`,
       `--endpoint-host=${localAddress(bindAddress)}`,
+      ...(options.gateway
+        ? [
+            `--gateway=${hostPort(localAddress(bindAddress), options.ports.gateway)}`,
+            `--gateway-domain=${gatewayDomain}`,
+          ]
+        : []),
       // Stable, so that a restarted process need not wait for its own lease to expire.
       `--identity=${identity(stateDir)}`,
     ],
@@ -70,7 +86,7 @@ function syncer(options: ComponentOptions, parts: LocalStackParts): ComponentPla
       ...superClusterArguments(options),
       `--replica=${identity(options.stateDir)}`,
       `--metrics-address=${host}:${metrics}`,
-      `--kubelet-address=${isIPv6(kubeletHost) ? `[${kubeletHost}]` : kubeletHost}:${kubelet}`,
+      `--kubelet-address=${hostPort(kubeletHost, kubelet)}`,
       `--kubelet-advertise=${kubeletHost}`,
       `--network-policies=${options.networkPolicies}`,
       ...(options.superCluster === 'local' ? [`--workers=${localWorkers(availableParallelism())}`] : []),
@@ -81,6 +97,32 @@ function syncer(options: ComponentOptions, parts: LocalStackParts): ComponentPla
       { name: 'kubelet', port: kubelet, host: kubeletHost },
     ],
   });
+}
+
+/** It listens where tenants' API servers do. */
+function gateway(options: ComponentOptions, parts: LocalStackParts): ComponentPlan {
+  const { gateway: port, gatewayMetrics: metrics } = options.ports;
+  const host = '127.0.0.1';
+  return program(gatewayComponent, options, parts.superCluster?.gatewayKubeconfig, {
+    args: [
+      ...smallHeap,
+      join(packageRoot(), 'bin', 'vc-gateway.js'),
+      ...superClusterArguments(options),
+      `--domain=${gatewayDomain}`,
+      `--listen=${hostPort(options.bindAddress, port)}`,
+      `--metrics-address=${host}:${metrics}`,
+      '--drain-seconds=5',
+    ],
+    dependsOn: [],
+    ports: [
+      { name: 'gateway', port, host: options.bindAddress },
+      { name: 'metrics', port: metrics, host },
+    ],
+  });
+}
+
+function hostPort(host: string, port: number): string {
+  return `${isIPv6(host) ? `[${host}]` : host}:${port}`;
 }
 
 /**
@@ -160,16 +202,16 @@ function inheritedVariables(env: Cli['env']): Record<string, string> {
   return found;
 }
 
-/** Default namespace of the manager's and the syncer's own objects. */
+/** Default namespace of Skerry's own objects. */
 const systemNamespace = 'skerry-system';
 
-/** Users of manager and syncer, and the group of all ServiceAccounts in their namespace. */
+/** Users of Skerry's programs, and the group of all ServiceAccounts in their namespace. */
 export const componentUsers = {
   users: programs.map(userOf),
   groups: [`system:serviceaccounts:${systemNamespace}`],
 };
 
-/** Grants manager and syncer the same rights in a local super cluster as the Helm chart does. */
+/** Grants Skerry's programs the same rights in a local super cluster as the Helm chart does. */
 export function grantComponentRights(client: KubeClient, signal: AbortSignal): Promise<void> {
   return grantRights(client, {
     chartDirectory: chartDirectory(),

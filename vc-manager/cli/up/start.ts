@@ -34,13 +34,15 @@ export interface UpOptions {
   dns?: DnsChoice;
   /** Whether something in the super cluster acts on NetworkPolicies: `auto`, `enforced` or `unenforced`. */
   networkPolicies: string;
+  /** Whether tenants are reached through the gateway. */
+  gateway: boolean;
   /** Whether the local super cluster writes an audit log of manager and syncer. */
   audit?: boolean;
   unsafeNoFsync?: boolean;
 }
 
 const ofTheSuperCluster: readonly BinaryName[] = ['kube-scheduler', 'kwok'];
-const syncerPortRange = { first: 22_000, last: 22_999 };
+const ownPortRange = { first: 22_000, last: 22_999 };
 const managerTimeoutMs = 90_000;
 const defaultTenants = 2;
 
@@ -91,6 +93,7 @@ export async function startAll(
           env: cli.env,
           superCluster: settings.superCluster,
           ports: settings.ports,
+          gateway: options.gateway,
           bindAddress: options.bindAddress,
           advertiseAddress: address,
           // Simulated nodes cannot pull the image.
@@ -102,8 +105,8 @@ export async function startAll(
   });
   onStack(stack);
   const title = isLocal
-    ? 'Starting super cluster, manager and syncer'
-    : 'Starting datastore, manager and syncer';
+    ? 'Starting super cluster, manager, syncer and gateway'
+    : 'Starting datastore, manager, syncer and gateway';
   const parts = await withStep(progress, title, (step) =>
     stack.start({ signal, onProgress: (message) => step.update(message) }),
   );
@@ -130,6 +133,7 @@ export async function startAll(
     isLocal,
     tenants: tenants.map(summaryRow),
     metricsUrl: `http://127.0.0.1:${settings.ports.metrics}/metrics`,
+    gatewayPort: options.gateway ? settings.ports.gateway : undefined,
     stateDir: options.stateDir,
     kubectl,
     sampleNamespace: options.samples ? sampleNamespace : undefined,
@@ -217,9 +221,9 @@ async function chooseSuperCluster({
 async function persistSettings(
   stateDir: string,
   superCluster: StateSettings['superCluster'],
-): Promise<StateSettings & { ports: NonNullable<StateSettings['ports']> }> {
+): Promise<StateSettings & { ports: OwnPorts }> {
   const stored = await readSettings(stateDir);
-  const settings = { ...(stored ?? { superCluster }), ports: stored?.ports ?? (await chooseSyncerPorts()) };
+  const settings = { ...(stored ?? { superCluster }), ports: await chooseOwnPorts(stored?.ports) };
   await writeSettings(stateDir, settings);
   return settings;
 }
@@ -239,15 +243,25 @@ function refuseOtherSuperCluster(
   );
 }
 
-/** Two free ports for the syncer, from a random start so that two stacks rarely choose the same. */
-async function chooseSyncerPorts(): Promise<{ metrics: number; kubelet: number }> {
-  const host = '127.0.0.1';
-  const { first, last } = syncerPortRange;
+type OwnPorts = Record<keyof NonNullable<StateSettings['ports']>, number>;
+
+/** Free ports for syncer and gateway, from a random start so that two stacks rarely choose the same. */
+async function chooseOwnPorts(stored: StateSettings['ports']): Promise<OwnPorts> {
+  const { first, last } = ownPortRange;
   const start = first + Math.floor((Math.random() * (last - first)) / 2);
-  const metrics = await freePort({ host, range: [start, last] });
-  // The kubelet endpoint may listen on any address of this machine.
-  const kubelet = await freePort({ host: '0.0.0.0', range: [start, last], taken: [metrics] });
-  return { metrics, kubelet };
+  const taken = Object.values(stored ?? {}).filter((port) => port !== undefined);
+  // Kubelet and gateway may listen on any address of this machine.
+  const choose = async (host: string): Promise<number> => {
+    const port = await freePort({ host, range: [start, last], taken });
+    taken.push(port);
+    return port;
+  };
+  return {
+    metrics: stored?.metrics ?? (await choose('127.0.0.1')),
+    kubelet: stored?.kubelet ?? (await choose('0.0.0.0')),
+    gateway: stored?.gateway ?? (await choose('0.0.0.0')),
+    gatewayMetrics: stored?.gatewayMetrics ?? (await choose('127.0.0.1')),
+  };
 }
 
 /** Fetches all binaries that `up` runs; resolves to the path of kubectl. */

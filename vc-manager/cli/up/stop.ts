@@ -4,7 +4,7 @@ import { ProcessDriver } from '../../drivers/process/process-driver.ts';
 import { noBinaries } from '../drivers.ts';
 import { type Progress, withStep } from '../progress.ts';
 import { controlPlanesDirectory } from '../state-directory.ts';
-import { managerComponent, syncerComponent } from './components.ts';
+import { gatewayComponent, managerComponent, syncerComponent } from './components.ts';
 
 export const stackId = 'stack';
 
@@ -26,8 +26,8 @@ export async function stopAll({ stateDir, progress, signal, force, driver }: Sto
   const options = { signal, ...(force ? { timeoutMs: 0 } : {}) };
   const stack = driver ?? new ProcessDriver({ root: stateDir, binaries: noBinaries });
   const tenants = new ProcessDriver({ root: controlPlanesDirectory(stateDir), binaries: noBinaries });
-  await withStep(progress, 'Stopping manager and syncer', () =>
-    stack.stop(stackId, { ...options, components: [managerComponent, syncerComponent] }),
+  await withStep(progress, 'Stopping manager, syncer and gateway', () =>
+    stack.stop(stackId, { ...options, components: [managerComponent, syncerComponent, gatewayComponent] }),
   );
   const ids = await tenants.list();
   if (ids.length > 0) {

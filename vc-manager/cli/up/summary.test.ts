@@ -15,6 +15,7 @@ const summary: UpSummary = {
       endpoint: 'https://127.0.0.1:21000',
     },
   ],
+  gatewayPort: 22_203,
   metricsUrl: 'http://127.0.0.1:22000/metrics',
   stateDir: '/state',
   kubectl: '/cache/kubectl',

@@ -11,6 +11,8 @@ export interface UpSummary {
   isLocal: boolean;
   tenants: { namespace: string; name: string; phase: string; version: string; endpoint: string }[];
   metricsUrl: string;
+  /** Where tenants are reached, unless each is reached at a port of its own. */
+  gatewayPort: number | undefined;
   stateDir: string;
   kubectl: string;
   sampleNamespace: string | undefined;
@@ -28,6 +30,9 @@ export function renderSummary(summary: UpSummary, { command, stopHint }: Invocat
   const style = styler(cli.stdout);
   const facts = [
     ['super cluster', summary.superCluster],
+    ...(summary.gatewayPort === undefined
+      ? []
+      : [['gateway', `port ${summary.gatewayPort}, for all tenants`]]),
     ['syncer metrics', summary.metricsUrl],
     ['state', summary.stateDir],
   ];

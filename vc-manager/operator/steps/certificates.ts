@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { isIPv6 } from 'node:net';
 import { kubeconfigKey, secretNames } from '../../../api/names.ts';
 import { renderKubeconfig } from '../../../kube/index.ts';
 import { isHeld } from '../../jobs/job-status.ts';
@@ -15,6 +16,7 @@ import { pkiLost } from '../errors.ts';
 import { findProvenFormerPki } from '../id-claim.ts';
 import { recordRenewed, renewalRequest, rotationRequest } from '../jobs.ts';
 import type { Services } from '../services.ts';
+import type { GatewaySettings } from '../settings.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import {
@@ -59,6 +61,7 @@ export const certificates: Step = {
           ? [settings.endpointHost, settings.advertiseAddress]
           : [location.host, ...location.names]),
         ...settings.extraHosts,
+        ...(settings.gateway === undefined ? [] : [serverName(tenant, settings.gateway)]),
         ...(spec?.extraNames ?? []),
       ],
       etcdCa,
@@ -166,7 +169,8 @@ export const credentials: Step = {
   condition: 'CertificatesReady',
   async run(tenant, services) {
     const { leafs, kubeletClientCa, frontProxyCa } = tenant.required(tenant.pki, 'certificates');
-    const forPeople = { [kubeconfigKey]: kubeconfigOf(tenant, 'admin', leafs.admin) };
+    const gateway = gatewayOf(tenant, services);
+    const forPeople = { [kubeconfigKey]: kubeconfigOf(tenant, 'admin', leafs.admin, gateway) };
     const forSyncer = {
       [kubeconfigKey]: kubeconfigOf(tenant, 'syncer', leafs.syncer),
       // With these the syncer authenticates the tenant's API server, which calls it as a kubelet and as its metrics API.
@@ -181,6 +185,10 @@ export const credentials: Step = {
       writeInternalSecret(tenant, services, 'syncer', forSyncer, likely(!isMoving)),
     ]);
     if (isMoving) await removeFormerSecret(tenant, services, 'syncer');
+    tenant.status.set(({ gateway: _, ...rest }) => ({
+      ...rest,
+      ...(gateway === undefined ? {} : { gateway }),
+    }));
     tenant.status.set({
       kubeconfigSecret: { name: secretNames(tenant.ref.name).kubeconfig, key: kubeconfigKey },
       // After the Secret: a syncer that sees the new version reads the new content.
@@ -195,15 +203,36 @@ export const credentials: Step = {
   },
 };
 
+function serverName(tenant: Tenant, { domain }: GatewaySettings): string {
+  return `${tenant.id}.${domain}`;
+}
+
+/** Where people reach the API server when there is a gateway. */
+function gatewayOf(
+  tenant: Tenant,
+  { settings: { gateway } }: Services,
+): { server: string; serverName: string } | undefined {
+  if (gateway === undefined) return undefined;
+  const name = serverName(tenant, gateway);
+  const { host = name, port } = gateway;
+  return { server: `https://${isIPv6(host) ? `[${host}]` : host}:${port}`, serverName: name };
+}
+
 function versionOf(data: Readonly<Record<string, string>>): string {
   return hash('sha256', JSON.stringify(data), 'hex').slice(0, 16);
 }
 
 // Names are unique per tenant, so that kubeconfigs can be merged into one file.
-function kubeconfigOf(tenant: Tenant, user: string, { certPem, keyPem }: KeyPair): string {
+function kubeconfigOf(
+  tenant: Tenant,
+  user: string,
+  { certPem, keyPem }: KeyPair,
+  gateway?: { server: string; serverName: string },
+): string {
   return renderKubeconfig({
     clusterName: tenant.key,
-    server: tenant.required(tenant.vc.status?.endpoint, 'endpoint'),
+    server: gateway?.server ?? tenant.required(tenant.vc.status?.endpoint, 'endpoint'),
+    tlsServerName: gateway?.serverName,
     ca: tenant.required(tenant.pki, 'certificates').servingCa.certPem,
     user: `${tenant.key}/${user}`,
     cert: certPem,
