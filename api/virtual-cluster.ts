@@ -178,10 +178,17 @@ export const virtualClusterStatusSchema = z.strictObject({
     .describe('Where the API server listens. People reach it there too, unless there is a gateway.')
     .optional(),
   gateway: z
-    .strictObject({ server: z.string().max(512), serverName: z.string().max(253) })
-    .describe(
-      'Where people reach the API server: the address of the gateway, and the TLS server name to ask for.',
-    )
+    .strictObject({
+      server: z.string().max(512).describe('As kubeconfigs name it.'),
+      serverName: z.string().max(253).describe('TLS server name by which the gateway knows the tenant.'),
+      port: z
+        .int()
+        .min(1)
+        .max(65535)
+        .describe('Port of the gateway that is for this tenant alone, where no server name is needed.')
+        .optional(),
+    })
+    .describe('Where people reach the API server, when there is a gateway.')
     .optional(),
   advertisedAddress: z.string().max(64).describe('Where pods reach the API server.').optional(),
   advertisedPort: z.int().min(1).max(65535).optional(),

@@ -14,7 +14,7 @@ import { systemClock } from '../kube/index.ts';
 import { createTestCertificates, type TestCertificates } from '../kube/testing/index.ts';
 import { Gateway } from './gateway.ts';
 import { GatewayMetrics } from './gateway-metrics.ts';
-import { Routes } from './routes.ts';
+import { type Route, Routes } from './routes.ts';
 import { TenantLimits } from './tenant-limits.ts';
 
 const domain = 'tenants.example.com';
@@ -270,6 +270,35 @@ describe('the gateway', () => {
     expect(await closed(await raw(port, await helloFor(nameOf('blueid'))))).toBe(alert(80));
     expect(await metrics.render()).toContain('reason="rate",tenant="acme/of-blueid"} 1');
     await client(port, 'redid00');
+  });
+
+  it('listens for each tenant at a port of its own, where clients need no server name', async () => {
+    const [blue, red] = [await listening(echo()), await listening(echo())];
+    const limits = { connections: 2, rate: 100, burst: 100 };
+    const { gateway, routes, metrics } = await start({ tenants: { blueid: blue, redid00: red }, limits });
+    const probe = createTcpServer();
+    const [ownPort, taken] = [await listening(probe), await listening(createTcpServer())];
+    probe.close();
+    await once(probe, 'close');
+    const own = (id: string, port: number) => ({ ...(routes.byId(id) as Route), ownPort: port });
+    const problems = await gateway.listenForTenants([own('blueid', ownPort), own('redid00', taken)]);
+    expect(problems).toEqual([expect.stringContaining(`port ${taken} of redid00`)]);
+    const socket = connect({ port: ownPort, host: '127.0.0.1', ...clientTls() });
+    endings.push(() => socket.destroy());
+    await once(socket, 'data');
+    expect(await metrics.render()).toContain('skerry_gateway_connections{tenant="acme/of-blueid"} 1');
+    const second = await raw(ownPort, '');
+    await expect
+      .poll(() => metrics.render())
+      .toContain('skerry_gateway_connections{tenant="acme/of-blueid"} 2');
+    expect(await closed(await raw(ownPort, ''))).toBe(alert(80));
+    second.destroy();
+    // What is open goes on when the port is given up.
+    expect(await gateway.listenForTenants([])).toEqual([]);
+    socket.write('still there');
+    expect(String((await once(socket, 'data'))[0])).toBe('still there');
+    const late = tcpConnect(ownPort, '127.0.0.1');
+    expect(((await once(late, 'error'))[0] as NodeJS.ErrnoException).code).toBe('ECONNREFUSED');
   });
 
   it('says so when the API server is not there', async () => {

@@ -18,7 +18,7 @@ export type Refusal =
   | 'unreachable';
 
 interface GatewayOptions {
-  routes: Pick<Routes, 'find'>;
+  routes: Pick<Routes, 'find' | 'byId'>;
   /** Resolves when all routes are known: until then clients wait. */
   routesKnown: Promise<unknown>;
   limits: TenantLimits;
@@ -40,6 +40,12 @@ const mostHellos = 1_024;
 const longestStart = longestHello + 16 * 1024;
 /** A peer that has gone without a word is noticed. */
 const keepAliveMs = 30_000;
+const serverOptions = {
+  allowHalfOpen: true,
+  noDelay: true,
+  keepAlive: true,
+  keepAliveInitialDelay: keepAliveMs,
+};
 /** How long one direction stays open when the other one has ended. */
 const halfOpenMs = 60_000;
 
@@ -66,27 +72,67 @@ export class Gateway {
   readonly #hellos = new Set<Socket>();
   readonly #byTenant = new Map<string, Set<Socket>>();
   #open = 0;
+  /** By port; a port is one tenant's. */
+  readonly #own = new Map<number, { id: string; server: Server }>();
+  #host = '127.0.0.1';
+  /** One after the other. */
+  #listening: Promise<unknown> = Promise.resolve();
 
   constructor(options: GatewayOptions) {
     this.#o = options;
-    this.#server = createServer(
-      { allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: keepAliveMs },
-      (client) => this.#accept(client),
-    );
+    this.#server = createServer(serverOptions, (client) => this.#accept(client));
   }
 
   /** Returns the port. */
   async listen(port: number, host: string): Promise<number> {
+    this.#host = host;
+    await this.#listen(this.#server, port);
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  /**
+   * Listens at the ports that tenants have for themselves, and no more at those of tenants that are gone. Returns what
+   * cannot be listened at, in words; the next call tries it again.
+   */
+  listenForTenants(routes: readonly Pick<Route, 'id' | 'ownPort'>[]): Promise<string[]> {
+    const done = this.#listening.then(() => this.#listenForTenants(routes));
+    this.#listening = done;
+    return done;
+  }
+
+  async #listenForTenants(routes: readonly Pick<Route, 'id' | 'ownPort'>[]): Promise<string[]> {
+    const wanted = new Map<number, string>();
+    for (const { id, ownPort } of routes) if (ownPort !== undefined) wanted.set(ownPort, id);
+    for (const [port, { id, server }] of this.#own) {
+      if (wanted.get(port) === id) continue;
+      this.#own.delete(port);
+      // What is open goes on.
+      void closed(server);
+    }
+    const problems: string[] = [];
+    for (const [port, id] of wanted) {
+      if (this.#own.has(port) || !this.#server.listening) continue;
+      const server = createServer(serverOptions, (client) => this.#acceptFor(client, id));
+      try {
+        await this.#listen(server, port);
+        this.#own.set(port, { id, server });
+      } catch (error) {
+        problems.push(`port ${port} of ${id}: ${error instanceof Error ? error.message : String(error)}`);
+      }
+    }
+    return problems;
+  }
+
+  async #listen(server: Server, port: number): Promise<void> {
     await new Promise<void>((resolve, reject) => {
-      this.#server.once('error', reject);
-      this.#server.listen({ port, host, backlog: 4_096 }, () => {
-        this.#server.off('error', reject);
+      server.once('error', reject);
+      server.listen({ port, host: this.#host, backlog: 4_096 }, () => {
+        server.off('error', reject);
         resolve();
       });
     });
     // An accept that fails, for lack of file descriptors, is no reason to end.
-    this.#server.on('error', () => this.#o.metrics.refused('full'));
-    return (this.#server.address() as AddressInfo).port;
+    server.on('error', () => this.#o.metrics.refused('full'));
   }
 
   /** Ends the connections of tenants that are not there any more. */
@@ -99,25 +145,42 @@ export class Gateway {
   /** Accepts no more connections, and waits for those that there are until the signal is aborted: then they are cut. */
   async close(signal: AbortSignal): Promise<void> {
     if (!this.#server.listening) return;
-    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    const servers = [this.#server, ...[...this.#own.values()].map(({ server }) => server)];
+    const ended = Promise.all(servers.map(closed));
+    this.#own.clear();
     for (const client of this.#hellos) client.destroy();
     const forget = onAbort(signal, () => {
       for (const socket of this.#sockets) socket.destroy();
     });
-    await closed;
+    await ended;
     forget();
   }
 
-  #accept(client: Socket): void {
+  /** False when there are too many already. */
+  #count(client: Socket): boolean {
     this.#track(client);
     if (this.#open >= this.#o.connections) {
       this.#refuse(client, 'full');
-      return;
+      return false;
     }
     this.#open += 1;
     client.once('close', () => {
       this.#open -= 1;
     });
+    return true;
+  }
+
+  /** At the port of one tenant: what the client says is of no interest. */
+  #acceptFor(client: Socket, id: string): void {
+    if (!this.#count(client)) return;
+    client.pause();
+    const route = this.#o.routes.byId(id);
+    if (route === undefined) this.#refuse(client, 'unknown');
+    else this.#connect(client, route, Buffer.alloc(0));
+  }
+
+  #accept(client: Socket): void {
+    if (!this.#count(client)) return;
     if (this.#hellos.size >= mostHellos) {
       const [oldest] = this.#hellos;
       if (oldest !== undefined) this.#refuse(oldest, 'slow');
@@ -211,7 +274,7 @@ export class Gateway {
       isConnected = true;
       clearTimeout(timer);
       metrics.connected((clock.monotonic() - startedMs) / 1_000);
-      server.write(start);
+      if (start.length > 0) server.write(start);
       join(client, server);
     });
     server.once('close', () => {
@@ -242,6 +305,11 @@ export class Gateway {
     client.resume();
     client.end(Buffer.from([21, 3, 3, 0, 2, 2, alert]), () => client.destroySoon());
   }
+}
+
+/** No more connections; those that there are go on. Resolves when they have ended. */
+function closed(server: Server): Promise<void> {
+  return new Promise((resolve) => server.close(() => resolve()));
 }
 
 /** Bytes in both directions until both have ended; an end is passed on, as an API server may answer after it. */

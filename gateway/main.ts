@@ -98,6 +98,8 @@ async function main(): Promise<void> {
   }
 }
 
+const retryPortsMs = 5_000;
+
 async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: AbortSignal): Promise<void> {
   const clock = systemClock;
   const routes = new Routes(flags.domain);
@@ -118,13 +120,30 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
   });
   const routesKnown = reflector.synced(signal).catch(() => undefined);
   const gateway = new Gateway({ routes, routesKnown, limits, metrics, connections, proxyProtocol, clock });
-  store.subscribe((event) => {
-    if (event.type !== 'deleted') return routes.put(event.object);
-    routes.remove(event.object);
-    const tenants = routes.tenants();
+  let isDue = false;
+  /** Soon, and once for many changes. */
+  const follow = async (): Promise<void> => {
+    if (isDue) return;
+    isDue = true;
+    await clock.sleep(50, signal);
+    isDue = false;
+    const all = routes.all();
+    const tenants = new Set(all.map(({ tenant }) => tenant));
     gateway.keepOnly(tenants);
     metrics.keepOnly(tenants);
+    const problems = await gateway.listenForTenants(all);
+    if (problems.length === 0) return;
+    logger.warn({ problems }, 'cannot listen at the ports of some tenants; trying again');
+    await clock.sleep(retryPortsMs, signal);
+    await follow();
+  };
+  const followed = (): void => void follow().catch(() => undefined);
+  store.subscribe((event) => {
+    if (event.type === 'deleted') routes.remove(event.object);
+    else routes.put(event.object);
+    if (reflector.hasSynced) followed();
   });
+  void routesKnown.then(followed);
   const health = new HealthServer({
     metrics: { contentType: metrics.contentType, render: () => metrics.render() },
     ready: {

@@ -8,6 +8,8 @@ export interface Route {
   readonly id: string;
   readonly host: string;
   readonly port: number;
+  /** Where the gateway listens for this tenant alone. */
+  readonly ownPort?: number;
 }
 
 /**
@@ -31,9 +33,12 @@ export class Routes {
 
   find(serverName: string): Route | undefined {
     const suffix = `.${this.#domain}`;
-    if (!serverName.endsWith(suffix)) return undefined;
+    return serverName.endsWith(suffix) ? this.byId(serverName.slice(0, -suffix.length)) : undefined;
+  }
+
+  byId(id: string): Route | undefined {
     // Two VirtualClusters never have one id for long, as when one is restored beside the other: the older one counts.
-    const claims = [...(this.#claims.get(serverName.slice(0, -suffix.length))?.values() ?? [])];
+    const claims = [...(this.#claims.get(id)?.values() ?? [])];
     return claims.reduce<(typeof claims)[0] | undefined>(
       (oldest, each) => (oldest === undefined || each.bornAt < oldest.bornAt ? each : oldest),
       undefined,
@@ -59,10 +64,9 @@ export class Routes {
     if (claims?.size === 0) this.#claims.delete(id);
   }
 
-  /** Tenants that are there. */
-  tenants(): Set<string> {
-    const all = [...this.#claims.values()].flatMap((claims) => [...claims.values()]);
-    return new Set(all.map(({ route }) => route.tenant));
+  /** Of all tenants. */
+  all(): Route[] {
+    return [...this.#claims.keys()].flatMap((id) => this.byId(id) ?? []);
   }
 }
 
@@ -71,7 +75,7 @@ function bornAt({ metadata }: VirtualCluster): string {
 }
 
 function routeOf({ metadata, status }: VirtualCluster): Route | undefined {
-  const { id, endpoint, phase } = status ?? {};
+  const { id, endpoint, phase, gateway } = status ?? {};
   if (id === undefined || !idPattern.test(id) || endpoint === undefined || phase === 'Deleting')
     return undefined;
   if (!URL.canParse(endpoint)) return undefined;
@@ -83,5 +87,6 @@ function routeOf({ metadata, status }: VirtualCluster): Route | undefined {
     // Of an IPv6 address without its brackets.
     host: hostname.replace(/^\[(.*)\]$/, '$1'),
     port: port === '' ? 443 : Number(port),
+    ...(gateway?.port === undefined ? {} : { ownPort: gateway.port }),
   };
 }

@@ -111,6 +111,7 @@ describe('vc-manager', () => {
     expect(exitCode).toBe(exitCodes.ok);
     expect(stdout).toMatch(/Phase: +Ready/);
     expect(stdout).toContain(tenant.virtualCluster.status?.endpoint);
+    expect(stdout).toContain(tenant.virtualCluster.status?.gateway?.server);
     for (const condition of ['APIServerReady', 'DatastoreReady', 'Synced']) {
       expect(stdout).toMatch(new RegExp(`${condition} +True`));
     }
@@ -193,7 +194,7 @@ describe('vc-manager', () => {
       '-o',
       'jsonpath={.clusters[0].cluster.server}',
     ]);
-    expect(server.stdout).toBe(tenant.virtualCluster.status?.endpoint);
+    expect(server.stdout).toBe(tenant.virtualCluster.status?.gateway?.server);
   });
 
   it('create --wait that takes too long says how far it is, and the tenant goes on', async () => {

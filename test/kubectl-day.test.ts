@@ -175,7 +175,7 @@ describe('kubectl with the kubeconfig of a tenant', () => {
     expect(await k('api-versions')).not.toContain('skerry.dev');
     expect(await k('explain', 'pod.spec.containers')).toMatch(/KIND: +Pod/);
     expect(JSON.parse(await k('version', '-o', 'json'))).toMatchObject({ serverVersion: { minor: '36' } });
-    expect(await k('cluster-info')).toContain(tenant.virtualCluster.status?.endpoint);
+    expect(await k('cluster-info')).toContain(tenant.virtualCluster.status?.gateway?.server);
   });
 
   it('create token: the token is that ServiceAccount', async () => {

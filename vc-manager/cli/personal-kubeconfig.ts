@@ -53,7 +53,7 @@ export async function personalKubeconfig(
   return renderKubeconfig({
     clusterName,
     server: gateway?.server ?? endpoint,
-    tlsServerName: gateway?.serverName,
+    tlsServerName: gateway?.port === undefined ? gateway?.serverName : undefined,
     ca: pki('serving-ca.crt'),
     user: `${clusterName}/${user}`,
     cert: certPem,

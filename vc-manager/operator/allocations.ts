@@ -6,6 +6,7 @@ interface Allocation {
   id?: string | undefined;
   slice?: string | undefined;
   port?: number | undefined;
+  gatewayPort?: number | undefined;
 }
 
 /**
@@ -67,6 +68,16 @@ export class Allocations {
         exceptUid,
         (vc) => vc.status?.advertisedPort,
         (claim) => claim.port,
+      ),
+    );
+  }
+
+  gatewayPorts(exceptUid: string): Set<number> {
+    return new Set(
+      this.#others(
+        exceptUid,
+        (vc) => vc.status?.gateway?.port,
+        (claim) => claim.gatewayPort,
       ),
     );
   }

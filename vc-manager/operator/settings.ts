@@ -8,6 +8,8 @@ export interface GatewaySettings {
   /** Absent: by the server name itself, which DNS then has to know. */
   host?: string;
   port: number;
+  /** Each tenant gets a port of its own too, both ends included; kubeconfigs name that. */
+  ports?: { first: number; last: number };
 }
 
 export interface OperatorSettings {

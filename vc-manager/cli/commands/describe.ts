@@ -139,9 +139,7 @@ function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: number): 
     ...(status?.datastore === undefined ? [] : [['Datastore:', status.datastore]]),
     ['Encryption:', encryptionOf(status?.encryption)],
     ['Endpoint:', status?.endpoint ?? '-'],
-    ...(status?.gateway === undefined
-      ? []
-      : [['Gateway:', `${status.gateway.server} (server name ${status.gateway.serverName})`]]),
+    ...(status?.gateway === undefined ? [] : [['Gateway:', gatewayText(status.gateway)]]),
     ['Service addresses:', status?.serviceCIDR ?? '-'],
     ['Cluster domain:', spec?.clusterDomain ?? 'cluster.local'],
     ...(spec?.extraNames === undefined ? [] : [['Extra names:', spec.extraNames.join(', ')]]),
@@ -150,6 +148,14 @@ function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: number): 
     ['Kubeconfig:', `Secret ${namespace}/${status?.kubeconfigSecret?.name ?? secretNames(name).kubeconfig}`],
     ['Usage:', usage.length === 0 ? '-' : usage.join(', ')],
   ];
+}
+
+function gatewayText({
+  server,
+  serverName,
+  port,
+}: NonNullable<NonNullable<VirtualCluster['status']>['gateway']>): string {
+  return port === undefined ? `${server} (server name ${serverName})` : server;
 }
 
 /** The driver, and what it does not limit (docs/drivers.md#limits). */

@@ -102,6 +102,11 @@ export function configure(command: Command, cli: Cli): void {
       "kubeconfigs name this address of vc-gateway instead of each API server's own; without a host, as in :7443, they name ID.DOMAIN, which DNS then has to know",
       gatewayAddress,
     )
+    .option(
+      '--gateway-ports <first-last>',
+      'each tenant gets a port of its own at vc-gateway as well, for clients that send no server name; kubeconfigs name it',
+      portRange,
+    )
     .option('--gateway-domain <domain>', 'that vc-gateway was started with; needs --gateway', gatewayDomain)
     .option('--service-pool <cidr>', 'range of service addresses for all tenants', '10.112.0.0/12')
     .option('--slice-prefix-length <n>', "size of each tenant's part of it", wholeNumber(1, 124), 22)
@@ -161,6 +166,7 @@ interface OperatorFlags extends GlobalFlags, DriverFlags, PkiFlags {
   extraHost?: string[];
   gateway?: Omit<GatewaySettings, 'domain'>;
   gatewayDomain?: string;
+  gatewayPorts?: { first: number; last: number };
   portRange: { first: number; last: number };
   servicePool: string;
   slicePrefixLength: number;
@@ -237,11 +243,12 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
   logger.info('stopped; tenant control planes run on');
 }
 
-function gatewayOf({ gateway, gatewayDomain }: OperatorFlags): GatewaySettings | undefined {
-  if (gateway === undefined && gatewayDomain === undefined) return undefined;
-  if (gateway === undefined || gatewayDomain === undefined)
-    throw invalidArgument('--gateway and --gateway-domain need each other');
-  return { ...gateway, domain: gatewayDomain };
+function gatewayOf(flags: OperatorFlags): GatewaySettings | undefined {
+  const { gateway, gatewayDomain: domain, gatewayPorts: ports } = flags;
+  if (gateway === undefined && domain === undefined && ports === undefined) return undefined;
+  if (gateway === undefined || domain === undefined)
+    throw invalidArgument('--gateway and --gateway-domain need each other, and --gateway-ports needs both');
+  return { ...gateway, domain, ...(ports === undefined ? {} : { ports }) };
 }
 
 /** A URL with a password belongs into the environment: every user of the machine can read arguments. */

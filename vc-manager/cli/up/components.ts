@@ -20,6 +20,9 @@ export const gatewayComponent = 'vc-gateway';
 /** Tenants of the local stack are told apart by names below it. Nothing has to resolve them: kubeconfigs name the address beside. */
 const gatewayDomain = 'tenants.skerry.internal';
 
+/** Each tenant has a port of its own at the gateway: clients on this machine need not name a server. */
+const gatewayPorts = '23000-23999';
+
 interface ComponentOptions {
   stateDir: string;
   env: Cli['env'];
@@ -60,6 +63,7 @@ function manager(options: ComponentOptions, parts: LocalStackParts): ComponentPl
         ? [
             `--gateway=${hostPort(localAddress(bindAddress), options.ports.gateway)}`,
             `--gateway-domain=${gatewayDomain}`,
+            `--gateway-ports=${gatewayPorts}`,
           ]
         : []),
       // Stable, so that a restarted process need not wait for its own lease to expire.

@@ -1,6 +1,8 @@
 import { isIPv6 } from 'node:net';
+import { freePort } from '../../os/network.ts';
 import { driverChanged, portsExhausted } from '../errors.ts';
 import type { Services } from '../services.ts';
+import type { GatewaySettings } from '../settings.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 
@@ -18,6 +20,7 @@ export const address: Step = {
     const earlier = tenant.vc.status?.driver ?? 'process';
     if (tenant.wasStarted && earlier !== settings.driver) throw driverChanged(earlier, settings.driver);
     tenant.status.set({ driver: settings.driver });
+    await recordGateway(tenant, services);
     if (driver.locate !== undefined) {
       // `locate` creates objects that carry the id: the status has to have it first.
       await tenant.status.flush();
@@ -47,24 +50,78 @@ async function locate(tenant: Tenant, { driver }: Services): Promise<void> {
   });
 }
 
-/**
- * A port of the range that no VirtualCluster has and that is not in `refused`. The search begins at a
- * random place: another manager on this machine may have the same range.
- */
+/** Where people reach the API server when there is a gateway. */
+async function recordGateway(tenant: Tenant, services: Services): Promise<void> {
+  const { gateway } = services.settings;
+  if (gateway === undefined) {
+    tenant.status.set(({ gateway: _, ...rest }) => rest);
+    return;
+  }
+  const serverName = gatewayServerName(tenant, gateway);
+  const { host = serverName } = gateway;
+  const port = gateway.ports === undefined ? undefined : await gatewayPort(tenant, services, gateway.ports);
+  tenant.status.set({
+    gateway: {
+      server: `https://${bracketed(host)}:${port ?? gateway.port}`,
+      serverName,
+      ...(port === undefined ? {} : { port }),
+    },
+  });
+}
+
+export function gatewayServerName(tenant: Tenant, { domain }: GatewaySettings): string {
+  return `${tenant.id}.${domain}`;
+}
+
+/** One that it has is kept: kubeconfigs contain it. A new one is free on this machine, if it is the gateway's. */
+async function gatewayPort(tenant: Tenant, services: Services, range: PortRange): Promise<number> {
+  const has = tenant.vc.status?.gateway?.port;
+  if (has !== undefined) return has;
+  const refused = new Set<number>();
+  for (;;) {
+    const taken = services.allocations.gatewayPorts(tenant.uid);
+    const port = choosePort(range, services.random, (each) => taken.has(each) || refused.has(each));
+    services.allocations.remember(tenant.uid, { gatewayPort: port });
+    if (await isFree(port)) return port;
+    refused.add(port);
+  }
+}
+
+async function isFree(port: number): Promise<boolean> {
+  return freePort({ host: '0.0.0.0', range: [port, port] }).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** A port of the range that no VirtualCluster has and that is not in `refused`. */
 export function allocatePort(
   tenant: Tenant,
   { allocations, settings, random }: Services,
   refused: ReadonlySet<number>,
 ): number {
-  const { first, last } = settings.portRange;
   const taken = allocations.ports(tenant.uid);
+  const port = choosePort(settings.portRange, random, (each) => taken.has(each) || refused.has(each));
+  allocations.remember(tenant.uid, { port });
+  return port;
+}
+
+interface PortRange {
+  first: number;
+  last: number;
+}
+
+/** The search begins at a random place: another manager on this machine may have the same range. */
+function choosePort(
+  { first, last }: PortRange,
+  random: () => number,
+  isTaken: (port: number) => boolean,
+): number {
   const size = last - first + 1;
   const start = Math.floor(random() * size);
   for (let tried = 0; tried < size; tried++) {
     const port = first + ((start + tried) % size);
-    if (taken.has(port) || refused.has(port)) continue;
-    allocations.remember(tenant.uid, { port });
-    return port;
+    if (!isTaken(port)) return port;
   }
   throw portsExhausted(first, last);
 }

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
-import { isIPv6 } from 'node:net';
 import { kubeconfigKey, secretNames } from '../../../api/names.ts';
+import type { VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { renderKubeconfig } from '../../../kube/index.ts';
 import { isHeld } from '../../jobs/job-status.ts';
 import { addressAt } from '../../os/network.ts';
@@ -30,6 +30,7 @@ import {
   writeInternalSecret,
   writeKubeconfigSecret,
 } from '../tenant-secrets.ts';
+import { gatewayServerName } from './address.ts';
 
 /**
  * Authorities, keys and certificates, kept in a Secret. Written before anything uses them: keys that only
@@ -61,7 +62,7 @@ export const certificates: Step = {
           ? [settings.endpointHost, settings.advertiseAddress]
           : [location.host, ...location.names]),
         ...settings.extraHosts,
-        ...(settings.gateway === undefined ? [] : [serverName(tenant, settings.gateway)]),
+        ...gatewayNames(tenant, settings.gateway),
         ...(spec?.extraNames ?? []),
       ],
       etcdCa,
@@ -169,7 +170,7 @@ export const credentials: Step = {
   condition: 'CertificatesReady',
   async run(tenant, services) {
     const { leafs, kubeletClientCa, frontProxyCa } = tenant.required(tenant.pki, 'certificates');
-    const gateway = gatewayOf(tenant, services);
+    const { gateway } = tenant.vc.status ?? {};
     const forPeople = { [kubeconfigKey]: kubeconfigOf(tenant, 'admin', leafs.admin, gateway) };
     const forSyncer = {
       [kubeconfigKey]: kubeconfigOf(tenant, 'syncer', leafs.syncer),
@@ -185,10 +186,6 @@ export const credentials: Step = {
       writeInternalSecret(tenant, services, 'syncer', forSyncer, likely(!isMoving)),
     ]);
     if (isMoving) await removeFormerSecret(tenant, services, 'syncer');
-    tenant.status.set(({ gateway: _, ...rest }) => ({
-      ...rest,
-      ...(gateway === undefined ? {} : { gateway }),
-    }));
     tenant.status.set({
       kubeconfigSecret: { name: secretNames(tenant.ref.name).kubeconfig, key: kubeconfigKey },
       // After the Secret: a syncer that sees the new version reads the new content.
@@ -203,19 +200,9 @@ export const credentials: Step = {
   },
 };
 
-function serverName(tenant: Tenant, { domain }: GatewaySettings): string {
-  return `${tenant.id}.${domain}`;
-}
-
-/** Where people reach the API server when there is a gateway. */
-function gatewayOf(
-  tenant: Tenant,
-  { settings: { gateway } }: Services,
-): { server: string; serverName: string } | undefined {
-  if (gateway === undefined) return undefined;
-  const name = serverName(tenant, gateway);
-  const { host = name, port } = gateway;
-  return { server: `https://${isIPv6(host) ? `[${host}]` : host}:${port}`, serverName: name };
+function gatewayNames(tenant: Tenant, gateway: GatewaySettings | undefined): string[] {
+  if (gateway === undefined) return [];
+  return [gatewayServerName(tenant, gateway), ...(gateway.host === undefined ? [] : [gateway.host])];
 }
 
 function versionOf(data: Readonly<Record<string, string>>): string {
@@ -227,12 +214,12 @@ function kubeconfigOf(
   tenant: Tenant,
   user: string,
   { certPem, keyPem }: KeyPair,
-  gateway?: { server: string; serverName: string },
+  gateway?: VirtualClusterStatus['gateway'],
 ): string {
   return renderKubeconfig({
     clusterName: tenant.key,
     server: gateway?.server ?? tenant.required(tenant.vc.status?.endpoint, 'endpoint'),
-    tlsServerName: gateway?.serverName,
+    tlsServerName: gateway?.port === undefined ? gateway?.serverName : undefined,
     ca: tenant.required(tenant.pki, 'certificates').servingCa.certPem,
     user: `${tenant.key}/${user}`,
     cert: certPem,
