@@ -161,6 +161,7 @@ async function checkPorts(): Promise<CheckResult[]> {
     { what: 'ports of the local stack', first: 20_000, last: 20_999 },
     { what: 'ports of tenants', first: 21_000, last: 21_999 },
     { what: 'ports of syncer and gateway', first: 22_000, last: 22_999 },
+    { what: 'ports of tenants at the gateway', first: 23_000, last: 23_999 },
   ];
   return Promise.all(
     ranges.map(async ({ what, first, last }) => {
