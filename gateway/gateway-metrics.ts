@@ -1,5 +1,15 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { Refusal } from './gateway.ts';
+
+/** Why a connection was not passed on. */
+export type Refusal =
+  | 'malformed'
+  | 'slow'
+  | 'nameless'
+  | 'unknown'
+  | 'connections'
+  | 'rate'
+  | 'full'
+  | 'unreachable';
 
 /** Of tenants beyond so many all values are counted together. */
 const mostTenants = 1_000;

@@ -1,21 +1,10 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { type Clock, onAbort } from '../kube/index.ts';
 import { longestHello, readClientHello } from './client-hello.ts';
-import type { GatewayMetrics } from './gateway-metrics.ts';
+import type { GatewayMetrics, Refusal } from './gateway-metrics.ts';
 import { readProxyHeader } from './proxy-header.ts';
 import type { Route, Routes } from './routes.ts';
 import type { TenantLimits } from './tenant-limits.ts';
-
-/** Why a connection was not passed on. */
-export type Refusal =
-  | 'malformed'
-  | 'slow'
-  | 'nameless'
-  | 'unknown'
-  | 'connections'
-  | 'rate'
-  | 'full'
-  | 'unreachable';
 
 interface GatewayOptions {
   routes: Pick<Routes, 'find' | 'byId'>;

@@ -34,6 +34,14 @@ function withFields(cluster: Content, user: Content): string {
 describe('connectionFromSecret', () => {
   const connection = { server: options.server, ca: options.ca, cert: options.cert, key: options.key };
 
+  it('reads the name that the server goes by, too', () => {
+    const yaml = renderKubeconfig({ ...options, tlsServerName: 'abc.example.com' });
+    expect(connectionFromSecret(yaml)).toMatchObject({
+      server: options.server,
+      tlsServerName: 'abc.example.com',
+    });
+  });
+
   it('reads what renderKubeconfig writes, plain or as Secret data', () => {
     const yaml = renderKubeconfig(options);
     expect(connectionFromSecret(yaml)).toEqual(connection);
@@ -75,7 +83,6 @@ describe('connectionFromSecret', () => {
     ['certificate-authority', { 'certificate-authority': '/etc/ca' }, {}],
     ['insecure-skip-tls-verify', { 'insecure-skip-tls-verify': true }, {}],
     ['proxy-url', { 'proxy-url': 'http://evil' }, {}],
-    ['tls-server-name', { 'tls-server-name': 'x' }, {}],
     ['made-up-later', {}, { 'made-up-later': 1 }],
   ])('refuses %s', (field, cluster, user) => {
     expect(() => connectionFromSecret(withFields(cluster, user))).toThrow(

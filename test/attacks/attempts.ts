@@ -302,7 +302,7 @@ export const attempts: readonly Attempt[] = [
   {
     attacker: 'owner',
     attack: 'have a running syncer execute what a kubeconfig names, where it could write its Secret',
-    stoppedBy: 'server, CA and certificate are read, nothing else; `Synced` is `False`',
+    stoppedBy: 'server, TLS name, CA and certificate are read, nothing else; `Synced` is `False`',
     test: 'test/safety.test.ts › runs nothing that a kubeconfig in a Secret names',
   },
   {
@@ -362,7 +362,7 @@ export const attempts: readonly Attempt[] = [
   {
     attacker: 'owner',
     attack: 'have a kubeconfig with an exec plugin or a file path read, where it could write its Secret',
-    stoppedBy: 'server, CA and certificate are read, nothing else',
+    stoppedBy: 'server, TLS name, CA and certificate are read, nothing else',
     test: 'syncer/tenants/credentials.test.ts › are refused if they would have us run something',
   },
   {
@@ -460,7 +460,7 @@ export const attempts: readonly Attempt[] = [
   {
     attacker: 'owner',
     attack: 'have any text or YAML read as a kubeconfig',
-    stoppedBy: 'server, CA and certificate are read, all else is refused by an error with a code',
+    stoppedBy: 'server, TLS name, CA and certificate are read, all else is refused by an error with a code',
     test: 'kube/kubeconfig.fuzz.test.ts › of any YAML is a plain connection or refused',
   },
   {
