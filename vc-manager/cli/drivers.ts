@@ -5,6 +5,7 @@ import { ComposeDriver } from '../drivers/compose/compose-driver.ts';
 import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import { KubernetesDriver } from '../drivers/kubernetes/kubernetes-driver.ts';
 import { ProcessDriver } from '../drivers/process/process-driver.ts';
+import { findControlGroups } from '../os/control-groups.ts';
 import { composeProjectsDirectory, controlPlanesDirectory } from './state-directory.ts';
 
 /** Options that drivers use. */
@@ -50,10 +51,16 @@ const factories: Record<DriverName, DriverFactory> = {
         clock,
         environment: { ...env },
         niceness: tenantNiceness,
+        // Of a keeper's processes only the keeper's own container sets limits.
+        ...(processKeeper === undefined ? { groups: findControlGroups() } : {}),
         ...(processKeeper === undefined ? {} : { keeper: processKeeper }),
       }),
     reader: ({ stateDir }) =>
-      new ProcessDriver({ root: controlPlanesDirectory(stateDir), binaries: noBinaries }),
+      new ProcessDriver({
+        root: controlPlanesDirectory(stateDir),
+        binaries: noBinaries,
+        groups: findControlGroups(),
+      }),
   },
   compose: {
     make: ({ stateDir, clock, env }, { imageRegistry }) =>

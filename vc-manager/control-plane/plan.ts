@@ -41,7 +41,7 @@ export interface ComponentPlan {
   stopTimeoutMs: number;
   /** How many of it run at once, where the driver can; one when absent. */
   replicas?: number;
-  /** Kubernetes quantities, as in a container. The process driver does not limit by them. */
+  /** Kubernetes quantities, as in a container. The process driver limits by them where it may make control groups. */
   resources?: PlanResources;
   /** What it writes to its own directory has to outlive it. */
   data?: boolean;

@@ -162,7 +162,9 @@ function gatewayText({
 function driverText(driver: DriverName): string {
   if (driver === 'kubernetes') return driver;
   const dials = 'may dial any port of its machine';
-  return driver === 'process' ? `process (no limit of memory or CPU; ${dials})` : `compose (${dials})`;
+  return driver === 'process'
+    ? `process (limits of memory and CPU only with control groups; ${dials})`
+    : `compose (${dials})`;
 }
 
 /** What protects the tenant's Secrets in the datastore. */

@@ -4,6 +4,7 @@ import { dirname } from 'node:path';
 import type { Command } from 'commander';
 import { execa } from 'execa';
 import { Binaries, defaultCacheDirectory } from '../../binaries/index.ts';
+import { findControlGroups } from '../../os/control-groups.ts';
 import { freePort, machineAddress, NetworkError } from '../../os/network.ts';
 import { outputOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -94,7 +95,7 @@ async function runChecks(cli: Cli, stateDir: string): Promise<CheckResult[]> {
     checkInotify(await numberIn('/proc/sys/fs/inotify/max_user_instances')),
     checkOpenFiles(await hardLimitOfOpenFiles()),
     checkAddress(),
-    isolationOfProcesses,
+    isolationOfProcesses(),
     supervisor === undefined
       ? ok('local stack', `none runs in ${stateDir}`)
       : ok('local stack', `runs in ${stateDir} (process ${supervisor.pid})`),
@@ -102,11 +103,18 @@ async function runChecks(cli: Cli, stateDir: string): Promise<CheckResult[]> {
 }
 
 /** Of the process driver, which the local stack has. */
-const isolationOfProcesses = warn(
-  'isolation',
-  'control planes of tenants are processes of this machine: memory and CPU are not limited, and they may dial any port here',
-  'for tenants that you do not trust use --driver kubernetes or compose: docs/drivers.md#limits',
-);
+function isolationOfProcesses(): CheckResult {
+  const groups = findControlGroups();
+  const limited =
+    groups === undefined
+      ? 'memory and CPU are not limited, as this user may make no control groups'
+      : `control groups (version ${groups.version}) limit memory and CPU`;
+  return warn(
+    'isolation',
+    `control planes of tenants are processes of this machine: ${limited}, and they may dial any port here`,
+    'for tenants that you do not trust use --driver kubernetes: docs/drivers.md#limits',
+  );
+}
 
 async function checkBinaries({ env, clock }: Cli, cacheDir: string): Promise<CheckResult[]> {
   const listing = await new Binaries({ cacheDir, env, clock }).list();

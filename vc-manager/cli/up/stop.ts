@@ -1,6 +1,7 @@
 import PQueue from 'p-queue';
 import type { ControlPlaneDriver } from '../../drivers/driver.ts';
 import { ProcessDriver } from '../../drivers/process/process-driver.ts';
+import { findControlGroups } from '../../os/control-groups.ts';
 import { noBinaries } from '../drivers.ts';
 import { type Progress, withStep } from '../progress.ts';
 import { controlPlanesDirectory } from '../state-directory.ts';
@@ -25,7 +26,11 @@ interface StopOptions {
 export async function stopAll({ stateDir, progress, signal, force, driver }: StopOptions): Promise<void> {
   const options = { signal, ...(force ? { timeoutMs: 0 } : {}) };
   const stack = driver ?? new ProcessDriver({ root: stateDir, binaries: noBinaries });
-  const tenants = new ProcessDriver({ root: controlPlanesDirectory(stateDir), binaries: noBinaries });
+  const tenants = new ProcessDriver({
+    root: controlPlanesDirectory(stateDir),
+    binaries: noBinaries,
+    groups: findControlGroups(),
+  });
   await withStep(progress, 'Stopping manager, syncer and gateway', () =>
     stack.stop(stackId, { ...options, components: [managerComponent, syncerComponent, gatewayComponent] }),
   );

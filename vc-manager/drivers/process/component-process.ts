@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
-import type { Clock } from '../../../kube/index.ts';
+import { type Clock, parseQuantity } from '../../../kube/index.ts';
 import type { ComponentPlan, PlanFile } from '../../control-plane/plan.ts';
+import type { ControlGroups } from '../../os/control-groups.ts';
 import { lowerPriority } from '../../os/priority.ts';
 import { identify, isAlive, type ProcessIdentity, sendSignal, sessionOf } from '../../os/process-identity.ts';
 import { type ComponentExit, componentHash } from '../driver.ts';
@@ -65,6 +66,8 @@ interface SpawnRequest {
   env: Record<string, string>;
   cwd: string;
   logFile: string;
+  /** `<id>-<component>`, and what the plan limits it to. */
+  confinement?: { name: string; limits: Record<string, string> };
 }
 
 /** A process that was started just now. */
@@ -110,14 +113,42 @@ export async function spawnChild(request: SpawnRequest): Promise<Spawned> {
   return { pid, exited: promise, release: () => child.removeAllListeners('exit') };
 }
 
-/** Starts programs that give way to others, by a niceness of 0 to 19. */
-export function givingWay(spawn: Spawn, niceness: number): Spawn {
-  if (niceness === 0) return spawn;
-  return async (request) => {
+interface Confinement {
+  /** How much programs give way to others, 0 to 19. */
+  niceness: number;
+  /** Where this process may make control groups; their names begin with `prefix`. */
+  groups?: { made: ControlGroups; prefix: string } | undefined;
+}
+
+/** Starts programs that give way to others and, where there are control groups, have the limits of their plan. */
+export function confined(spawn: Spawn, { niceness, groups }: Confinement): Spawn {
+  return async ({ confinement, ...request }) => {
     const spawned = await spawn(request);
-    lowerPriority(spawned.pid, niceness);
+    if (niceness !== 0) lowerPriority(spawned.pid, niceness);
+    if (groups !== undefined && confinement !== undefined) {
+      const { memory, cpu } = confinement.limits;
+      try {
+        groups.made.place(`${groups.prefix}${confinement.name}`, spawned.pid, {
+          memoryBytes: amount(memory),
+          cpus: amount(cpu),
+          share: shareOf(niceness),
+        });
+      } catch {
+        // It has ended, or another process takes the groups away.
+      }
+    }
     return spawned;
   };
+}
+
+/** Of a quantity; undefined where there is none. */
+function amount(quantity: string | undefined): number | undefined {
+  return quantity === undefined ? undefined : parseQuantity(quantity);
+}
+
+/** What the kernel's scheduler gives for a niceness: a quarter less for each step. */
+function shareOf(niceness: number): number {
+  return 1.25 ** -niceness;
 }
 
 /**
@@ -326,7 +357,14 @@ export class ComponentProcess {
       }
     }
     const { command, args, env } = target;
-    const request = { command, args, env, cwd: place.data(name), logFile: place.log(name) };
+    const request = {
+      command,
+      args,
+      env,
+      cwd: place.data(name),
+      logFile: place.log(name),
+      confinement: { name: `${this.#where.id}-${name}`, limits: target.component.resources?.limits ?? {} },
+    };
     try {
       await rotateLog(request.logFile);
       this.#current = await RunningProcess.start(request, this.#o, (identity, startedAt) => {

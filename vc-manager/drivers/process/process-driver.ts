@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { readdir, rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { type Clock, KeyedMutex, systemClock } from '../../../kube/index.ts';
@@ -8,6 +9,7 @@ import {
   startOrder,
   validatePlan,
 } from '../../control-plane/plan.ts';
+import type { ControlGroups } from '../../os/control-groups.ts';
 import { isAlive, processesWithVariable } from '../../os/process-identity.ts';
 import { runInDependencyOrder } from '../dependency-order.ts';
 import {
@@ -25,7 +27,7 @@ import { cannotWrite, unknownComponent } from '../errors.ts';
 import { runningPids } from '../ports.ts';
 import { ComponentPaths } from './component-files.ts';
 import {
-  givingWay,
+  confined,
   LivenessPoll,
   markVariable,
   processSpec,
@@ -52,6 +54,8 @@ interface ProcessDriverOptions {
   keeper?: string;
   /** How much the processes give way to others, 0 to 19. Default 0: they do not. */
   niceness?: number;
+  /** With which the limits of plans are enforced. Default: nothing enforces them. */
+  groups?: ControlGroups | undefined;
 }
 
 /**
@@ -65,6 +69,7 @@ export class ProcessDriver implements ControlPlaneDriver {
   readonly #environment: NodeJS.ProcessEnv;
   readonly #liveness: LivenessPoll;
   readonly #spawn: Spawn;
+  readonly #groups: { made: ControlGroups; prefix: string } | undefined;
   readonly #lock = new KeyedMutex();
   readonly #listeners = new Set<ComponentListener>();
   /** Id to component name to the one that looks after it; only what this driver has started or adopted. */
@@ -77,7 +82,9 @@ export class ProcessDriver implements ControlPlaneDriver {
     this.#environment = options.environment ?? process.env;
     this.#liveness = new LivenessPoll(options.livenessIntervalMs);
     const spawn = options.keeper === undefined ? spawnChild : spawnByKeeper(options.keeper);
-    this.#spawn = givingWay(spawn, options.niceness ?? 0);
+    const prefix = `skerry-${createHash('sha256').update(this.#root).digest('hex').slice(0, 8)}-`;
+    this.#groups = options.groups === undefined ? undefined : { made: options.groups, prefix };
+    this.#spawn = confined(spawn, { niceness: options.niceness ?? 0, groups: this.#groups });
   }
 
   async ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
@@ -117,6 +124,7 @@ export class ProcessDriver implements ControlPlaneDriver {
     await this.#lock.run(id, signal, async () => {
       await this.#stop(id, undefined, signal);
       this.#supervisors.delete(id);
+      this.#removeGroups(`${id}-`);
       try {
         await rm(place.directory, { recursive: true, force: true });
       } catch (error) {
@@ -190,7 +198,13 @@ export class ProcessDriver implements ControlPlaneDriver {
     await runInDependencyOrder(startOrder(reversed), signal, async ({ name }, stopSignal) => {
       await this.#supervisor(id, name).stop(marked.get(name) ?? [], stopSignal, timeoutMs);
       this.#supervisors.get(id)?.delete(name);
+      this.#removeGroups(`${id}-${name}`);
     });
+  }
+
+  /** One whose last process is just going is left: an empty group costs nothing, and the next start takes it over. */
+  #removeGroups(name: string): void {
+    this.#groups?.made.remove(`${this.#groups.prefix}${name}`);
   }
 
   /** Components with a record or a supervisor, and what each depends on. */

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -10,12 +10,14 @@ import { loadTemplates, selectTemplate } from '../../control-plane/template.ts';
 import { EtcdAdmin } from '../../etcd/admin.ts';
 import { datastorePlan } from '../../local-stack/datastore-plan.ts';
 import { stackPorts } from '../../local-stack/stack-ports.ts';
+import { findControlGroups } from '../../os/control-groups.ts';
 import { freePort } from '../../os/network.ts';
 import { ensureEncryption, ensureManagerPki, ensureTenantPki, type TenantPki } from '../../pki/index.ts';
 import { ProcessDriver } from './process-driver.ts';
 
 const { signal } = new AbortController();
 const id = 'real';
+const groups = findControlGroups();
 
 describe('ProcessDriver with real binaries', () => {
   let directory: string;
@@ -31,7 +33,7 @@ describe('ProcessDriver with real binaries', () => {
       env: process.env,
       offline: true,
     });
-    driver = new ProcessDriver({ root: directory, binaries });
+    driver = new ProcessDriver({ root: directory, binaries, groups });
     const now = new Date();
     const manager = await ensureManagerPki(join(directory, 'pki'), { now });
     const ports = await stackPorts(join(directory, 'ports.json'));
@@ -113,6 +115,14 @@ describe('ProcessDriver with real binaries', () => {
       await connection.close();
     }
   }, 120_000);
+
+  it.skipIf(groups === undefined)('has the limits of its template, also after a start anew', async () => {
+    const of = async (name: string): Promise<string> => readFile(`/proc/${await pidOf(name)}/cgroup`, 'utf8');
+    expect(await of('kube-apiserver')).toMatch(/\/skerry-[0-9a-f]{8}-real-kube-apiserver$/m);
+    expect(await of('kube-controller-manager')).toMatch(
+      /\/skerry-[0-9a-f]{8}-real-kube-controller-manager$/m,
+    );
+  });
 
   it('answers the unknown only about its health', async () => {
     const connection = new Connection({ server: `https://127.0.0.1:${port}`, ca: pki.servingCa.certPem });

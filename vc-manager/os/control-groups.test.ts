@@ -1,0 +1,111 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { findControlGroups } from './control-groups.ts';
+
+const limits = { memoryBytes: 64 * 1024 * 1024, cpus: 1.5, share: 1 / 3 };
+
+describe('control groups, in directories that stand for the file systems of the kernel', () => {
+  let root: string;
+  const write = (path: string, text: string): void => {
+    mkdirSync(join(root, path, '..'), { recursive: true });
+    writeFileSync(join(root, path), text);
+  };
+  const read = (path: string): string => readFileSync(join(root, path), 'utf8');
+  beforeEach(() => {
+    root = mkdtempSync(join(tmpdir(), 'skerry-groups-'));
+  });
+  afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+  it('of version 1 lie below the groups of this process', () => {
+    for (const directory of ['memory/outer', 'cpu', 'other'])
+      mkdirSync(join(root, directory), { recursive: true });
+    write('self', '4:memory:/outer\n3:cpu,cpuacct:/not-mounted-here\n0::/\n');
+    const groups = findControlGroups({ root, self: join(root, 'self') });
+    expect(groups?.version).toBe(1);
+    groups?.place('skerry-a-blue-kube-apiserver', 77, limits);
+    const [memory, cpu] = ['memory/outer', 'cpu'].map((each) => `${each}/skerry-a-blue-kube-apiserver`);
+    expect(read(`${memory}/memory.limit_in_bytes`)).toBe('67108864');
+    expect(read(`${cpu}/cpu.cfs_quota_us`)).toBe('150000');
+    expect(read(`${cpu}/cpu.cfs_period_us`)).toBe('100000');
+    expect(read(`${cpu}/cpu.shares`)).toBe('341');
+    expect([read(`${memory}/cgroup.procs`), read(`${cpu}/cgroup.procs`)]).toEqual(['77', '77']);
+    groups?.place('skerry-a-blue-kube-apiserver', 78, {});
+    expect(read(`${memory}/memory.limit_in_bytes`)).toBe('-1');
+    expect(read(`${cpu}/cpu.cfs_quota_us`)).toBe('-1');
+  });
+
+  it('of version 2 get the controllers that they need', () => {
+    write('cgroup.controllers', 'cpuset cpu io memory pids\n');
+    write('cgroup.subtree_control', 'pids\n');
+    const groups = findControlGroups({ root });
+    expect(groups?.version).toBe(2);
+    expect(read('cgroup.subtree_control')).toBe('+cpu +memory');
+    groups?.place('skerry-a-blue-kube-apiserver', 77, limits);
+    const of = (file: string): string => read(`skerry-a-blue-kube-apiserver/${file}`);
+    expect([of('memory.max'), of('cpu.max'), of('cpu.weight'), of('cgroup.procs')]).toEqual([
+      '67108864',
+      '150000 100000',
+      '33',
+      '77',
+    ]);
+    groups?.place('skerry-a-blue-kube-apiserver', 78, {});
+    expect([of('memory.max'), of('cpu.max'), of('cpu.weight')]).toEqual(['max', 'max 100000', '100']);
+  });
+
+  it.each([
+    ['none', {}],
+    ['no controllers', { 'cgroup.controllers': 'pids\n', 'cgroup.subtree_control': '' }],
+  ])('are not there: %s', (_, files) => {
+    for (const [path, text] of Object.entries(files)) write(path, text);
+    expect(findControlGroups({ root })).toBeUndefined();
+  });
+
+  it('never leave their place', () => {
+    write('cgroup.controllers', 'cpu memory\n');
+    write('cgroup.subtree_control', 'cpu memory\n');
+    const groups = findControlGroups({ root });
+    for (const name of ['../x', 'skerry-a/b', 'other', 'skerry-', 'skerry-..'])
+      expect(() => groups?.place(name, 1, {})).toThrow('no name');
+    mkdirSync(join(root, 'other'));
+    mkdirSync(join(root, 'skerry-a-empty'));
+    mkdirSync(join(root, 'skerry-b-empty'));
+    expect(groups?.remove('skerry-a-')).toEqual([]);
+    expect([existsSync(join(root, 'other')), existsSync(join(root, 'skerry-b-empty'))]).toEqual([true, true]);
+    expect(existsSync(join(root, 'skerry-a-empty'))).toBe(false);
+  });
+});
+
+const real = findControlGroups();
+
+describe.skipIf(real === undefined)('control groups of this machine', () => {
+  it('have a process killed that takes more memory than it may, and not its neighbour', async () => {
+    const prefix = `skerry-test${process.pid}-`;
+    const start = (name: string, bytes: number) => {
+      const child = spawn(
+        process.execPath,
+        [
+          '-e',
+          `process.stdin.once('data', () => { const b = Buffer.alloc(${bytes}, 1); console.log(b.length); })`,
+        ],
+        { stdio: ['pipe', 'pipe', 'ignore'] },
+      );
+      real?.place(`${prefix}${name}`, child.pid ?? 0, { memoryBytes: 192 * 1024 * 1024, cpus: 1 });
+      return child;
+    };
+    const greedy = start('greedy', 512 * 1024 * 1024);
+    const modest = start('modest', 16 * 1024 * 1024);
+    const ended = once(greedy, 'exit');
+    const said = once(modest.stdout, 'data');
+    for (const child of [greedy, modest]) child.stdin.write('go\n');
+    expect((await ended)[1]).toBe('SIGKILL');
+    expect(String((await said)[0]).trim()).toBe(String(16 * 1024 * 1024));
+    const gone = once(modest, 'exit');
+    modest.kill('SIGKILL');
+    await gone;
+    await expect.poll(() => real?.remove(prefix)).toEqual([]);
+  });
+});

@@ -1,0 +1,143 @@
+import { mkdirSync, readdirSync, readFileSync, rmdirSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+export interface GroupLimits {
+  /** Beyond it the kernel kills a process of the group. */
+  memoryBytes?: number | undefined;
+  /** Processors' worth of time; not a whole number, perhaps. */
+  cpus?: number | undefined;
+  /** Share of the processors while others want them; 1: as any other process. */
+  share?: number | undefined;
+}
+
+/** Linux control groups that this process may make. */
+export interface ControlGroups {
+  readonly version: 1 | 2;
+  /** Makes the group where it is missing, sets its limits, and moves a process into it with all of its threads. */
+  place(name: string, pid: number, limits: GroupLimits): void;
+  /** Removes groups without processes whose names begin so. Returns the names of those that are left. */
+  remove(prefix: string): string[];
+}
+
+interface Place {
+  /** Where file systems of control groups are mounted. */
+  root?: string;
+  /** Which groups this process is in, as /proc/self/cgroup. */
+  self?: string;
+}
+
+const periodMicroseconds = 100_000;
+const namePattern = /^skerry-[a-z0-9-]{1,200}$/;
+
+/** Undefined where there are none, or they may not be changed: as a rule only root may. */
+export function findControlGroups({
+  root = '/sys/fs/cgroup',
+  self = '/proc/self/cgroup',
+}: Place = {}): ControlGroups | undefined {
+  try {
+    const groups = isDirectory(join(root, 'memory'))
+      ? new V1(root, readFileSync(self, 'utf8'))
+      : new V2(root);
+    // Whether it may.
+    groups.probe();
+    return groups;
+  } catch {
+    return undefined;
+  }
+}
+
+abstract class Groups {
+  /** Directories in which a group has a directory each. */
+  abstract readonly parents: readonly string[];
+  protected abstract limit(name: string, limits: GroupLimits): void;
+
+  place(name: string, pid: number, limits: GroupLimits): void {
+    if (!namePattern.test(name)) throw new TypeError(`${name} is no name of a control group`);
+    for (const parent of this.parents) mkdirSync(join(parent, name), { recursive: true });
+    this.limit(name, limits);
+    for (const parent of this.parents) writeFileSync(join(parent, name, 'cgroup.procs'), String(pid));
+  }
+
+  remove(prefix: string): string[] {
+    const left = new Set<string>();
+    for (const parent of this.parents) {
+      for (const name of readdirSync(parent)) {
+        if (!name.startsWith(prefix) || !namePattern.test(name)) continue;
+        try {
+          rmdirSync(join(parent, name));
+        } catch {
+          left.add(name);
+        }
+      }
+    }
+    return [...left].sort();
+  }
+
+  probe(): void {
+    const name = `skerry-probe-${process.pid}`;
+    for (const parent of this.parents) {
+      mkdirSync(join(parent, name), { recursive: true });
+      rmdirSync(join(parent, name));
+    }
+  }
+}
+
+/** Each controller has a file system of its own. */
+class V1 extends Groups implements ControlGroups {
+  readonly version = 1;
+  readonly parents: readonly string[];
+  readonly #memory: string;
+  readonly #cpu: string;
+
+  constructor(root: string, self: string) {
+    super();
+    // Below the group of this process, whose limits so hold for all of its groups.
+    const own = (controller: string): string => {
+      const line = self.split('\n').find((each) => each.split(':')[1]?.split(',').includes(controller));
+      const directory = join(root, controller, line?.split(':').slice(2).join(':') ?? '');
+      return isDirectory(directory) ? directory : join(root, controller);
+    };
+    this.#memory = own('memory');
+    this.#cpu = own('cpu');
+    this.parents = [this.#memory, this.#cpu];
+  }
+
+  protected limit(name: string, { memoryBytes, cpus, share }: GroupLimits): void {
+    const memory = memoryBytes === undefined ? '-1' : String(Math.floor(memoryBytes));
+    const quota = cpus === undefined ? -1 : Math.round(cpus * periodMicroseconds);
+    writeFileSync(join(this.#memory, name, 'memory.limit_in_bytes'), memory);
+    writeFileSync(join(this.#cpu, name, 'cpu.cfs_period_us'), String(periodMicroseconds));
+    writeFileSync(join(this.#cpu, name, 'cpu.cfs_quota_us'), String(quota));
+    writeFileSync(join(this.#cpu, name, 'cpu.shares'), String(Math.max(2, Math.round((share ?? 1) * 1024))));
+  }
+}
+
+class V2 extends Groups implements ControlGroups {
+  readonly version = 2;
+  readonly parents: readonly string[];
+  readonly #root: string;
+
+  constructor(root: string) {
+    super();
+    this.#root = root;
+    this.parents = [root];
+    const words = (file: string): string[] => readFileSync(join(root, file), 'utf8').trim().split(/\s+/);
+    const needed = ['cpu', 'memory'];
+    if (!needed.every((each) => words('cgroup.controllers').includes(each)))
+      throw new Error('not all controllers are here');
+    if (!needed.every((each) => words('cgroup.subtree_control').includes(each)))
+      writeFileSync(join(root, 'cgroup.subtree_control'), '+cpu +memory');
+  }
+
+  protected limit(name: string, { memoryBytes, cpus, share }: GroupLimits): void {
+    const set = (file: string, value: string): void => writeFileSync(join(this.#root, name, file), value);
+    const quota = cpus === undefined ? 'max' : String(Math.round(cpus * periodMicroseconds));
+    set('memory.max', memoryBytes === undefined ? 'max' : String(Math.floor(memoryBytes)));
+    set('cpu.max', `${quota} ${periodMicroseconds}`);
+    set('cpu.weight', String(Math.min(10_000, Math.max(1, Math.round((share ?? 1) * 100)))));
+  }
+}
+
+function isDirectory(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+}
