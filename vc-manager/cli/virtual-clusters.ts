@@ -8,8 +8,18 @@ export interface VirtualClusterRef {
   name: string;
 }
 
-/** Throws `InvalidArgument` with Kubernetes' reason when the name or the namespace is not valid. */
-export function validRef(name: string, namespace: string): VirtualClusterRef {
+/**
+ * A tenant by `name`, or by `namespace/name` as tables and conditions show it. Throws `InvalidArgument` with Kubernetes'
+ * reason when one of both is not valid.
+ */
+export function validRef(tenant: string, given: string): VirtualClusterRef {
+  const [, itsOwn, its] = /^([^/]+)\/([^/]+)$/.exec(tenant) ?? [];
+  const { namespace, name } =
+    itsOwn === undefined || its === undefined
+      ? { namespace: given, name: tenant }
+      : { namespace: itsOwn, name: its };
+  if (itsOwn !== undefined && given !== 'default' && given !== itsOwn)
+    throw invalidArgument(`"${tenant}" names another namespace than -n ${given}`);
   checkNamespace(namespace);
   const problem = nameProblem(name);
   if (problem !== undefined) throw invalidArgument(`the name "${name}" is not valid: ${problem}`);
@@ -103,6 +113,24 @@ export function isReady(vc: VirtualCluster): boolean {
     vc.metadata.deletionTimestamp === undefined &&
     (observedGeneration ?? 0) >= (vc.metadata.generation ?? 0)
   );
+}
+
+/** Conditions that are a problem when they are true; all others when they are false. */
+const problemWhenTrue: readonly string[] = ['IdentityMismatch', 'DeletionHeld', 'PolicyLimited'];
+/** Not what is wrong with the tenant, but what the super cluster is like. */
+const noProblemTypes: readonly string[] = ['NetworkPoliciesEnforced'];
+/** What goes by, or was never asked for. */
+const noProblem: readonly string[] = ['Provisioning', 'Starting', 'Joining', 'Deleting', 'Left', 'Asleep'];
+
+/** Reasons of the conditions that say what is wrong with a tenant, the most telling first. */
+export function problems({ status }: VirtualCluster): string[] {
+  const wrong = (status?.conditions ?? []).filter(({ type, status: is, reason = '' }) => {
+    if (problemWhenTrue.includes(type)) return is === 'True';
+    return is === 'False' && !noProblem.includes(reason) && !noProblemTypes.includes(type);
+  });
+  // What Ready says is most often the reason of another condition too.
+  const inOrder = wrong.toSorted((a, b) => Number(b.type === 'Ready') - Number(a.type === 'Ready'));
+  return [...new Set(inOrder.map(({ type, reason }) => reason || type))];
 }
 
 /** Messages of conditions that limit a tenant though nothing is broken. */

@@ -127,6 +127,10 @@ function readyOrThrow(ref: VirtualClusterRef): (vc: VirtualCluster | undefined) 
       throw new CliError('NotFound', `VirtualCluster ${ref.name} was deleted before it became Ready`);
     }
     if (isReady(vc)) return true;
+    const ready = readyCondition(vc);
+    // It may wait for ever; the wait begins again when there is room.
+    if (ready?.reason === 'TooManyVirtualClusters')
+      throw new CliError('ProvisioningFailed', `${ref.name} waits: ${ready.message}`);
     const { phase, observedGeneration } = vc.status ?? {};
     if (
       (phase === 'Failed' || phase === 'Cancelled') &&

@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander';
+import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
 import { apiVersion } from '../../../api/names.ts';
 import { daemonSetPolicies, type PodSecurityLevel, podSecurityLevels } from '../../../api/policy.ts';
 import {
@@ -9,6 +10,7 @@ import {
   virtualClusterProblems,
 } from '../../../api/virtual-cluster.ts';
 import { isAlreadyExists, isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
+import { selectTemplate } from '../../control-plane/template.ts';
 import { kubernetesVersion, labelPairs, wholeNumber } from '../arguments.ts';
 import { waitTimeoutOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -109,6 +111,8 @@ async function create(cli: Cli, name: string, flags: Flags): Promise<void> {
   const ref = validRef(name, flags.namespace);
   const wanted = virtualCluster(ref, flags);
   await withSuperCluster(cli, flags, async (client) => {
+    if (flags.version !== undefined)
+      await refuseUnknownVersion(client, flags.version, flags.template, cli.signal);
     await client.create(resources.virtualClusters, wanted, { signal: cli.signal }).catch((error: unknown) => {
       throw withRemedy(error, ref);
     });
@@ -116,6 +120,32 @@ async function create(cli: Cli, name: string, flags: Flags): Promise<void> {
     if (flags.wait) await waitUntilReady(cli, client, ref, flags.timeout);
     if (flags.output !== undefined) await print(cli, client, ref, flags.output);
   });
+}
+
+/**
+ * Throws `InvalidArgument`, with the versions on offer, for one that has no template: the manager would only say so later.
+ * Who may not see the templates of the super cluster hears it from the manager.
+ */
+async function refuseUnknownVersion(
+  client: KubeClient,
+  version: string,
+  template: string | undefined,
+  signal: AbortSignal,
+): Promise<void> {
+  let templates: ControlPlaneTemplate[];
+  try {
+    ({ items: templates } = await client.list<ControlPlaneTemplate>(resources.controlPlaneTemplates, {
+      signal,
+    }));
+  } catch {
+    return;
+  }
+  if (templates.length === 0) return;
+  try {
+    selectTemplate(templates, { template, version, defaultVersion: version });
+  } catch (error) {
+    throw invalidArgument(error instanceof Error ? error.message : String(error));
+  }
 }
 
 /** Adds what the user can do to the API server's error. */
@@ -198,6 +228,12 @@ async function waitUntilReady(
     progress.note(
       `Next: vc-manager kubeconfig ${ref.name}${namespaceFlag(ref.namespace)} > ${ref.name}.kubeconfig`,
     );
+  } catch (error) {
+    if (signal.aborted)
+      progress.note(
+        `${ref.name} goes on being made: see "vc-manager describe ${ref.name}${namespaceFlag(ref.namespace)}"; "vc-manager delete" ends it.`,
+      );
+    throw error;
   } finally {
     progress.close();
   }

@@ -25,17 +25,17 @@ describe('virtualClusterTable', () => {
       { metadata: { namespace: 'default', name: 'a' }, spec: { version: '1.35' } },
     ];
     expect(virtualClusterTable([ready, ...others], { isWide: false, nowMs }).split('\n')).toEqual([
-      'NAMESPACE   NAME   PHASE     VERSION   PODS   AGE',
-      'default     a      Pending   1.35      -      <unknown>',
-      'default     z      Pending   -         -      <unknown>',
-      'teams       blue   Ready     1.36.3    4      60s',
+      'NAMESPACE   NAME   PHASE     VERSION   PODS   AGE         PROBLEM',
+      'default     a      Pending   1.35      -      <unknown>   -',
+      'default     z      Pending   -         -      <unknown>   -',
+      'teams       blue   Ready     1.36.3    4      60s         -',
       '',
     ]);
   });
 
   it('adds where and what in wide output', () => {
     const [, row] = virtualClusterTable([ready], { isWide: true, nowMs }).split('\n');
-    expect(row?.split(/ {3,}/).slice(6)).toEqual([
+    expect(row?.split(/ {3,}/).slice(7)).toEqual([
       'https://127.0.0.1:21000',
       'abcdefghij',
       '10.112.0.0/22',
@@ -47,6 +47,29 @@ describe('virtualClusterTable', () => {
   it('calls one that is being deleted so, whatever its status says', () => {
     const deleted = { ...ready, metadata: { ...ready.metadata, deletionTimestamp: '2030-01-01T00:00:30Z' } };
     expect(virtualClusterTable([deleted], { isWide: false, nowMs })).toContain('Deleting');
+  });
+
+  it('says what is wrong by the reasons of conditions, the one of Ready first', () => {
+    const of = (...conditions: { type: string; status: 'True' | 'False'; reason: string }[]) => {
+      const all = conditions.map((each) => ({ ...each, message: '', lastTransitionTime: '' }));
+      const vc = { ...ready, status: { ...ready.status, conditions: all } };
+      return virtualClusterTable([vc], { isWide: false, nowMs }).trimEnd().split(/ {3,}/).at(-1);
+    };
+    expect(of({ type: 'Synced', status: 'False', reason: 'CacheLimitExceeded' })).toBe('CacheLimitExceeded');
+    expect(
+      of(
+        { type: 'CertificatesReady', status: 'False', reason: 'PkiLost' },
+        { type: 'IdentityMismatch', status: 'True', reason: 'SuperClusterRanBackwards' },
+        { type: 'Ready', status: 'False', reason: 'PkiLost' },
+      ),
+    ).toBe('PkiLost,SuperClusterRanBackwards');
+    expect(
+      of(
+        { type: 'Ready', status: 'False', reason: 'Provisioning' },
+        { type: 'DeletionHeld', status: 'False', reason: 'NothingHeld' },
+        { type: 'Synced', status: 'False', reason: 'Joining' },
+      ),
+    ).toBe('-');
   });
 
   it('is empty when there is none', () => {

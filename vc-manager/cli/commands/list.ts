@@ -1,7 +1,15 @@
 import { type Command, Option } from 'commander';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { type KubeList, type ListOptions, resources } from '../../../kube/index.ts';
+import {
+  isForbidden,
+  isNotFound,
+  type KubeClient,
+  type KubeList,
+  type ListOptions,
+  resources,
+} from '../../../kube/index.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
+import { CliError } from '../errors.ts';
 import {
   ageSince,
   json,
@@ -13,6 +21,7 @@ import {
   yaml,
 } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
+import { checkNamespace, problems } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace?: string;
@@ -45,12 +54,39 @@ async function list(cli: Cli, flags: Flags): Promise<void> {
       ...(flags.namespace === undefined || flags.allNamespaces ? {} : { namespace: flags.namespace }),
       ...(flags.selector === undefined ? {} : { labelSelector: flags.selector }),
     };
-    return client.list<VirtualCluster>(resources.virtualClusters, { ...options, signal: cli.signal });
+    const found = await client.list<VirtualCluster>(resources.virtualClusters, {
+      ...options,
+      signal: cli.signal,
+    });
+    if (found.items.length === 0 && options.namespace !== undefined)
+      await refuseMissingNamespace(client, options.namespace, cli.signal);
+    return found;
   });
   cli.stdout.write(render(items, flags.output, cli.clock.now()));
   if (items.length === 0 && (flags.output === 'table' || flags.output === 'wide')) {
-    const where = flags.namespace === undefined ? '' : ` in namespace ${flags.namespace}`;
-    cli.stderr.write(`No tenants${where}. "vc-manager create NAME --wait" makes one.\n`);
+    const where =
+      flags.namespace === undefined || flags.allNamespaces ? '' : ` in namespace ${flags.namespace}`;
+    cli.stderr.write(
+      flags.selector === undefined
+        ? `No tenants${where}. "vc-manager create NAME --wait" makes one.\n`
+        : `No tenants${where} have labels that match "${flags.selector}".\n`,
+    );
+  }
+}
+
+/** Throws `NotFound`. Who may not look for namespaces is told nothing of them. */
+async function refuseMissingNamespace(
+  client: KubeClient,
+  namespace: string,
+  signal: AbortSignal,
+): Promise<void> {
+  checkNamespace(namespace);
+  try {
+    await client.get(resources.namespaces, { name: namespace }, { signal });
+  } catch (error) {
+    if (isNotFound(error))
+      throw new CliError('NotFound', `the super cluster has no namespace "${namespace}"`, { cause: error });
+    if (!isForbidden(error)) throw error;
   }
 }
 
@@ -74,7 +110,7 @@ export function virtualClusterTable(
   { isWide, nowMs }: { isWide: boolean; nowMs: number },
 ): string {
   if (items.length === 0) return '';
-  const header = ['NAMESPACE', 'NAME', 'PHASE', 'VERSION', 'PODS', 'AGE'];
+  const header = ['NAMESPACE', 'NAME', 'PHASE', 'VERSION', 'PODS', 'AGE', 'PROBLEM'];
   if (isWide) header.push('ENDPOINT', 'ID', 'SERVICES', 'WEIGHT', 'MESSAGE');
   const sorted = items.toSorted((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
   return table(
@@ -83,7 +119,8 @@ export function virtualClusterTable(
   );
 }
 
-function tableRow({ metadata, spec, status }: VirtualCluster, isWide: boolean, nowMs: number): string[] {
+function tableRow(vc: VirtualCluster, isWide: boolean, nowMs: number): string[] {
+  const { metadata, spec, status } = vc;
   const cells = [
     metadata.namespace ?? '',
     metadata.name ?? '',
@@ -91,12 +128,13 @@ function tableRow({ metadata, spec, status }: VirtualCluster, isWide: boolean, n
     status?.version ?? spec?.version ?? '-',
     String(status?.usage?.pods ?? '-'),
     ageSince(metadata.creationTimestamp, nowMs),
+    problems(vc).slice(0, 2).join(',') || '-',
   ];
   if (!isWide) return cells;
   const message = status?.conditions?.find(({ type }) => type === 'Ready')?.message;
   return [
     ...cells,
-    status?.endpoint ?? '-',
+    status?.gateway?.server ?? status?.endpoint ?? '-',
     status?.id ?? '-',
     status?.serviceCIDR ?? '-',
     String(spec?.weight ?? 1),

@@ -57,20 +57,18 @@ async function recordGateway(tenant: Tenant, services: Services): Promise<void> 
     tenant.status.set(({ gateway: _, ...rest }) => rest);
     return;
   }
-  const serverName = gatewayServerName(tenant, gateway);
-  const { host = serverName } = gateway;
   const port = gateway.ports === undefined ? undefined : await gatewayPort(tenant, services, gateway.ports);
-  tenant.status.set({
-    gateway: {
-      server: `https://${bracketed(host)}:${port ?? gateway.port}`,
-      serverName,
-      ...(port === undefined ? {} : { port }),
-    },
+  // The id is written together with it.
+  tenant.status.set((status) => {
+    const serverName = gatewayServerName(status.id ?? '', gateway);
+    const { host = serverName } = gateway;
+    const server = `https://${bracketed(host)}:${port ?? gateway.port}`;
+    return { ...status, gateway: { server, serverName, ...(port === undefined ? {} : { port }) } };
   });
 }
 
-export function gatewayServerName(tenant: Tenant, { domain }: GatewaySettings): string {
-  return `${tenant.id}.${domain}`;
+export function gatewayServerName(id: string, { domain }: GatewaySettings): string {
+  return `${id}.${domain}`;
 }
 
 /** One that it has is kept: kubeconfigs contain it. A new one is free on this machine, if it is the gateway's. */

@@ -202,7 +202,7 @@ export const credentials: Step = {
 
 function gatewayNames(tenant: Tenant, gateway: GatewaySettings | undefined): string[] {
   if (gateway === undefined) return [];
-  return [gatewayServerName(tenant, gateway), ...(gateway.host === undefined ? [] : [gateway.host])];
+  return [gatewayServerName(tenant.id, gateway), ...(gateway.host === undefined ? [] : [gateway.host])];
 }
 
 function versionOf(data: Readonly<Record<string, string>>): string {

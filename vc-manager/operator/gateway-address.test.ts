@@ -1,0 +1,64 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { parseKubeconfig, resources } from '../../kube/index.ts';
+import { World } from './testing/world.ts';
+
+describe('the address of a tenant behind a gateway', () => {
+  let world: World;
+  beforeEach(async () => {
+    world = await World.start();
+  });
+  afterEach(() => world.end());
+
+  const settings = (gateway: object | undefined) =>
+    ({ settings: { advertiseAddress: '192.0.2.10', etcdEndpoint: 'https://127.0.0.1:1', gateway } }) as never;
+  const clusterOf = (name: string): Record<string, unknown> | undefined => {
+    const { data } = world.superCluster
+      .list(resources.secrets)
+      .find(({ metadata }) => metadata.name === `${name}-kubeconfig`) as {
+      data?: Record<string, string>;
+    };
+    const text = Buffer.from(Object.values(data ?? {})[0] ?? '', 'base64').toString();
+    return parseKubeconfig(text).clusters[0]?.cluster;
+  };
+
+  it('is in the kubeconfig: the gateway, and the name by which it knows the tenant', async () => {
+    world.run(settings({ domain: 'tenants.example.com', host: '192.0.2.20', port: 443 }));
+    world.create('a');
+    const { status } = await world.untilReady('a');
+    const serverName = `${status?.id}.tenants.example.com`;
+    expect(status?.gateway).toEqual({ server: 'https://192.0.2.20:443', serverName });
+    expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'provision', attempts: 1 });
+    expect(clusterOf('a')).toMatchObject({ server: 'https://192.0.2.20:443', 'tls-server-name': serverName });
+  });
+
+  it('is its name where no host is set', async () => {
+    world.run(settings({ domain: 'tenants.example.com', port: 7443 }));
+    world.create('a');
+    const { status } = await world.untilReady('a');
+    expect(status?.gateway?.server).toBe(`https://${status?.id}.tenants.example.com:7443`);
+  });
+
+  it('is a port of its own, which it keeps; and none any more when the manager runs without a gateway', async () => {
+    const ports = { first: 23_000, last: 23_999 };
+    const gateway = { domain: 'tenants.example.com', host: '127.0.0.1', port: 7443, ports };
+    const first = world.run(settings(gateway));
+    world.create('a');
+    world.create('b');
+    const [a, b] = [await world.untilReady('a'), await world.untilReady('b')].map(
+      ({ status }) => status?.gateway,
+    );
+    expect(a?.port).toBeGreaterThanOrEqual(ports.first);
+    expect(b?.port).not.toBe(a?.port);
+    expect(clusterOf('a')).toMatchObject({ server: `https://127.0.0.1:${a?.port}` });
+    expect(clusterOf('a')).not.toHaveProperty('tls-server-name');
+    await first.stop();
+    const second = world.run(settings(gateway));
+    world.edit('a', { weight: 7 });
+    const again = await world.until('a', (vc) => vc.status?.observedGeneration === 2);
+    expect(again.status?.gateway).toEqual(a);
+    await second.stop();
+    world.run(settings(undefined));
+    const without = await world.until('a', (vc) => vc.status?.gateway === undefined);
+    expect(without.status?.endpoint).toBeDefined();
+  });
+});
