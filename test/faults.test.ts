@@ -81,6 +81,9 @@ describe('under load', () => {
   it('the API server of a tenant is killed, and both sides agree afterwards', () =>
     withChurn(30, async () => void (await killed(world, 'kube-apiserver', tenants[0]))));
 
+  it('the gateway is killed, and both sides agree afterwards', () =>
+    withChurn(35, async () => void (await killed(world, 'vc-gateway'))));
+
   it('the controllers of a tenant are killed, and both sides agree afterwards', () =>
     withChurn(40, async () => void (await killed(world, 'kube-controller-manager', tenants[0]))));
 

@@ -91,6 +91,29 @@ describe('tenants are out of reach of each other', () => {
     expect(isUnauthorized(await knock(one, foreign))).toBe(true);
   });
 
+  it('at the one address of the gateway each is reached by its name, and by its own credentials alone', async () => {
+    const { ports } = JSON.parse(await readFile(join(world.stateDir, 'skerry.json'), 'utf8')) as {
+      ports: { gateway: number };
+    };
+    const server = `https://127.0.0.1:${ports.gateway}`;
+    const { cert = '', key = '' } = connectionFromSecret(one.kubeconfig);
+    const nameOf = (tenant: Tenant): string => tenant.virtualCluster.status?.gateway?.serverName ?? '';
+    const through = (tlsServerName: string, at = one) => knock(at, { server, tlsServerName, cert, key });
+    const { metadata } = (await through(nameOf(one))) as KubeObject;
+    const own = await one.client.get(resources.namespaces, { name: 'kube-system' });
+    expect(metadata.uid).toBe(own.metadata.uid);
+    // The other one's API server is reached, and knows neither this certificate nor is it trusted by its owner.
+    expect(isUnauthorized(await through(nameOf(other), other))).toBe(true);
+    expect(String(await through(nameOf(other)))).toMatch(/certificate/);
+    expect(String(await through(nameOf(one).replace(one.id, 'nobody00')))).toMatch(/unrecognized name/);
+    const watch = await one.tryKubectl([
+      `--server=${server}`,
+      `--tls-server-name=${nameOf(one)}`,
+      ...['get', 'namespaces', '--watch', '--output=name', '--request-timeout=2s'],
+    ]);
+    expect(watch.stdout).toContain('namespace/shop');
+  });
+
   it('so are tokens of its ServiceAccounts', async () => {
     await one.kubectl(
       'create',

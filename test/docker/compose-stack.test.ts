@@ -58,7 +58,7 @@ describeWithEngine('docker compose up', (engine) => {
       (await services()).filter(({ Health }) => Health === 'healthy').map(({ Service }) => Service);
     await expect
       .poll(healthy, { timeout: 120_000, interval: 1000 })
-      .toEqual(expect.arrayContaining(['redis', 'vc-manager', 'vc-syncer', ...more]));
+      .toEqual(expect.arrayContaining(['redis', 'vc-manager', 'vc-syncer', 'vc-gateway', ...more]));
   };
 
   /** Processes of control planes, by their numbers on this machine. */
@@ -125,7 +125,7 @@ describeWithEngine('docker compose up', (engine) => {
     const state = (name: string) => listed.find(({ Service }) => Service === name);
     for (const name of ['prepare', 'etcds-ready', 'super-cluster-ready', 'rights-granted', 'nodes-ready'])
       expect(state(name), name).toMatchObject({ State: 'exited', ExitCode: 0 });
-    for (const name of ['vc-manager', 'vc-syncer', 'redis'])
+    for (const name of ['vc-manager', 'vc-syncer', 'vc-gateway', 'redis'])
       expect(state(name), name).toMatchObject({ State: 'running', Health: 'healthy' });
     for (const name of [
       'etcd',
@@ -162,11 +162,12 @@ describeWithEngine('docker compose up', (engine) => {
     ]);
   });
 
-  it('lets manager and syncer do what the chart lets them do, and nothing else', async () => {
+  it('lets each program do what the chart lets it do, and nothing else', async () => {
     const admin = '/var/lib/skerry/super-cluster/admin.kubeconfig';
     for (const [service, program] of [
       ['vc-manager', 'manager'],
       ['vc-syncer', 'syncer'],
+      ['vc-gateway', 'gateway'],
     ] as const) {
       const id = await must(['ps', '--quiet', service]);
       const args = JSON.parse(
@@ -183,8 +184,22 @@ describeWithEngine('docker compose up', (engine) => {
       expect((JSON.parse(granted) as { rules: unknown }).rules).toEqual(rights.cluster);
       expect(await must(['logs', '--no-color', service])).not.toContain('is forbidden');
     }
-    const seen = ['exec', '-T', 'vc-syncer', 'node', '-p', 'fs.readdirSync("/var/lib/skerry/stack").join()'];
-    expect(await must(seen)).toBe('vc-syncer');
+    // Of the other's files neither sees more than the empty directory that the image has for them.
+    for (const [service, other] of [
+      ['vc-syncer', 'vc-gateway'],
+      ['vc-gateway', 'vc-syncer'],
+    ] as const) {
+      const list = (directory: string) =>
+        must([
+          'exec',
+          '-T',
+          service,
+          'node',
+          '-p',
+          `fs.readdirSync("/var/lib/skerry/stack${directory}").join()`,
+        ]);
+      expect([await list(''), await list(`/${other}`)]).toEqual(['vc-gateway,vc-syncer', '']);
+    }
   });
 
   it('runs nothing as root, nor with a right of its own', async () => {
