@@ -1,15 +1,17 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
 /** Why a connection was not passed on. */
-export type Refusal =
-  | 'malformed'
-  | 'slow'
-  | 'nameless'
-  | 'unknown'
-  | 'connections'
-  | 'rate'
-  | 'full'
-  | 'unreachable';
+const refusals = [
+  'malformed',
+  'slow',
+  'nameless',
+  'unknown',
+  'connections',
+  'rate',
+  'full',
+  'unreachable',
+] as const;
+export type Refusal = (typeof refusals)[number];
 
 /** Of tenants beyond so many all values are counted together. */
 const mostTenants = 1_000;
@@ -62,6 +64,7 @@ export class GatewayMetrics {
       this.#tenants.delete(tenant);
       this.#open.remove({ tenant });
       this.#opened.remove({ tenant });
+      for (const reason of refusals) this.#refused.remove({ reason, tenant });
     }
   }
 

@@ -268,8 +268,11 @@ export class Gateway {
     });
     server.once('close', () => {
       clearTimeout(timer);
-      if (isConnected) client.destroySoon();
-      else this.#refuse(client, 'unreachable', route.tenant);
+      if (isConnected) {
+        // What is still to be read by the client may wait, but not for ever.
+        client.setTimeout(halfOpenMs, () => client.destroy());
+        client.destroySoon();
+      } else this.#refuse(client, 'unreachable', route.tenant);
     });
     client.once('close', () => server.destroySoon());
   }

@@ -58,6 +58,7 @@ describe('control groups, in directories that stand for the file systems of the 
 
   it.each([
     ['none', {}],
+    ['no file system of the controller cpu', { 'memory/tasks': '' }],
     ['no controllers', { 'cgroup.controllers': 'pids\n', 'cgroup.subtree_control': '' }],
   ])('are not there: %s', (_, files) => {
     for (const [path, text] of Object.entries(files)) write(path, text);

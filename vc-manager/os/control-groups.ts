@@ -53,7 +53,7 @@ abstract class Groups {
 
   place(name: string, pid: number, limits: GroupLimits): void {
     if (!namePattern.test(name)) throw new TypeError(`${name} is no name of a control group`);
-    for (const parent of this.parents) mkdirSync(join(parent, name), { recursive: true });
+    for (const parent of this.parents) makeDirectory(join(parent, name));
     this.limit(name, limits);
     for (const parent of this.parents) writeFileSync(join(parent, name, 'cgroup.procs'), String(pid));
   }
@@ -76,7 +76,7 @@ abstract class Groups {
   probe(): void {
     const name = `skerry-probe-${process.pid}`;
     for (const parent of this.parents) {
-      mkdirSync(join(parent, name), { recursive: true });
+      makeDirectory(join(parent, name));
       rmdirSync(join(parent, name));
     }
   }
@@ -136,6 +136,11 @@ class V2 extends Groups implements ControlGroups {
     set('cpu.max', `${quota} ${periodMicroseconds}`);
     set('cpu.weight', String(Math.min(10_000, Math.max(1, Math.round((share ?? 1) * 100)))));
   }
+}
+
+/** In a directory that is there: one that is missing is a controller that is not mounted. */
+function makeDirectory(path: string): void {
+  if (!isDirectory(path)) mkdirSync(path);
 }
 
 function isDirectory(path: string): boolean {
