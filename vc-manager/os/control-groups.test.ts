@@ -44,8 +44,9 @@ describe('control groups, in directories that stand for the file systems of the 
     const groups = findControlGroups({ root });
     expect(groups?.version).toBe(2);
     expect(read('cgroup.subtree_control')).toBe('+cpu +memory');
+    expect(read('skerry/cgroup.subtree_control')).toBe('+cpu +memory');
     groups?.place('skerry-a-blue-kube-apiserver', 77, limits);
-    const of = (file: string): string => read(`skerry-a-blue-kube-apiserver/${file}`);
+    const of = (file: string): string => read(`skerry/skerry-a-blue-kube-apiserver/${file}`);
     expect([of('memory.max'), of('cpu.max'), of('cpu.weight'), of('cgroup.procs')]).toEqual([
       '67108864',
       '150000 100000',
@@ -71,12 +72,10 @@ describe('control groups, in directories that stand for the file systems of the 
     const groups = findControlGroups({ root });
     for (const name of ['../x', 'skerry-a/b', 'other', 'skerry-', 'skerry-..'])
       expect(() => groups?.place(name, 1, {})).toThrow('no name');
-    mkdirSync(join(root, 'other'));
-    mkdirSync(join(root, 'skerry-a-empty'));
-    mkdirSync(join(root, 'skerry-b-empty'));
+    const made = ['skerry-a-empty', 'skerry-b-empty', 'other'].map((name) => join(root, 'skerry', name));
+    for (const directory of made) mkdirSync(directory);
     expect(groups?.remove('skerry-a-')).toEqual([]);
-    expect([existsSync(join(root, 'other')), existsSync(join(root, 'skerry-b-empty'))]).toEqual([true, true]);
-    expect(existsSync(join(root, 'skerry-a-empty'))).toBe(false);
+    expect(made.map((directory) => existsSync(directory))).toEqual([false, true, true]);
   });
 });
 

@@ -112,25 +112,28 @@ class V1 extends Groups implements ControlGroups {
   }
 }
 
+/** One tree for all controllers. The groups have one parent: together they count as one service of the machine. */
 class V2 extends Groups implements ControlGroups {
   readonly version = 2;
   readonly parents: readonly string[];
-  readonly #root: string;
+  readonly #parent: string;
 
   constructor(root: string) {
     super();
-    this.#root = root;
-    this.parents = [root];
-    const words = (file: string): string[] => readFileSync(join(root, file), 'utf8').trim().split(/\s+/);
+    this.#parent = join(root, 'skerry');
+    this.parents = [this.#parent];
+    const words = (file: string): string[] => readFileSync(file, 'utf8').trim().split(/\s+/);
     const needed = ['cpu', 'memory'];
-    if (!needed.every((each) => words('cgroup.controllers').includes(each)))
+    if (!needed.every((each) => words(join(root, 'cgroup.controllers')).includes(each)))
       throw new Error('not all controllers are here');
-    if (!needed.every((each) => words('cgroup.subtree_control').includes(each)))
+    if (!needed.every((each) => words(join(root, 'cgroup.subtree_control')).includes(each)))
       writeFileSync(join(root, 'cgroup.subtree_control'), '+cpu +memory');
+    makeDirectory(this.#parent);
+    writeFileSync(join(this.#parent, 'cgroup.subtree_control'), '+cpu +memory');
   }
 
   protected limit(name: string, { memoryBytes, cpus, share }: GroupLimits): void {
-    const set = (file: string, value: string): void => writeFileSync(join(this.#root, name, file), value);
+    const set = (file: string, value: string): void => writeFileSync(join(this.#parent, name, file), value);
     const quota = cpus === undefined ? 'max' : String(Math.round(cpus * periodMicroseconds));
     set('memory.max', memoryBytes === undefined ? 'max' : String(Math.floor(memoryBytes)));
     set('cpu.max', `${quota} ${periodMicroseconds}`);
