@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -18,6 +18,18 @@ beforeEach(async () => {
 afterEach(() => rm(stateDir, { recursive: true, force: true }));
 
 describe('down', () => {
+  it('says what it would stop and remove, and does neither', async () => {
+    await mkdir(join(stateDir, 'control-planes', 'abcdefghij'), { recursive: true });
+    const stop = await runCaptured(['down', '--dry-run', '--state-dir', stateDir]);
+    expect(stop).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringContaining('1 tenant control plane would'),
+    });
+    const purge = await runCaptured(['down', '--purge', '--dry-run', '--state-dir', stateDir]);
+    expect(purge.stdout).toContain(`${stateDir} would be removed`);
+    expect(await readdir(join(stateDir, 'control-planes'))).toEqual(['abcdefghij']);
+  });
+
   it('waits for a supervisor that is on its way out to end', async () => {
     const script = join(import.meta.dirname, '..', 'testing', 'slow-supervisor.ts');
     const child = spawn(process.execPath, [script, stateDir], { stdio: ['ignore', 'pipe', 'inherit'] });

@@ -1,11 +1,13 @@
 import { rm } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { loadKubeconfig, resources } from '../../../kube/index.ts';
+import { controlPlanesIn } from '../../drivers/driver.ts';
 import { identify, isAlive } from '../../os/process-identity.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, describeFailure } from '../errors.ts';
 import { type Progress, progressFor, withStep } from '../progress.ts';
 import {
+  controlPlanesDirectory,
   findSupervisor,
   holdsStateLock,
   isStateDirectory,
@@ -19,6 +21,7 @@ import { stopAll } from '../up/stop.ts';
 interface Flags extends GlobalFlags {
   purge?: boolean;
   force?: boolean;
+  dryRun?: boolean;
 }
 
 const help = `
@@ -27,12 +30,14 @@ lost: "up" resumes.
 
 Examples:
   vc-manager down
+  vc-manager down --purge --dry-run  say what would be removed
   vc-manager down --purge            remove every trace: tenants, their data, certificates and logs`;
 
 export function configure(command: Command, cli: Cli): void {
   command
     .option('--purge', 'then remove the state directory, with all tenants and their data')
     .option('--force', 'with --purge: also when tenants are left in a super cluster of yours')
+    .option('--dry-run', 'stop and remove nothing, and say what would be')
     .addHelpText('after', help)
     .action(async (_, chosen: Command) => down(cli, chosen.optsWithGlobals<Flags>()));
 }
@@ -43,6 +48,7 @@ async function down(cli: Cli, flags: Flags): Promise<void> {
     cli.stderr.write(`Nothing to stop: there is no local stack in ${stateDir}.\n`);
     return;
   }
+  if (flags.dryRun) return sayWhat(cli, stateDir, flags.purge === true);
   const progress = progressFor(cli);
   try {
     await stopStack(cli, { stateDir, progress, purge: flags.purge === true, force: flags.force === true });
@@ -55,6 +61,17 @@ async function down(cli: Cli, flags: Flags): Promise<void> {
   } finally {
     progress.close();
   }
+}
+
+async function sayWhat(cli: Cli, stateDir: string, purge: boolean): Promise<void> {
+  const supervisor = await findSupervisor(stateDir, cli.clock);
+  const ids = await controlPlanesIn(controlPlanesDirectory(stateDir));
+  const stack = supervisor === undefined ? 'the local stack' : `the local stack (process ${supervisor.pid})`;
+  const tenants = `${ids.length} tenant control plane${ids.length === 1 ? '' : 's'}`;
+  const lines = [`${stack} and ${tenants} would be stopped (dry run)`];
+  if (purge)
+    lines.push(`${stateDir} would be removed, with all tenants and their data: there is no way back`);
+  cli.stdout.write(`${lines.join('\n')}\n`);
 }
 
 const supervisorTimeoutMs = 120_000;

@@ -24,6 +24,7 @@ import { withSuperCluster } from '../super-cluster.ts';
 
 interface Flags extends GlobalFlags {
   yes?: boolean;
+  dryRun?: boolean;
 }
 
 const help = `
@@ -37,19 +38,21 @@ Examples:
 export function configure(command: Command, cli: Cli): void {
   command
     .option('--yes', 'delete what is listed')
+    .option('--dry-run', 'only list, also with --yes')
     .addHelpText('after', help)
     .action(async (_, chosen: Command) => gc(cli, chosen.optsWithGlobals<Flags>()));
 }
 
 async function gc(cli: Cli, flags: Flags): Promise<void> {
-  const leftovers = await collectGarbage(cli, flags, { remove: flags.yes === true });
+  const remove = flags.yes === true && flags.dryRun !== true;
+  const leftovers = await collectGarbage(cli, flags, { remove });
   if (leftovers.length === 0) {
     cli.stderr.write('Nothing is left over.\n');
     return;
   }
   const rows = leftovers.map(({ kind, name, result }) => [kind, name, result]);
   cli.stdout.write(table(['KIND', 'NAME', 'RESULT'], rows));
-  if (!flags.yes) cli.stderr.write('Nothing was deleted: "vc-manager gc --yes" deletes what is listed.\n');
+  if (!remove) cli.stderr.write('Nothing was deleted: "vc-manager gc --yes" deletes what is listed.\n');
   if (leftovers.some(({ failed }) => failed)) cli.setExitCode(exitCodes.failure);
 }
 
