@@ -3,6 +3,7 @@ import { webcrypto } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { cryptoProvider, Pkcs10CertificateRequestGenerator } from '@peculiar/x509';
+import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import {
   Connection,
@@ -14,6 +15,7 @@ import {
   resource,
   resources,
 } from '../kube/index.ts';
+import { freePort } from '../kube/testing/free-port.ts';
 import { grpcCall } from '../vc-manager/etcd/testing/grpc-client.ts';
 import { startAttackerServer } from './harness/attacker-server.ts';
 import { at, listAt } from './harness/checker/view.ts';
@@ -112,6 +114,40 @@ describe('tenants are out of reach of each other', () => {
       ...['get', 'namespaces', '--watch', '--output=name', '--request-timeout=2s'],
     ]);
     expect(watch.stdout).toContain('namespace/shop');
+  });
+
+  it('a second gateway serves all tenants beside the first, and lets open connections end when it is told to', async () => {
+    const [port, metrics] = [await freePort(), await freePort()];
+    const files = join(world.stateDir, 'stack', 'files', 'vc-gateway');
+    const gateway = execa(
+      process.execPath,
+      [
+        join(import.meta.dirname, '..', 'bin', 'vc-gateway.js'),
+        `--kubeconfig=${join(files, 'super-cluster.kubeconfig')}`,
+        '--domain=tenants.skerry.internal',
+        `--listen=127.0.0.1:${port}`,
+        `--metrics-address=127.0.0.1:${metrics}`,
+      ],
+      { reject: false },
+    );
+    try {
+      const page = (path: string) => fetch(`http://127.0.0.1:${metrics}${path}`).catch(() => undefined);
+      await poll('the gateway to be ready', async () => (await page('/readyz'))?.ok, { timeoutMs: 60_000 });
+      for (const tenant of [one, other]) {
+        const { cert = '', key = '' } = connectionFromSecret(tenant.kubeconfig);
+        const tlsServerName = tenant.virtualCluster.status?.gateway?.serverName ?? '';
+        const server = `https://127.0.0.1:${port}`;
+        expect(await knock(tenant, { server, tlsServerName, cert, key })).toMatchObject({
+          metadata: { name: 'kube-system' },
+        });
+      }
+      expect(await (await page('/metrics'))?.text()).toContain(
+        'skerry_gateway_connections_total{tenant="default/apart-a"} 1',
+      );
+    } finally {
+      gateway.kill('SIGTERM');
+    }
+    expect(await gateway).toMatchObject({ exitCode: 0 });
   });
 
   it('so are tokens of its ServiceAccounts', async () => {
