@@ -143,16 +143,20 @@ describe("a tenant's network policies, on nodes that act on them", () => {
     const near = { namespace: ns, name: 'near-node-1' };
     const { address, nodes } = inject('cluster');
     const superApi = new URL(world.superCluster.client.connection.server);
-    const ownApi = new URL(tenant.client.connection.server);
+    // Where API servers listen themselves: pods do not go through the gateway.
+    const own = tenant.virtualCluster.status;
+    const foreign = other.virtualCluster.status;
     const kubelet = nodes[0]?.address ?? '';
     const reached = (): Promise<string[]> =>
       Promise.all([
-        connects(tenant, near, ownApi.hostname, Number(ownApi.port)),
+        connects(tenant, near, own?.advertisedAddress ?? '', own?.advertisedPort ?? 0),
         connects(tenant, near, superApi.hostname, Number(superApi.port)),
         connects(tenant, near, kubelet, 10_250),
-        connects(tenant, near, address, Number(new URL(other.client.connection.server).port)),
+        connects(tenant, near, foreign?.advertisedAddress ?? '', foreign?.advertisedPort ?? 0),
+        // Nor is the gateway a way to the others.
+        connects(tenant, near, address, foreign?.gateway?.port ?? 0),
       ]);
-    const closed = ['connected', noRouteToHost, noRouteToHost, noRouteToHost];
+    const closed = ['connected', ...Array.from({ length: 4 }, () => noRouteToHost)];
     await expect.poll(reached, soon).toEqual(closed);
     await tenant.apply(
       policy('all', {
