@@ -36,6 +36,24 @@ describe('the use of rights', () => {
     expect(use.refused).toEqual([]);
   });
 
+  it('excuses the gateway while an API server does not know its role yet, and nothing else of it', () => {
+    const gateway: Rights = {
+      cluster: [{ apiGroups: ['skerry.dev'], resources: ['virtualclusters'], verbs: ['list'] }],
+    };
+    const use = new UseOfRights({ manager: none, syncer, gateway });
+    for (const verb of ['list', 'delete']) {
+      const refused = {
+        user: { username: 'skerry-gateway' },
+        responseStatus: { code: 403 },
+        annotations: { 'authorization.k8s.io/decision': 'forbid' },
+      };
+      const line = event(verb, { apiGroup: 'skerry.dev', resource: 'virtualclusters' }, refused);
+      use.observe(parseAuditLine(JSON.stringify(line)) as Asked);
+    }
+    expect(use.refused).toEqual(['skerry-gateway may not delete virtualclusters.skerry.dev (1 times)']);
+    expect(use.unused.join()).not.toContain('gateway');
+  });
+
   it('counts a right in one namespace, or for one name, only there', () => {
     const ref = { apiGroup: 'coordination.k8s.io', resource: 'leases' };
     const elsewhere = event('update', { ...ref, namespace: 'other', name: 'one' });

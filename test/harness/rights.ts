@@ -235,7 +235,7 @@ export class UseOfRights {
   readonly #userOf: (program: ProgramName) => string;
 
   constructor(
-    rights: Readonly<Record<AuditedProgram, Rights>>,
+    rights: Readonly<Record<AuditedProgram, Rights>> & { readonly gateway?: Rights },
     { userOf: userOfProgram = userOf, withKubernetesDriver = false }: UseOptions = {},
   ) {
     this.#userOf = userOfProgram;
@@ -245,6 +245,8 @@ export class UseOfRights {
       for (const rule of namespace) this.#add(program, 'namespace', rule);
       if (withKubernetesDriver) for (const rule of kubernetesDriver) this.#add(program, 'driver', rule);
     }
+    // Not every stack has a gateway: its rights need no use.
+    for (const rule of rights.gateway?.cluster ?? []) this.#add('gateway', 'cluster', rule, true);
   }
 
   observe({ user, verb, hasCreated, resource, path, isAllowed }: Asked): void {
@@ -314,13 +316,13 @@ export class UseOfRights {
       .map(({ grant }) => inWords(grant));
   }
 
-  #add(program: ProgramName, where: Grant['where'], rule: PolicyRule): void {
+  #add(program: ProgramName, where: Grant['where'], rule: PolicyRule, used = false): void {
     for (const apiGroup of rule.apiGroups)
       for (const resource of rule.resources)
         for (const verb of rule.verbs) {
           const user = this.#userOf(program);
           const grant = { program, user, where, apiGroup, resource, verb, names: rule.resourceNames };
-          this.#grants.push({ grant, used: false });
+          this.#grants.push({ grant, used });
         }
   }
 }
@@ -386,11 +388,12 @@ function faultsOf(use: UseOfRights, stateDir: string, unused: readonly string[])
 }
 
 async function useOfRights(stateDir: string, options: UseOptions = {}): Promise<UseOfRights> {
-  const [manager, syncer] = await Promise.all([
+  const [manager, syncer, gateway] = await Promise.all([
     loadRights(chartDirectory, 'manager'),
     loadRights(chartDirectory, 'syncer'),
+    loadRights(chartDirectory, 'gateway'),
   ]);
-  const use = new UseOfRights({ manager, syncer }, options);
+  const use = new UseOfRights({ manager, syncer, gateway }, options);
   for await (const asked of readAuditLog(auditLogOf(stateDir))) use.observe(asked);
   return use;
 }
