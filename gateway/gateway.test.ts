@@ -323,6 +323,13 @@ describe('the gateway', () => {
     socket.write(header.subarray(7));
     await client(port, 'blueid', socket);
     expect(await closed(await raw(port, await helloFor(nameOf('blueid'))))).toBe('');
+    const own = await start({ tenants, options: { proxyProtocol: true } });
+    const probe = createTcpServer();
+    const ownPort = await listening(probe);
+    probe.close();
+    await once(probe, 'close');
+    await own.gateway.listenForTenants([{ ...(own.routes.byId('blueid') as Route), ownPort }]);
+    await client(ownPort, 'blueid', await raw(ownPort, header));
     // And not without being told.
     expect(await closed(await raw((await start({ tenants })).port, header))).toBe('');
   });

@@ -101,10 +101,12 @@ export class Gateway {
     const problems: string[] = [];
     for (const [port, id] of wanted) {
       if (this.#own.has(port) || !this.#server.listening) continue;
-      const server = createServer(serverOptions, (client) => this.#acceptFor(client, id));
+      const server = createServer(serverOptions, (client) => this.#accept(client, id));
       try {
         await this.#listen(server, port);
-        this.#own.set(port, { id, server });
+        // It may have ended meanwhile.
+        if (this.#server.listening) this.#own.set(port, { id, server });
+        else void closed(server);
       } catch (error) {
         problems.push(`port ${port} of ${id}: ${error instanceof Error ? error.message : String(error)}`);
       }
@@ -159,17 +161,14 @@ export class Gateway {
     return true;
   }
 
-  /** At the port of one tenant: what the client says is of no interest. */
-  #acceptFor(client: Socket, id: string): void {
+  /** `id`: of the tenant whose own port it came to. What the client says there is of no interest. */
+  #accept(client: Socket, id?: string): void {
     if (!this.#count(client)) return;
-    client.pause();
-    const route = this.#o.routes.byId(id);
-    if (route === undefined) this.#refuse(client, 'unknown');
-    else this.#connect(client, route, Buffer.alloc(0));
-  }
-
-  #accept(client: Socket): void {
-    if (!this.#count(client)) return;
+    if (id !== undefined && !this.#o.proxyProtocol) {
+      client.pause();
+      this.#pass(client, this.#o.routes.byId(id), Buffer.alloc(0));
+      return;
+    }
     if (this.#hellos.size >= mostHellos) {
       const [oldest] = this.#hellos;
       if (oldest !== undefined) this.#refuse(oldest, 'slow');
@@ -200,6 +199,12 @@ export class Gateway {
         start.drop(header.length);
         isProxied = false;
       }
+      if (id !== undefined) {
+        done();
+        client.pause();
+        this.#pass(client, this.#o.routes.byId(id), start.bytes);
+        return;
+      }
       // A hello that trickles in is looked at no more often than it can be complete.
       if (start.bytes.length < needed) return;
       const hello = readClientHello(start.bytes);
@@ -218,16 +223,18 @@ export class Gateway {
         return;
       }
       void this.#o.routesKnown.then(() => {
-        if (client.destroyed) return;
-        const route = this.#o.routes.find(hello.name);
-        if (route === undefined) this.#refuse(client, 'unknown');
-        else this.#connect(client, route, start.bytes);
+        if (!client.destroyed) this.#pass(client, this.#o.routes.find(hello.name), start.bytes);
       });
     };
     const ended = (): void => this.#refuse(client, 'malformed');
     client.on('data', read);
     client.on('end', ended);
     client.once('close', done);
+  }
+
+  #pass(client: Socket, route: Route | undefined, start: Buffer): void {
+    if (route === undefined) this.#refuse(client, 'unknown');
+    else this.#connect(client, route, start);
   }
 
   #connect(client: Socket, route: Route, start: Buffer): void {

@@ -1,9 +1,8 @@
-import { Command, InvalidArgumentError } from 'commander';
+import { Command } from 'commander';
 import { type Logger, pino } from 'pino';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import {
   Connection,
-  HealthServer,
   KubeClient,
   loadKubeconfig,
   Reflector,
@@ -11,15 +10,12 @@ import {
   Store,
   systemClock,
 } from '../kube/index.ts';
+import { type Address, address, dnsDomain, positive } from '../program/flags.ts';
+import { HealthServer } from '../program/health-server.ts';
 import { Gateway } from './gateway.ts';
 import { GatewayMetrics } from './gateway-metrics.ts';
 import { Routes } from './routes.ts';
 import { TenantLimits } from './tenant-limits.ts';
-
-interface Address {
-  host: string;
-  port: number;
-}
 
 interface Flags {
   kubeconfig?: string;
@@ -36,27 +32,6 @@ interface Flags {
   logLevel: string;
 }
 
-function address(text: string): Address {
-  const match = /^(?:\[(.+)\]|([^:]*)):(\d+)$/.exec(text);
-  const port = Number(match?.[3]);
-  if (match === null || port > 65_535)
-    throw new InvalidArgumentError('give it as HOST:PORT, e.g. 127.0.0.1:7443');
-  return { host: match[1] ?? (match[2] === '' ? '0.0.0.0' : (match[2] as string)), port };
-}
-
-function domain(text: string): string {
-  if (text.length > 200 || !/^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(text))
-    throw new InvalidArgumentError('give a DNS domain in lower case, e.g. tenants.example.com');
-  return text;
-}
-
-function positive(text: string): number {
-  const number = Number(text);
-  if (!Number.isInteger(number) || number < 1)
-    throw new InvalidArgumentError('give a whole number of at least 1');
-  return number;
-}
-
 function command(): Command {
   return new Command('vc-gateway')
     .description(
@@ -64,7 +39,7 @@ function command(): Command {
     )
     .option('--kubeconfig <file>', 'kubeconfig of the super cluster (default: $KUBECONFIG or ~/.kube/config)')
     .option('--context <name>', 'context of that kubeconfig')
-    .requiredOption('--domain <domain>', 'tenants are reached by the server name ID.DOMAIN', domain)
+    .requiredOption('--domain <domain>', 'tenants are reached by the server name ID.DOMAIN', dnsDomain)
     .option('--listen <host:port>', 'where tenants connect', address, { host: '127.0.0.1', port: 7443 })
     .option('--metrics-address <host:port>', 'where /metrics, /healthz and /readyz are', address, {
       host: '127.0.0.1',
@@ -98,6 +73,7 @@ async function main(): Promise<void> {
   }
 }
 
+const changesMs = 50;
 const retryPortsMs = 5_000;
 
 async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: AbortSignal): Promise<void> {
@@ -120,13 +96,7 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
   });
   const routesKnown = reflector.synced(signal).catch(() => undefined);
   const gateway = new Gateway({ routes, routesKnown, limits, metrics, connections, proxyProtocol, clock });
-  let isDue = false;
-  /** Soon, and once for many changes. */
   const follow = async (): Promise<void> => {
-    if (isDue) return;
-    isDue = true;
-    await clock.sleep(50, signal);
-    isDue = false;
     const all = routes.all();
     const tenants = new Set(all.map(({ tenant }) => tenant));
     gateway.keepOnly(tenants);
@@ -134,16 +104,24 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
     const problems = await gateway.listenForTenants(all);
     if (problems.length === 0) return;
     logger.warn({ problems }, 'cannot listen at the ports of some tenants; trying again');
-    await clock.sleep(retryPortsMs, signal);
-    await follow();
+    followed(retryPortsMs);
   };
-  const followed = (): void => void follow().catch(() => undefined);
+  let due: NodeJS.Timeout | undefined;
+  /** Once for many changes; what is due soon takes the place of what is due later. */
+  const followed = (afterMs = changesMs): void => {
+    if (signal.aborted || (due !== undefined && afterMs !== changesMs)) return;
+    clearTimeout(due);
+    due = setTimeout(() => {
+      due = undefined;
+      void follow();
+    }, afterMs);
+  };
   store.subscribe((event) => {
     if (event.type === 'deleted') routes.remove(event.object);
     else routes.put(event.object);
     if (reflector.hasSynced) followed();
   });
-  void routesKnown.then(followed);
+  void routesKnown.then(() => followed());
   const health = new HealthServer({
     metrics: { contentType: metrics.contentType, render: () => metrics.render() },
     ready: {
@@ -161,6 +139,7 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
     logger.info({ seconds: flags.drainSeconds }, 'waiting for open connections to end');
     await gateway.close(AbortSignal.timeout(flags.drainSeconds * 1_000));
   } finally {
+    clearTimeout(due);
     following.abort(new Error('the gateway ends'));
     await running;
     await health.close();

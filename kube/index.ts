@@ -24,7 +24,6 @@ export {
   type Status,
 } from './errors.ts';
 export { formatQuantity, largestQuantity, nano, parseExactQuantity } from './exact-quantity.ts';
-export { HealthServer } from './health-server.ts';
 export { KeyedMutex } from './keyed-mutex.ts';
 export {
   connectionFromSecret,

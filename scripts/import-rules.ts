@@ -10,9 +10,10 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   // Types of Kubernetes objects: nothing of kube is left of it at run time.
   api: ['api', 'kube'],
   kube: ['kube'],
-  gateway: ['gateway', 'kube', 'api'],
-  syncer: ['syncer', 'kube', 'api'],
-  'vc-manager': ['vc-manager', 'kube', 'api'],
+  program: ['program'],
+  gateway: ['gateway', 'program', 'kube', 'api'],
+  syncer: ['syncer', 'program', 'kube', 'api'],
+  'vc-manager': ['vc-manager', 'program', 'kube', 'api'],
   scripts: ['scripts', 'vc-manager', 'kube', 'api'],
   test: ['test', 'scripts', 'vc-manager', 'kube', 'api'],
 };

@@ -41,7 +41,9 @@ function expressionsOf(file: string, source: string): Found[] {
 }
 
 function ofProduct(): Found[] {
-  const patterns = ['api', 'gateway', 'kube', 'syncer', 'vc-manager'].map((folder) => `${folder}/*.ts`);
+  const patterns = ['api', 'gateway', 'kube', 'program', 'syncer', 'vc-manager'].map(
+    (folder) => `${folder}/*.ts`,
+  );
   const files = execaSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', ...patterns], {
     cwd: root,
   })

@@ -2,6 +2,7 @@ import { isIP } from 'node:net';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { pino } from 'pino';
 import { type ConnectionOptions, loadKubeconfig, systemClock } from '../kube/index.ts';
+import { type Address, address, positive } from '../program/flags.ts';
 import { type NetworkPolicyEnforcement, networkPolicyEnforcements } from './network-policy-engine.ts';
 import { SyncerMetrics } from './observability/syncer-metrics.ts';
 import { defaultOptions } from './settings.ts';
@@ -33,19 +34,6 @@ interface Flags {
   logLevel: string;
 }
 
-interface Address {
-  host: string;
-  port: number;
-}
-
-function address(text: string): Address {
-  const match = /^(?:\[(.+)\]|([^:]*)):(\d+)$/.exec(text);
-  const port = Number(match?.[3]);
-  if (match === null || port > 65_535)
-    throw new InvalidArgumentError('give it as HOST:PORT, e.g. 127.0.0.1:10451');
-  return { host: match[1] ?? (match[2] === '' ? '0.0.0.0' : (match[2] as string)), port };
-}
-
 function replicaName(text: string): string {
   if (!isReplicaName(text)) throw new InvalidArgumentError('give a DNS name, e.g. vc-syncer-0');
   return text;
@@ -55,13 +43,6 @@ function dnsName(text: string): string {
   if (!isReplicaName(text))
     throw new InvalidArgumentError('give a DNS name, e.g. vc-syncer-0.vc-syncer.skerry.svc');
   return text;
-}
-
-function positive(text: string): number {
-  const number = Number(text);
-  if (!Number.isInteger(number) || number < 1)
-    throw new InvalidArgumentError('give a whole number of at least 1');
-  return number;
 }
 
 function collect(text: string, before: string[]): string[] {

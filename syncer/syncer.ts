@@ -1,11 +1,6 @@
 import type { Logger } from 'pino';
-import {
-  type Clock,
-  type ConnectionOptions,
-  HealthServer,
-  type KubeClient,
-  resources,
-} from '../kube/index.ts';
+import { type Clock, type ConnectionOptions, type KubeClient, resources } from '../kube/index.ts';
+import { HealthServer } from '../program/health-server.ts';
 import { BucketScope } from './bucket-scope.ts';
 import { allKinds } from './kinds/registry.ts';
 import { KubeletProxy } from './kubelet/kubelet-proxy.ts';

@@ -48,12 +48,6 @@ export function gatewayAddress(text: string): { host?: string; port: number } {
   return { port: hostAndPort(`any${text}`).port };
 }
 
-export function gatewayDomain(text: string): string {
-  if (text.length <= 200 && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(text))
-    return text;
-  throw new InvalidArgumentError('Give a DNS domain in lower case, for example tenants.example.com.');
-}
-
 export function portRange(text: string): { first: number; last: number } {
   const [first = 0, last = 0] = /^(\d+)-(\d+)$/.exec(text)?.slice(1).map(Number) ?? [];
   if (first >= 1 && first <= last && last <= 65_535) return { first, last };

@@ -61,7 +61,8 @@ abstract class Groups {
   remove(prefix: string): string[] {
     const left = new Set<string>();
     for (const parent of this.parents) {
-      for (const name of readdirSync(parent)) {
+      // Groups of one that is gone are gone, too.
+      for (const name of isDirectory(parent) ? readdirSync(parent) : []) {
         if (!name.startsWith(prefix) || !namePattern.test(name)) continue;
         try {
           rmdirSync(join(parent, name));

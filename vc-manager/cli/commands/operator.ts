@@ -6,6 +6,7 @@ import { pino } from 'pino';
 import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
 import { type DnsChoice, type DriverName, dnsChoices } from '../../../api/virtual-cluster.ts';
 import { Connection, type ConnectionOptions, KubeClient, loadKubeconfig } from '../../../kube/index.ts';
+import { dnsDomain } from '../../../program/flags.ts';
 import { loadTemplates } from '../../control-plane/template.ts';
 import { EtcdAdmin } from '../../etcd/admin.ts';
 import { checkRedisUrl } from '../../jobs/redis-url.ts';
@@ -15,7 +16,6 @@ import {
   defaultAdvertiseAddress,
   duration,
   gatewayAddress,
-  gatewayDomain,
   hostAndPort,
   ipAddress,
   portRange,
@@ -107,7 +107,7 @@ export function configure(command: Command, cli: Cli): void {
       'each tenant gets a port of its own at vc-gateway as well, for clients that send no server name; kubeconfigs name it',
       portRange,
     )
-    .option('--gateway-domain <domain>', 'that vc-gateway was started with; needs --gateway', gatewayDomain)
+    .option('--gateway-domain <domain>', 'that vc-gateway was started with; needs --gateway', dnsDomain)
     .option('--service-pool <cidr>', 'range of service addresses for all tenants', '10.112.0.0/12')
     .option('--slice-prefix-length <n>', "size of each tenant's part of it", wholeNumber(1, 124), 22)
     .addOption(

@@ -19,6 +19,8 @@ class FakeTenant {
   nowMs = 0;
   tokenOf = (start: number): string => `from-${start}`;
   oldToken: string | undefined;
+  /** The token is forgotten in the middle of its page. */
+  isForgottenLate = false;
 
   constructor(names: string[]) {
     this.names = names;
@@ -27,6 +29,7 @@ class FakeTenant {
   get client(): KubeClient {
     const list = async (_: unknown, options: ListOptions): Promise<unknown> => {
       const token = options.continue;
+      if (this.isForgottenLate) options.onPage?.([]);
       if (token !== undefined && token === this.oldToken)
         throw new ApiError(410, { metadata: { continue: `again-${token}` } }, 'list');
       const start = Number(token?.match(/\d+$/)?.[0] ?? 0);
@@ -103,6 +106,22 @@ describe('rewriting Secrets', () => {
     tenant.oldToken = 'from-6';
     await tenant.toTheEnd();
     expect(tenant.patched).toEqual(names);
+  });
+
+  it('leaves nothing of a page out whose token is forgotten in the middle of it', async () => {
+    const tenant = new FakeTenant(names);
+    tenant.oldToken = 'from-6';
+    tenant.isForgottenLate = true;
+    await expect(tenant.rewrite()).rejects.toMatchObject({ code: 410 });
+  });
+
+  it('names what refuses it now, not what did before', async () => {
+    const tenant = new FakeTenant(names);
+    tenant.refused.set('ns/s-04', forbidden).set('ns/s-05', forbidden);
+    const first = await tenant.rewrite();
+    expect(first?.why).toContain('ns/s-04');
+    tenant.refused.delete('ns/s-04');
+    expect((await tenant.rewrite(first))?.why).toContain('ns/s-05');
   });
 
   it('tries again only what was refused, and says what that is', async () => {

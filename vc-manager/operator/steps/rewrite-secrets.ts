@@ -61,7 +61,8 @@ class Rewriter {
     this.#isOver = () => clock.monotonic() >= endMs;
     this.#done = start.done;
     this.#refusals = start.refusals;
-    this.#why = start.why;
+    // Of an earlier round it may be mended.
+    this.#why = start.blockedBy === undefined ? start.why : undefined;
     this.#refused = [...start.refused];
   }
 
@@ -118,23 +119,29 @@ class Rewriter {
   }
 
   async #page(token: string | undefined): Promise<{ names: string[]; next: string | undefined }> {
-    const list = await this.#list(token).catch((error: unknown) => {
-      // The token is too old. The answer carries one that goes on at the same place, in the present state.
+    let hasBegun = false;
+    const begun = (): void => {
+      hasBegun = true;
+    };
+    const list = await this.#list(token, begun).catch((error: unknown) => {
+      // The token is too old. The answer carries one that goes on at the same place, in the present state; of a later
+      // part of the page it would leave out what is before it.
       const next =
-        token !== undefined && error instanceof ApiError && error.code === 410
+        token !== undefined && !hasBegun && error instanceof ApiError && error.code === 410
           ? tokenOf(error.status?.['metadata'])
           : undefined;
       if (next === undefined) throw error;
-      return this.#list(next);
+      return this.#list(next, begun);
     });
     const names = list.items.map(({ metadata: { namespace = '', name = '' } }) => `${namespace}/${name}`);
     return { names, next: tokenOf(list.metadata) };
   }
 
-  #list(token: string | undefined): Promise<KubeList<KubeObject>> {
+  #list(token: string | undefined, onPage: () => void): Promise<KubeList<KubeObject>> {
     return this.#client.list(resources.secrets, {
       metadataOnly: true,
       limit: pageSize,
+      onPage,
       // A server may send a page in any number of pieces.
       signal: AbortSignal.any([this.#signal, AbortSignal.timeout(listTimeoutMs)]),
       ...(token === undefined ? {} : { continue: token }),

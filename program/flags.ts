@@ -1,0 +1,29 @@
+import { InvalidArgumentError } from 'commander';
+
+export interface Address {
+  host: string;
+  port: number;
+}
+
+/** `HOST:PORT`, with an IPv6 address in brackets; without a host: all addresses. */
+export function address(text: string): Address {
+  const match = /^(?:\[(.+)\]|([^:]*)):(\d+)$/.exec(text);
+  const port = Number(match?.[3]);
+  if (match === null || port > 65_535)
+    throw new InvalidArgumentError('give it as HOST:PORT, e.g. 127.0.0.1:10451');
+  return { host: match[1] ?? (match[2] === '' ? '0.0.0.0' : (match[2] as string)), port };
+}
+
+export function positive(text: string): number {
+  const number = Number(text);
+  if (!Number.isInteger(number) || number < 1)
+    throw new InvalidArgumentError('give a whole number of at least 1');
+  return number;
+}
+
+/** A domain below which there is room for a label. */
+export function dnsDomain(text: string): string {
+  if (text.length > 200 || !/^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(text))
+    throw new InvalidArgumentError('give a DNS domain in lower case, e.g. tenants.example.com');
+  return text;
+}
