@@ -5,6 +5,7 @@ export type ManagerConditionType =
   | 'ServiceSliceReady'
   | 'CertificatesReady'
   | 'DatastoreReady'
+  | 'DatastoreWithinQuota'
   | 'APIServerReady'
   | 'ControllerManagerReady'
   | 'PolicyLimited'

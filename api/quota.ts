@@ -7,10 +7,12 @@ import { z } from 'zod';
  * - `objects`: objects of the tenant in the super cluster; `objects.bytes`: their size as JSON.
  * - `customresources`: those of them that are of published CustomResourceDefinitions.
  * - `writes.bytes-per-minute`: bytes that creating and changing them may cost the super cluster's datastore.
+ * - `datastore.keys`, `datastore.bytes`: what its own objects take in the etcd of all tenants, history left out. The
+ *   manager measures them; of a tenant beyond one of them the API server creates and changes nothing until it deletes.
  */
 const longestName = 317;
 const name =
-  /^(pods|requests\.(cpu|memory|ephemeral-storage|storage)|limits\.(cpu|memory|ephemeral-storage)|services(\.nodeports|\.loadbalancers)?|persistentvolumeclaims|configmaps|secrets|customresources|objects(\.bytes)?|writes\.bytes-per-minute|count\/[a-z0-9][-a-z0-9.]{0,252}|[a-z0-9][-a-z0-9.]{0,252}\.storageclass\.storage\.k8s\.io\/(requests\.storage|persistentvolumeclaims))$/;
+  /^(pods|requests\.(cpu|memory|ephemeral-storage|storage)|limits\.(cpu|memory|ephemeral-storage)|services(\.nodeports|\.loadbalancers)?|persistentvolumeclaims|configmaps|secrets|customresources|objects(\.bytes)?|writes\.bytes-per-minute|datastore\.(keys|bytes)|count\/[a-z0-9][-a-z0-9.]{0,252}|[a-z0-9][-a-z0-9.]{0,252}\.storageclass\.storage\.k8s\.io\/(requests\.storage|persistentvolumeclaims))$/;
 
 /** Whether there is such a resource to limit. */
 export function isLimitedResource(resource: string): boolean {
@@ -82,4 +84,6 @@ export const defaultQuota: Quota = {
   objects: '50000',
   'objects.bytes': '1Gi',
   'writes.bytes-per-minute': '256Mi',
+  'datastore.keys': '100000',
+  'datastore.bytes': '512Mi',
 };

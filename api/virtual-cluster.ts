@@ -224,6 +224,18 @@ export const virtualClusterStatusSchema = z.strictObject({
     .enum(['shared', 'own'])
     .describe('Where its keys lie: in the etcd of all tenants or in one of its own.')
     .optional(),
+  datastoreUsage: z
+    .strictObject({
+      keys: z.int().min(0),
+      bytes: z.int().min(0).describe('Keys and values, without history.'),
+      measured: z.string().meta({ format: 'date-time' }),
+      writesStopped: z
+        .boolean()
+        .describe('Whether the API server refuses to create and change objects until enough are deleted.')
+        .optional(),
+    })
+    .describe('What it takes in the etcd of all tenants, measured every ten minutes or less often.')
+    .optional(),
   kubeconfigSecret: secretKeySchema.optional(),
   syncerSecret: secretKeySchema
     .extend({

@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { type KubeObject, resources } from '../kube/index.ts';
+import type { VirtualCluster } from '../api/virtual-cluster.ts';
+import { isNotFound, type KubeObject, resources } from '../kube/index.ts';
 import { at } from './harness/checker/view.ts';
-import { deployment, namespace } from './harness/manifests.ts';
+import { deployment, namespace, pod } from './harness/manifests.ts';
+import { poll } from './harness/poll.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 describe('the quota of a tenant', () => {
@@ -60,5 +62,79 @@ describe('the quota of a tenant', () => {
     );
     await raised;
     expect(most).toBe(40);
+  });
+
+  it('stops it from filling the datastore of all, not from deleting, and lets it go on then', async () => {
+    const { client } = tenant;
+    const ask = (quota: Record<string, string>): Promise<unknown> =>
+      world.superCluster.client.patch(
+        resources.virtualClusters,
+        tenant.ref,
+        { spec: { quota } },
+        { type: 'merge' },
+      );
+    const untilDatastore = (reason: string): Promise<unknown> =>
+      world.superCluster.until<true, VirtualCluster>(
+        { resource: resources.virtualClusters, ...tenant.ref, what: `its datastore usage to be ${reason}` },
+        ([vc]) =>
+          vc?.status?.conditions?.some(
+            (each) => each.type === 'DatastoreWithinQuota' && each.reason === reason,
+          ),
+      );
+    const create = (index: number, options?: { dryRun: boolean }): Promise<unknown> =>
+      client.create(
+        resources.configMaps,
+        { metadata: { namespace: 'stuffed', name: `stuffing-${index}` } },
+        options,
+      );
+    /** Its API server is restarted with each decision. */
+    const untilCreate = (what: string, isWanted: (error: unknown) => boolean): Promise<unknown> =>
+      poll(
+        what,
+        async () =>
+          isWanted(
+            await create(9_999, { dryRun: true }).then(
+              () => undefined,
+              (error) => error,
+            ),
+          ),
+        { timeoutMs: 60_000 },
+      );
+    const refusal = /datastore quota of this control plane is exceeded/;
+
+    await ask({ pods: '5000' });
+    await tenant.apply(namespace('stuffed'), pod('stuffed', 'held'));
+    await tenant.until(
+      { resource: resources.pods, namespace: 'stuffed', what: 'the pod to run' },
+      ([held]) => at(held, 'status', 'phase') === 'Running',
+    );
+    for (let from = 0; from < 1_500; from += 20)
+      await Promise.all(Array.from({ length: 20 }, (_, index) => create(from + index)));
+    await ask({ 'datastore.keys': '1500' });
+    await untilDatastore('WritesStopped');
+    await untilCreate('writes to be refused', (error) => refusal.test(String(error)));
+    const patch = { metadata: { labels: { more: 'bytes' } } };
+    const ref = { namespace: 'stuffed', name: 'stuffing-1' };
+    // An API server that has just started knows no roles yet.
+    const isRead = (): Promise<boolean> =>
+      client.get(resources.configMaps, ref).then(
+        () => true,
+        () => false,
+      );
+    await poll('reads to go on', isRead, { timeoutMs: 60_000 });
+    await expect(client.patch(resources.configMaps, ref, patch, { type: 'merge' })).rejects.toThrow(refusal);
+    // Nobody is asked what a member of this group may.
+    await expect(
+      tenant.kubectl('create', 'namespace', 'more', '--as=x', '--as-group=system:masters'),
+    ).rejects.toThrow(/datastore quota of this control plane is exceeded|cannot impersonate/);
+    expect((await tenant.kubectl('auth', 'can-i', 'delete', 'configmaps')).trim()).toBe('yes');
+
+    await client.delete(resources.namespaces, { name: 'stuffed' });
+    await tenant.until({ resource: resources.namespaces, what: 'the namespace to be gone' }, (namespaces) =>
+      namespaces.every(({ metadata }) => metadata.name !== 'stuffed'),
+    );
+    await untilDatastore('Enough');
+    // Nothing but the namespace is missing.
+    await untilCreate('writes to be let through', isNotFound);
   });
 });

@@ -477,6 +477,18 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'fill the datastore of all tenants with objects of its own',
+    stoppedBy: 'quotas `datastore.keys` and `datastore.bytes`: beyond them its API server only deletes',
+    test: 'test/quota.test.ts › stops it from filling the datastore of all, not from deleting',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'fill the datastore of all tenants with the history of one object',
+    stoppedBy: 'history that grows fast is compacted early',
+    test: 'vc-manager/operator/datastore-watch.test.ts › compacts history early where space is short',
+  },
+  {
+    attacker: 'tenant',
     attack: 'write large objects in a loop, to fill the history of the datastores',
     stoppedBy: 'quota `writes.bytes-per-minute`, a budget of its own for each tenant',
     test: 'syncer/quota/quota-admission.test.ts › makes a loop of large writes wait, and not another tenant',

@@ -139,6 +139,7 @@ export function limitations({ status }: VirtualCluster): string[] {
     .filter(
       ({ type, status: is, reason }) =>
         (type === 'PolicyLimited' && is === 'True') ||
+        (type === 'DatastoreWithinQuota' && (is === 'False' || reason === 'NearQuota')) ||
         (type === 'VersionCurrent' && is === 'False') ||
         (type === 'DNSReady' && is === 'False' && reason !== 'Starting'),
     )

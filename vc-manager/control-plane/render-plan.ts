@@ -2,6 +2,7 @@ import { isIPv6 } from 'node:net';
 import type { ControlPlaneTemplateSpec, TemplateComponent } from '../../api/control-plane-template.ts';
 import { renderKubeconfig } from '../../kube/index.ts';
 import { type EncryptionState, encryptionProviders, type TenantPki } from '../pki/index.ts';
+import { authorizers, noWebhookFile, noWebhookKubeconfig } from './authorizers.ts';
 import {
   type ComponentPlan,
   type ControlPlanePlan,
@@ -39,6 +40,7 @@ function credentialFiles(options: RenderPlanOptions): Record<string, () => strin
     'service-account.pub': () => pki.serviceAccountKey.publicPem,
     'service-account.key': () => pki.serviceAccountKey.privatePem,
     'controller-manager.kubeconfig': () => controllerManagerKubeconfig(options),
+    [noWebhookFile]: () => noWebhookKubeconfig,
   };
 }
 
@@ -86,6 +88,8 @@ export interface RenderPlanOptions {
   kubeletCa: string;
   /** What Secrets are encrypted with in the datastore. */
   encryption: EncryptionState;
+  /** Whether its API server refuses whatever adds to the datastore. */
+  writesStopped?: boolean;
   /** Per component, flags that replace or (with null) remove those of the template. */
   extraArgs?: Record<string, Record<string, string | null>>;
   labels?: Record<string, string>;
@@ -169,6 +173,7 @@ class Filler {
   readonly #component: TemplateComponent;
   readonly #ports: Record<string, number>;
   readonly #values: Record<string, string>;
+  readonly #writesStopped: boolean;
   readonly #credentials: Record<string, () => string>;
   readonly #used = new Map<string, PlanFile>();
 
@@ -176,6 +181,7 @@ class Filler {
     this.#component = component;
     this.#ports = options.ports;
     this.#credentials = credentialFiles(options);
+    this.#writesStopped = options.writesStopped === true;
     this.#values = {
       id: options.id,
       serviceCIDR: options.serviceCIDR,
@@ -194,10 +200,15 @@ class Filler {
     return template.replaceAll(/\$\{([^}]*)\}/g, (_match, placeholder: string) => {
       if (placeholder.startsWith('file:')) return this.file(placeholder.slice(5), placeholder, where);
       if (placeholder.startsWith('port:')) return String(this.port(placeholder.slice(5)));
-      const value = this.#values[placeholder];
+      const value = placeholder === 'authorizers' ? this.#authorizers(where) : this.#values[placeholder];
       if (value === undefined) throw unknownPlaceholder(this.#component.name, where, placeholder);
       return value;
     });
+  }
+
+  #authorizers(where: string): string {
+    const stopped = this.#writesStopped;
+    return authorizers(stopped, stopped ? this.file(noWebhookFile, 'authorizers', where) : '');
   }
 
   port(name: string): number {

@@ -172,6 +172,48 @@ describe('a tenant in the datastore', () => {
   });
 });
 
+describe('measuring a tenant', () => {
+  const value = Buffer.alloc(10_000, 7).toString('base64');
+  const key = (id: string, index: number): Buffer =>
+    Buffer.from(`/tenants/${id}/${String(index).padStart(4, '0')}`);
+  const write = (id: string, index: number) =>
+    session.call('/v3/kv/put', { key: key(id, index).toString('base64'), value });
+
+  it('counts keys and bytes of keys and values over all pages, and nothing of its neighbours', async () => {
+    for (let index = 0; index < 150; index++) await write('wide', index);
+    await write('wide2', 1);
+    const bytes = 150 * (key('wide', 0).length + 10_000);
+    expect(await admin.measureTenant('wide', Number.POSITIVE_INFINITY)).toEqual({ keys: 150, bytes });
+    expect(await admin.countTenantKeys('wide')).toBe(150);
+    expect(await admin.measureTenant('none', 1)).toEqual({ keys: 0, bytes: 0 });
+  });
+
+  it('reads no further than it has to, and still knows the number of keys', async () => {
+    const { keys, bytes } = await admin.measureTenant('wide', 100_000);
+    expect(keys).toBe(150);
+    expect(bytes).toBeGreaterThan(100_000);
+    expect(bytes).toBeLessThan(800_000);
+  });
+
+  it('is not done with history, which it can have forgotten', async () => {
+    const before = await admin.size();
+    await write('wide', 0);
+    const after = await admin.size();
+    expect(after.revision).toBe(before.revision + 1);
+    expect(after.bytesInUse).toBeGreaterThan(1_500_000);
+    expect(after.quotaBytes).toBeGreaterThan(1024 ** 3);
+    await admin.compact(after.revision);
+    // Another manager was faster.
+    await admin.compact(before.revision);
+    await expect(
+      session.call('/v3/kv/range', {
+        key: key('wide', 0).toString('base64'),
+        revision: String(before.revision),
+      }),
+    ).rejects.toMatchObject({ code: 'compacted' });
+  });
+});
+
 describe('removing a tenant', () => {
   it('leaves no key, user or role, and its neighbours as they were', async () => {
     await Promise.all(['red', 'red-a', 're'].map((id) => admin.ensureTenant(id)));

@@ -12,7 +12,7 @@ import {
   tenantUser,
   tolerate,
 } from './grants.ts';
-import { countKeys, deleteKeys, listSegments } from './keyspace.ts';
+import { countKeys, deleteKeys, type KeyspaceSize, listSegments, measureKeys } from './keyspace.ts';
 
 interface EtcdAdminOptions extends GatewayOptions {
   /** Of etcd's user `root`; set when authentication is switched on for the first time. 1 to 72 bytes. */
@@ -23,6 +23,15 @@ interface EtcdHealth {
   readonly healthy: boolean;
   /** What etcd, or the attempt to reach it, says; empty when healthy. */
   readonly reason: string;
+}
+
+/** Of the whole datastore. */
+export interface DatastoreSize {
+  /** What its data takes, history included and free pages left out. */
+  readonly bytesInUse: number;
+  /** Beyond it etcd refuses every write of everybody. Absent where etcd does not tell it (before 3.6). */
+  readonly quotaBytes?: number;
+  readonly revision: number;
 }
 
 interface AdminCall {
@@ -118,6 +127,38 @@ export class EtcdAdmin {
   /** Keys that start with `prefix`; the empty prefix counts all. */
   async countKeys(prefix: string, { signal }: AdminCall = {}): Promise<number> {
     return await countKeys(this.#session, prefix, signal);
+  }
+
+  /** Keys of one tenant: cheap. */
+  async countTenantKeys(id: string, { signal }: AdminCall = {}): Promise<number> {
+    return await countKeys(this.#session, tenantPrefix(id), signal);
+  }
+
+  /** Keys and bytes of one tenant. It reads them all, up to `enoughBytes`. */
+  async measureTenant(id: string, enoughBytes: number, { signal }: AdminCall = {}): Promise<KeyspaceSize> {
+    return await measureKeys(this.#session, tenantPrefix(id), enoughBytes, signal);
+  }
+
+  async size({ signal }: AdminCall = {}): Promise<DatastoreSize> {
+    const said = (await this.#session.call('/v3/maintenance/status', {}, signal)) as {
+      header?: { revision?: string };
+      dbSizeInUse?: string;
+      dbSizeQuota?: string;
+    };
+    const quotaBytes = Number(said.dbSizeQuota ?? 0);
+    return {
+      bytesInUse: Number(said.dbSizeInUse ?? 0),
+      ...(quotaBytes > 0 && { quotaBytes }),
+      revision: Number(said.header?.revision ?? 0),
+    };
+  }
+
+  /** Forgets the history before `revision`. That somebody else has done so before is no error. */
+  async compact(revision: number, { signal }: AdminCall = {}): Promise<void> {
+    await tolerate(
+      'compacted',
+      this.#session.call('/v3/kv/compaction', { revision: String(revision) }, signal),
+    );
   }
 
   /** Needs no user. Reports faults of etcd and of the connection instead of throwing them. */

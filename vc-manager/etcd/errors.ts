@@ -16,6 +16,7 @@ type EtcdErrorCode =
   | 'already-exists'
   | 'not-found'
   | 'request-refused'
+  | 'compacted'
   | 'tenant-not-removed'
   | 'invalid-tenant-id'
   | 'invalid-options';
@@ -76,6 +77,7 @@ const answers: readonly (readonly [RegExp, EtcdErrorCode, remedy: string])[] = [
   ],
   [/(user|role) name already exists/, 'already-exists', 'Nothing has to be done.'],
   [/(user|role) name not found|(role|permission) is not granted/, 'not-found', 'Nothing has to be done.'],
+  [/has been compacted/, 'compacted', 'Nothing has to be done.'],
   [
     /permission denied|user name is empty/,
     'permission-denied',

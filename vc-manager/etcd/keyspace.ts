@@ -35,7 +35,7 @@ export function base64(bytes: Uint8Array): string {
 }
 
 interface RangeAnswer {
-  kvs?: { key?: string }[];
+  kvs?: { key?: string; value?: string }[];
   /** A 64-bit number, which JSON carries as text; absent when zero. */
   count?: string;
 }
@@ -46,6 +46,46 @@ const pageSize = 1000;
 export async function countKeys(session: EtcdSession, prefix: string, signal?: AbortSignal): Promise<number> {
   const answer = await range(session, prefixRange(prefix), { count_only: true }, signal);
   return Number(answer.count ?? 0);
+}
+
+/** What keys and values take, in bytes. */
+export interface KeyspaceSize {
+  keys: number;
+  bytes: number;
+}
+
+/** etcd takes values of 1.5 MiB at most: as many make a page that fits into memory, whatever they hold. */
+const valuesPerPage = 64;
+
+/**
+ * Reads every key with its value: etcd keeps no sums. Stops early when more than `enoughBytes` are found; then `bytes`
+ * is what was counted so far, and `keys` is nevertheless the number of all.
+ */
+export async function measureKeys(
+  session: EtcdSession,
+  prefix: string,
+  enoughBytes: number,
+  signal?: AbortSignal,
+): Promise<KeyspaceSize> {
+  const all = prefixRange(prefix);
+  let from = all.key;
+  let bytes = 0;
+  let seen = 0;
+  for (;;) {
+    const found = await range(session, { ...all, key: from }, { limit: valuesPerPage }, signal);
+    const { kvs = [] } = found;
+    const left = Number(found.count ?? 0);
+    for (const { key = '', value = '' } of kvs) bytes += bytesOfBase64(key) + bytesOfBase64(value);
+    const last = kvs.at(-1)?.key;
+    if (last === undefined || left <= kvs.length || bytes > enoughBytes) return { keys: seen + left, bytes };
+    seen += kvs.length;
+    from = keyAfter(Buffer.from(last, 'base64'));
+  }
+}
+
+function bytesOfBase64(text: string): number {
+  const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0;
+  return (text.length / 4) * 3 - padding;
 }
 
 /** Deletes in pages, in one pass: what is written behind it while it runs stays. Returns the number of deleted keys. */

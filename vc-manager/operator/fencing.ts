@@ -70,5 +70,12 @@ export function fencedDatastore(datastore: Datastore, fence: Fence): Datastore {
       await datastore.removeTenant(id, options);
     },
     listTenants: (options) => datastore.listTenants(options),
+    countTenantKeys: (id, options) => datastore.countTenantKeys(id, options),
+    measureTenant: (id, enoughBytes, options) => datastore.measureTenant(id, enoughBytes, options),
+    size: (options) => datastore.size(options),
+    compact: async (revision, options) => {
+      assertHeld(fence);
+      await datastore.compact(revision, options);
+    },
   };
 }

@@ -5,6 +5,7 @@ import { InProcessRunner, type Job, type JobRunner, type ReconcileResult } from 
 import type { Fence } from '../jobs/tenant-lock.ts';
 import { WorkQueue } from '../jobs/work-queue.ts';
 import { keyOf } from './caches.ts';
+import { DatastoreWatch } from './datastore-watch.ts';
 import { explain } from './errors.ts';
 import { hasJobRequests, isDesiredStateChanged, wantedJob } from './jobs.ts';
 import { allocateForVirtualCluster, reconcileVirtualCluster } from './reconcile.ts';
@@ -74,8 +75,11 @@ export class LeaderLoop {
     // VirtualClusters from before this term.
     for (const vc of virtualClusters.list())
       enqueueForEvent({ type: 'added', object: vc, watched: false }, queue, this.#o.services, signal);
+    const watch = new DatastoreWatch(this.#o.services, () => {
+      for (const vc of virtualClusters.list()) queue.add(keyOf(vc));
+    });
     try {
-      await queue.run(signal);
+      await Promise.all([queue.run(signal), watch.run(signal)]);
     } finally {
       for (const stop of stopWatching) stop();
     }

@@ -282,6 +282,9 @@ describe('Operator', () => {
     const first = world.run();
     world.create('a');
     await world.untilReady('a');
+    // Its second pass measures what the first has made.
+    world.edit('a', { weight: 2 });
+    await world.until('a', (vc) => vc.status?.observedGeneration === 2);
     await first.stop();
     const syncers = world.get('a')?.status?.syncerSecret?.name;
     const { length } = world.superCluster.requests;

@@ -28,6 +28,7 @@ export class Operator {
   readonly #clock: Clock;
   readonly #random: () => number;
   readonly #activeJobIds = new Set<string>();
+  readonly #datastoreGrowth = { sinceMs: 0 };
   readonly #leavingSinceMs = new Map<string, number>();
 
   /** Throws `InvalidSettings`. */
@@ -169,6 +170,7 @@ export class Operator {
       allocations: caches.allocations,
       leavingSinceMs: this.#leavingSinceMs,
       activeJobIds: this.#activeJobIds,
+      datastoreGrowth: this.#datastoreGrowth,
       ...facts,
       identity,
       newId: newId ?? randomId,

@@ -21,6 +21,7 @@ import { address } from './steps/address.ts';
 import { bootstrap } from './steps/bootstrap.ts';
 import { certificates, credentials } from './steps/certificates.ts';
 import { controllers, controlPlane, datastore } from './steps/control-plane.ts';
+import { datastoreUsage } from './steps/datastore-usage.ts';
 import { dns } from './steps/dns.ts';
 import { encryption } from './steps/encryption.ts';
 import { identity } from './steps/identity.ts';
@@ -39,6 +40,7 @@ const allocationSteps: readonly Stage[] = [policy, identity, version, address, s
 const provisionSteps: readonly Stage[] = [
   ...allocationSteps,
   parallel([reservations, certificates], [datastore]),
+  datastoreUsage,
   controlPlane,
   bootstrap,
   dns,

@@ -10,7 +10,10 @@ import type { Allocations } from './allocations.ts';
 import type { OperatorSettings, OperatorSettingsInput } from './settings.ts';
 
 /** What the operator needs of the tenants' datastore. */
-export type Datastore = Pick<EtcdAdmin, 'ensureTenant' | 'removeTenant' | 'listTenants'>;
+export type Datastore = Pick<
+  EtcdAdmin,
+  'ensureTenant' | 'removeTenant' | 'listTenants' | 'countTenantKeys' | 'measureTenant' | 'size' | 'compact'
+>;
 
 /** Where tenants' service addresses come from. */
 export interface ServicePool {
@@ -43,6 +46,8 @@ export interface Services {
   identity: string;
   /** Ids of jobs that this manager has begun: another reconcile for one is no further attempt. */
   activeJobIds: Set<string>;
+  /** Wall-clock time at which the shared datastore was last seen to grow fast; 0: never. */
+  datastoreGrowth: { sinceMs: number };
   newId: () => string;
   /** From 0 to 1, 1 excluded. */
   random: () => number;

@@ -232,9 +232,14 @@ function policyRows({ status }: VirtualCluster): string[][] {
   ];
 }
 
-/** What the tenant has, as the syncer last said, of what is limited. */
+/** What the tenant has of what is limited, as the syncer and, of the datastore, the manager last said. */
 function quotaRows({ status }: VirtualCluster): string[][] {
-  const used = status?.usage?.resources ?? {};
+  const { keys, bytes } = status?.datastoreUsage ?? {};
+  const used: Record<string, string> = {
+    ...status?.usage?.resources,
+    ...(keys === undefined ? {} : { 'datastore.keys': String(keys) }),
+    ...(bytes === undefined ? {} : { 'datastore.bytes': `${Math.ceil(bytes / 1024)}Ki` }),
+  };
   return Object.entries(status?.policy?.quota ?? {}).map(([name, allowed]) => [
     name,
     Object.hasOwn(used, name) ? (used[name] ?? '-') : '-',

@@ -86,7 +86,7 @@ async function reportDns(tenant: Tenant, deployments: readonly Deployment[]): Pr
   const why = await whyNotAvailable(tenant, late);
   const message = `No pod of Deployment kube-system/${late.metadata.name} is available yet${why}`;
   tenant.status.condition(condition, 'False', 'Starting', message);
-  tenant.lookAgainMs = nextLookMs(tenant);
+  tenant.lookAgainMs = Math.min(tenant.lookAgainMs, nextLookMs(tenant));
 }
 
 /** The manager has no watch on tenants, so it polls: the longer DNS is not available, the less often. */

@@ -109,6 +109,30 @@ export class FakeDatastore implements Datastore {
     this.tenants.delete(id);
   }
 
+  /** What every tenant takes. */
+  usage = { keys: 0, bytes: 0 };
+  measured = 0;
+
+  async countTenantKeys(): Promise<number> {
+    return this.usage.keys;
+  }
+
+  async measureTenant(): Promise<{ keys: number; bytes: number }> {
+    this.measured++;
+    return { ...this.usage };
+  }
+
+  total = { bytesInUse: 0, quotaBytes: 8 * 1024 ** 3, revision: 1 };
+  readonly compacted: number[] = [];
+
+  async size(): Promise<{ bytesInUse: number; quotaBytes: number; revision: number }> {
+    return { ...this.total };
+  }
+
+  async compact(revision: number): Promise<void> {
+    this.compacted.push(revision);
+  }
+
   async listTenants(): Promise<{ users: string[]; roles: string[]; prefixes: string[] }> {
     const ids = [...this.tenants].sort();
     return { users: ids, roles: ids, prefixes: ids };

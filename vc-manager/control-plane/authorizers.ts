@@ -1,0 +1,67 @@
+/** The file that `authorizers` refers to while writes are stopped. Nothing is ever sent to the address in it. */
+export const noWebhookFile = 'no-webhook.kubeconfig';
+
+/** kube-apiserver wants a kubeconfig for each authorizer that is a webhook. */
+export const noWebhookKubeconfig = JSON.stringify({
+  apiVersion: 'v1',
+  kind: 'Config',
+  clusters: [{ name: 'none', cluster: { server: 'https://127.0.0.1:1' } }],
+  contexts: [{ name: 'none', context: { cluster: 'none', user: '' } }],
+  'current-context': 'none',
+});
+
+const fullMessage =
+  'The datastore quota of this control plane is exceeded: only deleting is possible. Delete objects, or ask for a larger quota.';
+
+/** Requests that store nothing although their verb is `create`. */
+const storesNothing = [
+  "request.resourceAttributes.group in ['authentication.k8s.io', 'authorization.k8s.io']",
+  "request.resourceAttributes.subresource in ['exec', 'attach', 'portforward', 'proxy', 'eviction']",
+];
+
+/**
+ * Controllers without which a deletion does not end: they take finalizers off, and write that a namespace is going. What
+ * they create is refused like everybody's.
+ */
+const finishers = [
+  'namespace-controller',
+  'generic-garbage-collector',
+  'job-controller',
+  'pvc-protection-controller',
+  'pv-protection-controller',
+];
+
+/** All of them have to hold; the last never answers, and so has the request refused with its text. */
+const stopConditions = [
+  'has(request.resourceAttributes)',
+  // Whoever may impersonate could become one of system:masters, whom no authorizer is asked about.
+  "request.resourceAttributes.verb in ['create', 'update', 'patch'] || request.resourceAttributes.verb.startsWith('impersonate')",
+  `!(${storesNothing.join(' || ')})`,
+  // It asks for the tokens of its controllers.
+  "request.user != 'system:kube-controller-manager'",
+  `!(request.resourceAttributes.verb in ['update', 'patch'] && request.user in [${finishers
+    .map((name) => `'system:serviceaccount:kube-system:${name}'`)
+    .join(', ')}])`,
+  `dyn({})['${fullMessage}'] == true`,
+];
+
+/**
+ * `authorizers` of an AuthorizationConfiguration, as JSON. While writes are stopped, a webhook that is never called comes
+ * first: its conditions fail in the API server itself, which for `failurePolicy: Deny` refuses the request. Reads and
+ * deletions go on to RBAC, and members of system:masters (syncer and manager) are not asked at all.
+ */
+export function authorizers(writesStopped: boolean, kubeConfigFile: string): string {
+  const rbac = { type: 'RBAC', name: 'rbac' };
+  if (!writesStopped) return JSON.stringify([rbac]);
+  const webhook = {
+    timeout: '1s',
+    subjectAccessReviewVersion: 'v1',
+    matchConditionSubjectAccessReviewVersion: 'v1',
+    authorizedTTL: '1s',
+    unauthorizedTTL: '1s',
+    failurePolicy: 'Deny',
+    connectionInfo: { type: 'KubeConfigFile', kubeConfigFile },
+    matchConditions: stopConditions.map((expression) => ({ expression })),
+  };
+  return JSON.stringify([{ type: 'Webhook', name: 'datastore-quota', webhook }, rbac]);
+}

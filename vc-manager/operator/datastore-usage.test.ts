@@ -1,0 +1,94 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { EtcdError } from '../etcd/errors.ts';
+import { condition, World } from './testing/world.ts';
+
+describe('what a tenant takes in the datastore of all', () => {
+  let world: World;
+  beforeEach(async () => {
+    world = await World.start();
+  });
+  afterEach(() => world.end());
+
+  const settings = { recheckMs: 1_000 };
+  const reason = (vc: VirtualCluster) => condition(vc, 'DatastoreWithinQuota')?.reason;
+  const until = (wanted: string) => world.until('a', (vc) => reason(vc) === wanted);
+  /** Authorizers that the API server was last started with. */
+  const authorizers = (): string[] => {
+    const files = world.driver.ensured.at(-1)?.components[0]?.files ?? [];
+    const content = files.find(({ path }) => path === 'authorization.yaml')?.content ?? '';
+    return (parse(content) as { authorizers: { type: string }[] }).authorizers.map(({ type }) => type);
+  };
+
+  it('stops writes beyond the quota, and lets them go on when enough is deleted', async () => {
+    world.run({
+      settings: { ...settings, advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379' },
+    });
+    world.create('a', { quota: { 'datastore.keys': '1000' } });
+    await world.untilReady('a');
+    world.datastore.usage = { keys: 700, bytes: 1 };
+    expect((await until('Enough')).status?.datastoreUsage?.writesStopped).toBeUndefined();
+    expect(authorizers()).toEqual(['RBAC']);
+    world.datastore.usage = { keys: 900, bytes: 1 };
+    await until('NearQuota');
+    expect(authorizers()).toEqual(['RBAC']);
+    world.datastore.usage = { keys: 1_001, bytes: 1 };
+    const stopped = await until('WritesStopped');
+    expect(stopped.status?.datastoreUsage).toMatchObject({ keys: 1_001, writesStopped: true });
+    expect(condition(stopped, 'DatastoreWithinQuota')).toMatchObject({
+      status: 'False',
+      message: expect.stringContaining('1001 keys of 1000'),
+    });
+    await world.until('a', () => authorizers().length === 2);
+    expect(authorizers()).toEqual(['Webhook', 'RBAC']);
+    // More room by a larger quota counts at once; there has to be a tenth of it.
+    world.edit('a', { quota: { 'datastore.keys': '1100' } });
+    await world.until('a', (vc) => vc.status?.policy?.quota?.['datastore.keys'] === '1100');
+    expect(reason(world.get('a') as VirtualCluster)).toBe('WritesStopped');
+    world.edit('a', { quota: { 'datastore.keys': '2000' } });
+    await until('Enough');
+    await world.until('a', () => authorizers().length === 1);
+  });
+
+  it('keeps its decision while the datastore does not answer', async () => {
+    world.run({
+      settings: { ...settings, advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379' },
+    });
+    world.create('a', { quota: { 'datastore.bytes': '1Mi' } });
+    await world.untilReady('a');
+    world.datastore.usage = { keys: 1, bytes: 2 * 1024 ** 2 };
+    world.datastore.total.bytesInUse = 1;
+    world.edit('a', { weight: 2 });
+    await until('WritesStopped');
+    let asked = 0;
+    world.datastore.countTenantKeys = async () => {
+      asked++;
+      throw new EtcdError('unavailable', 'no leader');
+    };
+    world.edit('a', { weight: 3 });
+    const after = await world.until('a', (vc) => vc.status?.observedGeneration === 3 && asked > 0);
+    expect(reason(after)).toBe('WritesStopped');
+    expect(after.status?.phase).toBe('Ready');
+    expect(authorizers()).toEqual(['Webhook', 'RBAC']);
+  });
+
+  it('says so where the template cannot stop anything', async () => {
+    world.changeTemplates(({ spec }) => {
+      for (const { args } of spec.components) {
+        if (args['authorization-config'] === undefined) continue;
+        delete args['authorization-config'];
+        args['authorization-mode'] = 'RBAC';
+      }
+    });
+    world.run({
+      settings: { ...settings, advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379' },
+    });
+    world.datastore.usage = { keys: 2, bytes: 2 };
+    world.create('a', { quota: { 'datastore.keys': '1' } });
+    await world.untilReady('a');
+    expect(condition(await until('OverQuota'), 'DatastoreWithinQuota')?.message).toMatch(
+      /authorization-config/,
+    );
+  });
+});

@@ -1,0 +1,97 @@
+import type { DatastoreSize } from '../etcd/admin.ts';
+import { EtcdError } from '../etcd/errors.ts';
+import type { Services } from './services.ts';
+
+const MiB = 1024 ** 2;
+
+const pauseMs = 5_000;
+/** So much more means that somebody writes a lot: all tenants are measured, and history is not kept for long. */
+const growthBytes = 256 * MiB;
+/** History that stays whatever happens: watches and lists in pages need the most recent of it. */
+const keptMs = 20_000;
+/** Below this share of the quota there is time for what etcd compacts by itself. */
+const compactShare = 0.25;
+const warnShare = 0.8;
+
+interface Sample {
+  atMs: number;
+  revision: number;
+}
+
+/**
+ * Keeps one tenant from filling the etcd of all, which then refuses the writes of everybody: history that grows fast is
+ * compacted earlier than etcd would do it, and `onGrowth` is called when tenants have to be measured at once.
+ */
+export class DatastoreWatch {
+  readonly #services: Pick<Services, 'datastore' | 'clock' | 'logger' | 'datastoreGrowth'>;
+  readonly #onGrowth: () => void;
+  #samples: Sample[] = [];
+  /** Lowest size since tenants were last measured for growth. */
+  #measuredBytes: number | undefined;
+  #compactedRevision = 0;
+  #isWarned = false;
+
+  constructor(
+    services: Pick<Services, 'datastore' | 'clock' | 'logger' | 'datastoreGrowth'>,
+    onGrowth: () => void,
+  ) {
+    this.#services = services;
+    this.#onGrowth = onGrowth;
+  }
+
+  /** Looks every five seconds until aborted. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.#services;
+    while (!signal.aborted) {
+      try {
+        await this.look(signal);
+      } catch (error) {
+        if (signal.aborted) break;
+        // The reconciles report an outage of the datastore.
+        if (!(error instanceof EtcdError)) logger.error({ err: error }, 'the datastore cannot be watched');
+        else logger.debug({ err: error }, 'the size of the datastore cannot be read');
+      }
+      await clock.sleep(pauseMs, signal).catch(() => undefined);
+    }
+  }
+
+  async look(signal: AbortSignal): Promise<void> {
+    const { datastore, clock, datastoreGrowth } = this.#services;
+    const size = await datastore.size({ signal });
+    const now = clock.now();
+    this.#warn(size);
+    this.#measuredBytes = Math.min(this.#measuredBytes ?? size.bytesInUse, size.bytesInUse);
+    const hasGrown = size.bytesInUse - this.#measuredBytes > growthBytes;
+    if (hasGrown) {
+      this.#measuredBytes = size.bytesInUse;
+      datastoreGrowth.sinceMs = now;
+      this.#onGrowth();
+    }
+    const old = this.#samples.findLast(({ atMs }) => atMs <= now - keptMs);
+    if (old !== undefined && this.#isTight(size) && old.revision > this.#compactedRevision) {
+      this.#compactedRevision = old.revision;
+      await datastore.compact(old.revision, { signal });
+    }
+    this.#samples = [
+      ...this.#samples.filter(({ atMs }) => atMs > now - 2 * keptMs),
+      { atMs: now, revision: size.revision },
+    ];
+  }
+
+  #isTight({ bytesInUse, quotaBytes }: DatastoreSize): boolean {
+    return quotaBytes !== undefined && bytesInUse > quotaBytes * compactShare;
+  }
+
+  #warn({ bytesInUse, quotaBytes }: DatastoreSize): void {
+    const isFull = quotaBytes !== undefined && bytesInUse > quotaBytes * warnShare;
+    if (isFull && !this.#isWarned) {
+      const share = Math.floor((100 * bytesInUse) / quotaBytes);
+      this.#services.logger.error(
+        { bytesInUse, quotaBytes },
+        `the datastore of all tenants is ${share} % full, and refuses every write at 100 %: lower the quotas ` +
+          '(datastore.bytes) of the tenants that have most in it, as "vc-manager describe" shows, or raise --quota-backend-bytes of etcd',
+      );
+    }
+    this.#isWarned = isFull;
+  }
+}

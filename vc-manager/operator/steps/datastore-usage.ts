@@ -1,0 +1,151 @@
+import type { Quota } from '../../../api/quota.ts';
+import type { VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import { parseExactQuantity } from '../../../kube/index.ts';
+import { EtcdError } from '../../etcd/errors.ts';
+import type { Services } from '../services.ts';
+import type { Step } from '../step-runner.ts';
+import type { Tenant } from '../tenant.ts';
+
+type Usage = NonNullable<VirtualClusterStatus['datastoreUsage']>;
+type Size = Pick<Usage, 'keys' | 'bytes'>;
+
+/**
+ * Measures what the tenant's own objects take in the etcd of all tenants, which refuses the writes of everybody once it is
+ * full, and decides whether its API server may add to it. The step `control-plane` carries that out.
+ */
+export const datastoreUsage: Step = {
+  name: 'datastore-usage',
+  doing: 'Measuring what it takes in the datastore',
+  async run(tenant, services) {
+    const { status } = tenant.vc;
+    if (tenant.choice?.template.spec.datastore === 'own') {
+      // Whatever it fills is its own.
+      if (status?.datastoreUsage !== undefined) tenant.status.set(withoutUsage);
+      tenant.status.dropCondition('DatastoreWithinQuota');
+      return;
+    }
+    const known = status?.datastoreUsage;
+    const usage = (await measure(tenant, services, known)) ?? known;
+    if (usage === undefined) return;
+    const limits = limitsOf(status?.policy?.quota ?? {});
+    const writesStopped = isOver(usage, limits, known?.writesStopped === true ? resumeShare : 1);
+    if (usage !== known || writesStopped !== (known?.writesStopped === true)) {
+      const { keys, bytes, measured } = usage;
+      tenant.status.set({
+        datastoreUsage: { keys, bytes, measured, ...(writesStopped && { writesStopped }) },
+      });
+    }
+    report(tenant, usage, limits, writesStopped);
+    // A reader sees why before the API server is restarted.
+    if (writesStopped !== (known?.writesStopped === true)) await tenant.status.flush();
+    if (writesStopped) tenant.lookAgainMs = Math.min(tenant.lookAgainMs, stoppedPauseMs);
+  },
+};
+
+function withoutUsage({ datastoreUsage: _, ...status }: VirtualClusterStatus): VirtualClusterStatus {
+  return status;
+}
+
+/** Nothing is resumed before there is room again, or each write would stop the next. */
+const resumeShare = 0.9;
+const warnShare = 0.8;
+const stoppedPauseMs = 5_000;
+const pauseMs = 10 * 60_000;
+
+/** Undefined when it is not due, or cannot be measured now. */
+async function measure(
+  tenant: Tenant,
+  { datastore, datastoreGrowth, clock, logger }: Services,
+  known: Usage | undefined,
+): Promise<Usage | undefined> {
+  // Nothing is there yet.
+  if (!tenant.wasReady) return undefined;
+  const { signal } = tenant;
+  const now = clock.now();
+  try {
+    const keys = await datastore.countTenantKeys(tenant.id, { signal });
+    if (known !== undefined && now < dueMs(known, keys, datastoreGrowth.sinceMs)) return undefined;
+    const limit = limitsOf(tenant.vc.status?.policy?.quota ?? {}).bytes;
+    const size = await datastore.measureTenant(tenant.id, 2 * limit, { signal });
+    return { ...size, bytes: Math.ceil(size.bytes), measured: new Date(clock.now()).toISOString() };
+  } catch (error) {
+    if (signal.aborted || !(error instanceof EtcdError)) throw error;
+    // The decision of last time holds: a datastore in trouble is no reason to stop a tenant, or to let one go on.
+    logger.warn({ virtualCluster: tenant.key }, `its datastore usage cannot be measured: ${error.message}`);
+    return undefined;
+  }
+}
+
+/** A measurement reads all that the tenant has: the more that is, the more rarely it is done. */
+function dueMs(known: Usage, keys: number, growthMs: number): number {
+  const last = Date.parse(known.measured);
+  if (known.writesStopped === true) {
+    return last + Math.max(stoppedPauseMs, (known.bytes / (4 * 1024 ** 2)) * 1000);
+  }
+  const hasChanged = Math.abs(keys - known.keys) > Math.max(100, known.keys / 10);
+  if (hasChanged || growthMs > last) return 0;
+  return last + Math.max(pauseMs, (known.bytes / 1024 ** 2) * 1000);
+}
+
+/** Infinity: no limit. */
+function limitsOf(quota: Quota): Size {
+  const limit = (name: string): number => {
+    const quantity = Object.hasOwn(quota, name) ? parseExactQuantity(quota[name]) : undefined;
+    // In billionths.
+    return quantity === undefined ? Number.POSITIVE_INFINITY : Number(quantity) / 1e9;
+  };
+  return { keys: limit('datastore.keys'), bytes: limit('datastore.bytes') };
+}
+
+function isOver(usage: Size, limits: Size, share: number): boolean {
+  return usage.keys > limits.keys * share || usage.bytes > limits.bytes * share;
+}
+
+function report(tenant: Tenant, usage: Size, limits: Size, writesStopped: boolean): void {
+  const { status } = tenant;
+  const type = 'DatastoreWithinQuota';
+  const what = `${usage.keys} keys of ${shown(limits.keys)} and ${mebibytes(usage.bytes)} of ${mebibytes(limits.bytes)} in the datastore`;
+  const remedy = 'Delete objects, or have spec.quota (datastore.keys, datastore.bytes) raised.';
+  if (writesStopped && canStop(tenant)) {
+    status.condition(
+      type,
+      'False',
+      'WritesStopped',
+      `It has ${what}: its API server refuses to create and change objects until it has less than ${resumeShare * 100} % of that. ${remedy}`,
+    );
+  } else if (writesStopped) {
+    const { name } = tenant.required(tenant.choice, 'template').template.metadata;
+    status.condition(
+      type,
+      'False',
+      'OverQuota',
+      `It has ${what}, and nothing stops it: the template ${name} has no argument authorization-config with a file that uses \${authorizers}. ${remedy}`,
+    );
+  } else if (isOver(usage, limits, warnShare)) {
+    status.condition(
+      type,
+      'True',
+      'NearQuota',
+      `It has ${what}. Beyond that only deleting is possible. ${remedy}`,
+    );
+  } else {
+    status.condition(type, 'True', 'Enough', `It has less than ${warnShare * 100} % of its datastore quota.`);
+  }
+}
+
+function canStop(tenant: Tenant): boolean {
+  const { components } = tenant.required(tenant.choice, 'template').template.spec;
+  return components.some(
+    ({ args = {}, files = {} }) =>
+      args['authorization-config'] !== undefined &&
+      Object.values(files).some((text) => text.includes('${authorizers}')),
+  );
+}
+
+function shown(value: number): string {
+  return Number.isFinite(value) ? String(Math.floor(value)) : 'any number';
+}
+
+function mebibytes(bytes: number): string {
+  return Number.isFinite(bytes) ? `${(bytes / 1024 ** 2).toFixed(1)} MiB` : 'any size';
+}
