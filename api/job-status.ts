@@ -1,7 +1,15 @@
 import { z } from 'zod';
 
 /** The long operations on a control plane. */
-const jobKinds = ['provision', 'version-change', 'renewal', 'key-rotation', 'delete'] as const;
+const jobKinds = [
+  'provision',
+  'version-change',
+  'renewal',
+  'key-rotation',
+  'sleep',
+  'wake',
+  'delete',
+] as const;
 
 const jobResults = ['Succeeded', 'Failed', 'Cancelled'] as const;
 

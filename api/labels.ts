@@ -36,6 +36,8 @@ export const labelKeys = {
   component: 'skerry.dev/component',
   /** On a node or volume that is only simulated. */
   simulated: 'skerry.dev/simulated',
+  /** On a Lease of the gateway: id of the tenant that it says something of. */
+  activity: 'skerry.dev/activity',
   managedBy: 'app.kubernetes.io/managed-by',
 } as const;
 
@@ -76,6 +78,12 @@ export const annotationKeys = {
   renewCertificates: 'skerry.dev/renew-certificates',
   /** On a VirtualCluster: a new value asks for a new key for what is encrypted in the datastore. */
   rotateEncryptionKey: 'skerry.dev/rotate-encryption-key',
+  /** On a VirtualCluster: a new value asks that its control plane be stopped until somebody needs it. */
+  sleep: 'skerry.dev/sleep',
+  /** On a VirtualCluster: a new value asks that its control plane be started. */
+  wake: 'skerry.dev/wake',
+  /** On the activity Lease of a tenant: when somebody last needed its control plane while it was asleep. */
+  wakeRequested: 'skerry.dev/wake-requested',
   /** On a VirtualCluster: confirms the deletions that the condition `DeletionHeld` reports. */
   confirmDeletions: 'skerry.dev/confirm-deletions',
   /** On a VirtualCluster: accepts the identity that the condition `IdentityMismatch` reports. */

@@ -44,3 +44,11 @@ export function formerSecretNames(virtualCluster: string): { pki: string; syncer
 
 /** Key of a kubeconfig in the data of its Secret. */
 export const kubeconfigKey = 'kubeconfig';
+
+/**
+ * Lease in Skerry's own namespace by which the gateway says when a tenant was last used: in `spec.renewTime`, and in the
+ * annotation `skerry.dev/wake-requested` while it is asleep.
+ */
+export function activityLeaseName(id: string): string {
+  return `tenant-${id}-activity`;
+}

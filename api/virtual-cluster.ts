@@ -67,6 +67,20 @@ export const virtualClusterSpecSchema = z.strictObject({
     .boolean()
     .describe('Whether the super cluster refuses to delete it, until this is false.')
     .default(false),
+  sleep: z
+    .strictObject({
+      afterIdle: z
+        .string()
+        .max(16)
+        .regex(/^([1-9][0-9]{0,4})(m|h)$/)
+        .describe(
+          'How long nobody may have been connected through the gateway before the control plane is stopped, as 30m or ' +
+            '12h. Its pods run on, and whoever connects starts it again. Without it, only a request stops it.',
+        )
+        .optional(),
+    })
+    .describe('When the control plane is stopped because nobody needs it.')
+    .optional(),
   nodes: z
     .strictObject({
       mode: z
@@ -215,6 +229,17 @@ export const virtualClusterStatusSchema = z.strictObject({
     })
     .describe('What the Secrets of the tenant are encrypted with in the datastore.')
     .optional(),
+  sleep: z
+    .strictObject({
+      since: z.string().meta({ format: 'date-time' }).describe('Absent while it is awake.').optional(),
+      reason: z.enum(['Requested', 'Idle']).optional(),
+      stopped: z.boolean().describe('Whether all of its components have ended.').optional(),
+      wokenAt: z.string().meta({ format: 'date-time' }).optional(),
+      slept: z.string().max(64).describe('The last request to sleep that was followed.').optional(),
+      woken: z.string().max(64).describe('The last request to wake that was followed.').optional(),
+    })
+    .describe('Whether its control plane is stopped because nobody needs it.')
+    .optional(),
   jobs: jobStatusSchema.describe('Long operations: what is under way, and what was.').optional(),
   driver: z
     .enum(driverNames)
@@ -328,16 +353,23 @@ export function isExposedByService({ status }: VirtualCluster): boolean {
   return status?.driver === 'kubernetes';
 }
 
-/** Whether this tenant is to be served now: its control plane was ready once and is not on its way out. */
+/** Whether this tenant is to be served now: its control plane was ready once, is not asleep and not on its way out. */
 export function isServed(vc: VirtualCluster): boolean {
   const { status } = vc;
   return (
     vc.metadata.deletionTimestamp === undefined &&
     status?.phase !== 'Deleting' &&
+    status?.phase !== 'Asleep' &&
     status?.id !== undefined &&
     status.syncerSecret !== undefined &&
     status.identities?.tenant !== undefined &&
     status.advertisedAddress !== undefined &&
     status.serviceCIDR !== undefined
   );
+}
+
+/** `spec.sleep.afterIdle` in milliseconds; undefined: it does not fall asleep by itself. */
+export function sleepAfterIdleMs({ spec }: Pick<VirtualCluster, 'spec'>): number | undefined {
+  const [, count, unit] = /^([0-9]{1,5})(m|h)$/.exec(spec?.sleep?.afterIdle ?? '') ?? [];
+  return count === undefined ? undefined : Number(count) * (unit === 'h' ? 3_600_000 : 60_000);
 }

@@ -10,6 +10,7 @@ const refusals = [
   'rate',
   'full',
   'unreachable',
+  'asleep',
 ] as const;
 export type Refusal = (typeof refusals)[number];
 

@@ -8,9 +8,10 @@ import {
   connect as tcpConnect,
 } from 'node:net';
 import { connect, createServer, type TLSSocket } from 'node:tls';
-import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { systemClock } from '../kube/index.ts';
+import { freePort } from '../kube/testing/free-port.ts';
 import { createTestCertificates, type TestCertificates } from '../kube/testing/index.ts';
 import { Gateway } from './gateway.ts';
 import { GatewayMetrics } from './gateway-metrics.ts';
@@ -91,6 +92,7 @@ describe('the gateway', () => {
       connections: 3_000,
       proxyProtocol: false,
       clock: systemClock,
+      wake: async () => true,
       ...options,
     });
     const port = await gateway.listen(0, '127.0.0.1');
@@ -310,6 +312,46 @@ describe('the gateway', () => {
     expect(await closed(await raw(port, await helloFor(nameOf('blueid'))))).toBe(alert(80));
     expect(await metrics.render()).toContain('reason="unreachable",tenant="acme/of-blueid"} 1');
     expect(await metrics.render()).toContain('skerry_gateway_connections{tenant="acme/of-blueid"} 0');
+  });
+
+  it('holds clients of a tenant that is asleep until it is awake, and counts them as use', async () => {
+    const server = echo();
+    const backend = await listening(server);
+    const woken = Promise.withResolvers<boolean>();
+    const asked: string[] = [];
+    const wake = (route: Route): Promise<boolean> => {
+      asked.push(route.id);
+      return woken.promise;
+    };
+    const { port, routes, gateway } = await start({ tenants: { blueid: 1 }, options: { wake } });
+    const asleep = virtualCluster('of-blueid', 'blueid', 1);
+    routes.put({ ...asleep, status: { ...asleep.status, phase: 'Asleep' } });
+    const clients = [client(port, 'blueid'), client(port, 'blueid')];
+    await vi.waitUntil(() => asked.length === 2, 30_000);
+    // Where it listens may have changed.
+    routes.put(virtualCluster('of-blueid', 'blueid', backend));
+    woken.resolve(true);
+    const open = await Promise.all(clients);
+    expect(gateway.takeUsed()).toEqual(['blueid']);
+    for (const each of open) each.destroy();
+    await vi.waitUntil(() => gateway.takeUsed().length === 0, 30_000);
+  });
+
+  it('tells clients of a tenant that does not wake up, and wakes one that was stopped under it', async () => {
+    const free = await freePort();
+    const asked: string[] = [];
+    const wake = async (route: Route): Promise<boolean> => {
+      asked.push(route.id);
+      return false;
+    };
+    const { port, routes, metrics } = await start({ tenants: { blueid: free }, options: { wake } });
+    const socket = await raw(port, await helloFor(nameOf('blueid')));
+    // Known only after the gateway has begun to connect.
+    const stopped = virtualCluster('of-blueid', 'blueid', free);
+    routes.put({ ...stopped, status: { ...stopped.status, phase: 'Asleep' } });
+    expect(await closed(socket)).toBe(alert(80));
+    expect(asked).toEqual(['blueid']);
+    expect(await metrics.render()).toContain('reason="asleep",tenant="acme/of-blueid"} 1');
   });
 
   it.each([

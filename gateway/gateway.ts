@@ -8,6 +8,8 @@ import type { TenantLimits } from './tenant-limits.ts';
 
 interface GatewayOptions {
   routes: Pick<Routes, 'find' | 'byId'>;
+  /** Wakes the tenant; resolves when its API server is ready, false when that takes too long or the signal is aborted. */
+  wake: (route: Route, signal: AbortSignal) => Promise<boolean>;
   /** Resolves when all routes are known: until then clients wait. */
   routesKnown: Promise<unknown>;
   limits: TenantLimits;
@@ -46,6 +48,7 @@ const alerts: Partial<Record<Refusal, number>> = {
   rate: 80,
   full: 80,
   unreachable: 80,
+  asleep: 80,
 };
 
 /**
@@ -59,7 +62,9 @@ export class Gateway {
   readonly #sockets = new Set<Socket>();
   /** In the order in which they came. */
   readonly #hellos = new Set<Socket>();
-  readonly #byTenant = new Map<string, Set<Socket>>();
+  readonly #byTenant = new Map<string, { id: string; sockets: Set<Socket> }>();
+  /** Ids of tenants that were connected to since `takeUsed`. */
+  #used = new Set<string>();
   #open = 0;
   /** By port; a port is one tenant's. */
   readonly #own = new Map<number, { id: string; server: Server }>();
@@ -126,9 +131,17 @@ export class Gateway {
     server.on('error', () => this.#o.metrics.refused('full'));
   }
 
+  /** Ids of tenants that have a connection, or had one since the last call. */
+  takeUsed(): string[] {
+    for (const { id } of this.#byTenant.values()) this.#used.add(id);
+    const used = [...this.#used];
+    this.#used = new Set();
+    return used;
+  }
+
   /** Ends the connections of tenants that are not there any more. */
   keepOnly(tenants: ReadonlySet<string>): void {
-    for (const [tenant, sockets] of this.#byTenant)
+    for (const [tenant, { sockets }] of this.#byTenant)
       if (!tenants.has(tenant)) for (const socket of sockets) socket.destroy();
     this.#o.limits.keep(tenants);
   }
@@ -238,22 +251,41 @@ export class Gateway {
   }
 
   #connect(client: Socket, route: Route, start: Buffer): void {
-    const { limits, metrics, clock, connectTimeoutMs = 10_000 } = this.#o;
+    const { limits, metrics } = this.#o;
     const refused = limits.open(route.tenant);
     if (refused !== undefined) {
       this.#refuse(client, refused, route.tenant);
       return;
     }
-    const sockets = this.#byTenant.get(route.tenant) ?? new Set();
-    this.#byTenant.set(route.tenant, sockets.add(client));
+    const use = this.#byTenant.get(route.tenant) ?? { id: route.id, sockets: new Set() };
+    use.sockets.add(client);
+    this.#byTenant.set(route.tenant, use);
+    this.#used.add(route.id);
     const closed = metrics.opened(route.tenant);
     client.once('close', () => {
       limits.close(route.tenant);
-      sockets.delete(client);
-      if (sockets.size === 0 && this.#byTenant.get(route.tenant) === sockets)
+      use.sockets.delete(client);
+      if (use.sockets.size === 0 && this.#byTenant.get(route.tenant) === use)
         this.#byTenant.delete(route.tenant);
       closed();
     });
+    if (route.isAsleep) void this.#wakeAndDial(client, route, start);
+    else this.#dial(client, route, start);
+  }
+
+  /** Holds the client meanwhile: it waits for the server's first word. */
+  async #wakeAndDial(client: Socket, route: Route, start: Buffer): Promise<void> {
+    const gone = new AbortController();
+    client.once('close', () => gone.abort(new Error('the client has gone')));
+    const isAwake = await this.#o.wake(route, gone.signal);
+    if (client.destroyed) return;
+    const now = this.#o.routes.byId(route.id);
+    if (isAwake && now?.tenant === route.tenant) this.#dial(client, now, start);
+    else this.#refuse(client, 'asleep', route.tenant);
+  }
+
+  #dial(client: Socket, route: Route, start: Buffer): void {
+    const { metrics, clock, connectTimeoutMs = 10_000 } = this.#o;
     const startedMs = clock.monotonic();
     const server = connect({
       host: route.host,
@@ -279,6 +311,9 @@ export class Gateway {
         // What is still to be read by the client may wait, but not for ever.
         client.setTimeout(halfOpenMs, () => client.destroy());
         client.destroySoon();
+      } else if (this.#o.routes.byId(route.id)?.isAsleep === true) {
+        // It was just being stopped.
+        void this.#wakeAndDial(client, route, start);
       } else this.#refuse(client, 'unreachable', route.tenant);
     });
     client.once('close', () => server.destroySoon());

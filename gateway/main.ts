@@ -12,6 +12,7 @@ import {
 } from '../kube/index.ts';
 import { type Address, address, dnsDomain, positive } from '../program/flags.ts';
 import { HealthServer } from '../program/health-server.ts';
+import { Activity } from './activity.ts';
 import { Gateway } from './gateway.ts';
 import { GatewayMetrics } from './gateway-metrics.ts';
 import { Routes } from './routes.ts';
@@ -21,6 +22,7 @@ interface Flags {
   kubeconfig?: string;
   context?: string;
   domain: string;
+  systemNamespace: string;
   listen: Address;
   metricsAddress: Address;
   connections: number;
@@ -40,6 +42,7 @@ function command(): Command {
     .option('--kubeconfig <file>', 'kubeconfig of the super cluster (default: $KUBECONFIG or ~/.kube/config)')
     .option('--context <name>', 'context of that kubeconfig')
     .requiredOption('--domain <domain>', 'tenants are reached by the server name ID.DOMAIN', dnsDomain)
+    .option('--system-namespace <namespace>', 'for what belongs to Skerry itself', 'skerry-system')
     .option('--listen <host:port>', 'where tenants connect', address, { host: '127.0.0.1', port: 7443 })
     .option('--metrics-address <host:port>', 'where /metrics, /healthz and /readyz are', address, {
       host: '127.0.0.1',
@@ -95,7 +98,11 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
     onProblem: ({ error, phase }) => logger.warn({ err: error, phase }, 'cannot follow VirtualClusters'),
   });
   const routesKnown = reflector.synced(signal).catch(() => undefined);
-  const gateway = new Gateway({ routes, routesKnown, limits, metrics, connections, proxyProtocol, clock });
+  const activity = new Activity({ client, namespace: flags.systemNamespace, routes, clock, logger });
+  const gateway = new Gateway({
+    ...{ routes, routesKnown, limits, metrics, connections, proxyProtocol, clock },
+    wake: (route, gone) => activity.wake(route, AbortSignal.any([signal, gone])),
+  });
   const follow = async (): Promise<void> => {
     const all = routes.all();
     const tenants = new Set(all.map(({ tenant }) => tenant));
@@ -119,6 +126,7 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
   store.subscribe((event) => {
     if (event.type === 'deleted') routes.remove(event.object);
     else routes.put(event.object);
+    activity.routesChanged();
     if (reflector.hasSynced) followed();
   });
   void routesKnown.then(() => followed());
@@ -130,7 +138,10 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
       accepting: () => !signal.aborted,
     },
   });
-  const running = reflector.run(following.signal).catch(() => undefined);
+  const running = Promise.all([
+    reflector.run(following.signal).catch(() => undefined),
+    activity.run(() => gateway.takeUsed(), following.signal),
+  ]);
   try {
     await health.listen(flags.metricsAddress.port, flags.metricsAddress.host);
     const port = await gateway.listen(flags.listen.port, flags.listen.host);

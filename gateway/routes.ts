@@ -1,5 +1,5 @@
 import { idPattern } from '../api/names.ts';
-import type { VirtualCluster } from '../api/virtual-cluster.ts';
+import { sleepAfterIdleMs, type VirtualCluster } from '../api/virtual-cluster.ts';
 
 /** Where connections of one tenant go. */
 export interface Route {
@@ -10,6 +10,10 @@ export interface Route {
   readonly port: number;
   /** Where the gateway listens for this tenant alone. */
   readonly ownPort?: number;
+  /** Its API server does not run: it has to be woken. */
+  readonly isAsleep: boolean;
+  /** After so long without a connection it may be put to sleep. */
+  readonly idleMs?: number;
 }
 
 /**
@@ -74,13 +78,15 @@ function bornAt({ metadata }: VirtualCluster): string {
   return `${metadata.creationTimestamp ?? ''} ${metadata.uid ?? ''}`;
 }
 
-function routeOf({ metadata, status }: VirtualCluster): Route | undefined {
+function routeOf(vc: VirtualCluster): Route | undefined {
+  const { metadata, status } = vc;
   const { id, endpoint, phase, gateway } = status ?? {};
   if (id === undefined || !idPattern.test(id) || endpoint === undefined || phase === 'Deleting')
     return undefined;
   if (!URL.canParse(endpoint)) return undefined;
   const { hostname, port, protocol } = new URL(endpoint);
   if (protocol !== 'https:') return undefined;
+  const idleMs = sleepAfterIdleMs(vc);
   return {
     tenant: `${metadata.namespace}/${metadata.name}`,
     id,
@@ -88,5 +94,7 @@ function routeOf({ metadata, status }: VirtualCluster): Route | undefined {
     host: hostname.replace(/^\[(.*)\]$/, '$1'),
     port: port === '' ? 443 : Number(port),
     ...(gateway?.port === undefined ? {} : { ownPort: gateway.port }),
+    isAsleep: phase === 'Asleep',
+    ...(idleMs === undefined ? {} : { idleMs }),
   };
 }

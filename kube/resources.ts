@@ -25,6 +25,8 @@ export const resources = {
   ingresses: resource('networking.k8s.io', 'v1', 'ingresses', 'Ingress', true),
   networkPolicies: resource('networking.k8s.io', 'v1', 'networkpolicies', 'NetworkPolicy', true),
   podDisruptionBudgets: resource('policy', 'v1', 'poddisruptionbudgets', 'PodDisruptionBudget', true),
+  jobs: resource('batch', 'v1', 'jobs', 'Job', true),
+  cronJobs: resource('batch', 'v1', 'cronjobs', 'CronJob', true),
   leases: resource('coordination.k8s.io', 'v1', 'leases', 'Lease', true),
   serviceCidrs: resource('networking.k8s.io', 'v1', 'servicecidrs', 'ServiceCIDR', false),
   ipAddresses: resource('networking.k8s.io', 'v1', 'ipaddresses', 'IPAddress', false),

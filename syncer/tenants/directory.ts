@@ -23,6 +23,7 @@ import { type SessionLogger, TenantSession } from './session.ts';
 import { StatusWriter, type SyncerCondition } from './status-writer.ts';
 import { everyTenant, type TenantFilter } from './tenant-filter.ts';
 import { cacheLimitBytes, type SyncerSettings } from './tenant-info.ts';
+import { WakeOnLoss } from './wake-on-loss.ts';
 
 interface DirectoryOptions {
   superClient: KubeClient;
@@ -108,7 +109,7 @@ function cannotServe(error: unknown): SyncerCondition {
 /** Which tenants this syncer serves: follows the VirtualClusters and runs a session for each that is ready. */
 export class TenantDirectory {
   readonly #options: DirectoryOptions;
-  readonly #store = new Store<VirtualCluster>();
+  readonly #store = new Store<VirtualCluster>({ indexes: { uid: ({ metadata }) => [metadata.uid ?? ''] } });
   readonly #served = new Map<string, Served>();
   readonly #status: StatusWriter;
   readonly #events: EventRecorder;
@@ -149,6 +150,13 @@ export class TenantDirectory {
       else this.#consider(event.object, signal);
     });
     const unsubscribeGate = this.#gate.subscribe(() => this.#reconsider(signal));
+    const wakeOnLoss = new WakeOnLoss({
+      ...this.#options,
+      tenant: (uid) => this.#store.byIndex('uid', uid).find((vc) => this.#gate.serves(vc)),
+      onError: (vc, error) => this.#warn(vc, error, 'cannot wake this tenant, which has lost a pod'),
+    });
+    const { superCaches } = this.#options;
+    const unsubscribePods = superCaches.store(resources.pods).subscribe((event) => wakeOnLoss.see(event));
     const reflector = new Reflector<VirtualCluster>({
       client: superClient,
       resource: resources.virtualClusters,
@@ -166,6 +174,7 @@ export class TenantDirectory {
     } finally {
       unsubscribe();
       unsubscribeGate();
+      unsubscribePods();
       const ending = [...this.#served.values()];
       for (const served of ending) served.stop.abort(signal.reason);
       await Promise.all(ending.map((served) => served.ended));

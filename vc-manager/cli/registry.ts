@@ -84,6 +84,20 @@ export const registry: readonly RegisteredCommand[] = [
     load: () => import('./commands/rotate-encryption-key.ts'),
   },
   {
+    name: 'sleep',
+    alias: 'pause',
+    group: tenants,
+    summary: 'stop the control plane of a tenant until somebody needs it; its pods run on',
+    load: async () => ({ configure: (await import('./commands/sleep.ts')).configureSleep }),
+  },
+  {
+    name: 'wake',
+    alias: 'resume',
+    group: tenants,
+    summary: 'start the control plane of a tenant that is asleep',
+    load: async () => ({ configure: (await import('./commands/sleep.ts')).configureWake }),
+  },
+  {
     name: 'trace',
     group: tenants,
     summary: 'show where the time of a pod went, or which pods were slow',

@@ -1,7 +1,15 @@
 import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
+import { labelKeys } from '../../api/labels.ts';
 import type { VirtualClusterPolicy } from '../../api/policy.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { type Clock, type KubeClient, Reflector, resources, Store } from '../../kube/index.ts';
+import {
+  type Clock,
+  type KubeClient,
+  type KubeObject,
+  Reflector,
+  resources,
+  Store,
+} from '../../kube/index.ts';
 import { Allocations } from './allocations.ts';
 
 /** Key of a VirtualCluster in queues: `namespace/name`. */
@@ -16,18 +24,29 @@ export class Caches {
   readonly virtualClusters = new Store<VirtualCluster>({ indexes: { id: (vc) => [vc.status?.id ?? ''] } });
   readonly policies = new Store<VirtualClusterPolicy>();
   readonly templates = new Store<ControlPlaneTemplate>();
+  /** Leases by which the gateway says when a tenant was last used. */
+  readonly activity = new Store<KubeObject>();
   readonly #reflectors: {
     run(signal: AbortSignal): Promise<void>;
     synced(signal: AbortSignal): Promise<void>;
   }[];
 
-  constructor({ client, clock }: { client: KubeClient; clock: Clock }) {
+  /** `namespace`: Skerry's own. */
+  constructor({ client, clock, namespace }: { client: KubeClient; clock: Clock; namespace: string }) {
     this.clock = clock;
     this.allocations = new Allocations(this.virtualClusters);
     this.#reflectors = [
       new Reflector({ client, clock, resource: resources.virtualClusters, store: this.virtualClusters }),
       new Reflector({ client, clock, resource: resources.virtualClusterPolicies, store: this.policies }),
       new Reflector({ client, clock, resource: resources.controlPlaneTemplates, store: this.templates }),
+      new Reflector({
+        client,
+        clock,
+        resource: resources.leases,
+        namespace,
+        labelSelector: labelKeys.activity,
+        store: this.activity,
+      }),
     ];
   }
 

@@ -16,6 +16,7 @@ import {
 } from '../jobs/job-status.ts';
 import { cancelledRotation, encryptionData } from '../pki/index.ts';
 import type { Services } from './services.ts';
+import { isAsleep, isWoken, sleepRequest } from './sleep.ts';
 import type { Tenant } from './tenant.ts';
 import { readInternalSecret, writeInternalSecret } from './tenant-secrets.ts';
 import { versionChoice } from './version-choice.ts';
@@ -33,18 +34,31 @@ export function wantedJob(vc: VirtualCluster, services: Services): WantedJob {
   const { clock } = services;
   if (metadata.deletionTimestamp !== undefined) return { kind: 'delete' };
   const current = status?.jobs?.current;
+  if (isAsleep(vc)) return { kind: isWakeWanted(vc, services) ? 'wake' : 'look' };
+  if (current?.kind === 'wake') return { kind: 'wake' };
   if (status?.identities?.tenant === undefined || current?.kind === 'provision') return { kind: 'provision' };
   // The new version runs; the steps that are left belong to the change.
   if (current?.kind === 'version-change' && current.target !== undefined && current.target === status.version)
     return { kind: 'version-change', target: current.target };
   const target = targetVersion(vc, services);
   if (target !== undefined) return { kind: 'version-change', target };
+  if (sleepRequest(vc) !== undefined) return { kind: 'sleep' };
   if (renewalRequest(vc) !== undefined) return { kind: 'renewal' };
   if (rotationRequest(vc) !== undefined || status.encryption?.rotation !== undefined)
     return { kind: 'key-rotation' };
   const isRenewal = current?.kind === 'renewal' || Date.parse(status.certificatesDue ?? '') <= clock.now();
   if (isRenewal && !isHeld(vc, 'renewal', clock.now())) return { kind: 'renewal' };
   return { kind: 'look' };
+}
+
+/** Whatever changes a control plane needs it to run. */
+function isWakeWanted(vc: VirtualCluster, services: Services): boolean {
+  return (
+    isWoken(vc, services) ||
+    targetVersion(vc, services) !== undefined ||
+    renewalRequest(vc) !== undefined ||
+    rotationRequest(vc) !== undefined
+  );
 }
 
 function targetVersion(vc: VirtualCluster, services: Services): string | undefined {
@@ -88,6 +102,8 @@ const requests = [
   annotationKeys.retryJob,
   annotationKeys.renewCertificates,
   annotationKeys.rotateEncryptionKey,
+  annotationKeys.sleep,
+  annotationKeys.wake,
 ];
 
 /** Whether the spec, the deletion or a request by annotation has changed: work under way may be for the old state. */
@@ -189,6 +205,8 @@ async function cancelRotation(tenant: Tenant, services: Services): Promise<strin
 function refusal({ kind, replacing, target }: CurrentJob): string | undefined {
   if (kind === 'delete')
     return 'a deletion cannot be taken back: Kubernetes does not let go of it, and parts are gone';
+  if (kind === 'sleep') return 'its control plane is being stopped: wake it when that has ended';
+  if (kind === 'wake') return 'somebody needs it: put it to sleep when it is awake';
   if (!replacing) return undefined;
   if (kind === 'renewal') return 'the new certificates are issued, and the control plane has to take them up';
   return (

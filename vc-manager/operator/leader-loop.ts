@@ -1,4 +1,5 @@
 import { isTakenUp } from '../../api/conditions.ts';
+import { labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { StoreEvent } from '../../kube/index.ts';
 import { InProcessRunner, type Job, type JobRunner, type ReconcileResult } from '../jobs/job-runner.ts';
@@ -11,6 +12,7 @@ import { hasJobRequests, isDesiredStateChanged, wantedJob } from './jobs.ts';
 import { allocateForVirtualCluster, reconcileVirtualCluster } from './reconcile.ts';
 import type { OperatorOptions, Services } from './services.ts';
 import type { SharedWorker } from './shared-worker.ts';
+import { isAsleep } from './sleep.ts';
 import { StatusWriter } from './status-writer.ts';
 
 interface LeaderLoopOptions {
@@ -39,7 +41,8 @@ export class LeaderLoop {
 
   /** Works until aborted. The caches have to be synced before. */
   async run(signal: AbortSignal): Promise<void> {
-    const { virtualClusters, policies, templates, driver, logger, clock, random } = this.#o.services;
+    const { virtualClusters, policies, templates, activity, driver, logger, clock, random } =
+      this.#o.services;
     const queue = new WorkQueue({
       parallel: this.#runner.parallel,
       clock,
@@ -63,6 +66,11 @@ export class LeaderLoop {
       // A running job may use rights that the policy allows no more.
       policies.subscribe(() => {
         for (const vc of virtualClusters.list()) queue.interrupt(keyOf(vc));
+      }),
+      // Somebody needs a tenant that is asleep.
+      activity.subscribe(({ object }) => {
+        const id = object.metadata.labels?.[labelKeys.activity] ?? '';
+        for (const vc of virtualClusters.byIndex('id', id)) if (isAsleep(vc)) queue.add(keyOf(vc));
       }),
       driver.watch((id, component, what) => {
         if (what === 'exited') logger.warn({ id, component }, `${component} has exited`);

@@ -84,7 +84,7 @@ export class Operator {
       prepareSuperCluster({ client, settings, templates, managerPki, clock, logger }, term),
     );
     if (facts === undefined) return;
-    const caches = sharedWorker?.caches ?? new Caches({ client, clock });
+    const caches = sharedWorker?.caches ?? new Caches({ client, clock, namespace: settings.namespace });
     const stopped = new AbortController();
     const watching =
       sharedWorker === undefined ? caches.run(AbortSignal.any([term, stopped.signal])) : undefined;
@@ -116,7 +116,7 @@ export class Operator {
     // Several super clusters may use one Redis.
     const queueName = `skerry-${superIdentity.slice(0, 8)}`;
     logger.info({ queue: queueName }, 'jobs are shared through Redis');
-    const caches = new Caches({ client, clock: this.#clock });
+    const caches = new Caches({ client, clock: this.#clock, namespace });
     let facts: SuperClusterFacts | undefined;
     const services = async (): Promise<Services> => {
       // The leader has prepared the super cluster before it puts jobs into the queue.
@@ -158,7 +158,7 @@ export class Operator {
     facts: SuperClusterFacts;
   }): Services {
     const { driver, datastore, logger, identity, newId } = this.#options;
-    const { virtualClusters, policies, templates } = caches;
+    const { virtualClusters, policies, templates, activity } = caches;
     return {
       client,
       driver,
@@ -167,6 +167,7 @@ export class Operator {
       virtualClusters,
       policies,
       templates,
+      activity,
       allocations: caches.allocations,
       leavingSinceMs: this.#leavingSinceMs,
       activeJobIds: this.#activeJobIds,

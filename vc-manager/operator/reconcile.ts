@@ -15,6 +15,7 @@ import {
 } from './jobs.ts';
 import { removalSteps } from './removal.ts';
 import type { Services } from './services.ts';
+import { isAsleep } from './sleep.ts';
 import { StatusWriter } from './status-writer.ts';
 import { parallel, runSteps, type Stage, type StepHooks } from './step-runner.ts';
 import { address } from './steps/address.ts';
@@ -27,6 +28,7 @@ import { encryption } from './steps/encryption.ts';
 import { identity } from './steps/identity.ts';
 import { policy } from './steps/policy.ts';
 import { reservations, serviceSlice } from './steps/service-slice.ts';
+import { awake, fallAsleep, stayAsleep } from './steps/sleep.ts';
 import { version } from './steps/version.ts';
 import { Tenant } from './tenant.ts';
 
@@ -42,11 +44,13 @@ const provisionSteps: readonly Stage[] = [
   parallel([reservations, certificates], [datastore]),
   datastoreUsage,
   controlPlane,
+  awake,
   bootstrap,
   dns,
   credentials,
   controllers,
   encryption,
+  fallAsleep,
 ];
 
 interface ReconcileOptions extends JobRun {
@@ -70,6 +74,7 @@ export async function reconcileVirtualCluster(job: Job, options: ReconcileOption
     const { metadata } = tenant.vc;
     if (metadata.deletionTimestamp !== undefined) return remove(tenant, services);
     if (isHeld(tenant.vc, 'provision', services.clock.now())) return { kind: 'done' };
+    if (isAsleep(tenant.vc) && wantedJob(tenant.vc, services).kind !== 'wake') return rest(tenant, services);
     return provision(tenant, services, job.failures);
   });
 }
@@ -162,6 +167,11 @@ async function provision(tenant: Tenant, services: Services, failures: number): 
     done: async () => {
       const { status } = tenant;
       const { generation } = tenant.vc.metadata;
+      if (isAsleep(tenant.vc)) {
+        job.succeeded();
+        await status.flush();
+        return { kind: 'done', againAfterMs: asleepRecheckMs };
+      }
       const { gateway, endpoint } = tenant.vc.status ?? {};
       const message = [`The API server is at ${gateway?.server ?? endpoint}.`, ...tenant.notes].join(' ');
       status.condition('Ready', 'True', 'Available', message);
@@ -194,7 +204,7 @@ function provisionHooks(
   const isChanged = phase === 'Failed' && observedGeneration !== generation;
   if (isNew || (isChanged && !tenant.wasReady)) status.set({ phase: 'Provisioning' });
   if (wanted.kind === 'version-change' && phase === 'Ready') status.set({ phase: 'Upgrading' });
-  const showsProgress = phase !== 'Ready' && phase !== 'Upgrading';
+  const showsProgress = phase !== 'Ready' && phase !== 'Upgrading' && phase !== 'Asleep';
   return {
     job,
     before: (step) => {
@@ -207,6 +217,22 @@ function provisionHooks(
     },
     waits: () => status.set({ phase: 'Pending', ...observed }),
   };
+}
+
+/** Nothing of it runs, and nothing of it is looked after, until it is needed. */
+const asleepRecheckMs = 10 * 60_000;
+
+async function rest(tenant: Tenant, services: Services): Promise<ReconcileResult> {
+  const job = new JobLog(tenant, services, { kind: 'look' });
+  return runSteps<ReconcileResult>([stayAsleep], tenant, services, {
+    job,
+    before: () => {},
+    failed: () => {},
+    done: async () => {
+      await tenant.status.flush();
+      return { kind: 'done', againAfterMs: asleepRecheckMs };
+    },
+  });
 }
 
 async function remove(tenant: Tenant, services: Services): Promise<ReconcileResult> {

@@ -1,5 +1,6 @@
 import { isTakenUp } from '../../api/conditions.ts';
 import { finalizer, labelKeys } from '../../api/labels.ts';
+import { activityLeaseName } from '../../api/names.ts';
 import {
   isConflict,
   isNotFound,
@@ -156,6 +157,22 @@ const removeTenantSecrets: Step = {
   },
 };
 
+/** By which the gateway says when it was last used. */
+const removeActivity: Step = {
+  name: 'remove-activity',
+  doing: 'Deleting its Lease',
+  async run(tenant, { client, settings }) {
+    const id = tenant.vc.status?.id;
+    if (id === undefined) return;
+    const ref = { namespace: settings.namespace, name: activityLeaseName(id) };
+    try {
+      await client.delete(resources.leases, ref, { signal: tenant.signal });
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+    }
+  },
+};
+
 /** Comes last: without the finalizer the object is gone. */
 const removeFinalizer: Step = {
   name: 'remove-finalizer',
@@ -200,5 +217,6 @@ export const removalSteps: readonly Step[] = [
   removeControlPlane,
   removeReservations,
   removeTenantSecrets,
+  removeActivity,
   removeFinalizer,
 ];

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import type { VirtualClusterPolicy } from '../../api/policy.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import type { Clock, ConnectionOptions, KubeClient, Store } from '../../kube/index.ts';
+import type { Clock, ConnectionOptions, KubeClient, KubeObject, Store } from '../../kube/index.ts';
 import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import type { EtcdAdmin } from '../etcd/admin.ts';
 import type { ManagerPki } from '../pki/index.ts';
@@ -34,6 +34,8 @@ export interface Services {
   virtualClusters: Store<VirtualCluster>;
   policies: Store<VirtualClusterPolicy>;
   templates: Store<ControlPlaneTemplate>;
+  /** Leases by which the gateway says when a tenant was last used. */
+  activity: Store<KubeObject>;
   allocations: Allocations;
   pool: ServicePool;
   /** UID of the super cluster's kube-system namespace. */

@@ -146,6 +146,10 @@ function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: number): 
     ['DNS:', spec?.dns ?? dnsOf(status?.conditions)],
     ['Weight:', String(spec?.weight ?? 1)],
     ['Kubeconfig:', `Secret ${namespace}/${status?.kubeconfigSecret?.name ?? secretNames(name).kubeconfig}`],
+    ...(spec?.sleep?.afterIdle === undefined
+      ? []
+      : [['Sleeps:', `after ${spec.sleep.afterIdle} without a connection`]]),
+    ...(status?.sleep?.since === undefined ? [] : [['Asleep since:', status.sleep.since]]),
     ['Usage:', usage.length === 0 ? '-' : usage.join(', ')],
   ];
 }
@@ -259,6 +263,10 @@ export function advice(vc: VirtualCluster, nowMs = Date.now()): string[] {
   if (phase === 'Ready') {
     const use = `Use it: vc-manager kubeconfig ${name}${where} > ${name}.kubeconfig`;
     return [...(held.length === 0 ? [use] : held), ...limitations(vc)];
+  }
+  if (phase === 'Asleep') {
+    const wake = `Wake it: vc-manager wake ${name}${where}`;
+    return [...held, vc.status?.gateway === undefined ? wake : `${wake}, or just connect to it`];
   }
   if (phase === 'Failed') {
     return [

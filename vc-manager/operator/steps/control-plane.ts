@@ -8,6 +8,7 @@ import { DriverError } from '../../drivers/errors.ts';
 import { portTaken } from '../errors.ts';
 import { recordReplacing } from '../jobs.ts';
 import type { Services } from '../services.ts';
+import { isAsleep } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { allocatePort, recordAddress } from './address.ts';
@@ -44,7 +45,7 @@ export const controlPlane: Step = {
     // From here on the datastore holds the service range.
     if (change === undefined) tenant.status.set({ version: choice.version });
     else reportReplacing(tenant, change);
-    await reportOutage(tenant, services);
+    if (!isAsleep(tenant.vc)) await reportOutage(tenant, services);
     await tenant.status.flush();
     await replaced(tenant, wasReplacing, (begin) => ensureControlPlane(tenant, services, begin));
     if (change !== undefined) {

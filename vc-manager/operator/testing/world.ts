@@ -26,6 +26,7 @@ export class FakeDriver implements ControlPlaneDriver {
   beforeEnsure: (plan: ControlPlanePlan, options: EnsureOptions) => void | Promise<void> = () => {};
   /** Asked when the first component is ready and the others are not. */
   beforeRest: (plan: ControlPlanePlan, options: EnsureOptions) => void | Promise<void> = () => {};
+  beforeStop: (id: string) => void | Promise<void> = () => {};
   beforeRemove: (id: string) => void | Promise<void> = () => {};
   active = 0;
   mostActive = 0;
@@ -75,6 +76,7 @@ export class FakeDriver implements ControlPlaneDriver {
   }
 
   async stop(id: string): Promise<void> {
+    await this.beforeStop(id);
     this.#running.delete(id);
   }
 

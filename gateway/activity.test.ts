@@ -1,0 +1,111 @@
+import { pino } from 'pino';
+import { describe, expect, it, vi } from 'vitest';
+import { annotationKeys } from '../api/labels.ts';
+import type { VirtualCluster } from '../api/virtual-cluster.ts';
+import { Connection, KubeClient, resources } from '../kube/index.ts';
+import { FakeApiServer, FakeClock } from '../kube/testing/index.ts';
+import { Activity } from './activity.ts';
+import { Routes } from './routes.ts';
+
+const vc = (phase: 'Ready' | 'Asleep', afterIdle?: string): VirtualCluster => ({
+  apiVersion: 'skerry.dev/v1alpha1',
+  kind: 'VirtualCluster',
+  metadata: { namespace: 'acme', name: 'blue', uid: 'uid', creationTimestamp: '2026-01-01T00:00:00Z' },
+  spec: afterIdle === undefined ? {} : { sleep: { afterIdle } },
+  status: { id: 'blueid', phase, endpoint: 'https://127.0.0.1:1' },
+});
+const lease = { namespace: 'skerry-system', name: 'tenant-blueid-activity' };
+
+async function following(tenant: VirtualCluster) {
+  const server = await FakeApiServer.start();
+  const connection = new Connection(server.connectionOptions);
+  const clock = new FakeClock();
+  const routes = new Routes('tenants.example.com');
+  routes.put(tenant);
+  const activity = new Activity({
+    client: new KubeClient(connection),
+    namespace: 'skerry-system',
+    routes,
+    clock,
+    logger: pino({ level: 'silent' }),
+  });
+  const stored = () => server.get(resources.leases, lease) as { spec?: { renewTime?: string } } | undefined;
+  const requested = () =>
+    server.get(resources.leases, lease)?.metadata.annotations?.[annotationKeys.wakeRequested];
+  return {
+    ...{ server, clock, routes, activity, stored, requested },
+    [Symbol.asyncDispose]: async () => {
+      await connection.close();
+      await server.stop();
+    },
+  };
+}
+
+describe('what the gateway says of tenants', () => {
+  it('is when they were last used, as often as their time to fall asleep asks for', async () => {
+    await using world = await following(vc('Ready', '10m'));
+    const { clock, activity, server, stored } = world;
+    const end = new AbortController();
+    const running = activity.run(() => ['blueid', 'gone'], end.signal);
+    const writes = () => server.requests.filter(({ method }) => method !== 'GET').length;
+    await clock.advance(10_000);
+    await server.until(() => stored() !== undefined);
+    const first = stored()?.spec?.renewTime;
+    expect(first).toMatch(/T.*\.[0-9]{6}Z$/);
+    await clock.advance(100_000);
+    expect(stored()?.spec?.renewTime).toBe(first);
+    await clock.advance(30_000);
+    await server.until(() => stored()?.spec?.renewTime !== first);
+    expect(writes()).toBeGreaterThan(1);
+    end.abort();
+    await running;
+  });
+
+  it('is nothing of those that do not fall asleep by themselves', async () => {
+    await using world = await following(vc('Ready'));
+    const { clock, activity, server } = world;
+    const end = new AbortController();
+    const running = activity.run(() => ['blueid'], end.signal);
+    await clock.advance(60_000);
+    end.abort();
+    await running;
+    expect(server.requests).toEqual([]);
+  });
+
+  it('is that one has to wake up: once for all that wait, again if nobody seems to have seen it', async () => {
+    await using world = await following(vc('Asleep'));
+    const { clock, activity, server, routes, requested } = world;
+    const never = new AbortController().signal;
+    const waiting = [1, 2, 3].map(() => activity.wake({ id: 'blueid' }, never));
+    await server.until(() => requested() !== undefined);
+    const first = requested();
+    expect(server.requests.filter(({ method }) => method === 'POST')).toHaveLength(1);
+    // Those that wait, and the one that has asked for them.
+    await vi.waitUntil(() => clock.sleeping === 4, 30_000);
+    await clock.advance(5_000);
+    await vi.waitUntil(() => requested() !== first, 30_000);
+    routes.put(vc('Ready'));
+    activity.routesChanged();
+    expect(await Promise.all(waiting)).toEqual([true, true, true]);
+  });
+
+  it('waits no longer than a client, or for ever', async () => {
+    await using world = await following(vc('Asleep'));
+    const { clock, activity, routes } = world;
+    const gone = new AbortController();
+    const left = activity.wake({ id: 'blueid' }, gone.signal);
+    gone.abort();
+    expect(await left).toBe(false);
+    const waiting = activity.wake({ id: 'blueid' }, new AbortController().signal);
+    let answer: boolean | undefined;
+    void waiting.then((is) => {
+      answer = is;
+    });
+    for (let at = 0; at < 14 && answer === undefined; at++) await clock.advance(5_000);
+    expect(await waiting).toBe(false);
+    const deleted = activity.wake({ id: 'blueid' }, new AbortController().signal);
+    routes.remove(vc('Asleep'));
+    activity.routesChanged();
+    expect(await deleted).toBe(false);
+  });
+});

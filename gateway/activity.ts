@@ -1,0 +1,130 @@
+import type { Logger } from 'pino';
+import { annotationKeys, labelKeys } from '../api/labels.ts';
+import { activityLeaseName } from '../api/names.ts';
+import {
+  type Clock,
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  resources,
+  Wakeup,
+} from '../kube/index.ts';
+import type { Route, Routes } from './routes.ts';
+
+interface ActivityOptions {
+  client: Pick<KubeClient, 'create' | 'patch'>;
+  /** Skerry's own. */
+  namespace: string;
+  routes: Pick<Routes, 'byId'>;
+  clock: Clock;
+  logger: Pick<Logger, 'warn'>;
+}
+
+/** How long a client may be held. Clients give up by themselves, most of them after ten seconds. */
+const longestWakeMs = 60_000;
+/** A request that nobody seems to have seen is written again. */
+const askAgainMs = 5_000;
+const lookMs = 10_000;
+const longestPauseMs = 5 * 60_000;
+
+/**
+ * Tells the manager, in a Lease for each tenant, when it was last used and that one that is asleep is needed. The gateway
+ * may write no VirtualCluster.
+ */
+export class Activity {
+  readonly #o: ActivityOptions;
+  /** Wall-clock time, by id. */
+  readonly #saidMs = new Map<string, number>();
+  readonly #waking = new Map<string, { waiting: Set<Wakeup>; isAsking: boolean }>();
+
+  constructor(options: ActivityOptions) {
+    this.#o = options;
+  }
+
+  /** Until aborted. `takeUsed`: ids of the tenants that were in use since it was called last. */
+  async run(takeUsed: () => string[], signal: AbortSignal): Promise<void> {
+    const { clock, routes, logger } = this.#o;
+    while (!signal.aborted) {
+      await clock.sleep(lookMs, signal).catch(() => undefined);
+      if (signal.aborted) return;
+      for (const id of takeUsed()) {
+        const idleMs = routes.byId(id)?.idleMs;
+        const pauseMs = Math.min((idleMs ?? 0) / 5, longestPauseMs);
+        if (idleMs === undefined || clock.now() - (this.#saidMs.get(id) ?? 0) < pauseMs) continue;
+        this.#saidMs.set(id, clock.now());
+        await this.#write(id, {}, signal).catch((error: unknown) => {
+          this.#saidMs.delete(id);
+          if (!signal.aborted) logger.warn({ err: error, id }, 'cannot say that a tenant is in use');
+        });
+      }
+      for (const id of this.#saidMs.keys()) if (routes.byId(id) === undefined) this.#saidMs.delete(id);
+    }
+  }
+
+  /** Call it when a route may have changed. */
+  routesChanged(): void {
+    for (const { waiting } of this.#waking.values()) for (const each of waiting) each.signal();
+  }
+
+  /** Resolves when the API server of the tenant is ready; false when that takes too long, or when aborted. */
+  async wake(route: Pick<Route, 'id'>, signal: AbortSignal): Promise<boolean> {
+    const { clock, routes } = this.#o;
+    const { id } = route;
+    const waking = this.#waking.get(id) ?? { waiting: new Set(), isAsking: false };
+    this.#waking.set(id, waking);
+    const wakeup = new Wakeup();
+    waking.waiting.add(wakeup);
+    const untilMs = clock.monotonic() + longestWakeMs;
+    try {
+      while (routes.byId(id)?.isAsleep === true) {
+        const leftMs = untilMs - clock.monotonic();
+        if (leftMs <= 0) return false;
+        // One of those that wait asks for all.
+        if (!waking.isAsking) void this.#ask(id, waking);
+        await wakeup.waitFor(Math.min(leftMs, askAgainMs), clock, signal);
+      }
+      return routes.byId(id) !== undefined;
+    } catch {
+      return false;
+    } finally {
+      waking.waiting.delete(wakeup);
+      if (waking.waiting.size === 0 && this.#waking.get(id) === waking) this.#waking.delete(id);
+    }
+  }
+
+  async #ask(id: string, waking: { isAsking: boolean }): Promise<void> {
+    const { clock, logger } = this.#o;
+    waking.isAsking = true;
+    try {
+      const requested = new Date(clock.now()).toISOString();
+      await this.#write(id, { [annotationKeys.wakeRequested]: requested });
+      // Over when those that wait look again.
+      await clock.sleep(askAgainMs / 2);
+    } catch (error) {
+      logger.warn({ err: error, id }, 'cannot ask for a tenant to be woken');
+      await clock.sleep(1_000);
+    } finally {
+      waking.isAsking = false;
+    }
+  }
+
+  async #write(id: string, annotations: Record<string, string>, signal?: AbortSignal): Promise<void> {
+    const { client, namespace, clock } = this.#o;
+    const ref = { namespace, name: activityLeaseName(id) };
+    const labels = { [labelKeys.activity]: id, [labelKeys.managedBy]: 'skerry' };
+    // A MicroTime.
+    const renewTime = new Date(clock.now()).toISOString().replace('Z', '000Z');
+    const change = {
+      metadata: { labels, annotations },
+      spec: { holderIdentity: 'vc-gateway', renewTime },
+    };
+    const options = signal === undefined ? {} : { signal };
+    try {
+      await client.patch(resources.leases, ref, change, { type: 'merge', ...options });
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      const lease: KubeObject = { ...change, metadata: { ...change.metadata, ...ref } };
+      await client.create(resources.leases, lease, options);
+    }
+  }
+}

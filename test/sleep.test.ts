@@ -1,0 +1,101 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import type { VirtualCluster, VirtualClusterPhase } from '../api/virtual-cluster.ts';
+import { type KubeObject, resources } from '../kube/index.ts';
+import { at } from './harness/checker/view.ts';
+import { deployment, namespace, pod } from './harness/manifests.ts';
+import { processesOf } from './harness/processes.ts';
+import { type Tenant, World } from './harness/world.ts';
+
+const name = 'sleeper';
+
+describe('a tenant that sleeps', () => {
+  let world: World;
+  let tenant: Tenant;
+
+  beforeAll(async () => {
+    world = new World(inject('stack'));
+    tenant = await world.createTenant(name);
+    await tenant.apply(namespace('shop'), deployment('shop', 'web', 3));
+    await untilRunning(3);
+  });
+  afterAll(() => world?.close());
+
+  const untilRunning = (count: number): Promise<KubeObject[]> =>
+    tenant.until({ resource: resources.pods, namespace: 'shop', what: `${count} pods to run` }, (pods) => {
+      const running = pods.filter(({ status }) => at(status, 'phase') === 'Running');
+      return running.length === count && running;
+    });
+  const superPods = async (): Promise<string[]> => {
+    const labelSelector = `skerry.dev/tenant=${tenant.uid}`;
+    const { items } = await world.superCluster.client.list(resources.pods, { labelSelector });
+    return items.map(({ metadata }) => metadata.uid ?? '').sort();
+  };
+  const processes = (): string[] =>
+    [...processesOf(world.stateDir).values()].filter((each) => each.includes(`${tenant.id}/`));
+  const untilPhase = (phase: VirtualClusterPhase): Promise<VirtualCluster> =>
+    world.superCluster.until<VirtualCluster, VirtualCluster>(
+      { resource: resources.virtualClusters, namespace: 'default', name, what: `the phase ${phase}` },
+      ([vc]) => vc?.status?.phase === phase && vc,
+    );
+  const sleep = async (): Promise<void> => {
+    const { exitCode, stdout } = await world.cli(['sleep', name, '--wait']);
+    expect([exitCode, stdout.trim()]).toEqual([0, `${name} is asleep`]);
+  };
+
+  it('has no process, keeps its pods, and wakes up for the first request, which is answered', async () => {
+    const before = await superPods();
+    expect(processes()).toHaveLength(2);
+    await sleep();
+    expect(processes()).toEqual([]);
+    expect(await superPods()).toEqual(before);
+    const { stdout } = await world.cli(['list']);
+    expect(stdout).toMatch(new RegExp(`${name} +Asleep .* -$`, 'm'));
+
+    const pods = await tenant.kubectl('get', 'pods', '-n', 'shop', '-o', 'name');
+    expect(pods.trim().split('\n')).toHaveLength(3);
+    await untilPhase('Ready');
+    // Served again, as if nothing had been.
+    await tenant.kubectl('scale', 'deployment', 'web', '-n', 'shop', '--replicas=4');
+    await untilRunning(4);
+    expect(await superPods()).toEqual(expect.arrayContaining(before));
+    await world.expectAgreement([tenant]);
+  });
+
+  it('wakes up by command, and says what it is already', async () => {
+    await sleep();
+    expect((await world.cli(['sleep', name])).stdout).toMatch(/asleep already/);
+    const woken = await world.cli(['wake', name, '--wait']);
+    expect([woken.exitCode, woken.stdout.trim()]).toEqual([0, `${name} is awake`]);
+    expect((await world.cli(['wake', name])).stdout).toMatch(/awake already/);
+    expect((await world.cli(['wake', 'nobody'])).exitCode).not.toBe(0);
+  });
+
+  it('wakes up when the super cluster loses a pod of it, and has another one', async () => {
+    await sleep();
+    const before = await superPods();
+    const labelSelector = `skerry.dev/tenant=${tenant.uid}`;
+    const { items } = await world.superCluster.client.list(resources.pods, { labelSelector });
+    const lost = items.find(({ metadata }) => metadata.name?.startsWith('web-'));
+    const { namespace = '', name: lostName = '', uid = '' } = lost?.metadata ?? {};
+    await world.superCluster.client.delete(resources.pods, { namespace, name: lostName });
+    await untilPhase('Ready');
+    await world.superCluster.until(
+      { resource: resources.pods, labelSelector, what: 'another pod in its place' },
+      (pods) =>
+        pods.length >= before.length &&
+        pods.every(({ metadata, status }) => metadata.uid !== uid && at(status, 'phase') === 'Running'),
+    );
+  });
+
+  it('goes on sleeping while managers come and go, and can be deleted', async () => {
+    await sleep();
+    const manager = await world.process('vc-manager');
+    process.kill(manager.pid, 'SIGKILL');
+    await tenant.kubectl('get', 'namespaces');
+    await untilPhase('Ready');
+    await tenant.apply(pod('shop', 'after'));
+    await sleep();
+    await world.deleteTenant(name);
+    expect(await superPods()).toEqual([]);
+  });
+});

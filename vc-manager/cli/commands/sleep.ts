@@ -1,0 +1,122 @@
+import type { Command } from 'commander';
+import { annotationKeys } from '../../../api/labels.ts';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
+import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { CliError } from '../errors.ts';
+import { requestAndWait, sendRequest } from '../manager-request.ts';
+import { withSuperCluster } from '../super-cluster.ts';
+import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
+
+interface Flags extends GlobalFlags {
+  namespace: string;
+  wait?: boolean;
+  timeout: number;
+}
+
+const sleepHelp = `
+Stops the control plane of a tenant: no process of it runs, its pods run on, nothing is deleted. It wakes up when somebody
+connects to it through the gateway, by "vc-manager wake", or when something else that needs it is asked for. To have tenants
+sleep when nobody uses them, set spec.sleep.afterIdle.
+
+Examples:
+  vc-manager sleep team-blue --wait
+  kubectl patch virtualcluster team-blue --type merge -p '{"spec":{"sleep":{"afterIdle":"30m"}}}'`;
+
+const wakeHelp = `
+Starts the control plane of a tenant that is asleep.
+
+Examples:
+  vc-manager wake team-blue --wait`;
+
+export function configureSleep(command: Command, cli: Cli): void {
+  common(command, 'return when the control plane is stopped')
+    .addHelpText('after', sleepHelp)
+    .action(async (name: string, _, chosen: Command) => sleep(cli, name, chosen.optsWithGlobals<Flags>()));
+}
+
+export function configureWake(command: Command, cli: Cli): void {
+  common(command, 'return when its API server is ready')
+    .addHelpText('after', wakeHelp)
+    .action(async (name: string, _, chosen: Command) => wake(cli, name, chosen.optsWithGlobals<Flags>()));
+}
+
+function common(command: Command, wait: string): Command {
+  return command
+    .addArgument(tenantArgument('<name>'))
+    .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
+    .option('--wait', wait)
+    .addOption(waitTimeoutOption());
+}
+
+async function sleep(cli: Cli, name: string, flags: Flags): Promise<void> {
+  await ask(cli, name, flags, {
+    annotation: annotationKeys.sleep,
+    what: 'put it to sleep',
+    isThere: ({ status }) => status?.phase === 'Asleep' && status.sleep?.stopped === true,
+    already: `${name} is asleep already`,
+    asked: `${name} is asked to sleep: see "vc-manager list"`,
+    done: `${name} is asleep`,
+    check: ({ status }) => {
+      if (status?.identities?.tenant === undefined)
+        throw new CliError('Conflict', `${name} has not been ready yet: it can sleep when it is`);
+    },
+  });
+}
+
+async function wake(cli: Cli, name: string, flags: Flags): Promise<void> {
+  await ask(cli, name, flags, {
+    annotation: annotationKeys.wake,
+    what: 'wake it',
+    isThere: ({ status }) => status?.phase === 'Ready',
+    already: `${name} is awake already`,
+    asked: `${name} is woken: see "vc-manager list"`,
+    done: `${name} is awake`,
+    check: ({ status }) => {
+      if (status?.phase !== 'Asleep' && status?.phase !== 'Ready')
+        throw new CliError('Conflict', `${name} is not asleep, but ${status?.phase ?? 'Pending'}`);
+    },
+  });
+}
+
+interface Request {
+  annotation: string;
+  what: string;
+  isThere: (vc: VirtualCluster) => boolean;
+  already: string;
+  asked: string;
+  done: string;
+  /** Throws what speaks against it. */
+  check: (vc: VirtualCluster) => void;
+}
+
+async function ask(cli: Cli, name: string, flags: Flags, request: Request): Promise<void> {
+  const ref = validRef(name, flags.namespace);
+  const { annotation, what, isThere, already, asked, done, check } = request;
+  await withSuperCluster(cli, flags, async (client) => {
+    const before = await getVirtualCluster(client, ref, cli.signal);
+    check(before);
+    if (isThere(before)) {
+      cli.stdout.write(`${already}\n`);
+      return;
+    }
+    const value = new Date(cli.clock.now()).toISOString();
+    const sent = { client, ref, annotation, value };
+    if (!flags.wait) {
+      await sendRequest(sent, cli.signal);
+      cli.stdout.write(`${asked}\n`);
+      return;
+    }
+    await requestAndWait(cli, sent, {
+      timeoutMs: flags.timeout,
+      what,
+      until: (found) => {
+        if (found === undefined) throw new CliError('NotFound', `${name} is gone`);
+        if (found.status?.phase === 'Failed')
+          throw new CliError('Conflict', `${name} has failed: see "vc-manager describe ${name}"`);
+        return isThere(found);
+      },
+    });
+    cli.stdout.write(`${done}\n`);
+  });
+}

@@ -1,0 +1,173 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import { activityLeaseName } from '../../api/names.ts';
+import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { type KubeObject, resources, systemClock } from '../../kube/index.ts';
+import { condition, jobRequests, World } from './testing/world.ts';
+
+const gateway = { domain: 'tenants.test', host: '127.0.0.1', port: 7443 };
+const settings = { gateway, advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379' };
+
+describe('a tenant that nobody needs', () => {
+  let world: World;
+  beforeEach(async () => {
+    world = await World.start();
+  });
+  afterEach(() => world.end());
+
+  const { annotate } = jobRequests(() => world);
+  const id = (): string => world.get('a')?.status?.id ?? '';
+  const untilPhase = (phase: string): Promise<VirtualCluster> =>
+    world.until('a', (vc) => vc.status?.phase === phase);
+  const untilStopped = (): Promise<VirtualCluster> =>
+    world.until('a', (vc) => vc.status?.phase === 'Asleep' && vc.status.sleep?.stopped === true);
+  const runs = async (): Promise<boolean> =>
+    (await world.driver.observe(id())).components.some(({ state }) => state === 'running');
+  /** As the gateway writes it. */
+  const lease = (metadata: { annotations?: Record<string, string> }, renewTime?: string): void => {
+    const labels = { [labelKeys.activity]: id() };
+    const named = { namespace: 'skerry-system', name: activityLeaseName(id()), labels };
+    world.superCluster.put(resources.leases, {
+      metadata: { ...metadata, ...named },
+      spec: renewTime === undefined ? {} : { renewTime },
+    } as KubeObject);
+  };
+  const requestWake = (at: Date): void =>
+    lease({ annotations: { [annotationKeys.wakeRequested]: at.toISOString() } });
+
+  it('is stopped on request, left alone while it sleeps, and started when somebody connects', async () => {
+    world.run({ settings });
+    world.create('a');
+    expect(isServed(await world.untilReady('a'))).toBe(true);
+    annotate('a', annotationKeys.sleep, 'one');
+    const asleep = await untilStopped();
+    expect(await runs()).toBe(false);
+    expect(isServed(asleep)).toBe(false);
+    expect(condition(asleep, 'Ready')).toMatchObject({ status: 'False', reason: 'Asleep' });
+    expect(asleep.status?.jobs?.history?.[0]).toMatchObject({ kind: 'sleep', result: 'Succeeded' });
+    // A change that needs no API server, and what the gateway said before, let it sleep on.
+    world.edit('a', { weight: 3 });
+    requestWake(new Date(Date.parse(asleep.status?.sleep?.since ?? '') - 60_000));
+    annotate('a', annotationKeys.sleep, 'two');
+    expect(world.get('a')?.status?.phase).toBe('Asleep');
+
+    requestWake(new Date());
+    const awake = await untilPhase('Ready');
+    expect(isServed(awake)).toBe(true);
+    await world.until('a', (vc) => vc.status?.jobs?.history?.[0]?.kind === 'wake');
+    expect(await runs()).toBe(true);
+    // The request that came while it slept is not followed later.
+    const { status } = await world.untilReady('a');
+    expect(status?.sleep).toMatchObject({ slept: 'two' });
+    expect(status?.sleep?.since).toBeUndefined();
+  });
+
+  it('is woken by a request, and by what needs its control plane; an old request does not wake it the next time', async () => {
+    world.run({ settings });
+    world.create('a');
+    await world.untilReady('a');
+    annotate('a', annotationKeys.sleep, 'one');
+    await untilStopped();
+    annotate('a', annotationKeys.wake, 'one');
+    await untilPhase('Ready');
+    await world.until('a', (vc) => vc.status?.jobs?.current === undefined);
+    annotate('a', annotationKeys.sleep, 'two');
+    const second = await untilStopped();
+    expect(second.status?.sleep).toMatchObject({ slept: 'two', woken: 'one' });
+    annotate('a', annotationKeys.renewCertificates, 'now');
+    await world.until('a', (vc) => vc.status?.jobs?.renewed === 'now' && vc.status.phase === 'Ready');
+  });
+
+  it('is stopped for good by the next manager when one died between the two steps', async () => {
+    const first = world.run({ settings });
+    world.create('a');
+    await world.untilReady('a');
+    world.driver.beforeStop = () => {
+      throw new Error('killed');
+    };
+    annotate('a', annotationKeys.sleep, 'one');
+    await untilPhase('Asleep');
+    await first.stop();
+    expect(await runs()).toBe(true);
+    world.driver.beforeStop = () => {};
+    world.run({ settings });
+    await untilStopped();
+    expect(await runs()).toBe(false);
+  });
+
+  it('can be deleted while it sleeps', async () => {
+    world.run({ settings });
+    world.create('a');
+    await world.untilReady('a');
+    annotate('a', annotationKeys.sleep, 'one');
+    await untilStopped();
+    requestWake(new Date(0));
+    const name = activityLeaseName(id());
+    await world.delete('a');
+    await world.untilGone('a');
+    expect(world.superCluster.get(resources.leases, { namespace: 'skerry-system', name })).toBeUndefined();
+  });
+
+  describe('by spec.sleep.afterIdle', () => {
+    let laterMs = 0;
+    const clock = { ...systemClock, now: () => Date.now() + laterMs };
+    const run = () => world.run({ settings: { ...settings, recheckMs: 1_000 }, clock });
+    const now = (): string => new Date(clock.now()).toISOString();
+    const passes = async (): Promise<void> => {
+      // Every pass counts its keys in the datastore.
+      let passes = 0;
+      world.datastore.countTenantKeys = async () => {
+        passes++;
+        return 0;
+      };
+      await world.superCluster.until(() => passes >= 2);
+    };
+    beforeEach(() => {
+      laterMs = 0;
+    });
+
+    it('is stopped when nobody was connected for so long, and started when it is not to sleep any more', async () => {
+      run();
+      world.create('a', { sleep: { afterIdle: '30m' } });
+      await world.untilReady('a');
+      laterMs = 20 * 60_000;
+      lease({}, now());
+      laterMs = 45 * 60_000;
+      await passes();
+      expect(world.get('a')?.status?.phase).toBe('Ready');
+      laterMs = 51 * 60_000;
+      const { status } = await untilStopped();
+      expect(status?.sleep?.reason).toBe('Idle');
+      // A tenant that sleeps each night would have nothing else in its history.
+      expect(status?.jobs?.history?.map(({ kind }) => kind)).toEqual(['provision']);
+      world.edit('a', { sleep: {} });
+      await untilPhase('Ready');
+    });
+
+    it.each([
+      ['a CronJob that is not suspended', resources.cronJobs, { schedule: '@daily' }],
+      ['a Job that has to be deleted later', resources.jobs, { ttlSecondsAfterFinished: 60 }],
+    ])('goes on for the sake of %s', async (_, resource, spec) => {
+      run();
+      world.create('a', { sleep: { afterIdle: '30m' } });
+      await world.untilReady('a');
+      const ref = { namespace: 'default', name: 'later' };
+      world.tenant.put(resource, { metadata: ref, spec } as KubeObject);
+      laterMs = 51 * 60_000;
+      await passes();
+      expect(world.get('a')?.status?.phase).toBe('Ready');
+      world.tenant.remove(resource, ref);
+      await untilStopped();
+    });
+
+    it('never happens where no gateway could wake it', async () => {
+      const { gateway: _, ...without } = settings;
+      world.run({ settings: { ...without, recheckMs: 1_000 }, clock });
+      world.create('a', { sleep: { afterIdle: '30m' } });
+      await world.untilReady('a');
+      laterMs = 51 * 60_000;
+      await passes();
+      expect(world.get('a')?.status?.phase).toBe('Ready');
+    });
+  });
+});

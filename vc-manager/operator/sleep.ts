@@ -1,0 +1,64 @@
+import { annotationKeys } from '../../api/labels.ts';
+import { activityLeaseName } from '../../api/names.ts';
+import { sleepAfterIdleMs, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { findCondition } from '../../kube/index.ts';
+import type { Services } from './services.ts';
+
+type SleepServices = Pick<Services, 'activity' | 'settings' | 'clock'>;
+
+/** Whether its control plane is stopped, or about to be, because nobody needs it. */
+export function isAsleep({ status }: VirtualCluster): boolean {
+  return status?.phase === 'Asleep';
+}
+
+/** Value of the annotation that asks it to sleep, if it has not been followed yet. */
+export function sleepRequest(vc: VirtualCluster): string | undefined {
+  return newSleepRequest(vc, annotationKeys.sleep, vc.status?.sleep?.slept);
+}
+
+function wakeRequest(vc: VirtualCluster): string | undefined {
+  return newSleepRequest(vc, annotationKeys.wake, vc.status?.sleep?.woken);
+}
+
+function newSleepRequest(
+  { metadata }: VirtualCluster,
+  key: string,
+  followed: string | undefined,
+): string | undefined {
+  // As the status stores it.
+  const value = metadata.annotations?.[key]?.slice(0, 64).toWellFormed();
+  return value === followed ? undefined : value;
+}
+
+/** Whether somebody asks one that is asleep to wake, or it has no reason to sleep any more. */
+export function isWoken(vc: VirtualCluster, services: SleepServices): boolean {
+  if (wakeRequest(vc) !== undefined) return true;
+  const { since = '', reason } = vc.status?.sleep ?? {};
+  // Both are written by this system, but the clocks of two machines may differ by a little.
+  const requested = leaseOf(vc, services)?.metadata.annotations?.[annotationKeys.wakeRequested] ?? '';
+  if (Date.parse(requested) > Date.parse(since) - clockSkewMs) return true;
+  return reason === 'Idle' && sleepAfterIdleMs(vc) === undefined;
+}
+
+const clockSkewMs = 2_000;
+
+/**
+ * When it may fall asleep by itself, as wall-clock time; undefined: never. Connections through the gateway are what
+ * counts: managers, syncers and pods reach an API server without it.
+ */
+export function idleAtMs(vc: VirtualCluster, services: SleepServices): number | undefined {
+  const idle = sleepAfterIdleMs(vc);
+  // Nobody could wake it by connecting.
+  if (idle === undefined || services.settings.gateway === undefined) return undefined;
+  const lease = leaseOf(vc, services)?.['spec'] as { renewTime?: string } | undefined;
+  const ready = findCondition(vc.status?.conditions, 'Ready');
+  const times = [lease?.renewTime, ready?.lastTransitionTime, vc.status?.sleep?.wokenAt].map((time) =>
+    Date.parse(time ?? ''),
+  );
+  return Math.max(...times.filter((time) => !Number.isNaN(time)), 0) + idle;
+}
+
+function leaseOf({ status }: VirtualCluster, { activity, settings }: SleepServices) {
+  if (status?.id === undefined) return undefined;
+  return activity.get({ namespace: settings.namespace, name: activityLeaseName(status.id) });
+}
