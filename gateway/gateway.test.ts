@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { createSecureServer, connect as http2Connect } from 'node:http2';
+import { createServer as createHttpsServer, get as httpsGet } from 'node:https';
 import {
   type AddressInfo,
   createServer as createTcpServer,
@@ -15,6 +16,7 @@ import { freePort } from '../kube/testing/free-port.ts';
 import { createTestCertificates, type TestCertificates } from '../kube/testing/index.ts';
 import { Gateway } from './gateway.ts';
 import { GatewayMetrics } from './gateway-metrics.ts';
+import { Readiness } from './readiness.ts';
 import { type Route, Routes } from './routes.ts';
 import { TenantLimits } from './tenant-limits.ts';
 
@@ -93,6 +95,7 @@ describe('the gateway', () => {
       proxyProtocol: false,
       clock: systemClock,
       wake: async () => true,
+      readiness: new Readiness({ clock: systemClock, patienceMs: 0 }),
       ...options,
     });
     const port = await gateway.listen(0, '127.0.0.1');
@@ -312,6 +315,38 @@ describe('the gateway', () => {
     expect(await closed(await raw(port, await helloFor(nameOf('blueid'))))).toBe(alert(80));
     expect(await metrics.render()).toContain('reason="unreachable",tenant="acme/of-blueid"} 1');
     expect(await metrics.render()).toContain('skerry_gateway_connections{tenant="acme/of-blueid"} 0');
+  });
+
+  it('holds clients while their API server is started anew, until it is ready', async () => {
+    let status = 503;
+    const asked: string[] = [];
+    const apiServer = createHttpsServer(serverTls(), (asking, answer) => {
+      asked.push(asking.url ?? '');
+      answer.writeHead(asking.url === '/readyz' ? status : 200).end();
+    });
+    const free = await freePort();
+    const readiness = new Readiness({ clock: systemClock, patienceMs: 30_000 });
+    const { port } = await start({ tenants: { blueid: free }, options: { readiness } });
+    const get = (): Promise<number | undefined> =>
+      new Promise((resolve, reject) => {
+        const options = { host: '127.0.0.1', port, agent: false, servername: nameOf('blueid') } as const;
+        httpsGet({ ...options, rejectUnauthorized: false, path: '/api' }, (answer) => {
+          answer.resume();
+          resolve(answer.statusCode);
+        }).on('error', reject);
+      });
+    // Nobody listens yet.
+    const first = get();
+    await vi.waitUntil(() => readiness.isSuspect({ host: '127.0.0.1', port: free }), 30_000);
+    apiServer.listen(free, '127.0.0.1');
+    endings.push(() => apiServer.close());
+    await vi.waitUntil(() => asked.length > 0, 30_000);
+    // It accepts connections, and is not ready: those who come now wait, too.
+    const second = get();
+    await vi.waitUntil(() => asked.length > 2, 30_000);
+    expect(asked).not.toContain('/api');
+    status = 200;
+    expect(await Promise.all([first, second])).toEqual([200, 200]);
   });
 
   it('holds clients of a tenant that is asleep until it is awake, and counts them as use', async () => {

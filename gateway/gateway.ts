@@ -3,6 +3,7 @@ import { type Clock, onAbort } from '../kube/index.ts';
 import { longestHello, readClientHello } from './client-hello.ts';
 import type { GatewayMetrics, Refusal } from './gateway-metrics.ts';
 import { readProxyHeader } from './proxy-header.ts';
+import type { Readiness } from './readiness.ts';
 import type { Route, Routes } from './routes.ts';
 import type { TenantLimits } from './tenant-limits.ts';
 
@@ -10,6 +11,7 @@ interface GatewayOptions {
   routes: Pick<Routes, 'find' | 'byId'>;
   /** Wakes the tenant; resolves when its API server is ready, false when that takes too long or the signal is aborted. */
   wake: (route: Route, signal: AbortSignal) => Promise<boolean>;
+  readiness: Pick<Readiness, 'suspect' | 'isSuspect' | 'untilReady'>;
   /** Resolves when all routes are known: until then clients wait. */
   routesKnown: Promise<unknown>;
   limits: TenantLimits;
@@ -270,6 +272,7 @@ export class Gateway {
       closed();
     });
     if (route.isAsleep) void this.#wakeAndDial(client, route, start);
+    else if (this.#o.readiness.isSuspect(route)) void this.#dialWhenReady(client, route, start);
     else this.#dial(client, route, start);
   }
 
@@ -284,8 +287,19 @@ export class Gateway {
     else this.#refuse(client, 'asleep', route.tenant);
   }
 
-  #dial(client: Socket, route: Route, start: Buffer): void {
-    const { metrics, clock, connectTimeoutMs = 10_000 } = this.#o;
+  /** Holds the client while its API server is started anew. */
+  async #dialWhenReady(client: Socket, route: Route, start: Buffer): Promise<void> {
+    await this.#o.readiness.untilReady(route);
+    if (client.destroyed) return;
+    const now = this.#o.routes.byId(route.id);
+    if (now?.tenant !== route.tenant) this.#refuse(client, 'unreachable', route.tenant);
+    else if (now.isAsleep) void this.#wakeAndDial(client, now, start);
+    else this.#dial(client, now, start, true);
+  }
+
+  /** `isLast`: it has waited for its API server already. */
+  #dial(client: Socket, route: Route, start: Buffer, isLast = false): void {
+    const { metrics, clock, readiness, connectTimeoutMs = 10_000 } = this.#o;
     const startedMs = clock.monotonic();
     const server = connect({
       host: route.host,
@@ -303,6 +317,10 @@ export class Gateway {
       clearTimeout(timer);
       metrics.connected((clock.monotonic() - startedMs) / 1_000);
       if (start.length > 0) server.write(start);
+      // It is leaving, perhaps.
+      server.once('end', () => {
+        if (!client.readableEnded) readiness.suspect(route);
+      });
       join(client, server);
     });
     server.once('close', () => {
@@ -314,6 +332,9 @@ export class Gateway {
       } else if (this.#o.routes.byId(route.id)?.isAsleep === true) {
         // It was just being stopped.
         void this.#wakeAndDial(client, route, start);
+      } else if (!isLast && !client.destroyed) {
+        readiness.suspect(route);
+        void this.#dialWhenReady(client, route, start);
       } else this.#refuse(client, 'unreachable', route.tenant);
     });
     client.once('close', () => server.destroySoon());

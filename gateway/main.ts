@@ -15,6 +15,7 @@ import { HealthServer } from '../program/health-server.ts';
 import { Activity } from './activity.ts';
 import { Gateway } from './gateway.ts';
 import { GatewayMetrics } from './gateway-metrics.ts';
+import { Readiness } from './readiness.ts';
 import { Routes } from './routes.ts';
 import { TenantLimits } from './tenant-limits.ts';
 
@@ -31,6 +32,7 @@ interface Flags {
   tenantBurst: number;
   proxyProtocol: boolean;
   drainSeconds: number;
+  restartSeconds: number;
   logLevel: string;
 }
 
@@ -58,6 +60,12 @@ function command(): Command {
       false,
     )
     .option('--drain-seconds <n>', 'how long open connections may go on when it is told to end', positive, 30)
+    .option(
+      '--restart-seconds <n>',
+      'how long clients wait for an API server that is started anew',
+      positive,
+      15,
+    )
     .option('--log-level <level>', 'trace, debug, info, warn or error', 'info');
 }
 
@@ -100,6 +108,7 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
   const routesKnown = reflector.synced(signal).catch(() => undefined);
   const activity = new Activity({ client, namespace: flags.systemNamespace, routes, clock, logger });
   const gateway = new Gateway({
+    readiness: new Readiness({ clock, patienceMs: flags.restartSeconds * 1_000 }),
     ...{ routes, routesKnown, limits, metrics, connections, proxyProtocol, clock },
     wake: (route, gone) => activity.wake(route, AbortSignal.any([signal, gone])),
   });

@@ -1,0 +1,84 @@
+import { request } from 'node:https';
+import type { Clock } from '../kube/index.ts';
+
+interface Backend {
+  readonly host: string;
+  readonly port: number;
+}
+
+interface ReadinessOptions {
+  clock: Clock;
+  /** How long clients may wait for an API server that is being started. */
+  patienceMs: number;
+}
+
+const pauseMs = 100;
+const probeTimeoutMs = 2_000;
+
+/**
+ * Whether API servers that have just closed or refused a connection take requests again. One that is started anew accepts
+ * connections before it knows its roles, and would answer 403: who comes meanwhile is held until `/readyz` is 200.
+ */
+export class Readiness {
+  readonly #o: ReadinessOptions;
+  readonly #suspects = new Set<string>();
+  readonly #probing = new Map<string, Promise<boolean>>();
+
+  constructor(options: ReadinessOptions) {
+    this.#o = options;
+  }
+
+  /** Call it when the API server has ended or refused a connection. */
+  suspect(backend: Backend): void {
+    this.#suspects.add(keyOf(backend));
+  }
+
+  isSuspect(backend: Backend): boolean {
+    return this.#suspects.has(keyOf(backend));
+  }
+
+  /** False when it is not ready within the patience. All that wait for one API server share its probes. */
+  untilReady(backend: Backend): Promise<boolean> {
+    const key = keyOf(backend);
+    let probing = this.#probing.get(key);
+    if (probing === undefined) {
+      probing = this.#probe(backend).finally(() => {
+        this.#probing.delete(key);
+        this.#suspects.delete(key);
+      });
+      this.#probing.set(key, probing);
+    }
+    return probing;
+  }
+
+  async #probe(backend: Backend): Promise<boolean> {
+    const { clock, patienceMs } = this.#o;
+    const untilMs = clock.monotonic() + patienceMs;
+    for (;;) {
+      if (await isReady(backend)) return true;
+      if (clock.monotonic() + pauseMs > untilMs) return false;
+      await clock.sleep(pauseMs);
+    }
+  }
+}
+
+/** 401: a template lets nobody ask without a credential, and it is up. */
+function isReady({ host, port }: Backend): Promise<boolean> {
+  return new Promise((resolve) => {
+    const asked = request(
+      // No word of the answer is believed but this one, and nothing is sent: it need not prove who it is.
+      { host, port, path: '/readyz', agent: false, rejectUnauthorized: false, timeout: probeTimeoutMs },
+      ({ statusCode, socket }) => {
+        resolve(statusCode === 200 || statusCode === 401);
+        socket.destroy();
+      },
+    );
+    asked.on('timeout', () => asked.destroy());
+    asked.on('error', () => resolve(false));
+    asked.end();
+  });
+}
+
+function keyOf({ host, port }: Backend): string {
+  return `${host} ${port}`;
+}
