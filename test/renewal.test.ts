@@ -157,12 +157,14 @@ describe('the certificates of a control plane', () => {
 
   it('are all renewed when they are due, as a job that is shown and remembered', async () => {
     const was = await servedCertificate(tenant);
-    await whileAsked(tenant.kubeconfig, 'all certificates', async (client) => {
+    // One API server, which is started anew: its clients wait at the gateway.
+    const client = await whileAsked(tenant.kubeconfig, 'all certificates', async (client) => {
       const earlier = await latest();
       await timeGoesBy([...weekLong, ...ofTheControlPlane]);
       expect(await ended(earlier)).toMatchObject({ result: 'Succeeded', attempts: 1 });
       await served(client);
     });
+    expectAllServed(client, 1);
     expect((await servedCertificate(tenant)).serialNumber).not.toBe(was.serialNumber);
     await nothingLost();
     const { stdout } = await world.cli(['jobs', name, '-o', 'json']);
@@ -176,7 +178,7 @@ describe('the certificates of a control plane', () => {
     const was = await tenantSecret(world, tenant, 'pki');
     const earlier = await latest();
     let issued: Record<string, string> = {};
-    await whileAsked(tenant.kubeconfig, 'the manager killed meanwhile', async (client) => {
+    const client = await whileAsked(tenant.kubeconfig, 'the manager killed meanwhile', async (client) => {
       // That step must not end before its manager is killed.
       const goOn = await holdUp(world.stateDir, tenant.id, 'kube-apiserver');
       const renewing = renew('--wait');
@@ -191,6 +193,7 @@ describe('the certificates of a control plane', () => {
       await renewing;
       await served(client);
     });
+    expectAllServed(client, 1);
     for (const leaf of [...weekLong, ...ofTheControlPlane, 'etcd-client'])
       expect(serial(issued, leaf)).not.toBe(serial(was, leaf));
     for (const authority of ['client-ca', 'serving-ca', 'front-proxy-ca', 'kubelet-client-ca'])

@@ -8,7 +8,7 @@ import type { RunResult } from './cluster.ts';
 import { namespace } from './manifests.ts';
 import { poll } from './poll.ts';
 import type { ProcessIdentity } from './processes.ts';
-import { SteadyWriter, whileAsked } from './steady-load.ts';
+import { expectAllServed, SteadyWriter, whileAsked } from './steady-load.ts';
 import type { Tenant, World } from './world.ts';
 
 interface Lease extends KubeObject {
@@ -74,7 +74,7 @@ export async function changeVersion(
   const writer = new SteadyWriter(tenant);
   const since = performance.now();
   try {
-    await whileAsked(tenant.kubeconfig, `from ${from} to ${to}`, async () => {
+    const client = await whileAsked(tenant.kubeconfig, `from ${from} to ${to}`, async () => {
       expect((await setVersion(world, name, to)).exitCode).toBe(0);
       await world.superCluster.until<true, VirtualCluster>(
         {
@@ -87,6 +87,8 @@ export async function changeVersion(
         ([vc]) => (vc?.status?.phase === 'Ready' && vc.status.version === to) || undefined,
       );
     });
+    // One API server, which is replaced: its clients wait at the gateway.
+    expectAllServed(client, 1);
   } catch (error) {
     await writer.close();
     throw error;
