@@ -33,6 +33,17 @@ describe.skipIf(earlier.length === 0)(
       expect(await serverVersion(tenant)).toBe(`v${running}`);
     });
 
+    it.each(changed)('are left by command, which says first what it would do: %s', async (from) => {
+      const name = `by-command-${from.replaceAll('.', '-')}`;
+      await world.createTenant(name, '--version', from);
+      const dry = await world.cli(['upgrade', name, '--dry-run']);
+      expect(dry.stdout).toContain(`from ${from} to ${running} (dry run)`);
+      expect((await world.virtualCluster(name)).spec?.version).toBe(from);
+      const done = await world.cli(['upgrade', name, '--wait']);
+      expect([done.exitCode, done.stdout.trim()]).toEqual([0, `${name} runs ${running}`]);
+      expect((await world.cli(['upgrade', name])).stdout).toContain('already');
+    });
+
     it.each(changed)('are not gone back to: %s', async (from) => {
       const { exitCode, stderr } = await setVersion(world, nameOf(from), from);
       expect(exitCode).not.toBe(0);

@@ -84,6 +84,12 @@ export const registry: readonly RegisteredCommand[] = [
     load: () => import('./commands/rotate-encryption-key.ts'),
   },
   {
+    name: 'upgrade',
+    group: tenants,
+    summary: 'take the control plane of a tenant to another Kubernetes version',
+    load: () => import('./commands/upgrade.ts'),
+  },
+  {
     name: 'sleep',
     alias: 'pause',
     group: tenants,

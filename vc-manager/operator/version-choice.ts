@@ -1,3 +1,5 @@
+import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
+import type { VirtualClusterPolicy } from '../../api/policy.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   ControlPlaneError,
@@ -30,13 +32,19 @@ export interface VersionChoice {
   refusal?: { reason: string; message: string };
 }
 
-type Sources = Pick<Services, 'templates' | 'settings' | 'policies' | 'superVersion'>;
+/** What a choice is made from. */
+export interface VersionSources {
+  templates: { list(): Iterable<ControlPlaneTemplate> };
+  policies: { list(): Iterable<VirtualClusterPolicy> };
+  settings: Pick<Services['settings'], 'defaultVersion'>;
+  superVersion: string;
+}
 
 /**
  * The template and the exact version of a control plane. One that runs keeps its version until the spec names another.
  * What is not possible is thrown for a new control plane, and is a refusal for one that runs, which goes on as it is.
  */
-export function versionChoice(vc: VirtualCluster, sources: Sources): VersionChoice {
+export function versionChoice(vc: VirtualCluster, sources: VersionSources): VersionChoice {
   const running = vc.status?.version;
   if (running === undefined) {
     const choice = choose(vc, sources);
@@ -62,7 +70,7 @@ export function versionChoice(vc: VirtualCluster, sources: Sources): VersionChoi
 }
 
 /** The choice that the spec asks for; undefined if it is the version or the minor version that runs. */
-function wish(vc: VirtualCluster, running: string, sources: Sources): TemplateChoice | undefined {
+function wish(vc: VirtualCluster, running: string, sources: VersionSources): TemplateChoice | undefined {
   const { version, template } = vc.spec ?? {};
   if (version !== undefined) {
     if (version === running || version === minorOf(running)) return undefined;
@@ -74,14 +82,14 @@ function wish(vc: VirtualCluster, running: string, sources: Sources): TemplateCh
 }
 
 /** The template of the spec, or the one for the running version if that of the spec is for another. */
-function keep(vc: VirtualCluster, running: string, sources: Sources): TemplateChoice {
+function keep(vc: VirtualCluster, running: string, sources: VersionSources): TemplateChoice {
   const template = vc.spec?.template;
   const named = [...sources.templates.list()].find(({ metadata }) => metadata.name === template);
   const isOther = named !== undefined && minorOf(named.spec.kubernetesVersion) !== minorOf(running);
   return select(sources, isOther ? { version: running } : { template, version: running });
 }
 
-function choose({ spec, metadata }: VirtualCluster, sources: Sources): TemplateChoice {
+function choose({ spec, metadata }: VirtualCluster, sources: VersionSources): TemplateChoice {
   const wanted = { template: spec?.template, version: spec?.version };
   const ceiling = ceilingOf(metadata.namespace ?? '', sources.policies.list());
   const policy = ceiling?.metadata.name ?? '';
@@ -102,7 +110,7 @@ function choose({ spec, metadata }: VirtualCluster, sources: Sources): TemplateC
 
 /** Among the templates that there are, or those of them that `allowed` names. */
 function select(
-  { templates, settings }: Sources,
+  { templates, settings }: VersionSources,
   wanted: Wanted,
   allowed?: readonly string[],
 ): TemplateChoice {

@@ -53,8 +53,14 @@ describe('composeFile', () => {
 
   it('limits a container as its component says, and no other', () => {
     const limits = { memory: '1536Mi', cpu: '500m' };
-    const { services } = rendered({ ...server, resources: { limits } }, etcd);
-    expect(services['kube-apiserver']).toMatchObject({ mem_limit: String(1536 * 1024 ** 2), cpus: 0.5 });
+    const requests = { cpu: '50m' };
+    const { services } = rendered({ ...server, resources: { limits, requests } }, etcd);
+    expect(services['kube-apiserver']).toMatchObject({
+      mem_limit: String(1536 * 1024 ** 2),
+      cpus: 0.5,
+      cpu_shares: 51,
+    });
+    expect(services['etcd']).not.toHaveProperty('cpu_shares');
     expect(services['etcd']).not.toHaveProperty('mem_limit');
     expect(services['etcd']).not.toHaveProperty('cpus');
   });

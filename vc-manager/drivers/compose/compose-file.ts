@@ -159,13 +159,16 @@ function service(plan: ControlPlanePlan, target: ContainerSpec): object {
   };
 }
 
-/** As Compose takes them: bytes and processors. */
+/** As Compose takes them: bytes, processors, and a weight against other containers, 1024 for each processor asked for. */
 function limitsOf({ resources }: ComponentPlan): object {
   const memory = parseQuantity(resources?.limits?.['memory']);
   const cpu = parseQuantity(resources?.limits?.['cpu']);
+  const asked = parseQuantity(resources?.requests?.['cpu']);
   return {
     ...(memory === undefined ? {} : { mem_limit: String(memory) }),
     ...(cpu === undefined ? {} : { cpus: cpu }),
+    // As Kubernetes translates a request; containers without one, as those of the stack itself, have 1024.
+    ...(asked === undefined ? {} : { cpu_shares: Math.max(2, Math.round(asked * 1024)) }),
   };
 }
 

@@ -1,0 +1,215 @@
+import type { Command } from 'commander';
+import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
+import type { VirtualClusterPolicy } from '../../../api/policy.ts';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
+import { Connection, connectionFromSecret, KubeClient, resources } from '../../../kube/index.ts';
+import { type VersionSources, versionChoice } from '../../operator/version-choice.ts';
+import { kubernetesVersion } from '../arguments.ts';
+import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { CliError, invalidArgument } from '../errors.ts';
+import { progressFor, withStep } from '../progress.ts';
+import { withSuperCluster } from '../super-cluster.ts';
+import { adminKubeconfig, getVirtualCluster, namespaceFlag, validRef } from '../virtual-clusters.ts';
+import { waitFor } from '../wait-for.ts';
+
+interface Flags extends GlobalFlags {
+  namespace: string;
+  version?: string;
+  dryRun?: boolean;
+  force?: boolean;
+  wait?: boolean;
+  timeout: number;
+}
+
+const help = `
+Takes the control plane of a tenant to another version: the newest that it can go to, or the one that is named. Clients
+that come through the gateway wait some seconds while the API server is replaced. There is no way back to an earlier version
+once the new one has been ready.
+
+Before, it is asked which APIs the tenant has used since its API server was started that the new version does not have any
+more. If there are any, nothing is changed without --force.
+
+Examples:
+  vc-manager upgrade team-blue --dry-run
+  vc-manager upgrade team-blue --version 1.36 --wait`;
+
+export function configure(command: Command, cli: Cli): void {
+  command
+    .addArgument(tenantArgument('<name>'))
+    .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
+    .option('--version <version>', 'Kubernetes version, as 1.36 or 1.36.3', kubernetesVersion)
+    .option('--dry-run', 'change nothing; say what would be done, and what speaks against it')
+    .option('--force', 'even though the tenant uses APIs that the new version does not have')
+    .option('--wait', 'return when the new version runs')
+    .addOption(waitTimeoutOption())
+    .addHelpText('after', help)
+    .action(async (name: string, _, chosen: Command) => upgrade(cli, name, chosen.optsWithGlobals<Flags>()));
+}
+
+async function upgrade(cli: Cli, name: string, flags: Flags): Promise<void> {
+  const ref = validRef(name, flags.namespace);
+  await withSuperCluster(cli, flags, async (client) => {
+    const { signal } = cli;
+    const vc = await getVirtualCluster(client, ref, signal);
+    const running = vc.status?.version;
+    if (running === undefined)
+      throw new CliError('Conflict', `${name} has no version yet: it is still being made`);
+    const sources = await readSources(client, running, signal);
+    const target = flags.version ?? newestFor(running, sources);
+    const wanted: VirtualCluster = { ...vc, spec: { ...vc.spec, version: target } };
+    const { change, refusal } = versionChoice(wanted, sources);
+    if (refusal !== undefined)
+      throw new CliError('Conflict', `${name} cannot go to ${target}. ${refusal.message}`);
+    if (change === undefined) {
+      cli.stdout.write(`${name} runs ${running} already\n`);
+      return;
+    }
+    const removed = await removedApis(client, vc, change.to, signal);
+    const objections = describeObjections(removed, change.to);
+    if (flags.dryRun) {
+      cli.stdout.write(
+        `${name} would go from ${change.from} to ${change.to} (dry run): its API server is replaced and away for some seconds, ` +
+          `in which clients of the gateway wait; its pods run on. There is no way back.\n${objections}`,
+      );
+      return;
+    }
+    if (removed.length > 0 && !flags.force)
+      throw new CliError('Conflict', `nothing was changed. ${objections}Change them first, or use --force.`);
+    const patch = { spec: { version: target } };
+    await client.patch(resources.virtualClusters, ref, patch, { type: 'merge', signal });
+    if (!flags.wait) {
+      const jobs = `vc-manager jobs ${name}${namespaceFlag(ref.namespace)}`;
+      cli.stdout.write(`${name} goes from ${change.from} to ${change.to}: see "${jobs}"\n`);
+      return;
+    }
+    await waitUntilRunning(cli, client, ref, { version: change.to, timeoutMs: flags.timeout });
+    cli.stdout.write(`${name} runs ${change.to}\n`);
+  });
+}
+
+async function waitUntilRunning(
+  cli: Cli,
+  client: KubeClient,
+  ref: { namespace: string; name: string },
+  { version, timeoutMs }: { version: string; timeoutMs: number },
+): Promise<void> {
+  const { clock, signal } = cli;
+  const progress = progressFor(cli);
+  try {
+    await withStep(progress, `Waiting for ${version}`, () =>
+      waitFor({
+        ...{ client, ref, clock, signal, timeoutMs },
+        what: `run ${version}`,
+        until: (found) => {
+          if (found === undefined) throw new CliError('NotFound', `${ref.name} is gone`);
+          const { phase, conditions = [] } = found.status ?? {};
+          const refused = conditions.find(
+            ({ type, status }) => type === 'VersionCurrent' && status === 'False',
+          );
+          if (refused !== undefined && phase === 'Ready')
+            throw new CliError('Conflict', refused.message ?? 'the change of version was refused');
+          if (phase === 'Failed')
+            throw new CliError('Conflict', `${ref.name} has failed: see "vc-manager describe ${ref.name}"`);
+          return found.status?.version === version && phase === 'Ready';
+        },
+      }),
+    );
+  } finally {
+    progress.close();
+  }
+}
+
+async function readSources(
+  client: KubeClient,
+  running: string,
+  signal: AbortSignal,
+): Promise<VersionSources> {
+  const [templates, policies, version] = await Promise.all([
+    client.list<ControlPlaneTemplate>(resources.controlPlaneTemplates, { signal }),
+    client.list<VirtualClusterPolicy>(resources.virtualClusterPolicies, { signal }),
+    client.raw('GET', '/version', { signal }) as Promise<{ gitVersion?: string }>,
+  ]);
+  return {
+    templates: { list: () => templates.items },
+    policies: { list: () => policies.items },
+    settings: { defaultVersion: running },
+    superVersion: (version.gitVersion ?? '').replace(/^v/, ''),
+  };
+}
+
+/** Of the versions that templates have: the newest that is at most one minor version on. */
+function newestFor(running: string, { templates }: VersionSources): string {
+  const minor = (version: string): number => Number(version.split('.')[1]);
+  const patch = (version: string): number => Number(version.split('.')[2] ?? 0);
+  const known = [...templates.list()]
+    .map(({ spec }) => spec.kubernetesVersion)
+    .filter((version) => minor(version) - minor(running) <= 1)
+    .sort((a, b) => minor(a) - minor(b) || patch(a) - patch(b));
+  const newest = known.at(-1);
+  if (newest === undefined)
+    throw invalidArgument('no ControlPlaneTemplate is for a version to go to: name one');
+  return minor(newest) < minor(running) ? running : newest;
+}
+
+/** More is not read of what a tenant's API server answers. */
+const mostLines = 100_000;
+const longestLine = 2_000;
+const metric = 'apiserver_requested_deprecated_apis{';
+
+/**
+ * APIs that the tenant has used since its API server was started, and that the version does not serve any more: as the
+ * API server itself counts them. Throws `Conflict` when it does not answer.
+ */
+async function removedApis(
+  client: KubeClient,
+  vc: VirtualCluster,
+  version: string,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const kubeconfig = await adminKubeconfig(client, vc, signal);
+  const connection = new Connection({
+    ...connectionFromSecret(kubeconfig),
+    readLimits: { pageBytes: 32 * 1024 * 1024, listBytes: 32 * 1024 * 1024 },
+  });
+  try {
+    const text = await new KubeClient(connection).raw('GET', '/metrics', { signal });
+    return parseDeprecatedApis(String(text), version);
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new CliError(
+      'Conflict',
+      `its API server cannot be asked which APIs are in use (${why}): see "vc-manager describe ${vc.metadata.name}"`,
+      { cause },
+    );
+  } finally {
+    await connection.close();
+  }
+}
+
+/** From the metrics of an API server, `resource.version.group` of each that is in use and removed by that version. */
+export function parseDeprecatedApis(metrics: string, version: string): string[] {
+  const target = Number(version.split('.')[1]);
+  const found = new Set<string>();
+  for (const line of metrics.split('\n', mostLines)) {
+    if (!line.startsWith(metric)) continue;
+    const labels = new Map(
+      line
+        .slice(metric.length, longestLine)
+        .split('",')
+        .map((pair) => pair.split('="', 2))
+        .map(([key = '', value = '']) => [key, value] as const),
+    );
+    const label = (name: string): string => (labels.get(name)?.split('"', 1)[0] ?? '').slice(0, 253);
+    const [, removedMinor] = label('removed_release').split('.');
+    if (removedMinor === undefined || Number(removedMinor) > target || !line.endsWith(' 1')) continue;
+    const group = label('group');
+    found.add(`${label('resource')}.${label('version')}${group === '' ? '' : `.${group}`}`);
+  }
+  return [...found].sort();
+}
+
+function describeObjections(removed: readonly string[], version: string): string {
+  if (removed.length === 0) return 'No API is in use that it does not have.\n';
+  return `The tenant uses APIs that ${version} does not have: ${removed.slice(0, 20).join(', ')}.\n`;
+}
