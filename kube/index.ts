@@ -27,9 +27,11 @@ export { formatQuantity, largestQuantity, nano, parseExactQuantity } from './exa
 export { KeyedMutex } from './keyed-mutex.ts';
 export {
   connectionFromSecret,
+  leaveContext,
   loadKubeconfig,
   mergeKubeconfig,
   parseKubeconfig,
+  rememberContext,
   renderKubeconfig,
 } from './kubeconfig.ts';
 export { type Lease, LeaseElection, microTime } from './lease.ts';

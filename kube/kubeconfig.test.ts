@@ -6,9 +6,11 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { parse, stringify } from 'yaml';
 import {
   connectionFromSecret,
+  leaveContext,
   loadKubeconfig,
   mergeKubeconfig,
   parseKubeconfig,
+  rememberContext,
   renderKubeconfig,
 } from './kubeconfig.ts';
 
@@ -144,6 +146,28 @@ current-context: work
     expect(config.clusters.map(({ name }) => name)).toEqual(['work', 'blue']);
     expect(config.users.map(({ name }) => name)).toEqual(['admin']);
     expect(config['current-context']).toBe('blue');
+  });
+
+  it('can be taken back: by what was current, over several tenants, with nothing left of them', () => {
+    const connect = (to: string, clusterName: string): string => {
+      const added = renderKubeconfig({ ...options, clusterName, user: `${clusterName}/admin` });
+      return mergeKubeconfig(to, rememberContext(added, to));
+    };
+    const green = connect(connect(existing, 'blue'), 'green');
+    const left = leaveContext(green);
+    expect(left).toMatchObject({ context: 'green', current: 'work' });
+    expect(parseKubeconfig(left?.text ?? '').clusters.map(({ name }) => name)).toEqual(['work', 'blue']);
+    // Blue is not the current one any more, so it is not for this command to take away.
+    expect(leaveContext(left?.text ?? '')).toBeUndefined();
+    const once = leaveContext(connect(existing, 'blue'))?.text ?? '';
+    expect(parseKubeconfig(once)).toEqual(parseKubeconfig(existing));
+    expect(once).toContain('# mine');
+    // Where there was nothing, nothing is current afterwards.
+    const alone = leaveContext(connect('', 'blue'));
+    expect(alone).toMatchObject({ context: 'blue', current: undefined });
+    expect(parseKubeconfig(alone?.text ?? '').clusters).toEqual([]);
+    expect(leaveContext('')).toBeUndefined();
+    expect(leaveContext(mergeKubeconfig(existing, renderKubeconfig(options)))).toBeUndefined();
   });
 
   it('replaces what has the same name', () => {

@@ -156,6 +156,69 @@ export function mergeKubeconfig(existing: string, added: string): string {
   return document.toString({ lineWidth: 0 });
 }
 
+/** Name of the extension of a context that says which one was current before it. */
+const previousExtension = 'skerry.dev/previous-context';
+
+/**
+ * `added` with a note in its current context of the context that is current in `existing`: for `leaveContext`. What a
+ * context of an earlier note goes back to is kept.
+ */
+export function rememberContext(added: string, existing: string): string {
+  const { contexts, 'current-context': current = '' } = parseKubeconfig(
+    existing.trim() === '' ? '{}' : existing,
+  );
+  const document = parseDocument(added);
+  const entry = contexts.find(({ name }) => name === current);
+  const previous = entry === undefined ? current : (previousOf(entry.context) ?? current);
+  const extension = { name: previousExtension, extension: { context: previous } };
+  document.setIn(['contexts', 0, 'context', 'extensions'], document.createNode([extension]));
+  return document.toString({ lineWidth: 0 });
+}
+
+/**
+ * `existing` without its current context, which `rememberContext` has made, and with the one from before as the current one.
+ * Undefined when the current context was made by something else.
+ */
+export function leaveContext(
+  existing: string,
+): { text: string; context: string; current: string | undefined } | undefined {
+  if (existing.trim() === '') return undefined;
+  const { contexts, 'current-context': context } = parseKubeconfig(existing);
+  const entry = contexts.find(({ name }) => name === context);
+  const previous = entry === undefined ? undefined : previousOf(entry.context);
+  if (entry === undefined || context === undefined || previous === undefined) return undefined;
+  const document = parseDocument(existing);
+  const others = contexts.filter((each) => each !== entry);
+  removeNamed(document, 'contexts', entry.name);
+  for (const [section, name] of [
+    ['clusters', entry.context.cluster],
+    ['users', entry.context.user],
+  ] as const) {
+    const isUsed = others.some((each) => each.context.cluster === name || each.context.user === name);
+    if (!isUsed) removeNamed(document, section, name);
+  }
+  const current = others.some(({ name }) => name === previous) ? previous : undefined;
+  document.set('current-context', current ?? '');
+  return { text: document.toString({ lineWidth: 0 }), context, current };
+}
+
+function previousOf(context: Record<string, unknown>): string | undefined {
+  const extensions: unknown = context['extensions'];
+  if (!Array.isArray(extensions)) return undefined;
+  for (const each of extensions as { name?: unknown; extension?: { context?: unknown } }[]) {
+    if (each?.name === previousExtension && typeof each.extension?.context === 'string')
+      return each.extension.context;
+  }
+  return undefined;
+}
+
+function removeNamed(document: Document, section: string, name: string): void {
+  const entries = document.get(section);
+  if (!isSeq(entries)) return;
+  const index = entries.items.findIndex((item) => isMap(item) && item.get('name') === name);
+  if (index !== -1) entries.delete(index);
+}
+
 function putNamed(document: Document, section: string, entry: { name: string }): void {
   const entries = document.get(section);
   const node = document.createNode(entry);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { parse } from 'yaml';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
-import { findCondition, resources } from '../kube/index.ts';
+import { findCondition, parseKubeconfig, resources } from '../kube/index.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const exitCodes = { ok: 0, usage: 2, notFound: 3, timedOut: 4, unreachable: 5, conflict: 6, forbidden: 7 };
@@ -173,6 +173,53 @@ describe('vc-manager', () => {
     expect(superCluster.stdout).toBe(
       (await readFile(join(world.stateDir, 'super-cluster', 'admin.kubeconfig'), 'utf8')).trimEnd(),
     );
+  });
+
+  it('connect makes a tenant the current context, disconnect goes back; a command can be run with one', async () => {
+    const file = world.file('connected.kubeconfig');
+    await writeFile(file, world.superCluster.kubeconfig);
+    const env = { KUBECONFIG: file };
+    const current = async (): Promise<string | undefined> =>
+      parseKubeconfig(await readFile(file, 'utf8'))['current-context'];
+    const before = await current();
+    expect((await world.cli(['connect', 'cli-blue'], { env })).exitCode).toBe(0);
+    expect(await current()).toBe('default/cli-blue');
+    expect((await world.cli(['disconnect'], { env })).exitCode).toBe(0);
+    expect(await current()).toBe(before);
+    expect(await readFile(file, 'utf8')).not.toContain('cli-blue');
+    const again = await world.cli(['disconnect'], { env });
+    expect([again.exitCode, again.stderr]).toEqual([3, expect.stringContaining('nothing to disconnect')]);
+
+    const shown = await world.cli([
+      'connect',
+      'cli-blue',
+      '--',
+      'sh',
+      '-c',
+      'grep current-context "$KUBECONFIG"; exit 9',
+    ]);
+    expect([shown.exitCode, shown.stdout.trim()]).toEqual([9, 'current-context: default/cli-blue']);
+    const missing = await world.cli(['connect', 'cli-blue', '--', 'no-such-command']);
+    expect([missing.exitCode, missing.stderr]).toEqual([
+      3,
+      expect.stringContaining('"no-such-command" cannot be run'),
+    ]);
+  });
+
+  it('kubectl runs in a tenant, with its exit code', async () => {
+    const listed = await world.cli([
+      'kubectl',
+      'cli-blue',
+      '--',
+      'get',
+      'namespace',
+      'kube-system',
+      '-o',
+      'name',
+    ]);
+    expect([listed.exitCode, listed.stdout.trim()]).toEqual([0, 'namespace/kube-system']);
+    const missing = await world.cli(['kubectl', 'cli-blue', '--', 'get', 'pod', 'nobody']);
+    expect([missing.exitCode, missing.stderr]).toEqual([1, expect.stringContaining('not found')]);
   });
 
   it('kubeconfig --merge adds to the file that $KUBECONFIG names, and keeps what is there', async () => {

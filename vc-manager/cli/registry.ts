@@ -60,6 +60,24 @@ export const registry: readonly RegisteredCommand[] = [
     load: () => import('./commands/kubeconfig.ts'),
   },
   {
+    name: 'connect',
+    group: tenants,
+    summary: 'make a tenant the current context of kubectl, or run a command with it',
+    load: async () => ({ configure: (await import('./commands/connect.ts')).configureConnect }),
+  },
+  {
+    name: 'disconnect',
+    group: tenants,
+    summary: 'go back to the context from before connect',
+    load: async () => ({ configure: (await import('./commands/connect.ts')).configureDisconnect }),
+  },
+  {
+    name: 'kubectl',
+    group: tenants,
+    summary: 'run kubectl in a tenant',
+    load: () => import('./commands/kubectl.ts'),
+  },
+  {
     name: 'logs',
     group: tenants,
     summary: 'print the logs of a control plane',

@@ -1,12 +1,10 @@
-import { readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
-import { delimiter, dirname, join } from 'node:path';
+import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { mergeKubeconfig, parseKubeconfig } from '../../../kube/index.ts';
-import { makeDirectory } from '../../os/make-directory.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
+import { changeKubeconfigFile } from '../kubeconfig-file.ts';
 import { personalKubeconfig } from '../personal-kubeconfig.ts';
 import { localKubeconfigFile, readSettings, stateChoice } from '../state-directory.ts';
 import { withSuperCluster } from '../super-cluster.ts';
@@ -48,7 +46,7 @@ async function kubeconfig(cli: Cli, name: string | undefined, flags: Flags): Pro
     cli.stdout.write(text);
     return;
   }
-  const file = await merge(text, cli.env);
+  const file = await changeKubeconfigFile(cli.env, (existing) => mergeKubeconfig(existing, text));
   cli.stderr.write(
     `Context "${parseKubeconfig(text)['current-context']}" is now the current one of ${file}.\n`,
   );
@@ -81,31 +79,6 @@ async function superClusterKubeconfig(cli: Cli, flags: Flags): Promise<string> {
     throw new CliError(
       'NotFound',
       `there is no local super cluster in ${directory}: "vc-manager up" starts one`,
-      { cause },
-    );
-  }
-}
-
-/** Merges into the file that kubectl itself would write to, and returns its path. */
-async function merge(added: string, env: Cli['env']): Promise<string> {
-  const named = (env['KUBECONFIG'] ?? '').split(delimiter).find((each) => each !== '');
-  const file = named ?? join(env['HOME'] ?? homedir(), '.kube', 'config');
-  const temporary = `${file}.${process.pid}.tmp`;
-  try {
-    await makeDirectory(dirname(file), 0o700);
-    const existing = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return '';
-      throw error;
-    });
-    await writeFile(temporary, mergeKubeconfig(existing, added), { mode: 0o600 });
-    await rename(temporary, file);
-    return file;
-  } catch (cause) {
-    await rm(temporary, { force: true });
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new CliError(
-      'StateUnusable',
-      `${file} could not be changed (${why}): print the kubeconfig without --merge instead`,
       { cause },
     );
   }

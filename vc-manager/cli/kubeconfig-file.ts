@@ -1,0 +1,34 @@
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { makeDirectory } from '../os/make-directory.ts';
+import type { Cli } from './context.ts';
+import { CliError } from './errors.ts';
+
+/**
+ * Changes the file that kubectl itself would write to, in one step: the first of $KUBECONFIG, or ~/.kube/config. Returns
+ * its path. `change` gets the text, empty when there is no file; what it throws leaves the file as it is.
+ */
+export async function changeKubeconfigFile(
+  env: Cli['env'],
+  change: (existing: string) => string,
+): Promise<string> {
+  const named = (env['KUBECONFIG'] ?? '').split(delimiter).find((each) => each !== '');
+  const file = named ?? join(env['HOME'] ?? homedir(), '.kube', 'config');
+  const temporary = `${file}.${process.pid}.tmp`;
+  try {
+    await makeDirectory(dirname(file), 0o700);
+    const existing = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return '';
+      throw error;
+    });
+    await writeFile(temporary, change(existing), { mode: 0o600 });
+    await rename(temporary, file);
+    return file;
+  } catch (cause) {
+    await rm(temporary, { force: true });
+    if (cause instanceof CliError) throw cause;
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new CliError('StateUnusable', `${file} could not be changed (${why})`, { cause });
+  }
+}
