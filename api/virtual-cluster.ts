@@ -258,6 +258,10 @@ export const virtualClusterStatusSchema = z.strictObject({
         .boolean()
         .describe('Whether the API server refuses to create and change objects until enough are deleted.')
         .optional(),
+      sealed: z
+        .boolean()
+        .describe('Whether that holds for the controllers that finish deletions, too: it went on growing.')
+        .optional(),
     })
     .describe('What it takes in the etcd of all tenants, measured every ten minutes or less often.')
     .optional(),

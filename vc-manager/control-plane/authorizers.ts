@@ -31,17 +31,26 @@ const finishers = [
   'pv-protection-controller',
 ];
 
+/**
+ * Tokens of these controllers could have been issued to others before: one that goes on growing is sealed, and then they
+ * are refused as well.
+ */
+const unlessFinishers = `!(request.resourceAttributes.verb in ['update', 'patch'] && request.user in [${finishers
+  .map((name) => `'system:serviceaccount:kube-system:${name}'`)
+  .join(', ')}])`;
+
+/** What an API server refuses: nothing, what adds to the datastore but for what finishes deletions, or that as well. */
+export type WriteStop = 'none' | 'stopped' | 'sealed';
+
 /** All of them have to hold; the last never answers, and so has the request refused with its text. */
-const stopConditions = [
+const stopConditions = (stop: WriteStop): string[] => [
   'has(request.resourceAttributes)',
   // Whoever may impersonate could become one of system:masters, whom no authorizer is asked about.
   "request.resourceAttributes.verb in ['create', 'update', 'patch'] || request.resourceAttributes.verb.startsWith('impersonate')",
   `!(${storesNothing.join(' || ')})`,
   // It asks for the tokens of its controllers.
   "request.user != 'system:kube-controller-manager'",
-  `!(request.resourceAttributes.verb in ['update', 'patch'] && request.user in [${finishers
-    .map((name) => `'system:serviceaccount:kube-system:${name}'`)
-    .join(', ')}])`,
+  ...(stop === 'sealed' ? [] : [unlessFinishers]),
   `dyn({})['${fullMessage}'] == true`,
 ];
 
@@ -50,9 +59,9 @@ const stopConditions = [
  * first: its conditions fail in the API server itself, which for `failurePolicy: Deny` refuses the request. Reads and
  * deletions go on to RBAC, and members of system:masters (syncer and manager) are not asked at all.
  */
-export function authorizers(writesStopped: boolean, kubeConfigFile: string): string {
+export function authorizers(stop: WriteStop, kubeConfigFile: string): string {
   const rbac = { type: 'RBAC', name: 'rbac' };
-  if (!writesStopped) return JSON.stringify([rbac]);
+  if (stop === 'none') return JSON.stringify([rbac]);
   const webhook = {
     timeout: '1s',
     subjectAccessReviewVersion: 'v1',
@@ -61,7 +70,7 @@ export function authorizers(writesStopped: boolean, kubeConfigFile: string): str
     unauthorizedTTL: '1s',
     failurePolicy: 'Deny',
     connectionInfo: { type: 'KubeConfigFile', kubeConfigFile },
-    matchConditions: stopConditions.map((expression) => ({ expression })),
+    matchConditions: stopConditions(stop).map((expression) => ({ expression })),
   };
   return JSON.stringify([{ type: 'Webhook', name: 'datastore-quota', webhook }, rbac]);
 }

@@ -2,7 +2,7 @@ import { isIPv6 } from 'node:net';
 import type { ControlPlaneTemplateSpec, TemplateComponent } from '../../api/control-plane-template.ts';
 import { renderKubeconfig } from '../../kube/index.ts';
 import { type EncryptionState, encryptionProviders, type TenantPki } from '../pki/index.ts';
-import { authorizers, noWebhookFile, noWebhookKubeconfig } from './authorizers.ts';
+import { authorizers, noWebhookFile, noWebhookKubeconfig, type WriteStop } from './authorizers.ts';
 import {
   type ComponentPlan,
   type ControlPlanePlan,
@@ -88,8 +88,8 @@ export interface RenderPlanOptions {
   kubeletCa: string;
   /** What Secrets are encrypted with in the datastore. */
   encryption: EncryptionState;
-  /** Whether its API server refuses whatever adds to the datastore. */
-  writesStopped?: boolean;
+  /** Default: none. */
+  writeStop?: WriteStop;
   /** Per component, flags that replace or (with null) remove those of the template. */
   extraArgs?: Record<string, Record<string, string | null>>;
   labels?: Record<string, string>;
@@ -173,7 +173,7 @@ class Filler {
   readonly #component: TemplateComponent;
   readonly #ports: Record<string, number>;
   readonly #values: Record<string, string>;
-  readonly #writesStopped: boolean;
+  readonly #writeStop: WriteStop;
   readonly #credentials: Record<string, () => string>;
   readonly #used = new Map<string, PlanFile>();
 
@@ -181,7 +181,7 @@ class Filler {
     this.#component = component;
     this.#ports = options.ports;
     this.#credentials = credentialFiles(options);
-    this.#writesStopped = options.writesStopped === true;
+    this.#writeStop = options.writeStop ?? 'none';
     this.#values = {
       id: options.id,
       serviceCIDR: options.serviceCIDR,
@@ -207,8 +207,8 @@ class Filler {
   }
 
   #authorizers(where: string): string {
-    const stopped = this.#writesStopped;
-    return authorizers(stopped, stopped ? this.file(noWebhookFile, 'authorizers', where) : '');
+    const stop = this.#writeStop;
+    return authorizers(stop, stop === 'none' ? '' : this.file(noWebhookFile, 'authorizers', where));
   }
 
   port(name: string): number {

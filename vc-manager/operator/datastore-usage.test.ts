@@ -42,6 +42,17 @@ describe('what a tenant takes in the datastore of all', () => {
     });
     await world.until('a', () => authorizers().length === 2);
     expect(authorizers()).toEqual(['Webhook', 'RBAC']);
+    // It grows all the same: what finishes deletions is refused as well, until it is back within its quota.
+    const exempt = () =>
+      JSON.stringify(world.driver.ensured.at(-1)?.components[0]?.files).includes('generic-garbage-collector');
+    expect(exempt()).toBe(true);
+    world.datastore.usage = { keys: 1_600, bytes: 1 };
+    await world.until('a', (vc) => vc.status?.datastoreUsage?.sealed === true);
+    await world.until('a', () => !exempt());
+    world.datastore.usage = { keys: 950, bytes: 1 };
+    await world.until('a', (vc) => vc.status?.datastoreUsage?.keys === 950 && exempt());
+    expect(reason(world.get('a') as VirtualCluster)).toBe('WritesStopped');
+    world.datastore.usage = { keys: 1_001, bytes: 1 };
     // More room by a larger quota counts at once; there has to be a tenth of it.
     world.edit('a', { quota: { 'datastore.keys': '1100' } });
     await world.until('a', (vc) => vc.status?.policy?.quota?.['datastore.keys'] === '1100');

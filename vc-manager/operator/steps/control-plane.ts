@@ -13,6 +13,7 @@ import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { allocatePort, recordAddress } from './address.ts';
 import { waitForObject } from './bootstrap.ts';
+import { writeStopOf } from './datastore-usage.ts';
 
 /** A user and a prefix for this tenant in the shared datastore, unless the template has an etcd of its own. */
 export const datastore: Step = {
@@ -158,7 +159,7 @@ async function plan(tenant: Tenant, services: Services, port: number): Promise<C
     },
     pki: tenant.required(tenant.pki, 'certificates'),
     encryption: tenant.required(tenant.encryption, 'encryption key'),
-    writesStopped: tenant.vc.status?.datastoreUsage?.writesStopped === true,
+    writeStop: writeStopOf(tenant.vc),
     etcdCa: etcdCa.certPem,
     kubeletCa: kubeletProxyCa.certPem,
     labels: { [labelKeys.virtualCluster]: tenant.ref.name, [labelKeys.namespace]: tenant.ref.namespace },

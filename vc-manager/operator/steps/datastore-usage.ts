@@ -1,6 +1,7 @@
 import type { Quota } from '../../../api/quota.ts';
-import type { VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { parseExactQuantity } from '../../../kube/index.ts';
+import type { WriteStop } from '../../control-plane/authorizers.ts';
 import { EtcdError } from '../../etcd/errors.ts';
 import type { Services } from '../services.ts';
 import type { Step } from '../step-runner.ts';
@@ -28,19 +29,30 @@ export const datastoreUsage: Step = {
     const usage = (await measure(tenant, services, known)) ?? known;
     if (usage === undefined) return;
     const limits = limitsOf(status?.policy?.quota ?? {});
-    const writesStopped = isOver(usage, limits, known?.writesStopped === true ? resumeShare : 1);
-    if (usage !== known || writesStopped !== (known?.writesStopped === true)) {
-      const { keys, bytes, measured } = usage;
-      tenant.status.set({
-        datastoreUsage: { keys, bytes, measured, ...(writesStopped && { writesStopped }) },
-      });
-    }
+    const before = writeStopOf(tenant.vc);
+    const writesStopped = isOver(usage, limits, before === 'none' ? 1 : resumeShare);
+    const sealed = writesStopped && isOver(usage, limits, before === 'sealed' ? 1 : sealShare);
+    const { keys, bytes, measured } = usage;
+    tenant.status.set({
+      datastoreUsage: {
+        ...{ keys, bytes, measured },
+        ...(writesStopped && { writesStopped }),
+        ...(sealed && { sealed }),
+      },
+    });
     report(tenant, usage, limits, writesStopped);
     // A reader sees why before the API server is restarted.
-    if (writesStopped !== (known?.writesStopped === true)) await tenant.status.flush();
+    if (before !== (sealed ? 'sealed' : writesStopped ? 'stopped' : 'none')) await tenant.status.flush();
     if (writesStopped) tenant.lookAgainMs = Math.min(tenant.lookAgainMs, stoppedPauseMs);
   },
 };
+
+/** What was decided last. */
+export function writeStopOf({ status }: VirtualCluster): WriteStop {
+  const { writesStopped, sealed } = status?.datastoreUsage ?? {};
+  if (writesStopped !== true) return 'none';
+  return sealed === true ? 'sealed' : 'stopped';
+}
 
 function withoutUsage({ datastoreUsage: _, ...status }: VirtualClusterStatus): VirtualClusterStatus {
   return status;
@@ -49,6 +61,8 @@ function withoutUsage({ datastoreUsage: _, ...status }: VirtualClusterStatus): V
 /** Nothing is resumed before there is room again, or each write would stop the next. */
 const resumeShare = 0.9;
 const warnShare = 0.8;
+/** Writes are stopped, and it grows all the same. */
+const sealShare = 1.5;
 const stoppedPauseMs = 5_000;
 const pauseMs = 10 * 60_000;
 
@@ -79,10 +93,11 @@ async function measure(
 /** A measurement reads all that the tenant has: the more that is, the more rarely it is done. */
 function dueMs(known: Usage, keys: number, growthMs: number): number {
   const last = Date.parse(known.measured);
-  if (known.writesStopped === true) {
-    return last + Math.max(stoppedPauseMs, (known.bytes / (4 * 1024 ** 2)) * 1000);
-  }
   const hasChanged = Math.abs(keys - known.keys) > Math.max(100, known.keys / 10);
+  if (known.writesStopped === true) {
+    const longMs = hasChanged ? 0 : (known.bytes / (4 * 1024 ** 2)) * 1000;
+    return last + Math.max(stoppedPauseMs, longMs);
+  }
   if (hasChanged || growthMs > last) return 0;
   return last + Math.max(pauseMs, (known.bytes / 1024 ** 2) * 1000);
 }
