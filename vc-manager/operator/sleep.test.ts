@@ -95,6 +95,23 @@ describe('a tenant that nobody needs', () => {
     expect(await runs()).toBe(false);
   });
 
+  it('is Failed when it does not wake up, and awake when it does after all', async () => {
+    world.run({ settings });
+    world.create('a');
+    await world.untilReady('a');
+    annotate('a', annotationKeys.sleep, 'one');
+    await untilStopped();
+    world.driver.beforeEnsure = () => {
+      throw new Error('no memory');
+    };
+    annotate('a', annotationKeys.wake, 'one');
+    await untilPhase('Failed');
+    world.driver.beforeEnsure = () => {};
+    const { status } = await untilPhase('Ready');
+    expect(status?.sleep?.since).toBeUndefined();
+    expect(status?.sleep?.woken).toBe('one');
+  });
+
   it('can be deleted while it sleeps', async () => {
     world.run({ settings });
     world.create('a');

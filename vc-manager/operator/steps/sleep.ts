@@ -10,7 +10,8 @@ export const awake: Step = {
   name: 'awake',
   doing: 'Letting its clients in',
   async run(tenant, services) {
-    if (!isAsleep(tenant.vc)) return;
+    // One that failed to wake up is in another phase by now.
+    if (!isAsleep(tenant.vc) && tenant.vc.status?.sleep?.since === undefined) return;
     // A request to sleep from before is followed, or it would be for the next time.
     const { [annotationKeys.sleep]: slept, [annotationKeys.wake]: woken } =
       tenant.vc.metadata.annotations ?? {};
