@@ -9,6 +9,7 @@ process.stderr.on('error', () => undefined);
 
 process.exitCode = await runCli(process.argv.slice(2), {
   env: process.env,
+  stdin: process.stdin,
   stdout: process.stdout,
   stderr: process.stderr,
 });

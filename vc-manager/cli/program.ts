@@ -97,7 +97,7 @@ const signals: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 /** Runs one command line (without node and script) and resolves to its exit code. */
 export async function runCli(
   args: readonly string[],
-  { env, stdout, stderr }: Pick<Cli, 'env' | 'stdout' | 'stderr'>,
+  { env, stdin, stdout, stderr }: Pick<Cli, 'env' | 'stdin' | 'stdout' | 'stderr'>,
 ): Promise<number> {
   const interruption = new AbortController();
   let listener = (signal: NodeJS.Signals): void =>
@@ -107,6 +107,7 @@ export async function runCli(
   let exitCode: number = exitCodes.ok;
   const cli: Cli = {
     env,
+    ...(stdin === undefined ? {} : { stdin }),
     stdout,
     stderr,
     clock: systemClock,

@@ -60,6 +60,12 @@ export const registry: readonly RegisteredCommand[] = [
     load: () => import('./commands/kubeconfig.ts'),
   },
   {
+    name: 'quota',
+    group: tenants,
+    summary: 'show what a tenant has and what it may have',
+    load: () => import('./commands/quota.ts'),
+  },
+  {
     name: 'connect',
     group: tenants,
     summary: 'make a tenant the current context of kubectl, or run a command with it',

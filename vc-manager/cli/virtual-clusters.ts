@@ -145,3 +145,17 @@ export function limitations({ status }: VirtualCluster): string[] {
     )
     .map(({ type, message }) => message ?? type);
 }
+
+/** What the tenant has of what is limited, as the syncer and, of the datastore, the manager last said. */
+export function quotaOf({ status }: VirtualCluster): { resource: string; used?: string; allowed: string }[] {
+  const { keys, bytes } = status?.datastoreUsage ?? {};
+  const used: Record<string, string> = {
+    ...status?.usage?.resources,
+    ...(keys === undefined ? {} : { 'datastore.keys': String(keys) }),
+    ...(bytes === undefined ? {} : { 'datastore.bytes': `${Math.ceil(bytes / 1024)}Ki` }),
+  };
+  return Object.entries(status?.policy?.quota ?? {}).map(([resource, allowed]) => {
+    const has = Object.hasOwn(used, resource) ? used[resource] : undefined;
+    return { resource, ...(has === undefined ? {} : { used: has }), allowed };
+  });
+}

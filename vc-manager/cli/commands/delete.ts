@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
+import { confirm } from '../confirm.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { type Progress, progressFor, withStep } from '../progress.ts';
@@ -22,11 +23,14 @@ interface Flags extends GlobalFlags {
   timeout: number;
   ignoreNotFound?: boolean;
   dryRun?: boolean;
+  yes?: boolean;
 }
 
 const help = `
 Removes the tenant's pods, services and volumes from the super cluster, its control plane, its data, its certificates
 and its kubeconfig. There is no way back. A tenant with spec.deletionProtection is refused, by the super cluster too.
+
+On a terminal it asks before.
 
 Examples:
   vc-manager delete team-blue --dry-run      say what would go, and whether it may
@@ -40,6 +44,7 @@ export function configure(command: Command, cli: Cli): void {
     .option('--wait', 'return when nothing is left of them')
     .addOption(waitTimeoutOption())
     .option('--dry-run', 'delete nothing, and say what would be deleted')
+    .option('-y, --yes', 'do not ask; scripts, which have no terminal, are never asked')
     .option('--ignore-not-found', 'a tenant that does not exist is no error')
     .addHelpText('after', help)
     .action(async (names: string[], _, chosen: Command) =>
@@ -63,6 +68,9 @@ async function remove(cli: Cli, names: readonly string[], flags: Flags): Promise
         for (const vc of found) cli.stdout.write(consequences(vc));
         return;
       }
+      const named = found.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`).join(', ');
+      if (!flags.yes && found.length > 0)
+        await confirm(cli, `Delete ${named} with all pods, volumes and data? There is no way back.`);
       await Promise.all(found.map((vc) => removeOne(cli, client, vc, flags, progress)));
     });
   } finally {

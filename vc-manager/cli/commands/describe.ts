@@ -18,6 +18,7 @@ import {
   getVirtualCluster,
   limitations,
   namespaceFlag,
+  quotaOf,
   readyCondition,
   type VirtualClusterRef,
   validRef,
@@ -94,7 +95,7 @@ function describeTenant(
   const conditions = vc.status?.conditions ?? [];
   const policy = policyRows(vc);
   if (policy.length > 0) parts.push(heading('Policy:'), indented(table(undefined, policy)));
-  const quota = quotaRows(vc);
+  const quota = quotaOf(vc).map(({ resource, used, allowed }) => [resource, used ?? '-', allowed]);
   if (quota.length > 0)
     parts.push(heading('Quota:'), indented(table(['RESOURCE', 'USED', 'ALLOWED'], quota)));
   parts.push(heading('Conditions:'));
@@ -234,21 +235,6 @@ function policyRows({ status }: VirtualCluster): string[][] {
     ...(policy.weight === undefined ? [] : [['Share:', `weight ${policy.weight}`]]),
     ['Nodes:', `${nodes.length === 0 ? 'every node' : nodes.join(',')}${policy.hideNodes ? ', hidden' : ''}`],
   ];
-}
-
-/** What the tenant has of what is limited, as the syncer and, of the datastore, the manager last said. */
-function quotaRows({ status }: VirtualCluster): string[][] {
-  const { keys, bytes } = status?.datastoreUsage ?? {};
-  const used: Record<string, string> = {
-    ...status?.usage?.resources,
-    ...(keys === undefined ? {} : { 'datastore.keys': String(keys) }),
-    ...(bytes === undefined ? {} : { 'datastore.bytes': `${Math.ceil(bytes / 1024)}Ki` }),
-  };
-  return Object.entries(status?.policy?.quota ?? {}).map(([name, allowed]) => [
-    name,
-    Object.hasOwn(used, name) ? (used[name] ?? '-') : '-',
-    allowed,
-  ]);
 }
 
 const slowAfterMs = 3 * 60_000;
