@@ -1,14 +1,7 @@
 import type { Logger } from 'pino';
-import { annotationKeys, labelKeys } from '../api/labels.ts';
-import { activityLeaseName } from '../api/names.ts';
-import {
-  type Clock,
-  isNotFound,
-  type KubeClient,
-  type KubeObject,
-  resources,
-  Wakeup,
-} from '../kube/index.ts';
+import { annotationKeys } from '../api/labels.ts';
+import { type Clock, type KubeClient, Wakeup } from '../kube/index.ts';
+import { writeActivityLease } from '../program/activity-lease.ts';
 import type { Route, Routes } from './routes.ts';
 
 interface ActivityOptions {
@@ -110,21 +103,9 @@ export class Activity {
 
   async #write(id: string, annotations: Record<string, string>, signal?: AbortSignal): Promise<void> {
     const { client, namespace, clock } = this.#o;
-    const ref = { namespace, name: activityLeaseName(id) };
-    const labels = { [labelKeys.activity]: id, [labelKeys.managedBy]: 'skerry' };
     // A MicroTime.
     const renewTime = new Date(clock.now()).toISOString().replace('Z', '000Z');
-    const change = {
-      metadata: { labels, annotations },
-      spec: { holderIdentity: 'vc-gateway', renewTime },
-    };
-    const options = signal === undefined ? {} : { signal };
-    try {
-      await client.patch(resources.leases, ref, change, { type: 'merge', ...options });
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-      const lease: KubeObject = { ...change, metadata: { ...change.metadata, ...ref } };
-      await client.create(resources.leases, lease, options);
-    }
+    const spec = { holderIdentity: 'vc-gateway', renewTime };
+    await writeActivityLease({ client, namespace, id, annotations, spec, signal });
   }
 }

@@ -10,7 +10,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   // Types of Kubernetes objects: nothing of kube is left of it at run time.
   api: ['api', 'kube'],
   kube: ['kube'],
-  program: ['program'],
+  program: ['program', 'kube', 'api'],
   gateway: ['gateway', 'program', 'kube', 'api'],
   syncer: ['syncer', 'program', 'kube', 'api'],
   'vc-manager': ['vc-manager', 'program', 'kube', 'api'],

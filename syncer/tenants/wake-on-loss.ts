@@ -1,14 +1,7 @@
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import { activityLeaseName } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import {
-  type Clock,
-  isNotFound,
-  type KubeClient,
-  type KubeObject,
-  resources,
-  type StoreEvent,
-} from '../../kube/index.ts';
+import type { Clock, KubeClient, KubeObject, StoreEvent } from '../../kube/index.ts';
+import { writeActivityLease } from '../../program/activity-lease.ts';
 
 interface WakeOnLossOptions {
   superClient: Pick<KubeClient, 'create' | 'patch'>;
@@ -57,18 +50,9 @@ export class WakeOnLoss {
   }
 
   async #ask(id: string, nowMs: number): Promise<void> {
-    const { superClient, systemNamespace: namespace } = this.#o;
-    const metadata = {
-      labels: { [labelKeys.activity]: id, [labelKeys.managedBy]: 'skerry' },
-      annotations: { [annotationKeys.wakeRequested]: new Date(nowMs).toISOString() },
-    };
-    const ref = { namespace, name: activityLeaseName(id) };
-    try {
-      await superClient.patch(resources.leases, ref, { metadata }, { type: 'merge' });
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-      await superClient.create(resources.leases, { metadata: { ...metadata, ...ref } });
-    }
+    const { superClient: client, systemNamespace: namespace } = this.#o;
+    const annotations = { [annotationKeys.wakeRequested]: new Date(nowMs).toISOString() };
+    await writeActivityLease({ client, namespace, id, annotations });
   }
 }
 

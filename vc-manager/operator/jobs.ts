@@ -15,6 +15,7 @@ import {
   succeedJob,
 } from '../jobs/job-status.ts';
 import { cancelledRotation, encryptionData } from '../pki/index.ts';
+import { newRequest } from './requests.ts';
 import type { Services } from './services.ts';
 import { isAsleep, isWoken, sleepRequest } from './sleep.ts';
 import type { Tenant } from './tenant.ts';
@@ -126,16 +127,6 @@ export function renewalRequest(vc: VirtualCluster): string | undefined {
 /** Value of the annotation that asks for a new encryption key, until the rotation is finished or cancelled. */
 export function rotationRequest(vc: VirtualCluster): string | undefined {
   return newRequest(vc, annotationKeys.rotateEncryptionKey, vc.status?.jobs?.rotated);
-}
-
-function newRequest(
-  { metadata }: VirtualCluster,
-  key: string,
-  followed: string | undefined,
-): string | undefined {
-  // Cut as the status stores it. A lone surrogate would come back changed from the API server, and count as new for ever.
-  const value = metadata.annotations?.[key]?.slice(0, 64).toWellFormed();
-  return value === followed ? undefined : value;
 }
 
 function cancelRequest({ metadata, status }: VirtualCluster): CurrentJob | undefined {

@@ -2,6 +2,7 @@ import { annotationKeys } from '../../api/labels.ts';
 import { activityLeaseName } from '../../api/names.ts';
 import { sleepAfterIdleMs, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import { findCondition } from '../../kube/index.ts';
+import { newRequest } from './requests.ts';
 import type { Services } from './services.ts';
 
 type SleepServices = Pick<Services, 'activity' | 'settings' | 'clock'>;
@@ -13,21 +14,11 @@ export function isAsleep({ status }: VirtualCluster): boolean {
 
 /** Value of the annotation that asks it to sleep, if it has not been followed yet. */
 export function sleepRequest(vc: VirtualCluster): string | undefined {
-  return newSleepRequest(vc, annotationKeys.sleep, vc.status?.sleep?.slept);
+  return newRequest(vc, annotationKeys.sleep, vc.status?.sleep?.slept);
 }
 
 function wakeRequest(vc: VirtualCluster): string | undefined {
-  return newSleepRequest(vc, annotationKeys.wake, vc.status?.sleep?.woken);
-}
-
-function newSleepRequest(
-  { metadata }: VirtualCluster,
-  key: string,
-  followed: string | undefined,
-): string | undefined {
-  // As the status stores it.
-  const value = metadata.annotations?.[key]?.slice(0, 64).toWellFormed();
-  return value === followed ? undefined : value;
+  return newRequest(vc, annotationKeys.wake, vc.status?.sleep?.woken);
 }
 
 /** Whether somebody asks one that is asleep to wake, or it has no reason to sleep any more. */

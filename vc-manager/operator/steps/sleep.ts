@@ -1,5 +1,6 @@
 import { annotationKeys } from '../../../api/labels.ts';
 import { type KubeObject, type Resource, resources } from '../../../kube/index.ts';
+import { storedRequest } from '../requests.ts';
 import type { Services } from '../services.ts';
 import { idleAtMs, isAsleep, sleepRequest } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
@@ -64,7 +65,7 @@ function requests(followed: { slept: string | undefined; woken: string | undefin
   woken?: string;
 } {
   const stored = Object.entries(followed).flatMap(([key, value]) =>
-    value === undefined ? [] : [[key, value.slice(0, 64).toWellFormed()]],
+    value === undefined ? [] : [[key, storedRequest(value)]],
   );
   return Object.fromEntries(stored);
 }
