@@ -11,6 +11,7 @@ export type ManagerConditionType =
   | 'PolicyLimited'
   | 'DNSReady'
   | 'VersionCurrent'
+  | 'SnapshotTaken'
   | 'Ready';
 
 /** Types of the conditions of a VirtualCluster that the syncer writes. */

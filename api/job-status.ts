@@ -6,6 +6,8 @@ const jobKinds = [
   'version-change',
   'renewal',
   'key-rotation',
+  'snapshot',
+  'restore',
   'sleep',
   'wake',
   'delete',

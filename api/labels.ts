@@ -78,6 +78,12 @@ export const annotationKeys = {
   renewCertificates: 'skerry.dev/renew-certificates',
   /** On a VirtualCluster: a new value asks for a new key for what is encrypted in the datastore. */
   rotateEncryptionKey: 'skerry.dev/rotate-encryption-key',
+  /** On a VirtualCluster: a new value asks for a snapshot of what it has in the datastore. */
+  snapshot: 'skerry.dev/snapshot',
+  /** On a VirtualCluster: a new value asks that it be put back to the snapshot that `restoreFrom` names. */
+  restore: 'skerry.dev/restore',
+  /** On a VirtualCluster: name of the snapshot that `restore` is about. */
+  restoreFrom: 'skerry.dev/restore-from',
   /** On a VirtualCluster: a new value asks that its control plane be stopped until somebody needs it. */
   sleep: 'skerry.dev/sleep',
   /** On a VirtualCluster: a new value asks that its control plane be started. */

@@ -81,6 +81,25 @@ export const virtualClusterSpecSchema = z.strictObject({
     })
     .describe('When the control plane is stopped because nobody needs it.')
     .optional(),
+  snapshots: z
+    .strictObject({
+      every: z
+        .string()
+        .max(16)
+        .regex(/^([1-9][0-9]{0,3})(h|d)$/)
+        .describe('A snapshot is taken so often, as 6h or 1d. Without it only on request.')
+        .optional(),
+      keep: z
+        .int()
+        .min(1)
+        .max(30)
+        .describe(
+          'So many are kept of those on schedule, and as many of those on request; older ones are removed.',
+        )
+        .default(7),
+    })
+    .describe('Snapshots of what the tenant has in the datastore.')
+    .optional(),
   nodes: z
     .strictObject({
       mode: z
@@ -149,6 +168,8 @@ export const virtualClusterSpecSchema = z.strictObject({
     .optional(),
 });
 
+const snapshotReasons = ['Requested', 'Scheduled', 'BeforeRestore'] as const;
+
 const phases = [
   'Pending',
   'Provisioning',
@@ -157,6 +178,7 @@ const phases = [
   'Deleting',
   'Upgrading',
   'Asleep',
+  'Restoring',
   'Cancelled',
 ] as const;
 
@@ -240,6 +262,48 @@ export const virtualClusterStatusSchema = z.strictObject({
     })
     .describe('Whether its control plane is stopped because nobody needs it.')
     .optional(),
+  snapshots: z
+    .strictObject({
+      taken: z.string().max(64).describe('The last request that was followed.').optional(),
+      tried: z
+        .string()
+        .meta({ format: 'date-time' })
+        .describe('When one on schedule failed last; absent after one that succeeded.')
+        .optional(),
+      kept: z
+        .array(
+          z.strictObject({
+            name: z.string().max(253).describe('NAMESPACE/NAME/FILE in the store.'),
+            at: z.string().meta({ format: 'date-time' }),
+            reason: z.enum(snapshotReasons),
+            kubernetes: z.string().max(32),
+            entries: z.int().min(0),
+            bytes: z.int().min(0).describe('As stored.'),
+          }),
+        )
+        .max(96)
+        .describe('The latest first.')
+        .optional(),
+    })
+    .describe('Snapshots of what it has in the datastore.')
+    .optional(),
+  restore: z
+    .strictObject({
+      request: z.string().max(64),
+      from: z.string().max(253),
+      replaced: z.boolean().describe('Whether all of it is written.').optional(),
+    })
+    .describe('A snapshot is being put back; the syncer keeps away meanwhile.')
+    .optional(),
+  restored: z
+    .strictObject({
+      request: z.string().max(64).describe('The last request that was followed or refused.'),
+      from: z.string().max(253),
+      at: z.string().meta({ format: 'date-time' }),
+      refused: z.string().max(4096).describe('Why nothing was changed.').optional(),
+    })
+    .describe('The last request to restore.')
+    .optional(),
   jobs: jobStatusSchema.describe('Long operations: what is under way, and what was.').optional(),
   driver: z
     .enum(driverNames)
@@ -313,6 +377,7 @@ export const virtualClusterStatusSchema = z.strictObject({
 export type VirtualClusterSpec = z.input<typeof virtualClusterSpecSchema>;
 export type DriverName = (typeof driverNames)[number];
 export type DnsChoice = (typeof dnsChoices)[number];
+export type SnapshotReason = (typeof snapshotReasons)[number];
 export type VirtualClusterPhase = (typeof phases)[number];
 export type VirtualClusterStatus = Omit<z.input<typeof virtualClusterStatusSchema>, 'conditions'> & {
   conditions?: Condition[];
@@ -357,13 +422,17 @@ export function isExposedByService({ status }: VirtualCluster): boolean {
   return status?.driver === 'kubernetes';
 }
 
-/** Whether this tenant is to be served now: its control plane was ready once, is not asleep and not on its way out. */
+/**
+ * Whether this tenant is to be served now: its control plane was ready once, is not asleep, not being put back to a
+ * snapshot, and not on its way out.
+ */
 export function isServed(vc: VirtualCluster): boolean {
   const { status } = vc;
   return (
     vc.metadata.deletionTimestamp === undefined &&
     status?.phase !== 'Deleting' &&
     status?.phase !== 'Asleep' &&
+    status?.restore === undefined &&
     status?.id !== undefined &&
     status.syncerSecret !== undefined &&
     status.identities?.tenant !== undefined &&
@@ -376,4 +445,10 @@ export function isServed(vc: VirtualCluster): boolean {
 export function sleepAfterIdleMs({ spec }: Pick<VirtualCluster, 'spec'>): number | undefined {
   const [, count, unit] = /^([0-9]{1,5})(m|h)$/.exec(spec?.sleep?.afterIdle ?? '') ?? [];
   return count === undefined ? undefined : Number(count) * (unit === 'h' ? 3_600_000 : 60_000);
+}
+
+/** `spec.snapshots.every` in milliseconds; undefined: only on request. */
+export function snapshotEveryMs({ spec }: Pick<VirtualCluster, 'spec'>): number | undefined {
+  const [, count, unit] = /^([0-9]{1,4})(h|d)$/.exec(spec?.snapshots?.every ?? '') ?? [];
+  return count === undefined ? undefined : Number(count) * (unit === 'd' ? 24 : 1) * 3_600_000;
 }

@@ -21,6 +21,8 @@ const everything = [
   ...['--set', 'metrics.podMonitor.enabled=true', '--set', 'metrics.dashboard.enabled=true'],
   ...['--set', 'redis.secretName=redis', '--set', 'redis.caKey=ca.pem'],
   ...['--set', 'priorityClassName=system-cluster-critical'],
+  ...['--set', 'snapshots.existingClaim=snapshots', '--set', 'snapshots.identitySecret=snapshot-key'],
+  ...['--set', 'snapshots.recipients[0]=age1test', '--set', 'snapshots.credentialsSecret=bucket'],
   ...['--set', 'image.registry=registry.example', '--set', 'imagePullSecrets[0].name=pull'],
   ...['--set', 'nodeSelector.disk=fast', '--set', 'tolerations[0].operator=Exists'],
   ...['--set', 'gateway.enabled=true', '--set', 'gateway.domain=tenants.example.com'],

@@ -114,6 +114,18 @@ export const registry: readonly RegisteredCommand[] = [
     load: () => import('./commands/upgrade.ts'),
   },
   {
+    name: 'snapshot',
+    group: tenants,
+    summary: 'keep what a tenant has in the datastore, or show what is kept',
+    load: () => import('./commands/snapshot.ts'),
+  },
+  {
+    name: 'restore',
+    group: tenants,
+    summary: 'put a tenant back to a snapshot',
+    load: () => import('./commands/restore.ts'),
+  },
+  {
     name: 'sleep',
     alias: 'pause',
     group: tenants,

@@ -120,7 +120,15 @@ const problemWhenTrue: readonly string[] = ['IdentityMismatch', 'DeletionHeld', 
 /** Not what is wrong with the tenant, but what the super cluster is like. */
 const noProblemTypes: readonly string[] = ['NetworkPoliciesEnforced'];
 /** What goes by, or was never asked for. */
-const noProblem: readonly string[] = ['Provisioning', 'Starting', 'Joining', 'Deleting', 'Left', 'Asleep'];
+const noProblem: readonly string[] = [
+  'Provisioning',
+  'Starting',
+  'Joining',
+  'Deleting',
+  'Left',
+  'Asleep',
+  'Restoring',
+];
 
 /** Reasons of the conditions that say what is wrong with a tenant, the most telling first. */
 export function problems({ status }: VirtualCluster): string[] {

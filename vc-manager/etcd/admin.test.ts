@@ -5,7 +5,7 @@ import { issue, type KeyPair } from '../pki/index.ts';
 import { EtcdAdmin } from './admin.ts';
 import { EtcdGateway, EtcdSession } from './gateway.ts';
 import { permissionsOf, rolesOf, tenantPrefix, tenantUser } from './grants.ts';
-import { prefixRange } from './keyspace.ts';
+import { type Entry, prefixRange } from './keyspace.ts';
 import { grpcCall } from './testing/grpc-client.ts';
 import { RealEtcd } from './testing/real-etcd.ts';
 
@@ -298,5 +298,66 @@ describe('removing a tenant', () => {
     const reason = new Error('stopping');
     await expect(admin.removeTenant('blue', { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
     expect((await admin.listTenants()).users).toContain('blue');
+  });
+});
+
+describe('the keys of a tenant, seen and replaced', () => {
+  const encoded = (text: string): string => Buffer.from(text).toString('base64');
+  const entriesOf = async (id: string): Promise<Record<string, string>> => {
+    const view = await admin.viewTenant(id);
+    const found: Record<string, string> = {};
+    for await (const { key, value } of view.entries) found[key] = Buffer.from(value).toString();
+    return found;
+  };
+  async function* from(entries: Record<string, string>): AsyncGenerator<Entry> {
+    for (const [key, value] of Object.entries(entries)) yield { key, value: Buffer.from(value) };
+  }
+
+  it('are those of one moment, without what ends by itself and what is of others', async () => {
+    const prefix = tenantPrefix('viewed');
+    for (let i = 100; i < 300; i++) await put(`${prefix}pods/${i}`);
+    await put(`${tenantPrefix('viewed-too')}pods/1`);
+    const { ID } = (await session.call('/v3/lease/grant', { TTL: '600' })) as { ID: string };
+    await session.call('/v3/kv/put', { key: encoded(`${prefix}events/1`), value: 'dg==', lease: ID });
+    const view = await admin.viewTenant('viewed');
+    expect(view.count).toBe(201);
+    await session.call('/v3/kv/deleterange', { key: encoded(`${prefix}pods/250`) });
+    await put(`${prefix}pods/999`);
+    const keys: string[] = [];
+    for await (const { key } of view.entries) keys.push(key);
+    expect(keys).toEqual(Array.from({ length: 200 }, (_, i) => `pods/${i + 100}`));
+  });
+
+  it('are replaced by others, large ones too, and nothing of another tenant', async () => {
+    await put(`${tenantPrefix('replaced')}pods/old`);
+    await put(`${tenantPrefix('replaced-too')}pods/old`);
+    const large = 'x'.repeat(1_200_000);
+    const entries = Object.fromEntries([
+      ...Array.from({ length: 250 }, (_, i) => [`pods/${1000 + i}`, `v${i}`]),
+      ['secrets/large-1', large],
+      ['secrets/large-2', large],
+    ]);
+    const shown: number[] = [];
+    const onProgress = (written: number): void => void shown.push(written);
+    expect(await admin.replaceTenant('replaced', from(entries), { attempt: 'a', onProgress })).toBe(252);
+    expect(await entriesOf('replaced')).toEqual(entries);
+    expect(await entriesOf('replaced-too')).toEqual({ 'pods/old': 'v' });
+    expect(shown).toEqual([100, 200, 250, 251, 252]);
+  });
+
+  it('are not touched any more by a call that another one has overtaken', async () => {
+    const [begun, overtaken] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    async function* slow(): AsyncGenerator<Entry> {
+      begun.resolve();
+      await overtaken.promise;
+      yield { key: 'pods/slow', value: Buffer.from('v') };
+    }
+    const first = admin.replaceTenant('raced', slow(), { attempt: 'first' });
+    await begun.promise;
+    await admin.replaceTenant('raced', from({ 'pods/fast': 'v' }), { attempt: 'second' });
+    overtaken.resolve();
+    await expect(first).rejects.toMatchObject({ code: 'replace-superseded', retryable: true });
+    expect(await entriesOf('raced')).toEqual({ 'pods/fast': 'v' });
+    expect(await admin.countKeys('/skerry/')).toBe(0);
   });
 });

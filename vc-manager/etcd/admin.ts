@@ -12,7 +12,17 @@ import {
   tenantUser,
   tolerate,
 } from './grants.ts';
-import { countKeys, deleteKeys, type KeyspaceSize, listSegments, measureKeys } from './keyspace.ts';
+import {
+  countKeys,
+  deleteKeys,
+  type Entry,
+  type KeyspaceSize,
+  type KeyspaceView,
+  listSegments,
+  measureKeys,
+  replaceKeys,
+  viewKeys,
+} from './keyspace.ts';
 
 interface EtcdAdminOptions extends GatewayOptions {
   /** Of etcd's user `root`; set when authentication is switched on for the first time. 1 to 72 bytes. */
@@ -112,6 +122,24 @@ export class EtcdAdmin {
   /** Deletes every key of a tenant and keeps its user and role. Returns how many there were. */
   async emptyTenant(id: string, { signal }: AdminCall = {}): Promise<number> {
     return await deleteKeys(this.#session, tenantPrefix(id), signal);
+  }
+
+  /** All that a tenant has, at one revision. */
+  async viewTenant(id: string, { signal }: AdminCall = {}): Promise<KeyspaceView> {
+    return await viewKeys(this.#session, tenantPrefix(id), signal);
+  }
+
+  /**
+   * Replaces all that a tenant has; nothing of it may run. `attempt` tells this call from every other. Returns how many
+   * keys were written.
+   */
+  async replaceTenant(
+    id: string,
+    entries: AsyncIterable<Entry>,
+    { attempt, ...call }: AdminCall & { attempt: string; onProgress?: (written: number) => void },
+  ): Promise<number> {
+    const guard = `/skerry/replacing/${id}`;
+    return await replaceKeys(this.#session, { prefix: tenantPrefix(id), guard, attempt }, entries, call);
   }
 
   /** Ids of the tenants that have a user, a role, or keys; sorted. A tenant in order is in all three. */

@@ -18,6 +18,7 @@ type EtcdErrorCode =
   | 'request-refused'
   | 'compacted'
   | 'tenant-not-removed'
+  | 'replace-superseded'
   | 'invalid-tenant-id'
   | 'invalid-options';
 
@@ -30,6 +31,7 @@ const retryableCodes: ReadonlySet<EtcdErrorCode> = new Set<EtcdErrorCode>([
   'auth-disabled',
   'auth-store-moved',
   'tenant-not-removed',
+  'replace-superseded',
 ]);
 
 export class EtcdError extends CodedError<EtcdErrorCode> {
@@ -162,4 +164,11 @@ function codeOf(cause: unknown): string {
 
 function nameOf(cause: unknown): string {
   return cause instanceof Error ? cause.name : '';
+}
+
+export function replaceSuperseded(prefix: string): EtcdError {
+  return new EtcdError(
+    'replace-superseded',
+    `Another manager has begun to replace the keys below ${prefix}: this one writes nothing more.`,
+  );
 }

@@ -1,3 +1,4 @@
+import { replaceSuperseded } from './errors.ts';
 import type { EtcdSession } from './gateway.ts';
 
 /** A range of keys as etcd takes it: `key` is in it, `rangeEnd` is the first that is not. */
@@ -35,7 +36,8 @@ export function base64(bytes: Uint8Array): string {
 }
 
 interface RangeAnswer {
-  kvs?: { key?: string; value?: string }[];
+  header?: { revision?: string };
+  kvs?: { key?: string; value?: string; lease?: string }[];
   /** A 64-bit number, which JSON carries as text; absent when zero. */
   count?: string;
 }
@@ -134,7 +136,7 @@ export async function listSegments(
 async function range(
   session: EtcdSession,
   keys: KeyRange,
-  options: { count_only?: boolean; keys_only?: boolean; limit?: number },
+  options: { count_only?: boolean; keys_only?: boolean; limit?: number; revision?: string },
   signal?: AbortSignal,
 ): Promise<RangeAnswer> {
   return (await session.call('/v3/kv/range', { ...wire(keys), ...options }, signal)) as RangeAnswer;
@@ -142,4 +144,105 @@ async function range(
 
 function wire(keys: KeyRange): { key: string; range_end: string } {
   return { key: base64(keys.key), range_end: base64(keys.rangeEnd) };
+}
+
+/** A key, without the prefix below which it lies, and its value. */
+export interface Entry {
+  readonly key: string;
+  readonly value: Uint8Array;
+}
+
+/** All keys below a prefix as they were at one revision. */
+export interface KeyspaceView {
+  readonly revision: number;
+  /** How many there are, those that end by themselves included. */
+  readonly count: number;
+  /**
+   * In order of their keys, a page in memory at a time. Without what ends by itself (with a lease of etcd). Throws
+   * EtcdError `compacted` when it is read so slowly that etcd has forgotten the revision.
+   */
+  readonly entries: AsyncIterable<Entry>;
+}
+
+export async function viewKeys(
+  session: EtcdSession,
+  prefix: string,
+  signal?: AbortSignal,
+): Promise<KeyspaceView> {
+  const all = prefixRange(prefix);
+  const { header, count } = await range(session, all, { count_only: true }, signal);
+  const revision = header?.revision ?? '0';
+  const prefixLength = Buffer.byteLength(prefix);
+  async function* entries(): AsyncGenerator<Entry> {
+    for (let from = all.key; ; ) {
+      const options = { limit: valuesPerPage, revision };
+      const { kvs = [] } = await range(session, { ...all, key: from }, options, signal);
+      let last: Buffer | undefined;
+      for (const { key = '', value = '', lease = '0' } of kvs) {
+        last = Buffer.from(key, 'base64');
+        if (lease !== '0') continue;
+        yield { key: last.subarray(prefixLength).toString(), value: Buffer.from(value, 'base64') };
+      }
+      if (last === undefined || kvs.length < valuesPerPage) return;
+      from = keyAfter(last);
+    }
+  }
+  return { revision: Number(revision), count: Number(count ?? 0), entries: entries() };
+}
+
+/** What one transaction may hold: etcd takes 128 operations and 1.5 MiB, or one value of that size. */
+const operationsPerWrite = 100;
+const bytesPerWrite = 512 * 1024;
+
+/**
+ * Replaces all keys below a prefix. Each write is bound to a key outside of it that says who replaces them: a manager that
+ * stood still meanwhile writes nothing behind the back of the one that took over (`replace-superseded`). One that ends
+ * in the middle leaves a part; the next call begins anew.
+ */
+export async function replaceKeys(
+  session: EtcdSession,
+  { prefix, guard, attempt }: { prefix: string; guard: string; attempt: string },
+  entries: AsyncIterable<Entry>,
+  { signal, onProgress }: { signal?: AbortSignal | undefined; onProgress?: (written: number) => void } = {},
+): Promise<number> {
+  const guardKey = base64(Buffer.from(guard));
+  const mark = base64(Buffer.from(attempt));
+  await session.call('/v3/kv/put', { key: guardKey, value: mark }, signal);
+  const compare = [{ result: 'EQUAL', target: 'VALUE', key: guardKey, value: mark }];
+  const write = async (success: readonly object[]): Promise<void> => {
+    const answer = (await session.call('/v3/kv/txn', { compare, success }, signal)) as {
+      succeeded?: boolean;
+    };
+    if (answer.succeeded !== true) throw replaceSuperseded(prefix);
+  };
+
+  const all = prefixRange(prefix);
+  for (let from = all.key; ; ) {
+    const found = await range(session, { ...all, key: from }, { keys_only: true, limit: pageSize }, signal);
+    const last = found.kvs?.at(-1)?.key;
+    if (last === undefined) break;
+    const end = keyAfter(Buffer.from(last, 'base64'));
+    await write([{ request_delete_range: wire({ key: from, rangeEnd: end }) }]);
+    from = end;
+  }
+
+  let written = 0;
+  let batch: object[] = [];
+  let bytes = 0;
+  const flush = async (): Promise<void> => {
+    if (batch.length === 0) return;
+    await write(batch);
+    written += batch.length;
+    onProgress?.(written);
+    batch = [];
+    bytes = 0;
+  };
+  for await (const { key, value } of entries) {
+    if (batch.length >= operationsPerWrite || bytes + value.length > bytesPerWrite) await flush();
+    batch.push({ request_put: { key: base64(Buffer.from(prefix + key)), value: base64(value) } });
+    bytes += value.length;
+  }
+  await flush();
+  await write([{ request_delete_range: { key: guardKey } }]);
+  return written;
 }

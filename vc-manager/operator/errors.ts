@@ -23,6 +23,7 @@ type OperatorErrorCode =
   | 'InvalidAddon'
   | 'NoAddon'
   | 'AddonNotOurs'
+  | 'NoSnapshotStore'
   | 'NoLongerLeading'
   | 'ObjectReplaced';
 
@@ -305,6 +306,22 @@ export function explain(error: unknown): Explanation {
     retryable: typeof retryable === 'boolean' ? retryable : true,
     ...(fields?.component === undefined ? {} : { component: fields.component }),
   };
+}
+
+export function noSnapshotStore(): OperatorError {
+  return new OperatorError(
+    'NoSnapshotStore',
+    'this manager has no place for snapshots: start it with --snapshot-store and a directory or s3://BUCKET/PREFIX',
+    false,
+  );
+}
+
+export function snapshotNotSupported(): OperatorError {
+  return new OperatorError(
+    'DatastoreNotSupported',
+    'the tenant has an etcd of its own, of which no snapshots are taken: back its volume up instead',
+    false,
+  );
 }
 
 // A reason of a condition matches [A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?

@@ -72,6 +72,11 @@ export function fencedDatastore(datastore: Datastore, fence: Fence): Datastore {
     listTenants: (options) => datastore.listTenants(options),
     countTenantKeys: (id, options) => datastore.countTenantKeys(id, options),
     measureTenant: (id, enoughBytes, options) => datastore.measureTenant(id, enoughBytes, options),
+    viewTenant: (id, options) => datastore.viewTenant(id, options),
+    replaceTenant: async (id, entries, options) => {
+      assertHeld(fence);
+      return datastore.replaceTenant(id, entries, options);
+    },
     size: (options) => datastore.size(options),
     compact: async (revision, options) => {
       assertHeld(fence);

@@ -18,6 +18,7 @@ import { cancelledRotation, encryptionData } from '../pki/index.ts';
 import { newRequest } from './requests.ts';
 import type { Services } from './services.ts';
 import { isAsleep, isWoken, sleepRequest } from './sleep.ts';
+import { isRestoreWanted, isSnapshotWanted, restoreRequest, snapshotRequest } from './snapshots.ts';
 import type { Tenant } from './tenant.ts';
 import { readInternalSecret, writeInternalSecret } from './tenant-secrets.ts';
 import { versionChoice } from './version-choice.ts';
@@ -35,7 +36,9 @@ export function wantedJob(vc: VirtualCluster, services: Services): WantedJob {
   const { clock } = services;
   if (metadata.deletionTimestamp !== undefined) return { kind: 'delete' };
   const current = status?.jobs?.current;
-  if (isAsleep(vc)) return { kind: isWakeWanted(vc, services) ? 'wake' : 'look' };
+  if (isRestoreWanted(vc)) return { kind: 'restore' };
+  const isSnapshot = isSnapshotWanted(vc, clock.now());
+  if (isAsleep(vc)) return { kind: isWakeWanted(vc, services) ? 'wake' : isSnapshot ? 'snapshot' : 'look' };
   if (current?.kind === 'wake') return { kind: 'wake' };
   if (status?.identities?.tenant === undefined || current?.kind === 'provision') return { kind: 'provision' };
   // The new version runs; the steps that are left belong to the change.
@@ -43,6 +46,7 @@ export function wantedJob(vc: VirtualCluster, services: Services): WantedJob {
     return { kind: 'version-change', target: current.target };
   const target = targetVersion(vc, services);
   if (target !== undefined) return { kind: 'version-change', target };
+  if (isSnapshot) return { kind: 'snapshot' };
   if (sleepRequest(vc) !== undefined) return { kind: 'sleep' };
   if (renewalRequest(vc) !== undefined) return { kind: 'renewal' };
   if (rotationRequest(vc) !== undefined || status.encryption?.rotation !== undefined)
@@ -103,6 +107,8 @@ const requests = [
   annotationKeys.retryJob,
   annotationKeys.renewCertificates,
   annotationKeys.rotateEncryptionKey,
+  annotationKeys.snapshot,
+  annotationKeys.restore,
   annotationKeys.sleep,
   annotationKeys.wake,
 ];
@@ -138,7 +144,7 @@ function cancelRequest({ metadata, status }: VirtualCluster): CurrentJob | undef
 async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Promise<void> {
   const { status } = tenant;
   const rotated = job.kind === 'key-rotation' ? await cancelRotation(tenant, services) : undefined;
-  const why = job.kind === 'key-rotation' && rotated === undefined ? isWriting : refusal(job);
+  const why = job.kind === 'key-rotation' && rotated === undefined ? isWriting : refusal(job, tenant.vc);
   if (why !== undefined) {
     status.set((old) => ({ ...old, jobs: refuseCancel(old.jobs, why) }));
     return;
@@ -148,7 +154,7 @@ async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Prom
   const held =
     job.kind === 'renewal'
       ? { renewalHeldUntil: new Date(now.getTime() + renewalPauseMs).toISOString() }
-      : job.kind === 'key-rotation'
+      : isByRequest(job)
         ? {}
         : { held: { kind: job.kind, ...(generation === undefined ? {} : { generation }) } };
   if (job.kind === 'provision') {
@@ -164,6 +170,7 @@ async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Prom
       'Its creation was cancelled. "vc-manager jobs retry" or a change of the spec begins it anew, "vc-manager delete" ends it.';
     status.condition('Ready', 'False', 'Cancelled', message);
   }
+  endRequest(job, tenant, now);
   // The request for new certificates ends with its job; certificates that are due are renewed after a pause.
   const renewed = job.kind === 'renewal' ? renewalRequest(tenant.vc) : undefined;
   status.set((old) => ({
@@ -175,6 +182,22 @@ async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Prom
       ...(rotated === undefined ? {} : { rotated }),
     },
   }));
+}
+
+/** Another request begins it anew: nothing has to hold it back. */
+function isByRequest({ kind }: CurrentJob): boolean {
+  return kind === 'key-rotation' || kind === 'snapshot' || kind === 'restore';
+}
+
+function endRequest({ kind }: CurrentJob, { vc, status }: Tenant, now: Date): void {
+  if (kind === 'snapshot') {
+    const request = snapshotRequest(vc);
+    const ended = request === undefined ? { tried: now.toISOString() } : { taken: request };
+    status.set((old) => ({ ...old, snapshots: { ...old.snapshots, ...ended } }));
+  }
+  const restore = kind === 'restore' ? restoreRequest(vc) : undefined;
+  if (restore !== undefined)
+    status.set({ restored: { ...restore, at: now.toISOString(), refused: 'Cancelled on request.' } });
 }
 
 const isWriting =
@@ -193,7 +216,9 @@ async function cancelRotation(tenant: Tenant, services: Services): Promise<strin
   return state.followed;
 }
 
-function refusal({ kind, replacing, target }: CurrentJob): string | undefined {
+function refusal({ kind, replacing, target }: CurrentJob, { status }: VirtualCluster): string | undefined {
+  if (kind === 'restore' && status?.restore !== undefined)
+    return 'what the tenant has is being replaced; to go back, restore the snapshot that was taken before';
   if (kind === 'delete')
     return 'a deletion cannot be taken back: Kubernetes does not let go of it, and parts are gone';
   if (kind === 'sleep') return 'its control plane is being stopped: wake it when that has ended';

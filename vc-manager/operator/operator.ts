@@ -15,6 +15,7 @@ import {
   uidOfKubeSystem,
 } from './setup.ts';
 import { SharedWorker } from './shared-worker.ts';
+import type { SnapshotServices } from './snapshots.ts';
 
 const leaseName = 'skerry-vc-manager';
 
@@ -28,6 +29,7 @@ export class Operator {
   readonly #clock: Clock;
   readonly #random: () => number;
   readonly #activeJobIds = new Set<string>();
+  readonly #snapshots: SnapshotServices | undefined;
   readonly #datastoreGrowth = { sinceMs: 0 };
   readonly #leavingSinceMs = new Map<string, number>();
 
@@ -37,6 +39,7 @@ export class Operator {
     this.#settings = operatorSettings(options.settings);
     this.#clock = options.clock ?? systemClock;
     this.#random = options.random ?? Math.random;
+    this.#snapshots = options.snapshots && { ...options.snapshots, isBusy: false };
   }
 
   /** Works until aborted. Control planes run on; while the super cluster cannot be used it waits. */
@@ -171,6 +174,7 @@ export class Operator {
       allocations: caches.allocations,
       leavingSinceMs: this.#leavingSinceMs,
       activeJobIds: this.#activeJobIds,
+      snapshots: this.#snapshots,
       datastoreGrowth: this.#datastoreGrowth,
       ...facts,
       identity,

@@ -27,8 +27,10 @@ import { dns } from './steps/dns.ts';
 import { encryption } from './steps/encryption.ts';
 import { identity } from './steps/identity.ts';
 import { policy } from './steps/policy.ts';
+import { restore, restored } from './steps/restore.ts';
 import { reservations, serviceSlice } from './steps/service-slice.ts';
 import { awake, fallAsleep, stayAsleep } from './steps/sleep.ts';
+import { snapshot } from './steps/snapshot.ts';
 import { version } from './steps/version.ts';
 import { Tenant } from './tenant.ts';
 
@@ -42,6 +44,8 @@ const allocationSteps: readonly Stage[] = [policy, identity, version, address, s
 const provisionSteps: readonly Stage[] = [
   ...allocationSteps,
   parallel([reservations, certificates], [datastore]),
+  snapshot,
+  restore,
   datastoreUsage,
   controlPlane,
   awake,
@@ -50,6 +54,7 @@ const provisionSteps: readonly Stage[] = [
   credentials,
   controllers,
   encryption,
+  restored,
   fallAsleep,
 ];
 
@@ -74,7 +79,10 @@ export async function reconcileVirtualCluster(job: Job, options: ReconcileOption
     const { metadata } = tenant.vc;
     if (metadata.deletionTimestamp !== undefined) return remove(tenant, services);
     if (isHeld(tenant.vc, 'provision', services.clock.now())) return { kind: 'done' };
-    if (isAsleep(tenant.vc) && wantedJob(tenant.vc, services).kind !== 'wake') return rest(tenant, services);
+    if (isAsleep(tenant.vc)) {
+      const wanted = wantedJob(tenant.vc, services);
+      if (wanted.kind !== 'wake' && wanted.kind !== 'restore') return rest(tenant, services, wanted);
+    }
     return provision(tenant, services, job.failures);
   });
 }
@@ -176,11 +184,9 @@ async function provision(tenant: Tenant, services: Services, failures: number): 
       const message = [`The API server is at ${gateway?.server ?? endpoint}.`, ...tenant.notes].join(' ');
       status.condition('Ready', 'True', 'Available', message);
       status.set({ phase: 'Ready', ...(generation === undefined ? {} : { observedGeneration: generation }) });
-      const { unfinished } = tenant;
-      if (unfinished === undefined) job.succeeded();
-      else if (unfinished.failing !== undefined) job.failed(unfinished.failing);
-      else recordProgress(tenant, unfinished.progress ?? '');
+      endJob(tenant, job);
       await status.flush();
+      const { unfinished } = tenant;
       const { settings, clock } = services;
       const lookAgainMs = Math.min(tenant.lookAgainMs, unfinished?.againAfterMs ?? Number.POSITIVE_INFINITY);
       const dueMs = (tenant.renewAt?.getTime() ?? Number.POSITIVE_INFINITY) - clock.now();
@@ -190,6 +196,13 @@ async function provision(tenant: Tenant, services: Services, failures: number): 
       };
     },
   });
+}
+
+function endJob(tenant: Tenant, job: JobLog): void {
+  const { unfinished } = tenant;
+  if (unfinished === undefined) job.succeeded();
+  else if (unfinished.failing !== undefined) job.failed(unfinished.failing);
+  else recordProgress(tenant, unfinished.progress ?? '');
 }
 
 function provisionHooks(
@@ -204,7 +217,8 @@ function provisionHooks(
   const isChanged = phase === 'Failed' && observedGeneration !== generation;
   if (isNew || (isChanged && !tenant.wasReady)) status.set({ phase: 'Provisioning' });
   if (wanted.kind === 'version-change' && phase === 'Ready') status.set({ phase: 'Upgrading' });
-  const showsProgress = phase !== 'Ready' && phase !== 'Upgrading' && phase !== 'Asleep';
+  const showsProgress =
+    phase !== 'Ready' && phase !== 'Upgrading' && phase !== 'Asleep' && phase !== 'Restoring';
   return {
     job,
     before: (step) => {
@@ -222,15 +236,17 @@ function provisionHooks(
 /** Nothing of it runs, and nothing of it is looked after, until it is needed. */
 const asleepRecheckMs = 10 * 60_000;
 
-async function rest(tenant: Tenant, services: Services): Promise<ReconcileResult> {
-  const job = new JobLog(tenant, services, { kind: 'look' });
-  return runSteps<ReconcileResult>([stayAsleep], tenant, services, {
+async function rest(tenant: Tenant, services: Services, wanted: WantedJob): Promise<ReconcileResult> {
+  const job = new JobLog(tenant, services, wanted);
+  return runSteps<ReconcileResult>([stayAsleep, snapshot], tenant, services, {
     job,
     before: () => {},
     failed: () => {},
     done: async () => {
+      endJob(tenant, job);
       await tenant.status.flush();
-      return { kind: 'done', againAfterMs: asleepRecheckMs };
+      const againMs = Math.min(tenant.lookAgainMs, tenant.unfinished?.againAfterMs ?? asleepRecheckMs);
+      return { kind: 'done', againAfterMs: Math.min(Math.max(1_000, againMs), asleepRecheckMs) };
     },
   });
 }

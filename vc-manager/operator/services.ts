@@ -8,11 +8,20 @@ import type { EtcdAdmin } from '../etcd/admin.ts';
 import type { ManagerPki } from '../pki/index.ts';
 import type { Allocations } from './allocations.ts';
 import type { OperatorSettings, OperatorSettingsInput } from './settings.ts';
+import type { SnapshotServices } from './snapshots.ts';
 
 /** What the operator needs of the tenants' datastore. */
 export type Datastore = Pick<
   EtcdAdmin,
-  'ensureTenant' | 'removeTenant' | 'listTenants' | 'countTenantKeys' | 'measureTenant' | 'size' | 'compact'
+  | 'ensureTenant'
+  | 'removeTenant'
+  | 'listTenants'
+  | 'countTenantKeys'
+  | 'measureTenant'
+  | 'viewTenant'
+  | 'replaceTenant'
+  | 'size'
+  | 'compact'
 >;
 
 /** Where tenants' service addresses come from. */
@@ -51,6 +60,8 @@ export interface Services {
   /** Wall-clock time at which the shared datastore was last seen to grow fast; 0: never. */
   datastoreGrowth: { sinceMs: number };
   newId: () => string;
+  /** Absent: this manager keeps no snapshots. */
+  snapshots?: SnapshotServices | undefined;
   /** From 0 to 1, 1 excluded. */
   random: () => number;
   clock: Clock;
@@ -76,6 +87,8 @@ export interface OperatorOptions {
   logger: Logger;
   /** Who holds the lease; must differ from every other manager's. */
   identity: string;
+  /** Where snapshots of tenants are kept, if anywhere. */
+  snapshots?: Omit<SnapshotServices, 'isBusy'> | undefined;
   /** Jobs are shared with other managers by this Redis server. Without it the leader does them all. */
   redis?: RedisSettings | undefined;
   clock?: Clock;

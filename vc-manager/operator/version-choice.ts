@@ -135,6 +135,12 @@ export function checkSkew(wanted: string, { superVersion }: Pick<Services, 'supe
   if (numbers(wanted).minor > newest) throw versionTooNew(wanted, superVersion, `1.${newest}`);
 }
 
+/** Below zero: the first is older. */
+export function compareVersions(first: string, second: string): number {
+  const [a, b] = [numbers(first), numbers(second)];
+  return a.minor - b.minor || a.patch - b.patch;
+}
+
 function numbers(version: string): { minor: number; patch: number } {
   const [, minor = '', patch = '0'] = version.split('.');
   return { minor: Number(minor), patch: Number.parseInt(patch, 10) };

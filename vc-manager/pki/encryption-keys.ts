@@ -129,10 +129,10 @@ export function encryptionData(state: EncryptionState): PkiData {
   return { [entry]: JSON.stringify(state), [single.secret]: '', [single.digest]: '' };
 }
 
-/** Name of the key that writes; undefined when none does. */
-export function writingKey({ current, rotation }: EncryptionState): string | undefined {
-  if (rotation?.stage === 'write') return rotation.next.name;
-  return current === unencrypted ? undefined : current.name;
+/** The key that writes; undefined when none does. */
+export function writingKey({ current, rotation }: EncryptionState): EncryptionKey | undefined {
+  if (rotation?.stage === 'write') return rotation.next;
+  return current === unencrypted ? undefined : current;
 }
 
 /**
@@ -156,7 +156,13 @@ export function encryptionProviders({ current, rotation }: EncryptionState): str
   return JSON.stringify(providers);
 }
 
-function keysOf({ current, rotation }: EncryptionState): EncryptionKey[] {
+/** What the PKI Secret says of a control plane that was started. Throws PkiError `damaged-authority`. */
+export function storedEncryption(stored: PkiData | undefined): EncryptionState {
+  return read(stored) ?? readSingle(stored, true) ?? { current: unencrypted };
+}
+
+/** All keys that something may be encrypted with. */
+export function keysOf({ current, rotation }: EncryptionState): EncryptionKey[] {
   return [...(current === unencrypted ? [] : [current]), ...(rotation === undefined ? [] : [rotation.next])];
 }
 

@@ -9,13 +9,16 @@ export {
 export {
   advancedRotation,
   cancelledRotation,
+  type EncryptionKey,
   type EncryptionRotation,
   type EncryptionState,
   encryptionData,
   encryptionProviders,
   ensureEncryption,
+  keysOf,
   type RewritePosition,
   rewriteStart,
+  storedEncryption,
   writingKey,
 } from './encryption-keys.ts';
 export { etcdServerName } from './leafs.ts';

@@ -11,7 +11,9 @@ import { loadTemplates } from '../../control-plane/template.ts';
 import { EtcdAdmin } from '../../etcd/admin.ts';
 import { checkRedisUrl } from '../../jobs/redis-url.ts';
 import { Operator } from '../../operator/operator.ts';
+import type { OperatorOptions } from '../../operator/services.ts';
 import type { GatewaySettings } from '../../operator/settings.ts';
+import { openStore } from '../../snapshot/open-store.ts';
 import {
   defaultAdvertiseAddress,
   duration,
@@ -26,6 +28,7 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { createDriver, type DriverFlags, defaultStorageClass, driverChoices } from '../drivers.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { managerPkiProvider, type PkiFlags } from '../manager-pki.ts';
+import { snapshotKeys, snapshotStoreFlag, snapshotsDirectory } from '../snapshot-store.ts';
 import { ensureStateDirectory, stateChoice } from '../state-directory.ts';
 
 const help = `
@@ -148,6 +151,16 @@ export function configure(command: Command, cli: Cli): void {
         'host name and a random word',
       ),
     )
+    .option(
+      snapshotStoreFlag,
+      'where snapshots of tenants are kept: a directory, or s3://BUCKET/PREFIX with credentials as AWS_* variables and files have them (default: STATE/snapshots; with --pki-secret nowhere)',
+    )
+    .option(
+      '--snapshot-recipient <age1...>',
+      'snapshots are encrypted for this recipient of age; repeatable',
+      repeatable,
+    )
+    .option('--snapshot-identity-file <file>', 'of age: what encrypted snapshots are restored with')
     .option('--log-level <level>', 'trace, debug, info, warn or error', 'info')
     .addHelpText('after', help)
     .action(async (_, chosen: Command) => {
@@ -174,6 +187,9 @@ interface OperatorFlags extends GlobalFlags, DriverFlags, PkiFlags {
   redis?: string;
   parallel: number;
   recheck: number;
+  snapshotStore?: string;
+  snapshotRecipient?: string[];
+  snapshotIdentityFile?: string;
   identity: string;
   logLevel: string;
 }
@@ -214,6 +230,7 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
     logger,
     identity: flags.identity,
     redis,
+    snapshots: await snapshotsOf(flags, env),
     settings: {
       namespace: flags.systemNamespace,
       bindAddress: flags.bindAddress,
@@ -241,6 +258,17 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
     await listening?.close();
   }
   logger.info('stopped; tenant control planes run on');
+}
+
+/** A manager whose authorities are in a Secret has no directory that lasts. */
+async function snapshotsOf(
+  flags: OperatorFlags & { stateDir: string },
+  env: Cli['env'],
+): Promise<OperatorOptions['snapshots']> {
+  const kept = flags.pkiSecret === undefined ? snapshotsDirectory(flags.stateDir) : undefined;
+  const place = flags.snapshotStore ?? kept;
+  const keys = await snapshotKeys(flags);
+  return place === undefined ? undefined : { store: await openStore(place, env), ...keys };
 }
 
 function gatewayOf(flags: OperatorFlags): GatewaySettings | undefined {

@@ -140,7 +140,7 @@ function usesEncryption(tenant: Tenant): boolean {
 /** Shows in the status which key writes, and at which stage of a rotation it is. */
 export function recordEncryption(tenant: Tenant): void {
   const encryption = tenant.required(tenant.encryption, 'encryption key');
-  const key = writingKey(encryption);
+  const key = writingKey(encryption)?.name;
   const { stage } = encryption.rotation ?? {};
   tenant.status.set({
     encryption: {

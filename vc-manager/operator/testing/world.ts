@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { pino } from 'pino';
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
 import { crdManifests } from '../../../api/crds.ts';
@@ -13,6 +14,7 @@ import type {
   ControlPlaneObservation,
   EnsureOptions,
 } from '../../drivers/driver.ts';
+import type { Entry, KeyspaceView } from '../../etcd/keyspace.ts';
 import { createAuthority, issue, type ManagerPki } from '../../pki/index.ts';
 import { Operator } from '../operator.ts';
 import type { Datastore, OperatorOptions } from '../services.ts';
@@ -122,6 +124,21 @@ export class FakeDatastore implements Datastore {
   async measureTenant(): Promise<{ keys: number; bytes: number }> {
     this.measured++;
     return { ...this.usage };
+  }
+
+  /** Of each tenant, without its prefix. */
+  readonly entries = new Map<string, Entry[]>();
+
+  async viewTenant(id: string): Promise<KeyspaceView> {
+    const entries = this.entries.get(id) ?? [];
+    return { revision: 1, count: entries.length, entries: Readable.from(entries) };
+  }
+
+  async replaceTenant(id: string, entries: AsyncIterable<Entry>): Promise<number> {
+    const written: Entry[] = [];
+    for await (const entry of entries) written.push(entry);
+    this.entries.set(id, written);
+    return written.length;
   }
 
   total = { bytesInUse: 0, quotaBytes: 8 * 1024 ** 3, revision: 1 };

@@ -1,0 +1,124 @@
+import { stat, truncate } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import type { VirtualCluster } from '../api/virtual-cluster.ts';
+import { type KubeObject, resources } from '../kube/index.ts';
+import { at } from './harness/checker/view.ts';
+import { configMap, deployment, namespace, secret } from './harness/manifests.ts';
+import { type Tenant, World } from './harness/world.ts';
+
+const name = 'keeper';
+
+describe('snapshots of a tenant', () => {
+  let world: World;
+  let tenant: Tenant;
+
+  beforeAll(async () => {
+    world = new World(inject('stack'));
+    tenant = await world.createTenant(name);
+    await tenant.apply(namespace('shop'), deployment('shop', 'web', 3));
+    await tenant.apply(configMap('shop', 'settings', { colour: 'blue' }));
+    await tenant.apply(secret('shop', 'password', { word: 'swordfish' }));
+    await untilRunning(3);
+  });
+  afterAll(() => world?.close());
+
+  const untilRunning = (count: number): Promise<KubeObject[]> =>
+    tenant.until({ resource: resources.pods, namespace: 'shop', what: `${count} pods to run` }, (pods) => {
+      const running = pods.filter(({ status }) => at(status, 'phase') === 'Running');
+      return running.length === count && pods.length === count && running;
+    });
+  const superPods = async (): Promise<string[]> => {
+    const labelSelector = `skerry.dev/tenant=${tenant.uid}`;
+    const { items } = await world.superCluster.client.list(resources.pods, { labelSelector });
+    return items.map(({ metadata }) => metadata.uid ?? '').sort();
+  };
+  const cli = async (...args: string[]): Promise<string> => {
+    const { exitCode, stdout, stderr } = await world.cli(args);
+    expect(exitCode, stderr).toBe(0);
+    return stdout.trim();
+  };
+  const until = (what: string, is: (vc: VirtualCluster) => boolean): Promise<VirtualCluster> =>
+    world.superCluster.until<VirtualCluster, VirtualCluster>(
+      { resource: resources.virtualClusters, namespace: 'default', name, what },
+      ([vc]) => vc !== undefined && is(vc) && vc,
+    );
+  const kill = async (): Promise<void> => {
+    const { pid } = await world.process('vc-manager');
+    process.kill(pid, 'SIGKILL');
+  };
+
+  it('put it back to what it had, Secrets too, and its pods run on', async () => {
+    const before = await superPods();
+    const snapshot = await cli('snapshot', name, '--wait');
+    expect(snapshot).toMatch(/^default\/keeper\/.*\.snapshot$/);
+
+    await tenant.kubectl('delete', 'configmap', 'settings', '-n', 'shop');
+    await tenant.kubectl('delete', 'secret', 'password', '-n', 'shop');
+    await tenant.apply(namespace('later'), configMap('later', 'new', { is: 'new' }));
+    await tenant.kubectl('scale', 'deployment', 'web', '-n', 'shop', '--replicas=5');
+    await untilRunning(5);
+
+    expect(await cli('restore', name, '--from', snapshot, '--wait')).toBe(
+      `${name} is put back to ${snapshot}`,
+    );
+    expect(await tenant.kubectl('get', 'cm', 'settings', '-n', 'shop', '-o', 'jsonpath={.data.colour}')).toBe(
+      'blue',
+    );
+    expect(
+      await tenant.kubectl('get', 'secret', 'password', '-n', 'shop', '-o', 'jsonpath={.data.word}'),
+    ).toBe(Buffer.from('swordfish').toString('base64'));
+    await expect(tenant.kubectl('get', 'namespace', 'later')).rejects.toThrow(/not found/);
+    await untilRunning(3);
+    await world.superCluster.until(
+      {
+        resource: resources.pods,
+        labelSelector: `skerry.dev/tenant=${tenant.uid}`,
+        what: 'the pods of then',
+      },
+      (pods) => pods.length === before.length,
+    );
+    expect(await superPods()).toEqual(before);
+    await world.expectAgreement([tenant]);
+    expect(await cli('snapshot', name, '--list')).toMatch(/BeforeRestore/);
+  });
+
+  it('are put back to the end although the manager is killed again and again', async () => {
+    const before = await superPods();
+    const snapshot = await cli('snapshot', name, '--wait');
+    await tenant.kubectl('delete', 'configmap', 'settings', '-n', 'shop');
+    await cli('restore', name, '--from', snapshot);
+    await until('the data to be replaced', ({ status }) => status?.restore !== undefined);
+    await kill();
+    await until('all of it to be written', ({ status }) => status?.restore?.replaced === true);
+    await kill();
+    await until(
+      'it to be ready again',
+      ({ status }) => status?.phase === 'Ready' && status.restored?.from === snapshot,
+    );
+    expect(await tenant.kubectl('get', 'cm', 'settings', '-n', 'shop', '-o', 'jsonpath={.data.colour}')).toBe(
+      'blue',
+    );
+    await world.expectAgreement([tenant]);
+    expect(await superPods()).toEqual(before);
+  });
+
+  it('are copied out of a tenant that is asleep, and put back from a file; a damaged file changes nothing', async () => {
+    await cli('sleep', name, '--wait');
+    const file = join(world.stateDir, 'copied.snapshot');
+    expect(await cli('snapshot', name, '--file', file)).toMatch(/copied.snapshot: [0-9]+ entries/);
+    await until('it to sleep on', ({ status }) => status?.phase === 'Asleep');
+    await tenant.kubectl('create', 'namespace', 'later');
+    await cli('restore', name, '--from', file, '--wait');
+    await expect(tenant.kubectl('get', 'namespace', 'later')).rejects.toThrow(/not found/);
+
+    const { resourceVersion } = (await tenant.client.get(resources.namespaces, { name: 'shop' })).metadata;
+    await truncate(file, (await stat(file)).size - 100);
+    const refused = await world.cli(['restore', name, '--from', file, '--wait']);
+    expect(refused.exitCode).not.toBe(0);
+    expect(refused.stderr).toMatch(/nothing was changed: the snapshot .* is damaged/);
+    expect((await tenant.client.get(resources.namespaces, { name: 'shop' })).metadata.resourceVersion).toBe(
+      resourceVersion,
+    );
+  });
+});

@@ -1,0 +1,133 @@
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { basename } from 'node:path';
+import type { Command } from 'commander';
+import { annotationKeys } from '../../../api/labels.ts';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
+import { resources } from '../../../kube/index.ts';
+import { isSnapshotName, snapshotSuffix } from '../../snapshot/store.ts';
+import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
+import { confirm } from '../confirm.ts';
+import type { Cli } from '../context.ts';
+import { CliError, invalidArgument } from '../errors.ts';
+import { requestAndWait } from '../manager-request.ts';
+import { type SnapshotFlags, snapshotStoreFlag, storeOf } from '../snapshot-store.ts';
+import { withSuperCluster } from '../super-cluster.ts';
+import { getVirtualCluster, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
+
+interface Flags extends SnapshotFlags {
+  namespace: string;
+  from: string;
+  dryRun?: boolean;
+  wait?: boolean;
+  yes?: boolean;
+  timeout: number;
+}
+
+const help = `
+Puts a tenant back to what it had when a snapshot was taken. The snapshot is read to its end first, and one that is
+damaged or of another tenant changes nothing. What the tenant has now is kept as a snapshot of its own. Then its control plane
+is stopped, everything in its datastore is replaced, and it is started again. Pods that the snapshot has run on; those that
+it does not have are removed from the super cluster, and what has ended meanwhile ends in the tenant, too. Volumes are not
+touched. A manager that is killed meanwhile leaves it to the next one.
+
+Examples:
+  vc-manager restore team-blue --from default/team-blue/2026-03-01T06-00-00Z-1a2b.snapshot --wait
+  vc-manager restore team-blue --from ./team-blue.snapshot       a file is copied into the store first
+  vc-manager restore team-blue --from ./team-blue.snapshot --dry-run`;
+
+export function configure(command: Command, cli: Cli): void {
+  command
+    .addArgument(tenantArgument('<name>'))
+    .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
+    .requiredOption('--from <snapshot>', 'a name that "vc-manager snapshot --list" shows, or a file')
+    .option(snapshotStoreFlag, "the manager's store, for a file (default: that of the local stack)")
+    .option('--dry-run', 'change nothing, and say what would be changed')
+    .option('--wait', 'return when the tenant can be used again')
+    .option('-y, --yes', 'do not ask; scripts, which have no terminal, are never asked')
+    .addOption(waitTimeoutOption())
+    .addHelpText('after', help)
+    .action(async (name: string, _, chosen: Command) => restore(cli, name, chosen.optsWithGlobals<Flags>()));
+}
+
+async function restore(cli: Cli, name: string, flags: Flags): Promise<void> {
+  const ref = validRef(name, flags.namespace);
+  await withSuperCluster(cli, flags, async (client) => {
+    const { status } = await getVirtualCluster(client, ref, cli.signal);
+    if (status?.identities?.tenant === undefined)
+      throw new CliError(
+        'Conflict',
+        `${name} has not been ready yet: "vc-manager create NAME --from SNAPSHOT" makes a tenant from a snapshot`,
+      );
+    if (status.datastore === 'own')
+      throw new CliError('Conflict', `${name} has an etcd of its own: it is restored with that`);
+    if (flags.dryRun) {
+      cli.stdout.write(
+        `${name} would be put back to ${flags.from} (dry run): what it has now would be kept as a snapshot, its control ` +
+          `plane stopped, ${status.datastoreUsage?.keys ?? 'all'} keys replaced, and the control plane started again\n`,
+      );
+      return;
+    }
+    if (!flags.yes)
+      await confirm(
+        cli,
+        `Replace everything that ${ref.namespace}/${name} has by the snapshot ${flags.from}?`,
+      );
+    const from = await nameOf(cli, flags, ref);
+    const value = new Date(cli.clock.now()).toISOString();
+    const annotations = { [annotationKeys.restoreFrom]: from, [annotationKeys.restore]: value };
+    await client.patch(
+      resources.virtualClusters,
+      ref,
+      { metadata: { annotations } },
+      { type: 'merge', signal: cli.signal },
+    );
+    if (!flags.wait) {
+      cli.stdout.write(`${name} is put back to ${from}: see "vc-manager jobs ${name}"\n`);
+      return;
+    }
+    await requestAndWait(
+      cli,
+      { client, ref, annotation: annotationKeys.restore, value },
+      { timeoutMs: flags.timeout, what: 'restore it', until: isRestored(name, value) },
+    );
+    cli.stdout.write(`${name} is put back to ${from}\n`);
+  });
+}
+
+function isRestored(name: string, request: string): (found: VirtualCluster | undefined) => boolean {
+  return (found) => {
+    if (found === undefined) throw new CliError('NotFound', `${name} is gone`);
+    const { restored, phase } = found.status ?? {};
+    if (restored?.request !== request) return false;
+    if (restored.refused !== undefined)
+      throw new CliError('Conflict', `nothing was changed: ${restored.refused}`);
+    return phase === 'Ready';
+  };
+}
+
+/** The name in the store, into which a file is copied first. */
+export async function nameOf(
+  cli: Cli,
+  flags: SnapshotFlags & { from: string },
+  { namespace, name }: VirtualClusterRef,
+): Promise<string> {
+  const { from } = flags;
+  const isFile = await stat(from).then(
+    (found) => found.isFile(),
+    () => false,
+  );
+  if (!isFile) {
+    if (isSnapshotName(from)) return from;
+    throw invalidArgument(
+      `"${from}" is neither a file nor the name of a snapshot, NAMESPACE/NAME/FILE${snapshotSuffix}`,
+    );
+  }
+  const stem = basename(from, snapshotSuffix)
+    .replaceAll(/[^A-Za-z0-9.-]/g, '-')
+    .replace(/^[^A-Za-z0-9]+/, '');
+  const copied = `${namespace}/${name}/${stem.slice(0, 80) || 'file'}${snapshotSuffix}`;
+  const store = await storeOf(cli, flags);
+  await store.write(copied, createReadStream(from), { signal: cli.signal });
+  return copied;
+}

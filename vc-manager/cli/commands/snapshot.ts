@@ -1,0 +1,152 @@
+import { createWriteStream } from 'node:fs';
+import { rename, rm } from 'node:fs/promises';
+import { pipeline } from 'node:stream/promises';
+import { type Command, Option } from 'commander';
+import { annotationKeys } from '../../../api/labels.ts';
+import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import type { KubeClient } from '../../../kube/index.ts';
+import { SnapshotError } from '../../snapshot/errors.ts';
+import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
+import type { Cli } from '../context.ts';
+import { CliError } from '../errors.ts';
+import { requestAndWait, sendRequest } from '../manager-request.ts';
+import { ageSince, json, table } from '../output.ts';
+import { type SnapshotFlags, snapshotStoreFlag, storeOf } from '../snapshot-store.ts';
+import { withSuperCluster } from '../super-cluster.ts';
+import { getVirtualCluster, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
+
+interface Flags extends SnapshotFlags {
+  namespace: string;
+  file?: string;
+  list?: boolean;
+  output?: 'json';
+  wait?: boolean;
+  timeout: number;
+}
+
+const help = `
+Keeps what a tenant has in the datastore at one moment: every object, Secrets included, but neither volumes nor its
+certificates. The tenant is not disturbed, and one that is asleep is not woken. The manager writes it into its store
+(vc-manager operator --snapshot-store); as many as spec.snapshots.keep says are kept. Where the manager has recipients of age
+(--snapshot-recipient) it is encrypted; otherwise it is as secret as the Secrets in it.
+
+On a schedule: kubectl patch virtualcluster team-blue --type merge -p '{"spec":{"snapshots":{"every":"6h","keep":12}}}'
+
+Examples:
+  vc-manager snapshot team-blue --wait
+  vc-manager snapshot team-blue --file team-blue.snapshot    copy it out of the store, too
+  vc-manager snapshot team-blue --list`;
+
+export function configure(command: Command, cli: Cli): void {
+  command
+    .addArgument(tenantArgument('<name>'))
+    .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
+    .option('-f, --file <file>', 'wait, and copy it there from the store')
+    .option('--list', 'take none, and show those that are kept')
+    .addOption(new Option('-o, --output <format>', 'of --list: print a list of objects').choices(['json']))
+    .option(snapshotStoreFlag, "the manager's store, for --file (default: that of the local stack)")
+    .option('--wait', 'return when it is kept')
+    .addOption(waitTimeoutOption())
+    .addHelpText('after', help)
+    .action(async (name: string, _, chosen: Command) => snapshot(cli, name, chosen.optsWithGlobals<Flags>()));
+}
+
+type KeptSnapshot = NonNullable<NonNullable<VirtualClusterStatus['snapshots']>['kept']>[number];
+
+async function snapshot(cli: Cli, name: string, flags: Flags): Promise<void> {
+  const ref = validRef(name, flags.namespace);
+  await withSuperCluster(cli, flags, async (client) => {
+    if (flags.list) {
+      const { status } = await getVirtualCluster(client, ref, cli.signal);
+      cli.stdout.write(listed(status?.snapshots?.kept ?? [], flags.output, cli.clock.now()));
+      return;
+    }
+    if (!flags.wait && flags.file === undefined) {
+      refuseUnmade(await getVirtualCluster(client, ref, cli.signal));
+      await sendRequest(requestOf(cli, client, ref), cli.signal);
+      cli.stdout.write(`a snapshot of ${name} is asked for: see "vc-manager snapshot ${name} --list"\n`);
+      return;
+    }
+    const kept = await takeAndWait(cli, client, ref, flags.timeout);
+    if (flags.file === undefined) {
+      cli.stdout.write(`${kept.name}\n`);
+      return;
+    }
+    await copyOut(cli, flags, kept.name, flags.file);
+    cli.stdout.write(`${flags.file}: ${kept.entries} entries, ${kept.bytes} bytes, from ${kept.name}\n`);
+  });
+}
+
+function requestOf({ clock }: Cli, client: KubeClient, ref: VirtualClusterRef) {
+  return { client, ref, annotation: annotationKeys.snapshot, value: new Date(clock.now()).toISOString() };
+}
+
+function refuseUnmade({ metadata, status }: VirtualCluster): void {
+  if (status?.identities?.tenant === undefined)
+    throw new CliError('Conflict', `${metadata.name} has not been ready yet: there is nothing to keep`);
+}
+
+/** Asks for a snapshot and waits until it is kept. Throws `Conflict` with what the manager says when it is not. */
+export async function takeAndWait(
+  cli: Cli,
+  client: KubeClient,
+  ref: VirtualClusterRef,
+  timeoutMs: number,
+): Promise<KeptSnapshot> {
+  const before = await getVirtualCluster(client, ref, cli.signal);
+  refuseUnmade(before);
+  const known = new Set(before.status?.snapshots?.kept?.map(({ name }) => name));
+  const request = requestOf(cli, client, ref);
+  let kept: KeptSnapshot | undefined;
+  await requestAndWait(cli, request, {
+    timeoutMs,
+    what: 'take a snapshot',
+    until: (found: VirtualCluster | undefined) => {
+      if (found === undefined) throw new CliError('NotFound', `${ref.name} is gone`);
+      const { snapshots, jobs } = found.status ?? {};
+      if ((snapshots?.taken ?? '') < request.value) return false;
+      kept = snapshots?.kept?.find(({ name, reason }) => reason === 'Requested' && !known.has(name));
+      if (kept !== undefined) return true;
+      // Both are written together; the job says why there is none.
+      const why = jobs?.current?.message ?? jobs?.history?.find(({ kind }) => kind === 'snapshot')?.message;
+      throw new CliError('Conflict', `there is no snapshot of ${ref.name}: ${why ?? 'it was cancelled'}`);
+    },
+  });
+  if (kept === undefined) throw new CliError('Conflict', `there is no snapshot of ${ref.name}`);
+  return kept;
+}
+
+async function copyOut(cli: Cli, flags: Flags, name: string, file: string): Promise<void> {
+  const store = await storeOf(cli, flags);
+  const partial = `${file}.partial`;
+  try {
+    const content = await store.read(name, { signal: cli.signal });
+    await pipeline(content, createWriteStream(partial, { mode: 0o600 }), { signal: cli.signal });
+    await rename(partial, file);
+  } catch (error) {
+    await rm(partial, { force: true });
+    if (!(error instanceof SnapshotError && error.code === 'SnapshotNotFound')) throw error;
+    throw new CliError(
+      'NotFound',
+      `${name} is kept by the manager, but not in ${store.place}: name its store with --snapshot-store, or copy the ` +
+        'file from where the manager runs',
+    );
+  }
+}
+
+/** Ends with a newline. */
+function listed(kept: readonly KeptSnapshot[], output: 'json' | undefined, nowMs: number): string {
+  if (output === 'json') return json(kept);
+  if (kept.length === 0) return 'No snapshots are kept.\n';
+  return table(
+    ['SNAPSHOT', 'AGE', 'REASON', 'VERSION', 'ENTRIES', 'BYTES'],
+    kept.map(({ name, at, reason, kubernetes, entries, bytes }) => [
+      name,
+      ageSince(at, nowMs),
+      reason,
+      kubernetes,
+      String(entries),
+      String(bytes),
+    ]),
+  );
+}

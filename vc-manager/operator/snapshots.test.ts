@@ -1,0 +1,233 @@
+import { mkdtemp, readdir, rm, truncate } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { annotationKeys } from '../../api/labels.ts';
+import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { resources } from '../../kube/index.ts';
+import type { Entry } from '../etcd/keyspace.ts';
+import { DirectoryStore } from '../snapshot/store.ts';
+import { isSnapshotWanted, snapshotDueMs } from './snapshots.ts';
+import { condition, jobRequests, World } from './testing/world.ts';
+
+const entry = (key: string, value: string): Entry => ({ key, value: Buffer.from(value) });
+
+describe('snapshots', () => {
+  let world: World;
+  let root: string;
+  let snapshots: { store: DirectoryStore; recipients: string[]; identities: string[] };
+  beforeEach(async () => {
+    world = await World.start();
+    root = await mkdtemp(join(tmpdir(), 'skerry-snapshots-'));
+    snapshots = { store: new DirectoryStore(root), recipients: [], identities: [] };
+  });
+  afterEach(async () => {
+    await world.end();
+    await rm(root, { recursive: true });
+  });
+
+  const { annotate, cancel } = jobRequests(() => world);
+  const id = (name = 'a'): string => world.get(name)?.status?.id ?? '';
+  const keys = (name = 'a'): string[] => (world.datastore.entries.get(id(name)) ?? []).map(({ key }) => key);
+  const files = (name = 'a'): Promise<string[]> => readdir(join(root, 'team', name));
+  const make = async (name = 'a'): Promise<void> => {
+    world.create(name);
+    await world.untilReady(name);
+    world.datastore.entries.set(id(name), [
+      entry('configmaps/shop/settings', 'blue'),
+      entry('leases/kube-system/holder', 'me'),
+      entry('events/shop/said', 'something'),
+    ]);
+  };
+  const take = async (request: string, name = 'a'): Promise<string> => {
+    annotate(name, annotationKeys.snapshot, request);
+    const { status } = await world.until(name, (vc) => vc.status?.snapshots?.taken === request);
+    return status?.snapshots?.kept?.[0]?.name ?? '';
+  };
+  const restore = (from: string, request: string, name = 'a'): void => {
+    annotate(name, annotationKeys.restoreFrom, from);
+    annotate(name, annotationKeys.restore, request);
+  };
+  const untilRestored = (request: string, name = 'a'): Promise<VirtualCluster> =>
+    world.until(
+      name,
+      ({ status }) =>
+        status?.restored?.request === request &&
+        status.restore === undefined &&
+        status.jobs?.current === undefined,
+    );
+
+  it('are kept on request, as many as asked for, without who is alive and what has happened', async () => {
+    world.run({ snapshots });
+    await make();
+    world.edit('a', { snapshots: { keep: 2 } });
+    const first = await take('1');
+    const second = await take('2');
+    const third = await take('3');
+    expect(new Set([first, second, third]).size).toBe(3);
+    expect((await files()).sort()).toEqual([second, third].map((each) => each.split('/')[2]).sort());
+    const { status } = await world.until('a', (vc) => vc.status?.jobs?.current === undefined);
+    expect(status?.snapshots?.kept?.map(({ name, entries }) => [name, entries])).toEqual([
+      [third, 1],
+      [second, 1],
+    ]);
+    expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'snapshot', result: 'Succeeded' });
+    expect(condition(await world.untilReady('a'), 'SnapshotTaken')).toMatchObject({ status: 'True' });
+  });
+
+  it('are taken of a tenant that is asleep, which sleeps on', async () => {
+    world.run({ snapshots });
+    await make();
+    annotate('a', annotationKeys.sleep, 'one');
+    await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
+    const started = world.driver.ensured.length;
+    await take('1');
+    expect(await files()).toHaveLength(1);
+    expect(world.get('a')?.status?.phase).toBe('Asleep');
+    expect(world.driver.ensured).toHaveLength(started);
+  });
+
+  it('that fail are failed jobs and a condition; the control plane stays ready', async () => {
+    world.run({});
+    await make();
+    await take('1');
+    const { status } = await world.until('a', (vc) => vc.status?.jobs?.current?.failing === true);
+    expect(status?.jobs?.current?.message).toMatch(/--snapshot-store/);
+    expect(condition(await world.untilReady('a'), 'SnapshotTaken')).toMatchObject({
+      status: 'False',
+      reason: 'NoSnapshotStore',
+    });
+  });
+
+  it('are due on schedule, and later again after one that failed', () => {
+    const nowMs = Date.parse('2026-03-01T12:00:00Z');
+    const kept = (at: string, reason: 'Scheduled' | 'Requested') => ({
+      ...{ name: 'x', at, reason, kubernetes: '1.36.3', entries: 0, bytes: 0 },
+    });
+    const vc = (every: string | undefined, snapshots: object, isMade = true): VirtualCluster => ({
+      metadata: { name: 'a' },
+      spec: { snapshots: { ...(every && { every }) } },
+      status: { snapshots, ...(isMade && { identities: { tenant: 'x' } }) },
+    });
+    const due = (each: VirtualCluster): number | undefined => {
+      const dueMs = snapshotDueMs(each);
+      expect(isSnapshotWanted(each, nowMs)).toBe(dueMs !== undefined && dueMs <= nowMs);
+      return dueMs === undefined ? undefined : (dueMs - nowMs) / 60_000;
+    };
+    expect(due(vc(undefined, {}))).toBeUndefined();
+    expect(due(vc('6h', {}, false))).toBeUndefined();
+    expect(due(vc('6h', {}))).toBeLessThan(0);
+    expect(due(vc('6h', { kept: [kept('2026-03-01T11:00:00Z', 'Requested')] }))).toBeLessThan(0);
+    expect(due(vc('6h', { kept: [kept('2026-03-01T11:00:00Z', 'Scheduled')] }))).toBe(300);
+    expect(due(vc('1d', { kept: [kept('2026-03-01T11:00:00Z', 'Scheduled')] }))).toBe(23 * 60);
+    expect(due(vc('6h', { tried: '2026-03-01T11:58:00Z' }))).toBe(8);
+  });
+
+  it('are put back by a control plane that is stopped and started, after what was there is kept', async () => {
+    world.run({ snapshots });
+    await make();
+    const from = await take('1');
+    world.datastore.entries.set(id(), [entry('configmaps/shop/other', 'green')]);
+    const stopped: string[][] = [];
+    world.driver.beforeStop = () => void stopped.push(keys());
+    const served: boolean[] = [];
+    world.driver.beforeEnsure = () => {
+      served.push(isServed(world.get('a') as VirtualCluster));
+      expect(keys()).toEqual(['configmaps/shop/settings']);
+    };
+    restore(from, 'one');
+    const { status } = await untilRestored('one');
+    expect(stopped).toEqual([['configmaps/shop/other']]);
+    expect(served[0]).toBe(false);
+    expect(keys()).toEqual(['configmaps/shop/settings']);
+    expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'restore', result: 'Succeeded' });
+    expect(isServed(await world.untilReady('a'))).toBe(true);
+    // The way back.
+    const kept = status?.snapshots?.kept?.find(({ reason }) => reason === 'BeforeRestore')?.name ?? '';
+    world.driver.beforeEnsure = () => {};
+    restore(kept, 'two');
+    await untilRestored('two');
+    expect(keys()).toEqual(['configmaps/shop/other']);
+  });
+
+  it('that are damaged, of another tenant or another namespace are refused before anything is touched', async () => {
+    world.run({ snapshots });
+    await make();
+    const from = await take('1');
+    world.driver.beforeStop = () => {
+      throw new Error('nothing may be stopped');
+    };
+    const refused = async (name: string, request: string): Promise<string> => {
+      restore(name, request);
+      const { status } = await untilRestored(request);
+      expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'restore', result: 'Failed' });
+      return status?.restored?.refused ?? '';
+    };
+    expect(await refused('team/a/gone.snapshot', '1')).toMatch(/there is no snapshot team\/a\/gone/);
+    expect(await refused(`team/../${from}`, '2')).toMatch(/there is no snapshot/);
+    expect(await refused(from.replace('team/', 'other/'), '3')).toMatch(/there is no snapshot other/);
+    const vc = world.get('a') as VirtualCluster;
+    const identities = { ...vc.status?.identities, tenant: 'another' };
+    world.superCluster.put(resources.virtualClusters, { ...vc, status: { ...vc.status, identities } });
+    expect(await refused(from, '4')).toMatch(/of another tenant, team\/a: "vc-manager create/);
+    world.superCluster.put(resources.virtualClusters, {
+      ...(world.get('a') as VirtualCluster),
+      status: { ...world.get('a')?.status, identities: vc.status?.identities ?? {} },
+    });
+    await truncate(join(root, from), 60);
+    expect(await refused(from, '5')).toMatch(/damaged/);
+    expect(keys()).toContain('leases/kube-system/holder');
+    await world.untilReady('a');
+  });
+
+  it('are put back to the end by the next manager when one is killed in between', async () => {
+    const first = world.run({ snapshots });
+    await make();
+    const from = await take('1');
+    world.datastore.entries.set(id(), [entry('configmaps/shop/other', 'green')]);
+    const replaceTenant = world.datastore.replaceTenant.bind(world.datastore);
+    world.datastore.replaceTenant = async () => {
+      world.datastore.entries.set(id(), []);
+      throw new Error('killed');
+    };
+    restore(from, 'one');
+    await world.until('a', (vc) => vc.status?.jobs?.current?.failing === true);
+    await first.stop();
+    expect(isServed(world.get('a') as VirtualCluster)).toBe(false);
+    expect(world.get('a')?.status?.restore).toMatchObject({ from });
+    world.datastore.replaceTenant = replaceTenant;
+    // After everything is written, and before the control plane is ready.
+    world.driver.beforeEnsure = () => {
+      throw new Error('killed');
+    };
+    const second = world.run({ snapshots });
+    await world.until('a', (vc) => vc.status?.restore?.replaced === true);
+    expect(isServed(world.get('a') as VirtualCluster)).toBe(false);
+    await second.stop();
+    world.driver.beforeEnsure = () => {};
+    world.datastore.replaceTenant = async () => {
+      throw new Error('written twice');
+    };
+    world.run({ snapshots });
+    await untilRestored('one');
+    expect(keys()).toEqual(['configmaps/shop/settings']);
+  });
+
+  it('cannot be cancelled once what was there is being replaced; another one can be asked for', async () => {
+    world.run({ snapshots });
+    await make();
+    const from = await take('1');
+    world.datastore.replaceTenant = async () => {
+      throw new Error('no');
+    };
+    restore(from, 'one');
+    await world.until('a', (vc) => vc.status?.jobs?.current?.failing === true);
+    cancel('a');
+    const { status } = await world.until('a', (vc) => vc.status?.jobs?.current?.refusal !== undefined);
+    expect(status?.jobs?.current?.refusal).toMatch(/restore the snapshot that was taken before/);
+    const before = status?.snapshots?.kept?.find(({ reason }) => reason === 'BeforeRestore')?.name ?? '';
+    delete (world.datastore as { replaceTenant?: unknown }).replaceTenant;
+    restore(before, 'two');
+    expect((await untilRestored('two')).status?.restored).toMatchObject({ from: before });
+  });
+});

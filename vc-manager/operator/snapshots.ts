@@ -1,0 +1,58 @@
+import { annotationKeys } from '../../api/labels.ts';
+import { snapshotEveryMs, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import type { SnapshotStore } from '../snapshot/store.ts';
+import { newRequest } from './requests.ts';
+
+/** How this manager keeps snapshots. */
+export interface SnapshotServices {
+  readonly store: SnapshotStore;
+  /** Of age: whom snapshots are encrypted for; nobody: they are not. */
+  readonly recipients: readonly string[];
+  /** Of age: what encrypted ones are read with. */
+  readonly identities: readonly string[];
+  /** One at a time: many that are due together would keep all workers busy. */
+  isBusy: boolean;
+}
+
+/** Value of the annotation that asks for a snapshot, if it has not been followed yet. */
+export function snapshotRequest(vc: VirtualCluster): string | undefined {
+  return newRequest(vc, annotationKeys.snapshot, vc.status?.snapshots?.taken);
+}
+
+/** What is to be put back, if that has not been done yet. */
+export function restoreRequest(vc: VirtualCluster): { request: string; from: string } | undefined {
+  const request = newRequest(vc, annotationKeys.restore, vc.status?.restored?.request);
+  if (request === undefined) return undefined;
+  return { request, from: vc.metadata.annotations?.[annotationKeys.restoreFrom]?.slice(0, 253) ?? '' };
+}
+
+/** Whether a snapshot is to be put back, or is being put back. */
+export function isRestoreWanted(vc: VirtualCluster): boolean {
+  return vc.status?.restore !== undefined || (isMade(vc) && restoreRequest(vc) !== undefined);
+}
+
+/** After one that failed. */
+const retryMs = 10 * 60_000;
+
+/** When the next one on schedule is due, as wall-clock time; undefined: never. */
+export function snapshotDueMs(vc: VirtualCluster): number | undefined {
+  const everyMs = snapshotEveryMs(vc);
+  if (everyMs === undefined || !isMade(vc)) return undefined;
+  const { kept = [], tried } = vc.status?.snapshots ?? {};
+  const last = kept.find(({ reason }) => reason === 'Scheduled');
+  const dueMs = last === undefined ? 0 : Date.parse(last.at) + everyMs;
+  return tried === undefined ? dueMs : Math.max(dueMs, Date.parse(tried) + retryMs);
+}
+
+/** Whether one is asked for, or due. */
+export function isSnapshotWanted(vc: VirtualCluster, nowMs: number): boolean {
+  return (
+    isMade(vc) &&
+    (snapshotRequest(vc) !== undefined || (snapshotDueMs(vc) ?? Number.POSITIVE_INFINITY) <= nowMs)
+  );
+}
+
+/** It was ready once: before that there is nothing to keep. */
+function isMade({ status }: VirtualCluster): boolean {
+  return status?.identities?.tenant !== undefined;
+}

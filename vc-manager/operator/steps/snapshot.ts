@@ -1,0 +1,144 @@
+import { randomUUID } from 'node:crypto';
+import type { SnapshotReason, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import { keysOf, storedEncryption } from '../../pki/index.ts';
+import { writeArchive } from '../../snapshot/archive.ts';
+import { decrypted, type PlainEntry } from '../../snapshot/secretbox.ts';
+import { snapshotSuffix } from '../../snapshot/store.ts';
+import { explain, noSnapshotStore, snapshotNotSupported } from '../errors.ts';
+import { recordProgress } from '../jobs.ts';
+import type { Services } from '../services.ts';
+import { isSnapshotWanted, type SnapshotServices, snapshotDueMs, snapshotRequest } from '../snapshots.ts';
+import type { Step } from '../step-runner.ts';
+import type { Tenant } from '../tenant.ts';
+import { readInternalSecret } from '../tenant-secrets.ts';
+
+type KeptSnapshot = NonNullable<NonNullable<VirtualClusterStatus['snapshots']>['kept']>[number];
+
+/**
+ * Takes a snapshot when one is asked for or due. It reads the datastore alone: a tenant that is asleep stays so, and
+ * one whose API server does not start has one all the same. That it fails is no failure of the control plane.
+ */
+export const snapshot: Step = {
+  name: 'snapshot',
+  doing: 'Taking a snapshot',
+  async run(tenant, services) {
+    const nowMs = services.clock.now();
+    if (!isSnapshotWanted(tenant.vc, nowMs)) {
+      const dueMs = snapshotDueMs(tenant.vc);
+      if (dueMs === undefined) tenant.status.dropCondition(condition);
+      else tenant.lookAgainMs = Math.min(tenant.lookAgainMs, dueMs - nowMs);
+      return;
+    }
+    if (services.snapshots?.isBusy === true) {
+      tenant.unfinished = { progress: 'waits until another snapshot is taken', againAfterMs: 2_000 };
+      return;
+    }
+    const request = snapshotRequest(tenant.vc);
+    const reason = request === undefined ? 'Scheduled' : 'Requested';
+    const followed = request === undefined ? {} : { taken: request };
+    try {
+      await takeSnapshot(tenant, services, reason);
+      tenant.status.set(({ snapshots: { tried: _, ...snapshots } = {}, ...status }) => ({
+        ...status,
+        snapshots: { ...snapshots, ...followed },
+      }));
+    } catch (error) {
+      if (tenant.signal.aborted) throw error;
+      const { message, retryable, reason: why } = explain(error);
+      services.logger.warn({ err: error, virtualCluster: tenant.key }, message);
+      tenant.status.condition(condition, 'False', why, message);
+      tenant.unfinished = { failing: message, againAfterMs: retryable ? 10_000 : 1_000 };
+      // A request that cannot be followed ends as a failed job; one on schedule is tried again later.
+      const ended =
+        request === undefined ? { tried: new Date(nowMs).toISOString() } : retryable ? {} : followed;
+      tenant.status.set((status) => ({ ...status, snapshots: { ...status.snapshots, ...ended } }));
+    }
+    await tenant.status.flush();
+  },
+};
+
+const condition = 'SnapshotTaken';
+
+/** Of one moment, with the Secrets decrypted, into the store; older ones of its kind go. */
+export async function takeSnapshot(
+  tenant: Tenant,
+  services: Services,
+  reason: SnapshotReason,
+): Promise<KeptSnapshot> {
+  const snapshots = snapshotServices(tenant, services);
+  snapshots.isBusy = true;
+  try {
+    const kept = await writeSnapshot(tenant, services, snapshots, reason);
+    const keep = tenant.vc.spec?.snapshots?.keep ?? 7;
+    const before = tenant.vc.status?.snapshots?.kept ?? [];
+    const older = before.filter((each) => each.reason === reason).slice(keep - 1);
+    for (const { name } of older) await snapshots.store.remove(name, { signal: tenant.signal });
+    tenant.status.set((status) => ({
+      ...status,
+      snapshots: { ...status.snapshots, kept: [kept, ...before.filter((each) => !older.includes(each))] },
+    }));
+    tenant.status.condition(
+      condition,
+      'True',
+      'Taken',
+      `Snapshot ${kept.name}: ${kept.entries} entries, ${kept.bytes} bytes.`,
+    );
+    return kept;
+  } finally {
+    snapshots.isBusy = false;
+  }
+}
+
+/** Throws when this manager keeps no snapshots, or not of such a tenant. */
+export function snapshotServices(tenant: Tenant, services: Services): SnapshotServices {
+  if (services.snapshots === undefined) throw noSnapshotStore();
+  if (tenant.vc.status?.datastore === 'own') throw snapshotNotSupported();
+  return services.snapshots;
+}
+
+async function writeSnapshot(
+  tenant: Tenant,
+  services: Services,
+  { store, recipients }: SnapshotServices,
+  reason: SnapshotReason,
+): Promise<KeptSnapshot> {
+  const { signal, id, ref } = tenant;
+  const { status } = tenant.vc;
+  const keys = keysOf(storedEncryption(await readInternalSecret(tenant, services, 'pki')));
+  const view = await services.datastore.viewTenant(id, { signal });
+  const at = new Date(services.clock.now()).toISOString();
+  const kubernetes = tenant.required(status?.version, 'version');
+  let entries = 0;
+  let shownAt = services.clock.monotonic();
+  async function* plain(): AsyncGenerator<PlainEntry> {
+    for await (const entry of view.entries) {
+      if (!isKept(entry.key)) continue;
+      yield decrypted(entry, keys);
+      entries++;
+      if (services.clock.monotonic() - shownAt < 2_000) continue;
+      shownAt = services.clock.monotonic();
+      recordProgress(tenant, `${entries} of about ${view.count} entries are read`);
+      await tenant.status.flush();
+    }
+  }
+  const header = {
+    namespace: ref.namespace,
+    name: ref.name,
+    id,
+    identity: status?.identities?.tenant ?? '',
+    kubernetes,
+    serviceCIDR: tenant.required(status?.serviceCIDR, 'service slice'),
+    revision: view.revision,
+    takenAt: at,
+  };
+  const content = await writeArchive(header, plain(), { recipients });
+  const file = `${at.replaceAll(':', '-').replace(/\.[0-9]+Z$/, 'Z')}-${randomUUID().slice(0, 4)}${snapshotSuffix}`;
+  const name = `${ref.namespace}/${ref.name}/${file}`;
+  const bytes = await store.write(name, content, { signal });
+  return { name, at, reason, kubernetes, entries, bytes };
+}
+
+/** Who is alive at the moment, and what has happened lately, is no state to come back to. */
+function isKept(key: string): boolean {
+  return !key.startsWith('leases/') && !key.startsWith('masterleases/') && !key.startsWith('events/');
+}

@@ -1,0 +1,84 @@
+import { randomBytes } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { damaged } from './errors.ts';
+import { openStore } from './open-store.ts';
+import type { SnapshotStore } from './store.ts';
+import { FakeS3Server } from './testing/s3-server.ts';
+
+const name = 'default/team-blue/2026-03-01T06-00-00Z-1a2b.snapshot';
+const { signal } = new AbortController();
+
+describe('a bucket of snapshots', () => {
+  let server: FakeS3Server;
+  let store: SnapshotStore;
+  beforeEach(async () => {
+    server = await FakeS3Server.start();
+    for (const [key, value] of Object.entries({ ...server.env, AWS_MAX_ATTEMPTS: '2' }))
+      vi.stubEnv(key, value);
+    store = await openStore('s3://backups/skerry/', server.env);
+  });
+  afterEach(async () => {
+    vi.unstubAllEnvs();
+    await server.stop();
+  });
+
+  it('keeps, lists, reads and removes them by signed requests', async () => {
+    expect(store.place).toBe('s3://backups/skerry');
+    expect(await store.write(name, Readable.from([Buffer.from('abc')]), { signal })).toBe(3);
+    expect([...server.objects.keys()]).toEqual([`backups/skerry/${name}`]);
+    expect((await buffer(await store.read(name, { signal }))).toString()).toBe('abc');
+    server.pageSize = 1;
+    await store.write('default/team-blue/b.snapshot', Readable.from([Buffer.from('b')]), { signal });
+    await store.write('default/team-grey/c.snapshot', Readable.from([Buffer.from('c')]), { signal });
+    expect(await store.list('default', 'team-blue', { signal })).toEqual([
+      name,
+      'default/team-blue/b.snapshot',
+    ]);
+    await store.remove(name, { signal });
+    await store.remove(name, { signal });
+    await expect(store.read(name, { signal })).rejects.toMatchObject({ code: 'SnapshotNotFound' });
+  });
+
+  it('takes large ones in parts, as they come', async () => {
+    const pieces = Array.from({ length: 12 }, () => randomBytes(1024 * 1024));
+    expect(await store.write(name, Readable.from(pieces), { signal })).toBe(12 * 1024 * 1024);
+    expect(server.uploads.size).toBe(0);
+    const read = await buffer(await store.read(name, { signal }));
+    expect(read.equals(Buffer.concat(pieces))).toBe(true);
+  });
+
+  it('has nothing of one whose content failed or was interrupted', async () => {
+    async function* failing() {
+      for (let i = 0; i < 12; i++) yield randomBytes(1024 * 1024);
+      throw damaged('x', 'on purpose');
+    }
+    await expect(store.write(name, Readable.from(failing()), { signal })).rejects.toMatchObject({
+      code: 'SnapshotDamaged',
+    });
+    const interrupted = new AbortController();
+    async function* endless() {
+      for (let i = 0; ; i++) {
+        if (i === 8) interrupted.abort(new Error('enough'));
+        yield randomBytes(1024 * 1024);
+      }
+    }
+    await expect(store.write(name, Readable.from(endless()), interrupted)).rejects.toThrow('enough');
+    expect(server.objects.size).toBe(0);
+  });
+
+  it('says which store failed: wrong credentials, an error, no server', async () => {
+    const write = () => store.write(name, Readable.from([Buffer.from('abc')]), { signal });
+    const failed = { code: 'SnapshotStoreFailed', message: expect.stringContaining('s3://backups/skerry') };
+    server.fail = () => 500;
+    await expect(write()).rejects.toMatchObject(failed);
+    server.fail = () => undefined;
+    vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'another');
+    store = await openStore('s3://backups/skerry/', server.env);
+    await expect(write()).rejects.toMatchObject({ ...failed, message: expect.stringContaining('Signature') });
+    await server.stop();
+    await expect(write()).rejects.toMatchObject(failed);
+    server = await FakeS3Server.start();
+  });
+});

@@ -1,0 +1,77 @@
+import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { damaged } from './errors.ts';
+import { openStore } from './open-store.ts';
+import { DirectoryStore, isSnapshotName } from './store.ts';
+
+const name = 'default/team-blue/2026-03-01T06-00-00Z-1a2b.snapshot';
+const { signal } = new AbortController();
+
+describe('names of snapshots', () => {
+  it('lead nowhere but into their directory', () => {
+    expect(isSnapshotName(name)).toBe(true);
+    for (const bad of [
+      ...['x.snapshot', 'default/x.snapshot', `${name}/x.snapshot`, `/${name}`, `../${name}`],
+      ...['default/../x.snapshot', 'default/team-blue/..snapshot', 'default/team-blue/.snapshot'],
+      ...[
+        'default/team-blue/a\0.snapshot',
+        'default/team-blue/a/../../b.snapshot',
+        'default/team-blue/a.txt',
+      ],
+      ...['default/team-blue/a b.snapshot', 'Default/team-blue/a.snapshot', ''],
+    ])
+      expect(isSnapshotName(bad), bad).toBe(false);
+  });
+});
+
+describe('a directory of snapshots', () => {
+  let root: string;
+  let store: DirectoryStore;
+  beforeEach(async () => {
+    root = await mkdtemp(join(tmpdir(), 'skerry-snapshots-'));
+    store = new DirectoryStore(join(root, 'below'));
+  });
+  afterEach(() => rm(root, { recursive: true }));
+
+  it('keeps, lists, reads and removes them, for its owner alone', async () => {
+    expect(await store.list('default', 'team-blue', { signal })).toEqual([]);
+    expect(await store.write(name, Readable.from(['a', 'bc']), { signal })).toBe(3);
+    expect((await stat(join(root, 'below', name))).mode & 0o777).toBe(0o600);
+    expect(await text(await store.read(name, { signal }))).toBe('abc');
+    await writeFile(join(root, 'below/default/team-blue/notes.txt'), '');
+    expect(await store.list('default', 'team-blue', { signal })).toEqual([name]);
+    await store.remove(name, { signal });
+    await store.remove(name, { signal });
+    await expect(store.read(name, { signal })).rejects.toMatchObject({ code: 'SnapshotNotFound' });
+  });
+
+  it('has nothing of one whose content failed or was interrupted, and still has the one from before', async () => {
+    await store.write(name, Readable.from(['before']), { signal });
+    async function* failing() {
+      yield 'half';
+      throw damaged('x', 'on purpose');
+    }
+    await expect(store.write(name, Readable.from(failing()), { signal })).rejects.toMatchObject({
+      code: 'SnapshotDamaged',
+    });
+    const interrupted = new AbortController();
+    const endless = new Readable({ read: () => interrupted.abort(new Error('enough')) });
+    await expect(store.write(name, endless, { signal: interrupted.signal })).rejects.toThrow('enough');
+    expect(await text(await store.read(name, { signal }))).toBe('before');
+    expect(await readdir(join(root, 'below/default/team-blue'))).toEqual([name.split('/')[2]]);
+  });
+
+  it('says what is wrong with the place', async () => {
+    await writeFile(join(root, 'below'), 'a file');
+    await expect(store.write(name, Readable.from(['a']), { signal })).rejects.toMatchObject({
+      code: 'SnapshotStoreFailed',
+      retryable: true,
+    });
+    for (const bad of ['http://x/y', 's3://', 's3://user@bucket', 's3://bucket?x=1'])
+      await expect(openStore(bad, {}), bad).rejects.toMatchObject({ code: 'InvalidSnapshotStore' });
+  });
+});

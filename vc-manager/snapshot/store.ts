@@ -1,0 +1,117 @@
+import { createReadStream, createWriteStream } from 'node:fs';
+import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { SnapshotError, snapshotNotFound, storeFailed } from './errors.ts';
+
+/** Where snapshots are kept, by name: `NAMESPACE/VIRTUALCLUSTER/FILE`. Throws SnapshotError. */
+export interface SnapshotStore {
+  /** For people: a directory or URL. */
+  readonly place: string;
+  /** All or nothing. Returns the size in bytes. */
+  write(name: string, content: Readable, options: { signal: AbortSignal }): Promise<number>;
+  read(name: string, options: { signal: AbortSignal }): Promise<Readable>;
+  /** Nothing to remove is no error. */
+  remove(name: string, options: { signal: AbortSignal }): Promise<void>;
+  /** Names below `NAMESPACE/VIRTUALCLUSTER/`, sorted. */
+  list(namespace: string, name: string, options: { signal: AbortSignal }): Promise<string[]>;
+}
+
+export const snapshotSuffix = '.snapshot';
+
+const segment = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
+const file = /^[A-Za-z0-9][-.A-Za-z0-9]{0,100}$/;
+
+/** Whether this can be the name of a snapshot: nothing that leads out of its directory. */
+export function isSnapshotName(name: string): boolean {
+  const [namespace = '', virtualCluster = '', last = '', ...more] = name.split('/');
+  return (
+    more.length === 0 &&
+    segment.test(namespace) &&
+    segment.test(virtualCluster) &&
+    file.test(last) &&
+    last.endsWith(snapshotSuffix)
+  );
+}
+
+const partialSuffix = '.partial';
+
+/** A directory. A snapshot is written under another name first, and is on the disk when it gets its own. */
+export class DirectoryStore implements SnapshotStore {
+  readonly place: string;
+
+  constructor(root: string) {
+    this.place = root;
+  }
+
+  async write(name: string, content: Readable, { signal }: { signal: AbortSignal }): Promise<number> {
+    const path = this.#path(name);
+    const partial = `${path}${partialSuffix}`;
+    try {
+      await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+      await pipeline(content, createWriteStream(partial, { mode: 0o600 }), { signal });
+      const written = await open(partial, 'r+');
+      try {
+        await written.sync();
+      } finally {
+        await written.close();
+      }
+      await rename(partial, path);
+      return (await stat(path)).size;
+    } catch (error) {
+      // The error that counts is the first.
+      await rm(partial, { force: true }).catch(() => {});
+      throw this.#explained(error, name, signal);
+    }
+  }
+
+  async read(name: string, { signal }: { signal: AbortSignal }): Promise<Readable> {
+    try {
+      // Opened first: a file that is not there is an error of this call.
+      const handle = await open(this.#path(name), 'r');
+      return createReadStream('', { fd: handle, signal });
+    } catch (error) {
+      throw this.#explained(error, name, signal);
+    }
+  }
+
+  async remove(name: string, { signal }: { signal: AbortSignal }): Promise<void> {
+    try {
+      await rm(this.#path(name), { force: true });
+    } catch (error) {
+      throw this.#explained(error, name, signal);
+    }
+  }
+
+  async list(
+    namespace: string,
+    virtualCluster: string,
+    { signal }: { signal: AbortSignal },
+  ): Promise<string[]> {
+    try {
+      const files = await readdir(join(this.place, namespace, virtualCluster));
+      return files
+        .map((each) => `${namespace}/${virtualCluster}/${each}`)
+        .filter(isSnapshotName)
+        .sort();
+    } catch (error) {
+      if ((error as { code?: string }).code === 'ENOENT') return [];
+      throw this.#explained(error, `${namespace}/${virtualCluster}`, signal);
+    }
+  }
+
+  #path(name: string): string {
+    if (!isSnapshotName(name)) throw snapshotNotFound(name, this.place);
+    return join(this.place, name);
+  }
+
+  #explained(error: unknown, name: string, signal: AbortSignal): unknown {
+    if (signal.aborted) return signal.reason;
+    if (error instanceof SnapshotError) return error;
+    const { code, syscall } = error as { code?: string; syscall?: string };
+    if (code === 'ENOENT') return snapshotNotFound(name, this.place);
+    // Errors of what is written come from elsewhere, and are their own explanation.
+    return syscall === undefined ? error : storeFailed(this.place, error);
+  }
+}
