@@ -81,6 +81,15 @@ export const virtualClusterSpecSchema = z.strictObject({
     })
     .describe('When the control plane is stopped because nobody needs it.')
     .optional(),
+  restoreFrom: z
+    .string()
+    .max(253)
+    .meta({ 'x-kubernetes-validations': neverChanged('restoreFrom') })
+    .describe(
+      'Name of a snapshot, NAMESPACE/NAME/FILE, of another tenant of this namespace: what the new one begins with. Read ' +
+        'once, before it is ready.',
+    )
+    .optional(),
   snapshots: z
     .strictObject({
       every: z

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { type KubeObject, resources } from '../kube/index.ts';
 import { at } from './harness/checker/view.ts';
-import { configMap, deployment, namespace, secret } from './harness/manifests.ts';
+import { claim, configMap, deployment, namespace, pod, secret, service } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const name = 'keeper';
@@ -120,5 +120,63 @@ describe('snapshots of a tenant', () => {
     expect((await tenant.client.get(resources.namespaces, { name: 'shop' })).metadata.resourceVersion).toBe(
       resourceVersion,
     );
+  });
+
+  it('make a new tenant, with addresses, pods and an identity of its own, beside the one that they are of', async () => {
+    const source = await world.createTenant('source');
+    await source.apply(
+      namespace('shop'),
+      deployment('shop', 'web', 2),
+      pod('shop', 'bare'),
+      service('shop', 'web'),
+      secret('shop', 'password', { word: 'swordfish' }),
+      claim('shop', 'data'),
+      {
+        apiVersion: 'admissionregistration.k8s.io/v1',
+        kind: 'ValidatingWebhookConfiguration',
+        metadata: { name: 'refuses-all' },
+        webhooks: [
+          {
+            name: 'refuses.example.com',
+            clientConfig: { url: 'https://127.0.0.1:9/never' },
+            rules: [
+              { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['services'] },
+            ],
+            admissionReviewVersions: ['v1'],
+            sideEffects: 'None',
+          },
+        ],
+      },
+    );
+    const running = (of: Tenant): Promise<KubeObject[]> =>
+      of.until({ resource: resources.pods, namespace: 'shop', what: 'three pods to run' }, (pods) => {
+        const all = pods.filter(({ status }) => at(status, 'phase') === 'Running');
+        return all.length === 3 && pods.length === 3 && all;
+      });
+    const before = await running(source);
+    const deleted = await cli('delete', name, '--snapshot-first', '--wait');
+    expect(deleted).toMatch(/keeper is kept as default\/keeper\//);
+
+    const snapshot = await cli('snapshot', 'source', '--wait');
+    const copy = await world.createTenant('copy', '--from', snapshot);
+    const after = await running(copy);
+    expect(after.map(({ metadata }) => metadata.name)).toContain('bare');
+    const uids = before.map(({ metadata }) => metadata.uid);
+    expect(after.filter(({ metadata }) => uids.includes(metadata.uid))).toEqual([]);
+    const addressOf = async (of: Tenant): Promise<unknown> =>
+      at(await of.client.get(resources.services, { namespace: 'shop', name: 'web' }), 'spec', 'clusterIP');
+    expect(await addressOf(copy)).not.toBe(await addressOf(source));
+    const secretOf = (of: Tenant): Promise<string> =>
+      of.kubectl('get', 'secret', 'password', '-n', 'shop', '-o', 'jsonpath={.data.word}');
+    expect(await secretOf(copy)).toBe(await secretOf(source));
+    expect(await copy.kubectl('get', 'validatingwebhookconfigurations', '-o', 'name')).toMatch(/refuses-all/);
+    const identity = async (of: Tenant) =>
+      (await of.client.get(resources.namespaces, { name: 'kube-system' })).metadata.uid;
+    expect(await identity(copy)).not.toBe(await identity(source));
+    await world.expectAgreement([source, copy]);
+    expect((await running(source)).map(({ metadata }) => metadata.uid).sort()).toEqual(uids.sort());
+
+    const foreign = await world.cli(['restore', 'copy', '--from', snapshot, '--wait']);
+    expect(foreign.stderr).toMatch(/it is of another tenant, default\/source/);
   });
 });

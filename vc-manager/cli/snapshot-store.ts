@@ -1,12 +1,14 @@
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { createReadStream } from 'node:fs';
+import { readFile, stat } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { identityToRecipient } from 'age-encryption';
 import type { SnapshotServices } from '../operator/snapshots.ts';
 import { openStore } from '../snapshot/open-store.ts';
-import type { SnapshotStore } from '../snapshot/store.ts';
+import { isSnapshotName, type SnapshotStore, snapshotSuffix } from '../snapshot/store.ts';
 import type { Cli, GlobalFlags } from './context.ts';
 import { invalidArgument } from './errors.ts';
 import { stateChoice } from './state-directory.ts';
+import type { VirtualClusterRef } from './virtual-clusters.ts';
 
 export interface SnapshotFlags extends GlobalFlags {
   snapshotStore?: string;
@@ -23,6 +25,32 @@ export function snapshotsDirectory(stateDir: string): string {
 export async function storeOf(cli: Cli, flags: SnapshotFlags): Promise<SnapshotStore> {
   const place = flags.snapshotStore ?? snapshotsDirectory(stateChoice(cli.env, flags).directory);
   return openStore(place, cli.env);
+}
+
+/** The name in the store, into which a file is copied first. */
+export async function snapshotFileName(
+  cli: Cli,
+  flags: SnapshotFlags & { from: string },
+  { namespace, name }: VirtualClusterRef,
+): Promise<string> {
+  const { from } = flags;
+  const isFile = await stat(from).then(
+    (found) => found.isFile(),
+    () => false,
+  );
+  if (!isFile) {
+    if (isSnapshotName(from)) return from;
+    throw invalidArgument(
+      `"${from}" is neither a file nor the name of a snapshot, NAMESPACE/NAME/FILE${snapshotSuffix}`,
+    );
+  }
+  const stem = basename(from, snapshotSuffix)
+    .replaceAll(/[^A-Za-z0-9.-]/g, '-')
+    .replace(/^[^A-Za-z0-9]+/, '');
+  const copied = `${namespace}/${name}/${stem.slice(0, 80) || 'file'}${snapshotSuffix}`;
+  const store = await storeOf(cli, flags);
+  await store.write(copied, createReadStream(from), { signal: cli.signal });
+  return copied;
 }
 
 interface KeyFlags {

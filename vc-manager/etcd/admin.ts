@@ -136,10 +136,19 @@ export class EtcdAdmin {
   async replaceTenant(
     id: string,
     entries: AsyncIterable<Entry>,
-    { attempt, ...call }: AdminCall & { attempt: string; onProgress?: (written: number) => void },
+    {
+      attempt,
+      keepOthers = false,
+      ...call
+    }: AdminCall & {
+      attempt: string;
+      /** Only what is given is replaced; the tenant may run. */
+      keepOthers?: boolean;
+      onProgress?: (written: number) => void;
+    },
   ): Promise<number> {
-    const guard = `/skerry/replacing/${id}`;
-    return await replaceKeys(this.#session, { prefix: tenantPrefix(id), guard, attempt }, entries, call);
+    const target = { prefix: tenantPrefix(id), guard: `/skerry/replacing/${id}`, attempt, keepOthers };
+    return await replaceKeys(this.#session, target, entries, call);
   }
 
   /** Ids of the tenants that have a user, a role, or keys; sorted. A tenant in order is in all three. */

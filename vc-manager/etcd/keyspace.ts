@@ -194,6 +194,16 @@ export async function viewKeys(
 const operationsPerWrite = 100;
 const bytesPerWrite = 512 * 1024;
 
+interface ReplaceTarget {
+  readonly prefix: string;
+  /** A key outside of the prefix, for this use alone. */
+  readonly guard: string;
+  /** Tells this call from every other. */
+  readonly attempt: string;
+  /** Only what is given is replaced. */
+  readonly keepOthers?: boolean;
+}
+
 /**
  * Replaces all keys below a prefix. Each write is bound to a key outside of it that says who replaces them: a manager that
  * stood still meanwhile writes nothing behind the back of the one that took over (`replace-superseded`). One that ends
@@ -201,7 +211,7 @@ const bytesPerWrite = 512 * 1024;
  */
 export async function replaceKeys(
   session: EtcdSession,
-  { prefix, guard, attempt }: { prefix: string; guard: string; attempt: string },
+  { prefix, guard, attempt, keepOthers = false }: ReplaceTarget,
   entries: AsyncIterable<Entry>,
   { signal, onProgress }: { signal?: AbortSignal | undefined; onProgress?: (written: number) => void } = {},
 ): Promise<number> {
@@ -217,7 +227,7 @@ export async function replaceKeys(
   };
 
   const all = prefixRange(prefix);
-  for (let from = all.key; ; ) {
+  for (let from = all.key; !keepOthers; ) {
     const found = await range(session, { ...all, key: from }, { keys_only: true, limit: pageSize }, signal);
     const last = found.kvs?.at(-1)?.key;
     if (last === undefined) break;

@@ -25,6 +25,7 @@ import { controllers, controlPlane, datastore } from './steps/control-plane.ts';
 import { datastoreUsage } from './steps/datastore-usage.ts';
 import { dns } from './steps/dns.ts';
 import { encryption } from './steps/encryption.ts';
+import { fillFromSnapshot, settleFromSnapshot } from './steps/from-snapshot.ts';
 import { identity } from './steps/identity.ts';
 import { policy } from './steps/policy.ts';
 import { restore, restored } from './steps/restore.ts';
@@ -46,9 +47,11 @@ const provisionSteps: readonly Stage[] = [
   parallel([reservations, certificates], [datastore]),
   snapshot,
   restore,
+  fillFromSnapshot,
   datastoreUsage,
   controlPlane,
   awake,
+  settleFromSnapshot,
   bootstrap,
   dns,
   credentials,

@@ -230,4 +230,57 @@ describe('snapshots', () => {
     restore(before, 'two');
     expect((await untilRestored('two')).status?.restored).toMatchObject({ from: before });
   });
+
+  it('fill a new tenant, but for what is of the other place, from the beginning again after a manager was killed', async () => {
+    const first = world.run({ snapshots });
+    await make();
+    world.datastore.entries.set(id(), [
+      entry('configmaps/shop/settings', 'blue'),
+      entry('ipaddresses/10.112.0.1', 'x'),
+      entry('minions/node-1', 'x'),
+      entry('namespaces/kube-system', 'x'),
+      entry('namespaces/kube-system-2', 'x'),
+      entry('services/specs/default/kubernetes', 'x'),
+      entry('services/specs/default/kubernetes-2', 'x'),
+      entry('validatingwebhookconfigurations/refuses-all', 'x'),
+    ]);
+    const restoreFrom = await take('1');
+    const kept = [
+      'configmaps/shop/settings',
+      'namespaces/kube-system-2',
+      'services/specs/default/kubernetes-2',
+    ];
+    const started: string[][] = [];
+    world.driver.beforeEnsure = ({ id: which }) => {
+      if (which === id()) return;
+      started.push(keys('b'));
+      if (started.length === 1) throw new Error('killed');
+    };
+    world.create('b', { restoreFrom });
+    await world.until('b', (vc) => vc.status?.jobs?.current?.failing === true);
+    await first.stop();
+    // Of what had been started.
+    world.datastore.entries.get(id('b'))?.push(entry('pods/shop/half', 'x'));
+    world.run({ snapshots });
+    const { status } = await world.untilReady('b');
+    expect(started.slice(0, 2)).toEqual([kept, kept]);
+    expect(keys('b')).toEqual([...kept, 'validatingwebhookconfigurations/refuses-all']);
+    expect(status?.restored).toMatchObject({ from: restoreFrom });
+    // Once only: what it has since then is its own.
+    world.datastore.entries.set(id('b'), []);
+    annotate('b', annotationKeys.retryJob, 'x');
+    world.edit('b', { weight: 2 });
+    await world.until('b', (vc) => vc.status?.observedGeneration === vc.metadata.generation);
+    expect(keys('b')).toEqual([]);
+  });
+
+  it('of another namespace fill no tenant', async () => {
+    world.run({ snapshots });
+    world.create('b', { restoreFrom: 'other/a/x.snapshot' });
+    const { status } = await world.until('b', (vc) => vc.status?.phase === 'Failed');
+    expect(condition({ metadata: { name: 'b' }, ...(status && { status }) }, 'Ready')).toMatchObject({
+      reason: 'SnapshotNotFound',
+    });
+    expect(world.datastore.entries.has(id('b'))).toBe(false);
+  });
 });

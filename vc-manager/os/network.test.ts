@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import ipaddr from 'ipaddr.js';
 import { afterEach, describe, expect, it } from 'vitest';
 import { freePort as unusedPort } from '../../kube/testing/free-port.ts';
-import { addressAt, allocateSlice, freePort, machineAddress } from './network.ts';
+import { addressAt, allocateSlice, freePort, isInRange, machineAddress } from './network.ts';
 
 /** Whether two ranges have an address in common; the other way to compare them than by numbers. */
 function overlap(left: string, right: string): boolean {
@@ -241,5 +241,14 @@ describe('machineAddress', () => {
 
   it('is undefined on a machine with loopback only', () => {
     expect(machineAddress({ lo: [ipv4('127.0.0.1', true)], down: undefined })).toBeUndefined();
+  });
+});
+
+describe('isInRange', () => {
+  it('knows which addresses are of a range, and that others are none', () => {
+    expect(isInRange('10.112.3.255', '10.112.0.0/22')).toBe(true);
+    expect(isInRange('fd00::5', 'fd00::/112')).toBe(true);
+    for (const other of ['10.112.4.0', 'fd00::5', 'None', ''])
+      expect(isInRange(other, '10.112.0.0/22'), other).toBe(false);
   });
 });

@@ -199,3 +199,11 @@ export function machineAddress(
 function isLinkLocal(address: string): boolean {
   return address.startsWith('169.254.');
 }
+
+/** Whether the address lies in the range; false for what is no address. */
+export function isInRange(address: string, range: string): boolean {
+  if (!ipaddr.isValid(address)) return false;
+  const parsed = ipaddr.parse(address);
+  const [network, bits] = ipaddr.parseCIDR(range);
+  return parsed.kind() === network.kind() && parsed.match(network, bits);
+}

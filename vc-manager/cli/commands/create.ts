@@ -17,6 +17,7 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { resourceName, serialize, withKind } from '../output.ts';
 import { progressFor, withStep } from '../progress.ts';
+import { snapshotFileName, snapshotStoreFlag } from '../snapshot-store.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import {
   getVirtualCluster,
@@ -39,6 +40,8 @@ interface Flags extends GlobalFlags {
   nodes?: 'all' | 'used';
   hideNodes?: boolean;
   deletionProtection?: boolean;
+  from?: string;
+  snapshotStore?: string;
   nodeSelector?: Record<string, string>;
   wait?: boolean;
   timeout: number;
@@ -52,6 +55,7 @@ Examples:
   vc-manager create batch --weight 1             weights share the syncer out when there is more to do than it can
   vc-manager create ci --pod-security privileged --daemon-sets allow
                                                  more than the defaults; a VirtualClusterPolicy has to allow it
+  vc-manager create copy --from default/team-blue/2026-03-01T06-00-00Z-1a2b.snapshot --wait
   vc-manager create gpu --node-selector pool=gpu --hide-nodes
   kubectl apply -f virtualcluster.yaml           does the same, in the super cluster`;
 
@@ -100,6 +104,11 @@ export function configure(command: Command, cli: Cli): void {
       labelPairs,
     )
     .option('--deletion-protection', 'refuse to delete it until spec.deletionProtection is false')
+    .option(
+      '--from <snapshot>',
+      'begin with what is in a snapshot: a name that "vc-manager snapshot --list" shows, or a file; volumes, nodes and addresses do not come along',
+    )
+    .option(snapshotStoreFlag, "the manager's store, for a file (default: that of the local stack)")
     .option('--wait', 'return when its API server can be used')
     .addOption(waitTimeoutOption())
     .addOption(new Option('-o, --output <format>', 'print the object').choices(['json', 'yaml', 'name']))
@@ -109,7 +118,9 @@ export function configure(command: Command, cli: Cli): void {
 
 async function create(cli: Cli, name: string, flags: Flags): Promise<void> {
   const ref = validRef(name, flags.namespace);
-  const wanted = virtualCluster(ref, flags);
+  const from =
+    flags.from === undefined ? undefined : await snapshotFileName(cli, { ...flags, from: flags.from }, ref);
+  const wanted = virtualCluster(ref, flags, from);
   await withSuperCluster(cli, flags, async (client) => {
     if (flags.version !== undefined)
       await refuseUnknownVersion(client, flags.version, flags.template, cli.signal);
@@ -167,12 +178,16 @@ function withRemedy(error: unknown, { namespace, name }: VirtualClusterRef): unk
   return error;
 }
 
-function virtualCluster(ref: VirtualClusterRef, flags: Flags): VirtualCluster {
+function virtualCluster(
+  ref: VirtualClusterRef,
+  flags: Flags,
+  restoreFrom: string | undefined,
+): VirtualCluster {
   const wanted: VirtualCluster = {
     apiVersion,
     kind: 'VirtualCluster',
     metadata: { ...ref },
-    spec: specOf(flags),
+    spec: { ...specOf(flags), ...(restoreFrom === undefined ? {} : { restoreFrom }) },
   };
   const problems = virtualClusterProblems(wanted);
   if (problems.length > 0) throw invalidArgument(`the VirtualCluster is not valid: ${problems.join('; ')}`);

@@ -16,6 +16,7 @@ import {
   virtualClusterNotFound,
 } from '../virtual-clusters.ts';
 import { waitFor } from '../wait-for.ts';
+import { takeAndWait } from './snapshot.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -24,17 +25,20 @@ interface Flags extends GlobalFlags {
   ignoreNotFound?: boolean;
   dryRun?: boolean;
   yes?: boolean;
+  snapshotFirst?: boolean;
 }
 
 const help = `
 Removes the tenant's pods, services and volumes from the super cluster, its control plane, its data, its certificates
-and its kubeconfig. There is no way back. A tenant with spec.deletionProtection is refused, by the super cluster too.
+and its kubeconfig. There is no way back, but what it has in the datastore can be kept as a snapshot. A tenant with spec.deletionProtection is refused, by the super cluster too.
 
 On a terminal it asks before.
 
 Examples:
   vc-manager delete team-blue --dry-run      say what would go, and whether it may
   vc-manager delete team-blue --wait
+  vc-manager delete team-blue --snapshot-first
+                                             "vc-manager create NAME --from" makes it again
   vc-manager delete tenant-1 tenant-2`;
 
 export function configure(command: Command, cli: Cli): void {
@@ -44,6 +48,7 @@ export function configure(command: Command, cli: Cli): void {
     .option('--wait', 'return when nothing is left of them')
     .addOption(waitTimeoutOption())
     .option('--dry-run', 'delete nothing, and say what would be deleted')
+    .option('--snapshot-first', 'take a snapshot of each, and delete only when it is kept')
     .option('-y, --yes', 'do not ask; scripts, which have no terminal, are never asked')
     .option('--ignore-not-found', 'a tenant that does not exist is no error')
     .addHelpText('after', help)
@@ -71,10 +76,25 @@ async function remove(cli: Cli, names: readonly string[], flags: Flags): Promise
       const named = found.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`).join(', ');
       if (!flags.yes && found.length > 0)
         await confirm(cli, `Delete ${named} with all pods, volumes and data? There is no way back.`);
+      if (flags.snapshotFirst) await keepAll(cli, client, found, flags.timeout);
       await Promise.all(found.map((vc) => removeOne(cli, client, vc, flags, progress)));
     });
   } finally {
     progress.close();
+  }
+}
+
+/** Of all before the first is deleted. Throws for one that could not be kept. */
+async function keepAll(
+  cli: Cli,
+  client: KubeClient,
+  found: readonly VirtualCluster[],
+  timeoutMs: number,
+): Promise<void> {
+  for (const { metadata } of found) {
+    const { name = '', namespace = '' } = metadata;
+    const kept = await takeAndWait(cli, client, { name, namespace }, timeoutMs);
+    cli.stdout.write(`${name} is kept as ${kept.name}\n`);
   }
 }
 

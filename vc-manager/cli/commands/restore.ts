@@ -1,19 +1,15 @@
-import { createReadStream } from 'node:fs';
-import { stat } from 'node:fs/promises';
-import { basename } from 'node:path';
 import type { Command } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { resources } from '../../../kube/index.ts';
-import { isSnapshotName, snapshotSuffix } from '../../snapshot/store.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import { confirm } from '../confirm.ts';
 import type { Cli } from '../context.ts';
-import { CliError, invalidArgument } from '../errors.ts';
+import { CliError } from '../errors.ts';
 import { requestAndWait } from '../manager-request.ts';
-import { type SnapshotFlags, snapshotStoreFlag, storeOf } from '../snapshot-store.ts';
+import { type SnapshotFlags, snapshotFileName, snapshotStoreFlag } from '../snapshot-store.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { getVirtualCluster, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
+import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends SnapshotFlags {
   namespace: string;
@@ -73,7 +69,7 @@ async function restore(cli: Cli, name: string, flags: Flags): Promise<void> {
         cli,
         `Replace everything that ${ref.namespace}/${name} has by the snapshot ${flags.from}?`,
       );
-    const from = await nameOf(cli, flags, ref);
+    const from = await snapshotFileName(cli, flags, ref);
     const value = new Date(cli.clock.now()).toISOString();
     const annotations = { [annotationKeys.restoreFrom]: from, [annotationKeys.restore]: value };
     await client.patch(
@@ -104,30 +100,4 @@ function isRestored(name: string, request: string): (found: VirtualCluster | und
       throw new CliError('Conflict', `nothing was changed: ${restored.refused}`);
     return phase === 'Ready';
   };
-}
-
-/** The name in the store, into which a file is copied first. */
-export async function nameOf(
-  cli: Cli,
-  flags: SnapshotFlags & { from: string },
-  { namespace, name }: VirtualClusterRef,
-): Promise<string> {
-  const { from } = flags;
-  const isFile = await stat(from).then(
-    (found) => found.isFile(),
-    () => false,
-  );
-  if (!isFile) {
-    if (isSnapshotName(from)) return from;
-    throw invalidArgument(
-      `"${from}" is neither a file nor the name of a snapshot, NAMESPACE/NAME/FILE${snapshotSuffix}`,
-    );
-  }
-  const stem = basename(from, snapshotSuffix)
-    .replaceAll(/[^A-Za-z0-9.-]/g, '-')
-    .replace(/^[^A-Za-z0-9]+/, '');
-  const copied = `${namespace}/${name}/${stem.slice(0, 80) || 'file'}${snapshotSuffix}`;
-  const store = await storeOf(cli, flags);
-  await store.write(copied, createReadStream(from), { signal: cli.signal });
-  return copied;
 }

@@ -92,7 +92,7 @@ async function changeSource(tenant: Tenant, services: Services): Promise<void> {
 
 /** Reads all of it. Throws SnapshotError. */
 async function check(tenant: Tenant, snapshots: SnapshotServices, from: string): Promise<void> {
-  const { header, entries } = await open(tenant, snapshots, from);
+  const { header, entries } = await openSnapshot(tenant, snapshots, from);
   const { version } = tenant.required(tenant.choice, 'template');
   const { identities } = tenant.vc.status ?? {};
   if (header.identity !== identities?.tenant)
@@ -108,7 +108,12 @@ async function check(tenant: Tenant, snapshots: SnapshotServices, from: string):
   for await (const _ of entries);
 }
 
-async function open(tenant: Tenant, snapshots: SnapshotServices, from: string): Promise<Archive> {
+/** Throws SnapshotError. */
+export async function openSnapshot(
+  tenant: Tenant,
+  snapshots: SnapshotServices,
+  from: string,
+): Promise<Archive> {
   const { store, identities } = snapshots;
   // Whoever may edit a VirtualCluster gets what tenants of its namespace have, and no more.
   if (!from.startsWith(`${tenant.ref.namespace}/`)) throw snapshotNotFound(from, store.place);
@@ -117,7 +122,7 @@ async function open(tenant: Tenant, snapshots: SnapshotServices, from: string): 
 
 async function replace(tenant: Tenant, services: Services, from: string): Promise<void> {
   const snapshots = snapshotServices(tenant, services);
-  const archive = await open(tenant, snapshots, from);
+  const archive = await openSnapshot(tenant, snapshots, from);
   const key = writingKey(tenant.required(tenant.encryption, 'encryption key'));
   async function* entries() {
     for await (const entry of archive.entries) yield encrypted(entry, key);

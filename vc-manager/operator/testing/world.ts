@@ -134,8 +134,12 @@ export class FakeDatastore implements Datastore {
     return { revision: 1, count: entries.length, entries: Readable.from(entries) };
   }
 
-  async replaceTenant(id: string, entries: AsyncIterable<Entry>): Promise<number> {
-    const written: Entry[] = [];
+  async replaceTenant(
+    id: string,
+    entries: AsyncIterable<Entry>,
+    { keepOthers = false }: { keepOthers?: boolean },
+  ): Promise<number> {
+    const written: Entry[] = keepOthers ? [...(this.entries.get(id) ?? [])] : [];
     for await (const entry of entries) written.push(entry);
     this.entries.set(id, written);
     return written.length;
