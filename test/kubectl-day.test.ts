@@ -1,8 +1,10 @@
+import 'reflect-metadata';
 import { writeFile } from 'node:fs/promises';
+import { Pkcs10CertificateRequestGenerator } from '@peculiar/x509';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { stringify } from 'yaml';
-import { resources } from '../kube/index.ts';
+import { Connection, connectionFromSecret, KubeClient, resources } from '../kube/index.ts';
 import { at } from './harness/checker/view.ts';
 import { configMap, deployment, namespace, pod, service } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
@@ -176,6 +178,52 @@ describe('kubectl with the kubeconfig of a tenant', () => {
     expect(await k('explain', 'pod.spec.containers')).toMatch(/KIND: +Pod/);
     expect(JSON.parse(await k('version', '-o', 'json'))).toMatchObject({ serverVersion: { minor: '36' } });
     expect(await k('cluster-info')).toContain(tenant.virtualCluster.status?.gateway?.server);
+  });
+
+  it('certificate approve: a user by name, with the rights that its name is given', async () => {
+    const { publicKey, privateKey } = await crypto.subtle.generateKey(
+      { name: 'ECDSA', namedCurve: 'P-256' },
+      true,
+      ['sign', 'verify'],
+    );
+    const request = await Pkcs10CertificateRequestGenerator.create({
+      name: 'CN=jane, O=designers',
+      keys: { publicKey, privateKey },
+      signingAlgorithm: { name: 'ECDSA', hash: 'SHA-256' },
+    });
+    await tenant.apply({
+      apiVersion: 'certificates.k8s.io/v1',
+      kind: 'CertificateSigningRequest',
+      metadata: { name: 'jane' },
+      spec: {
+        request: Buffer.from(request.toString('pem')).toString('base64'),
+        signerName: 'kubernetes.io/kube-apiserver-client',
+        usages: ['client auth'],
+        expirationSeconds: 3600,
+      },
+    });
+    await k('certificate', 'approve', 'jane');
+    await k('wait', 'csr/jane', '--for=jsonpath={.status.certificate}', '--timeout=60s');
+    const cert = await jsonPath(['csr', 'jane'], '.status.certificate');
+    const key = Buffer.from(await crypto.subtle.exportKey('pkcs8', privateKey)).toString('base64');
+    const { cert: _, key: __, ...place } = connectionFromSecret(tenant.kubeconfig);
+    const jane = new KubeClient(
+      new Connection({
+        ...place,
+        cert: Buffer.from(cert, 'base64').toString(),
+        key: `-----BEGIN PRIVATE KEY-----\n${key}\n-----END PRIVATE KEY-----\n`,
+      }),
+    );
+    try {
+      const pods = { namespace: 'shop' };
+      await expect(jane.list(resources.pods, pods)).rejects.toThrow(/User "jane" cannot list/);
+      await k('create', 'rolebinding', 'jane', '-n', 'shop', '--clusterrole=view', '--user=jane');
+      await expect
+        .poll(() => jane.list(resources.pods, pods).catch(() => undefined), { timeout: 30_000 })
+        .toMatchObject({ items: expect.any(Array) });
+    } finally {
+      await jane.connection.close();
+    }
   });
 
   it('create token: the token is that ServiceAccount', async () => {

@@ -49,6 +49,8 @@ describe('renderPlan', () => {
   it('gives each component only the credentials it refers to', () => {
     const { components } = renderPlan(exampleOptions(named('v1-36').spec));
     expect(component(components, 'kube-controller-manager').files.map((file) => file.path)).toEqual([
+      'client-ca.crt',
+      'client-ca.key',
       'controller-manager.kubeconfig',
       'service-account.key',
       'serving-ca.crt',
@@ -62,7 +64,8 @@ describe('renderPlan', () => {
     const options = exampleOptions(named('v1-36').spec);
     const server = (bindAddress: string) => {
       const { components } = renderPlan({ ...options, bindAddress });
-      const file = component(components, 'kube-controller-manager').files[0];
+      const { files } = component(components, 'kube-controller-manager');
+      const file = files.find(({ path }) => path === 'controller-manager.kubeconfig');
       return connectionFromSecret(file?.content ?? '').server;
     };
     expect(server('0.0.0.0')).toBe('https://127.0.0.1:21000');

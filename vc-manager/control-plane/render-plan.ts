@@ -24,6 +24,7 @@ function credentialFiles(options: RenderPlanOptions): Record<string, () => strin
   const { pki } = options;
   return {
     'client-ca.crt': () => pki.clientCa.certPem,
+    'client-ca.key': () => pki.clientCa.keyPem,
     'serving-ca.crt': () => pki.servingCa.certPem,
     'front-proxy-ca.crt': () => pki.frontProxyCa.certPem,
     'etcd-ca.crt': () => pki.etcdCa?.certPem ?? options.etcdCa,
