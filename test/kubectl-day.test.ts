@@ -1,10 +1,9 @@
-import 'reflect-metadata';
 import { writeFile } from 'node:fs/promises';
-import { Pkcs10CertificateRequestGenerator } from '@peculiar/x509';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { stringify } from 'yaml';
-import { Connection, connectionFromSecret, KubeClient, resources } from '../kube/index.ts';
+import { resources } from '../kube/index.ts';
+import { signedUser } from './harness/certificates.ts';
 import { at } from './harness/checker/view.ts';
 import { configMap, deployment, namespace, pod, service } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
@@ -181,39 +180,7 @@ describe('kubectl with the kubeconfig of a tenant', () => {
   });
 
   it('certificate approve: a user by name, with the rights that its name is given', async () => {
-    const { publicKey, privateKey } = await crypto.subtle.generateKey(
-      { name: 'ECDSA', namedCurve: 'P-256' },
-      true,
-      ['sign', 'verify'],
-    );
-    const request = await Pkcs10CertificateRequestGenerator.create({
-      name: 'CN=jane, O=designers',
-      keys: { publicKey, privateKey },
-      signingAlgorithm: { name: 'ECDSA', hash: 'SHA-256' },
-    });
-    await tenant.apply({
-      apiVersion: 'certificates.k8s.io/v1',
-      kind: 'CertificateSigningRequest',
-      metadata: { name: 'jane' },
-      spec: {
-        request: Buffer.from(request.toString('pem')).toString('base64'),
-        signerName: 'kubernetes.io/kube-apiserver-client',
-        usages: ['client auth'],
-        expirationSeconds: 3600,
-      },
-    });
-    await k('certificate', 'approve', 'jane');
-    await k('wait', 'csr/jane', '--for=jsonpath={.status.certificate}', '--timeout=60s');
-    const cert = await jsonPath(['csr', 'jane'], '.status.certificate');
-    const key = Buffer.from(await crypto.subtle.exportKey('pkcs8', privateKey)).toString('base64');
-    const { cert: _, key: __, ...place } = connectionFromSecret(tenant.kubeconfig);
-    const jane = new KubeClient(
-      new Connection({
-        ...place,
-        cert: Buffer.from(cert, 'base64').toString(),
-        key: `-----BEGIN PRIVATE KEY-----\n${key}\n-----END PRIVATE KEY-----\n`,
-      }),
-    );
+    const jane = await signedUser(tenant, 'jane');
     try {
       const pods = { namespace: 'shop' };
       await expect(jane.list(resources.pods, pods)).rejects.toThrow(/User "jane" cannot list/);

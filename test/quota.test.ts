@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { isNotFound, type KubeObject, resources } from '../kube/index.ts';
+import { signedUser } from './harness/certificates.ts';
 import { at } from './harness/checker/view.ts';
 import { deployment, namespace, pod } from './harness/manifests.ts';
 import { poll } from './harness/poll.ts';
@@ -103,6 +104,16 @@ describe('the quota of a tenant', () => {
     const refusal = /datastore quota of this control plane is exceeded/;
 
     await ask({ pods: '5000' });
+    // The name under which the controllers' program itself may write on.
+    const controllers = 'system:kube-controller-manager';
+    const impostor = await signedUser(tenant, controllers);
+    await tenant.kubectl(
+      'create',
+      'clusterrolebinding',
+      'x',
+      '--clusterrole=cluster-admin',
+      `--user=${controllers}`,
+    );
     await tenant.apply(namespace('stuffed'), pod('stuffed', 'held'));
     await tenant.until(
       { resource: resources.pods, namespace: 'stuffed', what: 'the pod to run' },
@@ -123,6 +134,11 @@ describe('the quota of a tenant', () => {
       );
     await poll('reads to go on', isRead, { timeoutMs: 60_000 });
     await expect(client.patch(resources.configMaps, ref, patch, { type: 'merge' })).rejects.toThrow(refusal);
+    await expect(
+      impostor.create(resources.configMaps, { metadata: { namespace: 'default', name: 'impostor' } }),
+    ).rejects.toThrow(refusal);
+    expect(await impostor.get(resources.configMaps, ref)).toMatchObject({ metadata: { name: ref.name } });
+    await impostor.connection.close();
     // Nobody is asked what a member of this group may.
     await expect(
       tenant.kubectl('create', 'namespace', 'more', '--as=x', '--as-group=system:masters'),

@@ -1,7 +1,15 @@
+import 'reflect-metadata';
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:tls';
-import { connectionFromSecret, type KubeObject, resources } from '../../kube/index.ts';
+import { Pkcs10CertificateRequestGenerator } from '@peculiar/x509';
+import {
+  Connection,
+  connectionFromSecret,
+  KubeClient,
+  type KubeObject,
+  resources,
+} from '../../kube/index.ts';
 import { issue, type KeyPair, type LeafRequest } from '../../vc-manager/pki/index.ts';
 import type { Tenant, World } from './world.ts';
 
@@ -125,4 +133,39 @@ function requestOf(certificate: X509Certificate): LeafRequest {
     ipAddresses: named('IP Address:'),
     usage: (certificate.keyUsage ?? []).flatMap((oid) => usages[oid] ?? []),
   };
+}
+
+/** A client as a user of this name, whose certificate the tenant has approved and its control plane has signed. */
+export async function signedUser(tenant: Tenant, user: string): Promise<KubeClient> {
+  const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
+  const keys = await crypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
+  const request = await Pkcs10CertificateRequestGenerator.create({
+    name: [{ CN: [user] }],
+    keys,
+    signingAlgorithm: algorithm,
+  });
+  const name = user.replaceAll(':', '-');
+  await tenant.apply({
+    apiVersion: 'certificates.k8s.io/v1',
+    kind: 'CertificateSigningRequest',
+    metadata: { name },
+    spec: {
+      request: Buffer.from(request.toString('pem')).toString('base64'),
+      signerName: 'kubernetes.io/kube-apiserver-client',
+      usages: ['client auth'],
+      expirationSeconds: 3600,
+    },
+  });
+  await tenant.kubectl('certificate', 'approve', name);
+  await tenant.kubectl('wait', `csr/${name}`, '--for=jsonpath={.status.certificate}', '--timeout=60s');
+  const cert = await tenant.kubectl('get', 'csr', name, '-o', 'jsonpath={.status.certificate}');
+  const key = Buffer.from(await crypto.subtle.exportKey('pkcs8', keys.privateKey)).toString('base64');
+  const { cert: _, key: __, ...place } = connectionFromSecret(tenant.kubeconfig);
+  return new KubeClient(
+    new Connection({
+      ...place,
+      cert: Buffer.from(cert, 'base64').toString(),
+      key: `-----BEGIN PRIVATE KEY-----\n${key}\n-----END PRIVATE KEY-----\n`,
+    }),
+  );
 }

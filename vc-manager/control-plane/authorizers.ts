@@ -1,3 +1,5 @@
+import { X509Certificate } from 'node:crypto';
+
 /** The file that `authorizers` refers to while writes are stopped. Nothing is ever sent to the address in it. */
 export const noWebhookFile = 'no-webhook.kubeconfig';
 
@@ -42,14 +44,24 @@ const unlessFinishers = `!(request.resourceAttributes.verb in ['update', 'patch'
 /** What an API server refuses: nothing, what adds to the datastore but for what finishes deletions, or that as well. */
 export type WriteStop = 'none' | 'stopped' | 'sealed';
 
+const credentialId = 'authentication.kubernetes.io/credential-id';
+
+/**
+ * The program of the controllers asks for their tokens. Known by its certificate and not by its user: the tenant can have
+ * certificates signed for any name.
+ */
+function unlessCredential(certPem: string): string {
+  const fingerprint = new X509Certificate(certPem).fingerprint256.replaceAll(':', '').toLowerCase();
+  return `!(has(request.extra) && '${credentialId}' in request.extra && 'X509SHA256=${fingerprint}' in request.extra['${credentialId}'])`;
+}
+
 /** All of them have to hold; the last never answers, and so has the request refused with its text. */
-const stopConditions = (stop: WriteStop): string[] => [
+const stopConditions = (stop: WriteStop, controllerManager: string): string[] => [
   'has(request.resourceAttributes)',
   // Whoever may impersonate could become one of system:masters, whom no authorizer is asked about.
   "request.resourceAttributes.verb in ['create', 'update', 'patch'] || request.resourceAttributes.verb.startsWith('impersonate')",
   `!(${storesNothing.join(' || ')})`,
-  // It asks for the tokens of its controllers.
-  "request.user != 'system:kube-controller-manager'",
+  unlessCredential(controllerManager),
   ...(stop === 'sealed' ? [] : [unlessFinishers]),
   `dyn({})['${fullMessage}'] == true`,
 ];
@@ -57,9 +69,12 @@ const stopConditions = (stop: WriteStop): string[] => [
 /**
  * `authorizers` of an AuthorizationConfiguration, as JSON. While writes are stopped, a webhook that is never called comes
  * first: its conditions fail in the API server itself, which for `failurePolicy: Deny` refuses the request. Reads and
- * deletions go on to RBAC, and members of system:masters (syncer and manager) are not asked at all.
+ * deletions go on to RBAC; `controllerManager`, the certificate of the controllers' program as PEM, may write; and members of system:masters (syncer and manager) are not asked at all.
  */
-export function authorizers(stop: WriteStop, kubeConfigFile: string): string {
+export function authorizers(
+  stop: WriteStop,
+  { kubeConfigFile, controllerManager }: { kubeConfigFile: string; controllerManager: string },
+): string {
   const rbac = { type: 'RBAC', name: 'rbac' };
   if (stop === 'none') return JSON.stringify([rbac]);
   const webhook = {
@@ -70,7 +85,7 @@ export function authorizers(stop: WriteStop, kubeConfigFile: string): string {
     unauthorizedTTL: '1s',
     failurePolicy: 'Deny',
     connectionInfo: { type: 'KubeConfigFile', kubeConfigFile },
-    matchConditions: stopConditions(stop).map((expression) => ({ expression })),
+    matchConditions: stopConditions(stop, controllerManager).map((expression) => ({ expression })),
   };
   return JSON.stringify([{ type: 'Webhook', name: 'datastore-quota', webhook }, rbac]);
 }

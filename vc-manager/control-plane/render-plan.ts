@@ -175,6 +175,7 @@ class Filler {
   readonly #ports: Record<string, number>;
   readonly #values: Record<string, string>;
   readonly #writeStop: WriteStop;
+  readonly #controllerManager: string;
   readonly #credentials: Record<string, () => string>;
   readonly #used = new Map<string, PlanFile>();
 
@@ -183,6 +184,7 @@ class Filler {
     this.#ports = options.ports;
     this.#credentials = credentialFiles(options);
     this.#writeStop = options.writeStop ?? 'none';
+    this.#controllerManager = options.pki.leafs.controllerManager.certPem;
     this.#values = {
       id: options.id,
       serviceCIDR: options.serviceCIDR,
@@ -209,7 +211,10 @@ class Filler {
 
   #authorizers(where: string): string {
     const stop = this.#writeStop;
-    return authorizers(stop, stop === 'none' ? '' : this.file(noWebhookFile, 'authorizers', where));
+    return authorizers(stop, {
+      kubeConfigFile: stop === 'none' ? '' : this.file(noWebhookFile, 'authorizers', where),
+      controllerManager: this.#controllerManager,
+    });
   }
 
   port(name: string): number {
