@@ -41,7 +41,7 @@ const componentSchema = z.strictObject({
 /**
  * `spec` of a ControlPlaneTemplate. Values may contain placeholders: `${id}`, `${serviceCIDR}`,
  * `${clusterDomain}`, `${bindAddress}`, `${bindHost}` (the same as it stands in a URL), `${advertiseAddress}`,
- * `${etcdEndpoint}`, `${encryptionProviders}` (of an EncryptionConfiguration), `${authorizers}` (of an
+ * `${etcdEndpoint}`, `${podSecurity}` (the tenant's level), `${encryptionProviders}` (of an EncryptionConfiguration), `${authorizers}` (of an
  * AuthorizationConfiguration), `${port:NAME}`, `${file:NAME}` (a credential or a file of the component, written beside it only if referred to),
  * and the driver's own `${files}` and `${data}`.
  */

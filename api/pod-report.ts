@@ -31,6 +31,8 @@ export interface PodReport {
   readonly shares: Readonly<Record<Whose, number>>;
   readonly steps: readonly { readonly name: string; readonly atMs: number }[];
   readonly spans: readonly SpanReport[];
+  /** Why it does not go down to the super cluster, as the tenant's pod says. */
+  readonly refusal?: string;
   /** What it waits for, if it still does. */
   readonly waitsFor?: { readonly name: string; readonly whose: Whose; readonly sinceMs: number };
 }

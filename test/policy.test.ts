@@ -4,6 +4,7 @@ import { at, listAt } from './harness/checker/view.ts';
 import {
   configMap,
   container,
+  deployment,
   endpointSlice,
   image,
   namespace,
@@ -185,6 +186,38 @@ describe('what the policy of a tenant lets its pods and services do', () => {
     expect(await names(kept, resources.pods)).not.toContain('curious');
     const pending = await kept.client.get(resources.pods, { namespace: 'shop', name: 'outside' });
     expect(at(pending, 'status', 'phase')).toBe('Pending');
+  });
+
+  it('a privileged Deployment: a warning when it is applied, the reason on its pod, and in a trace', async () => {
+    const containers = [container({ securityContext: { privileged: true } })];
+    const input = JSON.stringify(deployment('shop', 'mighty', 1, { containers }));
+    const apply = async (to: Tenant): Promise<string> => {
+      const { exitCode, stderr } = await to.tryKubectl(['apply', '-f', '-'], { input });
+      expect(exitCode, stderr).toBe(0);
+      return stderr;
+    };
+    expect(await apply(plain)).toMatch(/Warning: would violate PodSecurity "baseline:latest": privileged/);
+    const why = /privileged/;
+    const [refused] = await plain.until(
+      { resource: resources.pods, namespace: 'shop', what: 'the reason on the pod' },
+      (pods) => {
+        const found = pods.filter(
+          ({ metadata, status }) =>
+            metadata.name?.startsWith('mighty-') === true &&
+            listAt({ status }, 'status', 'conditions').some(
+              (each) =>
+                each['type'] === 'PodScheduled' &&
+                each['status'] === 'False' &&
+                why.test(String(each['message'])),
+            ),
+        );
+        return found.length > 0 && found;
+      },
+    );
+    const name = refused?.metadata.name ?? '';
+    const { stdout } = await world.cli(['trace', name, '-n', 'shop', '-t', plain.name]);
+    expect(stdout).toMatch(/refused: .*privileged/);
+    expect(await apply(free)).not.toMatch(/Warning/);
   });
 
   it('hostPath, and a privileged container that is added later', async () => {

@@ -39,7 +39,12 @@ export type Action =
       readonly labels?: Record<string, string>;
     }
   /** An event on the tenant's object. */
-  | { readonly do: 'notice'; readonly notice: Notice }
+  | {
+      readonly do: 'notice';
+      readonly notice: Notice;
+      /** It says why there is no super object. */
+      readonly isRefusal?: boolean;
+    }
   /** Stops here until these are in agreement themselves; the engine queues them and comes back. */
   | { readonly do: 'require'; readonly keys: readonly KeyRef[] }
   /** Comes back after a time, e.g. for something that goes two minutes after its last use. */
@@ -177,6 +182,11 @@ export interface DownKind extends KindBase, NamedResource {
    * was seen.
    */
   deleteSuper?(superObject: KubeObject, last: KubeObject | undefined): { gracePeriodSeconds?: number };
+  /**
+   * Merge patch of the tenant object's status that says why it has no super object; undefined: it says so, or something
+   * like it was written a moment ago.
+   */
+  refusedStatus?(tenantObject: KubeObject, message: string, nowMs: number): object | undefined;
   /**
    * Why a write of the super object is not sent, whatever made it; undefined: it may be sent. Called with every write,
    * as it is about to be sent (sync rule `judged-writes`). Must not throw.

@@ -3,10 +3,8 @@ import {
   applyMergePatch,
   formatQuantity,
   type KubeObject,
-  metaTime,
   nano,
   parseExactQuantity,
-  resources,
   type Store,
   type StoreEvent,
 } from '../../kube/index.ts';
@@ -14,7 +12,7 @@ import type { KeyRef } from '../context.ts';
 import type { DownKind, Notice, SyncedKind } from '../kinds/contract.ts';
 import { tenantUidOf } from '../mapping/labels.ts';
 import { byTenantIndex, type Caches } from '../reconcile/caches.ts';
-import { type ActionGate, recordNotice, type Work } from '../reconcile/execute.ts';
+import { type ActionGate, recordNotice, recordRefusal, type Work } from '../reconcile/execute.ts';
 import { downKeyOf, keyId } from '../reconcile/keys.ts';
 import { done, type Outcome } from '../reconcile/outcome.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
@@ -130,7 +128,7 @@ export class QuotaAdmission {
       return action;
     }
     book.keys.set(id, situation.key);
-    await tell(work, excess);
+    await recordRefusal(work, { type: 'Warning', reason: 'QuotaExceeded', message: messageOf(excess) });
     return isCreated ? done : { skip: true };
   };
 
@@ -293,37 +291,4 @@ function messageOf(excess: readonly Excess[]): string {
   const all = (of: (each: Excess) => bigint): string =>
     excess.map((each) => `${each.resource}=${formatQuantity(of(each))}`).join(',');
   return `exceeded quota, requested: ${all(({ asked }) => asked)}, used: ${all(({ used }) => used)}, limited: ${all(({ allowed }) => allowed)}`;
-}
-
-/** As an event, and for a pod that is not in the super cluster as the condition that schedulers give their reasons in. */
-async function tell(work: Work, excess: readonly Excess[]): Promise<void> {
-  const message = messageOf(excess);
-  await recordNotice(work, { type: 'Warning', reason: 'QuotaExceeded', message });
-  const { tenantObject, superObject } = work.situation;
-  if (work.kind.name !== 'pods' || tenantObject === undefined || superObject !== undefined) return;
-  const { name = '', namespace = '', uid } = tenantObject.metadata;
-  const type = 'PodScheduled';
-  const before = ((tenantObject['status'] as { conditions?: unknown } | undefined)?.conditions ??
-    []) as unknown;
-  const others = (Array.isArray(before) ? before : []) as { type?: string; message?: string }[];
-  if (others.some((each) => each?.type === type && each.message === message)) return;
-  const condition = {
-    type,
-    status: 'False',
-    reason: 'Unschedulable',
-    message,
-    lastTransitionTime: metaTime(new Date(work.situation.context.nowMs)),
-  };
-  const conditions = [...others.filter((each) => each?.type !== type), condition];
-  try {
-    const patch = { metadata: { uid }, status: { conditions } };
-    await work.tenant.client.patch(resources.pods, { namespace, name }, patch, {
-      type: 'merge',
-      subresource: 'status',
-      signal: work.signal,
-    });
-  } catch (error) {
-    // The event says it as well.
-    if (work.signal.aborted) throw error;
-  }
 }

@@ -71,7 +71,7 @@ describe('the four cases of an object born in the tenant (sync rule `four-cases`
     const notice = { type: 'Warning', reason: 'NotSupported', message: 'no' } as const;
     const kind: DownKind = { ...downKind, admit: () => ({ wanted: false, notice }) };
     expect(decideDown(kind, situation({ tenantObject: tenantObject() })).actions).toEqual([
-      { do: 'notice', notice },
+      { do: 'notice', notice, isRefusal: true },
     ]);
   });
 

@@ -146,7 +146,7 @@ function superMissing(kind: DownKind, situation: Situation, tenantObject: KubeOb
   if (admission?.wanted === false) {
     return admission.notice === undefined
       ? nothing
-      : { actions: [{ do: 'notice', notice: admission.notice }] };
+      : { actions: [{ do: 'notice', notice: admission.notice, isRefusal: true }] };
   }
   if (situation.namespaceReady === 'unwanted') return nothing;
   const requires: KeyRef[] = [];

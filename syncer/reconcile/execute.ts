@@ -7,6 +7,7 @@ import {
   type KubeObject,
   type MergePatch,
   type ObjectRef,
+  printable,
   type Resource,
   resources,
 } from '../../kube/index.ts';
@@ -243,8 +244,11 @@ export class Executor {
       }
       if ('unsent' in action) {
         const { reason, message } = action.unsent;
+        if (decided.do === 'createSuper') {
+          await recordRefusal(work, action.unsent);
+          return { is: 'refused', code: reason, message };
+        }
         await recordNotice(work, action.unsent);
-        if (decided.do === 'createSuper') return { is: 'refused', code: reason, message };
         // What comes up, and a deletion, do not wait for it; what goes by it does.
         superRefused = true;
         continue;
@@ -258,7 +262,7 @@ export class Executor {
           if (later.is !== 'retry') later = { is: 'later', afterMs: action.afterMs };
           break;
         case 'notice':
-          await recordNotice(work, action.notice);
+          await (action.isRefusal === true ? recordRefusal : recordNotice)(work, action.notice);
           break;
         case 'createSuper':
           outcome = await this.#createSuper(work, action.object);
@@ -480,6 +484,30 @@ export async function recordNotice(work: Work, notice: Notice): Promise<void> {
     if (work.signal.aborted) throw error;
   }
 }
+
+/**
+ * Why a tenant object has no super object: as an event on it and, where its kind has a place for that, in its status.
+ * Neither holds anything up. Rejects only when aborted.
+ */
+export async function recordRefusal(work: Work, notice: Notice): Promise<void> {
+  await recordNotice(work, notice);
+  const { kind, situation, signal } = work;
+  const { tenantObject, superObject, context } = situation;
+  if (kind.direction !== 'down' || tenantObject === undefined || superObject !== undefined) return;
+  const status = kind.refusedStatus?.(tenantObject, printable(notice.message, longestReason), context.nowMs);
+  if (status === undefined) return;
+  const { name = '', namespace, uid } = tenantObject.metadata;
+  try {
+    const patch = { metadata: { uid }, status };
+    const options = { type: 'merge', subresource: 'status', signal } as const;
+    await work.tenant.client.patch(kind.resource, { namespace, name }, patch, options);
+  } catch (error) {
+    // The event says it as well.
+    if (signal.aborted) throw error;
+  }
+}
+
+const longestReason = 4_096;
 
 /** Of a write of the super object: why it is not sent (sync rule `judged-writes`). */
 function refusalOf({ kind, situation }: Work, action: Action): Notice | undefined {

@@ -8,7 +8,7 @@ import type { Controller } from './controller.ts';
 import { type Decision, type Drift, decideDown, decideUp, driftOf, type Situation } from './decide.ts';
 import { DeletionSafety } from './deletion-safety.ts';
 import { EventRecorder } from './event-recorder.ts';
-import { type ActionGate, Executor, type ExecutorObserver, recordNotice, type Work } from './execute.ts';
+import { type ActionGate, Executor, type ExecutorObserver, recordRefusal, type Work } from './execute.ts';
 import type { IdentityGuard } from './guards.ts';
 import { keyId } from './keys.ts';
 import { done, type Outcome, outcomeOf } from './outcome.ts';
@@ -248,7 +248,7 @@ export class Reconciler implements Controller {
 
   async #refused(work: Work, outcome: Outcome & { is: 'refused' }): Promise<Outcome> {
     const message = scrub(outcome.message, work.situation.context);
-    await recordNotice(work, { type: 'Warning', reason: 'SyncRefused', message });
+    await recordRefusal(work, { type: 'Warning', reason: 'SyncRefused', message });
     return { ...outcome, message };
   }
 

@@ -1,5 +1,6 @@
 import { isIPv6 } from 'node:net';
 import type { ControlPlaneTemplateSpec, TemplateComponent } from '../../api/control-plane-template.ts';
+import type { PodSecurityLevel } from '../../api/policy.ts';
 import { renderKubeconfig } from '../../kube/index.ts';
 import { type EncryptionState, encryptionProviders, type TenantPki } from '../pki/index.ts';
 import { authorizers, noWebhookFile, noWebhookKubeconfig, type WriteStop } from './authorizers.ts';
@@ -91,6 +92,8 @@ export interface RenderPlanOptions {
   encryption: EncryptionState;
   /** Default: none. */
   writeStop?: WriteStop;
+  /** Level below which people are warned that pods will be refused; `baseline` by default. */
+  podSecurity?: PodSecurityLevel | undefined;
   /** Per component, flags that replace or (with null) remove those of the template. */
   extraArgs?: Record<string, Record<string, string | null>>;
   labels?: Record<string, string>;
@@ -193,6 +196,7 @@ class Filler {
       bindHost: inUrl(options.bindAddress),
       advertiseAddress: options.advertiseAddress,
       etcdEndpoint: options.etcd.endpoint,
+      podSecurity: options.podSecurity ?? 'baseline',
       encryptionProviders: encryptionProviders(options.encryption),
       files: '${files}',
       data: '${data}',

@@ -14,7 +14,13 @@ import { refusedImageChange } from './images.ts';
 import { judgePod } from './judge.ts';
 import { references, requiredObjects } from './references.ts';
 import { resizeActions } from './resize.ts';
-import { dependsOnPairAlone, statusDelayMs, statusPatch, superGateConditions } from './status.ts';
+import {
+  dependsOnPairAlone,
+  refusedPodStatus,
+  statusDelayMs,
+  statusPatch,
+  superGateConditions,
+} from './status.ts';
 import { tokenAsks } from './token-asks.ts';
 import { placedLabels, podMetadataOptions, toSuperPod } from './translate.ts';
 import { isDeleting, isFinished, type Pod } from './types.ts';
@@ -171,6 +177,7 @@ export const podKind: DownKind = {
   requires: requiredObjects,
   toSuper: toSuperPod,
   judge: judgePod,
+  refusedStatus: refusedPodStatus,
   down: podDown,
   up: podUp,
   dependsOnPairAlone,

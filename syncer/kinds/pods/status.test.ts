@@ -5,6 +5,7 @@ import type { Lookup, SyncContext } from '../../context.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
 import { carryOut, testTenant } from '../testing.ts';
 import { podKind } from './pods.ts';
+import { refusedPodStatus } from './status.ts';
 import { type PodParts, podContext, superPod, superUid, tenantPod, tenantUid, testNode } from './testing.ts';
 import type { Pod, PodStatus } from './types.ts';
 
@@ -449,5 +450,47 @@ describe('pair', () => {
       const { t, s } = pair(own, theirs);
       expect(podKind.dependsOnPairAlone?.(t, s)).toBe(false);
     });
+  });
+});
+
+describe('the status of a pod that is refused', () => {
+  const nowMs = Date.parse('2026-01-01T00:00:00Z');
+  const initialized = {
+    type: 'Initialized',
+    status: 'True' as const,
+    lastTransitionTime: '2026-01-01T00:00:00Z',
+  };
+  const refused = (status: PodStatus, at = nowMs) => refusedPodStatus(tenantPod({ status }), 'not here', at);
+
+  it('says why, as schedulers do, once, and keeps what others say', () => {
+    const first = refused({ conditions: [initialized] });
+    expect(first).toEqual({
+      conditions: [
+        initialized,
+        {
+          type: 'PodScheduled',
+          status: 'False',
+          reason: 'Unschedulable',
+          message: 'not here',
+          lastTransitionTime: '2026-01-01T00:00:00Z',
+        },
+      ],
+    });
+    expect(refused(first as PodStatus)).toBeUndefined();
+  });
+
+  it('does not follow a message that is another one each time', () => {
+    const first = refused({}) as PodStatus;
+    const again = (afterMs: number) =>
+      refusedPodStatus(tenantPod({ status: first }), 'something else', nowMs + afterMs);
+    expect(again(9_000)).toBeUndefined();
+    expect(again(10_000)).toMatchObject({ conditions: [{ message: 'something else' }] });
+  });
+
+  it('takes what the tenant has written for what it is', () => {
+    for (const conditions of ['x', [{ type: 'PodScheduled', lastTransitionTime: 5 }]])
+      expect(refused({ conditions } as unknown as PodStatus)).toMatchObject({
+        conditions: [{ status: 'False' }],
+      });
   });
 });

@@ -1,5 +1,13 @@
 import { deepEqual } from 'fast-equals';
-import { type Condition, findCondition, isRecord, type MergePatch, mergePatch } from '../../../kube/index.ts';
+import {
+  type Condition,
+  findCondition,
+  isRecord,
+  type KubeObject,
+  type MergePatch,
+  mergePatch,
+  metaTime,
+} from '../../../kube/index.ts';
 import type { SyncContext } from '../../context.ts';
 import { shownHostIP, shownNodeName } from '../../mapping/node-names.ts';
 import { scrub } from '../../mapping/scrub.ts';
@@ -302,4 +310,19 @@ function hasText(status: PodStatus = {}): boolean {
     }
   }
   return texts.some((text) => text !== undefined && text !== '');
+}
+
+/** In the shape in which schedulers say why a pod has no node. */
+export function refusedPodStatus(tenantPod: KubeObject, message: string, nowMs: number): object | undefined {
+  const { status } = tenantPod as Pod;
+  const conditions: readonly Condition[] = Array.isArray(status?.conditions) ? status.conditions : [];
+  const type = 'PodScheduled';
+  const before = findCondition(conditions, type);
+  if (before?.message === message) return undefined;
+  // A message that is another one each time is not worth a write each time.
+  const isRecent = nowMs - Date.parse(before?.lastTransitionTime ?? '') < 10_000;
+  if (isRecent && before?.reason === 'Unschedulable') return undefined;
+  const lastTransitionTime = metaTime(new Date(nowMs));
+  const condition = { type, status: 'False', reason: 'Unschedulable', message, lastTransitionTime };
+  return { conditions: [...conditions.filter((each) => each.type !== type), condition] };
 }

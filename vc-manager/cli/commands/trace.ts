@@ -10,6 +10,7 @@ import {
   isNotFound,
   type KubeClient,
   type KubeObject,
+  printable,
   resources,
 } from '../../../kube/index.ts';
 import { wholeNumber } from '../arguments.ts';
@@ -103,7 +104,8 @@ async function showPod(
   const answers = await queryReplicas<PodReport>(replicas, { tenant, ...pod }, cli.signal);
   const known = answers.find((answer) => answer.is === 'answer');
   if (known !== undefined) {
-    const { body, replica } = known;
+    const { replica } = known;
+    const body = { ...known.body, ...(await refusalOf(cli, client, vc, known.body)) };
     cli.stdout.write(
       flags.output === 'json'
         ? json({ source: 'syncer', syncer: replica.name, ...body })
@@ -119,6 +121,30 @@ async function showPod(
   cli.stdout.write(
     flags.output === 'json' ? json({ source: 'objects', ...report }) : waterfall(report, 'seconds'),
   );
+}
+
+/** The syncer knows since when it waits, and the tenant's pod why. */
+async function refusalOf(
+  cli: Cli,
+  client: KubeClient,
+  vc: VirtualCluster,
+  { state, waitsFor, uid, namespace, name }: PodReport,
+): Promise<{ refusal?: string }> {
+  if (state !== 'pending' || waitsFor?.whose !== 'skerry') return {};
+  try {
+    const pod = await readTenantPod(cli, client, vc, { namespace, name });
+    return pod.metadata.uid === uid ? refusalIn(pod) : {};
+  } catch (error) {
+    cli.signal.throwIfAborted();
+    if (!(error instanceof Error)) throw error;
+    return {};
+  }
+}
+
+/** Of a pod without a copy in the super cluster. */
+function refusalIn({ status }: Pod): { refusal?: string } {
+  const scheduled = findCondition(status?.conditions, 'PodScheduled');
+  return scheduled?.status === 'False' && scheduled.message ? { refusal: scheduled.message } : {};
 }
 
 async function listSlowest(
@@ -359,6 +385,7 @@ export function reportFromObjects(
     shares,
     steps: named.flatMap(({ name: step, atMs }) => (atMs === undefined ? [] : [{ name: step, atMs }])),
     spans,
+    ...(superPod === undefined ? refusalIn(tenantPod) : {}),
     ...(waitsFor === undefined ? {} : { waitsFor }),
   };
 }
@@ -480,10 +507,11 @@ function shares({ shares: of, totalMs }: PodReport, precision: Precision): strin
     .join(', ');
 }
 
-function outcome({ state, totalMs, waitsFor }: PodReport, precision: Precision): [string, string] {
+function outcome({ state, totalMs, waitsFor, refusal }: PodReport, precision: Precision): [string, string] {
   if (state === 'ready') return ['Ready in:', formatMs(totalMs, precision)];
   if (state === 'deleted') return ['Deleted after:', `${formatMs(totalMs, precision)}, before it was ready`];
   const since = `since ${formatMs(totalMs, precision)}`;
+  if (refusal !== undefined) return ['Not ready:', `${since}; refused: ${printable(refusal, 1_024)}`];
   if (waitsFor === undefined) return ['Not ready:', since];
   const { name, whose, sinceMs } = waitsFor;
   const what = `waits for ${whoseNames[whose]} (${name}: ${aboutSpan(name)}) since ${formatMs(sinceMs, precision)}`;

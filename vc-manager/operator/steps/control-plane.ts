@@ -160,6 +160,7 @@ async function plan(tenant: Tenant, services: Services, port: number): Promise<C
     pki: tenant.required(tenant.pki, 'certificates'),
     encryption: tenant.required(tenant.encryption, 'encryption key'),
     writeStop: writeStopOf(tenant.vc),
+    podSecurity: tenant.vc.status?.policy?.podSecurity,
     etcdCa: etcdCa.certPem,
     kubeletCa: kubeletProxyCa.certPem,
     labels: { [labelKeys.virtualCluster]: tenant.ref.name, [labelKeys.namespace]: tenant.ref.namespace },
