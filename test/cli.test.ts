@@ -1,12 +1,14 @@
 import { execFileSync } from 'node:child_process';
-import { readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { parse } from 'yaml';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
-import { findCondition, parseKubeconfig, resources } from '../kube/index.ts';
+import { findCondition, type KubeObject, parseKubeconfig, resources } from '../kube/index.ts';
+import { container, namespace, pod } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 
+const packageRoot = join(import.meta.dirname, '..');
 const exitCodes = { ok: 0, usage: 2, notFound: 3, timedOut: 4, unreachable: 5, conflict: 6, forbidden: 7 };
 
 describe('vc-manager', () => {
@@ -278,6 +280,50 @@ describe('vc-manager', () => {
     const file = world.file(`completion.${shell}`);
     await writeFile(file, stdout);
     execFileSync(shell, [...flags, file]);
+  });
+
+  it('events shows what is refused in a tenant, and why', async () => {
+    const ports = [{ containerPort: 80, hostPort: 80 }];
+    await tenant.apply(
+      namespace('refusals'),
+      pod('refusals', 'host', { containers: [container({ ports })] }),
+    );
+    await tenant.until<true, KubeObject>(
+      { resource: resources.events, namespace: 'refusals', what: 'the refusal as an event' },
+      (events) => events.length > 0 || undefined,
+    );
+    const { stdout, exitCode } = await run('events', 'cli-blue');
+    expect(exitCode).toBe(exitCodes.ok);
+    expect(stdout).toMatch(/Warning +\S+ +Pod refusals\/host +1 +.*host/);
+    const listed = JSON.parse((await run('events', 'cli-blue', '-o', 'json')).stdout) as unknown[];
+    expect(listed).toContainEqual(expect.objectContaining({ object: 'Pod refusals/host', type: 'Warning' }));
+  });
+
+  it('version says what runs, as does the plugin of kubectl', async () => {
+    const { version } = JSON.parse(await readFile(join(packageRoot, 'package.json'), 'utf8')) as {
+      version: string;
+    };
+    expect((await run('version')).stdout).toBe(version);
+    const { stdout } = await run('version', '--all', '-o', 'json');
+    expect(JSON.parse(stdout)).toMatchObject({
+      skerry: version,
+      superCluster: tenant.virtualCluster.status?.version,
+      running: expect.arrayContaining([
+        expect.objectContaining({ program: 'vc-manager' }),
+        expect.objectContaining({ program: 'vc-syncer' }),
+      ]),
+      tenants: expect.arrayContaining([
+        expect.objectContaining({ name: 'cli-blue', wanted: '1.36', driver: 'process' }),
+      ]),
+    });
+    expect((await run('version', '--all')).stdout).toMatch(/^default +cli-blue +1\.36/m);
+    // As npm links it when the package is installed.
+    const bin = world.file('bin');
+    await mkdir(bin);
+    await symlink(join(packageRoot, 'bin', 'kubectl-vc.js'), join(bin, 'kubectl-vc'));
+    const PATH = `${bin}:${process.env['PATH']}`;
+    const env = { ...process.env, PATH };
+    expect(execFileSync(tenant.kubectlPath, ['vc', 'version'], { env }).toString().trim()).toBe(version);
   });
 
   it('completes commands, options and tenants', async () => {

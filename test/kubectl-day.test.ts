@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { stringify } from 'yaml';
-import { resources } from '../kube/index.ts';
+import { type KubeObject, resources } from '../kube/index.ts';
 import { signedUser } from './harness/certificates.ts';
 import { at } from './harness/checker/view.ts';
 import { configMap, deployment, namespace, pod, service } from './harness/manifests.ts';
@@ -242,6 +242,10 @@ describe('kubectl with the kubeconfig of a tenant', () => {
     expect(
       await world.superCluster.kubectl('get', 'node', 'sim-1', '-o', 'jsonpath={.spec.unschedulable}'),
     ).toBe('');
+    await tenant.until<true, KubeObject>(
+      { resource: resources.events, namespace: 'default', what: 'the reason as an event' },
+      (events) => events.some(({ reason }) => reason === 'CordonFollowsCluster') || undefined,
+    );
     await k('delete', 'node', 'sim-1');
     await world.expectAgreement();
   });

@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { glob, readFile } from 'node:fs/promises';
+import { appendFile, glob, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { extract } from 'tar';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { connectionFromSecret, type KubeObject, resources } from '../kube/index.ts';
 import { at } from './harness/checker/view.ts';
@@ -134,4 +136,51 @@ describe('secrets, wherever they were planted', () => {
     const taken = await tenant.kubectl('-n', ns, 'get', 'events', '-o', 'json');
     expect(at<KubeObject[]>(JSON.parse(taken), 'items')?.length).toBeGreaterThan(0);
   });
+
+  it('are in no support bundle, although they stand in logs and objects that it holds', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'skerry-bundle-'));
+    try {
+      const key = await readFile(await firstKey(), 'utf8');
+      const canary = randomBytes(24).toString('hex');
+      planted.set('what somebody has applied', [canary]);
+      await world.superCluster.client.patch(
+        resources.virtualClusters,
+        tenant.ref,
+        { metadata: { annotations: { 'kubectl.kubernetes.io/last-applied-configuration': canary } } },
+        { type: 'merge' },
+      );
+      const logs: string[] = [];
+      for await (const path of glob('**/logs/vc-syncer.log', { cwd: world.stateDir })) logs.push(path);
+      const said = [key, `redis://:${canary}@redis:6379`, `authorization: Bearer ${canary}`];
+      await appendFile(
+        join(world.stateDir, logs[0] ?? ''),
+        `${said.map((each) => JSON.stringify(each)).join('\n')}\n`,
+      );
+      const file = join(directory, 'bundle.tar.gz');
+      const { exitCode, stdout, stderr } = await world.cli(['support-bundle', '--file', file]);
+      expect([exitCode, stdout.trim()], stderr).toEqual([0, file]);
+      await extract({ file, cwd: directory });
+      const held = new Map<string, string>();
+      for await (const path of glob('skerry-support-*/**/*.*', { cwd: directory }))
+        held.set(path.split('/').slice(1).join('/'), await readFile(join(directory, path), 'utf8'));
+      for (const [path, text] of held) expect(givenAway(text), path).toEqual([]);
+      expect([...held.keys()]).toEqual(
+        expect.arrayContaining([
+          ...['doctor.json', 'versions.json', 'virtualclusters.json', 'system/leases.json'],
+          ...['logs/stack/vc-syncer.log', 'logs/default_planted/kube-apiserver.log'],
+        ]),
+      );
+      expect(held.get('virtualclusters.json')).toContain('"planted"');
+      expect(held.get('logs/stack/vc-syncer.log')).toContain('redis://:[redacted]@redis');
+      expect(held.get('errors.txt')).toBeUndefined();
+    } finally {
+      await rm(directory, { recursive: true });
+    }
+  });
+
+  async function firstKey(): Promise<string> {
+    const files = join(world.stateDir, 'control-planes', tenant.id, 'files');
+    for await (const path of glob('**/*.key', { cwd: files })) return join(files, path);
+    throw new Error('there is no key');
+  }
 });

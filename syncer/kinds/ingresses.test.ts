@@ -73,7 +73,8 @@ const refusal = (reason: string, message = '') => ({
 describe('whether an Ingress goes down', () => {
   it('is for the operator to switch on', () => {
     expect(admitted(ingress())).toEqual({ wanted: true });
-    expect(admitted(ingress(), { tenant: { syncIngresses: false } })).toEqual({ wanted: false });
+    const off = { tenant: { syncIngresses: false } };
+    expect(admitted(ingress(), off)).toEqual(refusal('IngressesNotSynced'));
   });
 
   it.each([

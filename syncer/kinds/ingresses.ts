@@ -145,8 +145,15 @@ function isAllowed(key: string, { ingressAnnotations }: Rules): boolean {
  * share the controllers of the super cluster, so it may claim only what is the tenant's.
  */
 function admit(tenantObject: KubeObject, context: SyncContext): Admission {
-  if (!context.tenant.syncIngresses) return { wanted: false };
   const name = classOf(tenantObject);
+  if (!context.tenant.syncIngresses) {
+    // A controller of the tenant's own may serve it.
+    if (name !== undefined && isOwnClass(name, context)) return { wanted: false };
+    return refused(
+      'IngressesNotSynced',
+      'Ingresses of this control plane are not served by the cluster that it runs on (spec.sync.ingresses of its VirtualCluster)',
+    );
+  }
   if (name === undefined)
     return refused('NoIngressClass', 'the Ingress names no class, and none is the default here');
   if (isOwnClass(name, context)) return { wanted: false };

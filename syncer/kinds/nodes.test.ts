@@ -372,6 +372,10 @@ describe('rule `virtual-node-edits`: what a tenant does to a virtual node', () =
     cordoned['spec'] = { ...(cordoned['spec'] as object), unschedulable: true };
     expect(kind.up(cordoned, node(), context())).toEqual([
       { do: 'patchTenant', patch: { spec: { unschedulable: null } } },
+      {
+        do: 'notice',
+        notice: { type: 'Normal', reason: 'CordonFollowsCluster', message: expect.any(String) },
+      },
     ]);
   });
 

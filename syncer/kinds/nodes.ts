@@ -379,11 +379,19 @@ function providerID(name: string): string {
   return `skerry://${name}`;
 }
 
+const cordonMessage =
+  'whether the node takes pods is decided in the cluster that it belongs to; cordon and uncordon here are put back';
+
 function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
   if (tenantObject.metadata.deletionTimestamp !== undefined) return [];
   const actions: Action[] = [];
   const patch = objectPatch(tenantObject as Node, superObject as Node, context);
   if (patch !== undefined) actions.push({ do: 'patchTenant', patch });
+  const isCordoned = (node: Node): boolean => node.spec?.unschedulable === true;
+  if (isCordoned(tenantObject as Node) && !isCordoned(superObject as Node)) {
+    const notice = { type: 'Normal', reason: 'CordonFollowsCluster', message: cordonMessage } as const;
+    actions.push({ do: 'notice', notice });
+  }
   const status = statusPatch(tenantObject as Node, superObject as Node, context);
   if (status !== undefined) actions.push({ do: 'patchTenant', subresource: 'status', patch: { status } });
   return actions;

@@ -38,13 +38,13 @@ export class Cluster {
   readonly kubeconfig: string;
   readonly kubeconfigFile: string;
   readonly client: KubeClient;
-  readonly #kubectl: string;
+  readonly kubectlPath: string;
 
   constructor({ name, kubeconfig, kubeconfigFile, kubectl }: ClusterOptions) {
     this.name = name;
     this.kubeconfig = kubeconfig;
     this.kubeconfigFile = kubeconfigFile;
-    this.#kubectl = kubectl;
+    this.kubectlPath = kubectl;
     writeFileSync(kubeconfigFile, kubeconfig, { mode: 0o600 });
     const connection = new Connection({ ...connectionFromSecret(kubeconfig), userAgent: 'skerry-e2e' });
     this.client = new KubeClient(connection);
@@ -64,7 +64,7 @@ export class Cluster {
     { input, env }: { input?: string; env?: Record<string, string> } = {},
   ): Promise<RunResult> {
     const { stdout, stderr, exitCode } = await execa(
-      this.#kubectl,
+      this.kubectlPath,
       // By default it remembers what a server offers in the home directory, by a port that others get later.
       ['--kubeconfig', this.kubeconfigFile, `--cache-dir=${this.kubeconfigFile}.cache`, ...args],
       {

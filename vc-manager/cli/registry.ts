@@ -60,6 +60,12 @@ export const registry: readonly RegisteredCommand[] = [
     load: () => import('./commands/kubeconfig.ts'),
   },
   {
+    name: 'events',
+    group: tenants,
+    summary: 'show what Skerry has to say about a tenant, and what it refuses',
+    load: () => import('./commands/events.ts'),
+  },
+  {
     name: 'quota',
     group: tenants,
     summary: 'show what a tenant has and what it may have',
@@ -162,6 +168,18 @@ export const registry: readonly RegisteredCommand[] = [
     group: machine,
     summary: 'check what this machine lacks',
     load: () => import('./commands/doctor.ts'),
+  },
+  {
+    name: 'version',
+    group: machine,
+    summary: 'print versions, of everything that runs with --all',
+    load: () => import('./commands/version.ts'),
+  },
+  {
+    name: 'support-bundle',
+    group: machine,
+    summary: 'put logs, objects and versions into one file for somebody who is to help, without secrets',
+    load: () => import('./commands/support-bundle.ts'),
   },
   {
     name: 'gc',

@@ -1,14 +1,7 @@
 import { type Command, Option } from 'commander';
 import { secretNames } from '../../../api/names.ts';
 import type { DriverName, VirtualCluster } from '../../../api/virtual-cluster.ts';
-import {
-  type Condition,
-  findCondition,
-  type KubeClient,
-  type KubeObject,
-  printable,
-  resources,
-} from '../../../kube/index.ts';
+import { type Condition, findCondition, printable } from '../../../kube/index.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { jobsOf, jobTable } from '../job-table.ts';
@@ -20,9 +13,9 @@ import {
   namespaceFlag,
   quotaOf,
   readyCondition,
-  type VirtualClusterRef,
   validRef,
 } from '../virtual-clusters.ts';
+import { type Event, eventsOf } from './events.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -57,35 +50,13 @@ async function describe(cli: Cli, name: string, flags: Flags): Promise<void> {
   });
 }
 
-/** Events of this VirtualCluster, without those of an earlier one of the same name. */
-async function eventsOf(
-  client: KubeClient,
-  { namespace, name }: VirtualClusterRef,
-  { metadata }: KubeObject,
-  signal: AbortSignal,
-): Promise<EventObject[]> {
-  const fieldSelector = `involvedObject.kind=VirtualCluster,involvedObject.name=${name}`;
-  const { items } = await client.list<EventObject>(resources.events, { namespace, fieldSelector, signal });
-  return items.filter(({ involvedObject }) => (involvedObject?.uid ?? metadata.uid) === metadata.uid);
-}
-
-interface EventObject extends KubeObject {
-  type?: string;
-  reason?: string;
-  message?: string;
-  count?: number;
-  lastTimestamp?: string | null;
-  eventTime?: string | null;
-  involvedObject?: { uid?: string };
-}
-
 const latestEvents = 15;
 const longestAdvice = 10_000;
 
 /** The text of `describe`. */
 function describeTenant(
   vc: VirtualCluster,
-  events: readonly EventObject[],
+  events: readonly Event[],
   { stdout, clock }: Pick<Cli, 'stdout' | 'clock'>,
 ): string {
   const nowMs = clock.now();
@@ -183,8 +154,8 @@ function dnsOf(conditions: readonly Condition[] = []): string {
   return findCondition(conditions, 'DNSReady') === undefined ? 'none' : 'coredns';
 }
 
-function eventTable(events: readonly EventObject[], nowMs: number): string {
-  const when = (event: EventObject): string =>
+function eventTable(events: readonly Event[], nowMs: number): string {
+  const when = (event: Event): string =>
     event.lastTimestamp ?? event.eventTime ?? event.metadata.creationTimestamp ?? '';
   const rows = events
     .toSorted((a, b) => Date.parse(when(a)) - Date.parse(when(b)))

@@ -68,7 +68,7 @@ const neededPerTenant = 0.15 * gigabyte;
 const inotifyPerControlPlane = 7;
 
 /** Checks everything that the local stack needs of this machine. Changes nothing. */
-async function runChecks(cli: Cli, stateDir: string): Promise<CheckResult[]> {
+export async function runChecks(cli: Cli, stateDir: string): Promise<CheckResult[]> {
   const { env, clock } = cli;
   const cacheDir = defaultCacheDirectory(env);
   const supervisor = await findSupervisor(stateDir, clock);

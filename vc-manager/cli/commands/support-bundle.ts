@@ -1,0 +1,219 @@
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import type { Command } from 'commander';
+import { create as createArchive } from 'tar';
+import type { DriverName, VirtualCluster } from '../../../api/virtual-cluster.ts';
+import { type KubeClient, type KubeObject, type Resource, resources } from '../../../kube/index.ts';
+import type { ControlPlaneDriver } from '../../drivers/driver.ts';
+import { ProcessDriver } from '../../drivers/process/process-driver.ts';
+import { wholeNumber } from '../arguments.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { noBinaries, readOnlyDriver } from '../drivers.ts';
+import { json } from '../output.ts';
+import { type Progress, progressFor, withStep } from '../progress.ts';
+import { redact, redacted } from '../redact.ts';
+import { stateChoice } from '../state-directory.ts';
+import { withSuperCluster } from '../super-cluster.ts';
+import { stackId } from '../up/stop.ts';
+import { readVersions } from '../versions.ts';
+import { runChecks } from './doctor.ts';
+
+interface Flags extends GlobalFlags {
+  file?: string;
+  systemNamespace: string;
+  tail: number;
+}
+
+const help = `
+Puts into one file what somebody needs who is to help: VirtualClusters, policies, templates, jobs, Leases and events of Skerry, what
+runs in its namespace, versions, what "doctor" finds, and the ends of the logs of the local stack and of control planes. No Secrets
+are read, and what looks like a key, a token or a password is taken out of everything else. Names of tenants, their
+namespaces and addresses are in it: look before you send it.
+
+What cannot be read is left out, and named in errors.txt.
+
+Examples:
+  vc-manager support-bundle
+  vc-manager support-bundle --file /tmp/skerry.tar.gz --tail 5000`;
+
+export function configure(command: Command, cli: Cli): void {
+  command
+    .option('-f, --file <file>', 'where to write it (default: skerry-support-TIME.tar.gz here)')
+    .option('--tail <lines>', 'of each log', wholeNumber(0, 1_000_000), 2_000)
+    .option('--system-namespace <namespace>', "of Skerry's own objects", 'skerry-system')
+    .addHelpText('after', help)
+    .action(async (_, chosen: Command) => supportBundle(cli, chosen.optsWithGlobals<Flags>()));
+}
+
+async function supportBundle(cli: Cli, flags: Flags): Promise<void> {
+  const time = new Date(cli.clock.now()).toISOString().replaceAll(/[-:]|\.[0-9]+/g, '');
+  const name = `skerry-support-${time}`;
+  const file = resolve(flags.file ?? `${name}.tar.gz`);
+  const root = await mkdtemp(join(tmpdir(), 'skerry-support-'));
+  const progress = progressFor(cli);
+  try {
+    const bundle = new Bundle(join(root, name), cli, progress);
+    await bundle.add('doctor.json', 'this machine', () =>
+      runChecks(cli, stateChoice(cli.env, flags).directory),
+    );
+    await bundle.addLogs('logs/stack', stackDriver(cli, flags), stackId, flags.tail);
+    try {
+      await withSuperCluster(cli, flags, (client) => fromSuperCluster(bundle, client, cli, flags));
+    } catch (error) {
+      cli.signal.throwIfAborted();
+      bundle.failed('the super cluster', error);
+    }
+    await bundle.close();
+    const partial = `${file}.partial`;
+    await mkdir(dirname(file), { recursive: true });
+    try {
+      await createArchive({ gzip: true, portable: true, file: partial, cwd: root, mode: 0o600 }, [name]);
+      await rename(partial, file);
+    } finally {
+      await rm(partial, { force: true });
+    }
+    cli.stdout.write(`${file}\n`);
+    if (bundle.errors.length > 0)
+      progress.note(`${bundle.errors.length} parts could not be read: see errors.txt in it.`);
+  } finally {
+    progress.close();
+    await rm(root, { recursive: true, force: true });
+  }
+}
+
+/** Objects that hold no secrets by their kind. */
+const everywhere: readonly [string, Resource][] = [
+  ['virtualclusters.json', resources.virtualClusters],
+  ['policies.json', resources.virtualClusterPolicies],
+  ['templates.json', resources.controlPlaneTemplates],
+  ['nodes.json', resources.nodes],
+];
+const inNamespace: readonly [string, Resource][] = [
+  ['leases.json', resources.leases],
+  ['events.json', resources.events],
+  ['pods.json', resources.pods],
+];
+
+async function fromSuperCluster(bundle: Bundle, client: KubeClient, cli: Cli, flags: Flags): Promise<void> {
+  const { signal } = cli;
+  const { systemNamespace: namespace, tail } = flags;
+  await bundle.add('versions.json', 'versions', () => readVersions(client, namespace, signal));
+  for (const [file, resource] of everywhere)
+    await bundle.add(file, resource.plural, async () => (await client.list(resource, { signal })).items);
+  for (const [file, resource] of inNamespace)
+    await bundle.add(
+      `system/${file}`,
+      `${resource.plural} of ${namespace}`,
+      async () => (await client.list(resource, { namespace, signal })).items,
+    );
+  await bundle.add('virtualcluster-events.json', 'events of VirtualClusters', async () => {
+    const fieldSelector = 'involvedObject.kind=VirtualCluster';
+    return (await client.list(resources.events, { fieldSelector, signal })).items;
+  });
+  const { items: pods } = await client
+    .list(resources.pods, { namespace, signal })
+    .catch(() => ({ items: [] }));
+  for (const { metadata } of pods as KubeObject[]) {
+    const path = `/api/v1/namespaces/${namespace}/pods/${metadata.name}/log?tailLines=${tail}`;
+    await bundle.addText(`system/logs/${metadata.name}.log`, `log of ${metadata.name}`, async () =>
+      String(await client.raw('GET', path, { signal })),
+    );
+  }
+  const { items } = await client.list<VirtualCluster>(resources.virtualClusters, { signal });
+  const stateDir = stateChoice(cli.env, flags).directory;
+  for (const { metadata, status } of items) {
+    if (status?.id === undefined) continue;
+    const driver = readOnlyDriver((status.driver ?? 'process') satisfies DriverName, {
+      stateDir,
+      client,
+      clock: cli.clock,
+    });
+    await bundle.addLogs(`logs/${metadata.namespace}_${metadata.name}`, driver, status.id, tail);
+  }
+}
+
+function stackDriver(cli: Cli, flags: Flags): ControlPlaneDriver {
+  return new ProcessDriver({ root: stateChoice(cli.env, flags).directory, binaries: noBinaries });
+}
+
+/** Fields of objects that hold copies of anything, or much and nothing that helps. */
+const droppedAnnotations = ['kubectl.kubernetes.io/last-applied-configuration'];
+
+/** A directory that is filled part by part; a part that cannot be read is noted. */
+class Bundle {
+  readonly errors: string[] = [];
+  readonly #root: string;
+  readonly #cli: Cli;
+  readonly #progress: Progress;
+
+  constructor(root: string, cli: Cli, progress: Progress) {
+    this.#root = root;
+    this.#cli = cli;
+    this.#progress = progress;
+  }
+
+  async add(file: string, what: string, read: () => Promise<unknown>): Promise<void> {
+    await this.addText(file, what, async () => json(withoutSecrets(await read())));
+  }
+
+  async addText(file: string, what: string, read: () => Promise<string>): Promise<void> {
+    this.#cli.signal.throwIfAborted();
+    try {
+      const text = await withStep(this.#progress, `Reading ${what}`, read);
+      const path = join(this.#root, file);
+      await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+      await writeFile(path, redact(text), { mode: 0o600 });
+    } catch (error) {
+      this.#cli.signal.throwIfAborted();
+      this.failed(what, error);
+    }
+  }
+
+  /** Of all components of one control plane. */
+  async addLogs(folder: string, driver: ControlPlaneDriver, id: string, tailLines: number): Promise<void> {
+    try {
+      const { components } = await driver.observe(id);
+      await this.add(`${folder}/components.json`, `components of ${id}`, async () => components);
+      for (const { name } of components)
+        await this.addText(`${folder}/${name}.log`, `log of ${name} of ${id}`, async () => {
+          const lines: string[] = [];
+          for await (const line of driver.logs(id, name, { tailLines, signal: this.#cli.signal }))
+            lines.push(`${line}\n`);
+          return lines.join('');
+        });
+    } catch (error) {
+      this.#cli.signal.throwIfAborted();
+      this.failed(`logs of ${id}`, error);
+    }
+  }
+
+  failed(what: string, error: unknown): void {
+    this.errors.push(`${what}: ${error instanceof Error ? error.message : String(error)}\n`);
+  }
+
+  async close(): Promise<void> {
+    await mkdir(this.#root, { recursive: true, mode: 0o700 });
+    if (this.errors.length > 0)
+      await writeFile(join(this.#root, 'errors.txt'), redact(this.errors.join('')), { mode: 0o600 });
+  }
+}
+
+/**
+ * A copy without annotations that hold whole objects, without managedFields, and without the values of environment
+ * variables, which may be passwords whatever they are called.
+ */
+export function withoutSecrets(value: unknown, key = ''): unknown {
+  if (Array.isArray(value)) {
+    if (key === 'env')
+      return value.map((each) =>
+        typeof each === 'object' && each !== null && 'value' in each ? { ...each, value: redacted } : each,
+      );
+    return value.map((each) => withoutSecrets(each));
+  }
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(value).filter(
+    ([field]) => field !== 'managedFields' && !(key === 'annotations' && droppedAnnotations.includes(field)),
+  );
+  return Object.fromEntries(entries.map(([field, each]) => [field, withoutSecrets(each, field)]));
+}

@@ -1,0 +1,56 @@
+import { type Command, Option } from 'commander';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { ageSince, json, table } from '../output.ts';
+import { packageVersion } from '../package-root.ts';
+import { withSuperCluster } from '../super-cluster.ts';
+import { readVersions, type Versions } from '../versions.ts';
+
+interface Flags extends GlobalFlags {
+  all?: boolean;
+  systemNamespace: string;
+  output?: 'json';
+}
+
+const help = `
+Examples:
+  vc-manager version
+  vc-manager version --all              the super cluster, managers and syncers, templates and tenants too`;
+
+export function configure(command: Command, cli: Cli): void {
+  command
+    .option('--all', 'of everything that runs: asks the super cluster')
+    .option('--system-namespace <namespace>', "of Skerry's own objects", 'skerry-system')
+    .addOption(new Option('-o, --output <format>', 'print an object').choices(['json']))
+    .addHelpText('after', help)
+    .action(async (_, chosen: Command) => version(cli, chosen.optsWithGlobals<Flags>()));
+}
+
+async function version(cli: Cli, flags: Flags): Promise<void> {
+  if (!flags.all) {
+    const own = { skerry: packageVersion(), node: process.versions.node };
+    cli.stdout.write(flags.output === 'json' ? json(own) : `${own.skerry}\n`);
+    return;
+  }
+  const versions = await withSuperCluster(cli, flags, (client) =>
+    readVersions(client, flags.systemNamespace, cli.signal),
+  );
+  cli.stdout.write(flags.output === 'json' ? json(versions) : shown(versions, cli.clock.now()));
+}
+
+function shown(versions: Versions, nowMs: number): string {
+  const facts = table(undefined, [
+    ['Skerry:', versions.skerry],
+    ['Node.js:', versions.node],
+    ['Super cluster:', versions.superCluster || '-'],
+    ...versions.running.map(({ program, identity, renewed }) => [
+      `${program}:`,
+      `${identity}${renewed === undefined ? '' : `, seen ${ageSince(renewed, nowMs)} ago`}`,
+    ]),
+    ...versions.templates.map(({ name, kubernetes }) => ['Template:', `${name} (Kubernetes ${kubernetes})`]),
+  ]);
+  if (versions.tenants.length === 0) return facts;
+  const rows = versions.tenants.map(({ namespace, name, kubernetes = '-', wanted = '-', driver = '-' }) => [
+    ...[namespace, name, kubernetes, wanted, driver],
+  ]);
+  return `${facts}\n${table(['NAMESPACE', 'TENANT', 'KUBERNETES', 'ASKED FOR', 'DRIVER'], rows)}`;
+}

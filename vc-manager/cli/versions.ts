@@ -1,0 +1,55 @@
+import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
+import { packageVersion } from './package-root.ts';
+
+/** What runs in which version. */
+export interface Versions {
+  /** Of this command line. */
+  skerry: string;
+  node: string;
+  superCluster: string;
+  /** Programs of Skerry that hold a Lease: the leading manager, each replica of the syncer. */
+  running: { program: string; identity: string; renewed?: string }[];
+  templates: { name: string; kubernetes: string }[];
+  tenants: { namespace: string; name: string; kubernetes?: string; wanted?: string; driver?: string }[];
+}
+
+interface Lease extends KubeObject {
+  spec?: { holderIdentity?: string; renewTime?: string };
+}
+
+export async function readVersions(
+  client: KubeClient,
+  systemNamespace: string,
+  signal: AbortSignal,
+): Promise<Versions> {
+  const [version, leases, templates, tenants] = await Promise.all([
+    client.raw('GET', '/version', { signal }) as Promise<{ gitVersion?: string }>,
+    client.list<Lease>(resources.leases, { namespace: systemNamespace, signal }),
+    client.list<ControlPlaneTemplate>(resources.controlPlaneTemplates, { signal }),
+    client.list<VirtualCluster>(resources.virtualClusters, { signal }),
+  ]);
+  return {
+    skerry: packageVersion(),
+    node: process.versions.node,
+    superCluster: (version.gitVersion ?? '').replace(/^v/, ''),
+    running: leases.items.flatMap(({ metadata, spec }) => {
+      const program = /(?:^|-)(vc-(?:manager|syncer))/.exec(metadata.name ?? '')?.[1];
+      const { holderIdentity: identity = '', renewTime: renewed } = spec ?? {};
+      if (program === undefined || identity === '') return [];
+      return [{ program, identity, ...(renewed === undefined ? {} : { renewed }) }];
+    }),
+    templates: templates.items.map(({ metadata, spec }) => ({
+      name: metadata.name ?? '',
+      kubernetes: spec.kubernetesVersion,
+    })),
+    tenants: tenants.items.map(({ metadata, spec, status }) => ({
+      namespace: metadata.namespace ?? '',
+      name: metadata.name ?? '',
+      ...(status?.version === undefined ? {} : { kubernetes: status.version }),
+      ...(spec?.version === undefined ? {} : { wanted: spec.version }),
+      ...(status?.driver === undefined ? {} : { driver: status.driver }),
+    })),
+  };
+}
