@@ -22,6 +22,12 @@ function neverChanged(field: string): { rule: string; message: string }[] {
 const driverNames = ['process', 'compose', 'kubernetes'] as const;
 export const dnsChoices = ['coredns', 'none'] as const;
 
+const cron = z
+  .string()
+  .max(100)
+  .regex(/^[-A-Za-z0-9*,/#? ]+$/)
+  .optional();
+
 export const virtualClusterSpecSchema = z.strictObject({
   version: z
     .string()
@@ -77,6 +83,16 @@ export const virtualClusterSpecSchema = z.strictObject({
           'How long nobody may have been connected through the gateway before the control plane is stopped, as 30m or ' +
             '12h. Its pods run on, and whoever connects starts it again. Without it, only a request stops it.',
         )
+        .optional(),
+      at: cron.describe(
+        'When the control plane is stopped by the clock, as five fields of cron: 0 19 * * 1-5. It may be in use.',
+      ),
+      wakeAt: cron.describe('When it is started by the clock, unless it was a request that put it to sleep.'),
+      timeZone: z
+        .string()
+        .max(64)
+        .regex(/^[A-Za-z0-9][-+_/A-Za-z0-9]*$/)
+        .describe('Of both, as Europe/Zurich. UTC by default.')
         .optional(),
     })
     .describe('When the control plane is stopped because nobody needs it.')
@@ -263,7 +279,7 @@ export const virtualClusterStatusSchema = z.strictObject({
   sleep: z
     .strictObject({
       since: z.string().meta({ format: 'date-time' }).describe('Absent while it is awake.').optional(),
-      reason: z.enum(['Requested', 'Idle']).optional(),
+      reason: z.enum(['Requested', 'Idle', 'Scheduled']).optional(),
       stopped: z.boolean().describe('Whether all of its components have ended.').optional(),
       wokenAt: z.string().meta({ format: 'date-time' }).optional(),
       slept: z.string().max(64).describe('The last request to sleep that was followed.').optional(),

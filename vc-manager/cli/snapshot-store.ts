@@ -47,7 +47,8 @@ export async function snapshotFileName(
   const stem = basename(from, snapshotSuffix)
     .replaceAll(/[^A-Za-z0-9.-]/g, '-')
     .replace(/^[^A-Za-z0-9]+/, '');
-  const copied = `${namespace}/${name}/${stem.slice(0, 80) || 'file'}${snapshotSuffix}`;
+  // Never the name of one that the manager has taken.
+  const copied = `${namespace}/${name}/copied-${stem.slice(0, 80) || 'file'}${snapshotSuffix}`;
   const store = await storeOf(cli, flags);
   await store.write(copied, createReadStream(from), { signal: cli.signal });
   return copied;

@@ -108,6 +108,8 @@ export class EtcdAdmin {
       await this.enableAuth({ ...(signal && { signal }) });
       await this.#deleteAuth('user', user, signal);
       await deleteKeys(this.#session, prefix, signal);
+      const guard = Buffer.from(replaceGuard(id)).toString('base64');
+      await this.#session.call('/v3/kv/deleterange', { key: guard }, signal);
       await this.#deleteAuth('role', role, signal);
 
       const left: string[] = [];
@@ -147,7 +149,7 @@ export class EtcdAdmin {
       onProgress?: (written: number) => void;
     },
   ): Promise<number> {
-    const target = { prefix: tenantPrefix(id), guard: `/skerry/replacing/${id}`, attempt, keepOthers };
+    const target = { prefix: tenantPrefix(id), guard: replaceGuard(id), attempt, keepOthers };
     return await replaceKeys(this.#session, target, entries, call);
   }
 
@@ -249,6 +251,11 @@ export class EtcdAdmin {
       tolerate('not-found', this.#session.call(`/v3/auth/${what}/delete`, body, signal)),
     );
   }
+}
+
+/** There while the keys of a tenant are being replaced. */
+function replaceGuard(id: string): string {
+  return `/skerry/replacing/${id}`;
 }
 
 function grantOf(id: string): Grant {

@@ -187,4 +187,42 @@ describe('a tenant that nobody needs', () => {
       expect(world.get('a')?.status?.phase).toBe('Ready');
     });
   });
+
+  describe('by spec.sleep.at', () => {
+    let nowMs = 0;
+    const clock = { ...systemClock, now: () => nowMs };
+    const sleep = { at: '0 19 * * *', wakeAt: '0 7 * * *' };
+    /** After the tenant was made, which the API server dates. */
+    const timeOf = (day: number, time: string): number =>
+      Date.parse(`${new Date(Date.now() + day * 86_400_000).toISOString().slice(0, 11)}${time}Z`);
+
+    it('is stopped and started by the clock, used or not; one that was asked to sleep sleeps on', async () => {
+      nowMs = timeOf(1, '12:00:00');
+      world.run({ settings: { ...settings, recheckMs: 1_000 }, clock });
+      world.create('a', { sleep });
+      await world.untilReady('a');
+      lease({}, new Date(timeOf(1, '19:00:30')).toISOString());
+      nowMs = timeOf(1, '19:01:00');
+      expect((await untilStopped()).status?.sleep?.reason).toBe('Scheduled');
+      nowMs = timeOf(2, '07:00:30');
+      world.edit('a', { weight: 2 });
+      await untilPhase('Ready');
+      await world.until('a', (vc) => vc.status?.jobs?.current === undefined);
+      annotate('a', annotationKeys.sleep, 'one');
+      await untilStopped();
+      nowMs = timeOf(3, '07:00:30');
+      world.edit('a', { weight: 3 });
+      annotate('a', annotationKeys.snapshot, 'one');
+      await world.until('a', (vc) => vc.status?.jobs?.history?.[0]?.kind === 'snapshot');
+      expect(world.get('a')?.status?.phase).toBe('Asleep');
+    });
+
+    it('that cannot be read is named, and the tenant goes on', async () => {
+      nowMs = timeOf(1, '12:00:00');
+      world.run({ settings, clock });
+      world.create('a', { sleep: { at: 'soon' } });
+      const ready = condition(await world.untilReady('a'), 'Ready');
+      expect(ready?.message).toMatch(/It does not sleep as asked: spec.sleep.at: /);
+    });
+  });
 });

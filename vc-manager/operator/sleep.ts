@@ -4,6 +4,7 @@ import { sleepAfterIdleMs, type VirtualCluster } from '../../api/virtual-cluster
 import { findCondition } from '../../kube/index.ts';
 import { newRequest } from './requests.ts';
 import type { Services } from './services.ts';
+import { sleepSchedule } from './sleep-schedule.ts';
 
 type SleepServices = Pick<Services, 'activity' | 'settings' | 'clock'>;
 
@@ -28,10 +29,24 @@ export function isWoken(vc: VirtualCluster, services: SleepServices): boolean {
   // Both are written by this system, but the clocks of two machines may differ by a little.
   const requested = leaseOf(vc, services)?.metadata.annotations?.[annotationKeys.wakeRequested] ?? '';
   if (Date.parse(requested) > Date.parse(since) - clockSkewMs) return true;
-  return reason === 'Idle' && sleepAfterIdleMs(vc) === undefined;
+  if (reason === 'Idle' && sleepAfterIdleMs(vc) === undefined) return true;
+  if (reason === 'Scheduled' && vc.spec?.sleep?.at === undefined) return true;
+  // Whoever has asked it to sleep says when it wakes.
+  if (reason === 'Requested') return false;
+  const { awake } = sleepSchedule(vc, services.clock.now());
+  return awake.lastMs !== undefined && awake.lastMs > Date.parse(since);
 }
 
 const clockSkewMs = 2_000;
+
+/** Whether the clock says that one that is awake is to sleep: since its last time nobody has made or woken it. */
+export function isSleepScheduled(vc: VirtualCluster, { clock }: Pick<Services, 'clock'>): boolean {
+  const { asleep, awake } = sleepSchedule(vc, clock.now());
+  if (asleep.lastMs === undefined || asleep.lastMs < (awake.lastMs ?? 0)) return false;
+  const { sleep } = vc.status ?? {};
+  const upSince = [sleep?.wokenAt, vc.metadata.creationTimestamp].map((time) => Date.parse(time ?? '') || 0);
+  return asleep.lastMs > Math.max(...upSince);
+}
 
 /**
  * When it may fall asleep by itself, as wall-clock time; undefined: never. Connections through the gateway are what

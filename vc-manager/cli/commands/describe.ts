@@ -121,6 +121,9 @@ function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: number): 
     ...(spec?.sleep?.afterIdle === undefined
       ? []
       : [['Sleeps:', `after ${spec.sleep.afterIdle} without a connection`]]),
+    ...(status?.restored === undefined || status.restored.refused !== undefined
+      ? []
+      : [['Restored:', `${status.restored.at}, from ${status.restored.from}`]]),
     ...(status?.sleep?.since === undefined ? [] : [['Asleep since:', status.sleep.since]]),
     ['Usage:', usage.length === 0 ? '-' : usage.join(', ')],
   ];

@@ -2,7 +2,8 @@ import { annotationKeys } from '../../../api/labels.ts';
 import { type KubeObject, type Resource, resources } from '../../../kube/index.ts';
 import { storedRequest } from '../requests.ts';
 import type { Services } from '../services.ts';
-import { idleAtMs, isAsleep, sleepRequest } from '../sleep.ts';
+import { idleAtMs, isAsleep, isSleepScheduled, sleepRequest } from '../sleep.ts';
+import { sleepSchedule } from '../sleep-schedule.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 
@@ -37,8 +38,9 @@ export const fallAsleep: Step = {
   async run(tenant, services) {
     const request = sleepRequest(tenant.vc);
     if (tenant.unfinished !== undefined) return;
-    if (request === undefined && !(await isIdle(tenant, services))) return;
-    const reason = request === undefined ? 'Idle' : 'Requested';
+    const isScheduled = isScheduledNow(tenant, services);
+    if (request === undefined && !isScheduled && !(await isIdle(tenant, services))) return;
+    const reason = request !== undefined ? 'Requested' : isScheduled ? 'Scheduled' : 'Idle';
     const woken = tenant.vc.metadata.annotations?.[annotationKeys.wake];
     const since = new Date(services.clock.now()).toISOString();
     tenant.status.set(({ sleep, ...status }) => ({
@@ -46,7 +48,7 @@ export const fallAsleep: Step = {
       phase: 'Asleep',
       sleep: { ...sleep, since, reason, ...requests({ slept: request, woken }) },
     }));
-    const why = reason === 'Idle' ? 'Nobody has used it for a while' : 'It was asked to sleep';
+    const why = reasons[reason];
     tenant.status.condition(
       'Ready',
       'False',
@@ -58,6 +60,12 @@ export const fallAsleep: Step = {
     await stop(tenant, services);
   },
 };
+
+const reasons = {
+  Idle: 'Nobody has used it for a while',
+  Requested: 'It was asked to sleep',
+  Scheduled: 'It sleeps by its schedule',
+} as const;
 
 /** Those that are there, as the status stores them. */
 function requests(followed: { slept: string | undefined; woken: string | undefined }): {
@@ -76,6 +84,10 @@ export const stayAsleep: Step = {
   doing: 'Stopping the control plane until somebody needs it',
   async run(tenant, services) {
     if (tenant.vc.status?.sleep?.stopped !== true) await stop(tenant, services);
+    if (tenant.vc.status?.sleep?.reason === 'Requested') return;
+    const nowMs = services.clock.now();
+    const { awake: by } = sleepSchedule(tenant.vc, nowMs);
+    if (by.nextMs !== undefined) tenant.lookAgainMs = Math.min(tenant.lookAgainMs, by.nextMs - nowMs);
   },
 };
 
@@ -87,6 +99,16 @@ async function stop(tenant: Tenant, { driver }: Services): Promise<void> {
   for (const type of ['APIServerReady', 'ControllerManagerReady'] as const)
     tenant.status.condition(type, 'False', 'Asleep', ended);
   tenant.status.set(({ sleep, ...status }) => ({ ...status, sleep: { ...sleep, stopped: true } }));
+}
+
+function isScheduledNow(tenant: Tenant, services: Services): boolean {
+  const nowMs = services.clock.now();
+  const { asleep, problem } = sleepSchedule(tenant.vc, nowMs);
+  if (problem !== undefined) tenant.notes.push(`It does not sleep as asked: ${problem}.`);
+  if (tenant.vc.status?.phase !== 'Ready') return false;
+  if (isSleepScheduled(tenant.vc, services)) return true;
+  if (asleep.nextMs !== undefined) tenant.lookAgainMs = Math.min(tenant.lookAgainMs, asleep.nextMs - nowMs);
+  return false;
 }
 
 async function isIdle(tenant: Tenant, services: Services): Promise<boolean> {

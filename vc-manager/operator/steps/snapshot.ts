@@ -58,6 +58,8 @@ export const snapshot: Step = {
 };
 
 const condition = 'SnapshotTaken';
+/** Of the schema. */
+const mostKept = 96;
 
 /** Of one moment, with the Secrets decrypted, into the store; older ones of its kind go. */
 export async function takeSnapshot(
@@ -72,10 +74,23 @@ export async function takeSnapshot(
     const keep = tenant.vc.spec?.snapshots?.keep ?? 7;
     const before = tenant.vc.status?.snapshots?.kept ?? [];
     const older = before.filter((each) => each.reason === reason).slice(keep - 1);
-    for (const { name } of older) await snapshots.store.remove(name, { signal: tenant.signal });
+    const removed = new Set<KeptSnapshot>();
+    for (const each of older) {
+      try {
+        await snapshots.store.remove(each.name, { signal: tenant.signal });
+        removed.add(each);
+      } catch (error) {
+        if (tenant.signal.aborted) throw error;
+        // It stays in the list, and the next one tries again.
+        services.logger.warn({ err: error, snapshot: each.name }, 'an old snapshot cannot be removed');
+      }
+    }
     tenant.status.set((status) => ({
       ...status,
-      snapshots: { ...status.snapshots, kept: [kept, ...before.filter((each) => !older.includes(each))] },
+      snapshots: {
+        ...status.snapshots,
+        kept: [kept, ...before.filter((each) => !removed.has(each))].slice(0, mostKept),
+      },
     }));
     tenant.status.condition(
       condition,
