@@ -108,6 +108,8 @@ describe('snapshots of a tenant', () => {
     const file = join(world.stateDir, 'copied.snapshot');
     expect(await cli('snapshot', name, '--file', file)).toMatch(/copied.snapshot: [0-9]+ entries/);
     await until('it to sleep on', ({ status }) => status?.phase === 'Asleep');
+    // Waking by a connection has a test of its own; kubectl waits ten seconds for that at the most.
+    await cli('wake', name, '--wait');
     await tenant.kubectl('create', 'namespace', 'later');
     await cli('restore', name, '--from', file, '--wait');
     await expect(tenant.kubectl('get', 'namespace', 'later')).rejects.toThrow(/not found/);
