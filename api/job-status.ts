@@ -73,8 +73,11 @@ export const jobStatusSchema = z.strictObject({
     .strictObject({
       kind,
       generation: z.int().min(0).optional(),
+      why: message.describe('Why it was given up; absent when somebody has cancelled it.').optional(),
     })
-    .describe('A cancelled job does not begin again until the spec changes or a retry is requested.')
+    .describe(
+      'A job that was cancelled or given up does not begin again until the spec changes or a retry is requested.',
+    )
     .optional(),
   renewalHeldUntil: time.describe('A cancelled renewal of what is due waits until then.').optional(),
   renewed: z.string().max(64).describe('The last request for new certificates that was followed.').optional(),

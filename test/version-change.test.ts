@@ -1,6 +1,10 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import type { ControlPlaneTemplateSpec } from '../api/control-plane-template.ts';
+import type { VirtualCluster } from '../api/virtual-cluster.ts';
+import { type KubeObject, resources } from '../kube/index.ts';
 import { defaultVersions } from '../vc-manager/binaries/index.ts';
 import { changeVersion, setVersion } from './harness/managers.ts';
+import { namespace } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const running = defaultVersions.kubernetes;
@@ -9,6 +13,7 @@ const earlier = (process.env['SKERRY_E2E_EARLIER_VERSIONS'] ?? '').split(',').fi
 const minor = (version: string): number => Number(version.split('.')[1]);
 /** A change goes one minor version up at most; older ones are only started. */
 const changed = earlier.filter((version) => minor(version) >= minor(running) - 1);
+const anotherMinor = changed.filter((version) => minor(version) !== minor(running));
 const started = earlier.filter((version) => minor(version) < minor(running) - 1);
 
 describe.skipIf(earlier.length === 0)(
@@ -43,6 +48,44 @@ describe.skipIf(earlier.length === 0)(
       expect([done.exitCode, done.stdout.trim()]).toEqual([0, `${name} runs ${running}`]);
       expect((await world.cli(['upgrade', name])).stdout).toContain('already');
     });
+
+    it.each(anotherMinor)(
+      'are gone back to by itself when the new version does not start: %s',
+      async (from) => {
+        const broken = 'version-change-broken';
+        const template = await world.superCluster.client.get<KubeObject & { spec: ControlPlaneTemplateSpec }>(
+          resources.controlPlaneTemplates,
+          { name: `v1-${minor(running)}` },
+        );
+        const components = template.spec.components.map((each) =>
+          each.name === 'kube-apiserver' ? { ...each, args: { ...each.args, 'no-such-flag': 'x' } } : each,
+        );
+        await world.superCluster.apply({
+          apiVersion: 'skerry.dev/v1alpha1',
+          kind: 'ControlPlaneTemplate',
+          metadata: { name: broken },
+          spec: { ...template.spec, components },
+        });
+        const name = `back-${from.replaceAll('.', '-')}`;
+        const tenant = await world.createTenant(name, '--version', from);
+        await tenant.apply(namespace('before'));
+        await world.superCluster.client.patch(
+          resources.virtualClusters,
+          tenant.ref,
+          { spec: { version: running, template: broken } },
+          { type: 'merge' },
+        );
+        const { status } = await world.superCluster.until<VirtualCluster, VirtualCluster>(
+          { resource: resources.virtualClusters, ...tenant.ref, what: 'the way back', timeoutMs: 150_000 },
+          ([vc]) => vc?.status?.phase === 'Ready' && vc.status.jobs?.held?.why !== undefined && vc,
+        );
+        expect(status?.version).toBe(from);
+        expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'version-change', result: 'Failed' });
+        expect(await serverVersion(tenant)).toBe(`v${from}`);
+        expect(await tenant.kubectl('get', 'namespace', 'before')).toContain('Active');
+        await world.superCluster.kubectl('delete', 'controlplanetemplate', broken);
+      },
+    );
 
     it.each(changed)('are not gone back to: %s', async (from) => {
       const { exitCode, stderr } = await setVersion(world, nameOf(from), from);

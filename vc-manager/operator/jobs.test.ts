@@ -166,25 +166,46 @@ describe('jobs', () => {
     });
   }
 
-  it('leave a new version that does not start when the old one is asked for again', async () => {
+  it('go back by themselves from a new version that does not start, and try it again when asked', async () => {
     world.run();
     world.create('a', { version: '1.35.4' });
     await world.untilReady('a');
     const credentials = world.get('a')?.status?.syncerSecret?.version;
+    let isBroken = true;
     world.driver.beforeEnsure = ({ id, components }) => {
       const binary = components[0]?.binary;
-      if (binary !== undefined && 'version' in binary && binary.version === '1.36.3')
-        throw new DriverError('NotReady', 'a flag is unknown', { id, component: 'kube-apiserver' });
+      if (isBroken && binary !== undefined && 'version' in binary && binary.version === '1.36.3')
+        throw new DriverError('NotReady', 'A flag is unknown.', { id, component: 'kube-apiserver' });
     };
     world.edit('a', { version: '1.36.3' });
-    const failing = await world.until('a', (vc) => vc.status?.jobs?.current?.failing === true);
-    expect(failing.status?.version).toBe('1.35.4');
-    expect(condition(failing, 'APIServerReady')?.message).toContain('a flag is unknown');
-    world.edit('a', { version: '1.35.4' });
+    const held = await world.untilReason('a', 'VersionCurrent', 'RolledBack');
+    expect(condition(held, 'VersionCurrent')?.message).toContain('1.36.3 did not start: A flag is unknown.');
     const back = await world.untilReady('a');
+    expect(back.status?.version).toBe('1.35.4');
     expect(back.status?.syncerSecret?.version).toBe(credentials);
     expect(versionOfPlan()).toBe('1.35.4');
-    expect(jobs('a')?.history?.[0]).toMatchObject({ kind: 'version-change', result: 'Failed' });
+    expect(jobs('a')?.history?.[0]).toMatchObject({
+      kind: 'version-change',
+      result: 'Failed',
+      message: 'A flag is unknown.',
+    });
+    isBroken = false;
+    annotate('a', annotationKeys.retryJob, 'again');
+    await world.until('a', (vc) => vc.status?.version === '1.36.3' && vc.status.phase === 'Ready');
+    expect(condition(world.get('a') as VirtualCluster, 'VersionCurrent')).toBeUndefined();
+  });
+
+  it('try a new version again whose place is at fault, and not the version', async () => {
+    world.run();
+    world.create('a', { version: '1.35.4' });
+    await world.untilReady('a');
+    let failures = 0;
+    world.driver.beforeEnsure = ({ id }) => {
+      if (++failures <= 2) throw new DriverError('CannotWrite', 'The disk is full.', { id });
+    };
+    world.edit('a', { version: '1.36.3' });
+    await world.until('a', (vc) => vc.status?.version === '1.36.3' && vc.status.phase === 'Ready');
+    expect(failures).toBeGreaterThan(2);
   });
 
   it('cancel a change of version before the API server is touched, and refuse it then', async () => {
@@ -206,7 +227,7 @@ describe('jobs', () => {
     await world.until('a', (vc) => vc.status?.jobs?.current?.replacing === true);
     cancel('a');
     const { status } = await world.until('a', (vc) => vc.status?.jobs?.current?.refusal !== undefined);
-    expect(status?.jobs?.current?.refusal).toContain('set spec.version back');
+    expect(status?.jobs?.current?.refusal).toContain('comes back by itself');
     world.driver.beforeEnsure = () => {};
     release();
     await world.until('a', (vc) => vc.status?.version === '1.36.3' && vc.status.phase === 'Ready');

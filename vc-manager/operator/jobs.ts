@@ -226,8 +226,8 @@ function refusal({ kind, replacing, target }: CurrentJob, { status }: VirtualClu
   if (!replacing) return undefined;
   if (kind === 'renewal') return 'the new certificates are issued, and the control plane has to take them up';
   return (
-    `the API server is being replaced by version ${target}. If that does not start, set spec.version back to the ` +
-    'version that has run; once it is ready it stays'
+    `the API server is being replaced by version ${target}. If that does not start, the one that has run comes back by ` +
+    'itself; once it is ready it stays'
   );
 }
 
@@ -241,6 +241,25 @@ export function recordReplacing(tenant: Tenant, replacing: boolean): void {
       const { replacing: _, refusal: why, ...current } = job;
       return replacing ? { ...current, replacing, ...(why === undefined ? {} : { refusal: why }) } : current;
     }),
+  }));
+}
+
+/**
+ * Notes that the new version does not start. The next reconcile starts the one that has run, and it stays until somebody
+ * asks again.
+ */
+export function recordRollback(tenant: Tenant, { clock }: Pick<Services, 'clock'>, why: string): void {
+  const { generation } = tenant.vc.metadata;
+  tenant.status.set((old) => ({
+    ...old,
+    jobs: {
+      ...replaceJob(failAttempt(old.jobs, why), new Date(clock.now())),
+      held: {
+        kind: 'version-change',
+        why: why.slice(0, 1_000),
+        ...(generation === undefined ? {} : { generation }),
+      },
+    },
   }));
 }
 

@@ -58,6 +58,11 @@ export function versionChoice(vc: VirtualCluster, sources: VersionSources): Vers
     checkStep(running, wanted.version);
     checkSkew(wanted.version, sources);
     if (isHeld(vc, 'version-change', 0)) {
+      const { why } = vc.status?.jobs?.held ?? {};
+      if (why !== undefined) {
+        const message = `It went back to ${running}, as ${wanted.version} did not start: ${why} "vc-manager jobs retry" or a change of the spec tries again.`;
+        return { choice: asItIs(), refusal: { reason: 'RolledBack', message } };
+      }
       const message = `Its change from ${running} to ${wanted.version} was cancelled; "vc-manager jobs retry" or a change of the spec begins it anew.`;
       return { choice: asItIs(), refusal: { reason: 'Cancelled', message } };
     }

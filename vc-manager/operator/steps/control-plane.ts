@@ -6,7 +6,7 @@ import type { ControlPlanePlan } from '../../control-plane/plan.ts';
 import { renderPlan } from '../../control-plane/render-plan.ts';
 import { DriverError } from '../../drivers/errors.ts';
 import { portTaken } from '../errors.ts';
-import { recordReplacing } from '../jobs.ts';
+import { recordReplacing, recordRollback } from '../jobs.ts';
 import type { Services } from '../services.ts';
 import { isAsleep } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
@@ -48,7 +48,13 @@ export const controlPlane: Step = {
     else reportReplacing(tenant, change);
     if (!isAsleep(tenant.vc)) await reportOutage(tenant, services);
     await tenant.status.flush();
-    await replaced(tenant, wasReplacing, (begin) => ensureControlPlane(tenant, services, begin));
+    try {
+      await replaced(tenant, wasReplacing, (begin) => ensureControlPlane(tenant, services, begin));
+    } catch (error) {
+      // Until its API server is ready the new version is not the one of the datastore.
+      if (change !== undefined && isNotStarting(error)) recordRollback(tenant, services, error.message);
+      throw error;
+    }
     if (change !== undefined) {
       // From here on the datastore holds what the new version writes: there is no way back.
       tenant.status.set({ version: choice.version });
@@ -73,6 +79,18 @@ export const controllers: Step = {
     tenant.status.condition('ControllerManagerReady', 'True', 'Running', 'The controllers run.');
   },
 };
+
+const notStarting: readonly DriverError['code'][] = [
+  'KeepsExiting',
+  'NotReady',
+  'CannotStart',
+  'ImageMissing',
+];
+
+/** Whether the version itself is the reason, and not the place where it is to run. */
+function isNotStarting(error: unknown): error is DriverError {
+  return error instanceof DriverError && notStarting.includes(error.code);
+}
 
 function reportReplacing(tenant: Tenant, { from, to }: { from: string; to: string }): void {
   recordReplacing(tenant, true);
