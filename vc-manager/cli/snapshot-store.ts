@@ -1,8 +1,11 @@
 import { createReadStream } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { identityToRecipient } from 'age-encryption';
 import type { SnapshotServices } from '../operator/snapshots.ts';
+import { readArchive, type SnapshotHeader } from '../snapshot/archive.ts';
+import { SnapshotError } from '../snapshot/errors.ts';
 import { openStore } from '../snapshot/open-store.ts';
 import { isSnapshotName, type SnapshotStore, snapshotSuffix } from '../snapshot/store.ts';
 import type { Cli, GlobalFlags } from './context.ts';
@@ -34,16 +37,13 @@ export async function snapshotFileName(
   { namespace, name }: VirtualClusterRef,
 ): Promise<string> {
   const { from } = flags;
-  const isFile = await stat(from).then(
-    (found) => found.isFile(),
-    () => false,
-  );
-  if (!isFile) {
+  if (!(await isFile(from))) {
     if (isSnapshotName(from)) return from;
     throw invalidArgument(
       `"${from}" is neither a file nor the name of a snapshot, NAMESPACE/NAME/FILE${snapshotSuffix}`,
     );
   }
+  await headerOf(createReadStream(from), from);
   const stem = basename(from, snapshotSuffix)
     .replaceAll(/[^A-Za-z0-9.-]/g, '-')
     .replace(/^[^A-Za-z0-9]+/, '');
@@ -52,6 +52,38 @@ export async function snapshotFileName(
   const store = await storeOf(cli, flags);
   await store.write(copied, createReadStream(from), { signal: cli.signal });
   return copied;
+}
+
+/** Undefined for one that is encrypted: the manager may have what opens it. Throws SnapshotError for what is none. */
+async function headerOf(content: Readable, name: string): Promise<SnapshotHeader | undefined> {
+  try {
+    return (await readArchive(content, { name })).header;
+  } catch (error) {
+    if (error instanceof SnapshotError && error.code === 'SnapshotEncrypted') return undefined;
+    throw error;
+  } finally {
+    content.destroy();
+  }
+}
+
+/** What a snapshot is of, in words, as far as it can be read from here. */
+export async function describeSnapshot(cli: Cli, flags: SnapshotFlags & { from: string }): Promise<string> {
+  const { from } = flags;
+  const { signal } = cli;
+  const content = (await isFile(from))
+    ? createReadStream(from)
+    : await (await storeOf(cli, flags)).read(from, { signal });
+  const header = await headerOf(content, from);
+  if (header === undefined) return `${from}, which is encrypted`;
+  const { namespace, name, takenAt, kubernetes } = header;
+  return `${from}, taken of ${namespace}/${name} at ${takenAt} with Kubernetes ${kubernetes}`;
+}
+
+async function isFile(path: string): Promise<boolean> {
+  return stat(path).then(
+    (found) => found.isFile(),
+    () => false,
+  );
 }
 
 interface KeyFlags {

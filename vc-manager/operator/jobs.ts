@@ -336,10 +336,14 @@ export class JobLog {
     this.#tenant.onStep?.(step);
   }
 
-  failed(message: string): void {
+  /** `step`: where, if not at the last one that was begun. */
+  failed(message: string, step?: string): void {
     if (!this.#isJob) return;
     this.#services.activeJobIds.delete(this.#tenant.vc.status?.jobs?.current?.id ?? '');
-    this.#set((jobs) => failAttempt(jobs, message));
+    this.#set((jobs) => {
+      const failed = failAttempt(jobs, message);
+      return step === undefined ? failed : changeCurrent(failed, (current) => ({ ...current, step }));
+    });
   }
 
   succeeded(): void {

@@ -204,7 +204,7 @@ async function provision(tenant: Tenant, services: Services, failures: number): 
 function endJob(tenant: Tenant, job: JobLog): void {
   const { unfinished } = tenant;
   if (unfinished === undefined) job.succeeded();
-  else if (unfinished.failing !== undefined) job.failed(unfinished.failing);
+  else if (unfinished.failing !== undefined) job.failed(unfinished.failing, unfinished.step);
   else recordProgress(tenant, unfinished.progress ?? '');
 }
 

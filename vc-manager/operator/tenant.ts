@@ -54,7 +54,7 @@ export class Tenant {
   /** Set by a step that waits for something: reconcile again after this long at the latest. */
   lookAgainMs = Number.POSITIVE_INFINITY;
   /** Set by a step whose job goes on in a later reconcile, or cannot go on for the reason `failing`. */
-  unfinished: { progress?: string; failing?: string; againAfterMs: number } | undefined;
+  unfinished: { step?: string; progress?: string; failing?: string; againAfterMs: number } | undefined;
   /** Warnings for the message of the condition Ready, although the control plane is well. */
   readonly notes: string[] = [];
   /** Set by the step `control-plane`: settles when all components are ready. May be left without a handler: `close` awaits it. */

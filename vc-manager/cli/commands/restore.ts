@@ -7,7 +7,12 @@ import { confirm } from '../confirm.ts';
 import type { Cli } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { requestAndWait } from '../manager-request.ts';
-import { type SnapshotFlags, snapshotFileName, snapshotStoreFlag } from '../snapshot-store.ts';
+import {
+  describeSnapshot,
+  type SnapshotFlags,
+  snapshotFileName,
+  snapshotStoreFlag,
+} from '../snapshot-store.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
 
@@ -58,8 +63,9 @@ async function restore(cli: Cli, name: string, flags: Flags): Promise<void> {
     if (status.datastore === 'own')
       throw new CliError('Conflict', `${name} has an etcd of its own: it is restored with that`);
     if (flags.dryRun) {
+      const what = await describeSnapshot(cli, flags);
       cli.stdout.write(
-        `${name} would be put back to ${flags.from} (dry run): what it has now would be kept as a snapshot, its control ` +
+        `${name} would be put back to ${what} (dry run): what it has now would be kept as a snapshot, its control ` +
           `plane stopped, ${status.datastoreUsage?.keys ?? 'all'} keys replaced, and the control plane started again\n`,
       );
       return;

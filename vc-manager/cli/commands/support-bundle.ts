@@ -11,7 +11,7 @@ import { wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { noBinaries, readOnlyDriver } from '../drivers.ts';
 import { json } from '../output.ts';
-import { type Progress, progressFor, withStep } from '../progress.ts';
+import { progressFor, withStep } from '../progress.ts';
 import { redact, redacted } from '../redact.ts';
 import { stateChoice } from '../state-directory.ts';
 import { withSuperCluster } from '../super-cluster.ts';
@@ -53,18 +53,9 @@ async function supportBundle(cli: Cli, flags: Flags): Promise<void> {
   const root = await mkdtemp(join(tmpdir(), 'skerry-support-'));
   const progress = progressFor(cli);
   try {
-    const bundle = new Bundle(join(root, name), cli, progress);
-    await bundle.add('doctor.json', 'this machine', () =>
-      runChecks(cli, stateChoice(cli.env, flags).directory),
+    const errors = await withStep(progress, 'Gathering what helps', (step) =>
+      gather(new Bundle(join(root, name), cli, (what) => step.update(what)), cli, flags),
     );
-    await bundle.addLogs('logs/stack', stackDriver(cli, flags), stackId, flags.tail);
-    try {
-      await withSuperCluster(cli, flags, (client) => fromSuperCluster(bundle, client, cli, flags));
-    } catch (error) {
-      cli.signal.throwIfAborted();
-      bundle.failed('the super cluster', error);
-    }
-    await bundle.close();
     const partial = `${file}.partial`;
     await mkdir(dirname(file), { recursive: true });
     try {
@@ -74,12 +65,26 @@ async function supportBundle(cli: Cli, flags: Flags): Promise<void> {
       await rm(partial, { force: true });
     }
     cli.stdout.write(`${file}\n`);
-    if (bundle.errors.length > 0)
-      progress.note(`${bundle.errors.length} parts could not be read: see errors.txt in it.`);
+    if (errors > 0) progress.note(`${errors} parts could not be read: see errors.txt in it.`);
   } finally {
     progress.close();
     await rm(root, { recursive: true, force: true });
   }
+}
+
+/** Returns how many parts could not be read. */
+async function gather(bundle: Bundle, cli: Cli, flags: Flags): Promise<number> {
+  await bundle.add('doctor.json', 'this machine', () =>
+    runChecks(cli, stateChoice(cli.env, flags).directory),
+  );
+  await bundle.addLogs('logs/stack', stackDriver(cli, flags), stackId, flags.tail);
+  try {
+    await withSuperCluster(cli, flags, (client) => fromSuperCluster(bundle, client, cli, flags));
+  } catch (error) {
+    cli.signal.throwIfAborted();
+    bundle.failed('the super cluster', error);
+  }
+  return bundle.close();
 }
 
 /** Objects that hold no secrets by their kind. */
@@ -142,15 +147,15 @@ const droppedAnnotations = ['kubectl.kubernetes.io/last-applied-configuration'];
 
 /** A directory that is filled part by part; a part that cannot be read is noted. */
 class Bundle {
-  readonly errors: string[] = [];
+  readonly #errors: string[] = [];
   readonly #root: string;
   readonly #cli: Cli;
-  readonly #progress: Progress;
+  readonly #onPart: (what: string) => void;
 
-  constructor(root: string, cli: Cli, progress: Progress) {
+  constructor(root: string, cli: Cli, onPart: (what: string) => void) {
     this.#root = root;
     this.#cli = cli;
-    this.#progress = progress;
+    this.#onPart = onPart;
   }
 
   async add(file: string, what: string, read: () => Promise<unknown>): Promise<void> {
@@ -160,7 +165,8 @@ class Bundle {
   async addText(file: string, what: string, read: () => Promise<string>): Promise<void> {
     this.#cli.signal.throwIfAborted();
     try {
-      const text = await withStep(this.#progress, `Reading ${what}`, read);
+      this.#onPart(what);
+      const text = await read();
       const path = join(this.#root, file);
       await mkdir(dirname(path), { recursive: true, mode: 0o700 });
       await writeFile(path, redact(text), { mode: 0o600 });
@@ -189,13 +195,15 @@ class Bundle {
   }
 
   failed(what: string, error: unknown): void {
-    this.errors.push(`${what}: ${error instanceof Error ? error.message : String(error)}\n`);
+    this.#errors.push(`${what}: ${error instanceof Error ? error.message : String(error)}\n`);
   }
 
-  async close(): Promise<void> {
+  /** Returns how many parts could not be read. */
+  async close(): Promise<number> {
     await mkdir(this.#root, { recursive: true, mode: 0o700 });
-    if (this.errors.length > 0)
-      await writeFile(join(this.#root, 'errors.txt'), redact(this.errors.join('')), { mode: 0o600 });
+    if (this.#errors.length > 0)
+      await writeFile(join(this.#root, 'errors.txt'), redact(this.#errors.join('')), { mode: 0o600 });
+    return this.#errors.length;
   }
 }
 

@@ -66,7 +66,7 @@ async function begin(tenant: Tenant, services: Services): Promise<boolean> {
     if (tenant.signal.aborted) throw error;
     const { message, retryable } = explain(error);
     services.logger.warn({ err: error, virtualCluster: tenant.key }, message);
-    tenant.unfinished = { failing: message, againAfterMs: retryable ? 10_000 : 1_000 };
+    tenant.unfinished = { step: 'restore', failing: message, againAfterMs: retryable ? 10_000 : 1_000 };
     if (!retryable) {
       const at = new Date(services.clock.now()).toISOString();
       tenant.status.set({ restored: { ...asked, at, refused: message.slice(0, 4_096) } });

@@ -47,7 +47,7 @@ export const snapshot: Step = {
       const { message, retryable, reason: why } = explain(error);
       services.logger.warn({ err: error, virtualCluster: tenant.key }, message);
       tenant.status.condition(condition, 'False', why, message);
-      tenant.unfinished = { failing: message, againAfterMs: retryable ? 10_000 : 1_000 };
+      tenant.unfinished = { step: 'snapshot', failing: message, againAfterMs: retryable ? 10_000 : 1_000 };
       // A request that cannot be followed ends as a failed job; one on schedule is tried again later.
       const ended =
         request === undefined ? { tried: new Date(nowMs).toISOString() } : retryable ? {} : followed;
