@@ -372,6 +372,20 @@ describe('the gateway', () => {
     await vi.waitUntil(() => gateway.takeUsed().length === 0, 30_000);
   });
 
+  it('holds clients of a tenant that is being put back to a snapshot', async () => {
+    const backend = await listening(echo());
+    const restored = Promise.withResolvers<boolean>();
+    const wake = (): Promise<boolean> => restored.promise;
+    const { port, routes } = await start({ tenants: { blueid: 1 }, options: { wake } });
+    const away = virtualCluster('of-blueid', 'blueid', 1);
+    const restore = { request: 'one', from: 'default/blue/x.snapshot' };
+    routes.put({ ...away, status: { ...away.status, phase: 'Restoring', restore } });
+    const waiting = client(port, 'blueid');
+    routes.put(virtualCluster('of-blueid', 'blueid', backend));
+    restored.resolve(true);
+    (await waiting).destroy();
+  });
+
   it('tells clients of a tenant that does not wake up, and wakes one that was stopped under it', async () => {
     const free = await freePort();
     const asked: string[] = [];

@@ -10,7 +10,7 @@ export interface Route {
   readonly port: number;
   /** Where the gateway listens for this tenant alone. */
   readonly ownPort?: number;
-  /** Its API server does not run: it has to be woken. */
+  /** Its API server does not run, as it has to be woken or is being put back to a snapshot. */
   readonly isAsleep: boolean;
   /** After so long without a connection it may be put to sleep. */
   readonly idleMs?: number;
@@ -94,7 +94,7 @@ function routeOf(vc: VirtualCluster): Route | undefined {
     host: hostname.replace(/^\[(.*)\]$/, '$1'),
     port: port === '' ? 443 : Number(port),
     ...(gateway?.port === undefined ? {} : { ownPort: gateway.port }),
-    isAsleep: phase === 'Asleep',
+    isAsleep: phase === 'Asleep' || status?.restore !== undefined,
     ...(idleMs === undefined ? {} : { idleMs }),
   };
 }

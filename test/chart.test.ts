@@ -6,6 +6,7 @@ import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { isNotFound, type KubeObject, resources } from '../kube/index.ts';
+import { packageChart } from '../scripts/release.ts';
 import { defaultVersions } from '../vc-manager/binaries/index.ts';
 import { etcdServerArguments } from '../vc-manager/etcd/server-arguments.ts';
 import { freePort } from '../vc-manager/os/network.ts';
@@ -78,6 +79,19 @@ describe('the Helm chart', () => {
     objects.filter(({ kind }) => kind === 'Deployment' || kind === 'StatefulSet');
   const containerOf = (workload: KubeObject): Container =>
     at<Container[]>(workload, 'spec', 'template', 'spec', 'containers')?.[0] as Container;
+
+  it('is packaged for a release with the image of its registry as its own', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'skerry-release-'));
+    try {
+      const registry = 'registry.example.com/team';
+      const packed = await packageChart({ registry, version: '7.8.9' }, directory, program);
+      const { stdout, exitCode } = await helm('template', 'skerry', packed, '-n', 'skerry-system');
+      expect(exitCode).toBe(0);
+      expect(stdout).toContain(`image: ${registry}/skerry:7.8.9`);
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
+  });
 
   it('has nothing that lint minds', async () => {
     for (const more of [[], everything]) {
