@@ -7,7 +7,7 @@ import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
 import type { Entry } from '../etcd/keyspace.ts';
 import { DirectoryStore } from '../snapshot/store.ts';
-import { isSnapshotWanted, snapshotDueMs } from './snapshots.ts';
+import { isRestoreWanted, isSnapshotWanted, snapshotDueMs } from './snapshots.ts';
 import { condition, jobRequests, World } from './testing/world.ts';
 
 const entry = (key: string, value: string): Entry => ({ key, value: Buffer.from(value) });
@@ -231,6 +231,25 @@ describe('snapshots', () => {
     expect((await untilRestored('two')).status?.restored).toMatchObject({ from: before });
   });
 
+  it('are not put back by a request that is older than the VirtualCluster', () => {
+    const vc = (request: string, restored?: string): VirtualCluster => ({
+      metadata: {
+        name: 'a',
+        creationTimestamp: '2026-03-01T12:00:00Z',
+        annotations: { [annotationKeys.restore]: request, [annotationKeys.restoreFrom]: 'team/a/x.snapshot' },
+      },
+      status: {
+        identities: { tenant: 'x' },
+        ...(restored && { restored: { request: restored, from: '', at: '' } }),
+      },
+    });
+    expect(isRestoreWanted(vc('2026-03-01T11:00:00.000Z'))).toBe(false);
+    expect(isRestoreWanted(vc('2026-03-01T11:58:00.000Z'))).toBe(true);
+    expect(isRestoreWanted(vc('2026-03-01T13:00:00.000Z'))).toBe(true);
+    expect(isRestoreWanted(vc('2026-03-01T13:00:00.000Z', '2026-03-01T13:00:00.000Z'))).toBe(false);
+    for (const noTime of ['whenever', '4']) expect(isRestoreWanted(vc(noTime))).toBe(true);
+  });
+
   it('fill a new tenant, but for what is of the other place, from the beginning again after a manager was killed', async () => {
     const first = world.run({ snapshots });
     await make();
@@ -272,6 +291,30 @@ describe('snapshots', () => {
     world.edit('b', { weight: 2 });
     await world.until('b', (vc) => vc.status?.observedGeneration === vc.metadata.generation);
     expect(keys('b')).toEqual([]);
+  });
+
+  it('do not replace what a VirtualCluster finds again that has lost its status', async () => {
+    const first = world.run({ snapshots });
+    await make();
+    const restoreFrom = await take('1');
+    world.create('b', { restoreFrom });
+    const { status } = await world.untilReady('b');
+    await first.stop();
+    const own = entry('configmaps/shop/since', 'then');
+    world.datastore.entries.set(status?.id ?? '', [own]);
+    world.datastore.usage = { keys: 1, bytes: 1 };
+    const vc = world.get('b') as VirtualCluster;
+    const annotations = { ...vc.metadata.annotations, [annotationKeys.id]: status?.id ?? '' };
+    const { status: _, ...without } = vc;
+    world.superCluster.put(resources.virtualClusters, {
+      ...without,
+      metadata: { ...vc.metadata, annotations },
+    });
+    world.run({ snapshots });
+    const again = await world.untilReady('b');
+    expect(again.status?.id).toBe(status?.id);
+    expect(world.datastore.entries.get(status?.id ?? '')).toEqual([own]);
+    expect(again.status?.restore).toBeUndefined();
   });
 
   it('of another namespace fill no tenant', async () => {

@@ -19,16 +19,25 @@ export function snapshotRequest(vc: VirtualCluster): string | undefined {
   return newRequest(vc, annotationKeys.snapshot, vc.status?.snapshots?.taken);
 }
 
-/** What is to be put back, if that has not been done yet. */
+/**
+ * What is to be put back, if that has not been done yet. A time from before the VirtualCluster was made is of an earlier
+ * one: made again from a backup, with annotations and without status, it must not lose what it has.
+ */
 export function restoreRequest(vc: VirtualCluster): { request: string; from: string } | undefined {
   const request = newRequest(vc, annotationKeys.restore, vc.status?.restored?.request);
   if (request === undefined) return undefined;
+  const askedMs = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T/.test(request) ? Date.parse(request) : Number.NaN;
+  if (askedMs < Date.parse(vc.metadata.creationTimestamp ?? '') - clockSkewMs) return undefined;
   return { request, from: vc.metadata.annotations?.[annotationKeys.restoreFrom]?.slice(0, 253) ?? '' };
 }
 
+/** Between the machine of whoever asks and the super cluster. */
+const clockSkewMs = 5 * 60_000;
+
 /** Whether a snapshot is to be put back, or is being put back. */
 export function isRestoreWanted(vc: VirtualCluster): boolean {
-  return vc.status?.restore !== undefined || (isMade(vc) && restoreRequest(vc) !== undefined);
+  // A new tenant that is filled from one is not: that is part of its provisioning.
+  return isMade(vc) && (vc.status?.restore !== undefined || restoreRequest(vc) !== undefined);
 }
 
 /** After one that failed. */

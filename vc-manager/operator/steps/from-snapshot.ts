@@ -42,6 +42,7 @@ export const fillFromSnapshot: Step = {
     if (!isNeeded(tenant)) return;
     const from = tenant.vc.spec?.restoreFrom ?? '';
     const snapshots = snapshotServices(tenant, services);
+    if (!(await isOurs(tenant, services, from))) return;
     const { header, entries } = await openSnapshot(tenant, snapshots, from);
     const { version } = tenant.required(tenant.choice, 'template');
     if (compareVersions(header.kubernetes, version) > 0)
@@ -59,18 +60,30 @@ export const fillFromSnapshot: Step = {
   },
 };
 
+/**
+ * Whether what it has in the datastore is nothing, or what an earlier attempt has written: the status says so before the
+ * first key. A VirtualCluster that was restored without its status finds its own data again, which is not to be replaced.
+ */
+async function isOurs(tenant: Tenant, { datastore }: Services, from: string): Promise<boolean> {
+  if (tenant.vc.status?.restore !== undefined) return true;
+  if ((await datastore.countTenantKeys(tenant.id, { signal: tenant.signal })) > 0) return false;
+  tenant.status.set({ restore: { request: '', from } });
+  await tenant.status.flush();
+  return true;
+}
+
 export const settleFromSnapshot: Step = {
   name: 'settle',
   doing: 'Making anew what was bound to another place',
   condition: 'DatastoreReady',
   async run(tenant, services) {
-    if (!isNeeded(tenant)) return;
+    if (!isNeeded(tenant) || tenant.vc.status?.restore === undefined) return;
     const from = tenant.vc.spec?.restoreFrom ?? '';
     await settle(tenant, tenant.required(tenant.vc.status?.serviceCIDR, 'service slice'));
     const { entries } = await openSnapshot(tenant, snapshotServices(tenant, services), from);
     await write(tenant, services, chosen(tenant, entries, isRemote), true);
     const at = new Date(services.clock.now()).toISOString();
-    tenant.status.set({ restored: { request: '', from, at } });
+    tenant.status.set(({ restore: _, ...status }) => ({ ...status, restored: { request: '', from, at } }));
     await tenant.status.flush();
   },
 };
