@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -63,6 +63,16 @@ describe('a directory of snapshots', () => {
     await expect(store.write(name, endless, { signal: interrupted.signal })).rejects.toThrow('enough');
     expect(await text(await store.read(name, { signal }))).toBe('before');
     expect(await readdir(join(root, 'below/default/team-blue'))).toEqual([name.split('/')[2]]);
+  });
+
+  it('removes what was begun a day ago and never ended, and leaves what is being written', async () => {
+    await store.write(name, Readable.from(['a']), { signal });
+    const folder = join(root, 'below/default/team-blue');
+    for (const each of ['old', 'new']) await writeFile(join(folder, `${each}.snapshot.partial`), '');
+    const before = new Date(Date.now() - 25 * 60 * 60_000);
+    await utimes(join(folder, 'old.snapshot.partial'), before, before);
+    await store.write(name, Readable.from(['b']), { signal });
+    expect((await readdir(folder)).sort()).toEqual([name.split('/')[2], 'new.snapshot.partial']);
   });
 
   it('says what is wrong with the place', async () => {

@@ -36,6 +36,18 @@ export function isSnapshotName(name: string): boolean {
 }
 
 const partialSuffix = '.partial';
+/** No snapshot takes so long to write. */
+const leftoverMs = 24 * 60 * 60_000;
+
+/** What a manager that was killed has begun. */
+async function removeLeftovers(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    if (!name.endsWith(partialSuffix)) continue;
+    const path = join(folder, name);
+    const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }));
+    if (Date.now() - mtimeMs > leftoverMs) await rm(path, { force: true });
+  }
+}
 
 /** A directory. A snapshot is written under another name first, and is on the disk when it gets its own. */
 export class DirectoryStore implements SnapshotStore {
@@ -50,6 +62,7 @@ export class DirectoryStore implements SnapshotStore {
     const partial = `${path}${partialSuffix}`;
     try {
       await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+      await removeLeftovers(dirname(path));
       await pipeline(content, createWriteStream(partial, { mode: 0o600 }), { signal });
       const written = await open(partial, 'r+');
       try {
