@@ -80,6 +80,8 @@ export interface Archive {
   readonly header: SnapshotHeader;
   /** Throws `SnapshotDamaged` at the latest behind the last entry: only one that was read to its end is whole. */
   readonly entries: AsyncIterable<PlainEntry>;
+  /** For one whose entries are not read to their end. */
+  close(): void;
 }
 
 interface ReadOptions {
@@ -96,9 +98,16 @@ export async function readArchive(
 ): Promise<Archive> {
   const lines = linesOf(await opened(source, name, identities), name);
   const digest = createHash('sha256');
-  const first = await lines.next();
-  if (first.done === true) throw damaged(name, 'it is empty');
-  const header = headerOf(first.value, name);
+  let first: IteratorResult<string, undefined>;
+  let header: SnapshotHeader;
+  try {
+    first = await lines.next();
+    if (first.done === true) throw damaged(name, 'it is empty');
+    header = headerOf(first.value, name);
+  } catch (error) {
+    source.destroy();
+    throw error;
+  }
   digest.update(`${first.value}\n`);
   async function* entries(): AsyncGenerator<PlainEntry> {
     let count = 0;
@@ -121,7 +130,7 @@ export async function readArchive(
       yield { key, value: Buffer.from(text, 'base64'), isSecret: secret === 1 };
     }
   }
-  return { header, entries: entries() };
+  return { header, entries: entries(), close: () => void source.destroy() };
 }
 
 function headerOf(line: string, name: string): SnapshotHeader {

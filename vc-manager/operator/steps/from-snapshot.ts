@@ -13,13 +13,11 @@ import {
 import type { Entry } from '../../etcd/keyspace.ts';
 import { isInRange } from '../../os/network.ts';
 import { writingKey } from '../../pki/index.ts';
-import { snapshotForeign } from '../../snapshot/errors.ts';
 import { encrypted } from '../../snapshot/secretbox.ts';
 import { recordProgress } from '../jobs.ts';
 import type { Services } from '../services.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import { compareVersions } from '../version-choice.ts';
 import { openSnapshot } from './restore.ts';
 import { snapshotServices } from './snapshot.ts';
 
@@ -43,13 +41,7 @@ export const fillFromSnapshot: Step = {
     const from = tenant.vc.spec?.restoreFrom ?? '';
     const snapshots = snapshotServices(tenant, services);
     if (!(await isOurs(tenant, services, from))) return;
-    const { header, entries } = await openSnapshot(tenant, snapshots, from);
-    const { version } = tenant.required(tenant.choice, 'template');
-    if (compareVersions(header.kubernetes, version) > 0)
-      throw snapshotForeign(
-        from,
-        `Kubernetes ${header.kubernetes} has written it, and the tenant is to run ${version}: ask for a newer version`,
-      );
+    const { entries } = await openSnapshot(tenant, snapshots, from);
     // What an earlier attempt has started.
     if (tenant.wasStarted) await services.driver.stop(tenant.id, { signal: tenant.signal });
     await write(

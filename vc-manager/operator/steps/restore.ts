@@ -52,7 +52,7 @@ export const restored: Step = {
 
 /** Whether it was begun: a request that cannot be followed is refused, and nothing is changed. */
 async function begin(tenant: Tenant, services: Services): Promise<boolean> {
-  const asked = tenant.wasReady ? restoreRequest(tenant.vc) : undefined;
+  const asked = restoreRequest(tenant.vc);
   if (asked === undefined) return false;
   try {
     const snapshots = snapshotServices(tenant, services);
@@ -93,19 +93,15 @@ async function changeSource(tenant: Tenant, services: Services): Promise<void> {
 
 /** Reads all of it. Throws SnapshotError. */
 async function check(tenant: Tenant, snapshots: SnapshotServices, from: string): Promise<void> {
-  const { header, entries } = await openSnapshot(tenant, snapshots, from);
-  const { version } = tenant.required(tenant.choice, 'template');
+  const { header, entries, close } = await openSnapshot(tenant, snapshots, from);
   const { identities } = tenant.vc.status ?? {};
-  if (header.identity !== identities?.tenant)
+  if (header.identity !== identities?.tenant) {
+    close();
     throw snapshotForeign(
       from,
       `it is of another tenant, ${header.namespace}/${header.name}: "vc-manager create NAME --from ${from}" makes a new one of it`,
     );
-  if (compareVersions(header.kubernetes, version) > 0)
-    throw snapshotForeign(
-      from,
-      `Kubernetes ${header.kubernetes} has written it, and the tenant runs ${version}: change spec.version first`,
-    );
+  }
   for await (const _ of entries);
 }
 
@@ -118,7 +114,20 @@ export async function openSnapshot(
   const { store, identities } = snapshots;
   // Whoever may edit a VirtualCluster gets what tenants of its namespace have, and no more.
   if (!from.startsWith(`${tenant.ref.namespace}/`)) throw snapshotNotFound(from, store.place);
-  return readArchive(await store.read(from, { signal: tenant.signal }), { name: from, identities });
+  const archive = await readArchive(await store.read(from, { signal: tenant.signal }), {
+    name: from,
+    identities,
+  });
+  const { version } = tenant.required(tenant.choice, 'template');
+  const { kubernetes } = archive.header;
+  if (compareVersions(kubernetes, version) > 0) {
+    archive.close();
+    throw snapshotForeign(
+      from,
+      `Kubernetes ${kubernetes} has written it, which is newer than the ${version} of the tenant: change spec.version first`,
+    );
+  }
+  return archive;
 }
 
 async function replace(tenant: Tenant, services: Services, from: string): Promise<void> {
