@@ -65,6 +65,18 @@ describe('the policies that keep tenants apart', () => {
     expect(reaches(rules, '169.254.169.254', 53)).toBe(true);
   });
 
+  it('let out to no closed IPv4 address by way of NAT64', () => {
+    const rules = egress?.egress ?? [];
+    expect(reaches(rules, '64:ff9b::203.0.113.9')).toBe(true);
+    for (const address of ['192.0.2.1', '198.51.100.7', '10.244.3.4', '169.254.169.254'])
+      expect(reaches(rules, `64:ff9b::${address}`), address).toBe(false);
+    const own = openEgress([{ to: [{ ipBlock: { cidr: '64:ff9b::/96' } }] }], tenant, isolation);
+    expect(reaches(own, '64:ff9b::198.51.100.7')).toBe(false);
+    const everything = { podCIDRs: [], closedCIDRs: ['0.0.0.0/8'] };
+    const [world] = openEgress([{ to: [{ ipBlock: { cidr: '::/0' } }] }], tenant, everything);
+    expect(world?.to?.[0]?.ipBlock?.except).toContain('64:ff9b::/104');
+  });
+
   it("let out to the tenant's own API server, wherever it is", () => {
     const closed = { ...isolation, closedCIDRs: [`${tenant.apiServer.address}/32`] };
     const rules = isolationPolicies(tenant, closed)['skerry-egress']?.egress ?? [];

@@ -156,7 +156,7 @@ export function openEgress(
   tenant: TenantInfo,
   { closedCIDRs }: NetworkIsolation,
 ): EgressRule[] {
-  const closed = [...closedCIDRs, ...metadataServers].map(closedRange);
+  const closed = closedRanges([...closedCIDRs, ...metadataServers]);
   let anywhere: EgressRule[] | undefined;
   return rules.flatMap((rule) => {
     if (rule.to === undefined || rule.to.length === 0) {
@@ -215,7 +215,7 @@ function ownNamespaces(tenant: TenantInfo): Peer {
 }
 
 function outside(closed: readonly string[]): Peer[] {
-  const ranges = closed.map(closedRange);
+  const ranges = closedRanges(closed);
   return everywhere.flatMap((cidr) => {
     const ipBlock = narrowed({ cidr }, ranges);
     return ipBlock === undefined ? [] : [{ ipBlock }];
@@ -267,16 +267,28 @@ interface ClosedRange {
 }
 
 /** Ranges of the operator's, which are compared with every block of every policy: to read one takes 100 times as long. */
-const closedRanges = new Map<string, ClosedRange>();
-const mostClosedRanges = 10_000;
+const knownRanges = new Map<string, ClosedRange>();
+const mostKnownRanges = 10_000;
+
+/** Each range, and that of an IPv4 range behind a gateway to it from IPv6 (NAT64, the prefix of RFC 6052). */
+function closedRanges(cidrs: readonly string[]): ClosedRange[] {
+  return cidrs.flatMap((cidr) => {
+    const closed = closedRange(cidr);
+    const [address, length] = closed.parsed ?? [];
+    if (!(address instanceof ipaddr.IPv4) || length === undefined) return [closed];
+    const [a = 0, b = 0, c = 0, d = 0] = address.octets;
+    const translated = new ipaddr.IPv6([0x64, 0xff9b, 0, 0, 0, 0, (a << 8) | b, (c << 8) | d]);
+    return [closed, closedRange(`${translated}/${96 + length}`)];
+  });
+}
 
 function closedRange(cidr: string): ClosedRange {
-  let known = closedRanges.get(cidr);
+  let known = knownRanges.get(cidr);
   if (known === undefined) {
     const text = canonical(cidr);
     known = { text, parsed: range(text) };
-    if (closedRanges.size >= mostClosedRanges) closedRanges.clear();
-    closedRanges.set(cidr, known);
+    if (knownRanges.size >= mostKnownRanges) knownRanges.clear();
+    knownRanges.set(cidr, known);
   }
   return known;
 }
