@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { superWatches } from './controllers/registry.ts';
-import { superResourceOf } from './kinds/contract.ts';
 import { allKinds } from './kinds/registry.ts';
 
 interface Rule {
@@ -26,7 +25,7 @@ describe('the rights of the syncer', () => {
   it.each(allKinds.map((kind) => [kind.name, kind] as const))(
     'let it follow %s, and write them where they go down',
     (_, kind) => {
-      const { group, plural } = superResourceOf(kind);
+      const { group, plural } = kind.resource;
       for (const verb of ['get', 'list', 'watch'])
         expect([verb, may(verb, group, plural)]).toEqual([verb, true]);
       const isDown = kind.direction === 'down';

@@ -9,7 +9,7 @@ import {
 } from '../kube/index.ts';
 import { CustomResourceInformers } from './controllers/custom-resources.ts';
 import { superWatches } from './controllers/registry.ts';
-import { type SyncedKind, superResourceOf } from './kinds/contract.ts';
+import type { SyncedKind } from './kinds/contract.ts';
 import { hasKnownFields } from './kinds/registry.ts';
 import { Caches, type SuperWatch } from './reconcile/caches.ts';
 import { IdentityGuard, VersionHistory } from './reconcile/guards.ts';
@@ -174,7 +174,7 @@ export class SuperSide {
 function followed(kind: SyncedKind): FollowedResource {
   return {
     name: kind.name,
-    resource: superResourceOf(kind),
+    resource: kind.resource,
     superScope: kind.direction === 'up' ? kind.superScope : 'marked',
     cutManagedFields: hasKnownFields(kind),
     ...(kind.selector?.super === undefined ? {} : { selector: kind.selector.super }),

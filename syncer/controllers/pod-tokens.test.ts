@@ -2,7 +2,6 @@ import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources, type Store } from '../../kube/index.ts';
-import { allKinds } from '../kinds/registry.ts';
 import { unmatchedSuperObjects } from '../reconcile/tenant-state.ts';
 import { Bench } from '../reconcile/testing/bench.ts';
 import { tend } from '../reconcile/testing/disturbance.ts';
@@ -27,8 +26,7 @@ const secretOf = (bench: Bench): KubeObject | undefined =>
 
 /** Where the cache has these Secrets. */
 function storeOf(bench: Bench): Store {
-  const kind = allKinds.find(({ name }) => name === 'tokens') as (typeof allKinds)[number];
-  return bench.superCaches.of(kind);
+  return bench.superCaches.watched('tokens');
 }
 
 /** The cache shows what the server has. */
@@ -228,6 +226,138 @@ describe('the tokens of a pod (sync rule `pod-tokens`)', () => {
     expect(await bench.reconcile('tokens', 'web', 'shop')).toMatchObject({ is: 'refused' });
     expect(tokensIn(secretOf(bench))).toEqual({ mine: 'x' });
     expect(events(bench)).toMatchObject([{ reason: 'NameConflict' }]);
+  });
+});
+
+describe('the keys of pod tokens', () => {
+  it('are queued when the pod has its node and asks for tokens, and when it goes', async () => {
+    await using bench = await Bench.start();
+    bench.tokens.join(bench.state);
+    const heard = (): string[] => bench.queued.splice(0);
+    const pod = podWithTokens();
+    const shown = (of: KubeObject, parts: Record<string, unknown> = {}): KubeObject => ({
+      ...of,
+      metadata: { ...of.metadata, uid: 'p1' },
+      ...parts,
+    });
+    bench.show('tenant', resources.pods, shown(pod));
+    bench.show('tenant', resources.pods, shown(pod, { status: { phase: 'Pending', reason: 'waits' } }));
+    expect(heard()).toEqual([]);
+    bench.show('tenant', resources.pods, shown(bound(pod)));
+    expect(heard()).toEqual(['tokens/shop/web']);
+    bench.show('tenant', resources.pods, shown(bound(pod), { status: { phase: 'Running' } }));
+    expect(heard()).toEqual([]);
+    bench.hide('tenant', resources.pods, shown(bound(pod)));
+    expect(heard()).toEqual(['tokens/shop/web']);
+    expect(bench.state.tombstones.tenant.get('tokens/shop/web')?.uid).toBe('p1');
+    bench.show('tenant', resources.pods, shown(bound(podWithTokens([]))));
+    expect(heard()).toEqual([]);
+  });
+
+  it('are those of the pods that get tokens, and of the Secrets that are there, once', async () => {
+    const { bench, t } = await benchWithPod();
+    await using _ = bench;
+    const names = (): string[] => [...bench.tokens.keysOf(bench.state)].map((key) => key.name);
+    expect(names()).toEqual(['web']);
+    await bench.reconcile('tokens', 'web', 'shop');
+    showSecret(bench);
+    expect(names()).toEqual(['web']);
+    bench.hide('tenant', resources.pods, t);
+    expect(names()).toEqual(['web']);
+    storeOf(bench).replace([]);
+    expect(names()).toEqual([]);
+  });
+
+  it('differ where the Secret is missing, is left over, or has other tokens (sync rule `resync`)', async () => {
+    const { bench, t } = await benchWithPod();
+    await using _ = bench;
+    const key = { kind: 'tokens', namespace: 'shop', name: 'web' };
+    const drift = () => bench.tokens.driftOf(bench.state, key);
+    expect(drift()).toBe('missing-in-super');
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(drift()).toBeUndefined();
+    showSecret(bench);
+    expect(drift()).toBeUndefined();
+    const secret = secretOf(bench) as KubeObject;
+    const metadata = { ...secret.metadata, resourceVersion: '1000000' };
+    storeOf(bench).apply('MODIFIED', { ...secret, metadata, data: { 'token-0': 'bm9uc2Vuc2U=' } });
+    expect(drift()).toBe('differs');
+    bench.hide('tenant', resources.pods, t);
+    expect(drift()).toBe('orphan');
+  });
+});
+
+describe('a Secret whose pod is missing', () => {
+  it('stays while the server has the pod, when its deletion was not watched (sync rule `confirmed-delete`)', async () => {
+    const { bench, t } = await benchWithPod();
+    await using _ = bench;
+    await bench.reconcile('tokens', 'web', 'shop');
+    showSecret(bench);
+    bench.state.caches.store(resources.pods).replace([]);
+    expect(await bench.reconcile('tokens', 'web', 'shop')).toEqual({ is: 'retry', code: 'stillThere' });
+    bench.tenant.server.remove(resources.pods, { namespace: 'shop', name: 'web' });
+    bench.server('tenant', resources.pods, { ...t, metadata: { name: 'web', namespace: 'shop' } });
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(secretOf(bench)).toBeUndefined();
+  });
+
+  it('is held when the tenant is another server (sync rule `side-identity`)', async () => {
+    const { bench, t } = await benchWithPod();
+    await using _ = bench;
+    await bench.reconcile('tokens', 'web', 'shop');
+    showSecret(bench);
+    bench.hide('tenant', resources.pods, t);
+    bench.tenant.server.remove(resources.namespaces, { name: 'kube-system' });
+    expect(await bench.reconcile('tokens', 'web', 'shop')).toEqual({ is: 'held' });
+    expect([...bench.state.held.keys()]).toEqual(['tokens/shop/web']);
+    expect(secretOf(bench)).toBeDefined();
+  });
+});
+
+describe('what else holds for these Secrets as for any copy', () => {
+  it('is that a patch which something else undoes again and again is held back (sync rule `contested-writes`)', async () => {
+    const { bench } = await benchWithPod();
+    await using _ = bench;
+    await bench.reconcile('tokens', 'web', 'shop');
+    const outcomes: string[] = [];
+    for (let round = 0; round < 22; round++) {
+      const secret = secretOf(bench) as KubeObject;
+      const data = { ...(secret['data'] as object), more: 'bW9yZQ==' };
+      bench.server('super', resources.secrets, { ...secret, data });
+      showSecret(bench);
+      outcomes.push((await bench.reconcile('tokens', 'web', 'shop')).is);
+    }
+    expect(outcomes.indexOf('retry')).toBeGreaterThan(10);
+    expect(outcomes.at(-1)).toBe('retry');
+    expect(events(bench)).toMatchObject([{ reason: 'ContestedWrites', involvedObject: { kind: 'Pod' } }]);
+    expect(bench.asked('tenant').filter((what) => what === 'create serviceaccounts')).toHaveLength(1);
+  });
+
+  it('is that they count for the quota, and wait for room (sync rule `quota`)', async () => {
+    await using sides = await TwoSides.start((s) => {
+      s.super.server.put(resources.nodes, { metadata: { name: 'n1' } });
+      s.inShop(resources.serviceAccounts, { metadata: { name: 'robot' } });
+    });
+    const { info } = sides.first;
+    sides.first.info = { ...info, policy: { ...info.policy, quota: { 'count/tokens': '1' } } };
+    await sides.restart();
+    for (const name of ['web', 'db'])
+      sides.inShop(resources.pods, { ...podWithTokens(), metadata: { name } });
+    const tended = (predicate: () => boolean): Promise<void> =>
+      sides.until(() => {
+        tend(sides.super.server);
+        return predicate();
+      });
+    const refused = () =>
+      sides.tenant.server.list(resources.events).find((event) => event['reason'] === 'QuotaExceeded');
+    await tended(() => refused() !== undefined);
+    const secrets = () => sides.super.server.list(resources.secrets).map(({ metadata }) => metadata.name);
+    await tended(() => secrets().length === 1);
+    const waiting = (refused()?.['involvedObject'] as { name: string } | undefined)?.name;
+    const served = waiting === 'web' ? 'db' : 'web';
+    expect(secrets()).toEqual([`skerry-token-${served}`]);
+    sides.tenant.server.remove(resources.pods, { namespace: 'shop', name: served });
+    await tended(() => secrets().join() === `skerry-token-${waiting}`);
   });
 });
 

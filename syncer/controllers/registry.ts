@@ -4,11 +4,11 @@ import type { ActionGate } from '../reconcile/execute.ts';
 import { definitionGate } from './custom-resources.ts';
 import { eventWatch } from './events.ts';
 import { isolationWatch, ownPolicyGate } from './network-isolation.ts';
-import { podTokenGate } from './pod-tokens.ts';
+import { tokenWatch } from './pod-tokens.ts';
 import { serviceReservationGate } from './service-reservations.ts';
 
 /** What the special controllers watch in the super cluster, beside the kinds. */
-export const superWatches: readonly SuperWatch[] = [eventWatch, isolationWatch];
+export const superWatches: readonly SuperWatch[] = [eventWatch, isolationWatch, tokenWatch];
 
 /** What has to be asked or done before objects of some kinds are written, by name of the kind. */
 export function actionGates(superClient: KubeClient, superCaches: Caches): ReadonlyMap<string, ActionGate> {
@@ -16,6 +16,5 @@ export function actionGates(superClient: KubeClient, superCaches: Caches): Reado
     ['customresourcedefinitions', definitionGate],
     ['networkpolicies', ownPolicyGate(superClient, superCaches)],
     ['services', serviceReservationGate(superClient)],
-    ['tokens', podTokenGate],
   ]);
 }

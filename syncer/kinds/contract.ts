@@ -124,12 +124,11 @@ export interface DownKind extends KindBase, NamedResource {
    */
   readonly payload?: readonly string[];
   /**
-   * The resource of the super object, where it is another than the tenant object's. Such a kind reads the tenant object
-   * from the cache of the kind that the tenant object belongs to, and has a cache of its own for the super object. Of
-   * the tenant object's changes only the deletion queues its key; the kind that the tenant object belongs to touches it
-   * for everything else.
+   * A second super object of another kind's tenant objects, found by `selector`. Such a kind has no cache of its own
+   * in the tenant, but one in the super cluster. Of the tenant object's changes only the deletion queues its key; the
+   * other kind touches it for everything else.
    */
-  readonly superResource?: Resource;
+  readonly isSecondCopy?: true;
   /** A delete needs a live 404 even after a watched DELETED event (namespaces, claims). */
   readonly deleteNeedsLiveCheck?: boolean;
   /**
@@ -245,7 +244,5 @@ export interface UpKind extends KindBase {
 
 export type SyncedKind = DownKind | UpKind;
 
-/** What the super cluster calls the objects of a kind. */
-export function superResourceOf(kind: SyncedKind): Resource {
-  return (kind.direction === 'down' ? kind.superResource : undefined) ?? kind.resource;
-}
+/** Objects in the super cluster that are made from tenant objects: those of a kind, or of a controller of its own. */
+export type SuperObjects = Pick<DownKind, 'name' | 'resource' | 'superName' | 'tenantName' | 'payload'>;

@@ -83,7 +83,7 @@ export function lateKind(kind: DownKind): DownKind {
   return {
     ...rest,
     name: late[kind.name]?.kind ?? '',
-    superResource: kind.resource,
+    isSecondCopy: true,
     selector: { super: labelKeys.late },
     superName: lateName,
     tenantName: (superName) => nameOfLate(superName) ?? superName,

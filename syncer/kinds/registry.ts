@@ -11,7 +11,6 @@ import { persistentVolumeClaimKind } from './persistent-volume-claims.ts';
 import { persistentVolumeKind } from './persistent-volumes.ts';
 import { podDisruptionBudgetKind } from './pod-disruption-budgets.ts';
 import { podKind } from './pods/pods.ts';
-import { tokenKind } from './pods/tokens.ts';
 import { lateSecretKind, secretKind } from './secrets.ts';
 import { serviceAccountKind } from './service-accounts.ts';
 import { serviceKind } from './services/services.ts';
@@ -28,7 +27,6 @@ export const allKinds: readonly SyncedKind[] = [
   podKind,
   lateConfigMapKind,
   lateSecretKind,
-  tokenKind,
   serviceKind,
   endpointSliceKind,
   ingressKind,

@@ -51,3 +51,12 @@ export function isOurs(superObject: KubeObject, tenant: Pick<TenantInfo, 'uid'>)
   // The label alone proves nothing: controllers copy labels, a Service's onto its EndpointSlices for one.
   return tenantUidOf(superObject) === tenant.uid && originalUid(superObject) !== undefined;
 }
+
+/**
+ * Whether a super object is the tenant object's own by its mark, which names a UID that cannot be guessed, but has
+ * no label of any tenant.
+ */
+export function hasLostItsLabel(superObject: KubeObject, tenantObject: KubeObject): boolean {
+  const { uid } = tenantObject.metadata;
+  return uid !== undefined && originalUid(superObject) === uid && tenantUidOf(superObject) === undefined;
+}

@@ -1,5 +1,5 @@
 import { isRecord, type KubeObject, largestQuantity, nano, parseExactQuantity } from '../../kube/index.ts';
-import type { DownKind } from '../kinds/contract.ts';
+import type { SuperObjects } from '../kinds/contract.ts';
 import { payloadSummary } from '../kinds/payload.ts';
 
 /** What one super object takes of each limited resource, in nano-units. */
@@ -14,7 +14,7 @@ export interface Charge {
  * cluster may read it.
  */
 export function chargeOf(
-  kind: DownKind,
+  kind: SuperObjects,
   superObject: KubeObject,
   isCustom = false,
   bytes = bytesOf(kind, superObject),
@@ -37,12 +37,12 @@ export function chargeOf(
 }
 
 /** `count/ingresses.networking.k8s.io`: every object of the kind counts. */
-function countOf({ name, resource }: DownKind): string {
+function countOf({ name, resource }: SuperObjects): string {
   return `count/${resource.group === '' ? name : `${resource.plural}.${resource.group}`}`;
 }
 
 /** Size as JSON, with what the cache has only a summary of: that of `cached`, from which the object was made. */
-export function bytesOf(kind: DownKind, superObject: KubeObject, cached = superObject): number {
+export function bytesOf(kind: SuperObjects, superObject: KubeObject, cached = superObject): number {
   const shown = Buffer.byteLength(JSON.stringify(superObject));
   if (kind.payload === undefined || kind.payload.some((field) => superObject[field] !== undefined))
     return shown;

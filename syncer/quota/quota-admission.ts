@@ -3,16 +3,18 @@ import {
   applyMergePatch,
   formatQuantity,
   type KubeObject,
+  type MergePatch,
   nano,
   parseExactQuantity,
+  type Resource,
   type Store,
   type StoreEvent,
 } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
-import type { DownKind, Notice, SyncedKind } from '../kinds/contract.ts';
+import type { DownKind, Notice, SuperObjects, SyncedKind } from '../kinds/contract.ts';
 import { tenantUidOf } from '../mapping/labels.ts';
 import { byTenantIndex, type Caches } from '../reconcile/caches.ts';
-import { type ActionGate, recordNotice, recordRefusal, type Work } from '../reconcile/execute.ts';
+import { type ActionGate, recordNotice, recordRefusal } from '../reconcile/execute.ts';
 import { downKeyOf, keyId } from '../reconcile/keys.ts';
 import { done, type Outcome } from '../reconcile/outcome.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
@@ -33,8 +35,6 @@ export interface ResourceUsage {
 class Book {
   readonly ledger = new QuotaLedger();
   readonly budget: WriteBudget;
-  /** Of those who wait, by id. */
-  readonly keys = new Map<string, KeyRef>();
   readonly running = new Set<string>();
   /** Who has asked in the run that is under way. */
   readonly asked = new Set<string>();
@@ -64,8 +64,23 @@ class Book {
   }
 }
 
+/** What is charged: super objects of a kind, or of a controller, and the tenant objects that they are made from. */
+export interface Charged extends SuperObjects {
+  /** Of the tenant objects; the same as the super objects' unless given. */
+  readonly tenantResource?: Resource;
+}
+
+/** A write that has no room now. */
+interface NoRoom {
+  readonly notice: Notice;
+  /** When to ask again; undefined: the key is queued when its turn has come. */
+  readonly afterMs?: number;
+}
+
 interface QuotaAdmissionOptions {
   kinds: readonly SyncedKind[];
+  /** What controllers of their own write. */
+  others?: readonly Charged[];
   superCaches: Caches;
   monotonicMs: () => number;
   /** Queues a key whose turn has come. */
@@ -78,18 +93,20 @@ interface QuotaAdmissionOptions {
  */
 export class QuotaAdmission {
   readonly #options: QuotaAdmissionOptions;
+  readonly #charged: readonly Charged[];
   readonly #books = new Map<string, Book>();
   readonly #followed = new WeakSet<Store>();
 
   constructor(options: QuotaAdmissionOptions) {
     this.#options = options;
-    for (const kind of options.kinds) if (kind.direction === 'down') this.#follow(kind, false);
+    this.#charged = [...options.kinds.filter((kind) => kind.direction === 'down'), ...(options.others ?? [])];
+    for (const charged of this.#charged) this.#follow(charged, false);
   }
 
   join(tenant: TenantState): void {
     const book = new Book(tenant, this.#options.monotonicMs);
     this.#books.set(tenant.info.uid, book);
-    for (const kind of this.#options.kinds) if (kind.direction === 'down') this.#showAll(book, kind, false);
+    for (const charged of this.#charged) this.#showAll(book, charged, false);
   }
 
   leave(uid: string): void {
@@ -108,29 +125,46 @@ export class QuotaAdmission {
   /** Asked before each write, of whatever kind. */
   readonly gate: ActionGate = async (work, action) => {
     const { tenant, kind, situation } = work;
-    const book = this.#books.get(tenant.info.uid);
-    if (book === undefined || kind.direction === 'up') return action;
+    if (kind.direction === 'up') return action;
     if (action.do !== 'createSuper' && action.do !== 'patchSuper') return action;
-    if (book.readLimits()) this.#admitSoon(book);
-    const id = keyId(situation.key);
     const isCreated = action.do === 'createSuper';
-    const waitMs = book.budget.waitMs();
-    if (waitMs > 0) {
-      await recordNotice(work, tooManyBytes(tenant.info.policy.quota?.[writes]));
-      return isCreated ? { is: 'later', afterMs: waitMs } : { skip: true, afterMs: waitMs };
+    const noRoom = isCreated
+      ? this.reserve(tenant, situation.key, kind, action.object)
+      : this.reserve(tenant, situation.key, kind, situation.superObject ?? { metadata: {} }, action.patch);
+    if (noRoom === undefined) return action;
+    const { notice, afterMs } = noRoom;
+    if (afterMs === undefined) {
+      await recordRefusal(work, notice);
+      return isCreated ? done : { skip: true };
     }
-    const { object, bytes } = isCreated ? written(kind, action.object) : patched(work, kind, action.patch);
-    const isCustom = !this.#options.kinds.includes(kind);
+    await recordNotice(work, notice);
+    return isCreated ? { is: 'later', afterMs } : { skip: true, afterMs };
+  };
+
+  /** Reserves what a write will take: a create of this object, or this patch of it. `undefined`: it may be sent. */
+  reserve(
+    tenant: TenantState,
+    key: KeyRef,
+    kind: Charged,
+    before: KubeObject,
+    patch?: MergePatch,
+  ): NoRoom | undefined {
+    const book = this.#books.get(tenant.info.uid);
+    if (book === undefined) return undefined;
+    if (book.readLimits()) this.#admitSoon(book);
+    const waitMs = book.budget.waitMs();
+    if (waitMs > 0) return { notice: tooManyBytes(tenant.info.policy.quota?.[writes]), afterMs: waitMs };
+    const id = keyId(key);
+    const object = patch === undefined ? before : (applyMergePatch(before, patch) as KubeObject);
+    const bytes = bytesOf(kind, object, before);
     book.asked.add(id);
-    const excess = book.ledger.reserve(id, chargeOf(kind, object, isCustom, bytes));
+    const excess = book.ledger.reserve(id, chargeOf(kind, object, !this.#charged.includes(kind), bytes));
     if (excess.length === 0) {
       book.budget.take(bytes);
-      return action;
+      return undefined;
     }
-    book.keys.set(id, situation.key);
-    await recordRefusal(work, { type: 'Warning', reason: 'QuotaExceeded', message: messageOf(excess) });
-    return isCreated ? done : { skip: true };
-  };
+    return { notice: { type: 'Warning', reason: 'QuotaExceeded', message: messageOf(excess) } };
+  }
 
   began(uid: string, key: KeyRef): void {
     const book = this.#books.get(uid);
@@ -166,8 +200,9 @@ export class QuotaAdmission {
     // One whose tenant object is gone finds nothing to do, and gives up.
     for (const id of book.ledger.waiting()) {
       const key = keyOf(id);
-      const kind = this.#kindOf(book, key.kind);
-      if (kind === undefined || book.tenant.caches.of(kind).get(key) === undefined)
+      const charged = this.#chargedOf(book, key.kind);
+      const { caches } = book.tenant;
+      if (charged === undefined || caches.get(charged.tenantResource ?? charged.resource, key) === undefined)
         this.#options.wake(tenant.info.uid, key);
     }
     this.#admitSoon(book);
@@ -188,20 +223,20 @@ export class QuotaAdmission {
     yield { resource: writes, used, limit: unitsOf(perMinute), quantity: String(used) };
   }
 
-  #follow(kind: DownKind, isCustom: boolean): void {
+  #follow(kind: Charged, isCustom: boolean): void {
     const store = this.#options.superCaches.of(kind);
     if (this.#followed.has(store)) return;
     this.#followed.add(store);
     store.subscribe((event) => this.#superEvent(kind, event, isCustom));
   }
 
-  #showAll(book: Book, kind: DownKind, isCustom: boolean): void {
+  #showAll(book: Book, kind: Charged, isCustom: boolean): void {
     const { uid } = book.tenant.info;
     for (const object of this.#options.superCaches.of(kind).byIndex(byTenantIndex, uid))
       book.ledger.show(idOf(kind, object), chargeOf(kind, object, isCustom));
   }
 
-  #superEvent(kind: DownKind, { type, object, previous }: StoreEvent<KubeObject>, isCustom: boolean): void {
+  #superEvent(kind: Charged, { type, object, previous }: StoreEvent<KubeObject>, isCustom: boolean): void {
     const book = this.#books.get(tenantUidOf(object) ?? '');
     if (book === undefined) return;
     const id = idOf(kind, object);
@@ -239,31 +274,17 @@ export class QuotaAdmission {
   }
 
   #shown(book: Book, key: KeyRef): KubeObject | undefined {
-    const kind = this.#kindOf(book, key.kind);
-    const ref = kind && book.tenant.superRef(kind, key);
-    return kind && ref && this.#options.superCaches.of(kind).get(ref);
+    const charged = this.#chargedOf(book, key.kind);
+    const ref = charged && book.tenant.superRefOf(charged, key);
+    return charged && ref && this.#options.superCaches.of(charged).get(ref);
   }
 
-  #kindOf({ tenant }: Book, name: string): SyncedKind | undefined {
-    return this.#options.kinds.find((kind) => kind.name === name) ?? tenant.customKinds.get(name)?.kind;
+  #chargedOf({ tenant }: Book, name: string): Charged | undefined {
+    return this.#charged.find((kind) => kind.name === name) ?? tenant.customKinds.get(name)?.kind;
   }
 }
 
-function written(kind: DownKind, object: KubeObject): { object: KubeObject; bytes: number } {
-  return { object, bytes: bytesOf(kind, object) };
-}
-
-function patched(
-  work: Work,
-  kind: DownKind,
-  patch: Record<string, unknown>,
-): { object: KubeObject; bytes: number } {
-  const before = work.situation.superObject ?? { metadata: {} };
-  const object = applyMergePatch(before, patch) as KubeObject;
-  return { object, bytes: bytesOf(kind, object, before) };
-}
-
-function idOf(kind: DownKind, superObject: KubeObject): string {
+function idOf(kind: SuperObjects, superObject: KubeObject): string {
   const key = downKeyOf(kind, superObject);
   const { namespace = '', name } = superObject.metadata;
   return key === undefined ? `${kind.name}/unmarked:${namespace}/${name}` : keyId(key);

@@ -35,9 +35,8 @@ export interface SuperWatch {
 /** The stores of one side, one per kind, and the reads that kinds may do on them. */
 export class Caches implements Lookup {
   readonly #stores = new Map<string, Store>();
-  /** Stores of kinds whose super objects are of a resource that belongs to another kind, by name of the kind. */
-  readonly #apart = new Map<string, Store>();
-  readonly #watched = new Map<string, Store>();
+  /** In the super cluster: what is followed beside the objects of the resource's own kind, by name of kind or controller. */
+  readonly #beside = new Map<string, Store>();
   readonly #side: 'tenant' | 'super';
   readonly #onGrowth: (() => void) | undefined;
 
@@ -63,24 +62,24 @@ export class Caches implements Lookup {
 
   /** A store for the objects of one more kind; it takes the place of an earlier one. */
   add(kind: SyncedKind): Store | undefined {
-    const apart = isApart(kind);
-    if (apart && this.#side === 'tenant') return undefined;
+    const isSecondCopy = kind.direction === 'down' && kind.isSecondCopy === true;
+    if (isSecondCopy && this.#side === 'tenant') return undefined;
     const compact = kind.compact?.[this.#side];
     const store = makeStore(this.#indexesOf(kind), compact, this.#onGrowth);
-    if (apart) this.#apart.set(kind.name, store);
+    if (isSecondCopy) this.#beside.set(kind.name, store);
     else this.#stores.set(storeName(kind.resource), store);
     return store;
   }
 
   #addWatch({ name, resource, indexes = {}, compact }: SuperWatch): void {
     const store = makeStore({ [byTenantIndex]: tenantLabel, ...indexes }, compact);
-    this.#watched.set(name, store);
+    this.#beside.set(name, store);
     if (!this.#stores.has(storeName(resource))) this.#stores.set(storeName(resource), store);
   }
 
   /** The objects of a `SuperWatch`. */
   watched(name: string): Store {
-    const store = this.#watched.get(name);
+    const store = this.#beside.get(name);
     if (store === undefined) throw new Error(`no cache for ${name}`);
     return store;
   }
@@ -91,10 +90,9 @@ export class Caches implements Lookup {
     if (this.#stores.get(name) === store) this.#stores.delete(name);
   }
 
-  /** Where this kind's objects of this side are. */
-  of(kind: SyncedKind): Store {
-    const apart = this.#side === 'super' ? this.#apart.get(kind.name) : undefined;
-    return apart ?? this.store(kind.resource);
+  /** Where the objects of this kind, or of this controller, are on this side. */
+  of({ name, resource }: { readonly name: string; readonly resource: Resource }): Store {
+    return this.#beside.get(name) ?? this.store(resource);
   }
 
   store(resource: Resource): Store {
@@ -169,7 +167,3 @@ function storeName(resource: Resource): string {
 
 /** No state but a memory of what is a function of a resource: needed at every look into a cache. */
 const storeNames = new WeakMap<Resource, string>();
-
-function isApart(kind: SyncedKind): boolean {
-  return kind.direction === 'down' && kind.superResource !== undefined;
-}

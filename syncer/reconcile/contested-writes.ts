@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import type { Notice } from '../kinds/contract.ts';
 import { BoundedMap } from './bounded-map.ts';
 
 /** An object may be patched so often within `windowMs`, and then as often with the same patch, until that counts as contested. */
@@ -72,6 +73,13 @@ export class ContestedWrites {
     recent.count += 1;
     return recent.count > tolerated;
   }
+}
+
+/** `where`: what the patch changes, as the tenant calls it. */
+export function contestedNotice(where: string, patch: object): Notice {
+  const fields = patchedFields(patch).join(', ');
+  const message = `something else keeps changing ${where} back (${fields}): Skerry writes it less and less often`;
+  return { type: 'Warning', reason: 'ContestedWrites', message };
 }
 
 /** Paths of the fields that a patch sets, at most five. */

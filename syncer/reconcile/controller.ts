@@ -15,6 +15,8 @@ export interface Controller {
 export interface SpecialController extends Controller {
   /** `kind` of its keys. */
   readonly name: string;
+  /** Called when the tenant is served from now on, to subscribe to its caches. */
+  join?(tenant: TenantState): void;
   /** Every key of a tenant that there may be something to do for, once. */
   keysOf(tenant: TenantState): Iterable<KeyRef>;
 }

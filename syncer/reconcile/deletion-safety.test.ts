@@ -1,12 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { annotationKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
-import type { SyncedKind } from '../kinds/contract.ts';
-import { allKinds } from '../kinds/registry.ts';
 import { shownNodeName } from '../mapping/node-names.ts';
-import type { Situation } from './decide.ts';
-import { DeletionSafety } from './deletion-safety.ts';
-import type { Work } from './execute.ts';
 import { keyId } from './keys.ts';
 import { Bench } from './testing/bench.ts';
 
@@ -52,25 +47,6 @@ describe('the gate before every deletion (sync rule `confirmed-delete`)', () => 
     bench.super.server.remove(resources.nodes, { name: 'n1' });
     await bench.reconcile('nodes', shown);
     expect(bench.tenant.server.list(resources.nodes)).toEqual([]);
-  });
-
-  it('asks for what the super object is, where that is another resource than the tenant object', async () => {
-    await using bench = await Bench.start();
-    const t = bench.have('tenant', resources.pods, boundPod('web'));
-    const kind = allKinds.find(({ name }) => name === 'tokens') as SyncedKind;
-    const metadata = { ...bench.superOf(t).metadata, name: 'skerry-token-web' };
-    const secret = bench.server('super', resources.secrets, { metadata });
-    const gate = new DeletionSafety({
-      superClient: bench.super.client,
-      superIdentity: bench.superIdentity,
-      onMismatch: () => undefined,
-      onHeld: () => undefined,
-    });
-    const key = { kind: 'tokens', namespace: 'shop', name: 'web' };
-    const situation = { key, tenantObject: t } as Situation;
-    const work = { kind, tenant: bench.state, situation, signal: new AbortController().signal } as Work;
-    const verdict = await gate.check(work, { side: 'super', live: true, unwatched: false });
-    expect(verdict).toMatchObject({ is: 'exists', live: { metadata: { uid: secret.metadata.uid } } });
   });
 
   it('asks for a hidden node by the name that it had when it was seen going', async () => {

@@ -6,20 +6,29 @@ import {
   type ObjectRef,
   type Resource,
 } from '../../kube/index.ts';
-import { superResourceOf } from '../kinds/contract.ts';
 import { originalUid } from '../mapping/labels.ts';
-import type { DeleteCheck, Situation } from './decide.ts';
+import type { Situation } from './decide.ts';
 import type { Work } from './execute.ts';
-import type { IdentityGuard } from './guards.ts';
+import type { DefinitionGuard, IdentityGuard } from './guards.ts';
 import type { TenantState } from './tenant-state.ts';
 
-interface DeletionSafetyOptions {
-  superClient: KubeClient;
+export interface DeletionSafetyOptions {
   superIdentity: IdentityGuard;
   /** A server is not who it should be: deletes of this tenant have stopped until the operator has spoken. */
   onMismatch: (tenant: TenantState, side: 'tenant' | 'super') => void;
   /** A mass-deletion guard closed for this tenant. */
   onHeld: (tenant: TenantState) => void;
+}
+
+/** What a deletion is founded on: the absence of an object on one side, or what one there says. */
+interface Deletion {
+  readonly side: 'tenant' | 'super';
+  /** The deletion of the counterpart was not watched: a mass-deletion guard that is closed holds this back. */
+  readonly unwatched: boolean;
+  /** Reads from the server of that side the object that the cache has lost; not asked unless given. */
+  readonly live?: () => Promise<KubeObject | undefined>;
+  /** What the object that is absent lived by, if it was of a kind that comes and goes. */
+  readonly definition?: DefinitionGuard | undefined;
 }
 
 /**
@@ -49,25 +58,21 @@ export class DeletionSafety {
   }
 
   /** Throws what a client throws when it cannot tell. */
-  async check(work: Work, check: DeleteCheck): Promise<Verdict> {
-    const { tenant } = work;
+  async check(tenant: TenantState, deletion: Deletion): Promise<Verdict> {
     const { superIdentity } = this.#options;
     if (tenant.frozen !== undefined) return held;
     if (this.#isForeign(tenant)) return this.#mismatch(tenant, 'super');
-    const side = check.side === 'tenant' ? tenant.identity : superIdentity;
-    if (!(await side.verify())) return this.#mismatch(tenant, check.side);
+    const side = deletion.side === 'tenant' ? tenant.identity : superIdentity;
+    if (!(await side.verify())) return this.#mismatch(tenant, deletion.side);
     // The first look at the super cluster may have been this one.
     if (this.#isForeign(tenant)) return this.#mismatch(tenant, 'super');
-    if (check.live) {
-      const live = await this.#live(work, check.side);
-      if (live !== undefined) return { is: 'exists', live };
-    }
-    const isAbsent = check.side === 'tenant' && work.situation.tenantObject === undefined;
-    if (isAbsent && (await work.definition?.isIntact()) === false) return { is: 'definition-gone' };
+    const live = await deletion.live?.();
+    if (live !== undefined) return { is: 'exists', live };
+    if ((await deletion.definition?.isIntact()) === false) return { is: 'definition-gone' };
     // Another key's check may have found the wrong server meanwhile.
     if (tenant.frozen !== undefined) return held;
-    const guard = check.side === 'tenant' ? tenant.superDeletions : tenant.tenantDeletions;
-    if (check.unwatched && !guard.allowsUnwatched()) {
+    const guard = deletion.side === 'tenant' ? tenant.superDeletions : tenant.tenantDeletions;
+    if (deletion.unwatched && !guard.allowsUnwatched()) {
       this.#options.onHeld(tenant);
       return held;
     }
@@ -86,38 +91,41 @@ export class DeletionSafety {
     this.#options.onMismatch(tenant, side);
     return held;
   }
+}
 
-  /** What the server itself has of the object whose absence is the reason. */
-  async #live(work: Work, side: 'tenant' | 'super'): Promise<KubeObject | undefined> {
-    const { kind, tenant, situation, signal } = work;
-    const ref =
-      side === 'tenant' ? situation.key : (tenant.superRef(kind, situation.key) ?? lastRef(situation));
-    if (ref === undefined) return this.#search(work);
-    const client = side === 'tenant' ? tenant.client : this.#options.superClient;
-    const resource = side === 'tenant' ? kind.resource : superResourceOf(kind);
-    const live = await getLive(client, resource, ref, signal);
-    if (live === undefined) return undefined;
-    const other = side === 'tenant' ? situation.superObject : situation.tenantObject;
-    // What is gone stays gone, whatever has its name now.
-    const isCopy = side === 'tenant' ? kind.direction === 'down' : kind.direction === 'up';
-    const isIt =
-      other === undefined ||
-      (isCopy ? isCopyOf(other, live) : isCopyOf(live, other) || isBoundTo(other, live));
-    return isIt ? live : undefined;
-  }
+/** What the server of one side has of the object whose absence there is the reason for a deletion on the other. */
+export async function liveObject(
+  work: Work,
+  side: 'tenant' | 'super',
+  superClient: KubeClient,
+): Promise<KubeObject | undefined> {
+  const { kind, tenant, situation, signal } = work;
+  const ref =
+    side === 'tenant' ? situation.key : (tenant.superRef(kind, situation.key) ?? lastRef(situation));
+  if (ref === undefined) return searchOriginal(work, superClient);
+  const client = side === 'tenant' ? tenant.client : superClient;
+  const live = await getLive(client, kind.resource, ref, signal);
+  if (live === undefined) return undefined;
+  const other = side === 'tenant' ? situation.superObject : situation.tenantObject;
+  // What is gone stays gone, whatever has its name now.
+  const isCopy = side === 'tenant' ? kind.direction === 'down' : kind.direction === 'up';
+  const isIt =
+    other === undefined || (isCopy ? isCopyOf(other, live) : isCopyOf(live, other) || isBoundTo(other, live));
+  return isIt ? live : undefined;
+}
 
-  /** The original of a copy whose name leads to it through the cache alone: looks through all that there are. */
-  async #search({ kind, tenant, situation, signal }: Work): Promise<KubeObject | undefined> {
-    const { tenantObject, key } = situation;
-    if (kind.direction !== 'up' || kind.copyName === undefined || tenantObject === undefined)
-      return undefined;
-    const context = tenant.context();
-    const { items } = await this.#options.superClient.list(kind.resource, { signal });
-    return items.find(
-      (live) =>
-        isCopyOf(tenantObject, live) && kind.copyName?.(live.metadata.name ?? '', context) === key.name,
-    );
-  }
+/** The original of a copy whose name leads to it through the cache alone: looks through all that there are. */
+async function searchOriginal(
+  { kind, tenant, situation, signal }: Work,
+  superClient: KubeClient,
+): Promise<KubeObject | undefined> {
+  const { tenantObject, key } = situation;
+  if (kind.direction !== 'up' || kind.copyName === undefined || tenantObject === undefined) return undefined;
+  const context = tenant.context();
+  const { items } = await superClient.list(kind.resource, { signal });
+  return items.find(
+    (live) => isCopyOf(tenantObject, live) && kind.copyName?.(live.metadata.name ?? '', context) === key.name,
+  );
 }
 
 /** Where the super object was when it was seen going. */
@@ -136,7 +144,7 @@ function isBoundTo(tenantObject: KubeObject, superObject: KubeObject): boolean {
   return tenantObject.metadata.annotations?.[annotationKeys.superUid] === superObject.metadata.uid;
 }
 
-async function getLive(
+export async function getLive(
   client: KubeClient,
   resource: Resource,
   ref: { namespace?: string | undefined; name: string },

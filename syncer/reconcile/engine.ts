@@ -3,7 +3,9 @@ import type { KeyRef } from '../context.ts';
 import { EventController } from '../controllers/events.ts';
 import { NetworkIsolationController } from '../controllers/network-isolation.ts';
 import { PodAdmission, type PodAdmissionObserver } from '../controllers/pod-admission.ts';
+import { PodTokenController } from '../controllers/pod-tokens.ts';
 import { actionGates } from '../controllers/registry.ts';
+import { tokenSecrets } from '../controllers/token-secret.ts';
 import type { Action, DownKind, SyncedKind } from '../kinds/contract.ts';
 import { QuotaAdmission, type ResourceUsage } from '../quota/quota-admission.ts';
 import type { TenantCounts } from '../scheduling/scheduling-window.ts';
@@ -105,6 +107,7 @@ export class SyncEngine {
           });
     this.#quota = new QuotaAdmission({
       kinds: options.kinds,
+      others: [tokenSecrets],
       superCaches: options.superCaches,
       monotonicMs: () => options.clock.monotonic(),
       wake: (uid, key) => this.#queue.add({ ...key, tenant: uid }, { first: true }),
@@ -119,12 +122,11 @@ export class SyncEngine {
       enqueue: (tenant, key) => this.#enqueue(tenant, key, 'live'),
       onMismatch: options.onMismatch,
       onHeld: options.onHeld,
-      nowMs: () => options.clock.now(),
       gates,
       quotaGate: this.#quota.gate,
       ...(options.observer === undefined ? {} : { observer: options.observer }),
     });
-    const controllers = [
+    const controllers: SpecialController[] = [
       new EventController({
         superCaches: options.superCaches,
         tenant: (uid) => this.#router.tenant(uid),
@@ -136,10 +138,19 @@ export class SyncEngine {
         tenant: (uid) => this.#router.tenant(uid),
         enqueue: (tenant, key) => this.#enqueue(tenant, key, 'live'),
       }),
+      new PodTokenController({
+        superClient: options.superClient,
+        superCaches: options.superCaches,
+        superIdentity: options.superIdentity,
+        tenant: (uid) => this.#router.tenant(uid),
+        enqueue: (tenant, key, priority) => this.#enqueue(tenant, key, priority),
+        onMismatch: options.onMismatch,
+        onHeld: options.onHeld,
+        quota: this.#quota,
+        ...(options.observer === undefined ? {} : { observer: options.observer }),
+      }),
     ];
-    this.#controllers = new Map<string, SpecialController>(
-      controllers.map((controller) => [controller.name, controller]),
-    );
+    this.#controllers = new Map(controllers.map((controller) => [controller.name, controller]));
     this.#router = new Router({
       kinds: options.kinds,
       controllers,

@@ -71,6 +71,15 @@ export class EventRecorder {
     this.#written.set(name, { atMs: nowMs, count, firstTimestamp: event.firstTimestamp });
   }
 
+  /** The same; an event that cannot be written holds nothing up. Rejects only when aborted. */
+  async tryRecord(resource: Resource, object: KubeObject, said: Notice, signal: AbortSignal): Promise<void> {
+    try {
+      await this.record(resource, object, said, signal);
+    } catch (error) {
+      if (signal.aborted) throw error;
+    }
+  }
+
   /** The event that says it. Words that differ every time, like numbers in them, end up in one. */
   #place(object: KubeObject, notice: Notice, nowMs: number): { name: string; message: string } {
     const together = eventName(object, notice.reason, '');

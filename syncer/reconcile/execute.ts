@@ -5,25 +5,16 @@ import {
   isNotFound,
   type KubeClient,
   type KubeObject,
-  type MergePatch,
-  type ObjectRef,
   printable,
-  type Resource,
   resources,
 } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
-import {
-  type Action,
-  type DownKind,
-  type Notice,
-  type SyncedKind,
-  superResourceOf,
-} from '../kinds/contract.ts';
-import { isOurs, originalUid, tenantUidOf } from '../mapping/labels.ts';
+import type { Action, DownKind, Notice, SyncedKind } from '../kinds/contract.ts';
+import { hasLostItsLabel, isOurs, originalUid } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
-import { ContestedWrites, patchedFields } from './contested-writes.ts';
+import { contestedNotice } from './contested-writes.ts';
 import type { Situation } from './decide.ts';
-import type { EventRecorder } from './event-recorder.ts';
+import { deleteObject, expectCreated, patchObject, refOf, type WritePlace } from './guarded-writes.ts';
 import type { DefinitionGuard } from './guards.ts';
 import { keyId } from './keys.ts';
 import { done, isRecoverable, isRefusal, isTransientRefusal, type Outcome } from './outcome.ts';
@@ -34,76 +25,9 @@ export interface Work {
   readonly kind: SyncedKind;
   readonly situation: Situation;
   readonly tenant: TenantState;
-  readonly recorder: EventRecorder;
   readonly signal: AbortSignal;
   /** For a kind that comes and goes: what its objects live by. */
   readonly definition?: DefinitionGuard | undefined;
-}
-
-interface PatchOptions {
-  patch: MergePatch;
-  subresource?: string;
-  /** The object was written in this reconcile already: its cached resourceVersion is known to be old. */
-  uidOnly?: boolean;
-}
-
-/** Patches an object that was decided upon, guarded by its UID and resourceVersion. One that is gone is left so. */
-async function patchObject(
-  client: KubeClient,
-  work: Work,
-  object: KubeObject | undefined,
-  options: PatchOptions,
-): Promise<void> {
-  if (object === undefined) return;
-  const { tenant, situation, signal } = work;
-  const { uid, resourceVersion } = object.metadata;
-  const metadata = {
-    ...(options.patch['metadata'] as Record<string, unknown> | undefined),
-    uid,
-    ...(options.uidOnly === true ? {} : { resourceVersion }),
-  };
-  const id = keyId(situation.key);
-  try {
-    const patched = await client.patch(
-      resourceAt(client, work),
-      refOf(object),
-      { ...options.patch, metadata },
-      {
-        type: 'merge',
-        signal,
-        ...(options.subresource === undefined ? {} : { subresource: options.subresource }),
-      },
-    );
-    const side = client === tenant.client ? 'tenant' : 'super';
-    const { resourceVersion: written } = patched.metadata;
-    if (written !== undefined) tenant.expectations[side].expectVersion(id, written);
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
-}
-
-/**
- * Deletes an object that was decided upon, by UID; nothing happens if it is gone. A conflict (mostly another
- * object of that name) is thrown: only what the cache shows next can tell whether it was all.
- */
-async function deleteObject(
-  client: KubeClient,
-  work: Work,
-  object: KubeObject | undefined,
-  gracePeriodSeconds: number | undefined,
-): Promise<void> {
-  if (object === undefined) return;
-  const { uid } = object.metadata;
-  try {
-    await client.delete(resourceAt(client, work), refOf(object), {
-      signal: work.signal,
-      propagationPolicy: 'Background',
-      ...(uid === undefined ? {} : { uid }),
-      ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }),
-    });
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
 }
 
 /** Binds the tenant object to a node; labels and annotations of the Binding land on the pod. */
@@ -129,27 +53,6 @@ async function bindPod(
   } catch (error) {
     if (!isNotFound(error)) throw error;
   }
-}
-
-/** The watch may have been faster than the answer; then there is nothing to remember. */
-function expectCreated(side: 'tenant' | 'super', work: Work, created: KubeObject): void {
-  const { uid } = created.metadata;
-  const { tenant, situation, kind } = work;
-  const id = keyId(situation.key);
-  if (uid === undefined || tenant.tombstones[side].get(id)?.uid === uid) return;
-  const shown =
-    side === 'super' ? tenant.superObject(kind, refOf(created)) : tenant.caches.of(kind).get(refOf(created));
-  if (shown?.metadata.uid === uid) return;
-  tenant.expectations[side].expectCreated(id, created);
-}
-
-function resourceAt(client: KubeClient, { kind, tenant }: Work): Resource {
-  return client === tenant.client ? kind.resource : superResourceOf(kind);
-}
-
-function refOf(object: KubeObject): ObjectRef {
-  const { name, namespace } = object.metadata;
-  return namespace === undefined ? { name: name ?? '' } : { namespace, name: name ?? '' };
 }
 
 /** Called before and after each action. Must not throw. */
@@ -192,7 +95,6 @@ interface ExecutorOptions {
   /** For all kinds, asked before the kind's own. */
   quotaGate?: ActionGate | undefined;
   observer?: ExecutorObserver;
-  nowMs: () => number;
 }
 
 /** How long a write that may be refused is not tried again. */
@@ -206,11 +108,8 @@ export class Executor {
   readonly #gates: ReadonlyMap<string, ActionGate>;
   readonly #quotaGate: ActionGate | undefined;
   readonly #observer: ExecutorObserver;
-  readonly #nowMs: () => number;
-  readonly #contested = new WeakMap<TenantState, ContestedWrites>();
 
   constructor(options: ExecutorOptions) {
-    this.#nowMs = options.nowMs;
     this.#superClient = options.superClient;
     this.#isSettled = options.isSettled;
     this.#enqueue = options.enqueue;
@@ -275,7 +174,7 @@ export class Executor {
           superWritten = true;
           break;
         case 'patchTenant':
-          await patchObject(tenant.client, work, situation.tenantObject, {
+          await patchObject(this.#tenantSide(work), situation.tenantObject, {
             ...action,
             uidOnly: tenantWritten,
           });
@@ -286,10 +185,10 @@ export class Executor {
           tenantWritten = true;
           break;
         case 'deleteSuper':
-          await deleteObject(this.#superClient, work, situation.superObject, action.gracePeriodSeconds);
+          await deleteObject(this.#superSide(work), situation.superObject, action.gracePeriodSeconds);
           break;
         case 'deleteTenant':
-          await deleteObject(tenant.client, work, situation.tenantObject, action.gracePeriodSeconds);
+          await deleteObject(this.#tenantSide(work), situation.tenantObject, action.gracePeriodSeconds);
           break;
       }
       if (outcome !== undefined) return outcome;
@@ -308,7 +207,7 @@ export class Executor {
     if (kind.direction === 'down' && tenantObject !== undefined && hasLostItsLabel(live, tenantObject)) {
       return this.#takeOver(kind, tenantObject, live, work);
     }
-    if (isOurs(live, tenant.info)) expectCreated('super', work, live);
+    if (isOurs(live, tenant.info)) this.#expectSuper(work, live);
     return { is: 'retry', code: 'stillThere' };
   }
 
@@ -338,18 +237,11 @@ export class Executor {
     if (action.do !== 'patchSuper' && action.do !== 'patchTenant') return false;
     const { tenant, situation } = work;
     const object = action.do === 'patchSuper' ? situation.superObject : situation.tenantObject;
-    let writes = this.#contested.get(tenant);
-    if (writes === undefined) {
-      writes = new ContestedWrites(this.#nowMs);
-      this.#contested.set(tenant, writes);
-    }
     const id = `${action.do} ${action.subresource ?? ''} ${object?.metadata.uid ?? ''} ${keyId(situation.key)}`;
-    const { held, begins } = writes.check(id, action.patch);
+    const { held, begins } = tenant.contested.check(id, action.patch);
     if (begins) {
       const where = action.do === 'patchSuper' ? 'its copy in the cluster that it runs on' : 'it';
-      const fields = patchedFields(action.patch).join(', ');
-      const message = `something else keeps changing ${where} back (${fields}): Skerry writes it less and less often`;
-      await recordNotice(work, { type: 'Warning', reason: 'ContestedWrites', message });
+      await recordNotice(work, contestedNotice(where, action.patch));
     }
     return held;
   }
@@ -367,8 +259,8 @@ export class Executor {
   async #createSuper(work: Work, object: KubeObject): Promise<Outcome | undefined> {
     const { kind, signal } = work;
     try {
-      const created = await this.#superClient.create(superResourceOf(kind), object, { signal });
-      expectCreated('super', work, created);
+      const created = await this.#superClient.create(kind.resource, object, { signal });
+      this.#expectSuper(work, created);
       return undefined;
     } catch (error) {
       if (isAlreadyExists(error)) return this.#superExists(work, object);
@@ -407,7 +299,7 @@ export class Executor {
     const { situation } = work;
     const { superObject } = situation;
     try {
-      await patchObject(this.#superClient, work, superObject, { ...action, uidOnly });
+      await patchObject(this.#superSide(work), superObject, { ...action, uidOnly });
       return undefined;
     } catch (error) {
       if (action.mayBeRefused === true && isRefusal(error)) return this.#refusedForNow(work, error);
@@ -426,11 +318,11 @@ export class Executor {
   async #superExists(work: Work, object: KubeObject): Promise<Outcome> {
     const { kind, tenant, situation, signal } = work;
     const { tenantObject } = situation;
-    const live = await this.#superClient.get(superResourceOf(kind), refOf(object), { signal });
+    const live = await this.#superClient.get(kind.resource, refOf(object), { signal });
     if (isOurs(live, tenant.info)) {
       // The super object of an earlier tenant object goes when the cache shows it, past the same guards as any other.
       if (originalUid(live) !== tenantObject?.metadata.uid) return { is: 'retry', code: 'earlierObject' };
-      expectCreated('super', work, live);
+      this.#expectSuper(work, live);
       return done;
     }
     if (kind.direction === 'down' && tenantObject !== undefined) {
@@ -456,33 +348,32 @@ export class Executor {
     const { kind, tenant, signal } = work;
     try {
       const created = await tenant.client.create(kind.resource, object, { signal });
-      expectCreated('tenant', work, created);
+      expectCreated(this.#tenantSide(work), created, tenant.caches.of(kind));
       return undefined;
     } catch (error) {
       if (isAlreadyExists(error)) return { is: 'retry', code: 'exists' };
       throw error;
     }
   }
-}
 
-/**
- * Whether the super object is the tenant object's own by its mark, which names a UID that cannot be guessed, but has
- * no label of any tenant.
- */
-function hasLostItsLabel(superObject: KubeObject, tenantObject: KubeObject): boolean {
-  const { uid } = tenantObject.metadata;
-  return uid !== undefined && originalUid(superObject) === uid && tenantUidOf(superObject) === undefined;
+  #expectSuper(work: Work, created: KubeObject): void {
+    expectCreated(this.#superSide(work), created, work.tenant.superCaches.of(work.kind));
+  }
+
+  #superSide({ kind, tenant, situation, signal }: Work): WritePlace {
+    return { client: this.#superClient, resource: kind.resource, tenant, key: situation.key, signal };
+  }
+
+  #tenantSide({ kind, tenant, situation, signal }: Work): WritePlace {
+    return { client: tenant.client, resource: kind.resource, tenant, key: situation.key, signal };
+  }
 }
 
 /** An event on the tenant object. One that cannot be written holds nothing up. Rejects only when aborted. */
 export async function recordNotice(work: Work, notice: Notice): Promise<void> {
-  const object = work.situation.tenantObject;
-  if (object === undefined) return;
-  try {
-    await work.recorder.record(work.kind.resource, object, notice, work.signal);
-  } catch (error) {
-    if (work.signal.aborted) throw error;
-  }
+  const { tenant, kind, situation, signal } = work;
+  if (situation.tenantObject !== undefined)
+    await tenant.recorder.tryRecord(kind.resource, situation.tenantObject, notice, signal);
 }
 
 /**

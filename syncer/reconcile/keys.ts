@@ -1,7 +1,7 @@
 import { labelKeys } from '../../api/labels.ts';
 import type { KubeObject } from '../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../context.ts';
-import type { DownKind, SyncedKind, UpKind } from '../kinds/contract.ts';
+import type { SuperObjects, SyncedKind, UpKind } from '../kinds/contract.ts';
 import { originalUid } from '../mapping/labels.ts';
 
 /** One unit of work: an object in the coordinates of its tenant. `tenant` is the VirtualCluster's UID. */
@@ -23,7 +23,7 @@ export function tenantKeyOf(kind: SyncedKind, object: KubeObject): KeyRef {
 }
 
 /** The key in its tenant's coordinates of a super object that carries our marks. */
-export function downKeyOf(kind: DownKind, superObject: KubeObject): KeyRef | undefined {
+export function downKeyOf(kind: SuperObjects, superObject: KubeObject): KeyRef | undefined {
   const namespace = superObject.metadata.labels?.[labelKeys.namespace];
   const name = superObject.metadata.name;
   if (namespace === undefined || name === undefined || originalUid(superObject) === undefined)

@@ -1,8 +1,9 @@
-import { isNotFound, type KubeClient, type KubeObject } from '../../kube/index.ts';
-import { type DownKind, superResourceOf } from '../kinds/contract.ts';
+import { isNotFound, type KubeClient } from '../../kube/index.ts';
+import type { DownKind } from '../kinds/contract.ts';
 import { payloadSummary } from '../kinds/payload.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import type { Situation } from './decide.ts';
+import { refOf } from './guarded-writes.ts';
 import type { Outcome } from './outcome.ts';
 import type { TenantState } from './tenant-state.ts';
 
@@ -42,7 +43,7 @@ export async function withPayload(
       tenant.payloads.set(tenantObject, summary);
     if (superObject === undefined) return { ...situation, tenantObject: own };
     if (summary.digest === present) return situation;
-    const live = await superClient.get(superResourceOf(kind), refOf(superObject), { signal });
+    const live = await superClient.get(kind.resource, refOf(superObject), { signal });
     if (live.metadata.uid !== superObject.metadata.uid) return replaced;
     return { ...situation, tenantObject: own, superObject: live };
   } catch (error) {
@@ -79,8 +80,4 @@ function needsPayload(
     return false;
   }
   return kind.admit?.(tenantObject, context).wanted !== false;
-}
-
-function refOf({ metadata: { namespace, name = '' } }: KubeObject): { namespace?: string; name: string } {
-  return namespace === undefined ? { name } : { namespace, name };
 }

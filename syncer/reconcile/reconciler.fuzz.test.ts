@@ -299,7 +299,6 @@ async function follow(resource: Resource, raw: KubeObject, twin: KubeObject | un
     enqueue: () => undefined,
     onMismatch: () => undefined,
     onHeld: () => undefined,
-    nowMs: () => 0,
   });
   router.join(state);
   const add = (caches: Caches, at: Resource, each: KubeObject): void =>
@@ -321,7 +320,7 @@ async function follow(resource: Resource, raw: KubeObject, twin: KubeObject | un
 
 function kindOf(resource: Resource): DownKind {
   return allKinds.find(
-    (kind) => kind.direction === 'down' && kind.resource === resource && kind.superResource === undefined,
+    (kind) => kind.direction === 'down' && kind.resource === resource && kind.isSecondCopy !== true,
   ) as DownKind;
 }
 

@@ -1,17 +1,15 @@
-import { type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
+import type { KubeClient, KubeObject } from '../../kube/index.ts';
 import type { KeyRef, TenantInfo } from '../context.ts';
-import type { DownKind, SyncedKind } from '../kinds/contract.ts';
+import type { SyncedKind } from '../kinds/contract.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
 import type { Caches } from './caches.ts';
 import type { Controller } from './controller.ts';
 import { type Decision, type Drift, decideDown, decideUp, driftOf, type Situation } from './decide.ts';
-import { DeletionSafety } from './deletion-safety.ts';
-import { EventRecorder } from './event-recorder.ts';
+import { DeletionSafety, type DeletionSafetyOptions, liveObject } from './deletion-safety.ts';
 import { type ActionGate, Executor, type ExecutorObserver, recordRefusal, type Work } from './execute.ts';
-import type { IdentityGuard } from './guards.ts';
 import { keyId } from './keys.ts';
-import { done, type Outcome, outcomeOf } from './outcome.ts';
+import { behind, done, type Outcome, outcomeOf } from './outcome.ts';
 import { payloadsDiffer, withPayload } from './payloads.ts';
 import type { TenantState } from './tenant-state.ts';
 
@@ -45,27 +43,18 @@ class InSyncCache {
   }
 }
 
-interface ReconcilerOptions {
+interface ReconcilerOptions extends DeletionSafetyOptions {
   kinds: readonly SyncedKind[];
   superClient: KubeClient;
   superCaches: Caches;
-  superIdentity: IdentityGuard;
   /** Queues a key at once. */
   enqueue: (tenant: TenantState, key: KeyRef) => void;
-  /** A server is not who it should be: deletes of this tenant have stopped until the operator has spoken. */
-  onMismatch: (tenant: TenantState, side: 'tenant' | 'super') => void;
-  /** A mass-deletion guard closed for this tenant. */
-  onHeld: (tenant: TenantState) => void;
-  nowMs: () => number;
   gates?: ReadonlyMap<string, ActionGate> | undefined;
   /** For all kinds. */
   quotaGate?: ActionGate | undefined;
   /** Told of every action. */
   observer?: ExecutorObserver;
 }
-
-/** The cache is behind our own write; the event on its way queues the key, and if it does not, the clock does. */
-const behind: Outcome = { is: 'later', afterMs: 1_000 };
 
 /**
  * The controller of all kinds that are mirrored object by object: looks at both sides of a key and does what is
@@ -77,7 +66,6 @@ export class Reconciler implements Controller {
   readonly #executor: Executor;
   readonly #safety: DeletionSafety;
   readonly #inSync = new InSyncCache();
-  readonly #recorders = new WeakMap<TenantState, EventRecorder>();
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
@@ -87,7 +75,6 @@ export class Reconciler implements Controller {
       superClient: options.superClient,
       enqueue: options.enqueue,
       isSettled: (tenant, key) => this.isSettled(tenant, key),
-      nowMs: options.nowMs,
       gates: options.gates,
       quotaGate: options.quotaGate,
       ...(options.observer === undefined ? {} : { observer: options.observer }),
@@ -124,7 +111,7 @@ export class Reconciler implements Controller {
 
   /** Whether nothing stands in the way of what requires this key: its copy is there, or none is to be. */
   isSettled(tenant: TenantState, key: KeyRef): boolean {
-    if (key.kind === 'namespaces') return this.#namespaceReady(tenant, key.name) !== false;
+    if (key.kind === 'namespaces') return tenant.namespaceReady(key.name) !== false;
     const kind = this.#kindOf(tenant, key.kind);
     if (kind === undefined) return true;
     const { tenantObject, superObject, createdUid, context } = this.#situation(tenant, kind, key);
@@ -153,9 +140,8 @@ export class Reconciler implements Controller {
         if ('is' in whole) return whole;
         situation = whole;
       }
-      const recorder = this.#recorderOf(tenant);
       const definition = tenant.customKinds.get(kind.name)?.definition;
-      work = { kind, situation, tenant, recorder, signal, definition };
+      work = { kind, situation, tenant, signal, definition };
       const outcome = await this.#carryOut(work, this.#decide(kind, situation));
       return outcome.is === 'done' && this.#isUnseen(work) ? behind : outcome;
     } catch (error) {
@@ -167,16 +153,23 @@ export class Reconciler implements Controller {
 
   async #carryOut(work: Work, { actions, check }: Decision): Promise<Outcome> {
     if (check === undefined) return this.#executor.run(actions, work);
-    const verdict = await this.#safety.check(work, check);
+    const { tenant, situation, definition } = work;
+    const { side, unwatched } = check;
+    const verdict = await this.#safety.check(tenant, {
+      side,
+      unwatched,
+      ...(check.live ? { live: () => liveObject(work, side, this.#options.superClient) } : {}),
+      ...(side === 'tenant' && situation.tenantObject === undefined ? { definition } : {}),
+    });
     if (verdict.is === 'exists') {
-      return check.side === 'super'
+      return side === 'super'
         ? this.#executor.restoreMarks(work, verdict.live)
         : { is: 'retry', code: 'stillThere' };
     }
     if (verdict.is === 'open') return this.#executor.run(actions, work);
     if (verdict.is === 'definition-gone') return { is: 'retry', code: 'definitionGone' };
-    const { key } = work.situation;
-    work.tenant.held.set(keyId(key), key);
+    const { key } = situation;
+    tenant.held.set(keyId(key), key);
     return { is: 'held' };
   }
 
@@ -215,35 +208,9 @@ export class Reconciler implements Controller {
       tenantTombstone: tenant.tombstones.tenant.get(id),
       superTombstone: tenant.tombstones.super.get(id),
       createdUid: tenant.expectations[kind.direction === 'down' ? 'super' : 'tenant'].createdUid(id),
-      namespaceReady:
-        mayCreate && kind.resource.namespaced ? this.#namespaceReady(tenant, key.namespace) : true,
+      namespaceReady: mayCreate && kind.resource.namespaced ? tenant.namespaceReady(key.namespace) : true,
       context: tenant.context(),
     };
-  }
-
-  /**
-   * Whether the super object's place is there: nothing is created in a super namespace before it carries this
-   * tenant's mark and the tenant object's UID (sync rule `namespace-names`). `unwanted`: there never will be one.
-   */
-  #namespaceReady(tenant: TenantState, namespace: string | undefined): boolean | 'unwanted' {
-    // Of a server that is none of Kubernetes: such an object has no place in the super cluster.
-    if (namespace === undefined) return 'unwanted';
-    const own = tenant.caches.get(resources.namespaces, { name: namespace });
-    const there = this.#options.superCaches.get(resources.namespaces, {
-      name: tenant.superNamespace(namespace),
-    });
-    if (own === undefined) return false;
-    const kind = this.#kinds.get('namespaces') as DownKind;
-    if (kind.admit?.(own, tenant.context()).wanted === false) return 'unwanted';
-    if (there === undefined) {
-      const id = keyId({ kind: 'namespaces', name: namespace });
-      return own.metadata.uid !== undefined && tenant.expectations.super.createdFor(id) === own.metadata.uid;
-    }
-    return (
-      there.metadata.deletionTimestamp === undefined &&
-      isOurs(there, tenant.info) &&
-      originalUid(there) === own.metadata.uid
-    );
   }
 
   async #refused(work: Work, outcome: Outcome & { is: 'refused' }): Promise<Outcome> {
@@ -265,14 +232,5 @@ export class Reconciler implements Controller {
   #enqueueDependents(tenant: TenantState, key: KeyRef): void {
     if (!tenant.dependents.has(key) || !this.isSettled(tenant, key)) return;
     for (const dependent of tenant.dependents.take(key)) this.#options.enqueue(tenant, dependent);
-  }
-
-  #recorderOf(tenant: TenantState): EventRecorder {
-    let recorder = this.#recorders.get(tenant);
-    if (recorder === undefined) {
-      recorder = new EventRecorder(tenant.client, this.#options.nowMs);
-      this.#recorders.set(tenant, recorder);
-    }
-    return recorder;
   }
 }

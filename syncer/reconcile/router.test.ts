@@ -6,7 +6,6 @@ import { shownNodeName } from '../mapping/node-names.ts';
 import { keyId } from './keys.ts';
 import { Router } from './router.ts';
 import { Bench } from './testing/bench.ts';
-import { bound, podWithTokens } from './testing/token-pods.ts';
 
 /** A router that has joined the tenant of a bench. `heard` takes what was queued since it was last asked. */
 function routed(bench: Bench): { router: Router; heard: () => string[] } {
@@ -50,29 +49,14 @@ describe('events of the tenant', () => {
     expect(bench.state.tombstones.tenant.get('configmaps/shop/x')?.uid).toBe('t1');
   });
 
-  it('queue what is made on demand only when the tenant object goes, and when the tenant object touches it: tokens, as the pod is bound', async () => {
+  it('queue a second copy only when the tenant object goes, or touches it', async () => {
     await using bench = await Bench.start();
     const { heard } = routed(bench);
-    const tokens = (): string[] => heard().filter((line) => line.includes('tokens/'));
-    const pod = podWithTokens();
-    const shown = (version: string, more: Record<string, unknown> = {}, of = pod): KubeObject => ({
-      ...of,
-      metadata: { ...of.metadata, uid: 'p1', resourceVersion: version },
-      ...more,
-    });
-    bench.show('tenant', resources.pods, shown('1'));
-    bench.show('tenant', resources.pods, shown('2', { status: { phase: 'Pending', reason: 'waits' } }));
-    expect(tokens()).toEqual([]);
-    bench.show('tenant', resources.pods, shown('3', {}, bound(pod)));
-    expect(tokens()).toEqual(['live tokens/shop/web']);
-    bench.show('tenant', resources.pods, shown('4', { status: { phase: 'Running' } }, bound(pod)));
-    expect(tokens()).toEqual([]);
-    bench.hide('tenant', resources.pods, shown('5', {}, bound(pod)));
-    expect(tokens()).toContain('live tokens/shop/web at 5');
-    bench.show('tenant', resources.pods, shown('6'));
-    expect(tokens()).toEqual([]);
-    bench.hide('tenant', resources.pods, shown('7'));
-    expect(tokens()).toEqual(['live tokens/shop/web at 7']);
+    const late = (): string[] => heard().filter((line) => line.includes('late-configmaps/'));
+    bench.show('tenant', resources.configMaps, settings);
+    expect(late()).toEqual([]);
+    bench.hide('tenant', resources.configMaps, settings);
+    expect(late()).toEqual(['live late-configmaps/shop/x at 7']);
   });
 
   it('keep of a deleted object only what its kind will ask for', async () => {

@@ -39,6 +39,7 @@ export class Router {
     for (const kind of this.#options.kinds) {
       tenant.caches.of(kind).subscribe((event) => this.#tenantEvent(tenant, kind, event));
     }
+    for (const controller of this.#options.controllers ?? []) controller.join?.(tenant);
     this.enqueueAll(tenant);
   }
 
@@ -111,7 +112,7 @@ export class Router {
   #tenantEvent(tenant: TenantState, kind: SyncedKind, event: StoreEvent<KubeObject>): void {
     if (this.#tenants.get(tenant.info.uid) !== tenant || !this.#isServed(tenant, kind)) return;
     const { object, type, watched } = event;
-    if (type !== 'deleted' && kind.direction === 'down' && kind.superResource !== undefined) return;
+    if (type !== 'deleted' && kind.direction === 'down' && kind.isSecondCopy === true) return;
     const key = tenantKeyOf(kind, object);
     const id = keyId(key);
     if (type === 'deleted') {
@@ -234,7 +235,12 @@ export class Router {
 }
 
 /** The whole last state is kept only where a kind asks for it. */
-function bury(tombstones: BoundedMap<Tombstone>, id: string, object: KubeObject, whole: boolean): void {
+export function bury(
+  tombstones: BoundedMap<Tombstone>,
+  id: string,
+  object: KubeObject,
+  whole: boolean,
+): void {
   const { uid } = object.metadata;
   if (uid !== undefined) tombstones.set(id, { uid, object: whole ? object : { metadata: { uid } } });
 }

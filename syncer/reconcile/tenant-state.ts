@@ -7,7 +7,8 @@ import {
   resources,
 } from '../../kube/index.ts';
 import type { KeyRef, SyncContext, TenantInfo } from '../context.ts';
-import type { DownKind, SyncedKind, UpKind } from '../kinds/contract.ts';
+import type { DownKind, SuperObjects, SyncedKind, UpKind } from '../kinds/contract.ts';
+import { namespaceKind } from '../kinds/namespaces.ts';
 import { type PayloadSummary, payloadSummary } from '../kinds/payload.ts';
 import { isReferenced } from '../kinds/references.ts';
 import { allKinds } from '../kinds/registry.ts';
@@ -15,6 +16,8 @@ import { isOurs, originalUid } from '../mapping/labels.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import { BoundedMap } from './bounded-map.ts';
 import { byTenantIndex, type Caches } from './caches.ts';
+import { ContestedWrites } from './contested-writes.ts';
+import { EventRecorder } from './event-recorder.ts';
 import { Expectations } from './expectations.ts';
 import { type DefinitionGuard, IdentityGuard, MassDeletionGuard, type Unmatched } from './guards.ts';
 import { downKeyOf, keyId, tenantKeyOf } from './keys.ts';
@@ -85,6 +88,7 @@ export interface CustomKind {
 export class TenantState {
   readonly client: KubeClient;
   readonly caches: Caches;
+  readonly superCaches: Caches;
   readonly identity: IdentityGuard;
   /** Of super objects whose tenant object is missing. */
   readonly superDeletions: MassDeletionGuard;
@@ -100,6 +104,8 @@ export class TenantState {
   /** Summaries of payloads of tenant objects that have been read whole, by what the cache shows of the object. */
   readonly payloads = new WeakMap<KubeObject, PayloadSummary>();
   readonly dependents = new Dependents();
+  readonly contested: ContestedWrites;
+  readonly recorder: EventRecorder;
   readonly expectations: Readonly<Record<'tenant' | 'super', Expectations>>;
   /** Set while all deletes are stopped (sync rule `side-identity`): why. */
   frozen: string | undefined;
@@ -110,7 +116,6 @@ export class TenantState {
 
   #info: TenantInfo;
   #superIdentity: string | undefined;
-  readonly #superCaches: Caches;
   readonly #nowMs: () => number;
 
   readonly #customKind = (group: string, name: string): DownKind | undefined => {
@@ -125,10 +130,12 @@ export class TenantState {
     this.#info = options.info;
     this.client = options.client;
     this.caches = options.caches;
-    this.#superCaches = superCaches;
+    this.superCaches = superCaches;
     this.#superIdentity = options.superIdentity;
     this.#nowMs = nowMs;
     this.expectations = { tenant: new Expectations(nowMs), super: new Expectations(nowMs) };
+    this.contested = new ContestedWrites(nowMs);
+    this.recorder = new EventRecorder(options.client, nowMs);
     this.identity = new IdentityGuard(options.client, options.identity);
     this.superDeletions = new MassDeletionGuard(
       options.info,
@@ -182,7 +189,7 @@ export class TenantState {
     const context: SyncContext = {
       tenant: this.#info,
       tenantObjects: this.caches,
-      superObjects: this.#superCaches,
+      superObjects: this.superCaches,
       customKind: this.#customKind,
       isReferenced: (to) => isReferenced(allKinds, to, context),
       dataKeysOf: (resource, ref) => this.#dataKeysOf(resource, ref),
@@ -199,15 +206,10 @@ export class TenantState {
     for (const kind of allKinds) {
       if (kind.resource !== resource || kind.direction !== 'down' || kind.payload === undefined) continue;
       const superRef = this.superRef(kind, { kind: kind.name, ...ref });
-      const there = superRef && this.superObject(kind, superRef);
+      const there = superRef && this.superCaches.of(kind).get(superRef);
       if (there !== undefined && isOurs(there, this.#info)) return payloadSummary(there, kind.payload).keys;
     }
     return [];
-  }
-
-  /** What the cache of the super cluster shows of a kind's objects. */
-  superObject(kind: SyncedKind, ref: ObjectRef): KubeObject | undefined {
-    return this.#superCaches.of(kind).get(ref);
   }
 
   /** Without its managedFields, which are most of an event. */
@@ -223,9 +225,36 @@ export class TenantState {
   /** Where the super object of a key is; `undefined`: it has no place there now. */
   superRef(kind: SyncedKind, key: KeyRef): ObjectRef | undefined {
     if (kind.direction === 'up') return kind.superRef(key, this.context());
-    if (kind.name === 'namespaces') return { name: this.superNamespace(key.name) };
-    const name = kind.superName?.(key.name) ?? key.name;
-    return key.namespace === undefined ? { name } : { namespace: this.superNamespace(key.namespace), name };
+    return this.superRefOf(kind, key);
+  }
+
+  /** Where an object is that is made from the tenant object of a key. */
+  superRefOf(objects: SuperObjects, { namespace, name: tenantName }: KeyRef): ObjectRef {
+    if (objects.name === namespaceKind.name) return { name: this.superNamespace(tenantName) };
+    const name = objects.superName?.(tenantName) ?? tenantName;
+    return namespace === undefined ? { name } : { namespace: this.superNamespace(namespace), name };
+  }
+
+  /**
+   * Whether the super namespace that stands for a namespace is there: nothing is created in it before it carries this
+   * tenant's mark and the tenant object's UID (sync rule `namespace-names`). `unwanted`: there never will be one.
+   */
+  namespaceReady(namespace: string | undefined): boolean | 'unwanted' {
+    // Of a server that is none of Kubernetes: such an object has no place in the super cluster.
+    if (namespace === undefined) return 'unwanted';
+    const own = this.caches.get(resources.namespaces, { name: namespace });
+    if (own === undefined) return false;
+    if (namespaceKind.admit?.(own, this.context()).wanted === false) return 'unwanted';
+    const there = this.superCaches.get(resources.namespaces, { name: this.superNamespace(namespace) });
+    if (there === undefined) {
+      const id = keyId({ kind: namespaceKind.name, name: namespace });
+      return own.metadata.uid !== undefined && this.expectations.super.createdFor(id) === own.metadata.uid;
+    }
+    return (
+      there.metadata.deletionTimestamp === undefined &&
+      isOurs(there, this.#info) &&
+      originalUid(there) === own.metadata.uid
+    );
   }
 
   /**
@@ -257,8 +286,8 @@ export function unmatchedSuperObjects(tenant: TenantState, superCaches: Caches):
   const uids: string[] = [];
   let total = 0;
   for (const kind of kindsOf(tenant)) {
-    // What stands beside another kind's super object is not counted again: it goes with it.
-    if (kind.direction !== 'down' || kind.superResource !== undefined) continue;
+    // A second copy is not counted again: it goes with the first one's tenant object.
+    if (kind.direction !== 'down' || kind.isSecondCopy === true) continue;
     for (const object of superCaches.byIndex(kind.resource, byTenantIndex, tenant.info.uid)) {
       if (object.metadata.deletionTimestamp !== undefined) continue;
       const key = downKeyOf(kind, object);

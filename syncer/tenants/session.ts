@@ -242,7 +242,7 @@ export class TenantSession {
 
   #reflectors(): Reflector[] {
     return this.#options.kinds
-      .filter((kind) => kind.direction === 'up' || kind.superResource === undefined)
+      .filter((kind) => kind.direction === 'up' || kind.isSecondCopy !== true)
       .map((kind) => this.#reflector(kind, this.state.caches.store(kind.resource)));
   }
 

@@ -21,7 +21,6 @@ import {
   statusPatch,
   superGateConditions,
 } from './status.ts';
-import { tokenAsks } from './token-asks.ts';
 import { placedLabels, podMetadataOptions, toSuperPod } from './translate.ts';
 import { isDeleting, isFinished, type Pod } from './types.ts';
 import { ephemeralActions, specPatch } from './updates.ts';
@@ -199,15 +198,9 @@ function needsReferences(pod: Pod, context: SyncContext): boolean {
   return !isDeleting(pod) && !isFinished(pod) && admitPod(pod, context).wanted;
 }
 
-/** Tokens are issued for pods, and nodes come up because pods run there. */
-function touched(pod: Pod, context: SyncContext): readonly KeyRef[] {
-  return [...tokensOf(pod), ...nodeOf(pod.spec?.nodeName, context)];
-}
-
-/** A token says on which node its pod runs: before that is known, none is asked for. */
-function tokensOf({ metadata, spec }: Pod): readonly KeyRef[] {
-  if ((spec?.nodeName ?? '') === '' || tokenAsks(spec).length === 0) return [];
-  return [{ kind: 'tokens', namespace: metadata.namespace, name: metadata.name ?? '' }];
+/** Nodes come up because pods run there. */
+function touched({ spec }: Pod, context: SyncContext): readonly KeyRef[] {
+  return nodeOf(spec?.nodeName, context);
 }
 
 function touchedFromSuper(superPod: Pod, context: SyncContext): readonly KeyRef[] {

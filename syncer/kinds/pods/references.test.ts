@@ -3,7 +3,6 @@ import { neededBy, referenceIds } from '../references.ts';
 import { podKind } from './pods.ts';
 import { references } from './references.ts';
 import { podContext, tenantPod } from './testing.ts';
-import type { Pod } from './types.ts';
 
 const pod = tenantPod({
   spec: {
@@ -125,21 +124,12 @@ describe('what a pod refers to', () => {
     );
   });
 
-  it('touches its tokens, and nodes where only used ones are shown', () => {
+  it('touches nodes where only used ones are shown', () => {
     const touched = (nodes: 'all' | 'used') =>
       podKind.touches?.tenant?.(pod, podContext({ tenant: { nodes } })).map(({ kind }) => kind);
-    expect(new Set(touched('all'))).toEqual(new Set(['tokens']));
-    expect(new Set(touched('used'))).toEqual(new Set(['tokens', 'nodes']));
+    expect(touched('all')).toEqual([]);
+    expect(touched('used')).toEqual(['nodes']);
     expect(podKind.touches?.membershipOnly).toBe(true);
-  });
-
-  it('touches its tokens once it has a node, if it asks for any (rule `pod-tokens`)', () => {
-    const touched = (of: Pod) => podKind.touches?.tenant?.(of, podContext());
-    const tokens = { kind: 'tokens', namespace: 'shop', name: 'web' };
-    expect(touched(pod)).toContainEqual(tokens);
-    const { nodeName: _node, ...unbound } = pod.spec ?? {};
-    expect(touched({ ...pod, spec: unbound })).not.toContainEqual(tokens);
-    expect(touched(tenantPod({ spec: { nodeName: 'n1' } }))).not.toContainEqual(tokens);
   });
 
   it('touches the slices that name its address in the super cluster', () => {

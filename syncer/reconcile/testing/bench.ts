@@ -1,6 +1,7 @@
 import { type KubeObject, type Resource, resources } from '../../../kube/index.ts';
 import { FakeClock, type FakeCluster, startFakeCluster } from '../../../kube/testing/index.ts';
 import type { KeyRef, TenantInfo } from '../../context.ts';
+import { PodTokenController } from '../../controllers/pod-tokens.ts';
 import { actionGates, superWatches } from '../../controllers/registry.ts';
 import type { DownKind } from '../../kinds/contract.ts';
 import { allKinds } from '../../kinds/registry.ts';
@@ -36,38 +37,47 @@ export class Bench implements AsyncDisposable {
   readonly superIdentity: IdentityGuard;
   readonly state: TenantState;
   readonly reconciler: Reconciler;
+  readonly tokens: PodTokenController;
   readonly reports: string[] = [];
   /** Ids of the keys that were queued, in order. */
   readonly queued: string[] = [];
 
-  private constructor(tenant: FakeCluster, superCluster: FakeCluster, options: BenchOptions) {
+  private constructor(
+    tenant: FakeCluster,
+    superCluster: FakeCluster,
+    { tenant: info, superIdentity, gates = {} }: BenchOptions,
+  ) {
     this.tenant = tenant;
     this.super = superCluster;
     tenant.server.put(resources.namespaces, { metadata: { name: 'kube-system', uid: 'tenant' } });
     superCluster.server.put(resources.namespaces, { metadata: { name: 'kube-system', uid: 'super' } });
     this.superIdentity = new IdentityGuard(superCluster.client, undefined);
     this.state = new TenantState({
-      info: testTenant(options.tenant),
+      info: testTenant(info),
       client: tenant.client,
       caches: new Caches(allKinds, 'tenant'),
       superCaches: this.superCaches,
       identity: 'tenant',
-      superIdentity: options.superIdentity,
+      superIdentity,
       nowMs: () => this.clock.now(),
     });
-    this.reconciler = new Reconciler({
-      kinds: allKinds,
+    const options = {
       superClient: superCluster.client,
       superCaches: this.superCaches,
       superIdentity: this.superIdentity,
-      enqueue: (_tenant, key) => this.queued.push(keyId(key)),
-      onMismatch: (_tenant, side) => this.reports.push(`mismatch ${side}`),
+      enqueue: (_tenant: TenantState, key: KeyRef) => this.queued.push(keyId(key)),
+      onMismatch: (_tenant: TenantState, side: Side) => this.reports.push(`mismatch ${side}`),
       onHeld: () => this.reports.push('held'),
-      nowMs: () => this.clock.now(),
-      gates: new Map([
-        ...actionGates(superCluster.client, this.superCaches),
-        ...Object.entries(options.gates ?? {}),
-      ]),
+    };
+    this.tokens = new PodTokenController({
+      ...options,
+      tenant: (uid) => (uid === this.state.info.uid ? this.state : undefined),
+      quota: { reserve: () => undefined },
+    });
+    this.reconciler = new Reconciler({
+      ...options,
+      kinds: allKinds,
+      gates: new Map([...actionGates(superCluster.client, this.superCaches), ...Object.entries(gates)]),
     });
   }
 
@@ -119,7 +129,8 @@ export class Bench implements AsyncDisposable {
 
   async reconcile(kind: string, name: string, namespace?: string): Promise<Outcome> {
     const key: KeyRef = namespace === undefined ? { kind, name } : { kind, namespace, name };
-    return this.reconciler.reconcile(this.state, key, new AbortController().signal);
+    const controller = kind === this.tokens.name ? this.tokens : this.reconciler;
+    return controller.reconcile(this.state, key, new AbortController().signal);
   }
 
   /** What was asked of a server, `verb plural`, reads of kube-system left out. */

@@ -27,7 +27,6 @@ export function resyncOf(
     enqueue: () => undefined,
     onMismatch: () => undefined,
     onHeld: () => undefined,
-    nowMs: () => bench.clock.now(),
   });
   const resync = new Resync({
     clock: bench.clock,

@@ -37,7 +37,7 @@ export class TenantSide {
       identity: this.identity,
       nowMs: () => clock.now(),
     });
-    const watched = allKinds.filter((kind) => kind.direction === 'up' || kind.superResource === undefined);
+    const watched = allKinds.filter((kind) => kind.direction === 'up' || kind.isSecondCopy !== true);
     const reflectors = watched.map(
       ({ resource, selector, ...kind }) =>
         new Reflector({

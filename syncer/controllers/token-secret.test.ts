@@ -1,18 +1,29 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { annotationKeys, labelKeys } from '../../../api/labels.ts';
-import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
-import { isOurs, originalUid } from '../../mapping/labels.ts';
-import { superNamespaceName } from '../../mapping/names.ts';
-import type { Action } from '../contract.ts';
-import { allKinds } from '../registry.ts';
-import { secretKind } from '../secrets.ts';
-import { carryOut, testContext } from '../testing.ts';
-import { podKind } from './pods.ts';
-import type { TokenAsk } from './token-asks.ts';
-import { dueTokens, type IssuedToken, isRenewalDue, renewalMs, tokenKind, withTokens } from './tokens.ts';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import { applyMergePatch, type KubeObject } from '../../kube/index.ts';
+import { podKind } from '../kinds/pods/pods.ts';
+import type { TokenAsk } from '../kinds/pods/token-asks.ts';
+import { allKinds } from '../kinds/registry.ts';
+import { secretKind } from '../kinds/secrets.ts';
+import { testContext } from '../kinds/testing.ts';
+import { isOurs, originalUid } from '../mapping/labels.ts';
+import { superNamespaceName } from '../mapping/names.ts';
+import { tokenWatch } from './pod-tokens.ts';
+import {
+  admitTokens,
+  dueTokens,
+  emptyTokenSecret,
+  type IssuedToken,
+  isRenewalDue,
+  issuedContent,
+  renewalMs,
+  tokenSecrets,
+  upkeepOf,
+  withoutTokens,
+} from './token-secret.ts';
 
-describe('index', () => {
+describe('the Secret with the tokens of a pod', () => {
   const start = Date.parse('2026-01-01T00:00:00Z');
   const minute = 60_000;
 
@@ -51,39 +62,28 @@ describe('index', () => {
     lifetimeSeconds: expirationSeconds,
   });
 
-  /** The write with the tokens that are due. */
-  function filled(
-    t: KubeObject,
-    secret: KubeObject | undefined,
-    write: Action,
-    nowMs: number,
-    issue = issuedFor,
-  ): Action {
-    if (write.do !== 'createSuper' && write.do !== 'patchSuper') return write;
+  /** What the tokens that are due add. */
+  function added(t: KubeObject, secret: KubeObject | undefined, nowMs: number, issue = issuedFor): object {
     const due = dueTokens(t, secret, nowMs);
-    if (due.length === 0) return write;
-    return withTokens(t, secret, write, new Map(due.map(({ index, ask }) => [index, issue(ask)])), nowMs);
+    if (due.length === 0) return {};
+    return issuedContent(t, secret, new Map(due.map(({ index, ask }) => [index, issue(ask)])), nowMs);
   }
 
-  /** The Secret as it is made, as the super cluster has it or as the cache does. */
+  /** The Secret as it is made, as the super cluster has it. */
   function secretOf(t: KubeObject, nowMs = start, issue = issuedFor): KubeObject {
-    const create: Action = { do: 'createSuper', object: tokenKind.toSuper(t, context(nowMs)) };
-    const sides = { tenantObject: t, superObject: undefined };
-    return carryOut(sides, [filled(t, undefined, create, nowMs, issue)]).superObject as KubeObject;
+    const empty = emptyTokenSecret(t, context(nowMs));
+    return applyMergePatch(empty, added(t, undefined, nowMs, issue)) as KubeObject;
   }
 
   /** The Secret after one look at it. */
-  function afterDown(t: KubeObject, secret: KubeObject, nowMs = start, issue = issuedFor): KubeObject {
-    const writes = tokenKind
-      .down(t, cached(secret), context(nowMs))
-      .map((write) => filled(t, cached(secret), write, nowMs, issue));
-    return carryOut({ tenantObject: t, superObject: secret }, writes).superObject as KubeObject;
+  function afterLook(t: KubeObject, secret: KubeObject, nowMs = start, issue = issuedFor): KubeObject {
+    const upkeep = upkeepOf(t, cached(secret), context(nowMs));
+    if (upkeep.do !== 'patch') return secret;
+    const patched = applyMergePatch(secret, upkeep.patch);
+    return applyMergePatch(patched, added(t, cached(secret), nowMs, issue)) as KubeObject;
   }
 
-  const cached = (secret: KubeObject): KubeObject =>
-    tokenKind.compact?.super?.(structuredClone(secret)) ?? secret;
-
-  const doing = (actions: readonly Action[]): string[] => actions.map((action) => action.do);
+  const cached = (secret: KubeObject): KubeObject => withoutTokens(structuredClone(secret));
 
   function tokenIn(secret: KubeObject | undefined, key: string): string | undefined {
     const value = (secret?.['data'] as Record<string, string> | undefined)?.[key];
@@ -92,32 +92,32 @@ describe('index', () => {
 
   describe('which pods have a Secret with tokens (sync rule `pod-tokens`)', () => {
     it('those that ask for one', () => {
-      expect(tokenKind.admit?.(pod(), context())).toEqual({ wanted: true });
-      expect(tokenKind.admit?.(pod([]), context())).toEqual({ wanted: false });
+      expect(admitTokens(pod(), context())).toEqual({ wanted: true });
+      expect(admitTokens(pod([]), context())).toEqual({ wanted: false });
       const bare = pod([], { spec: { nodeName: 'n1', containers: [] } });
-      expect(tokenKind.admit?.(bare, context())).toEqual({ wanted: false });
+      expect(admitTokens(bare, context())).toEqual({ wanted: false });
     });
 
     it('not those without a node: the token is to name it', () => {
       for (const nodeName of ['', undefined]) {
         const unbound = pod();
         Object.assign(unbound['spec'] as object, { nodeName });
-        expect(tokenKind.admit?.(unbound, context())).toEqual({ wanted: false });
+        expect(admitTokens(unbound, context())).toEqual({ wanted: false });
       }
     });
 
     it('not those that another client has put on a node: they do not run, and their own event says so', () => {
       const placed = pod();
       placed.metadata.annotations = {};
-      expect(tokenKind.admit?.(placed, context())).toEqual({ wanted: false });
+      expect(admitTokens(placed, context())).toEqual({ wanted: false });
       const there = podKind.toSuper(placed, context());
       const onNode = { ...there, spec: { ...(there['spec'] as object), nodeName: 'n1' } };
-      expect(tokenKind.admit?.(placed, context(start, { superObjects: [onNode] }))).toEqual({ wanted: true });
+      expect(admitTokens(placed, context(start, { superObjects: [onNode] }))).toEqual({ wanted: true });
     });
 
     it('finished ones keep theirs', () => {
       for (const phase of ['Succeeded', 'Failed']) {
-        expect(tokenKind.admit?.(pod([standard], { status: { phase } }), context())).toEqual({
+        expect(admitTokens(pod([standard], { status: { phase } }), context())).toEqual({
           wanted: false,
           keep: true,
         });
@@ -127,7 +127,7 @@ describe('index', () => {
     it('a running one, whatever policy says by now: the pod itself goes, and the Secret with it', () => {
       const bound = pod();
       Object.assign(bound['spec'] as object, { hostNetwork: true });
-      expect(tokenKind.admit?.(bound, context())).toEqual({ wanted: true });
+      expect(admitTokens(bound, context())).toEqual({ wanted: true });
     });
   });
 
@@ -159,9 +159,9 @@ describe('index', () => {
       expect(tokenIn(secret, 'token-0')).toBe('issued for , 3607 s');
     });
 
-    it('is seen by this kind, and never by that of ordinary Secrets', () => {
+    it('is seen by this controller, and never by the kind of ordinary Secrets', () => {
       expect(secretOf(pod()).metadata.labels?.[labelKeys.token]).toBe('true');
-      expect(tokenKind.selector?.super).toBe(labelKeys.token);
+      expect(tokenWatch.selector).toBe(labelKeys.token);
       expect(secretKind.selector?.super).toContain(`!${labelKeys.token}`);
     });
 
@@ -181,10 +181,10 @@ describe('index', () => {
       t.metadata.name = name;
       const secret = secretOf(t);
       expect(secret.metadata.name).toHaveLength(253);
-      expect(tokenKind.tenantName?.(secret.metadata.name ?? '', secret)).toBe(name);
-      expect(tokenKind.tenantName?.('skerry-token-web', secretOf(pod()))).toBe('web');
+      expect(tokenSecrets.tenantName?.(secret.metadata.name ?? '', secret)).toBe(name);
+      expect(tokenSecrets.tenantName?.('skerry-token-web', secretOf(pod()))).toBe('web');
       delete secret.metadata.annotations?.[annotationKeys.pod];
-      const mended = afterDown(t, secret);
+      const mended = afterLook(t, secret);
       expect(mended.metadata.annotations?.[annotationKeys.pod]).toBe(name);
     });
   });
@@ -194,17 +194,13 @@ describe('index', () => {
 
     it('is waited for, and nothing is done before', () => {
       const t = pod();
-      const actions = tokenKind.down(t, cached(secretOf(t)), context(start + minute));
-      expect(actions).toEqual([{ do: 'later', afterMs: expect.any(Number) }]);
-      const { afterMs } = actions[0] as { afterMs: number };
+      const upkeep = upkeepOf(t, cached(secretOf(t)), context(start + minute));
+      expect(upkeep).toEqual({ do: 'later', afterMs: expect.any(Number) });
+      const { afterMs } = upkeep as { afterMs: number };
       expect(afterMs / 3_607_000).toBeGreaterThan(0.7);
-      expect(doing(tokenKind.down(t, cached(secretOf(t)), context(start + minute + afterMs - 1)))).toEqual([
-        'later',
-      ]);
+      expect(upkeepOf(t, cached(secretOf(t)), context(start + minute + afterMs - 1)).do).toEqual('later');
       expect(dueTokens(t, cached(secretOf(t)), start + minute + afterMs - 1)).toEqual([]);
-      expect(doing(tokenKind.down(t, cached(secretOf(t)), context(start + minute + afterMs)))).toEqual([
-        'patchSuper',
-      ]);
+      expect(upkeepOf(t, cached(secretOf(t)), context(start + minute + afterMs)).do).toEqual('patch');
       expect(dueTokens(t, cached(secretOf(t)), start + minute + afterMs)).toHaveLength(1);
     });
 
@@ -216,33 +212,28 @@ describe('index', () => {
       expect(dueTokens(t, cached(before), nowMs)).toEqual([
         { index: 1, ask: { audience: 'vault', expirationSeconds: 600 } },
       ]);
-      const [write] = tokenKind
-        .down(t, cached(before), context(nowMs))
-        .map((each) => filled(t, cached(before), each, nowMs, fresh));
-      expect(write).toMatchObject({
-        do: 'patchSuper',
-        patch: { data: { 'token-1': Buffer.from('fresh').toString('base64') } },
+      expect(upkeepOf(t, cached(before), context(nowMs))).toEqual({ do: 'patch', patch: {} });
+      expect(added(t, cached(before), nowMs, fresh)).toMatchObject({
+        data: { 'token-1': Buffer.from('fresh').toString('base64') },
       });
-      const after = afterDown(t, before, nowMs, fresh);
+      const after = afterLook(t, before, nowMs, fresh);
       expect(tokenIn(after, 'token-0')).toBe('issued for , 3607 s');
       expect(tokenIn(after, 'token-1')).toBe('fresh');
-      expect(doing(tokenKind.down(t, cached(after), context(nowMs)))).toEqual(['later']);
+      expect(upkeepOf(t, cached(after), context(nowMs)).do).toEqual('later');
     });
 
     it('goes by what the server grants, where that is less', () => {
       const t = pod([{ path: 'token', expirationSeconds: 86_400 }]);
       const short = secretOf(t, start, () => ({ token: 'short', lifetimeSeconds: 3600 }));
-      const [wait] = tokenKind.down(t, cached(short), context());
-      expect(wait?.do === 'later' && wait.afterMs).toBeLessThanOrEqual(0.8 * 3_600_000);
+      const wait = upkeepOf(t, cached(short), context());
+      expect(wait.do === 'later' && wait.afterMs).toBeLessThanOrEqual(0.8 * 3_600_000);
     });
 
     it('goes on while the pod is being deleted: it may take its time', () => {
       const t = pod();
       t.metadata.deletionTimestamp = '2026-01-01T00:50:00Z';
       expect(dueTokens(t, cached(secretOf(t)), start + 50 * minute)).toHaveLength(1);
-      expect(doing(tokenKind.down(t, cached(secretOf(t)), context(start + 50 * minute)))).toEqual([
-        'patchSuper',
-      ]);
+      expect(upkeepOf(t, cached(secretOf(t)), context(start + 50 * minute)).do).toEqual('patch');
     });
 
     it('puts back what was changed, added or taken away in the super cluster', () => {
@@ -262,18 +253,18 @@ describe('index', () => {
       for (const [what, edit] of Object.entries(edits)) {
         const secret = structuredClone(right);
         edit(secret);
-        const mended = afterDown(t, secret);
+        const mended = afterLook(t, secret);
         expect(mended['data'], what).toEqual(right['data']);
         expect(mended.metadata.labels, what).toEqual(right.metadata.labels);
-        expect(doing(tokenKind.down(t, cached(mended), context())), what).toEqual(['later']);
+        expect(upkeepOf(t, cached(mended), context()).do, what).toEqual('later');
       }
     });
 
     it('makes a Secret anew that was made immutable, once its time has come', () => {
       const t = pod();
       const frozen = applyMergePatch(secretOf(t), { immutable: true }) as KubeObject;
-      expect(doing(tokenKind.down(t, cached(frozen), context()))).toEqual(['later']);
-      expect(doing(tokenKind.down(t, cached(frozen), context(start + 60 * minute)))).toEqual(['deleteSuper']);
+      expect(upkeepOf(t, cached(frozen), context()).do).toEqual('later');
+      expect(upkeepOf(t, cached(frozen), context(start + 60 * minute)).do).toEqual('delete');
     });
   });
 });

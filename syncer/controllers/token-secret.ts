@@ -1,11 +1,24 @@
 import { hash } from 'node:crypto';
-import { annotationKeys, labelKeys } from '../../../api/labels.ts';
-import { apiVersionOf, type KubeObject, type MergePatch, resources } from '../../../kube/index.ts';
-import type { SyncContext } from '../../context.ts';
-import { type SuperMetadataOptions, superMetadata, superMetadataPatch } from '../../mapping/metadata.ts';
-import type { Action, Admission, DownKind } from '../contract.ts';
-import { podKind } from './pods.ts';
-import { podOfTokenSecret, type TokenAsk, tokenAsks, tokenKey, tokenSecretName } from './token-asks.ts';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import { apiVersionOf, type KubeObject, type MergePatch, resources } from '../../kube/index.ts';
+import type { SyncContext } from '../context.ts';
+import type { Admission } from '../kinds/contract.ts';
+import { admitPod } from '../kinds/pods/admission.ts';
+import {
+  podOfTokenSecret,
+  type TokenAsk,
+  tokenAsks,
+  tokenKey,
+  tokenSecretName,
+} from '../kinds/pods/token-asks.ts';
+import { isFinished, type Pod } from '../kinds/pods/types.ts';
+import { type SuperMetadataOptions, superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
+import type { Charged } from '../quota/quota-admission.ts';
+
+/**
+ * The Secret with the tokens of one pod, in the place of those that kubelet would ask for (sync rule `pod-tokens`):
+ * which pods have one, what it holds, and when its tokens are renewed. All functions are pure.
+ */
 
 /** Share of its life after which a token is renewed. */
 const lifeShare = 0.8;
@@ -64,7 +77,7 @@ interface DatedToken extends IssuedToken {
 }
 
 /** A Secret for the cache: digests of its values in place of the values. */
-function withoutTokens(secret: KubeObject): KubeObject {
+export function withoutTokens(secret: KubeObject): KubeObject {
   const { data: _data, stringData: _stringData, ...rest } = secret;
   return { ...rest, digests: digestsOf(secret) };
 }
@@ -142,46 +155,36 @@ function parseRecords(text: string | undefined): Partial<TokenRecord>[] {
   }
 }
 
-interface Pod extends KubeObject {
-  spec?: { nodeName?: string; serviceAccountName?: string } & Parameters<typeof tokenAsks>[0];
-  status?: { phase?: string };
-}
-
-/**
- * The Secret with the tokens of one pod, in the place of those that kubelet would ask for (sync rule `pod-tokens`):
- * issued by the tenant's API server, bound to the pod, renewed while it runs, and gone with it.
- */
-export const tokenKind: DownKind = {
+/** What these Secrets are called; their keys are those of their pods, but for the kind. */
+export const tokenSecrets: Charged = {
   name: 'tokens',
-  direction: 'down',
-  resource: resources.pods,
-  superResource: resources.secrets,
-  selector: { super: labelKeys.token },
-  compact: { super: withoutTokens },
+  resource: resources.secrets,
+  tenantResource: resources.pods,
   superName: tokenSecretName,
   tenantName: (superName, superObject) =>
     podOfTokenSecret(superName) ?? superObject?.metadata.annotations?.[annotationKeys.pod] ?? superName,
-  admit,
-  toSuper,
-  down,
 };
 
-/**
- * A bound pod gets its token, one that has run keeps its last. Before the binding there is none: the tenant's API
- * server puts the node into the token, and kubelet waits for the Secret as it would for a token.
- */
-function admit(pod: Pod, context: SyncContext): Admission {
-  if (tokenAsks(pod.spec).length === 0) return { wanted: false };
-  if (pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed')
-    return { wanted: false, keep: true };
-  if ((pod.spec?.nodeName ?? '') === '') return { wanted: false };
-  // Most pods, and looked at before.
-  if (pod.metadata.annotations?.[annotationKeys.superUid] !== undefined) return { wanted: true };
-  return { wanted: podKind.admit?.(pod, context).wanted ?? true };
+/** Whether a pod asks for tokens, and has the node that they name: before that is known, none is asked for. */
+export function isReadyForTokens({ spec }: Pod): boolean {
+  return (spec?.nodeName ?? '') !== '' && tokenAsks(spec).length > 0;
 }
 
-/** Without the tokens: they have to be asked for. */
-function toSuper(pod: Pod, context: SyncContext): KubeObject {
+/**
+ * A bound pod gets its tokens, one that has run keeps its last. Before the binding there is none: the tenant's API
+ * server puts the node into the token, and kubelet waits for the Secret as it would for a token.
+ */
+export function admitTokens(pod: Pod, context: SyncContext): Admission {
+  if (tokenAsks(pod.spec).length === 0) return { wanted: false };
+  if (isFinished(pod)) return { wanted: false, keep: true };
+  if (!isReadyForTokens(pod)) return { wanted: false };
+  // Most pods, and looked at before.
+  if (pod.metadata.annotations?.[annotationKeys.superUid] !== undefined) return { wanted: true };
+  return { wanted: admitPod(pod, context).wanted };
+}
+
+/** The Secret as it is created, but for the tokens: they have to be asked for. */
+export function emptyTokenSecret(pod: Pod, context: SyncContext): KubeObject {
   const metadata = superMetadata(pod, context, metadataOptions(pod));
   return {
     apiVersion: apiVersionOf(resources.secrets),
@@ -194,18 +197,26 @@ function toSuper(pod: Pod, context: SyncContext): KubeObject {
   };
 }
 
-function down(pod: Pod, secret: KubeObject, context: SyncContext): readonly Action[] {
+/**
+ * What is to be done about the Secret that a pod has: a patch, to which the tokens that are due are added when it is
+ * written; a deletion, where it cannot be changed; nothing before it is time to renew.
+ */
+export type Upkeep =
+  | { readonly do: 'patch'; readonly patch: MergePatch }
+  | { readonly do: 'delete' }
+  | { readonly do: 'later'; readonly afterMs: number };
+
+export function upkeepOf(pod: Pod, secret: KubeObject, context: SyncContext): Upkeep {
   const asks = tokenAsks(pod.spec);
   const contents = contentsOf(secret);
   const due = dueAsks(asks, contents, context.nowMs);
   const stray = strayKeys(asks, contents);
-  if (due.length + stray.length > 0 && secret['immutable'] === true) return [{ do: 'deleteSuper' }];
+  if (due.length + stray.length > 0 && secret['immutable'] === true) return { do: 'delete' };
   const metadata = marksPatch(pod, secret, context);
   const emptied = stray.length === 0 ? {} : { data: Object.fromEntries(stray.map((key) => [key, null])) };
-  // The tokens that are due are put in when it is written: they have to be asked for.
   if (metadata !== undefined || stray.length > 0 || due.length > 0)
-    return [{ do: 'patchSuper', patch: { ...(metadata && { metadata }), ...emptied } }];
-  return [{ do: 'later', afterMs: nextRenewalMs(contents) - context.nowMs }];
+    return { do: 'patch', patch: { ...(metadata && { metadata }), ...emptied } };
+  return { do: 'later', afterMs: nextRenewalMs(contents) - context.nowMs };
 }
 
 /** Which tokens a pod's Secret lacks or is to have renewed, by index of their ask; all of them without a Secret. */
@@ -219,14 +230,13 @@ export function dueTokens(
   return due.map((index) => ({ index, ask: asks[index] as TokenAsk }));
 }
 
-/** What is written for a pod's tokens, with these tokens in it, by index of their ask. */
-export function withTokens(
+/** What is added to a Secret, or to its patch, for these tokens, by index of their ask. */
+export function issuedContent(
   pod: Pod,
   secret: KubeObject | undefined,
-  write: TokenWrite,
   issued: ReadonlyMap<number, IssuedToken>,
   nowMs: number,
-): TokenWrite {
+): MergePatch {
   const dated = new Map(
     [...issued].map(([index, token]): [number, DatedToken] => [
       index,
@@ -235,22 +245,8 @@ export function withTokens(
   );
   const present = secret === undefined ? { records: [], digests: {} } : contentsOf(secret);
   const { annotations, data } = replaceTokens(tokenAsks(pod.spec), present, dated);
-  if (write.do === 'createSuper') {
-    const { metadata } = write.object;
-    const annotated = { ...metadata, annotations: { ...metadata.annotations, ...annotations } };
-    return { do: 'createSuper', object: { ...write.object, metadata: annotated, data } };
-  }
-  const metadata = write.patch['metadata'] as { annotations?: MergePatch } | undefined;
-  return {
-    ...write,
-    patch: {
-      metadata: { ...metadata, annotations: { ...metadata?.annotations, ...annotations } },
-      data: { ...(write.patch['data'] as MergePatch | undefined), ...data },
-    },
-  };
+  return { metadata: { annotations }, data };
 }
-
-type TokenWrite = Extract<Action, { do: 'createSuper' | 'patchSuper' }>;
 
 /** Nothing of the pod's own labels and annotations: nothing selects this Secret by them. */
 function metadataOptions(pod: Pod): SuperMetadataOptions {
