@@ -79,8 +79,8 @@ export interface Lookup {
 /** A resource, and what its objects are called on the other side; the same unless given. */
 export interface NamedResource {
   readonly resource: Resource;
-  /** Name in the super namespace. */
-  superName?(name: string): string;
+  /** Name in the super namespace, of a Namespace its own. */
+  superName?(name: string, tenant: TenantInfo): string;
   /** Inverse of `superName`; the super object itself may know better than its name. */
   tenantName?(superName: string, superObject?: KubeObject): string;
 }

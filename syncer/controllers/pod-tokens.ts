@@ -317,7 +317,7 @@ export class PodTokenController implements SpecialController {
   #podEvent(tenant: TenantState, { type, object, previous, watched }: StoreEvent<Pod>): void {
     const key = keyOf(object);
     if (type === 'deleted') {
-      if (watched) bury(tenant.tombstones.tenant, keyId(key), object, false);
+      if (watched) bury(tenant.tombstones.tenant, keyId(key), object);
     } else {
       const wasReady =
         previous !== undefined && previous.metadata.uid === object.metadata.uid && isReadyForTokens(previous);
@@ -333,7 +333,7 @@ export class PodTokenController implements SpecialController {
     if (tenant !== undefined && key !== undefined) {
       const id = keyId(key);
       if (type !== 'deleted') tenant.tombstones.super.delete(id);
-      else if (watched) bury(tenant.tombstones.super, id, object, false);
+      else if (watched) bury(tenant.tombstones.super, id, object);
       tenant.expectations.super.forgetCreated(id);
       this.#options.enqueue(tenant, key, priority);
     }

@@ -308,14 +308,12 @@ describe('storage classes', () => {
       claim('other', { storageClassName: 'slow' }),
       claim('open', {}),
     ];
-    const followers = (object: KubeObject, previous?: KubeObject) =>
-      followersOf(allKinds, kind, { object, previous }, context(claims).tenantObjects).map(
-        ({ name }) => name,
-      );
-    expect(followers(copy())).toEqual(['waits']);
+    const followers = followersOf(allKinds, kind, copy(), context(claims).tenantObjects);
+    expect(followers.map(({ name }) => name)).toEqual(['waits']);
+    const touched = (object: KubeObject) => kind.touches?.tenant?.(object, context(claims));
+    expect(touched(copy())).toEqual([]);
     const asDefault = copy();
     asDefault.metadata.annotations = { 'storageclass.kubernetes.io/is-default-class': 'true' };
-    expect(followers(asDefault)).toEqual(['waits', 'open']);
-    expect(followers(copy(), asDefault)).toEqual(['waits', 'open']);
+    expect(touched(asDefault)).toEqual([{ kind: 'persistentvolumeclaims', namespace: 'shop', name: 'open' }]);
   });
 });

@@ -1,6 +1,7 @@
 import { type KubeObject, resources } from '../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../context.ts';
 import { isDefaultStorageClass, isPublishedTo, publishedKind } from './published-kind.ts';
+import { referenceId, referencesIndex } from './references.ts';
 
 /**
  * PriorityClass: a copy of each that the operator has published. Nothing in a tenant preempts by it: value and
@@ -88,8 +89,17 @@ export const storageClassKind = publishedKind({
     return shown.length === 0 ? rest : { ...rest, parameters: Object.fromEntries(shown) };
   },
   indexes: { tenant: { byDefault: (object) => (isDefaultStorageClass(object) ? ['true'] : []) } },
-  aliases: (object) => (isDefaultStorageClass(object) ? [''] : []),
+  touches: { tenant: claimsOfDefault },
 });
+
+/** Claims without a class get the default one: they refer to it by an empty name. */
+function claimsOfDefault(object: KubeObject, { tenantObjects }: SyncContext): readonly KeyRef[] {
+  if (!isDefaultStorageClass(object)) return [];
+  const id = referenceId({ kind: resources.storageClasses.plural, name: '' });
+  return tenantObjects
+    .byIndex(resources.persistentVolumeClaims, referencesIndex, id)
+    .map(({ metadata: { namespace, name = '' } }) => ({ kind: 'persistentvolumeclaims', namespace, name }));
+}
 
 /** Names of Secrets and passwords are the provisioner's business; nothing in the tenant needs them. */
 function isCredential(key: string): boolean {

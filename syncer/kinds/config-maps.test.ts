@@ -5,7 +5,7 @@ import type { TenantInfo } from '../context.ts';
 import { configMapKind } from './config-maps.ts';
 import { podKind } from './pods/pods.ts';
 import { allKinds } from './registry.ts';
-import { testContext } from './testing.ts';
+import { testContext, testTenant } from './testing.ts';
 
 function configMap(name = 'settings', change: Partial<KubeObject> = {}): KubeObject {
   return {
@@ -114,14 +114,14 @@ describe('names', () => {
       'skerry-reserved-skerry-a',
       'plain',
     ];
-    const superNames = names.map((name) => configMapKind.superName?.(name) ?? '');
+    const superNames = names.map((name) => configMapKind.superName?.(name, testTenant()) ?? '');
     expect(new Set(superNames).size).toBe(names.length);
     expect(superNames.map((name) => configMapKind.tenantName?.(name))).toEqual(names);
   });
 
   it("an object of Skerry's own stands for no tenant object", () => {
     const name = configMapKind.tenantName?.('skerry-token-web') ?? '';
-    expect(configMapKind.superName?.(name)).not.toBe('skerry-token-web');
+    expect(configMapKind.superName?.(name, testTenant())).not.toBe('skerry-token-web');
   });
 });
 

@@ -70,7 +70,10 @@ interface KindBase {
   /** The plural of the resource; part of the sync key, label of metrics. */
   readonly name: string;
   readonly resource: Resource;
-  /** Whether a change of a super object carries no news (a node's heartbeat): it is ignored. */
+  /**
+   * Whether a change of a super object carries no news (a node's heartbeat): it is ignored. Only nodes have it: each
+   * says every few seconds that it is there, and every tenant would look at it.
+   */
   isHeartbeat?(before: KubeObject, after: KubeObject): boolean;
   /** Label selectors for what is watched on either side; in the super cluster beside our own mark. */
   readonly selector?: { readonly tenant?: string; readonly super?: string };
@@ -79,8 +82,6 @@ interface KindBase {
     readonly tenant?: Readonly<Record<string, (object: KubeObject) => readonly string[]>>;
     readonly super?: Readonly<Record<string, (object: KubeObject) => readonly string[]>>;
   };
-  /** Names that references may use for this object beside its own: '' for the default class. */
-  aliases?(tenantObject: KubeObject): readonly string[];
   /** Drops from a cached object what is never compared nor written (managedFields goes in any case). */
   readonly compact?: {
     readonly tenant?: (object: KubeObject) => KubeObject;
@@ -93,7 +94,7 @@ interface KindBase {
   readonly touches?: {
     /**
      * A change of this object touches others, what it refers to included, only when it changes which ones (a pod and
-     * its ConfigMaps).
+     * its ConfigMaps). For pods alone: their status changes so often that each would queue all that they refer to.
      */
     readonly membershipOnly?: boolean;
     readonly tenant?: (object: KubeObject, context: SyncContext) => readonly KeyRef[];
@@ -160,7 +161,8 @@ export interface DownKind extends KindBase, NamedResource {
   adopts?(superObject: KubeObject, tenantObject: KubeObject, context: SyncContext): boolean;
   /**
    * Whether what is decided of these two depends on nothing but them and the tenant's settings: neither on the time
-   * nor on other objects. A patrol that has found them to agree then looks at them again only when one has changed.
+   * nor on other objects. A resync that has found them to agree then looks at them again only when one has changed.
+   * For pods alone: of nothing else are there so many, and nothing else is so dear to compare.
    */
   dependsOnPairAlone?(tenantObject: KubeObject, superObject: KubeObject): boolean;
   /** Brings the tenant object's super-owned fields up to date, deletion in either direction included. */
@@ -177,13 +179,14 @@ export interface DownKind extends KindBase, NamedResource {
     last?: KubeObject,
   ): readonly Action[] | undefined;
   /**
-   * The tenant object is gone: how to delete the super object. `last` is the tenant object's last known state, when it
-   * was seen.
+   * Deletions have a grace period (pods). Where the tenant object was seen going while the super object is there, it
+   * was deleted by force, and so is the super object; otherwise the super object keeps its grace.
    */
-  deleteSuper?(superObject: KubeObject, last: KubeObject | undefined): { gracePeriodSeconds?: number };
+  readonly hasGrace?: true;
   /**
    * Merge patch of the tenant object's status that says why it has no super object; undefined: it says so, or something
-   * like it was written a moment ago.
+   * like it was written a moment ago. Only pods have a condition that says so (`PodScheduled`); others get the event
+   * alone.
    */
   refusedStatus?(tenantObject: KubeObject, message: string, nowMs: number): object | undefined;
   /**
@@ -193,7 +196,7 @@ export interface DownKind extends KindBase, NamedResource {
   judge?(write: SuperWrite, context: SyncContext): Notice | undefined;
   /**
    * A way round a refused create of the super object; `undefined`: the refusal stands (event on the tenant object,
-   * back-off).
+   * back-off). Services have one, for numbers that others have taken: pure, so that it is tested without a server.
    */
   recover?(
     refused: RefusedWrite,
@@ -216,20 +219,23 @@ export interface UpKind extends KindBase {
   /** `marked`: only objects with Skerry's labels are watched in the super cluster; `all`: every one. */
   readonly superScope: 'marked' | 'all';
   /**
-   * The super namespace that says whose the super object is (an event's own, a volume's claim's); without this function
-   * every tenant is asked.
+   * The super namespace that says whose the super object is (of a volume, its claim's); without this function every
+   * tenant is asked. Volumes alone are many and belong to one tenant each.
    */
   superNamespaceOf?(superObject: KubeObject): string | undefined;
   /** Where the super object belongs in this tenant; `undefined`: nowhere. */
   tenantRef(superObject: KubeObject, context: SyncContext): ObjectRef | undefined;
   /**
    * What a copy of the super object is called, whether the super object has a place here or not; the same name unless
-   * given.
+   * given (nodes, whose names may be hidden).
    */
   copyName?(superName: string, context: SyncContext): string;
   /** Where to look for the super object, given the tenant object's name; `undefined` where that name leads nowhere. */
   superRef(tenantRef: ObjectRef, context: SyncContext): ObjectRef | undefined;
-  /** The tenant object has lost the mark of a copy and is one all the same, by a field that cannot be changed. */
+  /**
+   * The tenant object has lost the mark of a copy and is one all the same, by a field that cannot be changed (a node's
+   * `providerID`).
+   */
   adopts?(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): boolean;
   /** The tenant object as it is to be created, the mark of a copy included. */
   toTenant(superObject: KubeObject, context: SyncContext): KubeObject;

@@ -16,7 +16,7 @@ import { carryOut, testContext } from './testing.ts';
 const hosts = ['shop.example.com', '*.apps.example.com'];
 
 function followers(of: SyncedKind, object: KubeObject, { tenantObjects }: SyncContext): readonly KeyRef[] {
-  return followersOf(allKinds, of, { object }, tenantObjects);
+  return followersOf(allKinds, of, object, tenantObjects);
 }
 
 function ingressClass(

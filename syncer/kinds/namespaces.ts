@@ -1,5 +1,6 @@
 import { apiVersionOf, type KubeObject, type MergePatch, resources } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
+import { tenantNamespaceOf } from '../mapping/labels.ts';
 import {
   namespaceAllowedKeys,
   type SuperMetadataOptions,
@@ -24,6 +25,8 @@ export const namespaceKind: DownKind = {
   deleteNeedsLiveCheck: true,
   indexes: { tenant: { all: () => [''] } },
   admit: ({ metadata }) => ({ wanted: metadata.name !== nodeLeaseNamespace }),
+  superName: (name, tenant) => superNamespaceName(tenant, name),
+  tenantName: (superName, superObject) => (superObject && tenantNamespaceOf(superObject)) ?? superName,
   toSuper(tenantObject, context) {
     const name = superNamespaceName(context.tenant, tenantObject.metadata.name ?? '');
     return {

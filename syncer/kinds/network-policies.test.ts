@@ -22,7 +22,7 @@ import {
   type Network,
   type NetworkPod,
 } from './testing/network-policy-evaluator.ts';
-import { carryOut, testContext, testNamespace } from './testing.ts';
+import { carryOut, testContext, testNamespace, testTenant } from './testing.ts';
 
 describe('index', () => {
   const context = (tenant: Partial<TenantInfo> = {}) => testContext({ tenant });
@@ -437,6 +437,6 @@ it('never takes the place of those that keep tenants apart', () => {
     wanted: false,
     notice: expect.objectContaining({ reason: 'ReservedName' }),
   });
-  expect(kind.superName?.('skerry-egress')).not.toBe('skerry-egress');
-  expect(kind.tenantName?.(kind.superName?.('skerry-egress') ?? '')).toBe('skerry-egress');
+  expect(kind.superName?.('skerry-egress', testTenant())).not.toBe('skerry-egress');
+  expect(kind.tenantName?.(kind.superName?.('skerry-egress', testTenant()) ?? '')).toBe('skerry-egress');
 });

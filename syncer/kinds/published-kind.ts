@@ -87,7 +87,7 @@ function compareNames(a: KubeObject, b: KubeObject): number {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-interface PublishedOptions extends Pick<UpKind, 'indexes' | 'touches' | 'aliases'> {
+interface PublishedOptions extends Pick<UpKind, 'indexes' | 'touches'> {
   readonly resource: Resource;
   /** Top-level fields that a copy takes from its original and from nowhere else. */
   readonly fields: readonly string[];
@@ -104,7 +104,7 @@ interface PublishedOptions extends Pick<UpKind, 'indexes' | 'touches' | 'aliases
  * tenant changes on a copy is put back.
  */
 export function publishedKind(options: PublishedOptions): UpKind {
-  const { resource, fields, frozen, shown, offers, indexes, touches, aliases } = options;
+  const { resource, fields, frozen, shown, offers, indexes, touches } = options;
 
   const wantedFields = (superObject: KubeObject, context: SyncContext): Fields => {
     const own = pick(superObject, fields);
@@ -118,7 +118,6 @@ export function publishedKind(options: PublishedOptions): UpKind {
     superScope: 'all',
     ...(indexes && { indexes }),
     ...(touches && { touches }),
-    ...(aliases && { aliases }),
     tenantRef(superObject, context) {
       const { name } = superObject.metadata;
       return name !== undefined && isPublishedTo(resource, superObject, context) && offers?.(name) !== false

@@ -7,7 +7,7 @@ export const referencesIndex = 'references';
 
 /** What the index `referencesIndex` has for an object: one id for each object that it refers to. */
 export function referenceIds(kind: DownKind, tenantObject: KubeObject): readonly string[] {
-  return (kind.references?.of(tenantObject) ?? []).map(idOf);
+  return (kind.references?.of(tenantObject) ?? []).map(referenceId);
 }
 
 /**
@@ -19,7 +19,7 @@ export function isReferenced(kinds: readonly SyncedKind[], to: KeyRef, context: 
     if (kind.direction !== 'down' || kind.references?.needed?.includes(to.kind) !== true) return false;
     const { needs } = kind.references;
     return context.tenantObjects
-      .byIndex(kind.resource, referencesIndex, idOf(to))
+      .byIndex(kind.resource, referencesIndex, referenceId(to))
       .some((tenantObject) => needs?.(tenantObject, context) !== false);
   });
 }
@@ -31,32 +31,30 @@ export function neededBy(kind: SyncedKind, tenantObject: KubeObject): readonly K
   return (kind as DownKind).references?.of(tenantObject).filter((to) => needed.includes(to.kind)) ?? [];
 }
 
-/** Objects of the tenant that have to be looked at again when this one appears, changes from `previous`, or goes. */
+/** Objects of the tenant that have to be looked at again when this one appears, changes, or goes. */
 export function followersOf(
   kinds: readonly SyncedKind[],
   kind: SyncedKind,
-  { object, previous }: { readonly object: KubeObject; readonly previous?: KubeObject | undefined },
+  object: KubeObject,
   tenantObjects: Lookup,
 ): readonly KeyRef[] {
   const { namespace, name = '' } = object.metadata;
-  const aliases = [object, previous].flatMap((each) => (each && kind.aliases?.(each)) ?? []);
   return kinds.flatMap((follower) => {
     if (follower.direction !== 'down' || follower.references?.followed?.includes(kind.name) !== true)
       return [];
-    return [...new Set([name, ...aliases])].flatMap((each) =>
-      tenantObjects
-        .byIndex(follower.resource, referencesIndex, idOf({ kind: kind.name, namespace, name: each }))
-        .map(
-          ({ metadata }): KeyRef => ({
-            kind: follower.name,
-            namespace: metadata.namespace,
-            name: metadata.name ?? '',
-          }),
-        ),
-    );
+    return tenantObjects
+      .byIndex(follower.resource, referencesIndex, referenceId({ kind: kind.name, namespace, name }))
+      .map(
+        ({ metadata }): KeyRef => ({
+          kind: follower.name,
+          namespace: metadata.namespace,
+          name: metadata.name ?? '',
+        }),
+      );
   });
 }
 
-function idOf({ kind, namespace = '', name }: KeyRef): string {
+/** What the index `referencesIndex` has for an object that is referred to. */
+export function referenceId({ kind, namespace = '', name }: KeyRef): string {
   return `${kind}/${namespace}/${name}`;
 }

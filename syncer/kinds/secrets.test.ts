@@ -3,7 +3,7 @@ import type { KubeObject } from '../../kube/index.ts';
 import type { TenantInfo } from '../context.ts';
 import { allKinds } from './registry.ts';
 import { secretKind } from './secrets.ts';
-import { testContext } from './testing.ts';
+import { testContext, testTenant } from './testing.ts';
 
 function secret(type = 'Opaque', name = 'key'): KubeObject {
   return {
@@ -51,7 +51,7 @@ describe('which Secrets go down', () => {
     expect(secretKind.admit?.(secret('Opaque', 'skerry-x'), context([podUsing('skerry-x')]))).toEqual({
       wanted: false,
     });
-    expect(secretKind.superName?.('skerry-x')).not.toBe('skerry-x');
+    expect(secretKind.superName?.('skerry-x', testTenant())).not.toBe('skerry-x');
   });
 });
 

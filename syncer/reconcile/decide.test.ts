@@ -150,10 +150,26 @@ describe('the four cases of an object born in the tenant (sync rule `four-cases`
   });
 
   it('deletes the super object again only when that ends it sooner', () => {
-    const kind: DownKind = { ...downKind, deleteSuper: () => ({ gracePeriodSeconds: 0 }) };
+    const kind: DownKind = { ...downKind, hasGrace: true };
     const going = superObject('t1', { deletionTimestamp: 'x', deletionGracePeriodSeconds: 30 });
-    expect(what(decideDown(kind, situation({ superObject: going })).actions)).toEqual(['deleteSuper']);
-    expect(decideDown(downKind, situation({ superObject: going })).actions).toEqual([]);
+    const tenantTombstone = { uid: 't1', object: tenantObject() };
+    expect(decideDown(kind, situation({ superObject: going, tenantTombstone })).actions).toEqual([
+      { do: 'deleteSuper', gracePeriodSeconds: 0 },
+    ]);
+    const last = superObject('t1', { deletionTimestamp: 'x', deletionGracePeriodSeconds: 0 });
+    expect(decideDown(kind, situation({ superObject: last, tenantTombstone })).actions).toEqual([]);
+    expect(decideDown(kind, situation({ superObject: going })).actions).toEqual([]);
+    expect(decideDown(downKind, situation({ superObject: going, tenantTombstone })).actions).toEqual([]);
+  });
+
+  it('leaves the super object its own grace, unless the tenant object was seen going: then that was forced', () => {
+    const kind: DownKind = { ...downKind, hasGrace: true };
+    const tenantTombstone = { uid: 't1', object: tenantObject() };
+    const decide = (of: DownKind, parts: Partial<Situation>) =>
+      decideDown(of, situation({ superObject: superObject(), ...parts })).actions;
+    expect(decide(kind, { tenantTombstone })).toEqual([{ do: 'deleteSuper', gracePeriodSeconds: 0 }]);
+    expect(decide(kind, {})).toEqual([{ do: 'deleteSuper' }]);
+    expect(decide(downKind, { tenantTombstone })).toEqual([{ do: 'deleteSuper' }]);
   });
 
   it('a super object gone although the tenant object shows that it was there: does what the kind says, after a live look', () => {

@@ -68,10 +68,10 @@ export function decideDown(kind: DownKind, situation: Situation): Decision {
   }
 
   if (originalUid(superObject) !== tenantObject.metadata.uid) {
-    if (superObject.metadata.deletionTimestamp !== undefined && !shortens(kind, superObject, undefined))
-      return nothing;
+    if (superObject.metadata.deletionTimestamp !== undefined) return nothing;
+    const wasSeenGoing = situation.tenantTombstone !== undefined;
     return {
-      actions: [{ do: 'deleteSuper', ...kind.deleteSuper?.(superObject, situation.tenantTombstone?.object) }],
+      actions: [{ do: 'deleteSuper', ...graceOf(kind, wasSeenGoing) }],
       check: { side: 'tenant', live: kind.deleteNeedsLiveCheck === true, unwatched: false },
     };
   }
@@ -111,18 +111,24 @@ function tenantGone(kind: DownKind, situation: Situation, superObject: KubeObjec
   if (!isOurs(superObject, situation.context.tenant)) return nothing;
   const tombstone = situation.tenantTombstone;
   const watched = tombstone !== undefined && tombstone.uid === originalUid(superObject);
-  const last = watched ? tombstone.object : undefined;
-  if (superObject.metadata.deletionTimestamp !== undefined && !shortens(kind, superObject, last))
-    return nothing;
+  const grace = graceOf(kind, watched);
+  if (superObject.metadata.deletionTimestamp !== undefined && !shortens(superObject, grace)) return nothing;
   return {
-    actions: [{ do: 'deleteSuper', ...kind.deleteSuper?.(superObject, last) }],
+    actions: [{ do: 'deleteSuper', ...grace }],
     check: { side: 'tenant', live: !watched || kind.deleteNeedsLiveCheck === true, unwatched: !watched },
   };
 }
 
+/** With which grace the super object of a tenant object goes that is gone; none given: its own. */
+function graceOf(kind: DownKind, wasSeenGoing: boolean): { gracePeriodSeconds?: number } {
+  return kind.hasGrace === true && wasSeenGoing ? { gracePeriodSeconds: 0 } : {};
+}
+
 /** Whether a second delete would end the super object sooner than the one that is under way. */
-function shortens(kind: DownKind, superObject: KubeObject, last: KubeObject | undefined): boolean {
-  const wanted = kind.deleteSuper?.(superObject, last).gracePeriodSeconds;
+function shortens(
+  superObject: KubeObject,
+  { gracePeriodSeconds: wanted }: { gracePeriodSeconds?: number },
+): boolean {
   const present = superObject.metadata.deletionGracePeriodSeconds;
   return wanted !== undefined && present !== undefined && wanted < present;
 }

@@ -28,7 +28,6 @@ export function downKeyOf(kind: SuperObjects, superObject: KubeObject): KeyRef |
   const name = superObject.metadata.name;
   if (namespace === undefined || name === undefined || originalUid(superObject) === undefined)
     return undefined;
-  if (kind.name === 'namespaces') return { kind: kind.name, name: namespace };
   const tenantName = kind.tenantName?.(name, superObject) ?? name;
   return kind.resource.namespaced
     ? { kind: kind.name, namespace, name: tenantName }

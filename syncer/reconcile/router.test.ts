@@ -59,21 +59,6 @@ describe('events of the tenant', () => {
     expect(late()).toEqual(['live late-configmaps/shop/x at 7']);
   });
 
-  it('keep of a deleted object only what its kind will ask for', async () => {
-    await using bench = await Bench.start();
-    routed(bench);
-    bench.show('tenant', resources.configMaps, { ...settings, data: { large: 'x' } });
-    bench.hide('tenant', resources.configMaps, { ...settings, data: { large: 'x' } });
-    expect(bench.state.tombstones.tenant.get('configmaps/shop/x')?.object).toEqual({
-      metadata: { uid: 't1' },
-    });
-    bench.show('tenant', resources.pods, { ...settings, spec: { nodeName: 'n1' } });
-    bench.hide('tenant', resources.pods, { ...settings, spec: { nodeName: 'n1' } });
-    expect(bench.state.tombstones.tenant.get('pods/shop/x')?.object).toMatchObject({
-      spec: { nodeName: 'n1' },
-    });
-  });
-
   it('queue what a pod uses when that changes, and not at every change of the pod', async () => {
     await using bench = await Bench.start();
     const { heard } = routed(bench);
@@ -101,6 +86,23 @@ describe('events of the tenant', () => {
 });
 
 describe('events of the super cluster', () => {
+  it('keep of a deleted object only what its kind will ask for', async () => {
+    await using bench = await Bench.start();
+    routed(bench);
+    const { metadata } = bench.superOf(settings);
+    const superObject = { metadata: { ...metadata, uid: 's1' }, spec: { nodeName: 'n1' } };
+    for (const resource of [resources.configMaps, resources.pods]) {
+      bench.show('super', resource, superObject);
+      bench.hide('super', resource, superObject);
+    }
+    expect(bench.state.tombstones.super.get('configmaps/shop/x')?.object).toEqual({
+      metadata: { uid: 's1' },
+    });
+    expect(bench.state.tombstones.super.get('pods/shop/x')?.object).toMatchObject({
+      spec: { nodeName: 'n1' },
+    });
+  });
+
   it('queue the key of the tenant whose mark they carry, and no other', async () => {
     await using bench = await Bench.start();
     const { heard } = routed(bench);

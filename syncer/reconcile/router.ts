@@ -31,6 +31,8 @@ export class Router {
     for (const kind of options.kinds) {
       options.superCaches.of(kind).subscribe((event) => this.#superEvent(kind, event));
     }
+    const namespaces = options.superCaches.store(resources.namespaces);
+    namespaces.subscribe((event) => this.#superNamespaceEvent(event));
   }
 
   /** Routes this tenant's events from now on, and queues everything that either side has. */
@@ -117,13 +119,7 @@ export class Router {
     const id = keyId(key);
     if (type === 'deleted') {
       if (!watched) tenant.superDeletions.invalidate();
-      else
-        bury(
-          tenant.tombstones.tenant,
-          id,
-          object,
-          kind.direction === 'down' && kind.deleteSuper !== undefined,
-        );
+      else bury(tenant.tombstones.tenant, id, object);
     } else if (kind.direction === 'up') {
       tenant.tombstones.tenant.delete(id);
     }
@@ -157,12 +153,11 @@ export class Router {
     ) {
       this.#remarked(kind, previous, priority);
     }
-    const isNew = type === 'added' || (previous !== undefined && hasMoved(previous, object));
-    if (kind.name === 'namespaces' && isNew) this.#claimed(object);
   }
 
   /** What happened in a super namespace may be seen before the namespace itself, and so before it is known whose. */
-  #claimed(superNamespace: KubeObject): void {
+  #superNamespaceEvent({ type, object: superNamespace, previous }: StoreEvent<KubeObject>): void {
+    if (type !== 'added' && (previous === undefined || !hasMoved(previous, superNamespace))) return;
     const [tenant] = this.#one(tenantUidOf(superNamespace));
     if (tenant === undefined) return;
     for (const kind of this.#options.kinds) {
@@ -194,7 +189,7 @@ export class Router {
   ): void {
     const touches = kind.touches?.[side];
     if (side === 'tenant') {
-      for (const key of followersOf(this.#options.kinds, kind, event, tenant.caches))
+      for (const key of followersOf(this.#options.kinds, kind, event.object, tenant.caches))
         this.#options.enqueue(tenant, key, priority);
     }
     const needs = side === 'tenant' && kind.direction === 'down' && kind.references?.needed !== undefined;
@@ -235,12 +230,7 @@ export class Router {
 }
 
 /** The whole last state is kept only where a kind asks for it. */
-export function bury(
-  tombstones: BoundedMap<Tombstone>,
-  id: string,
-  object: KubeObject,
-  whole: boolean,
-): void {
+export function bury(tombstones: BoundedMap<Tombstone>, id: string, object: KubeObject, whole = false): void {
   const { uid } = object.metadata;
   if (uid !== undefined) tombstones.set(id, { uid, object: whole ? object : { metadata: { uid } } });
 }

@@ -230,8 +230,7 @@ export class TenantState {
 
   /** Where an object is that is made from the tenant object of a key. */
   superRefOf(objects: SuperObjects, { namespace, name: tenantName }: KeyRef): ObjectRef {
-    if (objects.name === namespaceKind.name) return { name: this.superNamespace(tenantName) };
-    const name = objects.superName?.(tenantName) ?? tenantName;
+    const name = objects.superName?.(tenantName, this.#info) ?? tenantName;
     return namespace === undefined ? { name } : { namespace: this.superNamespace(namespace), name };
   }
 

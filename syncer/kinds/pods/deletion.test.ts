@@ -161,14 +161,3 @@ describe('the super object is gone (rule `pod-deletion`)', () => {
     expect(gone(boundPod(), last)).toEqual([failed(true), taken]);
   });
 });
-
-describe('the tenant object is gone', () => {
-  it('takes the super object away by force when it was seen to go, for nothing else lets the tenant object go first', () => {
-    const t = tenantPod();
-    expect(podKind.deleteSuper?.(superPod(t), t)).toEqual({ gracePeriodSeconds: 0 });
-  });
-
-  it('leaves the super object its own grace when nobody saw it', () => {
-    expect(podKind.deleteSuper?.(superPod(tenantPod()), undefined)).toEqual({});
-  });
-});

@@ -181,9 +181,7 @@ export const podKind: DownKind = {
   up: podUp,
   dependsOnPairAlone,
   superGone: (tenantObject, context, last) => podGone(tenantObject, context, last),
-  // Its deletion was watched before the super object's: it was deleted by force. Otherwise the super object
-  // keeps its grace.
-  deleteSuper: (_superObject, last) => (last === undefined ? {} : { gracePeriodSeconds: 0 }),
+  hasGrace: true,
 };
 
 /**
