@@ -23,7 +23,6 @@ export {
   KubeconfigError,
   type Status,
 } from './errors.ts';
-export { formatQuantity, largestQuantity, nano, parseExactQuantity } from './exact-quantity.ts';
 export { KeyedMutex } from './keyed-mutex.ts';
 export {
   connectionFromSecret,
@@ -38,7 +37,7 @@ export { type Lease, LeaseElection, microTime } from './lease.ts';
 export { applyMergePatch, mergePatch } from './merge-patch.ts';
 export { estimateBytes } from './object-size.ts';
 export { printable } from './printable.ts';
-export { parseQuantity } from './quantity.ts';
+export { formatQuantity, largestQuantity, nano, parseExactQuantity, parseQuantity } from './quantity.ts';
 export { Reflector, type ReflectorProblem } from './reflector.ts';
 export { apiVersionOf, resource, resources } from './resources.ts';
 export { findCondition, metaTime, modifyStatus, setCondition } from './status.ts';

@@ -2,7 +2,13 @@ import { createWriteStream, existsSync, mkdirSync, mkdtempSync, readFileSync } f
 import { freemem, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { execa } from 'execa';
-import { provideBinaries } from './provide-binaries.ts';
+import {
+  Binaries,
+  type BinaryProgress,
+  controlPlaneRequests,
+  defaultCacheDirectory,
+  defaultRequests,
+} from '../vc-manager/binaries/index.ts';
 import { dockerEngine, realNodes, runConformance, type TestEnvironment } from './test-environments.ts';
 import {
   type FileReport,
@@ -13,6 +19,32 @@ import {
   withRunError,
   withSecondRun,
 } from './test-report.ts';
+
+const everyMs = 5_000;
+
+/**
+ * Finds, fetches or builds every binary that tests and benchmarks start, and control planes of `otherVersions`; prints
+ * its progress.
+ */
+async function provideBinaries(otherVersions: readonly string[] = []): Promise<void> {
+  const lastTold = new Map<string, number>();
+  const binaries = new Binaries({
+    cacheDir: defaultCacheDirectory(process.env),
+    env: process.env,
+    onProgress: (progress: BinaryProgress) => {
+      const now = Date.now();
+      const key = `${progress.name}/${progress.stage}`;
+      if (now - (lastTold.get(key) ?? 0) < everyMs) return;
+      lastTold.set(key, now);
+      console.log(`${progress.name} ${progress.version}: ${progress.message}`);
+    },
+  });
+  const found = await binaries.ensureAll(
+    [...defaultRequests(), ...otherVersions.flatMap(controlPlaneRequests)],
+    { signal: new AbortController().signal },
+  );
+  for (const { name, version, source } of found) console.log(`${name} ${version}: ready (${source})`);
+}
 
 /** The linker of upstream's tests takes two gigabytes, a stack as much. Bytes. */
 const freeMemoryToBuild = 8e9;

@@ -3,9 +3,8 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { pino } from 'pino';
 import { type ConnectionOptions, loadKubeconfig, systemClock } from '../kube/index.ts';
 import { type Address, address, positive } from '../program/flags.ts';
-import { type NetworkPolicyEnforcement, networkPolicyEnforcements } from './network-policy-engine.ts';
 import { SyncerMetrics } from './observability/syncer-metrics.ts';
-import { defaultOptions } from './settings.ts';
+import { defaultOptions, type NetworkPolicyEnforcement, networkPolicyEnforcements } from './settings.ts';
 import { isReplicaName } from './sharding/shard-map.ts';
 import { Syncer } from './syncer.ts';
 

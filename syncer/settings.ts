@@ -1,5 +1,9 @@
 import { getHeapStatistics } from 'node:v8';
-import type { NetworkPolicyEnforcement } from './network-policy-engine.ts';
+
+export const networkPolicyEnforcements = ['auto', 'enforced', 'unenforced'] as const;
+
+/** Whether something in the super cluster acts on NetworkPolicies, as the operator says; `auto`: look for it. */
+export type NetworkPolicyEnforcement = (typeof networkPolicyEnforcements)[number];
 
 /** Where the syncer listens and how much it does at once. */
 export interface SyncerOptions {

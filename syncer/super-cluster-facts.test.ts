@@ -4,6 +4,7 @@ import { FakeClock, type FakeCluster, startFakeCluster } from '../kube/testing/i
 import {
   findSuperClusterFacts,
   followSuperClusterFacts,
+  networkPoliciesAreEnforced,
   protectedRanges,
   type SuperClusterFacts,
 } from './super-cluster-facts.ts';
@@ -102,7 +103,6 @@ describe('what pods of tenants are kept from (sync rule `tenant-isolation`)', ()
 describe('what the syncer knows of the super cluster', () => {
   it('is as bad as it can be while it cannot be found out, and what it was when it cannot any more', async () => {
     await using cluster = await startFakeCluster();
-    const { signal } = new AbortController();
     const { options, warnings } = around(cluster);
     const fault = { kind: 'status', code: 500 } as const;
     const mended = cluster.server.inject({ verb: 'list', plural: 'servicecidrs', fault, times: Infinity });
@@ -145,5 +145,35 @@ describe('what the syncer knows of the super cluster', () => {
     ending.abort();
     await following;
     expect(told).toHaveLength(1);
+  });
+});
+
+/** A super cluster that offers these API groups. */
+function offering(...groups: string[]) {
+  const asked: string[] = [];
+  return {
+    asked,
+    raw: (method: string, path: string) => {
+      asked.push(`${method} ${path}`);
+      return Promise.resolve({ groups: groups.map((name) => ({ name })) });
+    },
+  };
+}
+
+describe('whether the super cluster enforces network policies', () => {
+  it('is what the operator says, and nobody is asked', async () => {
+    const calico = offering('crd.projectcalico.org');
+    expect(await networkPoliciesAreEnforced('unenforced', calico, signal)).toBe(false);
+    expect(await networkPoliciesAreEnforced('enforced', offering(), signal)).toBe(true);
+    expect(calico.asked).toEqual([]);
+  });
+
+  it('shows in the API groups that known engines bring along', async () => {
+    for (const group of ['crd.projectcalico.org', 'cilium.io', 'crd.antrea.io', 'k8s.ovn.org']) {
+      expect(await networkPoliciesAreEnforced('auto', offering('apps', group), signal)).toBe(true);
+    }
+    const plain = offering('apps', 'networking.k8s.io', 'policy.networking.k8s.io');
+    expect(await networkPoliciesAreEnforced('auto', plain, signal)).toBe(false);
+    expect(plain.asked).toEqual(['GET /apis']);
   });
 });

@@ -5,7 +5,6 @@ import ipaddr from 'ipaddr.js';
 import type { Logger } from 'pino';
 import { type Clock, isNotFound, type KubeClient, type KubeObject, resources } from '../kube/index.ts';
 import type { NetworkIsolation } from './context.ts';
-import { networkPoliciesAreEnforced } from './network-policy-engine.ts';
 import type { SyncerOptions } from './settings.ts';
 
 interface EndpointSlice extends KubeObject {
@@ -197,4 +196,29 @@ export async function followSuperClusterFacts(
     logger.info(found, 'the super cluster has changed: all tenants are looked at');
     onChange(found);
   }
+}
+
+import type { NetworkPolicyEnforcement } from './settings.ts';
+
+/** API groups that come with engines which enforce NetworkPolicies. There are engines without one. */
+const groupsOfEngines = [
+  'crd.projectcalico.org',
+  'projectcalico.org',
+  'cilium.io',
+  'crd.antrea.io',
+  'k8s.ovn.org',
+  'kubeovn.io',
+  'networking.k8s.aws',
+];
+
+export async function networkPoliciesAreEnforced(
+  enforcement: NetworkPolicyEnforcement,
+  superClient: Pick<KubeClient, 'raw'>,
+  signal: AbortSignal,
+): Promise<boolean> {
+  if (enforcement !== 'auto') return enforcement === 'enforced';
+  const { groups = [] } = (await superClient.raw('GET', '/apis', { signal })) as {
+    groups?: { name: string }[];
+  };
+  return groups.some(({ name }) => groupsOfEngines.includes(name));
 }

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { type Clock, type ConnectionOptions, type KubeClient, resources } from '../kube/index.ts';
+import { type Clock, Connection, type ConnectionOptions, KubeClient, resources } from '../kube/index.ts';
 import { HealthServer } from '../program/health-server.ts';
 import { BucketScope } from './bucket-scope.ts';
 import { allKinds } from './kinds/registry.ts';
@@ -11,9 +11,8 @@ import { podsPage } from './observability/trace-page.ts';
 import { SyncEngine } from './reconcile/engine.ts';
 import { metricsUrl, type SyncerOptions } from './settings.ts';
 import { followRecords } from './sharding/members.ts';
-import { replicaIdentity } from './sharding/own-lease.ts';
+import { Fence, replicaIdentity } from './sharding/own-lease.ts';
 import { Shards } from './sharding/shards.ts';
-import { openSuperClients, type SuperClients } from './super-clients.ts';
 import {
   findSuperClusterFacts,
   followSuperClusterFacts,
@@ -22,6 +21,33 @@ import {
 import { SuperSide } from './super-side.ts';
 import { type DirectoryHooks, TenantDirectory } from './tenants/directory.ts';
 import type { TenantSession } from './tenants/session.ts';
+
+/** A Lease counts for ten seconds; a third of it is for a write that has been sent and has not arrived. */
+const windowMs = 6_600;
+
+/** The two ways to the super cluster. */
+interface SuperClients {
+  readonly fence: Fence;
+  /** For everything that is done for tenants: its writes pass the fence. */
+  readonly superClient: KubeClient;
+  /** For what opens the fence. A connection of its own: a crowd of calls on the other one does not hold it up. */
+  readonly unfenced: KubeClient;
+  close(): Promise<void>;
+}
+
+function openSuperClients(options: ConnectionOptions, clock: Clock, onRefused: () => void): SuperClients {
+  const fence = new Fence({ windowMs, clock, onRefused });
+  const fenced = new Connection({ ...options, beforeWrite: () => fence.check() });
+  const unfenced = new Connection(options);
+  return {
+    fence,
+    superClient: new KubeClient(fenced),
+    unfenced: new KubeClient(unfenced),
+    async close() {
+      await Promise.all([fenced.close(), unfenced.close()]);
+    },
+  };
+}
 
 /** Whom the kubelet proxy serves, and whose pods are traced, is whom this syncer serves. */
 function sessionHooks(kubelet: KubeletProxy, traces: PodTraces): Pick<DirectoryHooks, 'serving' | 'leaving'> {

@@ -9,7 +9,8 @@ import {
 } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import type { ConnectionOptions } from '../connection.ts';
+import { KubeClient } from '../client.ts';
+import { Connection, type ConnectionOptions } from '../connection.ts';
 import type { StatusCause } from '../errors.ts';
 import { apiVersionOf } from '../resources.ts';
 import type { KubeObject, ObjectRef, Resource } from '../types.ts';
@@ -552,3 +553,24 @@ function isAborted(error: unknown): boolean {
 }
 
 function ignore(): void {}
+
+export interface FakeCluster extends AsyncDisposable {
+  readonly server: FakeApiServer;
+  readonly client: KubeClient;
+}
+
+/** A fake API server with a client; `await using` closes both. */
+export async function startFakeCluster(
+  options: FakeApiServerOptions & { connection?: Partial<ConnectionOptions> } = {},
+): Promise<FakeCluster> {
+  const server = await FakeApiServer.start(options);
+  const connection = new Connection({ ...server.connectionOptions, ...options.connection });
+  return {
+    server,
+    client: new KubeClient(connection),
+    async [Symbol.asyncDispose]() {
+      await connection.close();
+      await server.stop();
+    },
+  };
+}

@@ -1,4 +1,4 @@
-import { type KubeObject, resources, type StoreEvent } from '../../kube/index.ts';
+import { type Condition, type KubeObject, resources, type StoreEvent } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
 import type { Notice } from '../kinds/contract.ts';
 import { tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
@@ -7,8 +7,12 @@ import { type ActionGate, recordNotice } from '../reconcile/execute.ts';
 import { keyId } from '../reconcile/keys.ts';
 import { done } from '../reconcile/outcome.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
-import { isWindowed, podStateOf } from '../scheduling/pod-state.ts';
-import { type Answer, SchedulingWindow, type TenantCounts } from '../scheduling/scheduling-window.ts';
+import {
+  type Answer,
+  type PodState,
+  SchedulingWindow,
+  type TenantCounts,
+} from '../scheduling/scheduling-window.ts';
 
 const tooManyUnschedulable: Notice = {
   type: 'Warning',
@@ -165,4 +169,25 @@ function idOfSuper(superPod: KubeObject): string | undefined {
 function keyOf(id: string): KeyRef {
   const slash = id.indexOf('/');
   return { kind: 'pods', namespace: id.slice(0, slash), name: id.slice(slash + 1) };
+}
+
+interface SchedulingFields extends KubeObject {
+  spec?: { nodeName?: string; schedulerName?: string };
+  status?: { phase?: string; conditions?: Condition[] };
+}
+
+export function podStateOf(superPod: KubeObject): PodState {
+  const { metadata, spec, status } = superPod as SchedulingFields;
+  if ((spec?.nodeName ?? '') !== '') return 'placed';
+  if (metadata.deletionTimestamp !== undefined || !isWindowed(superPod)) return 'none';
+  if (status?.phase === 'Succeeded' || status?.phase === 'Failed') return 'none';
+  for (const { type, status: is } of status?.conditions ?? [])
+    if (type === 'PodScheduled' && is === 'False') return 'refused';
+  return 'waiting';
+}
+
+/** Whether the pod goes to the scheduler that the window guards. Others have queues, and orders, of their own. */
+function isWindowed(pod: KubeObject): boolean {
+  const { schedulerName = '' } = (pod as SchedulingFields).spec ?? {};
+  return schedulerName === '' || schedulerName === 'default-scheduler';
 }

@@ -1,5 +1,14 @@
-import type { PodState } from './pod-state.ts';
 import { requireAtLeast, WindowSize, type WindowSizeOptions } from './window-size.ts';
+
+/**
+ * What the super cluster's scheduler has to do with a pod.
+ *
+ * - `waiting`: it has yet to look at it.
+ * - `placed`: it has a node.
+ * - `refused`: it was looked at, and no node would do, or something holds it back; looked at again some time.
+ * - `none`: nothing (any more): the pod has ended, is on its way out, or another scheduler looks after it.
+ */
+export type PodState = 'waiting' | 'placed' | 'refused' | 'none';
 
 /** First come, first served, with removal from the middle. All in O(1), however many are in it. */
 export class FifoSet<Item> {

@@ -11,11 +11,11 @@ import {
 } from '../../kube/index.ts';
 import { aggregateLabel } from '../../vc-manager/rights.ts';
 import { Checker } from './checker/checker.ts';
+import { at } from './checker/view.ts';
 import { Cluster, type ClusterOptions, type RunResult } from './cluster.ts';
 import { componentProcess, type ProcessIdentity } from './processes.ts';
 import { type CliOptions, cliOutput, runCli, type StackInfo } from './stack.ts';
-import { describeTracked } from './tracked-state.ts';
-import type { Question } from './until.ts';
+import { listed, type Question } from './until.ts';
 
 const clusterRoles = resource('rbac.authorization.k8s.io', 'v1', 'clusterroles', 'ClusterRole', false);
 
@@ -193,4 +193,33 @@ export class World {
       rmSync(this.#directory, { recursive: true, force: true });
     }
   }
+}
+
+const events = resource('', 'v1', 'events', 'Event', true);
+const mostWarnings = 10;
+
+/** What the super cluster has of a tenant's objects, and what Warning events tell the tenant: for who waited in vain. */
+async function describeTracked(
+  tenant: Cluster & { readonly uid: string },
+  superCluster: Cluster,
+  question: Pick<Question, 'resource' | 'namespace'>,
+): Promise<string> {
+  const { namespace } = question;
+  const selectors = [
+    `skerry.dev/tenant=${tenant.uid}`,
+    ...(namespace === undefined ? [] : [`skerry.dev/namespace=${namespace}`]),
+  ];
+  const [there, warnings] = await Promise.all([
+    superCluster.client.list(question.resource, { labelSelector: selectors.join() }),
+    namespace === undefined
+      ? []
+      : tenant.client
+          .list(events, { namespace, fieldSelector: 'type=Warning' })
+          .then(({ items }) => items.slice(-mostWarnings)),
+  ]);
+  return `in the super cluster: ${listed(there.items)}; warnings: ${warnings.map(told).join('; ') || 'none'}`;
+}
+
+function told(event: KubeObject): string {
+  return `${at(event, 'involvedObject', 'name')} ${at(event, 'reason')}: ${at(event, 'message')}`;
 }

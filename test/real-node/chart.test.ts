@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { findCondition, resources } from '../../kube/index.ts';
+import { findCondition, type KubeObject, resources } from '../../kube/index.ts';
 import { defaultVersions } from '../../vc-manager/binaries/index.ts';
 import { RedisServer, whyNoRedis } from '../../vc-manager/jobs/testing/redis-server.ts';
 import { whyNoEngine } from '../docker/engine/engine.ts';
@@ -16,7 +16,6 @@ import { chartRightsFaults } from '../harness/rights.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import type { ClusterInfo } from './cluster/cluster-info.ts';
 import { startCluster, stopCluster } from './cluster/start-cluster.ts';
-import { brokenTemplate } from './suite/broken-template.ts';
 import { ChartRelease, removeSkerry } from './suite/chart-release.ts';
 import { ServiceRoutes } from './suite/kubernetes-world.ts';
 import {
@@ -32,6 +31,32 @@ import {
   untilReady,
 } from './suite/pods.ts';
 import { stackOf } from './suite/stack-of.ts';
+
+interface Template extends KubeObject {
+  spec: { components: { name: string; args: Record<string, string>; replicas?: number }[] };
+}
+
+/** A ControlPlaneTemplate as the packaged one, but its API servers, of which there are two, do not know a flag. */
+async function brokenTemplate({ superCluster }: World): Promise<KubeObject> {
+  // The manager makes it, and leads only some time after it is ready.
+  const { spec } = await superCluster.until<Template, Template>(
+    { resource: resources.controlPlaneTemplates, name: 'v1-36', what: 'the template of the manager' },
+    ([template]) => template,
+  );
+  return {
+    apiVersion: 'skerry.dev/v1alpha1',
+    kind: 'ControlPlaneTemplate',
+    metadata: { name: 'broken' },
+    spec: {
+      ...spec,
+      components: spec.components.map((component) =>
+        component.name === 'kube-apiserver'
+          ? { ...component, replicas: 2, args: { ...component.args, 'no-such-flag': 'true' } }
+          : component,
+      ),
+    },
+  };
+}
 
 const upTimeoutMs = 600_000;
 const image = 'registry.example.com/skerry:0.1.0';

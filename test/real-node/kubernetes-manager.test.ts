@@ -1,4 +1,6 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createWriteStream, mkdtempSync, rmSync, type WriteStream } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -16,7 +18,6 @@ import { type Tenant, World } from '../harness/world.ts';
 import type { ClusterInfo } from './cluster/cluster-info.ts';
 import { startCluster, stopCluster } from './cluster/start-cluster.ts';
 import { BridgeDatastore } from './suite/bridge-datastore.ts';
-import { KubernetesManager } from './suite/kubernetes-manager.ts';
 import { ServiceRoutes } from './suite/kubernetes-world.ts';
 import {
   hasSaid,
@@ -28,6 +29,34 @@ import {
   webPod,
 } from './suite/pods.ts';
 import { stackOf } from './suite/stack-of.ts';
+
+const program = join(import.meta.dirname, '..', '..', '..', 'bin', 'vc-manager.js');
+
+/** `vc-manager operator` as a process of its own, which tests end as they like. */
+class KubernetesManager {
+  readonly #child: ChildProcess;
+  readonly #log: WriteStream;
+  readonly #exited: Promise<unknown>;
+
+  constructor(args: readonly string[], logFile: string) {
+    this.#log = createWriteStream(logFile, { flags: 'a' });
+    this.#child = spawn(process.execPath, [program, 'operator', ...args], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, NODE_OPTIONS: '' },
+    });
+    this.#child.stdout?.pipe(this.#log, { end: false });
+    this.#child.stderr?.pipe(this.#log, { end: false });
+    this.#exited = once(this.#child, 'exit');
+  }
+
+  async end(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+    if (this.#child.exitCode === null && this.#child.signalCode === null) {
+      this.#child.kill(signal);
+      await this.#exited;
+    }
+    this.#log.end();
+  }
+}
 
 const upTimeoutMs = 300_000;
 const ports = [{ port: 80, targetPort: 8080 }];

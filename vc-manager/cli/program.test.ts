@@ -6,7 +6,7 @@ import { parse, stringify } from 'yaml';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { renderKubeconfig, resources } from '../../kube/index.ts';
 import { FakeApiServer } from '../../kube/testing/index.ts';
-import { runCaptured } from './testing/run-captured.ts';
+import { runCaptured } from './testing/captured.ts';
 
 let server: FakeApiServer;
 let home: string;

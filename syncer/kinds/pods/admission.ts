@@ -15,12 +15,11 @@ import { refusedImage } from './images.ts';
 import { fieldPaths } from './mirrored-keys.ts';
 import { podSecurityViolations } from './pod-security.ts';
 import { excessPrivilege, isLikeOfDaemonSet } from './privileges.ts';
-import { ownedConditionTypes } from './readiness-gates.ts';
 import { references } from './references.ts';
 import { isBlanket, outsidePool, superTolerations } from './scheduling.ts';
 import { excessiveServiceVariables } from './service-variables.ts';
 import { qualifiedHostName } from './translate.ts';
-import type { Container, Pod, PodSpec, Volume } from './types.ts';
+import { type Container, ownedConditionTypes, type Pod, type PodSpec, type Volume } from './types.ts';
 
 /** Of Linux, and of the API server. */
 const maxHostNameLength = 64;

@@ -14,9 +14,15 @@ import {
 import { nameOfLate } from '../late-references.ts';
 import { isReserved } from '../reserved-names.ts';
 import { podSecurityViolations } from './pod-security.ts';
-import { ownedConditionTypes } from './readiness-gates.ts';
 import { tokenSecretName } from './token-asks.ts';
-import { allContainers, type Container, type Pod, type PodSpec, type Volume } from './types.ts';
+import {
+  allContainers,
+  type Container,
+  ownedConditionTypes,
+  type Pod,
+  type PodSpec,
+  type Volume,
+} from './types.ts';
 
 /** Sources of volumes that need nothing but the tenant's own objects, as they are sent. */
 const ownSources = new Set([

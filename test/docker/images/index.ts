@@ -5,8 +5,7 @@ import { kubernetesImages, node, redis } from './recipes.ts';
 import { buildSkerry, managerImage, skerryImage } from './skerry-image.ts';
 
 export { redisImage } from './recipes.ts';
-export { provideSkerryArchive } from './skerry-archive.ts';
-export { buildSkerry, managerImage, repository, skerryImage } from './skerry-image.ts';
+export { buildSkerry, managerImage, provideSkerryArchive, repository, skerryImage } from './skerry-image.ts';
 
 function cacheOf(tell: (line: string) => void): Cache {
   return new Cache({ env: process.env, signal: new AbortController().signal, tell, room: 'docker' });

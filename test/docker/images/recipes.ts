@@ -13,7 +13,6 @@ import { busyboxEdition, busyboxLayer } from '../../real-node/images/base-layers
 import { directory, file, type LayerEntry, symlink, tree } from '../../real-node/images/layer.ts';
 import type { ImageConfig } from '../../real-node/images/oci-image.ts';
 import { run } from '../../real-node/machine/machine.ts';
-import { sharedLibraries } from './shared-libraries.ts';
 
 export interface DockerImage extends ImageConfig {
   tags: readonly string[];
@@ -126,4 +125,22 @@ function foldersOf(path: string): LayerEntry[] {
   return [...new Set([...parts.keys()].map((index) => parts.slice(0, index + 1).join('/')))]
     .concat(path.startsWith('usr/local/lib') ? ['usr/local/bin'] : [])
     .map((folder) => directory(folder));
+}
+
+/** The libraries of programs of this machine, its loader among them, at the paths where the programs look for them. */
+async function sharedLibraries(programs: readonly string[]): Promise<LayerEntry[]> {
+  const paths = new Set<string>();
+  for (const program of programs) {
+    const listed = await run(program, [], { env: { LD_TRACE_LOADED_OBJECTS: '1' } });
+    for (const [path] of listed.matchAll(/\/[^ \n]+/g)) paths.add(path);
+  }
+  return [...paths].sort().flatMap((path) => [...folders(path), file(path.slice(1), path)]);
+}
+
+function folders(path: string): LayerEntry[] {
+  const parents: LayerEntry[] = [];
+  for (let parent = dirname(path); parent !== '/'; parent = dirname(parent)) {
+    parents.unshift(directory(parent.slice(1)));
+  }
+  return parents;
 }

@@ -2,8 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
 import type { Cli } from '../context.ts';
 import { buildProgram } from '../program.ts';
-import { Captured } from '../testing/captured.ts';
-import { runCaptured } from '../testing/run-captured.ts';
+import { Captured, runCaptured } from '../testing/captured.ts';
 import { complete } from './complete.ts';
 import { completionScript, shells } from './completion.ts';
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { identify } from '../../os/process-identity.ts';
 import { claimStateDirectory } from '../state-directory.ts';
-import { runCaptured } from '../testing/run-captured.ts';
+import { runCaptured } from '../testing/captured.ts';
 
 let stateDir: string;
 

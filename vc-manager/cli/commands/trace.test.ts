@@ -9,7 +9,7 @@ import type { PodList, PodReport } from '../../../api/pod-report.ts';
 import { type KubeObject, renderKubeconfig, resources } from '../../../kube/index.ts';
 import { freePort } from '../../../kube/testing/free-port.ts';
 import { createTestCertificates, FakeApiServer } from '../../../kube/testing/index.ts';
-import { runCaptured } from '../testing/run-captured.ts';
+import { runCaptured } from '../testing/captured.ts';
 import { formatMs, reportFromObjects, waterfall } from './trace.ts';
 
 describe('trace', () => {

@@ -1,4 +1,5 @@
 import { Writable } from 'node:stream';
+import { runCli } from '../program.ts';
 
 /** A stream that keeps what was written to it. */
 export class Captured extends Writable {
@@ -16,4 +17,15 @@ export class Captured extends Writable {
     this.text += chunk.toString();
     done();
   }
+}
+
+/** Runs a command line as the shell would, in an environment with nothing in it but what is given. */
+export async function runCaptured(
+  args: readonly string[],
+  env: Record<string, string> = {},
+): Promise<{ exitCode: number; stdout: string; stderr: string }> {
+  const stdout = new Captured();
+  const stderr = new Captured();
+  const exitCode = await runCli(args, { env, stdout, stderr });
+  return { exitCode, stdout: stdout.text, stderr: stderr.text };
 }

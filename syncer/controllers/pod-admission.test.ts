@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { KubeObject } from '../../kube/index.ts';
-import { podStateOf } from './pod-state.ts';
+import { podStateOf } from '../controllers/pod-admission.ts';
 
 const refusal = (reason: string): object => ({
   conditions: [{ type: 'PodScheduled', status: 'False', reason }],
