@@ -44,8 +44,6 @@ export interface DriverWorld {
   crash(id: string, component: string): Promise<void>;
   /** What there is of a control plane, by names that a person understands; empty when there is nothing. */
   traces(id: string): Promise<string[]>;
-  /** API servers listen on ports of this machine, where others may have taken them. */
-  usesPortsOfThisMachine: boolean;
   close(): Promise<void>;
 }
 
@@ -178,7 +176,6 @@ export async function localWorldParts(): Promise<LocalWorldParts> {
       pki: local.pki,
       locate: addressesOfThisMachine(),
       otherVersion: defaultVersions.kubernetes.replace(/\d+$/, (patch) => String(Number(patch) + 1)),
-      usesPortsOfThisMachine: true,
       close: async () => {
         await local.close();
         await rm(directory, { recursive: true });

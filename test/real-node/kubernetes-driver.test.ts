@@ -2,4 +2,4 @@ import { inject } from 'vitest';
 import { describeDriver } from '../drivers/conformance.ts';
 import { kubernetesWorld } from './suite/kubernetes-world.ts';
 
-describeDriver('kubernetes', () => kubernetesWorld(inject('cluster')));
+describeDriver('kubernetes', () => kubernetesWorld(inject('cluster')), { portsOfThisMachine: false });

@@ -232,7 +232,7 @@ describe('tokens in pods', () => {
   });
 
   it.runIf(process.env['SKERRY_TEST_ALL'])(
-    'are renewed under the pod by the clock, three minutes before they expire',
+    'are renewed under the pod by the clock, three minutes before they expire (only in npm run test:all)',
     () => renewed((shortest - 120) * 1000),
     renewalTimeoutMs,
   );

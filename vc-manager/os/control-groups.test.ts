@@ -81,7 +81,7 @@ describe('control groups, in directories that stand for the file systems of the 
 
 const real = findControlGroups();
 
-describe.skipIf(real === undefined)('control groups of this machine', () => {
+describe.skipIf(real === undefined)('control groups of this machine (only where they can be made)', () => {
   it('have a process killed that takes more memory than it may, and not its neighbour', async () => {
     const prefix = `skerry-test${process.pid}-`;
     const start = (name: string, bytes: number) => {

@@ -49,7 +49,7 @@ describe('the identity of a process', () => {
     expect(await isAlive(identity)).toBe(false);
   });
 
-  it.runIf(onLinux)('is read past a program name with spaces and parentheses', async () => {
+  it.runIf(onLinux)('is read past a program name with spaces and parentheses (only on Linux)', async () => {
     const pid = await child('a) b (c');
     expect(await readFile(`/proc/${pid}/comm`, 'utf8')).toBe('a) b (c\n');
     const before = Number((await identify(process.pid))?.startTime.split(':').at(-1));
@@ -85,7 +85,7 @@ describe('sendSignal', () => {
   });
 });
 
-describe.runIf(onLinux)('processesWithVariable', () => {
+describe.runIf(onLinux)('processesWithVariable (only on Linux)', () => {
   it('finds those that carry it, with its value', async () => {
     const marked = await child('marked', { SKERRY_TEST_MARK: 'a=b' });
     const other = await child('other', { SKERRY_TEST_MARKED: 'c' });

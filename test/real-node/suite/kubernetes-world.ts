@@ -92,7 +92,6 @@ export async function kubernetesWorld(cluster: ClusterInfo): Promise<KubernetesW
     },
     pki,
     otherVersion: otherPatch,
-    usesPortsOfThisMachine: false,
     locate: async (id) => {
       const location = await locator.locate(id, { signal });
       await routes.add(location.host);
