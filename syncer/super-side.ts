@@ -175,7 +175,7 @@ function followed(kind: SyncedKind): FollowedResource {
   return {
     name: kind.name,
     resource: kind.resource,
-    superScope: kind.direction === 'up' ? kind.superScope : 'marked',
+    superScope: kind.direction === 'up' ? 'all' : 'marked',
     cutManagedFields: hasKnownFields(kind),
     ...(kind.selector?.super === undefined ? {} : { selector: kind.selector.super }),
   };

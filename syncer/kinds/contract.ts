@@ -75,7 +75,10 @@ interface KindBase {
    * says every few seconds that it is there, and every tenant would look at it.
    */
   isHeartbeat?(before: KubeObject, after: KubeObject): boolean;
-  /** Label selectors for what is watched on either side; in the super cluster beside our own mark. */
+  /**
+   * Label selectors for what is watched on either side; in the super cluster beside our own mark. In the tenant only
+   * EndpointSlices have one: most of them belong to Services that have their own in the super cluster.
+   */
   readonly selector?: { readonly tenant?: string; readonly super?: string };
   /** Index functions for the stores of either side; values are looked up with `Lookup.byIndex`. */
   readonly indexes?: {
@@ -213,11 +216,12 @@ export type Admission = {
   readonly keep?: boolean;
 };
 
-/** Born in the super cluster, mirrored into tenants. The copy carries the super object's UID in `skerry.dev/uid`. */
+/**
+ * Born in the super cluster, mirrored into tenants. The copy carries the super object's UID in `skerry.dev/uid`. All
+ * objects of the super cluster are watched, where of a `DownKind` only those with Skerry's labels are.
+ */
 export interface UpKind extends KindBase {
   readonly direction: 'up';
-  /** `marked`: only objects with Skerry's labels are watched in the super cluster; `all`: every one. */
-  readonly superScope: 'marked' | 'all';
   /**
    * The super namespace that says whose the super object is (of a volume, its claim's); without this function every
    * tenant is asked. Volumes alone are many and belong to one tenant each.

@@ -255,7 +255,6 @@ export const customResourceDefinitionKind: UpKind = {
   name: resource.plural,
   resource,
   direction: 'up',
-  superScope: 'all',
   compact,
   indexes: { super: { byPublished: (object) => (isPublished(object) ? ['true'] : []) } },
   tenantRef(superObject) {

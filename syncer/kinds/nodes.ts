@@ -328,7 +328,6 @@ export const nodeKind: UpKind = {
   name: 'nodes',
   resource: resources.nodes,
   direction: 'up',
-  superScope: 'all',
   indexes: {
     super: {
       ...nodeIndexes,

@@ -125,7 +125,6 @@ export const persistentVolumeKind: UpKind = {
   name: 'persistentvolumes',
   resource: resources.persistentVolumes,
   direction: 'up',
-  superScope: 'all',
   superNamespaceOf: (superObject) => claimRefOf(superObject)?.namespace,
   touches: { tenant: claimOf },
   tenantRef(superObject, context) {

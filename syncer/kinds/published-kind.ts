@@ -115,7 +115,6 @@ export function publishedKind(options: PublishedOptions): UpKind {
     name: resource.plural,
     resource,
     direction: 'up',
-    superScope: 'all',
     ...(indexes && { indexes }),
     ...(touches && { touches }),
     tenantRef(superObject, context) {

@@ -23,7 +23,6 @@ const upKind: UpKind = {
   name: 'storageclasses',
   resource: resources.storageClasses,
   direction: 'up',
-  superScope: 'all',
   tenantRef: (object) => ({ name: object.metadata.name ?? '' }),
   superRef: (ref) => ref,
   toTenant: (object) => ({ metadata: { name: object.metadata.name ?? '' } }),

@@ -208,7 +208,7 @@ export class Router {
 
   /** The tenants that an object of the super cluster can matter to. */
   #concerned(kind: SyncedKind, object: KubeObject): Iterable<TenantState> {
-    if (kind.direction === 'down' || kind.superScope === 'marked') {
+    if (kind.direction === 'down') {
       return this.#one(tenantUidOf(object)).filter((tenant) => this.#isServed(tenant, kind));
     }
     if (kind.superNamespaceOf === undefined) return this.#tenants.values();

@@ -30,7 +30,7 @@ import {
   untilNamesResolve,
   untilReady,
 } from './suite/pods.ts';
-import { stackOf } from './suite/stack-of.ts';
+import { stackOf } from './cluster/cluster-info.ts';
 
 interface Template extends KubeObject {
   spec: { components: { name: string; args: Record<string, string>; replicas?: number }[] };

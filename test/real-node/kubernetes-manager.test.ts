@@ -28,7 +28,7 @@ import {
   untilReady,
   webPod,
 } from './suite/pods.ts';
-import { stackOf } from './suite/stack-of.ts';
+import { stackOf } from './cluster/cluster-info.ts';
 
 const program = join(import.meta.dirname, '..', '..', '..', 'bin', 'vc-manager.js');
 

@@ -6,7 +6,7 @@ import { rightsFaults } from '../../harness/rights.ts';
 import '../../harness/stack.ts';
 import type { ClusterInfo } from '../cluster/cluster-info.ts';
 import { startCluster, stopCluster } from '../cluster/start-cluster.ts';
-import { stackOf } from './stack-of.ts';
+import { stackOf } from '../cluster/cluster-info.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
