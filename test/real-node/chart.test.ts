@@ -14,7 +14,7 @@ import { poll } from '../harness/poll.ts';
 import { send } from '../harness/processes.ts';
 import { chartRightsFaults } from '../harness/rights.ts';
 import { type Tenant, World } from '../harness/world.ts';
-import type { ClusterInfo } from './cluster/cluster-info.ts';
+import { type ClusterInfo, stackOf } from './cluster/cluster-info.ts';
 import { startCluster, stopCluster } from './cluster/start-cluster.ts';
 import { ChartRelease, removeSkerry } from './suite/chart-release.ts';
 import { ServiceRoutes } from './suite/kubernetes-world.ts';
@@ -30,7 +30,6 @@ import {
   untilNamesResolve,
   untilReady,
 } from './suite/pods.ts';
-import { stackOf } from './cluster/cluster-info.ts';
 
 interface Template extends KubeObject {
   spec: { components: { name: string; args: Record<string, string>; replicas?: number }[] };

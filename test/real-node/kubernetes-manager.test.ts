@@ -15,7 +15,7 @@ import { send } from '../harness/processes.ts';
 import { expectAllServed, whileAsked } from '../harness/steady-load.ts';
 import { until } from '../harness/until.ts';
 import { type Tenant, World } from '../harness/world.ts';
-import type { ClusterInfo } from './cluster/cluster-info.ts';
+import { type ClusterInfo, stackOf } from './cluster/cluster-info.ts';
 import { startCluster, stopCluster } from './cluster/start-cluster.ts';
 import { BridgeDatastore } from './suite/bridge-datastore.ts';
 import { ServiceRoutes } from './suite/kubernetes-world.ts';
@@ -28,7 +28,6 @@ import {
   untilReady,
   webPod,
 } from './suite/pods.ts';
-import { stackOf } from './cluster/cluster-info.ts';
 
 const program = join(import.meta.dirname, '..', '..', '..', 'bin', 'vc-manager.js');
 

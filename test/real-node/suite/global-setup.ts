@@ -1,12 +1,11 @@
+import '../../harness/stack.ts';
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { rightsFaults } from '../../harness/rights.ts';
-import '../../harness/stack.ts';
-import type { ClusterInfo } from '../cluster/cluster-info.ts';
+import { type ClusterInfo, stackOf } from '../cluster/cluster-info.ts';
 import { startCluster, stopCluster } from '../cluster/start-cluster.ts';
-import { stackOf } from '../cluster/cluster-info.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
