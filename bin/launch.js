@@ -36,7 +36,8 @@ export function launch(entry) {
     );
     process.exit(1);
   }
-  const child = spawn(pinned, [target, ...process.argv.slice(2)], { stdio: 'inherit' });
+  // By way of this file again, for what is compiled once.
+  const child = spawn(pinned, process.argv.slice(1), { stdio: 'inherit' });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
   child.on('exit', (code, signal) => process.exit(signal === null ? code : 128 + 2));
 }
