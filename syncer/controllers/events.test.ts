@@ -259,12 +259,16 @@ it('those about custom resources come up where these are synced, and are not tak
 });
 
 /** A controller on the caches of a bench; `heard` takes the keys that were queued since it was last asked. */
-function controllerOf(bench: Bench): { controller: EventController; heard: () => string[] } {
+function controllerOf(
+  bench: Bench,
+  isBusy = () => false,
+): { controller: EventController; heard: () => string[] } {
   const queued: string[] = [];
   const controller = new EventController({
     superCaches: bench.superCaches,
     tenant: (uid) => (uid === bench.state.info.uid ? bench.state : undefined),
     enqueue: (_tenant, key) => queued.push(keyId(key)),
+    isBusy,
   });
   return { controller, heard: () => queued.splice(0) };
 }
@@ -340,6 +344,43 @@ describe('the copies that are remembered', () => {
     expect(controller.driftOf(bench.state, key)).toBe('differs');
     expect(await controller.reconcile(bench.state, key, signal)).toEqual({ is: 'done' });
     expect(bench.tenant.server.list(resources.events)).toMatchObject([{ count: 2 }]);
+  });
+
+  it('wait while people wait, fold what comes meanwhile, and are written after 15 seconds all the same', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    const t = bench.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
+    bench.have('super', resources.configMaps, bench.superOf(t));
+    const creationTimestamp = new Date(bench.clock.now()).toISOString();
+    const told = (count: number): KubeObject => {
+      const event = ofSettings(bench);
+      return { ...event, metadata: { ...event.metadata, creationTimestamp }, count };
+    };
+    const later = { is: 'later', afterMs: 1_000 };
+    let isBusy = true;
+    const { controller } = controllerOf(bench, () => isBusy);
+    const reconcile = () => controller.reconcile(bench.state, key, signal);
+    const counts = () => bench.tenant.server.list(resources.events).map((copy) => copy['count']);
+
+    bench.show('super', resources.events, told(1));
+    expect(await reconcile()).toEqual(later);
+    bench.show('super', resources.events, told(2));
+    isBusy = false;
+    expect(await reconcile()).toEqual({ is: 'done' });
+    expect(counts()).toEqual([2]);
+
+    isBusy = true;
+    bench.show('super', resources.events, told(3));
+    await bench.clock.advance(5_000);
+    expect(await reconcile()).toEqual(later);
+    bench.show('super', resources.events, { ...told(4), type: 'Warning' });
+    expect(await reconcile()).toEqual({ is: 'done' });
+    expect(counts()).toEqual([4]);
+
+    bench.show('super', resources.events, told(5));
+    await bench.clock.advance(15_000);
+    expect(await reconcile()).toEqual({ is: 'done' });
+    expect(counts()).toEqual([5]);
   });
 
   it('are kept without their managedFields', async () => {

@@ -29,6 +29,9 @@ const name = 'events';
 const bySuperNamespace = 'superNamespace';
 /** A copy that was written a moment ago is not patched again before this time: bursts are written once. */
 const patchEveryMs = 5_000;
+/** Under load a copy waits for what people wait for, but not beyond this age of its event. */
+const mostWaitMs = 15_000;
+const lookAgainMs = 1_000;
 /** As many copies as are remembered of a tenant. */
 const mostCopies = 5_000;
 
@@ -48,6 +51,8 @@ interface EventControllerOptions {
   tenant: (uid: string) => TenantState | undefined;
   /** Queues a key behind everything else: no other key depends on it. */
   enqueue: (tenant: TenantState, key: KeyRef) => void;
+  /** Whether something that a person waits for could run, if only a worker were free. */
+  isBusy: () => boolean;
 }
 
 /**
@@ -99,11 +104,25 @@ export class EventController implements SpecialController {
       tenant.eventCopies.delete(id);
       return done;
     }
-    if (copy === undefined) return this.#create(tenant, key, superEvent, signal);
+    const { nowMs } = tenant.context();
+    if (copy === undefined) {
+      const createdMs = Date.parse(superEvent.metadata.creationTimestamp ?? '');
+      if (this.#waits(superEvent, nowMs - createdMs)) return { is: 'later', afterMs: lookAgainMs };
+      return this.#create(tenant, key, superEvent, signal);
+    }
     const patch = this.#patchOf(tenant, key, superEvent, copy.object);
     if (patch === undefined) return done;
-    const afterMs = pauseMs(copy.atMs, tenant.context().nowMs);
-    return afterMs > 0 ? { is: 'later', afterMs } : this.#patch(tenant, id, copy.object, patch, signal);
+    const afterMs = pauseMs(copy.atMs, nowMs);
+    if (afterMs > 0) return { is: 'later', afterMs };
+    if (this.#waits(superEvent, nowMs - copy.atMs)) return { is: 'later', afterMs: lookAgainMs };
+    return this.#patch(tenant, id, copy.object, patch, signal);
+  }
+
+  /** Whatever is added to the event meanwhile goes with the same write. What went wrong is told at once. */
+  #waits(superEvent: KubeObject, forMs: number): boolean {
+    // Clocks that disagree, or no time at all, must not make it wait for long.
+    const isYoung = forMs >= -mostWaitMs && forMs < mostWaitMs;
+    return isYoung && superEvent['type'] !== 'Warning' && this.#options.isBusy();
   }
 
   async #create(

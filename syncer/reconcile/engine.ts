@@ -131,6 +131,7 @@ export class SyncEngine {
         superCaches: options.superCaches,
         tenant: (uid) => this.#router.tenant(uid),
         enqueue: (tenant, key) => this.#enqueue(tenant, key, 'background'),
+        isBusy: () => this.#queue.hasLiveWaiting(),
       }),
       new NetworkIsolationController({
         superClient: options.superClient,

@@ -55,6 +55,30 @@ describe('sync rule one-worker-per-item', () => {
   });
 });
 
+it('knows whether a live item waits for nothing but a free worker', () => {
+  const { queue } = queueOf(4);
+  queue.setWeight('b', 3);
+  queue.add({ tenant: 'a', id: 'x' }, { priority: 'background' });
+  expect(queue.hasLiveWaiting()).toBe(false);
+  queue.add({ tenant: 'a', id: 'y' });
+  queue.add({ tenant: 'a', id: 'z' });
+  expect(queue.hasLiveWaiting()).toBe(true);
+  queue.take();
+  queue.take();
+  while (queue.take() !== undefined);
+  queue.add({ tenant: 'a', id: 'x2' });
+  queue.add({ tenant: 'a', id: 'x3' });
+  queue.add({ tenant: 'a', id: 'x4' });
+  while (queue.take() !== undefined);
+  // What is left is beyond the tenant's limit.
+  const [{ live, processing, limit }] = queue.depths().filter(({ tenant }) => tenant === 'a') as never as [
+    { live: number; processing: number; limit: number },
+  ];
+  expect(processing).toBe(limit);
+  expect(live).toBeGreaterThan(0);
+  expect(queue.hasLiveWaiting()).toBe(false);
+});
+
 describe('sync rule fair-turns', () => {
   it('serves a newcomer within the next two free slots, although another tenant waits with 1,000 items', () => {
     for (const maxConcurrent of [1, 2, 8]) {

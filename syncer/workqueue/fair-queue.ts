@@ -434,6 +434,11 @@ export class FairQueue<Item> {
     return entry.state !== 'delayed' || entry.dueAt - this.#clock.monotonic() <= withinMs;
   }
 
+  /** Whether a live item waits for nothing but a free worker; those of tenants at their limit do not count. */
+  hasLiveWaiting(): boolean {
+    return this.#scheduler.hasRunnable('live');
+  }
+
   /** When `take` may have more to give, on the queue's clock: an item is due, or one that takes long gives its worker back. */
   nextDueAt(): number | undefined {
     const dueAt = this.#delaying.nextDueAt();

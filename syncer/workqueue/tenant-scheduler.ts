@@ -254,6 +254,11 @@ export class TenantScheduler<Entry extends LinkedNode<Entry>> {
     for (const tenant of this.#table.values()) this.refresh(tenant, now);
   }
 
+  /** Whether a tenant has something of this priority ready, and may hold a worker for it. */
+  hasRunnable(priority: Priority): boolean {
+    return this.#heaps[priority].size > 0;
+  }
+
   /** When the next worker is given back by an item that takes long; undefined where nothing waits for one. */
   nextOverdueAt(): number | undefined {
     if (this.#heaps.live.size + this.#heaps.background.size === 0) return undefined;
