@@ -8,7 +8,7 @@ import { type Distribution, distribution, median, sum } from './statistics.ts';
 export interface Side {
   name: string;
   /** Whether it goes through tenants, and if so, how the syncer runs. */
-  through: 'super cluster' | { fair: boolean };
+  through: 'super cluster' | { fair: boolean; delayMs?: number };
 }
 
 export const direct: Side = { name: 'direct', through: 'super cluster' };

@@ -10,9 +10,11 @@ import { burst, burstTokens } from './scenarios/burst.ts';
 import { churn } from './scenarios/churn.ts';
 import { create } from './scenarios/create.ts';
 import { deletion } from './scenarios/delete.ts';
+import { distance } from './scenarios/distance.ts';
 import { fairness } from './scenarios/fairness.ts';
 import { floods } from './scenarios/floods.ts';
 import { footprint } from './scenarios/footprint.ts';
+import { hanging } from './scenarios/hanging.ts';
 import { latency } from './scenarios/latency.ts';
 import { patrol } from './scenarios/patrol.ts';
 import { restart } from './scenarios/restart.ts';
@@ -97,7 +99,7 @@ async function openStack(options: BenchOptions, { env, signal, onProgress }: Ben
 /** In the order in which they run: first those that need a fresh stack, last those that leave most behind. */
 const scenarios: readonly Scenario[] = [
   ...[create, footprint, restart, patrol],
-  ...[latency, deletion, burst, burstTokens, fairness, churn, floods, soak],
+  ...[latency, deletion, burst, burstTokens, fairness, churn, floods, hanging, distance, soak],
 ];
 
 interface Report {

@@ -22,6 +22,8 @@ import { type BenchProcess, listStackProcesses } from './measure.ts';
 /** How the syncer is to run. */
 interface SyncerFlags {
   fair: boolean;
+  /** How long what it sends, and what comes back, is under way; default: not at all. */
+  delayMs?: number;
 }
 
 /** A super cluster with manager and syncer, to be measured. */
@@ -139,7 +141,7 @@ export class OwnStack implements Stack {
   }
 
   async setSyncer(flags: SyncerFlags, signal: AbortSignal): Promise<void> {
-    if (flags.fair === this.#syncer.fair) return;
+    if (flags.fair === this.#syncer.fair && flags.delayMs === this.#syncer.delayMs) return;
     this.#syncer = flags;
     // All other components are as they were, so that they run on.
     await this.#stack.start({ signal });
@@ -209,10 +211,15 @@ export class OwnStack implements Stack {
     const { cpuProfileDir } = this.#options;
     const profile =
       cpuProfileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${resolve(cpuProfileDir)}`];
-    const flags = this.#syncer.fair ? [] : ['--no-fair'];
+    const { fair, delayMs } = this.#syncer;
+    const distance =
+      delayMs === undefined
+        ? []
+        : [`--import=${new URL(`./distant-network.ts?ms=${delayMs}`, import.meta.url).href}`];
+    const flags = fair ? [] : ['--no-fair'];
     return skerryComponents(options, parts).map((component) =>
       component.name === syncerComponent
-        ? { ...component, args: [...profile, ...component.args, ...flags] }
+        ? { ...component, args: [...profile, ...distance, ...component.args, ...flags] }
         : component,
     );
   }
