@@ -16,6 +16,7 @@ interface Flags {
   workers: number;
   metricsAddress: Address;
   kubeletAddress: Address;
+  kubeletFallbackPort?: number;
   kubeletAdvertise: string;
   kubeletName?: string;
   nodeLabel: string[];
@@ -83,6 +84,7 @@ function command(): Command {
       host: kubelet.host,
       port: kubelet.port,
     })
+    .option('--kubelet-fallback-port <port>', 'where it does when that port is taken', positive)
     .option('--kubelet-advertise <address>', 'how tenant API servers reach that', kubelet.advertise)
     .option(
       '--kubelet-name <name>',
@@ -175,6 +177,7 @@ async function main(): Promise<void> {
       metrics: flags.metricsAddress,
       kubelet: {
         ...flags.kubeletAddress,
+        ...(flags.kubeletFallbackPort === undefined ? {} : { fallbackPort: flags.kubeletFallbackPort }),
         advertise: flags.kubeletAdvertise,
         ...(flags.kubeletName === undefined ? {} : { name: flags.kubeletName }),
       },

@@ -17,9 +17,10 @@ export interface SyncerOptions {
   metrics: { host: string; port: number };
   /**
    * Where it answers as the kubelet of tenants' nodes, and the address by which tenants reach it. `name`: the name by
-   * which their API servers look for it, where its certificate names no address.
+   * which their API servers look for it, where its certificate names no address. `fallbackPort`: where it listens when
+   * the port is taken.
    */
-  kubelet: { host: string; port: number; advertise: string; name?: string };
+  kubelet: { host: string; port: number; fallbackPort?: number; advertise: string; name?: string };
   /** Labels of nodes that tenants see beside the usual ones: keys, or prefixes that end in `/`. */
   nodeLabels: readonly string[];
   /** Where tenants' EndpointSlices may never point, beside what the syncer finds out itself. */
@@ -53,7 +54,7 @@ export const defaultOptions: SyncerOptions = {
   namespace: 'skerry-system',
   workers: 60,
   metrics: { host: '127.0.0.1', port: 10451 },
-  kubelet: { host: '127.0.0.1', port: 10450, advertise: '127.0.0.1' },
+  kubelet: { host: '127.0.0.1', port: 10250, advertise: '127.0.0.1' },
   nodeLabels: [],
   protectedCIDRs: [],
   allowedAnnotations: [],

@@ -150,7 +150,7 @@ describe('the kubelet of a tenant', () => {
 
   it('keeps to itself what concerns the whole node', async () => {
     const before = kubelet.asked.length;
-    for (const path of ['pods', 'runningpods/', 'logs/', 'stats/summary', 'metrics', 'configz']) {
+    for (const path of ['runningpods/', 'logs/', 'stats/container', 'metrics', 'configz']) {
       const { exitCode, stderr } = await one.tryKubectl([
         'get',
         '--raw',
@@ -160,6 +160,33 @@ describe('the kubelet of a tenant', () => {
       expect(stderr, path).toContain('the node is shared, and this would show more than your own pods');
     }
     expect(kubelet.asked.slice(before)).toEqual([]);
+  });
+
+  it("answers for a node with the tenant's own pods there, by the port of kubelets and by no other", async () => {
+    const node = await one.client.get(resources.nodes, { name: nodeName });
+    const { port } = placeOf(node);
+    const raw = (name: string, path: string) =>
+      one.tryKubectl(['get', '--raw', `/api/v1/nodes/${name}/proxy/${path}`]);
+    // Of several stacks on one machine one has the usual port.
+    for (const name of [nodeName, `https:${nodeName}:`, ...(port === 10_250 ? [`${nodeName}:10250`] : [])]) {
+      const { stdout, stderr } = await raw(name, 'pods');
+      expect(stderr).toBe('');
+      const { items } = JSON.parse(stdout) as { items: KubeObject[] };
+      expect(items.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`)).toEqual(['shop/web']);
+      expect(JSON.parse((await raw(name, 'stats/summary')).stdout)).toMatchObject({
+        node: { nodeName, cpu: { usageNanoCores: 250_000_000 } },
+        pods: [{ podRef: { namespace: 'shop', name: 'web' }, memory: { workingSetBytes: 64 << 20 } }],
+      });
+      expect((await raw(name, 'healthz')).stdout).toBe('ok');
+    }
+    const simulated = await one.client.get(resources.pods, { namespace: 'shop', name: 'simulated' });
+    const { stdout } = await raw(at<string>(simulated, 'spec', 'nodeName') ?? '', 'pods');
+    expect(JSON.parse(stdout)).toMatchObject({ items: [{ metadata: { name: 'simulated' } }] });
+    for (const name of [`${nodeName}:1`, `http:${nodeName}:8080`, `https:${nodeName}:${port + 1}`]) {
+      const { exitCode, stderr } = await raw(name, 'pods');
+      expect([name, exitCode]).toEqual([name, 1]);
+      expect(stderr).toContain('A node is asked at its kubelet port alone');
+    }
   });
 
   /** Asks the kubelet's port with the certificate that a tenant's API server has for it, or another one. */
@@ -197,7 +224,7 @@ describe('the kubelet of a tenant', () => {
     expect(theirs).toBeDefined();
     const path = `/containerLogs/${theirs?.metadata.namespace}/theirs/main`;
     expect(await ask(one, path)).toMatchObject({ status: 404 });
-    expect(await ask(one, '/pods')).toMatchObject({ status: 403 });
+    expect(await ask(one, '/pods')).toMatchObject({ status: 400 });
     expect(kubelet.asked.slice(before)).toEqual([]);
   });
 

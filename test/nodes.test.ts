@@ -109,11 +109,9 @@ describe('virtual nodes', () => {
     for (const name of simulated) await until(all, name, 'there', () => true);
     const node = await until(all, 'sim-0', 'no taint', (found) => taints(found).length === 0);
     const real = await world.superCluster.client.get(resources.nodes, { name: 'sim-0' });
-    const [first, second, third] = listAt<{ type: string; address: string }>(node, 'status', 'addresses');
     const [own] = listAt<{ type: string; address: string }>(real, 'status', 'addresses');
-    expect(first).toEqual(own);
-    expect(second).toEqual({ type: 'Hostname', address: 'sim-0' });
-    expect(third?.type).toBe('InternalDNS');
+    // The kubelet proxy of a local stack is at the address that simulated nodes have.
+    expect(at(node, 'status', 'addresses')).toEqual([own, { type: 'Hostname', address: 'sim-0' }]);
     const port = at(node, 'status', 'daemonEndpoints', 'kubeletEndpoint', 'Port');
     expect(port).not.toBe(at(real, 'status', 'daemonEndpoints', 'kubeletEndpoint', 'Port'));
     expect(await all.kubectl('get', 'nodes', '--no-headers')).toMatch(/e2e-plain +Ready /);

@@ -197,6 +197,13 @@ describe('rule `virtual-nodes`: what a node says', () => {
     expect(status?.addresses).toContainEqual({ type: 'InternalDNS', address: 'syncer-0.syncers' });
   });
 
+  it('shows no address as a name where the kubelet proxy is at its own', () => {
+    const own = { type: 'InternalIP', address: '192.0.2.11' };
+    const superObject = node({ status: { addresses: [own] } });
+    const { status } = kind.toTenant(superObject, context()) as { status?: { addresses: unknown[] } };
+    expect(status?.addresses).toEqual([own, { type: 'Hostname', address: 'node-1' }]);
+  });
+
   it("is nothing of the operator's: other labels, taints, pod ranges, provider, images, volumes", () => {
     const text = JSON.stringify(kind.toTenant(node(), context()));
     for (const secret of [
@@ -483,7 +490,6 @@ describe('rule `virtual-nodes`: hidden nodes', () => {
         addresses: [
           { type: 'InternalIP', address: '192.0.2.11' },
           { type: 'Hostname', address: shown },
-          { type: 'InternalDNS', address: '192.0.2.11' },
         ],
         nodeInfo: { kubeletVersion: 'v1.36.3', machineID: '', systemUUID: '', bootID: '' },
         conditions: [{ type: 'Ready', message: `kubelet on ${shown} (192.0.2.11) is posting ready status` }],

@@ -226,20 +226,24 @@ const reachable: ReadonlySet<string> = new Set(['InternalIP', 'ExternalIP']);
 
 /**
  * What the virtual node says of itself. Images and attached volumes of the super object are not in it: they are other
- * tenants'. The tenant's API server looks for kubelets at `InternalDNS` alone (its template says so), which is
- * where our kubelet proxy listens; the node's own addresses are those that node ports answer at.
+ * tenants'. The tenant's API server looks for kubelets at `InternalDNS`, then at `InternalIP` (its template says so), which
+ * is where our kubelet proxy listens; the node's own addresses are those that node ports answer at.
  */
 function wantedStatus(superObject: Node, context: SyncContext): NodeStatus {
   const { addresses, capacity, allocatable, nodeInfo, conditions } = superObject.status ?? {};
   const { kubelet, hideNodes } = context.tenant;
   const name = shownNodeName(context.tenant, superObject.metadata.name ?? '');
+  const own = hideNodes
+    ? [{ type: 'InternalIP', address: kubelet.address }]
+    : (addresses ?? []).filter(({ type }) => reachable.has(type));
+  const internal = own.find(({ type }) => type === 'InternalIP');
+  // An address is no DNS name: it stands as one only where the node's own comes first otherwise.
+  const isFound = kubelet.name === undefined && internal?.address === kubelet.address;
   return {
     addresses: [
-      ...(hideNodes
-        ? [{ type: 'InternalIP', address: kubelet.address }]
-        : (addresses ?? []).filter(({ type }) => reachable.has(type))),
+      ...own,
       { type: 'Hostname', address: name },
-      { type: 'InternalDNS', address: kubelet.name ?? kubelet.address },
+      ...(isFound ? [] : [{ type: 'InternalDNS', address: kubelet.name ?? kubelet.address }]),
     ],
     daemonEndpoints: { kubeletEndpoint: { Port: kubelet.port } },
     ...(capacity === undefined ? {} : { capacity }),

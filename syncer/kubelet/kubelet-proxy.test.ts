@@ -1,7 +1,9 @@
 import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { connect } from 'node:tls';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type KubeObject, resources } from '../../kube/index.ts';
+import { freePort } from '../../kube/testing/free-port.ts';
 import {
   createTestCertificates,
   FakeClock,
@@ -33,7 +35,7 @@ interface Running extends AsyncDisposable {
   readonly stop: AbortController;
 }
 
-async function running(): Promise<Running> {
+async function running(ports: { port: number; fallbackPort?: number } = { port: 0 }): Promise<Running> {
   const cluster = await startFakeCluster();
   const told: string[] = [];
   const tell = (_fields: object, message: string): void => {
@@ -45,7 +47,7 @@ async function running(): Promise<Running> {
     superObjects: blue.context().superObjects,
     nodes: () => [],
     host: '127.0.0.1',
-    port: 0,
+    ...ports,
     advertise: '127.0.0.1',
     namespace: 'skerry-system',
     clock: new FakeClock({ autoAdvance: true, now: Date.now() }),
@@ -95,6 +97,18 @@ describe('the kubelet proxy', () => {
     await expect.poll(() => there.told).toContain('the serving certificate was renewed');
     const second = await knock(port, renewed.ca);
     expect(second.serial).not.toBe(first.serial);
+  });
+
+  it('takes its other port when the first is taken', async () => {
+    const holder = createServer().listen(0, '127.0.0.1');
+    await once(holder, 'listening');
+    const { port: taken } = holder.address() as AddressInfo;
+    const fallbackPort = await freePort();
+    await using there = await running({ port: taken, fallbackPort });
+    there.cluster.server.put(resources.secrets, secretOf(certificates));
+    expect(await there.port).toBe(fallbackPort);
+    expect((await knock(fallbackPort, certificates.ca)).answer).toContain('401');
+    holder.close();
   });
 
   it('registers no metrics API where no Service would lead to it, and says so', async () => {

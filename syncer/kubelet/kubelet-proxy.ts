@@ -5,6 +5,7 @@ import { KubeletServer } from './kubelet-server.ts';
 import { type ClientAuthorities, KubeletTenants } from './kubelet-tenants.ts';
 import { MetricsApi } from './metrics-api.ts';
 import { isLoopback, keepRegistered } from './metrics-registration.ts';
+import { NodeApi } from './node-api.ts';
 import { CommandRuns, PodStreams } from './pod-streams.ts';
 import { followServingIdentity, type ServingIdentity } from './serving-certificate.ts';
 import { SuperCalls } from './super-calls.ts';
@@ -20,6 +21,8 @@ interface KubeletProxyOptions {
   /** Where to listen, and the address at which tenants' API servers reach it. */
   host: string;
   port: number;
+  /** Where to listen when the port is taken. */
+  fallbackPort?: number;
   advertise: string;
   /** Skerry's own namespace, where the manager writes the serving certificate. */
   namespace: string;
@@ -75,7 +78,16 @@ export class KubeletProxy {
    * Returns the port. Throws when it is taken, and the signal's reason.
    */
   async listen(signal: AbortSignal): Promise<number> {
-    const { superClient: client, clock, logger, host, port, advertise, namespace } = this.#options;
+    const {
+      superClient: client,
+      clock,
+      logger,
+      host,
+      port,
+      fallbackPort,
+      advertise,
+      namespace,
+    } = this.#options;
     const first = Promise.withResolvers<ServingIdentity>();
     const onIdentity = (identity: ServingIdentity): void => {
       this.#ca = identity.ca;
@@ -91,18 +103,24 @@ export class KubeletProxy {
     signal.addEventListener('abort', stop, { once: true });
     if (signal.aborted) stop();
     const { certificate } = await first.promise.finally(() => signal.removeEventListener('abort', stop));
-    const metricsApi = new MetricsApi(this.#usage, clock, (error) =>
-      logger.warn({ err: error }, 'the usage of pods cannot be read'),
-    );
+    const onUsageFault = (error: unknown): void =>
+      logger.warn({ err: error }, 'the usage of pods cannot be read');
+    const metricsApi = new MetricsApi(this.#usage, clock, onUsageFault);
+    const nodeApi = new NodeApi(this.#usage, clock, onUsageFault);
     this.#server = new KubeletServer({
       certificate,
       tenants: this.#tenants,
       streams: new PodStreams(this.#calls),
       run: (tenant, pod, response) => this.#runs.run(tenant, pod, response),
+      nodeApi: (tenant, asked, response) => nodeApi.answer(tenant, asked, response),
       metricsApi: (tenant, asked, response) => metricsApi.answer(tenant, asked, response),
       onFault: (error) => logger.warn({ err: error }, 'a request to a kubelet failed'),
     });
-    this.#port = await this.#server.listen(host, port);
+    this.#port = await this.#server.listen(host, port).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EADDRINUSE' || fallbackPort === undefined || this.#server === undefined)
+        throw error;
+      return this.#server.listen(host, fallbackPort);
+    });
     if (isLoopback(advertise))
       logger.info({ advertise }, 'tenants get no metrics API: no Service leads to an address on loopback');
     return this.#port;

@@ -60,14 +60,7 @@ describe('who may come', () => {
 describe('what is asked of it', () => {
   it('is refused with the reason where it concerns the whole node', async () => {
     await using world = await KubeletWorld.start();
-    for (const path of [
-      '/pods',
-      '/runningpods/',
-      '/logs/',
-      '/stats/summary',
-      '/metrics/resource',
-      '/configz',
-    ]) {
+    for (const path of ['/runningpods/', '/logs/', '/stats/container', '/metrics/resource', '/configz']) {
       const { status, body } = await world.ask(path, world.blue.kubeletClient);
       expect([path, status]).toEqual([path, 403]);
       expect(body).toMatch(/^\/[a-z]+ is not available: the node is shared/);
@@ -185,6 +178,7 @@ describe('the server', () => {
       tenants: world.tenants,
       streams: { logs: nothing, upgrade: nothing },
       run: nothing,
+      nodeApi: nothing,
       metricsApi: nothing,
     });
     await expect(second.listen('127.0.0.1', world.port)).rejects.toThrow('EADDRINUSE');

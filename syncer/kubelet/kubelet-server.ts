@@ -3,9 +3,10 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { Client, KubeletTenants } from './kubelet-tenants.ts';
+import type { NodeRequest } from './node-api.ts';
 import type { PodStreams } from './pod-streams.ts';
 import { nodeWide, Refusal, unknownPath, upgradeRequired, wrongMethod } from './refusal.ts';
-import { type KubeletRequest, type PodRequest, parseKubeletRequest } from './request-path.ts';
+import { askedNode, type KubeletRequest, type PodRequest, parseKubeletRequest } from './request-path.ts';
 import type { ServingCertificate } from './serving-certificate.ts';
 
 /**
@@ -65,6 +66,8 @@ export interface KubeletServerOptions {
   streams: Pick<PodStreams, 'logs' | 'upgrade'>;
   /** Runs a command without a terminal and answers with what it prints. */
   run: RequestHandler<PodRequest>;
+  /** Answers with the tenant's own pods on a node. */
+  nodeApi: RequestHandler<NodeRequest>;
   metricsApi: RequestHandler<
     Extract<KubeletRequest, { about: 'metrics-api' }> & { method: string; accept: string }
   >;
@@ -181,7 +184,7 @@ export class KubeletServer {
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void> {
-    const { streams, run, metricsApi } = this.#options;
+    const { streams, run, nodeApi, metricsApi } = this.#options;
     const { method = 'GET' } = request;
     switch (asked.about) {
       case 'health':
@@ -190,6 +193,12 @@ export class KubeletServer {
         return;
       case 'metrics-api':
         return metricsApi(client, { ...asked, method, accept: request.headers.accept ?? '' }, response);
+      case 'node-pods': {
+        const { what } = asked;
+        if (method !== 'GET') throw wrongMethod(method, what);
+        const forwarded = request.headers['x-forwarded-uri'];
+        return nodeApi(client, { what, node: askedNode(forwarded?.toString()) }, response);
+      }
       case 'node':
         throw nodeWide(asked.path);
       case 'unknown':

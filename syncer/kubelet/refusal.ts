@@ -50,8 +50,13 @@ export function nodeWide(path: string): Refusal {
   return new Refusal(
     403,
     `${path} is not available: the node is shared, and this would show more than your own pods; ` +
-      'use logs, exec, attach, port-forward and top on pods',
+      'use /pods, /stats/summary, and logs, exec, attach, port-forward and top on pods',
   );
+}
+
+export function noNode(name: string | undefined): Refusal {
+  if (name !== undefined) return new Refusal(404, `node "${name}" does not exist`);
+  return new Refusal(400, 'the request does not say of which node: ask for /api/v1/nodes/NAME/proxy/...');
 }
 
 export function unknownPath(path: string): Refusal {

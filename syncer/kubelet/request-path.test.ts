@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseKubeletRequest, subresourcePath } from './request-path.ts';
+import { askedNode, parseKubeletRequest, subresourcePath } from './request-path.ts';
 
 const target = { namespace: 'acme-blue-shop-abcdefghijklmnop', name: 'web-1' };
 
@@ -120,11 +120,11 @@ describe('a request to a kubelet about something else', () => {
 
   it('is one about the node where a kubelet would tell of all its pods', () => {
     for (const path of [
-      '/pods',
-      '/pods/',
+      '/pods/shop',
       '/runningpods/',
       '/logs/syslog',
-      '/stats/summary',
+      '/stats/summary/more',
+      '/stats',
       '/metrics',
       '/metrics/resource',
       '/metrics/cadvisor',
@@ -134,7 +134,32 @@ describe('a request to a kubelet about something else', () => {
     ]) {
       expect([path, parseKubeletRequest(path).about]).toEqual([path, 'node']);
     }
+    for (const path of ['/pods', '/pods/', '/pods?x=1'])
+      expect(parseKubeletRequest(path)).toEqual({ about: 'node-pods', what: 'pods' });
+    expect(parseKubeletRequest('/stats/summary?only_cpu_and_memory=true')).toEqual({
+      about: 'node-pods',
+      what: 'summary',
+    });
     expect(parseKubeletRequest('/healthz').about).toBe('health');
     expect(parseKubeletRequest('/apis/metrics.k8s.io/v1beta1/pods?limit=5').about).toBe('metrics-api');
+  });
+});
+
+describe('the node that an API server was asked for', () => {
+  it.each([
+    ['/api/v1/nodes/node-1/proxy/pods', 'node-1'],
+    ['/api/v1/nodes/node-1:10250/proxy/pods', 'node-1'],
+    ['/api/v1/nodes/https:node-1:10250/proxy/stats/summary', 'node-1'],
+    ['/api/v1/nodes/https:node-1:/proxy/pods', 'node-1'],
+    ['/api/v1/nodes/node-1%3A10250/proxy/pods', 'node-1'],
+    ['/api/v1/nodes/a/b/proxy/pods', undefined],
+    ['/api/v1/nodes/%2e%2e/proxy/pods', undefined],
+    ['/api/v1/nodes/%zz/proxy/pods', undefined],
+    ['/api/v1/nodes/a:b:c:d/proxy/pods', undefined],
+    [`/api/v1/nodes/${'x'.repeat(301)}/proxy/pods`, undefined],
+    ['/pods', undefined],
+    [undefined, undefined],
+  ])('is in what it says that it was asked: %s', (uri, node) => {
+    expect(askedNode(uri)).toBe(node);
   });
 });

@@ -21,7 +21,9 @@ export type KubeletRequest =
   | { readonly about: 'health' }
   /** The aggregated API of metrics, or its discovery. */
   | { readonly about: 'metrics-api'; readonly path: string; readonly query: URLSearchParams }
-  /** Something that concerns a whole node. `path`: its first segment. */
+  /** What a kubelet tells of all pods of its node. */
+  | { readonly about: 'node-pods'; readonly what: 'pods' | 'summary' }
+  /** Something else that concerns a whole node. `path`: its first segment. */
   | { readonly about: 'node'; readonly path: string }
   | { readonly about: 'unknown'; readonly path: string };
 
@@ -56,11 +58,25 @@ export function parseKubeletRequest(url: string): KubeletRequest {
   const query = new URLSearchParams(search);
   if (first === 'healthz') return { about: 'health' };
   if (first === 'apis' || first === 'openapi') return { about: 'metrics-api', path, query };
+  if (/^\/pods\/?$/.test(path)) return { about: 'node-pods', what: 'pods' };
+  if (/^\/stats\/summary\/?$/.test(path)) return { about: 'node-pods', what: 'summary' };
   if (nodeWide.has(first)) return { about: 'node', path: `/${first}` };
   const verb = Object.hasOwn(verbs, first) ? verbs[first] : undefined;
   const pod = verb === undefined ? undefined : podRequest(verb, segments.slice(1), query);
   if (pod === undefined) return { about: 'unknown', path: shown(path) };
   return { about: 'pod', pod };
+}
+
+/**
+ * The node that an API server was asked for, by the header in which it says what it was asked: a request for
+ * `/api/v1/nodes/NAME:PORT/proxy/...` reaches the same address for every node.
+ */
+export function askedNode(forwardedUri: string | undefined): string | undefined {
+  const name = /^\/api\/v1\/nodes\/([^/]{1,300})\/proxy\//.exec(forwardedUri ?? '')?.[1];
+  const parts = name === undefined ? [] : (decode(name)?.split(':') ?? []);
+  // `NAME`, `NAME:PORT` or `SCHEME:NAME:PORT`.
+  const node = parts.length === 3 ? parts[1] : parts[0];
+  return node !== undefined && parts.length <= 3 && namePattern.test(node) ? node : undefined;
 }
 
 /** `<namespace>/<pod>/<container>` or `<namespace>/<pod>/<uid>/<container>`; port-forward without containers. */

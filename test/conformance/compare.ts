@@ -6,10 +6,6 @@ import type { SpecResult, Verdict } from './specs.ts';
  */
 export const acceptedDifferences: ReadonlyMap<string, string> = new Map([
   [
-    '[sig-node] Pods Extended Delete Grace Period should be submitted and removed',
-    'asks a kubelet, by its port, for all pods of its node: other tenants run there too',
-  ],
-  [
     '[sig-network] HostPort validates that there is no conflict between pods with same hostPort but different hostIP and protocol [LinuxOnly] [Conformance]',
     'puts pods onto a node by spec.nodeName: pods are placed by the scheduler of the super cluster alone',
   ],

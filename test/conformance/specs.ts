@@ -46,6 +46,7 @@ export const representative: Selection = {
     'should block an eviction until the PDB is updated to allow it',
     'will start an ephemeral container in an existing pod',
     'should be submitted and removed',
+    'graceful pod terminated should wait until preStop hook completes the process',
     'should have a working scale subresource',
   ]
     .map(literally)

@@ -217,7 +217,7 @@ describe.skipIf(missing !== undefined)(`the Helm chart on real nodes${because}`,
       'etcd 2380': [noRouteToHost, noRouteToHost],
       'etcd 2381': metricsOnly,
       'manager 10452': metricsOnly,
-      'syncer 10450': [noRouteToHost, noRouteToHost],
+      'syncer 10250': [noRouteToHost, noRouteToHost],
       'syncer 10451': metricsOnly,
     });
   });

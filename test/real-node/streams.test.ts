@@ -282,15 +282,7 @@ describe('streams between kubectl and containers', () => {
       resources.nodes,
     );
     for (const { metadata } of items) {
-      for (const path of [
-        'pods',
-        'runningpods/',
-        'stats/summary',
-        'logs/',
-        'metrics',
-        'configz',
-        'debug/pprof/',
-      ]) {
+      for (const path of ['runningpods/', 'stats/container', 'logs/', 'metrics', 'configz', 'debug/pprof/']) {
         const asked = await tenant.tryKubectl([
           'get',
           '--raw',

@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 
-/** The file that `authorizers` refers to while writes are stopped. Nothing is ever sent to the address in it. */
+/** The file that `authorizers` refers to. Nothing is ever sent to the address in it. */
 export const noWebhookFile = 'no-webhook.kubeconfig';
 
 /** kube-apiserver wants a kubeconfig for each authorizer that is a webhook. */
@@ -66,26 +66,50 @@ const stopConditions = (stop: WriteStop, controllerManager: string): string[] =>
   `dyn({})['${fullMessage}'] == true`,
 ];
 
+/** The port that kubelets are known by; where another one serves, it is the one that is asked without a port. */
+const kubeletPort = '10250';
+
+const portMessage = `A node is asked at its kubelet port alone: ask for nodes/NAME/proxy or nodes/NAME:${kubeletPort}/proxy.`;
+
 /**
- * `authorizers` of an AuthorizationConfiguration, as JSON. While writes are stopped, a webhook that is never called comes
- * first: its conditions fail in the API server itself, which for `failurePolicy: Deny` refuses the request. Reads and
- * deletions go on to RBAC; `controllerManager`, the certificate of the controllers' program as PEM, may write; and members of system:masters (syncer and manager) are not asked at all.
+ * With a port in its name, a request to a node would have the API server dial any port of the host that answers as the
+ * node's kubelet, in plain text.
+ */
+const otherPortConditions = [
+  'has(request.resourceAttributes)',
+  "request.resourceAttributes.resource == 'nodes' && request.resourceAttributes.group == '' && request.resourceAttributes.subresource == 'proxy'",
+  `!request.resourceAttributes.name.matches('^([^:]*:)?[^:]+:(${kubeletPort})?$|^[^:]*$')`,
+  `dyn({})['${portMessage}'] == true`,
+];
+
+/**
+ * `authorizers` of an AuthorizationConfiguration, as JSON. Before RBAC stand webhooks that are never called: their
+ * conditions fail in the API server itself, which for `failurePolicy: Deny` refuses the request. One refuses other ports
+ * of nodes; while writes are stopped, another one what adds to the datastore: reads and deletions go on to RBAC, and
+ * `controllerManager`, the certificate of the controllers' program as PEM, may write. Members of system:masters (syncer
+ * and manager) are not asked at all.
  */
 export function authorizers(
   stop: WriteStop,
   { kubeConfigFile, controllerManager }: { kubeConfigFile: string; controllerManager: string },
 ): string {
-  const rbac = { type: 'RBAC', name: 'rbac' };
-  if (stop === 'none') return JSON.stringify([rbac]);
-  const webhook = {
-    timeout: '1s',
-    subjectAccessReviewVersion: 'v1',
-    matchConditionSubjectAccessReviewVersion: 'v1',
-    authorizedTTL: '1s',
-    unauthorizedTTL: '1s',
-    failurePolicy: 'Deny',
-    connectionInfo: { type: 'KubeConfigFile', kubeConfigFile },
-    matchConditions: stopConditions(stop, controllerManager).map((expression) => ({ expression })),
-  };
-  return JSON.stringify([{ type: 'Webhook', name: 'datastore-quota', webhook }, rbac]);
+  const webhook = (name: string, conditions: readonly string[]): object => ({
+    type: 'Webhook',
+    name,
+    webhook: {
+      timeout: '1s',
+      subjectAccessReviewVersion: 'v1',
+      matchConditionSubjectAccessReviewVersion: 'v1',
+      authorizedTTL: '1s',
+      unauthorizedTTL: '1s',
+      failurePolicy: 'Deny',
+      connectionInfo: { type: 'KubeConfigFile', kubeConfigFile },
+      matchConditions: conditions.map((expression) => ({ expression })),
+    },
+  });
+  return JSON.stringify([
+    ...(stop === 'none' ? [] : [webhook('datastore-quota', stopConditions(stop, controllerManager))]),
+    webhook('node-ports', otherPortConditions),
+    { type: 'RBAC', name: 'rbac' },
+  ]);
 }

@@ -214,9 +214,8 @@ class Filler {
   }
 
   #authorizers(where: string): string {
-    const stop = this.#writeStop;
-    return authorizers(stop, {
-      kubeConfigFile: stop === 'none' ? '' : this.file(noWebhookFile, 'authorizers', where),
+    return authorizers(this.#writeStop, {
+      kubeConfigFile: this.file(noWebhookFile, 'authorizers', where),
       controllerManager: this.#controllerManager,
     });
   }

@@ -18,7 +18,7 @@ describe('what a tenant takes in the datastore of all', () => {
   const authorizers = (): string[] => {
     const files = world.driver.ensured.at(-1)?.components[0]?.files ?? [];
     const content = files.find(({ path }) => path === 'authorization.yaml')?.content ?? '';
-    return (parse(content) as { authorizers: { type: string }[] }).authorizers.map(({ type }) => type);
+    return (parse(content) as { authorizers: { name: string }[] }).authorizers.map(({ name }) => name);
   };
 
   it('stops writes beyond the quota, and lets them go on when enough is deleted', async () => {
@@ -29,10 +29,10 @@ describe('what a tenant takes in the datastore of all', () => {
     await world.untilReady('a');
     world.datastore.usage = { keys: 700, bytes: 1 };
     expect((await until('Enough')).status?.datastoreUsage?.writesStopped).toBeUndefined();
-    expect(authorizers()).toEqual(['RBAC']);
+    expect(authorizers()).toEqual(['node-ports', 'rbac']);
     world.datastore.usage = { keys: 900, bytes: 1 };
     await until('NearQuota');
-    expect(authorizers()).toEqual(['RBAC']);
+    expect(authorizers()).toEqual(['node-ports', 'rbac']);
     world.datastore.usage = { keys: 1_001, bytes: 1 };
     const stopped = await until('WritesStopped');
     expect(stopped.status?.datastoreUsage).toMatchObject({ keys: 1_001, writesStopped: true });
@@ -40,8 +40,8 @@ describe('what a tenant takes in the datastore of all', () => {
       status: 'False',
       message: expect.stringContaining('1001 keys of 1000'),
     });
-    await world.until('a', () => authorizers().length === 2);
-    expect(authorizers()).toEqual(['Webhook', 'RBAC']);
+    await world.until('a', () => authorizers().length === 3);
+    expect(authorizers()).toEqual(['datastore-quota', 'node-ports', 'rbac']);
     // It grows all the same: what finishes deletions is refused as well, until it is back within its quota.
     const exempt = () =>
       JSON.stringify(world.driver.ensured.at(-1)?.components[0]?.files).includes('generic-garbage-collector');
@@ -59,7 +59,7 @@ describe('what a tenant takes in the datastore of all', () => {
     expect(reason(world.get('a') as VirtualCluster)).toBe('WritesStopped');
     world.edit('a', { quota: { 'datastore.keys': '2000' } });
     await until('Enough');
-    await world.until('a', () => authorizers().length === 1);
+    await world.until('a', () => authorizers().length === 2);
   });
 
   it('keeps its decision while the datastore does not answer', async () => {
@@ -81,7 +81,7 @@ describe('what a tenant takes in the datastore of all', () => {
     const after = await world.until('a', (vc) => vc.status?.observedGeneration === 3 && asked > 0);
     expect(reason(after)).toBe('WritesStopped');
     expect(after.status?.phase).toBe('Ready');
-    expect(authorizers()).toEqual(['Webhook', 'RBAC']);
+    expect(authorizers()).toEqual(['datastore-quota', 'node-ports', 'rbac']);
   });
 
   it('says so where the template cannot stop anything', async () => {

@@ -151,7 +151,7 @@ export class KubeletWorld implements AsyncDisposable {
     const nothing = async (): Promise<void> => undefined;
     const world = new KubeletWorld(
       { ...parts, socketsPerTenant: options.socketsPerTenant ?? 16 },
-      { certificate: server, run: nothing, metricsApi: nothing, ...options },
+      { certificate: server, run: nothing, nodeApi: nothing, metricsApi: nothing, ...options },
     );
     world.port = await world.server.listen('127.0.0.1', 0);
     return world;

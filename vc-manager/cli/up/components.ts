@@ -90,7 +90,9 @@ function syncer(options: ComponentOptions, parts: LocalStackParts): ComponentPla
       ...superClusterArguments(options),
       `--replica=${identity(options.stateDir)}`,
       `--metrics-address=${host}:${metrics}`,
-      `--kubelet-address=${hostPort(kubeletHost, kubelet)}`,
+      // `nodes/NAME:10250/proxy` is what tools ask for; one stack of this machine can have it.
+      `--kubelet-address=${hostPort(kubeletHost, 10_250)}`,
+      `--kubelet-fallback-port=${kubelet}`,
       `--kubelet-advertise=${kubeletHost}`,
       `--network-policies=${options.networkPolicies}`,
       ...(options.superCluster === 'local' ? [`--workers=${localWorkers(availableParallelism())}`] : []),

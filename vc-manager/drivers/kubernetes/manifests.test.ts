@@ -188,7 +188,7 @@ describe('network policies', () => {
     const rules = policy(examplePlan(), 'kube-apiserver')['egress'] as { to: object[]; ports?: object[] }[];
     // Its pods have other ports, which tell of all tenants.
     const toSyncer = rules.filter(({ to }) => JSON.stringify(to).includes('"syncer"'));
-    expect(toSyncer.map(({ ports }) => ports)).toEqual([[{ protocol: 'TCP', port: 10_450 }]]);
+    expect(toSyncer.map(({ ports }) => ports)).toEqual([[{ protocol: 'TCP', port: 10_250 }]]);
     const peers = rules.flatMap(({ to }) => to);
     expect(peers).toEqual([
       {

@@ -167,7 +167,7 @@ export function networkPolicies(plan: ControlPlanePlan, options: NetworkOptions)
 function ofApiServer(
   { id, network, components }: ControlPlanePlan,
   { name, ports }: ComponentPlan,
-  { systemNamespace, egress, kubeletPort = 10_450 }: NetworkOptions,
+  { systemNamespace, egress, kubeletPort = 10_250 }: NetworkOptions,
 ): KubeObject {
   const own = components.find((each) => each.name === datastore);
   const to: { to: Peer[]; ports?: Peer[] }[] = [dns];
