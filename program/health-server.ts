@@ -37,7 +37,12 @@ function explain(cause: NodeJS.ErrnoException): [HealthServerErrorCode, string] 
 /** `true`: well. `false`, or the reason as text: not well. A check that throws or does not answer in time has failed. */
 type Check = () => boolean | string | Promise<boolean | string>;
 
-type Page = (query: URLSearchParams) => { status: number; body: object };
+interface PageAnswer {
+  status: number;
+  body: object;
+}
+
+type Page = (query: URLSearchParams) => PageAnswer | Promise<PageAnswer>;
 
 export interface HealthServerOptions {
   metrics?: { readonly contentType: string; render(): Promise<string> };
@@ -127,7 +132,7 @@ export class HealthServer {
     }
   }
 
-  #page(path: string, query: URLSearchParams): Answer {
+  async #page(path: string, query: URLSearchParams): Promise<Answer> {
     const pages = this.#options.pages ?? {};
     const page = Object.hasOwn(pages, path) ? pages[path] : undefined;
     if (page === undefined) {
@@ -135,7 +140,7 @@ export class HealthServer {
       return { status: 404, type: plainText, body: `there are ${all.join(', ')}\n` };
     }
     try {
-      const { status, body } = page(query);
+      const { status, body } = await page(query);
       return { status, type: 'application/json', body: `${JSON.stringify(body)}\n` };
     } catch (error) {
       return { status: 500, type: plainText, body: `${path} has failed: ${messageOf(error)}\n` };

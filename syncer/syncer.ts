@@ -1,9 +1,11 @@
 import type { Logger } from 'pino';
+import type { DifferenceReport } from '../api/difference-report.ts';
 import { type Clock, Connection, type ConnectionOptions, KubeClient, resources } from '../kube/index.ts';
 import { HealthServer } from '../program/health-server.ts';
 import { BucketScope } from './bucket-scope.ts';
 import { allKinds } from './kinds/registry.ts';
 import { KubeletProxy } from './kubelet/kubelet-proxy.ts';
+import { differencesPage } from './observability/differences-page.ts';
 import { observeEngine, observeTenants } from './observability/observe.ts';
 import { PodTraces } from './observability/pod-traces.ts';
 import type { SyncerMetrics } from './observability/syncer-metrics.ts';
@@ -164,6 +166,11 @@ class Serving {
     await Promise.all([this.#engine.run(signal), this.#directory.run(signal)]);
   }
 
+  /** How the two sides of a tenant, `namespace/name`, differ; undefined: it is not served here. */
+  differences(tenant: string, most: number): Promise<DifferenceReport | undefined> {
+    return this.#engine.differences(tenant, most);
+  }
+
   /** All that follows from them is looked at anew. */
   changeSurroundings(surroundings: SuperClusterFacts): void {
     this.#surroundings = surroundings;
@@ -221,7 +228,11 @@ export class Syncer {
     this.#traces.followSuper(superSide.caches.store(resources.pods));
     const health = new HealthServer({
       metrics,
-      pages: { '/debug/pods': (query) => podsPage(this.#traces, query) },
+      pages: {
+        '/debug/pods': (query) => podsPage(this.#traces, query),
+        '/debug/differences': (query) =>
+          differencesPage(async (tenant, most) => serving?.differences(tenant, most), query),
+      },
       ready: { 'super-cluster': () => superSide.hasSynced },
     });
     const kubelet = this.#kubelet(links.superClient, superSide);

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import type { DifferenceReport } from '../api/difference-report.ts';
 import { type Condition, findCondition, type KubeObject, resources } from '../kube/index.ts';
-import { namespace, pod } from './harness/manifests.ts';
+import { container, namespace, pod } from './harness/manifests.ts';
 import { syncerMetric } from './harness/metrics.ts';
 import { poll } from './harness/poll.ts';
 import { type Tenant, World } from './harness/world.ts';
@@ -97,5 +98,28 @@ describe('the way of a pod', () => {
     expect(told).toMatchObject({ source: 'objects', state: 'ready', uid: created.metadata.uid });
     expect(told.totalMs % 1_000).toBe(0);
     expect(told.spans.map(({ name }) => name)).toEqual(['create', 'schedule', 'start']);
+  });
+
+  it('is one thing; what differs between both sides, and why, vc-manager shows too', async () => {
+    const diff = async () => {
+      const { stdout, stderr } = await world.cli(['diff', 'traced', '-o', 'json']);
+      if (stdout === '') throw new Error(stderr);
+      return JSON.parse(stdout) as DifferenceReport;
+    };
+    await poll('both sides to agree', async () => (await diff()).total === 0, { timeoutMs: 30_000 });
+    await tenant.client.create(
+      resources.pods,
+      pod('shop', 'root', { containers: [container({ securityContext: { privileged: true } })] }),
+    );
+    const [refused] = await poll(
+      'the difference to be seen',
+      async () => {
+        const { differences } = await diff();
+        return differences.length > 0 && differences;
+      },
+      { timeoutMs: 30_000 },
+    );
+    expect(refused).toMatchObject({ kind: 'pods', namespace: 'shop', name: 'root', is: 'refused' });
+    expect(refused?.why).toContain('privileged');
   });
 });

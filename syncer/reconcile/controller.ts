@@ -1,5 +1,6 @@
 import type { KeyRef } from '../context.ts';
 import type { Drift } from './decide.ts';
+import type { Finding } from './differences.ts';
 import type { Outcome } from './outcome.ts';
 import type { TenantState } from './tenant-state.ts';
 
@@ -9,6 +10,8 @@ export interface Controller {
   reconcile(tenant: TenantState, key: KeyRef, signal: AbortSignal): Promise<Outcome>;
   /** How the two sides of a key differ, by the caches alone; `undefined`: not at all, as far as can be told. */
   driftOf(tenant: TenantState, key: KeyRef): Drift | undefined;
+  /** The same with what is to be said of it, of objects that are not carried over as well. */
+  findingOf?(tenant: TenantState, key: KeyRef): Finding | undefined;
 }
 
 /** A controller of objects that are not mirrored one by one. It subscribes to the caches that it needs itself. */

@@ -1,3 +1,4 @@
+import type { DifferenceReport } from '../../api/difference-report.ts';
 import type { Clock, KubeClient, Resource } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
 import { EventController } from '../controllers/events.ts';
@@ -14,6 +15,7 @@ import type { Priority, Outcome as QueueOutcome, TenantDepth } from '../workqueu
 import { QueueRunner } from '../workqueue/runner.ts';
 import type { Caches } from './caches.ts';
 import type { Controller, SpecialController } from './controller.ts';
+import { Differences } from './differences.ts';
 import type { IdentityGuard } from './guards.ts';
 import { keyId, type SyncKey } from './keys.ts';
 import { type Outcome, queueOutcome } from './outcome.ts';
@@ -71,6 +73,7 @@ export class SyncEngine {
   readonly #router: Router;
   readonly #controllers: ReadonlyMap<string, SpecialController>;
   readonly #resync: Resync;
+  readonly #differences: Differences;
   /** Undefined where nothing is done for fairness. */
   readonly #admission: PodAdmission | undefined;
   readonly #quota: QuotaAdmission;
@@ -170,6 +173,31 @@ export class SyncEngine {
       isServed: (tenant) => this.#router.tenant(tenant.info.uid) === tenant,
       onCompleted: (busyMs) => options.observer?.resynced?.(busyMs),
     });
+    this.#differences = new Differences({
+      clock: options.clock,
+      keysOf: (tenant) => this.#router.keysOf(tenant),
+      findingOf: (tenant, key) => {
+        const controller = this.#controllerOf(key);
+        if (controller.findingOf !== undefined) return controller.findingOf(tenant, key);
+        const is = controller.driftOf(tenant, key);
+        return is && { is };
+      },
+      isQueued: (tenant, key) => this.#queue.has({ ...key, tenant: tenant.info.uid }, soonMs),
+      waitsFor: (tenant, key) => {
+        if (this.#quota.isWaiting(tenant, key))
+          return 'its quota is full: "vc-manager quota" shows of what, and it goes down when there is room';
+        return this.#admission?.isParked(tenant, key) === true
+          ? "waits for the tenant's share of the super cluster's scheduler"
+          : undefined;
+      },
+      isServed: (tenant) => this.#router.tenant(tenant.info.uid) === tenant,
+    });
+  }
+
+  /** How the two sides of a tenant, given as `namespace/name`, differ; undefined: it is not served here. */
+  async differences(label: string, most: number): Promise<DifferenceReport | undefined> {
+    const tenant = [...this.#router.tenants()].find((each) => each.label === label);
+    return tenant && (await this.#differences.of(tenant, most));
   }
 
   /** Serves this tenant from now on; its caches and those of the super cluster must be complete. */
@@ -336,6 +364,7 @@ export class SyncEngine {
     try {
       const outcome = await this.#controllerOf(key).reconcile(tenant, key, leaving.signal);
       ended = outcome;
+      this.#remember(tenant, key, outcome);
       this.#options.observer?.outcome?.(tenant, key, outcome);
       return queueOutcome(outcome, version);
     } catch (error) {
@@ -348,6 +377,16 @@ export class SyncEngine {
         this.#quota.ended(tenant, key, ended);
       }
     }
+  }
+
+  /** What still fails, for whoever asks why the sides differ. */
+  #remember({ failures }: TenantState, key: KeyRef, outcome: Outcome): void {
+    const id = keyId(key);
+    if (outcome.is === 'refused') failures.set(id, { isRefused: true, message: outcome.message });
+    else if (outcome.is === 'retry') {
+      const { code, error } = outcome;
+      failures.set(id, { isRefused: false, message: error instanceof Error ? error.message : code });
+    } else if (failures.size > 0) failures.delete(id);
   }
 
   #controllerOf({ kind }: KeyRef): Controller {

@@ -7,6 +7,7 @@ import type { Caches } from './caches.ts';
 import type { Controller } from './controller.ts';
 import { type Decision, type Drift, decideDown, decideUp, driftOf, type Situation } from './decide.ts';
 import { DeletionSafety, type DeletionSafetyOptions, liveObject } from './deletion-safety.ts';
+import { type Finding, findingOf } from './differences.ts';
 import { type ActionGate, Executor, type ExecutorObserver, recordRefusal, type Work } from './execute.ts';
 import { keyId } from './keys.ts';
 import { behind, done, type Outcome, outcomeOf } from './outcome.ts';
@@ -107,6 +108,19 @@ export class Reconciler implements Controller {
     const decision = this.#decide(kind, situation);
     if (decision.actions.length === 0) this.#inSync.add(kind, situation);
     return driftOf(kind, situation, decision);
+  }
+
+  findingOf(tenant: TenantState, key: KeyRef): Finding | undefined {
+    const kind = this.#kindOf(tenant, key.kind);
+    if (kind === undefined) return undefined;
+    const situation = this.#situation(tenant, kind, key);
+    if (this.#inSync.has(situation) || this.#isBehind(tenant, situation)) return undefined;
+    if (kind.direction === 'down' && kind.payload !== undefined) {
+      if (payloadsDiffer(kind, kind.payload, situation, tenant))
+        return { is: 'differs', fields: kind.payload };
+    }
+    const decision = this.#decide(kind, situation);
+    return findingOf(driftOf(kind, situation, decision), decision.actions);
   }
 
   /** Whether nothing stands in the way of what requires this key: its copy is there, or none is to be. */

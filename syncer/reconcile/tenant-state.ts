@@ -103,6 +103,8 @@ export class TenantState {
   readonly eventCopies = new BoundedMap<{ readonly object: KubeObject; readonly atMs: number }>(5_000);
   /** Summaries of payloads of tenant objects that have been read whole, by what the cache shows of the object. */
   readonly payloads = new WeakMap<KubeObject, PayloadSummary>();
+  /** Why the last try of a key failed that has not succeeded since, by key id. */
+  readonly failures = new BoundedMap<{ readonly isRefused: boolean; readonly message: string }>(2_000);
   readonly dependents = new Dependents();
   readonly contested: ContestedWrites;
   readonly recorder: EventRecorder;

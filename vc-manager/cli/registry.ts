@@ -152,6 +152,12 @@ export const registry: readonly RegisteredCommand[] = [
     load: () => import('./commands/trace.ts'),
   },
   {
+    name: 'diff',
+    group: tenants,
+    summary: 'show what differs between a tenant and the super cluster, and why',
+    load: () => import('./commands/diff.ts'),
+  },
+  {
     name: 'delete',
     group: tenants,
     summary: 'delete tenants and everything that is theirs',

@@ -216,7 +216,11 @@ const component = `${labelKeys.component}=vc-syncer`;
 const replicaTimeoutMs = 10_000;
 
 /** The syncers that hold a Lease; a Lease without a holder was released and does not count. */
-async function findReplicas(client: KubeClient, namespace: string, signal: AbortSignal): Promise<Replica[]> {
+export async function findReplicas(
+  client: KubeClient,
+  namespace: string,
+  signal: AbortSignal,
+): Promise<Replica[]> {
   const { items } = await client.list<Lease>(resources.leases, {
     namespace,
     labelSelector: component,
@@ -230,22 +234,23 @@ async function findReplicas(client: KubeClient, namespace: string, signal: Abort
 }
 
 /** Queries all replicas at once. */
-function queryReplicas<T>(
+export function queryReplicas<T>(
   replicas: readonly Replica[],
   query: Readonly<Record<string, string>>,
   signal: AbortSignal,
+  page = '/debug/pods',
 ): Promise<ReplicaAnswer<T>[]> {
-  return Promise.all(replicas.map((replica) => queryReplica<T>(replica, query, signal)));
+  return Promise.all(replicas.map((replica) => queryReplica<T>(replica, query, signal, page)));
 }
 
 /** Throws `InvalidArgument` when `url` is not an HTTP address. */
-function replicaAt(url: string): Replica {
+export function replicaAt(url: string): Replica {
   if (isHttp(url)) return { name: url, url };
   throw new CliError('InvalidArgument', `"${url}" is no address: give it as in http://127.0.0.1:10451`);
 }
 
 /** Why no syncer could answer, and what the user can do. */
-function explainNoAnswer(
+export function explainNoAnswer(
   answers: readonly ReplicaAnswer<unknown>[],
   tenant: string,
   namespace: string,
@@ -275,8 +280,9 @@ async function queryReplica<T>(
   replica: Replica,
   query: Readonly<Record<string, string>>,
   signal: AbortSignal,
+  page: string,
 ): Promise<ReplicaAnswer<T>> {
-  const url = new URL('/debug/pods', replica.url);
+  const url = new URL(page, replica.url);
   url.search = new URLSearchParams(query).toString();
   try {
     const response = await fetch(url, {

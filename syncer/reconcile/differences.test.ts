@@ -1,0 +1,125 @@
+import { describe, expect, it } from 'vitest';
+import type { Difference } from '../../api/difference-report.ts';
+import { resources } from '../../kube/index.ts';
+import { allKinds } from '../kinds/registry.ts';
+import { differencesPage } from '../observability/differences-page.ts';
+import { SyncEngine } from './engine.ts';
+import { Bench } from './testing/bench.ts';
+import { settings } from './testing/resync-of.ts';
+
+/** The engine of a bench at rest: it has joined the tenant, and nothing is carried out. */
+function engineOf(bench: Bench): SyncEngine {
+  const engine = new SyncEngine({
+    kinds: allKinds,
+    superClient: bench.super.client,
+    superCaches: bench.superCaches,
+    superIdentity: bench.superIdentity,
+    clock: bench.clock,
+    workers: 1,
+    onMismatch: () => undefined,
+    onHeld: () => undefined,
+  });
+  engine.join(bench.state, 1);
+  return engine;
+}
+
+async function differencesOf(bench: Bench): Promise<Record<string, Difference>> {
+  const report = await engineOf(bench).differences(bench.state.label, 100);
+  expect(report?.total).toBe(report?.differences.length);
+  return Object.fromEntries((report?.differences ?? []).map((each) => [each.name, each]));
+}
+
+describe('what differs between both sides', () => {
+  it('is told object by object, with where and why', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    bench.have('tenant', resources.configMaps, settings('missing'));
+    bench.have(
+      'super',
+      resources.configMaps,
+      bench.superOf({ metadata: { name: 'left', namespace: 'shop', uid: 'earlier' } }),
+    );
+    const service = bench.have('tenant', resources.services, {
+      metadata: { name: 'web', namespace: 'shop' },
+      spec: { selector: { app: 'web' }, ports: [{ port: 80 }], type: 'ClusterIP' },
+    });
+    bench.have(
+      'super',
+      resources.services,
+      bench.superOf(service, {
+        spec: { selector: { app: 'other' }, ports: [{ port: 80 }], type: 'ClusterIP' },
+      }),
+    );
+    bench.have('tenant', resources.pods, {
+      metadata: { name: 'root', namespace: 'shop' },
+      spec: { containers: [{ name: 'main', image: 'x', securityContext: { privileged: true } }] },
+    });
+    const found = await differencesOf(bench);
+    expect(found['missing']).toMatchObject({ kind: 'configmaps', is: 'missing-in-super', state: 'queued' });
+    expect(found['left']).toMatchObject({ is: 'orphan' });
+    expect(found['web']).toMatchObject({
+      is: 'differs',
+      fields: expect.arrayContaining([expect.stringMatching(/^spec\.selector/)]),
+    });
+    expect(found['root']).toMatchObject({
+      is: 'refused',
+      state: 'refused',
+      why: expect.stringMatching(/privileged/),
+    });
+    expect(JSON.stringify(found)).not.toContain('other');
+  });
+
+  it('says what a key waits for: the operator, another object, the next try', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    for (const name of ['held', 'refused', 'failing'])
+      bench.have('tenant', resources.configMaps, settings(name));
+    bench.have('tenant', resources.namespaces, { metadata: { name: 'bank' } });
+    bench.have('tenant', resources.configMaps, {
+      metadata: { ...settings('waiting').metadata, namespace: 'bank' },
+    });
+    bench.state.held.set('configmaps/shop/held', { kind: 'configmaps', namespace: 'shop', name: 'held' });
+    bench.state.failures.set('configmaps/shop/refused', { isRefused: true, message: 'too large' });
+    bench.state.failures.set('configmaps/shop/failing', { isRefused: false, message: 'no answer' });
+    const found = await differencesOf(bench);
+    expect(found['held']).toMatchObject({
+      state: 'held',
+      why: expect.stringContaining('deletions are stopped'),
+    });
+    expect(found['refused']).toMatchObject({ state: 'refused', why: expect.stringContaining('too large') });
+    expect(found['failing']).toMatchObject({ state: 'failing', why: expect.stringContaining('no answer') });
+    expect(found['waiting']).toMatchObject({ state: 'waiting', why: 'has to wait for namespaces bank' });
+  });
+
+  it('is nothing where both agree, and counted beyond what is listed', async () => {
+    await using bench = await Bench.start();
+    expect(await engineOf(bench).differences(bench.state.label, 1)).toMatchObject({ total: 0 });
+    bench.namespace('shop');
+    for (const name of ['a', 'b']) bench.have('tenant', resources.configMaps, settings(name));
+    const report = await engineOf(bench).differences(bench.state.label, 1);
+    expect(report?.total).toBeGreaterThan(1);
+    expect(report?.differences).toHaveLength(1);
+    expect(await engineOf(bench).differences('acme/nobody', 1)).toBeUndefined();
+  });
+});
+
+describe('/debug/differences', () => {
+  it.each([
+    ['', 400, 'BadRequest'],
+    ['tenant=a/b&most=0', 400, 'BadRequest'],
+    ['tenant=a/b', 404, 'UnknownTenant'],
+  ])('answers "%s" with %i %s', async (query, status, reason) => {
+    const answer = await differencesPage(async () => undefined, new URLSearchParams(query));
+    expect(answer).toMatchObject({ status, body: { reason } });
+  });
+
+  it('answers with the report of a tenant that is served', async () => {
+    const report = { tenant: 'a/b', compared: 3, total: 0, differences: [] };
+    const asked: unknown[] = [];
+    const answer = await differencesPage(async (...all) => {
+      asked.push(all);
+      return report;
+    }, new URLSearchParams('tenant=a/b&most=7'));
+    expect([answer, asked]).toEqual([{ status: 200, body: report }, [['a/b', 7]]]);
+  });
+});
