@@ -13,7 +13,7 @@ import { connectionFromSecret, type KubeObject, resource, resources } from '../k
 import { createTestCertificates } from '../kube/testing/index.ts';
 import { at } from './harness/checker/view.ts';
 import { FakeKubelet, onFakeNode, taint } from './harness/fake-kubelet.ts';
-import { namespace, pod } from './harness/manifests.ts';
+import { container, namespace, pod } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const apiServices = resource('apiregistration.k8s.io', 'v1', 'apiservices', 'APIService', false);
@@ -289,7 +289,11 @@ describe('the kubelet of a tenant', () => {
         .trim()
         .split('\n')
         .map((row) => row.trim().replace(/\s+/g, ' '));
-    expect(rows(await one.kubectl('top', 'pod', '-A', '--no-headers'))).toEqual(['shop web 250m 64Mi']);
+    expect(rows(await one.kubectl('top', 'pod', '-n', 'shop', '--no-headers')).toSorted()).toEqual([
+      // Its node is simulated, and so are its figures.
+      'simulated 10m 32Mi',
+      'web 250m 64Mi',
+    ]);
     expect(rows(await other.kubectl('top', 'pod', '-n', 'shop', '-l', 'app=theirs', '--no-headers'))).toEqual(
       ['theirs 250m 64Mi'],
     );
@@ -305,6 +309,62 @@ describe('the kubelet of a tenant', () => {
     });
     expect(items.map(({ metadata }) => metadata.name)).not.toContain('skerry-metrics');
     await world.expectAgreement([one, other]);
+  });
+
+  it('has autoscalers see the utilisation of simulated pods, and act on it', async () => {
+    const name = 'busy';
+    await one.apply(
+      {
+        apiVersion: 'apps/v1',
+        kind: 'Deployment',
+        metadata: { namespace: 'shop', name },
+        spec: {
+          replicas: 1,
+          selector: { matchLabels: { app: name } },
+          template: {
+            metadata: { labels: { app: name }, annotations: { 'simulation.skerry.dev/cpu': '90m' } },
+            spec: { containers: [container({ resources: { requests: { cpu: '100m' } } })] },
+          },
+        },
+      },
+      {
+        apiVersion: 'autoscaling/v2',
+        kind: 'HorizontalPodAutoscaler',
+        metadata: { namespace: 'shop', name },
+        spec: {
+          scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name },
+          minReplicas: 1,
+          maxReplicas: 2,
+          metrics: [
+            {
+              type: 'Resource',
+              resource: { name: 'cpu', target: { type: 'Utilization', averageUtilization: 50 } },
+            },
+          ],
+        },
+      },
+    );
+    const autoscalers = resource(
+      'autoscaling',
+      'v2',
+      'horizontalpodautoscalers',
+      'HorizontalPodAutoscaler',
+      true,
+    );
+    await one.until(
+      {
+        resource: autoscalers,
+        namespace: 'shop',
+        name,
+        what: 'the utilisation, and two replicas',
+        timeoutMs: 120_000,
+      },
+      ([scaler]) =>
+        scaler !== undefined &&
+        at(scaler, 'status', 'currentMetrics', '0', 'resource', 'current', 'averageUtilization') === 90 &&
+        at(scaler, 'status', 'desiredReplicas') === 2,
+    );
+    await one.kubectl('-n', 'shop', 'delete', 'hpa,deployment', name);
   });
 
   it('cuts what a tenant has open when it goes, and knows it no longer', async () => {

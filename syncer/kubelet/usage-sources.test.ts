@@ -133,15 +133,50 @@ describe('figures', () => {
     await expect(usage.read([pod('b', 'n2')], 'one', signal)).rejects.toThrow();
   });
 
-  it('cannot be had from simulated nodes', async () => {
+  it('are simulated for running pods on simulated nodes, which no kubelet is asked about', async () => {
     const simulated = node('n1', { 'skerry.dev/simulated': 'true' });
-    const { usage, asked } = await reader({ [summaryOf('n1')]: summary('a') }, [simulated]);
+    const { usage, asked } = await reader({ [summaryOf('n2')]: summary('real') }, [simulated, node('n2')]);
+    expect(await usage.hasSource(signal)).toBe(true);
+    const running = (name: string, containers: object[], annotations = {}): KubeObject => {
+      const made = pod(name, 'n1');
+      return {
+        ...made,
+        metadata: { ...made.metadata, annotations },
+        spec: { nodeName: 'n1', containers },
+        status: { phase: 'Running' },
+      };
+    };
+    const requests = { cpu: '200m', memory: '64Mi' };
+    const found = await usage.read(
+      [
+        running('half', [{ name: 'a', resources: { requests } }, { name: 'b' }]),
+        running('said', [{ name: 'a' }, { name: 'b' }], {
+          'simulation.skerry.dev/cpu': '300m',
+          'simulation.skerry.dev/memory': '-1',
+        }),
+        { ...running('pending', [{ name: 'a' }]), status: { phase: 'Pending' } },
+        pod('real', 'n2'),
+      ],
+      'one',
+      signal,
+    );
+    const used = (uid: string) =>
+      found?.get(uid)?.containers.map(({ nanoCores, workingSetBytes }) => [nanoCores, workingSetBytes]);
+    expect([...(found ?? new Map()).keys()].toSorted()).toEqual(['uid-half', 'uid-real', 'uid-said']);
+    expect(used('uid-half')).toEqual([
+      [1e8, 2 ** 25],
+      [1e7, 2 ** 25],
+    ]);
+    expect(used('uid-said')).toEqual([
+      [1.5e8, 2 ** 25],
+      [1.5e8, 2 ** 25],
+    ]);
+    expect(asked.some((url) => url.startsWith(summaryOf('n1')))).toBe(false);
+  });
+
+  it('cannot be had without nodes and without that API', async () => {
+    const { usage } = await reader({}, []);
     expect(await usage.hasSource(signal)).toBe(false);
     expect(await usage.read([pod('a', 'n1')], 'one', signal)).toBeUndefined();
-    expect(asked.some((url) => url.startsWith(summaryOf('n1')))).toBe(false);
-    const mixed = await reader({ [summaryOf('n2')]: summary('b') }, [simulated, node('n2')]);
-    expect(await mixed.usage.hasSource(signal)).toBe(true);
-    const found = await mixed.usage.read([pod('a', 'n1'), pod('b', 'n2')], 'one', signal);
-    expect([...(found ?? new Map()).keys()]).toEqual(['uid-b']);
   });
 });

@@ -204,6 +204,42 @@ function milliseconds(text: string): number {
   return Math.round(total);
 }
 
+/** Annotations of a pod on a simulated node: what it is to use, as quantities. */
+const simulatedUse = { cpu: 'simulation.skerry.dev/cpu', memory: 'simulation.skerry.dev/memory' } as const;
+
+/** Where neither annotation nor request says it. */
+const simulatedDefault = { cpu: 0.01, memory: 32 * 2 ** 20 } as const;
+
+interface SimulatedContainer {
+  readonly name: string;
+  readonly resources?: { readonly requests?: Readonly<Record<string, unknown>> };
+}
+
+/**
+ * What a running pod on a simulated node is said to use, as no container runs there: what its annotations say, spread
+ * evenly over its containers, else half of what each requests.
+ */
+function simulatedUsage({ metadata, spec, ...pod }: Pod, nowMs: number): PodUsage | undefined {
+  if ((pod['status'] as { phase?: string } | undefined)?.phase !== 'Running') return undefined;
+  const containers = (spec?.containers ?? []) as readonly SimulatedContainer[];
+  const amount = (resource: 'cpu' | 'memory', { resources: own }: SimulatedContainer): number => {
+    const said = parseQuantity(metadata.annotations?.[simulatedUse[resource]]);
+    if (said !== undefined && said >= 0) return said / containers.length;
+    const request = own?.requests?.[resource];
+    const half = parseQuantity(typeof request === 'string' ? request : undefined);
+    return half === undefined ? simulatedDefault[resource] : half / 2;
+  };
+  return {
+    takenAtMs: nowMs,
+    windowMs,
+    containers: containers.map((container) => ({
+      name: container.name,
+      nanoCores: amount('cpu', container) * 1e9,
+      workingSetBytes: amount('memory', container),
+    })),
+  };
+}
+
 interface UsageReaderOptions {
   superClient: KubeClient;
   /** The nodes of the super cluster. */
@@ -215,7 +251,10 @@ interface UsageReaderOptions {
 /** How long it counts whether the super cluster has a metrics API. */
 const knownForMs = 30_000;
 
-/** The best source of figures that the super cluster has now: its metrics API, else its kubelets. */
+/**
+ * The best source of figures that the super cluster has now: its metrics API, else its kubelets. Pods on simulated nodes
+ * have simulated figures.
+ */
 export class UsageReader {
   readonly #options: UsageReaderOptions;
   readonly #metricsApi: MetricsApiSource;
@@ -230,7 +269,8 @@ export class UsageReader {
 
   /** Whether figures are to be had at all. */
   async hasSource(signal: AbortSignal): Promise<boolean> {
-    return this.#hasKubelets() || (await this.#hasMetricsApi(signal));
+    for (const _node of this.#options.nodes()) return true;
+    return await this.#hasMetricsApi(signal);
   }
 
   /** By UID of the super pod; undefined when there is no source. Throws when the source fails. */
@@ -239,21 +279,24 @@ export class UsageReader {
     tenantUid: string,
     signal: AbortSignal,
   ): Promise<Map<string, PodUsage> | undefined> {
-    if (await this.#hasMetricsApi(signal)) {
-      return pods.length === 0 ? new Map() : await this.#metricsApi.read(pods, tenantUid, signal);
+    if (!(await this.hasSource(signal))) return undefined;
+    const { superObjects, clock } = this.#options;
+    const found = new Map<string, PodUsage>();
+    const real: Pod[] = [];
+    for (const pod of pods) {
+      const node = superObjects.get(resources.nodes, { name: pod.spec?.nodeName ?? '' });
+      if (node === undefined || !isSimulated(node)) {
+        real.push(pod);
+        continue;
+      }
+      const usage = simulatedUsage(pod, clock.now());
+      if (usage !== undefined) found.set(pod.metadata.uid ?? '', usage);
     }
-    if (!this.#hasKubelets()) return undefined;
-    const { superObjects } = this.#options;
-    const real = pods.filter(({ spec }) => {
-      const node = superObjects.get(resources.nodes, { name: spec?.nodeName ?? '' });
-      return node !== undefined && !isSimulated(node);
-    });
-    return this.#kubelets.read(real, tenantUid, signal);
-  }
-
-  #hasKubelets(): boolean {
-    for (const node of this.#options.nodes()) if (!isSimulated(node)) return true;
-    return false;
+    if (real.length === 0) return found;
+    const hasApi = await this.#hasMetricsApi(signal);
+    const read = await (hasApi ? this.#metricsApi : this.#kubelets).read(real, tenantUid, signal);
+    for (const [uid, usage] of read) found.set(uid, usage);
+    return found;
   }
 
   #hasMetricsApi(signal: AbortSignal): Promise<boolean> {

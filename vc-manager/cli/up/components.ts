@@ -95,7 +95,13 @@ function syncer(options: ComponentOptions, parts: LocalStackParts): ComponentPla
       `--kubelet-fallback-port=${kubelet}`,
       `--kubelet-advertise=${kubeletHost}`,
       `--network-policies=${options.networkPolicies}`,
-      ...(options.superCluster === 'local' ? [`--workers=${localWorkers(availableParallelism())}`] : []),
+      ...(options.superCluster === 'local'
+        ? [
+            `--workers=${localWorkers(availableParallelism())}`,
+            // What simulated pods are to do, and to use.
+            '--allow-annotation=simulation.skerry.dev/',
+          ]
+        : []),
     ],
     dependsOn: [],
     ports: [
