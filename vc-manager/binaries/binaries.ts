@@ -59,6 +59,7 @@ export class Binaries {
   readonly #downloads = new PQueue({ concurrency: 3 });
   /** One at a time: a build keeps all processors busy, and the next one reuses what it compiled. */
   readonly #builds = new PQueue({ concurrency: 1 });
+  readonly #compiled = new Set<string>();
 
   constructor(options: BinariesOptions) {
     const { userDirectories = [], cacheDir, env, platform = hostPlatform(), clock = systemClock } = options;
@@ -226,6 +227,7 @@ export class Binaries {
         offline,
         report,
         signal,
+        compiled: this.#compiled,
       });
       await this.#cache.install(wanted, program);
     });

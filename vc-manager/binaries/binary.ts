@@ -121,13 +121,14 @@ export const defaultVersions = {
   kwok: '0.8.0',
 } as const satisfies Record<BinaryFamily, string>;
 
+/** In the order in which a stack starts them: each is built when those before it are. Nobody needs kubectl to start. */
 const binaryNames: readonly BinaryName[] = [
+  'etcd',
   'kube-apiserver',
   'kube-controller-manager',
   'kube-scheduler',
-  'kubectl',
-  'etcd',
   'kwok',
+  'kubectl',
 ];
 
 export function familyOf(name: BinaryName): BinaryFamily {

@@ -1,4 +1,5 @@
 import { readFile, writeFile } from 'node:fs/promises';
+import { setPriority } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { execa } from 'execa';
@@ -130,6 +131,8 @@ export interface GoBuildEnvironment {
   offline: boolean;
   report: Report;
   signal: AbortSignal;
+  /** Packages that were compiled in this run, and are not compiled again. */
+  compiled?: Set<string>;
 }
 
 const linesKept = 15;
@@ -183,12 +186,17 @@ export async function buildFromModule(
   requireGo(toolchain, facts.goVersion, what);
   await writeFile(join(directory, 'go.mod'), temporaryModule(recipe, facts));
 
-  const progress = new GoProgress();
-  const onLine = (line: string) => report('building', progress.next(line));
+  const progress = new GoProgress(workshop.compiled ?? new Set());
+  const onLine = (line: string) => {
+    const { message, percent } = progress.next(line);
+    report('building', message, percent);
+  };
   report('building', 'resolving modules');
   await go.run(['get', `${recipe.module}@${recipe.moduleVersion}`], onLine);
   if (recipe.source !== undefined) await writeFile(join(directory, 'main.go'), recipe.source);
   const program = join(directory, name);
+  const target = recipe.source === undefined ? recipe.package : '.';
+  progress.expect((await go.run(['list', '-deps', target], onLine)).split('\n'));
   await go.run(
     [
       ...(recipe.isTest === true ? ['test', '-c'] : ['build']),
@@ -199,7 +207,7 @@ export async function buildFromModule(
       recipe.ldflags,
       '-o',
       program,
-      recipe.source === undefined ? recipe.package : '.',
+      target,
     ],
     onLine,
   );
@@ -220,6 +228,15 @@ async function moduleFile(go: GoCommand, { module, moduleVersion }: BuildRecipe)
 function requireGo(toolchain: string, needed: string | undefined, what: string): void {
   if (needed !== undefined && !goSuffices(toolchain, needed)) {
     throw new BinaryError('GoTooOld', `${what} needs Go ${needed} or newer, this machine has ${toolchain}`);
+  }
+}
+
+/** Lets what is started meanwhile go before compilers, which inherit it. */
+function giveWay(pid: number | undefined): void {
+  try {
+    if (pid !== undefined) setPriority(pid, 10);
+  } catch {
+    // It has ended already, or may not be nice here.
   }
 }
 
@@ -260,6 +277,7 @@ class GoCommand {
       killDescendants: true,
       forceKillAfterDelay: 3_000,
     });
+    giveWay(child.pid);
     const tail: string[] = [];
     const lines = createInterface({ input: child.stderr, crlfDelay: Number.POSITIVE_INFINITY });
     lines.on('line', (line) => {
@@ -277,19 +295,36 @@ class GoCommand {
   }
 }
 
-/** One line of progress from what go prints. How many packages there will be is not known beforehand. */
-class GoProgress {
-  #modules = 0;
-  #packages = 0;
+/** Of a build in per cent: fetching modules takes the first part, linking the last. */
+const fetched = 5;
+const compiledAll = 95;
 
-  next(line: string): string {
-    const fetched = /^go: downloading (\S+) (\S+)/.exec(line);
-    if (fetched !== null) {
+/** One line of progress from what go prints. */
+class GoProgress {
+  readonly #compiled: Set<string>;
+  #modules = 0;
+  #expected: ReadonlySet<string> = new Set();
+  #done = 0;
+
+  constructor(compiled: Set<string>) {
+    this.#compiled = compiled;
+  }
+
+  /** All packages of the program. Those that Go has compiled in an earlier run are not compiled, which is not known. */
+  expect(packages: readonly string[]): void {
+    this.#expected = new Set(packages.filter((name) => name !== '' && !this.#compiled.has(name)));
+  }
+
+  next(line: string): { message: string; percent?: number } {
+    if (/^go: downloading /.test(line)) {
       this.#modules += 1;
-      return `fetching modules (${this.#modules}): ${fetched[1]} ${fetched[2]}`;
+      return { message: `fetching modules (${this.#modules})`, percent: fetched / 2 };
     }
-    if (/^go: /.test(line)) return line.slice(4);
-    this.#packages += 1;
-    return `compiling packages (${this.#packages}): ${line}`;
+    if (line.startsWith('go: ')) return { message: 'resolving modules' };
+    this.#compiled.add(line);
+    if (!this.#expected.has(line)) return { message: 'compiling' };
+    this.#done += 1;
+    const percent = fetched + ((compiledAll - fetched) * this.#done) / this.#expected.size;
+    return { message: `compiling (${this.#done} of ${this.#expected.size} packages)`, percent };
   }
 }

@@ -67,7 +67,8 @@ export async function startAll(
   const settings = await persistSettings(options.stateDir, chosen);
   const isLocal = settings.superCluster === 'local';
   const binaries = binariesWithProgress(cli, progress);
-  const kubectl = await fetchBinaries(binaries, { isLocal, signal });
+  const fetching = fetchBinaries(binaries, { isLocal, signal });
+  await fetching.toStart;
   const address = options.advertiseAddress ?? defaultAdvertiseAddress();
   const stack = new LocalStack({
     stateDir: options.stateDir,
@@ -128,6 +129,7 @@ export async function startAll(
     await awaitSamples(await awaitTenants(samples), samples);
     return listTenants(client, signal);
   });
+  const kubectl = await fetching.kubectl;
   const summary = {
     superCluster: superCluster.server,
     isLocal,
@@ -264,14 +266,25 @@ async function chooseOwnPorts(stored: StateSettings['ports']): Promise<OwnPorts>
   };
 }
 
-/** Fetches all binaries that `up` runs; resolves to the path of kubectl. */
-async function fetchBinaries(
+/**
+ * Fetches all binaries that `up` runs, and kubectl, whose path `kubectl` resolves to: the stack starts without it, while it
+ * is still being built.
+ */
+function fetchBinaries(
   binaries: Binaries,
   options: { isLocal: boolean; signal: AbortSignal },
-): Promise<string> {
-  const requests = defaultRequests().filter(
-    ({ name }) => options.isLocal || !ofTheSuperCluster.includes(name),
+): { toStart: Promise<unknown>; kubectl: Promise<string> } {
+  const { isLocal, signal } = options;
+  const requests = defaultRequests().filter(({ name }) => isLocal || !ofTheSuperCluster.includes(name));
+  const isKubectl = ({ name }: { name: BinaryName }): boolean => name === 'kubectl';
+  const toStart = binaries.ensureAll(
+    requests.filter((request) => !isKubectl(request)),
+    { signal },
   );
-  const locations = await binaries.ensureAll(requests, { signal: options.signal });
-  return locations.find(({ name }) => name === 'kubectl')?.path ?? 'kubectl';
+  const kubectl = binaries
+    .ensureAll(requests.filter(isKubectl), { signal })
+    .then(([found]) => found?.path ?? 'kubectl');
+  // Whoever waits for it hears of it.
+  kubectl.catch(() => undefined);
+  return { toStart, kubectl };
 }
