@@ -28,7 +28,10 @@ function linkTargets(text: string): string[] {
 }
 
 describe('the documentation', () => {
-  it.each(pages)('%s names only files that exist', (page) => {
+  // The reference shows what `--help` says, with examples of people's own files.
+  const written = pages.filter((page) => !page.startsWith('docs/reference-'));
+
+  it.each(written)('%s names only files that exist', (page) => {
     const missing = namedPaths(read(page)).filter((path) => !existsSync(join(root, path)));
     expect(missing).toEqual([]);
   });

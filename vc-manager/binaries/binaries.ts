@@ -6,6 +6,7 @@ import {
   type BinaryName,
   type BinaryProgress,
   type BinaryRequest,
+  binaryNames,
   defaultRequests,
   hostPlatform,
   knownGoVersion,
@@ -167,7 +168,7 @@ export class Binaries {
             running = fetch.call(this, wanted, attempt, report, signal);
             return running;
           },
-          { signal },
+          { signal, priority: -binaryNames.indexOf(wanted.name) },
         );
         return source;
       } catch (error) {

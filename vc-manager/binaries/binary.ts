@@ -122,7 +122,7 @@ export const defaultVersions = {
 } as const satisfies Record<BinaryFamily, string>;
 
 /** In the order in which a stack starts them: each is built when those before it are. Nobody needs kubectl to start. */
-const binaryNames: readonly BinaryName[] = [
+export const binaryNames: readonly BinaryName[] = [
   'etcd',
   'kube-apiserver',
   'kube-controller-manager',

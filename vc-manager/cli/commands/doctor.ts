@@ -3,41 +3,51 @@ import { freemem } from 'node:os';
 import { dirname } from 'node:path';
 import type { Command } from 'commander';
 import { execa } from 'execa';
+import { loadKubeconfig } from '../../../kube/index.ts';
 import { Binaries, defaultCacheDirectory } from '../../binaries/index.ts';
 import { findControlGroups } from '../../os/control-groups.ts';
 import { freePort, machineAddress, NetworkError } from '../../os/network.ts';
+import { type CheckResult, missing, ok, warn } from '../checks.ts';
+import { checkCluster } from '../cluster-checks.ts';
 import { outputOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { exitCodes } from '../errors.ts';
 import { type Style, serialize, styler, type TableFormat, table } from '../output.ts';
 import { findSupervisor, stateChoice } from '../state-directory.ts';
+import { withConnection } from '../super-cluster.ts';
 
 interface Flags extends GlobalFlags {
   output: TableFormat;
-}
-
-/** Result of one check of this machine. */
-interface CheckResult {
-  name: string;
-  /** `missing`: the local stack cannot work. `warn`: it may fail under some conditions. */
-  state: 'ok' | 'warn' | 'missing';
-  detail: string;
-  /** What to do; only when not ok. */
-  remedy?: string;
+  superKubeconfig?: string;
 }
 
 const help = `
-Changes nothing. The exit code is 1 when something is missing without which "vc-manager up" fails; warnings are none.`;
+Changes nothing. The exit code is 1 when something is missing without which "vc-manager up" fails, or with
+--super-kubeconfig an install of the Helm chart; warnings are none.
+
+Examples:
+  vc-manager doctor
+  vc-manager doctor --super-kubeconfig ~/.kube/config`;
 
 export function configure(command: Command, cli: Cli): void {
   command
+    .option(
+      '--super-kubeconfig <file>',
+      'check the cluster of this file instead of this machine, for an install there (with --context)',
+    )
     .addOption(outputOption('how to print it'))
     .addHelpText('after', help)
     .action(async (_, chosen: Command) => doctor(cli, chosen.optsWithGlobals<Flags>()));
 }
 
 async function doctor(cli: Cli, flags: Flags): Promise<void> {
-  const findings = await runChecks(cli, stateChoice(cli.env, flags).directory);
+  const { superKubeconfig, context } = flags;
+  const findings =
+    superKubeconfig === undefined
+      ? await runChecks(cli, stateChoice(cli.env, flags).directory)
+      : await withConnection(await loadKubeconfig(superKubeconfig, context), (client) =>
+          checkCluster(client, cli.signal),
+        );
   cli.stdout.write(render(findings, flags.output, cli));
   if (findings.some(({ state }) => state === 'missing')) cli.setExitCode(exitCodes.failure);
 }
@@ -297,16 +307,4 @@ export function checkOpenFiles(hardLimit: number | undefined): CheckResult {
 
 function inGigabytes(bytes: number): string {
   return `${(bytes / gigabyte).toFixed(1)} GB`;
-}
-
-export function ok(name: string, detail: string): CheckResult {
-  return { name, state: 'ok', detail };
-}
-
-export function warn(name: string, detail: string, remedy: string): CheckResult {
-  return { name, state: 'warn', detail, remedy };
-}
-
-export function missing(name: string, detail: string, remedy: string): CheckResult {
-  return { name, state: 'missing', detail, remedy };
 }

@@ -1,0 +1,88 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Command, CommanderError } from 'commander';
+import { describe, expect, it } from 'vitest';
+import { systemClock } from '../kube/index.ts';
+import { buildProgram } from '../vc-manager/cli/program.ts';
+import { Captured } from '../vc-manager/cli/testing/captured.ts';
+import { codeBlocks, commandLines, shownOptions } from './docs-commands.ts';
+
+const root = join(import.meta.dirname, '..');
+const pages = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.md'], {
+  cwd: root,
+  encoding: 'utf8',
+})
+  .split('\n')
+  // The changelog tells of the past, and the reference is what commands say themselves.
+  .filter((path) => path !== '' && existsSync(join(root, path)))
+  .filter((path) => path !== 'CHANGELOG.md' && path !== 'docs/reference-cli.md');
+
+async function programFor(name: string, output: Captured): Promise<Command> {
+  return buildProgram([name], {
+    env: {},
+    stdout: output,
+    stderr: output,
+    clock: systemClock,
+    signal: new AbortController().signal,
+    onSignal: () => undefined,
+    setExitCode: () => undefined,
+  });
+}
+
+/** What the command line's own parser has against these words; undefined: it takes them. */
+async function objection(words: readonly string[]): Promise<string | undefined> {
+  const output = new Captured();
+  const [name = ''] = words;
+  const program = await programFor(name, output);
+  for (const command of program.commands) command.action(() => undefined);
+  try {
+    await program.parseAsync([...words], { from: 'user' });
+    return undefined;
+  } catch (error) {
+    if (error instanceof CommanderError && error.exitCode === 0) return undefined;
+    return output.text || String(error);
+  }
+}
+
+describe('command lines in the documentation', () => {
+  it.each(pages)('%s has only those that vc-manager takes', async (page) => {
+    const wrong: string[] = [];
+    for (const { text, line } of codeBlocks(readFileSync(join(root, page), 'utf8'))) {
+      for (const words of commandLines(text)) {
+        // In the place of something of one's own.
+        const filled = words.map((word) => (/^[A-Z][A-Z_-]*$/.test(word) ? word.toLowerCase() : word));
+        const said = await objection(filled);
+        if (said !== undefined) wrong.push(`${page}:${line}: vc-manager ${words.join(' ')}: ${said}`);
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+
+  it.each(pages)('%s shows no options that there are not', async (page) => {
+    const wrong: string[] = [];
+    for (const { text } of codeBlocks(readFileSync(join(root, page), 'utf8'))) {
+      for (const { command: name, options } of shownOptions(text)) {
+        const program = await programFor(name, new Captured());
+        const command = program.commands.find(
+          (each) => each.name() === name || each.aliases().includes(name),
+        );
+        const known = command?.options.map(({ long }) => long);
+        for (const option of options) if (known?.includes(option) !== true) wrong.push(`${name} ${option}`);
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+
+  it('are found, and wrong ones are told', async () => {
+    const text =
+      '```sh\nnpx vc-manager create a \\\n  --wait   # one\nvc-manager list > f\nvc-manager x [-n N]\n```';
+    const [block] = codeBlocks(`<!-- run -->\n\n${text}`);
+    expect(block).toMatchObject({ isRun: true, language: 'sh', line: 4 });
+    expect(commandLines(block?.text ?? '')).toEqual([['create', 'a', '--wait'], ['list']]);
+    expect(shownOptions(block?.text ?? '')).toEqual([{ command: 'x', options: [] }]);
+    expect(await objection(['create', 'a', '--no-such-option'])).toContain('unknown option');
+    expect(await objection(['create', 'a', '--timeout', 'soon'])).toBeDefined();
+    expect(await objection(['create'])).toContain('missing required argument');
+  });
+});
