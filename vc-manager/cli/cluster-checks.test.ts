@@ -6,7 +6,7 @@ import { stringify } from 'yaml';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { FakeApiServer } from '../../kube/testing/index.ts';
 import { checkNodes, checkServiceRange, checkStorage, checkVersion } from './cluster-checks.ts';
-import { runCaptured } from './testing/run-captured.ts';
+import { runCaptured } from './testing/captured.ts';
 
 const node = (ready: string, spec: object = {}): KubeObject => ({
   metadata: { name: 'n' },

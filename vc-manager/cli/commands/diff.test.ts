@@ -8,7 +8,7 @@ import { stringify } from 'yaml';
 import type { DifferenceReport } from '../../../api/difference-report.ts';
 import { resources } from '../../../kube/index.ts';
 import { FakeApiServer } from '../../../kube/testing/index.ts';
-import { runCaptured } from '../testing/run-captured.ts';
+import { runCaptured } from '../testing/captured.ts';
 
 describe('diff', () => {
   let server: FakeApiServer;
