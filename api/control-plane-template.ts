@@ -53,6 +53,8 @@ export const controlPlaneTemplateSpecSchema = z.strictObject({
    * can carry out that gives control planes addresses of their own.
    */
   datastore: z.enum(['shared', 'own']).optional(),
+  /** How many control planes of it wait for an owner; what the manager is set to for its default one when absent. */
+  warm: z.int().min(0).max(100).optional(),
   components: z.array(componentSchema).min(1),
   /**
    * Name to the objects of an addon that may be installed into the tenant, as YAML. In a file beside other

@@ -38,6 +38,8 @@ export const labelKeys = {
   simulated: 'skerry.dev/simulated',
   /** On a Lease of the gateway: id of the tenant that it says something of. */
   activity: 'skerry.dev/activity',
+  /** On a VirtualCluster in Skerry's own namespace: it waits for an owner (`isWarm`). */
+  warm: 'skerry.dev/warm',
   managedBy: 'app.kubernetes.io/managed-by',
 } as const;
 
@@ -90,6 +92,8 @@ export const annotationKeys = {
   wake: 'skerry.dev/wake',
   /** On the activity Lease of a tenant: when somebody last needed its control plane while it was asleep. */
   wakeRequested: 'skerry.dev/wake-requested',
+  /** On a warm VirtualCluster: `UID/namespace/name` of the one that its control plane is for, and of no other. */
+  warmFor: 'skerry.dev/warm-for',
   /** On a VirtualCluster: confirms the deletions that the condition `DeletionHeld` reports. */
   confirmDeletions: 'skerry.dev/confirm-deletions',
   /** On a VirtualCluster: accepts the identity that the condition `IdentityMismatch` reports. */

@@ -226,6 +226,17 @@ export const virtualClusterStatusSchema = z.strictObject({
     .meta({ 'x-kubernetes-validations': neverChanged('id') })
     .describe('Root of all names of this control plane.')
     .optional(),
+  fromPool: z
+    .strictObject({
+      member: z
+        .string()
+        .max(63)
+        .describe("Name of the VirtualCluster in Skerry's own namespace that it was."),
+      uid: z.string().max(64),
+      moved: z.boolean().describe('Whether all that bore the name of that one bears this one.').optional(),
+    })
+    .describe('Its control plane was made before it was asked for, and had no owner before.')
+    .optional(),
   phase: z.enum(phases).optional(),
   conditions: z
     .array(conditionSchema)

@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { type Logger, pino } from 'pino';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
+import { isWaiting } from '../api/warm.ts';
 import {
   Connection,
   KubeClient,
@@ -134,7 +135,8 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
   };
   store.subscribe((event) => {
     if (event.type === 'deleted') routes.remove(event.object);
-    else routes.put(event.object);
+    // Nobody has a credential for what waits for an owner.
+    else if (!isWaiting(event.object)) routes.put(event.object);
     activity.routesChanged();
     if (reflector.hasSynced) followed();
   });

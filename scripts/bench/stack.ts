@@ -107,6 +107,8 @@ export class OwnStack implements Stack {
           env,
           superCluster: 'local' as const,
           dns: 'none' as const,
+          warm: 0,
+          warmMemory: undefined,
           networkPolicies: 'auto',
         };
         // Measured without: clients of the benchmark are the tenants' API servers' own.

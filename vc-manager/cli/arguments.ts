@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { InvalidArgumentError } from 'commander';
+import { parseQuantity } from '../../kube/index.ts';
 import { machineAddress } from '../os/network.ts';
 
 /** A Go duration as kubectl takes it (`90s`, `2m30s`, `1h`) or plain seconds; in milliseconds. */
@@ -20,6 +21,13 @@ export function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER): (tex
     const range = most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`;
     throw new InvalidArgumentError(`Give a whole number ${range}.`);
   };
+}
+
+/** As 512Mi or 2Gi; in bytes. */
+export function memoryQuantity(text: string): number {
+  const bytes = parseQuantity(text);
+  if (bytes !== undefined && bytes >= 1024 ** 2) return bytes;
+  throw new InvalidArgumentError('Give an amount of memory of at least 1Mi, such as 512Mi or 2Gi.');
 }
 
 export function kubernetesVersion(text: string): string {

@@ -1,5 +1,6 @@
 import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isWaiting } from '../../api/warm.ts';
 import { type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
 import { packageVersion } from './package-root.ts';
 
@@ -44,12 +45,14 @@ export async function readVersions(
       name: metadata.name ?? '',
       kubernetes: spec.kubernetesVersion,
     })),
-    tenants: tenants.items.map(({ metadata, spec, status }) => ({
-      namespace: metadata.namespace ?? '',
-      name: metadata.name ?? '',
-      ...(status?.version === undefined ? {} : { kubernetes: status.version }),
-      ...(spec?.version === undefined ? {} : { wanted: spec.version }),
-      ...(status?.driver === undefined ? {} : { driver: status.driver }),
-    })),
+    tenants: tenants.items
+      .filter((vc) => !isWaiting(vc))
+      .map(({ metadata, spec, status }) => ({
+        namespace: metadata.namespace ?? '',
+        name: metadata.name ?? '',
+        ...(status?.version === undefined ? {} : { kubernetes: status.version }),
+        ...(spec?.version === undefined ? {} : { wanted: spec.version }),
+        ...(status?.driver === undefined ? {} : { driver: status.driver }),
+      })),
   };
 }

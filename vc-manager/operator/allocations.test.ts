@@ -12,7 +12,7 @@ describe('Claims', () => {
   it('knows what the store knows, and what was handed out since', () => {
     const store = new Store<VirtualCluster>();
     store.replace([stored('a', { id: 'aaaaaa', serviceCIDR: '10.112.0.0/22', advertisedPort: 21000 })]);
-    const claims = new Allocations(store);
+    const claims = new Allocations(store, 'skerry-system');
     claims.remember('b', { id: 'bbbbbb' });
     claims.remember('b', { slice: '10.112.4.0/22', port: 21001 });
     expect(claims.slices('c').sort()).toEqual(['10.112.0.0/22', '10.112.4.0/22']);
@@ -34,7 +34,7 @@ describe('Claims', () => {
       metadata: { ...stored('d', {}).metadata, namespace: 'x' },
     };
     store.replace([stored('a', { id: 'aaaaaa' }), waiting, finalized, elsewhere]);
-    const claims = new Allocations(store);
+    const claims = new Allocations(store, 'skerry-system');
     expect(claims.countOthersIn('team', 'a')).toBe(1);
     expect(claims.countOthersIn('team', 'z')).toBe(2);
     claims.remember('b', { id: 'bbbbbb' });
@@ -44,14 +44,14 @@ describe('Claims', () => {
   it('does not count what one holds itself', () => {
     const store = new Store<VirtualCluster>();
     store.replace([stored('a', { id: 'aaaaaa', serviceCIDR: '10.112.0.0/22' })]);
-    const claims = new Allocations(store);
+    const claims = new Allocations(store, 'skerry-system');
     claims.remember('a', { slice: '10.112.4.0/22' });
     expect(claims.slices('a')).toEqual([]);
     expect(claims.ownerOfId('aaaaaa', 'a')).toBeUndefined();
   });
 
   it('forgets those that are gone', () => {
-    const claims = new Allocations(new Store<VirtualCluster>());
+    const claims = new Allocations(new Store<VirtualCluster>(), 'skerry-system');
     claims.remember('a', { port: 21000 });
     claims.forget('a');
     expect(claims.ports('b').size).toBe(0);

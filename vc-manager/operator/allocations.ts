@@ -1,5 +1,6 @@
 import { finalizer } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isWarm, warmClaim } from '../../api/warm.ts';
 import type { Store } from '../../kube/index.ts';
 
 interface Allocation {
@@ -16,10 +17,15 @@ interface Allocation {
  */
 export class Allocations {
   readonly #store: Store<VirtualCluster>;
+  readonly #systemNamespace: string;
   readonly #own = new Map<string, Allocation>();
+  /** UID of a warm VirtualCluster to that of the one that it was given to. */
+  readonly #given = new Map<string, string>();
 
-  constructor(store: Store<VirtualCluster>) {
+  /** `systemNamespace`: Skerry's own, with the warm pool. */
+  constructor(store: Store<VirtualCluster>, systemNamespace: string) {
     this.#store = store;
+    this.#systemNamespace = systemNamespace;
   }
 
   remember(uid: string, claim: Allocation): void {
@@ -28,16 +34,37 @@ export class Allocations {
 
   forget(uid: string): void {
     this.#own.delete(uid);
+    this.#given.delete(uid);
   }
 
-  /** `namespace/name` of the other VirtualCluster that has this id. */
+  /** All that a warm VirtualCluster has is the other's too from now on. */
+  give({ metadata: { uid = '' }, status }: VirtualCluster, toUid: string): void {
+    this.#given.set(uid, toUid);
+    const { id, serviceCIDR: slice, advertisedPort: port, gateway } = status ?? {};
+    this.remember(toUid, { id, slice, port, gatewayPort: gateway?.port });
+  }
+
+  /** It could not be given. */
+  takeBack({ metadata: { uid = '' } }: VirtualCluster, fromUid: string): void {
+    this.#given.delete(uid);
+    this.#own.delete(fromUid);
+  }
+
+  /** UID of the one that a warm VirtualCluster was given to, which the store may not show yet. */
+  givenTo({ metadata: { uid = '' } }: VirtualCluster): string | undefined {
+    return this.#given.get(uid);
+  }
+
+  /** `namespace/name` of the other VirtualCluster that has this id, and has not been given to this one. */
   ownerOfId(id: string, exceptUid: string): string | undefined {
     for (const vc of this.#store.list()) {
-      if (vc.metadata.uid !== exceptUid && vc.status?.id === id)
-        return `${vc.metadata.namespace}/${vc.metadata.name}`;
+      if (vc.metadata.uid === exceptUid || vc.status?.id !== id) continue;
+      const isGiven = isWarm(vc, this.#systemNamespace) && warmClaim(vc)?.uid === exceptUid;
+      if (!isGiven && this.givenTo(vc) !== exceptUid) return `${vc.metadata.namespace}/${vc.metadata.name}`;
     }
     for (const [uid, claim] of this.#own) {
-      if (uid !== exceptUid && claim.id === id) return `with UID ${uid}`;
+      if (uid !== exceptUid && claim.id === id && this.#given.get(uid) !== exceptUid)
+        return `with UID ${uid}`;
     }
     return undefined;
   }

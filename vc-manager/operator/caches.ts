@@ -34,7 +34,7 @@ export class Caches {
   /** `namespace`: Skerry's own. */
   constructor({ client, clock, namespace }: { client: KubeClient; clock: Clock; namespace: string }) {
     this.clock = clock;
-    this.allocations = new Allocations(this.virtualClusters);
+    this.allocations = new Allocations(this.virtualClusters, namespace);
     this.#reflectors = [
       new Reflector({ client, clock, resource: resources.virtualClusters, store: this.virtualClusters }),
       new Reflector({ client, clock, resource: resources.virtualClusterPolicies, store: this.policies }),

@@ -111,6 +111,7 @@ const requests = [
   annotationKeys.restore,
   annotationKeys.sleep,
   annotationKeys.wake,
+  annotationKeys.warmFor,
 ];
 
 /** Whether the spec, the deletion or a request by annotation has changed: work under way may be for the old state. */

@@ -14,6 +14,7 @@ import type { OperatorOptions, Services } from './services.ts';
 import type { SharedWorker } from './shared-worker.ts';
 import { isAsleep } from './sleep.ts';
 import { StatusWriter } from './status-writer.ts';
+import { WarmPool } from './warm-pool.ts';
 
 interface LeaderLoopOptions {
   services: Services;
@@ -87,7 +88,7 @@ export class LeaderLoop {
       for (const vc of virtualClusters.list()) queue.add(keyOf(vc));
     });
     try {
-      await Promise.all([queue.run(signal), watch.run(signal)]);
+      await Promise.all([queue.run(signal), watch.run(signal), new WarmPool(this.#o.services).run(signal)]);
     } finally {
       for (const stop of stopWatching) stop();
     }

@@ -160,7 +160,7 @@ export class Operator {
     caches: Caches;
     facts: SuperClusterFacts;
   }): Services {
-    const { driver, datastore, logger, identity, newId } = this.#options;
+    const { driver, datastore, logger, identity, newId, machineMemory, onWarmPool } = this.#options;
     const { virtualClusters, policies, templates, activity } = caches;
     return {
       client,
@@ -179,6 +179,8 @@ export class Operator {
       ...facts,
       identity,
       newId: newId ?? randomId,
+      machineMemory: machineMemory ?? (() => undefined),
+      onWarmPool: onWarmPool ?? (() => undefined),
       random: this.#random,
       clock: this.#clock,
       logger,

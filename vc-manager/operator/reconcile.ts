@@ -1,4 +1,5 @@
 import type { VirtualCluster, VirtualClusterPhase } from '../../api/virtual-cluster.ts';
+import { isWarm, warmClaim } from '../../api/warm.ts';
 import { Connection, type ConnectionOptions, isNotFound, KubeClient, resources } from '../../kube/index.ts';
 import type { Job, JobRun, ReconcileResult } from '../jobs/job-runner.ts';
 import { isHeld } from '../jobs/job-status.ts';
@@ -32,11 +33,13 @@ import { restore, restored } from './steps/restore.ts';
 import { reservations, serviceSlice } from './steps/service-slice.ts';
 import { awake, fallAsleep, stayAsleep } from './steps/sleep.ts';
 import { snapshot } from './steps/snapshot.ts';
+import { takeOver } from './steps/take-over.ts';
 import { version } from './steps/version.ts';
 import { Tenant } from './tenant.ts';
+import { settleClaim } from './warm-members.ts';
 
 /** Allocations that no other VirtualCluster may have: chosen and written into the status before anything is made. */
-const allocationSteps: readonly Stage[] = [policy, identity, version, address, serviceSlice];
+const allocationSteps: readonly Stage[] = [policy, identity, takeOver, version, address, serviceSlice];
 
 /**
  * From a VirtualCluster to a control plane that can be used. A tenant waits for its API server first of all: the
@@ -73,6 +76,9 @@ export async function reconcileVirtualCluster(job: Job, options: ReconcileOption
   const { services } = options;
   return withTenant(job, options, async (tenant) => {
     try {
+      const claim = isWarm(tenant.vc, services.settings.namespace) ? warmClaim(tenant.vc) : undefined;
+      const settled = claim && (await settleClaim(tenant, services, claim));
+      if (settled !== undefined) return settled;
       if (hasJobRequests(tenant.vc)) await applyJobRequests(tenant, services);
     } catch (error) {
       if (options.signal.aborted) throw error;

@@ -1,5 +1,5 @@
 import { isTakenUp } from '../../api/conditions.ts';
-import { finalizer, labelKeys } from '../../api/labels.ts';
+import { labelKeys } from '../../api/labels.ts';
 import { activityLeaseName } from '../../api/names.ts';
 import {
   isConflict,
@@ -14,7 +14,7 @@ import { assertIdClaim } from './id-claim.ts';
 import type { Services } from './services.ts';
 import type { Step } from './step-runner.ts';
 import { releaseReservations } from './steps/service-slice.ts';
-import { changeMetadata, ownedId, type Tenant } from './tenant.ts';
+import { dropFinalizer, ownedId, type Tenant } from './tenant.ts';
 import { removeSecrets } from './tenant-secrets.ts';
 
 /**
@@ -177,17 +177,7 @@ const removeActivity: Step = {
 const removeFinalizer: Step = {
   name: 'remove-finalizer',
   doing: 'Letting the object go',
-  async run(tenant, services) {
-    try {
-      await changeMetadata(tenant, services, ({ metadata }) => {
-        if (!metadata.finalizers?.includes(finalizer)) return undefined;
-        return { finalizers: metadata.finalizers.filter((each) => each !== finalizer) };
-      });
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-    }
-    services.allocations.forget(tenant.uid);
-  },
+  run: dropFinalizer,
 };
 
 const removeReservations: Step = {

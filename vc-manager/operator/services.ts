@@ -31,6 +31,19 @@ export interface ServicePool {
   mode: 'slice' | 'assigned';
 }
 
+export interface MachineMemory {
+  totalBytes: number;
+  /** What can be had without taking it from anybody. */
+  availableBytes: number;
+}
+
+export interface WarmPoolSize {
+  ready: number;
+  /** Being made, changed or removed. */
+  other: number;
+  wanted: number;
+}
+
 /** What steps work with; the same for all tenants while this manager leads. */
 export interface Services {
   /** The super cluster. */
@@ -60,6 +73,10 @@ export interface Services {
   /** Wall-clock time at which the shared datastore was last seen to grow fast; 0: never. */
   datastoreGrowth: { sinceMs: number };
   newId: () => string;
+  /** Of the machine that control planes run on; undefined where that is not this one. */
+  machineMemory: () => MachineMemory | undefined;
+  /** Told what the warm pool has, with each look at it. */
+  onWarmPool: (pool: WarmPoolSize) => void;
   /** Absent: this manager keeps no snapshots. */
   snapshots?: SnapshotServices | undefined;
   /** From 0 to 1, 1 excluded. */
@@ -94,6 +111,8 @@ export interface OperatorOptions {
   clock?: Clock;
   random?: () => number;
   newId?: () => string;
+  machineMemory?: Services['machineMemory'];
+  onWarmPool?: Services['onWarmPool'];
   /** Default: a KubeClient. Its options have `beforeWrite` of their own. */
   connect?: (options: ConnectionOptions) => KubeClient;
   /** Default: those of LeaseElection. */

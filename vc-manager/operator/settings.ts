@@ -41,6 +41,10 @@ export interface OperatorSettings {
   driver: DriverName;
   /** How many there are of each component whose template does not say, where the driver can run several. */
   replicas: number;
+  /** How many control planes of the default template wait for an owner. */
+  warm: number;
+  /** What all that wait may take in memory, by what their templates ask for. Absent: a quarter of the machine, if there is one. */
+  warmMemoryBytes?: number | undefined;
   /** How many VirtualClusters are reconciled at once. */
   parallel: number;
   /** How often each VirtualCluster is reconciled without an event. */
@@ -63,6 +67,7 @@ const defaults: Omit<OperatorSettings, 'advertiseAddress' | 'etcdEndpoint'> = {
   dns: 'coredns',
   driver: 'process',
   replicas: 1,
+  warm: 0,
   parallel: 4,
   recheckMs: 60_000,
   leaveTimeoutMs: 15_000,

@@ -119,6 +119,30 @@ export async function removeFormerSecret(tenant: Tenant, services: Place, which:
   await remove(tenant, services, ref, (secret) => isOwned(tenant, secret));
 }
 
+/** Makes a Secret that was made under this id for the VirtualCluster `from` this tenant's; none or another's is left alone. */
+export async function moveInternalSecret(
+  tenant: Tenant,
+  services: Place,
+  which: Which,
+  from: string,
+): Promise<void> {
+  const ref = internalSecretRef(services, tenant.id, which);
+  for (;;) {
+    const secret = await findSecret(tenant, services, ref);
+    const { annotations, uid, resourceVersion } = secret?.metadata ?? {};
+    if (annotations?.[annotationKeys.id] !== tenant.id || annotations[annotationKeys.tenantName] !== from)
+      return;
+    const moved = { [annotationKeys.tenantName]: tenant.key };
+    const patch = { metadata: { annotations: moved, labels: tenant.labels, uid, resourceVersion } };
+    try {
+      await services.client.patch(resources.secrets, ref, patch, { type: 'merge', signal: tenant.signal });
+      return;
+    } catch (error) {
+      if (!isConflict(error)) throw error;
+    }
+  }
+}
+
 /** Removes all Secrets of this tenant; those under the id only if it has one. */
 export async function removeSecrets(tenant: Tenant, services: Place, id: string | undefined): Promise<void> {
   const { namespace, name } = tenant.ref;

@@ -1,10 +1,11 @@
-import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import { annotationKeys, finalizer, labelKeys } from '../../api/labels.ts';
 import { apiVersion, idPattern } from '../../api/names.ts';
-import type { VirtualClusterPolicy } from '../../api/policy.ts';
+import type { EffectivePolicy, VirtualClusterPolicy } from '../../api/policy.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   type Clock,
   isConflict,
+  isNotFound,
   type KubeClient,
   type ObjectRef,
   type OwnerReference,
@@ -39,6 +40,8 @@ export class Tenant {
   readonly onStep: TenantOptions['onStep'];
   /** Set by the step `policy`: what limits it, if anything but the defaults does. */
   ceiling: VirtualClusterPolicy | undefined;
+  /** Set by the step `policy`: what it may. */
+  policy: EffectivePolicy | undefined;
   /** Set by the step `address` where the driver decides on it. */
   location: Location | undefined;
   /** Set by the step `certificates`. */
@@ -191,4 +194,20 @@ export async function changeMetadata(
     current = await client.get<VirtualCluster>(resources.virtualClusters, tenant.ref, { signal });
     if (current.metadata.uid !== tenant.uid) throw objectReplaced(tenant.key);
   }
+}
+
+/** Nothing of it is left that is its own: it goes. */
+export async function dropFinalizer(
+  tenant: Tenant,
+  services: Pick<Services, 'client' | 'allocations'>,
+): Promise<void> {
+  try {
+    await changeMetadata(tenant, services, ({ metadata }) => {
+      if (!metadata.finalizers?.includes(finalizer)) return undefined;
+      return { finalizers: metadata.finalizers.filter((each) => each !== finalizer) };
+    });
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
+  services.allocations.forget(tenant.uid);
 }

@@ -1,4 +1,6 @@
 import type { Command, Option } from 'commander';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
+import { isWaiting } from '../../../api/warm.ts';
 import { resources } from '../../../kube/index.ts';
 import { type Candidate, type CompletionContext, candidatesFor } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -34,8 +36,8 @@ async function listTenantNames(
     return await withSuperCluster(quiet, superCluster, async (client) => {
       const signal = AbortSignal.timeout(listTimeoutMs);
       const where = namespace === undefined ? {} : { namespace };
-      const { items } = await client.list(resources.virtualClusters, { ...where, signal });
-      return items.map(({ metadata }) => metadata.name ?? '');
+      const { items } = await client.list<VirtualCluster>(resources.virtualClusters, { ...where, signal });
+      return items.filter((vc) => !isWaiting(vc)).map(({ metadata }) => metadata.name ?? '');
     });
   } catch {
     return [];

@@ -105,6 +105,7 @@ function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: number): 
     ['Created:', `${metadata.creationTimestamp} (${ageSince(metadata.creationTimestamp, nowMs)} ago)`],
     ...(deleting === undefined ? [] : [['Deleted:', `${deleting} (${ageSince(deleting, nowMs)} ago)`]]),
     ['Id:', status?.id ?? '-'],
+    ...(status?.fromPool === undefined ? [] : [['From the pool:', status.fromPool.member]]),
     ['Version:', status?.version ?? (spec?.version === undefined ? '-' : `${spec.version} (wanted)`)],
     ...(spec?.template === undefined ? [] : [['Template:', spec.template]]),
     ...(status?.driver === undefined ? [] : [['Driver:', driverText(status.driver)]]),

@@ -137,7 +137,8 @@ async function refuseIfTenantsRemain(stateDir: string, signal: AbortSignal): Pro
   throw new CliError(
     'StateUnusable',
     `the super cluster of ${kubeconfig} still has tenants (${names.slice(0, 5).join(', ')}${names.length > 5 ? ', ...' : ''}), and purging ` +
-      'removes their data: delete them first with "vc-manager delete NAME --wait", or add --force and clean up by hand',
+      'removes their data: delete them first with "vc-manager delete NAME --wait", or add --force and clean up by hand. ' +
+      'Those called warm-... go when "up" runs with --warm 0',
   );
 }
 

@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
+import { isWaiting } from '../../../api/warm.ts';
 import {
   isForbidden,
   isNotFound,
@@ -62,8 +63,10 @@ async function list(cli: Cli, flags: Flags): Promise<void> {
       await refuseMissingNamespace(client, options.namespace, cli.signal);
     return found;
   });
-  cli.stdout.write(render(items, flags.output, cli.clock.now()));
-  if (items.length === 0 && (flags.output === 'table' || flags.output === 'wide')) {
+  // What waits for an owner is shown to those who look into the namespace that it is in.
+  const tenants = flags.namespace === undefined ? items.filter((vc) => !isWaiting(vc)) : items;
+  cli.stdout.write(render(tenants, flags.output, cli.clock.now()));
+  if (tenants.length === 0 && (flags.output === 'table' || flags.output === 'wide')) {
     const where =
       flags.namespace === undefined || flags.allNamespaces ? '' : ` in namespace ${flags.namespace}`;
     cli.stderr.write(

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage } from 'node:http';
 import { hostname } from 'node:os';
 import { type Command, Option } from 'commander';
 import { pino } from 'pino';
-import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { type DnsChoice, type DriverName, dnsChoices } from '../../../api/virtual-cluster.ts';
 import { Connection, type ConnectionOptions, KubeClient, loadKubeconfig } from '../../../kube/index.ts';
 import { dnsDomain } from '../../../program/flags.ts';
@@ -11,8 +11,9 @@ import { loadTemplates } from '../../control-plane/template.ts';
 import { EtcdAdmin } from '../../etcd/admin.ts';
 import { checkRedisUrl } from '../../jobs/redis-url.ts';
 import { Operator } from '../../operator/operator.ts';
-import type { OperatorOptions } from '../../operator/services.ts';
+import type { OperatorOptions, WarmPoolSize } from '../../operator/services.ts';
 import type { GatewaySettings } from '../../operator/settings.ts';
+import { machineMemory } from '../../os/memory.ts';
 import { openStore } from '../../snapshot/open-store.ts';
 import {
   defaultAdvertiseAddress,
@@ -20,6 +21,7 @@ import {
   gatewayAddress,
   hostAndPort,
   ipAddress,
+  memoryQuantity,
   portRange,
   repeatable,
   wholeNumber,
@@ -140,6 +142,17 @@ export function configure(command: Command, cli: Cli): void {
       hostAndPort,
     )
     .option('--parallel <n>', 'tenants that are worked on at once', wholeNumber(1, 64), 4)
+    .option(
+      '--warm <n>',
+      'control planes of the default template that wait for an owner, so that "create" takes a moment',
+      wholeNumber(0, 100),
+      0,
+    )
+    .option(
+      '--warm-memory <quantity>',
+      'what all that wait may take, as 2Gi, by what their templates ask for (default: a quarter of this machine; with --driver kubernetes no limit)',
+      memoryQuantity,
+    )
     .addOption(
       new Option('--recheck <duration>', 'how often each tenant is looked at when nothing happens')
         .argParser(duration)
@@ -186,6 +199,8 @@ interface OperatorFlags extends GlobalFlags, DriverFlags, PkiFlags {
   dns: DnsChoice;
   redis?: string;
   parallel: number;
+  warm: number;
+  warmMemory?: number;
   recheck: number;
   snapshotStore?: string;
   snapshotRecipient?: string[];
@@ -230,6 +245,9 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
     logger,
     identity: flags.identity,
     redis,
+    // Pods are where a scheduler puts them.
+    machineMemory: () => (flags.driver === 'kubernetes' ? undefined : machineMemory()),
+    onWarmPool: health.onWarmPool,
     snapshots: await snapshotsOf(flags, env),
     settings: {
       namespace: flags.systemNamespace,
@@ -246,6 +264,8 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
       driver: flags.driver,
       replicas: flags.tenantReplicas,
       parallel: flags.parallel,
+      warm: flags.warm,
+      warmMemoryBytes: flags.warmMemory,
       recheckMs: flags.recheck,
     },
   });
@@ -305,6 +325,7 @@ const plainText = 'text/plain; charset=utf-8';
 export class ManagerHealth {
   readonly #registry = new Registry();
   readonly #calls: Counter;
+  readonly #warm: Gauge;
   readonly #now: () => number;
   #answeredAt: number | undefined;
 
@@ -317,6 +338,12 @@ export class ManagerHealth {
       labelNames: ['verb', 'resource', 'code'],
       registers: [this.#registry],
     });
+    this.#warm = new Gauge({
+      name: 'skerry_manager_warm_control_planes',
+      help: 'Control planes without an owner: ready, other (being made, changed or removed), and how many are wanted.',
+      labelNames: ['state'],
+      registers: [this.#registry],
+    });
     collectDefaultMetrics({ register: this.#registry });
   }
 
@@ -324,6 +351,10 @@ export class ManagerHealth {
   readonly onCall: CallListener = ({ verb, resource, status }) => {
     this.#calls.inc({ verb, resource, code: status === 0 ? 'none' : String(status) });
     if (status > 0 && status < 500) this.#answeredAt = this.#now();
+  };
+
+  readonly onWarmPool = (pool: WarmPoolSize): void => {
+    for (const [state, count] of Object.entries(pool)) this.#warm.set({ state }, count);
   };
 
   /** Why the manager is not ready; undefined when it is. */

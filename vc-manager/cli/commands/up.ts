@@ -72,6 +72,13 @@ export function configure(command: Command, cli: Cli): void {
       '--no-gateway',
       'reach each tenant at a port of its own instead of all of them at the port of vc-gateway',
     )
+    .option(
+      '--warm <n>',
+      'control planes that wait for an owner, so that "create" takes a moment',
+      wholeNumber(0, 100),
+      0,
+    )
+    .option('--warm-memory <quantity>', 'what all that wait may take (default: a quarter of this machine)')
     .option('--detach', 'go on in the background once everything is up')
     .option(
       '--audit',

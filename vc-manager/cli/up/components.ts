@@ -35,6 +35,8 @@ interface ComponentOptions {
   /** Whether something in the super cluster acts on NetworkPolicies, as the syncer takes it. */
   networkPolicies: string;
   dns: DnsChoice;
+  warm: number;
+  warmMemory: string | undefined;
 }
 
 /** Manager, syncer and gateway as components of the local stack, each a process of its own. */
@@ -47,7 +49,7 @@ export function skerryComponents(options: ComponentOptions, parts: LocalStackPar
 }
 
 function manager(options: ComponentOptions, parts: LocalStackParts): ComponentPlan {
-  const { stateDir, bindAddress, advertiseAddress, dns } = options;
+  const { stateDir, bindAddress, advertiseAddress, dns, warm, warmMemory } = options;
   return program(managerComponent, options, parts.superCluster?.managerKubeconfig, {
     args: [
       join(packageRoot(), 'bin', 'vc-manager.js'),
@@ -58,6 +60,8 @@ function manager(options: ComponentOptions, parts: LocalStackParts): ComponentPl
       `--bind-address=${bindAddress}`,
       `--advertise-address=${advertiseAddress}`,
       `--dns=${dns}`,
+      `--warm=${warm}`,
+      ...(warmMemory === undefined ? [] : [`--warm-memory=${warmMemory}`]),
       `--endpoint-host=${localAddress(bindAddress)}`,
       ...(options.gateway
         ? [

@@ -1,5 +1,6 @@
 import { apiVersion } from '../../../api/names.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
+import { isWaiting } from '../../../api/warm.ts';
 import {
   connectionFromSecret,
   isAlreadyExists,
@@ -166,10 +167,10 @@ export async function createSampleTenants(
   }
 }
 
-/** All that are not being deleted. */
+/** All that have an owner and are not being deleted. */
 export async function listTenants(client: KubeClient, signal: AbortSignal): Promise<VirtualCluster[]> {
   const { items } = await client.list<VirtualCluster>(resources.virtualClusters, { signal });
-  return items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  return items.filter((vc) => vc.metadata.deletionTimestamp === undefined && !isWaiting(vc));
 }
 
 function refOf({ metadata }: VirtualCluster): VirtualClusterRef {

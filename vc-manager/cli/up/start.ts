@@ -32,6 +32,10 @@ export interface UpOptions {
   superBindAddress: string;
   /** Default DNS server of tenants; absent: none where nodes are simulated, otherwise coredns. */
   dns?: DnsChoice;
+  /** How many control planes wait for an owner. */
+  warm: number;
+  /** What they may take, as a quantity. */
+  warmMemory?: string;
   /** Whether something in the super cluster acts on NetworkPolicies: `auto`, `enforced` or `unenforced`. */
   networkPolicies: string;
   /** Whether tenants are reached through the gateway. */
@@ -100,6 +104,8 @@ export async function startAll(
           // Simulated nodes cannot pull the image.
           networkPolicies: options.networkPolicies,
           dns: options.dns ?? (isLocal && options.nodes > 0 ? 'none' : 'coredns'),
+          warm: options.warm,
+          warmMemory: options.warmMemory,
         },
         parts,
       ),

@@ -1,4 +1,5 @@
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
+import { isWaiting } from '../../../api/warm.ts';
 import { Reflector, resources, Store } from '../../../kube/index.ts';
 import type { LocalStack } from '../../local-stack/local-stack.ts';
 import type { Cli } from '../context.ts';
@@ -102,7 +103,7 @@ export async function reportEvents({
   const virtualClusters = new Store<VirtualCluster>();
   let isFirstList = true;
   virtualClusters.subscribe(({ type, object, previous }) => {
-    const message = isFirstList ? undefined : describeChange(type, object, previous);
+    const message = isFirstList || isWaiting(object) ? undefined : describeChange(type, object, previous);
     if (message !== undefined) print(message);
   });
   await withConnection(superCluster, async (client) => {

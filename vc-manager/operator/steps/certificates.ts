@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import { kubeconfigKey, secretNames } from '../../../api/names.ts';
 import type { VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import { isWarm } from '../../../api/warm.ts';
 import { renderKubeconfig } from '../../../kube/index.ts';
 import { isHeld } from '../../jobs/job-status.ts';
 import { addressAt } from '../../os/network.ts';
@@ -169,6 +170,8 @@ export const credentials: Step = {
   doing: 'Writing kubeconfigs',
   condition: 'CertificatesReady',
   async run(tenant, services) {
+    // Nobody is to have any before it has an owner; and without them no syncer takes it up.
+    if (isWarm(tenant.vc, services.settings.namespace)) return;
     const { leafs, kubeletClientCa, frontProxyCa } = tenant.required(tenant.pki, 'certificates');
     const { gateway } = tenant.vc.status ?? {};
     const forPeople = { [kubeconfigKey]: kubeconfigOf(tenant, 'admin', leafs.admin, gateway) };

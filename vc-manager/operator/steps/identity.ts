@@ -5,16 +5,23 @@ import { assertIdClaim } from '../id-claim.ts';
 import type { Services } from '../services.ts';
 import type { Step } from '../step-runner.ts';
 import { changeMetadata, type Tenant } from '../tenant.ts';
+import { claimWarm, inheritance } from '../warm-members.ts';
 
 /**
  * The id, and the finalizer that keeps the object until everything with that id is gone. An id that belongs to another
- * VirtualCluster is refused before the finalizer is set: else a deletion would remove what belongs to the other.
+ * VirtualCluster is refused before the finalizer is set: else a deletion would remove what belongs to the other. It is
+ * that of a control plane from the warm pool, if one is there that suits.
  */
 export const identity: Step = {
   name: 'identity',
   doing: 'Choosing an id',
   async run(tenant, services) {
-    const id = tenant.vc.status?.id ?? (await chooseId(tenant, services));
+    const has = tenant.vc.status?.id;
+    const warm =
+      has === undefined
+        ? await claimWarm(tenant, services, () => checkNamespaceLimit(tenant, services))
+        : undefined;
+    const id = has ?? warm?.status?.id ?? (await chooseId(tenant, services));
     await changeMetadata(tenant, services, ({ metadata }) => {
       if (metadata.finalizers?.includes(finalizer) && metadata.annotations?.[annotationKeys.id] === id)
         return undefined;
@@ -24,7 +31,9 @@ export const identity: Step = {
       };
     });
     // Flushed by a later step: the annotation has it already.
-    tenant.status.set({ id });
+    tenant.status.set({ ...(warm && inheritance(warm)), id });
+    // Later steps go by what the status says, as of any control plane that runs.
+    if (warm !== undefined) await tenant.status.flush();
   },
 };
 

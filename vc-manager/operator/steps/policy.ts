@@ -16,6 +16,7 @@ export const policy: Step = {
     const isPublishedRuntimeClass = await isPublished(tenant, services, requested.policy?.runtimeClassName);
     const answer = effectivePolicy({ requested, ceiling, isPublishedRuntimeClass });
     tenant.ceiling = ceiling;
+    tenant.policy = answer.policy;
     tenant.status.set({ policy: answer.policy });
     reportRestrictions(tenant, answer);
     // For a new VirtualCluster the next steps write the status anyway.

@@ -175,17 +175,31 @@ function reservation(tenant: Tenant, address: string, purpose: string): IPAddres
 
 /** Releases all addresses that are reserved for the tenant, in any slice. */
 export async function releaseReservations(tenant: Tenant, { client }: Services): Promise<void> {
+  const { signal, uid } = tenant;
+  for (const address of await reservationsOf(uid, client, signal))
+    await deleteReservation(client, address, signal);
+}
+
+/** Makes those that are reserved for the VirtualCluster with the UID `from` this tenant's. */
+export async function moveReservations(tenant: Tenant, { client }: Services, from: string): Promise<void> {
   const { signal } = tenant;
-  let found: KubeObject[];
+  const labels = { [labelKeys.tenant]: tenant.uid };
+  await Promise.all(
+    (await reservationsOf(from, client, signal)).map(({ metadata: { name = '', uid } }) =>
+      client.patch(resources.ipAddresses, { name }, { metadata: { labels, uid } }, { type: 'merge', signal }),
+    ),
+  );
+}
+
+async function reservationsOf(uid: string, client: KubeClient, signal: AbortSignal): Promise<KubeObject[]> {
   try {
-    const labelSelector = `${labelKeys.tenant}=${tenant.uid},${labelKeys.reserved}`;
-    found = (await client.list(resources.ipAddresses, { labelSelector, signal })).items;
+    const labelSelector = `${labelKeys.tenant}=${uid},${labelKeys.reserved}`;
+    return (await client.list(resources.ipAddresses, { labelSelector, signal })).items;
   } catch (error) {
     // A super cluster that does not know IPAddress has no reservations.
-    if (isNotFound(error)) return;
+    if (isNotFound(error)) return [];
     throw error;
   }
-  for (const address of found) await deleteReservation(client, address, signal);
 }
 
 async function deleteReservation(

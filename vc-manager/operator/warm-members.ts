@@ -1,0 +1,173 @@
+import { annotationKeys } from '../../api/labels.ts';
+import type { VirtualCluster, VirtualClusterSpec, VirtualClusterStatus } from '../../api/virtual-cluster.ts';
+import { isWarm, type WarmClaim, warmClaim, warmClaimText } from '../../api/warm.ts';
+import { findCondition, isConflict, isNotFound, resources } from '../../kube/index.ts';
+import type { ReconcileResult } from '../jobs/job-runner.ts';
+import { find } from './objects.ts';
+import type { Services } from './services.ts';
+import { dropFinalizer, type Tenant } from './tenant.ts';
+import { versionChoice } from './version-choice.ts';
+
+/*
+ * How a control plane of the warm pool gets its owner. A member is a VirtualCluster in Skerry's own namespace. It is given
+ * away by one write, an annotation with the UID of the new owner: from then on it is for that one or for nobody. The new
+ * one then takes its id and addresses over into its status, and what bears the member's name and UID; the member itself
+ * goes when that is done. A manager that is killed in between is followed by one that reads from these two objects how
+ * far it has come.
+ */
+
+/** What of the spec makes a control plane another one than what waits. A new field has to be judged here. */
+const judged: { [field in keyof VirtualClusterSpec]-?: (spec: VirtualClusterSpec) => boolean } = {
+  clusterDomain: ({ clusterDomain = 'cluster.local' }) => clusterDomain === 'cluster.local',
+  extraNames: ({ extraNames = [] }) => extraNames.length === 0,
+  restoreFrom: ({ restoreFrom }) => restoreFrom === undefined,
+  // Compared as they will be, by `suits`.
+  version: () => true,
+  template: () => true,
+  dns: () => true,
+  policy: () => true,
+  // What no component is told.
+  weight: () => true,
+  deletionProtection: () => true,
+  sleep: () => true,
+  snapshots: () => true,
+  nodes: () => true,
+  quota: () => true,
+  sync: () => true,
+};
+
+/** Whether this member is, without a restart of anything, what the tenant is to be. */
+function suits(member: VirtualCluster, { vc, policy }: Tenant, services: Services): boolean {
+  const { settings } = services;
+  const spec = vc.spec ?? {};
+  if (!Object.values(judged).every((isAsMade) => isAsMade(spec))) return false;
+  const { status } = member;
+  if (status?.policy?.podSecurity !== policy?.podSecurity) return false;
+  if (status?.driver !== settings.driver || dnsOf(member) !== (spec.dns ?? settings.dns)) return false;
+  try {
+    const { choice } = versionChoice(vc, services);
+    return choice.template.metadata.name === member.spec?.template && choice.version === status.version;
+  } catch {
+    // The step `version` reports what is wrong.
+    return false;
+  }
+}
+
+export function dnsOf({ status }: VirtualCluster): 'coredns' | 'none' {
+  return findCondition(status?.conditions, 'DNSReady') === undefined ? 'none' : 'coredns';
+}
+
+/** Ready, and nothing is being changed about it. */
+export function isAvailable({ metadata, status }: VirtualCluster): boolean {
+  return (
+    metadata.deletionTimestamp === undefined &&
+    status?.phase === 'Ready' &&
+    findCondition(status.conditions, 'Ready')?.status === 'True' &&
+    status.id !== undefined &&
+    status.identities?.tenant !== undefined &&
+    status.jobs?.current === undefined
+  );
+}
+
+/**
+ * Gives a member to this tenant; undefined when there is none that suits it. `checkLimit` is called before each is taken,
+ * and may throw. Nothing of the tenant is written.
+ */
+export async function claimWarm(
+  tenant: Tenant,
+  services: Services,
+  checkLimit: () => void,
+): Promise<VirtualCluster | undefined> {
+  const { allocations, client, settings, virtualClusters } = services;
+  if (isWarm(tenant.vc, settings.namespace)) return undefined;
+  const { uid, signal } = tenant;
+  const members = [...virtualClusters.list()]
+    .filter((vc) => isWarm(vc, settings.namespace))
+    .sort((a, b) => (bornAt(a) < bornAt(b) ? -1 : 1));
+  // By an attempt that was cut off.
+  const own = members.find((vc) => givenTo(vc, services) === uid);
+  if (own?.status?.id !== undefined && suits(own, tenant, services)) return own;
+  // Restored from a backup, under the id that it had.
+  if (tenant.vc.metadata.annotations?.[annotationKeys.id] !== undefined) return undefined;
+  for (const member of members) {
+    if (!isAvailable(member) || givenTo(member, services) !== undefined || !suits(member, tenant, services))
+      continue;
+    checkLimit();
+    // No pause since the last look: no other reconcile of this manager has taken it, or a place in the namespace.
+    allocations.give(member, uid);
+    const { name = '', namespace, uid: memberUid, resourceVersion } = member.metadata;
+    const annotations = { [annotationKeys.warmFor]: warmClaimText({ uid, ...tenant.ref }) };
+    const patch = { metadata: { annotations, uid: memberUid, resourceVersion } };
+    try {
+      return await client.patch<VirtualCluster>(resources.virtualClusters, { namespace, name }, patch, {
+        type: 'merge',
+        signal,
+      });
+    } catch (error) {
+      allocations.takeBack(member, uid);
+      // It has changed since the last look, or is gone.
+      if (!isConflict(error) && !isNotFound(error)) throw error;
+    }
+  }
+  return undefined;
+}
+
+function givenTo(member: VirtualCluster, { allocations }: Services): string | undefined {
+  return warmClaim(member)?.uid ?? allocations.givenTo(member);
+}
+
+function bornAt({ metadata }: VirtualCluster): string {
+  return `${metadata.creationTimestamp ?? ''} ${metadata.uid ?? ''}`;
+}
+
+const inherited = [
+  'endpoint',
+  'gateway',
+  'advertisedAddress',
+  'advertisedPort',
+  'serviceCIDR',
+  'serviceIPMode',
+  'version',
+  'certificatesDue',
+  'encryption',
+  'driver',
+  'datastore',
+  'identities',
+] as const satisfies (keyof VirtualClusterStatus)[];
+
+/** What a tenant has of the member that is its own now, but for the id. */
+export function inheritance({ metadata, status = {} }: VirtualCluster): Partial<VirtualClusterStatus> {
+  const entries = inherited.filter((field) => status[field] !== undefined).map((key) => [key, status[key]]);
+  const fromPool = { member: metadata.name ?? '', uid: metadata.uid ?? '' };
+  return { ...Object.fromEntries(entries), fromPool };
+}
+
+const pollMs = 500;
+
+/**
+ * Of a member that is given away: looks how far the one that it is for has come, and lets the member go. Undefined: it
+ * is to be removed with all that it has, as nobody will ever take it over.
+ */
+export async function settleClaim(
+  tenant: Tenant,
+  services: Services,
+  claim: WarmClaim,
+): Promise<ReconcileResult | undefined> {
+  const { client } = services;
+  const { signal, vc } = tenant;
+  const { uid, ...ref } = claim;
+  const owner = await find<VirtualCluster>(client, resources.virtualClusters, ref, signal);
+  const id = owner?.metadata.uid === uid ? owner.status?.id : undefined;
+  const isGone = owner?.metadata.uid !== uid || (id !== undefined && id !== vc.status?.id);
+  // It is being deleted, or another manager works on it: it may still get the id.
+  if (!isGone && (id === undefined || owner?.status?.fromPool?.moved !== true))
+    return { kind: 'done', againAfterMs: pollMs };
+  if (vc.metadata.deletionTimestamp === undefined) {
+    await client.delete(resources.virtualClusters, tenant.ref, { uid: tenant.uid, signal });
+    return { kind: 'done', againAfterMs: pollMs };
+  }
+  if (isGone) return undefined;
+  // What is under its id stays.
+  await dropFinalizer(tenant, services);
+  return { kind: 'done' };
+}
