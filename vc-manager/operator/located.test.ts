@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { labelKeys } from '../../api/labels.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { connectionFromSecret, type KubeObject, resources } from '../../kube/index.ts';
 import type { LocateOptions, Location } from '../drivers/driver.ts';
 import { condition, FakeDriver, World } from './testing/world.ts';
@@ -49,7 +50,7 @@ beforeEach(async () => {
 
 afterEach(() => world.end());
 
-function run(replicas = 1): ReturnType<World['run']> {
+function run(replicas = 1, warm = 0): ReturnType<World['run']> {
   return world.run({
     driver,
     settings: {
@@ -57,6 +58,7 @@ function run(replicas = 1): ReturnType<World['run']> {
       etcdEndpoint: 'https://127.0.0.1:2379',
       driver: 'kubernetes',
       replicas,
+      warm,
     },
   });
 }
@@ -120,6 +122,23 @@ describe('a driver that gives control planes addresses', () => {
     expect(driver.led).toEqual(new Map([[status?.id, first]]));
     const kept = world.superCluster.list(resources.ipAddresses).map(({ metadata }) => metadata.name);
     expect(kept).toEqual([slice.replace(/0$/, '10')]);
+  });
+
+  it('has what waits in the warm pool stay where it is when it gets an owner', async () => {
+    run(2, 1);
+    let member: KubeObject | undefined;
+    await world.superCluster.until(() => {
+      [member] = world.superCluster.list(resources.virtualClusters);
+      return (member as VirtualCluster | undefined)?.status?.phase === 'Ready';
+    });
+    const { id } = (member as VirtualCluster).status ?? {};
+    const { metadata } = world.create('blue');
+    const { status } = await world.untilReady('blue');
+    expect(status).toMatchObject({ id, endpoint: 'https://10.96.0.7:443' });
+    const [first, ...later] = driver.ensured.filter((plan) => plan.id === id);
+    expect(later.at(-1)?.components).toEqual(first?.components);
+    // Pods of its namespaces are its own to reach, and none of the member's.
+    expect(later.at(-1)?.network).toEqual({ ...first?.network, tenantUid: metadata.uid });
   });
 
   it('has another range chosen when the address is somebody else’s', async () => {
