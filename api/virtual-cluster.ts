@@ -398,6 +398,15 @@ export const virtualClusterStatusSchema = z.strictObject({
       'Times in a row that the syncer began to take up what the tenant has and neither succeeded nor ended in order: a replica died.',
     )
     .optional(),
+  confinement: z
+    .array(z.enum(['resources', 'egress']))
+    .max(8)
+    .meta({ 'x-kubernetes-list-type': 'set' })
+    .describe(
+      "What the manager's driver limits the control plane in: memory and CPU; where its connections lead on the machine " +
+        'that it runs on. Absent for a driver that leaves that to others.',
+    )
+    .optional(),
   usage: z
     .strictObject({
       pods: z.int().min(0).optional(),

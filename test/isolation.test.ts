@@ -1,6 +1,8 @@
 import 'reflect-metadata';
 import { webcrypto } from 'node:crypto';
+import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { cryptoProvider, Pkcs10CertificateRequestGenerator } from '@peculiar/x509';
 import { execa } from 'execa';
@@ -17,6 +19,7 @@ import {
 } from '../kube/index.ts';
 import { freePort } from '../kube/testing/free-port.ts';
 import { grpcCall } from '../vc-manager/etcd/testing/grpc-client.ts';
+import { egressFilterProblem } from '../vc-manager/os/egress-filter.ts';
 import { startAttackerServer } from './harness/attacker-server.ts';
 import { at, listAt } from './harness/checker/view.ts';
 import { datastoreEndpoint } from './harness/datastore.ts';
@@ -193,11 +196,17 @@ describe('tenants are out of reach of each other', () => {
         response: { uid: request.uid, allowed: false, status: { message: 'the attacker was here' } },
       });
     });
+    // Not listed by the operator: any server of the machine.
+    const unlisted = createServer((socket) => socket.end()).listen(0, '127.0.0.1');
+    await once(unlisted, 'listening');
+    let dialled = 0;
+    unlisted.on('connection', () => dialled++);
     try {
       const foreign = connectionFromSecret(other.kubeconfig);
       const superCluster = connectionFromSecret(world.superCluster.kubeconfig);
       const targets = {
         attacker: { url: `https://127.0.0.1:${attacker.port}/`, ca: attacker.ca },
+        unlisted: { url: `https://127.0.0.1:${(unlisted.address() as AddressInfo).port}/`, ca: attacker.ca },
         super: { url: `${superCluster.server}/api/v1/namespaces`, ca: superCluster.ca ?? '' },
         neighbour: { url: `${foreign.server}/api/v1/namespaces`, ca: foreign.ca ?? '' },
         datastore: {
@@ -235,15 +244,24 @@ describe('tenants are out of reach of each other', () => {
           },
           { timeoutMs: 60_000 },
         );
-      // The way is open: it is the other side that refuses.
       expect(await said('attacker')).toContain('the attacker was here');
+      const isConfined = one.virtualCluster.status?.confinement?.includes('egress') === true;
+      expect(isConfined).toBe(egressFilterProblem() === undefined);
+      const refusal = 'connect: connection refused';
+      // Where the way is open, it is the other side that refuses.
       for (const target of ['super', 'neighbour'])
-        expect(await said(target)).toContain('failed to call webhook: Unauthorized');
+        expect(await said(target)).toContain(isConfined ? refusal : 'failed to call webhook: Unauthorized');
+      const answer = await said('unlisted');
+      if (isConfined) expect(answer).toContain(refusal);
+      expect(dialled > 0).toBe(!isConfined);
       // No answer at all: etcd ends a connection that comes without a client certificate.
-      expect(await said('datastore')).toMatch(/failed to call webhook: Post "[^"]+": /);
+      const ofDatastore = await said('datastore');
+      expect(ofDatastore).toMatch(/failed to call webhook: Post "[^"]+": /);
+      expect(ofDatastore).not.toContain(refusal);
       await one.kubectl('delete', 'validatingwebhookconfiguration', 'stones');
     } finally {
       await attacker.close();
+      unlisted.close();
     }
   });
 

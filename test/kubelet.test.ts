@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { createServer, request } from 'node:https';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
@@ -11,6 +10,7 @@ import { Agent, WebSocket } from 'undici';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { connectionFromSecret, type KubeObject, resource, resources } from '../kube/index.ts';
 import { createTestCertificates } from '../kube/testing/index.ts';
+import { listenInReach } from './harness/attacker-server.ts';
 import { at } from './harness/checker/view.ts';
 import { FakeKubelet, onFakeNode, taint } from './harness/fake-kubelet.ts';
 import { container, namespace, pod } from './harness/manifests.ts';
@@ -244,9 +244,7 @@ describe('the kubelet of a tenant', () => {
       response.end('lured');
     });
     trap.on('tlsClientError', () => undefined);
-    trap.listen(0, '127.0.0.1');
-    await once(trap, 'listening');
-    const Port = (trap.address() as AddressInfo).port;
+    const Port = await listenInReach(trap, '127.0.0.1');
     const status = {
       addresses: [{ type: 'InternalDNS', address: '127.0.0.1' }],
       daemonEndpoints: { kubeletEndpoint: { Port } },

@@ -314,8 +314,28 @@ export const attempts: readonly Attempt[] = [
   {
     attacker: 'tenant',
     attack: 'write into the super cluster, the datastore or another tenant by webhooks that point there',
-    stoppedBy: 'the other side: 401, or no connection without a client certificate',
+    stoppedBy: 'process driver as root: no connection; else the other side: 401, or a client certificate',
     test: 'test/isolation.test.ts › webhooks of a tenant get nowhere',
+  },
+  {
+    attacker: 'tenant',
+    attack:
+      'have its API server dial servers of its machine that ask for no credentials, or learn which ports are open',
+    stoppedBy:
+      'process driver as root: rules of nftables; all but what is listed looks as if nobody listened',
+    test: 'vc-manager/os/egress-filter.test.ts › lets a group reach what is listed',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'do so by the conversion webhook of a CustomResourceDefinition',
+    stoppedBy: 'the same; an answer that is no conversion is not shown',
+    test: 'test/stepping-stones.test.ts › conversion webhooks reach what the operator lists',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'do so by a token that names an OIDC issuer',
+    stoppedBy: 'issuers are named by the template alone; there the same rules',
+    test: 'test/stepping-stones.test.ts › OIDC issuers are reached only where the template names them',
   },
   {
     attacker: 'tenant',

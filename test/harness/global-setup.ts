@@ -3,6 +3,7 @@ import { cpSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../../vc-manager/binaries/index.ts';
+import { tenantEgress } from './attacker-server.ts';
 import { auditLogOf, rightsFaults } from './rights.ts';
 import { makeRunDirectory, removeLeftovers, removeRun, runCli, stateDirOf } from './stack.ts';
 import { mayMirrorCustomResources } from './world.ts';
@@ -44,6 +45,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
 
 async function start(stateDir: string): Promise<void> {
   const args = ['--tenants', '0', '--nodes', '3', '--no-samples', '--unsafe-no-fsync', '--audit'];
+  // Where the suites have servers of tenants.
+  args.push('--tenant-egress', tenantEgress);
   const { exitCode, stdout, stderr } = await runCli(
     stateDir,
     ['up', '--detach', '--state-dir', stateDir, ...args],

@@ -2,6 +2,7 @@ import { InvalidArgumentError } from 'commander';
 import { describe, expect, it } from 'vitest';
 import {
   duration,
+  egressTarget,
   ipAddress,
   kubernetesVersion,
   labelPairs,
@@ -51,6 +52,29 @@ describe('other arguments', () => {
   it('takes addresses of both families, and no names', () => {
     expect(['127.0.0.1', '::1'].map(ipAddress)).toEqual(['127.0.0.1', '::1']);
     expect(() => ipAddress('localhost')).toThrow('Give an IP address');
+  });
+
+  it.each([
+    ['10.1.2.3/16', { to: '10.1.0.0/16' }],
+    ['10.1.0.9:443', { to: '10.1.0.9/32', ports: [443, 443] }],
+    ['0.0.0.0/0:8000-8999', { to: '0.0.0.0/0', ports: [8000, 8999] }],
+    ['::1', { to: '::1/128' }],
+    ['[fd00::7/8]:443', { to: 'fd00::/8', ports: [443, 443] }],
+  ])('takes servers as %s', (text, target) => {
+    expect(egressTarget(text, [{ to: '192.0.2.1/32' }])).toEqual([{ to: '192.0.2.1/32' }, target]);
+  });
+
+  it.each([
+    'localhost:443',
+    '10.0.0.0/33',
+    '10.0.0.1:0',
+    '10.0.0.1:9-8',
+    '[::1]',
+    '',
+    '1.2.3.4; flush ruleset',
+    'fe80::1%lo',
+  ])('takes no servers as "%s"', (text) => {
+    expect(() => egressTarget(text)).toThrow(InvalidArgumentError);
   });
 
   it('takes ranges of ports, the smaller one first', () => {

@@ -1,6 +1,8 @@
 import { isIP } from 'node:net';
 import { InvalidArgumentError } from 'commander';
+import ipaddr from 'ipaddr.js';
 import { parseQuantity } from '../../kube/index.ts';
+import type { EgressTarget } from '../os/egress-filter.ts';
 import { machineAddress } from '../os/network.ts';
 
 /** A Go duration as kubectl takes it (`90s`, `2m30s`, `1h`) or plain seconds; in milliseconds. */
@@ -60,6 +62,30 @@ export function portRange(text: string): { first: number; last: number } {
   const [first = 0, last = 0] = /^(\d+)-(\d+)$/.exec(text)?.slice(1).map(Number) ?? [];
   if (first >= 1 && first <= last && last <= 65_535) return { first, last };
   throw new InvalidArgumentError('Give two ports, the smaller one first: 21000-21999.');
+}
+
+/** Servers, repeatable: an address or range, and perhaps a port or several. */
+export function egressTarget(text: string, before: readonly EgressTarget[] = []): EgressTarget[] {
+  const [, bracketed, plain = '', first, last = first] =
+    /^(?:\[(.+)\]|([^:]+)):(\d+)(?:-(\d+))?$/.exec(text) ?? [];
+  const to = cidrOf(text) ?? cidrOf(bracketed ?? plain);
+  if (to === undefined)
+    throw new InvalidArgumentError(
+      'Give an address or a range, and perhaps ports: 10.1.0.0/16, 10.1.0.9:443, [fd00::/8]:8000-8999.',
+    );
+  if (first === undefined) return [...before, { to }];
+  const ports = portRange(`${first}-${last}`);
+  return [...before, { to, ports: [ports.first, ports.last] }];
+}
+
+/** As a CIDR that begins with its first address; undefined for what is neither an address nor a range. */
+function cidrOf(text: string): string | undefined {
+  const [address = '', bits] = text.split('/', 2);
+  const family = isIP(address);
+  const cidr = bits === undefined ? `${address}/${family === 6 ? 128 : 32}` : text;
+  const type = family === 6 ? ipaddr.IPv6 : ipaddr.IPv4;
+  if (family === 0 || address.includes('%') || !type.isValidCIDR(cidr)) return undefined;
+  return `${type.networkAddressFromCIDR(cidr)}/${cidr.split('/')[1]}`;
 }
 
 export function repeatable(text: string, before: readonly string[] = []): string[] {

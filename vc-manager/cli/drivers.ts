@@ -6,6 +6,7 @@ import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import { KubernetesDriver } from '../drivers/kubernetes/kubernetes-driver.ts';
 import { ProcessDriver } from '../drivers/process/process-driver.ts';
 import { findControlGroups } from '../os/control-groups.ts';
+import { type EgressTarget, egressFilterProblem } from '../os/egress-filter.ts';
 import { composeProjectsDirectory, controlPlanesDirectory } from './state-directory.ts';
 
 /** Options that drivers use. */
@@ -15,7 +16,7 @@ export interface DriverFlags {
   imageRegistry?: string;
   storageClass?: string;
   storageSize: string;
-  tenantEgress?: string[];
+  tenantEgress?: EgressTarget[];
 }
 
 /** What a driver works with. */
@@ -42,9 +43,22 @@ interface DriverFactory {
  */
 const tenantNiceness = 5;
 
+/** Where vc-syncer answers as the kubelet of tenants' nodes by default, on whichever address of this machine. */
+const kubeletProxy: EgressTarget = { ports: [10_450, 10_450] };
+
+/** What confines processes of control planes on this machine, as far as this user may. */
+export function confinementOfProcesses(
+  targets: readonly EgressTarget[] = [],
+): Pick<ConstructorParameters<typeof ProcessDriver>[0], 'groups' | 'egress'> {
+  return {
+    groups: findControlGroups(),
+    egress: egressFilterProblem() === undefined ? targets : undefined,
+  };
+}
+
 const factories: Record<DriverName, DriverFactory> = {
   process: {
-    make: ({ stateDir, clock, env }, { processKeeper }) =>
+    make: ({ stateDir, clock, env }, { processKeeper, tenantEgress = [kubeletProxy] }) =>
       new ProcessDriver({
         root: controlPlanesDirectory(stateDir),
         binaries: new Binaries({ cacheDir: defaultCacheDirectory(env), env, clock }),
@@ -52,14 +66,13 @@ const factories: Record<DriverName, DriverFactory> = {
         environment: { ...env },
         niceness: tenantNiceness,
         // Of a keeper's processes only the keeper's own container sets limits.
-        ...(processKeeper === undefined ? { groups: findControlGroups() } : {}),
-        ...(processKeeper === undefined ? {} : { keeper: processKeeper }),
+        ...(processKeeper === undefined ? confinementOfProcesses(tenantEgress) : { keeper: processKeeper }),
       }),
     reader: ({ stateDir }) =>
       new ProcessDriver({
         root: controlPlanesDirectory(stateDir),
         binaries: noBinaries,
-        groups: findControlGroups(),
+        ...confinementOfProcesses(),
       }),
   },
   compose: {

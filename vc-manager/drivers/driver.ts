@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
+import type { VirtualClusterStatus } from '../../api/virtual-cluster.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../control-plane/plan.ts';
 
 const dnsLabel = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
@@ -114,6 +115,9 @@ export interface Location {
   ports: Readonly<Record<string, number>>;
 }
 
+/** `resources`: memory and CPU. `egress`: where its connections lead on the machine that it runs on. */
+export type Confinement = NonNullable<VirtualClusterStatus['confinement']>[number];
+
 /** Carries plans out. What it has started outlives it, and a new driver on the same place takes it over. */
 export interface ControlPlaneDriver {
   /**
@@ -121,6 +125,8 @@ export interface ControlPlaneDriver {
    * what runs is looked after by one manager at a time, the one that leads.
    */
   readonly isShared?: boolean;
+  /** What it confines control planes in. Absent: others see to that, and it cannot tell. */
+  readonly confinement?: readonly Confinement[];
   /**
    * Where the API server of a control plane is reached, from the manager too; makes what that needs, and answers the
    * same for as long as the control plane is not removed. Absent: on the manager's machine, at a port that it chooses.

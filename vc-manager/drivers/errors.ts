@@ -9,6 +9,7 @@ type DriverErrorCode =
   | 'WillNotStop'
   | 'TakenOver'
   | 'CannotWrite'
+  | 'CannotConfine'
   | 'UnknownComponent'
   | 'InvalidName'
   | 'EngineUnavailable'
@@ -109,6 +110,15 @@ export function willNotStop(where: Where, pid: number): DriverError {
     'WillNotStop',
     `process ${pid}, ${where.component} of ${where.id}, goes on after SIGKILL. Look at what it waits for (ps -o stat,wchan ${pid}).`,
     { ...where, pid },
+  );
+}
+
+export function cannotConfine(where: { id: string }, cause: unknown): DriverError {
+  return new DriverError(
+    'CannotConfine',
+    `the connections of ${where.id} cannot be confined to what it needs: ${messageOf(cause)}. Nothing of it is started so; see whether "nft list ruleset" works.`,
+    where,
+    { cause },
   );
 }
 

@@ -27,6 +27,7 @@ export function fencedDriver(driver: ControlPlaneDriver, fence: Fence): ControlP
   const lead = driver.lead?.bind(driver);
   return {
     ...(driver.isShared === undefined ? {} : { isShared: driver.isShared }),
+    ...(driver.confinement === undefined ? {} : { confinement: driver.confinement }),
     ...(locate && {
       locate: async (id, options) => {
         assertHeld(fence);

@@ -37,6 +37,7 @@ describe('Operator', () => {
       advertisedAddress: '192.0.2.1',
       advertisedPort: 21000,
       observedGeneration: 1,
+      confinement: ['egress'],
       kubeconfigSecret: { name: 'a-kubeconfig', key: 'kubeconfig' },
       syncerSecret: {
         namespace: 'skerry-system',

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { VirtualCluster, VirtualClusterPhase } from '../../../api/virtual-cluster.ts';
 import type { Condition } from '../../../kube/index.ts';
-import { advice } from './describe.ts';
+import { advice, driverText } from './describe.ts';
 
 const createdMs = Date.parse('2030-01-01T00:00:00Z');
 const soon = createdMs + 10_000;
@@ -14,6 +14,17 @@ function tenant(phase: VirtualClusterPhase | undefined, conditions: Condition[] 
     status: { ...(phase === undefined ? {} : { phase }), conditions },
   };
 }
+
+it('says what confines a control plane, and what does not', () => {
+  expect(driverText({ driver: 'process', confinement: ['resources', 'egress'] })).toBe(
+    'process (memory and CPU are limited; on its machine it may dial only what it needs)',
+  );
+  expect(driverText({ driver: 'process', confinement: [] })).toBe(
+    'process (memory and CPU are not limited; may dial any port of its machine)',
+  );
+  expect(driverText({ driver: 'compose' })).toBe('compose (may dial any port of its machine)');
+  expect(driverText({ driver: 'kubernetes' })).toBe('kubernetes');
+});
 
 describe('advice', () => {
   it('tells how to use a tenant that is ready', () => {

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import { secretNames } from '../../../api/names.ts';
-import type { DriverName, VirtualCluster } from '../../../api/virtual-cluster.ts';
+import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { type Condition, findCondition, printable } from '../../../kube/index.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -108,7 +108,7 @@ function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: number): 
     ...(status?.fromPool === undefined ? [] : [['From the pool:', status.fromPool.member]]),
     ['Version:', status?.version ?? (spec?.version === undefined ? '-' : `${spec.version} (wanted)`)],
     ...(spec?.template === undefined ? [] : [['Template:', spec.template]]),
-    ...(status?.driver === undefined ? [] : [['Driver:', driverText(status.driver)]]),
+    ...(status?.driver === undefined ? [] : [['Driver:', driverText(status)]]),
     ...(status?.datastore === undefined ? [] : [['Datastore:', status.datastore]]),
     ['Encryption:', encryptionOf(status?.encryption)],
     ['Endpoint:', status?.endpoint ?? '-'],
@@ -138,13 +138,17 @@ function gatewayText({
   return port === undefined ? `${server} (server name ${serverName})` : server;
 }
 
-/** The driver, and what it does not limit (docs/drivers.md#limits). */
-function driverText(driver: DriverName): string {
-  if (driver === 'kubernetes') return driver;
-  const dials = 'may dial any port of its machine';
-  return driver === 'process'
-    ? `process (limits of memory and CPU only with control groups; ${dials})`
-    : `compose (${dials})`;
+/** The driver, and what it confines the control plane in (docs/drivers.md#limits). */
+export function driverText({ driver, confinement = [] }: VirtualClusterStatus): string {
+  if (driver === undefined || driver === 'kubernetes') return driver ?? '-';
+  const dials = confinement.includes('egress')
+    ? 'on its machine it may dial only what it needs'
+    : 'may dial any port of its machine';
+  if (driver === 'compose') return `compose (${dials})`;
+  const limits = confinement.includes('resources')
+    ? 'memory and CPU are limited'
+    : 'memory and CPU are not limited';
+  return `process (${limits}; ${dials})`;
 }
 
 /** What protects the tenant's Secrets in the datastore. */

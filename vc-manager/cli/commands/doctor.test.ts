@@ -1,5 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { checkDisk, checkInotify, checkMemory, checkNode, checkOpenFiles, checkPlatform } from './doctor.ts';
+import {
+  checkConfinement,
+  checkDisk,
+  checkInotify,
+  checkMemory,
+  checkNode,
+  checkOpenFiles,
+  checkPlatform,
+} from './doctor.ts';
 
 const gigabyte = 1_000_000_000;
 
@@ -22,6 +30,9 @@ describe('what doctor thinks of a machine', () => {
     ['many open files', checkOpenFiles(65_536), 'ok'],
     ['few open files', checkOpenFiles(1024), 'warn'],
     ['no limit of open files', checkOpenFiles(undefined), 'ok'],
+    ['control groups and nftables', checkConfinement(1, undefined), 'ok'],
+    ['no control groups', checkConfinement(undefined, undefined), 'warn'],
+    ['no nftables', checkConfinement(2, 'nft is not installed'), 'warn'],
   ])('%s', (_, finding, state) => {
     expect(finding.state).toBe(state);
     expect(finding.remedy === undefined).toBe(state === 'ok');

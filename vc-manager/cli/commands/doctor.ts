@@ -6,6 +6,7 @@ import { execa } from 'execa';
 import { loadKubeconfig } from '../../../kube/index.ts';
 import { Binaries, defaultCacheDirectory } from '../../binaries/index.ts';
 import { findControlGroups } from '../../os/control-groups.ts';
+import { egressFilterProblem } from '../../os/egress-filter.ts';
 import { freePort, machineAddress, NetworkError } from '../../os/network.ts';
 import { type CheckResult, missing, ok, warn } from '../checks.ts';
 import { checkCluster } from '../cluster-checks.ts';
@@ -105,7 +106,7 @@ export async function runChecks(cli: Cli, stateDir: string): Promise<CheckResult
     checkInotify(await numberIn('/proc/sys/fs/inotify/max_user_instances')),
     checkOpenFiles(await hardLimitOfOpenFiles()),
     checkAddress(),
-    isolationOfProcesses(),
+    checkConfinement(findControlGroups()?.version, egressFilterProblem()),
     supervisor === undefined
       ? ok('local stack', `none runs in ${stateDir}`)
       : ok('local stack', `runs in ${stateDir} (process ${supervisor.pid})`),
@@ -113,16 +114,21 @@ export async function runChecks(cli: Cli, stateDir: string): Promise<CheckResult
 }
 
 /** Of the process driver, which the local stack has. */
-function isolationOfProcesses(): CheckResult {
-  const groups = findControlGroups();
-  const limited =
+export function checkConfinement(groups: 1 | 2 | undefined, problem: string | undefined): CheckResult {
+  const limits =
     groups === undefined
       ? 'memory and CPU are not limited, as this user may make no control groups'
-      : `control groups (version ${groups.version}) limit memory and CPU`;
+      : `control groups (version ${groups}) limit memory and CPU`;
+  const dials =
+    problem === undefined
+      ? 'rules of nftables let them dial only what they need on this machine'
+      : `they may dial any port here (${problem})`;
+  const detail = `control planes of tenants are processes of this machine: ${limits}, and ${dials}`;
+  if (groups !== undefined && problem === undefined) return ok('isolation', detail);
   return warn(
     'isolation',
-    `control planes of tenants are processes of this machine: ${limited}, and they may dial any port here`,
-    'for tenants that you do not trust use --driver kubernetes: docs/drivers.md#limits',
+    detail,
+    'for tenants that you do not trust run the manager as root with nft installed, or use --driver kubernetes: docs/drivers.md#limits',
   );
 }
 

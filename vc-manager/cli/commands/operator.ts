@@ -18,6 +18,7 @@ import { openStore } from '../../snapshot/open-store.ts';
 import {
   defaultAdvertiseAddress,
   duration,
+  egressTarget,
   gatewayAddress,
   hostAndPort,
   ipAddress,
@@ -98,9 +99,9 @@ export function configure(command: Command, cli: Cli): void {
     )
     .option('--storage-size <quantity>', 'for the same', '2Gi')
     .option(
-      '--tenant-egress <cidr>',
-      "one more range that tenants' API servers may dial, such as that of a syncer outside of the cluster; repeatable (kubernetes)",
-      repeatable,
+      '--tenant-egress <cidr[:ports]>',
+      "what else tenants' API servers may dial, as 10.1.0.0/16, 10.1.0.9:443 or 127.0.0.1:8000-8999, such as a syncer outside of the cluster; repeatable (kubernetes; process: on this machine, where root confines them; default there: port 10450, where vc-syncer answers as kubelets)",
+      egressTarget,
     )
     .option(
       '--gateway <host:port>',
@@ -227,6 +228,7 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
   const connection = new Connection(superCluster);
   const client = new KubeClient(connection);
   const managerPki = managerPkiProvider(flags, { ...cli, stateDir, address, client });
+  const driver = createDriver(flags.driver, { stateDir, client, clock, env }, flags);
   const { etcdCa, etcdManager, etcdRootPassword } = await managerPki();
   const datastore = new EtcdAdmin({
     endpoint: flags.etcdEndpoint,
@@ -238,7 +240,7 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
   const operator = new Operator({
     client,
     fencedClient: (beforeWrite) => new KubeClient(new Connection({ ...superCluster, beforeWrite })),
-    driver: createDriver(flags.driver, { stateDir, client, clock, env }, flags),
+    driver,
     datastore,
     templates: await loadTemplates(),
     managerPki,
@@ -269,7 +271,8 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
       recheckMs: flags.recheck,
     },
   });
-  logger.info({ server: connection.server, stateDir, driver: flags.driver }, 'starting');
+  const { confinement } = driver;
+  logger.info({ server: connection.server, stateDir, driver: flags.driver, confinement }, 'starting');
   try {
     await operator.run(signal);
   } finally {

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { dnsChoices } from '../../../api/virtual-cluster.ts';
-import { ipAddress, wholeNumber } from '../arguments.ts';
+import { egressTarget, ipAddress, repeatable, wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { describeFailure, invalidArgument } from '../errors.ts';
 import { progressFor } from '../progress.ts';
@@ -49,6 +49,11 @@ export function configure(command: Command, cli: Cli): void {
       ipAddress,
     )
     .option(
+      '--tenant-egress <cidr[:ports]>',
+      "what on this machine tenants' API servers may dial where root confines them, beyond what they need, as 127.0.0.1:8443; repeatable",
+      egressArgument,
+    )
+    .option(
       '--super-bind-address <address>',
       "where the local super cluster's API server listens; where nodes of yours reach it, they can join",
       ipAddress,
@@ -88,6 +93,12 @@ export function configure(command: Command, cli: Cli): void {
     .addOption(new Option('--supervised').hideHelp())
     .addHelpText('after', help)
     .action(async (_, chosen: Command) => up(cli, chosen));
+}
+
+/** Checked here, and read by the manager that it is handed on to. */
+function egressArgument(text: string, before?: readonly string[]): string[] {
+  egressTarget(text);
+  return repeatable(text, before);
 }
 
 async function up(cli: Cli, command: Command): Promise<void> {
@@ -165,9 +176,10 @@ function givenArguments(command: Command): string[] {
     each.options
       .filter((option) => each.getOptionValueSource(option.attributeName()) === 'cli')
       .filter(({ long }) => long !== '--detach')
-      .map((option) => {
+      .flatMap((option) => {
         const value: unknown = each.getOptionValue(option.attributeName());
-        return typeof value === 'boolean' ? `${option.long}` : `${option.long}=${value}`;
+        if (typeof value === 'boolean') return [`${option.long}`];
+        return [value].flat().map((one) => `${option.long}=${one}`);
       }),
   );
 }

@@ -32,6 +32,8 @@ interface ComponentOptions {
   gateway: boolean;
   bindAddress: string;
   advertiseAddress: string;
+  /** What on this machine tenants' API servers may dial beyond what they need. */
+  tenantEgress: readonly string[];
   /** Whether something in the super cluster acts on NetworkPolicies, as the syncer takes it. */
   networkPolicies: string;
   dns: DnsChoice;
@@ -49,7 +51,8 @@ export function skerryComponents(options: ComponentOptions, parts: LocalStackPar
 }
 
 function manager(options: ComponentOptions, parts: LocalStackParts): ComponentPlan {
-  const { stateDir, bindAddress, advertiseAddress, dns, warm, warmMemory } = options;
+  const { stateDir, bindAddress, advertiseAddress, dns, ports, warm, warmMemory } = options;
+  const kubelets = [kubeletPort, ports.kubelet].map((port) => hostPort(kubeletHost(options), port));
   return program(managerComponent, options, parts.superCluster?.managerKubeconfig, {
     args: [
       join(packageRoot(), 'bin', 'vc-manager.js'),
@@ -62,6 +65,7 @@ function manager(options: ComponentOptions, parts: LocalStackParts): ComponentPl
       `--dns=${dns}`,
       `--warm=${warm}`,
       ...(warmMemory === undefined ? [] : [`--warm-memory=${warmMemory}`]),
+      ...[...kubelets, ...options.tenantEgress].map((target) => `--tenant-egress=${target}`),
       `--endpoint-host=${localAddress(bindAddress)}`,
       ...(options.gateway
         ? [
@@ -78,15 +82,16 @@ function manager(options: ComponentOptions, parts: LocalStackParts): ComponentPl
   });
 }
 
+/** `nodes/NAME:10250/proxy` is what tools ask for; one stack of this machine can have it, others take a port of their own. */
+const kubeletPort = 10_250;
+
 /** By default V8 lets the heap grow to four times of what is in use; this limit costs no measurable CPU. */
 const smallHeap = ['--max-semi-space-size=4', '--heap-growing-percent=50'];
 
 function syncer(options: ComponentOptions, parts: LocalStackParts): ComponentPlan {
   const { metrics, kubelet } = options.ports;
   const host = '127.0.0.1';
-  // Not on loopback where the machine has another address: tenants reach the metrics API through a Service, whose
-  // endpoints must not be loopback addresses.
-  const kubeletHost = isLocalAddress(options.advertiseAddress) ? options.advertiseAddress : host;
+  const kubeletAddress = kubeletHost(options);
   return program(syncerComponent, options, parts.superCluster?.syncerKubeconfig, {
     args: [
       ...smallHeap,
@@ -94,10 +99,9 @@ function syncer(options: ComponentOptions, parts: LocalStackParts): ComponentPla
       ...superClusterArguments(options),
       `--replica=${identity(options.stateDir)}`,
       `--metrics-address=${host}:${metrics}`,
-      // `nodes/NAME:10250/proxy` is what tools ask for; one stack of this machine can have it.
-      `--kubelet-address=${hostPort(kubeletHost, 10_250)}`,
+      `--kubelet-address=${hostPort(kubeletAddress, kubeletPort)}`,
       `--kubelet-fallback-port=${kubelet}`,
-      `--kubelet-advertise=${kubeletHost}`,
+      `--kubelet-advertise=${kubeletAddress}`,
       `--network-policies=${options.networkPolicies}`,
       ...(options.superCluster === 'local'
         ? [
@@ -110,9 +114,17 @@ function syncer(options: ComponentOptions, parts: LocalStackParts): ComponentPla
     dependsOn: [],
     ports: [
       { name: 'metrics', port: metrics, host },
-      { name: 'kubelet', port: kubelet, host: kubeletHost },
+      { name: 'kubelet', port: kubelet, host: kubeletAddress },
     ],
   });
+}
+
+/**
+ * Where the syncer answers as kubelets: not on loopback where the machine has another address, as tenants reach the
+ * metrics API through a Service, whose endpoints must not be loopback addresses.
+ */
+function kubeletHost({ advertiseAddress }: ComponentOptions): string {
+  return isLocalAddress(advertiseAddress) ? advertiseAddress : '127.0.0.1';
 }
 
 /** It listens where tenants' API servers do. */

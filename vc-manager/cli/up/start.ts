@@ -28,6 +28,8 @@ export interface UpOptions {
   bindAddress: string;
   /** How pods reach tenants' API servers; absent: an address of this machine. */
   advertiseAddress?: string;
+  /** What on this machine tenants' API servers may dial beyond what they need. */
+  tenantEgress?: readonly string[];
   /** Of the local super cluster's API server. */
   superBindAddress: string;
   /** Default DNS server of tenants; absent: none where nodes are simulated, otherwise coredns. */
@@ -101,6 +103,7 @@ export async function startAll(
           gateway: options.gateway,
           bindAddress: options.bindAddress,
           advertiseAddress: address,
+          tenantEgress: options.tenantEgress ?? [],
           // Simulated nodes cannot pull the image.
           networkPolicies: options.networkPolicies,
           dns: options.dns ?? (isLocal && options.nodes > 0 ? 'none' : 'coredns'),

@@ -1,8 +1,7 @@
 import PQueue from 'p-queue';
 import type { ControlPlaneDriver } from '../../drivers/driver.ts';
 import { ProcessDriver } from '../../drivers/process/process-driver.ts';
-import { findControlGroups } from '../../os/control-groups.ts';
-import { noBinaries } from '../drivers.ts';
+import { confinementOfProcesses, noBinaries } from '../drivers.ts';
 import { type Progress, withStep } from '../progress.ts';
 import { controlPlanesDirectory } from '../state-directory.ts';
 import { gatewayComponent, managerComponent, syncerComponent } from './components.ts';
@@ -29,7 +28,7 @@ export async function stopAll({ stateDir, progress, signal, force, driver }: Sto
   const tenants = new ProcessDriver({
     root: controlPlanesDirectory(stateDir),
     binaries: noBinaries,
-    groups: findControlGroups(),
+    ...confinementOfProcesses(),
   });
   await withStep(progress, 'Stopping manager, syncer and gateway', () =>
     stack.stop(stackId, { ...options, components: [managerComponent, syncerComponent, gatewayComponent] }),

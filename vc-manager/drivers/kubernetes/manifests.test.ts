@@ -13,7 +13,7 @@ import {
 } from './manifests.ts';
 import { examplePlan } from './testing/example-plan.ts';
 
-const network = { systemNamespace: 'skerry-system', egress: ['192.0.2.0/24'] };
+const network = { systemNamespace: 'skerry-system', egress: [{ to: '192.0.2.0/24' }] };
 
 interface PodTemplate {
   metadata: { annotations: Record<string, string> };
@@ -204,6 +204,17 @@ describe('network policies', () => {
       { ipBlock: { cidr: '10.112.4.0/22' } },
       { ipBlock: { cidr: '192.0.2.0/24' } },
     ]);
+  });
+
+  it('name the ports of what the operator lists, where it names any', () => {
+    const egress = [{ to: '192.0.2.0/24', ports: [443, 444] as const }];
+    const rules = networkPolicies(examplePlan(), { ...network, egress }).find(
+      ({ metadata }) => metadata.name === 'kube-apiserver',
+    )?.['spec'] as { egress: object[] };
+    expect(rules.egress).toContainEqual({
+      to: [{ ipBlock: { cidr: '192.0.2.0/24' } }],
+      ports: [{ protocol: 'TCP', port: 443, endPort: 444 }],
+    });
   });
 
   it.each([

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { isIP, isIPv6 } from 'node:net';
 import type { KubeObject } from '../../../kube/index.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../../control-plane/plan.ts';
+import type { EgressTarget } from '../../os/egress-filter.ts';
 import { imageOf } from '../images.ts';
 import {
   apiServer,
@@ -143,8 +144,8 @@ export interface NetworkOptions {
   systemNamespace: string;
   /** Where syncers answer as kubelets. Their pods serve metrics too, which are no tenant's business. */
   kubeletPort?: number;
-  /** Ranges that API servers may dial beyond what every one needs: a syncer or a datastore outside of the cluster. */
-  egress: readonly string[];
+  /** What API servers may dial beyond what every one needs: a syncer or a datastore outside of the cluster. */
+  egress: readonly EgressTarget[];
 }
 
 type Peer = Record<string, unknown>;
@@ -192,7 +193,11 @@ function ofApiServer(
       ],
     });
   }
-  if (egress.length > 0) to.push({ to: egress.map((cidr) => ({ ipBlock: { cidr } })) });
+  for (const { to: cidr, ports: range } of egress)
+    to.push({
+      to: cidr === undefined ? [] : [{ ipBlock: { cidr } }],
+      ...(range && { ports: [{ protocol: 'TCP', port: range[0], endPort: range[1] }] }),
+    });
   return policy(id, name, {
     podSelector: selector(name),
     policyTypes: ['Ingress', 'Egress'],

@@ -27,6 +27,8 @@ export interface ProcessSpec {
   files: PlanFile[];
   /** Processes that carry this component's mark. */
   marked: readonly number[];
+  /** Group to run with, by which its connections are judged. */
+  group: number | undefined;
 }
 
 const inherited = ['PATH', 'HOME', 'USER', 'TMPDIR', 'TZ', 'LANG'];
@@ -36,7 +38,7 @@ export function processSpec(
   component: ComponentPlan,
   command: string,
   place: ComponentPaths,
-  options: { environment: NodeJS.ProcessEnv; marked: readonly number[] },
+  options: { environment: NodeJS.ProcessEnv; marked: readonly number[]; group: number | undefined },
 ): ProcessSpec {
   const fill = (text: string) =>
     text
@@ -57,6 +59,7 @@ export function processSpec(
     env,
     files: component.files.map((file) => ({ ...file, content: fill(file.content) })),
     marked: options.marked,
+    group: options.group,
   };
 }
 
@@ -66,6 +69,8 @@ interface SpawnRequest {
   env: Record<string, string>;
   cwd: string;
   logFile: string;
+  /** To run with instead of this process's; only root may. */
+  gid?: number;
   /** `<id>-<component>`, and what the plan limits it to. */
   confinement?: { name: string; limits: Record<string, string> };
 }
@@ -94,6 +99,7 @@ export async function spawnChild(request: SpawnRequest): Promise<Spawned> {
       env: request.env,
       detached: true,
       stdio: ['ignore', log, log],
+      ...(request.gid === undefined ? {} : { gid: request.gid }),
     });
   } finally {
     closeSync(log);
@@ -339,7 +345,8 @@ export class ComponentProcess {
     const current = this.#current;
     if (current !== undefined) {
       const isOfCurrent = record?.pid === current.identity.pid && record.stopping !== true;
-      const same = isOfCurrent && record.argsHash === target.hash;
+      const judged = target.group === undefined || record?.group === target.group;
+      const same = isOfCurrent && record.argsHash === target.hash && judged;
       if (!same || !(await current.isAlive())) {
         await this.#end(record?.stopTimeoutMs ?? stopTimeoutMs, signal);
       }
@@ -356,11 +363,12 @@ export class ComponentProcess {
         throw portInUse(this.#where, port, await portHolder(port));
       }
     }
-    const { command, args, env } = target;
+    const { command, args, env, group } = target;
     const request = {
       command,
       args,
       env,
+      ...(group === undefined ? {} : { gid: group }),
       cwd: place.data(name),
       logFile: place.log(name),
       confinement: { name: `${this.#where.id}-${name}`, limits: target.component.resources?.limits ?? {} },
@@ -375,6 +383,7 @@ export class ComponentProcess {
           ports: target.component.ports.map((port) => ({ name: port.name, port: port.port })),
           dependsOn: target.component.dependsOn,
           stopTimeoutMs: target.component.stopTimeoutMs,
+          ...(group === undefined ? {} : { group }),
         });
       });
       this.#pid = this.#current.identity.pid;

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { freePort } from '../../../kube/testing/free-port.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../../control-plane/plan.ts';
+import { egressFilterProblem } from '../../os/egress-filter.ts';
 import { identify } from '../../os/process-identity.ts';
 import type { DriverError } from '../errors.ts';
 import { ProcessDriver } from './process-driver.ts';
@@ -95,6 +96,41 @@ describe('ProcessDriver', () => {
     await polite.ensure(plan(fakeComponent('server', await freePort())), { signal });
     expect(getPriority(await pidOf(polite, 'server'))).toBe(niceness);
   });
+
+  it.skipIf(egressFilterProblem() !== undefined)(
+    'confines connections by a group of its own, also of what has run without one, and forgets it at the end',
+    async () => {
+      const confined = () => {
+        const made = new ProcessDriver({ root, binaries, livenessIntervalMs: 50, egress: [] });
+        drivers.push(made);
+        return made;
+      };
+      const open = driver();
+      const wanted = plan(fakeComponent('server', await freePort()));
+      await open.ensure(wanted, { signal });
+      const before = await pidOf(open, 'server');
+      await open.close();
+
+      const first = confined();
+      await first.ensure(wanted, { signal });
+      const pid = await pidOf(first, 'server');
+      expect(pid).not.toBe(before);
+      const groupId = /^Gid:\t(\d+)/m.exec(await readFile(`/proc/${pid}/status`, 'utf8'))?.[1] ?? '';
+      const rules = () => execFileSync('nft', ['list', 'ruleset'], { encoding: 'utf8' });
+      expect(rules()).toContain(`goto g${groupId}`);
+      await first.close();
+
+      // Neither another manager nor one that may not confine starts it anew.
+      for (const next of [confined(), driver()]) {
+        await next.ensure(wanted, { signal });
+        expect(await pidOf(next, 'server')).toBe(pid);
+        await next.close();
+      }
+      expect(rules()).toContain(`goto g${groupId}`);
+      await confined().stop('blue', { signal });
+      expect(rules()).not.toContain(groupId);
+    },
+  );
 
   it('leaves what runs as planned alone', async () => {
     const d = driver();

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { lookup } from 'node:dns/promises';
 import { readdir, rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { type Clock, KeyedMutex, systemClock } from '../../../kube/index.ts';
@@ -10,11 +11,13 @@ import {
   validatePlan,
 } from '../../control-plane/plan.ts';
 import type { ControlGroups } from '../../os/control-groups.ts';
+import { EgressFilter, type EgressTarget, groupOf } from '../../os/egress-filter.ts';
 import { isAlive, processesWithVariable } from '../../os/process-identity.ts';
 import { runInDependencyOrder } from '../dependency-order.ts';
 import {
   type ComponentListener,
   type ComponentObservation,
+  type Confinement,
   type ControlPlaneDriver,
   type ControlPlaneObservation,
   controlPlanesIn,
@@ -23,7 +26,7 @@ import {
   type LogOptions,
   type StopOptions,
 } from '../driver.ts';
-import { cannotWrite, unknownComponent } from '../errors.ts';
+import { cannotConfine, cannotWrite, unknownComponent } from '../errors.ts';
 import { runningPids } from '../ports.ts';
 import { ComponentPaths } from './component-files.ts';
 import {
@@ -56,6 +59,11 @@ interface ProcessDriverOptions {
   niceness?: number;
   /** With which the limits of plans are enforced. Default: nothing enforces them. */
   groups?: ControlGroups | undefined;
+  /**
+   * Where control planes may open connections to on this machine, beyond what each of them needs; only where there is
+   * no `egressFilterProblem`. Default: to any port.
+   */
+  egress?: readonly EgressTarget[] | undefined;
 }
 
 /**
@@ -70,6 +78,9 @@ export class ProcessDriver implements ControlPlaneDriver {
   readonly #liveness: LivenessPoll;
   readonly #spawn: Spawn;
   readonly #groups: { made: ControlGroups; prefix: string } | undefined;
+  readonly #egress: { filter: EgressFilter; targets: readonly EgressTarget[] } | undefined;
+  /** Of 4096: tells control planes of one place on this machine from those of another. */
+  readonly #space: number;
   readonly #lock = new KeyedMutex();
   readonly #listeners = new Set<ComponentListener>();
   /** Id to component name to the one that looks after it; only what this driver has started or adopted. */
@@ -82,9 +93,22 @@ export class ProcessDriver implements ControlPlaneDriver {
     this.#environment = options.environment ?? process.env;
     this.#liveness = new LivenessPoll(options.livenessIntervalMs);
     const spawn = options.keeper === undefined ? spawnChild : spawnByKeeper(options.keeper);
-    const prefix = `skerry-${createHash('sha256').update(this.#root).digest('hex').slice(0, 8)}-`;
+    const place = createHash('sha256').update(this.#root).digest();
+    const prefix = `skerry-${place.toString('hex', 0, 4)}-`;
+    this.#space = place.readUInt16BE() >> 4;
+    this.#egress = options.egress && {
+      filter: new EgressFilter(prefix.slice(0, -1)),
+      targets: options.egress,
+    };
     this.#groups = options.groups === undefined ? undefined : { made: options.groups, prefix };
     this.#spawn = confined(spawn, { niceness: options.niceness ?? 0, groups: this.#groups });
+  }
+
+  get confinement(): Confinement[] {
+    return [
+      ...(this.#groups === undefined ? [] : (['resources'] as const)),
+      ...(this.#egress === undefined ? [] : (['egress'] as const)),
+    ];
   }
 
   async ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
@@ -167,10 +191,12 @@ export class ProcessDriver implements ControlPlaneDriver {
     if (others.length > 0) await this.#stop(plan.id, others, signal);
     const commands = await this.#commands(plan.components, signal);
     const marked = await this.#marked(place, [...wanted]);
+    const group = await this.#confine(plan);
     await runInDependencyOrder(startOrder(plan.components), signal, async (component, startSignal) => {
       const target = processSpec(component, commands.get(component.name) ?? '', place, {
         environment: this.#environment,
         marked: marked.get(component.name) ?? [],
+        group,
       });
       onProgress?.(`starting ${component.name}`);
       await this.#supervisor(plan.id, component.name).ensure(target, startSignal);
@@ -188,6 +214,7 @@ export class ProcessDriver implements ControlPlaneDriver {
   ): Promise<void> {
     const place = this.#place(id);
     const known = await this.#known(id);
+    const groups = names === undefined ? await this.#confinedGroups(id) : [];
     const marked = await this.#marked(place, names);
     const all = new Set([...known.keys(), ...marked.keys()]);
     const chosen = [...all].filter((name) => names === undefined || names.includes(name));
@@ -200,6 +227,32 @@ export class ProcessDriver implements ControlPlaneDriver {
       this.#supervisors.get(id)?.delete(name);
       this.#removeGroups(`${id}-${name}`);
     });
+    // Rules for nobody do no harm.
+    for (const group of groups) await this.#egress?.filter.forget(group).catch(() => undefined);
+  }
+
+  /** The group that its components run with; undefined where nothing judges their connections. */
+  async #confine({ id, components, network }: ControlPlanePlan): Promise<number | undefined> {
+    if (this.#egress === undefined) return undefined;
+    const ports = components.flatMap((component) => component.ports);
+    // No two of this machine listen on one port.
+    const group = groupOf(this.#space, ports[0]?.port ?? 0);
+    const own = ports.map(({ port, host }): EgressTarget => {
+      const isAny = host === undefined || host === '0.0.0.0' || host === '::';
+      return { ports: [port, port], ...(isAny ? {} : { to: host }) };
+    });
+    try {
+      const datastore = network?.datastore === undefined ? [] : await serversOf(network.datastore);
+      await this.#egress.filter.allow(group, [...own, ...datastore, ...this.#egress.targets]);
+    } catch (error) {
+      throw cannotConfine({ id }, error);
+    }
+    return group;
+  }
+
+  async #confinedGroups(id: string): Promise<Set<number>> {
+    const records = await readRecords(this.#place(id).run);
+    return new Set([...records.values()].flatMap(({ group }) => (group === undefined ? [] : [group])));
   }
 
   /** One whose last process is just going is left: an empty group costs nothing, and the next start takes it over. */
@@ -262,4 +315,12 @@ export class ProcessDriver implements ControlPlaneDriver {
     }
     return found;
   }
+}
+
+/** Of a URL; nothing where its name is not known: then nobody gets there. */
+async function serversOf(url: string): Promise<EgressTarget[]> {
+  const { hostname, port } = new URL(url);
+  const number = Number(port || 443);
+  const found = await lookup(hostname.replace(/^\[|\]$/g, ''), { all: true }).catch(() => []);
+  return found.map(({ address }) => ({ to: address, ports: [number, number] }));
 }

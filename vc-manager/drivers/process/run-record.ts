@@ -12,6 +12,8 @@ const schema = z.object({
   ports: z.array(z.object({ name: z.string(), port: z.int() })),
   dependsOn: z.array(z.string()),
   stopTimeoutMs: z.number(),
+  /** By which its connections are told apart; absent: nothing judges where they lead. */
+  group: z.int().positive().optional(),
   /** Set before it is told to stop: its end is no crash, also for another manager. */
   stopping: z.boolean().optional(),
 });

@@ -46,6 +46,8 @@ export const controlPlane: Step = {
     // From here on the datastore holds the service range.
     if (change === undefined) tenant.status.set({ version: choice.version });
     else reportReplacing(tenant, change);
+    const { confinement } = services.driver;
+    if (confinement !== undefined) tenant.status.set({ confinement: [...confinement] });
     if (!isAsleep(tenant.vc)) await reportOutage(tenant, services);
     await tenant.status.flush();
     try {

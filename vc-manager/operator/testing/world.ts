@@ -10,6 +10,7 @@ import type { ControlPlanePlan } from '../../control-plane/plan.ts';
 import { loadTemplates } from '../../control-plane/template.ts';
 import type {
   ComponentListener,
+  Confinement,
   ControlPlaneDriver,
   ControlPlaneObservation,
   EnsureOptions,
@@ -21,6 +22,7 @@ import type { Datastore, OperatorOptions } from '../services.ts';
 
 /** Carries plans out in memory. */
 export class FakeDriver implements ControlPlaneDriver {
+  readonly confinement: readonly Confinement[] = ['egress'];
   /** Every plan that was ever to be carried out, in order. */
   readonly ensured: ControlPlanePlan[] = [];
   readonly plans = new Map<string, ControlPlanePlan>();
