@@ -194,7 +194,13 @@ async function main(): Promise<void> {
       podCIDRs: flags.podCidr,
       fair: flags.fair,
     },
-    { superConnection, metrics, clock: systemClock, logger },
+    {
+      superConnection,
+      watchdog: { kubeconfig: flags.kubeconfig, context: flags.context },
+      metrics,
+      clock: systemClock,
+      logger,
+    },
   );
   await syncer.run(stop.signal);
 }

@@ -23,6 +23,8 @@ import {
 import { SuperSide } from './super-side.ts';
 import { type DirectoryHooks, TenantDirectory } from './tenants/directory.ts';
 import type { TenantSession } from './tenants/session.ts';
+import { TenantAtWork } from './watchdog/tenant-at-work.ts';
+import { Watchdog } from './watchdog/watchdog.ts';
 
 /** A Lease counts for ten seconds; a third of it is for a write that has been sent and has not arrived. */
 const windowMs = 6_600;
@@ -89,6 +91,11 @@ interface ServingOptions extends Omit<SyncerParts, 'superConnection'> {
   kubeletPort: number;
   surroundings: SuperClusterFacts;
   traces: PodTraces;
+  atWork: TenantAtWork;
+}
+
+interface WatchOptions extends Pick<SyncerParts, 'watchdog' | 'logger'> {
+  atWork: TenantAtWork;
 }
 
 /** The tenants that this replica serves, and what is done for them. The caches of the super cluster must be complete. */
@@ -99,7 +106,7 @@ class Serving {
 
   constructor(parts: ServingOptions) {
     const { options, links, superSide, coverage, kubelet, kubeletPort, traces } = parts;
-    const { metrics, clock, logger } = parts;
+    const { metrics, clock, logger, atWork } = parts;
     this.#surroundings = parts.surroundings;
     const common = {
       superClient: links.superClient,
@@ -107,6 +114,7 @@ class Serving {
       superIdentity: superSide.identity,
       kinds: allKinds,
       clock,
+      atWork,
     };
     const report = (error: unknown): void => logger.warn({ err: error }, 'cannot write a condition');
     this.#engine = new SyncEngine({
@@ -171,6 +179,19 @@ class Serving {
     return this.#engine.differences(tenant, most);
   }
 
+  /** Until aborted, while this replica works. */
+  async watch({ atWork, watchdog, logger }: WatchOptions, signal: AbortSignal): Promise<void> {
+    if (watchdog === undefined) return;
+    const dog = new Watchdog({
+      ...watchdog,
+      atWork,
+      suspect: (uid) => this.#directory.suspect(uid),
+      onNoted: (suspect) => this.#directory.noted(suspect),
+      onProblem: (error) => logger.warn({ err: error }, 'the watchdog of this replica does not work'),
+    });
+    await dog.run(signal);
+  }
+
   /** All that follows from them is looked at anew. */
   changeSurroundings(surroundings: SuperClusterFacts): void {
     this.#surroundings = surroundings;
@@ -185,6 +206,8 @@ class Serving {
 
 interface SyncerParts {
   superConnection: ConnectionOptions;
+  /** How another thread reaches the super cluster; absent: none watches this one. */
+  watchdog?: { kubeconfig: string | undefined; context: string | undefined };
   metrics: SyncerMetrics;
   clock: Clock;
   logger: Logger;
@@ -195,6 +218,7 @@ export class Syncer {
   readonly #options: SyncerOptions;
   readonly #parts: SyncerParts;
   readonly #traces: PodTraces;
+  readonly #atWork = new TenantAtWork();
 
   constructor(options: SyncerOptions, parts: SyncerParts) {
     this.#options = options;
@@ -262,10 +286,12 @@ export class Syncer {
         ...this.#parts,
         ...{ options: this.#options, links, superSide, coverage, kubelet, kubeletPort, surroundings },
         traces: this.#traces,
+        atWork: this.#atWork,
       });
       const changed = serving.changeSurroundings.bind(serving);
       running.push(
         serving.run(ending.signal),
+        serving.watch({ ...this.#parts, atWork: this.#atWork }, ending.signal),
         followSuperClusterFacts(around, surroundings, changed, ending.signal),
       );
       ready.resolve();
@@ -308,6 +334,7 @@ export class Syncer {
       superConnection,
       superObjects: caches,
       nodes: () => caches.store(resources.nodes).list(),
+      atWork: this.#atWork,
       clock,
       logger,
     });

@@ -1,5 +1,6 @@
 import type { Clock, ConnectionOptions, KubeClient, KubeObject } from '../../kube/index.ts';
 import type { Lookup } from '../context.ts';
+import type { TenantAtWork } from '../watchdog/tenant-at-work.ts';
 import type { KubeletTenant } from './find-pod.ts';
 import { KubeletServer } from './kubelet-server.ts';
 import { type ClientAuthorities, KubeletTenants } from './kubelet-tenants.ts';
@@ -28,6 +29,7 @@ interface KubeletProxyOptions {
   namespace: string;
   /** Connections that one tenant may have at once. Default 512. */
   socketsPerTenant?: number;
+  atWork?: TenantAtWork;
   clock: Clock;
   logger: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
 }
@@ -114,6 +116,7 @@ export class KubeletProxy {
       run: (tenant, pod, response) => this.#runs.run(tenant, pod, response),
       nodeApi: (tenant, asked, response) => nodeApi.answer(tenant, asked, response),
       metricsApi: (tenant, asked, response) => metricsApi.answer(tenant, asked, response),
+      atWork: this.#options.atWork,
       onFault: (error) => logger.warn({ err: error }, 'a request to a kubelet failed'),
     });
     this.#port = await this.#server.listen(host, port).catch((error: NodeJS.ErrnoException) => {

@@ -2,6 +2,7 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:ht
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
+import type { TenantAtWork } from '../watchdog/tenant-at-work.ts';
 import type { Client, KubeletTenants } from './kubelet-tenants.ts';
 import type { NodeRequest } from './node-api.ts';
 import type { PodStreams } from './pod-streams.ts';
@@ -71,6 +72,7 @@ export interface KubeletServerOptions {
   metricsApi: RequestHandler<
     Extract<KubeletRequest, { about: 'metrics-api' }> & { method: string; accept: string }
   >;
+  atWork?: TenantAtWork | undefined;
   /** A fault of ours, not of the client. */
   onFault?: (error: unknown) => void;
 }
@@ -238,6 +240,7 @@ export class KubeletServer {
   #clientOf(socket: TLSSocket, asked: KubeletRequest): Client {
     const purpose = asked.about === 'metrics-api' ? 'frontProxy' : 'kubeletClient';
     const client = this.#options.tenants.authenticate(socket, purpose);
+    this.#options.atWork?.enter(client.uid);
     this.#unauthenticated.known(socket);
     return client;
   }

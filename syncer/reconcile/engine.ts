@@ -10,6 +10,7 @@ import { tokenSecrets } from '../controllers/token-secret.ts';
 import type { Action, DownKind, SyncedKind } from '../kinds/contract.ts';
 import { QuotaAdmission, type ResourceUsage } from '../quota/quota-admission.ts';
 import type { TenantCounts } from '../scheduling/scheduling-window.ts';
+import type { TenantAtWork } from '../watchdog/tenant-at-work.ts';
 import { FairQueue } from '../workqueue/fair-queue.ts';
 import type { Priority, Outcome as QueueOutcome, TenantDepth } from '../workqueue/options.ts';
 import { QueueRunner } from '../workqueue/runner.ts';
@@ -56,6 +57,7 @@ interface EngineOptions {
   onMismatch: (tenant: TenantState, side: 'tenant' | 'super') => void;
   onHeld: (tenant: TenantState) => void;
   observer?: EngineObserver;
+  atWork?: TenantAtWork;
 }
 
 /**
@@ -322,10 +324,12 @@ export class SyncEngine {
   }
 
   async run(signal: AbortSignal): Promise<void> {
+    const { atWork } = this.#options;
     const runner = new QueueRunner({
       queue: this.#queue,
       clock: this.#options.clock,
-      process: (key: SyncKey) => this.#process(key),
+      process: (key: SyncKey) =>
+        atWork === undefined ? this.#process(key) : atWork.run(key.tenant, () => this.#process(key)),
       onError: (error, key) => this.#failed(key, error),
     });
     // One signal per tenant serves all its calls: combining two for each call would cost more than the call.

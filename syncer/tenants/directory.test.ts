@@ -139,6 +139,40 @@ describe('a tenant that a replica takes up', () => {
     }
   });
 
+  it('is on probation for long when several have died, and what is left in order before that is not forgotten', async () => {
+    const clock = fastClock(400);
+    await using world = await DirectoryWorld.start(
+      (before) => before.make('blue', { status: { joinAttempts: 3 } }).then(() => undefined),
+      { clock },
+    );
+    await world.says('blue', 'Synced', 'True', 'Joined');
+    const joinedAt = clock.monotonic();
+    expect(attempts(world, 'blue')).toBe(4);
+    await world.super.server.until(() => attempts(world, 'blue') === undefined);
+    expect(clock.monotonic() - joinedAt).toBeGreaterThan(9 * 60_000);
+  });
+
+  it('keeps what was noted while this thread was stuck in work for it, until it has gone on quietly', async () => {
+    const clock = fastClock(400);
+    await using world = await DirectoryWorld.start(undefined, { clock });
+    await world.make('blue');
+    await world.super.server.until(
+      () => world.condition('blue', 'Synced')?.reason === 'Joined' && attempts(world, 'blue') === undefined,
+    );
+    const note = (): void => {
+      world.change('blue', (vc) => ({ ...vc, status: { ...vc.status, joinAttempts: 3 } }));
+      const suspect = world.directory.suspect(uid(world, 'blue'));
+      if (suspect !== undefined) world.directory.noted(suspect);
+    };
+    note();
+    expect(world.warnings.join()).toContain('was stuck in work for this tenant');
+    await world.super.server.until(() => attempts(world, 'blue') === undefined);
+    note();
+    world.change('blue', (vc) => ({ ...vc, status: { ...vc.status, phase: 'Asleep' } }));
+    await world.says('blue', 'Synced', 'False', 'Left');
+    expect(attempts(world, 'blue')).toBe(3);
+  });
+
   it('leaves nothing of that behind when it is left in order', async () => {
     await using world = await DirectoryWorld.start();
     await world.make('blue');

@@ -16,6 +16,8 @@ import type { SyncEngine } from '../reconcile/engine.ts';
 import { EventRecorder } from '../reconcile/event-recorder.ts';
 import type { IdentityGuard } from '../reconcile/guards.ts';
 import type { DriftCount } from '../reconcile/resync.ts';
+import type { TenantAtWork } from '../watchdog/tenant-at-work.ts';
+import type { Suspect } from '../watchdog/watchdog.ts';
 import { CacheLimitExceeded, SharedCacheBudget } from './cache-budget.ts';
 import { readCredentials } from './credentials.ts';
 import { aloneFrom, JoinOrder } from './join-order.ts';
@@ -44,6 +46,7 @@ interface DirectoryOptions {
   /** Called before each write to a tenant; if it throws, the write is not sent. */
   beforeWrite?: () => void;
   hooks?: DirectoryHooks;
+  atWork?: TenantAtWork;
 }
 
 /** Reports about tenants, for metrics. `tenant` is `namespace/name`. */
@@ -71,6 +74,8 @@ interface Served {
   recheck?: () => void;
   /** Tries a tenant again that takes too much memory, if it may take more now. */
   retry?: () => void;
+  /** This thread was stuck in work for it: the note of that stays for the next replica. */
+  isSuspect: boolean;
   /** Resolves when all work for this tenant has ended. */
   ended: Promise<void>;
 }
@@ -90,8 +95,10 @@ interface Join {
   end(): Promise<void>;
 }
 
-/** A join this long ago has not brought the replica down. */
-const joinedMs = { nextMayJoin: 10_000, proven: 30_000 };
+/** A join this long ago delays no other. */
+const nextMayJoinMs = { usual: 10_000, suspect: 30_000 };
+/** A join this long ago has not brought the replica down. One that is known to have done so, perhaps, takes longer. */
+const provenMs = { usual: 30_000, suspect: 10 * 60_000 };
 /** A join that takes longer gives its turn to the next one; its API server does not answer, perhaps. */
 const longestTurnMs = 60_000;
 const lastWriteMs = 3_000;
@@ -134,6 +141,29 @@ export class TenantDirectory {
   /** The session that serves the VirtualCluster with this UID, if one does. */
   session(uid: string): TenantSession | undefined {
     return this.#served.get(uid)?.session;
+  }
+
+  /** The VirtualCluster with this UID, if it is served. */
+  suspect(uid: string): Suspect | undefined {
+    return this.#served.get(uid)?.vc;
+  }
+
+  /** This thread was stuck in work for a tenant, and that was noted; it is forgotten when the tenant goes on quietly. */
+  noted({ uid, namespace, name }: Suspect): void {
+    const served = this.#served.get(uid);
+    const warn = 'was stuck in work for this tenant; the next replica that takes it up does so last';
+    this.#options.logger.warn({ tenant: `${namespace}/${name}` }, warn);
+    if (served === undefined) return;
+    served.isSuspect = true;
+    void this.#status.forgetAttempts(uid);
+    const { signal } = served.stop;
+    this.#options.clock.sleep(provenMs.suspect, signal).then(
+      async () => {
+        served.isSuspect = false;
+        await this.#noteAttempts(served, undefined, signal);
+      },
+      () => undefined,
+    );
   }
 
   /** Applies changed settings to every tenant. */
@@ -221,11 +251,14 @@ export class TenantDirectory {
       stop,
       session: undefined,
       latest: vc,
+      isSuspect: false,
       ended: Promise.resolve(),
     };
     this.#served.set(uid, served);
     this.#options.hooks?.joined?.(`${namespace}/${name}`);
-    served.ended = this.#serve(served).finally(() => {
+    const serve = (): Promise<void> => this.#serve(served);
+    const { atWork } = this.#options;
+    served.ended = (atWork === undefined ? serve() : atWork.run(uid, serve)).finally(() => {
       this.#served.delete(uid);
       this.#status.forget(uid);
       this.#options.hooks?.leaving?.(uid);
@@ -247,10 +280,11 @@ export class TenantDirectory {
       try {
         const credentials = await readCredentials(superClient, systemNamespace, served.latest, signal);
         attempts ??= await this.#attemptsBefore(served);
-        const join = await this.#beginJoin(served, attempts);
+        const join = await this.#beginJoin(served, attempts, () => {
+          attempts = 0;
+        });
         try {
           await this.#runSession(served, credentials, () => {
-            attempts = 0;
             failures = 0;
             join.joined();
           });
@@ -291,37 +325,43 @@ export class TenantDirectory {
    * Waits for the turn of a tenant, and says on its VirtualCluster that it joins: what is left of that when a replica
    * has died, the next one sees.
    */
-  async #beginJoin(served: Served, attempts: number): Promise<Join> {
+  async #beginJoin(served: Served, attempts: number, onProven: () => void): Promise<Join> {
     const { clock } = this.#options;
     const { signal } = served.stop;
-    const { uid, ...ref } = served.vc;
     if (attempts > 0) await this.#sayWaiting(served, attempts);
     const endTurn = await this.#order.turn(attempts, signal);
     const ended = new AbortController();
     const after = (ms: number, act: () => unknown): void =>
       void clock.sleep(ms, ended.signal).then(act, () => undefined);
-    const note = (count: number | undefined, until: AbortSignal): Promise<void> =>
-      this.#status.joinAttempts(ref, uid, count, until).catch((error: unknown) => {
-        if (!until.aborted) this.#warn(served.latest, error, 'cannot note that this tenant joins');
-      });
+    const kind = attempts < aloneFrom ? 'usual' : 'suspect';
     let isProven = false;
-    await note(attempts + 1, signal);
+    await this.#noteAttempts(served, attempts + 1, signal);
     after(longestTurnMs, endTurn);
     return {
       joined: () => {
-        after(attempts < aloneFrom ? joinedMs.nextMayJoin : joinedMs.proven, endTurn);
-        after(joinedMs.proven, () => {
+        if (kind === 'usual') onProven();
+        after(nextMayJoinMs[kind], endTurn);
+        after(provenMs[kind], () => {
           isProven = true;
-          return note(undefined, ended.signal);
+          onProven();
+          return this.#noteAttempts(served, undefined, ended.signal);
         });
       },
       end: async () => {
         ended.abort(new Error('the session has ended'));
         endTurn();
         const left = isProven || attempts === 0 ? undefined : attempts;
-        await note(left, AbortSignal.timeout(lastWriteMs));
+        await this.#noteAttempts(served, left, AbortSignal.timeout(lastWriteMs));
       },
     };
+  }
+
+  async #noteAttempts(served: Served, count: number | undefined, signal: AbortSignal): Promise<void> {
+    const { uid, ...ref } = served.vc;
+    if (served.isSuspect) return;
+    await this.#status.joinAttempts(ref, uid, count, signal).catch((error: unknown) => {
+      if (!signal.aborted) this.#warn(served.latest, error, 'cannot note that this tenant joins');
+    });
   }
 
   async #sayWaiting(served: Served, attempts: number): Promise<void> {

@@ -104,6 +104,11 @@ export class StatusWriter {
     );
   }
 
+  /** Somebody else has written how many; in line, as a write under way ends with what it has written. */
+  forgetAttempts(uid: string): Promise<void> {
+    return this.#inLine(uid, async () => void this.#last.get(uid)?.delete('joinAttempts'));
+  }
+
   /** The operator has accepted another server on one side. */
   identity(
     ref: ObjectRef,

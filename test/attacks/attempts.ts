@@ -538,6 +538,12 @@ export const attempts: readonly Attempt[] = [
     test: 'syncer/tenants/join-order.test.ts › stops the others a few times, and then no more',
   },
   {
+    attacker: 'tenant',
+    attack: 'do so at any later time, by work that never ends or takes all memory',
+    stoppedBy: 'a second thread notes on the tenant that the replica is stuck in work for it',
+    test: 'syncer/watchdog/watchdog.test.ts › has that noted on the tenant while it is stuck, and on no other',
+  },
+  {
     attacker: 'owner',
     attack: 'take over or delete what an orphaned tenant has left, by writing its id on a VirtualCluster',
     stoppedBy: "the tenant's etcd certificate as proof",

@@ -1,0 +1,54 @@
+import { Session } from 'node:inspector';
+import { parentPort, workerData } from 'node:worker_threads';
+import { Silence, tickMs } from './silence.ts';
+import { questionName, type Suspect, type WatchdogData, type WatchdogMessage } from './watchdog.ts';
+
+// A thread of vc-syncer, which watches the one that does the work. What it needs only when that is stuck it loads then.
+const { beats, fullBytes, kubeconfig, context } = workerData as WatchdogData;
+const silence = new Silence();
+/** One question at a time: it is answered in the midst of the other thread's work, or when that has ended. */
+let isAsking = false;
+/** UIDs that were noted in this silence. */
+let noted = new Set<string>();
+
+setInterval(() => {
+  const beat = Atomics.load(beats, 0);
+  if (!silence.look(beat, process.memoryUsage.rss() > fullBytes)) {
+    noted = new Set();
+    return;
+  }
+  if (isAsking) return;
+  isAsking = true;
+  ask((answer) => {
+    isAsking = false;
+    // Of later work: it has gone on meanwhile.
+    if (answer === '' || Atomics.load(beats, 0) !== beat) return;
+    const suspect = JSON.parse(answer) as Suspect;
+    if (noted.has(suspect.uid)) return;
+    noted.add(suspect.uid);
+    void tell(suspect);
+  });
+}, tickMs);
+
+/** Whom the other thread works for right now; '' for nobody. */
+function ask(onAnswer: (answer: string) => void): void {
+  const session = new Session();
+  session.connectToMainThread();
+  const expression = `globalThis[Symbol.for('${questionName}')]?.() ?? ''`;
+  session.post('Runtime.evaluate', { expression, silent: true, returnByValue: true }, (error, answer) => {
+    session.disconnect();
+    const value: unknown = error === null ? answer.result.value : '';
+    onAnswer(typeof value === 'string' ? value : '');
+  });
+}
+
+async function tell(suspect: Suspect): Promise<void> {
+  const message: WatchdogMessage = { suspect };
+  try {
+    const { noteSuspect } = await import('./note-suspect.ts');
+    await noteSuspect(suspect, { kubeconfig, context });
+  } catch (error) {
+    message.error = `cannot note that this thread is stuck in work for ${suspect.namespace}/${suspect.name}: ${String(error)}`;
+  }
+  parentPort?.postMessage(message);
+}

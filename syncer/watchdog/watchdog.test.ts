@@ -1,0 +1,85 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { renderKubeconfig, resources } from '../../kube/index.ts';
+import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
+import { aloneFrom } from '../tenants/join-order.ts';
+
+describe('a process that is stuck in work for a tenant', () => {
+  let superCluster: FakeCluster;
+  let directory: string;
+  let child: ChildProcess | undefined;
+
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'skerry-watchdog-'));
+    superCluster = await startFakeCluster();
+    const { server, ca = '', cert = '', key = '' } = superCluster.server.connectionOptions;
+    const user = 'vc-syncer';
+    await writeFile(file(), renderKubeconfig({ clusterName: 'super', server, ca, user, cert, key }));
+    for (const name of ['quiet', 'blue'])
+      superCluster.server.put(resources.virtualClusters, {
+        metadata: { namespace: 'acme', name, uid: name },
+        status: { id: name },
+      });
+  });
+
+  afterEach(async () => {
+    child?.kill('SIGKILL');
+    await superCluster[Symbol.asyncDispose]();
+    await rm(directory, { recursive: true });
+  });
+
+  const file = (): string => join(directory, 'kubeconfig');
+  const attempts = (name: string): number | undefined =>
+    (superCluster.server.get(resources.virtualClusters, { namespace: 'acme', name }) as VirtualCluster).status
+      ?.joinAttempts;
+
+  function start(how: string, ...flags: string[]): { said: () => string; ended: Promise<unknown> } {
+    const program = join(import.meta.dirname, 'testing', 'stuck-main.ts');
+    const stdio = ['ignore', 'pipe', 'ignore', 'ipc'] as const;
+    const started = spawn(process.execPath, [...flags, program, file(), how], { stdio: [...stdio] });
+    child = started;
+    let said = '';
+    started.stdout?.on('data', (chunk: Buffer) => {
+      said += chunk.toString();
+    });
+    return { said: () => said, ended: once(started, 'exit') };
+  }
+
+  it('has that noted on the tenant while it is stuck, and on no other', async () => {
+    const { said } = start('for ever');
+    await superCluster.server.until(() => attempts('blue') === aloneFrom);
+    expect(attempts('quiet')).toBeUndefined();
+    // It does not run yet, so it has heard of nothing.
+    expect(said()).toBe('begins\n');
+  }, 30_000);
+
+  it('has it noted before it dies for want of memory', async () => {
+    const { ended } = start('until memory is full', '--max-old-space-size=256');
+    await ended;
+    expect(attempts('blue')).toBe(aloneFrom);
+    expect(attempts('quiet')).toBeUndefined();
+  }, 60_000);
+
+  it('hears of it when it goes on, and ends without it', async () => {
+    const { said, ended } = start('for a while');
+    await expect.poll(said, { timeout: 30_000 }).toContain('noted blue');
+    child?.send('end');
+    child?.disconnect();
+    expect(await ended).toEqual([0, null]);
+  }, 60_000);
+
+  it('does not lower what replicas that have died have left', async () => {
+    superCluster.server.put(resources.virtualClusters, {
+      metadata: { namespace: 'acme', name: 'blue', uid: 'blue' },
+      status: { id: 'blue', joinAttempts: 7 },
+    });
+    const { said } = start('for a while');
+    await expect.poll(said, { timeout: 30_000 }).toContain('noted blue');
+    expect(attempts('blue')).toBe(7);
+  }, 60_000);
+});
