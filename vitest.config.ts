@@ -18,7 +18,7 @@ export default defineConfig({
           name: 'unit',
           chaiConfig,
           include: [
-            '{api,gateway,kube,program,syncer,vc-manager,scripts}/**/*.test.ts',
+            '{api,dashboard,gateway,kube,program,syncer,vc-manager,scripts}/**/*.test.ts',
             'test/{docker,real-node}/*/**/*.test.ts',
             'test/harness/**/*.test.ts',
             'test/{conformance,deploy}/**/*.test.ts',

@@ -72,6 +72,12 @@ export interface ConnectionOptions {
   cert?: string;
   key?: string;
   token?: string;
+  /** Whom the server is to take the calls for. It has to let these credentials do that. */
+  impersonate?: {
+    readonly user: string;
+    readonly groups: readonly string[];
+    readonly extra: Readonly<Record<string, readonly string[]>>;
+  };
   /** Called before every request, for credentials that change (exec plugins). It has to cache its answers. */
   authorization?: () => Promise<string | undefined>;
   tlsServerName?: string;
@@ -149,7 +155,7 @@ export class Connection {
   readonly #watches: Dispatcher;
   readonly #origin: string;
   readonly #basePath: string;
-  readonly #headers: Record<string, string>;
+  readonly #headers: CallHeaders;
   readonly #authorization: (() => Promise<string | undefined>) | undefined;
   readonly #timeoutMs: number;
   readonly #onCall: ((call: CallRecord) => void) | undefined;
@@ -168,6 +174,7 @@ export class Connection {
     this.#authorization = options.authorization;
     this.#headers = { accept: 'application/json', 'user-agent': options.userAgent ?? 'skerry' };
     if (options.token !== undefined) this.#headers['authorization'] = `Bearer ${options.token}`;
+    if (options.impersonate !== undefined) Object.assign(this.#headers, impersonation(options.impersonate));
     const connect = {
       ...credentials(options),
       ...(options.tlsServerName === undefined ? {} : { servername: options.tlsServerName }),
@@ -278,7 +285,7 @@ export class Connection {
   }
 
   /** A promise only where credentials have to be fetched: there are thousands of calls. */
-  #headersOf(call: Call): Record<string, string> | Promise<Record<string, string>> {
+  #headersOf(call: Call): CallHeaders | Promise<CallHeaders> {
     let headers = this.#headers;
     if (call.contentType !== undefined) headers = { ...headers, 'content-type': call.contentType };
     if (call.accept !== undefined) headers = { ...headers, accept: call.accept };
@@ -289,7 +296,7 @@ export class Connection {
   }
 
   /** The headers, within the timeout of the call and the life of its signal. */
-  async #headersInTime(call: Call, timeoutMs: number): Promise<Record<string, string>> {
+  async #headersInTime(call: Call, timeoutMs: number): Promise<CallHeaders> {
     const headers = this.#headersOf(call);
     if (!(headers instanceof Promise)) return headers;
     const deadline = new CallDeadline(call.signal, timeoutMs);
@@ -340,6 +347,28 @@ export class Connection {
       durationMs: performance.now() - startedAt,
     });
   }
+}
+
+type CallHeaders = Record<string, string | string[]>;
+
+function impersonation({ user, groups, extra }: NonNullable<ConnectionOptions['impersonate']>): CallHeaders {
+  return {
+    'impersonate-user': headerValue(user),
+    ...(groups.length === 0 ? {} : { 'impersonate-group': groups.map(headerValue) }),
+    ...Object.fromEntries(
+      Object.entries(extra).map(([key, values]) => [
+        `impersonate-extra-${encodeURIComponent(key)}`,
+        values.map(headerValue),
+      ]),
+    ),
+  };
+}
+
+/** API servers take these as they come: what HTTP cannot carry is refused here. */
+function headerValue(text: string): string {
+  if (!/^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(text))
+    throw new TypeError(`${JSON.stringify(text)} cannot be the name of somebody to act for`);
+  return text;
 }
 
 /** Made once: to read certificates and key anew for each connection costs more than its handshake. */

@@ -4,7 +4,7 @@ import { parseSync } from 'oxc-parser';
 import { findImportCircles, findImportFaults, type SourceFile } from './import-rules.ts';
 
 const root = join(import.meta.dirname, '..');
-const folders = ['api', 'gateway', 'kube', 'program', 'syncer', 'vc-manager', 'scripts', 'test'];
+const folders = ['api', 'dashboard', 'gateway', 'kube', 'program', 'syncer', 'vc-manager', 'scripts', 'test'];
 
 function readSource(path: string): SourceFile {
   const { module } = parseSync(path, readFileSync(path, 'utf8'));

@@ -27,6 +27,14 @@ describe('the import rule', () => {
     expect(findImportFaults([{ path: 'api/policy.ts', imports: [], packages: ['node:fs'] }])).toHaveLength(1);
   });
 
+  it('keeps what runs in the browser apart from what serves it', () => {
+    expect(faults('dashboard/page/app.ts', 'dashboard/page/ui.ts')).toEqual([]);
+    expect(faults('dashboard/page/app.ts', 'dashboard/views.ts')).toHaveLength(1);
+    expect(faults('dashboard/dashboard.ts', 'dashboard/page/api.ts')).toHaveLength(1);
+    expect(faults('vc-manager/cli/dashboard/serve.ts', 'dashboard/assets.ts')).toEqual([]);
+    expect(faults('dashboard/dashboard.ts', 'vc-manager/cli/errors.ts')).toHaveLength(1);
+  });
+
   it('enters a folder that has an index.ts only through it', () => {
     expect(faults('syncer/reconcile/engine.ts', 'syncer/workqueue/index.ts', 'syncer/workqueue')).toEqual([]);
     expect(faults('syncer/reconcile/engine.ts', 'syncer/workqueue/heap.ts', 'syncer/workqueue')).toHaveLength(

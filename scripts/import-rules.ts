@@ -11,12 +11,16 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   api: ['api', 'kube'],
   kube: ['kube'],
   program: ['program', 'kube', 'api'],
+  dashboard: ['dashboard', 'program', 'kube', 'api'],
   gateway: ['gateway', 'program', 'kube', 'api'],
   syncer: ['syncer', 'program', 'kube', 'api'],
-  'vc-manager': ['vc-manager', 'program', 'kube', 'api'],
+  'vc-manager': ['vc-manager', 'dashboard', 'program', 'kube', 'api'],
   scripts: ['scripts', 'vc-manager', 'kube', 'api'],
   test: ['test', 'scripts', 'vc-manager', 'kube', 'api'],
 };
+
+/** What runs in the browser is apart from what serves it. */
+const pageRoom = 'dashboard/page/';
 
 /** Rooms of the syncer that import no other room of it. */
 const pureRooms = ['syncer/mapping/', 'syncer/workqueue/'];
@@ -79,6 +83,8 @@ export function findImportFaults(files: readonly SourceFile[]): string[] {
       }
       if (isTest) continue;
       if (/(^|\/)testing[/.]/.test(target)) faults.push(`${path}: only tests may import ${target}`);
+      if (path.startsWith(pageRoom) !== target.startsWith(pageRoom))
+        faults.push(`${path}: the page and its server import nothing of each other (${target})`);
       if (leavesPureRoom(path, target))
         faults.push(`${path}: imports no other room of the syncer (${target})`);
       if (isKindToKind(path, target))

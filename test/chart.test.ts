@@ -27,6 +27,9 @@ const everything = [
   ...['--set', 'image.registry=registry.example', '--set', 'imagePullSecrets[0].name=pull'],
   ...['--set', 'nodeSelector.disk=fast', '--set', 'tolerations[0].operator=Exists'],
   ...['--set', 'gateway.enabled=true', '--set', 'gateway.domain=tenants.example.com'],
+  ...['--set', 'dashboard.url=https://skerry.example.com', '--set', 'dashboard.tlsSecret=dashboard-tls'],
+  ...['--set', 'dashboard.oidc.issuer=https://login.example.com', '--set', 'dashboard.oidc.clientId=skerry'],
+  ...['--set', 'dashboard.oidc.groups[0]=operators', '--set', 'dashboard.oidc.clientSecret=dashboard-oidc'],
   ...['--set', 'networkPolicies.metricsFrom[0].purpose=monitoring'],
   ...[
     '--set',

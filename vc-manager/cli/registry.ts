@@ -35,6 +35,12 @@ export const registry: readonly RegisteredCommand[] = [
     load: () => import('./commands/down.ts'),
   },
   {
+    name: 'dashboard',
+    group: tenants,
+    summary: 'show all tenants in the browser',
+    load: () => import('./commands/dashboard.ts'),
+  },
+  {
     name: 'create',
     group: tenants,
     summary: 'create a tenant with a control plane of its own',

@@ -14,7 +14,7 @@ const settingsSchema = z.object({
     z.literal('local'),
     z.object({ kubeconfig: z.string(), context: z.string().optional() }),
   ]),
-  /** Ports of syncer and gateway; chosen once, because Node objects and kubeconfigs of tenants contain them. */
+  /** Ports of syncer, gateway and dashboard; chosen once, because Node objects and kubeconfigs of tenants contain them. */
   ports: z
     .object({
       metrics: z.int(),
@@ -22,6 +22,7 @@ const settingsSchema = z.object({
       /** Absent in state of earlier versions. */
       gateway: z.int().optional(),
       gatewayMetrics: z.int().optional(),
+      dashboard: z.int().optional(),
     })
     .optional(),
   /** Sample tenants were created once; a deleted one is not created again. */

@@ -37,7 +37,7 @@ export async function withConnection<T>(
   }
 }
 
-async function findSuperCluster(cli: Cli, flags: GlobalFlags): Promise<ConnectionOptions> {
+export async function findSuperCluster(cli: Cli, flags: GlobalFlags): Promise<ConnectionOptions> {
   const load = (file?: string, context?: string) => loadKubeconfig(file, context, { ...cli.env });
   if (flags.kubeconfig !== undefined || flags.context !== undefined)
     return load(flags.kubeconfig, flags.context);

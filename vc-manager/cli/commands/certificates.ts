@@ -61,7 +61,7 @@ async function renewCertificates(cli: Cli, name: string, flags: Flags): Promise<
 }
 
 /** Throws `Conflict` for a tenant whose control plane the manager does not renew in its present state. */
-function refuseIfNotRunning({ metadata, status }: VirtualCluster): void {
+export function refuseIfNotRunning({ metadata, status }: VirtualCluster): void {
   const { name } = metadata;
   if (metadata.deletionTimestamp !== undefined) throw new CliError('Conflict', `${name} is being deleted`);
   if (status?.phase === 'Cancelled')

@@ -122,14 +122,29 @@ async function create(cli: Cli, name: string, flags: Flags): Promise<void> {
     flags.from === undefined ? undefined : await snapshotFileName(cli, { ...flags, from: flags.from }, ref);
   const wanted = virtualCluster(ref, flags, from);
   await withSuperCluster(cli, flags, async (client) => {
-    if (flags.version !== undefined)
-      await refuseUnknownVersion(client, flags.version, flags.template, cli.signal);
-    await client.create(resources.virtualClusters, wanted, { signal: cli.signal }).catch((error: unknown) => {
-      throw withRemedy(error, ref);
-    });
+    await createVirtualCluster(client, wanted, cli.signal);
     if (flags.output === undefined) cli.stdout.write(`${resourceName(name)} created\n`);
     if (flags.wait) await waitUntilReady(cli, client, ref, flags.timeout);
     if (flags.output !== undefined) await print(cli, client, ref, flags.output);
+  });
+}
+
+/** Throws `InvalidArgument`. */
+export function refuseInvalid(wanted: VirtualCluster): void {
+  const problems = virtualClusterProblems(wanted);
+  if (problems.length > 0) throw invalidArgument(`the VirtualCluster is not valid: ${problems.join('; ')}`);
+}
+
+/** Throws `InvalidArgument` for an unknown version, or what the API server says, with a remedy. */
+export async function createVirtualCluster(
+  client: KubeClient,
+  wanted: VirtualCluster,
+  signal: AbortSignal,
+): Promise<void> {
+  const { metadata, spec } = wanted;
+  if (spec?.version !== undefined) await refuseUnknownVersion(client, spec.version, spec.template, signal);
+  await client.create(resources.virtualClusters, wanted, { signal }).catch((error: unknown) => {
+    throw withRemedy(error, { namespace: metadata.namespace ?? '', name: metadata.name ?? '' });
   });
 }
 
@@ -189,8 +204,7 @@ function virtualCluster(
     metadata: { ...ref },
     spec: { ...specOf(flags), ...(restoreFrom === undefined ? {} : { restoreFrom }) },
   };
-  const problems = virtualClusterProblems(wanted);
-  if (problems.length > 0) throw invalidArgument(`the VirtualCluster is not valid: ${problems.join('; ')}`);
+  refuseInvalid(wanted);
   return wanted;
 }
 

@@ -99,7 +99,7 @@ async function keepAll(
 }
 
 /** Throws `Conflict` for a tenant that must not be deleted. */
-function refuseProtected({ metadata, spec }: VirtualCluster): void {
+export function refuseProtected({ metadata, spec }: VirtualCluster): void {
   if (spec?.deletionProtection !== true) return;
   const { name = '', namespace = '' } = metadata;
   throw new CliError(

@@ -48,7 +48,7 @@ export interface Event extends KubeObject {
 }
 
 /** One event as it is printed, in every format. */
-interface ShownEvent {
+export interface ShownEvent {
   at: string;
   type: string;
   reason: string;
@@ -63,7 +63,7 @@ async function events(cli: Cli, name: string, flags: Flags): Promise<void> {
   await withSuperCluster(cli, flags, async (client) => {
     const vc = await getVirtualCluster(client, ref, cli.signal);
     const own = await eventsOf(client, ref, vc, cli.signal);
-    const all = [...own, ...(await fromTenant(cli, client, vc))].map(shown);
+    const all = [...own, ...(await fromTenant(cli, client, vc))].map(shownEvent);
     all.sort((a, b) => (a.at < b.at ? -1 : 1));
     if (flags.output === 'json') {
       cli.stdout.write(json(all));
@@ -119,7 +119,7 @@ async function fromTenant(cli: Cli, client: KubeClient, vc: VirtualCluster): Pro
   }
 }
 
-function shown({ type, reason, message, count, metadata, ...event }: Event): ShownEvent {
+export function shownEvent({ type, reason, message, count, metadata, ...event }: Event): ShownEvent {
   const { kind = '', namespace, name = '' } = event.involvedObject ?? {};
   const at =
     event.lastTimestamp ?? event.eventTime ?? event.firstTimestamp ?? metadata.creationTimestamp ?? '';

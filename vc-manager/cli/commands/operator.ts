@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { hkdfSync, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage } from 'node:http';
 import { hostname } from 'node:os';
 import { type Command, Option } from 'commander';
@@ -28,6 +28,7 @@ import {
   wholeNumber,
 } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
+import { addDashboardOptions, type DashboardFlags, listeningDashboard } from '../dashboard/serve.ts';
 import { createDriver, type DriverFlags, defaultStorageClass, driverChoices } from '../drivers.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { managerPkiProvider, type PkiFlags } from '../manager-pki.ts';
@@ -176,6 +177,12 @@ export function configure(command: Command, cli: Cli): void {
     )
     .option('--snapshot-identity-file <file>', 'of age: what encrypted snapshots are restored with')
     .option('--log-level <level>', 'trace, debug, info, warn or error', 'info')
+    .option(
+      '--dashboard-listen <host:port>',
+      'where the dashboard is served (default: nowhere); beyond loopback only with TLS',
+      hostAndPort,
+    );
+  addDashboardOptions(command)
     .addHelpText('after', help)
     .action(async (_, chosen: Command) => {
       const flags = chosen.optsWithGlobals<OperatorFlags>();
@@ -183,7 +190,8 @@ export function configure(command: Command, cli: Cli): void {
     });
 }
 
-interface OperatorFlags extends GlobalFlags, DriverFlags, PkiFlags {
+interface OperatorFlags extends GlobalFlags, DriverFlags, PkiFlags, DashboardFlags {
+  dashboardListen?: HealthAddress;
   driver: DriverName;
   tenantReplicas: number;
   healthAddress?: HealthAddress;
@@ -273,9 +281,26 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
   });
   const { confinement } = driver;
   logger.info({ server: connection.server, stateDir, driver: flags.driver, confinement }, 'starting');
+  const stopDashboard = new AbortController();
+  const dashboard =
+    flags.dashboardListen &&
+    (await listeningDashboard(cli, {
+      superCluster,
+      address: flags.dashboardListen,
+      stateDir,
+      systemNamespace: flags.systemNamespace,
+      flags,
+      // Managers with the same authorities accept each other's sessions.
+      sessionKey: new Uint8Array(hkdfSync('sha256', etcdRootPassword, '', 'skerry dashboard sessions', 32)),
+      onProblem: (problem) => logger.warn({ problem }, 'the dashboard does not show what is'),
+    }));
+  const shown = dashboard?.run(AbortSignal.any([signal, stopDashboard.signal]));
+  shown?.catch((error: unknown) => logger.error({ error }, 'the dashboard has failed'));
   try {
     await operator.run(signal);
   } finally {
+    stopDashboard.abort();
+    await shown?.catch(() => undefined);
     await datastore.close();
     await connection.close();
     await listening?.close();

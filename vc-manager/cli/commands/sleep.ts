@@ -57,11 +57,14 @@ async function sleep(cli: Cli, name: string, flags: Flags): Promise<void> {
     already: `${name} is asleep already`,
     asked: `${name} is asked to sleep: see "vc-manager list"`,
     done: `${name} is asleep`,
-    check: ({ status }) => {
-      if (status?.identities?.tenant === undefined)
-        throw new CliError('Conflict', `${name} has not been ready yet: it can sleep when it is`);
-    },
+    check: refuseSleep,
   });
+}
+
+/** Throws `Conflict` for a tenant that cannot sleep yet. */
+export function refuseSleep({ metadata, status }: VirtualCluster): void {
+  if (status?.identities?.tenant === undefined)
+    throw new CliError('Conflict', `${metadata.name} has not been ready yet: it can sleep when it is`);
 }
 
 async function wake(cli: Cli, name: string, flags: Flags): Promise<void> {
@@ -72,11 +75,14 @@ async function wake(cli: Cli, name: string, flags: Flags): Promise<void> {
     already: `${name} is awake already`,
     asked: `${name} is woken: see "vc-manager list"`,
     done: `${name} is awake`,
-    check: ({ status }) => {
-      if (status?.phase !== 'Asleep' && status?.phase !== 'Ready')
-        throw new CliError('Conflict', `${name} is not asleep, but ${status?.phase ?? 'Pending'}`);
-    },
+    check: refuseWake,
   });
+}
+
+/** Throws `Conflict` for a tenant that is neither asleep nor awake. */
+export function refuseWake({ metadata, status }: VirtualCluster): void {
+  if (status?.phase !== 'Asleep' && status?.phase !== 'Ready')
+    throw new CliError('Conflict', `${metadata.name} is not asleep, but ${status?.phase ?? 'Pending'}`);
 }
 
 interface Request {

@@ -81,7 +81,8 @@ function requestOf({ clock }: Cli, client: KubeClient, ref: VirtualClusterRef) {
   return { client, ref, annotation: annotationKeys.snapshot, value: new Date(clock.now()).toISOString() };
 }
 
-function refuseUnmade({ metadata, status }: VirtualCluster): void {
+/** Throws `Conflict` for a tenant that has nothing to keep yet. */
+export function refuseUnmade({ metadata, status }: VirtualCluster): void {
   if (status?.identities?.tenant === undefined)
     throw new CliError('Conflict', `${metadata.name} has not been ready yet: there is nothing to keep`);
 }

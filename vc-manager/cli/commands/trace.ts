@@ -100,32 +100,49 @@ async function showPod(
   pod: { namespace: string; name: string },
   flags: Flags,
 ): Promise<void> {
+  const traced = await tracePod(cli, client, vc, replicas, pod, flags.systemNamespace);
+  if (traced.source === 'syncer') {
+    const { source, syncer, report } = traced;
+    cli.stdout.write(
+      flags.output === 'json' ? json({ source, syncer, ...report }) : waterfall(report, 'milliseconds'),
+    );
+    return;
+  }
+  const { source, why, report } = traced;
+  cli.stderr.write(
+    `note: ${why}. The times below come from what the objects themselves say: in whole seconds, and only of their latest changes\n`,
+  );
+  cli.stdout.write(flags.output === 'json' ? json({ source, ...report }) : waterfall(report, 'seconds'));
+}
+
+type Traced =
+  | { source: 'syncer'; syncer: string; report: PodReport }
+  /** `why`: what keeps the syncers from answering. */
+  | { source: 'objects'; why: string; report: PodReport };
+
+/** The way of a pod as a syncer has measured it, else as the objects themselves say. */
+export async function tracePod(
+  cli: Pick<Cli, 'signal' | 'clock'>,
+  client: KubeClient,
+  vc: VirtualCluster,
+  replicas: readonly Replica[],
+  pod: { namespace: string; name: string },
+  systemNamespace: string,
+): Promise<Traced> {
   const tenant = labelOf(vc);
   const answers = await queryReplicas<PodReport>(replicas, { tenant, ...pod }, cli.signal);
   const known = answers.find((answer) => answer.is === 'answer');
   if (known !== undefined) {
-    const { replica } = known;
-    const body = { ...known.body, ...(await refusalOf(cli, client, vc, known.body)) };
-    cli.stdout.write(
-      flags.output === 'json'
-        ? json({ source: 'syncer', syncer: replica.name, ...body })
-        : waterfall(body, 'milliseconds'),
-    );
-    return;
+    const report = { ...known.body, ...(await refusalOf(cli, client, vc, known.body)) };
+    return { source: 'syncer', syncer: known.replica.name, report };
   }
   const report = await traceFromObjects(cli, client, vc, pod);
-  const why = explainNoAnswer(answers, tenant, flags.systemNamespace);
-  cli.stderr.write(
-    `note: ${why}. The times below come from what the objects themselves say: in whole seconds, and only of their latest changes\n`,
-  );
-  cli.stdout.write(
-    flags.output === 'json' ? json({ source: 'objects', ...report }) : waterfall(report, 'seconds'),
-  );
+  return { source: 'objects', why: explainNoAnswer(answers, tenant, systemNamespace), report };
 }
 
 /** The syncer knows since when it waits, and the tenant's pod why. */
 async function refusalOf(
-  cli: Cli,
+  cli: Pick<Cli, 'signal'>,
   client: KubeClient,
   vc: VirtualCluster,
   { state, waitsFor, uid, namespace, name }: PodReport,
@@ -155,22 +172,33 @@ async function listSlowest(
 ): Promise<void> {
   const tenant = labelOf(vc);
   const slowest = typeof flags.slowest === 'number' ? flags.slowest : listedByDefault;
-  const query = {
-    tenant,
-    slowest: String(slowest),
-    ...(flags.namespace === undefined ? {} : { namespace: flags.namespace }),
-  };
-  const answers = await queryReplicas<PodList>(replicas, query, cli.signal);
-  const lists = answers.flatMap((answer) => (answer.is === 'answer' ? [answer.body] : []));
-  // During a hand-over two syncers may answer for a tenant; the one that serves it knows more pods.
-  const [list] = lists.toSorted((a, b) => b.known - a.known);
-  if (list === undefined)
-    throw new CliError('NotRunning', explainNoAnswer(answers, tenant, flags.systemNamespace));
+  const list = await slowestPods(vc, replicas, { ...flags, slowest, signal: cli.signal });
   cli.stdout.write(flags.output === 'json' ? json(list) : slowestTable(list));
   if (flags.output === undefined && list.known === 0) {
     const where = flags.namespace === undefined ? '' : ` in namespace ${flags.namespace}`;
     cli.stderr.write(`No pod of ${tenant}${where} has been created since the syncer has started.\n`);
   }
+}
+
+/** Throws `NotRunning` when no syncer answers for the tenant. */
+export async function slowestPods(
+  vc: VirtualCluster,
+  replicas: readonly Replica[],
+  options: { slowest: number; namespace?: string; systemNamespace: string; signal: AbortSignal },
+): Promise<PodList> {
+  const tenant = labelOf(vc);
+  const query = {
+    tenant,
+    slowest: String(options.slowest),
+    ...(options.namespace === undefined ? {} : { namespace: options.namespace }),
+  };
+  const answers = await queryReplicas<PodList>(replicas, query, options.signal);
+  const lists = answers.flatMap((answer) => (answer.is === 'answer' ? [answer.body] : []));
+  // During a hand-over two syncers may answer for a tenant; the one that serves it knows more pods.
+  const [list] = lists.toSorted((a, b) => b.known - a.known);
+  if (list === undefined)
+    throw new CliError('NotRunning', explainNoAnswer(answers, tenant, options.systemNamespace));
+  return list;
 }
 
 function tenantRef(text: string): { namespace: string; name: string } {
@@ -320,7 +348,7 @@ const tenantTimeoutMs = 15_000;
 
 /** A report made from the conditions of the pod and of its copy in the super cluster, in whole seconds. */
 async function traceFromObjects(
-  cli: Cli,
+  cli: Pick<Cli, 'signal' | 'clock'>,
   client: KubeClient,
   vc: VirtualCluster,
   pod: { namespace: string; name: string },
@@ -397,7 +425,7 @@ export function reportFromObjects(
 }
 
 async function readTenantPod(
-  cli: Cli,
+  cli: Pick<Cli, 'signal'>,
   client: KubeClient,
   vc: VirtualCluster,
   { namespace, name }: { namespace: string; name: string },
@@ -427,7 +455,7 @@ async function readTenantPod(
 }
 
 async function noSuchPod(
-  cli: Cli,
+  cli: Pick<Cli, 'signal'>,
   client: KubeClient,
   tenant: string,
   { namespace, name }: { namespace: string; name: string },

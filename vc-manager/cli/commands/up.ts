@@ -84,6 +84,7 @@ export function configure(command: Command, cli: Cli): void {
       0,
     )
     .option('--warm-memory <quantity>', 'what all that wait may take (default: a quarter of this machine)')
+    .option('--no-dashboard', 'serve no dashboard; otherwise a link to it is printed')
     .option('--detach', 'go on in the background once everything is up')
     .option(
       '--audit',

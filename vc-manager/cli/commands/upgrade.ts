@@ -10,7 +10,13 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { progressFor, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { adminKubeconfig, getVirtualCluster, namespaceFlag, validRef } from '../virtual-clusters.ts';
+import {
+  adminKubeconfig,
+  getVirtualCluster,
+  namespaceFlag,
+  type VirtualClusterRef,
+  validRef,
+} from '../virtual-clusters.ts';
 import { waitFor } from '../wait-for.ts';
 
 interface Flags extends GlobalFlags {
@@ -50,34 +56,14 @@ export function configure(command: Command, cli: Cli): void {
 async function upgrade(cli: Cli, name: string, flags: Flags): Promise<void> {
   const ref = validRef(name, flags.namespace);
   await withSuperCluster(cli, flags, async (client) => {
-    const { signal } = cli;
-    const vc = await getVirtualCluster(client, ref, signal);
-    const running = vc.status?.version;
-    if (running === undefined)
-      throw new CliError('Conflict', `${name} has no version yet: it is still being made`);
-    const sources = await readSources(client, running, signal);
-    const target = flags.version ?? newestFor(running, sources);
-    const wanted: VirtualCluster = { ...vc, spec: { ...vc.spec, version: target } };
-    const { change, refusal } = versionChoice(wanted, sources);
-    if (refusal !== undefined)
-      throw new CliError('Conflict', `${name} cannot go to ${target}. ${refusal.message}`);
-    if (change === undefined) {
-      cli.stdout.write(`${name} runs ${running} already\n`);
+    const vc = await getVirtualCluster(client, ref, cli.signal);
+    const plan = await planUpgrade(client, vc, flags.version, cli.signal);
+    const { change } = plan;
+    if (change === undefined || flags.dryRun) {
+      cli.stdout.write(plan.text);
       return;
     }
-    const removed = await removedApis(client, vc, change.to, signal);
-    const objections = describeObjections(removed, change.to);
-    if (flags.dryRun) {
-      cli.stdout.write(
-        `${name} would go from ${change.from} to ${change.to} (dry run): its API server is replaced and away for some seconds, ` +
-          `in which clients of the gateway wait; its pods run on. There is no way back.\n${objections}`,
-      );
-      return;
-    }
-    if (removed.length > 0 && !flags.force)
-      throw new CliError('Conflict', `nothing was changed. ${objections}Change them first, or use --force.`);
-    const patch = { spec: { version: target } };
-    await client.patch(resources.virtualClusters, ref, patch, { type: 'merge', signal });
+    await beginUpgrade(client, ref, plan, flags.force === true, cli.signal);
     if (!flags.wait) {
       const jobs = `vc-manager jobs ${name}${namespaceFlag(ref.namespace)}`;
       cli.stdout.write(`${name} goes from ${change.from} to ${change.to}: see "${jobs}"\n`);
@@ -86,6 +72,57 @@ async function upgrade(cli: Cli, name: string, flags: Flags): Promise<void> {
     await waitUntilRunning(cli, client, ref, { version: change.to, timeoutMs: flags.timeout });
     cli.stdout.write(`${name} runs ${change.to}\n`);
   });
+}
+
+export interface UpgradePlan {
+  target: string;
+  /** Absent: it runs that version already. */
+  change?: { from: string; to: string };
+  /** APIs in use that the target does not have. */
+  removed: readonly string[];
+  /** What would be done, and what speaks against it; ends with a newline. */
+  text: string;
+}
+
+/** Throws `Conflict` for a version that the tenant cannot go to, or when it cannot be asked which APIs it uses. */
+export async function planUpgrade(
+  client: KubeClient,
+  vc: VirtualCluster,
+  version: string | undefined,
+  signal: AbortSignal,
+): Promise<UpgradePlan> {
+  const { name } = vc.metadata;
+  const running = vc.status?.version;
+  if (running === undefined)
+    throw new CliError('Conflict', `${name} has no version yet: it is still being made`);
+  const sources = await readSources(client, running, signal);
+  const target = version ?? newestFor(running, sources);
+  const wanted: VirtualCluster = { ...vc, spec: { ...vc.spec, version: target } };
+  const { change, refusal } = versionChoice(wanted, sources);
+  if (refusal !== undefined)
+    throw new CliError('Conflict', `${name} cannot go to ${target}. ${refusal.message}`);
+  if (change === undefined) return { target, removed: [], text: `${name} runs ${running} already\n` };
+  const removed = await removedApis(client, vc, change.to, signal);
+  const text =
+    `${name} would go from ${change.from} to ${change.to} (dry run): its API server is replaced and away for some seconds, ` +
+    `in which clients of the gateway wait; its pods run on. There is no way back.\n${describeObjections(removed, change.to)}`;
+  return { target, change, removed, text };
+}
+
+/** Throws `Conflict` when the tenant uses APIs that the target does not have, unless it is forced. */
+export async function beginUpgrade(
+  client: KubeClient,
+  ref: VirtualClusterRef,
+  { target, change, removed }: UpgradePlan,
+  isForced: boolean,
+  signal: AbortSignal,
+): Promise<void> {
+  if (change !== undefined && removed.length > 0 && !isForced) {
+    const objections = describeObjections(removed, change.to);
+    throw new CliError('Conflict', `nothing was changed. ${objections}Change them first, or use --force.`);
+  }
+  const patch = { spec: { version: target } };
+  await client.patch(resources.virtualClusters, ref, patch, { type: 'merge', signal });
 }
 
 async function waitUntilRunning(

@@ -231,7 +231,7 @@ function inheritedVariables(env: Cli['env']): Record<string, string> {
 }
 
 /** Default namespace of Skerry's own objects. */
-const systemNamespace = 'skerry-system';
+export const systemNamespace = 'skerry-system';
 
 /** Users of Skerry's programs, and the group of all ServiceAccounts in their namespace. */
 export const componentUsers = {

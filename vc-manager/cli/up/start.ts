@@ -42,6 +42,8 @@ export interface UpOptions {
   networkPolicies: string;
   /** Whether tenants are reached through the gateway. */
   gateway: boolean;
+  /** Whether this process serves the dashboard. */
+  dashboard: boolean;
   /** Whether the local super cluster writes an audit log of manager and syncer. */
   audit?: boolean;
   unsafeNoFsync?: boolean;
@@ -54,6 +56,7 @@ const defaultTenants = 2;
 
 interface Started {
   summary: UpSummary;
+  dashboardPort: number;
   superCluster: Parameters<typeof withConnection>[0];
 }
 
@@ -145,12 +148,13 @@ export async function startAll(
     tenants: tenants.map(summaryRow),
     metricsUrl: `http://127.0.0.1:${settings.ports.metrics}/metrics`,
     gatewayPort: options.gateway ? settings.ports.gateway : undefined,
+    dashboard: undefined,
     stateDir: options.stateDir,
     kubectl,
     sampleNamespace: options.samples ? sampleNamespace : undefined,
     pid: process.pid,
   };
-  return { summary, superCluster };
+  return { summary, superCluster, dashboardPort: settings.ports.dashboard };
 }
 
 function summaryRow({ metadata, status }: VirtualCluster): UpSummary['tenants'][number] {
@@ -272,6 +276,7 @@ async function chooseOwnPorts(stored: StateSettings['ports']): Promise<OwnPorts>
     kubelet: stored?.kubelet ?? (await choose('0.0.0.0')),
     gateway: stored?.gateway ?? (await choose('0.0.0.0')),
     gatewayMetrics: stored?.gatewayMetrics ?? (await choose('127.0.0.1')),
+    dashboard: stored?.dashboard ?? (await choose('127.0.0.1')),
   };
 }
 

@@ -16,6 +16,7 @@ const summary: UpSummary = {
     },
   ],
   gatewayPort: 22_203,
+  dashboard: 'http://127.0.0.1:22205/#link=secret',
   metricsUrl: 'http://127.0.0.1:22000/metrics',
   stateDir: '/state',
   kubectl: '/cache/kubectl',

@@ -13,6 +13,8 @@ export interface UpSummary {
   metricsUrl: string;
   /** Where tenants are reached, unless each is reached at a port of its own. */
   gatewayPort: number | undefined;
+  /** A link that signs in whoever opens it first. */
+  dashboard: string | undefined;
   stateDir: string;
   kubectl: string;
   sampleNamespace: string | undefined;
@@ -34,6 +36,9 @@ export function renderSummary(summary: UpSummary, { command, stopHint }: Invocat
       ? []
       : [['gateway', `port ${summary.gatewayPort}, for all tenants`]]),
     ['syncer metrics', summary.metricsUrl],
+    ...(summary.dashboard === undefined
+      ? []
+      : [['dashboard', `${summary.dashboard} (once, within 15 minutes)`]]),
     ['state', summary.stateDir],
   ];
   const tenants = summary.tenants.map((tenant) => [

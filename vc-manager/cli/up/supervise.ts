@@ -8,6 +8,7 @@ import type { Progress } from '../progress.ts';
 import { asSupervisor, claimStateDirectory } from '../state-directory.ts';
 import { withConnection } from '../super-cluster.ts';
 import { readyCondition } from '../virtual-clusters.ts';
+import { systemNamespace } from './components.ts';
 import { startAll, type UpOptions } from './start.ts';
 import { stopAll } from './stop.ts';
 import type { UpSummary } from './summary.ts';
@@ -42,7 +43,7 @@ export async function supervise(cli: Cli, options: SuperviseOptions): Promise<vo
     let failure: unknown;
     let isUp = false;
     try {
-      const { summary, superCluster } = await startAll(cli, options, {
+      const { summary, superCluster, dashboardPort } = await startAll(cli, options, {
         progress,
         signal: stop.signal,
         onStack: (made) => {
@@ -50,8 +51,15 @@ export async function supervise(cli: Cli, options: SuperviseOptions): Promise<vo
         },
       });
       isUp = true;
-      options.onReady(summary);
-      await reportEvents({ stack, superCluster, progress, clock: cli.clock, signal: stop.signal });
+      const { signal } = stop;
+      const dashboard = options.dashboard
+        ? await startDashboard(cli, { superCluster, port: dashboardPort, stateDir, progress, signal })
+        : undefined;
+      options.onReady({ ...summary, dashboard: dashboard?.link });
+      await Promise.all([
+        reportEvents({ stack, superCluster, progress, clock: cli.clock, signal }),
+        dashboard?.ended,
+      ]);
     } catch (error) {
       if (!stop.signal.aborted) {
         failure = error;
@@ -63,6 +71,29 @@ export async function supervise(cli: Cli, options: SuperviseOptions): Promise<vo
     progress.note('Stopped. The state is kept: "up" with the same --state-dir resumes.');
     if (!isUp) throw new CliError('Interrupted', 'stopped before everything was up');
   });
+}
+
+interface DashboardPlace extends Pick<EventOptions, 'superCluster' | 'progress' | 'signal'> {
+  port: number;
+  stateDir: string;
+}
+
+/** What keeps the dashboard from being served keeps nothing else. */
+async function startDashboard(
+  cli: Cli,
+  { superCluster, port, stateDir, progress, signal }: DashboardPlace,
+): Promise<{ link: string; ended: Promise<void> } | undefined> {
+  const note = (error: unknown): void =>
+    progress.note(`There is no dashboard: ${error instanceof Error ? error.message : String(error)}`);
+  try {
+    const { listeningDashboard } = await import('../dashboard/serve.ts');
+    const address = { host: '127.0.0.1', port };
+    const dashboard = await listeningDashboard(cli, { superCluster, address, stateDir, systemNamespace });
+    return { link: dashboard.link(), ended: dashboard.run(signal).catch(note) };
+  } catch (error) {
+    note(error);
+    return undefined;
+  }
 }
 
 async function stopInOrder(

@@ -1,0 +1,118 @@
+import type { PodList, PodReport } from '../api/pod-report.ts';
+import type { VirtualCluster } from '../api/virtual-cluster.ts';
+import type { KubeClient } from '../kube/index.ts';
+
+export interface TenantRef {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export interface QuotaRow {
+  readonly resource: string;
+  readonly used?: string;
+  readonly allowed: string;
+  /** 1 is full. */
+  readonly share?: number;
+}
+
+export interface JobRow {
+  readonly kind: string;
+  readonly id: string;
+  readonly state: string;
+  readonly target?: string | undefined;
+  readonly step?: string | undefined;
+  readonly attempts: number;
+  readonly startedAt: string;
+  readonly finishedAt?: string | undefined;
+  readonly holder?: string | undefined;
+  readonly message?: string | undefined;
+}
+
+export interface EventRow {
+  readonly at: string;
+  readonly type: string;
+  readonly reason: string;
+  readonly object: string;
+  readonly count: number;
+  readonly message: string;
+}
+
+export interface ComponentRow {
+  readonly name: string;
+  readonly state: string;
+  readonly startedAt?: string;
+  readonly restarts: number;
+  readonly lastExit?: string;
+}
+
+/** What the command line says of a VirtualCluster, from that object alone. */
+export interface Assessment {
+  /** Reasons of conditions that are wrong, the most telling first. */
+  readonly problems: readonly string[];
+  /** What to do next; commands that can be copied. */
+  readonly advice: readonly string[];
+  readonly quota: readonly QuotaRow[];
+  /** The current job, then ended ones, the latest first. */
+  readonly jobs: readonly JobRow[];
+}
+
+export type TracedPod = PodReport & { readonly source: 'syncer' | 'objects' };
+
+export type Action =
+  | {
+      readonly do: 'create';
+      readonly version?: string;
+      readonly weight?: number;
+      readonly podSecurity?: string;
+      readonly deletionProtection?: boolean;
+    }
+  | { readonly do: 'sleep' | 'wake' | 'snapshot' | 'renew' | 'retry' | 'cancel' }
+  | { readonly do: 'upgrade'; readonly version?: string; readonly force?: boolean }
+  | { readonly do: 'delete'; readonly uid: string };
+
+/** What would come of an action: lines for people, and whether it is refused as long as it is not forced. */
+export interface Preview {
+  readonly text: string;
+  readonly needsForce: boolean;
+}
+
+/**
+ * What the manager knows how to do, for the dashboard to call. `client` is the super cluster as the person who asks may
+ * use it, so that its API server decides. What is thrown has a message for people.
+ */
+export interface Backend {
+  assess(virtualCluster: VirtualCluster): Assessment;
+  /** Events on the VirtualCluster, the latest first. */
+  events(
+    client: KubeClient,
+    virtualCluster: VirtualCluster,
+    signal: AbortSignal,
+  ): Promise<readonly EventRow[]>;
+  /** Events that the syncer has written in the tenant, the latest first. */
+  refusals(tenant: KubeClient, signal: AbortSignal): Promise<readonly EventRow[]>;
+  trace(
+    client: KubeClient,
+    virtualCluster: VirtualCluster,
+    pod: TenantRef,
+    signal: AbortSignal,
+  ): Promise<TracedPod>;
+  slowest(client: KubeClient, virtualCluster: VirtualCluster, signal: AbortSignal): Promise<PodList>;
+  components(
+    client: KubeClient,
+    virtualCluster: VirtualCluster,
+    signal: AbortSignal,
+  ): Promise<readonly ComponentRow[]>;
+  logs(
+    client: KubeClient,
+    virtualCluster: VirtualCluster,
+    options: { readonly component: string; readonly lines: number; readonly signal: AbortSignal },
+  ): Promise<readonly string[]>;
+  kubeconfig(client: KubeClient, virtualCluster: VirtualCluster, signal: AbortSignal): Promise<string>;
+  /** Versions that a tenant can have, the newest first. */
+  versions(client: KubeClient, signal: AbortSignal): Promise<readonly string[]>;
+  preview(client: KubeClient, ref: TenantRef, action: Action, signal: AbortSignal): Promise<Preview>;
+  /** Asks for it and does not wait for the end of it. Returns what to tell the person. */
+  act(client: KubeClient, ref: TenantRef, action: Action, signal: AbortSignal): Promise<string>;
+  /** HTTP status and message for what one of the others threw. */
+  explain(error: unknown): { readonly status: number; readonly message: string };
+}

@@ -1,0 +1,77 @@
+import { createHash } from 'node:crypto';
+import { Connection, type ConnectionOptions, KubeClient } from '../kube/index.ts';
+import type { Session } from './sessions.ts';
+
+/** Connections of people that are kept open at once; the one that was used longest ago is closed first. */
+const mostClients = 100;
+const readLimits = { pageBytes: 32 << 20, listBytes: 64 << 20, objectBytes: 4 << 20 };
+const requestTimeoutMs = 15_000;
+
+/** Whom this program acts as for people who have signed in by OIDC: RBAC sees their groups, the audit log their names. */
+export const oidcUser = 'skerry:dashboard';
+const oidcNameKey = 'skerry.dev/oidc-user';
+
+/** API servers as people who have signed in may use them. */
+export class Clients {
+  readonly #superCluster: ConnectionOptions;
+  readonly #program: KubeClient;
+  readonly #open = new Map<string, KubeClient>();
+
+  constructor(superCluster: ConnectionOptions, program: KubeClient) {
+    this.#superCluster = superCluster;
+    this.#program = program;
+  }
+
+  /** The super cluster. */
+  of({ as, user }: Pick<Session, 'as' | 'user'>): KubeClient {
+    switch (as.is) {
+      case 'program':
+        return this.#program;
+      case 'token':
+        return this.withToken(this.#superCluster, as.token);
+      case 'groups': {
+        const impersonate = { user: oidcUser, groups: as.groups, extra: { [oidcNameKey]: [user] } };
+        return this.#kept(`groups ${user} ${as.groups.join(' ')}`, () => ({
+          ...this.#superCluster,
+          impersonate,
+        }));
+      }
+    }
+  }
+
+  /** Any API server, with nothing but this token. */
+  withToken(place: ConnectionOptions, token: string): KubeClient {
+    const { cert: _cert, key: _key, authorization: _authorization, ...server } = place;
+    return this.#kept(`token ${server.server} ${token}`, () => ({ ...server, token }));
+  }
+
+  async close(): Promise<void> {
+    const all = [...this.#open.values()];
+    this.#open.clear();
+    await Promise.all(all.map(({ connection }) => connection.close()));
+  }
+
+  #kept(what: string, options: () => ConnectionOptions): KubeClient {
+    const key = createHash('sha256').update(what).digest('base64');
+    const known = this.#open.get(key);
+    this.#open.delete(key);
+    const client =
+      known ??
+      new KubeClient(
+        new Connection({
+          ...options(),
+          userAgent: 'skerry-dashboard',
+          readLimits,
+          requestTimeoutMs,
+          maxConnections: 4,
+        }),
+      );
+    this.#open.set(key, client);
+    const [oldest] = this.#open;
+    if (this.#open.size > mostClients && oldest !== undefined) {
+      this.#open.delete(oldest[0]);
+      void oldest[1].connection.close();
+    }
+    return client;
+  }
+}

@@ -1,0 +1,356 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { resources } from '../kube/index.ts';
+import { DashboardError } from './dashboard.ts';
+import { type Browser, type DashboardWorld, dashboardWorld } from './testing/dashboard-world.ts';
+
+interface Tenants {
+  version: number;
+  rows: { namespace: string; name: string }[];
+}
+
+describe('the dashboard', () => {
+  let world: DashboardWorld;
+
+  beforeAll(async () => {
+    world = await dashboardWorld();
+    const { people } = world.superCluster;
+    people.set('operator', { name: 'ann', may: () => true });
+    people.set('reader', {
+      name: 'rob',
+      may: ({ verb, subresource }) => /get|list/.test(verb) && subresource !== 'log',
+    });
+    people.set('of-a', { name: 'ada', may: ({ namespace, verb }) => namespace === 'a' && verb === 'list' });
+    people.set('nobody', { name: 'nob', may: () => false });
+    world.tenantServer.people.set('admin-of-blue', { name: 'blue-admin', may: () => true });
+    world.tenantServer.people.set('viewer-of-blue', {
+      name: 'blue-viewer',
+      may: ({ verb, group, resource }) =>
+        verb === 'get' && group === 'skerry.dev' && resource === 'virtualclusters',
+    });
+    world.tenantServer.people.set('app-of-blue', { name: 'blue-app', may: () => false });
+    await world.dashboard.ready(AbortSignal.timeout(30_000));
+  });
+  afterAll(() => world.close());
+
+  async function signedIn(token: string, tenant?: string): Promise<Browser> {
+    const browser = world.browser();
+    await browser.signIn({ token, ...(tenant === undefined ? {} : { tenant }) });
+    return browser;
+  }
+
+  const blue = '/api/tenants/a/blue';
+
+  describe('signing in', () => {
+    it('takes a token that the super cluster knows, and no other', async () => {
+      const browser = world.browser();
+      expect((await browser.get('/api/session')).body).toEqual({ oidc: false });
+      expect(await browser.signIn({ token: 'unheard-of' })).toBe(401);
+      expect((await browser.get('/api/tenants')).status).toBe(401);
+      expect(await browser.signIn({ token: 'operator' })).toBe(200);
+      expect((await browser.get('/api/session')).body).toMatchObject({ user: 'ann', mayCreate: true });
+    });
+
+    it('keeps the session in a cookie that scripts do not see and other pages do not send', async () => {
+      const browser = world.browser();
+      await browser.post('/api/sign-in', { token: 'operator' });
+      const cookie = browser.headers.get('set-cookie');
+      expect(cookie).toMatch(/^skerry-\d+=[\w-]+; Path=\/; HttpOnly; SameSite=Strict; Max-Age=43200$/);
+      expect(cookie).not.toContain('operator');
+    });
+
+    it('by a link works once, as this program', async () => {
+      const link = /#link=(.+)$/.exec(world.dashboard.link())?.[1];
+      const [first, second] = [world.browser(), world.browser()];
+      expect([await first.signIn({ link }), await second.signIn({ link })]).toEqual([200, 401]);
+      expect((await first.get('/api/session')).body).toMatchObject({ user: 'skerry-manager' });
+    });
+
+    it('ends with signing out, also for a copy of the cookie', async () => {
+      const browser = await signedIn('operator');
+      const copy = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+      expect((await browser.post('/api/sign-out', {})).status).toBe(200);
+      expect(browser.cookies.size).toBe(0);
+      expect(
+        (await world.browser().request('GET', '/api/tenants', { headers: { cookie: copy } })).status,
+      ).toBe(401);
+    });
+
+    it('to a tenant takes a token of that tenant, and says no more than no to others', async () => {
+      const answers = [
+        ['admin-of-blue', 'a/nowhere'],
+        ['unheard-of', 'a/blue'],
+        ['app-of-blue', 'a/blue'],
+        ['operator', 'a/blue'],
+        ['admin-of-blue', 'b/red'],
+      ].map(async ([token, tenant]) => world.browser().post('/api/sign-in', { token, tenant }));
+      const [one, ...others] = await Promise.all(answers);
+      expect(one?.status).toBe(401);
+      for (const other of others) expect(other).toEqual(one);
+      expect(await world.browser().signIn({ token: 'admin-of-blue', tenant: 'a/blue' })).toBe(200);
+      expect(await world.browser().signIn({ token: 'admin-of-blue' })).toBe(401);
+    });
+
+    it('never sends the program its own credentials to a tenant', async () => {
+      const before = world.tenantServer.asked.length;
+      await (await signedIn('viewer-of-blue', 'a/blue')).get('/api/own/events');
+      const asked = world.tenantServer.asked.slice(before);
+      expect(asked.length).toBeGreaterThan(0);
+      for (const { headers } of asked) expect(headers.authorization).toBe('Bearer viewer-of-blue');
+    });
+  });
+
+  describe('what operators are told', () => {
+    it('is all tenants, each with all that is known', async () => {
+      const browser = await signedIn('operator');
+      const { body } = await browser.get<Tenants>('/api/tenants');
+      expect(body.rows.map(({ namespace, name }) => `${namespace}/${name}`).sort()).toEqual([
+        'a/blue',
+        'a/green',
+        'b/red',
+      ]);
+      expect((await browser.get(blue)).body).toMatchObject({
+        phase: 'Ready',
+        conditions: expect.arrayContaining([
+          expect.objectContaining({ message: 'what only operators know' }),
+        ]),
+        may: { change: true, delete: true, logs: true, kubeconfig: true },
+      });
+      expect((await browser.get(`${blue}/components`)).body).toMatchObject({ components: [{ restarts: 2 }] });
+      expect((await browser.get(`${blue}/logs?component=kube-apiserver&lines=7`)).body).toEqual({
+        lines: ['kube-apiserver 7'],
+      });
+      expect((await browser.get(`${blue}/pods/shop/web`)).body).toMatchObject({ node: 'real-node-7' });
+    });
+
+    it('is only the tenants of the namespaces in which they may list them', async () => {
+      const browser = await signedIn('of-a');
+      const { body } = await browser.get<Tenants>('/api/tenants');
+      expect(body.rows.map(({ namespace, name }) => `${namespace}/${name}`).sort()).toEqual([
+        'a/blue',
+        'a/green',
+      ]);
+      expect((await browser.get(blue)).status).toBe(200);
+      const hidden = await browser.get('/api/tenants/b/red');
+      const missing = await browser.get('/api/tenants/b/blue');
+      expect([hidden.status, missing.status]).toEqual([404, 404]);
+      expect(String(hidden.body['message']).replace('red', 'blue')).toBe(missing.body['message']);
+      expect((await browser.get('/api/system')).body).toMatchObject({ syncers: [], loads: [] });
+    });
+
+    it('is nothing where they may nothing', async () => {
+      const browser = await signedIn('nobody');
+      expect((await browser.get<Tenants>('/api/tenants')).body.rows).toEqual([]);
+      for (const rest of ['', '/events', '/components', '/pods', '/pods/x/y', '/logs?component=etcd'])
+        expect((await browser.get(`${blue}${rest}`)).status).toBe(404);
+      expect((await browser.post(`${blue}/kubeconfig`, {})).status).toBe(404);
+    });
+
+    it('is no log where they may not get it, and no path in the place of a component', async () => {
+      expect((await (await signedIn('reader')).get(`${blue}/logs?component=kube-apiserver`)).status).toBe(
+        403,
+      );
+      const browser = await signedIn('operator');
+      for (const component of ['', '..', '..%2f..%2fetc', 'a/b'])
+        expect((await browser.get(`${blue}/logs?component=${component}`)).status).toBe(400);
+    });
+
+    it('comes from the super cluster by their own token', async () => {
+      const before = world.superCluster.asked.length;
+      await (await signedIn('reader')).get(`${blue}/events`);
+      const asked = world.superCluster.asked.slice(before).filter(({ path }) => path.includes('/events'));
+      expect(asked.map(({ headers }) => headers.authorization)).toEqual(['Bearer reader']);
+    });
+  });
+
+  describe('what a tenant is told', () => {
+    it('is its own matters, and nothing of what operators know', async () => {
+      const browser = await signedIn('admin-of-blue', 'a/blue');
+      const { body } = await browser.request('GET', '/api/own');
+      expect(JSON.parse(body)).toMatchObject({
+        name: 'blue',
+        quota: [{ resource: 'pods', share: 0.25 }],
+        snapshots: [{ name: '2026.snapshot' }],
+        may: { kubeconfig: true, pods: true },
+      });
+      expect(body).toContain('baseline it is');
+      const withheld = [
+        'what only operators',
+        'internal-id',
+        '10.9.8.7',
+        'manager-0',
+        'vc-manager',
+        'green',
+        'red',
+      ];
+      for (const each of [...withheld, 'DeletionHeld', '"a/', '"namespace"', 'weight'])
+        expect(body).not.toContain(each);
+    });
+
+    it('holds no name of a node or of the VirtualCluster', async () => {
+      const browser = await signedIn('admin-of-blue', 'a/blue');
+      for (const path of ['/api/own/pods', '/api/own/pods/shop/web']) {
+        const { status, body } = await browser.request('GET', path);
+        expect(status).toBe(200);
+        expect(body).toContain('web');
+        expect(body).not.toMatch(/real-node-7|a\/blue/);
+      }
+    });
+
+    it('is nothing by the paths of operators', async () => {
+      const browser = await signedIn('admin-of-blue', 'a/blue');
+      const paths = [
+        '/api/tenants',
+        blue,
+        `${blue}/events`,
+        `${blue}/logs?component=etcd`,
+        '/api/system',
+        '/api/versions',
+      ];
+      for (const path of paths) expect([path, (await browser.get(path)).status]).toEqual([path, 404]);
+      for (const rest of ['act', 'preview', 'kubeconfig'])
+        expect((await browser.post(`${blue}/${rest}`, { do: 'sleep' })).status).toBe(404);
+      expect(world.acted).toEqual([]);
+    });
+
+    it('is a kubeconfig of its admins for its admins alone, and the pods for who may list them', async () => {
+      const admin = await signedIn('admin-of-blue', 'a/blue');
+      expect((await admin.post('/api/own/kubeconfig', {})).body['kubeconfig']).toContain('clusters:');
+      const viewer = await signedIn('viewer-of-blue', 'a/blue');
+      expect((await viewer.get('/api/own')).body).toMatchObject({ may: { kubeconfig: false, pods: false } });
+      expect((await viewer.post('/api/own/kubeconfig', {})).status).toBe(403);
+      expect((await viewer.get('/api/own/pods')).status).toBe(403);
+    });
+
+    it('ends when its API server does not know the token any more', async () => {
+      world.tenantServer.people.set('short', { name: 'short', may: () => true });
+      const browser = await signedIn('short', 'a/blue');
+      expect((await browser.get('/api/own/events')).status).toBe(200);
+      world.tenantServer.people.delete('short');
+      expect((await browser.get('/api/own/events')).status).toBe(401);
+    });
+  });
+
+  describe('an action', () => {
+    it('is done as the person who asks', async () => {
+      const browser = await signedIn('operator');
+      const answer = await browser.post(`${blue}/act`, { do: 'upgrade', version: '1.36' });
+      expect(answer).toEqual({ status: 200, body: { message: 'blue is asked' } });
+      expect(world.acted.splice(0)).toEqual([
+        { ref: { namespace: 'a', name: 'blue' }, action: { do: 'upgrade', version: '1.36' }, as: 'ann' },
+      ]);
+    });
+
+    it('is not even tried without the secret of the page, from another page, or as a form', async () => {
+      const browser = await signedIn('operator');
+      const act = (headers: Record<string, string>) => browser.post(`${blue}/act`, { do: 'sleep' }, headers);
+      expect((await act({ 'x-skerry-csrf': 'guessed' })).status).toBe(403);
+      expect((await act({ origin: 'https://evil.example' })).status).toBe(403);
+      expect((await act({ origin: 'null' })).status).toBe(403);
+      expect((await act({ 'sec-fetch-site': 'same-site' })).status).toBe(403);
+      expect((await act({ 'content-type': 'text/plain' })).status).toBe(415);
+      const crossSite = { origin: 'https://evil.example', 'content-type': 'application/json' };
+      const signIn = world.browser().post('/api/sign-in', { token: 'operator' }, crossSite);
+      expect((await signIn).status).toBe(403);
+      expect(world.acted).toEqual([]);
+    });
+
+    it('that deletes needs the name and the UID', async () => {
+      const browser = await signedIn('operator');
+      const remove = (body: object) => browser.post(`${blue}/act`, { do: 'delete', ...body });
+      expect((await remove({ uid: '1', confirm: 'bleu' })).status).toBe(400);
+      expect((await remove({ confirm: 'blue' })).status).toBe(400);
+      expect(world.acted).toEqual([]);
+      expect((await remove({ uid: '1', confirm: 'blue' })).status).toBe(200);
+      expect(world.acted.splice(0)).toMatchObject([{ action: { do: 'delete', uid: '1' } }]);
+    });
+
+    it('that is none, or is too large, is refused', async () => {
+      const browser = await signedIn('operator');
+      for (const body of [
+        {},
+        { do: 'explode' },
+        { do: 'sleep', more: 1 },
+        { do: 'upgrade', version: '$(x)' },
+      ])
+        expect((await browser.post(`${blue}/act`, body)).status).toBe(400);
+      expect((await browser.post(`${blue}/act`, { do: 'x'.repeat(70_000) })).status).toBe(413);
+      expect((await browser.request('DELETE', blue)).status).toBe(405);
+    });
+
+    it('is offered only to those whom the API server would let', async () => {
+      const browser = await signedIn('reader');
+      expect((await browser.get(blue)).body).toMatchObject({
+        may: { change: false, delete: false, logs: false },
+      });
+      expect((await browser.get('/api/session')).body).toMatchObject({ mayCreate: false });
+    });
+  });
+
+  it('answers every page with a policy that lets nothing else in, and by no name but its own', async () => {
+    const browser = world.browser();
+    const { status } = await browser.request('GET', '/');
+    expect(status).toBe(200);
+    const policy = browser.headers.get('content-security-policy') ?? '';
+    expect(policy).toMatch(/default-src 'none'/);
+    expect(policy).toMatch(/frame-ancestors 'none'/);
+    expect(policy).not.toMatch(/unsafe|\*/);
+    expect(browser.headers.get('x-content-type-options')).toBe('nosniff');
+    // fetch does not let anybody choose the Host.
+    const { request } = await import('node:http');
+    const answered = await new Promise<number | undefined>((resolve) => {
+      request(
+        { host: '127.0.0.1', port: world.port, path: '/', headers: { host: 'evil.example' } },
+        (answer) => {
+          answer.resume();
+          resolve(answer.statusCode);
+        },
+      ).end();
+    });
+    expect(answered).toBe(421);
+  });
+
+  it('does not listen beyond loopback where tokens would be read on the way', async () => {
+    const other = await dashboardWorld();
+    await other.close();
+    await expect(other.dashboard.listen('0.0.0.0', 0)).rejects.toThrow(DashboardError);
+  });
+
+  it('tells at once what has changed, and nothing else', async () => {
+    const browser = await signedIn('of-a');
+    const { version } = (await browser.get<Tenants>('/api/tenants')).body;
+    const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+    const left = new AbortController();
+    const stream = await fetch(`${world.origin}/api/stream?since=${version}`, {
+      headers: { cookie },
+      signal: left.signal,
+    });
+    expect(stream.headers.get('content-type')).toBe('text/event-stream');
+    for (const [namespace, name] of [
+      ['b', 'hidden'],
+      ['a', 'shown'],
+    ] as const)
+      world.superCluster.api.put(resources.virtualClusters, { metadata: { namespace, name } });
+    let text = '';
+    for await (const chunk of stream.body ?? []) {
+      text += Buffer.from(chunk).toString();
+      if (text.includes('"shown"')) break;
+    }
+    left.abort();
+    expect(text).not.toContain('hidden');
+    expect(text).not.toContain('"blue"');
+    expect(text).toMatch(/^id: \d+\nevent: tenants\n/m);
+  });
+
+  it('lets nobody try tokens without end', async () => {
+    const other = await dashboardWorld();
+    try {
+      const browser = other.browser();
+      const statuses: number[] = [];
+      for (let attempt = 0; attempt < 21; attempt++)
+        statuses.push((await browser.post('/api/sign-in', { token: `guess-${attempt}` })).status);
+      expect([statuses[0], statuses.at(-2), statuses.at(-1)]).toEqual([401, 401, 429]);
+    } finally {
+      await other.close();
+    }
+  });
+});

@@ -1,0 +1,819 @@
+import { randomBytes } from 'node:crypto';
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
+import { z } from 'zod';
+import type { VirtualCluster } from '../api/virtual-cluster.ts';
+import {
+  ApiError,
+  Connection,
+  ConnectionError,
+  type ConnectionOptions,
+  connectionFromSecret,
+  KubeClient,
+} from '../kube/index.ts';
+import { Access, whoAmI } from './access.ts';
+import type { Assets } from './assets.ts';
+import type { Action, Backend, TenantRef, TracedPod } from './backend.ts';
+import { Clients } from './clients.ts';
+import { Fleet } from './fleet.ts';
+import { cookieOf, HttpError, readJson, sendAsset, sendJson } from './http.ts';
+import { isLoopback, Oidc, OidcRefusal, type OidcSettings } from './oidc.ts';
+import { isSameSecret, type Session, Sessions, SessionTooLarge } from './sessions.ts';
+import { Syncers } from './syncers.ts';
+import { ownTenant, tenantDetail } from './views.ts';
+
+export interface DashboardOptions {
+  /** With the credentials of this program. */
+  superCluster: ConnectionOptions;
+  backend: Backend;
+  assets: Assets;
+  /** Where the syncers have their Leases. */
+  systemNamespace: string;
+  /** Where people reach it; needed for OIDC, and for anything but loopback without `tls`. */
+  url?: string | undefined;
+  tls?: { readonly cert: string; readonly key: string } | undefined;
+  oidc?: OidcSettings | undefined;
+  /** 32 bytes; another replica with the same key accepts the same sessions. Default: random. */
+  sessionKey?: Uint8Array | undefined;
+  now?: () => number;
+  /** What keeps it from showing what is. */
+  onProblem?: (message: string) => void;
+}
+
+type DashboardErrorCode = 'CannotListen' | 'Unprotected';
+
+export class DashboardError extends Error {
+  override readonly name = 'DashboardError';
+  readonly code: DashboardErrorCode;
+  readonly retryable = false;
+
+  constructor(code: DashboardErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+const refreshMs = 10_000;
+/** Changes within it are sent together. */
+const coalesceMs = 500;
+/** How long a page waits for a dashboard that has just been started. */
+const firstListMs = 5_000;
+const heartbeatMs = 15_000;
+const mostStreams = 500;
+const failuresPerMinute = { each: 20, all: 300 };
+const dnsName = '[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?';
+const podName = '[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?';
+const tenantPath = new RegExp(`^/api/tenants/(?<namespace>${dnsName})/(?<name>${dnsName})(?:/(?<rest>.+))?$`);
+const podPath = new RegExp(`^pods/(?<namespace>${dnsName})/(?<name>${podName})$`);
+
+const signInSchema = z.union([
+  z.strictObject({ link: z.string().max(100) }),
+  z.strictObject({
+    token: z
+      .string()
+      .trim()
+      .regex(/^[\x21-\x7e]{1,4000}$/),
+    tenant: z
+      .string()
+      .regex(new RegExp(`^${dnsName}/${dnsName}$`))
+      .optional(),
+  }),
+]);
+
+const version = z
+  .string()
+  .regex(/^1\.\d{1,3}(\.\d{1,3})?$/)
+  .optional();
+const actionSchema = z.discriminatedUnion('do', [
+  z.strictObject({
+    do: z.literal('create'),
+    version,
+    weight: z.int().min(1).max(1_000).optional(),
+    podSecurity: z.enum(['restricted', 'baseline', 'privileged']).optional(),
+    deletionProtection: z.boolean().optional(),
+  }),
+  z.strictObject({ do: z.enum(['sleep', 'wake', 'snapshot', 'renew', 'retry', 'cancel']) }),
+  z.strictObject({ do: z.literal('upgrade'), version, force: z.boolean().optional() }),
+  z.strictObject({ do: z.literal('delete'), uid: z.string().min(1).max(64), confirm: z.string().max(63) }),
+]);
+
+/** A request of somebody who has signed in. */
+interface Asked {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly session: Session;
+  readonly url: URL;
+  /** Ends with the connection. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Serves the dashboard. Operators are asked for by the super cluster, with the credentials they signed in with; tenants
+ * by their own API server. What somebody may not see is in no answer to them.
+ */
+export class Dashboard {
+  readonly #options: DashboardOptions;
+  readonly #backend: Backend;
+  readonly #program: KubeClient;
+  readonly #clients: Clients;
+  readonly #fleet: Fleet;
+  readonly #syncers: Syncers;
+  readonly #access: Access;
+  readonly #sessions: Sessions;
+  readonly #oidc: Oidc | undefined;
+  readonly #server: Server;
+  readonly #now: () => number;
+  readonly #failures = new Map<string, number>();
+  #failuresSince = 0;
+  #streams = 0;
+  #host = '127.0.0.1';
+  #port = 0;
+  /** Why tenants are not known; undefined once they are. */
+  #problem: string | undefined;
+
+  constructor(options: DashboardOptions) {
+    this.#options = options;
+    this.#backend = options.backend;
+    this.#now = options.now ?? Date.now;
+    this.#program = new KubeClient(
+      new Connection({ userAgent: 'skerry-dashboard', ...options.superCluster }),
+    );
+    this.#clients = new Clients(options.superCluster, this.#program);
+    this.#fleet = new Fleet((vc) => options.backend.assess(vc));
+    this.#syncers = new Syncers(options.systemNamespace, this.#now);
+    this.#access = new Access(this.#now);
+    this.#sessions = new Sessions(options.sessionKey ?? randomBytes(32), this.#now);
+    if (options.oidc !== undefined) {
+      if (options.url === undefined) throw new TypeError('OIDC needs the URL of the dashboard');
+      this.#oidc = new Oidc(options.oidc, options.url);
+    }
+    const listener: RequestListener = (request, response) => void this.#serve(request, response);
+    const settings = { requestTimeout: 30_000, headersTimeout: 15_000, maxHeaderSize: 16 * 1024 };
+    this.#server =
+      options.tls === undefined
+        ? createServer(settings, listener)
+        : createTlsServer({ ...settings, ...options.tls }, listener);
+  }
+
+  /**
+   * @returns the port
+   * @throws DashboardError, also for an address beyond loopback where tokens would go over the network in the clear
+   */
+  async listen(host: string, port: number): Promise<number> {
+    const { url, tls } = this.#options;
+    if (!isLoopback(host) && tls === undefined && !url?.startsWith('https:')) {
+      throw new DashboardError(
+        'Unprotected',
+        `the dashboard does not listen on ${host} without TLS: give it a certificate, or the https address of what ends TLS in front of it`,
+      );
+    }
+    await new Promise<void>((resolve, reject) => {
+      const refuse = (cause: Error) =>
+        reject(
+          new DashboardError(
+            'CannotListen',
+            `the dashboard cannot listen on ${host}:${port}: ${cause.message}`,
+            {
+              cause,
+            },
+          ),
+        );
+      this.#server.once('error', refuse);
+      this.#server.listen(port, host, () => {
+        this.#server.off('error', refuse);
+        resolve();
+      });
+    });
+    this.#host = host;
+    this.#port = (this.#server.address() as AddressInfo).port;
+    return this.#port;
+  }
+
+  /** An address that signs in whoever opens it first as this program. The secret is in the part that no server sees. */
+  link(): string {
+    const host = this.#host.includes(':') ? `[${this.#host}]` : this.#host;
+    const scheme = this.#options.tls === undefined ? 'http' : 'https';
+    return `${scheme}://${host}:${this.#port}/#link=${this.#sessions.link()}`;
+  }
+
+  /** Resolves when all tenants are known, or when the signal ends the wait. */
+  async ready(signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+    await Promise.race([this.#fleet.synced, promise]);
+  }
+
+  /** Keeps what it shows up to date until aborted; then closes everything. */
+  async run(signal: AbortSignal): Promise<void> {
+    const watching = this.#fleet.run(this.#program, signal, (error) => {
+      this.#problem = `the super cluster cannot be watched: ${messageOf(error)}`;
+      this.#options.onProblem?.(this.#problem);
+    });
+    const unsubscribe = this.#fleet.subscribe(() => {
+      this.#problem = undefined;
+    });
+    try {
+      while (!signal.aborted) {
+        await this.#syncers.refresh(this.#program, signal);
+        await setTimeout(refreshMs, undefined, { signal });
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    } finally {
+      unsubscribe();
+      await watching;
+      await this.close();
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#server.listening) {
+      const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+      this.#server.closeAllConnections();
+      await closed;
+    }
+    await Promise.all([this.#clients.close(), this.#program.connection.close()]);
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    response.on('error', () => undefined);
+    try {
+      this.#secure(response);
+      await this.#route(request, response);
+    } catch (error) {
+      const { status, message } = this.#explain(error);
+      if (response.headersSent || response.destroyed) response.destroy();
+      else await sendJson(request, response, { message }, status);
+    }
+  }
+
+  #explain(error: unknown): { status: number; message: string } {
+    if (error instanceof HttpError) return { status: error.status, message: error.message };
+    if (error instanceof SessionTooLarge) return { status: 400, message: error.message };
+    if (error instanceof ApiError && error.code === 401)
+      return { status: 401, message: 'the API server does not accept this token any more: sign in again' };
+    if (error instanceof ApiError || error instanceof ConnectionError) {
+      const status = error instanceof ApiError && error.code < 500 ? error.code : 502;
+      return {
+        status,
+        message: error instanceof ApiError ? (error.status?.message ?? error.message) : error.message,
+      };
+    }
+    return this.#backend.explain(error);
+  }
+
+  #secure(response: ServerResponse): void {
+    const scripts = ["'self'", ...this.#options.assets.scriptHashes].join(' ');
+    const policy = [
+      "default-src 'none'",
+      `script-src ${scripts}`,
+      "style-src 'self'",
+      "img-src 'self'",
+      "connect-src 'self'",
+      "base-uri 'none'",
+      "form-action 'none'",
+      "frame-ancestors 'none'",
+    ];
+    response.setHeader('content-security-policy', policy.join('; '));
+    response.setHeader('x-content-type-options', 'nosniff');
+    response.setHeader('referrer-policy', 'no-referrer');
+    response.setHeader('cross-origin-opener-policy', 'same-origin');
+    response.setHeader('cross-origin-resource-policy', 'same-origin');
+    response.setHeader('permissions-policy', 'camera=(), geolocation=(), microphone=()');
+    if (this.#isHttps()) response.setHeader('strict-transport-security', 'max-age=31536000');
+  }
+
+  #isHttps(): boolean {
+    return this.#options.tls !== undefined || this.#options.url?.startsWith('https:') === true;
+  }
+
+  /** Cookies know no ports: two dashboards on one machine have to name theirs apart. */
+  #cookieName(): string {
+    return this.#isHttps() ? `__Host-skerry-${this.#port}` : `skerry-${this.#port}`;
+  }
+
+  #oidcCookieName(): string {
+    return `skerry-oidc-${this.#port}`;
+  }
+
+  async #route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    this.#refuseOtherHosts(request);
+    const url = new URL(request.url ?? '/', 'http://dashboard');
+    const { method = '' } = request;
+    if (method !== 'GET' && method !== 'HEAD' && method !== 'POST')
+      throw new HttpError(405, 'only GET and POST are answered here');
+    if (method === 'POST') this.#refuseOtherOrigins(request);
+    const { files } = this.#options.assets;
+    const page = files.get('index.html');
+    if (url.pathname === '/' && page !== undefined) return sendAsset(request, response, page);
+    if (url.pathname.startsWith('/assets/')) {
+      const asset = files.get(url.pathname.slice('/assets/'.length));
+      if (asset === undefined) throw new HttpError(404, 'there is no such file');
+      return sendAsset(request, response, asset);
+    }
+    switch (`${method} ${url.pathname}`) {
+      case 'GET /api/session':
+        return this.#describeSession(request, response);
+      case 'POST /api/sign-in':
+        return this.#signIn(request, response);
+      case 'GET /sign-in/oidc':
+        return this.#beginOidc(response);
+      case 'GET /sign-in/oidc/callback':
+        return this.#finishOidc(request, response, url);
+    }
+    const session = this.#sessionOf(request);
+    if (session === undefined) throw new HttpError(401, 'sign in first');
+    if (method === 'POST' && !isSameSecret(`${request.headers['x-skerry-csrf']}`, session.csrf))
+      throw new HttpError(403, 'this request does not come from the page: load it again');
+    const gone = new AbortController();
+    response.on('close', () => gone.abort(new Error('the browser has gone')));
+    const asked: Asked = { request, response, session, url, signal: gone.signal };
+    if (method === 'POST' && url.pathname === '/api/sign-out') {
+      this.#sessions.end(session);
+      response.setHeader('set-cookie', this.#cookie('', 0));
+      return sendJson(request, response, {});
+    }
+    return session.tenant === undefined
+      ? this.#serveOperator(asked, method)
+      : this.#serveTenant(asked, method, session.tenant);
+  }
+
+  /** A page elsewhere whose name has been made to lead here must not read what is here. */
+  #refuseOtherHosts(request: IncomingMessage): void {
+    const host = request.headers.host ?? '';
+    const { url } = this.#options;
+    const name = URL.canParse(`http://${host}`) ? new URL(`http://${host}`).hostname : '';
+    if (isLoopback(name) || name === this.#host) return;
+    if (url !== undefined && host === new URL(url).host) return;
+    throw new HttpError(421, 'the dashboard is not reached by this name: it has to be started with it');
+  }
+
+  #refuseOtherOrigins(request: IncomingMessage): void {
+    const { origin, host } = request.headers;
+    const site = request.headers['sec-fetch-site'];
+    const isOwn = origin === undefined || (URL.canParse(origin) && new URL(origin).host === host);
+    if (!isOwn || (site !== undefined && site !== 'same-origin'))
+      throw new HttpError(403, 'this request comes from another page');
+  }
+
+  #sessionOf(request: IncomingMessage): Session | undefined {
+    const cookie = cookieOf(request, this.#cookieName());
+    return cookie === undefined ? undefined : this.#sessions.open(cookie);
+  }
+
+  #cookie(value: string, seconds: number): string {
+    const secure = this.#isHttps() ? '; Secure' : '';
+    return `${this.#cookieName()}=${value}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${seconds}${secure}`;
+  }
+
+  async #describeSession(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const session = this.#sessionOf(request);
+    const oidc = this.#oidc !== undefined;
+    if (session === undefined) return sendJson(request, response, { oidc });
+    const { user, tenant, csrf } = session;
+    const own = tenant === undefined ? {} : { tenant: tenant.split('/')[1] };
+    const mayCreate = tenant === undefined && (await this.#mayCreate(session));
+    return sendJson(request, response, { oidc, user, csrf, ...own, mayCreate });
+  }
+
+  async #mayCreate(session: Session): Promise<boolean> {
+    const attributes = { verb: 'create', resource: 'virtualclusters' };
+    if (await this.#may(session, attributes)) return true;
+    const each = this.#fleet.namespaces().slice(0, 50);
+    const answers = await Promise.all(
+      each.map((namespace) => this.#may(session, { ...attributes, namespace })),
+    );
+    return answers.includes(true);
+  }
+
+  #may(session: Session, attributes: Parameters<Access['may']>[2]): Promise<boolean> {
+    return this.#access.may(session.id, this.#clients.of(session), attributes);
+  }
+
+  async #signIn(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    this.#refuseMany(request);
+    const parsed = signInSchema.safeParse(await readJson(request));
+    if (!parsed.success)
+      throw new HttpError(400, 'give a token, and the tenant as NAMESPACE/NAME if it is one of a tenant');
+    const given = parsed.data;
+    try {
+      await this.#letIn(request, response, given);
+    } catch (error) {
+      this.#countFailure(request);
+      throw error;
+    }
+  }
+
+  async #letIn(
+    request: IncomingMessage,
+    response: ServerResponse,
+    given: z.infer<typeof signInSchema>,
+  ): Promise<void> {
+    if ('link' in given) {
+      if (!this.#sessions.redeem(given.link))
+        throw new HttpError(
+          401,
+          'this link was used already or is too old: "vc-manager dashboard" prints another one',
+        );
+      return this.#begin(request, response, { user: await whoAmI(this.#program), as: { is: 'program' } });
+    }
+    const { token, tenant } = given;
+    const as = { is: 'token', token } as const;
+    if (tenant !== undefined)
+      return this.#begin(request, response, { ...(await this.#tenantUser(tenant, token)), as });
+    const client = this.#clients.of({ as, user: '' });
+    const user = await whoAmI(client).catch((error: unknown) => {
+      if (error instanceof ConnectionError) throw error;
+      throw new HttpError(401, 'the super cluster does not know this token');
+    });
+    return this.#begin(request, response, { user, as });
+  }
+
+  /** Whoever is not known there, or may not look, learns nothing: not even whether there is such a tenant. */
+  async #tenantUser(tenant: string, token: string): Promise<{ user: string; tenant: string }> {
+    try {
+      const client = await this.#tenantClient(tenant, token);
+      const user = await whoAmI(client);
+      const isAllowed = await this.#access.may(`sign-in ${token}`, client, seesOwn);
+      if (isAllowed) return { user, tenant };
+    } catch (error) {
+      if (error instanceof HttpError && error.status >= 500) throw error;
+    }
+    throw new HttpError(
+      401,
+      'not signed in: no such tenant, its API server does not know this token or does not answer, or the token may not "get" virtualclusters.skerry.dev there',
+    );
+  }
+
+  /** The API server of a tenant, with the tenant's own token: this program's credentials are not used there. */
+  async #tenantClient(tenant: string, token: string): Promise<KubeClient> {
+    const vc = this.#fleet.get(refOf(tenant));
+    if (vc === undefined) throw new HttpError(404, 'the tenant is gone');
+    const kubeconfig = await this.#backend.kubeconfig(this.#program, vc, AbortSignal.timeout(10_000));
+    return this.#clients.withToken(connectionFromSecret(kubeconfig), token);
+  }
+
+  async #begin(
+    request: IncomingMessage,
+    response: ServerResponse,
+    who: Pick<Session, 'user' | 'as' | 'tenant'>,
+  ): Promise<void> {
+    this.#setSession(response, who);
+    return sendJson(request, response, {});
+  }
+
+  #setSession(response: ServerResponse, who: Pick<Session, 'user' | 'as' | 'tenant'>): void {
+    const session = this.#sessions.begin(who);
+    const seconds = Math.floor((session.expiresAt - this.#now()) / 1_000);
+    response.setHeader('set-cookie', this.#cookie(this.#sessions.seal(session), seconds));
+  }
+
+  #refuseMany(request: IncomingMessage): void {
+    const now = this.#now();
+    if (now - this.#failuresSince > 60_000) {
+      this.#failures.clear();
+      this.#failuresSince = now;
+    }
+    const all = [...this.#failures.values()].reduce((sum, each) => sum + each, 0);
+    const own = this.#failures.get(request.socket.remoteAddress ?? '') ?? 0;
+    if (own >= failuresPerMinute.each || all >= failuresPerMinute.all)
+      throw new HttpError(429, 'too many attempts: wait a minute');
+  }
+
+  #countFailure(request: IncomingMessage): void {
+    const from = request.socket.remoteAddress ?? '';
+    this.#failures.set(from, (this.#failures.get(from) ?? 0) + 1);
+  }
+
+  async #beginOidc(response: ServerResponse): Promise<void> {
+    if (this.#oidc === undefined) throw new HttpError(404, 'signing in by OIDC is not set up');
+    const { url, pending } = await this.#oidc.begin();
+    // Lax: the provider's answer comes by a link from its page. It only proves that the same browser began.
+    const secure = this.#isHttps() ? '; Secure' : '';
+    response.setHeader(
+      'set-cookie',
+      `${this.#oidcCookieName()}=${this.#sessions.sealPending(pending)}; Path=/sign-in/; HttpOnly; SameSite=Lax; Max-Age=600${secure}`,
+    );
+    response.writeHead(303, { location: url.href, 'cache-control': 'no-store' }).end();
+  }
+
+  async #finishOidc(request: IncomingMessage, response: ServerResponse, url: URL): Promise<void> {
+    const pending = this.#sessions.openPending(cookieOf(request, this.#oidcCookieName()) ?? '');
+    const isSame = pending !== undefined && isSameSecret(pending.state, url.searchParams.get('state') ?? '');
+    if (this.#oidc === undefined || pending === undefined || !isSame)
+      throw new HttpError(400, 'this sign-in was not begun in this browser, or took too long: begin again');
+    let who: { user: string; groups: string[] };
+    try {
+      who = await this.#oidc.finish(url.search, pending);
+    } catch (error) {
+      const why =
+        error instanceof OidcRefusal
+          ? error.message
+          : `the provider did not confirm it (${messageOf(error)})`;
+      throw new HttpError(403, `not signed in: ${why}`);
+    }
+    this.#setSession(response, { user: who.user, as: { is: 'groups', groups: who.groups } });
+    // Not a redirect: the browser would count it as one from the provider's site, and keep back the new cookie.
+    response.writeHead(200, { 'content-type': 'text/html; charset=utf-8', 'cache-control': 'no-store' });
+    response.end('<!doctype html><meta http-equiv="refresh" content="0; url=/"><title>Skerry</title>');
+  }
+
+  async #serveOperator(asked: Asked, method: string): Promise<void> {
+    const { request, response, session, url, signal } = asked;
+    const answer = (body: unknown) => sendJson(request, response, body);
+    const client = this.#clients.of(session);
+    switch (`${method} ${url.pathname}`) {
+      case 'GET /api/tenants': {
+        await this.ready(AbortSignal.any([signal, AbortSignal.timeout(firstListMs)]));
+        const isVisible = await this.#visible(session);
+        const changes = this.#fleet.changes(0, isVisible);
+        return answer({ ...changes, ...(this.#problem === undefined ? {} : { problem: this.#problem }) });
+      }
+      case 'GET /api/stream':
+        return this.#stream(asked);
+      case 'GET /api/system':
+        return answer(await this.#system(session));
+      case 'GET /api/versions':
+        return answer({ versions: await this.#backend.versions(client, signal) });
+    }
+    const { namespace = '', name = '', rest = '' } = tenantPath.exec(url.pathname)?.groups ?? {};
+    if (name === '') throw new HttpError(404, 'there is no such page');
+    const ref = { namespace, name };
+    if (method === 'POST') return this.#operatorPost(asked, ref, rest);
+    const vc = await this.#visibleTenant(session, ref);
+    const pod = podPath.exec(rest)?.groups;
+    if (pod !== undefined)
+      return answer(
+        await this.#backend.trace(
+          client,
+          vc,
+          { namespace: pod['namespace'] ?? '', name: pod['name'] ?? '' },
+          signal,
+        ),
+      );
+    switch (rest) {
+      case '':
+        return answer({
+          ...tenantDetail(vc, this.#fleet.assess(vc)),
+          may: await this.#mayDo(session, namespace),
+        });
+      case 'events':
+        return answer({ events: await this.#backend.events(client, vc, signal) });
+      case 'components':
+        return answer({ components: await this.#backend.components(client, vc, signal) });
+      case 'pods':
+        return answer(await this.#backend.slowest(client, vc, signal));
+      case 'logs': {
+        if (
+          !(await this.#may(session, {
+            verb: 'get',
+            resource: 'virtualclusters',
+            subresource: 'log',
+            namespace,
+          }))
+        )
+          throw new HttpError(
+            403,
+            `${session.user} may not "get" virtualclusters/log in namespace ${namespace}`,
+          );
+        const component = url.searchParams.get('component') ?? '';
+        if (!new RegExp(`^${dnsName}$`).test(component)) throw new HttpError(400, 'name a component');
+        const lines = Math.min(2_000, Math.max(1, Number(url.searchParams.get('lines')) || 200));
+        return answer({ lines: await this.#backend.logs(client, vc, { component, lines, signal }) });
+      }
+    }
+    throw new HttpError(404, 'there is no such page');
+  }
+
+  async #operatorPost(
+    { request, response, session, signal }: Asked,
+    ref: TenantRef,
+    rest: string,
+  ): Promise<void> {
+    const client = this.#clients.of(session);
+    const body = await readJson(request);
+    if (rest === 'kubeconfig') {
+      const vc = await this.#visibleTenant(session, ref);
+      return sendJson(request, response, { kubeconfig: await this.#backend.kubeconfig(client, vc, signal) });
+    }
+    const parsed = actionSchema.safeParse(body);
+    if (!parsed.success || (rest !== 'act' && rest !== 'preview'))
+      throw new HttpError(400, parsed.success ? 'there is no such page' : z.prettifyError(parsed.error));
+    const action = actionOf(parsed.data, ref, rest);
+    if (rest === 'preview')
+      return sendJson(request, response, await this.#backend.preview(client, ref, action, signal));
+    return sendJson(request, response, { message: await this.#backend.act(client, ref, action, signal) });
+  }
+
+  /** Which buttons are of use to somebody. The API server decides again when one is pressed. */
+  async #mayDo(session: Session, namespace: string): Promise<Record<string, boolean>> {
+    const virtualclusters = { resource: 'virtualclusters', namespace };
+    const questions = {
+      change: { verb: 'patch', ...virtualclusters },
+      delete: { verb: 'delete', ...virtualclusters },
+      logs: { verb: 'get', subresource: 'log', ...virtualclusters },
+      kubeconfig: { verb: 'get', group: '', resource: 'secrets', namespace },
+    };
+    const answers = await Promise.all(
+      Object.entries(questions).map(async ([name, attributes]) => [
+        name,
+        await this.#may(session, attributes),
+      ]),
+    );
+    return Object.fromEntries(answers) as Record<string, boolean>;
+  }
+
+  /** Which namespaces' VirtualClusters somebody may list. */
+  async #visible(session: Session): Promise<(namespace: string) => boolean> {
+    const attributes = { verb: 'list', resource: 'virtualclusters' };
+    if (await this.#may(session, attributes)) return () => true;
+    const all = this.#fleet.namespaces().slice(0, 500);
+    const answers = await Promise.all(
+      all.map(async (namespace) =>
+        (await this.#may(session, { ...attributes, namespace })) ? [namespace] : [],
+      ),
+    );
+    const visible = new Set(answers.flat());
+    return (namespace) => visible.has(namespace);
+  }
+
+  /** Throws the same for a tenant that somebody may not see as for one that is not there. */
+  async #visibleTenant(session: Session, ref: TenantRef): Promise<VirtualCluster> {
+    const isVisible = await this.#visible(session);
+    const vc = isVisible(ref.namespace) ? this.#fleet.get(ref) : undefined;
+    if (vc === undefined)
+      throw new HttpError(
+        404,
+        `there is no tenant ${ref.namespace}/${ref.name}, or ${session.user} may not see it`,
+      );
+    return vc;
+  }
+
+  async #system(session: Session): Promise<object> {
+    const { view } = this.#syncers;
+    if (await this.#may(session, { verb: 'list', resource: 'virtualclusters' })) return view;
+    const isVisible = await this.#visible(session);
+    const loads = view.loads.filter(({ tenant }) => isVisible(tenant.split('/')[0] ?? ''));
+    return { at: view.at, overMs: view.overMs, syncers: [], loads };
+  }
+
+  /** Sends what changes, as server-sent events, until the browser goes or the person may not see it any more. */
+  async #stream({ request, response, session, url, signal }: Asked): Promise<void> {
+    if (this.#streams >= mostStreams) throw new HttpError(503, 'too many pages are open');
+    this.#streams += 1;
+    let wake = (): void => undefined;
+    const unsubscribe = this.#fleet.subscribe(() => wake());
+    try {
+      response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' });
+      // A proxy may hold back what is small.
+      response.write(`: ${' '.repeat(2_048)}\n\n`);
+      const id = request.headers['last-event-id'] ?? url.searchParams.get('since');
+      let since = Number(id) || 0;
+      let systemAt = 0;
+      while (!signal.aborted) {
+        const changed = Promise.withResolvers<void>();
+        wake = changed.resolve;
+        if (this.#sessionOf(request) === undefined) throw new HttpError(401, 'signed out');
+        const event =
+          session.tenant === undefined
+            ? await this.#changes(session, since)
+            : await this.#ownChange(session, since);
+        if (event !== undefined) {
+          since = event.version;
+          response.write(`id: ${since}\nevent: tenants\ndata: ${JSON.stringify(event)}\n\n`);
+        }
+        if (session.tenant === undefined && this.#syncers.view.at !== systemAt) {
+          systemAt = this.#syncers.view.at;
+          response.write(`event: system\ndata: ${JSON.stringify(await this.#system(session))}\n\n`);
+        }
+        if (event === undefined) response.write(': still here\n\n');
+        await Promise.race([
+          changed.promise,
+          setTimeout(Math.min(heartbeatMs, refreshMs), undefined, { signal, ref: false }),
+        ]);
+        await setTimeout(coalesceMs, undefined, { signal, ref: false });
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      const { status, message } = this.#explain(error);
+      response.write(`event: ended\ndata: ${JSON.stringify({ status, message })}\n\n`);
+    } finally {
+      unsubscribe();
+      this.#streams -= 1;
+      response.end();
+    }
+  }
+
+  async #changes(session: Session, since: number) {
+    const changes = this.#fleet.changes(since, await this.#visible(session));
+    return changes.version === since && !changes.isWhole ? undefined : changes;
+  }
+
+  /** Says that something has changed, and nothing of what. */
+  async #ownChange(session: Session, since: number): Promise<{ version: number } | undefined> {
+    const tenant = session.tenant ?? '';
+    await this.#ownAccess(session, tenant);
+    const { version, rows, gone } = this.#fleet.changes(
+      since,
+      (namespace) => namespace === refOf(tenant).namespace,
+    );
+    const isOwn = rows.some((row) => `${row.namespace}/${row.name}` === tenant) || gone.includes(tenant);
+    return isOwn ? { version } : undefined;
+  }
+
+  async #serveTenant(asked: Asked, method: string, tenant: string): Promise<void> {
+    const { request, response, session, url, signal } = asked;
+    const answer = (body: unknown) => sendJson(request, response, body);
+    const client = await this.#ownAccess(session, tenant);
+    const vc = this.#fleet.get(refOf(tenant));
+    if (vc === undefined) throw new HttpError(404, 'the tenant is gone');
+    const may = (attributes: Parameters<Access['may']>[2]) =>
+      this.#access.may(session.id, client, attributes);
+    switch (`${method} ${url.pathname}`) {
+      case 'GET /api/own':
+        return answer({
+          ...ownTenant(vc, this.#fleet.assess(vc)),
+          may: { kubeconfig: await may(everything), pods: await may(seesPods) },
+        });
+      case 'GET /api/stream':
+        return this.#stream(asked);
+      case 'GET /api/own/events':
+        return answer({ events: await this.#backend.refusals(client, signal) });
+      case 'POST /api/own/kubeconfig': {
+        await readJson(request);
+        // It is that of the tenant's admins.
+        if (!(await may(everything)))
+          throw new HttpError(403, 'only admins of the tenant get its kubeconfig');
+        return answer({ kubeconfig: await this.#backend.kubeconfig(this.#program, vc, signal) });
+      }
+    }
+    if (method === 'GET' && url.pathname.startsWith('/api/own/pods')) {
+      if (!(await may(seesPods)))
+        throw new HttpError(403, `${session.user} may not list the pods of the tenant`);
+      const pod = podPath.exec(url.pathname.slice('/api/own/'.length))?.groups;
+      if (pod !== undefined) {
+        const ref = { namespace: pod['namespace'] ?? '', name: pod['name'] ?? '' };
+        return answer(withoutPlace(await this.#backend.trace(this.#program, vc, ref, signal)));
+      }
+      const list = await this.#backend.slowest(this.#program, vc, signal);
+      return answer({ ...list, pods: list.pods.map(withoutPlace) });
+    }
+    throw new HttpError(404, 'there is no such page');
+  }
+
+  /** Throws when the tenant's API server does not know the token any more, or it may not look. */
+  async #ownAccess(session: Session, tenant: string): Promise<KubeClient> {
+    if (session.as.is !== 'token') throw new HttpError(401, 'sign in first');
+    const client = await this.#tenantClient(tenant, session.as.token);
+    if (!(await this.#access.may(session.id, client, seesOwn)))
+      throw new HttpError(
+        403,
+        `${session.user} may not "get" virtualclusters.skerry.dev in the tenant any more`,
+      );
+    return client;
+  }
+}
+
+/** What the tenant's own RBAC has to allow. Its API server knows no such resource; its RBAC does not mind. */
+const seesOwn = { verb: 'get', resource: 'virtualclusters' };
+const seesPods = { verb: 'list', group: '', resource: 'pods' };
+const everything = { verb: '*', group: '*', resource: '*' };
+
+/** Nodes are named as the super cluster names them, which a tenant need not know. */
+function withoutPlace<T extends Partial<Pick<TracedPod, 'node' | 'tenant'>>>(
+  report: T,
+): Omit<T, 'node' | 'tenant'> {
+  const { node: _node, tenant: _tenant, ...rest } = report;
+  return rest;
+}
+
+function actionOf(asked: z.infer<typeof actionSchema>, { name }: TenantRef, rest: string): Action {
+  if (asked.do !== 'delete') return withoutUndefined(asked);
+  if (rest === 'act' && asked.confirm !== name)
+    throw new HttpError(400, `nothing was deleted: type the name of the tenant, ${name}, to confirm`);
+  return { do: 'delete', uid: asked.uid };
+}
+
+function withoutUndefined<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as ReturnType<
+    typeof withoutUndefined<T>
+  >;
+}
+
+function refOf(tenant: string): TenantRef {
+  const [namespace = '', name = ''] = tenant.split('/');
+  return { namespace, name };
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,125 @@
+import type { VirtualCluster } from '../api/virtual-cluster.ts';
+import { type KubeClient, Reflector, resources, Store } from '../kube/index.ts';
+import type { Assessment, TenantRef } from './backend.ts';
+import { nameOf, type TenantRow, tenantRow } from './views.ts';
+
+/** So many deletions are remembered for pages that were away. */
+const mostGone = 10_000;
+
+export interface Changes {
+  /** Where the next call goes on. */
+  readonly version: number;
+  readonly rows: readonly TenantRow[];
+  /** `namespace/name` of those that are gone. */
+  readonly gone: readonly string[];
+}
+
+/** All tenants, as this program sees them, with a version that grows with every change. */
+export class Fleet {
+  readonly #store = new Store<VirtualCluster>();
+  readonly #assess: (vc: VirtualCluster) => Assessment;
+  readonly #versions = new Map<string, number>();
+  readonly #gone = new Map<string, { version: number; namespace: string }>();
+  readonly #rows = new WeakMap<VirtualCluster, TenantRow>();
+  readonly #listeners = new Set<() => void>();
+  readonly #synced = Promise.withResolvers<void>();
+  #version = 1;
+  /** Changes before it are forgotten. */
+  #since = 0;
+
+  constructor(assess: (vc: VirtualCluster) => Assessment) {
+    this.#assess = assess;
+    this.#store.subscribe(({ type, object }) => {
+      const name = nameOf(object);
+      this.#version += 1;
+      if (type === 'deleted') {
+        this.#versions.delete(name);
+        this.#gone.set(name, { version: this.#version, namespace: object.metadata.namespace ?? '' });
+        if (this.#gone.size > mostGone) this.#forget();
+      } else {
+        this.#gone.delete(name);
+        this.#versions.set(name, this.#version);
+      }
+      for (const listener of this.#listeners) listener();
+    });
+  }
+
+  get version(): number {
+    return this.#version;
+  }
+
+  /** Watches until aborted. `onProblem` is told what keeps it from knowing. */
+  async run(client: KubeClient, signal: AbortSignal, onProblem: (error: unknown) => void): Promise<void> {
+    const { virtualClusters: resource } = resources;
+    const reflector = new Reflector({
+      client,
+      resource,
+      store: this.#store,
+      cutManagedFields: true,
+      onProblem: ({ error }) => onProblem(error),
+    });
+    reflector.synced(signal).then(
+      () => this.#synced.resolve(),
+      () => undefined,
+    );
+    await reflector.run(signal);
+  }
+
+  /** Resolves when all tenants are known. */
+  get synced(): Promise<void> {
+    return this.#synced.promise;
+  }
+
+  get(ref: TenantRef): VirtualCluster | undefined {
+    return this.#store.get(ref);
+  }
+
+  all(): IterableIterator<VirtualCluster> {
+    return this.#store.list();
+  }
+
+  namespaces(): string[] {
+    return [...new Set([...this.#store.list()].map(({ metadata }) => metadata.namespace ?? ''))].sort();
+  }
+
+  assess(vc: VirtualCluster): Assessment {
+    return this.#assess(vc);
+  }
+
+  /** What has changed since a version, in the namespaces that count; all of it for a version that is too old. */
+  changes(since: number, isVisible: (namespace: string) => boolean): Changes & { readonly isWhole: boolean } {
+    const isWhole = since < this.#since || since > this.#version || since === 0;
+    const rows: TenantRow[] = [];
+    for (const vc of this.#store.list()) {
+      if (!isVisible(vc.metadata.namespace ?? '')) continue;
+      if (!isWhole && (this.#versions.get(nameOf(vc)) ?? 0) <= since) continue;
+      rows.push(this.#row(vc));
+    }
+    const gone = isWhole
+      ? []
+      : [...this.#gone]
+          .filter(([, { version, namespace }]) => version > since && isVisible(namespace))
+          .map(([name]) => name);
+    return { version: this.#version, rows, gone, isWhole };
+  }
+
+  /** Called after each change. Returns how to stop that. */
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Objects of the store are never changed, only replaced. */
+  #row(vc: VirtualCluster): TenantRow {
+    const known = this.#rows.get(vc);
+    if (known !== undefined) return known;
+    const row = tenantRow(vc, this.#assess(vc));
+    this.#rows.set(vc, row);
+    return row;
+  }
+
+  #forget(): void {
+    this.#gone.clear();
+    this.#since = this.#version;
+  }
+}

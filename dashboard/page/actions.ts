@@ -1,0 +1,320 @@
+import type { VNode } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { get, post, type TenantDetail, tenantPath } from './api.ts';
+import { Dialog, html } from './ui.ts';
+
+let tell = (_message: string): void => undefined;
+
+/** Where the outcome of an action is shown, and read out. */
+export function Outcome(): VNode {
+  const [message, setMessage] = useState('');
+  tell = setMessage;
+  useEffect(() => {
+    if (message === '') return undefined;
+    const timer = setTimeout(() => setMessage(''), 10_000);
+    return () => clearTimeout(timer);
+  }, [message]);
+  return html`<div class="toast" role="status" aria-live="polite" data-empty=${message === ''}>${message}</div>`;
+}
+
+type Ref = { namespace: string; name: string };
+
+/** Runs an action, says how it went. Throws what the server said when it refused. */
+async function act(ref: Ref, action: object): Promise<void> {
+  const { message } = await post<{ message: string }>(tenantPath(ref, '/act'), action);
+  tell(`${message}.`);
+}
+
+interface FormProps {
+  title: string;
+  submit: string;
+  isDanger?: boolean;
+  mayNot?: boolean;
+  onClose: () => void;
+  onSubmit: () => Promise<void>;
+  children: unknown;
+}
+
+/** A dialog with one decision. */
+function Decision({ title, submit, isDanger, mayNot, onClose, onSubmit, children }: FormProps): VNode {
+  const [problem, setProblem] = useState('');
+  const [isBusy, setBusy] = useState(false);
+  const run = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      await onSubmit();
+      onClose();
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : String(error));
+      setBusy(false);
+    }
+  };
+  return html`<${Dialog} title=${title} onClose=${onClose}>
+    <form onSubmit=${run}>
+      ${children} ${problem !== '' && html`<p class="problem" role="alert">${problem}</p>`}
+      <div class="buttons">
+        <button type="button" onClick=${onClose}>Cancel</button>
+        <button type="submit" class=${isDanger ? 'danger' : 'primary'} disabled=${isBusy || mayNot}>${submit}</button>
+      </div>
+    </form>
+  </${Dialog}>`;
+}
+
+const value = (set: (text: string) => void) => (event: Event) =>
+  set((event.target as HTMLInputElement | HTMLSelectElement).value);
+
+function useVersions(): string[] {
+  const [versions, setVersions] = useState<string[]>([]);
+  useEffect(() => {
+    // Who may not see the templates names no version, and gets the newest.
+    get<{ versions: string[] }>('/api/versions').then(
+      (answer) => setVersions(answer.versions),
+      () => undefined,
+    );
+  }, []);
+  return versions;
+}
+
+export function CreateDialog({ onClose }: { onClose: () => void }): VNode {
+  const [namespace, setNamespace] = useState('default');
+  const [name, setName] = useState('');
+  const [version, setVersion] = useState('');
+  const [weight, setWeight] = useState('1');
+  const [podSecurity, setPodSecurity] = useState('');
+  const [isProtected, setProtected] = useState(false);
+  const versions = useVersions();
+  const create = async (): Promise<void> => {
+    await act(
+      { namespace, name },
+      {
+        do: 'create',
+        weight: Number(weight),
+        ...(version === '' ? {} : { version }),
+        ...(podSecurity === '' ? {} : { podSecurity }),
+        ...(isProtected ? { deletionProtection: true } : {}),
+      },
+    );
+    location.hash = `#/tenants/${namespace}/${name}`;
+  };
+  // Browsers read it as with the flag v, in which a dash in a class has to be escaped.
+  const dnsLabel = '[a-z0-9]([a-z0-9\\-]{0,61}[a-z0-9])?';
+  return html`<${Decision} title="Create a tenant" submit="Create" onClose=${onClose} onSubmit=${create}>
+    <label
+      >Name
+      <input name="name" required pattern=${dnsLabel} title="lower-case letters, digits and dashes" value=${name} onInput=${value(setName)} autocomplete="off" />
+    </label>
+    <label
+      >Namespace of the super cluster
+      <input name="namespace" required pattern=${dnsLabel} value=${namespace} onInput=${value(setNamespace)} autocomplete="off" />
+    </label>
+    <label
+      >Kubernetes version
+      <select name="version" value=${version} onChange=${value(setVersion)}>
+        <option value="">the newest</option>
+        ${versions.map((each) => html`<option value=${each}>${each}</option>`)}
+      </select>
+    </label>
+    <label
+      >Weight
+      <input name="weight" type="number" min="1" max="1000" value=${weight} onInput=${value(setWeight)} />
+    </label>
+    <label
+      >Pod Security
+      <select name="podSecurity" value=${podSecurity} onChange=${value(setPodSecurity)}>
+        <option value="">the default</option>
+        ${['restricted', 'baseline', 'privileged'].map((each) => html`<option value=${each}>${each}</option>`)}
+      </select>
+    </label>
+    <label class="check">
+      <input type="checkbox" checked=${isProtected} onChange=${() => setProtected(!isProtected)} />
+      Protect it from deletion
+    </label>
+  </${Decision}>`;
+}
+
+function DeleteDialog({ tenant, onClose }: { tenant: TenantDetail; onClose: () => void }): VNode {
+  const [confirm, setConfirm] = useState('');
+  const [preview, setPreview] = useState('');
+  const { name, uid } = tenant;
+  useEffect(() => {
+    post<{ text: string }>(tenantPath(tenant, '/preview'), { do: 'delete', uid, confirm: '' }).then(
+      ({ text }) => setPreview(text),
+      (error: unknown) => setPreview(error instanceof Error ? error.message : String(error)),
+    );
+  }, []);
+  const remove = async (): Promise<void> => {
+    await act(tenant, { do: 'delete', uid, confirm });
+    location.hash = '#/tenants';
+  };
+  return html`<${Decision} title=${`Delete ${name}?`} submit="Delete it for good" isDanger mayNot=${confirm !== name} onClose=${onClose} onSubmit=${remove}>
+    <pre class="preview">${preview}</pre>
+    <label
+      ><span>Type <b>${name}</b> to confirm</span>
+      <input name="confirm" required value=${confirm} onInput=${value(setConfirm)} autocomplete="off" />
+    </label>
+  </${Decision}>`;
+}
+
+function UpgradeDialog({ tenant, onClose }: { tenant: TenantDetail; onClose: () => void }): VNode {
+  const versions = useVersions();
+  const [version, setVersion] = useState('');
+  const [preview, setPreview] = useState({
+    text: 'Asking what speaks against it…',
+    needsForce: false,
+    isPossible: false,
+  });
+  const [isForced, setForced] = useState(false);
+  const action = { do: 'upgrade', ...(version === '' ? {} : { version }) };
+  useEffect(() => {
+    let isCurrent = true;
+    post<{ text: string; needsForce: boolean }>(tenantPath(tenant, '/preview'), action).then(
+      (answer) => isCurrent && setPreview({ ...answer, isPossible: !/already\n$/.test(answer.text) }),
+      (error: unknown) =>
+        isCurrent &&
+        setPreview({
+          text: error instanceof Error ? error.message : String(error),
+          needsForce: false,
+          isPossible: false,
+        }),
+    );
+    return () => {
+      isCurrent = false;
+    };
+  }, [version]);
+  const upgrade = () => act(tenant, { ...action, ...(isForced ? { force: true } : {}) });
+  const mayNot = !preview.isPossible || (preview.needsForce && !isForced);
+  return html`<${Decision} title=${`Upgrade ${tenant.name}`} submit="Upgrade" mayNot=${mayNot} onClose=${onClose} onSubmit=${upgrade}>
+    <p>It runs ${tenant.version}.</p>
+    <label
+      >To version
+      <select name="version" value=${version} onChange=${value(setVersion)}>
+        <option value="">the newest that it can go to</option>
+        ${versions.map((each) => html`<option value=${each}>${each}</option>`)}
+      </select>
+    </label>
+    <pre class="preview" aria-live="polite">${preview.text}</pre>
+    ${
+      preview.needsForce &&
+      html`<label class="check">
+        <input type="checkbox" checked=${isForced} onChange=${() => setForced(!isForced)} /> Upgrade it all the same
+      </label>`
+    }
+  </${Decision}>`;
+}
+
+interface Simple {
+  label: string;
+  action: 'sleep' | 'wake' | 'snapshot' | 'renew' | 'retry' | 'cancel';
+  text: string;
+}
+
+function SimpleDialog({
+  tenant,
+  what,
+  onClose,
+}: {
+  tenant: TenantDetail;
+  what: Simple;
+  onClose: () => void;
+}): VNode {
+  const title = `${what.label}: ${tenant.name}`;
+  const run = () => act(tenant, { do: what.action });
+  return html`<${Decision} title=${title} submit=${what.label} onClose=${onClose} onSubmit=${run}>
+    <p>${what.text}</p>
+  </${Decision}>`;
+}
+
+function simpleActions({ phase, jobs }: TenantDetail): Simple[] {
+  const current = jobs.find(({ state }) => state === 'Running' || state === 'Retrying');
+  const asleep = phase === 'Asleep';
+  return [
+    asleep
+      ? { label: 'Wake', action: 'wake', text: 'Its control plane is started.' }
+      : {
+          label: 'Sleep',
+          action: 'sleep',
+          text: 'Its control plane is stopped; its pods run on. Whoever connects through the gateway wakes it.',
+        },
+    {
+      label: 'Snapshot',
+      action: 'snapshot',
+      text: 'What it has in the datastore is kept: every object, Secrets included, but no volumes.',
+    },
+    {
+      label: 'Renew certificates',
+      action: 'renew',
+      text: 'All its certificates and kubeconfigs are issued anew; its API server is started anew for that.',
+    },
+    ...(current === undefined
+      ? []
+      : ([
+          {
+            label: 'Cancel the job',
+            action: 'cancel',
+            text: `The ${current.kind} that is under way is cancelled, if that is still possible.`,
+          },
+        ] as Simple[])),
+    ...(phase === 'Cancelled' || phase === 'Failed' || current?.state === 'Retrying'
+      ? ([
+          {
+            label: 'Try again',
+            action: 'retry',
+            text: 'What was cancelled or waits after a failure is tried again at once.',
+          },
+        ] as Simple[])
+      : []),
+  ];
+}
+
+/** Hands a text to the browser as a file. */
+function download(name: string, text: string): void {
+  const url = URL.createObjectURL(new Blob([text], { type: 'application/yaml' }));
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(url);
+}
+
+/** `path`: where the server has it. */
+export function KubeconfigButton({ path, name }: { path: string; name: string }): VNode {
+  const fetchIt = async (): Promise<void> => {
+    try {
+      const { kubeconfig } = await post<{ kubeconfig: string }>(path);
+      download(`${name}.kubeconfig`, kubeconfig);
+      tell(`${name}.kubeconfig is saved. Whoever has it is an admin of the tenant.`);
+    } catch (error) {
+      tell(error instanceof Error ? error.message : String(error));
+    }
+  };
+  return html`<button type="button" onClick=${fetchIt}>Kubeconfig</button>`;
+}
+
+/** What somebody may do with a tenant. Buttons that the API server would refuse are not there. */
+export function Actions({ tenant }: { tenant: TenantDetail }): VNode {
+  const [open, setOpen] = useState<Simple | 'delete' | 'upgrade' | undefined>(undefined);
+  const { may } = tenant;
+  const close = () => setOpen(undefined);
+  const isLeaving = tenant.phase === 'Deleting';
+  return html`<div class="actions" role="group" aria-label="Actions">
+    ${may.kubeconfig && html`<${KubeconfigButton} path=${tenantPath(tenant, '/kubeconfig')} name=${tenant.name} />`}
+    ${
+      may.change &&
+      !isLeaving &&
+      html`${simpleActions(tenant).map(
+        (each) => html`<button type="button" onClick=${() => setOpen(each)}>${each.label}</button>`,
+      )}
+        <button type="button" onClick=${() => setOpen('upgrade')}>Upgrade</button>`
+    }
+    ${
+      may.delete &&
+      !isLeaving &&
+      html`<button type="button" class="danger" onClick=${() => setOpen('delete')}>Delete</button>`
+    }
+    ${!may.change && !may.delete && html`<span class="muted">You may look, and change nothing.</span>`}
+    ${open === 'delete' && html`<${DeleteDialog} tenant=${tenant} onClose=${close} />`}
+    ${open === 'upgrade' && html`<${UpgradeDialog} tenant=${tenant} onClose=${close} />`}
+    ${typeof open === 'object' && html`<${SimpleDialog} tenant=${tenant} what=${open} onClose=${close} />`}
+  </div>`;
+}

@@ -1,0 +1,111 @@
+import { render, type VNode } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { Outcome } from './actions.ts';
+import { post } from './api.ts';
+import { followLink, SignIn } from './sign-in.ts';
+import { load, say, state, subscribe } from './state.ts';
+import { Syncer } from './syncer.ts';
+import { OwnPage, TenantPage } from './tenant.ts';
+import { Attention, Certificates, Jobs, needAttention, Tenants } from './tenants.ts';
+import { html, useClock } from './ui.ts';
+
+interface View {
+  title: string;
+  show: () => VNode;
+  count?: () => number;
+}
+
+const views: Readonly<Record<string, View>> = {
+  '#/tenants': { title: 'Tenants', show: () => html`<${Tenants} />` },
+  '#/attention': {
+    title: 'Attention',
+    show: () => html`<${Attention} />`,
+    count: () => needAttention().length,
+  },
+  '#/jobs': {
+    title: 'Jobs',
+    show: () => html`<${Jobs} />`,
+    count: () => [...state.tenants.values()].filter(({ job }) => job !== undefined).length,
+  },
+  '#/certificates': { title: 'Certificates', show: () => html`<${Certificates} />` },
+  '#/syncer': { title: 'Syncer', show: () => html`<${Syncer} />` },
+};
+
+function current(): VNode {
+  if (state.session?.tenant !== undefined) return html`<${OwnPage} />`;
+  const [, namespace, name] = /^#\/tenants\/([^/]+)\/([^/]+)$/.exec(location.hash) ?? [];
+  if (namespace !== undefined && name !== undefined)
+    return html`<${TenantPage} key=${location.hash} namespace=${namespace} name=${name} />`;
+  const view = views[location.hash] ?? views['#/tenants'];
+  return view === undefined ? html`<p></p>` : view.show();
+}
+
+async function signOut(): Promise<void> {
+  await post('/api/sign-out');
+  await load();
+}
+
+function App(): VNode {
+  const [, draw] = useState(0);
+  useEffect(() => {
+    const again = () => draw((each) => each + 1);
+    const moved = () => {
+      again();
+      document.querySelector<HTMLElement>('main')?.focus();
+      scrollTo(0, 0);
+    };
+    const unsubscribe = subscribe(again);
+    addEventListener('hashchange', moved);
+    return () => {
+      unsubscribe();
+      removeEventListener('hashchange', moved);
+    };
+  }, []);
+  useClock(10_000);
+  const { session, isLoaded, isLive, problem } = state;
+  if (session === undefined)
+    return problem === ''
+      ? html`<p class="loading" role="status">Loading…</p>`
+      : html`<main class="sign-in card"><p class="problem" role="alert">${problem}</p></main>`;
+  if (session.user === undefined) return html`<${SignIn} />`;
+  const isOn = (hash: string) => (location.hash === '' ? '#/tenants' : location.hash).startsWith(hash);
+  return html`<a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
+    <header class="top">
+      <a class="home" href="#/tenants"><img src="/assets/icon.svg" alt="" width="24" height="24" /> Skerry</a>
+      ${
+        session.tenant === undefined &&
+        html`<nav aria-label="Views">
+          ${Object.entries(views).map(([hash, { title, count }]) => {
+            const number = count?.() ?? 0;
+            return html`<a href=${hash} aria-current=${isOn(hash) ? 'page' : undefined}
+              >${title}${number > 0 && html` <b class="count">${number}</b>`}</a
+            >`;
+          })}
+        </nav>`
+      }
+      <div class="who">
+        <span class=${`live ${isLive ? 'on' : ''}`} role="status">${isLive ? 'live' : 'not live'}</span>
+        <span class="user" title=${session.user}>${session.user}</span>
+        <button type="button" onClick=${signOut}>Sign out</button>
+      </div>
+    </header>
+    <main id="main" tabindex="-1">
+      ${problem !== '' && html`<p class="problem" role="alert">${problem}</p>`}
+      ${isLoaded ? current() : html`<p class="loading" role="status">Loading…</p>`}
+    </main>
+    <${Outcome} />`;
+}
+
+function skip(event: Event): void {
+  event.preventDefault();
+  document.querySelector<HTMLElement>('main')?.focus();
+}
+
+const root = document.querySelector('#app');
+if (root !== null) {
+  root.textContent = '';
+  render(html`<${App} />`, root);
+}
+followLink()
+  .then((isDone) => (isDone ? undefined : load()))
+  .catch((error: unknown) => say(error instanceof Error ? error.message : String(error)));

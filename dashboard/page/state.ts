@@ -1,0 +1,110 @@
+import { get, type SessionInfo, type System, type Tenant, useCsrf } from './api.ts';
+
+/** What all views show. Replaced parts, never changed ones, so that a view can tell what is new. */
+export interface State {
+  session: SessionInfo | undefined;
+  /** By `namespace/name`. */
+  tenants: ReadonlyMap<string, Tenant>;
+  system: System | undefined;
+  isLoaded: boolean;
+  /** Whether changes arrive. */
+  isLive: boolean;
+  /** For a tenant's own page: grows with every change of it. */
+  version: number;
+  problem: string;
+}
+
+export let state: State = {
+  session: undefined,
+  tenants: new Map(),
+  system: undefined,
+  isLoaded: false,
+  isLive: false,
+  version: 0,
+  problem: '',
+};
+
+const listeners = new Set<() => void>();
+
+export function subscribe(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+function change(some: Partial<State>): void {
+  state = { ...state, ...some };
+  for (const listener of listeners) listener();
+}
+
+interface Changes {
+  version: number;
+  rows: Tenant[];
+  gone: string[];
+  isWhole: boolean;
+  problem?: string;
+}
+
+let source: EventSource | undefined;
+
+/** Asks who is signed in, and follows what they may see. */
+export async function load(): Promise<void> {
+  source?.close();
+  const session = await get<SessionInfo>('/api/session');
+  useCsrf(session.csrf ?? '');
+  change({ session, isLoaded: false, tenants: new Map(), system: undefined, problem: '' });
+  if (session.user === undefined) return;
+  let since = 0;
+  if (session.tenant === undefined) {
+    const changes = await get<Changes>('/api/tenants');
+    take(changes);
+    since = changes.version;
+  } else change({ isLoaded: true });
+  follow(since);
+}
+
+function take({ version, rows, gone, isWhole, problem = '' }: Changes): void {
+  const tenants = new Map(isWhole ? [] : state.tenants);
+  for (const row of rows) tenants.set(`${row.namespace}/${row.name}`, row);
+  for (const name of gone) tenants.delete(name);
+  change({ tenants, version, isLoaded: true, problem });
+}
+
+/** The browser connects again by itself, and says where it was. */
+function follow(since: number): void {
+  source = new EventSource(`/api/stream?since=${since}`);
+  source.onopen = () => change({ isLive: true });
+  source.onerror = () => {
+    change({ isLive: false });
+    if (source?.readyState === EventSource.CLOSED) void reload();
+  };
+  source.addEventListener('tenants', (event: MessageEvent<string>) => {
+    const changes = JSON.parse(event.data) as Changes;
+    if (state.session?.tenant === undefined) take(changes);
+    else change({ version: changes.version });
+  });
+  source.addEventListener('system', (event: MessageEvent<string>) => {
+    change({ system: JSON.parse(event.data) as System });
+  });
+  source.addEventListener('ended', (event: MessageEvent<string>) => {
+    const { status, message } = JSON.parse(event.data) as { status: number; message: string };
+    source?.close();
+    change({ isLive: false, problem: message });
+    if (status === 401) void signedOut(message);
+  });
+}
+
+async function reload(): Promise<void> {
+  await load().catch((error: unknown) =>
+    change({ problem: error instanceof Error ? error.message : `${error}` }),
+  );
+}
+
+/** Shows the way in again, and why. */
+export async function signedOut(message: string): Promise<void> {
+  await reload();
+  change({ problem: message });
+}
+
+export function say(problem: string): void {
+  change({ problem });
+}

@@ -1,0 +1,254 @@
+import type { VNode } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { Actions, KubeconfigButton } from './actions.ts';
+import {
+  type Component,
+  type Condition,
+  type EventRow,
+  get,
+  type Health,
+  type Job,
+  type OwnTenant,
+  type Quota,
+  type Snapshot,
+  type TenantDetail,
+  tenantPath,
+} from './api.ts';
+import { bytes, quantity, relative, since } from './format.ts';
+import { state } from './state.ts';
+import { jobColumns } from './tenants.ts';
+import { Advice, type Column, HealthMark, html, Meter, Section, Table, useLoaded } from './ui.ts';
+import { Pods } from './waterfall.ts';
+
+const quotaColumns: Column<Quota>[] = [
+  { title: 'Resource', isName: true, order: ({ resource }) => resource, cell: ({ resource }) => resource },
+  { title: 'Used', isNumber: true, cell: ({ resource, used }) => quantity(resource, used) },
+  { title: 'Allowed', isNumber: true, cell: ({ resource, allowed }) => quantity(resource, allowed) },
+  {
+    title: 'Full',
+    order: ({ share = -1 }) => share,
+    cell: ({ resource, share }) => html`<${Meter} share=${share} label=${resource} />`,
+  },
+];
+
+/** True says that something is wrong. */
+const wrongWhenTrue = ['IdentityMismatch', 'DeletionHeld', 'PolicyLimited'];
+
+function conditionHealth({ type, status }: Condition): Health {
+  if (status === 'Unknown') return 'asleep';
+  if (type === 'PolicyLimited' && status === 'True') return 'limited';
+  return (status === 'True') === wrongWhenTrue.includes(type) ? 'wrong' : 'well';
+}
+
+const conditionColumns: Column<Condition>[] = [
+  { title: 'Condition', isName: true, cell: ({ type }) => type },
+  {
+    title: 'Status',
+    cell: (condition) =>
+      html`<${HealthMark} health=${conditionHealth(condition)} text=${condition.status} />`,
+  },
+  { title: 'Reason', cell: ({ reason }) => reason || '–' },
+  { title: 'Since', isNumber: true, cell: ({ since: at }) => since(at) },
+  { title: 'Message', isMinor: false, cell: ({ message }) => message || '–' },
+];
+
+const eventColumns: Column<EventRow>[] = [
+  { title: 'Reason', isName: true, cell: ({ reason }) => reason },
+  {
+    title: 'Type',
+    cell: ({ type }) =>
+      html`<${HealthMark} health=${type === 'Warning' ? 'limited' : 'well'} text=${type || 'Normal'} />`,
+  },
+  { title: 'Last seen', isNumber: true, order: ({ at }) => at, cell: ({ at }) => `${since(at)} ago` },
+  { title: 'Count', isNumber: true, isMinor: true, order: ({ count }) => count, cell: ({ count }) => count },
+  { title: 'Object', isMinor: true, cell: ({ object }) => object },
+  { title: 'Message', cell: ({ message }) => message },
+];
+
+const snapshotColumns: Column<Snapshot>[] = [
+  { title: 'Snapshot', isName: true, cell: ({ name }) => html`<code>${name}</code>` },
+  { title: 'Taken', isNumber: true, order: ({ at }) => at, cell: ({ at }) => `${since(at)} ago` },
+  { title: 'Reason', cell: ({ reason }) => reason },
+  { title: 'Version', isMinor: true, cell: ({ version }) => version },
+  { title: 'Entries', isNumber: true, isMinor: true, cell: ({ entries }) => entries.toLocaleString('en') },
+  { title: 'Size', isNumber: true, cell: ({ bytes: size }) => bytes(size) },
+];
+
+function Conditions({ rows }: { rows: Condition[] }): VNode {
+  return html`<${Section} title="Conditions">
+    <${Table} caption="Conditions" columns=${conditionColumns} rows=${rows} keyOf=${({ type }: Condition) => type} empty="None yet: no manager has looked at it." />
+  </${Section}>`;
+}
+
+function QuotaTable({ rows }: { rows: Quota[] }): VNode {
+  return html`<${Section} title="Usage and quota">
+    <${Table} caption="Usage against quota" columns=${quotaColumns} rows=${rows} keyOf=${({ resource }: Quota) => resource} order="-Full" empty="Nothing is known yet." pageSize=${25} />
+  </${Section}>`;
+}
+
+function JobsTable({ rows }: { rows: Job[] }): VNode {
+  return html`<${Section} title="Jobs">
+    <${Table} caption="Jobs" columns=${jobColumns} rows=${rows} keyOf=${({ id, startedAt }: Job) => `${id} ${startedAt}`} empty="None." pageSize=${11} />
+  </${Section}>`;
+}
+
+function Snapshots({ rows }: { rows: Snapshot[] }): VNode {
+  return html`<${Section} title="Snapshots">
+    <${Table} caption="Snapshots" columns=${snapshotColumns} rows=${rows} keyOf=${({ name }: Snapshot) => name} empty="None are kept." pageSize=${15} />
+  </${Section}>`;
+}
+
+/** Of a tenant's own API server, or of the VirtualCluster. */
+function Events({ path, title, empty }: { path: string; title: string; empty: string }): VNode {
+  const load = (signal: AbortSignal) => get<{ events: EventRow[] }>(path, signal);
+  const { value, problem, reload } = useLoaded(load, [path, state.version]);
+  return html`<${Section} title=${title} aside=${html`<button type="button" onClick=${reload}>Refresh</button>`}>
+    ${
+      problem !== ''
+        ? html`<p class="hint">${problem}</p>`
+        : html`<${Table} caption=${title} columns=${eventColumns} rows=${value?.events ?? []} keyOf=${({ at, reason, object }: EventRow) => `${at} ${reason} ${object}`} empty=${value === undefined ? 'Loading…' : empty} pageSize=${15} />`
+    }
+  </${Section}>`;
+}
+
+const componentColumns = (
+  onChoose: ((name: string) => void) | undefined,
+  chosen: string,
+): Column<Component>[] => [
+  {
+    title: 'Component',
+    isName: true,
+    cell: ({ name }) =>
+      onChoose === undefined
+        ? name
+        : html`<button type="button" class="link" aria-expanded=${chosen === name} onClick=${() => onChoose(name)}>${name}</button>`,
+  },
+  {
+    title: 'State',
+    cell: ({ state: is }) =>
+      html`<${HealthMark} health=${is === 'running' ? 'well' : is === 'failed' ? 'wrong' : 'asleep'} text=${is} />`,
+  },
+  { title: 'Restarts', isNumber: true, cell: ({ restarts }) => restarts },
+  {
+    title: 'Started',
+    isNumber: true,
+    cell: ({ startedAt }) => (startedAt === undefined ? '–' : `${since(startedAt)} ago`),
+  },
+  { title: 'Last exit', isMinor: true, cell: ({ lastExit }) => lastExit ?? '–' },
+];
+
+function ControlPlane({ tenant }: { tenant: TenantDetail }): VNode {
+  const path = tenantPath(tenant, '/components');
+  const { value, problem } = useLoaded(
+    (signal) => get<{ components: Component[] }>(path, signal),
+    [path, state.version],
+  );
+  const [component, setComponent] = useState('');
+  const columns = componentColumns(tenant.may.logs ? setComponent : undefined, component);
+  return html`<${Section} title="Control plane">
+    ${
+      problem !== ''
+        ? html`<p class="hint">${problem}</p>`
+        : html`<${Table} caption="Components of the control plane" columns=${columns} rows=${value?.components ?? []} keyOf=${({ name }: Component) => name} empty=${value === undefined ? 'Loading…' : 'It does not run, or not where this dashboard does.'} />`
+    }
+    ${component !== '' && html`<${Logs} key=${component} tenant=${tenant} component=${component} />`}
+  </${Section}>`;
+}
+
+function Logs({ tenant, component }: { tenant: TenantDetail; component: string }): VNode {
+  const [isFollowing, setFollowing] = useState(false);
+  const path = tenantPath(tenant, `/logs?component=${component}&lines=300`);
+  const { value, problem, reload } = useLoaded((signal) => get<{ lines: string[] }>(path, signal), [path]);
+  useEffect(() => {
+    if (!isFollowing) return undefined;
+    const timer = setInterval(reload, 3_000);
+    return () => clearInterval(timer);
+  }, [isFollowing]);
+  return html`<div>
+    <div class="filters">
+      <b>Last lines of ${component}</b>
+      <button type="button" onClick=${reload}>Refresh</button>
+      <label class="check"><input type="checkbox" checked=${isFollowing} onChange=${() => setFollowing(!isFollowing)} /> follow</label>
+    </div>
+    ${problem !== '' && html`<p class="problem" role="alert">${problem}</p>`}
+    <pre class="logs" tabindex="0" role="log" aria-label=${`Log of ${component}`}>${value?.lines.join('\n') ?? 'Loading…'}</pre>
+  </div>`;
+}
+
+/** A tenant, for operators. */
+export function TenantPage({ namespace, name }: { namespace: string; name: string }): VNode {
+  const path = tenantPath({ namespace, name });
+  const row = state.tenants.get(`${namespace}/${name}`);
+  const { value, problem } = useLoaded((signal) => get<TenantDetail>(path, signal), [path, row]);
+  if (problem !== '' || value === undefined)
+    return problem === ''
+      ? html`<p class="loading" role="status">Loading…</p>`
+      : html`<section class="card"><p class="problem" role="alert">${problem}</p><p><a href="#/tenants">All tenants</a></p></section>`;
+  return html`<div class="page">
+    <header class="card">
+      <p class="crumbs"><a href="#/tenants">Tenants</a> / ${namespace}</p>
+      <div class="card-head">
+        <h1>${name}</h1>
+        <${HealthMark} health=${value.health} text=${value.phase} />
+      </div>
+      <dl class="facts">
+        ${fact('Version', value.version || '–')} ${fact('Age', since(value.createdAt))} ${fact('Weight', value.weight)}
+        ${fact('Pods', value.pods ?? '–')} ${fact('Services', value.services ?? '–')}
+        ${value.facts.map(([what, is]) => fact(what, is))}
+      </dl>
+      <${Actions} tenant=${value} />
+    </header>
+    ${
+      value.advice.length > 0 &&
+      html`<${Section} title="What to do">
+        <ul class="plain">${value.advice.map((text) => html`<li><${Advice} text=${text} /></li>`)}</ul>
+      </${Section}>`
+    }
+    <${Conditions} rows=${value.conditions} />
+    <${QuotaTable} rows=${value.quota} />
+    <${JobsTable} rows=${value.jobs} />
+    <${ControlPlane} tenant=${value} />
+    <${Pods} base=${path} />
+    <${Events} path=${`${path}/events`} title="Events" empty="None in the last hour." />
+    <${Snapshots} rows=${value.snapshots} />
+  </div>`;
+}
+
+/** Times are easier to read as how far away they are. */
+function readable(value: unknown): unknown {
+  if (typeof value !== 'string' || !/^\d{4}-\d\d-\d\dT/.test(value)) return value;
+  return html`<time datetime=${value} title=${value}>${relative(value)}</time>`;
+}
+
+function fact(name: string, value: unknown): VNode {
+  return html`<div><dt>${name}</dt><dd>${readable(value)}</dd></div>`;
+}
+
+/** A tenant, for itself. */
+export function OwnPage(): VNode {
+  const { value, problem } = useLoaded((signal) => get<OwnTenant>('/api/own', signal), [state.version]);
+  if (problem !== '' || value === undefined)
+    return problem === ''
+      ? html`<p class="loading" role="status">Loading…</p>`
+      : html`<section class="card"><p class="problem" role="alert">${problem}</p></section>`;
+  return html`<div class="page">
+    <header class="card">
+      <div class="card-head">
+        <h1>${value.name}</h1>
+        <${HealthMark} health=${value.health} text=${value.phase} />
+      </div>
+      <dl class="facts">
+        ${fact('Version', value.version || '–')} ${fact('Age', since(value.createdAt))} ${fact('Pods', value.pods ?? '–')}
+        ${fact('Services', value.services ?? '–')} ${fact('Pod Security', value.podSecurity ?? '–')}
+        ${fact('Certificates renewed', relative(value.certificatesDue))}
+      </dl>
+      <div class="actions">${value.may.kubeconfig && html`<${KubeconfigButton} path="/api/own/kubeconfig" name=${value.name} />`}</div>
+    </header>
+    <${Events} path="/api/own/events" title="Refusals and notes" empty="Nothing was refused in the last hour." />
+    <${QuotaTable} rows=${value.quota} />
+    <${Conditions} rows=${value.conditions} />
+    ${value.may.pods && html`<${Pods} base="/api/own" />`}
+    <${Snapshots} rows=${value.snapshots} />
+    <${JobsTable} rows=${value.jobs} />
+  </div>`;
+}

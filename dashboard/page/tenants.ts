@@ -1,0 +1,244 @@
+import type { VNode } from 'preact';
+import { useMemo, useState } from 'preact/hooks';
+import { CreateDialog } from './actions.ts';
+import type { Health, Job, Load, Tenant } from './api.ts';
+import { milliseconds, percent, quantity, relative, since } from './format.ts';
+import { state } from './state.ts';
+import { Advice, type Column, HealthMark, healthNames, html, Meter, Section, Table } from './ui.ts';
+
+export function tenantName({ namespace, name }: { namespace: string; name: string }): string {
+  return `${namespace}/${name}`;
+}
+
+export function TenantLink({ tenant }: { tenant: { namespace: string; name: string } }): VNode {
+  const { namespace, name } = tenant;
+  return html`<a href=${`#/tenants/${namespace}/${name}`}
+    >${namespace !== 'default' && html`<span class="muted">${namespace}/</span>`}${name}</a
+  >`;
+}
+
+const order: Health[] = ['wrong', 'limited', 'busy', 'asleep', 'well'];
+
+interface Listed extends Tenant {
+  load?: Load;
+}
+
+const columns: Column<Listed>[] = [
+  { title: 'Tenant', isName: true, order: tenantName, cell: (row) => html`<${TenantLink} tenant=${row} />` },
+  {
+    title: 'Health',
+    order: ({ health }) => order.indexOf(health),
+    cell: ({ health, phase }) =>
+      html`<${HealthMark} health=${health} text=${phase === 'Ready' ? healthNames[health] : phase} />`,
+  },
+  { title: 'Version', order: ({ version }) => version, cell: ({ version }) => version || '–' },
+  {
+    title: 'Pods',
+    isNumber: true,
+    order: ({ pods = -1 }) => pods,
+    cell: ({ pods }) => pods?.toLocaleString('en') ?? '–',
+  },
+  {
+    title: 'CPU',
+    isNumber: true,
+    isMinor: true,
+    order: ({ requestsCpu }) => Number.parseFloat(requestsCpu ?? '-1'),
+    cell: ({ requestsCpu }) => quantity('cpu', requestsCpu),
+  },
+  {
+    title: 'Memory',
+    isNumber: true,
+    isMinor: true,
+    cell: ({ requestsMemory }) => quantity('memory', requestsMemory),
+  },
+  {
+    title: 'Quota',
+    order: ({ fullest }) => fullest?.share ?? -1,
+    cell: ({ fullest }) =>
+      html`<${Meter} share=${fullest?.share} label=${fullest === undefined ? '' : `fullest: ${fullest.resource}`} />`,
+  },
+  {
+    title: 'Weight',
+    isNumber: true,
+    isMinor: true,
+    order: ({ weight }) => weight,
+    cell: ({ weight }) => weight,
+  },
+  {
+    title: 'Wait',
+    isNumber: true,
+    order: ({ load }) => load?.waitMeanMs ?? -1,
+    cell: ({ load }) => milliseconds(load?.waitMeanMs),
+  },
+  {
+    title: 'Share',
+    isNumber: true,
+    isMinor: true,
+    order: ({ load }) => load?.share ?? -1,
+    cell: ({ load }) => percent(load?.share),
+  },
+  {
+    title: 'Age',
+    isNumber: true,
+    order: ({ createdAt }) => -Date.parse(createdAt),
+    cell: ({ createdAt }) => since(createdAt),
+  },
+  {
+    title: 'Problem',
+    isMinor: true,
+    cell: ({ problems }) => (problems.length === 0 ? '' : problems.join(', ')),
+  },
+];
+
+export function Tenants(): VNode {
+  const [search, setSearch] = useState('');
+  const [health, setHealth] = useState<Health | ''>('');
+  const [isCreating, setCreating] = useState(false);
+  const { tenants, system, session } = state;
+  const rows = useMemo(() => {
+    const loads = new Map(system?.loads.map((load) => [load.tenant, load]));
+    return [...tenants.values()].map((tenant): Listed => {
+      const load = loads.get(tenantName(tenant));
+      return load === undefined ? tenant : { ...tenant, load };
+    });
+  }, [tenants, system]);
+  const counts = new Map<Health, number>();
+  for (const row of rows) counts.set(row.health, (counts.get(row.health) ?? 0) + 1);
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  const shown = rows.filter((row) => {
+    if (health !== '' && row.health !== health) return false;
+    const text = `${tenantName(row)} ${row.phase} ${row.version} ${row.problems.join(' ')}`.toLowerCase();
+    return words.every((word) => text.includes(word));
+  });
+  const chip = (value: Health | '', label: string, count: number) =>
+    html`<button type="button" class="chip" aria-pressed=${health === value} onClick=${() => setHealth(value)}>
+      ${value === '' ? label : html`<${HealthMark} health=${value} text=${label} />`} <b>${count}</b>
+    </button>`;
+  return html`<${Section}
+    title="Tenants"
+    aside=${
+      session?.mayCreate === true &&
+      html`<button type="button" class="primary" onClick=${() => setCreating(true)}>Create a tenant</button>`
+    }
+  >
+    <div class="filters" role="group" aria-label="Filter">
+      ${chip('', 'All', rows.length)}
+      ${order.filter((each) => counts.has(each)).map((each) => chip(each, healthNames[each], counts.get(each) ?? 0))}
+      <input
+        type="search"
+        aria-label="Search tenants"
+        placeholder="Search"
+        value=${search}
+        onInput=${(event: Event) => setSearch((event.target as HTMLInputElement).value)}
+      />
+    </div>
+    <${Table}
+      caption="Tenants. Wait and share of the syncer are of the last hour."
+      columns=${columns}
+      rows=${shown}
+      keyOf=${tenantName}
+      order="Health"
+      empty=${rows.length === 0 ? 'There are no tenants yet.' : 'No tenant is like that.'}
+    />
+    ${isCreating && html`<${CreateDialog} onClose=${() => setCreating(false)} />`}
+  </${Section}>`;
+}
+
+/** Who is held, stopped or limited, why, and what helps. */
+export function Attention(): VNode {
+  const rows = needAttention();
+  const columns: Column<Tenant>[] = [
+    { title: 'Tenant', isName: true, cell: (row) => html`<${TenantLink} tenant=${row} />` },
+    {
+      title: 'Health',
+      cell: ({ health, phase }) =>
+        html`<${HealthMark} health=${health} text=${phase === 'Ready' ? undefined : phase} />`,
+    },
+    { title: 'Why', cell: ({ problems }) => problems.join(', ') || 'a job fails' },
+    {
+      title: 'What helps',
+      cell: ({ advice }) =>
+        html`<ul class="plain">${advice.map((text) => html`<li><${Advice} text=${text} /></li>`)}</ul>`,
+    },
+  ];
+  return html`<${Section} title="Attention">
+    <${Table} caption="Tenants that are held or limited" columns=${columns} rows=${rows} keyOf=${tenantName} empty="All tenants are well." pageSize=${25} />
+  </${Section}>`;
+}
+
+export function needAttention(): Tenant[] {
+  return [...state.tenants.values()]
+    .filter(({ health }) => health === 'wrong' || health === 'limited')
+    .sort((a, b) => order.indexOf(a.health) - order.indexOf(b.health));
+}
+
+export const jobColumns: Column<Job>[] = [
+  {
+    title: 'Job',
+    isName: true,
+    cell: ({ kind, target }) => (target === undefined ? kind : `${kind} to ${target}`),
+  },
+  {
+    title: 'State',
+    cell: ({ state: is }) => {
+      const health: Health =
+        is === 'Running' ? 'busy' : is === 'Succeeded' ? 'well' : is === 'Cancelled' ? 'asleep' : 'wrong';
+      return html`<${HealthMark} health=${health} text=${is} />`;
+    },
+  },
+  { title: 'Step', cell: ({ step }) => step ?? '–' },
+  { title: 'Attempts', isNumber: true, isMinor: true, cell: ({ attempts }) => attempts ?? '–' },
+  { title: 'Began', isNumber: true, cell: ({ startedAt }) => `${since(startedAt)} ago` },
+  {
+    title: 'Took',
+    isNumber: true,
+    cell: ({ startedAt, finishedAt }) =>
+      finishedAt === undefined ? '–' : milliseconds(Date.parse(finishedAt) - Date.parse(startedAt)),
+  },
+  { title: 'Message', isMinor: true, cell: ({ message }) => message ?? '' },
+];
+
+export function Jobs(): VNode {
+  const rows = [...state.tenants.values()].flatMap((tenant) =>
+    tenant.job === undefined ? [] : [{ tenant, ...tenant.job }],
+  );
+  type Row = (typeof rows)[number];
+  const columns: Column<Row>[] = [
+    {
+      title: 'Tenant',
+      isName: true,
+      order: ({ tenant }) => tenantName(tenant),
+      cell: ({ tenant }) => html`<${TenantLink} tenant=${tenant} />`,
+    },
+    ...(jobColumns as Column<Row>[]).map((column) => ({ ...column, isName: false })),
+  ];
+  return html`<${Section} title="Jobs under way">
+    <${Table} caption="Long operations under way" columns=${columns} rows=${rows} keyOf=${({ tenant }: Row) => tenantName(tenant)} empty="Nothing is under way." />
+  </${Section}>`;
+}
+
+export function Certificates(): VNode {
+  const rows = [...state.tenants.values()].filter(({ certificatesDue }) => certificatesDue !== undefined);
+  const columns: Column<Tenant>[] = [
+    {
+      title: 'Tenant',
+      isName: true,
+      order: tenantName,
+      cell: (row) => html`<${TenantLink} tenant=${row} />`,
+    },
+    {
+      title: 'Renewed',
+      order: ({ certificatesDue = '' }) => certificatesDue,
+      cell: ({ certificatesDue }) => relative(certificatesDue),
+    },
+    {
+      title: 'Date',
+      cell: ({ certificatesDue = '' }) =>
+        html`<time datetime=${certificatesDue}>${certificatesDue.replace('T', ' ').slice(0, 16)}</time>`,
+    },
+  ];
+  return html`<${Section} title="Certificates">
+    <p class="hint">The manager renews them by itself, when the first certificate of a tenant is due.</p>
+    <${Table} caption="When the certificates of each tenant are renewed" columns=${columns} rows=${rows} keyOf=${tenantName} order="Renewed" empty="There are no certificates yet." />
+  </${Section}>`;
+}

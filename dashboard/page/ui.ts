@@ -1,0 +1,235 @@
+import htm from 'htm';
+import { type ComponentChildren, h, type VNode } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { Health } from './api.ts';
+import { percent } from './format.ts';
+
+export const html = htm.bind(h) as (strings: TemplateStringsArray, ...values: unknown[]) => VNode;
+
+export interface Column<T> {
+  title: string;
+  cell: (row: T) => unknown;
+  /** What rows are ordered by; without it the column cannot be ordered. */
+  order?: (row: T) => string | number;
+  isNumber?: boolean;
+  /** The first cell of a row names it. */
+  isName?: boolean;
+  /** Left out where there is little room. */
+  isMinor?: boolean;
+}
+
+interface TableProps<T> {
+  caption: string;
+  columns: Column<T>[];
+  rows: T[];
+  keyOf: (row: T) => string;
+  empty: string;
+  pageSize?: number;
+  /** Title of the column that rows are ordered by at first; `-` in front: the largest first. */
+  order?: string;
+}
+
+/** A table in pages: a browser with a thousand rows is slow, and so is whoever has one read out. */
+export function Table<T>(props: TableProps<T>): VNode {
+  const { caption, columns, rows, keyOf, empty, pageSize = 50 } = props;
+  const [order, setOrder] = useState(props.order ?? '');
+  const [page, setPage] = useState(0);
+  const isDown = order.startsWith('-');
+  const by = columns.find(({ title }) => title === order.replace(/^-/, ''))?.order;
+  const sorted = by === undefined ? rows : rows.toSorted((a, b) => compare(by(a), by(b)) * (isDown ? -1 : 1));
+  const pages = Math.max(1, Math.ceil(sorted.length / pageSize));
+  const at = Math.min(page, pages - 1);
+  const shown = sorted.slice(at * pageSize, (at + 1) * pageSize);
+  if (rows.length === 0) return html`<p class="empty">${empty}</p>`;
+  const header = ({ title, order: sortable, isNumber, isMinor }: Column<T>) => {
+    const isBy = title === order.replace(/^-/, '');
+    const sort = isBy && sortable !== undefined ? (isDown ? 'descending' : 'ascending') : undefined;
+    const next = isBy && !isDown ? `-${title}` : title;
+    const label =
+      sortable === undefined
+        ? title
+        : html`<button type="button" class="sort" onClick=${() => setOrder(next)}>
+            ${title}<span aria-hidden="true">${sort === undefined ? '' : isDown ? ' ↓' : ' ↑'}</span>
+          </button>`;
+    return html`<th role="columnheader" scope="col" aria-sort=${sort} class=${classes({ number: isNumber, minor: isMinor })}>
+      ${label}
+    </th>`;
+  };
+  const cell = (column: Column<T>, row: T) => {
+    const { title, isNumber, isName, isMinor } = column;
+    const className = classes({ number: isNumber, minor: isMinor });
+    return isName
+      ? html`<th role="rowheader" scope="row" class=${className}>${column.cell(row)}</th>`
+      : html`<td role="cell" class=${className} data-title=${title}>${column.cell(row)}</td>`;
+  };
+  return html`<div class="table">
+    <table role="table" aria-rowcount=${rows.length}>
+      <caption class="hidden">
+        ${caption}
+      </caption>
+      <thead role="rowgroup">
+        <tr role="row">
+          ${columns.map(header)}
+        </tr>
+      </thead>
+      <tbody role="rowgroup">
+        ${shown.map(
+          (row, index) =>
+            html`<tr role="row" key=${keyOf(row)} aria-rowindex=${at * pageSize + index + 2}>
+              ${columns.map((column) => cell(column, row))}
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+    ${pages > 1 && html`<${Pages} at=${at} pages=${pages} count=${rows.length} size=${pageSize} onPage=${setPage} />`}
+  </div>`;
+}
+
+interface PagesProps {
+  at: number;
+  pages: number;
+  count: number;
+  size: number;
+  onPage: (page: number) => void;
+}
+
+function Pages({ at, pages, count, size, onPage }: PagesProps): VNode {
+  const from = at * size + 1;
+  const to = Math.min(count, (at + 1) * size);
+  return html`<nav class="pages" aria-label="Pages of the table">
+    <button type="button" disabled=${at === 0} onClick=${() => onPage(at - 1)}>Previous</button>
+    <span role="status">${from}–${to} of ${count}</span>
+    <button type="button" disabled=${at >= pages - 1} onClick=${() => onPage(at + 1)}>Next</button>
+  </nav>`;
+}
+
+function compare(a: string | number, b: string | number): number {
+  if (typeof a === 'number' && typeof b === 'number') return a - b;
+  return String(a).localeCompare(String(b), 'en', { numeric: true });
+}
+
+export function classes(which: Record<string, boolean | undefined>): string | undefined {
+  const names = Object.keys(which).filter((name) => which[name] === true);
+  return names.length === 0 ? undefined : names.join(' ');
+}
+
+export const healthNames: Readonly<Record<Health, string>> = {
+  well: 'Well',
+  busy: 'Busy',
+  asleep: 'Asleep',
+  limited: 'Limited',
+  wrong: 'Wrong',
+};
+
+const marks: Readonly<Record<Health, string>> = {
+  well: '●',
+  busy: '◐',
+  asleep: '☾',
+  limited: '▲',
+  wrong: '✕',
+};
+
+export function HealthMark({ health, text }: { health: Health; text?: string }): VNode {
+  return html`<span class=${`mark ${health}`}
+    ><span aria-hidden="true">${marks[health]}</span> ${text ?? healthNames[health]}</span
+  >`;
+}
+
+export function Meter({ share, label }: { share: number | undefined; label: string }): VNode {
+  if (share === undefined) return html`<span class="muted">–</span>`;
+  const level = share >= 0.95 ? 'full' : share >= 0.8 ? 'high' : 'fine';
+  const width = `${Math.min(100, Math.max(share > 0 ? 2 : 0, 100 * share))}%`;
+  return html`<span class="meter" title=${label}>
+    <span class="track" aria-hidden="true"><span class=${`level ${level}`} style=${{ width }}></span></span>
+    <span>${percent(share)}</span>
+  </span>`;
+}
+
+export function Section({
+  title,
+  children,
+  aside,
+}: {
+  title: string;
+  children: ComponentChildren;
+  aside?: unknown;
+}): VNode {
+  const id = `section-${title.toLowerCase().replaceAll(/\W+/g, '-')}`;
+  return html`<section aria-labelledby=${id} class="card">
+    <div class="card-head">
+      <h2 id=${id}>${title}</h2>
+      ${aside}
+    </div>
+    ${children}
+  </section>`;
+}
+
+/** A line of advice, in which commands can be copied. */
+export function Advice({ text }: { text: string }): VNode {
+  const [isCopied, setCopied] = useState(false);
+  const command = /(?:^|[\s"])((?:npx )?(?:vc-manager|kubectl) [^"]*?)(?:"|,? or |$)/
+    .exec(text)?.[1]
+    ?.replace(/[.:]$/, '');
+  const copy = () => {
+    void navigator.clipboard.writeText(command ?? '').then(() => setCopied(true));
+  };
+  return html`<span class="advice"
+    >${text}${
+      command !== undefined &&
+      html` <button type="button" class="copy" onClick=${copy} aria-label=${`Copy: ${command}`}>
+        ${isCopied ? 'Copied' : 'Copy'}
+      </button>`
+    }</span
+  >`;
+}
+
+interface DialogProps {
+  title: string;
+  onClose: () => void;
+  children: ComponentChildren;
+}
+
+export function Dialog({ title, onClose, children }: DialogProps): VNode {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    dialog.current?.showModal();
+  }, []);
+  return html`<dialog ref=${dialog} aria-labelledby="dialog-title" onClose=${onClose}>
+    <h2 id="dialog-title">${title}</h2>
+    ${children}
+  </dialog>`;
+}
+
+/** Loads once, and again whenever one of `again` changes. */
+export function useLoaded<T>(
+  load: (signal: AbortSignal) => Promise<T>,
+  again: unknown[],
+): { value: T | undefined; problem: string; reload: () => void } {
+  const [value, setValue] = useState<T | undefined>(undefined);
+  const [problem, setProblem] = useState('');
+  const [round, setRound] = useState(0);
+  useEffect(() => {
+    const left = new AbortController();
+    load(left.signal).then(
+      (loaded) => {
+        if (left.signal.aborted) return;
+        setValue(() => loaded);
+        setProblem('');
+      },
+      (error: unknown) => {
+        if (!left.signal.aborted) setProblem(error instanceof Error ? error.message : String(error));
+      },
+    );
+    return () => left.abort();
+  }, [...again, round]);
+  return { value, problem, reload: () => setRound((each) => each + 1) };
+}
+
+/** Draws again every few seconds, as ages change. */
+export function useClock(ms: number): void {
+  const [, tick] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => tick((each) => each + 1), ms);
+    return () => clearInterval(timer);
+  }, [ms]);
+}

@@ -1,0 +1,158 @@
+import type { VNode } from 'preact';
+import { useState } from 'preact/hooks';
+import { get, type PodList, type PodReport } from './api.ts';
+import { milliseconds } from './format.ts';
+import { type Column, html, Section, Table, useLoaded } from './ui.ts';
+
+const whoseNames: Readonly<Record<string, string>> = {
+  skerry: 'Skerry',
+  scheduler: 'Scheduler',
+  kubelet: 'Kubelet',
+};
+
+const about: Readonly<Record<string, string>> = {
+  queue: 'waits for a worker of the syncer',
+  window: 'kept back: its tenant has its share of the scheduler',
+  prepare: 'what it needs goes first: namespace, volumes, settings',
+  create: 'created in the super cluster',
+  schedule: 'the scheduler finds a node',
+  bind: 'the tenant learns the node',
+  tokens: 'its tokens are issued and brought down',
+  start: 'the node starts it',
+  status: 'the tenant learns that it is ready',
+};
+
+/** Browsers read it as with the flag v, in which a dash in a class has to be escaped. */
+const podPattern = '([a-z0-9][a-z0-9\\-]*/)?[a-z0-9][a-z0-9.\\-]*';
+
+/** The slowest pods of a tenant, and the way of the one that is chosen. `base`: where the server has them. */
+export function Pods({ base }: { base: string }): VNode {
+  const {
+    value: list,
+    problem,
+    reload,
+  } = useLoaded((signal) => get<PodList>(`${base}/pods`, signal), [base]);
+  const [chosen, setChosen] = useState('');
+  const [typed, setTyped] = useState('');
+  const name = ({ namespace, name: own }: PodReport) => `${namespace}/${own}`;
+  const columns: Column<PodReport>[] = [
+    {
+      title: 'Pod',
+      isName: true,
+      cell: (pod) =>
+        html`<button type="button" class="link" aria-expanded=${chosen === name(pod)} onClick=${() => setChosen(name(pod))}>
+          ${name(pod)}
+        </button>`,
+    },
+    {
+      title: 'Ready in',
+      isNumber: true,
+      order: ({ totalMs }) => totalMs,
+      cell: ({ state, totalMs }) =>
+        state === 'ready' ? milliseconds(totalMs) : `not yet (${milliseconds(totalMs)})`,
+    },
+    ...Object.entries(whoseNames).map(
+      ([whose, title]): Column<PodReport> => ({
+        title,
+        isNumber: true,
+        isMinor: whose !== 'skerry',
+        order: ({ shares }) => shares[whose] ?? 0,
+        cell: ({ shares }) => milliseconds(shares[whose]),
+      }),
+    ),
+  ];
+  const look = (event: Event) => {
+    event.preventDefault();
+    setChosen(typed.includes('/') ? typed.trim() : `default/${typed.trim()}`);
+  };
+  return html`<${Section} title="Pods" aside=${html`<button type="button" onClick=${reload}>Refresh</button>`}>
+    <form class="filters" onSubmit=${look}>
+      <input
+        aria-label="Pod as namespace/name"
+        placeholder="namespace/pod"
+        required
+        pattern=${podPattern}
+        value=${typed}
+        onInput=${(event: Event) => setTyped((event.target as HTMLInputElement).value)}
+      />
+      <button type="submit">Show its way</button>
+      ${
+        list?.total !== undefined &&
+        html`<span class="muted"
+          >${list.ready} pods: median ${milliseconds(list.total.p50Ms)}, 99 of 100 within ${milliseconds(list.total.p99Ms)}</span
+        >`
+      }
+    </form>
+    ${chosen !== '' && html`<${Way} key=${chosen} base=${base} pod=${chosen} />`}
+    ${
+      problem !== ''
+        ? html`<p class="hint">${problem}</p>`
+        : html`<${Table} caption="The slowest pods since the syncer was started" columns=${columns} rows=${list?.pods ?? []} keyOf=${name} empty="No pod has been created since the syncer was started." pageSize=${10} />`
+    }
+  </${Section}>`;
+}
+
+function Way({ base, pod }: { base: string; pod: string }): VNode {
+  const { value, problem } = useLoaded(
+    (signal) => get<PodReport>(`${base}/pods/${pod}`, signal),
+    [base, pod],
+  );
+  if (problem !== '') return html`<p class="problem" role="alert">${problem}</p>`;
+  if (value === undefined) return html`<p class="loading" role="status">Loading…</p>`;
+  return html`<${Waterfall} report=${value} />`;
+}
+
+function outcome({ state, totalMs, refusal, waitsFor }: PodReport): string {
+  if (state === 'ready') return `Ready in ${milliseconds(totalMs)}`;
+  if (state === 'deleted') return `Deleted after ${milliseconds(totalMs)}, before it was ready`;
+  if (refusal !== undefined) return `Refused: ${refusal}`;
+  if (waitsFor === undefined) return `Not ready since ${milliseconds(totalMs)}`;
+  const { name, whose, sinceMs } = waitsFor;
+  return `Waits for ${whoseNames[whose] ?? whose} (${about[name] ?? name}) since ${milliseconds(sinceMs)}`;
+}
+
+function Waterfall({ report }: { report: PodReport }): VNode {
+  const { spans, shares, source, node } = report;
+  const totalMs = Math.max(report.totalMs, 0.001);
+  const sum = Object.values(shares).reduce((all, each) => all + each, 0) || 1;
+  return html`<figure class="way">
+    <figcaption>
+      <b>${report.namespace}/${report.name}</b> · ${outcome(report)}${node === undefined ? '' : ` · on ${node}`}
+      <span class="legend">
+        ${Object.entries(whoseNames).map(
+          ([whose, title]) =>
+            html`<span class=${`key ${whose}`}>${title} ${milliseconds(shares[whose])} (${Math.round((100 * (shares[whose] ?? 0)) / sum)} %)</span>`,
+        )}
+      </span>
+      ${source === 'objects' && html`<span class="hint">From what the objects say: in whole seconds.</span>`}
+    </figcaption>
+    <table class="waterfall" role="table">
+      <caption class="hidden">
+        Steps of the pod
+      </caption>
+      <thead role="rowgroup">
+        <tr role="row">
+          <th role="columnheader" scope="col">Step</th>
+          <th role="columnheader" scope="col" class="number">At</th>
+          <th role="columnheader" scope="col" class="number">Took</th>
+          <th role="columnheader" scope="col" class="bar-head">Place in the whole</th>
+        </tr>
+      </thead>
+      <tbody role="rowgroup">
+        ${spans.map(({ name, whose, atMs, tookMs }) => {
+          const left = `${Math.min(99, (100 * atMs) / totalMs)}%`;
+          const width = `${Math.max(0.6, Math.min(100 - (100 * atMs) / totalMs, (100 * tookMs) / totalMs))}%`;
+          return html`<tr role="row">
+            <th role="rowheader" scope="row" title=${about[name]}>${name}</th>
+            <td role="cell" class="number">${milliseconds(atMs)}</td>
+            <td role="cell" class="number">${milliseconds(tookMs)}</td>
+            <td role="cell" class="bar-cell">
+              <span class="hidden">${whoseNames[whose] ?? whose}: ${about[name] ?? name}</span>
+              <span class="bars" aria-hidden="true"><span class=${`bar ${whose}`} style=${{ left, width }}></span></span>
+            </td>
+          </tr>`;
+        })}
+      </tbody>
+    </table>
+  </figure>`;
+}

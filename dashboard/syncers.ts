@@ -1,0 +1,296 @@
+import { annotationKeys, labelKeys } from '../api/labels.ts';
+import { type KubeClient, type Lease, resources } from '../kube/index.ts';
+import { parseSamples, type Sample } from './prometheus-text.ts';
+
+/** A replica of the syncer. */
+export interface SyncerRow {
+  readonly name: string;
+  /** Empty: it has released its Lease. */
+  readonly holder: string;
+  readonly renewedAt: string;
+  readonly buckets?: number;
+  readonly tenants?: number;
+  readonly window?: number;
+  readonly cpuSeconds?: number;
+  readonly memoryBytes?: number;
+  readonly uptimeSeconds?: number;
+  /** Why its metrics are not known. */
+  readonly problem?: string;
+}
+
+/** How much of the syncers a tenant has had over the last hour, or since they were first asked. */
+export interface TenantLoad {
+  /** `namespace/name`, or `other` for those without series of their own. */
+  readonly tenant: string;
+  readonly waitMeanMs?: number;
+  /** At most so long for 95 of 100; absent: longer than the last bucket. */
+  readonly waitP95Ms?: number;
+  readonly items: number;
+  /** Of all service time. */
+  readonly share: number;
+  readonly parked: number;
+  readonly scheduling: number;
+  readonly refused: number;
+  readonly queued: number;
+}
+
+export interface SyncerView {
+  readonly at: number;
+  /** Of the loads, in milliseconds. */
+  readonly overMs: number;
+  readonly syncers: readonly SyncerRow[];
+  readonly loads: readonly TenantLoad[];
+  readonly problem?: string;
+}
+
+const waitSeconds = 'skerry_syncer_queue_wait_seconds';
+const serviceSeconds = 'skerry_syncer_service_seconds';
+const queueDepth = 'skerry_syncer_queue_depth';
+const schedulingPods = 'skerry_syncer_scheduling_pods';
+const single = {
+  buckets: 'skerry_syncer_buckets',
+  tenants: 'skerry_syncer_tenants',
+  window: 'skerry_syncer_scheduling_window',
+  cpu: 'process_cpu_seconds_total',
+  memory: 'process_resident_memory_bytes',
+  start: 'process_start_time_seconds',
+} as const;
+const names: ReadonlySet<string> = new Set([
+  `${waitSeconds}_bucket`,
+  `${waitSeconds}_sum`,
+  `${waitSeconds}_count`,
+  `${serviceSeconds}_sum`,
+  queueDepth,
+  schedulingPods,
+  ...Object.values(single),
+]);
+
+const hourMs = 3_600_000;
+const timeoutMs = 10_000;
+const longestAnswer = 32 << 20;
+
+/** Of one tenant in one syncer, since that syncer was started. */
+interface Counters {
+  waitSum: number;
+  waitCount: number;
+  service: number;
+  /** By upper limit in seconds, cumulative. */
+  waitBuckets: Map<number, number>;
+}
+
+interface Scrape {
+  at: number;
+  /** Another one after a restart. */
+  startedAt: number;
+  counters: Map<string, Counters>;
+}
+
+/** Asks the syncers for their metrics and remembers what they said over the last hour. */
+export class Syncers {
+  readonly #namespace: string;
+  readonly #now: () => number;
+  readonly #history = new Map<string, Scrape[]>();
+  #view: SyncerView;
+
+  constructor(namespace: string, now: () => number) {
+    this.#namespace = namespace;
+    this.#now = now;
+    this.#view = { at: 0, overMs: 0, syncers: [], loads: [] };
+  }
+
+  get view(): SyncerView {
+    return this.#view;
+  }
+
+  /** Asks all of them once. */
+  async refresh(client: KubeClient, signal: AbortSignal): Promise<void> {
+    const at = this.#now();
+    let leases: Lease[];
+    try {
+      const labelSelector = `${labelKeys.component}=vc-syncer`;
+      const options = { namespace: this.#namespace, labelSelector, signal };
+      leases = (await client.list<Lease>(resources.leases, options)).items;
+    } catch (error) {
+      signal.throwIfAborted();
+      this.#view = { ...this.#view, at, problem: `Leases cannot be read: ${messageOf(error)}` };
+      return;
+    }
+    const answers = await Promise.all(leases.map((lease) => this.#ask(lease, at, signal)));
+    const asked = new Set(answers.map(({ row }) => row.name));
+    for (const name of this.#history.keys()) if (!asked.has(name)) this.#history.delete(name);
+    const samples = answers.flatMap((answer) => answer.samples);
+    this.#view = {
+      at,
+      overMs: this.#overMs(at),
+      syncers: answers.map(({ row }) => row),
+      loads: this.#loads(samples),
+    };
+  }
+
+  async #ask(lease: Lease, at: number, signal: AbortSignal): Promise<{ row: SyncerRow; samples: Sample[] }> {
+    const { metadata, spec } = lease;
+    const row: SyncerRow = {
+      name: metadata.name ?? '',
+      holder: spec?.holderIdentity ?? '',
+      renewedAt: spec?.renewTime ?? '',
+    };
+    const address = metadata.annotations?.[annotationKeys.metricsAddress] ?? '';
+    if (row.holder === '') return { row, samples: [] };
+    if (!/^https?:\/\//.test(address) || !URL.canParse(address))
+      return { row: { ...row, problem: 'its Lease names no address of its metrics' }, samples: [] };
+    try {
+      const response = await fetch(new URL('/metrics', address), {
+        signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
+        redirect: 'error',
+      });
+      const text = await response.text();
+      if (!response.ok || text.length > longestAnswer) throw new Error(`HTTP ${response.status}`);
+      const samples = parseSamples(text, names);
+      this.#remember(row.name, at, samples);
+      return { row: { ...row, ...figures(samples, at) }, samples };
+    } catch (error) {
+      signal.throwIfAborted();
+      return {
+        row: { ...row, problem: `${new URL(address).host} does not answer: ${messageOf(error)}` },
+        samples: [],
+      };
+    }
+  }
+
+  #remember(name: string, at: number, samples: readonly Sample[]): void {
+    const startedAt = sampleOf(samples, single.start) ?? 0;
+    const scrapes = (this.#history.get(name) ?? []).filter((each) => each.startedAt === startedAt);
+    // The one before the hour stays, to count from.
+    while (scrapes.length > 1 && at - (scrapes[1]?.at ?? at) >= hourMs) scrapes.shift();
+    scrapes.push({ at, startedAt, counters: countersOf(samples) });
+    this.#history.set(name, scrapes);
+  }
+
+  #overMs(at: number): number {
+    const firsts = [...this.#history.values()].map(([first]) => at - (first?.at ?? at));
+    return Math.min(hourMs, Math.max(0, ...firsts));
+  }
+
+  #loads(samples: readonly Sample[]): TenantLoad[] {
+    const totals = new Map<string, Counters>();
+    for (const scrapes of this.#history.values()) {
+      const [first] = scrapes;
+      const last = scrapes.at(-1);
+      if (first === undefined || last === undefined) continue;
+      // Of a syncer that was asked once, all since its start.
+      const since = first === last ? undefined : first.counters;
+      for (const [tenant, counters] of last.counters)
+        add(totals, tenant, difference(counters, since?.get(tenant)));
+    }
+    const now = new Map<string, Record<string, number>>();
+    for (const { name, labels, value } of samples) {
+      const tenant = labels['tenant'];
+      if (tenant === undefined || (name !== schedulingPods && name !== queueDepth)) continue;
+      const states = now.get(tenant) ?? {};
+      const state = `${labels['state']}`;
+      states[state] = (states[state] ?? 0) + value;
+      now.set(tenant, states);
+      if (!totals.has(tenant)) totals.set(tenant, empty());
+    }
+    const service = [...totals.values()].reduce((sum, each) => sum + each.service, 0);
+    return [...totals].map(([tenant, counters]) => {
+      const { waitSum, waitCount, service: own } = counters;
+      const states = now.get(tenant) ?? {};
+      const p95 = quantile(counters, 0.95);
+      return {
+        tenant,
+        ...(waitCount === 0 ? {} : { waitMeanMs: (1_000 * waitSum) / waitCount }),
+        ...(p95 === undefined ? {} : { waitP95Ms: 1_000 * p95 }),
+        items: waitCount,
+        share: service === 0 ? 0 : own / service,
+        parked: states['parked'] ?? 0,
+        scheduling: states['scheduling'] ?? 0,
+        refused: states['refused'] ?? 0,
+        queued: (states['live'] ?? 0) + (states['background'] ?? 0),
+      };
+    });
+  }
+}
+
+function figures(samples: readonly Sample[], at: number): Partial<SyncerRow> {
+  const [buckets, tenants, window] = [single.buckets, single.tenants, single.window].map((name) =>
+    sampleOf(samples, name),
+  );
+  const [cpuSeconds, memoryBytes, start] = [single.cpu, single.memory, single.start].map((name) =>
+    sampleOf(samples, name),
+  );
+  return {
+    ...(buckets === undefined ? {} : { buckets }),
+    ...(tenants === undefined ? {} : { tenants }),
+    ...(window === undefined ? {} : { window }),
+    ...(cpuSeconds === undefined ? {} : { cpuSeconds }),
+    ...(memoryBytes === undefined ? {} : { memoryBytes }),
+    ...(start === undefined ? {} : { uptimeSeconds: at / 1_000 - start }),
+  };
+}
+
+function sampleOf(samples: readonly Sample[], name: string): number | undefined {
+  return samples.find((each) => each.name === name)?.value;
+}
+
+function empty(): Counters {
+  return { waitSum: 0, waitCount: 0, service: 0, waitBuckets: new Map() };
+}
+
+function countersOf(samples: readonly Sample[]): Map<string, Counters> {
+  const all = new Map<string, Counters>();
+  for (const { name, labels, value } of samples) {
+    const tenant = labels['tenant'];
+    if (tenant === undefined || !(name.startsWith(waitSeconds) || name.startsWith(serviceSeconds))) continue;
+    let counters = all.get(tenant);
+    if (counters === undefined) {
+      counters = empty();
+      all.set(tenant, counters);
+    }
+    if (name === `${serviceSeconds}_sum`) counters.service += value;
+    else if (name === `${waitSeconds}_sum`) counters.waitSum += value;
+    else if (name === `${waitSeconds}_count`) counters.waitCount += value;
+    else {
+      const limit = labels['le'] === '+Inf' ? Number.POSITIVE_INFINITY : Number(labels['le']);
+      counters.waitBuckets.set(limit, (counters.waitBuckets.get(limit) ?? 0) + value);
+    }
+  }
+  return all;
+}
+
+/** A tenant's series go with it and begin anew: then what is there now counts. */
+function difference(now: Counters, before: Counters | undefined): Counters {
+  if (before === undefined || before.waitCount > now.waitCount) return now;
+  return {
+    waitSum: now.waitSum - before.waitSum,
+    waitCount: now.waitCount - before.waitCount,
+    service: Math.max(0, now.service - before.service),
+    waitBuckets: new Map(
+      [...now.waitBuckets].map(([limit, count]) => [limit, count - (before.waitBuckets.get(limit) ?? 0)]),
+    ),
+  };
+}
+
+function add(totals: Map<string, Counters>, tenant: string, more: Counters): void {
+  const total = totals.get(tenant) ?? empty();
+  total.waitSum += more.waitSum;
+  total.waitCount += more.waitCount;
+  total.service += more.service;
+  for (const [limit, count] of more.waitBuckets)
+    total.waitBuckets.set(limit, (total.waitBuckets.get(limit) ?? 0) + count);
+  totals.set(tenant, total);
+}
+
+/** The upper limit of the bucket that holds it; undefined for none, or for more than the last limit. */
+function quantile({ waitBuckets, waitCount }: Counters, share: number): number | undefined {
+  if (waitCount === 0) return undefined;
+  const limits = [...waitBuckets.keys()].sort((a, b) => a - b);
+  const found = limits.find((limit) => (waitBuckets.get(limit) ?? 0) >= share * waitCount);
+  return found === undefined || found === Number.POSITIVE_INFINITY ? undefined : found;
+}
+
+function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { code, message } = (error.cause ?? error) as NodeJS.ErrnoException;
+  return code ?? message;
+}

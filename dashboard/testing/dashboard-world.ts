@@ -1,0 +1,234 @@
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { renderKubeconfig, resources } from '../../kube/index.ts';
+import { createTestCertificates } from '../../kube/testing/index.ts';
+import { loadAssets } from '../assets.ts';
+import type { Action, Backend, TenantRef } from '../backend.ts';
+import { Dashboard, type DashboardOptions } from '../dashboard.ts';
+import { HttpError } from '../http.ts';
+import { ReviewingServer } from './reviewing-server.ts';
+
+/** A browser that keeps cookies, and knows who it is by the page's own requests. */
+export class Browser {
+  readonly #origin: string;
+  readonly #cookies = new Map<string, string>();
+  #csrf = '';
+  /** Of the last answer. */
+  headers = new Headers();
+
+  constructor(origin: string) {
+    this.#origin = origin;
+  }
+
+  get cookies(): ReadonlyMap<string, string> {
+    return this.#cookies;
+  }
+
+  async request(
+    method: string,
+    path: string,
+    init: RequestInit = {},
+  ): Promise<{ status: number; body: string }> {
+    const cookie = [...this.#cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+    const response = await fetch(new URL(path, this.#origin), {
+      method,
+      redirect: 'manual',
+      ...init,
+      headers: { ...(cookie === '' ? {} : { cookie }), ...(init.headers as Record<string, string>) },
+    });
+    for (const each of response.headers.getSetCookie()) {
+      const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(each) ?? [];
+      if (value === '') this.#cookies.delete(name);
+      else this.#cookies.set(name, value);
+    }
+    this.headers = response.headers;
+    return { status: response.status, body: await response.text() };
+  }
+
+  async get<T = Record<string, unknown>>(path: string): Promise<{ status: number; body: T }> {
+    const { status, body } = await this.request('GET', path);
+    return { status, body: JSON.parse(body) as T };
+  }
+
+  async post<T = Record<string, unknown>>(
+    path: string,
+    body: object,
+    headers: Record<string, string> = {},
+  ): Promise<{ status: number; body: T }> {
+    const answer = await this.request('POST', path, {
+      headers: { 'content-type': 'application/json', 'x-skerry-csrf': this.#csrf, ...headers },
+      body: JSON.stringify(body),
+    });
+    return { status: answer.status, body: JSON.parse(answer.body) as T };
+  }
+
+  async signIn(body: object): Promise<number> {
+    const { status } = await this.post('/api/sign-in', body);
+    const session = await this.get<{ csrf?: string }>('/api/session');
+    this.#csrf = session.body.csrf ?? '';
+    return status;
+  }
+}
+
+/** A dashboard over a super cluster with the tenants `a/blue`, `a/green` and `b/red`, of which `a/blue` has an API server. */
+export async function dashboardWorld(options: Partial<DashboardOptions> = {}) {
+  const superCluster = await ReviewingServer.start();
+  const certificates = await createTestCertificates();
+  const tenantServer = await ReviewingServer.start(certificates);
+  superCluster.people.set('program', { name: 'skerry-manager', may: () => true });
+  const acted: { ref: TenantRef; action: Action; as: string }[] = [];
+  for (const [namespace, name] of [
+    ['a', 'blue'],
+    ['a', 'green'],
+    ['b', 'red'],
+  ] as const)
+    superCluster.api.put(resources.virtualClusters, virtualCluster(namespace, name));
+  const kubeconfig = renderKubeconfig({
+    clusterName: 'blue',
+    server: tenantServer.url,
+    ca: certificates.ca,
+    user: 'admin',
+    cert: certificates.client.cert,
+    key: certificates.client.key,
+  });
+  const report = {
+    tenant: 'a/blue',
+    namespace: 'shop',
+    name: 'web',
+    uid: '1',
+    node: 'real-node-7',
+    seenAt: '2026-01-01T00:00:00Z',
+    state: 'ready' as const,
+    totalMs: 10,
+    shares: { skerry: 5, scheduler: 2, kubelet: 3 },
+    steps: [],
+    spans: [],
+  };
+  const backend: Backend = {
+    assess: ({ status }) => ({
+      problems: [],
+      advice: ['Its logs: vc-manager logs blue'],
+      quota: [{ resource: 'pods', used: '1', allowed: '4', share: 0.25 }],
+      jobs: (status?.jobs?.history ?? []).map((job) => ({ ...job, state: job.result, holder: 'manager-0' })),
+    }),
+    events: async (client, { metadata }, signal) => {
+      await client.list(resources.events, { namespace: metadata.namespace ?? '', signal });
+      return [];
+    },
+    refusals: async (tenant, signal) => {
+      await tenant.list(resources.events, { signal });
+      return [
+        { at: '', type: 'Warning', reason: 'SyncRefused', object: 'Pod x', count: 1, message: 'privileged' },
+      ];
+    },
+    trace: async () => ({ source: 'syncer', ...report }),
+    slowest: async () => ({ known: 1, ready: 1, spans: [], pods: [report] }),
+    components: async () => [{ name: 'kube-apiserver', state: 'running', restarts: 2 }],
+    logs: async (_client, _vc, { component, lines }) => [`${component} ${lines}`],
+    kubeconfig: async (client, { metadata }, signal) => {
+      const ref = { namespace: metadata.namespace ?? '', name: `${metadata.name}-kubeconfig` };
+      if (metadata.name === 'blue') return kubeconfig;
+      await client.get(resources.secrets, ref, { signal });
+      return kubeconfig;
+    },
+    versions: async () => ['1.36.3'],
+    preview: async () => ({ text: 'all of it', needsForce: false }),
+    act: async (client, ref, action, signal) => {
+      const as = await client.raw('POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', {
+        body: {},
+        signal,
+      });
+      acted.push({
+        ref,
+        action,
+        as: (as as { status: { userInfo: { username: string } } }).status.userInfo.username,
+      });
+      return `${ref.name} is asked`;
+    },
+    explain: (error) =>
+      error instanceof HttpError
+        ? { status: error.status, message: error.message }
+        : { status: 500, message: error instanceof Error ? error.message : String(error) },
+  };
+  const dashboard = new Dashboard({
+    superCluster: superCluster.options('program'),
+    backend,
+    assets: await loadAssets(join(import.meta.dirname, '..', 'page')),
+    systemNamespace: 'skerry-system',
+    ...options,
+  });
+  const port = await dashboard.listen('127.0.0.1', 0);
+  const origin = `http://127.0.0.1:${port}`;
+  const stop = new AbortController();
+  const running = dashboard.run(stop.signal);
+  return {
+    ...{ dashboard, superCluster, tenantServer, acted, origin, port },
+    browser: () => new Browser(origin),
+    close: async () => {
+      stop.abort();
+      await running;
+      await Promise.all([superCluster.stop(), tenantServer.stop()]);
+    },
+  };
+}
+
+export type DashboardWorld = Awaited<ReturnType<typeof dashboardWorld>>;
+
+function virtualCluster(namespace: string, name: string): VirtualCluster {
+  const lastTransitionTime = '2026-01-01T00:00:00Z';
+  const secret = 'what only operators know';
+  return {
+    metadata: {
+      namespace,
+      name,
+      uid: createHash('sha256').update(`${namespace}/${name}`).digest('hex').slice(0, 8),
+    },
+    spec: { weight: 3 },
+    status: {
+      id: 'internal-id',
+      phase: 'Ready',
+      version: '1.36.3',
+      endpoint: 'https://10.9.8.7:6443',
+      driver: 'process',
+      usage: { pods: 4, nodes: 2 },
+      certificatesDue: '2027-01-01T00:00:00Z',
+      conditions: [
+        { type: 'Ready', status: 'True', reason: 'Ready', message: secret, lastTransitionTime },
+        { type: 'DeletionHeld', status: 'False', reason: 'None', message: secret, lastTransitionTime },
+        {
+          type: 'PolicyLimited',
+          status: 'True',
+          reason: 'PodSecurity',
+          message: 'baseline it is',
+          lastTransitionTime,
+        },
+      ],
+      snapshots: {
+        kept: [
+          {
+            name: `${namespace}/${name}/2026.snapshot`,
+            at: lastTransitionTime,
+            reason: 'Requested',
+            kubernetes: '1.36.3',
+            entries: 1,
+            bytes: 2,
+          },
+        ],
+      },
+      jobs: {
+        history: [
+          {
+            kind: 'provision',
+            id: 'job-1',
+            result: 'Succeeded',
+            startedAt: lastTransitionTime,
+            finishedAt: lastTransitionTime,
+            attempts: 1,
+            message: secret,
+          },
+        ],
+      },
+    },
+  };
+}

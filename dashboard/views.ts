@@ -1,0 +1,248 @@
+import type { VirtualCluster } from '../api/virtual-cluster.ts';
+import { weightOf } from '../api/virtual-cluster.ts';
+import { type Condition, printable } from '../kube/index.ts';
+import type { Assessment, JobRow, QuotaRow } from './backend.ts';
+
+/** How a tenant does, for a colour and a word beside it. */
+export type Health = 'well' | 'busy' | 'asleep' | 'limited' | 'wrong';
+
+/** A tenant in a list, for operators. */
+export interface TenantRow {
+  readonly namespace: string;
+  readonly name: string;
+  readonly phase: string;
+  readonly health: Health;
+  readonly version: string;
+  readonly createdAt: string;
+  readonly weight: number;
+  readonly pods?: number;
+  readonly services?: number;
+  readonly requestsCpu?: string;
+  readonly requestsMemory?: string;
+  /** What is fullest of what is limited. */
+  readonly fullest?: { readonly resource: string; readonly share: number };
+  readonly problems: readonly string[];
+  /** What to do about them; empty when there are none. */
+  readonly advice: readonly string[];
+  readonly job?: JobRow;
+  readonly certificatesDue?: string;
+}
+
+/** Everything of one tenant, for operators. */
+export interface TenantDetail extends TenantRow {
+  readonly uid: string;
+  readonly facts: readonly (readonly [string, string])[];
+  readonly conditions: readonly ConditionRow[];
+  readonly quota: readonly QuotaRow[];
+  readonly jobs: readonly JobRow[];
+  readonly snapshots: readonly SnapshotRow[];
+}
+
+interface ConditionRow {
+  readonly type: string;
+  readonly status: string;
+  readonly reason: string;
+  readonly message: string;
+  readonly since: string;
+}
+
+interface SnapshotRow {
+  readonly name: string;
+  readonly at: string;
+  readonly reason: string;
+  readonly version: string;
+  readonly entries: number;
+  readonly bytes: number;
+}
+
+export function nameOf({ metadata }: VirtualCluster): string {
+  return `${metadata.namespace}/${metadata.name}`;
+}
+
+const longestText = 2_000;
+
+function shown(text: unknown): string {
+  return typeof text === 'string' ? printable(text, longestText) : '';
+}
+
+export function phaseOf({ metadata, status }: VirtualCluster): string {
+  return metadata.deletionTimestamp === undefined ? (status?.phase ?? 'Pending') : 'Deleting';
+}
+
+const busy: readonly string[] = ['Pending', 'Provisioning', 'Deleting', 'Upgrading', 'Restoring'];
+const limits: readonly string[] = ['PolicyLimited', 'DatastoreWithinQuota', 'VersionCurrent'];
+
+function healthOf(vc: VirtualCluster, problems: readonly string[]): Health {
+  const phase = phaseOf(vc);
+  if (phase === 'Failed' || phase === 'Cancelled' || vc.status?.jobs?.current?.failing === true)
+    return 'wrong';
+  if (problems.length > 0) {
+    const conditions = vc.status?.conditions ?? [];
+    const reasons = new Set(
+      conditions.filter(({ type }) => limits.includes(type)).map(({ type, reason }) => reason || type),
+    );
+    if (!problems.every((each) => reasons.has(each))) return 'wrong';
+    return 'limited';
+  }
+  if (phase === 'Asleep') return 'asleep';
+  return busy.includes(phase) ? 'busy' : 'well';
+}
+
+export function tenantRow(vc: VirtualCluster, { problems, advice, quota, jobs }: Assessment): TenantRow {
+  const { metadata, spec, status } = vc;
+  const health = healthOf(vc, problems);
+  const needsHelp = health === 'wrong' || health === 'limited';
+  const fullest = quota.reduce<QuotaRow | undefined>(
+    (most, each) => ((each.share ?? -1) > (most?.share ?? -1) ? each : most),
+    undefined,
+  );
+  const used = (resource: string) => quota.find((each) => each.resource === resource)?.used;
+  const [requestsCpu, requestsMemory] = [used('requests.cpu'), used('requests.memory')];
+  return {
+    namespace: metadata.namespace ?? '',
+    name: metadata.name ?? '',
+    phase: phaseOf(vc),
+    health,
+    version: status?.version ?? spec?.version ?? '',
+    createdAt: metadata.creationTimestamp ?? '',
+    weight: weightOf(vc),
+    ...(status?.usage?.pods === undefined ? {} : { pods: status.usage.pods }),
+    ...(status?.usage?.services === undefined ? {} : { services: status.usage.services }),
+    ...(requestsCpu === undefined ? {} : { requestsCpu }),
+    ...(requestsMemory === undefined ? {} : { requestsMemory }),
+    ...(fullest?.share === undefined
+      ? {}
+      : { fullest: { resource: fullest.resource, share: fullest.share } }),
+    problems: problems.slice(0, 3),
+    advice: needsHelp ? advice.slice(0, 3).map(shown) : [],
+    ...(status?.jobs?.current === undefined || jobs[0] === undefined ? {} : { job: jobRow(jobs[0]) }),
+    ...(status?.certificatesDue === undefined ? {} : { certificatesDue: status.certificatesDue }),
+  };
+}
+
+function jobRow(job: JobRow): JobRow {
+  return { ...job, ...(job.message === undefined ? {} : { message: shown(job.message) }) };
+}
+
+export function tenantDetail(vc: VirtualCluster, assessment: Assessment): TenantDetail {
+  const { metadata, status } = vc;
+  return {
+    ...tenantRow(vc, assessment),
+    advice: assessment.advice.map(shown),
+    problems: assessment.problems,
+    uid: metadata.uid ?? '',
+    facts: facts(vc),
+    conditions: (status?.conditions ?? []).map(conditionRow),
+    quota: assessment.quota,
+    jobs: assessment.jobs.map(jobRow),
+    snapshots: snapshotRows(vc, ({ name }) => name),
+  };
+}
+
+function facts({ metadata, spec, status }: VirtualCluster): [string, string][] {
+  const all: [string, string | undefined][] = [
+    ['Endpoint', status?.gateway?.server ?? status?.endpoint],
+    ['Id', status?.id],
+    ['Driver', status?.driver],
+    ['Datastore', status?.datastore === 'own' ? 'an etcd of its own' : status?.datastore],
+    ['Service addresses', status?.serviceCIDR],
+    ['Cluster domain', spec?.clusterDomain],
+    [
+      'Sleeps',
+      spec?.sleep?.afterIdle === undefined ? undefined : `after ${spec.sleep.afterIdle} without a connection`,
+    ],
+    ['Asleep since', status?.sleep?.since],
+    ['Snapshots', spec?.snapshots?.every === undefined ? undefined : `every ${spec.snapshots.every}`],
+    ['Encryption key', status?.encryption?.key],
+    ['Certificates due', status?.certificatesDue],
+    ['Deletion protection', spec?.deletionProtection === true ? 'on' : undefined],
+    [
+      'Limited by',
+      status?.policy?.ceiling === undefined ? undefined : `VirtualClusterPolicy ${status.policy.ceiling}`,
+    ],
+    ['Pod Security', status?.policy?.podSecurity],
+    ['Nodes', status?.policy?.hideNodes ? 'shown under other names' : undefined],
+    ['Deleted', metadata.deletionTimestamp],
+  ];
+  return all.flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, shown(value)] as [string, string]],
+  );
+}
+
+function conditionRow({ type, status, reason, message, lastTransitionTime }: Condition): ConditionRow {
+  return { type, status, reason: shown(reason), message: shown(message), since: shown(lastTransitionTime) };
+}
+
+type Kept = NonNullable<NonNullable<NonNullable<VirtualCluster['status']>['snapshots']>['kept']>[number];
+
+function snapshotRows({ status }: VirtualCluster, name: (kept: Kept) => string): SnapshotRow[] {
+  return (status?.snapshots?.kept ?? []).map((kept) => {
+    const { at, reason, kubernetes, entries, bytes } = kept;
+    return { name: shown(name(kept)), at, reason, version: kubernetes, entries, bytes };
+  });
+}
+
+/** What a tenant is told of itself. A field that is not named here is not in any answer to it. */
+export interface OwnTenant {
+  readonly name: string;
+  readonly phase: string;
+  readonly health: Health;
+  readonly version: string;
+  readonly createdAt: string;
+  readonly pods?: number;
+  readonly services?: number;
+  readonly quota: readonly QuotaRow[];
+  readonly conditions: readonly ConditionRow[];
+  readonly jobs: readonly Pick<JobRow, 'kind' | 'state' | 'target' | 'startedAt' | 'finishedAt'>[];
+  readonly certificatesDue?: string;
+  readonly snapshots: readonly SnapshotRow[];
+  readonly podSecurity?: string;
+}
+
+/** Conditions whose messages speak of the tenant's own matters, not of the operator's. */
+const ownMessages: readonly string[] = [
+  'PolicyLimited',
+  'DatastoreWithinQuota',
+  'VersionCurrent',
+  'DNSReady',
+  'NetworkPoliciesEnforced',
+  'CustomResourcesSynced',
+];
+/** Conditions of which a tenant learns type, status and reason. */
+const ownConditions: readonly string[] = [
+  ...ownMessages,
+  'Ready',
+  'APIServerReady',
+  'Synced',
+  'SnapshotTaken',
+];
+
+export function ownTenant(vc: VirtualCluster, { problems, quota, jobs }: Assessment): OwnTenant {
+  const { metadata, status } = vc;
+  const row = tenantRow(vc, { problems, advice: [], quota, jobs });
+  const conditions = (status?.conditions ?? []).filter(({ type }) => ownConditions.includes(type));
+  return {
+    name: metadata.name ?? '',
+    phase: row.phase,
+    health: row.health,
+    version: status?.version ?? '',
+    createdAt: row.createdAt,
+    ...(row.pods === undefined ? {} : { pods: row.pods }),
+    ...(row.services === undefined ? {} : { services: row.services }),
+    quota,
+    conditions: conditions
+      .map(conditionRow)
+      .map((each) => (ownMessages.includes(each.type) ? each : { ...each, message: '' })),
+    jobs: jobs.map(({ kind, state, target, startedAt, finishedAt }) => ({
+      kind,
+      state,
+      target,
+      startedAt,
+      finishedAt,
+    })),
+    ...(status?.certificatesDue === undefined ? {} : { certificatesDue: status.certificatesDue }),
+    // The name in the store begins with the namespace of the VirtualCluster.
+    snapshots: snapshotRows(vc, ({ name }) => name.split('/').at(-1) ?? ''),
+    ...(status?.policy === undefined ? {} : { podSecurity: status.policy.podSecurity }),
+  };
+}

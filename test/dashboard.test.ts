@@ -1,0 +1,340 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { connectionFromSecret, isNotFound, resource, resources } from '../kube/index.ts';
+import { startBrowser, whyNoBrowser } from './harness/browser.ts';
+import type { Cluster } from './harness/cluster.ts';
+import { namespace, pod } from './harness/manifests.ts';
+import { type Tenant, World } from './harness/world.ts';
+
+const rbac = 'rbac.authorization.k8s.io';
+const clusterRoles = resource(rbac, 'v1', 'clusterroles', 'ClusterRole', false);
+const roleBindings = resource(rbac, 'v1', 'clusterrolebindings', 'ClusterRoleBinding', false);
+
+const missing = whyNoBrowser();
+
+describe.skipIf(missing !== undefined)(
+  `the dashboard in a browser${missing === undefined ? '' : ` (${missing})`}`,
+  () => {
+    let world: World;
+    let tenant: Tenant;
+    let browser: Browser;
+    let dashboard: { link: string; origin: string; stop: () => Promise<void> };
+    let operator: Page;
+    /** What browsers have complained about. */
+    const complaints: string[] = [];
+
+    beforeAll(async () => {
+      world = new World(inject('stack'));
+      browser = await startBrowser();
+      const made = world.createTenant('dash-blue');
+      dashboard = await startDashboard(world.stateDir);
+      tenant = await made;
+      await tenant.apply(namespace('shop'));
+      await tenant.client.create(resources.pods, pod('shop', 'web'));
+      const privileged = pod('shop', 'greedy');
+      const [container] = (privileged['spec'] as { containers: Record<string, unknown>[] }).containers;
+      Object.assign(container ?? {}, { securityContext: { privileged: true } });
+      await tenant.client.create(resources.pods, privileged);
+      operator = await visit(dashboard.link);
+    });
+    afterAll(async () => {
+      await browser?.close();
+      await dashboard?.stop();
+      if (world !== undefined) await removeAccounts(world.superCluster);
+      await world?.close();
+    });
+
+    /** In a browser that knows nothing of the others. */
+    async function visit(address: string): Promise<Page> {
+      const page = await browser.newPage({ viewport: { width: 1_280, height: 900 } });
+      page.setDefaultTimeout(120_000);
+      page.on('pageerror', ({ message, stack }) => complaints.push(stack ?? message));
+      page.on('console', (message) => {
+        // A refused request is a line in the console of its own accord.
+        if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
+          complaints.push(message.text());
+      });
+      await page.goto(address);
+      return page;
+    }
+
+    async function signIn(token: string, of = ''): Promise<Page> {
+      const page = await visit(dashboard.origin);
+      await page.locator('[name=token]').fill(token);
+      await page.locator('[name=tenant]').fill(of);
+      await page.getByRole('button', { name: 'Sign in' }).click();
+      return page;
+    }
+
+    const rowOf = (page: Page, name: string) =>
+      page.getByRole('row').filter({ has: page.getByRole('link', { name, exact: true }) });
+
+    it('is signed in to by the link, which is no longer in the address and does not work twice', async () => {
+      await rowOf(operator, 'dash-blue').waitFor();
+      expect(operator.url()).not.toContain('link');
+      const second = await visit(dashboard.link);
+      await second.getByRole('alert').filter({ hasText: 'was used already' }).waitFor();
+      expect(await second.getByRole('table').count()).toBe(0);
+    });
+
+    it('shows each view', async () => {
+      const go = (name: string) =>
+        operator.getByRole('navigation', { name: 'Views' }).getByRole('link', { name }).click();
+      await go('Certificates');
+      await rowOf(operator, 'dash-blue')
+        .getByText(/^in \d+ d$/)
+        .waitFor();
+      await go('Syncer');
+      await operator.getByRole('row').filter({ hasText: '64 of 64' }).waitFor();
+      await rowOf(operator, 'dash-blue').waitFor();
+      await go('Jobs');
+      await operator.getByRole('heading', { name: 'Jobs under way' }).waitFor();
+      await go('Attention');
+      await operator.getByRole('heading', { name: 'Attention' }).waitFor();
+      await go('Tenants');
+      await rowOf(operator, 'dash-blue').getByText('Well').waitFor();
+      await operator.getByLabel('Search tenants').fill('nothing is called so');
+      await operator.getByText('No tenant is like that.').waitFor();
+      await operator.getByLabel('Search tenants').fill('dash-');
+      await rowOf(operator, 'dash-blue').getByRole('link').click();
+      await operator.getByRole('heading', { name: 'dash-blue' }).waitFor();
+      await operator
+        .getByRole('row', { name: /^APIServerReady/ })
+        .getByText('True')
+        .waitFor();
+      await operator.getByRole('row', { name: /^requests.memory/ }).waitFor();
+      await operator
+        .getByRole('row', { name: /^provision/ })
+        .getByText('Succeeded')
+        .waitFor();
+    });
+
+    it("shows a tenant's control plane with its logs, and the way of a pod", async () => {
+      await operator.getByRole('button', { name: 'kube-apiserver', exact: true }).click();
+      await operator
+        .getByRole('log', { name: 'Log of kube-apiserver' })
+        .getByText(/Serving securely/)
+        .waitFor();
+      await operator.getByRole('button', { name: 'shop/web' }).click();
+      const steps = operator.getByRole('table', { name: 'Steps of the pod' });
+      await steps.getByRole('row', { name: /^create/ }).waitFor();
+      expect(await steps.getByRole('row').count()).toBeGreaterThan(5);
+      await operator.getByLabel('Pod as namespace/name').fill('shop/greedy');
+      await operator.getByRole('button', { name: 'Show its way' }).click();
+      await operator.getByRole('figure').getByText('shop/greedy').waitFor();
+      await operator.getByText(/Refused: .*privileged/).waitFor();
+    });
+
+    it('makes a tenant, and carries out what is asked of it, before the eyes of who looks', async () => {
+      await operator.goto(`${dashboard.origin}/#/tenants`);
+      await operator.getByRole('button', { name: 'Create a tenant' }).click();
+      const dialog = operator.getByRole('dialog');
+      await dialog.getByLabel('Name', { exact: true }).fill('Upper');
+      await dialog.getByRole('button', { name: 'Create' }).click();
+      expect(await dialog.isVisible()).toBe(true);
+      await dialog.getByLabel('Name', { exact: true }).fill('dash-blue');
+      await dialog.getByRole('button', { name: 'Create' }).click();
+      await dialog.getByRole('alert').filter({ hasText: 'exists already' }).waitFor();
+      await dialog.getByLabel('Name', { exact: true }).fill('dash-green');
+      await dialog.getByRole('button', { name: 'Create' }).click();
+      const state = operator.locator('header.card .mark');
+      await operator.getByRole('heading', { name: 'dash-green' }).waitFor();
+      await state.getByText('Ready').waitFor({ timeout: 120_000 });
+
+      const ask = async (name: string): Promise<void> => {
+        await operator.getByRole('button', { name, exact: true }).click();
+        await operator.getByRole('dialog').getByRole('button', { name, exact: true }).click();
+        await operator.getByRole('dialog').waitFor({ state: 'detached' });
+      };
+      await ask('Snapshot');
+      await operator.getByRole('table', { name: 'Snapshots' }).getByText('Requested').waitFor();
+      await ask('Sleep');
+      await state.getByText('Asleep').waitFor();
+      await ask('Wake');
+      await state.getByText('Ready').waitFor();
+
+      await operator.getByRole('button', { name: 'Upgrade', exact: true }).click();
+      await dialog.getByText(/runs .* already/).waitFor();
+      expect(await dialog.getByRole('button', { name: 'Upgrade' }).isDisabled()).toBe(true);
+      await operator.keyboard.press('Escape');
+      await dialog.waitFor({ state: 'detached' });
+
+      const downloading = operator.waitForEvent('download');
+      await operator.getByRole('button', { name: 'Kubeconfig', exact: true }).click();
+      const saved = await (await downloading).path();
+      expect(connectionFromSecret(await readFile(saved, 'utf8')).server).toMatch(/^https:/);
+
+      await operator.getByRole('button', { name: 'Delete', exact: true }).click();
+      await dialog.getByText(/there is no way back/).waitFor();
+      const remove = dialog.getByRole('button', { name: 'Delete it for good' });
+      await dialog.getByRole('textbox').fill('dash-gren');
+      expect(await remove.isDisabled()).toBe(true);
+      await dialog.getByRole('textbox').fill('dash-green');
+      await remove.click();
+      await rowOf(operator, 'dash-green').waitFor({ state: 'detached', timeout: 120_000 });
+    });
+
+    it('lets those who may only look do just that', async () => {
+      const token = await tokenIn(world.superCluster, 'dash-reader', [
+        { apiGroups: ['skerry.dev'], resources: ['*'], verbs: ['get', 'list'] },
+      ]);
+      const page = await signIn(token);
+      await rowOf(page, 'dash-blue').getByRole('link').click();
+      await page.getByText('You may look, and change nothing.').waitFor();
+      for (const name of ['Delete', 'Sleep', 'Kubeconfig', 'Upgrade'])
+        expect(await page.getByRole('button', { name, exact: true }).count()).toBe(0);
+      expect(await page.getByRole('button', { name: 'Create a tenant' }).count()).toBe(0);
+      // Whoever makes the request without the button gets the answer of the API server.
+      const forged = await page.evaluate(async () => {
+        const { csrf } = (await (await fetch('/api/session')).json()) as { csrf: string };
+        const answer = await fetch('/api/tenants/default/dash-blue/act', {
+          method: 'POST',
+          headers: { 'content-type': 'application/json', 'x-skerry-csrf': csrf },
+          body: '{"do":"sleep"}',
+        });
+        return { status: answer.status, text: await answer.text() };
+      });
+      expect(forged.status).toBe(403);
+      expect(forged.text).toMatch(/dash-reader.* cannot patch/);
+      expect(
+        (await world.virtualCluster('dash-blue')).metadata.annotations?.['skerry.dev/sleep'],
+      ).toBeUndefined();
+    });
+
+    it('shows nothing to those who may not look, and does not let in who is not known', async () => {
+      const page = await signIn(await tokenIn(world.superCluster, 'dash-nobody', []));
+      await page.getByText('There are no tenants yet.').waitFor();
+      await page.goto(`${dashboard.origin}/#/tenants/default/dash-blue`);
+      await page.getByRole('alert').filter({ hasText: 'may not see it' }).waitFor();
+      await page.getByRole('button', { name: 'Sign out' }).click();
+      await page.locator('[name=token]').waitFor();
+      const stranger = await signIn('no-token-of-anybody');
+      await stranger.getByRole('alert').filter({ hasText: 'does not know this token' }).waitFor();
+    });
+
+    it('is a page of its own for a tenant, with its refusals and nothing of the operator', async () => {
+      const wrong = await signIn(await tokenIn(tenant, 'dash-app', []), 'default/dash-blue');
+      await wrong.getByRole('alert').filter({ hasText: 'not signed in' }).waitFor();
+
+      const everything = [{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }];
+      const page = await signIn(await tokenIn(tenant, 'dash-admin', everything), 'default/dash-blue');
+      await page.getByRole('heading', { name: 'dash-blue' }).waitFor();
+      await page
+        .getByRole('row', { name: /^PodSecurity/ })
+        .getByText(/privileged/)
+        .waitFor();
+      await page.getByRole('row', { name: /^requests.memory/ }).waitFor();
+      await page.getByRole('button', { name: 'shop/web' }).click();
+      await page.getByRole('table', { name: 'Steps of the pod' }).waitFor();
+      const downloading = page.waitForEvent('download');
+      await page.getByRole('button', { name: 'Kubeconfig', exact: true }).click();
+      expect((await downloading).suggestedFilename()).toBe('dash-blue.kubeconfig');
+      expect(await page.getByRole('navigation', { name: 'Views' }).count()).toBe(0);
+      const { items } = await world.superCluster.client.list(resources.nodes);
+      const own = await page.evaluate(async () => {
+        const paths = ['/api/own', '/api/own/events', '/api/own/pods', '/api/own/pods/shop/web'];
+        return (await Promise.all(paths.map(async (path) => (await fetch(path)).text()))).join('');
+      });
+      for (const { metadata } of items) expect(own).not.toContain(metadata.name);
+      expect(own).not.toContain(tenant.id);
+      const foreign = await page.evaluate(async () => (await fetch('/api/tenants')).status);
+      expect(foreign).toBe(404);
+    });
+
+    it('can be used on a narrow screen and by the keyboard alone', async () => {
+      await operator.setViewportSize({ width: 380, height: 800 });
+      for (const hash of [
+        'tenants',
+        'attention',
+        'jobs',
+        'certificates',
+        'syncer',
+        'tenants/default/dash-blue',
+      ]) {
+        await operator.goto(`${dashboard.origin}/#/${hash}`);
+        await operator.getByRole('heading').first().waitFor();
+        expect([hash, await operator.evaluate('document.documentElement.scrollWidth')]).toEqual([hash, 380]);
+      }
+      await operator.goto(`${dashboard.origin}/#/tenants`);
+      await rowOf(operator, 'dash-blue').waitFor();
+      await operator.reload();
+      await rowOf(operator, 'dash-blue').waitFor();
+      await operator.keyboard.press('Tab');
+      expect(await operator.evaluate('document.activeElement?.textContent')).toBe('Skip to the content');
+      await operator.keyboard.press('Enter');
+      const focused = () => operator.evaluate('document.activeElement?.textContent?.trim()');
+      for (let presses = 0; (await focused()) !== 'dash-blue'; presses++) {
+        expect(presses).toBeLessThan(60);
+        await operator.keyboard.press('Tab');
+      }
+      await operator.keyboard.press('Enter');
+      await operator.getByRole('heading', { name: 'dash-blue' }).waitFor();
+    });
+
+    it('has nothing in it that its own policy refuses, and no error of its own', () => {
+      expect(complaints).toEqual([]);
+    });
+  },
+);
+
+/** `vc-manager dashboard`, as somebody at a terminal starts it. */
+async function startDashboard(stateDir: string) {
+  const program = join(import.meta.dirname, '..', 'bin', 'vc-manager.js');
+  const child = spawn(process.execPath, [program, 'dashboard', '--state-dir', stateDir], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const ended = once(child, 'exit');
+  const link = await new Promise<string>((resolve, reject) => {
+    createInterface({ input: child.stdout }).once('line', resolve);
+    child.once('exit', (code) => reject(new Error(`vc-manager dashboard ended with ${code}`)));
+  });
+  return {
+    link,
+    origin: new URL(link).origin,
+    stop: async () => {
+      child.kill('SIGTERM');
+      await ended;
+    },
+  };
+}
+
+/** A token of a ServiceAccount that may do this in all namespaces. */
+async function tokenIn(cluster: Cluster, name: string, rules: object[]): Promise<string> {
+  const { client } = cluster;
+  const ref = { namespace: 'default', name };
+  await client.create(resources.serviceAccounts, { metadata: ref });
+  await client.create(clusterRoles, { metadata: { name }, rules });
+  await client.create(roleBindings, {
+    metadata: { name },
+    roleRef: { apiGroup: rbac, kind: 'ClusterRole', name },
+    subjects: [{ kind: 'ServiceAccount', ...ref }],
+  });
+  const request = {
+    apiVersion: 'authentication.k8s.io/v1',
+    kind: 'TokenRequest',
+    spec: { expirationSeconds: 3_600 },
+  };
+  const { status } = await client.createSubresource<{ status: { token: string } }>(
+    resources.serviceAccounts,
+    ref,
+    'token',
+    request,
+  );
+  return status.token;
+}
+
+async function removeAccounts({ client }: Cluster): Promise<void> {
+  for (const name of ['dash-reader', 'dash-nobody']) {
+    for (const kind of [clusterRoles, roleBindings]) await client.delete(kind, { name }).catch(ignoreMissing);
+    await client.delete(resources.serviceAccounts, { namespace: 'default', name }).catch(ignoreMissing);
+  }
+}
+
+function ignoreMissing(error: unknown): void {
+  if (!isNotFound(error)) throw error;
+}

@@ -1,0 +1,48 @@
+import type { Command } from 'commander';
+import { hostAndPort } from '../arguments.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { addDashboardOptions, type DashboardFlags, listeningDashboard } from '../dashboard/serve.ts';
+import { stateChoice } from '../state-directory.ts';
+import { findSuperCluster } from '../super-cluster.ts';
+
+interface Flags extends GlobalFlags, DashboardFlags {
+  listen: { host: string; port: number };
+  systemNamespace: string;
+}
+
+const help = `
+Serves a page in the browser with all tenants, until Ctrl-C, and prints a link to it. Whoever opens the link first is signed
+in as you are by your kubeconfig, for 12 hours; others sign in with a token. Nothing but this machine reaches it. "vc-manager
+operator --dashboard-listen" serves the same page to a team.
+
+Examples:
+  vc-manager dashboard
+  vc-manager dashboard --listen 127.0.0.1:8480 --context production`;
+
+export function configure(command: Command, cli: Cli): void {
+  addDashboardOptions(
+    command
+      .option('--listen <host:port>', 'where it is served; port 0: a free one', hostAndPort, {
+        host: '127.0.0.1',
+        port: 0,
+      })
+      .option('--system-namespace <namespace>', 'where the syncers have their Leases', 'skerry-system'),
+  )
+    .addHelpText('after', help)
+    .action(async (_, chosen: Command) => dashboard(cli, chosen.optsWithGlobals<Flags>()));
+}
+
+async function dashboard(cli: Cli, flags: Flags): Promise<void> {
+  const superCluster = await findSuperCluster(cli, flags);
+  const served = await listeningDashboard(cli, {
+    superCluster,
+    address: flags.listen,
+    stateDir: stateChoice(cli.env, flags).directory,
+    systemNamespace: flags.systemNamespace,
+    flags,
+    onProblem: (message) => cli.stderr.write(`note: ${message}\n`),
+  });
+  cli.stdout.write(`${served.link()}\n`);
+  cli.stderr.write('Open this link, once; it is good for 15 minutes. Ctrl-C ends the dashboard.\n');
+  await served.run(cli.signal);
+}

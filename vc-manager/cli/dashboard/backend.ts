@@ -1,0 +1,234 @@
+import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
+import { annotationKeys } from '../../../api/labels.ts';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
+import type {
+  Action,
+  Backend,
+  ComponentRow,
+  EventRow,
+  Preview,
+  TenantRef,
+} from '../../../dashboard/backend.ts';
+import { apiVersionOf, type KubeClient, resources } from '../../../kube/index.ts';
+import type { ComponentObservation, ControlPlaneDriver } from '../../drivers/driver.ts';
+import { refuseIfNotRunning } from '../commands/certificates.ts';
+import { createVirtualCluster, refuseInvalid } from '../commands/create.ts';
+import { consequences, refuseProtected } from '../commands/delete.ts';
+import { advice } from '../commands/describe.ts';
+import { type Event, eventsOf, shownEvent } from '../commands/events.ts';
+import { shareOf } from '../commands/quota.ts';
+import { refuseSleep, refuseWake } from '../commands/sleep.ts';
+import { refuseUnmade } from '../commands/snapshot.ts';
+import { findReplicas, slowestPods, tracePod } from '../commands/trace.ts';
+import { beginUpgrade, planUpgrade } from '../commands/upgrade.ts';
+import type { Cli } from '../context.ts';
+import { readOnlyDriver } from '../drivers.ts';
+import { CliError, describeFailure, exitCodes } from '../errors.ts';
+import { jobsOf } from '../job-table.ts';
+import { sendRequest } from '../manager-request.ts';
+import { adminKubeconfig, getVirtualCluster, problems, quotaOf } from '../virtual-clusters.ts';
+
+interface Place {
+  clock: Cli['clock'];
+  /** Where control planes are that run as processes or containers of this machine. */
+  stateDir: string;
+  systemNamespace: string;
+}
+
+const mostEvents = 500;
+const slowestShown = 50;
+
+/** What the commands do, for the dashboard. */
+export function dashboardBackend(place: Place): Backend {
+  const { clock, systemNamespace } = place;
+  return {
+    assess: (vc) => ({
+      problems: problems(vc),
+      advice: advice(vc, clock.now()),
+      quota: quotaOf(vc).map((row) => {
+        const share = shareOf(row);
+        return share === undefined ? row : { ...row, share };
+      }),
+      jobs: jobsOf(vc),
+    }),
+    events: async (client, vc, signal) => latestFirst(await eventsOf(client, refOf(vc), vc, signal)),
+    refusals: async (tenant, signal) => {
+      const options = { fieldSelector: 'source=skerry-syncer', limit: mostEvents, signal };
+      return latestFirst((await tenant.list<Event>(resources.events, options)).items);
+    },
+    trace: async (client, vc, pod, signal) => {
+      const replicas = await findReplicas(client, systemNamespace, signal);
+      const { source, report } = await tracePod(
+        { signal, clock },
+        client,
+        vc,
+        replicas,
+        pod,
+        systemNamespace,
+      );
+      return { source, ...report };
+    },
+    slowest: async (client, vc, signal) => {
+      const replicas = await findReplicas(client, systemNamespace, signal);
+      return slowestPods(vc, replicas, { slowest: slowestShown, systemNamespace, signal });
+    },
+    components: async (client, vc) => {
+      const found = await controlPlaneOf(place, client, vc);
+      if (found === undefined) return [];
+      const { components } = await found.driver.observe(found.id);
+      return components.map(componentRow);
+    },
+    logs: async (client, vc, { component, lines, signal }) => {
+      const found = await controlPlaneOf(place, client, vc);
+      if (found === undefined)
+        throw new CliError(
+          'NotFound',
+          `the control plane of ${vc.metadata.name} does not run where this dashboard does`,
+        );
+      const all: string[] = [];
+      for await (const line of found.driver.logs(found.id, component, { tailLines: lines, signal }))
+        all.push(line);
+      return all.slice(-lines);
+    },
+    kubeconfig: adminKubeconfig,
+    versions: async (client, signal) => {
+      const { items } = await client.list<ControlPlaneTemplate>(resources.controlPlaneTemplates, { signal });
+      const all = new Set(items.map(({ spec }) => spec.kubernetesVersion));
+      return [...all].sort((a, b) => b.localeCompare(a, 'en', { numeric: true }));
+    },
+    preview: async (client, ref, action, signal) => preview(client, ref, action, signal),
+    act: async (client, ref, action, signal) => act(client, ref, action, { signal, nowMs: clock.now() }),
+    explain: (error) => {
+      const { message, exitCode } = describeFailure(error);
+      return { status: statusOf[exitCode] ?? 500, message };
+    },
+  };
+}
+
+const statusOf: Readonly<Record<number, number>> = {
+  [exitCodes.usage]: 400,
+  [exitCodes.notFound]: 404,
+  [exitCodes.timedOut]: 504,
+  [exitCodes.unreachable]: 502,
+  [exitCodes.conflict]: 409,
+  [exitCodes.forbidden]: 403,
+};
+
+function refOf({ metadata }: VirtualCluster): TenantRef & { namespace: string; name: string } {
+  return { namespace: metadata.namespace ?? '', name: metadata.name ?? '' };
+}
+
+function latestFirst(events: readonly Event[]): EventRow[] {
+  return events
+    .map(shownEvent)
+    .sort((a, b) => (a.at < b.at ? 1 : -1))
+    .slice(0, mostEvents);
+}
+
+async function controlPlaneOf(
+  { clock, stateDir }: Place,
+  client: KubeClient,
+  { status }: VirtualCluster,
+): Promise<{ driver: ControlPlaneDriver; id: string } | undefined> {
+  const id = status?.id;
+  if (id === undefined) return undefined;
+  const driver = readOnlyDriver(status?.driver ?? 'process', { stateDir, client, clock });
+  return (await driver.list()).includes(id) ? { driver, id } : undefined;
+}
+
+function componentRow({ name, state, startedAt, restarts, lastExit }: ComponentObservation): ComponentRow {
+  const how = lastExit?.signal ?? (lastExit?.code === undefined ? 'unknown' : `code ${lastExit.code}`);
+  return {
+    name,
+    state,
+    restarts,
+    ...(startedAt === undefined ? {} : { startedAt: startedAt.toISOString() }),
+    ...(lastExit === undefined ? {} : { lastExit: `${lastExit.at.toISOString()} (${how})` }),
+  };
+}
+
+async function preview(
+  client: KubeClient,
+  ref: { namespace: string; name: string },
+  action: Action,
+  signal: AbortSignal,
+): Promise<Preview> {
+  const vc = await getVirtualCluster(client, ref, signal);
+  if (action.do === 'upgrade') {
+    const { text, removed } = await planUpgrade(client, vc, action.version, signal);
+    return { text, needsForce: removed.length > 0 };
+  }
+  if (action.do === 'delete') {
+    refuseProtected(vc);
+    return { text: consequences(vc), needsForce: false };
+  }
+  return { text: '', needsForce: false };
+}
+
+/** The same checks as those of the command of that name. */
+async function act(
+  client: KubeClient,
+  ref: { namespace: string; name: string },
+  action: Action,
+  { signal, nowMs }: { signal: AbortSignal; nowMs: number },
+): Promise<string> {
+  const { name } = ref;
+  if (action.do === 'create') {
+    const { version, weight, podSecurity, deletionProtection } = action;
+    const wanted = {
+      apiVersion: apiVersionOf(resources.virtualClusters),
+      kind: 'VirtualCluster',
+      metadata: { ...ref },
+      spec: {
+        ...(version === undefined ? {} : { version }),
+        ...(weight === undefined ? {} : { weight }),
+        ...(podSecurity === undefined ? {} : { policy: { podSecurity } }),
+        ...(deletionProtection === undefined ? {} : { deletionProtection }),
+      },
+    } as VirtualCluster;
+    refuseInvalid(wanted);
+    await createVirtualCluster(client, wanted, signal);
+    return `${name} is being made`;
+  }
+  const vc = await getVirtualCluster(client, ref, signal);
+  const value = new Date(nowMs).toISOString();
+  const ask = (annotation: string, wanted = value) =>
+    sendRequest({ client, ref, annotation, value: wanted }, signal);
+  switch (action.do) {
+    case 'sleep':
+      refuseSleep(vc);
+      await ask(annotationKeys.sleep);
+      return `${name} is asked to sleep`;
+    case 'wake':
+      refuseWake(vc);
+      await ask(annotationKeys.wake);
+      return `${name} is woken`;
+    case 'snapshot':
+      refuseUnmade(vc);
+      await ask(annotationKeys.snapshot);
+      return `a snapshot of ${name} is asked for`;
+    case 'renew':
+      refuseIfNotRunning(vc);
+      await ask(annotationKeys.renewCertificates);
+      return `new certificates for ${name} are asked for`;
+    case 'retry':
+      await ask(annotationKeys.retryJob);
+      return `${name} is tried again`;
+    case 'cancel': {
+      const current = vc.status?.jobs?.current;
+      if (current === undefined) throw new CliError('Conflict', `nothing is under way for ${name}`);
+      await ask(annotationKeys.cancelJob, current.id);
+      return `the manager is asked to cancel the ${current.kind} of ${name}`;
+    }
+    case 'upgrade': {
+      const plan = await planUpgrade(client, vc, action.version, signal);
+      if (plan.change === undefined) return plan.text.trim();
+      await beginUpgrade(client, ref, plan, action.force === true, signal);
+      return `${name} goes from ${plan.change.from} to ${plan.change.to}`;
+    }
+    case 'delete':
+      refuseProtected(vc);
+      await client.delete(resources.virtualClusters, ref, { uid: action.uid, signal });
+      return `${name} is being deleted`;
+  }
+}
