@@ -1,4 +1,5 @@
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
+import { isWaiting } from '../api/warm.ts';
 import { type KubeClient, Reflector, resources, Store } from '../kube/index.ts';
 import type { Assessment, TenantRef } from './backend.ts';
 import { nameOf, type TenantRow, tenantRow } from './views.ts';
@@ -30,6 +31,7 @@ export class Fleet {
   constructor(assess: (vc: VirtualCluster) => Assessment) {
     this.#assess = assess;
     this.#store.subscribe(({ type, object }) => {
+      if (type !== 'deleted' && isWaiting(object)) return;
       const name = nameOf(object);
       this.#version += 1;
       if (type === 'deleted') {
@@ -74,10 +76,6 @@ export class Fleet {
     return this.#store.get(ref);
   }
 
-  all(): IterableIterator<VirtualCluster> {
-    return this.#store.list();
-  }
-
   namespaces(): string[] {
     return [...new Set([...this.#store.list()].map(({ metadata }) => metadata.namespace ?? ''))].sort();
   }
@@ -91,7 +89,7 @@ export class Fleet {
     const isWhole = since < this.#since || since > this.#version || since === 0;
     const rows: TenantRow[] = [];
     for (const vc of this.#store.list()) {
-      if (!isVisible(vc.metadata.namespace ?? '')) continue;
+      if (isWaiting(vc) || !isVisible(vc.metadata.namespace ?? '')) continue;
       if (!isWhole && (this.#versions.get(nameOf(vc)) ?? 0) <= since) continue;
       rows.push(this.#row(vc));
     }

@@ -68,8 +68,25 @@ export function quantity(resource: string, text: string | undefined): string {
   if (text === undefined) return '–';
   const [, digits = '', unit = ''] = /^([\d.]+)([a-zA-Z]*)$/.exec(text) ?? [];
   const value = Number(digits) * (factors[unit] ?? Number.NaN);
-  if (Number.isNaN(value)) return text;
+  if (digits === '' || Number.isNaN(value)) return text;
   if (inBytes.test(resource)) return bytes(value);
   if (/cpu/.test(resource)) return value >= 10 ? value.toFixed(0) : String(Number(value.toFixed(2)));
   return value.toLocaleString('en');
+}
+
+const name = '[a-z0-9][-.a-z0-9]{0,252}';
+const harmless = new RegExp(
+  [
+    `vc-manager jobs retry ${name}(?: -n ${name})?(?![^\\s"':,)])`,
+    `vc-manager (?:describe|events|jobs|kubeconfig|logs|quota|wake) ${name}(?: -n ${name})?(?: > ${name})?(?![^\\s"':,)])`,
+    `kubectl annotate --overwrite virtualcluster ${name} -n ${name} skerry\\.dev/(?:confirm-deletions|accept-identity)=[-\\w]{1,64}$`,
+  ].join('|'),
+);
+
+/**
+ * The command in a text, if it is one that Skerry itself names and that does no harm: such texts may repeat what the API
+ * server of a tenant has said.
+ */
+export function commandIn(text: string): string | undefined {
+  return harmless.exec(text)?.[0];
 }

@@ -2,7 +2,7 @@ import htm from 'htm';
 import { type ComponentChildren, h, type VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Health } from './api.ts';
-import { percent } from './format.ts';
+import { commandIn, percent } from './format.ts';
 
 export const html = htm.bind(h) as (strings: TemplateStringsArray, ...values: unknown[]) => VNode;
 
@@ -164,12 +164,10 @@ export function Section({
   </section>`;
 }
 
-/** A line of advice, in which commands can be copied. */
+/** A line of advice, with a button that copies the command in it. */
 export function Advice({ text }: { text: string }): VNode {
   const [isCopied, setCopied] = useState(false);
-  const command = /(?:^|[\s"])((?:npx )?(?:vc-manager|kubectl) [^"]*?)(?:"|,? or |$)/
-    .exec(text)?.[1]
-    ?.replace(/[.:]$/, '');
+  const command = commandIn(text);
   const copy = () => {
     void navigator.clipboard.writeText(command ?? '').then(() => setCopied(true));
   };

@@ -1,11 +1,11 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { hostAndPort } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { addDashboardOptions, type DashboardFlags, listeningDashboard } from '../dashboard/serve.ts';
+import { listeningDashboard } from '../dashboard/serve.ts';
 import { stateChoice } from '../state-directory.ts';
 import { findSuperCluster } from '../super-cluster.ts';
 
-interface Flags extends GlobalFlags, DashboardFlags {
+interface Flags extends GlobalFlags {
   listen: { host: string; port: number };
   systemNamespace: string;
 }
@@ -20,14 +20,13 @@ Examples:
   vc-manager dashboard --listen 127.0.0.1:8480 --context production`;
 
 export function configure(command: Command, cli: Cli): void {
-  addDashboardOptions(
-    command
-      .option('--listen <host:port>', 'where it is served; port 0: a free one', hostAndPort, {
-        host: '127.0.0.1',
-        port: 0,
-      })
-      .option('--system-namespace <namespace>', 'where the syncers have their Leases', 'skerry-system'),
-  )
+  command
+    .addOption(
+      new Option('--listen <host:port>', 'where it is served, on loopback')
+        .argParser(hostAndPort)
+        .default({ host: '127.0.0.1', port: 0 }, '127.0.0.1 and a free port'),
+    )
+    .option('--system-namespace <namespace>', 'where the syncers have their Leases', 'skerry-system')
     .addHelpText('after', help)
     .action(async (_, chosen: Command) => dashboard(cli, chosen.optsWithGlobals<Flags>()));
 }
@@ -39,7 +38,6 @@ async function dashboard(cli: Cli, flags: Flags): Promise<void> {
     address: flags.listen,
     stateDir: stateChoice(cli.env, flags).directory,
     systemNamespace: flags.systemNamespace,
-    flags,
     onProblem: (message) => cli.stderr.write(`note: ${message}\n`),
   });
   cli.stdout.write(`${served.link()}\n`);
