@@ -5,6 +5,7 @@ const jobKinds = [
   'provision',
   'version-change',
   'renewal',
+  'authority-renewal',
   'key-rotation',
   'snapshot',
   'restore',
@@ -81,6 +82,11 @@ export const jobStatusSchema = z.strictObject({
     .optional(),
   renewalHeldUntil: time.describe('A cancelled renewal of what is due waits until then.').optional(),
   renewed: z.string().max(64).describe('The last request for new certificates that was followed.').optional(),
+  authorities: z
+    .string()
+    .max(64)
+    .describe('The last request for new authorities that was followed or cancelled.')
+    .optional(),
   rotated: z
     .string()
     .max(64)

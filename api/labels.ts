@@ -78,6 +78,11 @@ export const annotationKeys = {
   retryJob: 'skerry.dev/retry-job',
   /** On a VirtualCluster: a new value asks for new certificates at once. */
   renewCertificates: 'skerry.dev/renew-certificates',
+  /**
+   * On a VirtualCluster: a new value asks for new authorities and a new key for tokens. With `overlap=SECONDS` at its end the
+   * old ones are trusted for so long; 0: they are not.
+   */
+  renewAuthorities: 'skerry.dev/renew-authorities',
   /** On a VirtualCluster: a new value asks for a new key for what is encrypted in the datastore. */
   rotateEncryptionKey: 'skerry.dev/rotate-encryption-key',
   /** On a VirtualCluster: a new value asks for a snapshot of what it has in the datastore. */

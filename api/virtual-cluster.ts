@@ -275,6 +275,39 @@ export const virtualClusterStatusSchema = z.strictObject({
     .meta({ format: 'date-time' })
     .describe('When the next certificate is renewed.')
     .optional(),
+  certificates: z
+    .array(
+      z.strictObject({
+        name: z.string().max(64),
+        kind: z.enum(['authority', 'certificate']),
+        expires: z.string().meta({ format: 'date-time' }),
+      }),
+    )
+    .max(32)
+    .describe(
+      'The authorities and certificates of the control plane. Certificates are renewed by themselves.',
+    )
+    .optional(),
+  authorities: z
+    .strictObject({
+      stage: z
+        .enum(['distribute', 'overlap'])
+        .describe(
+          'distribute: the old ones sign and the new ones are trusted too. overlap: the new ones sign and the old ones are trusted too.',
+        ),
+      until: z
+        .string()
+        .meta({ format: 'date-time' })
+        .describe('When the stage ends; absent until the control plane has taken it up.')
+        .optional(),
+    })
+    .describe('How far a renewal of the authorities is.')
+    .optional(),
+  tokenKey: z
+    .string()
+    .max(64)
+    .describe('Stands for the key that signs tokens, once it was renewed: pods get new ones when it changes.')
+    .optional(),
   encryption: z
     .strictObject({
       key: z.string().max(64).describe('Name of the key that writes; absent when none does yet.').optional(),

@@ -26,6 +26,8 @@ export interface TenantInfo {
   readonly namespace: string;
   readonly name: string;
   readonly clusterDomain: string;
+  /** Stands for the key that signs tokens; absent until it was first renewed. */
+  readonly tokenKey?: string | undefined;
   /** The slices of the service pool that this tenant's API server allocates from, as CIDRs. */
   readonly serviceCidrs: readonly string[];
   /** `slice`: ClusterIPs are asked for as they are; `assigned`: the super cluster chooses, the tenant follows. */

@@ -160,6 +160,7 @@ class Serving {
       (uid) => this.#engine.labelOf(uid),
     );
     metrics.collectQuotasFrom(() => this.#engine.quotas());
+    metrics.collectExpiriesFrom(() => this.#directory.expiries());
     metrics.collectCachesFrom(() => this.#engine.cacheBytes());
     metrics.collectObjectsFrom(() => this.#engine.objectCounts());
     metrics.gauge(

@@ -1,4 +1,5 @@
 import { X509Certificate } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { CurrentJob, EndedJob } from '../api/job-status.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
@@ -258,6 +259,90 @@ describe('the certificates of a control plane', () => {
     expect(await tenantSecret(world, tenant, 'pki')).toEqual(was);
     expect(await processesOf(world, tenant)).toEqual(processes);
     await nothingLost();
+  });
+
+  it('end with their authorities, which are renewed without a failed request of who follows the Secret', async () => {
+    const was = await tenantSecret(world, tenant, 'pki');
+    const follow = async (client: SteadyClient, end: AbortSignal): Promise<void> => {
+      let { kubeconfig = '' } = await tenantSecret(world, tenant, 'kubeconfig');
+      while (!end.aborted) {
+        const { kubeconfig: is = '' } = await tenantSecret(world, tenant, 'kubeconfig');
+        if (is !== kubeconfig) client.use(connectionFromSecret(is));
+        kubeconfig = is;
+        await delay(500);
+      }
+    };
+    const tokensOf = async (): Promise<string | undefined> => {
+      const secrets = await world.superCluster.client.list<KubeObject & { data?: Record<string, string> }>(
+        resources.secrets,
+        { labelSelector: 'skerry.dev/token=true' },
+      );
+      const secret = secrets.items.find(
+        ({ metadata }) =>
+          metadata.name === 'skerry-token-web' && metadata.labels?.['skerry.dev/tenant'] === tenant.uid,
+      );
+      return secret?.data?.['token-0'];
+    };
+    const token = await tokensOf();
+    expect(token).toBeDefined();
+    const client = await whileAsked(tenant.kubeconfig, 'new authorities', async (client) => {
+      const end = new AbortController();
+      const following = follow(client, end.signal);
+      const renewing = world.cli(
+        ['certificates', 'renew', name, '--ca', '--overlap', '8s', '--wait', '--timeout', '200s'],
+        { timeoutMs: 240_000 },
+      );
+      await until(
+        'the new authorities to sign',
+        ({ status }) => status?.authorities?.stage === 'overlap' && status.authorities.until !== undefined,
+      );
+      // What was handed out before is still good, and pods get what is good later.
+      const old = new KubeClient(new Connection(connectionFromSecret(tenant.kubeconfig)));
+      await old.get(resources.pods, { namespace: 'shop', name: 'web' });
+      await old.connection.close();
+      await holder.get(resources.pods, { namespace: 'shop', name: 'web' });
+      await poll('the token of the pod to be renewed', async () => (await tokensOf()) !== token, {
+        timeoutMs: 60_000,
+      });
+      const { exitCode, stderr } = await renewing;
+      expect(exitCode, stderr).toBe(0);
+      await served(client);
+      end.abort();
+      await following;
+    });
+    expectAllServed(client, 3);
+    const is = await tenantSecret(world, tenant, 'pki');
+    for (const authority of ['client-ca', 'serving-ca', 'front-proxy-ca', 'kubelet-client-ca'])
+      expect(serial(is, authority)).not.toBe(serial(was, authority));
+    const { kubeconfig = '' } = await tenantSecret(world, tenant, 'kubeconfig');
+    const followed = connectionFromSecret(kubeconfig);
+    const of = async (options: object): Promise<unknown> => {
+      const { server, ca = '' } = followed;
+      const connection = new Connection({ server, ca, ...options });
+      return new KubeClient(connection)
+        .raw('GET', '/api/v1/namespaces/shop/pods/web')
+        .then(
+          () => 'served',
+          (error: Error & { code?: unknown }) => error.code,
+        )
+        .finally(() => connection.close());
+    };
+    const { cert = '', key = '' } = connectionFromSecret(tenant.kubeconfig);
+    expect(await of({ cert, key })).toBe(401);
+    expect(await of({ token: Buffer.from(token ?? '', 'base64').toString() })).toBe(401);
+    expect(await of({ cert: followed.cert, key: followed.key })).toBe('served');
+    // Authenticated; the service account may read pods by the binding of this suite.
+    const renewed = Buffer.from((await tokensOf()) ?? '', 'base64').toString();
+    expect(await of({ token: renewed })).toBe('served');
+    // Nothing has happened to pods, and kubelets are reached with what is new.
+    const { uid, resourceVersion } = before.metadata;
+    const web = await new KubeClient(new Connection(followed)).get(resources.pods, {
+      namespace: 'shop',
+      name: 'web',
+    });
+    expect(web.metadata).toMatchObject({ uid, resourceVersion });
+    const { stdout } = await world.cli(['certificates', 'show', name]);
+    expect(stdout).toMatch(/client-ca +authority +2/);
   });
 
   const policy = 'kept-as-it-is';

@@ -408,8 +408,7 @@ async function issueTokens(
   signal: AbortSignal,
 ): Promise<{ readonly added: MergePatch } | Outcome> {
   const { tenant, context } = look;
-  const { nowMs } = context;
-  const due = dueTokens(pod, secret, nowMs);
+  const due = dueTokens(pod, secret, context);
   if (due.length === 0) return { added: {} };
   const serviceAccount = pod.spec?.serviceAccountName ?? 'default';
   try {
@@ -419,7 +418,7 @@ async function issueTokens(
           [index, await requestToken(tenant.client, pod, serviceAccount, ask, signal)] as const,
       ),
     );
-    return { added: issuedContent(pod, secret, new Map(issued), nowMs) };
+    return { added: issuedContent(pod, secret, new Map(issued), context) };
   } catch (error) {
     if (signal.aborted) throw error;
     const refusal = isRefusal(error) || lacksServiceAccount(error) ? error : undefined;

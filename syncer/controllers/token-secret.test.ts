@@ -64,9 +64,9 @@ describe('the Secret with the tokens of a pod', () => {
 
   /** What the tokens that are due add. */
   function added(t: KubeObject, secret: KubeObject | undefined, nowMs: number, issue = issuedFor): object {
-    const due = dueTokens(t, secret, nowMs);
+    const due = dueTokens(t, secret, context(nowMs));
     if (due.length === 0) return {};
-    return issuedContent(t, secret, new Map(due.map(({ index, ask }) => [index, issue(ask)])), nowMs);
+    return issuedContent(t, secret, new Map(due.map(({ index, ask }) => [index, issue(ask)])), context(nowMs));
   }
 
   /** The Secret as it is made, as the super cluster has it. */
@@ -138,7 +138,7 @@ describe('the Secret with the tokens of a pod', () => {
         { path: 'v', audience: 'vault', expirationSeconds: 600 },
         { ...standard, path: 'again' },
       ]);
-      expect(dueTokens(asking, undefined, start)).toEqual([
+      expect(dueTokens(asking, undefined, context())).toEqual([
         { index: 0, ask: { audience: '', expirationSeconds: 3607 } },
         { index: 1, ask: { audience: 'vault', expirationSeconds: 600 } },
       ]);
@@ -199,9 +199,9 @@ describe('the Secret with the tokens of a pod', () => {
       const { afterMs } = upkeep as { afterMs: number };
       expect(afterMs / 3_607_000).toBeGreaterThan(0.7);
       expect(upkeepOf(t, cached(secretOf(t)), context(start + minute + afterMs - 1)).do).toEqual('later');
-      expect(dueTokens(t, cached(secretOf(t)), start + minute + afterMs - 1)).toEqual([]);
+      expect(dueTokens(t, cached(secretOf(t)), context(start + minute + afterMs - 1))).toEqual([]);
       expect(upkeepOf(t, cached(secretOf(t)), context(start + minute + afterMs)).do).toEqual('patch');
-      expect(dueTokens(t, cached(secretOf(t)), start + minute + afterMs)).toHaveLength(1);
+      expect(dueTokens(t, cached(secretOf(t)), context(start + minute + afterMs))).toHaveLength(1);
     });
 
     it('changes the token that is due and no other', () => {
@@ -209,7 +209,7 @@ describe('the Secret with the tokens of a pod', () => {
       const t = pod(asks);
       const before = secretOf(t);
       const nowMs = start + 8 * minute;
-      expect(dueTokens(t, cached(before), nowMs)).toEqual([
+      expect(dueTokens(t, cached(before), context(nowMs))).toEqual([
         { index: 1, ask: { audience: 'vault', expirationSeconds: 600 } },
       ]);
       expect(upkeepOf(t, cached(before), context(nowMs))).toEqual({ do: 'patch', patch: {} });
@@ -222,6 +222,20 @@ describe('the Secret with the tokens of a pod', () => {
       expect(upkeepOf(t, cached(after), context(nowMs)).do).toEqual('later');
     });
 
+    it('is once for all of them when another key signs, and not before', () => {
+      const t = pod(asks);
+      const before = secretOf(t);
+      const renewed = { ...context(start + minute), tenant: { ...context().tenant, tokenKey: 'new' } };
+      expect(dueTokens(t, cached(before), context(start + minute))).toEqual([]);
+      const due = dueTokens(t, cached(before), renewed);
+      expect(due.map(({ index }) => index)).toEqual([0, 1]);
+      expect(upkeepOf(t, cached(before), renewed)).toEqual({ do: 'patch', patch: {} });
+      const issued = new Map(due.map(({ index, ask }) => [index, issuedFor(ask)] as const));
+      const after = applyMergePatch(before, issuedContent(t, cached(before), issued, renewed)) as KubeObject;
+      expect(dueTokens(t, cached(after), renewed)).toEqual([]);
+      expect(upkeepOf(t, cached(after), renewed).do).toEqual('later');
+    });
+
     it('goes by what the server grants, where that is less', () => {
       const t = pod([{ path: 'token', expirationSeconds: 86_400 }]);
       const short = secretOf(t, start, () => ({ token: 'short', lifetimeSeconds: 3600 }));
@@ -232,7 +246,7 @@ describe('the Secret with the tokens of a pod', () => {
     it('goes on while the pod is being deleted: it may take its time', () => {
       const t = pod();
       t.metadata.deletionTimestamp = '2026-01-01T00:50:00Z';
-      expect(dueTokens(t, cached(secretOf(t)), start + 50 * minute)).toHaveLength(1);
+      expect(dueTokens(t, cached(secretOf(t)), context(start + 50 * minute))).toHaveLength(1);
       expect(upkeepOf(t, cached(secretOf(t)), context(start + 50 * minute)).do).toEqual('patch');
     });
 

@@ -54,6 +54,8 @@ interface TokenRecord extends TokenAsk {
   readonly renewAt: string;
   /** Of the token as it was written: tells whether another client has written since. */
   readonly digest: string;
+  /** Which key signed it (`TenantInfo.tokenKey`). */
+  readonly key?: string | undefined;
 }
 
 /** What is kept of a Secret's tokens: enough to see whether they are the right ones. */
@@ -88,8 +90,14 @@ function contentsOf(secret: KubeObject): Contents {
   return { records: parseRecords(annotations?.[annotationKeys.tokens]), digests: digestsOf(secret) };
 }
 
-/** The asks, by index, whose token is missing, not the one that was written, or due to be renewed. */
-function dueAsks(asks: readonly TokenAsk[], contents: Contents, nowMs: number): number[] {
+/** When it is, and which key signs tokens. */
+interface Present {
+  readonly nowMs: number;
+  readonly tenant: Pick<SyncContext['tenant'], 'tokenKey'>;
+}
+
+/** The asks, by index, whose token is missing, not the one that was written, signed by a key that goes, or due. */
+function dueAsks(asks: readonly TokenAsk[], contents: Contents, { nowMs, tenant }: Present): number[] {
   const { records, digests } = contents;
   return [...asks.keys()].filter((index) => {
     const ask = asks[index] as TokenAsk;
@@ -97,7 +105,7 @@ function dueAsks(asks: readonly TokenAsk[], contents: Contents, nowMs: number): 
     if (record?.audience !== ask.audience || record.expirationSeconds !== ask.expirationSeconds) return true;
     const digest = digests[tokenKey(index)];
     if (digest === undefined || digest !== record.digest) return true;
-    return isRenewalDue(renewAtMs(record), nowMs);
+    return record.key !== tenant.tokenKey || isRenewalDue(renewAtMs(record), nowMs);
   });
 }
 
@@ -117,6 +125,7 @@ function replaceTokens(
   asks: readonly TokenAsk[],
   present: Contents,
   issued: ReadonlyMap<number, DatedToken>,
+  key: string | undefined,
 ): { annotations: Record<string, string>; data: Record<string, string> } {
   const data: Record<string, string> = {};
   const records = asks.map((ask, index) => {
@@ -124,7 +133,7 @@ function replaceTokens(
     if (fresh === undefined) return present.records[index];
     const value = Buffer.from(fresh.token).toString('base64');
     data[tokenKey(index)] = value;
-    return { ...ask, renewAt: new Date(fresh.renewAtMs).toISOString(), digest: digestOf(value) };
+    return { ...ask, renewAt: new Date(fresh.renewAtMs).toISOString(), digest: digestOf(value), key };
   });
   return { annotations: { [annotationKeys.tokens]: JSON.stringify(records) }, data };
 }
@@ -209,7 +218,7 @@ export type Upkeep =
 export function upkeepOf(pod: Pod, secret: KubeObject, context: SyncContext): Upkeep {
   const asks = tokenAsks(pod.spec);
   const contents = contentsOf(secret);
-  const due = dueAsks(asks, contents, context.nowMs);
+  const due = dueAsks(asks, contents, context);
   const stray = strayKeys(asks, contents);
   if (due.length + stray.length > 0 && secret['immutable'] === true) return { do: 'delete' };
   const metadata = marksPatch(pod, secret, context);
@@ -223,10 +232,10 @@ export function upkeepOf(pod: Pod, secret: KubeObject, context: SyncContext): Up
 export function dueTokens(
   pod: Pod,
   secret: KubeObject | undefined,
-  nowMs: number,
+  present: Present,
 ): readonly { readonly index: number; readonly ask: TokenAsk }[] {
   const asks = tokenAsks(pod.spec);
-  const due = secret === undefined ? [...asks.keys()] : dueAsks(asks, contentsOf(secret), nowMs);
+  const due = secret === undefined ? [...asks.keys()] : dueAsks(asks, contentsOf(secret), present);
   return due.map((index) => ({ index, ask: asks[index] as TokenAsk }));
 }
 
@@ -235,7 +244,7 @@ export function issuedContent(
   pod: Pod,
   secret: KubeObject | undefined,
   issued: ReadonlyMap<number, IssuedToken>,
-  nowMs: number,
+  { nowMs, tenant }: Present,
 ): MergePatch {
   const dated = new Map(
     [...issued].map(([index, token]): [number, DatedToken] => [
@@ -244,7 +253,7 @@ export function issuedContent(
     ]),
   );
   const present = secret === undefined ? { records: [], digests: {} } : contentsOf(secret);
-  const { annotations, data } = replaceTokens(tokenAsks(pod.spec), present, dated);
+  const { annotations, data } = replaceTokens(tokenAsks(pod.spec), present, dated, tenant.tokenKey);
   return { metadata: { annotations }, data };
 }
 

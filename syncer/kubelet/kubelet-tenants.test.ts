@@ -103,6 +103,34 @@ describe('a tenant with other authorities', () => {
     expect(await shown(rotated.kubelet, 'CN=tenant-blue', { known })).toBe('uid-blue');
   });
 
+  it('is known by both while they are renewed, and no connection is closed before the old ones go', async () => {
+    const known = directory();
+    const rotated = await tenant('blue');
+    const both = {
+      kubeletClient: of(blue).kubeletClient + of(rotated).kubeletClient,
+      frontProxy: of(rotated).frontProxy + of(blue).frontProxy,
+    };
+    expect(known.set('uid-blue', 'blue', both)).toBe(false);
+    for (const each of [blue, rotated]) {
+      expect(await shown(each.kubelet, 'CN=tenant-blue', { known })).toBe('uid-blue');
+      const proxy = { known, purpose: 'frontProxy' } as const;
+      expect(await shown(each.proxy, 'CN=front-proxy-client', proxy)).toBe('uid-blue');
+    }
+    expect(known.set('uid-blue', 'blue', of(rotated))).toBe(true);
+    expect(await shown(blue.kubelet, 'CN=tenant-blue', { known })).toMatch(/no tenant/);
+    expect(await shown(rotated.kubelet, 'CN=tenant-blue', { known })).toBe('uid-blue');
+    known.delete('uid-blue');
+    expect(await shown(rotated.kubelet, 'CN=tenant-blue', { known })).toMatch(/no tenant/);
+  });
+
+  it('cannot bring those of another tenant beside its own', async () => {
+    const known = directory();
+    const frontProxy = of(blue).frontProxy;
+    const kubeletClient = of(blue).kubeletClient + of(green).kubeletClient;
+    expect(() => known.set('uid-blue', 'blue', { kubeletClient, frontProxy })).toThrow('has to be called');
+    expect(await shown(green.kubelet, 'CN=tenant-green', { known })).toBe('uid-green');
+  });
+
   it('cannot bring those of another tenant, nor what is none', async () => {
     const known = directory();
     expect(() => known.set('uid-red', 'red', of(green))).toThrow('has to be called "CN=skerry red');

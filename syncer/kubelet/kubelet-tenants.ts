@@ -5,7 +5,10 @@ import type { KubeletTenant } from './find-pod.ts';
 import { tooMany, unknownClient } from './refusal.ts';
 import { TenantSockets } from './tenant-sockets.ts';
 
-/** The certificates of the authorities that sign the client certificates of a tenant's API server. PEM. */
+/**
+ * The certificates of the authorities that sign the client certificates of a tenant's API server. PEM, several in a row while
+ * they are renewed.
+ */
 export interface ClientAuthorities {
   /** Signs only the certificate that the tenant's API server presents to kubelets. */
   readonly kubeletClient: string;
@@ -31,12 +34,15 @@ const clientUsage = '1.3.6.1.5.5.7.3.2';
  * never against a common pool, and identifies the tenant that this authority belongs to.
  */
 export class AuthorityDirectory {
-  /** By the authority's subject, which a leaf names as its issuer. It holds the tenant's id: no two are alike. */
-  readonly #bySubject = new Map<string, Known>();
+  /**
+   * By the authority's subject, which a leaf names as its issuer. It holds the tenant's id: those of one subject are one
+   * tenant's, the old and the new one while they are renewed.
+   */
+  readonly #bySubject = new Map<string, readonly Known[]>();
   readonly #texts = new Map<string, string>();
 
   /**
-   * Returns whether these replace others, whose connections then have to be closed. `id`: root of the tenant's names.
+   * Returns whether others are not among these any more, whose connections then have to be closed. `id`: root of the tenant's names.
    * Throws for an authority without that id in its name.
    */
   set(tenant: string, id: string, authorities: ClientAuthorities): boolean {
@@ -44,27 +50,29 @@ export class AuthorityDirectory {
     const before = this.#texts.get(tenant);
     if (before === text) return false;
     const known = [kubeletClient(tenant, id, authorities), frontProxy(tenant, id, authorities)];
+    const kept = new Set(known.flat().map(({ authority }) => authority.fingerprint256));
+    const earlier = [...this.#bySubject.values()].flat().filter((each) => each.tenant === tenant);
     this.delete(tenant);
-    for (const each of known) this.#bySubject.set(each.authority.subject, each);
+    for (const each of known) this.#bySubject.set(each[0]?.authority.subject ?? '', each);
     this.#texts.set(tenant, text);
-    return before !== undefined;
+    return before !== undefined && !earlier.every(({ authority }) => kept.has(authority.fingerprint256));
   }
 
   delete(tenant: string): void {
     this.#texts.delete(tenant);
-    for (const [subject, known] of this.#bySubject) {
-      if (known.tenant === tenant) this.#bySubject.delete(subject);
+    for (const [subject, [known]] of this.#bySubject) {
+      if (known?.tenant === tenant) this.#bySubject.delete(subject);
     }
   }
 
   /** UID of the tenant whose API server presents this certificate for this purpose at this time, or why it is none. */
   identify(certificate: X509Certificate, purpose: Purpose, nowMs: number): { tenant: string } | string {
-    const known = this.#bySubject.get(certificate.issuer);
-    if (
-      known?.purpose !== purpose ||
-      !certificate.checkIssued(known.authority) ||
-      !certificate.verify(known.authority.publicKey)
-    ) {
+    const known = this.#bySubject
+      .get(certificate.issuer)
+      ?.find(
+        ({ authority }) => certificate.checkIssued(authority) && certificate.verify(authority.publicKey),
+      );
+    if (known?.purpose !== purpose) {
       return 'no tenant that is served here has an authority that signed it for this';
     }
     if (certificate.ca) return 'it is that of an authority';
@@ -76,18 +84,31 @@ export class AuthorityDirectory {
   }
 }
 
-function kubeletClient(tenant: string, id: string, authorities: ClientAuthorities): Known {
-  const authority = read(authorities.kubeletClient, `skerry ${id} kubelet-client CA`);
-  return { tenant, purpose: 'kubeletClient', authority, commonName: `tenant-${id}` };
+function kubeletClient(tenant: string, id: string, authorities: ClientAuthorities): Known[] {
+  return read(authorities.kubeletClient, `skerry ${id} kubelet-client CA`).map((authority) => ({
+    tenant,
+    purpose: 'kubeletClient' as const,
+    authority,
+    commonName: `tenant-${id}`,
+  }));
 }
 
-function frontProxy(tenant: string, id: string, authorities: ClientAuthorities): Known {
-  const authority = read(authorities.frontProxy, `skerry ${id} front-proxy CA`);
-  return { tenant, purpose: 'frontProxy', authority, commonName: 'front-proxy-client' };
+function frontProxy(tenant: string, id: string, authorities: ClientAuthorities): Known[] {
+  return read(authorities.frontProxy, `skerry ${id} front-proxy CA`).map((authority) => ({
+    tenant,
+    purpose: 'frontProxy' as const,
+    authority,
+    commonName: 'front-proxy-client',
+  }));
 }
 
 /** An authority in the name of another tenant would let a user who may write this tenant's Secret lock that one out. */
-function read(pem: string, name: string): X509Certificate {
+function read(pem: string, name: string): X509Certificate[] {
+  const parts = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [pem];
+  return parts.map((part) => readOne(part, name));
+}
+
+function readOne(pem: string, name: string): X509Certificate {
   const certificate = new X509Certificate(pem);
   if (certificate.subject !== `CN=${name}`) {
     throw new Error(`an authority is called "${certificate.subject}" and has to be called "CN=${name}"`);

@@ -65,6 +65,24 @@ describe('syncer metrics', () => {
       expect(await samples('skerry_tenant_quota')).toEqual([]);
     });
 
+    it('shows when the first authority and certificate of a tenant expires', async () => {
+      const expiries = [
+        { tenant: 'ns/a', kind: 'authority', atMs: 9_000 },
+        { tenant: 'ns/a', kind: 'certificate', atMs: 5_000 },
+        { tenant: 'ns/a', kind: 'certificate', atMs: 4_000 },
+        { tenant: 'ns/a', kind: 'certificate', atMs: 6_000 },
+      ];
+      metrics.addTenant('ns/a');
+      metrics.collectExpiriesFrom(() => expiries);
+      const name = 'skerry_tenant_certificate_expiry_timestamp_seconds';
+      expect(await samples(name)).toEqual([
+        `${name}{tenant="ns/a",kind="authority"} 9`,
+        `${name}{tenant="ns/a",kind="certificate"} 4`,
+      ]);
+      expiries.length = 0;
+      expect(await samples(name)).toEqual([]);
+    });
+
     it('counts API calls by side, verb, resource and code, and tells calls without an answer apart', async () => {
       metrics.apiCall('super', { verb: 'create', resource: 'pods', status: 201, durationMs: 5 });
       metrics.apiCall('super', { verb: 'create', resource: 'pods', status: 201, durationMs: 5 });

@@ -429,6 +429,27 @@ export class SyncerMetrics {
     gauge('skerry_tenant_quota_limit', 'What it may have.', 'limit');
   }
 
+  /** Asks when certificates of tenants expire whenever metrics are rendered. To be called once. */
+  collectExpiriesFrom(read: () => Iterable<{ tenant: string; kind: string; atMs: number }>): void {
+    const labels = this.#labels;
+    new Gauge({
+      name: 'skerry_tenant_certificate_expiry_timestamp_seconds',
+      help: 'When the first authority or certificate of a control plane expires, in seconds since the epoch.',
+      labelNames: ['tenant', 'kind'],
+      registers: [this.#registry],
+      collect() {
+        this.reset();
+        const first = new Map<string, { tenant: string; kind: string; atMs: number }>();
+        for (const { tenant, kind, atMs } of read()) {
+          const series = { tenant: labels.peek(tenant), kind, atMs };
+          const key = `${kind} ${series.tenant}`;
+          if (!(atMs >= (first.get(key)?.atMs ?? Number.POSITIVE_INFINITY))) first.set(key, series);
+        }
+        for (const { atMs, ...series } of first.values()) this.set(series, atMs / 1_000);
+      },
+    });
+  }
+
   /** Asks for the state of the scheduling window whenever metrics are rendered. To be called once. */
   collectSchedulingFrom(
     read: () => SchedulingWindowState | undefined,

@@ -138,6 +138,15 @@ export class TenantDirectory {
     return this.#served.size;
   }
 
+  /** When authorities and certificates of the tenants that are served expire. */
+  *expiries(): Iterable<{ tenant: string; kind: string; atMs: number }> {
+    for (const { latest } of this.#served.values()) {
+      const tenant = `${latest.metadata.namespace}/${latest.metadata.name}`;
+      for (const { kind, expires } of latest.status?.certificates ?? [])
+        yield { tenant, kind, atMs: Date.parse(expires) };
+    }
+  }
+
   /** The session that serves the VirtualCluster with this UID, if one does. */
   session(uid: string): TenantSession | undefined {
     return this.#served.get(uid)?.session;

@@ -56,6 +56,7 @@ export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings, seesAll
   return {
     uid: metadata.uid,
     id: status.id,
+    ...(status.tokenKey !== undefined && { tokenKey: status.tokenKey }),
     namespace: metadata.namespace,
     name: metadata.name,
     clusterDomain: spec?.clusterDomain ?? 'cluster.local',

@@ -34,16 +34,23 @@ export class SteadyClient {
   readonly answers: SteadyAnswer[] = [];
   /** Most requests under way at the same time, and so the most connections. */
   mostAtOnce = 0;
-  readonly #connection: Connection;
-  readonly #client: KubeClient;
+  readonly #connections: Connection[] = [];
+  #client!: KubeClient;
   readonly #asked = new Set<Promise<void>>();
   readonly #timer: NodeJS.Timeout;
   readonly #began = performance.now();
 
   constructor(options: ConnectionOptions, everyMs = requestEveryMs) {
-    this.#connection = new Connection({ ...options, requestTimeoutMs: 30_000, connectTimeoutMs: 30_000 });
-    this.#client = new KubeClient(this.#connection);
+    this.use(options);
     this.#timer = setInterval(() => void this.ask(), everyMs);
+  }
+
+  /** From now on with these credentials. */
+  use(options: ConnectionOptions): void {
+    const limits = { requestTimeoutMs: 30_000, connectTimeoutMs: 30_000 };
+    const connection = new Connection({ ...options, ...limits });
+    this.#connections.push(connection);
+    this.#client = new KubeClient(connection);
   }
 
   /** Sends one request now; resolves when its answer has been recorded. */
@@ -122,7 +129,7 @@ export class SteadyClient {
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await Promise.all(this.#asked);
-    await this.#connection.close();
+    for (const connection of this.#connections) await connection.close();
   }
 }
 

@@ -10,7 +10,7 @@ import {
   renderKubeconfig,
   resources,
 } from '../../kube/index.ts';
-import { adminGroup, issue } from '../pki/index.ts';
+import { adminGroup, issue, trustOf } from '../pki/index.ts';
 import { CliError } from './errors.ts';
 
 /** Long enough for a look around, and nothing revokes it. */
@@ -38,7 +38,7 @@ export async function personalKubeconfig(
   const user = `skerry:operator:${caller}`;
   const now = new Date(clock.now());
   const { certPem, keyPem } = await issue(
-    { certPem: pki('client-ca.crt'), keyPem: pki('client-ca.key') },
+    { certPem: pki.required('client-ca.crt'), keyPem: pki.required('client-ca.key') },
     { commonName: user, organizations: [adminGroup], usage: ['client'], validForMs, now },
   );
   const until = new Date(now.getTime() + validForMs);
@@ -54,7 +54,7 @@ export async function personalKubeconfig(
     clusterName,
     server: gateway?.server ?? endpoint,
     tlsServerName: gateway?.port === undefined ? gateway?.serverName : undefined,
-    ca: pki('serving-ca.crt'),
+    ca: trustOf(pki.data).servingCa,
     user: `${clusterName}/${user}`,
     cert: certPem,
     key: keyPem,
@@ -66,18 +66,22 @@ async function readPki(
   client: KubeClient,
   ref: { namespace: string; name: string },
   signal: AbortSignal,
-): Promise<(entry: string) => string> {
+): Promise<{ data: Record<string, string>; required: (entry: string) => string }> {
   const { data = {} } = await client.get<KubeObject & { data?: Record<string, string> }>(
     resources.secrets,
     ref,
     { signal },
   );
-  return (entry) => {
-    const encoded = data[entry];
-    if (encoded === undefined || encoded === '')
+  const decoded = Object.fromEntries(
+    Object.entries(data).map(([entry, encoded]) => [entry, Buffer.from(encoded, 'base64').toString()]),
+  );
+  const required = (entry: string): string => {
+    if (!decoded[entry])
       throw new CliError('NotReady', `Secret ${ref.namespace}/${ref.name} has no ${entry}`);
-    return Buffer.from(encoded, 'base64').toString();
+    return decoded[entry];
   };
+  required('serving-ca.crt');
+  return { data: decoded, required };
 }
 
 async function whoAmI(client: KubeClient, signal: AbortSignal): Promise<string> {

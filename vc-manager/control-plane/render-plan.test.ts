@@ -49,8 +49,8 @@ describe('renderPlan', () => {
   it('gives each component only the credentials it refers to', () => {
     const { components } = renderPlan(exampleOptions(named('v1-36').spec));
     expect(component(components, 'kube-controller-manager').files.map((file) => file.path)).toEqual([
-      'client-ca.crt',
       'client-ca.key',
+      'client-signing-ca.crt',
       'controller-manager.kubeconfig',
       'service-account.key',
       'serving-ca.crt',

@@ -24,10 +24,12 @@ export function localAddress(bindAddress: string): string {
 function credentialFiles(options: RenderPlanOptions): Record<string, () => string> {
   const { pki } = options;
   return {
-    'client-ca.crt': () => pki.clientCa.certPem,
+    'client-ca.crt': () => pki.trust.clientCa,
+    // The one that signs: kube-controller-manager takes no bundle for it.
+    'client-signing-ca.crt': () => pki.clientCa.certPem,
     'client-ca.key': () => pki.clientCa.keyPem,
-    'serving-ca.crt': () => pki.servingCa.certPem,
-    'front-proxy-ca.crt': () => pki.frontProxyCa.certPem,
+    'serving-ca.crt': () => pki.trust.servingCa,
+    'front-proxy-ca.crt': () => pki.trust.frontProxyCa,
     'etcd-ca.crt': () => pki.etcdCa?.certPem ?? options.etcdCa,
     'kubelet-ca.crt': () => options.kubeletCa,
     'apiserver.crt': () => pki.leafs.apiserver.certPem,
@@ -39,7 +41,7 @@ function credentialFiles(options: RenderPlanOptions): Record<string, () => strin
     'etcd-client.crt': () => pki.leafs.etcdClient.certPem,
     'etcd-client.key': () => pki.leafs.etcdClient.keyPem,
     ...ofOwnDatastore(options),
-    'service-account.pub': () => pki.serviceAccountKey.publicPem,
+    'service-account.pub': () => pki.trust.serviceAccountKeys,
     'service-account.key': () => pki.serviceAccountKey.privatePem,
     'controller-manager.kubeconfig': () => controllerManagerKubeconfig(options),
     [noWebhookFile]: () => noWebhookKubeconfig,
@@ -62,7 +64,7 @@ function controllerManagerKubeconfig(options: RenderPlanOptions): string {
   return renderKubeconfig({
     clusterName: options.id,
     server: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
-    ca: options.pki.servingCa.certPem,
+    ca: options.pki.trust.servingCa,
     user: 'system:kube-controller-manager',
     cert: certPem,
     key: keyPem,

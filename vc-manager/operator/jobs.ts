@@ -14,7 +14,7 @@ import {
   startStep,
   succeedJob,
 } from '../jobs/job-status.ts';
-import { cancelledRotation, encryptionData } from '../pki/index.ts';
+import { cancelledAuthorities, cancelledRotation, encryptionData } from '../pki/index.ts';
 import { newRequest } from './requests.ts';
 import type { Services } from './services.ts';
 import { isAsleep, isWoken, sleepRequest } from './sleep.ts';
@@ -48,6 +48,8 @@ export function wantedJob(vc: VirtualCluster, services: Services): WantedJob {
   if (target !== undefined) return { kind: 'version-change', target };
   if (isSnapshot) return { kind: 'snapshot' };
   if (sleepRequest(vc) !== undefined) return { kind: 'sleep' };
+  if (authorityRequest(vc) !== undefined || status.authorities !== undefined)
+    return { kind: 'authority-renewal' };
   if (renewalRequest(vc) !== undefined) return { kind: 'renewal' };
   if (rotationRequest(vc) !== undefined || status.encryption?.rotation !== undefined)
     return { kind: 'key-rotation' };
@@ -62,6 +64,7 @@ function isWakeWanted(vc: VirtualCluster, services: Services): boolean {
     isWoken(vc, services) ||
     targetVersion(vc, services) !== undefined ||
     renewalRequest(vc) !== undefined ||
+    authorityRequest(vc) !== undefined ||
     rotationRequest(vc) !== undefined
   );
 }
@@ -106,6 +109,7 @@ const requests = [
   annotationKeys.cancelJob,
   annotationKeys.retryJob,
   annotationKeys.renewCertificates,
+  annotationKeys.renewAuthorities,
   annotationKeys.rotateEncryptionKey,
   annotationKeys.snapshot,
   annotationKeys.restore,
@@ -131,6 +135,11 @@ export function renewalRequest(vc: VirtualCluster): string | undefined {
   return newRequest(vc, annotationKeys.renewCertificates, vc.status?.jobs?.renewed);
 }
 
+/** Value of the annotation that asks for new authorities, until the old ones are gone or the renewal is cancelled. */
+export function authorityRequest(vc: VirtualCluster): string | undefined {
+  return newRequest(vc, annotationKeys.renewAuthorities, vc.status?.jobs?.authorities);
+}
+
 /** Value of the annotation that asks for a new encryption key, until the rotation is finished or cancelled. */
 export function rotationRequest(vc: VirtualCluster): string | undefined {
   return newRequest(vc, annotationKeys.rotateEncryptionKey, vc.status?.jobs?.rotated);
@@ -145,7 +154,15 @@ function cancelRequest({ metadata, status }: VirtualCluster): CurrentJob | undef
 async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Promise<void> {
   const { status } = tenant;
   const rotated = job.kind === 'key-rotation' ? await cancelRotation(tenant, services) : undefined;
-  const why = job.kind === 'key-rotation' && rotated === undefined ? isWriting : refusal(job, tenant.vc);
+  const authorities =
+    job.kind === 'authority-renewal' ? await cancelAuthorities(tenant, services) : undefined;
+  const isLate = job.kind === 'authority-renewal' && authorities === undefined;
+  const why =
+    job.kind === 'key-rotation' && rotated === undefined
+      ? isWriting
+      : isLate
+        ? isSigning
+        : refusal(job, tenant.vc);
   if (why !== undefined) {
     status.set((old) => ({ ...old, jobs: refuseCancel(old.jobs, why) }));
     return;
@@ -181,13 +198,14 @@ async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Prom
       ...held,
       ...(renewed === undefined ? {} : { renewed }),
       ...(rotated === undefined ? {} : { rotated }),
+      ...(authorities === undefined ? {} : { authorities }),
     },
   }));
 }
 
 /** Another request begins it anew: nothing has to hold it back. */
 function isByRequest({ kind }: CurrentJob): boolean {
-  return kind === 'key-rotation' || kind === 'snapshot' || kind === 'restore';
+  return kind === 'key-rotation' || kind === 'authority-renewal' || kind === 'snapshot' || kind === 'restore';
 }
 
 function endRequest({ kind }: CurrentJob, { vc, status }: Tenant, now: Date): void {
@@ -215,6 +233,18 @@ async function cancelRotation(tenant: Tenant, services: Services): Promise<strin
   if (stored === undefined || state?.followed === undefined) return undefined;
   await writeInternalSecret(tenant, services, 'pki', { ...stored, ...encryptionData(state) });
   return state.followed;
+}
+
+const isSigning =
+  'the new authorities sign already. They stay, and the old ones go at the end of the overlap: to have others, ask for new ones again';
+
+/** The same for a renewal of the authorities. */
+async function cancelAuthorities(tenant: Tenant, services: Services): Promise<string | undefined> {
+  const stored = await readInternalSecret(tenant, services, 'pki');
+  const cancelled = stored && cancelledAuthorities(stored, authorityRequest(tenant.vc));
+  if (cancelled === undefined) return undefined;
+  await writeInternalSecret(tenant, services, 'pki', cancelled.data);
+  return cancelled.followed;
 }
 
 function refusal({ kind, replacing, target }: CurrentJob, { status }: VirtualCluster): string | undefined {
@@ -275,6 +305,12 @@ export function recordRenewed(tenant: Tenant, request: string | undefined): void
       ...(request === undefined ? {} : { renewed: request }),
     },
   }));
+}
+
+/** Notes that the renewal of the authorities that this request asks for has come to its end. */
+export function recordAuthorities(tenant: Tenant, request: string | undefined): void {
+  if (request === undefined) return;
+  tenant.status.set((old) => ({ ...old, jobs: { ...old.jobs, authorities: request } }));
 }
 
 /** Notes that the rotation that this request asks for has come to its end; undefined: none was asked for. */

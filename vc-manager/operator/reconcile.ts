@@ -20,6 +20,7 @@ import { isAsleep } from './sleep.ts';
 import { StatusWriter } from './status-writer.ts';
 import { parallel, runSteps, type Stage, type StepHooks } from './step-runner.ts';
 import { address } from './steps/address.ts';
+import { authorities } from './steps/authorities.ts';
 import { bootstrap } from './steps/bootstrap.ts';
 import { certificates, credentials } from './steps/certificates.ts';
 import { controllers, controlPlane, datastore } from './steps/control-plane.ts';
@@ -60,6 +61,7 @@ const provisionSteps: readonly Stage[] = [
   credentials,
   controllers,
   encryption,
+  authorities,
   restored,
   fallAsleep,
 ];
@@ -161,10 +163,10 @@ function connectTo(
   fence: Fence,
   connect: ReconcileOptions['connect'] = (options) => new KubeClient(new Connection(options)),
 ): KubeClient {
-  const { servingCa, leafs } = tenant.required(tenant.pki, 'certificates');
+  const { trust, leafs } = tenant.required(tenant.pki, 'certificates');
   return connect({
     server: tenant.required(tenant.vc.status?.endpoint, 'endpoint'),
-    ca: servingCa.certPem,
+    ca: trust.servingCa,
     cert: leafs.manager.certPem,
     key: leafs.manager.keyPem,
     userAgent: 'skerry-vc-manager',

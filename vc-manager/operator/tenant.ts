@@ -13,7 +13,7 @@ import {
 } from '../../kube/index.ts';
 import type { TemplateChoice } from '../control-plane/template.ts';
 import type { Location } from '../drivers/driver.ts';
-import type { EncryptionState, TenantPki } from '../pki/index.ts';
+import type { AuthorityState, EncryptionState, TenantPki } from '../pki/index.ts';
 import { objectReplaced } from './errors.ts';
 import type { Services } from './services.ts';
 import type { StatusWriter } from './status-writer.ts';
@@ -46,6 +46,8 @@ export class Tenant {
   location: Location | undefined;
   /** Set by the step `certificates`. */
   pki: TenantPki | undefined;
+  /** Set by the step `certificates`. */
+  authorities: AuthorityState | undefined;
   /** Set by the step `certificates`, and changed by `encryption`. */
   encryption: EncryptionState | undefined;
   /** Set by the step `certificates`: when the first certificate is due. */

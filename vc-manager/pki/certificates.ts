@@ -203,7 +203,7 @@ const julianYearMs = 365.25 * 24 * 60 * 60_000;
 
 /**
  * A self-signed authority on ECDSA P-256 that signs leafs only (path length 0).
- * It lives long because it is never replaced: all that a control plane trusts hangs on it.
+ * It lives long because it is replaced on request only: all that a control plane trusts hangs on it.
  */
 export async function createAuthority(options: {
   commonName: string;

@@ -1,3 +1,13 @@
+export {
+  type AuthorityRequest,
+  type AuthorityState,
+  authorityState,
+  cancelledAuthorities,
+  ensureAuthorities,
+  parseAuthorityRequest,
+  reachedStage,
+  trustOf,
+} from './authority-renewal.ts';
 export type { ServiceAccountKey } from './certificates.ts';
 export {
   type CertificateAuthority,

@@ -1,4 +1,5 @@
 import { tenantUser } from '../etcd/grants.ts';
+import { authorityCommonName, type TenantTrust, trustOf } from './authority-renewal.ts';
 import type { CertificateAuthority, KeyPair, ServiceAccountKey } from './certificates.ts';
 import { apiServerLeaf, etcdServerLeaf, frontProxyLeaf, loopbackHosts, userLeaf } from './leafs.ts';
 import {
@@ -42,6 +43,8 @@ export interface TenantPki {
   /** Signs the API server's client certificate for kubelets: by it the kubelet proxy tells tenants apart. */
   readonly kubeletClientCa: CertificateAuthority;
   readonly serviceAccountKey: ServiceAccountKey;
+  /** More than the ones above while they are renewed. */
+  readonly trust: TenantTrust;
   /** Signs the tenant's own etcd and its client; only where it has one. */
   readonly etcdCa?: CertificateAuthority;
   readonly leafs: {
@@ -79,11 +82,11 @@ export async function ensureTenantPki(
     existing,
     {
       authorities: {
-        'client-ca': { commonName: `skerry ${options.id} client CA` },
-        'serving-ca': { commonName: `skerry ${options.id} serving CA` },
+        'client-ca': { commonName: authorityCommonName(options.id, 'client-ca') },
+        'serving-ca': { commonName: authorityCommonName(options.id, 'serving-ca') },
         // The kubelet proxy knows the authorities of all tenants apart by these last two names.
-        'front-proxy-ca': { commonName: `skerry ${options.id} front-proxy CA` },
-        'kubelet-client-ca': { commonName: `skerry ${options.id} kubelet-client CA` },
+        'front-proxy-ca': { commonName: authorityCommonName(options.id, 'front-proxy-ca') },
+        'kubelet-client-ca': { commonName: authorityCommonName(options.id, 'kubelet-client-ca') },
         // Until a tenant is started its template may come to another datastore.
         ...(own && {
           'etcd-ca': {
@@ -139,6 +142,7 @@ function tenantPkiOf(data: PkiData, hasOwnDatastore: boolean): TenantPki {
     frontProxyCa: authorityOf(data, 'front-proxy-ca'),
     kubeletClientCa: authorityOf(data, 'kubelet-client-ca'),
     serviceAccountKey: serviceAccountKeyOf(data, 'service-account'),
+    trust: trustOf(data),
     ...(hasOwnDatastore && { etcdCa: authorityOf(data, 'etcd-ca') }),
     leafs: {
       apiserver: pairOf(data, 'apiserver'),

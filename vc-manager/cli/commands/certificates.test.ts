@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JobStatus } from '../../../api/job-status.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { isRenewed } from './certificates.ts';
+import { areRenewed, isRenewed } from './certificates.ts';
 
 const asked = '2026-01-01T00:00:00.000Z';
 const startedAt = asked;
@@ -52,5 +52,24 @@ describe('waiting for new certificates', () => {
 
   it('fails when the tenant is deleted', () => {
     expect(() => isRenewed('a', asked)(undefined)).toThrow('a is gone');
+  });
+});
+
+describe('waiting for new authorities', () => {
+  const job = { kind: 'authority-renewal', id: 'a', startedAt, attempts: 1 } as const;
+  const answer = (jobs: JobStatus): boolean =>
+    areRenewed('a', `${asked} overlap=0`)({ metadata: { name: 'a' }, status: { jobs } } as VirtualCluster);
+
+  it('waits until the old ones are gone', () => {
+    const followed = `${asked} overlap=0`;
+    expect(answer({ current: job })).toBe(false);
+    expect(answer({ current: job, authorities: followed })).toBe(false);
+    expect(answer({ authorities: '2025-12-31T00:00:00.000Z' })).toBe(false);
+    expect(answer({ authorities: followed })).toBe(true);
+  });
+
+  it('fails when it was cancelled', () => {
+    const ended = { ...job, finishedAt, result: 'Cancelled' } as const;
+    expect(() => answer({ authorities: `${asked} overlap=0`, history: [ended] })).toThrow('was cancelled');
   });
 });

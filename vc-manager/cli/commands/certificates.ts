@@ -1,15 +1,20 @@
-import { Argument, type Command } from 'commander';
+import { Argument, type Command, Option } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
-import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
+import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { tenantArgument, waitTimeoutOption, withCompletion } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { requestAndWait, sendRequest } from '../manager-request.ts';
+import { json, table } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
+  ca?: boolean;
+  overlap?: string;
+  now?: boolean;
+  output?: 'json';
   wait?: boolean;
   timeout: number;
 }
@@ -19,45 +24,125 @@ The manager renews certificates by itself, when two thirds of their life are ove
 every certificate and kubeconfig of the control plane is issued anew by the same authorities, as a job. The API server
 is started anew for that. Kubeconfigs and service account tokens that were handed out stay valid until their own end.
 
+With --ca the authorities themselves and the key that signs service account tokens are renewed: in the end every kubeconfig,
+certificate and token from before gets 401. Nothing that follows the kubeconfig Secret notices. There are two stages, each as
+long as --overlap: everything learns to trust the new authorities, then these sign and the old ones are still trusted.
+To throw somebody out at once, --now leaves that out: whatever does not read the Secret anew fails until it does.
+
+"certificates show" prints what expires when.
+
 Examples:
   vc-manager certificates renew team-blue --wait
-  vc-manager certificates renew team-blue -n teams`;
+  vc-manager certificates renew team-blue -n teams
+  vc-manager certificates renew team-blue --ca --overlap 2h
+  vc-manager certificates renew team-blue --ca --now --wait
+  vc-manager certificates show team-blue`;
 
 export function configure(command: Command, cli: Cli): void {
   command
-    .usage('renew NAME [options]')
+    .usage('renew|show NAME [options]')
     .addArgument(
-      withCompletion(new Argument('<verb>', 'renew'), () => [
+      withCompletion(new Argument('<verb>', 'renew or show'), () => [
         { word: 'renew', about: 'issue all of a control plane anew' },
+        { word: 'show', about: 'what expires when' },
       ]),
     )
     .addArgument(tenantArgument('<name>'))
     .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
+    .option('--ca', 'new authorities and a new key for tokens, so that all from before ends')
+    .option(
+      '--overlap <duration>',
+      'with --ca: how long each of the two stages lasts, such as 30m or 2d (default: 10m)',
+    )
+    .option('--now', 'with --ca: no overlap, what is there ends at once')
+    .addOption(new Option('-o, --output <format>', 'of "show"').choices(['json']))
     .option('--wait', 'return when the control plane has taken them up')
     .addOption(waitTimeoutOption())
     .addHelpText('after', help)
     .action(async (verb: string, name: string, _, chosen: Command) => {
+      const flags = chosen.optsWithGlobals<Flags>();
+      if (verb === 'show') return showCertificates(cli, name, flags);
       if (verb !== 'renew')
-        throw invalidArgument(`there is no "certificates ${verb}": use "certificates renew NAME"`);
-      await renewCertificates(cli, name, chosen.optsWithGlobals<Flags>());
+        throw invalidArgument(
+          `there is no "certificates ${verb}": use "certificates renew NAME" or "certificates show NAME"`,
+        );
+      await renewCertificates(cli, name, flags);
     });
 }
 
 async function renewCertificates(cli: Cli, name: string, flags: Flags): Promise<void> {
   const ref = validRef(name, flags.namespace);
+  const overlap = overlapOf(flags);
   await withSuperCluster(cli, flags, async (client) => {
     refuseIfNotRunning(await getVirtualCluster(client, ref, cli.signal));
     const asked = new Date(cli.clock.now()).toISOString();
-    const request = { client, ref, annotation: annotationKeys.renewCertificates, value: asked };
+    const what = flags.ca ? 'authorities' : 'certificates';
+    const annotation = flags.ca ? annotationKeys.renewAuthorities : annotationKeys.renewCertificates;
+    const request = { client, ref, annotation, value: `${asked}${overlap}` };
     if (!flags.wait) {
       await sendRequest(request, cli.signal);
-      cli.stdout.write(`new certificates for ${name} are asked for: see "vc-manager jobs ${name}"\n`);
+      cli.stdout.write(`new ${what} for ${name} are asked for: see "vc-manager jobs ${name}"\n`);
       return;
     }
-    const until = isRenewed(name, asked);
-    await requestAndWait(cli, request, { timeoutMs: flags.timeout, what: 'renew its certificates', until });
-    cli.stdout.write(`certificates of ${name} renewed\n`);
+    const until = flags.ca ? areRenewed(name, request.value) : isRenewed(name, asked);
+    await requestAndWait(cli, request, { timeoutMs: flags.timeout, what: `renew its ${what}`, until });
+    cli.stdout.write(`${what} of ${name} renewed\n`);
   });
+}
+
+const unitSeconds: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 };
+const longestOverlapSeconds = 30 * 86_400;
+
+/** The end of the request that says it; empty: as long as the manager thinks right. */
+function overlapOf({ ca = false, overlap, now = false }: Flags): string {
+  if (!ca && (overlap !== undefined || now))
+    throw invalidArgument('--overlap and --now are about authorities: add --ca');
+  if (now && overlap !== undefined) throw invalidArgument('--now is no overlap: leave one of the two out');
+  if (now) return ' overlap=0';
+  if (overlap === undefined) return '';
+  const [, count, unit = ''] = /^([0-9]{1,7})([smhd])$/.exec(overlap) ?? [];
+  const seconds = Number(count) * (unitSeconds[unit] ?? 0);
+  if (!(seconds >= 1 && seconds <= longestOverlapSeconds))
+    throw invalidArgument(`--overlap ${overlap}: a number with s, m, h or d, such as 30m; 30d at most`);
+  return ` overlap=${seconds}`;
+}
+
+async function showCertificates(cli: Cli, name: string, flags: Flags): Promise<void> {
+  const ref = validRef(name, flags.namespace);
+  await withSuperCluster(cli, flags, async (client) => {
+    const { status } = await getVirtualCluster(client, ref, cli.signal);
+    const { certificates = [], authorities } = status ?? {};
+    if (flags.output === 'json') {
+      cli.stdout.write(json({ certificates, ...(authorities && { authorities }) }));
+      return;
+    }
+    if (certificates.length === 0) throw new CliError('NotReady', `${name} has no certificates yet`);
+    const rows = certificates.map(({ name: which, kind, expires }) => [which, kind, expires]);
+    cli.stdout.write(table(['NAME', 'KIND', 'EXPIRES'], rows));
+    if (authorities !== undefined) cli.stdout.write(`\n${stageText(authorities)}\n`);
+  });
+}
+
+/** What a renewal of the authorities is at. */
+export function stageText({
+  stage,
+  until = 'the control plane has taken it up',
+}: NonNullable<VirtualClusterStatus['authorities']>): string {
+  return stage === 'distribute'
+    ? `New authorities are made known, until ${until}.`
+    : `New authorities sign; the old ones are trusted until ${until}.`;
+}
+
+/** For `waitFor`: true when the request is followed and its job has ended. Throws `Conflict` when that was cancelled. */
+export function areRenewed(name: string, request: string): (found: VirtualCluster | undefined) => boolean {
+  return (found) => {
+    if (found === undefined) throw new CliError('NotFound', `${name} is gone`);
+    const { authorities = '', current, history: [last] = [] } = found.status?.jobs ?? {};
+    if (authorities < request || current !== undefined) return false;
+    if (last?.kind === 'authority-renewal' && last.result === 'Cancelled')
+      throw new CliError('Conflict', `the renewal of the authorities of ${name} was cancelled`);
+    return true;
+  };
 }
 
 /** Throws `Conflict` for a tenant whose control plane the manager does not renew in its present state. */

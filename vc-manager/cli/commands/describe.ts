@@ -15,6 +15,7 @@ import {
   readyCondition,
   validRef,
 } from '../virtual-clusters.ts';
+import { stageText } from './certificates.ts';
 import { type Event, eventsOf } from './events.ts';
 
 interface Flags extends GlobalFlags {
@@ -111,6 +112,7 @@ function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: number): 
     ...(status?.driver === undefined ? [] : [['Driver:', driverText(status)]]),
     ...(status?.datastore === undefined ? [] : [['Datastore:', status.datastore]]),
     ['Encryption:', encryptionOf(status?.encryption)],
+    ...certificateRows(status),
     ['Endpoint:', status?.endpoint ?? '-'],
     ...(status?.gateway === undefined ? [] : [['Gateway:', gatewayText(status.gateway)]]),
     ['Service addresses:', status?.serviceCIDR ?? '-'],
@@ -149,6 +151,21 @@ export function driverText({ driver, confinement = [] }: VirtualClusterStatus): 
     ? 'memory and CPU are limited'
     : 'memory and CPU are not limited';
   return `process (${limits}; ${dials})`;
+}
+
+/** What expires first, of what is renewed by itself and of what is not. */
+function certificateRows({ certificates = [], authorities }: VirtualClusterStatus = {}): string[][] {
+  const row = (title: string, wanted: (typeof certificates)[number]['kind']): string[][] => {
+    const [first] = certificates
+      .filter(({ kind }) => kind === wanted)
+      .toSorted((a, b) => Date.parse(a.expires) - Date.parse(b.expires));
+    return first === undefined ? [] : [[title, `the first to expire is ${first.name}, ${first.expires}`]];
+  };
+  return [
+    ...row('Authorities:', 'authority'),
+    ...row('Certificates:', 'certificate'),
+    ...(authorities === undefined ? [] : [['', stageText(authorities)]]),
+  ];
 }
 
 /** What protects the tenant's Secrets in the datastore. */

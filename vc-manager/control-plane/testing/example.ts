@@ -13,6 +13,13 @@ const examplePki: TenantPki = {
   frontProxyCa: pair('front proxy CA'),
   kubeletClientCa: pair('kubelet client CA'),
   serviceAccountKey: { privatePem: 'service account key', publicPem: 'service account public key' },
+  trust: {
+    clientCa: 'client CA certificate',
+    servingCa: 'serving CA certificate',
+    frontProxyCa: 'front proxy CA certificate',
+    kubeletClientCa: 'kubelet client CA certificate',
+    serviceAccountKeys: 'service account public key',
+  },
   leafs: {
     apiserver: pair('apiserver'),
     kubeletClient: pair('kubelet client'),

@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto';
+import { hash, X509Certificate } from 'node:crypto';
 import { kubeconfigKey, secretNames } from '../../../api/names.ts';
 import type { VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { isWarm } from '../../../api/warm.ts';
@@ -6,16 +6,19 @@ import { renderKubeconfig } from '../../../kube/index.ts';
 import { isHeld } from '../../jobs/job-status.ts';
 import { addressAt } from '../../os/network.ts';
 import {
+  authorityState,
   type EncryptionState,
   encryptionData,
+  ensureAuthorities,
   ensureEncryption,
   ensureTenantPki,
   type KeyPair,
+  parseAuthorityRequest,
   writingKey,
 } from '../../pki/index.ts';
 import { pkiLost } from '../errors.ts';
 import { findProvenFormerPki } from '../id-claim.ts';
-import { recordRenewed, renewalRequest, rotationRequest } from '../jobs.ts';
+import { authorityRequest, recordRenewed, renewalRequest, rotationRequest } from '../jobs.ts';
 import type { Services } from '../services.ts';
 import type { GatewaySettings } from '../settings.ts';
 import type { Step } from '../step-runner.ts';
@@ -48,9 +51,10 @@ export const certificates: Step = {
     const inPlace = await readInternalSecret(tenant, services, 'pki');
     const former =
       inPlace === undefined && mayHaveFormerSecrets(tenant) ? await findFormer(tenant, services) : undefined;
-    const stored = inPlace ?? former;
+    const found = inPlace ?? former;
     // Components that were started trust the lost authorities.
-    if (stored === undefined && tenant.wasStarted) throw lost(tenant, services);
+    if (found === undefined && tenant.wasStarted) throw lost(tenant, services);
+    const stored = found && (await withAuthorities(found, tenant, services));
     const { etcdCa } = await services.managerPki();
     const renewal = renewalRequest(tenant.vc);
     const { location } = tenant;
@@ -88,7 +92,7 @@ export const certificates: Step = {
     });
     const keys = encryptionData(encryption);
     const isKeyChanged = Object.entries(keys).some(([entry, value]) => stored?.[entry] !== value);
-    if (inPlace === undefined || ensured.changed || isKeyChanged) {
+    if (inPlace === undefined || stored !== found || ensured.changed || isKeyChanged) {
       const data = { ...ensured.data, ...keys };
       await writeInternalSecret(tenant, services, 'pki', data, inPlace === undefined ? 'absent' : 'there');
       if (former !== undefined) await verifyCopy(tenant, services, 'pki', data);
@@ -102,6 +106,11 @@ export const certificates: Step = {
     // From here on a cancel request is refused.
     if (ensured.changed) await tenant.status.flush();
     tenant.pki = ensured.pki;
+    tenant.authorities = authorityState(ensured.data);
+    recordExpiries(tenant, ensured.data);
+    const stage = tenant.authorities.renewal?.stage;
+    if (stage !== undefined && tenant.vc.status?.authorities?.stage !== stage)
+      tenant.status.set({ authorities: { stage } });
     tenant.renewAt = heldUntil === undefined ? ensured.renewAt : new Date(heldUntil);
     const due = ensured.renewAt.toISOString();
     tenant.status.set({ certificatesDue: due });
@@ -113,6 +122,42 @@ export const certificates: Step = {
     );
   },
 };
+
+/** With the stage of a renewal of its authorities that is due. */
+async function withAuthorities(found: SecretData, tenant: Tenant, { clock }: Services): Promise<SecretData> {
+  const asked = tenant.wasReady ? authorityRequest(tenant.vc) : undefined;
+  const request = asked === undefined ? undefined : parseAuthorityRequest(asked);
+  const signer = tenant
+    .required(tenant.choice, 'template')
+    .template.spec.components.some(({ args = {} }) =>
+      Object.entries(args).some(
+        ([flag, value]) =>
+          flag.startsWith('cluster-signing') && String(value).includes('${file:client-ca.crt}'),
+      ),
+    );
+  if (request !== undefined && signer) {
+    tenant.unfinished = {
+      failing:
+        'the authorities are not renewed: the template signs with ${file:client-ca.crt}, which would hold two of them; ' +
+        'name ${file:client-signing-ca.crt} in the flags cluster-signing-* there',
+      againAfterMs: 60_000,
+    };
+    return found;
+  }
+  return ensureAuthorities(found, { id: tenant.id, request, now: new Date(clock.now()) });
+}
+
+function recordExpiries(tenant: Tenant, data: SecretData): void {
+  const certificates = Object.keys(data)
+    .filter((entry) => entry.endsWith('.crt'))
+    .sort()
+    .map((entry) => {
+      const { ca, validToDate } = new X509Certificate(data[entry] ?? '');
+      const kind = ca ? ('authority' as const) : ('certificate' as const);
+      return { name: entry.slice(0, -4), kind, expires: validToDate.toISOString() };
+    });
+  tenant.status.set({ certificates });
+}
 
 /**
  * The PKI that an earlier version keeps beside the VirtualCluster. One that was not started yet has it in use nowhere:
@@ -172,14 +217,14 @@ export const credentials: Step = {
   async run(tenant, services) {
     // Nobody is to have any before it has an owner; and without them no syncer takes it up.
     if (isWarm(tenant.vc, services.settings.namespace)) return;
-    const { leafs, kubeletClientCa, frontProxyCa } = tenant.required(tenant.pki, 'certificates');
+    const { leafs, trust } = tenant.required(tenant.pki, 'certificates');
     const { gateway } = tenant.vc.status ?? {};
     const forPeople = { [kubeconfigKey]: kubeconfigOf(tenant, 'admin', leafs.admin, gateway) };
     const forSyncer = {
       [kubeconfigKey]: kubeconfigOf(tenant, 'syncer', leafs.syncer),
       // With these the syncer authenticates the tenant's API server, which calls it as a kubelet and as its metrics API.
-      'kubelet-client-ca.crt': kubeletClientCa.certPem,
-      'front-proxy-ca.crt': frontProxyCa.certPem,
+      'kubelet-client-ca.crt': trust.kubeletClientCa,
+      'front-proxy-ca.crt': trust.frontProxyCa,
     };
     const { status } = tenant.vc;
     const isMoving = mayHaveFormerSecrets(tenant);
@@ -223,7 +268,7 @@ function kubeconfigOf(
     clusterName: tenant.key,
     server: gateway?.server ?? tenant.required(tenant.vc.status?.endpoint, 'endpoint'),
     tlsServerName: gateway?.port === undefined ? gateway?.serverName : undefined,
-    ca: tenant.required(tenant.pki, 'certificates').servingCa.certPem,
+    ca: tenant.required(tenant.pki, 'certificates').trust.servingCa,
     user: `${tenant.key}/${user}`,
     cert: certPem,
     key: keyPem,
