@@ -44,7 +44,27 @@ export interface EnsureOptions {
    * change: it may have stood still since it was called.
    */
   beforeWrite?: () => void;
+  /**
+   * The new one is started beside the earlier one, which is stopped when the new one is ready; when it does not become
+   * ready, it is the new one that is stopped. Absent: the earlier one is stopped first.
+   */
+  beside?: Beside | undefined;
 }
+
+/** How one component is replaced without a pause. */
+export interface Beside {
+  component: string;
+  /**
+   * The same plan with other ports for the component, so that it can be started beside the one that runs. Asked for
+   * only when one runs and is not as planned.
+   */
+  plan(): Promise<ControlPlanePlan>;
+  /** Has clients go to the new one, which is ready. The earlier one is stopped when this has resolved. */
+  handOver(): Promise<void>;
+}
+
+/** How long the earlier one serves on when clients go to the new one: they hear of it a moment later. */
+export const handOverPauseMs = 1_000;
 
 export type ComponentState = 'running' | 'stopped' | 'failed' | 'starting';
 

@@ -193,7 +193,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
     id: string,
     component: ComponentPlan,
     before: StatefulSet | undefined,
-    { signal, onProgress, beforeWrite }: Required<Omit<EnsureOptions, 'onReady'>>,
+    { signal, onProgress, beforeWrite }: Required<Omit<EnsureOptions, 'onReady' | 'beside'>>,
   ): Promise<void> {
     const objects = this.#objects;
     const place = { namespace: namespaceOf(id), name: component.name };

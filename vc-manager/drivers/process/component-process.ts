@@ -9,6 +9,7 @@ import { identify, isAlive, type ProcessIdentity, sendSignal, sessionOf } from '
 import { type ComponentExit, componentHash } from '../driver.ts';
 import { cannotStart, cannotWrite, DriverError, portInUse, willNotStop } from '../errors.ts';
 import { isPortFree, portHolder } from '../ports.ts';
+import { componentOf } from '../slots.ts';
 import { type ComponentPaths, writeFiles } from './component-files.ts';
 import { openLog, rotateLog } from './logs.ts';
 import { type RunRecord, readRecord, removeRecord, writeRecordSync } from './run-record.ts';
@@ -310,6 +311,7 @@ export class RunningProcess {
 
 export interface ComponentProcessOptions {
   id: string;
+  /** Its slot. */
   name: string;
   place: ComponentPaths;
   clock: Clock;
@@ -330,7 +332,7 @@ export class ComponentProcess {
 
   constructor(options: ComponentProcessOptions) {
     this.#o = options;
-    this.#where = { id: options.id, component: options.name };
+    this.#where = { id: options.id, component: componentOf(options.name) };
   }
 
   get current(): RunningProcess | undefined {
@@ -370,7 +372,7 @@ export class ComponentProcess {
       env,
       ...(group === undefined ? {} : { gid: group }),
       cwd: place.data(name),
-      logFile: place.log(name),
+      logFile: place.log(this.#where.component),
       confinement: { name: `${this.#where.id}-${name}`, limits: target.component.resources?.limits ?? {} },
     };
     try {

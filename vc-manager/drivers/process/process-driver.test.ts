@@ -1,6 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -33,6 +33,12 @@ async function pidOf(of: ProcessDriver, name: string): Promise<number> {
   const pid = components.find((component) => component.name === name)?.pid;
   if (pid === undefined) throw new Error(`${name} does not run`);
   return pid;
+}
+
+/** Its process number, as it answers itself. */
+async function answerOf(port: number): Promise<string> {
+  const answer = await fetch(`http://127.0.0.1:${port}/`, { headers: { connection: 'close' } });
+  return answer.text();
 }
 
 function exitOf(of: ProcessDriver, what: 'exited' | 'started'): Promise<string> {
@@ -389,6 +395,121 @@ describe('ProcessDriver', () => {
       d.ensure(wanted, { signal }),
     ]);
     expect(await lines(d.logs('blue', 'server', { signal }))).toEqual(['starting']);
+  });
+
+  describe('with a component beside the one that runs', () => {
+    /** As on `port` and, when asked for, as on another one; says what happened in which order. */
+    async function replacement(words: readonly string[] = [], changes: Partial<ComponentPlan> = {}) {
+      const [port, other] = [await freePort(), await freePort()];
+      const done: string[] = [];
+      const at = (where: number) => plan(fakeComponent('server', where, words, changes), client);
+      const client = fakeComponent('client', await freePort(), [], { dependsOn: ['server'] });
+      const pids = async () =>
+        Promise.all([port, other].map((each) => answerOf(each).catch(() => 'nobody')));
+      const beside = {
+        component: 'server',
+        plan: async () => {
+          done.push('asked');
+          return at(other);
+        },
+        handOver: async () => {
+          done.push((await pids()).includes('nobody') ? 'handed over with a gap' : 'handed over');
+        },
+      };
+      const before = plan(fakeComponent('server', port), client);
+      return { done, pids, beside, before, wanted: at(port), switched: at(other) };
+    }
+
+    it('has both serve until clients are handed over, then stops the earlier one and goes on', async () => {
+      const d = driver();
+      const { before, wanted, switched, beside, done, pids } = await replacement(['new']);
+      await d.ensure(before, { signal, beside });
+      const first = await pidOf(d, 'server');
+      const events: string[] = [];
+      d.watch((_id, component, what) => events.push(`${component} ${what}`));
+      await d.ensure(wanted, { signal, beside });
+      expect(done).toEqual(['asked', 'handed over']);
+      expect(events.filter((each) => each.startsWith('server'))).toEqual(['server started', 'server ready']);
+      expect(await pids()).toEqual(['nobody', String(await pidOf(d, 'server'))]);
+      expect(await pidOf(d, 'server')).not.toBe(first);
+      expect((await d.observe('blue')).components.map(({ name }) => name)).toEqual(['client', 'server']);
+      expect(await readdir(join(root, 'blue/run'))).toHaveLength(2);
+      expect(await lines(d.logs('blue', 'server', { signal }))).toEqual(['starting', 'starting new']);
+      const second = await pidOf(d, 'server');
+      await d.ensure(switched, { signal, beside });
+      expect(await pidOf(d, 'server')).toBe(second);
+      expect(done).toHaveLength(2);
+      // The next one takes the slot that the first one had.
+      await d.ensure(before, { signal, beside: { ...beside, plan: async () => before } });
+      expect((await pids())[1]).toBe('nobody');
+      expect(await readdir(join(root, 'blue/files'))).toHaveLength(2);
+      await d.stop('blue', { signal, components: ['server'] });
+      expect(await pids()).toEqual(['nobody', 'nobody']);
+    });
+
+    it('leaves the earlier one alone when the new one does not become ready', async () => {
+      const d = driver();
+      const { before, wanted, beside, done, pids } = await replacement(['exit']);
+      await d.ensure(before, { signal });
+      const first = String(await pidOf(d, 'server'));
+      expect(await failure(d.ensure(wanted, { signal, beside }))).toMatchObject({
+        code: 'KeepsExiting',
+        fields: { component: 'server' },
+      });
+      expect(done).toEqual(['asked']);
+      expect(await pids()).toEqual([first, 'nobody']);
+      expect(await readdir(join(root, 'blue/run'))).toEqual(['client.json', 'server.json']);
+      await d.ensure(before, { signal, beside });
+      expect(String(await pidOf(d, 'server'))).toBe(first);
+      expect(done).toEqual(['asked']);
+    });
+
+    it.each(['before', 'after'])('is finished by the next driver when killed %s clients go over', async (when) => {
+      const d = driver();
+      const { before, wanted, switched, beside, pids } = await replacement(['new']);
+      await d.ensure(before, { signal });
+      const killed = new AbortController();
+      const dies = async () => {
+        killed.abort(new Error('killed'));
+        throw new Error('killed');
+      };
+      await failure(d.ensure(wanted, { signal: killed.signal, beside: { ...beside, handOver: dies } }));
+      const both = await pids();
+      expect(both).not.toContain('nobody');
+      await d.close();
+      const next = driver();
+      await next.ensure(when === 'before' ? wanted : switched, { signal, beside });
+      expect(await pids()).toEqual(['nobody', both[1]]);
+      expect(await readdir(join(root, 'blue/run'))).toHaveLength(2);
+    });
+
+    it('takes it back when the change is taken back in the middle', async () => {
+      const d = driver();
+      const { before, wanted, beside, pids } = await replacement(['new']);
+      await d.ensure(before, { signal });
+      const killed = new AbortController();
+      const dies = async () => {
+        killed.abort(new Error('killed'));
+        throw new Error('killed');
+      };
+      await failure(d.ensure(wanted, { signal: killed.signal, beside: { ...beside, handOver: dies } }));
+      const [first] = await pids();
+      await d.ensure(before, { signal, beside });
+      expect(await pids()).toEqual([first, 'nobody']);
+    });
+
+    it('never has two that keep data beside each other', async () => {
+      const d = driver();
+      const { before, wanted, beside, done } = await replacement(['new'], { data: true });
+      await d.ensure(before, { signal });
+      await d.ensure(wanted, { signal, beside });
+      expect(done).toEqual([]);
+    });
+
+    it('refuses a component that is called as its second place', async () => {
+      const wrong = plan(fakeComponent('server-beside', await freePort()));
+      expect(await failure(driver().ensure(wrong, { signal }))).toMatchObject({ code: 'InvalidName' });
+    });
   });
 
   it('follows a log until told not to', async () => {

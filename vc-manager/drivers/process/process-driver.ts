@@ -20,14 +20,17 @@ import {
   type Confinement,
   type ControlPlaneDriver,
   type ControlPlaneObservation,
+  componentHash,
   controlPlanesIn,
   type EnsureOptions,
+  handOverPauseMs,
   isControlPlaneName,
   type LogOptions,
   type StopOptions,
 } from '../driver.ts';
 import { cannotConfine, cannotWrite, unknownComponent } from '../errors.ts';
 import { runningPids } from '../ports.ts';
+import { chooseSlot, componentOf, type Occupant, planBeside, refuseSlotNames, slotsOf } from '../slots.ts';
 import { ComponentPaths } from './component-files.ts';
 import {
   confined,
@@ -83,7 +86,7 @@ export class ProcessDriver implements ControlPlaneDriver {
   readonly #space: number;
   readonly #lock = new KeyedMutex();
   readonly #listeners = new Set<ComponentListener>();
-  /** Id to component name to the one that looks after it; only what this driver has started or adopted. */
+  /** Id to slot to the one that looks after it; only what this driver has started or adopted. */
   readonly #supervisors = new Map<string, Map<string, Supervisor>>();
 
   constructor(options: ProcessDriverOptions) {
@@ -113,24 +116,25 @@ export class ProcessDriver implements ControlPlaneDriver {
 
   async ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
     validatePlan(plan);
+    refuseSlotNames(plan);
     await this.#lock.run(plan.id, options.signal, () => this.#ensure(plan, options));
   }
 
   async observe(id: string): Promise<ControlPlaneObservation> {
     const place = this.#place(id);
-    const components = new Map<string, ComponentObservation>();
-    for (const [name, record] of await readRecords(place.run)) {
+    const bySlot = new Map<string, ComponentObservation>();
+    for (const [slot, record] of await readRecords(place.run)) {
       const runs = await isAlive(record);
-      components.set(name, {
-        name,
+      bySlot.set(slot, {
+        name: componentOf(slot),
         state: runs ? 'running' : 'stopped',
         ...(runs ? { pid: record.pid, startedAt: new Date(record.startedAt) } : {}),
         restarts: 0,
       });
     }
-    for (const [name, supervisor] of this.#supervisors.get(id) ?? [])
-      components.set(name, supervisor.observe());
-    return { id, components: [...components.values()].sort((a, b) => (a.name < b.name ? -1 : 1)) };
+    for (const [slot, supervisor] of this.#supervisors.get(id) ?? [])
+      bySlot.set(slot, supervisor.observe());
+    return { id, components: servingOf([...bySlot.values()]) };
   }
 
   watch(listener: ComponentListener): () => void {
@@ -184,25 +188,70 @@ export class ProcessDriver implements ControlPlaneDriver {
     return new ComponentPaths(this.#root, id);
   }
 
-  async #ensure(plan: ControlPlanePlan, { signal, onProgress, onReady }: EnsureOptions): Promise<void> {
-    const place = this.#place(plan.id);
+  async #ensure(asked: ControlPlanePlan, options: EnsureOptions): Promise<void> {
+    const { signal, onProgress, onReady } = options;
+    const { id } = asked;
+    const place = this.#place(id);
+    const { plan, beside } = await planBeside(asked, options.beside, (name) => this.#occupants(id, name));
+    validatePlan(plan);
     const wanted = new Set(plan.components.map((component) => component.name));
-    const others = [...(await this.#known(plan.id)).keys()].filter((name) => !wanted.has(name));
-    if (others.length > 0) await this.#stop(plan.id, others, signal);
+    const known = [...(await this.#known(id)).keys()].map(componentOf);
+    const others = known.filter((name) => !wanted.has(name));
+    if (others.length > 0) await this.#stop(id, others, signal);
     const commands = await this.#commands(plan.components, signal);
     const marked = await this.#marked(place, [...wanted]);
+    const earlierGroups = await this.#confinedGroups(id);
     const group = await this.#confine(plan);
     await runInDependencyOrder(startOrder(plan.components), signal, async (component, startSignal) => {
-      const target = processSpec(component, commands.get(component.name) ?? '', place, {
+      const { name } = component;
+      const isBeside = name === beside?.component;
+      const occupants = await this.#occupants(id, name);
+      const slots = chooseSlot(component, componentHash(component), occupants, isBeside);
+      const target = processSpec({ ...component, name: slots.target }, commands.get(name) ?? '', place, {
         environment: this.#environment,
-        marked: marked.get(component.name) ?? [],
+        marked: marked.get(slots.target) ?? [],
         group,
       });
-      onProgress?.(`starting ${component.name}`);
-      await this.#supervisor(plan.id, component.name).ensure(target, startSignal);
-      onProgress?.(`${component.name} is ready`);
-      onReady?.(component.name);
+      onProgress?.(`starting ${name}`);
+      if (!isBeside) await this.#clear(id, slots.others, startSignal);
+      try {
+        await this.#supervisor(id, slots.target).ensure(target, startSignal);
+      } catch (error) {
+        if (isBeside && !startSignal.aborted) await this.#clear(id, [slots.target], startSignal);
+        throw error;
+      }
+      if (isBeside) await beside.handOver();
+      onProgress?.(`${name} is ready`);
+      onReady?.(name);
+      if (!isBeside) return;
+      await this.#clock.sleep(handOverPauseMs, startSignal);
+      await this.#clear(id, slots.others, startSignal);
     });
+    // At another port its components have another group.
+    await this.#forget(earlierGroups.difference(await this.#confinedGroups(id)));
+  }
+
+  /** What is or was in the slots of a component. */
+  async #occupants(id: string, name: string): Promise<Occupant[]> {
+    const place = this.#place(id);
+    const records = await readRecords(place.run);
+    const marked = await this.#marked(place, [name]);
+    const occupants: Occupant[] = [];
+    for (const slot of slotsOf(name)) {
+      const record = records.get(slot);
+      if (record === undefined && !marked.has(slot)) continue;
+      const runs = record !== undefined && record.stopping !== true && (await isAlive(record));
+      occupants.push({ slot, hash: record?.argsHash ?? '', runs });
+    }
+    return occupants;
+  }
+
+  /** Ends what is in the slots, and leaves neither keys nor records. */
+  async #clear(id: string, slots: readonly string[], signal: AbortSignal): Promise<void> {
+    if (slots.length === 0) return;
+    const place = this.#place(id);
+    await this.#stopSlots(id, slots, signal);
+    for (const slot of slots) await rm(place.files(slot), { recursive: true, force: true });
   }
 
   /** Stops the named components, or all of them; those that depend on others first. */
@@ -212,22 +261,36 @@ export class ProcessDriver implements ControlPlaneDriver {
     signal: AbortSignal,
     timeoutMs?: number,
   ): Promise<void> {
-    const place = this.#place(id);
     const known = await this.#known(id);
     const groups = names === undefined ? await this.#confinedGroups(id) : [];
-    const marked = await this.#marked(place, names);
+    const marked = await this.#marked(this.#place(id), names);
     const all = new Set([...known.keys(), ...marked.keys()]);
-    const chosen = [...all].filter((name) => names === undefined || names.includes(name));
-    const reversed = chosen.map((name) => ({
+    const chosen = [...all].filter((slot) => names === undefined || names.includes(componentOf(slot)));
+    await this.#stopSlots(id, chosen, signal, timeoutMs);
+    await this.#forget(groups);
+  }
+
+  async #stopSlots(
+    id: string,
+    slots: readonly string[],
+    signal: AbortSignal,
+    timeoutMs?: number,
+  ): Promise<void> {
+    const known = await this.#known(id);
+    const marked = await this.#marked(this.#place(id), slots.map(componentOf));
+    const reversed = slots.map((name) => ({
       name,
-      dependsOn: chosen.filter((other) => known.get(other)?.includes(name)),
+      dependsOn: slots.filter((other) => known.get(other)?.includes(componentOf(name))),
     }));
     await runInDependencyOrder(startOrder(reversed), signal, async ({ name }, stopSignal) => {
       await this.#supervisor(id, name).stop(marked.get(name) ?? [], stopSignal, timeoutMs);
       this.#supervisors.get(id)?.delete(name);
       this.#removeGroups(`${id}-${name}`);
     });
-    // Rules for nobody do no harm.
+  }
+
+  /** Rules for nobody do no harm: they are left where they cannot be removed. */
+  async #forget(groups: Iterable<number>): Promise<void> {
     for (const group of groups) await this.#egress?.filter.forget(group).catch(() => undefined);
   }
 
@@ -260,7 +323,7 @@ export class ProcessDriver implements ControlPlaneDriver {
     this.#groups?.made.remove(`${this.#groups.prefix}${name}`);
   }
 
-  /** Components with a record or a supervisor, and what each depends on. */
+  /** Slots with a record or a supervisor, and what each depends on. */
   async #known(id: string): Promise<Map<string, readonly string[]>> {
     const known = new Map<string, readonly string[]>();
     for (const [name, record] of await readRecords(this.#place(id).run)) known.set(name, record.dependsOn);
@@ -285,7 +348,7 @@ export class ProcessDriver implements ControlPlaneDriver {
         // Not from inside the supervisor: a listener that throws must not be taken for a component that fails.
         emit: (what) =>
           queueMicrotask(() => {
-            for (const listener of this.#listeners) listener(id, name, what);
+            for (const listener of this.#listeners) listener(id, componentOf(name), what);
           }),
       });
       supervisors.set(name, supervisor);
@@ -303,14 +366,15 @@ export class ProcessDriver implements ControlPlaneDriver {
     return commands;
   }
 
-  /** Component name to the processes that carry its mark; all marks below this place when no names are given. */
+  /** Slot to the processes that carry its mark; of all components below this place when no names are given. */
   async #marked(place: ComponentPaths, names: readonly string[] | undefined): Promise<Map<string, number[]>> {
     const found = new Map<string, number[]>();
     const prefix = place.mark('');
     for (const [pid, mark] of processesWithVariable(markVariable, await runningPids())) {
       if (!mark.startsWith(prefix)) continue;
       const name = mark.slice(prefix.length);
-      if (!isControlPlaneName(name) || (names !== undefined && !names.includes(name))) continue;
+      if (!isControlPlaneName(name)) continue;
+      if (names !== undefined && !names.includes(componentOf(name))) continue;
       found.set(name, [...(found.get(name) ?? []), pid]);
     }
     return found;
@@ -323,4 +387,14 @@ async function serversOf(url: string): Promise<EgressTarget[]> {
   const number = Number(port || 443);
   const found = await lookup(hostname.replace(/^\[|\]$/g, ''), { all: true }).catch(() => []);
   return found.map(({ address }) => ({ to: address, ports: [number, number] }));
+}
+
+/** One observation of each component, by name: of two that run the one that was started last. */
+function servingOf(slots: readonly ComponentObservation[]): ComponentObservation[] {
+  const rank = ({ state }: ComponentObservation): number => (state === 'running' ? 1 : 0);
+  const since = ({ startedAt }: ComponentObservation): number => startedAt?.getTime() ?? 0;
+  const byName = new Map<string, ComponentObservation>();
+  for (const each of [...slots].sort((a, b) => rank(a) - rank(b) || since(a) - since(b)))
+    byName.set(each.name, each);
+  return [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
 }

@@ -1,5 +1,6 @@
 import type { ComponentEvent, ComponentExit, ComponentObservation, ComponentState } from '../driver.ts';
 import { keepsExiting, notReady, takenOver } from '../errors.ts';
+import { componentOf } from '../slots.ts';
 import { describeExit, exitsUntilFailed, healthyAfterMs, untilReady } from '../readiness.ts';
 import {
   ComponentProcess,
@@ -36,7 +37,7 @@ export class Supervisor {
 
   constructor(options: SupervisorOptions) {
     this.#o = options;
-    this.#where = { id: options.id, component: options.name };
+    this.#where = { id: options.id, component: componentOf(options.name) };
     this.#process = new ComponentProcess(options);
   }
 
@@ -74,7 +75,7 @@ export class Supervisor {
   observe(): ComponentObservation {
     const { current } = this.#process;
     return {
-      name: this.#o.name,
+      name: this.#where.component,
       state: this.#state,
       ...(current === undefined ? {} : { pid: current.identity.pid, startedAt: current.startedAt }),
       restarts: this.#restarts,
@@ -198,6 +199,6 @@ export class Supervisor {
   }
 
   async #tail(): Promise<string[]> {
-    return (await tail(this.#o.place.log(this.#o.name), linesInErrors)).lines;
+    return (await tail(this.#o.place.log(this.#where.component), linesInErrors)).lines;
   }
 }

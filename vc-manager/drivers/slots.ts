@@ -1,0 +1,61 @@
+import type { ComponentPlan, ControlPlanePlan } from '../control-plane/plan.ts';
+import { type Beside, componentHash } from './driver.ts';
+import { invalidName } from './errors.ts';
+
+/**
+ * A component that is replaced without a pause has two slots, of which one is in use and the other one takes what is
+ * started beside it. Which one is in use changes with each replacement.
+ */
+const suffix = '-beside';
+
+export function slotsOf(component: string): readonly [string, string] {
+  return [component, `${component}${suffix}`];
+}
+
+export function componentOf(slot: string): string {
+  return slot.endsWith(suffix) ? slot.slice(0, -suffix.length) : slot;
+}
+
+/** Throws `InvalidName` for a plan whose component has the name of a slot. */
+export function refuseSlotNames({ components }: ControlPlanePlan): void {
+  for (const { name } of components) if (componentOf(name) !== name) throw invalidName('component', name);
+}
+
+/** What is in a slot. */
+export interface Occupant {
+  slot: string;
+  /** Digest of what was started there. */
+  hash: string;
+  runs: boolean;
+}
+
+/** The plan to carry out: that with the component beside what runs of it, where it has changed and may stand there. */
+export async function planBeside(
+  plan: ControlPlanePlan,
+  beside: Beside | undefined,
+  occupantsOf: (component: string) => Promise<readonly Occupant[]>,
+): Promise<{ plan: ControlPlanePlan; beside?: Beside }> {
+  const component = plan.components.find(({ name }) => name === beside?.component);
+  if (beside === undefined || component === undefined || component.data === true) return { plan };
+  const running = (await occupantsOf(component.name)).filter(({ runs }) => runs);
+  const hash = componentHash(component);
+  if (running.length === 0 || running.some((each) => each.hash === hash)) return { plan };
+  return { plan: await beside.plan(), beside };
+}
+
+/** Where the component is to run: where it does already, else in a free slot. `others` hold something that has to go. */
+export function chooseSlot(
+  component: Pick<ComponentPlan, 'name'>,
+  hash: string,
+  occupants: readonly Occupant[],
+  isBeside: boolean,
+): { target: string; others: string[] } {
+  const slots = slotsOf(component.name);
+  const running = occupants.filter(({ runs }) => runs);
+  const free = slots.find((slot) => running.every((each) => each.slot !== slot));
+  const target =
+    running.find((each) => each.hash === hash)?.slot ??
+    (isBeside ? free : running[0]?.slot) ??
+    slots[0];
+  return { target, others: occupants.map(({ slot }) => slot).filter((slot) => slot !== target) };
+}
