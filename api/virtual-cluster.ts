@@ -264,6 +264,12 @@ export const virtualClusterStatusSchema = z.strictObject({
     .optional(),
   advertisedAddress: z.string().max(64).describe('Where pods reach the API server.').optional(),
   advertisedPort: z.int().min(1).max(65535).optional(),
+  replacementPort: z
+    .int()
+    .min(1)
+    .max(65535)
+    .describe('Of an API server that is started beside the one that runs, to take its place.')
+    .optional(),
   serviceCIDR: z.string().max(64).describe("Range of the tenant's service addresses.").optional(),
   serviceIPMode: z
     .enum(['slice', 'assigned'])

@@ -317,6 +317,31 @@ describe('the gateway', () => {
     expect(await metrics.render()).toContain('skerry_gateway_connections{tenant="acme/of-blueid"} 0');
   });
 
+  it('has clients that wait for an API server go to the one that takes its place', async () => {
+    const [gone, next] = [await freePort(), await listening(echo())];
+    const readiness = new Readiness({ clock: systemClock, patienceMs: 30_000 });
+    const { port, routes } = await start({ tenants: { blueid: gone }, options: { readiness } });
+    const waiting = client(port, 'blueid');
+    await vi.waitUntil(() => readiness.isSuspect({ host: '127.0.0.1', port: gone }), 30_000);
+    routes.put(virtualCluster('of-blueid', 'blueid', next));
+    await waiting;
+  });
+
+  it('does not ask whether an API server is well that clients do not go to any more', async () => {
+    const [server, next] = [echo(), await listening(echo())];
+    const before = await listening(server);
+    const accepted = once(server, 'secureConnection') as Promise<[TLSSocket]>;
+    const readiness = new Readiness({ clock: systemClock, patienceMs: 30_000 });
+    const { port, routes } = await start({ tenants: { blueid: before }, options: { readiness } });
+    const open = await client(port, 'blueid');
+    routes.put(virtualCluster('of-blueid', 'blueid', next));
+    const ending = closed(open);
+    (await accepted)[0].end();
+    await ending;
+    expect(readiness.isSuspect({ host: '127.0.0.1', port: before })).toBe(false);
+    await client(port, 'blueid');
+  });
+
   it('holds clients while their API server is started anew, until it is ready', async () => {
     let status = 503;
     const asked: string[] = [];

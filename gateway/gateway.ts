@@ -289,12 +289,18 @@ export class Gateway {
 
   /** Holds the client while its API server is started anew. */
   async #dialWhenReady(client: Socket, route: Route, start: Buffer): Promise<void> {
-    await this.#o.readiness.untilReady(route);
+    await this.#o.readiness.untilReady(route, () => this.#leadsTo(route));
     if (client.destroyed) return;
     const now = this.#o.routes.byId(route.id);
     if (now?.tenant !== route.tenant) this.#refuse(client, 'unreachable', route.tenant);
     else if (now.isAsleep) void this.#wakeAndDial(client, now, start);
-    else this.#dial(client, now, start, true);
+    else this.#dial(client, now, start, isSameBackend(now, route));
+  }
+
+  /** Whether the tenant's clients still go there: another API server may have taken its place. */
+  #leadsTo(route: Route): boolean {
+    const now = this.#o.routes.byId(route.id);
+    return now !== undefined && now.tenant === route.tenant && isSameBackend(now, route);
   }
 
   /** `isLast`: it has waited for its API server already. */
@@ -319,7 +325,7 @@ export class Gateway {
       if (start.length > 0) server.write(start);
       // It is leaving, perhaps.
       server.once('end', () => {
-        if (!client.readableEnded) readiness.suspect(route);
+        if (!client.readableEnded && this.#leadsTo(route)) readiness.suspect(route);
       });
       join(client, server);
     });
@@ -360,6 +366,10 @@ export class Gateway {
     client.resume();
     client.end(Buffer.from([21, 3, 3, 0, 2, 2, alert]), () => client.destroySoon());
   }
+}
+
+function isSameBackend(a: Route, b: Route): boolean {
+  return a.host === b.host && a.port === b.port;
 }
 
 /** No more connections; those that there are go on. Resolves when they have ended. */

@@ -37,12 +37,15 @@ export class Readiness {
     return this.#suspects.has(keyOf(backend));
   }
 
-  /** False when it is not ready within the patience. All that wait for one API server share its probes. */
-  untilReady(backend: Backend): Promise<boolean> {
+  /**
+   * False when it is not ready within the patience, or is not where clients go any more. All that wait for one API server
+   * share its probes.
+   */
+  untilReady(backend: Backend, isCurrent: () => boolean): Promise<boolean> {
     const key = keyOf(backend);
     let probing = this.#probing.get(key);
     if (probing === undefined) {
-      probing = this.#probe(backend).finally(() => {
+      probing = this.#probe(backend, isCurrent).finally(() => {
         this.#probing.delete(key);
         this.#suspects.delete(key);
       });
@@ -51,10 +54,11 @@ export class Readiness {
     return probing;
   }
 
-  async #probe(backend: Backend): Promise<boolean> {
+  async #probe(backend: Backend, isCurrent: () => boolean): Promise<boolean> {
     const { clock, patienceMs } = this.#o;
     const untilMs = clock.monotonic() + patienceMs;
     for (;;) {
+      if (!isCurrent()) return false;
       if (await isReady(backend)) return true;
       if (clock.monotonic() + pauseMs > untilMs) return false;
       await clock.sleep(pauseMs);

@@ -74,7 +74,7 @@ describe('jobs of the manager', () => {
         // It must not end before it is cancelled.
       }).then(async (seen) => ({
         ...seen,
-        goOn: await holdUp(world.stateDir, seen.tenant, 'kube-apiserver'),
+        goOn: await holdUp({ stateDir: world.stateDir, id: seen.tenant, component: 'kube-apiserver' }),
       })),
       world.cli(['create', 'job-cancelled']),
     ]);
@@ -149,7 +149,12 @@ describe.skipIf(withoutRedis !== undefined)(
     });
 
     /** Asks for a job of `job-relay`, which does not end before `goOn` is called: who is killed meanwhile is at it. */
-    const heldUp = async (kind: string, command: string[]): Promise<{ id: string; goOn: () => void }> => {
+    const heldUp = async (
+      kind: string,
+      command: string[],
+      beside?: ProcessIdentity,
+    ): Promise<{ id: string; goOn: () => void }> => {
+      const [stateDir, component] = [world.stateDir, 'kube-apiserver'];
       const [held, asked] = await Promise.all([
         virtualCluster('job-relay', 'its job', ({ status }) => {
           const current = status?.jobs?.current;
@@ -157,7 +162,7 @@ describe.skipIf(withoutRedis !== undefined)(
           return { tenant: status?.id ?? '', id: current.id };
         }).then(async ({ tenant, id }) => ({
           id,
-          goOn: await holdUp(world.stateDir, tenant, 'kube-apiserver'),
+          goOn: await holdUp({ stateDir, id: tenant, component, ...(beside && { beside }) }),
         })),
         world.cli(command),
       ]);
@@ -198,10 +203,11 @@ describe.skipIf(withoutRedis !== undefined)(
 
     it('renew certificates, and go on with that when one of them is killed meanwhile', async () => {
       managers[0] = await manager('first');
-      const { id, goOn } = await heldUp('renewal', ['certificates', 'renew', 'job-relay']);
+      const tenant = await world.openTenant('job-relay');
+      const server = await world.process('kube-apiserver', tenant);
+      const { id, goOn } = await heldUp('renewal', ['certificates', 'renew', 'job-relay'], server);
       await endManager(managers[1], 'SIGKILL');
       goOn();
-      const tenant = await world.openTenant('job-relay');
       const issued = await tenantSecret(world, tenant, 'pki');
       const end = await virtualCluster('job-relay', 'its end', ({ status }) => {
         const [last] = status?.jobs?.history ?? [];

@@ -15,7 +15,7 @@ import { at } from './harness/checker/view.ts';
 import { processesOf } from './harness/managers.ts';
 import { namespace, pod } from './harness/manifests.ts';
 import { poll } from './harness/poll.ts';
-import { holdUp, kill, send } from './harness/processes.ts';
+import { holdUp, isAlive, kill, send } from './harness/processes.ts';
 import { expectAllServed, type SteadyClient, whileAsked } from './harness/steady-load.ts';
 import { type Tenant, World } from './harness/world.ts';
 
@@ -158,7 +158,7 @@ describe('the certificates of a control plane', () => {
 
   it('are all renewed when they are due, as a job that is shown and remembered', async () => {
     const was = await servedCertificate(tenant);
-    // One API server, which is started anew: its clients wait at the gateway.
+    // One API server, which serves until another one has taken its place.
     const client = await whileAsked(tenant.kubeconfig, 'all certificates', async (client) => {
       const earlier = await latest();
       await timeGoesBy([...weekLong, ...ofTheControlPlane]);
@@ -180,18 +180,25 @@ describe('the certificates of a control plane', () => {
     const earlier = await latest();
     let issued: Record<string, string> = {};
     const client = await whileAsked(tenant.kubeconfig, 'the manager killed meanwhile', async (client) => {
+      const [stateDir, id, component] = [world.stateDir, tenant.id, 'kube-apiserver'];
+      const beside = await world.process(component, tenant);
       // That step must not end before its manager is killed.
-      const goOn = await holdUp(world.stateDir, tenant.id, 'kube-apiserver');
+      const holding = holdUp({ stateDir, id, component, beside });
       const renewing = renew('--wait');
+      const goOn = await holding;
       const killed = async (): Promise<string> => {
         const { id } = await underWay('its step', ({ step }) => step === 'control-plane');
+        // The one that runs serves on.
+        await client.served(5);
+        expect(isAlive(beside)).toBe(true);
         await kill(await world.process('vc-manager'));
         return id;
       };
-      const id = await killed().finally(goOn);
+      const job = await killed().finally(goOn);
       issued = await tenantSecret(world, tenant, 'pki');
-      expect(await ended(earlier)).toMatchObject({ id, result: 'Succeeded', attempts: 2 });
+      expect(await ended(earlier)).toMatchObject({ id: job, result: 'Succeeded', attempts: 2 });
       await renewing;
+      expect(isAlive(beside)).toBe(false);
       await served(client);
     });
     expectAllServed(client, 1);

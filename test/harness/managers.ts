@@ -7,7 +7,7 @@ import { type KubeObject, resources } from '../../kube/index.ts';
 import type { RunResult } from './cluster.ts';
 import { namespace } from './manifests.ts';
 import { poll } from './poll.ts';
-import type { ProcessIdentity } from './processes.ts';
+import { holdUp, isAlive, type ProcessIdentity } from './processes.ts';
 import { expectAllServed, SteadyWriter, whileAsked } from './steady-load.ts';
 import type { Tenant, World } from './world.ts';
 
@@ -74,8 +74,15 @@ export async function changeVersion(
   const writer = new SteadyWriter(tenant);
   const since = performance.now();
   try {
-    const client = await whileAsked(tenant.kubeconfig, `from ${from} to ${to}`, async () => {
+    const [stateDir, id, component] = [world.stateDir, tenant.id, 'kube-apiserver'];
+    const earlier = await world.process(component, tenant);
+    const client = await whileAsked(tenant.kubeconfig, `from ${from} to ${to}`, async (client) => {
+      const holding = holdUp({ stateDir, id, component, beside: earlier });
       expect((await setVersion(world, name, to)).exitCode).toBe(0);
+      const goOn = await holding;
+      // As long as the new one is not ready, the earlier one serves.
+      await client.served(5).finally(goOn);
+      expect(isAlive(earlier)).toBe(true);
       await world.superCluster.until<true, VirtualCluster>(
         {
           resource: resources.virtualClusters,
@@ -87,7 +94,7 @@ export async function changeVersion(
         ([vc]) => (vc?.status?.phase === 'Ready' && vc.status.version === to) || undefined,
       );
     });
-    // One API server, which is replaced: its clients wait at the gateway.
+    expect(isAlive(earlier)).toBe(false);
     expectAllServed(client, 1);
   } catch (error) {
     await writer.close();

@@ -30,11 +30,22 @@ export async function kill(identity: ProcessIdentity): Promise<void> {
   await poll(`process ${identity.pid} to end`, () => !isAlive(identity), { timeoutMs: 60_000 });
 }
 
+interface HeldComponent {
+  stateDir: string;
+  /** Of the tenant. */
+  id: string;
+  component: string;
+  /** The one that runs already, beside which another one is to be held; absent: whichever runs. */
+  beside?: ProcessIdentity;
+}
+
 /** Has no step end that waits for this component of a tenant: its process stands still. Resolves to what lets it go on. */
-export async function holdUp(stateDir: string, id: string, component: string): Promise<() => void> {
+export async function holdUp({ stateDir, id, component, beside }: HeldComponent): Promise<() => void> {
   const held: ProcessIdentity[] = [];
   const look = async (): Promise<boolean> => {
-    const found = await componentProcess(stateDir, { id }, component);
+    const found = (await componentProcesses(stateDir, { id }, component)).findLast(
+      (each) => each.startTime !== beside?.startTime || each.pid !== beside.pid,
+    );
     if (found === undefined) return false;
     // Looked at again: another one may have taken its place meanwhile.
     if (held.some(({ startTime }) => startTime === found.startTime)) return true;
@@ -47,18 +58,35 @@ export async function holdUp(stateDir: string, id: string, component: string): P
   };
 }
 
-/** The running process of a component, from its record in the state directory (`stack`, or a tenant's id below `control-planes`). */
+/** The running process of a component that was started last, by its record in the state directory. */
 export async function componentProcess(
   stateDir: string,
   controlPlane: 'stack' | { id: string },
   component: string,
 ): Promise<ProcessIdentity | undefined> {
+  return (await componentProcesses(stateDir, controlPlane, component)).at(-1);
+}
+
+/**
+ * Those that run of a component, in the order of their start: by their records in the state directory (`stack`, or a
+ * tenant's id below `control-planes`). There are two while one takes the place of the other.
+ */
+async function componentProcesses(
+  stateDir: string,
+  controlPlane: 'stack' | { id: string },
+  component: string,
+): Promise<ProcessIdentity[]> {
   const directory = controlPlane === 'stack' ? ['stack'] : ['control-planes', controlPlane.id];
-  const file = join(stateDir, ...directory, 'run', `${component}.json`);
-  const text = await readFile(file, 'utf8').catch(() => undefined);
-  if (text === undefined) return undefined;
-  const { pid } = JSON.parse(text) as { pid: number };
-  return identify(pid);
+  const found: { startedAt: string; process: ProcessIdentity }[] = [];
+  for (const slot of [component, `${component}-beside`]) {
+    const file = join(stateDir, ...directory, 'run', `${slot}.json`);
+    const text = await readFile(file, 'utf8').catch(() => undefined);
+    if (text === undefined) continue;
+    const { pid, startedAt } = JSON.parse(text) as { pid: number; startedAt: string };
+    const process = identify(pid);
+    if (process !== undefined) found.push({ startedAt, process });
+  }
+  return found.sort((a, b) => (a.startedAt < b.startedAt ? -1 : 1)).map(({ process }) => process);
 }
 
 /** Processes that belong to a state directory, by their mark or their command line: pid to what they are. Linux only; else empty. */

@@ -95,6 +95,12 @@ export class Allocations {
         exceptUid,
         (vc) => vc.status?.advertisedPort,
         (claim) => claim.port,
+      ).concat(
+        this.#others(
+          exceptUid,
+          (vc) => vc.status?.replacementPort,
+          () => undefined,
+        ),
       ),
     );
   }

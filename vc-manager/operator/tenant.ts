@@ -129,6 +129,13 @@ export class Tenant {
     return this.#client;
   }
 
+  /** Its API server is at another address now; call it when nothing is asked of it. */
+  async reconnect(): Promise<void> {
+    const client = this.#client;
+    this.#client = undefined;
+    await client?.connection.close();
+  }
+
   /** Resolves when one component is ready; `components` starts the others meanwhile, until `close`. */
   async untilReady(
     component: string,
@@ -147,8 +154,7 @@ export class Tenant {
   async close(): Promise<void> {
     this.#over.abort();
     await this.components.catch(() => undefined);
-    await this.#client?.connection.close();
-    this.#client = undefined;
+    await this.reconnect();
   }
 }
 

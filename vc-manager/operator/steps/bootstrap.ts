@@ -43,14 +43,8 @@ export const bootstrap: Step = {
     // The API server creates it a moment after it is ready.
     await waitForObject(tenant, bootstrapTimeoutMs, resources.namespaces, { name: 'default' });
     const { wasReady } = tenant;
-    const objects = wasReady ? apiServerEndpoints(tenant) : [...apiServerEndpoints(tenant), ...firstObjects];
-    const likely = wasReady ? 'there' : 'absent';
-    await Promise.all(
-      objects.map(({ resource, object }) =>
-        ensureObject(tenant.client, resource, object, { signal, likely }),
-      ),
-    );
-    if (wasReady) return;
+    if (wasReady) return publishAddress(tenant);
+    await ensureObjects(tenant, [...apiServerEndpoints(tenant), ...firstObjects], 'absent');
     await waitForObject(tenant, bootstrapTimeoutMs, resources.namespaces, { name: 'kube-system' });
     const identity = await uidOfKubeSystem(tenant.client, signal);
     tenant.status.set((status) => ({
@@ -60,6 +54,21 @@ export const bootstrap: Step = {
     await tenant.status.flush();
   },
 };
+
+/** Tells the tenant's pods where its API server is. */
+export async function publishAddress(tenant: Tenant): Promise<void> {
+  await ensureObjects(tenant, apiServerEndpoints(tenant), 'there');
+}
+
+async function ensureObjects(
+  { client, signal }: Tenant,
+  objects: readonly { resource: Resource; object: KubeObject }[],
+  likely: 'there' | 'absent',
+): Promise<void> {
+  await Promise.all(
+    objects.map(({ resource, object }) => ensureObject(client, resource, object, { signal, likely })),
+  );
+}
 
 export async function waitForObject(
   tenant: Tenant,

@@ -4,6 +4,7 @@ import { findCondition, resources } from '../../../kube/index.ts';
 import { BinaryError } from '../../binaries/index.ts';
 import type { ControlPlanePlan } from '../../control-plane/plan.ts';
 import { renderPlan } from '../../control-plane/render-plan.ts';
+import type { Beside } from '../../drivers/driver.ts';
 import { DriverError } from '../../drivers/errors.ts';
 import { portTaken } from '../errors.ts';
 import { recordReplacing, recordRollback } from '../jobs.ts';
@@ -12,7 +13,8 @@ import { isAsleep } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { allocatePort, recordAddress } from './address.ts';
-import { waitForObject } from './bootstrap.ts';
+import { publishAddress, waitForObject } from './bootstrap.ts';
+import { credentials } from './certificates.ts';
 import { writeStopOf } from './datastore-usage.ts';
 
 /** A user and a prefix for this tenant in the shared datastore, unless the template has an etcd of its own. */
@@ -45,7 +47,7 @@ export const controlPlane: Step = {
     const wasReplacing = tenant.vc.status?.jobs?.current?.replacing === true;
     // From here on the datastore holds the service range.
     if (change === undefined) tenant.status.set({ version: choice.version });
-    else reportReplacing(tenant, change);
+    else reportReplacing(tenant, services, change);
     const { confinement } = services.driver;
     if (confinement !== undefined) tenant.status.set({ confinement: [...confinement] });
     if (!isAsleep(tenant.vc)) await reportOutage(tenant, services);
@@ -94,8 +96,14 @@ function isNotStarting(error: unknown): error is DriverError {
   return error instanceof DriverError && notStarting.includes(error.code);
 }
 
-function reportReplacing(tenant: Tenant, { from, to }: { from: string; to: string }): void {
+function reportReplacing(
+  tenant: Tenant,
+  { settings }: Services,
+  { from, to }: { from: string; to: string },
+): void {
   recordReplacing(tenant, true);
+  // The earlier one serves on.
+  if (isReplacedBeside(tenant, settings)) return;
   const message = `Kubernetes ${from} is being replaced by ${to}.`;
   for (const type of ['APIServerReady', 'Ready'] as const)
     tenant.status.condition(type, 'False', 'Upgrading', message);
@@ -129,6 +137,7 @@ export async function ensureControlPlane(
   const refused = new Set<number>();
   for (;;) {
     const port = tenant.required(tenant.vc.status?.advertisedPort, 'port');
+    const beside = besideOf(tenant, services, refused);
     const report = new ProgressReport(tenant);
     // A reconcile of a control plane that is well reports no progress.
     const isWell = findCondition(tenant.vc.status?.conditions, 'Ready')?.status === 'True';
@@ -137,12 +146,20 @@ export async function ensureControlPlane(
       const wanted = await plan(tenant, services, port);
       begin();
       await tenant.untilReady(apiServerName, (options) =>
-        services.driver.ensure(wanted, { ...options, onProgress }),
+        services.driver.ensure(wanted, { ...options, onProgress, beside }),
       );
+      forgetReplacement(tenant);
       return;
     } catch (error) {
-      if (!(error instanceof DriverError) || error.code !== 'PortInUse' || error.fields.port !== port)
-        throw error;
+      if (!(error instanceof DriverError) || error.code !== 'PortInUse') throw error;
+      const { replacementPort } = tenant.vc.status ?? {};
+      if (replacementPort !== undefined && error.fields.port === replacementPort) {
+        refused.add(replacementPort);
+        forgetReplacement(tenant);
+        await tenant.status.flush();
+        continue;
+      }
+      if (error.fields.port !== port) throw error;
       if (tenant.wasReady) throw portTaken(port, error);
       refused.add(port);
     } finally {
@@ -151,6 +168,49 @@ export async function ensureControlPlane(
     recordAddress(tenant, services, allocatePort(tenant, services, refused));
     await tenant.status.flush();
   }
+}
+
+/** Whether clients can be led to another API server: the gateway does it, or an address that the driver has made. */
+function isReplacedBeside(tenant: Tenant, settings: Services['settings']): boolean {
+  return tenant.wasReady && (settings.gateway !== undefined || tenant.location !== undefined);
+}
+
+/**
+ * How the API server is replaced without a pause. The port of the new one stands in the status before anything listens
+ * there, and becomes the port when the new one is ready: a manager that is killed leaves to the next one what to do.
+ */
+function besideOf(tenant: Tenant, services: Services, refused: ReadonlySet<number>): Beside | undefined {
+  if (!isReplacedBeside(tenant, services.settings)) return undefined;
+  const component = apiServerName;
+  const port = tenant.required(tenant.vc.status?.advertisedPort, 'port');
+  if (tenant.location !== undefined)
+    return { component, plan: () => plan(tenant, services, port), handOver: async () => {} };
+  return {
+    component,
+    plan: async () => {
+      const { replacementPort } = tenant.vc.status ?? {};
+      const next = replacementPort ?? allocatePort(tenant, services, new Set([...refused, port]));
+      tenant.status.set({ replacementPort: next });
+      await tenant.status.flush();
+      return plan(tenant, services, next);
+    },
+    handOver: async () => {
+      const next = tenant.required(tenant.vc.status?.replacementPort, 'port of the new API server');
+      recordAddress(tenant, services, next);
+      forgetReplacement(tenant);
+      // The gateway sends new connections there.
+      await tenant.status.flush();
+      await tenant.reconnect();
+      // Pods and the syncer follow while the earlier one still serves.
+      await publishAddress(tenant);
+      await credentials.run(tenant, services);
+    },
+  };
+}
+
+function forgetReplacement(tenant: Tenant): void {
+  if (tenant.vc.status?.replacementPort !== undefined)
+    tenant.status.set(({ replacementPort: _, ...rest }) => rest);
 }
 
 async function plan(tenant: Tenant, services: Services, port: number): Promise<ControlPlanePlan> {
