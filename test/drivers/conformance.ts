@@ -5,7 +5,9 @@ import { defaultVersions } from '../../vc-manager/binaries/index.ts';
 import type { ControlPlanePlan } from '../../vc-manager/control-plane/plan.ts';
 import { renderPlan } from '../../vc-manager/control-plane/render-plan.ts';
 import { loadTemplates, selectTemplate } from '../../vc-manager/control-plane/template.ts';
+import type { Beside } from '../../vc-manager/drivers/driver.ts';
 import { DriverError } from '../../vc-manager/drivers/errors.ts';
+import { freePort } from '../../vc-manager/os/network.ts';
 import { ensureEncryption, ensureTenantPki, type TenantPki } from '../../vc-manager/pki/index.ts';
 import { type DriverWorld, EventLog, type HeldDriver, type ServerAddress } from './driver-world.ts';
 
@@ -50,12 +52,14 @@ const clusterDomain = 'cluster.local';
 interface PlanChanges {
   version?: string;
   extraArgs?: Record<string, Record<string, string>>;
+  /** Default: where it listens now. */
+  bindPort?: number;
 }
 
 /** One control plane of the conformance suite: its credentials, its plans, and a client of its API server. */
 class ConformancePlan {
   readonly id: string;
-  readonly address: ServerAddress;
+  address: ServerAddress;
   readonly #world: DriverWorld;
   readonly #pki: TenantPki;
   /** Made once, as the manager does. */
@@ -94,7 +98,11 @@ class ConformancePlan {
   }
 
   /** Equal changes give equal plans. */
-  plan({ version = defaultVersions.kubernetes, extraArgs = {} }: PlanChanges = {}): ControlPlanePlan {
+  plan({
+    version = defaultVersions.kubernetes,
+    extraArgs = {},
+    bindPort = this.address.bindPort,
+  }: PlanChanges = {}): ControlPlanePlan {
     const { etcdCa, kubeletProxyCa } = this.#world.pki;
     const plan = renderPlan({
       id: this.id,
@@ -102,7 +110,7 @@ class ConformancePlan {
       version,
       serviceCIDR: '10.112.4.0/22',
       clusterDomain,
-      ports: { 'kube-apiserver': this.address.bindPort },
+      ports: { 'kube-apiserver': bindPort },
       bindAddress: this.address.bindAddress,
       advertiseAddress: '192.0.2.10',
       etcd: { endpoint: this.#world.datastore.endpoint },
@@ -113,6 +121,21 @@ class ConformancePlan {
       extraArgs,
     });
     return this.#world.complete?.(plan) ?? plan;
+  }
+
+  /** Where another one can stand beside its API server, and clients go there once it is ready. */
+  async beside(changes: PlanChanges): Promise<Beside> {
+    const { host, bindPort: port } = this.address;
+    const bindPort = this.#world.usesPortsOfThisMachine
+      ? await freePort({ host, taken: [port], range: [21_000, 21_999] })
+      : port;
+    return {
+      component: server,
+      plan: async () => this.plan({ ...changes, bindPort }),
+      handOver: async () => {
+        if (this.#world.usesPortsOfThisMachine) this.address = { ...this.address, bindPort, port: bindPort };
+      },
+    };
   }
 
   /** With the manager's credentials, on a connection of its own. */
@@ -351,6 +374,34 @@ export function describeDriver(
       expect(after[1]).toBeGreaterThan(before[1] ?? 0);
     });
 
+    it('replaces the API server while another one serves, at every moment', async () => {
+      const before = await life.serverStartedAt();
+      const changes = { extraArgs: { [server]: { 'max-requests-inflight': '150' } } };
+      const events = eventsOf(driver);
+      let isOver = false;
+      const asking = (async () => {
+        for (let asked = 0; ; asked++) {
+          await life.serverStartedAt();
+          if (isOver) return asked;
+        }
+      })();
+      asking.catch(() => undefined);
+      const beside = await life.beside(changes);
+      await driver.ensure(life.plan(changes), { signal, beside }).finally(() => {
+        isOver = true;
+      });
+      expect(await asking).toBeGreaterThan(0);
+      expect(await life.serverStartedAt()).toBeGreaterThan(before);
+      expect(events.told.filter((told) => told.endsWith('exited'))).toEqual([]);
+      expect((await driver.observe(life.id)).components.map(({ name: component }) => component)).toEqual([
+        server,
+        controllers,
+      ]);
+      const after = await starts();
+      await driver.ensure(life.plan(changes), { signal, beside });
+      expect(await starts()).toEqual(after);
+    });
+
     it('stops everything and keeps its data', async () => {
       await makeSettings('second');
       const events = eventsOf(driver);
@@ -367,15 +418,19 @@ export function describeDriver(
 
     it('says why a component keeps exiting, with the end of its log', async () => {
       // Of one that is asked whether it is ready: one that is not counts as started after half a second.
-      const broken = life.plan({ extraArgs: { [server]: { 'no-such-flag': 'set' } } });
-      const error = await failure(driver.ensure(broken, { signal }));
+      const changes = { extraArgs: { [server]: { 'no-such-flag': 'set' } } };
+      const before = await life.serverStartedAt();
+      const beside = await life.beside(changes);
+      const error = await failure(driver.ensure(life.plan(changes), { signal, beside }));
       expect(error.code).toBe('KeepsExiting');
       expect(error.message).toContain(server);
       expect(error.message).toContain('unknown flag: --no-such-flag');
 
-      await driver.ensure(life.plan(), { signal });
+      await driver.ensure(life.plan(), { signal, beside });
       expect(await stateOf(server)).toBe('running');
       expect(await stateOf(controllers)).toBe('running');
+      // It has served all the time.
+      expect(await life.serverStartedAt()).toBe(before);
     });
 
     it('removes everything, and is content when there is nothing', async () => {

@@ -1,5 +1,5 @@
 import type { ComponentPlan, ControlPlanePlan } from '../control-plane/plan.ts';
-import { type Beside, componentHash } from './driver.ts';
+import { type Beside, type ComponentObservation, componentHash } from './driver.ts';
 import { invalidName } from './errors.ts';
 
 /**
@@ -56,6 +56,17 @@ export function chooseSlot(
   const target =
     running.find((each) => each.hash === hash)?.slot ??
     (isBeside ? free : running[0]?.slot) ??
+    occupants.find((each) => each.hash === hash)?.slot ??
     slots[0];
   return { target, others: occupants.map(({ slot }) => slot).filter((slot) => slot !== target) };
+}
+
+/** One observation of each component, by name: of two that run the one that was started last. */
+export function observedComponents(slots: readonly ComponentObservation[]): ComponentObservation[] {
+  const rank = ({ state }: ComponentObservation): number => (state === 'running' ? 1 : 0);
+  const since = ({ startedAt }: ComponentObservation): number => startedAt?.getTime() ?? 0;
+  const byName = new Map<string, ComponentObservation>();
+  for (const each of [...slots].sort((a, b) => rank(a) - rank(b) || since(a) - since(b)))
+    byName.set(each.name, each);
+  return [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
 }

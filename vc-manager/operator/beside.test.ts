@@ -7,7 +7,9 @@ import { World } from './testing/world.ts';
 
 const gateway = { domain: 'tenants.example.com', host: '192.0.2.20', port: 443 };
 const settings = (more: object = {}) =>
-  ({ settings: { advertiseAddress: '192.0.2.10', etcdEndpoint: 'https://127.0.0.1:1', gateway, ...more } }) as never;
+  ({
+    settings: { advertiseAddress: '192.0.2.10', etcdEndpoint: 'https://127.0.0.1:1', gateway, ...more },
+  }) as never;
 
 describe('the API server of a tenant behind a gateway', () => {
   let world: World;
@@ -18,7 +20,8 @@ describe('the API server of a tenant behind a gateway', () => {
   });
   afterEach(() => world.end());
 
-  const portOf = (plan: ControlPlanePlan | undefined): number | undefined => plan?.components[0]?.ports[0]?.port;
+  const portOf = (plan: ControlPlanePlan | undefined): number | undefined =>
+    plan?.components[0]?.ports[0]?.port;
   const renew = (value: string): void => {
     const vc = world.get('a');
     world.superCluster.put(resources.virtualClusters, {

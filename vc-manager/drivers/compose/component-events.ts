@@ -3,6 +3,7 @@ import type { Clock } from '../../../kube/index.ts';
 import type { ComponentEvent, ComponentExit, ComponentListener } from '../driver.ts';
 import { keepsExiting, notReady } from '../errors.ts';
 import { describeExit, exitsUntilFailed, healthyAfterMs, untilReady } from '../readiness.ts';
+import { componentOf } from '../slots.ts';
 import { type ContainerSpec, labels } from './compose-file.ts';
 import type { Docker } from './docker.ts';
 
@@ -16,6 +17,7 @@ const reconnectPauseMs = 1_000;
 
 export interface EngineEvent {
   id: string;
+  /** Its slot. */
   component: string;
   /** `died`: it ended without a stop request. */
   what: 'started' | 'died';
@@ -104,6 +106,7 @@ const defaultReadyTimeoutMs = 60_000;
 
 interface ComponentWatchOptions {
   id: string;
+  /** Its slot. */
   component: string;
   clock: Clock;
   emit: (what: ComponentEvent) => void;
@@ -133,7 +136,7 @@ export class ComponentWatch {
 
   constructor(options: ComponentWatchOptions) {
     this.#o = options;
-    this.#where = { id: options.id, component: options.component };
+    this.#where = { id: options.id, component: componentOf(options.component) };
   }
 
   get state(): 'starting' | 'running' | 'failed' {
@@ -294,7 +297,7 @@ export class Watches {
         id,
         component,
         clock,
-        emit: (what) => emit(id, component, what),
+        emit: (what) => emit(id, componentOf(component), what),
         tail: () => tail(id, component),
       });
       watches.set(component, watch);

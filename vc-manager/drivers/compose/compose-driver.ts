@@ -1,19 +1,34 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { type Clock, KeyedMutex, systemClock } from '../../../kube/index.ts';
-import { type ControlPlanePlan, startOrder, validatePlan } from '../../control-plane/plan.ts';
+import {
+  type ComponentPlan,
+  type ControlPlanePlan,
+  startOrder,
+  validatePlan,
+} from '../../control-plane/plan.ts';
 import { runInDependencyOrder } from '../dependency-order.ts';
 import {
   type ComponentListener,
-  type ComponentObservation,
   type ControlPlaneDriver,
   type ControlPlaneObservation,
+  componentHash,
   controlPlanesIn,
   type EnsureOptions,
+  handOverPauseMs,
   type LogOptions,
   type StopOptions,
 } from '../driver.ts';
 import { cannotWrite } from '../errors.ts';
+import {
+  chooseSlot,
+  componentOf,
+  type Occupant,
+  observedComponents,
+  planBeside,
+  refuseSlotNames,
+  slotsOf,
+} from '../slots.ts';
 import { followEngine, Watches } from './component-events.ts';
 import { type ContainerSpec, composeFile, containerSpec, projectOf, stopOrder } from './compose-file.ts';
 import {
@@ -70,6 +85,7 @@ export class ComposeDriver implements ControlPlaneDriver {
 
   async ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
     validatePlan(plan);
+    refuseSlotNames(plan);
     await this.#docker.check();
     this.#follow();
     await this.#lock.run(plan.id, options.signal, () => this.#ensure(plan, options));
@@ -78,10 +94,10 @@ export class ComposeDriver implements ControlPlaneDriver {
   async observe(id: string): Promise<ControlPlaneObservation> {
     projectOf(id);
     const containers = await findContainers(this.#docker, id);
-    const components: ComponentObservation[] = [...containers.values()]
-      .map((container) => observation(container, this.#watches.find(id, container.component)))
-      .sort((a, b) => (a.name < b.name ? -1 : 1));
-    return { id, components };
+    const observed = [...containers.values()].map((container) =>
+      observation(container, this.#watches.find(id, container.slot)),
+    );
+    return { id, components: observedComponents(observed) };
   }
 
   watch(listener: ComponentListener): () => void {
@@ -93,7 +109,7 @@ export class ComposeDriver implements ControlPlaneDriver {
     projectOf(id);
     await this.#lock.run(id, signal, async () => {
       const all = await findContainers(this.#docker, id, signal);
-      const chosen = [...all.values()].filter((each) => components?.includes(each.component) ?? true);
+      const chosen = [...all.values()].filter(({ slot }) => components?.includes(componentOf(slot)) ?? true);
       await this.#stop(id, chosen, signal, timeoutMs);
     });
   }
@@ -131,25 +147,65 @@ export class ComposeDriver implements ControlPlaneDriver {
     this.#following = undefined;
   }
 
-  async #ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
+  async #ensure(asked: ControlPlanePlan, options: EnsureOptions): Promise<void> {
     const { signal, onProgress, onReady } = options;
-    const targets = plan.components.map((component) => containerSpec(plan.id, component, this.#registry));
-    const containers = await findContainers(this.#docker, plan.id, signal);
+    const { id } = asked;
+    const containers = await findContainers(this.#docker, id, signal);
+    const occupantsOf = (name: string): Occupant[] =>
+      slotsOf(name).flatMap((slot) => {
+        const found = containers.get(slot);
+        return found === undefined ? [] : [{ slot, hash: found.hash, runs: found.status === 'running' }];
+      });
+    const { plan, beside } = await planBeside(asked, options.beside, async (name) => occupantsOf(name));
+    validatePlan(plan);
+    const places = new Map(
+      plan.components.map((component) => {
+        const isBeside = component.name === beside?.component;
+        const occupants = occupantsOf(component.name);
+        return [component.name, chooseSlot(component, componentHash(component), occupants, isBeside)];
+      }),
+    );
+    const inSlot = (component: ComponentPlan): ContainerSpec =>
+      containerSpec(id, { ...component, name: places.get(component.name)?.target ?? '' }, this.#registry);
+    const targets = plan.components.map(inSlot);
     const file = await this.#write(plan, targets);
     const changed = targets.filter((target) => !isOf(containers.get(target.component.name), target));
-    await provideImages(this.#docker, plan.id, changed, { signal, onProgress });
-    const wanted = new Set(plan.components.map((component) => component.name));
-    const others = [...containers.values()].filter(({ component }) => !wanted.has(component));
-    await this.#stop(plan.id, others, signal);
-    for (const other of others) await this.#commands.remove(plan.id, other, signal);
-    const byName = new Map(targets.map((target) => [target.component.name, target]));
-    await runInDependencyOrder(startOrder(plan.components), signal, async ({ name }, startSignal) => {
-      const target = byName.get(name) as ContainerSpec;
+    await provideImages(this.#docker, id, changed, { signal, onProgress });
+    await this.#clear(
+      id,
+      [...containers.keys()].filter((slot) => !places.has(componentOf(slot))),
+      signal,
+    );
+    await runInDependencyOrder(startOrder(plan.components), signal, async (component, startSignal) => {
+      const { name } = component;
+      const target = inSlot(component);
+      const slot = target.component.name;
+      const others = places.get(name)?.others ?? [];
+      const isBeside = name === beside?.component;
       onProgress?.(`starting ${name}`);
-      await this.#ensureComponent(plan.id, file, target, containers.get(name), startSignal);
+      if (!isBeside) await this.#clear(id, others, startSignal);
+      try {
+        await this.#ensureComponent(id, file, target, containers.get(slot), startSignal);
+      } catch (error) {
+        if (isBeside && !startSignal.aborted) await this.#clear(id, [slot], startSignal);
+        throw error;
+      }
+      if (isBeside) await beside.handOver();
       onProgress?.(`${name} is ready`);
       onReady?.(name);
+      if (!isBeside) return;
+      await this.#clock.sleep(handOverPauseMs, startSignal);
+      await this.#clear(id, others, startSignal);
     });
+  }
+
+  /** Ends and removes the containers in these slots, and their files. */
+  async #clear(id: string, slots: readonly string[], signal: AbortSignal): Promise<void> {
+    if (slots.length === 0) return;
+    const found = await findContainers(this.#docker, id, signal);
+    const containers = slots.flatMap((slot) => found.get(slot) ?? []);
+    await this.#stop(id, containers, signal);
+    for (const container of containers) await this.#commands.remove(id, container, signal);
   }
 
   async #ensureComponent(
@@ -197,8 +253,8 @@ export class ComposeDriver implements ControlPlaneDriver {
     signal: AbortSignal,
     timeoutMs?: number,
   ): Promise<void> {
-    const byName = new Map(containers.map((container) => [container.component, container]));
-    const steps = containers.map(({ component, dependsOn }) => ({ name: component, dependsOn }));
+    const byName = new Map(containers.map((container) => [container.slot, container]));
+    const steps = containers.map(({ slot, dependsOn }) => ({ name: slot, dependsOn }));
     await runInDependencyOrder(stopOrder(steps), signal, async ({ name }, stopSignal) => {
       this.#watches.end(id, name);
       await this.#commands.stop(id, byName.get(name) as ComponentContainer, stopSignal, timeoutMs);

@@ -9,12 +9,13 @@ import {
 import { componentHash, isControlPlaneName } from '../driver.ts';
 import { invalidName } from '../errors.ts';
 import { imageOf } from '../images.ts';
+import { componentOf } from '../slots.ts';
 import { noImage } from './docker.ts';
 
 /** Labels of what the driver makes; containers, volumes and the compose file carry the same ones. */
 export const labels = {
   id: 'skerry.dev/id',
-  /** On the container and the volumes of a component. */
+  /** On the container and the volumes of a component: its slot. */
   component: 'skerry.dev/component',
   /** Digest of what the container was made for. */
   hash: 'skerry.dev/component-hash',
@@ -58,13 +59,16 @@ export function stopOrder<T extends { name: string; dependsOn: readonly string[]
   return startOrder(
     components.map(({ name }) => ({
       name,
-      dependsOn: components.filter((other) => other.dependsOn.includes(name)).map((other) => other.name),
+      dependsOn: components
+        .filter((other) => other.dependsOn.includes(componentOf(name)))
+        .map((other) => other.name),
     })),
   );
 }
 
 /** What a container of a component is made of. */
 export interface ContainerSpec {
+  /** Its name is that of the slot. */
   component: ComponentPlan;
   hash: string;
   image: string;
@@ -117,23 +121,26 @@ const capabilities: Readonly<Record<string, string[]>> = { 'kube-apiserver': ['N
  */
 export function composeFile(plan: ControlPlanePlan, targets: readonly ContainerSpec[]): string {
   const volumes = targets.flatMap((target) => Object.values(target.volumes));
+  const slots = new Map(targets.map(({ component: { name } }) => [componentOf(name), name]));
   const project = {
     name: projectOf(plan.id),
-    services: Object.fromEntries(targets.map((target) => [target.component.name, service(plan, target)])),
+    services: Object.fromEntries(
+      targets.map((target) => [target.component.name, service(plan, target, slots)]),
+    ),
     volumes: Object.fromEntries(volumes.map((name) => [name, { name, external: true }])),
   };
   const head = `# Control plane ${plan.id}, written by vc-manager: changes are lost when it next looks.\n`;
   return head + stringify(escaped(project), { lineWidth: 0 });
 }
 
-function service(plan: ControlPlanePlan, target: ContainerSpec): object {
+function service(plan: ControlPlanePlan, target: ContainerSpec, slots: ReadonlyMap<string, string>): object {
   const { name, dependsOn, stopTimeoutMs } = target.component;
   return {
     image: target.image,
     entrypoint: [target.program],
     command: target.args,
     ...(Object.keys(target.env).length === 0 ? {} : { environment: target.env }),
-    ...(dependsOn.length === 0 ? {} : { depends_on: dependsOn }),
+    ...(dependsOn.length === 0 ? {} : { depends_on: dependsOn.map((each) => slots.get(each) ?? each) }),
     ...limitsOf(target.component),
     // Tenants' addresses are ports of this machine, as they are without containers.
     network_mode: 'host',

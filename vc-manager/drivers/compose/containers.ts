@@ -4,6 +4,7 @@ import type { ComponentExit, ComponentObservation, ComponentState, LogOptions } 
 import { portInUse, unknownComponent, willNotStop } from '../errors.ts';
 import { isPortFree, portHolder } from '../ports.ts';
 import { exitsUntilFailed } from '../readiness.ts';
+import { componentOf, slotsOf } from '../slots.ts';
 import type { ComponentWatch } from './component-events.ts';
 import { type ContainerSpec, labels, projectOf } from './compose-file.ts';
 import { type Docker, type DockerResult, imageMissing, refused } from './docker.ts';
@@ -25,7 +26,7 @@ const schema = z.object({
 /** The container of one component, as the engine has it. */
 export interface ComponentContainer {
   containerId: string;
-  component: string;
+  slot: string;
   /** What it was made for. */
   hash: string;
   dependsOn: string[];
@@ -39,7 +40,7 @@ export interface ComponentContainer {
   lastExit?: ComponentExit;
 }
 
-/** The containers of a control plane by component, of all managers. */
+/** The containers of a control plane by slot, of all managers. */
 export async function findContainers(
   docker: Docker,
   id: string,
@@ -59,7 +60,7 @@ export async function findContainers(
   if (inspected.exitCode !== 0 && !/no such (container|object)/i.test(inspected.stderr))
     throw refused({ id }, 'inspect containers', inspected.stderr);
   const containers = z.array(schema).parse(JSON.parse(inspected.stdout || '[]'));
-  return new Map(containers.map((each) => componentContainer(each)).map((each) => [each.component, each]));
+  return new Map(containers.map((each) => componentContainer(each)).map((each) => [each.slot, each]));
 }
 
 function componentContainer({ Id, RestartCount, State, Config }: z.infer<typeof schema>): ComponentContainer {
@@ -68,7 +69,7 @@ function componentContainer({ Id, RestartCount, State, Config }: z.infer<typeof 
   const over = State.Status === 'exited' || State.Status === 'dead' || State.Status === 'restarting';
   return {
     containerId: Id,
-    component: Config.Labels[labels.component] ?? '',
+    slot: Config.Labels[labels.component] ?? '',
     hash: Config.Labels[labels.hash] ?? '',
     dependsOn: (Config.Labels[labels.dependsOn] ?? '').split(',').filter((name) => name !== ''),
     stopTimeoutMs: Number(Config.Labels[labels.stopTimeoutMs] ?? 10_000),
@@ -93,11 +94,11 @@ export function observation(
   container: ComponentContainer,
   watch: Pick<ComponentWatch, 'state' | 'lastExit' | 'restartsBefore'> | undefined,
 ): ComponentObservation {
-  const { component, status, pid, startedAt } = container;
+  const { slot, status, pid, startedAt } = container;
   const lastExit = watch?.lastExit ?? container.lastExit;
   const runs = status === 'running' && pid !== undefined;
   return {
-    name: component,
+    name: componentOf(slot),
     state: stateOf(container, watch?.state),
     ...(runs ? { pid, ...(startedAt === undefined ? {} : { startedAt }) } : {}),
     restarts: Math.max(0, container.restarts - (watch?.restartsBefore ?? 0)),
@@ -141,7 +142,7 @@ export class ContainerCommands {
     const up = ['up', '--detach', '--no-deps', '--no-build', '--pull', 'never', name];
     const result = await this.#docker.run([...project, ...up], { signal });
     if (result.exitCode !== 0)
-      throw refused({ id, component: name }, `start ${name} of ${id}`, words(result));
+      throw refused({ id, component: componentOf(name) }, `start ${name} of ${id}`, words(result));
   }
 
   async start(id: string, container: ComponentContainer, signal: AbortSignal): Promise<void> {
@@ -165,12 +166,12 @@ export class ContainerCommands {
     signal: AbortSignal,
     timeoutMs: number = container.stopTimeoutMs,
   ): Promise<void> {
-    const { containerId, component, pid } = container;
+    const { containerId, slot, pid } = container;
     const seconds = String(Math.ceil(timeoutMs / 1000));
     const result = await this.#docker.run(['stop', '-t', seconds, containerId], { signal });
     if (result.exitCode === 0 || isGone(result)) return;
     if (pid !== undefined && /did not receive an exit event|cannot stop container/i.test(result.stderr))
-      throw willNotStop({ id, component }, pid);
+      throw willNotStop({ id, component: componentOf(slot) }, pid);
     this.#must(result, id, container, 'stop');
   }
 
@@ -183,7 +184,7 @@ export class ContainerCommands {
   ): Promise<void> {
     const result = await this.#docker.run(['rm', '--force', container.containerId], { signal });
     if (!isGone(result)) this.#must(result, id, container, 'remove');
-    await removeFiles(this.#docker, { id, component: container.component }, except);
+    await removeFiles(this.#docker, { id, component: container.slot }, except);
   }
 
   fillVolumes(id: string, target: ContainerSpec, signal: AbortSignal): Promise<void> {
@@ -213,12 +214,12 @@ export class ContainerCommands {
   async checkPorts(id: string, { component }: ContainerSpec): Promise<void> {
     for (const { port, host } of component.ports) {
       if (await isPortFree(port, host ?? '0.0.0.0')) continue;
-      throw portInUse({ id, component: component.name }, port, await portHolder(port));
+      throw portInUse({ id, component: componentOf(component.name) }, port, await portHolder(port));
     }
   }
 
-  async tail(id: string, component: string): Promise<string[]> {
-    const container = (await findContainers(this.#docker, id)).get(component);
+  async tail(id: string, slot: string): Promise<string[]> {
+    const container = (await findContainers(this.#docker, id)).get(slot);
     if (container === undefined) return [];
     const { stdout, stderr } = await this.#docker.run([
       ...['logs', '--tail', String(linesInErrors)],
@@ -227,9 +228,9 @@ export class ContainerCommands {
     return `${stdout}\n${stderr}`.split('\n').filter((line) => line !== '');
   }
 
-  #must(result: DockerResult, id: string, { component }: ComponentContainer, verb: string): void {
+  #must(result: DockerResult, id: string, { slot }: ComponentContainer, verb: string): void {
     if (result.exitCode === 0) return;
-    throw refused({ id, component }, `${verb} ${component} of ${id}`, words(result));
+    throw refused({ id, component: componentOf(slot) }, `${verb} ${slot} of ${id}`, words(result));
   }
 }
 
@@ -239,6 +240,17 @@ function words({ stderr, stdout }: DockerResult): string {
 
 function isGone({ stderr }: DockerResult): boolean {
   return /no such container|is already in progress/i.test(stderr);
+}
+
+function newestOf(
+  containers: ReadonlyMap<string, ComponentContainer>,
+  component: string,
+): ComponentContainer | undefined {
+  const since = ({ startedAt }: ComponentContainer): number => startedAt?.getTime() ?? 0;
+  return slotsOf(component)
+    .flatMap((slot) => containers.get(slot) ?? [])
+    .sort((a, b) => since(a) - since(b))
+    .at(-1);
 }
 
 /** The engine's log ends with the process, also when it is started again. */
@@ -257,14 +269,19 @@ export async function* readContainerLog(
   const { signal, follow, tailLines, clock } = options;
   const now = new Date(clock.now()).toISOString().replace('Z', '000000Z');
   const first = await findContainers(docker, where.id);
-  if (!first.has(where.component)) throw unknownComponent(where, [...first.keys()].sort());
-  let container = first.get(where.component);
+  let container = newestOf(first, where.component);
+  if (container === undefined)
+    throw unknownComponent(where, [...new Set([...first.keys()].map(componentOf))].sort());
   // Asked for none of what is there, the engine would also leave out what comes while it opens the log.
   const fromNow = follow === true && tailLines === 0;
   /** Time of the last line that was given. */
   let last = fromNow ? now : '';
+  let isOf = container.containerId;
   for (let isFirst = true; !signal.aborted; isFirst = false) {
     if (container !== undefined) {
+      // A new one may have been started before the last words of the earlier one.
+      if (container.containerId !== isOf) last = '';
+      isOf = container.containerId;
       const args = [
         ...['logs', '--timestamps', ...(follow === true ? ['--follow'] : [])],
         ...(isFirst && tailLines !== undefined && !fromNow ? ['--tail', String(tailLines)] : []),
@@ -282,7 +299,7 @@ export async function* readContainerLog(
     }
     if (follow !== true) return;
     await clock.sleep(lookAgainMs, signal).catch(() => undefined);
-    if (!signal.aborted) container = (await findContainers(docker, where.id)).get(where.component);
+    if (!signal.aborted) container = newestOf(await findContainers(docker, where.id), where.component);
   }
 }
 
@@ -294,7 +311,7 @@ export async function provideImages(
   options: { signal: AbortSignal; onProgress: ((message: string) => void) | undefined },
 ): Promise<void> {
   const { signal, onProgress } = options;
-  const byImage = new Map(targets.map((target) => [target.image, target.component.name]));
+  const byImage = new Map(targets.map((target) => [target.image, componentOf(target.component.name)]));
   for (const [image, component] of byImage) {
     const { exitCode } = await docker.run(['image', 'inspect', '--format', '{{.Id}}', image], { signal });
     if (exitCode === 0) continue;

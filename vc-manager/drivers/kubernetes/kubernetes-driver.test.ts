@@ -42,10 +42,10 @@ function names(objects: KubeObject[]): string[] {
 }
 
 /** With little patience. */
-function impatient(plan: ControlPlanePlan): ControlPlanePlan {
+function impatient(plan: ControlPlanePlan, timeoutMs = 300): ControlPlanePlan {
   const components = plan.components.map((component) => ({
     ...component,
-    probe: { scheme: 'https', host: '', port: 1, path: '/readyz', timeoutMs: 300 } as const,
+    probe: { scheme: 'https', host: '', port: 1, path: '/readyz', timeoutMs } as const,
   }));
   return { ...plan, components };
 }
@@ -205,6 +205,114 @@ describe('ensure', () => {
     await cluster.server.until(() => workloads.history.length === 1);
     controller.abort(new Error('enough'));
     await expect(ensuring).rejects.toThrow('enough');
+  });
+});
+
+describe('ensure with a second API server', () => {
+  const before = examplePlan({ tokenKey: 'one' });
+  const after = examplePlan({ tokenKey: 'two' });
+  const besideOf = (plan: ControlPlanePlan) => ({
+    component: server,
+    plan: async () => plan,
+    handOver: async () => {},
+  });
+  const uidOf = (pod: string): string | undefined =>
+    cluster.server.get(resources.pods, { namespace, name: pod })?.metadata.uid;
+  const servers = (): string[] =>
+    names(cluster.server.list(resources.pods)).filter((name) => name.startsWith(server));
+  /** Which pods of it were there, each time that it changed. */
+  const follow = async (isOver: () => boolean): Promise<string[]> => {
+    const seen: string[] = [];
+    await cluster.server.until(() => {
+      const now = servers()
+        .map((pod) => uidOf(pod))
+        .join(' ');
+      if (seen.at(-1) !== now) seen.push(now);
+      return isOver();
+    });
+    return seen;
+  };
+
+  it('has one serve at every moment, and one in the end', async () => {
+    await driver.ensure(before, { signal, beside: besideOf(before) });
+    const first = uidOf(`${server}-0`) ?? '';
+    let isOver = false;
+    const following = follow(() => isOver);
+    const events: string[] = [];
+    driver.watch((_, component, what) => events.push(`${component} ${what}`));
+    await driver.ensure(after, { signal, beside: besideOf(after) });
+    isOver = true;
+    cluster.server.put(resources.configMaps, { metadata: { name: 'over', namespace: 'default' } });
+    const seen = await following;
+    const [second, third] = [seen[1]?.split(' ')[1] ?? '', uidOf(`${server}-0`) ?? ''];
+    expect(seen).not.toContain('');
+    expect(seen.slice(0, 2)).toEqual([first, `${first} ${second}`]);
+    expect(seen.slice(-2)).toEqual([`${third} ${second}`, third]);
+    expect(servers()).toEqual([`${server}-0`]);
+    expect(events.filter((event) => event.endsWith('exited'))).toEqual([]);
+    await driver.ensure(after, { signal, beside: besideOf(after) });
+    expect(uidOf(`${server}-0`)).toBe(third);
+  });
+
+  it('leaves the first one as it is when the second one does not start, then and when it goes back', async () => {
+    await driver.ensure(before, { signal });
+    const first = uidOf(`${server}-0`);
+    cluster.server.inject({ fault: { kind: 'status', code: 200, text: '' }, plural: 'pods', verb: 'get' });
+    workloads.set(`${server}-1`, { waiting: { reason: 'CrashLoopBackOff' }, restarts: 2, exitCode: 3 });
+    for (let attempt = 0; attempt < 2; attempt++) {
+      await expect(driver.ensure(after, { signal, beside: besideOf(after) })).rejects.toMatchObject({
+        code: 'KeepsExiting',
+      });
+      await cluster.server.until(() => servers().length === 1);
+      expect(uidOf(`${server}-0`)).toBe(first);
+    }
+    workloads.set(`${server}-1`, 'ready');
+    await driver.ensure(before, { signal, beside: besideOf(before) });
+    expect([servers(), uidOf(`${server}-0`)]).toEqual([[`${server}-0`], first]);
+    expect(statefulSet(server).spec).toMatchObject({
+      replicas: 1,
+      updateStrategy: { type: 'RollingUpdate' },
+    });
+  });
+
+  it.each([
+    ['the second one starts', `${server}-1`, 0],
+    ['the first one is started anew', `${server}-0`, 1],
+  ])('is gone on with by the next manager when one is killed while %s', async (_, starting, partition) => {
+    await driver.ensure(before, { signal });
+    const first = uidOf(`${server}-0`);
+    const killed = new AbortController();
+    const isThere = (): boolean =>
+      partition === 0
+        ? uidOf(`${server}-1`) !== undefined
+        : ![first, undefined].includes(uidOf(`${server}-0`));
+    if (partition === 0) workloads.set(starting, 'starting');
+    const ensuring = driver.ensure(after, { signal: killed.signal, beside: besideOf(after) });
+    await cluster.server.until(isThere);
+    killed.abort(new Error('killed'));
+    await expect(ensuring).rejects.toThrow('killed');
+    expect(servers()).toHaveLength(2);
+    workloads.set(starting, 'ready');
+    const next = new KubernetesDriver({ client: cluster.client });
+    await next.ensure(after, { signal, beside: besideOf(after) });
+    await next.close();
+    expect(servers()).toEqual([`${server}-0`]);
+    expect(uidOf(`${server}-0`)).not.toBe(first);
+    expect(statefulSet(server).metadata.annotations?.['skerry.dev/template-hash']).not.toBe('');
+  });
+
+  it('replaces it with a pause where there is no node for a second one', async () => {
+    await driver.ensure(before, { signal });
+    const first = uidOf(`${server}-0`);
+    workloads.set(`${server}-1`, 'unschedulable');
+    const said: string[] = [];
+    await driver.ensure(impatient(after, 2_000), {
+      signal,
+      beside: besideOf(after),
+      onProgress: (message) => said.push(message),
+    });
+    expect(said).toContainEqual(expect.stringContaining('no node for a second'));
+    expect(uidOf(`${server}-0`)).not.toBe(first);
   });
 });
 

@@ -13,15 +13,16 @@ import {
   validatePlan,
 } from '../../control-plane/plan.ts';
 import { runInDependencyOrder } from '../dependency-order.ts';
-import type {
-  ComponentListener,
-  ControlPlaneDriver,
-  ControlPlaneObservation,
-  EnsureOptions,
-  LocateOptions,
-  Location,
-  LogOptions,
-  StopOptions,
+import {
+  type ComponentListener,
+  type ControlPlaneDriver,
+  type ControlPlaneObservation,
+  type EnsureOptions,
+  handOverPauseMs,
+  type LocateOptions,
+  type Location,
+  type LogOptions,
+  type StopOptions,
 } from '../driver.ts';
 import { unknownComponent } from '../errors.ts';
 import { apiServerBindPort, locateControlPlane, routeToApiServers } from './api-server-route.ts';
@@ -29,6 +30,7 @@ import { componentLog } from './logs.ts';
 import {
   disruptionBudget,
   filesSecret,
+  inReplacement,
   type NetworkOptions,
   namespaceManifest,
   networkPolicies,
@@ -37,7 +39,14 @@ import {
   statefulSetManifest,
 } from './manifests.ts';
 import { PodEvents } from './pod-events.ts';
-import { awaitRollout, forgetComponent, isSettled, observationOf, stopComponents } from './rollout.ts';
+import {
+  awaitRollout,
+  forgetComponent,
+  hasNoNode,
+  isSettled,
+  observationOf,
+  stopComponents,
+} from './rollout.ts';
 import {
   deleteNamespace,
   ensureNamespace,
@@ -45,7 +54,16 @@ import {
   ownNamespace,
   SuperObjects,
 } from './super-objects.ts';
-import { componentLabel, idLabel, isNamespaceOf, namespaceOf, type Pod, type StatefulSet } from './types.ts';
+import {
+  componentLabel,
+  idLabel,
+  isNamespaceOf,
+  isReady,
+  namespaceOf,
+  type Pod,
+  type StatefulSet,
+  templateHashAnnotation,
+} from './types.ts';
 
 interface KubernetesDriverOptions {
   /** The super cluster. */
@@ -155,7 +173,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
   }
 
   async #ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
-    const { signal, onProgress, onReady, beforeWrite } = options;
+    const { signal, onProgress, onReady, beforeWrite, beside } = options;
     const { id, labels, components } = plan;
     const virtualCluster = `${labels['skerry.dev/namespace'] ?? ''}/${labels['skerry.dev/virtualcluster'] ?? ''}`;
     await ensureNamespace(this.#objects, namespaceManifest(id, virtualCluster), signal);
@@ -183,6 +201,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
         signal: startSignal,
         beforeWrite: () => beforeWrite?.(),
         onProgress: (message) => onProgress?.(message),
+        isBeside: beside?.component === component.name,
       });
       onProgress?.(`${component.name} is ready`);
       onReady?.(component.name);
@@ -193,8 +212,9 @@ export class KubernetesDriver implements ControlPlaneDriver {
     id: string,
     component: ComponentPlan,
     before: StatefulSet | undefined,
-    { signal, onProgress, beforeWrite }: Required<Omit<EnsureOptions, 'onReady' | 'beside'>>,
+    options: StartOptions,
   ): Promise<void> {
+    const { signal, onProgress, beforeWrite, isBeside } = options;
     const objects = this.#objects;
     const place = { namespace: namespaceOf(id), name: component.name };
     const budget = disruptionBudget(id, component);
@@ -204,8 +224,12 @@ export class KubernetesDriver implements ControlPlaneDriver {
     else if ((before?.spec?.replicas ?? 1) > 1) {
       await objects.delete(resources.podDisruptionBudgets, place, { signal });
     }
-    const running = before === undefined ? [] : await objects.pods(id, component.name, signal);
+    let running = before === undefined ? [] : await objects.pods(id, component.name, signal);
     const manifest = this.#statefulSet(id, component, before);
+    if (isBeside && isReplaced(component, manifest, before) && running.some(isReady)) {
+      await this.#replace(id, component, manifest, options);
+      running = await objects.pods(id, component.name, signal);
+    }
     beforeWrite();
     // Before they can end of it.
     this.#events.ask(running);
@@ -222,6 +246,47 @@ export class KubernetesDriver implements ControlPlaneDriver {
       // Another number of them, for one, ends none of those that stay.
       this.#events.askNoMore(view.pods(component.name).filter((pod) => staysIn(component, pod)));
     }
+  }
+
+  /**
+   * Has the one replica be as planned while a second one serves. The second one comes first: when it does not become
+   * ready it goes again, and the first one was not touched. Where there is no node for it, nothing is done.
+   */
+  async #replace(
+    id: string,
+    component: ComponentPlan,
+    manifest: KubeObject,
+    { signal, onProgress, beforeWrite }: StartOptions,
+  ): Promise<void> {
+    const [client, clock, objects] = [this.#client, this.#clock, this.#objects];
+    const apply = async (replicas: number, partition: number): Promise<StatefulSet> => {
+      beforeWrite();
+      const wanted = inReplacement(manifest, { replicas, partition });
+      return objects.apply<StatefulSet>(resources.statefulSets, wanted, signal);
+    };
+    const rollout = { id, client, clock, signal, onProgress };
+    let written = await apply(2, 1);
+    await using view = new NamespaceView(client, namespaceOf(id), clock);
+    const ask = (ordinal: number): void =>
+      this.#events.ask(
+        view.pods(component.name).filter(({ metadata }) => metadata.name === `${component.name}-${ordinal}`),
+      );
+    try {
+      await awaitRollout(view, { ...rollout, component, written, isBeside: true });
+    } catch (error) {
+      if (signal.aborted) throw error;
+      const isWithoutNode = hasNoNode(view.pods(component.name));
+      ask(1);
+      await apply(1, 1);
+      if (!isWithoutNode) throw error;
+      onProgress(`there is no node for a second ${component.name}, so it is replaced with a pause`);
+      return;
+    }
+    await clock.sleep(handOverPauseMs, signal);
+    ask(0);
+    written = await apply(2, 0);
+    await awaitRollout(view, { ...rollout, component: { ...component, replicas: 2 }, written });
+    await clock.sleep(handOverPauseMs, signal);
   }
 
   /** What a StatefulSet has for storage cannot be changed: it stays as it was when it was made. */
@@ -241,6 +306,27 @@ export class KubernetesDriver implements ControlPlaneDriver {
     const { clock, objects, events } = { clock: this.#clock, objects: this.#objects, events: this.#events };
     await stopComponents({ clock, objects, events }, id, options);
   }
+}
+
+interface StartOptions {
+  signal: AbortSignal;
+  onProgress: (message: string) => void;
+  beforeWrite: () => void;
+  /** It is replaced while a second one serves. */
+  isBeside: boolean;
+}
+
+/** Whether the pod of a component that keeps no data is to be another one. What an earlier version has made does not say. */
+function isReplaced(component: ComponentPlan, wanted: KubeObject, before: StatefulSet | undefined): boolean {
+  const { replicas = 1, data } = component;
+  const is = before?.metadata.annotations?.[templateHashAnnotation];
+  return (
+    replicas === 1 &&
+    data !== true &&
+    (before?.spec?.replicas ?? 0) > 0 &&
+    is !== undefined &&
+    is !== wanted.metadata.annotations?.[templateHashAnnotation]
+  );
 }
 
 /** A pod that is not being deleted and is not surplus. */

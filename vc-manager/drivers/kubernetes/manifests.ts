@@ -15,6 +15,7 @@ import {
   idLabel,
   labelsOf,
   namespaceOf,
+  templateHashAnnotation,
   virtualClusterAnnotation,
 } from './types.ts';
 
@@ -277,6 +278,26 @@ function policy(id: string, name: string, spec: Record<string, unknown>): KubeOb
   };
 }
 
+/**
+ * What a StatefulSet is while a second replica takes the place of the first one, whose ordinal is below `partition` as
+ * long as it is to stay as it is. No digest of its template: a manager that finds it so goes on with it.
+ */
+export function inReplacement(
+  manifest: KubeObject,
+  size: { replicas: number; partition: number },
+): KubeObject {
+  const { metadata } = manifest;
+  return {
+    ...manifest,
+    metadata: { ...metadata, annotations: { ...metadata.annotations, [templateHashAnnotation]: '' } },
+    spec: {
+      ...(manifest['spec'] as object),
+      replicas: size.replicas,
+      updateStrategy: { type: 'RollingUpdate', rollingUpdate: { partition: size.partition } },
+    },
+  };
+}
+
 interface WorkloadOptions {
   /** In place of the upstream registry. */
   imageRegistry?: string;
@@ -301,31 +322,35 @@ export function statefulSetManifest(
 ): KubeObject {
   const { name, dependsOn, replicas = 1 } = component;
   const claims = component.data === true && options.storage !== undefined ? [claim(options.storage)] : [];
+  const template = {
+    metadata: {
+      labels: labelsOf(id, name),
+      annotations: { [filesHashAnnotation]: hashOfFiles(component) },
+    },
+    spec: podSpec(id, component, { image: imageFor(component, options), hasClaim: claims.length > 0 }),
+  };
   return {
     metadata: {
       name,
       namespace: namespaceOf(id),
       labels: labelsOf(id, name),
-      annotations: { [dependsOnAnnotation]: dependsOn.join(',') },
+      annotations: {
+        [dependsOnAnnotation]: dependsOn.join(','),
+        [templateHashAnnotation]: createHash('sha256').update(JSON.stringify(template)).digest('hex'),
+      },
     },
     spec: {
       replicas,
       serviceName: name,
       // All at once when it starts; an update still takes one after the other.
       podManagementPolicy: 'Parallel',
-      updateStrategy: { type: 'RollingUpdate' },
+      updateStrategy: { type: 'RollingUpdate', rollingUpdate: { partition: 0 } },
       revisionHistoryLimit: 2,
       // Without a probe, a container that stays up for a moment counts as ready. Of several, the next one is replaced
       // when the network has had time to hear of the one before.
       ...(component.probe === undefined || replicas > 1 ? { minReadySeconds: 5 } : {}),
       selector: { matchLabels: { [idLabel]: id, [componentLabel]: name } },
-      template: {
-        metadata: {
-          labels: labelsOf(id, name),
-          annotations: { [filesHashAnnotation]: hashOfFiles(component) },
-        },
-        spec: podSpec(id, component, { image: imageFor(component, options), hasClaim: claims.length > 0 }),
-      },
+      template,
       ...(claims.length === 0 ? {} : { volumeClaimTemplates: claims }),
     },
   };
@@ -358,7 +383,7 @@ function podSpec(
         image,
         imagePullPolicy: 'IfNotPresent',
         command: [programOf(component)],
-        args: component.args.map(filled),
+        args: [...component.args, ...drainOf(component)].map(filled),
         env: Object.entries(component.env).map(([variable, value]) => ({
           name: variable,
           value: filled(value),
@@ -387,6 +412,13 @@ function podSpec(
       ...(hasData && !hasClaim ? [{ name: 'data', emptyDir: {} }] : []),
     ],
   };
+}
+
+/** An API server serves on while the network hears that it leaves: another one has taken its place by then. */
+function drainOf(component: ComponentPlan): string[] {
+  const flag = '--shutdown-delay-duration';
+  const isServer = component.name === apiServer && programOf(component) === apiServer;
+  return isServer && !component.args.some((arg) => arg.startsWith(`${flag}=`)) ? [`${flag}=3s`] : [];
 }
 
 /** A machine that fails should take one of them, where there is more than one machine. */

@@ -109,6 +109,8 @@ interface RolloutOptions {
   clock: Clock;
   signal: AbortSignal;
   onProgress: (message: string) => void;
+  /** Waits only for the second replica, beside which the first one runs on as it is. */
+  isBeside?: boolean;
 }
 
 /**
@@ -136,8 +138,12 @@ export async function awaitRollout(view: NamespaceView, options: RolloutOptions)
   let problem: PodProblem | undefined;
   const look = (): 'complete' | 'crashing' | undefined => {
     const current = view.statefulSet(component.name);
-    if (current !== undefined && isComplete(current, options)) return 'complete';
     const pods = view.pods(component.name);
+    const isDone =
+      options.isBeside === true
+        ? current !== undefined && isSeen(current, options) && pods.some((pod) => isSecond(pod, current))
+        : current !== undefined && isComplete(current, options);
+    if (isDone) return 'complete';
     problem = worst(pods.filter((pod) => !isReady(pod)).map(problemOf));
     const message = progressOf(current, pods, component, problem);
     if (message !== seen) {
@@ -170,6 +176,21 @@ export async function awaitRollout(view: NamespaceView, options: RolloutOptions)
   const refusal = problem === undefined ? await latestWarning(client, options) : undefined;
   const tail = problem === undefined ? [] : await tailOf(options, problem.pod, false);
   throw podsNotReady(where, timeoutMs, refusal ?? seen, tail);
+}
+
+/** The second replica, up to date and ready. */
+function isSecond(pod: Pod, { metadata, status }: StatefulSet): boolean {
+  return (
+    pod.metadata.name === `${metadata.name}-1` &&
+    pod.metadata.labels?.['controller-revision-hash'] === status?.updateRevision &&
+    pod.metadata.deletionTimestamp === undefined &&
+    isReady(pod)
+  );
+}
+
+/** Whether there is no node for one of them. */
+export function hasNoNode(pods: readonly Pod[]): boolean {
+  return pods.some((pod) => problemOf(pod).kind === 'unschedulable');
 }
 
 function isSeen({ metadata, status }: StatefulSet, { written }: RolloutOptions): boolean {

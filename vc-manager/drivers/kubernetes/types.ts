@@ -8,6 +8,8 @@ export const idLabel = 'skerry.dev/id';
 export const componentLabel = 'skerry.dev/component';
 /** On a pod template: what its files were, so that others make new pods. */
 export const filesHashAnnotation = 'skerry.dev/files-hash';
+/** On a StatefulSet: digest of its pod template, as it was written. Empty while a second replica stands in. */
+export const templateHashAnnotation = 'skerry.dev/template-hash';
 /** On a StatefulSet: the components that it needs. */
 export const dependsOnAnnotation = 'skerry.dev/depends-on';
 /** On the namespace: which VirtualCluster it is for, for people. */

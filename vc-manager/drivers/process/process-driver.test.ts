@@ -404,8 +404,7 @@ describe('ProcessDriver', () => {
       const done: string[] = [];
       const at = (where: number) => plan(fakeComponent('server', where, words, changes), client);
       const client = fakeComponent('client', await freePort(), [], { dependsOn: ['server'] });
-      const pids = async () =>
-        Promise.all([port, other].map((each) => answerOf(each).catch(() => 'nobody')));
+      const pids = async () => Promise.all([port, other].map((each) => answerOf(each).catch(() => 'nobody')));
       const beside = {
         component: 'server',
         plan: async () => {
@@ -464,24 +463,27 @@ describe('ProcessDriver', () => {
       expect(done).toEqual(['asked']);
     });
 
-    it.each(['before', 'after'])('is finished by the next driver when killed %s clients go over', async (when) => {
-      const d = driver();
-      const { before, wanted, switched, beside, pids } = await replacement(['new']);
-      await d.ensure(before, { signal });
-      const killed = new AbortController();
-      const dies = async () => {
-        killed.abort(new Error('killed'));
-        throw new Error('killed');
-      };
-      await failure(d.ensure(wanted, { signal: killed.signal, beside: { ...beside, handOver: dies } }));
-      const both = await pids();
-      expect(both).not.toContain('nobody');
-      await d.close();
-      const next = driver();
-      await next.ensure(when === 'before' ? wanted : switched, { signal, beside });
-      expect(await pids()).toEqual(['nobody', both[1]]);
-      expect(await readdir(join(root, 'blue/run'))).toHaveLength(2);
-    });
+    it.each(['before', 'after'])(
+      'is finished by the next driver when killed %s clients go over',
+      async (when) => {
+        const d = driver();
+        const { before, wanted, switched, beside, pids } = await replacement(['new']);
+        await d.ensure(before, { signal });
+        const killed = new AbortController();
+        const dies = async () => {
+          killed.abort(new Error('killed'));
+          throw new Error('killed');
+        };
+        await failure(d.ensure(wanted, { signal: killed.signal, beside: { ...beside, handOver: dies } }));
+        const both = await pids();
+        expect(both).not.toContain('nobody');
+        await d.close();
+        const next = driver();
+        await next.ensure(when === 'before' ? wanted : switched, { signal, beside });
+        expect(await pids()).toEqual(['nobody', both[1]]);
+        expect(await readdir(join(root, 'blue/run'))).toHaveLength(2);
+      },
+    );
 
     it('takes it back when the change is taken back in the middle', async () => {
       const d = driver();

@@ -30,7 +30,15 @@ import {
 } from '../driver.ts';
 import { cannotConfine, cannotWrite, unknownComponent } from '../errors.ts';
 import { runningPids } from '../ports.ts';
-import { chooseSlot, componentOf, type Occupant, planBeside, refuseSlotNames, slotsOf } from '../slots.ts';
+import {
+  chooseSlot,
+  componentOf,
+  type Occupant,
+  observedComponents,
+  planBeside,
+  refuseSlotNames,
+  slotsOf,
+} from '../slots.ts';
 import { ComponentPaths } from './component-files.ts';
 import {
   confined,
@@ -132,9 +140,8 @@ export class ProcessDriver implements ControlPlaneDriver {
         restarts: 0,
       });
     }
-    for (const [slot, supervisor] of this.#supervisors.get(id) ?? [])
-      bySlot.set(slot, supervisor.observe());
-    return { id, components: servingOf([...bySlot.values()]) };
+    for (const [slot, supervisor] of this.#supervisors.get(id) ?? []) bySlot.set(slot, supervisor.observe());
+    return { id, components: observedComponents([...bySlot.values()]) };
   }
 
   watch(listener: ComponentListener): () => void {
@@ -387,14 +394,4 @@ async function serversOf(url: string): Promise<EgressTarget[]> {
   const number = Number(port || 443);
   const found = await lookup(hostname.replace(/^\[|\]$/g, ''), { all: true }).catch(() => []);
   return found.map(({ address }) => ({ to: address, ports: [number, number] }));
-}
-
-/** One observation of each component, by name: of two that run the one that was started last. */
-function servingOf(slots: readonly ComponentObservation[]): ComponentObservation[] {
-  const rank = ({ state }: ComponentObservation): number => (state === 'running' ? 1 : 0);
-  const since = ({ startedAt }: ComponentObservation): number => startedAt?.getTime() ?? 0;
-  const byName = new Map<string, ComponentObservation>();
-  for (const each of [...slots].sort((a, b) => rank(a) - rank(b) || since(a) - since(b)))
-    byName.set(each.name, each);
-  return [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
 }

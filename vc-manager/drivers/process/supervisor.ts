@@ -1,7 +1,7 @@
 import type { ComponentEvent, ComponentExit, ComponentObservation, ComponentState } from '../driver.ts';
 import { keepsExiting, notReady, takenOver } from '../errors.ts';
-import { componentOf } from '../slots.ts';
 import { describeExit, exitsUntilFailed, healthyAfterMs, untilReady } from '../readiness.ts';
+import { componentOf } from '../slots.ts';
 import {
   ComponentProcess,
   type ComponentProcessOptions,

@@ -2,10 +2,11 @@ import { type KubeObject, resources } from '../../../../kube/index.ts';
 import type { FakeApiServer } from '../../../../kube/testing/index.ts';
 import type { ContainerStatus, Pod, StatefulSet } from '../types.ts';
 
-/** How a pod of this component is doing; `ready` unless told otherwise. */
+/** How a pod is doing; `ready` unless told otherwise. */
 type Fate =
   | 'ready'
   | 'starting'
+  | 'unschedulable'
   | { waiting: { reason: string; message?: string }; restarts?: number; exitCode?: number };
 
 /** Plays the controller of StatefulSets, the scheduler and the kubelets on a fake API server. */
@@ -28,8 +29,9 @@ export class FakeWorkloads implements AsyncDisposable {
     });
   }
 
-  set(component: string, fate: Fate): void {
-    this.#fates.set(component, fate);
+  /** Of a component, or of one pod of it. */
+  set(name: string, fate: Fate): void {
+    this.#fates.set(name, fate);
     this.#server.bump();
     this.#reconcile();
   }
@@ -61,6 +63,7 @@ export class FakeWorkloads implements AsyncDisposable {
     const { name = '', namespace = '', generation = 1, uid } = set.metadata;
     const spec = set.spec as {
       replicas: number;
+      updateStrategy?: { rollingUpdate?: { partition?: number } };
       template: { metadata: KubeObject['metadata']; spec: KubeObject };
     };
     const revision = JSON.stringify(spec.template);
@@ -71,12 +74,17 @@ export class FakeWorkloads implements AsyncDisposable {
         if (pod !== undefined) this.#remove(pod);
         continue;
       }
-      if (pod !== undefined && pod.metadata['revision'] === revision) {
+      const isKept = ordinal < (spec.updateStrategy?.rollingUpdate?.partition ?? 0);
+      if (pod !== undefined && (isKept || pod.metadata['revision'] === revision)) {
         this.#show(pod, name);
         continue;
       }
       if (pod !== undefined) {
         this.#remove(pod);
+        // It was told of changes while it did not listen.
+        setImmediate(() => {
+          if (!this.#stopped) this.#reconcile();
+        });
         return;
       }
       const image = (spec.template.spec['containers'] as { image: string }[])[0]?.image ?? '';
@@ -90,7 +98,7 @@ export class FakeWorkloads implements AsyncDisposable {
           revision,
         },
         spec: { ...spec.template.spec, nodeName: 'node-1' } as unknown as KubeObject,
-        status: this.#status(name),
+        status: this.#status(ref.name, name),
       });
     }
     const pods = (this.#server.list(resources.pods) as Pod[]).filter(
@@ -115,13 +123,19 @@ export class FakeWorkloads implements AsyncDisposable {
   }
 
   #show(pod: Pod, component: string): void {
-    const status = this.#status(component, pod.status?.containerStatuses?.[0]?.state?.running?.startedAt);
+    const status = this.#status(
+      pod.metadata.name ?? '',
+      component,
+      pod.status?.containerStatuses?.[0]?.state?.running?.startedAt,
+    );
     if (JSON.stringify(pod.status) !== JSON.stringify(status))
       this.#server.put(resources.pods, { ...pod, status });
   }
 
-  #status(component: string, startedAt = '2030-01-01T00:00:00Z'): NonNullable<Pod['status']> {
-    const fate = this.#fates.get(component) ?? 'ready';
+  #status(pod: string, component: string, startedAt = '2030-01-01T00:00:00Z'): NonNullable<Pod['status']> {
+    const fate = this.#fates.get(pod) ?? this.#fates.get(component) ?? 'ready';
+    if (fate === 'unschedulable')
+      return { phase: 'Pending', conditions: [{ type: 'PodScheduled', status: 'False' }] };
     const container: ContainerStatus = {
       name: component,
       restartCount: 0,
