@@ -66,7 +66,12 @@ describe('the Secret with the tokens of a pod', () => {
   function added(t: KubeObject, secret: KubeObject | undefined, nowMs: number, issue = issuedFor): object {
     const due = dueTokens(t, secret, context(nowMs));
     if (due.length === 0) return {};
-    return issuedContent(t, secret, new Map(due.map(({ index, ask }) => [index, issue(ask)])), context(nowMs));
+    return issuedContent(
+      t,
+      secret,
+      new Map(due.map(({ index, ask }) => [index, issue(ask)])),
+      context(nowMs),
+    );
   }
 
   /** The Secret as it is made, as the super cluster has it. */

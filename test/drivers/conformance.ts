@@ -124,16 +124,16 @@ class ConformancePlan {
   }
 
   /** Where another one can stand beside its API server, and clients go there once it is ready. */
-  async beside(changes: PlanChanges): Promise<Beside> {
+  async beside(changes: PlanChanges, portsOfThisMachine: boolean): Promise<Beside> {
     const { host, bindPort: port } = this.address;
-    const bindPort = this.#world.usesPortsOfThisMachine
+    const bindPort = portsOfThisMachine
       ? await freePort({ host, taken: [port], range: [21_000, 21_999] })
       : port;
     return {
       component: server,
       plan: async () => this.plan({ ...changes, bindPort }),
       handOver: async () => {
-        if (this.#world.usesPortsOfThisMachine) this.address = { ...this.address, bindPort, port: bindPort };
+        if (portsOfThisMachine) this.address = { ...this.address, bindPort, port: bindPort };
       },
     };
   }
@@ -386,7 +386,7 @@ export function describeDriver(
         }
       })();
       asking.catch(() => undefined);
-      const beside = await life.beside(changes);
+      const beside = await life.beside(changes, portsOfThisMachine);
       await driver.ensure(life.plan(changes), { signal, beside }).finally(() => {
         isOver = true;
       });
@@ -420,7 +420,7 @@ export function describeDriver(
       // Of one that is asked whether it is ready: one that is not counts as started after half a second.
       const changes = { extraArgs: { [server]: { 'no-such-flag': 'set' } } };
       const before = await life.serverStartedAt();
-      const beside = await life.beside(changes);
+      const beside = await life.beside(changes, portsOfThisMachine);
       const error = await failure(driver.ensure(life.plan(changes), { signal, beside }));
       expect(error.code).toBe('KeepsExiting');
       expect(error.message).toContain(server);

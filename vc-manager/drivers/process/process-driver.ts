@@ -224,7 +224,10 @@ export class ProcessDriver implements ControlPlaneDriver {
       try {
         await this.#supervisor(id, slots.target).ensure(target, startSignal);
       } catch (error) {
-        if (isBeside && !startSignal.aborted) await this.#clear(id, [slots.target], startSignal);
+        if (isBeside && !startSignal.aborted) {
+          await this.#clear(id, [slots.target], startSignal);
+          if (group !== undefined && !earlierGroups.has(group)) await this.#forget([group]);
+        }
         throw error;
       }
       if (isBeside) await beside.handOver();
@@ -235,7 +238,8 @@ export class ProcessDriver implements ControlPlaneDriver {
       await this.#clear(id, slots.others, startSignal);
     });
     // At another port its components have another group.
-    await this.#forget(earlierGroups.difference(await this.#confinedGroups(id)));
+    const groups = await this.#confinedGroups(id);
+    await this.#forget([...earlierGroups].filter((each) => !groups.has(each)));
   }
 
   /** What is or was in the slots of a component. */
