@@ -332,7 +332,7 @@ describe('the certificates of a control plane', () => {
           () => 'served',
           (error: Error & { code?: unknown }) => error.code,
         )
-        .finally(() => connection.close());
+        .finally(() => void connection.close());
     };
     const { cert = '', key = '' } = connectionFromSecret(tenant.kubeconfig);
     expect(await of({ cert, key })).toBe(401);
