@@ -45,7 +45,8 @@ describe('complete', () => {
     expect(await words('jobs', '')).toEqual(['cancel', 'retry', 'tenant-1', 'tenant-2']);
     expect(await words('jobs', 'cancel', '')).toEqual(['tenant-1', 'tenant-2']);
     expect(await words('jobs', 'tenant-1', '')).toEqual([]);
-    expect(await words('certificates', '')).toEqual(['renew']);
+    expect(await words('certificates', '')).toEqual(['renew', 'show']);
+    expect(await words('certificates', 'show', '')).toEqual(['tenant-1', 'tenant-2']);
     expect(await words('certificates', 'renew', '')).toEqual(['tenant-1', 'tenant-2']);
   });
 
