@@ -55,13 +55,12 @@ export const effectiveQuotaSchema = quantities(
 );
 
 /** What is used of it: sums, which may be larger and finer than any limit. */
-export const usedQuotaSchema = quantities(
-  z
-    .string()
-    .max(64)
-    .regex(/^[0-9]{1,48}(n|u|m|Ki|Mi|Gi|Ti|Pi|Ei)?$/, remedy),
-  192,
-);
+export const usedQuantity = z
+  .string()
+  .max(64)
+  .regex(/^[0-9]{1,48}(n|u|m|Ki|Mi|Gi|Ti|Pi|Ei)?$/, remedy);
+
+export const usedQuotaSchema = quantities(usedQuantity, 192);
 
 export type Quota = Readonly<Record<string, string>>;
 

@@ -10,7 +10,7 @@ import {
   textSet,
   weight,
 } from './policy.ts';
-import { quotaSchema, usedQuotaSchema } from './quota.ts';
+import { quotaSchema, usedQuantity, usedQuotaSchema } from './quota.ts';
 
 const dnsName = /^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const address = /^[0-9a-fA-F:.]+$/;
@@ -451,6 +451,8 @@ export const virtualClusterStatusSchema = z.strictObject({
       pods: z.int().min(0).optional(),
       services: z.int().min(0).optional(),
       nodes: z.int().min(0).optional(),
+      cpu: usedQuantity.describe('What its containers use, in cores, measured every few minutes.').optional(),
+      memory: usedQuantity.describe('Their working sets, in bytes.').optional(),
       resources: usedQuotaSchema
         .describe('What the tenant has of what status.policy.quota limits, written at most once a minute.')
         .optional(),

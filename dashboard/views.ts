@@ -17,6 +17,9 @@ export interface TenantRow {
   readonly weight: number;
   readonly pods?: number;
   readonly services?: number;
+  /** What its pods use. */
+  readonly cpu?: string;
+  readonly memory?: string;
   readonly requestsCpu?: string;
   readonly requestsMemory?: string;
   /** What is fullest of what is limited. */
@@ -108,6 +111,8 @@ export function tenantRow(vc: VirtualCluster, { problems, advice, quota, jobs }:
     weight: weightOf(vc),
     ...(status?.usage?.pods === undefined ? {} : { pods: status.usage.pods }),
     ...(status?.usage?.services === undefined ? {} : { services: status.usage.services }),
+    ...(status?.usage?.cpu === undefined ? {} : { cpu: status.usage.cpu }),
+    ...(status?.usage?.memory === undefined ? {} : { memory: status.usage.memory }),
     ...(requestsCpu === undefined ? {} : { requestsCpu }),
     ...(requestsMemory === undefined ? {} : { requestsMemory }),
     ...(fullest?.share === undefined
@@ -191,6 +196,8 @@ export interface OwnTenant {
   readonly createdAt: string;
   readonly pods?: number;
   readonly services?: number;
+  readonly cpu?: string;
+  readonly memory?: string;
   readonly quota: readonly QuotaRow[];
   readonly conditions: readonly ConditionRow[];
   readonly jobs: readonly Pick<JobRow, 'kind' | 'state' | 'target' | 'startedAt' | 'finishedAt'>[];
@@ -229,6 +236,8 @@ export function ownTenant(vc: VirtualCluster, { problems, quota, jobs }: Assessm
     createdAt: row.createdAt,
     ...(row.pods === undefined ? {} : { pods: row.pods }),
     ...(row.services === undefined ? {} : { services: row.services }),
+    ...(row.cpu === undefined ? {} : { cpu: row.cpu }),
+    ...(row.memory === undefined ? {} : { memory: row.memory }),
     quota,
     conditions: conditions
       .map(conditionRow)

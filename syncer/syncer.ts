@@ -54,7 +54,10 @@ function openSuperClients(options: ConnectionOptions, clock: Clock, onRefused: (
 }
 
 /** Whom the kubelet proxy serves, and whose pods are traced, is whom this syncer serves. */
-function sessionHooks(kubelet: KubeletProxy, traces: PodTraces): Pick<DirectoryHooks, 'serving' | 'leaving'> {
+function sessionHooks(
+  kubelet: KubeletProxy,
+  traces: PodTraces,
+): Pick<DirectoryHooks, 'serving' | 'leaving' | 'used'> {
   return {
     serving: (session, authorities) => {
       const { info, label, caches } = session.state;
@@ -65,6 +68,7 @@ function sessionHooks(kubelet: KubeletProxy, traces: PodTraces): Pick<DirectoryH
       traces.leave(uid);
       kubelet.leave(uid);
     },
+    used: (uid, signal) => kubelet.used(uid, signal),
   };
 }
 

@@ -6,6 +6,7 @@ import { parse } from 'yaml';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { findCondition, type KubeObject, parseKubeconfig, resources } from '../kube/index.ts';
 import { container, namespace, pod } from './harness/manifests.ts';
+import { poll } from './harness/poll.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const packageRoot = join(import.meta.dirname, '..');
@@ -377,6 +378,22 @@ describe('vc-manager', () => {
     const removed = await run('gc', '--yes');
     expect(removed.exitCode).toBe(exitCodes.ok);
     await world.superCluster.untilGone(resources.namespaces, { name: 'cli-orphan' });
+  });
+
+  it('top and usage tell what it uses, and has used', async () => {
+    const top = JSON.parse((await run('top', 'cli-blue', '-o', 'json')).stdout) as object[];
+    expect(top).toMatchObject([{ tenant: 'default/cli-blue', pods: expect.any(Number) }]);
+    const used = await poll(
+      'the first row, which the manager writes after a minute',
+      async () => {
+        const { stdout } = await run('usage', 'cli-blue', '-o', 'json');
+        const [row] = JSON.parse(stdout) as { hours: number; podHours: number; apiCalls: number }[];
+        return row;
+      },
+      { timeoutMs: 180_000 },
+    );
+    expect(used.hours).toBeGreaterThan(0);
+    expect((await run('usage', '-o', 'csv')).stdout).toMatch(/^default\/cli-blue,/m);
   });
 
   it('doctor and binaries tell that this machine has what it needs', async () => {

@@ -32,6 +32,8 @@ export interface Tenant {
   weight: number;
   pods?: number;
   services?: number;
+  cpu?: string;
+  memory?: string;
   requestsCpu?: string;
   requestsMemory?: string;
   fullest?: { resource: string; share: number };
@@ -83,6 +85,8 @@ export interface OwnTenant {
   createdAt: string;
   pods?: number;
   services?: number;
+  cpu?: string;
+  memory?: string;
   quota: Quota[];
   conditions: Condition[];
   jobs: Job[];

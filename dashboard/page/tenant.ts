@@ -194,6 +194,7 @@ export function TenantPage({ namespace, name }: { namespace: string; name: strin
       <dl class="facts">
         ${fact('Version', value.version || '–')} ${fact('Age', since(value.createdAt))} ${fact('Weight', value.weight)}
         ${fact('Pods', value.pods ?? '–')} ${fact('Services', value.services ?? '–')}
+        ${fact('CPU in use', quantity('cpu', value.cpu))} ${fact('Memory in use', quantity('memory', value.memory))}
         ${value.facts.map(([what, is]) => fact(what, is))}
       </dl>
       <${Actions} tenant=${value} />
@@ -240,6 +241,7 @@ export function OwnPage(): VNode {
       <dl class="facts">
         ${fact('Version', value.version || '–')} ${fact('Age', since(value.createdAt))} ${fact('Pods', value.pods ?? '–')}
         ${fact('Services', value.services ?? '–')} ${fact('Pod Security', value.podSecurity ?? '–')}
+        ${fact('CPU in use', quantity('cpu', value.cpu))} ${fact('Memory in use', quantity('memory', value.memory))}
         ${fact('Certificates renewed', relative(value.certificatesDue))}
       </dl>
       <div class="actions">${value.may.kubeconfig && html`<${KubeconfigButton} path="/api/own/kubeconfig" name=${value.name} />`}</div>

@@ -23,6 +23,12 @@ interface Listed extends Tenant {
   load?: Load;
 }
 
+/** What is used, and what is reserved. */
+function usedOf(resource: string, used: string | undefined, reserved: string | undefined): string {
+  if (used === undefined) return quantity(resource, reserved);
+  return `${quantity(resource, used)} / ${quantity(resource, reserved)}`;
+}
+
 const columns: Column<Listed>[] = [
   { title: 'Tenant', isName: true, order: tenantName, cell: (row) => html`<${TenantLink} tenant=${row} />` },
   {
@@ -40,16 +46,18 @@ const columns: Column<Listed>[] = [
   },
   {
     title: 'CPU',
+    about: 'used / reserved',
     isNumber: true,
     isMinor: true,
     order: ({ requestsCpu }) => Number.parseFloat(requestsCpu ?? '-1'),
-    cell: ({ requestsCpu }) => quantity('cpu', requestsCpu),
+    cell: ({ cpu, requestsCpu }) => usedOf('cpu', cpu, requestsCpu),
   },
   {
     title: 'Memory',
+    about: 'used / reserved',
     isNumber: true,
     isMinor: true,
-    cell: ({ requestsMemory }) => quantity('memory', requestsMemory),
+    cell: ({ memory, requestsMemory }) => usedOf('memory', memory, requestsMemory),
   },
   {
     title: 'Quota',
@@ -133,7 +141,7 @@ export function Tenants(): VNode {
       />
     </div>
     <${Table}
-      caption="Tenants. Wait and share of the syncer are of the last hour."
+      caption="Tenants. CPU and memory: used / reserved. Wait and share of the syncer are of the last hour."
       columns=${columns}
       rows=${shown}
       keyOf=${tenantName}

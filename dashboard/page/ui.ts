@@ -8,6 +8,8 @@ export const html = htm.bind(h) as (strings: TemplateStringsArray, ...values: un
 
 export interface Column<T> {
   title: string;
+  /** What is in it, where the title does not say it all. */
+  about?: string;
   cell: (row: T) => unknown;
   /** What rows are ordered by; without it the column cannot be ordered. */
   order?: (row: T) => string | number;
@@ -41,7 +43,7 @@ export function Table<T>(props: TableProps<T>): VNode {
   const at = Math.min(page, pages - 1);
   const shown = sorted.slice(at * pageSize, (at + 1) * pageSize);
   if (rows.length === 0) return html`<p class="empty">${empty}</p>`;
-  const header = ({ title, order: sortable, isNumber, isMinor }: Column<T>) => {
+  const header = ({ title, about, order: sortable, isNumber, isMinor }: Column<T>) => {
     const isBy = title === order.replace(/^-/, '');
     const sort = isBy && sortable !== undefined ? (isDown ? 'descending' : 'ascending') : undefined;
     const next = isBy && !isDown ? `-${title}` : title;
@@ -51,7 +53,7 @@ export function Table<T>(props: TableProps<T>): VNode {
         : html`<button type="button" class="sort" onClick=${() => setOrder(next)}>
             ${title}<span aria-hidden="true">${sort === undefined ? '' : isDown ? ' ↓' : ' ↑'}</span>
           </button>`;
-    return html`<th role="columnheader" scope="col" aria-sort=${sort} class=${classes({ number: isNumber, minor: isMinor })}>
+    return html`<th role="columnheader" scope="col" title=${about} aria-sort=${sort} class=${classes({ number: isNumber, minor: isMinor })}>
       ${label}
     </th>`;
   };

@@ -1,7 +1,7 @@
 import type { Clock, ConnectionOptions, KubeClient, KubeObject } from '../../kube/index.ts';
 import type { Lookup } from '../context.ts';
 import type { TenantAtWork } from '../watchdog/tenant-at-work.ts';
-import type { KubeletTenant } from './find-pod.ts';
+import { type KubeletTenant, superPodOf } from './find-pod.ts';
 import { KubeletServer } from './kubelet-server.ts';
 import { type ClientAuthorities, KubeletTenants } from './kubelet-tenants.ts';
 import { MetricsApi } from './metrics-api.ts';
@@ -68,6 +68,24 @@ export class KubeletProxy {
     this.#calls = new SuperCalls(superConnection);
     this.#runs = new CommandRuns(superConnection);
     this.#usage = new UsageReader({ superClient, superObjects, nodes, clock });
+  }
+
+  /** What the pods of a tenant use now, as quantities; undefined where nothing says so. Throws when the source fails. */
+  async used(uid: string, signal: AbortSignal): Promise<{ cpu: string; memory: string } | undefined> {
+    const tenant = this.#tenants.get(uid);
+    if (tenant === undefined || !tenant.isComplete) return undefined;
+    const pods = [...tenant.pods()].flatMap((pod) => superPodOf(tenant, pod) ?? []);
+    const usage = await this.#usage.read(pods, uid, signal);
+    if (usage === undefined) return undefined;
+    let nanoCores = 0;
+    let bytes = 0;
+    for (const { containers } of usage.values()) {
+      for (const container of containers) {
+        nanoCores += container.nanoCores;
+        bytes += container.workingSetBytes;
+      }
+    }
+    return { cpu: `${Math.ceil(nanoCores / 1e6)}m`, memory: `${Math.ceil(bytes / 1_024)}Ki` };
   }
 
   /** Number of open connections. */

@@ -168,6 +168,11 @@ export class KubeletTenants {
     this.#tenants.set(uid, tenant);
   }
 
+  /** By UID; undefined for one that is not served here. */
+  get(uid: string): KubeletTenant | undefined {
+    return this.#tenants.get(uid);
+  }
+
   /** Stops to serve this tenant, and closes all its connections. */
   leave(uid: string): void {
     this.#authorities.delete(uid);

@@ -20,6 +20,7 @@ import type { TenantAtWork } from '../watchdog/tenant-at-work.ts';
 import type { Suspect } from '../watchdog/watchdog.ts';
 import { CacheLimitExceeded, SharedCacheBudget } from './cache-budget.ts';
 import { readCredentials } from './credentials.ts';
+import type { UsedResources } from './health.ts';
 import { aloneFrom, JoinOrder } from './join-order.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
 import { StatusWriter, type SyncerCondition } from './status-writer.ts';
@@ -62,6 +63,8 @@ export interface DirectoryHooks {
   serving?(session: TenantSession, authorities: ClientAuthorities | undefined): void;
   /** The tenant with this UID is let go of, from this moment. May be told twice. */
   leaving?(uid: string): void;
+  /** What the pods of the tenant with this UID use now; undefined where nothing says so. */
+  used?(uid: string, signal: AbortSignal): Promise<UsedResources | undefined>;
 }
 
 interface Served {
@@ -437,6 +440,7 @@ export class TenantDirectory {
       onCall: (call) => hooks?.call?.(tenant, call),
       onReflectorProblem: (kind, phase) => hooks?.reflectorProblem?.(tenant, kind, phase),
       onPatrol: (findings) => hooks?.patrol?.(tenant, findings),
+      used: async (within) => hooks?.used?.(served.vc.uid, within),
     });
     served.session = session;
     if (!served.stop.signal.aborted) hooks?.serving?.(session, credentials.authorities);

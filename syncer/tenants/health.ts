@@ -25,10 +25,21 @@ interface HealthOptions {
   latest: () => VirtualCluster;
   /** Whether the caches of the tenant hold all that it has. */
   isJoined: () => boolean;
+  /** What its pods use now; undefined where nothing says so. */
+  used?: (signal: AbortSignal) => Promise<UsedResources | undefined>;
   clock: Clock;
   logger: { warn(fields: object, message: string): void };
 }
 
+/** As quantities. */
+export interface UsedResources {
+  cpu: string;
+  memory: string;
+}
+
+/** Kubelets are asked for all pods at once, and each change is a write; sooner when pods have come or gone. */
+const usedEveryMs = 5 * 60_000;
+const usedSoonMs = 60_000;
 const checkEveryMs = 10_000;
 const probeTimeoutMs = 5_000;
 const versionEveryMs = 5 * 60_000;
@@ -42,6 +53,9 @@ export class Health {
   #failedProbes = 0;
   /** What was last said of what the quota limits, and when. */
   #resources: { readonly atMs: number; readonly used: Record<string, string> } | undefined;
+  #used: UsedResources | undefined;
+  /** By the monotonic clock, and for how many pods. */
+  #usedAt: { readonly ms: number; readonly pods: number } | undefined;
   /** By the monotonic clock; when the tenant's version was last written down. */
   #versionAtMs: number | undefined;
 
@@ -93,6 +107,7 @@ export class Health {
       await holds.answer(latest(), signal);
       await holds.recheck(signal);
       await this.#sayVersion(signal);
+      await this.#measure(signal);
       await status.usage(this.#ref, state.info.uid, this.#usage(), signal);
       return true;
     } catch (error) {
@@ -161,8 +176,25 @@ export class Health {
       pods: count(resources.pods),
       services: count(resources.services),
       nodes: count(resources.nodes),
+      ...this.#used,
       resources: this.#usedResources(),
     };
+  }
+
+  /** What cannot be read now is not known; nothing waits for it. */
+  async #measure(signal: AbortSignal): Promise<void> {
+    const { used, clock, state } = this.#options;
+    const ms = clock.monotonic();
+    const pods = state.caches.store(resources.pods).size;
+    const pauseMs = this.#usedAt?.pods === pods ? usedEveryMs : usedSoonMs;
+    if (used === undefined || (this.#usedAt !== undefined && ms - this.#usedAt.ms < pauseMs)) return;
+    this.#usedAt = { ms, pods };
+    try {
+      this.#used = await used(signal);
+    } catch (error) {
+      this.#used = undefined;
+      this.#warn(error, signal, 'cannot read what its pods use');
+    }
   }
 
   /** They change all the time: read at most once a minute. */

@@ -20,7 +20,7 @@ import { CacheBudget, type SharedCacheBudget } from './cache-budget.ts';
 import { CallHealth } from './call-health.ts';
 import type { Credentials } from './credentials.ts';
 import { DeletionFreeze, MassDeletionHolds } from './deletion-holds.ts';
-import { Health } from './health.ts';
+import { Health, type UsedResources } from './health.ts';
 import type { StatusWriter } from './status-writer.ts';
 import { SuperPast } from './super-past.ts';
 import type { TenantFilter } from './tenant-filter.ts';
@@ -52,6 +52,8 @@ interface SessionOptions {
   /** Called before each write to the tenant; what it throws keeps the write from being sent. */
   beforeWrite?: () => void;
   onCall?: (call: CallRecord) => void;
+  /** What its pods use now; undefined where nothing says so. */
+  used?: (signal: AbortSignal) => Promise<UsedResources | undefined>;
   /** Everything that the tenant has is in the caches, and the engine has begun with it. */
   onJoined?: () => void;
   onReflectorProblem?: (kind: string, phase: string) => void;

@@ -77,7 +77,14 @@ export class StatusWriter {
   usage(
     ref: ObjectRef,
     uid: string,
-    usage: { pods: number; services: number; nodes: number; resources?: Record<string, string> },
+    usage: {
+      pods: number;
+      services: number;
+      nodes: number;
+      cpu?: string;
+      memory?: string;
+      resources?: Record<string, string>;
+    },
     signal?: AbortSignal,
   ): Promise<void> {
     const said = JSON.stringify(usage);

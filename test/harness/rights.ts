@@ -87,6 +87,8 @@ function rightsTo(
   return resources.flatMap((resource) => verbs.map((verb) => `${program}: ${verb} ${resource}`));
 }
 
+const systemNamespace = 'skerry-system';
+
 /** Rights that the end-to-end suites may leave unused, and why they are granted all the same. */
 const unusedOnPurpose: readonly { rights: readonly string[]; why: string }[] = [
   {
@@ -147,6 +149,10 @@ const unusedOnPurpose: readonly { rights: readonly string[]; why: string }[] = [
     why: 'only for a Service whose address the manager has reserved: DNS, which simulated nodes do not run',
   },
   {
+    rights: rightsTo('manager', ['delete'], [`configmaps in ${systemNamespace}`]),
+    why: 'only what was used more than a year ago is deleted',
+  },
+  {
     rights: rightsTo(
       'manager',
       ['update'],
@@ -201,8 +207,6 @@ const unusedOnPurpose: readonly { rights: readonly string[]; why: string }[] = [
 
 /** All rights that may be left unused. */
 export const exceptions: ReadonlySet<string> = new Set(unusedOnPurpose.flatMap(({ rights }) => rights));
-
-const systemNamespace = 'skerry-system';
 
 interface Grant {
   readonly program: ProgramName;

@@ -78,6 +78,18 @@ export const registry: readonly RegisteredCommand[] = [
     load: () => import('./commands/quota.ts'),
   },
   {
+    name: 'top',
+    group: tenants,
+    summary: 'show what tenants use now',
+    load: () => import('./commands/top.ts'),
+  },
+  {
+    name: 'usage',
+    group: tenants,
+    summary: 'show what tenants have used, by month or day',
+    load: () => import('./commands/usage.ts'),
+  },
+  {
     name: 'connect',
     group: tenants,
     summary: 'make a tenant the current context of kubectl, or run a command with it',
@@ -110,7 +122,7 @@ export const registry: readonly RegisteredCommand[] = [
   {
     name: 'certificates',
     group: tenants,
-    summary: 'renew the certificates of a control plane at once',
+    summary: 'renew certificates and authorities of a control plane, and show them',
     load: () => import('./commands/certificates.ts'),
   },
   {

@@ -88,7 +88,12 @@ export class LeaderLoop {
       for (const vc of virtualClusters.list()) queue.add(keyOf(vc));
     });
     try {
-      await Promise.all([queue.run(signal), watch.run(signal), new WarmPool(this.#o.services).run(signal)]);
+      await Promise.all([
+        queue.run(signal),
+        watch.run(signal),
+        new WarmPool(this.#o.services).run(signal),
+        this.#o.services.usage.run(this.#o.services, signal),
+      ]);
     } finally {
       for (const stop of stopWatching) stop();
     }

@@ -16,6 +16,7 @@ import {
 } from './setup.ts';
 import { SharedWorker } from './shared-worker.ts';
 import type { SnapshotServices } from './snapshots.ts';
+import { UsageMeter } from './usage-meter.ts';
 
 const leaseName = 'skerry-vc-manager';
 
@@ -30,6 +31,7 @@ export class Operator {
   readonly #random: () => number;
   readonly #activeJobIds = new Set<string>();
   readonly #snapshots: SnapshotServices | undefined;
+  readonly #usage = new UsageMeter();
   readonly #datastoreGrowth = { sinceMs: 0 };
   readonly #leavingSinceMs = new Map<string, number>();
 
@@ -160,7 +162,7 @@ export class Operator {
     caches: Caches;
     facts: SuperClusterFacts;
   }): Services {
-    const { driver, datastore, logger, identity, newId, machineMemory, onWarmPool } = this.#options;
+    const { driver, datastore, logger, identity, newId, machineMemory, onWarmPool, onUsage } = this.#options;
     const { virtualClusters, policies, templates, activity } = caches;
     return {
       client,
@@ -181,6 +183,8 @@ export class Operator {
       newId: newId ?? randomId,
       machineMemory: machineMemory ?? (() => undefined),
       onWarmPool: onWarmPool ?? (() => undefined),
+      onUsage: onUsage ?? (() => undefined),
+      usage: this.#usage,
       random: this.#random,
       clock: this.#clock,
       logger,

@@ -20,6 +20,7 @@ import { isAsleep } from './sleep.ts';
 import { StatusWriter } from './status-writer.ts';
 import { parallel, runSteps, type Stage, type StepHooks } from './step-runner.ts';
 import { address } from './steps/address.ts';
+import { apiCalls } from './steps/api-calls.ts';
 import { authorities } from './steps/authorities.ts';
 import { bootstrap } from './steps/bootstrap.ts';
 import { certificates, credentials } from './steps/certificates.ts';
@@ -63,6 +64,7 @@ const provisionSteps: readonly Stage[] = [
   encryption,
   authorities,
   restored,
+  apiCalls,
   fallAsleep,
 ];
 

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import type { VirtualClusterPolicy } from '../../api/policy.ts';
+import type { UsageDay } from '../../api/usage.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { Clock, ConnectionOptions, KubeClient, KubeObject, Store } from '../../kube/index.ts';
 import type { ControlPlaneDriver } from '../drivers/driver.ts';
@@ -9,6 +10,7 @@ import type { ManagerPki } from '../pki/index.ts';
 import type { Allocations } from './allocations.ts';
 import type { OperatorSettings, OperatorSettingsInput } from './settings.ts';
 import type { SnapshotServices } from './snapshots.ts';
+import type { UsageMeter } from './usage-meter.ts';
 
 /** What the operator needs of the tenants' datastore. */
 export type Datastore = Pick<
@@ -77,6 +79,10 @@ export interface Services {
   machineMemory: () => MachineMemory | undefined;
   /** Told what the warm pool has, with each look at it. */
   onWarmPool: (pool: WarmPoolSize) => void;
+  /** Told what a tenant (`namespace/name`) has used since it was last told. */
+  onUsage: (tenant: string, used: Partial<UsageDay>) => void;
+  /** What tenants use, added up. */
+  usage: UsageMeter;
   /** Absent: this manager keeps no snapshots. */
   snapshots?: SnapshotServices | undefined;
   /** From 0 to 1, 1 excluded. */
@@ -113,6 +119,7 @@ export interface OperatorOptions {
   newId?: () => string;
   machineMemory?: Services['machineMemory'];
   onWarmPool?: Services['onWarmPool'];
+  onUsage?: Services['onUsage'];
   /** Default: a KubeClient. Its options have `beforeWrite` of their own. */
   connect?: (options: ConnectionOptions) => KubeClient;
   /** Default: those of LeaseElection. */

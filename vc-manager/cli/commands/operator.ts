@@ -4,6 +4,7 @@ import { hostname } from 'node:os';
 import { type Command, Option } from 'commander';
 import { pino } from 'pino';
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import type { UsageDay } from '../../../api/usage.ts';
 import { type DnsChoice, type DriverName, dnsChoices } from '../../../api/virtual-cluster.ts';
 import { Connection, type ConnectionOptions, KubeClient, loadKubeconfig } from '../../../kube/index.ts';
 import { dnsDomain } from '../../../program/flags.ts';
@@ -258,6 +259,7 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
     // Pods are where a scheduler puts them.
     machineMemory: () => (flags.driver === 'kubernetes' ? undefined : machineMemory()),
     onWarmPool: health.onWarmPool,
+    onUsage: health.onUsage,
     snapshots: await snapshotsOf(flags, env),
     settings: {
       namespace: flags.systemNamespace,
@@ -340,6 +342,8 @@ interface HealthAddress {
   port: number;
 }
 
+/** Tenants with series of their own; all others are added up. */
+const mostTenantSeries = 250;
 /** After this time without an answer of the super cluster, `/readyz` fails. */
 const unansweredLimitMs = 60_000;
 /** Longer than the usual scrape interval: a connection that is closed during a request loses a sample. Milliseconds. */
@@ -354,6 +358,8 @@ export class ManagerHealth {
   readonly #registry = new Registry();
   readonly #calls: Counter;
   readonly #warm: Gauge;
+  readonly #usage: Counter;
+  readonly #usageTenants = new Set<string>();
   readonly #now: () => number;
   #answeredAt: number | undefined;
 
@@ -372,6 +378,12 @@ export class ManagerHealth {
       labelNames: ['state'],
       registers: [this.#registry],
     });
+    this.#usage = new Counter({
+      name: 'skerry_tenant_usage_total',
+      help: 'What tenants have used while this manager led: hours of pods, cores, GiB, and calls of their API servers.',
+      labelNames: ['tenant', 'resource'],
+      registers: [this.#registry],
+    });
     collectDefaultMetrics({ register: this.#registry });
   }
 
@@ -379,6 +391,15 @@ export class ManagerHealth {
   readonly onCall: CallListener = ({ verb, resource, status }) => {
     this.#calls.inc({ verb, resource, code: status === 0 ? 'none' : String(status) });
     if (status > 0 && status < 500) this.#answeredAt = this.#now();
+  };
+
+  /** To be called with what a tenant has used since the last call. */
+  readonly onUsage = (tenant: string, used: Partial<UsageDay>): void => {
+    const isKnown = this.#usageTenants.has(tenant);
+    if (!isKnown && this.#usageTenants.size < mostTenantSeries) this.#usageTenants.add(tenant);
+    const label = isKnown || this.#usageTenants.has(tenant) ? tenant : 'other';
+    for (const [resource, amount] of Object.entries(used))
+      if (amount > 0) this.#usage.inc({ tenant: label, resource }, amount);
   };
 
   readonly onWarmPool = (pool: WarmPoolSize): void => {

@@ -1,0 +1,64 @@
+import { z } from 'zod';
+
+const amount = z.number().min(0).finite();
+
+/** What a tenant has used in one day (UTC): one row of the ConfigMap of its month. Fields that a reader does not know stay out. */
+export const usageDaySchema = z.object({
+  /** How long of the day was measured. */
+  hours: amount,
+  podHours: amount,
+  /** What its containers used, in cores; what they reserved. */
+  cpuHours: amount,
+  cpuRequestHours: amount,
+  /** Working sets, and reservations, in GiB. */
+  memoryGiBHours: amount,
+  memoryRequestGiBHours: amount,
+  /** What its PersistentVolumeClaims ask for. */
+  storageGiBHours: amount,
+  /** Its own objects in the etcd of all tenants. */
+  datastoreGiBHours: amount,
+  /** Answered by its API server, those of Skerry included. */
+  apiCalls: amount,
+});
+
+export type UsageDay = z.output<typeof usageDaySchema>;
+export type UsageField = keyof UsageDay;
+
+export const usageFields = Object.keys(usageDaySchema.shape) as UsageField[];
+
+export function noUsage(): UsageDay {
+  return Object.fromEntries(usageFields.map((field) => [field, 0])) as UsageDay;
+}
+
+export function addUsage(a: UsageDay, b: Partial<UsageDay>): UsageDay {
+  return Object.fromEntries(usageFields.map((field) => [field, a[field] + (b[field] ?? 0)])) as UsageDay;
+}
+
+/** As it is kept: no more digits than anybody bills. */
+export function roundedUsage(day: UsageDay): UsageDay {
+  return Object.fromEntries(
+    usageFields.map((field) => [field, Math.round(day[field] * 10_000) / 10_000]),
+  ) as UsageDay;
+}
+
+/** Label of the ConfigMaps in Skerry's own namespace: the month, as 2026-03. */
+export const usageLabel = 'skerry.dev/usage';
+
+/** `id`: `status.id`, which no other tenant ever has. */
+export function usageConfigMapName(id: string, month: string): string {
+  return `usage-${id}-${month}`;
+}
+
+/** The rows of a ConfigMap by day (2026-03-09), in order; what is none is left out. */
+export function usageDays(data: Readonly<Record<string, unknown>> | undefined): [string, UsageDay][] {
+  return Object.entries(data ?? {})
+    .flatMap(([day, text]): [string, UsageDay][] => {
+      if (!/^\d{4}-\d\d-\d\d$/.test(day) || typeof text !== 'string' || text.length > 2_000) return [];
+      try {
+        return [[day, usageDaySchema.parse(JSON.parse(text))]];
+      } catch {
+        return [];
+      }
+    })
+    .sort(([a], [b]) => (a < b ? -1 : 1));
+}

@@ -1,0 +1,98 @@
+import { type Command, Option } from 'commander';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
+import { parseQuantity, resources } from '../../../kube/index.ts';
+import { tenantArgument } from '../command-line.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { json, table } from '../output.ts';
+import { withSuperCluster } from '../super-cluster.ts';
+import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
+
+interface Flags extends GlobalFlags {
+  namespace?: string;
+  output?: 'json';
+}
+
+const help = `
+What tenants use now, the one with most CPU first: what their pods use and have reserved, what their volumes ask for, and what they
+take in the datastore. Syncer and manager say it every few minutes.
+
+Examples:
+  vc-manager top
+  vc-manager top team-blue
+  vc-manager top -o json`;
+
+export function configure(command: Command, cli: Cli): void {
+  command
+    .addArgument(tenantArgument('[name]'))
+    .option('-n, --namespace <namespace>', 'of the VirtualCluster (default: all, or "default" with a name)')
+    .addOption(new Option('-o, --output <format>', 'print a list of objects').choices(['json']))
+    .addHelpText('after', help)
+    .action(async (name: string | undefined, _, chosen: Command) =>
+      top(cli, name, chosen.optsWithGlobals<Flags>()),
+    );
+}
+
+/** In pods, cores and bytes; what is not known is absent. */
+interface TopRow {
+  tenant: string;
+  pods?: number;
+  cpu?: number;
+  cpuRequests?: number;
+  memoryBytes?: number;
+  memoryRequestsBytes?: number;
+  storageBytes?: number;
+  datastoreBytes?: number;
+}
+
+async function top(cli: Cli, name: string | undefined, flags: Flags): Promise<void> {
+  const { signal } = cli;
+  const items = await withSuperCluster(cli, flags, async (client) => {
+    if (name !== undefined)
+      return [await getVirtualCluster(client, validRef(name, flags.namespace ?? 'default'), signal)];
+    const where = flags.namespace === undefined ? {} : { namespace: flags.namespace };
+    return (await client.list<VirtualCluster>(resources.virtualClusters, { ...where, signal })).items;
+  });
+  const rows = items.map(topRow).sort((a, b) => weight(b) - weight(a) || (a.tenant < b.tenant ? -1 : 1));
+  if (flags.output === 'json') cli.stdout.write(json(rows));
+  else if (rows.length > 0) cli.stdout.write(topTable(rows));
+  else cli.stderr.write('There are no tenants.\n');
+}
+
+function weight({ cpu, cpuRequests }: TopRow): number {
+  return cpu ?? cpuRequests ?? -1;
+}
+
+export function topRow({ metadata, status }: VirtualCluster): TopRow {
+  const { pods, cpu, memory, resources: of = {} } = status?.usage ?? {};
+  const amounts = {
+    pods,
+    cpu: parseQuantity(cpu),
+    cpuRequests: parseQuantity(of['requests.cpu']),
+    memoryBytes: parseQuantity(memory),
+    memoryRequestsBytes: parseQuantity(of['requests.memory']),
+    storageBytes: parseQuantity(of['requests.storage']),
+    datastoreBytes: status?.datastoreUsage?.bytes,
+  };
+  const known = Object.entries(amounts).filter(([, amount]) => amount !== undefined);
+  return { tenant: `${metadata.namespace}/${metadata.name}`, ...Object.fromEntries(known) };
+}
+
+function topTable(rows: readonly TopRow[]): string {
+  const cores = (amount: number | undefined): string =>
+    amount === undefined ? '-' : `${Math.round(1_000 * amount)}m`;
+  const mebibytes = (amount: number | undefined): string =>
+    amount === undefined ? '-' : `${Math.ceil(amount / 2 ** 20)}Mi`;
+  return table(
+    ['TENANT', 'PODS', 'CPU', 'RESERVED', 'MEMORY', 'RESERVED', 'STORAGE', 'DATASTORE'],
+    rows.map((row) => [
+      row.tenant,
+      String(row.pods ?? '-'),
+      cores(row.cpu),
+      cores(row.cpuRequests),
+      mebibytes(row.memoryBytes),
+      mebibytes(row.memoryRequestsBytes),
+      mebibytes(row.storageBytes),
+      mebibytes(row.datastoreBytes),
+    ]),
+  );
+}

@@ -1,0 +1,73 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { Connection, KubeClient, resources } from '../../kube/index.ts';
+import { FakeApiServer } from '../../kube/testing/index.ts';
+import { readUsage, usageCsv, usageTable, usageTotals } from './usage-table.ts';
+
+const day = {
+  hours: 24,
+  podHours: 48,
+  cpuHours: 1.5,
+  cpuRequestHours: 12,
+  memoryGiBHours: 3,
+  memoryRequestGiBHours: 24,
+  storageGiBHours: 240,
+  datastoreGiBHours: 0.1,
+  apiCalls: 1_000,
+};
+
+describe('usage', () => {
+  let server: FakeApiServer;
+  let connection: Connection;
+  afterEach(async () => {
+    await connection.close();
+    await server.stop();
+  });
+
+  async function read(options: { since: string; until: string; tenant?: string }) {
+    server = await FakeApiServer.start();
+    connection = new Connection(server.connectionOptions);
+    const put = (id: string, month: string, tenant: string, data: Record<string, string>): void => {
+      const labels = { 'skerry.dev/usage': month };
+      const annotations = { 'skerry.dev/tenant-name': tenant };
+      const metadata = { name: `usage-${id}-${month}`, namespace: 'skerry-system', labels, annotations };
+      server.put(resources.configMaps, { metadata, data });
+    };
+    const row = JSON.stringify(day);
+    put('b2', '2026-03', 'teams/blue', {
+      '2026-03-02': row,
+      '2026-03-01': row,
+      README: row,
+      '2026-03-03': '{}',
+    });
+    put('b2', '2026-04', 'teams/blue', { '2026-04-01': row });
+    put('a1', '2026-03', 'default/green', { '2026-03-31': row });
+    put('z9', '2026-01', 'default/gone', { '2026-01-01': row });
+    const signal = new AbortController().signal;
+    return readUsage(new KubeClient(connection), { namespace: 'skerry-system', signal, ...options });
+  }
+
+  it('is read for the days that are asked for, over months, without what is no row', async () => {
+    const rows = await read({ since: '2026-03-02', until: '2026-04-30' });
+    expect(rows.map(({ tenant, id, day: of }) => [tenant, id, of])).toEqual([
+      ['default/green', 'a1', '2026-03-31'],
+      ['teams/blue', 'b2', '2026-03-02'],
+      ['teams/blue', 'b2', '2026-04-01'],
+    ]);
+  });
+
+  it('is added up by tenant', async () => {
+    const totals = usageTotals(
+      await read({ since: '2026-03-01', until: '2026-04-30', tenant: 'teams/blue' }),
+    );
+    expect(totals).toMatchObject([{ tenant: 'teams/blue', podHours: 144, apiCalls: 3_000 }]);
+    expect(usageTable(totals)).toMatch(/^teams\/blue +72 +144 +4.5 /m);
+  });
+
+  it('is a file for spreadsheets', async () => {
+    const csv = usageCsv(await read({ since: '2026-03-31', until: '2026-03-31' }));
+    expect(csv).toBe(
+      'tenant,id,day,hours,podHours,cpuHours,cpuRequestHours,memoryGiBHours,memoryRequestGiBHours,storageGiBHours,datastoreGiBHours,apiCalls\r\n' +
+        'default/green,a1,2026-03-31,24,48,1.5,12,3,24,240,0.1,1000\r\n',
+    );
+  });
+});

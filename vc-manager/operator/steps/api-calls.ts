@@ -1,0 +1,56 @@
+import { explain } from '../errors.ts';
+import { isAsleep } from '../sleep.ts';
+import type { Step } from '../step-runner.ts';
+import type { CallCount } from '../usage-meter.ts';
+
+const timeoutMs = 10_000;
+
+/** Counts, every ten minutes, what the tenant's API server has answered. What it does not say is no reason to wait. */
+export const apiCalls: Step = {
+  name: 'api-calls',
+  doing: 'Counting the calls of its API server',
+  async run(tenant, { usage, clock, logger }) {
+    const nowMs = clock.now();
+    if (isAsleep(tenant.vc) || !usage.isCallCountDue(tenant.uid, nowMs)) return;
+    try {
+      const text = await tenant.client.raw('GET', '/metrics', { signal: tenant.signal, timeoutMs });
+      usage.countCalls(tenant.uid, parseCallCount(String(text)), nowMs);
+    } catch (error) {
+      if (tenant.signal.aborted) throw error;
+      usage.countCalls(tenant.uid, undefined, nowMs);
+      logger.debug({ virtualCluster: tenant.key }, `its calls cannot be counted: ${explain(error).message}`);
+    }
+  },
+};
+
+const counter = '\napiserver_request_total{';
+const started = '\nprocess_start_time_seconds ';
+/** A tenant chooses how many resources it has. */
+const mostLines = 200_000;
+
+/** From the metrics of an API server; undefined for what is none. */
+export function parseCallCount(text: string): CallCount | undefined {
+  const startAt = text.indexOf(started);
+  if (startAt < 0) return undefined;
+  const startedAt = numberAfter(text, startAt + started.length);
+  if (startedAt === undefined) return undefined;
+  let calls = 0;
+  let at = text.indexOf(counter);
+  for (let lines = 0; at >= 0 && lines < mostLines; lines++) {
+    const end = endOfLine(text, at + 1);
+    calls += numberAfter(text, text.lastIndexOf(' ', end) + 1) ?? 0;
+    at = text.startsWith(counter, end) ? end : text.indexOf(counter, end);
+  }
+  return { startedAt: String(startedAt), calls };
+}
+
+function endOfLine(text: string, from: number): number {
+  const end = text.indexOf('\n', from);
+  return end < 0 ? text.length : end;
+}
+
+/** Finite and not negative. */
+function numberAfter(text: string, from: number): number | undefined {
+  const value = Number(text.slice(from, Math.min(endOfLine(text, from), from + 40)));
+  return Number.isFinite(value) && value >= 0 ? value : undefined;
+}

@@ -1,0 +1,190 @@
+import { pino } from 'pino';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { Connection, KubeClient, resources, Store } from '../../kube/index.ts';
+import { FakeApiServer, FakeClock } from '../../kube/testing/index.ts';
+import { parseCallCount } from './steps/api-calls.ts';
+import { UsageMeter, usageOf } from './usage-meter.ts';
+
+const minuteMs = 60_000;
+
+function virtualCluster(name: string, status: VirtualCluster['status'] = {}): VirtualCluster {
+  return {
+    metadata: { namespace: 'default', name, uid: `uid-${name}`, resourceVersion: '1' },
+    status: {
+      id: `id-${name}`,
+      usage: {
+        pods: 6,
+        cpu: '1500m',
+        memory: '2Gi',
+        resources: { 'requests.cpu': '3', 'requests.memory': '6Gi', 'requests.storage': '30Gi' },
+      },
+      datastoreUsage: { keys: 1, bytes: 2 ** 30, measured: '2026-03-01T00:00:00Z' },
+      ...status,
+    },
+  };
+}
+
+describe('usage', () => {
+  const cleanups: (() => unknown)[] = [];
+  afterEach(async () => {
+    for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+  });
+
+  async function world(at = '2026-03-31T23:30:00Z') {
+    const server = await FakeApiServer.start();
+    const connection = new Connection(server.connectionOptions);
+    cleanups.push(
+      () => server.stop(),
+      () => connection.close(),
+    );
+    const clock = new FakeClock({ now: Date.parse(at) });
+    const virtualClusters = new Store<VirtualCluster>();
+    const told: string[] = [];
+    const services = {
+      client: new KubeClient(connection),
+      virtualClusters,
+      clock,
+      logger: pino({ level: 'silent' }),
+      settings: { namespace: 'skerry-system' } as never,
+      onUsage: (tenant: string) => told.push(tenant),
+    };
+    const start = (): { meter: UsageMeter; stop: () => Promise<void> } => {
+      const meter = new UsageMeter();
+      const stop = new AbortController();
+      const running = meter.run(services, stop.signal);
+      return {
+        meter,
+        stop: async () => {
+          stop.abort();
+          await running;
+        },
+      };
+    };
+    /** The rows of a ConfigMap; undefined where there is none. */
+    const rows = (name: string): Record<string, Record<string, number>> | undefined => {
+      const map = server.list(resources.configMaps).find(({ metadata }) => metadata.name === name);
+      const data = map?.['data'] as Record<string, string> | undefined;
+      return data && Object.fromEntries(Object.entries(data).map(([day, text]) => [day, JSON.parse(text)]));
+    };
+    return { server, clock, virtualClusters, services, start, rows, told };
+  }
+
+  async function pass(clock: FakeClock, minutes: number): Promise<void> {
+    for (let minute = 0; minute < minutes; minute++) {
+      await clock.untilSleeping();
+      await clock.advance(minuteMs);
+    }
+    await clock.untilSleeping();
+  }
+
+  it('is what a tenant has, times how long', () => {
+    expect(usageOf(virtualCluster('a'), 0.5, 7)).toEqual({
+      hours: 0.5,
+      podHours: 3,
+      cpuHours: 0.75,
+      cpuRequestHours: 1.5,
+      memoryGiBHours: 1,
+      memoryRequestGiBHours: 3,
+      storageGiBHours: 15,
+      datastoreGiBHours: 0.5,
+      apiCalls: 7,
+    });
+  });
+
+  it('is kept by day and month, and added up by the next manager from where the last one was', async () => {
+    const { clock, virtualClusters, start, rows, told } = await world();
+    virtualClusters.replace([virtualCluster('a')]);
+    const first = start();
+    await pass(clock, 12);
+    expect(rows('usage-id-a-2026-03')?.['2026-03-31']?.['podHours']).toBeGreaterThan(0);
+    expect(told).toContain('default/a');
+    await first.stop();
+    const written = rows('usage-id-a-2026-03')?.['2026-03-31']?.['podHours'] ?? 0;
+    const second = start();
+    await pass(clock, 12);
+    const later = rows('usage-id-a-2026-03')?.['2026-03-31']?.['podHours'] ?? 0;
+    expect(later).toBeGreaterThan(written);
+    expect(later).toBeLessThanOrEqual(6 * (24 / 60));
+    await pass(clock, 30);
+    expect(Object.keys(rows('usage-id-a-2026-04') ?? {})).toEqual(['2026-04-01']);
+    await second.stop();
+  });
+
+  it('of a tenant that is gone stays, and none of one that waits for an owner is kept', async () => {
+    const { clock, virtualClusters, start, rows } = await world();
+    const warm = virtualCluster('warm');
+    warm.metadata.labels = { 'skerry.dev/warm': 'x' };
+    virtualClusters.replace([virtualCluster('a'), warm]);
+    const { stop } = start();
+    await pass(clock, 3);
+    virtualClusters.replace([warm]);
+    await pass(clock, 2);
+    expect(rows('usage-id-a-2026-03')?.['2026-03-31']?.['hours']).toBeCloseTo(3 / 60, 3);
+    expect(rows('usage-id-warm-2026-03')).toBeUndefined();
+    await stop();
+  });
+
+  it('of more than a year ago is deleted, and nothing else', async () => {
+    const { server, clock, start } = await world();
+    for (const [name, label] of [
+      ['old', '2025-01'],
+      ['young', '2025-02'],
+      ['other', undefined],
+    ] as const)
+      server.put(resources.configMaps, {
+        metadata: {
+          name,
+          namespace: 'skerry-system',
+          ...(label === undefined ? {} : { labels: { 'skerry.dev/usage': label } }),
+        },
+      });
+    const { stop } = start();
+    await pass(clock, 1);
+    const left = server.list(resources.configMaps).map(({ metadata }) => metadata.name);
+    expect(left.sort()).toEqual(['other', 'young']);
+    await stop();
+  });
+
+  it('counts the calls of an API server from when it was first asked, and those of a new one from its start', async () => {
+    const { clock, virtualClusters, services } = await world();
+    virtualClusters.replace([virtualCluster('a')]);
+    const told: (number | undefined)[] = [];
+    const meter = new UsageMeter();
+    const sample = (): void =>
+      meter.sample({ ...services, onUsage: (_, { apiCalls }) => told.push(apiCalls) }, minuteMs);
+    const nowMs = clock.now();
+    const [old, fresh] = [String(nowMs / 1_000 - 7_200), String(nowMs / 1_000 - 60)];
+    meter.countCalls('uid-a', { startedAt: old, calls: 1_000 }, nowMs);
+    sample();
+    meter.countCalls('uid-a', { startedAt: old, calls: 1_030 }, nowMs);
+    meter.countCalls('uid-a', { startedAt: fresh, calls: 50 }, nowMs);
+    sample();
+    meter.countCalls('uid-a', { startedAt: old, calls: 1_040 }, nowMs);
+    sample();
+    expect(told).toEqual([0, 80, 10]);
+    expect(meter.isCallCountDue('uid-a', nowMs)).toBe(false);
+    expect(meter.isCallCountDue('uid-a', nowMs + 10 * minuteMs)).toBe(true);
+  });
+});
+
+describe('the metrics of an API server', () => {
+  it('say how many calls it has answered since it was started', () => {
+    const text = [
+      '# TYPE apiserver_request_total counter',
+      'apiserver_request_total{verb="GET",resource="pods"} 12',
+      'apiserver_request_total{verb="LIST",resource="a b"} 1.5e+02',
+      'apiserver_request_total_other{x="y"} 7',
+      '# HELP other',
+      'apiserver_request_total{verb="WATCH"} 3',
+      'process_start_time_seconds 1.7e+09',
+      '',
+    ].join('\n');
+    expect(parseCallCount(text)).toEqual({ startedAt: '1700000000', calls: 165 });
+  });
+
+  it.each(['', 'x', '\nprocess_start_time_seconds nonsense\n', '{"kind":"Status"}'])(
+    'are none in %j',
+    (text) => expect(parseCallCount(text)).toBeUndefined(),
+  );
+});

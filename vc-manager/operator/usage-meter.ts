@@ -1,0 +1,255 @@
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import {
+  addUsage,
+  noUsage,
+  roundedUsage,
+  type UsageDay,
+  usageConfigMapName,
+  usageDays,
+  usageLabel,
+} from '../../api/usage.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isWaiting } from '../../api/warm.ts';
+import { isNotFound, type KubeClient, type KubeObject, parseQuantity, resources } from '../../kube/index.ts';
+import { keyOf } from './caches.ts';
+import { explain } from './errors.ts';
+import type { Services } from './services.ts';
+
+const sampleMs = 60_000;
+/** A manager that stood still says nothing of the time in between. */
+const longestGapMs = 5 * 60_000;
+const flushMs = 10 * 60_000;
+const hourMs = 3_600_000;
+const GiB = 2 ** 30;
+/** Older ConfigMaps are deleted. */
+const keptMonths = 13;
+const countCallsMs = 10 * 60_000;
+
+interface UsageMap extends KubeObject {
+  data?: Record<string, string>;
+}
+
+/** One tenant, as it is metered. */
+interface Meter {
+  vc: VirtualCluster;
+  id: string;
+  /** By day. */
+  days: Map<string, UsageDay>;
+  /** Not written yet. */
+  dirty: Set<string>;
+  flushedMs: number;
+}
+
+/** Calls that API servers of a tenant had counted, by when each was started. */
+interface Counted {
+  atMs: number;
+  byStart: Map<string, number>;
+}
+
+type MeterServices = Pick<Services, 'virtualClusters' | 'clock' | 'logger' | 'settings'> & {
+  client: KubeClient;
+  onUsage: (tenant: string, used: Partial<UsageDay>) => void;
+};
+
+/** How many calls an API server has answered, and when it was started, as its metrics say. */
+export interface CallCount {
+  startedAt: string;
+  calls: number;
+}
+
+/**
+ * Adds up what tenants use, and keeps it in a ConfigMap per tenant and month, a row a day. What a manager has added up since
+ * it last wrote goes with it: ten minutes at the most.
+ */
+export class UsageMeter {
+  readonly #counted = new Map<string, Counted>();
+  /** Calls since the last sample, by UID. */
+  readonly #calls = new Map<string, number>();
+  #meters = new Map<string, Meter>();
+
+  /** Whether a tenant's calls are to be counted again. */
+  isCallCountDue(uid: string, nowMs: number): boolean {
+    const known = this.#counted.get(uid);
+    return known === undefined || nowMs - known.atMs >= countCallsMs;
+  }
+
+  /** Of several API servers one answers at a time: what each has counted is known apart. */
+  countCalls(uid: string, count: CallCount | undefined, nowMs: number): void {
+    const known = this.#counted.get(uid) ?? { atMs: nowMs, byStart: new Map<string, number>() };
+    known.atMs = nowMs;
+    this.#counted.set(uid, known);
+    if (count === undefined) return;
+    const before = known.byStart.get(count.startedAt);
+    // What one had counted before it was first asked belongs to another manager's time, unless it was started since.
+    const isNew = before === undefined && Number(count.startedAt) * 1_000 < nowMs - 2 * countCallsMs;
+    if (!isNew) this.#calls.set(uid, (this.#calls.get(uid) ?? 0) + Math.max(0, count.calls - (before ?? 0)));
+    known.byStart.delete(count.startedAt);
+    known.byStart.set(count.startedAt, count.calls);
+    for (const start of known.byStart.keys()) if (known.byStart.size > 10) known.byStart.delete(start);
+  }
+
+  /** Works for one term of leadership. */
+  async run(services: MeterServices, signal: AbortSignal): Promise<void> {
+    const { clock, logger } = services;
+    let cleanedDay = '';
+    let sampledMs = clock.now();
+    this.#meters = new Map();
+    const stop = services.virtualClusters.subscribe(({ type, object }) => {
+      const meter = type === 'deleted' ? this.#meters.get(object.metadata.uid ?? '') : undefined;
+      if (meter !== undefined) meter.flushedMs = 0;
+    });
+    try {
+      while (!signal.aborted) {
+        try {
+          const today = dayOf(clock.now());
+          if (cleanedDay !== today) {
+            await this.#load(services, signal);
+            await this.#clean(services, signal);
+            cleanedDay = today;
+          }
+          const now = clock.now();
+          this.sample(services, Math.min(longestGapMs, Math.max(0, now - sampledMs)));
+          sampledMs = now;
+          await this.#flushDue(services, signal);
+        } catch (error) {
+          if (signal.aborted) break;
+          logger.warn({ err: error }, `usage cannot be kept: ${explain(error).message}`);
+        }
+        await clock.sleep(sampleMs, signal).catch(() => undefined);
+      }
+    } finally {
+      stop();
+    }
+  }
+
+  /** Adds what each tenant has to its row of today, for so long. */
+  sample({ virtualClusters, clock, onUsage }: MeterServices, ms: number): void {
+    const nowMs = clock.now();
+    const day = dayOf(nowMs);
+    for (const vc of virtualClusters.list()) {
+      const uid = vc.metadata.uid ?? '';
+      const id = vc.status?.id;
+      if (id === undefined || isWaiting(vc)) continue;
+      const used = usageOf(vc, ms / hourMs, this.#calls.get(uid) ?? 0);
+      this.#calls.delete(uid);
+      const meter = this.#meters.get(uid) ?? {
+        ...{ vc, id, days: new Map<string, UsageDay>(), dirty: new Set<string>() },
+        // The first row soon, so that a short life is known of too.
+        flushedMs: nowMs - flushMs + sampleMs,
+      };
+      meter.vc = vc;
+      meter.days.set(day, addUsage(meter.days.get(day) ?? noUsage(), used));
+      meter.dirty.add(day);
+      this.#meters.set(uid, meter);
+      onUsage(keyOf(vc), used);
+    }
+  }
+
+  /** What earlier managers have added up this month. */
+  async #load(
+    { client, settings, virtualClusters, clock }: MeterServices,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const month = dayOf(clock.now()).slice(0, 7);
+    const options = { namespace: settings.namespace, labelSelector: `${usageLabel}=${month}`, signal };
+    const { items } = await client.list<UsageMap>(resources.configMaps, options);
+    const byName = new Map(items.map((item) => [item.metadata.name, item]));
+    for (const vc of virtualClusters.list()) {
+      const { uid = '' } = vc.metadata;
+      const id = vc.status?.id;
+      if (id === undefined || this.#meters.has(uid)) continue;
+      const days = new Map(usageDays(byName.get(usageConfigMapName(id, month))?.data));
+      if (days.size > 0) this.#meters.set(uid, { vc, id, days, dirty: new Set(), flushedMs: clock.now() });
+    }
+  }
+
+  async #flushDue(services: MeterServices, signal: AbortSignal): Promise<void> {
+    const nowMs = services.clock.now();
+    for (const [uid, meter] of this.#meters) {
+      if (nowMs - meter.flushedMs < flushMs) continue;
+      await flush(services, meter, signal);
+      meter.flushedMs = nowMs;
+      const today = dayOf(nowMs);
+      for (const day of meter.days.keys()) if (day !== today) meter.days.delete(day);
+      const { namespace = '', name = '' } = meter.vc.metadata;
+      if (services.virtualClusters.get({ namespace, name })?.metadata.uid === uid) continue;
+      this.#meters.delete(uid);
+      this.#counted.delete(uid);
+      this.#calls.delete(uid);
+    }
+  }
+
+  async #clean({ client, settings, clock }: MeterServices, signal: AbortSignal): Promise<void> {
+    const { namespace } = settings;
+    const oldest = monthsBefore(dayOf(clock.now()).slice(0, 7), keptMonths);
+    const options = { namespace, labelSelector: usageLabel, metadataOnly: true, signal };
+    const { items } = await client.list(resources.configMaps, options);
+    for (const { metadata } of items) {
+      const { name = '', uid = '' } = metadata;
+      if ((metadata.labels?.[usageLabel] ?? '') >= oldest) continue;
+      await client.delete(resources.configMaps, { namespace, name }, { uid, signal }).catch(ignoreMissing);
+    }
+  }
+}
+
+/** What the tenant has, times so many hours. */
+export function usageOf({ status }: VirtualCluster, hours: number, apiCalls: number): Partial<UsageDay> {
+  const { pods = 0, cpu, memory, resources: of = {} } = status?.usage ?? {};
+  const amount = (quantity: string | undefined): number => Math.max(0, parseQuantity(quantity ?? '0') ?? 0);
+  return {
+    hours,
+    podHours: pods * hours,
+    cpuHours: amount(cpu) * hours,
+    cpuRequestHours: amount(of['requests.cpu']) * hours,
+    memoryGiBHours: (amount(memory) / GiB) * hours,
+    memoryRequestGiBHours: (amount(of['requests.memory']) / GiB) * hours,
+    storageGiBHours: (amount(of['requests.storage']) / GiB) * hours,
+    datastoreGiBHours: ((status?.datastoreUsage?.bytes ?? 0) / GiB) * hours,
+    apiCalls,
+  };
+}
+
+async function flush(
+  { client, settings }: MeterServices,
+  { vc, id, days, dirty }: Meter,
+  signal: AbortSignal,
+): Promise<void> {
+  const { namespace } = settings;
+  for (const [month, which] of Map.groupBy([...dirty].sort(), (day) => day.slice(0, 7))) {
+    const data = Object.fromEntries(
+      which.map((day) => [day, JSON.stringify(roundedUsage(days.get(day) ?? noUsage()))]),
+    );
+    const name = usageConfigMapName(id, month);
+    const metadata = {
+      labels: {
+        [usageLabel]: month,
+        [labelKeys.tenant]: vc.metadata.uid ?? '',
+        [labelKeys.managedBy]: 'skerry',
+      },
+      annotations: { [annotationKeys.tenantName]: keyOf(vc) },
+    };
+    try {
+      const patch = { metadata, data };
+      await client.patch(resources.configMaps, { namespace, name }, patch, { type: 'merge', signal });
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      const made: UsageMap = { metadata: { ...metadata, namespace, name }, data };
+      await client.create(resources.configMaps, made, { signal });
+    }
+    for (const day of which) dirty.delete(day);
+  }
+}
+
+function ignoreMissing(error: unknown): void {
+  if (!isNotFound(error)) throw error;
+}
+
+/** In UTC, as 2026-03-09. */
+function dayOf(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10);
+}
+
+function monthsBefore(month: string, count: number): string {
+  const [year = 0, number = 1] = month.split('-').map(Number);
+  return new Date(Date.UTC(year, number - 1 - count, 1)).toISOString().slice(0, 7);
+}
