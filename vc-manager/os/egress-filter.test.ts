@@ -29,7 +29,7 @@ describe.skipIf(egressFilterProblem() !== undefined)('a filter of connections', 
 
   afterEach(async () => {
     for (const server of servers.splice(0)) server.close();
-    await filter.forget(group);
+    for (const each of [group, second]) await filter.forget(each);
   });
 
   async function listen(host: string): Promise<number> {
@@ -115,5 +115,13 @@ describe.skipIf(egressFilterProblem() !== undefined)('a filter of connections', 
 
   it('says what nft refuses', async () => {
     await expect(filter.allow(group, [{ to: 'nowhere' }])).rejects.toThrow(/nowhere|resolve/);
+  });
+
+  it('does not take for set what nft has refused', async () => {
+    await filter.allow(second, []);
+    // So that the table counts as looked at.
+    await filter.allow(second, []);
+    for (const _ of [1, 2])
+      await expect(filter.allow(group, [{ to: 'nowhere' }])).rejects.toThrow(/nowhere|resolve/);
   });
 });

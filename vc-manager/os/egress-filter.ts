@@ -50,8 +50,10 @@ export class EgressFilter {
     return this.#inTurn(async () => {
       const rules = rulesOf(targets, resolvers());
       if (this.#set.get(group) === rules && (await this.#isInForce())) return;
-      this.#set.set(group, rules);
+      // Unknown until nft has taken them: what was refused once must not count as set when it is asked for again.
+      this.#set.delete(group);
       await nft(script(this.#table, [[group, rules]]));
+      this.#set.set(group, rules);
     });
   }
 
