@@ -104,6 +104,20 @@ describe.skipIf(egressFilterProblem() !== undefined)('a filter of connections', 
     expect(await dial('127.0.0.1', port, group)).toBe('ECONNREFUSED');
   });
 
+  it.each(['delete', 'flush'])(
+    'sets its rules anew after nft %s table, also where another group has some by then',
+    async (verb) => {
+      const port = await listen('127.0.0.1');
+      await filter.allow(group, []);
+      execFileSync('nft', [verb, 'table', 'inet', name]);
+      // After a deletion this makes a table without the first group; after a flush there is one all the time.
+      if (verb === 'delete') await filter.allow(second, []);
+      now += 60_000;
+      await filter.allow(group, []);
+      expect(await dial('127.0.0.1', port, group)).toBe('ECONNREFUSED');
+    },
+  );
+
   it('leaves nothing behind once the last group is forgotten', async () => {
     await filter.allow(group, []);
     await filter.allow(second, []);

@@ -73,11 +73,13 @@ export class EgressFilter {
   /** Somebody may have flushed all rules of the machine: then they are set anew. */
   async #isInForce(): Promise<boolean> {
     if (this.#now() - this.#foundAt < lookEveryMs) return true;
-    try {
-      await nft(`list chain ${this.#table} output\n`);
-    } catch {
-      await nft(script(this.#table, [...this.#set]));
-    }
+    const t = this.#table;
+    const found = await nft(`list chain ${t} output\nlist map ${t} groups\n`).catch(() => '');
+    const judged = new Set(found.match(/\bg\d+\b/g));
+    // A table that is there may be one that was made for another group since, or have lost its rules.
+    const isWhole =
+      found.includes('@groups') && [...this.#set.keys()].every((group) => judged.has(`g${group}`));
+    if (!isWhole) await nft(script(t, [...this.#set]));
     this.#foundAt = this.#now();
     return true;
   }
