@@ -175,6 +175,25 @@ describe('a tenant that a replica takes up', () => {
     expect(attempts(world, 'blue')).toBe(3);
   });
 
+  it('is on probation for as long once more when that is noted again', async () => {
+    const clock = fastClock(400);
+    await using world = await DirectoryWorld.start((before) => before.make('blue').then(() => undefined), {
+      clock,
+    });
+    await world.says('blue', 'Synced', 'True', 'Joined');
+    const note = (): void => {
+      world.change('blue', (vc) => ({ ...vc, status: { ...vc.status, joinAttempts: 3 } }));
+      const suspect = world.directory.suspect(uid(world, 'blue'));
+      if (suspect !== undefined) world.directory.noted(suspect);
+    };
+    note();
+    await clock.sleep(9 * 60_000);
+    note();
+    const notedAt = clock.monotonic();
+    await world.super.server.until(() => attempts(world, 'blue') === undefined);
+    expect(clock.monotonic() - notedAt).toBeGreaterThan(9 * 60_000);
+  });
+
   it('leaves nothing of that behind when it is left in order', async () => {
     await using world = await DirectoryWorld.start();
     await world.make('blue');

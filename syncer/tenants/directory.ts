@@ -79,6 +79,8 @@ interface Served {
   retry?: () => void;
   /** This thread was stuck in work for it: the note of that stays for the next replica. */
   isSuspect: boolean;
+  /** Aborted when it begins anew. */
+  probation?: AbortController;
   /** Resolves when all work for this tenant has ended. */
   ended: Promise<void>;
 }
@@ -167,9 +169,13 @@ export class TenantDirectory {
     this.#options.logger.warn({ tenant: `${namespace}/${name}` }, warn);
     if (served === undefined) return;
     served.isSuspect = true;
+    served.probation?.abort();
+    const probation = new AbortController();
+    served.probation = probation;
     void this.#status.forgetAttempts(uid);
     const { signal } = served.stop;
-    this.#options.clock.sleep(provenMs.suspect, signal).then(
+    // Noted once more, it is on probation for as long from then.
+    this.#options.clock.sleep(provenMs.suspect, AbortSignal.any([signal, probation.signal])).then(
       async () => {
         served.isSuspect = false;
         await this.#noteAttempts(served, undefined, signal);

@@ -122,8 +122,9 @@ function script(table: string, groups: readonly (readonly [group: number, rules:
     `add rule ${table} output meta l4proto tcp tcp flags & (syn | ack) != syn accept`,
     `add rule ${table} output meta skgid vmap @groups`,
     `add rule ${table} machine fib daddr type local goto refuse`,
-    `add rule ${table} machine ip daddr 169.254.0.0/16 goto refuse`,
-    `add rule ${table} machine ip6 daddr fe80::/10 goto refuse`,
+    // Link-local addresses, and those at which machines in a cloud get their credentials.
+    `add rule ${table} machine ip daddr { 169.254.0.0/16, 100.100.100.200 } goto refuse`,
+    `add rule ${table} machine ip6 daddr { fe80::/10, fd00:ec2::254, fd20:ce::254 } goto refuse`,
     // As a port on which nobody listens: nothing is learnt from it.
     `add rule ${table} refuse meta l4proto tcp reject with tcp reset`,
     `add rule ${table} refuse drop`,
