@@ -196,7 +196,7 @@ describe.skipIf(missing !== undefined)(`the Helm chart on real nodes${because}`,
     await world.superCluster.apply(idlePod('default', 'operator'));
     await untilReady(world.superCluster, 'default', 'operator');
     const tenant = await openTenant('first');
-    const ports = { etcd: [2379, 2380, 2381], manager: [10_452], syncer: [10_450, 10_451] };
+    const ports = { etcd: [2379, 2380, 2381], manager: [10_452], syncer: [10_250, 10_451] };
     const heard = async (): Promise<Record<string, string[]>> => {
       const found: Record<string, string[]> = {};
       for (const [component, each] of Object.entries(ports)) {

@@ -44,7 +44,7 @@ interface DriverFactory {
 const tenantNiceness = 5;
 
 /** Where vc-syncer answers as the kubelet of tenants' nodes by default, on whichever address of this machine. */
-const kubeletProxy: EgressTarget = { ports: [10_450, 10_450] };
+const kubeletProxy: EgressTarget = { ports: [10_250, 10_250] };
 
 /** What confines processes of control planes on this machine, as far as this user may. */
 export function confinementOfProcesses(
