@@ -29,7 +29,7 @@ import {
   webPod,
 } from './suite/pods.ts';
 
-const program = join(import.meta.dirname, '..', '..', '..', 'bin', 'vc-manager.js');
+const program = join(import.meta.dirname, '..', '..', 'bin', 'vc-manager.js');
 
 /** `vc-manager operator` as a process of its own, which tests end as they like. */
 class KubernetesManager {
