@@ -147,7 +147,7 @@ export class Dashboard {
       new Connection({ userAgent: 'skerry-dashboard', ...options.superCluster }),
     );
     this.#clients = new Clients(options.superCluster, this.#program);
-    this.#fleet = new Fleet((vc) => options.backend.assess(vc));
+    this.#fleet = new Fleet((vc) => options.backend.assess(vc), this.#now());
     this.#syncers = new Syncers(options.systemNamespace, this.#now);
     this.#access = new Access(this.#now);
     this.#sessions = new Sessions(options.sessionKey ?? randomBytes(32), this.#now);

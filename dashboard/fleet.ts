@@ -24,12 +24,18 @@ export class Fleet {
   readonly #rows = new WeakMap<VirtualCluster, TenantRow>();
   readonly #listeners = new Set<() => void>();
   readonly #synced = Promise.withResolvers<void>();
-  #version = 1;
+  #version: number;
   /** Changes before it are forgotten. */
-  #since = 0;
+  #since: number;
 
-  constructor(assess: (vc: VirtualCluster) => Assessment) {
+  /**
+   * `startedMs`: versions count from there, so that one of another process, or of another replica, is too old or too new
+   * here, and never taken for one of this fleet.
+   */
+  constructor(assess: (vc: VirtualCluster) => Assessment, startedMs: number) {
     this.#assess = assess;
+    this.#version = 1_000 * startedMs;
+    this.#since = this.#version;
     this.#store.subscribe(({ type, object }) => {
       if (type !== 'deleted' && isWaiting(object)) return;
       const name = nameOf(object);

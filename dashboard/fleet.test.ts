@@ -1,0 +1,40 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { Connection, KubeClient, resources } from '../kube/index.ts';
+import { FakeApiServer } from '../kube/testing/index.ts';
+import { Fleet } from './fleet.ts';
+
+const cleanups: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+async function startedFleet(api: FakeApiServer, startedMs: number): Promise<Fleet> {
+  const connection = new Connection(api.connectionOptions);
+  const stop = new AbortController();
+  const fleet = new Fleet(() => ({ problems: [], advice: [], quota: [], jobs: [] }), startedMs);
+  const running = fleet.run(new KubeClient(connection), stop.signal, () => undefined);
+  cleanups.push(
+    () => connection.close(),
+    () => running,
+    () => stop.abort(),
+  );
+  await fleet.synced;
+  return fleet;
+}
+
+describe('the changes of a fleet', () => {
+  it('are all there is for a page that comes from another process or replica, and none for its own', async () => {
+    const api = await FakeApiServer.start();
+    cleanups.push(() => api.stop());
+    for (const name of ['blue', 'green', 'red'])
+      api.put(resources.virtualClusters, { metadata: { namespace: 'a', name } });
+    const all = () => true;
+    const [before, after] = [await startedFleet(api, 1_000), await startedFleet(api, 1_001)];
+    // More changes than the other process has seen.
+    expect(after.changes(before.version, all)).toMatchObject({ isWhole: true });
+    expect(after.changes(before.version - 2, all).rows).toHaveLength(3);
+    expect(before.changes(after.version - 2, all)).toMatchObject({ isWhole: true });
+    expect(after.changes(after.version, all)).toMatchObject({ isWhole: false, rows: [] });
+    expect(after.changes(after.version - 1, all).rows).toHaveLength(1);
+  });
+});
