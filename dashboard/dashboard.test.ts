@@ -137,6 +137,21 @@ describe('the dashboard', () => {
       expect((await browser.get('/api/system')).body).toMatchObject({ syncers: [], loads: [] });
     });
 
+    it('of one tenant takes no questions about the namespaces of others', async () => {
+      const asked: (string | undefined)[] = [];
+      world.superCluster.people.set('of-a-once', {
+        name: 'amy',
+        may: ({ namespace }) => {
+          asked.push(namespace);
+          return namespace === 'a';
+        },
+      });
+      const browser = world.browser();
+      await browser.post('/api/sign-in', { token: 'of-a-once' });
+      expect((await browser.get(blue)).status).toBe(200);
+      expect(asked).not.toContain('b');
+    });
+
     it('is nothing where they may nothing', async () => {
       const browser = await signedIn('nobody');
       expect((await browser.get<Tenants>('/api/tenants')).body.rows).toEqual([]);

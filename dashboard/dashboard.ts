@@ -648,8 +648,11 @@ export class Dashboard {
 
   /** Throws the same for a tenant that somebody may not see as for one that is not there. */
   async #visibleTenant(session: Session, ref: TenantRef): Promise<VirtualCluster> {
-    const isVisible = await this.#visible(session);
-    const vc = isVisible(ref.namespace) ? this.#fleet.get(ref) : undefined;
+    const attributes = { verb: 'list', resource: 'virtualclusters' };
+    const isVisible =
+      (await this.#may(session, attributes)) ||
+      (await this.#may(session, { ...attributes, namespace: ref.namespace }));
+    const vc = isVisible ? this.#fleet.get(ref) : undefined;
     if (vc === undefined)
       throw new HttpError(
         404,
