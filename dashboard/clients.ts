@@ -42,7 +42,9 @@ export class Clients {
   /** Any API server, with nothing but this token. */
   withToken(place: ConnectionOptions, token: string): KubeClient {
     const { cert: _cert, key: _key, authorization: _authorization, ...server } = place;
-    return this.#kept(`token ${server.server} ${token}`, () => ({ ...server, token }));
+    const { ca, tlsServerName } = server;
+    const where = JSON.stringify([server.server, tlsServerName, ca, token]);
+    return this.#kept(`token ${where}`, () => ({ ...server, token }));
   }
 
   async close(): Promise<void> {
