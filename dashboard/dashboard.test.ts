@@ -368,4 +368,21 @@ describe('the dashboard', () => {
       await other.close();
     }
   });
+
+  it('lets nobody try more tokens by trying them at once, and counts none that was right', async () => {
+    const other = await dashboardWorld();
+    try {
+      const browser = other.browser();
+      for (let time = 0; time < 25; time++)
+        expect((await browser.post('/api/sign-in', { token: 'program' })).status).toBe(200);
+      const guesses = Array.from({ length: 40 }, (_, each) =>
+        other.browser().post('/api/sign-in', { token: `guess-${each}` }),
+      );
+      const statuses = (await Promise.all(guesses)).map(({ status }) => status);
+      expect(statuses.filter((status) => status === 401)).toHaveLength(20);
+      expect(statuses.filter((status) => status === 429)).toHaveLength(20);
+    } finally {
+      await other.close();
+    }
+  });
 });

@@ -400,17 +400,13 @@ export class Dashboard {
   }
 
   async #signIn(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    this.#refuseMany(request);
+    const forgive = this.#countAttempt(request);
     const parsed = signInSchema.safeParse(await readJson(request));
     if (!parsed.success)
       throw new HttpError(400, 'give a token, and the tenant as NAMESPACE/NAME if it is one of a tenant');
     const given = parsed.data;
-    try {
-      await this.#letIn(request, response, given);
-    } catch (error) {
-      this.#countFailure(request);
-      throw error;
-    }
+    await this.#letIn(request, response, given);
+    forgive();
   }
 
   async #letIn(
@@ -477,21 +473,20 @@ export class Dashboard {
     response.setHeader('set-cookie', this.#cookie(this.#sessions.seal(session), seconds));
   }
 
-  #refuseMany(request: IncomingMessage): void {
+  /** Counted before it is known whether it fails: many at once are as many. Returns what takes it back. */
+  #countAttempt(request: IncomingMessage): () => void {
     const now = this.#now();
     if (now - this.#failuresSince > 60_000) {
       this.#failures.clear();
       this.#failuresSince = now;
     }
+    const from = request.socket.remoteAddress ?? '';
     const all = [...this.#failures.values()].reduce((sum, each) => sum + each, 0);
-    const own = this.#failures.get(request.socket.remoteAddress ?? '') ?? 0;
+    const own = this.#failures.get(from) ?? 0;
     if (own >= failuresPerMinute.each || all >= failuresPerMinute.all)
       throw new HttpError(429, 'too many attempts: wait a minute');
-  }
-
-  #countFailure(request: IncomingMessage): void {
-    const from = request.socket.remoteAddress ?? '';
-    this.#failures.set(from, (this.#failures.get(from) ?? 0) + 1);
+    this.#failures.set(from, own + 1);
+    return () => this.#failures.set(from, Math.max(0, (this.#failures.get(from) ?? 0) - 1));
   }
 
   async #beginOidc(response: ServerResponse): Promise<void> {
