@@ -90,6 +90,14 @@ describe('the dashboard', () => {
       expect(await world.browser().signIn({ token: 'admin-of-blue' })).toBe(401);
     });
 
+    it('to a tenant asks each time, whatever was answered about the same token before', async () => {
+      let isAllowed = true;
+      world.tenantServer.people.set('changing', { name: 'changing', may: () => isAllowed });
+      expect(await world.browser().signIn({ token: 'changing', tenant: 'a/blue' })).toBe(200);
+      isAllowed = false;
+      expect(await world.browser().signIn({ token: 'changing', tenant: 'a/blue' })).toBe(401);
+    });
+
     it('never sends the program its own credentials to a tenant', async () => {
       const before = world.tenantServer.asked.length;
       await (await signedIn('viewer-of-blue', 'a/blue')).get('/api/own/events');

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import {
   createServer,
   type IncomingMessage,
@@ -439,7 +439,7 @@ export class Dashboard {
     try {
       const client = await this.#tenantClient(tenant, token);
       const user = await whoAmI(client);
-      const isAllowed = await this.#access.may(`sign-in ${token}`, client, seesOwn);
+      const isAllowed = await this.#access.may(`sign-in ${randomUUID()}`, client, seesOwn);
       if (isAllowed) return { user, tenant };
     } catch (error) {
       if (error instanceof HttpError && error.status >= 500) throw error;
