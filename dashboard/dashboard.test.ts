@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { resources } from '../kube/index.ts';
 import { DashboardError } from './dashboard.ts';
+import { HttpError } from './http.ts';
 import { type Browser, type DashboardWorld, dashboardWorld } from './testing/dashboard-world.ts';
 
 interface Tenants {
@@ -217,6 +218,22 @@ describe('the dashboard', () => {
         expect(body).toContain('web');
         expect(body).not.toMatch(/real-node-7|a\/blue/);
       }
+    });
+
+    it('is nothing of syncers that do not answer', async () => {
+      const browser = await signedIn('admin-of-blue', 'a/blue');
+      for (const [status, error] of [
+        [503, new Error('the syncer vc-syncer-0 cannot be asked at http://10.9.8.7:1')],
+        [404, new HttpError(404, 'no pod of vc-syncer-0 at http://10.9.8.7:1')],
+      ] as const) {
+        world.failing.with = error;
+        for (const path of ['/api/own/pods', '/api/own/pods/shop/web']) {
+          const answer = await browser.request('GET', path);
+          expect(answer.status).toBe(status);
+          expect(answer.body).not.toMatch(/vc-syncer|10\.9\.8\.7/);
+        }
+      }
+      world.failing.with = undefined;
     });
 
     it('is nothing by the paths of operators', async () => {

@@ -760,13 +760,21 @@ export class Dashboard {
       const pod = podPath.exec(url.pathname.slice('/api/own/'.length))?.groups;
       if (pod !== undefined) {
         const ref = { namespace: pod['namespace'] ?? '', name: pod['name'] ?? '' };
-        return answer(withoutPlace(await this.#backend.trace(this.#program, vc, ref, signal)));
+        const traced = await this.#backend.trace(this.#program, vc, ref, signal).catch(this.#refuseTenant);
+        return answer(withoutPlace(traced));
       }
-      const list = await this.#backend.slowest(this.#program, vc, signal);
+      const list = await this.#backend.slowest(this.#program, vc, signal).catch(this.#refuseTenant);
       return answer({ ...list, pods: list.pods.map(withoutPlace) });
     }
     throw new HttpError(404, 'there is no such page');
   }
+
+  /** What this program meets on its way names syncers, addresses and commands of operators. */
+  readonly #refuseTenant = (error: unknown): never => {
+    if (this.#explain(error).status === 404) throw new HttpError(404, 'there is no such pod');
+    this.#options.onProblem?.(`a tenant was not told of its pods: ${messageOf(error)}`);
+    throw new HttpError(503, 'this is not known at the moment: try again later, or ask the operator');
+  };
 
   /** Throws when the tenant's API server does not know the token any more, or it may not look. */
   async #ownAccess(session: Session, tenant: string): Promise<KubeClient> {

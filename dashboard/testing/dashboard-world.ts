@@ -105,6 +105,8 @@ export async function dashboardWorld(options: Partial<DashboardOptions> = {}) {
     steps: [],
     spans: [],
   };
+  /** What the syncers' answers fail with. */
+  const failing: { with?: Error | undefined } = {};
   const backend: Backend = {
     assess: ({ status }) => ({
       problems: [],
@@ -122,8 +124,14 @@ export async function dashboardWorld(options: Partial<DashboardOptions> = {}) {
         { at: '', type: 'Warning', reason: 'SyncRefused', object: 'Pod x', count: 1, message: 'privileged' },
       ];
     },
-    trace: async () => ({ source: 'syncer', ...report }),
-    slowest: async () => ({ known: 1, ready: 1, spans: [], pods: [report] }),
+    trace: async () => {
+      if (failing.with !== undefined) throw failing.with;
+      return { source: 'syncer', ...report };
+    },
+    slowest: async () => {
+      if (failing.with !== undefined) throw failing.with;
+      return { known: 1, ready: 1, spans: [], pods: [report] };
+    },
     components: async () => [{ name: 'kube-apiserver', state: 'running', restarts: 2 }],
     logs: async (_client, _vc, { component, lines }) => [`${component} ${lines}`],
     kubeconfig: async (client, { metadata }, signal) => {
@@ -163,7 +171,7 @@ export async function dashboardWorld(options: Partial<DashboardOptions> = {}) {
   const stop = new AbortController();
   const running = dashboard.run(stop.signal);
   return {
-    ...{ dashboard, superCluster, tenantServer, acted, origin, port },
+    ...{ dashboard, superCluster, tenantServer, acted, failing, origin, port },
     browser: () => new Browser(origin),
     close: async () => {
       stop.abort();
