@@ -381,6 +381,29 @@ describe('the dashboard', () => {
     expect(text).toMatch(/^id: \d+\nevent: tenants\n/m);
   });
 
+  it('has room for the pages of operators whatever a tenant opens', async () => {
+    const cookieOf = ({ cookies }: Browser) =>
+      [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+    const left = new AbortController();
+    // Whoever drops an answer closes its connection.
+    const answers: Response[] = [];
+    const open = async (cookie: string): Promise<number> => {
+      const { signal } = left;
+      answers.push(await fetch(`${world.origin}/api/stream`, { headers: { cookie }, signal }));
+      return answers.at(-1)?.status ?? 0;
+    };
+    try {
+      const tenant = cookieOf(await signedIn('admin-of-blue', 'a/blue'));
+      const again = cookieOf(await signedIn('viewer-of-blue', 'a/blue'));
+      const statuses: number[] = [];
+      for (let page = 0; page < 60; page++) statuses.push(await open(page % 2 === 0 ? tenant : again));
+      expect(statuses.filter((status) => status === 200)).toHaveLength(50);
+      expect(await open(cookieOf(await signedIn('operator')))).toBe(200);
+    } finally {
+      left.abort();
+    }
+  });
+
   it('lets nobody try tokens without end', async () => {
     const other = await dashboardWorld();
     try {

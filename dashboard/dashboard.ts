@@ -67,7 +67,8 @@ const coalesceMs = 500;
 /** How long a page waits for a dashboard that has just been started. */
 const firstListMs = 5_000;
 const heartbeatMs = 15_000;
-const mostStreams = 500;
+/** `each`: of one tenant, or of one operator. */
+const mostStreams = { each: 50, all: 500 };
 const failuresPerMinute = { each: 20, all: 300 };
 const dnsName = '[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?';
 const podName = '[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?';
@@ -133,7 +134,8 @@ export class Dashboard {
   readonly #now: () => number;
   readonly #failures = new Map<string, number>();
   #failuresSince = 0;
-  #streams = 0;
+  /** Open pages, by whose they are. */
+  readonly #streams = new Map<string, number>();
   #host = '127.0.0.1';
   #port = 0;
   /** Why tenants are not known; undefined once they are. */
@@ -666,8 +668,12 @@ export class Dashboard {
 
   /** Sends what changes, as server-sent events, until the browser goes or the person may not see it any more. */
   async #stream({ request, response, session, url, signal }: Asked): Promise<void> {
-    if (this.#streams >= mostStreams) throw new HttpError(503, 'too many pages are open');
-    this.#streams += 1;
+    const whose = session.tenant === undefined ? `operator ${session.user}` : `tenant ${session.tenant}`;
+    const own = this.#streams.get(whose) ?? 0;
+    const all = [...this.#streams.values()].reduce((sum, each) => sum + each, 0);
+    if (own >= mostStreams.each || all >= mostStreams.all)
+      throw new HttpError(503, 'too many pages are open');
+    this.#streams.set(whose, own + 1);
     let wake = (): void => undefined;
     const unsubscribe = this.#fleet.subscribe(() => wake());
     try {
@@ -706,7 +712,9 @@ export class Dashboard {
       response.write(`event: ended\ndata: ${JSON.stringify({ status, message })}\n\n`);
     } finally {
       unsubscribe();
-      this.#streams -= 1;
+      const left = (this.#streams.get(whose) ?? 1) - 1;
+      if (left > 0) this.#streams.set(whose, left);
+      else this.#streams.delete(whose);
       response.end();
     }
   }
