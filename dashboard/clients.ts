@@ -4,7 +4,9 @@ import type { Session } from './sessions.ts';
 
 /** Connections of people that are kept open at once; the one that was used longest ago is closed first. */
 const mostClients = 100;
-const readLimits = { pageBytes: 32 << 20, listBytes: 64 << 20, objectBytes: 4 << 20 };
+const operatorLimits = { pageBytes: 32 << 20, listBytes: 64 << 20, objectBytes: 4 << 20 };
+/** Of a tenant's API server, which answers with whatever its admins please. */
+const tenantLimits = { pageBytes: 4 << 20, listBytes: 8 << 20, objectBytes: 256 << 10 };
 const requestTimeoutMs = 15_000;
 
 /** Whom this program acts as for people who have signed in by OIDC: RBAC sees their groups, the audit log their names. */
@@ -28,29 +30,38 @@ export class Clients {
       case 'program':
         return this.#program;
       case 'token':
-        return this.withToken(this.#superCluster, as.token);
+        return this.#withToken(this.#superCluster, as.token, operatorLimits);
       case 'groups': {
         const impersonate = { user: oidcUser, groups: as.groups, extra: { [oidcNameKey]: [user] } };
         return this.#kept(`groups ${user} ${as.groups.join(' ')}`, () => ({
           ...this.#superCluster,
           impersonate,
+          readLimits: operatorLimits,
         }));
       }
     }
   }
 
-  /** Any API server, with nothing but this token. */
-  withToken(place: ConnectionOptions, token: string): KubeClient {
-    const { cert: _cert, key: _key, authorization: _authorization, ...server } = place;
-    const { ca, tlsServerName } = server;
-    const where = JSON.stringify([server.server, tlsServerName, ca, token]);
-    return this.#kept(`token ${where}`, () => ({ ...server, token }));
+  /** The API server of a tenant, with nothing but this token. */
+  ofTenant(place: ConnectionOptions, token: string): KubeClient {
+    return this.#withToken(place, token, tenantLimits);
   }
 
   async close(): Promise<void> {
     const all = [...this.#open.values()];
     this.#open.clear();
     await Promise.all(all.map(({ connection }) => connection.close()));
+  }
+
+  #withToken(
+    place: ConnectionOptions,
+    token: string,
+    readLimits: NonNullable<ConnectionOptions['readLimits']>,
+  ): KubeClient {
+    const { cert: _cert, key: _key, authorization: _authorization, ...server } = place;
+    const { ca, tlsServerName } = server;
+    const where = JSON.stringify([server.server, tlsServerName, ca, token, readLimits]);
+    return this.#kept(`token ${where}`, () => ({ ...server, token, readLimits }));
   }
 
   #kept(what: string, options: () => ConnectionOptions): KubeClient {
@@ -63,7 +74,6 @@ export class Clients {
         new Connection({
           ...options(),
           userAgent: 'skerry-dashboard',
-          readLimits,
           requestTimeoutMs,
           maxConnections: 4,
         }),

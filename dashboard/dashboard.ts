@@ -457,7 +457,7 @@ export class Dashboard {
     const vc = this.#fleet.get(refOf(tenant));
     if (vc === undefined) throw new HttpError(404, 'the tenant is gone');
     const kubeconfig = await this.#backend.kubeconfig(this.#program, vc, AbortSignal.timeout(10_000));
-    return this.#clients.withToken(connectionFromSecret(kubeconfig), token);
+    return this.#clients.ofTenant(connectionFromSecret(kubeconfig), token);
   }
 
   async #begin(
