@@ -43,6 +43,7 @@ describe('what syncers say', () => {
     const client = new KubeClient(connection);
     return {
       api,
+      syncers,
       later: async (ms: number) => {
         now += ms;
         await syncers.refresh(client, signal);
@@ -119,6 +120,18 @@ describe('what syncers say', () => {
     say(tenant('a/x', 310, 0, 310));
     const { loads, overMs } = await later(31 * 60_000);
     expect([loads[0]?.items, overMs]).toEqual([110, 3_600_000]);
+  });
+
+  it('is remembered once a minute, and the latest answer counts', async () => {
+    const { api, syncers, later } = await world();
+    const { say } = await syncer(api, 'syncer-0');
+    for (let items = 100; items <= 160; items += 1) {
+      say(tenant('a/x', items, 0, items));
+      await later(10_000);
+    }
+    expect(syncers.view.loads[0]?.items).toBe(60);
+    expect(syncers.view.overMs).toBe(600_000);
+    expect(syncers.remembered('syncer-0')).toBeLessThanOrEqual(12);
   });
 
   it('begins anew with a syncer that was started anew', async () => {

@@ -66,6 +66,8 @@ const names: ReadonlySet<string> = new Set([
 ]);
 
 const hourMs = 3_600_000;
+/** Between scrapes that are kept: each holds counters of all tenants. */
+const keptEveryMs = 60_000;
 const timeoutMs = 10_000;
 const longestAnswer = 32 << 20;
 
@@ -100,6 +102,11 @@ export class Syncers {
 
   get view(): SyncerView {
     return this.#view;
+  }
+
+  /** Answers that are remembered of one syncer. */
+  remembered(name: string): number {
+    return this.#history.get(name)?.length ?? 0;
   }
 
   /** Asks all of them once. */
@@ -162,6 +169,9 @@ export class Syncers {
     const scrapes = (this.#history.get(name) ?? []).filter((each) => each.startedAt === startedAt);
     // The one before the hour stays, to count from.
     while (scrapes.length > 1 && at - (scrapes[1]?.at ?? at) >= hourMs) scrapes.shift();
+    const [beforeLast, last] = scrapes.slice(-2);
+    if (last !== undefined && beforeLast !== undefined && last.at - beforeLast.at < keptEveryMs)
+      scrapes.pop();
     scrapes.push({ at, startedAt, counters: countersOf(samples) });
     this.#history.set(name, scrapes);
   }
