@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { resources } from '../kube/index.ts';
+import { createTestCertificates } from '../kube/testing/index.ts';
 import { DashboardError } from './dashboard.ts';
 import { HttpError } from './http.ts';
 import { type Browser, type DashboardWorld, dashboardWorld } from './testing/dashboard-world.ts';
@@ -347,6 +348,31 @@ describe('the dashboard', () => {
       ).end();
     });
     expect(answered).toBe(421);
+  });
+
+  it('answers by the names in its certificate', async () => {
+    const { ca, server: tls } = await createTestCertificates(['dashboard.example', '*.wide.example']);
+    const other = await dashboardWorld({ tls });
+    const server = { host: '127.0.0.1', servername: 'localhost', port: other.port, ca };
+    const { request } = await import('node:https');
+    const answered = (host: string) =>
+      new Promise<number | undefined>((resolve, reject) => {
+        request({ ...server, path: '/', headers: { host } }, (answer) => {
+          answer.resume();
+          resolve(answer.statusCode);
+        })
+          .on('error', reject)
+          .end();
+      });
+    try {
+      expect(await answered('dashboard.example')).toBe(200);
+      expect(await answered('DASHBOARD.example:8443')).toBe(200);
+      expect(await answered('one.wide.example')).toBe(200);
+      expect(await answered('evil.example')).toBe(421);
+      expect(await answered('10.0.0.1')).toBe(421);
+    } finally {
+      await other.close();
+    }
   });
 
   it('does not listen beyond loopback where tokens would be read on the way', async () => {

@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID, X509Certificate } from 'node:crypto';
 import {
   createServer,
   type IncomingMessage,
@@ -7,7 +7,7 @@ import {
   type ServerResponse,
 } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, isIP } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import { z } from 'zod';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
@@ -130,6 +130,8 @@ export class Dashboard {
   readonly #access: Access;
   readonly #sessions: Sessions;
   readonly #oidc: Oidc | undefined;
+  /** Whose names are those of the dashboard. */
+  readonly #certificate: X509Certificate | undefined;
   readonly #server: Server;
   readonly #now: () => number;
   readonly #failures = new Map<string, number>();
@@ -159,6 +161,7 @@ export class Dashboard {
     }
     const listener: RequestListener = (request, response) => void this.#serve(request, response);
     const settings = { requestTimeout: 30_000, headersTimeout: 15_000, maxHeaderSize: 16 * 1024 };
+    this.#certificate = options.tls && new X509Certificate(options.tls.cert);
     this.#server =
       options.tls === undefined
         ? createServer(settings, listener)
@@ -356,6 +359,9 @@ export class Dashboard {
     const name = URL.canParse(`http://${host}`) ? new URL(`http://${host}`).hostname : '';
     if (isLoopback(name) || name === this.#host) return;
     if (url !== undefined && host === new URL(url).host) return;
+    const address = name.replace(/^\[|\]$/g, '');
+    const found = isIP(address) === 0 ? 'checkHost' : 'checkIP';
+    if (name !== '' && this.#certificate?.[found](address) !== undefined) return;
     throw new HttpError(421, 'the dashboard is not reached by this name: it has to be started with it');
   }
 

@@ -16,8 +16,8 @@ export interface TestCertificates {
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 
-/** A CA with a server certificate for loopback and a client certificate, good for a day. */
-export async function createTestCertificates(): Promise<TestCertificates> {
+/** A CA with a server certificate for loopback and these names, and a client certificate, good for a day. */
+export async function createTestCertificates(names: readonly string[] = []): Promise<TestCertificates> {
   cryptoProvider.set(webcrypto as Crypto);
   const notBefore = new Date(Date.now() - 60_000);
   const notAfter = new Date(Date.now() + 24 * 3_600_000);
@@ -46,6 +46,7 @@ export async function createTestCertificates(): Promise<TestCertificates> {
         new SubjectAlternativeNameExtension([
           { type: 'dns', value: 'localhost' },
           { type: 'ip', value: '127.0.0.1' },
+          ...names.map((value) => ({ type: 'dns' as const, value })),
         ]),
       ],
     });
