@@ -1,4 +1,4 @@
-import { get, type SessionInfo, type System, type Tenant, useCsrf } from './api.ts';
+import { get, Refused, type SessionInfo, type System, type Tenant, useCsrf } from './api.ts';
 
 /** What all views show. Replaced parts, never changed ones, so that a view can tell what is new. */
 export interface State {
@@ -45,10 +45,13 @@ interface Changes {
 }
 
 let source: EventSource | undefined;
+let nextTry: ReturnType<typeof setTimeout> | undefined;
+const tryAgainMs = 5_000;
 
 /** Asks who is signed in, and follows what they may see. */
 export async function load(): Promise<void> {
   source?.close();
+  clearTimeout(nextTry);
   const session = await get<SessionInfo>('/api/session');
   useCsrf(session.csrf ?? '');
   change({ session, isLoaded: false, tenants: new Map(), system: undefined, problem: '' });
@@ -90,13 +93,27 @@ function follow(since: number): void {
     source?.close();
     change({ isLive: false, problem: message });
     if (status === 401) void signedOut(message);
+    else if (isPassing(status)) tryAgain();
   });
 }
 
 async function reload(): Promise<void> {
-  await load().catch((error: unknown) =>
-    change({ problem: error instanceof Error ? error.message : `${error}` }),
-  );
+  try {
+    await load();
+  } catch (error) {
+    change({ problem: error instanceof Error ? error.message : `${error}` });
+    if (error instanceof Refused && isPassing(error.status)) tryAgain();
+  }
+}
+
+/** Of what a server says that is being started, or whose API server is. */
+function isPassing(status: number): boolean {
+  return status === 0 || status === 429 || status >= 500;
+}
+
+function tryAgain(): void {
+  clearTimeout(nextTry);
+  nextTry = setTimeout(() => void reload(), tryAgainMs);
 }
 
 /** Shows the way in again, and why. */
