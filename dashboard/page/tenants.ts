@@ -208,7 +208,7 @@ export const jobColumns: Column<Job>[] = [
 
 export function Jobs(): VNode {
   const rows = [...state.tenants.values()].flatMap((tenant) =>
-    tenant.job === undefined ? [] : [{ tenant, ...tenant.job }],
+    tenant.job === undefined ? [] : [{ ...tenant.job, tenant }],
   );
   type Row = (typeof rows)[number];
   const columns: Column<Row>[] = [

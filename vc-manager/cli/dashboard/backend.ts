@@ -49,7 +49,7 @@ export function dashboardBackend(place: Place): Backend {
         const share = shareOf(row);
         return share === undefined ? row : { ...row, share };
       }),
-      jobs: jobsOf(vc),
+      jobs: jobsOf(vc).map(({ namespace: _namespace, tenant: _tenant, ...job }) => job),
     }),
     events: async (client, vc, signal) => latestFirst(await eventsOf(client, refOf(vc), vc, signal)),
     refusals: async (tenant, signal) => {
