@@ -295,6 +295,12 @@ describe('the certificates of a control plane', () => {
     const client = await whileAsked(tenant.kubeconfig, 'new authorities', async (client) => {
       const end = new AbortController();
       const following = follow(client, end.signal);
+      await using _ = {
+        [Symbol.asyncDispose]: async () => {
+          end.abort();
+          await following;
+        },
+      };
       const renewing = world.cli(
         ['certificates', 'renew', name, '--ca', '--overlap', '8s', '--wait', '--timeout', '200s'],
         { timeoutMs: 240_000 },
@@ -314,8 +320,6 @@ describe('the certificates of a control plane', () => {
       const { exitCode, stderr } = await renewing;
       expect(exitCode, stderr).toBe(0);
       await served(client);
-      end.abort();
-      await following;
     });
     expectAllServed(client, 3);
     const is = await tenantSecret(world, tenant, 'pki');

@@ -126,7 +126,7 @@ describe('the authorities of a tenant', () => {
       {
         clients: [after?.client, before?.client],
         tokens: [after?.token, before?.token],
-        serving: after?.serving,
+        serving: before?.serving,
         signer: [after?.client],
       },
       { clients: [after?.client], tokens: [after?.token], serving: after?.serving, signer: [after?.client] },

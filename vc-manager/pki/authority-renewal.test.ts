@@ -73,7 +73,6 @@ describe('a renewal of the authorities', () => {
     const { renewals, pki } = await tenantPki(signing);
     expect(renewals.map(({ name, reason }) => `${name} ${reason}`)).toEqual(
       [
-        'apiserver',
         'kubelet-client',
         'front-proxy-client',
         'controller-manager',
@@ -92,6 +91,12 @@ describe('a renewal of the authorities', () => {
       followed: 'one overlap=60',
       tokenKey: authorityState(used).tokenKey,
     });
+    // Kubeconfigs from before know the old serving CA alone: it shows itself until the end.
+    expect(signing['serving-ca.crt']).toBe(first['serving-ca.crt']);
+    expect(ended['serving-ca.crt']).not.toBe(first['serving-ca.crt']);
+    expect(trustOf(ended).servingCa).toBe(ended['serving-ca.crt']);
+    const last = await tenantPki(ended);
+    expect(last.renewals).toContainEqual({ name: 'apiserver', reason: 'other-authority' });
     expect(trustOf(ended).clientCa).toBe(signing['client-ca.crt']);
     expect(trustOf(ended).serviceAccountKeys).toBe(signing['service-account.pub']);
     expect(await ensure(ended, 'one overlap=60', later(1e9))).toBe(ended);

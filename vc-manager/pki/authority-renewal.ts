@@ -12,7 +12,8 @@ const tokenKeyName = 'service-account';
 
 /**
  * One stage of a renewal. `distribute`: the old ones sign, and everything learns to trust the new ones too. `overlap`: the new
- * ones sign, and the old ones are still trusted. After that only the new ones are.
+ * ones sign, and the old ones are still trusted; but API servers still show a certificate of the old serving CA, the only one
+ * that kubeconfigs from before know. After that the new ones are alone.
  */
 export type AuthorityStage = 'distribute' | 'overlap';
 
@@ -22,7 +23,10 @@ interface AuthorityRenewal {
   readonly request: string;
   /** How long each stage lasts from when the control plane has taken it up; 0: the old ones go at once. */
   readonly overlapMs: number;
-  /** Trusted beside the current ones: at `distribute` the new ones, with their keys; at `overlap` the old ones, without. */
+  /**
+   * Trusted beside the current ones. At `distribute` the new ones, with their keys; at `overlap` the old ones, without, and
+   * the new serving CA.
+   */
   readonly others: PkiData;
   /** When the control plane had taken the stage up. ISO 8601. */
   readonly reachedAt?: string;
@@ -37,6 +41,7 @@ export interface AuthorityState {
   readonly tokenKey?: string;
 }
 
+const servingEntries = ['serving-ca.crt', 'serving-ca.key'];
 const entry = 'authorities.json';
 
 export interface AuthorityRequest {
@@ -100,11 +105,12 @@ export async function ensureAuthorities(
   }
   const { stage, reachedAt, overlapMs, others } = renewal;
   if (reachedAt === undefined || now.getTime() < Date.parse(reachedAt) + overlapMs) return data;
-  if (stage === 'overlap') return withState(data, ended(state, renewal.request));
+  const serving = Object.fromEntries(servingEntries.map((name) => [name, others[name] ?? data[name] ?? '']));
+  if (stage === 'overlap') return withState({ ...data, ...serving }, ended(state, renewal.request));
   const { reachedAt: _, ...rest } = renewal;
   return withState(
-    { ...data, ...others },
-    begun(state, { ...rest, stage: 'overlap', others: trustOnly(data) }),
+    { ...data, ...without(others, servingEntries) },
+    begun(state, { ...rest, stage: 'overlap', others: { ...trustOnly(data), ...serving } }),
   );
 }
 
@@ -132,6 +138,10 @@ async function newAuthorities(id: string, now: Date): Promise<PkiData> {
 /** The same for old and new: by it the kubelet proxy knows the tenant. */
 export function authorityCommonName(id: string, name: (typeof authorityNames)[number]): string {
   return `skerry ${id} ${name.replace(/-ca$/, '')} CA`;
+}
+
+function without(data: PkiData, names: readonly string[]): PkiData {
+  return Object.fromEntries(Object.entries(data).filter(([name]) => !names.includes(name)));
 }
 
 function trustOnly(data: PkiData): PkiData {
