@@ -72,14 +72,9 @@ describe('a renewal of the authorities', () => {
     expect(JSON.stringify(signing)).not.toContain(JSON.stringify(first['client-ca.key']).slice(1, -1));
     const { renewals, pki } = await tenantPki(signing);
     expect(renewals.map(({ name, reason }) => `${name} ${reason}`)).toEqual(
-      [
-        'kubelet-client',
-        'front-proxy-client',
-        'controller-manager',
-        'admin',
-        'syncer',
-        'manager',
-      ].map((name) => `${name} other-authority`),
+      ['kubelet-client', 'front-proxy-client', 'controller-manager', 'admin', 'syncer', 'manager'].map(
+        (name) => `${name} other-authority`,
+      ),
     );
     const admin = new X509Certificate(pki.leafs.admin.certPem);
     expect(admin.verify(new X509Certificate(pki.clientCa.certPem).publicKey)).toBe(true);
