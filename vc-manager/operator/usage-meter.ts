@@ -1,3 +1,4 @@
+import type { Logger } from 'pino';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import {
   addUsage,
@@ -10,10 +11,18 @@ import {
 } from '../../api/usage.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isWaiting } from '../../api/warm.ts';
-import { isNotFound, type KubeClient, type KubeObject, parseQuantity, resources } from '../../kube/index.ts';
+import {
+  type Clock,
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  parseQuantity,
+  resources,
+  type Store,
+} from '../../kube/index.ts';
 import { keyOf } from './caches.ts';
 import { explain } from './errors.ts';
-import type { Services } from './services.ts';
+import type { OperatorSettings } from './settings.ts';
 
 const sampleMs = 60_000;
 /** A manager that stood still says nothing of the time in between. */
@@ -46,10 +55,14 @@ interface Counted {
   byStart: Map<string, number>;
 }
 
-type MeterServices = Pick<Services, 'virtualClusters' | 'clock' | 'logger' | 'settings'> & {
+interface MeterServices {
   client: KubeClient;
+  virtualClusters: Store<VirtualCluster>;
+  settings: Pick<OperatorSettings, 'namespace'>;
   onUsage: (tenant: string, used: Partial<UsageDay>) => void;
-};
+  clock: Clock;
+  logger: Logger;
+}
 
 /** How many calls an API server has answered, and when it was started, as its metrics say. */
 export interface CallCount {
