@@ -1,5 +1,6 @@
 import { pino } from 'pino';
 import { afterEach, describe, expect, it } from 'vitest';
+import { labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { Connection, KubeClient, resources, Store } from '../../kube/index.ts';
 import { FakeApiServer, FakeClock } from '../../kube/testing/index.ts';
@@ -93,10 +94,13 @@ describe('usage', () => {
   });
 
   it('is kept by day and month, and added up by the next manager from where the last one was', async () => {
-    const { clock, virtualClusters, start, rows, told } = await world();
+    const { server, clock, virtualClusters, start, rows, told } = await world();
     virtualClusters.replace([virtualCluster('a')]);
     const first = start();
     await pass(clock, 12);
+    // Nothing by which the syncer would take it for a copy of the tenant's.
+    const [map] = server.list(resources.configMaps);
+    expect(map?.metadata.labels).not.toHaveProperty([labelKeys.tenant]);
     expect(rows('usage-id-a-2026-03')?.['2026-03-31']?.['podHours']).toBeGreaterThan(0);
     expect(told).toContain('default/a');
     await first.stop();

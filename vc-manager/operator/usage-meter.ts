@@ -234,11 +234,8 @@ async function flush(
     );
     const name = usageConfigMapName(id, month);
     const metadata = {
-      labels: {
-        [usageLabel]: month,
-        [labelKeys.tenant]: vc.metadata.uid ?? '',
-        [labelKeys.managedBy]: 'skerry',
-      },
+      // Without the label of what is made for a tenant: it is no copy, and outlives it.
+      labels: { [usageLabel]: month, [labelKeys.managedBy]: 'skerry' },
       annotations: { [annotationKeys.tenantName]: keyOf(vc) },
     };
     try {
