@@ -229,6 +229,31 @@ describe('the Helm chart', () => {
     }
   });
 
+  it('lets the manager act for the groups that are named, and for nobody where none is', async () => {
+    const { rules } = find(await rendered(...everything), 'ClusterRole', 'skerry-dashboard') as unknown as {
+      rules: PolicyRule[];
+    };
+    const names = rules.map(({ resources: of, resourceNames }) => [of, resourceNames]);
+    expect(names).toEqual([
+      [['users'], ['skerry:dashboard']],
+      [['groups'], ['oidc:operators']],
+      [['userextras/skerry.dev/oidc-user'], undefined],
+    ]);
+    const oidc = [
+      '--set',
+      'dashboard.oidc.issuer=https://login.example.com',
+      '--set',
+      'dashboard.oidc.clientId=x',
+    ];
+    for (const [args, missing] of [
+      [['--set', 'dashboard.url=https://skerry.example.com'], 'dashboard.oidc.groups'],
+      [['--set', 'dashboard.oidc.groups[0]=operators'], 'dashboard.url'],
+    ] as const) {
+      const { exitCode, stderr } = await helm('template', 'skerry', chart, ...oidc, ...args);
+      expect([exitCode, stderr]).toEqual([1, expect.stringContaining(missing)]);
+    }
+  });
+
   it('leaves out what is switched off', async () => {
     const off = [
       ...['--set', 'etcd.enabled=false', '--set', 'etcd.endpoint=https://etcd.example:2379'],
