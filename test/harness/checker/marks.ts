@@ -17,9 +17,12 @@ const denied = [
   'container.apparmor.security.beta.kubernetes.io/',
 ];
 
-/** Of annotations of pods and Services only these go down, beside keys without a dot or a prefix (sync rule `pod-and-service-annotations`). */
+/**
+ * Of annotations of pods and Services only these go down, beside keys without a dot or a prefix (sync rule
+ * `pod-and-service-annotations`), and those that tell simulated nodes what pods do, which the local stack adds.
+ */
 const allowedAnnotations =
-  /^[^./]+$|^(app\.kubernetes\.io|batch\.kubernetes\.io|checksum|helm\.sh|prometheus\.io)\/|^controller\.kubernetes\.io\/pod-deletion-cost$|^kubectl\.kubernetes\.io\/(default-container|restartedAt)$|^kubernetes\.io\/(change-cause|description)$|^service\.kubernetes\.io\/topology-mode$/;
+  /^[^./]+$|^(app\.kubernetes\.io|batch\.kubernetes\.io|checksum|helm\.sh|prometheus\.io|simulation\.skerry\.dev)\/|^controller\.kubernetes\.io\/pod-deletion-cost$|^kubectl\.kubernetes\.io\/(default-container|restartedAt)$|^kubernetes\.io\/(change-cause|description)$|^service\.kubernetes\.io\/topology-mode$/;
 
 /** What Kubernetes itself writes on objects of the super cluster, for which no T is answerable. */
 const superClustersOwn = [
