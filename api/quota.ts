@@ -6,7 +6,8 @@ import { z } from 'zod';
  *
  * - `objects`: objects of the tenant in the super cluster; `objects.bytes`: their size as JSON.
  * - `customresources`: those of them that are of published CustomResourceDefinitions.
- * - `writes.bytes-per-minute`: bytes that creating and changing them may cost the super cluster's datastore.
+ * - `writes.bytes-per-minute`: bytes that creating and changing them may cost the super cluster's datastore; a new
+ *   namespace counts as 256 KiB.
  * - `datastore.keys`, `datastore.bytes`: what its own objects take in the etcd of all tenants, history left out. The
  *   manager measures them; of a tenant beyond one of them the API server creates and changes nothing until it deletes.
  */
@@ -82,7 +83,7 @@ export const defaultQuota: Quota = {
   customresources: '10000',
   objects: '50000',
   'objects.bytes': '1Gi',
-  'writes.bytes-per-minute': '256Mi',
+  'writes.bytes-per-minute': '64Mi',
   'datastore.keys': '100000',
   'datastore.bytes': '512Mi',
 };

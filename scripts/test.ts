@@ -53,9 +53,9 @@ const slowestCount = 15;
 const otherVersions = ['1.36.1', '1.35.4', '1.34.4'];
 
 /**
- * `npm test`: fetches or builds the control plane binaries, then runs two rows of suites beside each other: the unit
- * tests and the end-to-end suites; and, where the machine can, those on a Docker engine, on real nodes, and upstream's
- * conformance specs. `--all` (`npm run test:all`) adds the broad suites. Other arguments go to vitest: `npm test -- -t "four
+ * `npm test`: fetches or builds the control plane binaries, then runs two rows of suites beside each other: the
+ * end-to-end suites; and the unit tests and, where the machine can, the suites on a Docker engine, on real nodes, and
+ * upstream's conformance specs. `--all` (`npm run test:all`) adds the broad suites. Other arguments go to vitest: `npm test -- -t "four
  * cases"`; with them conformance is left out.
  *
  * With CI=true, or `--rerun`, each file that failed runs once more. If it then passes, the run is green and the closing
@@ -93,27 +93,25 @@ class TestRun {
       console.log(`the suites on ${each.title} will not run: ${reason}`);
     }
     await provideBinaries(this.#all ? otherVersions : []);
-    const onControlPlanes = async (): Promise<void> => {
-      await this.#project('unit');
-      await this.#project('e2e');
-    };
+    const onControlPlanes = (): Promise<void> => this.#project('e2e');
     const prepare = async (each: TestEnvironment): Promise<string | undefined> =>
       missing.get(each) ?? each.prepare().then(nothing, (error: Error) => error.message);
-    const onEnvironments = async (): Promise<void> => {
-      // One after the other, as each build takes all processors; the second beside the suites on the first.
+    const onOthers = async (): Promise<void> => {
+      // One after the other, as each build takes all processors; beside the suites that can run meanwhile.
       const docker = prepare(dockerEngine);
       const nodes = docker.then(() => prepare(realNodes));
+      await this.#project('unit');
       await this.#on(dockerEngine, await docker, () => this.#project('docker'));
       await this.#on(realNodes, await nodes, async () => {
         await this.#project('real-node');
         if (this.#isWhole) await this.#conformance();
       });
     };
-    // The second row takes longer and mostly waits; a machine that is short of memory runs one after the other.
-    if (freemem() > freeMemoryToBuild) await Promise.all([onControlPlanes(), onEnvironments()]);
+    // Both rows take about as long; a machine that is short of memory runs one after the other.
+    if (freemem() > freeMemoryToBuild) await Promise.all([onControlPlanes(), onOthers()]);
     else {
+      await onOthers();
       await onControlPlanes();
-      await onEnvironments();
     }
     return this.#conclude();
   }

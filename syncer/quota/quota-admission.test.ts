@@ -181,6 +181,17 @@ describe('the quota of a tenant', () => {
     expect(sides.super.server.list(resources.configMaps).length).toBeLessThanOrEqual(4);
   });
 
+  it('has new namespaces wait for what the super cluster makes in them', async () => {
+    await using sides = await startWith({ 'writes.bytes-per-minute': '1Mi' });
+    for (let i = 0; i < 5; i += 1)
+      sides.tenant.server.put(resources.namespaces, { metadata: { name: `n${i}` } });
+    const told = (): KubeObject[] =>
+      sides.tenant.server.list(resources.events).filter(({ reason }) => reason === 'QuotaExceeded');
+    await sides.until(() => told().length > 0);
+    // That of the suite, and the one that took more than was left.
+    expect(sides.super.server.list(resources.namespaces).length).toBeLessThanOrEqual(2);
+  });
+
   it('lets in what a raised quota has room for, when its usage is read first as well', async () => {
     await using sides = await startWith({ configmaps: '0' });
     sides.inShop(resources.configMaps, settings('x'));

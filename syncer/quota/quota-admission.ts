@@ -18,7 +18,7 @@ import { type ActionGate, recordNotice, recordRefusal } from '../reconcile/execu
 import { downKeyOf, keyId } from '../reconcile/keys.ts';
 import { done, type Outcome } from '../reconcile/outcome.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
-import { bytesOf, chargeOf } from './charges.ts';
+import { bytesOf, chargeOf, writeCostOf } from './charges.ts';
 import { type Excess, QuotaLedger } from './ledger.ts';
 import { WriteBudget } from './write-budget.ts';
 
@@ -160,7 +160,7 @@ export class QuotaAdmission {
     book.asked.add(id);
     const excess = book.ledger.reserve(id, chargeOf(kind, object, !this.#charged.includes(kind), bytes));
     if (excess.length === 0) {
-      book.budget.take(bytes);
+      book.budget.take(writeCostOf(kind, bytes, patch === undefined));
       return undefined;
     }
     return { notice: { type: 'Warning', reason: 'QuotaExceeded', message: messageOf(excess) } };

@@ -1,5 +1,8 @@
+/** The bucket holds a sixth of a minute's worth: a burst of all of it is over before others notice. */
+const burstsPerMinute = 6;
+
 /**
- * How many bytes a tenant may write in a minute: a token bucket that holds a minute's worth. A write may take more than
+ * How many bytes a tenant may write in a minute: a token bucket that holds ten seconds' worth. A write may take more than
  * is left, so that a large one is possible at all; the next has to wait until that is made up for.
  */
 export class WriteBudget {
@@ -15,12 +18,10 @@ export class WriteBudget {
   /** Undefined: no limit. A full bucket at the beginning; after a change no more than the new one holds. */
   setLimit(bytesPerMinute: number | undefined): void {
     if (bytesPerMinute === this.#bytesPerMinute) return;
-    if (bytesPerMinute !== undefined && this.#bytesPerMinute === undefined) {
-      this.#left = bytesPerMinute;
-      this.#atMs = this.#monotonicMs();
-    } else this.#refill();
+    const isFirst = this.#bytesPerMinute === undefined;
+    this.#refill();
     this.#bytesPerMinute = bytesPerMinute;
-    this.#left = Math.min(this.#left, bytesPerMinute ?? 0);
+    this.#left = isFirst ? this.#capacity : Math.min(this.#left, this.#capacity);
   }
 
   /** Milliseconds until a write may be made; 0: now. */
@@ -36,16 +37,20 @@ export class WriteBudget {
     this.#left -= bytes;
   }
 
-  /** Bytes of the last minute's budget that are not made up for. */
+  /** Bytes per minute at which it writes, as far as the last ten seconds tell: the limit when nothing is left. */
   get spent(): number {
     this.#refill();
-    return this.#bytesPerMinute === undefined ? 0 : Math.max(0, Math.ceil(this.#bytesPerMinute - this.#left));
+    return Math.max(0, Math.ceil((this.#capacity - this.#left) * burstsPerMinute));
+  }
+
+  get #capacity(): number {
+    return (this.#bytesPerMinute ?? 0) / burstsPerMinute;
   }
 
   #refill(): void {
     const now = this.#monotonicMs();
-    const perMinute = this.#bytesPerMinute ?? 0;
-    this.#left = Math.min(perMinute, this.#left + ((now - this.#atMs) * perMinute) / 60_000);
+    const back = ((now - this.#atMs) * (this.#bytesPerMinute ?? 0)) / 60_000;
+    this.#left = Math.min(this.#capacity, this.#left + back);
     this.#atMs = now;
   }
 }
