@@ -41,6 +41,7 @@ export default defineConfig({
             'test/{docker,real-node,harness,conformance,deploy}/**',
             'test/attacks/attempts.test.ts',
             ...(process.env['SKERRY_TEST_ALL'] ? [] : broadSuites),
+            ...(process.env['SKERRY_E2E_EARLIER_VERSIONS'] ? [] : ['test/version-change.test.ts']),
           ],
           testTimeout: 300_000,
           hookTimeout: 900_000,

@@ -46,11 +46,20 @@ async function provideBinaries(otherVersions: readonly string[] = []): Promise<v
   for (const { name, version, source } of found) console.log(`${name} ${version}: ready (${source})`);
 }
 
+interface PartOfProject {
+  /** Undefined: all files of the project. */
+  readonly files?: readonly string[];
+  /** Kubernetes versions whose real builds are there. */
+  readonly builds?: readonly string[];
+}
+
 /** The linker of upstream's tests takes two gigabytes, a stack as much. Bytes. */
 const freeMemoryToBuild = 8e9;
 const slowestCount = 15;
-/** Kubernetes versions whose real builds `--all` starts, and changes to the default one where that is allowed. */
-const otherVersions = ['1.36.1', '1.35.4', '1.34.4'];
+/** Kubernetes versions whose real builds tenants have in CI, to be changed to the default one. */
+const changedBuilds = ['1.36.1', '1.35.4'];
+const allBuilds = [...changedBuilds, '1.34.4'];
+const buildsSuite = 'test/version-change.test.ts';
 
 /**
  * `npm test`: fetches or builds the control plane binaries, then runs two rows of suites beside each other: the
@@ -92,7 +101,7 @@ class TestRun {
       missing.set(each, reason);
       console.log(`the suites on ${each.title} will not run: ${reason}`);
     }
-    await provideBinaries(this.#all ? otherVersions : []);
+    await provideBinaries();
     const onControlPlanes = (): Promise<void> => this.#project('e2e');
     const prepare = async (each: TestEnvironment): Promise<string | undefined> =>
       missing.get(each) ?? each.prepare().then(nothing, (error: Error) => error.message);
@@ -100,12 +109,17 @@ class TestRun {
       // One after the other, as each build takes all processors; beside the suites that can run meanwhile.
       const docker = prepare(dockerEngine);
       const nodes = docker.then(() => prepare(realNodes));
+      const otherBuilds = nodes.then(() =>
+        this.#builds.length > 0 ? provideBinaries(this.#builds) : undefined,
+      );
+      otherBuilds.catch(nothing);
       await this.#project('unit');
       await this.#on(dockerEngine, await docker, () => this.#project('docker'));
       await this.#on(realNodes, await nodes, async () => {
         await this.#project('real-node');
         if (this.#isWhole) await this.#conformance();
       });
+      await this.#onBuilds(otherBuilds);
     };
     // Both rows take about as long; a machine that is short of memory runs one after the other.
     if (freemem() > freeMemoryToBuild) await Promise.all([onControlPlanes(), onOthers()]);
@@ -128,15 +142,31 @@ class TestRun {
       this.#reports.push({ project: environment.title, files: [], runError: reason });
   }
 
-  async #project(project: string): Promise<void> {
-    const first = await this.#vitest(project, project, []);
+  /** Kubernetes versions whose real builds are started. */
+  get #builds(): readonly string[] {
+    if (!this.#isWhole) return [];
+    if (this.#all) return allBuilds;
+    return process.env['CI'] ? changedBuilds : [];
+  }
+
+  /** Runs the suite of changes between real builds on a stack of its own. */
+  async #onBuilds(provided: Promise<unknown>): Promise<void> {
+    await provided;
+    const builds = this.#builds;
+    if (builds.length > 0) await this.#project('e2e', 'builds', { files: [buildsSuite], builds });
+    else if (this.#isWhole)
+      this.#leftOut.push('changes between real builds did not run: in CI, or by npm run test:all, they do');
+  }
+
+  async #project(project: string, name = project, part: PartOfProject = {}): Promise<void> {
+    const first = await this.#vitest(project, name, part);
     const failed = failedFiles(first);
     if (!this.#mayRerun || failed.length === 0) {
       this.#reports.push(first);
       return;
     }
-    console.log(`${project}: running once more what failed: ${failed.join(' ')}`);
-    this.#takeSecond(first, await this.#vitest(project, `${project}-second`, failed));
+    console.log(`${name}: running once more what failed: ${failed.join(' ')}`);
+    this.#takeSecond(first, await this.#vitest(project, `${name}-second`, { ...part, files: failed }));
   }
 
   async #conformance(): Promise<void> {
@@ -152,11 +182,15 @@ class TestRun {
     this.#flaky.push(...flaky);
   }
 
-  /** One run of vitest. `files` are absolute paths; none: all files of the project. */
-  async #vitest(project: string, name: string, files: readonly string[]): Promise<ProjectReport> {
+  /** One run of vitest. */
+  async #vitest(
+    project: string,
+    name: string,
+    { files = [], builds = [] }: PartOfProject,
+  ): Promise<ProjectReport> {
     const json = join(this.#output, `${name}.json`);
     const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${json}`];
-    const isSecond = files.length > 0;
+    const isPart = files.length > 0;
     // A filter of the user's may match nothing in this project; that it matches nothing anywhere is told at the end.
     const filter = this.#isWhole ? [] : [...this.#args, '--passWithNoTests'];
     const run = execa('vitest', ['run', '--project', project, ...reporters, ...filter, ...files], {
@@ -168,8 +202,9 @@ class TestRun {
       reject: false,
       env: {
         // Only all suites together use every right of manager and syncer.
-        ...(this.#isWhole && !isSecond ? { SKERRY_ALL_SUITES: '1' } : {}),
-        ...(this.#all ? { SKERRY_TEST_ALL: '1', SKERRY_E2E_EARLIER_VERSIONS: otherVersions.join(',') } : {}),
+        ...(this.#isWhole && !isPart ? { SKERRY_ALL_SUITES: '1' } : {}),
+        ...(this.#all ? { SKERRY_TEST_ALL: '1' } : {}),
+        SKERRY_E2E_EARLIER_VERSIONS: builds.join(','),
       },
     });
     run.all.pipe(createWriteStream(join(this.#output, `${name}.log`)));

@@ -17,7 +17,7 @@ const anotherMinor = changed.filter((version) => minor(version) !== minor(runnin
 const started = earlier.filter((version) => minor(version) < minor(running) - 1);
 
 describe.skipIf(earlier.length === 0)(
-  `real builds of other versions${earlier.length > 0 ? '' : ' (skipped: SKERRY_E2E_EARLIER_VERSIONS is not set; npm run test:all sets it)'}`,
+  `real builds of other versions${earlier.length > 0 ? '' : ' (skipped: SKERRY_E2E_EARLIER_VERSIONS is not set; CI and npm run test:all set it)'}`,
   () => {
     let world: World;
 
