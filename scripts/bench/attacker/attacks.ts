@@ -1,0 +1,146 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import {
+  isAlreadyExists,
+  type KubeClient,
+  type KubeObject,
+  resource,
+  resources,
+} from '../../../kube/index.ts';
+
+/** Does its worst at one tenant until aborted. What is refused does not end it. */
+export type Flood = (attacker: KubeClient, namespace: string, signal: AbortSignal) => Promise<void>;
+
+const megabyte = 1024 * 1024;
+const synced = { 'skerry.dev/sync': 'true' };
+
+/** As many at once, again and again, each with a number of its own. */
+async function inLoops(
+  count: number,
+  signal: AbortSignal,
+  work: (n: number) => Promise<unknown>,
+): Promise<void> {
+  let n = 0;
+  const loop = async (): Promise<void> => {
+    while (!signal.aborted) await work(n++).catch(() => undefined);
+  };
+  await Promise.all(Array.from({ length: count }, loop));
+}
+
+function aborted(signal: AbortSignal): Promise<unknown> {
+  return new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+}
+
+/** Objects that are there before a flood begins. */
+async function fill(
+  client: KubeClient,
+  namespace: string,
+  objects: number,
+  signal: AbortSignal,
+): Promise<void> {
+  let left = objects;
+  const create = async (): Promise<void> => {
+    while (left-- > 0)
+      await client
+        .create(resources.configMaps, { metadata: { namespace, name: `filler-${left}` } }, { signal })
+        .catch((error: unknown) => {
+          if (!isAlreadyExists(error)) throw error;
+        });
+  };
+  await Promise.all(Array.from({ length: 20 }, create));
+}
+
+export const attacks: Readonly<Record<string, Flood>> = {
+  'lists of 5,000 objects': async (client, namespace, signal) => {
+    await inLoops(8, signal, () =>
+      client.raw('GET', `/api/v1/namespaces/${namespace}/configmaps`, { signal }),
+    );
+  },
+  'writes of 1 MB': async (client, namespace, signal) => {
+    const data = { value: 'x'.repeat(megabyte - 2_000) };
+    const named = (n: number): KubeObject => ({
+      metadata: { namespace, name: `large-${n % 4}`, labels: synced },
+      data: { ...data, n: String(n) },
+    });
+    await inLoops(4, signal, async (n) => {
+      const object = named(n);
+      const ref = { namespace, name: object.metadata.name ?? '' };
+      await client
+        .create(resources.configMaps, object, { signal })
+        .catch(() => client.patch(resources.configMaps, ref, object, { type: 'merge', signal }));
+    });
+  },
+  '10,000 events': async (client, namespace, signal) => {
+    await inLoops(8, signal, (n) =>
+      n >= 10_000
+        ? aborted(signal)
+        : client.create(
+            resources.events,
+            {
+              metadata: { namespace, name: `flood-${n}` },
+              involvedObject: { kind: 'Namespace', name: namespace, namespace },
+              reason: 'Flood',
+              type: 'Normal',
+            },
+            { signal },
+          ),
+    );
+  },
+  '1,000 namespaces': async (client, _namespace, signal) => {
+    await inLoops(8, signal, (n) =>
+      client.create(resources.namespaces, { metadata: { name: `flood-${n % 1_000}` } }, { signal }),
+    );
+  },
+  'webhooks that hang': async (client, namespace, signal) => {
+    const trap = createServer(() => undefined).listen(0, '127.0.0.1');
+    await once(trap, 'listening');
+    const { port } = trap.address() as AddressInfo;
+    const webhooks = resource(
+      'admissionregistration.k8s.io',
+      'v1',
+      'validatingwebhookconfigurations',
+      'ValidatingWebhookConfiguration',
+      false,
+    );
+    const rule = {
+      apiGroups: [''],
+      apiVersions: ['v1'],
+      operations: ['UPDATE'],
+      resources: ['pods', 'pods/*'],
+    };
+    const webhook = {
+      name: 'trap.example.com',
+      clientConfig: { url: `https://127.0.0.1:${port}/` },
+      rules: [rule],
+      timeoutSeconds: 30,
+      sideEffects: 'None',
+      admissionReviewVersions: ['v1'],
+    };
+    try {
+      await client.create(webhooks, { metadata: { name: 'trap' }, webhooks: [webhook] }, { signal });
+      await inLoops(4, signal, (n) =>
+        n >= 200
+          ? aborted(signal)
+          : client.create(
+              resources.pods,
+              {
+                metadata: { namespace, name: `trapped-${n}` },
+                spec: {
+                  automountServiceAccountToken: false,
+                  containers: [{ name: 'main', image: 'registry.k8s.io/pause:3.10' }],
+                },
+              },
+              { signal },
+            ),
+      );
+    } finally {
+      await client.delete(webhooks, { name: 'trap' }).catch(() => undefined);
+      trap.close();
+    }
+  },
+};
+
+/** What has to be there before a flood is measured. */
+export const prepared: Readonly<Record<string, Flood>> = {
+  'lists of 5,000 objects': (client, namespace, signal) => fill(client, namespace, 5_000, signal),
+};
