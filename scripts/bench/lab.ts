@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { apiVersion } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
@@ -212,6 +213,7 @@ export class Lab {
 }
 
 const pollMs = 25;
+const warmPollMs = 250;
 
 /** The VirtualClusters of one namespace of the super cluster, which belongs to this run alone. */
 class Tenants {
@@ -291,6 +293,30 @@ class Tenants {
       },
       signal,
     );
+  }
+
+  /** Resolves when no process of its control plane runs. */
+  async putToSleep(name: string, signal: AbortSignal): Promise<void> {
+    const ref = { namespace: this.#namespace, name };
+    const patch = { metadata: { annotations: { [annotationKeys.sleep]: new Date().toISOString() } } };
+    await this.#client.patch(resources.virtualClusters, ref, patch, { type: 'merge', signal });
+    const isAsleep = (vc: VirtualCluster | undefined): boolean =>
+      vc?.status?.phase === 'Asleep' && vc.status.sleep?.stopped === true;
+    await this.#when(name, isAsleep, signal);
+  }
+
+  /** Resolves when as many control planes wait for an owner as the manager wants; at once without a warm pool. */
+  async waitUntilWarm(wanted: number, signal: AbortSignal): Promise<void> {
+    while ((await this.warm(signal)) < wanted) await systemClock.sleep(warmPollMs, signal);
+  }
+
+  /** Control planes that wait for an owner. */
+  async warm(signal: AbortSignal): Promise<number> {
+    const { items } = await this.#client.list<VirtualCluster>(resources.virtualClusters, {
+      labelSelector: labelKeys.warm,
+      signal,
+    });
+    return items.filter((vc) => isTrue(vc, 'Ready')).length;
   }
 
   /** Deletes VirtualClusters; resolves when their finalizers are done. */

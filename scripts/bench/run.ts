@@ -19,6 +19,7 @@ import { latency } from './scenarios/latency.ts';
 import { patrol } from './scenarios/patrol.ts';
 import { restart } from './scenarios/restart.ts';
 import { soak } from './scenarios/soak.ts';
+import { wake } from './scenarios/wake.ts';
 import { GivenStack, limitsOfMachine, OwnStack, preflight, type Stack } from './stack.ts';
 
 interface BenchContext {
@@ -98,7 +99,7 @@ async function openStack(options: BenchOptions, { env, signal, onProgress }: Ben
 
 /** In the order in which they run: first those that need a fresh stack, last those that leave most behind. */
 const scenarios: readonly Scenario[] = [
-  ...[create, footprint, restart, patrol],
+  ...[create, wake, footprint, restart, patrol],
   ...[latency, deletion, burst, burstTokens, fairness, churn, floods, hanging, distance, soak],
 ];
 

@@ -71,7 +71,9 @@ async function runBatches(
   { name, batches, size }: { name: string; batches: number; size: number },
 ): Promise<Batch[]> {
   const all: Batch[] = [];
+  const warm = await lab.tenants.warm(lab.signal);
   for (let index = 0; index < batches; index++) {
+    await lab.tenants.waitUntilWarm(warm, lab.signal);
     await lab.waitUntilQuiet();
     const names = Array.from({ length: size }, (_, each) => `${name}-${index}-${each}`);
     const meter = new UsageMeter(() => lab.processes());

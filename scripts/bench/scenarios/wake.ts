@@ -1,0 +1,67 @@
+import { Connection, KubeClient, resources } from '../../../kube/index.ts';
+import type { Lab } from '../lab.ts';
+import { renderCell } from '../markdown.ts';
+import { cumulative, lineChart } from '../plot.ts';
+import { figure, type Scenario } from '../scenario.ts';
+import { distribution } from '../statistics.ts';
+
+const sleeper = 'sleeper';
+const answerTimeoutMs = 60_000;
+
+/** A tenant is put to sleep again and again: how long its first request takes, the connection to the gateway included. */
+export const wake: Scenario = {
+  name: 'wake',
+  summary:
+    'first request to a tenant that is asleep, until its answer; on a stack with a gateway, --creates times',
+  needsTenants: true,
+  onlyWhenNamed: true,
+
+  async run(lab, { creates: wakes }) {
+    await lab.request(sleeper);
+    try {
+      const options = await lab.tenants.waitUntilUsable(sleeper, lab.signal);
+      const seconds: number[] = [];
+      for (let round = 0; round < wakes; round++) {
+        await lab.tenants.waitUntilSynced(sleeper, lab.signal);
+        await lab.tenants.putToSleep(sleeper, lab.signal);
+        await lab.waitUntilQuiet();
+        const connection = new Connection({ ...options, requestTimeoutMs: answerTimeoutMs });
+        const from = performance.now();
+        try {
+          await new KubeClient(connection).list(resources.namespaces, { signal: lab.signal });
+        } finally {
+          await connection.close();
+        }
+        seconds.push((performance.now() - from) / 1000);
+        lab.log(`wake ${round + 1} of ${wakes}: ${renderCell(seconds.at(-1) ?? Number.NaN)} s`);
+      }
+      const { p50, p90, p99, max } = distribution(seconds);
+      return {
+        settings: { wakes },
+        rounds: seconds,
+        figures: figure('asleep until the answer', 's', seconds),
+        tables: [
+          {
+            title: `wake: ${wakes} times`,
+            columns: ['from the request, s', 'p50', 'p90', 'p99', 'longest'],
+            rows: [['until `get namespaces` answers', p50, p90, p99, max]],
+            notes: [],
+          },
+        ],
+        plots: lineChart({
+          name: 'wake',
+          title: 'wake: from the request until its answer',
+          x: { label: 'seconds' },
+          y: { label: '% of wakes', max: 100 },
+          lines: [cumulative('asleep', seconds)],
+        }),
+      };
+    } finally {
+      await remove(lab);
+    }
+  },
+};
+
+async function remove(lab: Lab): Promise<void> {
+  if (!lab.signal.aborted) await lab.removeTenant(sleeper);
+}
