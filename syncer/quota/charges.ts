@@ -49,14 +49,6 @@ export function bytesOf(kind: SuperObjects, superObject: KubeObject, cached = su
   return shown + payloadSummary(cached, kind.payload).bytes;
 }
 
-/** What controllers of the super cluster make in a new namespace, and the work of it. Bytes. */
-const costOfNamespace = 256 * 1024;
-
-/** What creating or changing an object of this size takes of the tenant's budget of writes, in bytes. */
-export function writeCostOf({ name }: SuperObjects, bytes: number, isCreated: boolean): number {
-  return name === 'namespaces' && isCreated ? costOfNamespace : bytes;
-}
-
 const computed = ['cpu', 'memory', 'ephemeral-storage'] as const;
 const sides = ['requests', 'limits'] as const;
 

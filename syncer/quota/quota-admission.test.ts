@@ -190,6 +190,8 @@ describe('the quota of a tenant', () => {
     await sides.until(() => told().length > 0);
     // That of the suite, and the one that took more than was left.
     expect(sides.super.server.list(resources.namespaces).length).toBeLessThanOrEqual(2);
+    sides.inShop(resources.configMaps, settings('x'));
+    await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
   });
 
   it('lets in what a raised quota has room for, when its usage is read first as well', async () => {

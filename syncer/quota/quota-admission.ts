@@ -18,11 +18,13 @@ import { type ActionGate, recordNotice, recordRefusal } from '../reconcile/execu
 import { downKeyOf, keyId } from '../reconcile/keys.ts';
 import { done, type Outcome } from '../reconcile/outcome.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
-import { bytesOf, chargeOf, writeCostOf } from './charges.ts';
+import { bytesOf, chargeOf } from './charges.ts';
 import { type Excess, QuotaLedger } from './ledger.ts';
 import { WriteBudget } from './write-budget.ts';
 
 const writes = 'writes.bytes-per-minute';
+/** What controllers of the super cluster make in a new namespace, and the work of it. Bytes. */
+const costOfNamespace = 256 * 1024;
 
 /** What a tenant has of one limited resource; in units, not in nano-units. */
 export interface ResourceUsage {
@@ -35,6 +37,8 @@ export interface ResourceUsage {
 class Book {
   readonly ledger = new QuotaLedger();
   readonly budget: WriteBudget;
+  /** As large; a budget of their own, so that many of them do not hold up pods. */
+  readonly newNamespaces: WriteBudget;
   readonly running = new Set<string>();
   /** Who has asked in the run that is under way. */
   readonly asked = new Set<string>();
@@ -45,6 +49,7 @@ class Book {
   constructor(tenant: TenantState, monotonicMs: () => number) {
     this.tenant = tenant;
     this.budget = new WriteBudget(monotonicMs);
+    this.newNamespaces = new WriteBudget(monotonicMs);
     this.readLimits();
   }
 
@@ -58,7 +63,8 @@ class Book {
       limits.set(resource, parseExactQuantity(text) ?? 0n);
     const perMinute = limits.get(writes);
     limits.delete(writes);
-    this.budget.setLimit(perMinute === undefined ? undefined : Number(perMinute / nano));
+    for (const budget of [this.budget, this.newNamespaces])
+      budget.setLimit(perMinute === undefined ? undefined : Number(perMinute / nano));
     this.ledger.setLimits(limits);
     return true;
   }
@@ -152,7 +158,9 @@ export class QuotaAdmission {
     const book = this.#books.get(tenant.info.uid);
     if (book === undefined) return undefined;
     if (book.readLimits()) this.#admitSoon(book);
-    const waitMs = book.budget.waitMs();
+    const isNamespace = kind.name === 'namespaces' && patch === undefined;
+    const budget = isNamespace ? book.newNamespaces : book.budget;
+    const waitMs = budget.waitMs();
     if (waitMs > 0) return { notice: tooManyBytes(tenant.info.policy.quota?.[writes]), afterMs: waitMs };
     const id = keyId(key);
     const object = patch === undefined ? before : (applyMergePatch(before, patch) as KubeObject);
@@ -160,7 +168,7 @@ export class QuotaAdmission {
     book.asked.add(id);
     const excess = book.ledger.reserve(id, chargeOf(kind, object, !this.#charged.includes(kind), bytes));
     if (excess.length === 0) {
-      book.budget.take(writeCostOf(kind, bytes, patch === undefined));
+      budget.take(isNamespace ? costOfNamespace : bytes);
       return undefined;
     }
     return { notice: { type: 'Warning', reason: 'QuotaExceeded', message: messageOf(excess) } };
