@@ -314,16 +314,22 @@ export const attempts: readonly Attempt[] = [
   {
     attacker: 'tenant',
     attack: 'write into the super cluster, the datastore or another tenant by webhooks that point there',
-    stoppedBy: 'process driver as root: no connection; else the other side: 401, or a client certificate',
+    stoppedBy: 'where root confines: no connection; else the other side: 401, or a client certificate',
     test: 'test/isolation.test.ts › webhooks of a tenant get nowhere',
   },
   {
     attacker: 'tenant',
     attack:
       'have its API server dial servers of its machine that ask for no credentials, or learn which ports are open',
-    stoppedBy:
-      'process driver as root: rules of nftables; all but what is listed looks as if nobody listened',
+    stoppedBy: 'where root confines: rules of nftables; all but what is listed looks as if nobody listened',
     test: 'vc-manager/os/egress-filter.test.ts › lets a group reach what is listed',
+  },
+  {
+    attacker: 'tenant',
+    attack:
+      "do so from a container of the compose driver, at another tenant's API server or a metadata address",
+    stoppedBy: 'the same rules',
+    test: 'test/docker/compose-manager.test.ts › has its API server dial what the operator lists',
   },
   {
     attacker: 'tenant',

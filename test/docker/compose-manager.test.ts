@@ -1,12 +1,15 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { resources } from '../../kube/index.ts';
+import { connectionFromSecret, resources } from '../../kube/index.ts';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../../vc-manager/binaries/index.ts';
 import { ProcessDriver } from '../../vc-manager/drivers/process/process-driver.ts';
+import { egressFilterProblem } from '../../vc-manager/os/egress-filter.ts';
+import { startAttackerServer, tenantEgress } from '../harness/attacker-server.ts';
 import { renewAll } from '../harness/certificates.ts';
 import { poll } from '../harness/poll.ts';
 import { makeRunDirectory, removeRun, runCli, stateDirOf } from '../harness/stack.ts';
@@ -19,6 +22,7 @@ import { mustDocker } from './engine/engine.ts';
 import { withKubernetesImages, withRedisImage } from './images/index.ts';
 
 const { signal } = new AbortController();
+const isConfined = egressFilterProblem() === undefined;
 
 /** A local stack whose manager has been replaced by one with the driver `compose` and with its jobs in Redis. */
 describeWithEngine('vc-manager operator --driver compose', (engine) => {
@@ -39,7 +43,8 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     containers = await openContainers(engine);
     redis = await RedisContainer.start(engine, containers, '20953');
     const up = ['up', '--detach', '--tenants', '0', '--nodes', '1', '--no-samples', '--unsafe-no-fsync'];
-    const { exitCode, stderr } = await runCli(stateDir, up, { timeoutMs: 300_000 });
+    const args = [...up, '--tenant-egress', tenantEgress];
+    const { exitCode, stderr } = await runCli(stateDir, args, { timeoutMs: 300_000 });
     if (exitCode !== 0) throw new Error(`"vc-manager up" ended with ${exitCode}: ${stderr}`);
     const binaries = new Binaries({ cacheDir: defaultCacheDirectory(process.env), env: process.env });
     const kubectl = await binaries.ensure(
@@ -112,7 +117,9 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
       format,
       `${project}-kube-controller-manager-1`,
     ]);
-    expect(seen).toBe('65532:65532 true [ALL] false [no-new-privileges:true] []');
+    const [user, ...rest] = seen.split(' ');
+    expect(user).toMatch(isConfined ? /^65532:(1[89]|2[01])\d{8}$/ : /^65532:65532$/);
+    expect(rest.join(' ')).toBe('true [ALL] false [no-new-privileges:true] []');
     const status = readFileSync(`/proc/${await pidOf('kube-apiserver')}/status`, 'utf8');
     expect(status).toMatch(/^Uid:\t65532\t65532/m);
     expect(status).toMatch(/^CapEff:\t0+$/m);
@@ -135,7 +142,9 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
 
   it('shows what runs and its logs by the usual commands', async () => {
     const described = await world.cli(['describe', 'boxed']);
-    expect(described.stdout).toMatch(/Driver: +compose/);
+    expect(described.stdout).toMatch(
+      isConfined ? /Driver: +compose \(on its machine it may dial only/ : /Driver: +compose \(may dial any/,
+    );
     const env = engine.env;
     const logs = await world.cli(['logs', 'boxed', 'kube-apiserver', '--tail', '3'], { env });
     expect(logs.stdout.trim().split('\n')).toHaveLength(3);
@@ -170,6 +179,72 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     expect(await pidOf('kube-apiserver')).toBe(before);
     expect((await world.virtualCluster('boxed')).status?.phase).toBe('Ready');
   });
+
+  it.skipIf(!isConfined)(
+    'has its API server dial what the operator lists, and nothing else here',
+    async () => {
+      const listed = await startAttackerServer((body) => {
+        const { request } = JSON.parse(body) as { request: { uid: string } };
+        const response = { uid: request.uid, allowed: false, status: { message: 'reached' } };
+        return JSON.stringify({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', response });
+      });
+      let connections = 0;
+      const unlisted = createServer((socket) => {
+        connections += 1;
+        socket.destroy();
+      });
+      await once(unlisted.listen(0, '0.0.0.0'), 'listening');
+      try {
+        const { endpoint = '' } = (await world.virtualCluster('second')).status ?? {};
+        const targets = {
+          listed: `https://127.0.0.1:${listed.port}`,
+          unlisted: `https://127.0.0.1:${(unlisted.address() as AddressInfo).port}`,
+          other: endpoint,
+          super: connectionFromSecret(world.superCluster.kubeconfig).server,
+          metadata: 'https://169.254.169.254',
+        };
+        await tenant.apply({
+          apiVersion: 'admissionregistration.k8s.io/v1',
+          kind: 'ValidatingWebhookConfiguration',
+          metadata: { name: 'stones' },
+          webhooks: Object.entries(targets).map(([target, url]) => ({
+            name: `${target}.stones.example.com`,
+            clientConfig: { url, caBundle: Buffer.from(listed.ca).toString('base64') },
+            objectSelector: { matchLabels: { stone: target } },
+            rules: [
+              { apiGroups: [''], apiVersions: ['v1'], resources: ['configmaps'], operations: ['CREATE'] },
+            ],
+            admissionReviewVersions: ['v1'],
+            sideEffects: 'None',
+          })),
+        });
+        const answerOf = (target: string): Promise<string> =>
+          tenant.client
+            .create(resources.configMaps, {
+              metadata: { name: target, namespace: 'default', labels: { stone: target } },
+            })
+            .then(
+              () => '',
+              (error: Error) => error.message,
+            );
+        // All of them are known to the API server when the first is.
+        await poll('the webhooks to be asked', async () => (await answerOf('listed')).includes('reached'), {
+          timeoutMs: 30_000,
+        });
+        const { listed: _, ...closed } = targets;
+        for (const target of Object.keys(closed))
+          expect([target, await answerOf(target)]).toEqual([
+            target,
+            expect.stringContaining('connect: connection refused'),
+          ]);
+        expect(connections).toBe(0);
+      } finally {
+        await tenant.kubectl('delete', 'validatingwebhookconfiguration', 'stones', '--ignore-not-found');
+        unlisted.close();
+        await listed.close();
+      }
+    },
+  );
 
   it('renews all certificates on request, with a new API server beside the old one and the same data', async () => {
     const containers = async () => (await containersOf('{{.Names}}')).split('\n').sort();

@@ -50,10 +50,11 @@ const kubeletProxy: EgressTarget = { ports: [10_250, 10_250] };
 export function confinementOfProcesses(
   targets: readonly EgressTarget[] = [],
 ): Pick<ConstructorParameters<typeof ProcessDriver>[0], 'groups' | 'egress'> {
-  return {
-    groups: findControlGroups(),
-    egress: egressFilterProblem() === undefined ? targets : undefined,
-  };
+  return { groups: findControlGroups(), egress: egressOf(targets) };
+}
+
+function egressOf(targets: readonly EgressTarget[]): readonly EgressTarget[] | undefined {
+  return egressFilterProblem() === undefined ? targets : undefined;
 }
 
 const factories: Record<DriverName, DriverFactory> = {
@@ -76,14 +77,16 @@ const factories: Record<DriverName, DriverFactory> = {
       }),
   },
   compose: {
-    make: ({ stateDir, clock, env }, { imageRegistry }) =>
+    make: ({ stateDir, clock, env }, { imageRegistry, tenantEgress = [kubeletProxy] }) =>
       new ComposeDriver({
         root: composeProjectsDirectory(stateDir),
         clock,
         environment: { ...env },
+        egress: egressOf(tenantEgress),
         ...(imageRegistry === undefined ? {} : { imageRegistry }),
       }),
-    reader: ({ stateDir, clock }) => new ComposeDriver({ root: composeProjectsDirectory(stateDir), clock }),
+    reader: ({ stateDir, clock }) =>
+      new ComposeDriver({ root: composeProjectsDirectory(stateDir), clock, egress: egressOf([]) }),
   },
   kubernetes: {
     make: ({ client, clock }, flags) => {

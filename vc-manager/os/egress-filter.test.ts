@@ -128,6 +128,13 @@ describe.skipIf(egressFilterProblem() !== undefined)('a filter of connections', 
     expect(tables()).not.toContain(name);
   });
 
+  it('knows the groups that have rules, whoever has set them', async () => {
+    expect(await filter.groups()).toEqual([]);
+    await new EgressFilter(name).allow(group, []);
+    await new EgressFilter(name).allow(second, []);
+    expect((await filter.groups()).sort()).toEqual([group, second].sort());
+  });
+
   it('says what nft refuses', async () => {
     await expect(filter.allow(group, [{ to: 'nowhere' }])).rejects.toThrow(/nowhere|resolve/);
   });

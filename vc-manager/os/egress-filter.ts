@@ -70,6 +70,15 @@ export class EgressFilter {
     });
   }
 
+  /** Those with rules in force, whoever has set them. */
+  groups(): Promise<number[]> {
+    return this.#inTurn(async () => {
+      // There is no map before the first group.
+      const map = await nft(`list map ${this.#table} groups\n`).catch(() => '');
+      return [...map.matchAll(/\bgoto g(\d+)\b/g)].map(([, group]) => Number(group));
+    });
+  }
+
   /** Somebody may have flushed all rules of the machine: then they are set anew. */
   async #isInForce(): Promise<boolean> {
     if (this.#now() - this.#foundAt < lookEveryMs) return true;

@@ -22,7 +22,12 @@ it('says what confines a control plane, and what does not', () => {
   expect(driverText({ driver: 'process', confinement: [] })).toBe(
     'process (memory and CPU are not limited; may dial any port of its machine)',
   );
-  expect(driverText({ driver: 'compose' })).toBe('compose (may dial any port of its machine)');
+  expect(driverText({ driver: 'compose', confinement: ['resources', 'egress'] })).toBe(
+    'compose (on its machine it may dial only what it needs)',
+  );
+  expect(driverText({ driver: 'compose', confinement: ['resources'] })).toBe(
+    'compose (may dial any port of its machine)',
+  );
   expect(driverText({ driver: 'kubernetes' })).toBe('kubernetes');
 });
 

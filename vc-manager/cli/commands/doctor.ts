@@ -113,7 +113,7 @@ export async function runChecks(cli: Cli, stateDir: string): Promise<CheckResult
   ];
 }
 
-/** Of the process driver, which the local stack has. */
+/** Of the process driver, which the local stack has; where they may dial is the same for containers of the compose driver. */
 export function checkConfinement(groups: 1 | 2 | undefined, problem: string | undefined): CheckResult {
   const limits =
     groups === undefined
@@ -123,7 +123,7 @@ export function checkConfinement(groups: 1 | 2 | undefined, problem: string | un
     problem === undefined
       ? 'rules of nftables let them dial only what they need on this machine'
       : `they may dial any port here (${problem})`;
-  const detail = `control planes of tenants are processes of this machine: ${limits}, and ${dials}`;
+  const detail = `control planes of tenants are processes of this machine: ${limits}, and ${dials}, with --driver compose as well`;
   if (groups !== undefined && problem === undefined) return ok('isolation', detail);
   return warn(
     'isolation',

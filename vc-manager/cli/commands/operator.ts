@@ -102,7 +102,7 @@ export function configure(command: Command, cli: Cli): void {
     .option('--storage-size <quantity>', 'for the same', '2Gi')
     .option(
       '--tenant-egress <cidr[:ports]>',
-      "what else tenants' API servers may dial, as 10.1.0.0/16, 10.1.0.9:443 or 127.0.0.1:8000-8999, such as a syncer outside of the cluster; repeatable (kubernetes; process: on this machine, where root confines them; default there: port 10250, where vc-syncer answers as kubelets)",
+      "what else tenants' API servers may dial, as 10.1.0.0/16, 10.1.0.9:443 or 127.0.0.1:8000-8999, such as a syncer outside of the cluster; repeatable (kubernetes; process, compose: on this machine, where root confines them; default there: port 10250, where vc-syncer answers as kubelets)",
       egressTarget,
     )
     .option(

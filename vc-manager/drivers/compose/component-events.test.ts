@@ -50,7 +50,7 @@ describe('component watch', () => {
       dependsOn: [],
       stopTimeoutMs: 1000,
     };
-    return containerSpec('blue', component, undefined);
+    return containerSpec('blue', component);
   }
 
   function event(what: EngineEvent['what'], at = new Date()): EngineEvent {

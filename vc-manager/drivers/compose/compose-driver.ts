@@ -7,9 +7,11 @@ import {
   startOrder,
   validatePlan,
 } from '../../control-plane/plan.ts';
+import type { EgressTarget } from '../../os/egress-filter.ts';
 import { runInDependencyOrder } from '../dependency-order.ts';
 import {
   type ComponentListener,
+  type Confinement,
   type ControlPlaneDriver,
   type ControlPlaneObservation,
   componentHash,
@@ -19,6 +21,7 @@ import {
   type LogOptions,
   type StopOptions,
 } from '../driver.ts';
+import { EgressConfinement } from '../egress-confinement.ts';
 import { cannotWrite } from '../errors.ts';
 import {
   chooseSlot,
@@ -35,6 +38,7 @@ import {
   type ComponentContainer,
   ContainerCommands,
   findContainers,
+  groupsInUse,
   observation,
   provideImages,
   readContainerLog,
@@ -49,6 +53,11 @@ interface ComposeDriverOptions {
   clock?: Clock;
   /** Of the `docker` commands. Default: this process's. */
   environment?: NodeJS.ProcessEnv;
+  /**
+   * Where control planes may open connections to on this machine, beyond what each of them needs; only where there is
+   * no `egressFilterProblem`. Default: to any port.
+   */
+  egress?: readonly EgressTarget[] | undefined;
 }
 
 /**
@@ -62,6 +71,7 @@ export class ComposeDriver implements ControlPlaneDriver {
   readonly #docker: Docker;
   readonly #commands: ContainerCommands;
   readonly #watches: Watches;
+  readonly #egress: EgressConfinement | undefined;
   readonly #lock = new KeyedMutex();
   readonly #listeners = new Set<ComponentListener>();
   #following: { abort: AbortController; done: Promise<void> } | undefined;
@@ -72,6 +82,8 @@ export class ComposeDriver implements ControlPlaneDriver {
     this.#clock = options.clock ?? systemClock;
     this.#docker = new Docker(options.environment ?? process.env);
     this.#commands = new ContainerCommands(this.#docker);
+    this.#egress =
+      options.egress && new EgressConfinement(this.#root, options.egress, () => groupsInUse(this.#docker));
     this.#watches = new Watches({
       clock: this.#clock,
       // Not from inside a watch: a listener that throws must not be taken for a component that fails.
@@ -81,6 +93,10 @@ export class ComposeDriver implements ControlPlaneDriver {
         }),
       tail: (id, component) => this.#commands.tail(id, component),
     });
+  }
+
+  get confinement(): Confinement[] {
+    return ['resources', ...(this.#egress === undefined ? [] : (['egress'] as const))];
   }
 
   async ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
@@ -120,6 +136,7 @@ export class ComposeDriver implements ControlPlaneDriver {
       const all = await findContainers(this.#docker, id, signal);
       await this.#stop(id, [...all.values()], signal);
       await this.#commands.removeAll(id, signal);
+      await this.#egress?.forget(groupsOf(all));
       const directory = join(this.#root, id);
       try {
         await rm(directory, { recursive: true, force: true });
@@ -165,9 +182,15 @@ export class ComposeDriver implements ControlPlaneDriver {
         return [component.name, chooseSlot(component, componentHash(component), occupants, isBeside)];
       }),
     );
+    const group = await this.#egress?.confine(plan);
     const inSlot = (component: ComponentPlan): ContainerSpec =>
-      containerSpec(id, { ...component, name: places.get(component.name)?.target ?? '' }, this.#registry);
+      containerSpec(
+        id,
+        { ...component, name: places.get(component.name)?.target ?? '' },
+        { registry: this.#registry, group },
+      );
     const targets = plan.components.map(inSlot);
+    const earlierGroups = groupsOf(containers);
     const file = await this.#write(plan, targets);
     const changed = targets.filter((target) => !isOf(containers.get(target.component.name), target));
     await provideImages(this.#docker, id, changed, { signal, onProgress });
@@ -187,7 +210,10 @@ export class ComposeDriver implements ControlPlaneDriver {
       try {
         await this.#ensureComponent(id, file, target, containers.get(slot), startSignal);
       } catch (error) {
-        if (isBeside && !startSignal.aborted) await this.#clear(id, [slot], startSignal);
+        if (isBeside && !startSignal.aborted) {
+          await this.#clear(id, [slot], startSignal);
+          if (group !== undefined && !earlierGroups.has(group)) await this.#egress?.forget([group]);
+        }
         throw error;
       }
       if (isBeside) await beside.handOver();
@@ -197,6 +223,8 @@ export class ComposeDriver implements ControlPlaneDriver {
       await this.#clock.sleep(handOverPauseMs, startSignal);
       await this.#clear(id, others, startSignal);
     });
+    // At another port its components have another group.
+    await this.#egress?.forget([...earlierGroups].filter((each) => each !== group));
   }
 
   /** Ends and removes the containers in these slots, and their files. */
@@ -232,10 +260,16 @@ export class ComposeDriver implements ControlPlaneDriver {
         watch.hasStarted();
       }
     } else {
+      const end = async (): Promise<void> => {
+        watch.end();
+        if (container !== undefined) await commands.stop(id, container, signal);
+      };
+      // Else its files are in the volume that is about to be filled.
+      const isFirst = container?.hash === target.hash;
+      if (isFirst) await end();
       await commands.fillVolumes(id, target, signal);
       if (container !== undefined) {
-        watch.end();
-        await commands.stop(id, container, signal);
+        if (!isFirst) await end();
         await commands.remove(id, container, signal, target.volumes.files);
       }
       await commands.checkPorts(id, target);
@@ -284,5 +318,11 @@ export class ComposeDriver implements ControlPlaneDriver {
 }
 
 function isOf(container: ComponentContainer | undefined, target: ContainerSpec): boolean {
-  return container?.hash === target.hash && container.status !== 'dead' && container.status !== 'removing';
+  if (container?.hash !== target.hash) return false;
+  const isJudged = target.group === undefined || container.group === target.group;
+  return isJudged && container.status !== 'dead' && container.status !== 'removing';
+}
+
+function groupsOf(containers: ReadonlyMap<string, ComponentContainer>): Set<number> {
+  return new Set([...containers.values()].flatMap(({ group }) => group ?? []));
 }

@@ -26,7 +26,7 @@ const etcd: ComponentPlan = {
 
 function rendered(...components: ComponentPlan[]): { text: string; services: Record<string, unknown> } {
   const plan: ControlPlanePlan = { id: 'blue', labels: { 'skerry.dev/virtualcluster': 'team' }, components };
-  const targets = components.map((component) => containerSpec('blue', component, undefined));
+  const targets = components.map((component) => containerSpec('blue', component));
   const text = composeFile(plan, targets);
   return { text, ...(parse(text) as { services: Record<string, unknown> }) };
 }
@@ -49,6 +49,16 @@ describe('composeFile', () => {
       environment: { GOGC: '50' },
     });
     expect(services['kube-apiserver']).not.toHaveProperty('depends_on');
+  });
+
+  it('has programs run with the group by which their connections are judged', () => {
+    const plan: ControlPlanePlan = { id: 'blue', labels: {}, components: [server] };
+    const target = containerSpec('blue', server, { group: 1_879_069_192 });
+    expect(parse(composeFile(plan, [target]))).toMatchObject({
+      services: { 'kube-apiserver': { user: '65532:1879069192', cap_drop: ['ALL'] } },
+    });
+    // What is started anew because of its group has the files that it had.
+    expect(target.hash).toBe(containerSpec('blue', server).hash);
   });
 
   it('limits a container as its component says, and no other', () => {
@@ -88,27 +98,23 @@ describe('composeFile', () => {
 
   it('names another volume when a file changes, and the same one when nothing does', () => {
     const volume = (content: string): string | undefined =>
-      containerSpec(
-        'blue',
-        { ...server, files: [{ path: 'apiserver.key', content, mode: 0o600 }] },
-        undefined,
-      ).volumes.files;
+      containerSpec('blue', { ...server, files: [{ path: 'apiserver.key', content, mode: 0o600 }] }).volumes
+        .files;
     expect(volume('one')).toBe(volume('one'));
     expect(volume('one')).not.toBe(volume('two'));
   });
 
   it('takes another registry without a restart', () => {
     const [here, there] = [
-      containerSpec('blue', server, undefined),
-      containerSpec('blue', server, 'mirror.example/k8s'),
+      containerSpec('blue', server),
+      containerSpec('blue', server, { registry: 'mirror.example/k8s' }),
     ];
     expect(there.image).toBe('mirror.example/k8s/kube-apiserver:v1.36.3');
     expect(there.hash).toBe(here.hash);
   });
 
   it('refuses what has no image', () => {
-    const refuse = (): unknown =>
-      containerSpec('blue', { ...server, binary: { command: '/bin/true' } }, undefined);
+    const refuse = (): unknown => containerSpec('blue', { ...server, binary: { command: '/bin/true' } });
     expect(refuse).toThrow(
       expect.objectContaining<Partial<DriverError>>({ code: 'NoImage', retryable: false }),
     );

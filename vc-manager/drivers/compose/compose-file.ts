@@ -79,13 +79,15 @@ export interface ContainerSpec {
   files: PlanFile[];
   /** Absent when the component has no files, or no directory of its own. */
   volumes: { files?: string; data?: string };
+  /** To run with, by which its connections are judged; undefined: nothing judges them. */
+  group: number | undefined;
 }
 
 /** Throws `NoImage` for a component that is no program with an upstream image. */
 export function containerSpec(
   id: string,
   component: ComponentPlan,
-  registry: string | undefined,
+  { registry, group }: { registry?: string | undefined; group?: number | undefined } = {},
 ): ContainerSpec {
   const { binary, name } = component;
   if (!('name' in binary)) throw noImage({ id, component: name }, binary.command);
@@ -109,6 +111,7 @@ export function containerSpec(
       ...(component.files.length === 0 ? {} : { files: filesVolume(id, name, hash) }),
       ...(texts.some((text) => text.includes('${data}')) ? { data: dataVolume(id, name) } : {}),
     },
+    group,
   };
 }
 
@@ -147,7 +150,7 @@ function service(plan: ControlPlanePlan, target: ContainerSpec, slots: ReadonlyM
     // The engine keeps them running, with or without a manager.
     restart: 'unless-stopped',
     stop_grace_period: `${stopTimeoutMs}ms`,
-    user: `${containerUser}:${containerUser}`,
+    user: `${containerUser}:${target.group ?? containerUser}`,
     read_only: true,
     cap_drop: ['ALL'],
     ...(capabilities[target.program] === undefined ? {} : { cap_add: capabilities[target.program] }),

@@ -6,7 +6,7 @@ import { isPortFree, portHolder } from '../ports.ts';
 import { exitsUntilFailed } from '../readiness.ts';
 import { componentOf, slotsOf } from '../slots.ts';
 import type { ComponentWatch } from './component-events.ts';
-import { type ContainerSpec, labels, projectOf } from './compose-file.ts';
+import { type ContainerSpec, containerUser, labels, projectOf } from './compose-file.ts';
 import { type Docker, type DockerResult, imageMissing, refused } from './docker.ts';
 import { fillVolumes, listVolumes, removeFiles } from './volumes.ts';
 
@@ -20,7 +20,7 @@ const schema = z.object({
     StartedAt: z.string(),
     FinishedAt: z.string(),
   }),
-  Config: z.object({ Labels: z.record(z.string(), z.string()) }),
+  Config: z.object({ Labels: z.record(z.string(), z.string()), User: z.string() }),
 });
 
 /** The container of one component, as the engine has it. */
@@ -29,6 +29,8 @@ export interface ComponentContainer {
   slot: string;
   /** What it was made for. */
   hash: string;
+  /** Other than the user's own: by which its connections are judged. */
+  group?: number;
   dependsOn: string[];
   stopTimeoutMs: number;
   status: z.infer<typeof schema>['State']['Status'];
@@ -71,6 +73,7 @@ function componentContainer({ Id, RestartCount, State, Config }: z.infer<typeof 
     containerId: Id,
     slot: Config.Labels[labels.component] ?? '',
     hash: Config.Labels[labels.hash] ?? '',
+    ...groupOf(Config.User),
     dependsOn: (Config.Labels[labels.dependsOn] ?? '').split(',').filter((name) => name !== ''),
     stopTimeoutMs: Number(Config.Labels[labels.stopTimeoutMs] ?? 10_000),
     status: State.Status,
@@ -81,6 +84,27 @@ function componentContainer({ Id, RestartCount, State, Config }: z.infer<typeof 
       ? {}
       : { lastExit: { at: finishedAt, ...(over ? { code: State.ExitCode } : {}) } }),
   };
+}
+
+/** Of a user and its group, as Compose is told of them. */
+function groupOf(user: string): { group?: number } {
+  const group = Number(user.split(':')[1] ?? containerUser);
+  return group === containerUser ? {} : { group };
+}
+
+/** With which the containers of all control planes of the engine run, or would be started again. */
+export async function groupsInUse(docker: Docker): Promise<Set<number>> {
+  const listed = await docker.run(['ps', '--all', '--quiet', '--filter', `label=${labels.component}`]);
+  if (listed.exitCode !== 0) throw refused({}, 'list containers', listed.stderr);
+  const ids = listed.stdout.split('\n').filter((line) => line !== '');
+  if (ids.length === 0) return new Set();
+  const users = await docker.run([
+    ...['inspect', '--type', 'container'],
+    ...['--format', '{{.Config.User}}'],
+    ...ids,
+  ]);
+  if (users.exitCode !== 0) throw refused({}, 'inspect containers', users.stderr);
+  return new Set(users.stdout.split('\n').flatMap((user) => groupOf(user).group ?? []));
 }
 
 /** The engine writes the year 1 where there is no time. */

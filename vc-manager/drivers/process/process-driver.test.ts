@@ -7,8 +7,9 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { freePort } from '../../../kube/testing/free-port.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../../control-plane/plan.ts';
-import { egressFilterProblem } from '../../os/egress-filter.ts';
+import { EgressFilter, egressFilterProblem, groupOf } from '../../os/egress-filter.ts';
 import { identify } from '../../os/process-identity.ts';
+import { placeOnMachine } from '../egress-confinement.ts';
 import type { DriverError } from '../errors.ts';
 import { ProcessDriver } from './process-driver.ts';
 import { fakeComponent } from './testing/fake-component.ts';
@@ -135,6 +136,35 @@ describe('ProcessDriver', () => {
       expect(rules()).toContain(`goto g${groupId}`);
       await confined().stop('blue', { signal });
       expect(rules()).not.toContain(groupId);
+    },
+  );
+
+  it.skipIf(egressFilterProblem() !== undefined)(
+    'takes away the rules of a manager that died before it started anything with them, and no others',
+    async () => {
+      const { name, space } = placeOnMachine(root);
+      const filter = new EgressFilter(name);
+      const dead = groupOf(space, 1);
+      const confined = () => {
+        const made = new ProcessDriver({ root, binaries, livenessIntervalMs: 50, egress: [] });
+        drivers.push(made);
+        return made;
+      };
+      const first = confined();
+      await first.ensure(plan(fakeComponent('server', await freePort())), { signal });
+      await first.close();
+      const used = await filter.groups();
+      await filter.allow(dead, []);
+      const next = confined();
+      const green = { ...plan(fakeComponent('server', await freePort())), id: 'green' };
+      await next.ensure(green, { signal });
+      const groups = await filter.groups();
+      expect(groups).not.toContain(dead);
+      expect(groups).toEqual(expect.arrayContaining(used));
+      expect(groups).toHaveLength(2);
+      await next.remove('green', { signal });
+      await next.remove('blue', { signal });
+      expect(await filter.groups()).toEqual([]);
     },
   );
 

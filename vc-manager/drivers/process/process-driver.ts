@@ -1,5 +1,3 @@
-import { createHash } from 'node:crypto';
-import { lookup } from 'node:dns/promises';
 import { readdir, rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { type Clock, KeyedMutex, systemClock } from '../../../kube/index.ts';
@@ -11,7 +9,7 @@ import {
   validatePlan,
 } from '../../control-plane/plan.ts';
 import type { ControlGroups } from '../../os/control-groups.ts';
-import { EgressFilter, type EgressTarget, groupOf } from '../../os/egress-filter.ts';
+import type { EgressTarget } from '../../os/egress-filter.ts';
 import { isAlive, processesWithVariable } from '../../os/process-identity.ts';
 import { runInDependencyOrder } from '../dependency-order.ts';
 import {
@@ -28,7 +26,8 @@ import {
   type LogOptions,
   type StopOptions,
 } from '../driver.ts';
-import { cannotConfine, cannotWrite, unknownComponent } from '../errors.ts';
+import { EgressConfinement, placeOnMachine } from '../egress-confinement.ts';
+import { cannotWrite, unknownComponent } from '../errors.ts';
 import { runningPids } from '../ports.ts';
 import {
   chooseSlot,
@@ -89,9 +88,7 @@ export class ProcessDriver implements ControlPlaneDriver {
   readonly #liveness: LivenessPoll;
   readonly #spawn: Spawn;
   readonly #groups: { made: ControlGroups; prefix: string } | undefined;
-  readonly #egress: { filter: EgressFilter; targets: readonly EgressTarget[] } | undefined;
-  /** Of 4096: tells control planes of one place on this machine from those of another. */
-  readonly #space: number;
+  readonly #egress: EgressConfinement | undefined;
   readonly #lock = new KeyedMutex();
   readonly #listeners = new Set<ComponentListener>();
   /** Id to slot to the one that looks after it; only what this driver has started or adopted. */
@@ -104,13 +101,9 @@ export class ProcessDriver implements ControlPlaneDriver {
     this.#environment = options.environment ?? process.env;
     this.#liveness = new LivenessPoll(options.livenessIntervalMs);
     const spawn = options.keeper === undefined ? spawnChild : spawnByKeeper(options.keeper);
-    const place = createHash('sha256').update(this.#root).digest();
-    const prefix = `skerry-${place.toString('hex', 0, 4)}-`;
-    this.#space = place.readUInt16BE() >> 4;
-    this.#egress = options.egress && {
-      filter: new EgressFilter(prefix.slice(0, -1)),
-      targets: options.egress,
-    };
+    const prefix = `${placeOnMachine(this.#root).name}-`;
+    this.#egress =
+      options.egress && new EgressConfinement(this.#root, options.egress, () => this.#allGroups());
     this.#groups = options.groups === undefined ? undefined : { made: options.groups, prefix };
     this.#spawn = confined(spawn, { niceness: options.niceness ?? 0, groups: this.#groups });
   }
@@ -208,7 +201,7 @@ export class ProcessDriver implements ControlPlaneDriver {
     const commands = await this.#commands(plan.components, signal);
     const marked = await this.#marked(place, [...wanted]);
     const earlierGroups = await this.#confinedGroups(id);
-    const group = await this.#confine(plan);
+    const group = await this.#egress?.confine(plan);
     await runInDependencyOrder(startOrder(plan.components), signal, async (component, startSignal) => {
       const { name } = component;
       const isBeside = name === beside?.component;
@@ -226,7 +219,7 @@ export class ProcessDriver implements ControlPlaneDriver {
       } catch (error) {
         if (isBeside && !startSignal.aborted) {
           await this.#clear(id, [slots.target], startSignal);
-          if (group !== undefined && !earlierGroups.has(group)) await this.#forget([group]);
+          if (group !== undefined && !earlierGroups.has(group)) await this.#egress?.forget([group]);
         }
         throw error;
       }
@@ -239,7 +232,7 @@ export class ProcessDriver implements ControlPlaneDriver {
     });
     // At another port its components have another group.
     const groups = await this.#confinedGroups(id);
-    await this.#forget([...earlierGroups].filter((each) => !groups.has(each)));
+    await this.#egress?.forget([...earlierGroups].filter((each) => !groups.has(each)));
   }
 
   /** What is or was in the slots of a component. */
@@ -278,7 +271,7 @@ export class ProcessDriver implements ControlPlaneDriver {
     const all = new Set([...known.keys(), ...marked.keys()]);
     const chosen = [...all].filter((slot) => names === undefined || names.includes(componentOf(slot)));
     await this.#stopSlots(id, chosen, signal, timeoutMs);
-    await this.#forget(groups);
+    await this.#egress?.forget(groups);
   }
 
   async #stopSlots(
@@ -300,33 +293,26 @@ export class ProcessDriver implements ControlPlaneDriver {
     });
   }
 
-  /** Rules for nobody do no harm: they are left where they cannot be removed. */
-  async #forget(groups: Iterable<number>): Promise<void> {
-    for (const group of groups) await this.#egress?.filter.forget(group).catch(() => undefined);
-  }
-
-  /** The group that its components run with; undefined where nothing judges their connections. */
-  async #confine({ id, components, network }: ControlPlanePlan): Promise<number | undefined> {
-    if (this.#egress === undefined) return undefined;
-    const ports = components.flatMap((component) => component.ports);
-    // No two of this machine listen on one port.
-    const group = groupOf(this.#space, ports[0]?.port ?? 0);
-    const own = ports.map(({ port, host }): EgressTarget => {
-      const isAny = host === undefined || host === '0.0.0.0' || host === '::';
-      return { ports: [port, port], ...(isAny ? {} : { to: host }) };
-    });
-    try {
-      const datastore = network?.datastore === undefined ? [] : await serversOf(network.datastore);
-      await this.#egress.filter.allow(group, [...own, ...datastore, ...this.#egress.targets]);
-    } catch (error) {
-      throw cannotConfine({ id }, error);
-    }
-    return group;
-  }
-
   async #confinedGroups(id: string): Promise<Set<number>> {
     const records = await readRecords(this.#place(id).run);
     return new Set([...records.values()].flatMap(({ group }) => (group === undefined ? [] : [group])));
+  }
+
+  /** Undefined where a process runs of which there is no record yet: with which group that is is not known. */
+  async #allGroups(): Promise<Set<number> | undefined> {
+    const groups = new Set<number>();
+    const recorded = new Set<string>();
+    for (const id of await this.list()) {
+      const place = this.#place(id);
+      for (const [slot, { group }] of await readRecords(place.run)) {
+        recorded.add(place.mark(slot));
+        if (group !== undefined) groups.add(group);
+      }
+    }
+    const marks = processesWithVariable(markVariable, await runningPids());
+    for (const [, mark] of marks)
+      if (mark.startsWith(`${this.#root}/`) && !recorded.has(mark)) return undefined;
+    return groups;
   }
 
   /** One whose last process is just going is left: an empty group costs nothing, and the next start takes it over. */
@@ -390,12 +376,4 @@ export class ProcessDriver implements ControlPlaneDriver {
     }
     return found;
   }
-}
-
-/** Of a URL; nothing where its name is not known: then nobody gets there. */
-async function serversOf(url: string): Promise<EgressTarget[]> {
-  const { hostname, port } = new URL(url);
-  const number = Number(port || 443);
-  const found = await lookup(hostname.replace(/^\[|\]$/g, ''), { all: true }).catch(() => []);
-  return found.map(({ address }) => ({ to: address, ports: [number, number] }));
 }
