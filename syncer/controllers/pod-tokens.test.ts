@@ -252,6 +252,23 @@ describe('the tokens of a pod (sync rule `pod-tokens`)', () => {
     expect(secretOf(bench)?.metadata.labels).toEqual(metadata.labels);
   });
 
+  it('are made anew when the Secret has lost those labels and cannot be changed', async () => {
+    const { bench } = await benchWithPod();
+    await using _ = bench;
+    await bench.reconcile('tokens', 'web', 'shop');
+    const { metadata, ...secret } = secretOf(bench) as KubeObject;
+    const stripped = { ...secret, immutable: true, metadata: { ...metadata, labels: {} } };
+    bench.server('super', resources.secrets, stripped);
+    // Its token is due.
+    await bench.clock.advance(60 * minute);
+    expect(await bench.reconcile('tokens', 'web', 'shop')).toMatchObject({ is: 'retry' });
+    expect(secretOf(bench)).toBeUndefined();
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(bench.asked('super').slice(-2)).toEqual(['delete secrets', 'create secrets']);
+    expect(secretOf(bench)?.metadata.uid).not.toBe(metadata.uid);
+    expect(secretOf(bench)?.metadata.labels).toEqual(metadata.labels);
+  });
+
   it('never take the place of a Secret that is not ours', async () => {
     const { bench } = await benchWithPod();
     await using _ = bench;

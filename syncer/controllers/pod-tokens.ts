@@ -230,8 +230,13 @@ export class PodTokenController implements SpecialController {
     }
     if (hasLostItsLabel(live, pod)) {
       const upkeep = upkeepOf(pod, live, look.context);
-      if (upkeep.do !== 'patch') return done;
-      return this.#patch(look, { pod, secret: live, patch: upkeep.patch }, signal);
+      if (upkeep.do === 'patch') return this.#patch(look, { pod, secret: live, patch: upkeep.patch }, signal);
+      // No watch shows that one that could not be changed is gone: the key is looked at again at once.
+      const step = { do: 'delete', secret: live, live: false, unwatched: false } as const;
+      const outcome = upkeep.do === 'delete' ? await this.#delete(look, step, signal) : done;
+      return outcome.is === 'done' && upkeep.do === 'delete'
+        ? { is: 'retry', code: 'earlierObject' }
+        : outcome;
     }
     const conflict = nameConflict(look.key);
     await notice(look, conflict, signal);
