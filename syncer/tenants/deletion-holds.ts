@@ -26,7 +26,7 @@ function requestedAnnotationValue(message: string | undefined, key: string): str
 interface DeletionFreezeOptions {
   state: TenantState;
   superIdentity: IdentityGuard;
-  superPast: Pick<SuperPast, 'regression' | 'record'>;
+  superPast: Pick<SuperPast, 'look' | 'record'>;
   status: StatusWriter;
   vc: VirtualCluster;
   /** Queues everything of the tenant again. */
@@ -96,13 +96,15 @@ export class DeletionFreeze {
   /** Before anything is deleted: whether the super cluster is behind what it was while an earlier syncer ran. */
   async checkSuperPast(signal: AbortSignal): Promise<void> {
     const { state } = this.#options;
-    if (state.frozen === undefined && !this.#isForeign()) await this.#isPast(signal);
+    if (state.frozen === undefined && !this.#isForeign()) await this.#superVersion(signal);
   }
 
   /** Writes down how far the super cluster has come, if that is not in doubt. */
   async recordSuper(signal: AbortSignal): Promise<void> {
     const { state, superPast } = this.#options;
-    if (state.frozen === undefined && !(await this.#isPast(signal))) await superPast.record(signal);
+    if (state.frozen !== undefined) return;
+    const now = await this.#superVersion(signal);
+    if (now !== undefined) await superPast.record(now, signal);
   }
 
   async mismatch(side: 'tenant' | 'super', signal?: AbortSignal): Promise<void> {
@@ -121,7 +123,8 @@ export class DeletionFreeze {
     } else if (state.frozen === ranBackwards) {
       this.#history.forget();
     } else if (state.frozen === superRanBackwards) {
-      await this.#options.superPast.record(signal);
+      const { superPast } = this.#options;
+      await superPast.record((await superPast.look(signal)).now, signal);
     } else {
       // Only the identity that the operator was shown is accepted, not the present one.
       if ((await kubeSystemUid(state.client, signal)) !== token) return;
@@ -197,20 +200,20 @@ export class DeletionFreeze {
     );
   }
 
-  /** Stops deletions where the super cluster shows its past. */
-  async #isPast(signal: AbortSignal): Promise<boolean> {
+  /** How far the super cluster has come. Undefined where it shows its past: then deletions are stopped. */
+  async #superVersion(signal: AbortSignal): Promise<string | undefined> {
     const { superPast, superIdentity } = this.#options;
-    const back = await superPast.regression(signal);
-    if (back === undefined) return false;
-    const token = `${superIdentity.expectedUid}@${back.now}`;
-    const message = `the super cluster is at resourceVersion ${back.now} and was at ${back.shown} before: its datastore was restored, perhaps; all deletes for this tenant are stopped. Restore newer data, or accept it as it is now: ${annotateCommand(this.#ref, annotationKeys.acceptIdentity, token)}`;
+    const { now, shown } = await superPast.look(signal);
+    if (shown === undefined) return now;
+    const token = `${superIdentity.expectedUid}@${now}`;
+    const message = `the super cluster is at resourceVersion ${now} and was at ${shown} before: its datastore was restored, perhaps; all deletes for this tenant are stopped. Restore newer data, or accept it as it is now: ${annotateCommand(this.#ref, annotationKeys.acceptIdentity, token)}`;
     await this.#stop(superRanBackwards, message, token, signal);
-    return true;
+    return undefined;
   }
 
   async #goOn(signal: AbortSignal): Promise<void> {
     const { state, status } = this.#options;
-    if (await this.#isPast(signal)) return;
+    if ((await this.#superVersion(signal)) === undefined) return;
     // What was seen while a server was wrong proves nothing.
     state.tombstones.tenant.clear();
     state.tombstones.super.clear();

@@ -35,21 +35,22 @@ export class SuperPast {
     this.#identity = identity;
   }
 
-  /** What was written down, where the super cluster is behind that now. */
-  async regression(signal: AbortSignal): Promise<{ shown: string; now: string } | undefined> {
+  /** How far the super cluster has come, and what was written down where it is behind that. */
+  async look(signal: AbortSignal): Promise<{ now: string; shown?: string }> {
     const lease = await this.#read(signal);
+    const now = await this.#version(signal);
     const [, uid, shown] =
       form.exec(String(lease?.metadata.annotations?.[annotationKeys.superCluster])) ?? [];
-    if (shown === undefined || uid !== this.#identity.expectedUid) return undefined;
-    const now = await this.#version(signal);
-    return isOlder(now, shown) ? { shown, now } : undefined;
+    const isBehind = shown !== undefined && uid === this.#identity.expectedUid && isOlder(now, shown);
+    return isBehind ? { now, shown } : { now };
   }
 
-  async record(signal: AbortSignal): Promise<void> {
+  /** Writes down how far it has come, as `look` has just found it. */
+  async record(now: string, signal: AbortSignal): Promise<void> {
     const { expectedUid, distrusted } = this.#identity;
     if (expectedUid === undefined || distrusted !== undefined) return;
     const options = { signal, timeoutMs: writeTimeoutMs };
-    const annotations = { [annotationKeys.superCluster]: `${expectedUid}@${await this.#version(signal)}` };
+    const annotations = { [annotationKeys.superCluster]: `${expectedUid}@${now}` };
     try {
       await this.#write(annotations, options);
     } catch (error) {
