@@ -437,6 +437,59 @@ describe('a session', () => {
     await world.says('blue', 'Synced', 'True', 'Joined');
   });
 
+  describe('of a tenant that cannot be served', () => {
+    /** Its pauses up to a minute pass fast, and later ones never; `paused` has all of them that a session waits for. */
+    function clockWithPauses(): { clock: Clock; paused: number[] } {
+      const fast = fastClock(100);
+      const paused: number[] = [];
+      const pauses = [2_000, 4_000, 8_000, 16_000, 32_000, 60_000];
+      const sleep: Clock['sleep'] = (ms, signal) => {
+        if (!pauses.includes(ms)) return fast.sleep(ms, signal);
+        paused.push(ms);
+        return paused.length > 7 ? fast.sleep(1e9, signal) : fast.sleep(0, signal);
+      };
+      return { clock: { ...fast, sleep }, paused };
+    }
+    const eventsOn = (world: DirectoryWorld) =>
+      world.super.server.list(resources.events).filter(({ reason }) => reason === 'CannotServe');
+
+    it('is tried ever more rarely, with one event, and at once when the manager has mended it', async () => {
+      const { clock, paused } = clockWithPauses();
+      await using world = await DirectoryWorld.start(
+        async (before) => {
+          await before.make('blue');
+          before.super.server.remove(resources.secrets, { namespace: systemNamespace, name: 'blue-syncer' });
+        },
+        { clock },
+      );
+      await expect.poll(() => paused.length, { timeout: 10_000 }).toBe(8);
+      expect(paused).toEqual([2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000]);
+      expect(world.condition('blue', 'Synced')?.reason).toBe('CannotServe');
+      expect(eventsOn(world).map(({ count }) => count)).toEqual([1]);
+      // Nothing that matters to it.
+      world.annotate('blue', { note: 'x' });
+      world.issue('blue', world.tenantOf('blue'));
+      const renewed = { namespace: systemNamespace, name: 'blue-syncer', key: 'kubeconfig', version: '2' };
+      world.change('blue', (vc) => ({ ...vc, status: { ...vc.status, syncerSecret: renewed } }));
+      await world.says('blue', 'Synced', 'True', 'Joined');
+    });
+
+    it('is tried soon again once something has changed, though it still cannot be', async () => {
+      const { clock, paused } = clockWithPauses();
+      await using world = await DirectoryWorld.start(
+        async (before) => {
+          await before.make('blue');
+          before.super.server.remove(resources.secrets, { namespace: systemNamespace, name: 'blue-syncer' });
+        },
+        { clock },
+      );
+      await expect.poll(() => paused.length, { timeout: 10_000 }).toBe(8);
+      world.change('blue', (vc) => ({ ...vc, status: { ...vc.status, endpoint: 'https://192.0.2.9:1' } }));
+      await expect.poll(() => paused.length, { timeout: 10_000 }).toBe(9);
+      expect(paused.at(-1)).toBe(2_000);
+    });
+  });
+
   it('counts what the tenant has', async () => {
     await using world = await DirectoryWorld.start();
     const blue = await world.make('blue');

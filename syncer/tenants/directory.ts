@@ -75,7 +75,7 @@ interface Served {
   latest: VirtualCluster;
   /** Looks at the credentials now instead of at their time. */
   recheck?: () => void;
-  /** Tries a tenant again that takes too much memory, if it may take more now. */
+  /** Tries a tenant again that waits, if what it waits for has changed. */
   retry?: () => void;
   /** This thread was stuck in work for it: the note of that stays for the next replica. */
   isSuspect: boolean;
@@ -85,7 +85,8 @@ interface Served {
   ended: Promise<void>;
 }
 
-const restartAfterMs = 2_000;
+/** A session that has failed is tried again after the first of these, and ever more rarely. */
+const restartMs = { first: 2_000, longest: 60_000 };
 /** A tenant that takes too much memory is tried again after the first of these, and ever more rarely. */
 const holdMs = { first: 30_000, longest: 10 * 60_000 };
 /** A session that lasted this long has proven that there was room. */
@@ -107,6 +108,16 @@ const provenMs = { usual: 30_000, suspect: 10 * 60_000 };
 /** A join that takes longer gives its turn to the next one; its API server does not answer, perhaps. */
 const longestTurnMs = 60_000;
 const lastWriteMs = 3_000;
+
+/** What changes when somebody has mended what a session needs. The rest of a VirtualCluster changes all the time. */
+function circumstancesOf({ metadata, status }: VirtualCluster): string {
+  return JSON.stringify([
+    metadata.generation,
+    status?.phase,
+    status?.endpoint,
+    status?.syncerSecret?.version,
+  ]);
+}
 
 function cannotServe(error: unknown): SyncerCondition {
   const why = error instanceof Error ? error.message : String(error);
@@ -292,9 +303,13 @@ export class TenantDirectory {
     const { signal } = served.stop;
     let nextHoldMs = holdMs.first;
     let attempts: number | undefined;
+    /** Since it last joined. */
     let failures = 0;
+    let nextPauseMs = restartMs.first;
+    let reported = '';
     while (!signal.aborted) {
       const startedAt = clock.monotonic();
+      const circumstances = circumstancesOf(served.latest);
       try {
         const credentials = await readCredentials(superClient, systemNamespace, served.latest, signal);
         attempts ??= await this.#attemptsBefore(served);
@@ -304,6 +319,8 @@ export class TenantDirectory {
         try {
           await this.#runSession(served, credentials, () => {
             failures = 0;
+            nextPauseMs = restartMs.first;
+            reported = '';
             join.joined();
           });
         } finally {
@@ -320,10 +337,32 @@ export class TenantDirectory {
         this.#warn(served.latest, error, 'cannot serve this tenant; trying again');
         failures += 1;
         // Credentials that are just being renewed are there the next time.
-        if (failures > 1) await this.#report(served, cannotServe(error));
-        await clock.sleep(restartAfterMs, signal).catch(() => undefined);
+        if (failures > 1) {
+          const condition = cannotServe(error);
+          await this.#report(served, condition, { asEvent: condition.message !== reported });
+          reported = condition.message;
+        }
+        const hasChanged = await this.#pause(
+          served,
+          nextPauseMs,
+          () => circumstancesOf(served.latest) !== circumstances,
+        );
+        nextPauseMs = hasChanged ? restartMs.first : Math.min(2 * nextPauseMs, restartMs.longest);
       }
     }
+  }
+
+  /** Until the time is over, or true as soon as an update of the VirtualCluster or of settings makes it so. */
+  async #pause(served: Served, ms: number, hasChanged: () => boolean): Promise<boolean> {
+    const now = new AbortController();
+    served.retry = () => {
+      if (hasChanged()) now.abort();
+    };
+    served.retry();
+    const ending = AbortSignal.any([served.stop.signal, now.signal]);
+    await this.#options.clock.sleep(ms, ending).catch(() => undefined);
+    delete served.retry;
+    return now.signal.aborted;
   }
 
   /** Joins of replicas that have died: this one ends its own in order. The cache may not show yet that others did. */
@@ -393,12 +432,13 @@ export class TenantDirectory {
   async #report(
     { vc: { uid, ...ref }, latest, stop: { signal } }: Served,
     condition: SyncerCondition,
+    { asEvent = true } = {},
   ): Promise<void> {
     const { reason, message } = condition;
     const notice = { type: 'Warning', reason, message } as const;
     const written = await Promise.allSettled([
       this.#status.condition(ref, uid, condition, signal),
-      this.#events.record(resources.virtualClusters, latest, notice, signal),
+      ...(asEvent ? [this.#events.record(resources.virtualClusters, latest, notice, signal)] : []),
     ]);
     for (const each of written)
       if (each.status === 'rejected' && !signal.aborted)
@@ -407,8 +447,7 @@ export class TenantDirectory {
 
   /** Stops to serve a tenant that takes too much memory, until it may take more or some time has passed. */
   async #hold(served: Served, error: CacheLimitExceeded, ms: number): Promise<void> {
-    const { clock, hooks, settings } = this.#options;
-    const { signal } = served.stop;
+    const { hooks, settings } = this.#options;
     const { uid, ...ref } = served.vc;
     hooks?.leaving?.(uid);
     hooks?.held?.(`${ref.namespace}/${ref.name}`);
@@ -420,13 +459,7 @@ export class TenantDirectory {
       message: error.message,
     } as const;
     await this.#report(served, condition);
-    const now = new AbortController();
-    served.retry = () => {
-      if (cacheLimitBytes(served.latest, settings()) > error.limitBytes) now.abort();
-    };
-    served.retry();
-    await clock.sleep(ms, AbortSignal.any([signal, now.signal])).catch(() => undefined);
-    delete served.retry;
+    await this.#pause(served, ms, () => cacheLimitBytes(served.latest, settings()) > error.limitBytes);
   }
 
   async #runSession(
