@@ -191,6 +191,7 @@ class Serving {
       ...watchdog,
       atWork,
       suspect: (uid) => this.#directory.suspect(uid),
+      largest: (atLeastBytes) => this.#directory.largest(atLeastBytes),
       onNoted: (suspect) => this.#directory.noted(suspect),
       onProblem: (error) => logger.warn({ err: error }, 'the watchdog of this replica does not work'),
     });

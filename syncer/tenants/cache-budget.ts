@@ -59,6 +59,19 @@ export class SharedCacheBudget {
     }
   }
 
+  /** The member that takes more than all others together, if that is at least so much. */
+  largest(atLeastBytes: number): CacheBudget | undefined {
+    let all = 0;
+    let largest: [member: CacheBudget | undefined, bytes: number] = [undefined, 0];
+    for (const member of this.#members.keys()) {
+      const { bytes } = member;
+      all += bytes;
+      if (bytes > largest[1]) largest = [member, bytes];
+    }
+    const [member, bytes] = largest;
+    return bytes > all / 2 && bytes >= atLeastBytes ? member : undefined;
+  }
+
   remove(member: CacheBudget): void {
     this.#bytes -= this.#members.get(member) ?? 0;
     this.#members.delete(member);
@@ -71,6 +84,8 @@ export class SharedCacheBudget {
 }
 
 interface CacheBudgetOptions {
+  /** Of the tenant's VirtualCluster. */
+  uid: string;
   limitBytes: () => number;
   /** What the caches take now. */
   cachedBytes: () => number;
@@ -91,6 +106,10 @@ export class CacheBudget {
 
   constructor(options: CacheBudgetOptions) {
     this.#options = options;
+  }
+
+  get uid(): string {
+    return this.#options.uid;
   }
 
   get bytes(): number {

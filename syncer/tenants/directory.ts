@@ -173,6 +173,12 @@ export class TenantDirectory {
     return this.#served.get(uid)?.vc;
   }
 
+  /** The VirtualCluster whose objects take more memory than those of all others together, if that is at least so much. */
+  largest(atLeastBytes: number): Suspect | undefined {
+    const uid = this.#memory.largest(atLeastBytes)?.uid;
+    return uid === undefined ? undefined : this.suspect(uid);
+  }
+
   /** This thread was stuck in work for a tenant, and that was noted; it is forgotten when the tenant goes on quietly. */
   noted({ uid, namespace, name }: Suspect): void {
     const served = this.#served.get(uid);

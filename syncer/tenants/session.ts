@@ -111,6 +111,7 @@ export class TenantSession {
     });
     const caches = new Caches(options.kinds, 'tenant', [], () => this.#budget.grown());
     this.#budget = new CacheBudget({
+      uid: info.uid,
       limitBytes: () => cacheLimitBytes(this.#vc, options.settings()),
       cachedBytes: () => caches.bytes,
       shared: options.memory,

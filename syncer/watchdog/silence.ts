@@ -13,10 +13,11 @@ export class Silence {
   #beat: number | undefined;
   #ticks = 0;
 
-  /** To be called every `tickMs` with the beats so far and whether memory is nearly full. Whether the thread is stuck. */
-  look(beat: number, isFull: boolean): boolean {
+  /** To be called every `tickMs` with the beats so far and whether memory is nearly full: only then is a short one told. */
+  look(beat: number, isFull: boolean): 'none' | 'short' | 'long' {
     this.#ticks = beat === this.#beat ? this.#ticks + 1 : 0;
     this.#beat = beat;
-    return this.#ticks >= (isFull ? stuckTicksWhenFull : stuckTicks);
+    if (this.#ticks >= stuckTicks) return 'long';
+    return isFull && this.#ticks >= stuckTicksWhenFull ? 'short' : 'none';
   }
 }

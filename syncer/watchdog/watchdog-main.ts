@@ -1,11 +1,13 @@
 import { Session } from 'node:inspector';
 import { parentPort, workerData } from 'node:worker_threads';
+import { HeapWatch } from './heap-watch.ts';
 import { Silence, tickMs } from './silence.ts';
 import { questionName, type Suspect, type WatchdogData, type WatchdogMessage } from './watchdog.ts';
 
 // A thread of vc-syncer, which watches the one that does the work. What it needs only when that is stuck it loads then.
-const { beats, fullBytes, kubeconfig, context } = workerData as WatchdogData;
+const { beats, heapLimit, kubeconfig, context } = workerData as WatchdogData;
 const silence = new Silence();
+const heap = new HeapWatch(heapLimit);
 /** One question at a time: it is answered in the midst of the other thread's work, or when that has ended. */
 let isAsking = false;
 /** UIDs that were noted in this silence. */
@@ -13,13 +15,17 @@ let noted = new Set<string>();
 
 setInterval(() => {
   const beat = Atomics.load(beats, 0);
-  if (!silence.look(beat, process.memoryUsage.rss() > fullBytes)) {
+  const heapBytes = Atomics.load(beats, 1) * 1024 * 1024;
+  const { isFull, wasFull } = heap.look(beat, heapBytes, process.memoryUsage.rss());
+  const length = silence.look(beat, isFull);
+  if (length === 'none') {
     noted = new Set();
     return;
   }
   if (isAsking) return;
   isAsking = true;
-  ask((answer) => {
+  // A long silence is the work's own, however full memory was.
+  ask(wasFull && length === 'short', (answer) => {
     isAsking = false;
     // Of later work: it has gone on meanwhile.
     if (answer === '' || Atomics.load(beats, 0) !== beat) return;
@@ -30,11 +36,11 @@ setInterval(() => {
   });
 }, tickMs);
 
-/** Whom the other thread works for right now; '' for nobody. */
-function ask(onAnswer: (answer: string) => void): void {
+/** Whose fault it is, by what the other thread does right now or by who has most; '' for nobody. */
+function ask(wasFull: boolean, onAnswer: (answer: string) => void): void {
   const session = new Session();
   session.connectToMainThread();
-  const expression = `globalThis[Symbol.for('${questionName}')]?.() ?? ''`;
+  const expression = `globalThis[Symbol.for('${questionName}')]?.(${wasFull}) ?? ''`;
   session.post('Runtime.evaluate', { expression, silent: true, returnByValue: true }, (error, answer) => {
     session.disconnect();
     const value: unknown = error === null ? answer.result.value : '';

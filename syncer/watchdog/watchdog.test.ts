@@ -8,6 +8,8 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { renderKubeconfig, resources } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
 import { aloneFrom } from '../tenants/join-order.ts';
+import { TenantAtWork } from './tenant-at-work.ts';
+import { type Suspect, Watchdog } from './watchdog.ts';
 
 describe('a process that is stuck in work for a tenant', () => {
   let superCluster: FakeCluster;
@@ -64,6 +66,31 @@ describe('a process that is stuck in work for a tenant', () => {
     expect(attempts('blue')).toBe(aloneFrom);
     expect(attempts('quiet')).toBeUndefined();
   }, 60_000);
+
+  it('is told whom to name: who has most where memory was full before, else whom it works for', () => {
+    const suspect = (uid: string): Suspect => ({ namespace: 'acme', name: uid, uid });
+    const atWork = new TenantAtWork();
+    let asked = 0;
+    const dog = (large: string | undefined): Watchdog =>
+      new Watchdog({
+        atWork,
+        suspect,
+        largest: (atLeastBytes) => {
+          asked = atLeastBytes;
+          return large === undefined ? undefined : suspect(large);
+        },
+        onNoted: () => undefined,
+        onProblem: () => undefined,
+      });
+    atWork.run('innocent', () => {
+      expect(dog('large').whom(true)?.name).toBe('large');
+      expect(dog('large').whom(false)?.name).toBe('innocent');
+      expect(dog(undefined).whom(true)?.name).toBe('innocent');
+    });
+    expect(dog('large').whom(false)).toBeUndefined();
+    // What is a small part of the heap is not why that is full.
+    expect(asked).toBeGreaterThan(16 * 1024 * 1024);
+  });
 
   it('hears of it when it goes on, and ends without it', async () => {
     const { said, ended } = start('for a while');

@@ -10,6 +10,7 @@ const atWork = new TenantAtWork();
 const watchdog = new Watchdog({
   atWork,
   suspect: (name) => ({ namespace: 'acme', name, uid: name }),
+  largest: () => undefined,
   kubeconfig,
   onNoted: ({ name }) => console.log(`noted ${name}`),
   onProblem: (error) => console.log(`problem ${String(error)}`),
