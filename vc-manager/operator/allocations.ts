@@ -35,6 +35,8 @@ export class Allocations {
   forget(uid: string): void {
     this.#own.delete(uid);
     this.#given.delete(uid);
+    // Of what was given to it, and perhaps not written, the store tells now.
+    for (const [member, owner] of this.#given) if (owner === uid) this.#given.delete(member);
   }
 
   /** All that a warm VirtualCluster has is the other's too from now on. */

@@ -2,10 +2,11 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { isServed, type VirtualCluster, type VirtualClusterSpec } from '../../api/virtual-cluster.ts';
 import { isWaiting } from '../../api/warm.ts';
-import { Connection, KubeClient, resources } from '../../kube/index.ts';
+import { Connection, ConnectionError, KubeClient, resources } from '../../kube/index.ts';
 import type { OperatorSettingsInput } from './settings.ts';
 import { DyingConnection } from './testing/dying-connection.ts';
 import { World } from './testing/world.ts';
+import { isAvailable } from './warm-members.ts';
 
 const namespace = 'skerry-system';
 const GiB = 1024 ** 3;
@@ -34,6 +35,34 @@ async function untilMember(world: World, otherThan?: string): Promise<VirtualClu
 
 const untilGone = (world: World, name: string | undefined): Promise<void> =>
   world.superCluster.until(() => members(world).every(({ metadata }) => metadata.name !== name));
+
+type Call = Parameters<Connection['request']>[0];
+type Answer = Awaited<ReturnType<Connection['request']>>;
+
+/** The first call that gives a member away times out: it was carried out, or is just before the next one like it. */
+class SlowConnection extends Connection {
+  timedOut = 0;
+  #isLate: boolean;
+
+  constructor(options: ConstructorParameters<typeof Connection>[0], isLate: boolean) {
+    super(options);
+    this.#isLate = isLate;
+  }
+
+  override async request(call: Call): Promise<Answer> {
+    if (!(call.verb === 'patch' && call.body?.includes(`"${annotationKeys.warmFor}":"`)))
+      return super.request(call);
+    if (this.timedOut === 0) {
+      this.timedOut = 1;
+      if (!this.#isLate) await super.request(call);
+      throw new ConnectionError('the super cluster', 'UND_ERR_HEADERS_TIMEOUT');
+    }
+    // As if nothing had changed since: both ask for the same.
+    if (this.#isLate) await super.request(call);
+    this.#isLate = false;
+    return super.request(call);
+  }
+}
 
 describe('a control plane of the warm pool', () => {
   let world: World;
@@ -135,6 +164,31 @@ describe('a control plane of the warm pool', () => {
     const both = await Promise.all(['a', 'b'].map((name) => world.untilReady(name)));
     expect(both.map(({ status }) => status?.id).sort()).toEqual(ids.sort());
   });
+
+  it.each(['carried out', 'carried out late'])(
+    'is not wasted when it is given away by a call that times out and is %s',
+    async (how) => {
+      const first = world.run({ settings: { ...settings, warm: 2 } });
+      await world.superCluster.until(
+        () => members(world).filter((vc) => isAvailable(vc) && vc.status?.phase === 'Ready').length === 2,
+      );
+      await first.stop();
+      const before = members(world);
+      const connection = new SlowConnection(world.superCluster.connectionOptions, how === 'carried out late');
+      world.create('a');
+      // No room for a third one, and the second is still wanted.
+      const machineMemory = () => ({ totalBytes: 10 * GiB, availableBytes: GiB + 1 });
+      world.run({ connection, settings: { ...settings, warm: 2 }, machineMemory });
+      const vc = await world.untilReady('a');
+      expect(connection.timedOut).toBe(1);
+      await untilGone(world, vc.status?.fromPool?.member);
+      const left = members(world);
+      expect(left.map(({ metadata }) => metadata.annotations?.[annotationKeys.warmFor])).toEqual([undefined]);
+      expect([vc.status?.id, ...left.map(({ status }) => status?.id)].sort()).toEqual(
+        before.map(({ status }) => status?.id).sort(),
+      );
+    },
+  );
 
   it('is removed with all that it has when the one that it was for is gone before it has taken it over', async () => {
     const first = world.run({ settings });

@@ -85,13 +85,17 @@ export async function claimWarm(
     .filter((vc) => isWarm(vc, settings.namespace))
     .sort((a, b) => (bornAt(a) < bornAt(b) ? -1 : 1));
   // By an attempt that was cut off.
-  const own = members.find((vc) => givenTo(vc, services) === uid);
+  const given = members.find((vc) => givenTo(vc, services) === uid);
+  const own = given && (await asClaimed(given, tenant, services));
   if (own?.status?.id !== undefined && suits(own, tenant, services)) return own;
+  if (given !== undefined && own === undefined && !suits(given, tenant, services))
+    allocations.takeBack(given, uid);
   // Restored from a backup, under the id that it had.
   if (tenant.vc.metadata.annotations?.[annotationKeys.id] !== undefined) return undefined;
-  for (const member of members) {
-    if (!isAvailable(member) || givenTo(member, services) !== undefined || !suits(member, tenant, services))
-      continue;
+  // The one first of which it is not known whether it was given: a write may be on its way still.
+  for (const member of members.toSorted((a, b) => Number(b === given) - Number(a === given))) {
+    const isFree = [undefined, uid].includes(givenTo(member, services));
+    if (!isAvailable(member) || !isFree || !suits(member, tenant, services)) continue;
     checkLimit();
     // No pause since the last look: no other reconcile of this manager has taken it, or a place in the namespace.
     allocations.give(member, uid);
@@ -104,12 +108,29 @@ export async function claimWarm(
         signal,
       });
     } catch (error) {
-      allocations.takeBack(member, uid);
-      // It has changed since the last look, or is gone.
+      // A call that has timed out may have been carried out, and one before it.
+      const claimed = await asClaimed(member, tenant, services);
+      if (claimed !== undefined) return claimed;
+      // Else it is asked for again.
       if (!isConflict(error) && !isNotFound(error)) throw error;
+      // It has changed since the last look, or is gone.
+      allocations.takeBack(member, uid);
     }
   }
   return undefined;
+}
+
+/** The member where it is this tenant's: if the cache does not say so, as the super cluster has it now. */
+async function asClaimed(
+  member: VirtualCluster,
+  { uid, signal }: Tenant,
+  { client }: Services,
+): Promise<VirtualCluster | undefined> {
+  if (warmClaim(member)?.uid === uid) return member;
+  const { namespace, name = '' } = member.metadata;
+  const live = await find<VirtualCluster>(client, resources.virtualClusters, { namespace, name }, signal);
+  const isSame = live !== undefined && live.metadata.uid === member.metadata.uid;
+  return isSame && warmClaim(live)?.uid === uid ? live : undefined;
 }
 
 function givenTo(member: VirtualCluster, { allocations }: Services): string | undefined {
