@@ -397,6 +397,7 @@ export const virtualClusterStatusSchema = z.strictObject({
         .boolean()
         .describe('Whether the API server refuses to create and change objects until enough are deleted.')
         .optional(),
+      stoppedSince: z.string().meta({ format: 'date-time' }).optional(),
       sealed: z
         .boolean()
         .describe('Whether that holds for the controllers that finish deletions, too: it went on growing.')

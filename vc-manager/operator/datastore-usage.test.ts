@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { systemClock } from '../../kube/index.ts';
 import { EtcdError } from '../etcd/errors.ts';
 import { condition, World } from './testing/world.ts';
 
@@ -60,6 +61,40 @@ describe('what a tenant takes in the datastore of all', () => {
     world.edit('a', { quota: { 'datastore.keys': '2000' } });
     await until('Enough');
     await world.until('a', () => authorizers().length === 2);
+  });
+
+  it('starts no API server anew each time that a tenant swings about its quota', async () => {
+    let laterMs = 0;
+    world.run({
+      settings: { ...settings, advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379' },
+      clock: { ...systemClock, now: () => systemClock.now() + laterMs },
+    });
+    world.create('a', { quota: { 'datastore.keys': '1000' } });
+    await world.untilReady('a');
+    /** Measured by the next look. */
+    const takes = (keys: number): void => {
+      world.datastore.usage = { keys, bytes: 1 };
+      laterMs += 6_000;
+    };
+    takes(1_001);
+    await until('WritesStopped');
+    takes(850);
+    const held = await world.until('a', (vc) => vc.status?.datastoreUsage?.keys === 850);
+    expect(reason(held)).toBe('WritesStopped');
+    expect(condition(held, 'DatastoreWithinQuota')?.message).toContain('after 10 minutes');
+    laterMs += 11 * 60_000;
+    await until('NearQuota');
+    expect(world.get('a')?.status?.datastoreUsage?.stoppedSince).toBeUndefined();
+    takes(1_001);
+    await until('WritesStopped');
+    // The time counts from then.
+    takes(850);
+    expect(reason(await world.until('a', (vc) => vc.status?.datastoreUsage?.keys === 850))).toBe(
+      'WritesStopped',
+    );
+    // With much room nobody waits.
+    takes(590);
+    await until('Enough');
   });
 
   it('keeps its decision while the datastore does not answer', async () => {

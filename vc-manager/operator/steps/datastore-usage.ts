@@ -30,13 +30,19 @@ export const datastoreUsage: Step = {
     if (usage === undefined) return;
     const limits = limitsOf(status?.policy?.quota ?? {});
     const before = writeStopOf(tenant.vc);
-    const writesStopped = isOver(usage, limits, before === 'none' ? 1 : resumeShare);
+    const now = services.clock.now();
+    const stoppedMs = before === 'none' ? now : Date.parse(status?.datastoreUsage?.stoppedSince ?? '');
+    const isRested = !(now - stoppedMs < restMs);
+    const share = before === 'none' ? 1 : isRested ? resumeShare : roomyShare;
+    const writesStopped = isOver(usage, limits, share);
     const sealed = writesStopped && isOver(usage, limits, before === 'sealed' ? 1 : sealShare);
     const { keys, bytes, measured } = usage;
     tenant.status.set({
       datastoreUsage: {
         ...{ keys, bytes, measured },
         ...(writesStopped && { writesStopped }),
+        ...(writesStopped &&
+          Number.isFinite(stoppedMs) && { stoppedSince: new Date(stoppedMs).toISOString() }),
         ...(sealed && { sealed }),
       },
     });
@@ -60,6 +66,9 @@ function withoutUsage({ datastoreUsage: _, ...status }: VirtualClusterStatus): V
 
 /** Nothing is resumed before there is room again, or each write would stop the next. */
 const resumeShare = 0.9;
+/** Nor soon after it was stopped, unless there is much: each time its API server is started anew. */
+const restMs = 10 * 60_000;
+const roomyShare = 0.6;
 const warnShare = 0.8;
 /** Writes are stopped, and it grows all the same. */
 const sealShare = 1.5;
@@ -126,7 +135,7 @@ function report(tenant: Tenant, usage: Size, limits: Size, writesStopped: boolea
       type,
       'False',
       'WritesStopped',
-      `It has ${what}: its API server refuses to create and change objects until it has less than ${resumeShare * 100} % of that. ${remedy}`,
+      `It has ${what}: its API server refuses to create and change objects until it has less than ${resumeShare * 100} % of that after ${restMs / 60_000} minutes, or less than ${roomyShare * 100} %. ${remedy}`,
     );
   } else if (writesStopped) {
     const { name } = tenant.required(tenant.choice, 'template').template.metadata;
