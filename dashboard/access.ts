@@ -30,29 +30,35 @@ export class Access {
     if (known !== undefined && now - known.at < rememberedMs) return known.answer;
     this.#answers.delete(key);
     if (this.#answers.size >= mostRemembered) this.#answers.clear();
-    const answer = ask(client, attributes);
+    const answer = isAllowed(client, attributes);
     this.#answers.set(key, { at: now, answer });
     answer.catch(() => this.#answers.delete(key));
     return answer;
   }
 }
 
-async function ask(client: KubeClient, attributes: Attributes): Promise<boolean> {
+/** Asks without a memory. */
+export async function isAllowed(
+  client: KubeClient,
+  attributes: Attributes,
+  signal?: AbortSignal,
+): Promise<boolean> {
   const path = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
   const body = {
     apiVersion: 'authorization.k8s.io/v1',
     kind: 'SelfSubjectAccessReview',
     spec: { resourceAttributes: { group: 'skerry.dev', ...attributes } },
   };
-  const review = await client.raw('POST', path, { body });
+  const review = await client.raw('POST', path, { body, ...(signal === undefined ? {} : { signal }) });
   return isRecord(review) && isRecord(review['status']) && review['status']['allowed'] === true;
 }
 
 /** Who the API server takes this client's user for. Throws when it knows nobody by these credentials. */
-export async function whoAmI(client: KubeClient): Promise<string> {
+export async function whoAmI(client: KubeClient, signal?: AbortSignal): Promise<string> {
   const path = '/apis/authentication.k8s.io/v1/selfsubjectreviews';
   const review = await client.raw('POST', path, {
     body: { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' },
+    ...(signal === undefined ? {} : { signal }),
   });
   const status = isRecord(review) ? review['status'] : undefined;
   const info = isRecord(status) ? status['userInfo'] : undefined;

@@ -37,6 +37,13 @@ export interface EventRow {
   readonly message: string;
 }
 
+export interface LatestEvents {
+  /** The latest first. */
+  readonly events: readonly EventRow[];
+  /** There are more, older ones or some that were not looked at. */
+  readonly isCut: boolean;
+}
+
 export interface ComponentRow {
   readonly name: string;
   readonly state: string;
@@ -88,8 +95,8 @@ export interface Backend {
     virtualCluster: VirtualCluster,
     signal: AbortSignal,
   ): Promise<readonly EventRow[]>;
-  /** Events that the syncer has written in the tenant, the latest first. */
-  refusals(tenant: KubeClient, signal: AbortSignal): Promise<readonly EventRow[]>;
+  /** Events that the syncer has written in the tenant. */
+  refusals(tenant: KubeClient, signal: AbortSignal): Promise<LatestEvents>;
   trace(
     client: KubeClient,
     virtualCluster: VirtualCluster,

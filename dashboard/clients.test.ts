@@ -36,3 +36,22 @@ it('a list of a tenant is read as far as a page can show it, one of the super cl
   await program.connection.close();
   await api.stop();
 });
+
+it('tokens that are tried take no place of the connections that are kept, and leave none open', async () => {
+  const api = await FakeApiServer.start();
+  const superCluster = { server: api.url };
+  const program = new KubeClient(new Connection(superCluster));
+  const clients = new Clients(superCluster, program);
+  const kept = clients.ofTenant(superCluster, 'token');
+  const tried: KubeClient[] = [];
+  for (let attempt = 0; attempt < 150; attempt++) {
+    const keep = async (client: KubeClient) => tried.push(client);
+    await clients.tryTenant(superCluster, `guess-${attempt}`, keep);
+    await clients.tryOperator(`guess-${attempt}`, keep);
+  }
+  expect(clients.ofTenant(superCluster, 'token')).toBe(kept);
+  await expect(tried[0]?.list(resources.events)).rejects.toThrow();
+  await clients.close();
+  await program.connection.close();
+  await api.stop();
+});

@@ -30,7 +30,7 @@ export class Clients {
       case 'program':
         return this.#program;
       case 'token':
-        return this.#withToken(this.#superCluster, as.token, operatorLimits);
+        return this.#kept(...withToken(this.#superCluster, as.token, operatorLimits));
       case 'groups': {
         const impersonate = { user: oidcUser, groups: as.groups, extra: { [oidcNameKey]: [user] } };
         return this.#kept(`groups ${user} ${as.groups.join(' ')}`, () => ({
@@ -44,7 +44,17 @@ export class Clients {
 
   /** The API server of a tenant, with nothing but this token. */
   ofTenant(place: ConnectionOptions, token: string): KubeClient {
-    return this.#withToken(place, token, tenantLimits);
+    return this.#kept(...withToken(place, token, tenantLimits));
+  }
+
+  /** The super cluster with a token that somebody tries. The connection is closed then: it takes no place of those kept. */
+  tryOperator<T>(token: string, use: (client: KubeClient) => Promise<T>): Promise<T> {
+    return tryOnce(withToken(this.#superCluster, token, operatorLimits)[1](), use);
+  }
+
+  /** The same with the API server of a tenant. */
+  tryTenant<T>(place: ConnectionOptions, token: string, use: (client: KubeClient) => Promise<T>): Promise<T> {
+    return tryOnce(withToken(place, token, tenantLimits)[1](), use);
   }
 
   async close(): Promise<void> {
@@ -53,31 +63,11 @@ export class Clients {
     await Promise.all(all.map(({ connection }) => connection.close()));
   }
 
-  #withToken(
-    place: ConnectionOptions,
-    token: string,
-    readLimits: NonNullable<ConnectionOptions['readLimits']>,
-  ): KubeClient {
-    const { cert: _cert, key: _key, authorization: _authorization, ...server } = place;
-    const { ca, tlsServerName } = server;
-    const where = JSON.stringify([server.server, tlsServerName, ca, token, readLimits]);
-    return this.#kept(`token ${where}`, () => ({ ...server, token, readLimits }));
-  }
-
   #kept(what: string, options: () => ConnectionOptions): KubeClient {
     const key = createHash('sha256').update(what).digest('base64');
     const known = this.#open.get(key);
     this.#open.delete(key);
-    const client =
-      known ??
-      new KubeClient(
-        new Connection({
-          ...options(),
-          userAgent: 'skerry-dashboard',
-          requestTimeoutMs,
-          maxConnections: 4,
-        }),
-      );
+    const client = known ?? clientOf(options());
     this.#open.set(key, client);
     const [oldest] = this.#open;
     if (this.#open.size > mostClients && oldest !== undefined) {
@@ -85,5 +75,32 @@ export class Clients {
       void oldest[1].connection.close();
     }
     return client;
+  }
+}
+
+/** What tells one client from another, and its options. */
+function withToken(
+  place: ConnectionOptions,
+  token: string,
+  readLimits: NonNullable<ConnectionOptions['readLimits']>,
+): [what: string, options: () => ConnectionOptions] {
+  const { cert: _cert, key: _key, authorization: _authorization, ...server } = place;
+  const { ca, tlsServerName } = server;
+  const where = JSON.stringify([server.server, tlsServerName, ca, token, readLimits]);
+  return [`token ${where}`, () => ({ ...server, token, readLimits })];
+}
+
+function clientOf(options: ConnectionOptions): KubeClient {
+  return new KubeClient(
+    new Connection({ ...options, userAgent: 'skerry-dashboard', requestTimeoutMs, maxConnections: 4 }),
+  );
+}
+
+async function tryOnce<T>(options: ConnectionOptions, use: (client: KubeClient) => Promise<T>): Promise<T> {
+  const client = clientOf(options);
+  try {
+    return await use(client);
+  } finally {
+    void client.connection.close();
   }
 }

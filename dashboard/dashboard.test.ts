@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { resources } from '../kube/index.ts';
 import { createTestCertificates } from '../kube/testing/index.ts';
-import { DashboardError } from './dashboard.ts';
+import { Dashboard, DashboardError } from './dashboard.ts';
 import { HttpError } from './http.ts';
 import { type Browser, type DashboardWorld, dashboardWorld } from './testing/dashboard-world.ts';
 
@@ -428,6 +428,172 @@ describe('the dashboard', () => {
     } finally {
       left.abort();
     }
+  });
+
+  it('says to who may not list tenants everywhere when not all namespaces were looked through', async () => {
+    const other = await dashboardWorld();
+    try {
+      other.superCluster.people.set('of-a', { name: 'ada', may: ({ namespace }) => namespace === 'a' });
+      for (let each = 0; each < 500; each++)
+        other.superCluster.api.put(resources.virtualClusters, {
+          metadata: { namespace: `n-${each}`, name: 'one' },
+        });
+      await other.dashboard.ready(AbortSignal.timeout(30_000));
+      const [own, all] = [other.browser(), other.browser()];
+      await own.signIn({ token: 'of-a' });
+      await all.signIn({ token: 'program' });
+      expect((await own.get('/api/tenants')).body).toMatchObject({
+        rows: [{ name: 'blue' }, { name: 'green' }],
+        problem: expect.stringContaining('more than 500 namespaces'),
+      });
+      expect((await all.get('/api/tenants')).body).not.toHaveProperty('problem');
+    } finally {
+      await other.close();
+    }
+  });
+
+  it('asks a tenant no more than so much at once, whatever its pages ask', async () => {
+    const other = await dashboardWorld();
+    const left = new AbortController();
+    try {
+      const { api, people } = other.tenantServer;
+      await other.dashboard.ready(AbortSignal.timeout(30_000));
+      const open: Promise<Response>[] = [];
+      api.inject({ plural: 'events', fault: { kind: 'hang' }, times: 100 });
+      for (let admin = 0; admin < 10; admin++) {
+        people.set(`admin-${admin}`, { name: `admin-${admin}`, may: () => true });
+        const browser = other.browser();
+        await browser.signIn({ token: `admin-${admin}`, tenant: 'a/blue' });
+        const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+        for (let page = 0; page < 3; page++)
+          open.push(fetch(`${other.origin}/api/own/events`, { headers: { cookie }, signal: left.signal }));
+      }
+      const over = Promise.allSettled(open);
+      await api.until(() => api.requests.length >= 8);
+      const operator = other.browser();
+      expect(await operator.signIn({ token: 'program' })).toBe(200);
+      expect((await operator.get(blue)).status).toBe(200);
+      expect(api.requests).toHaveLength(8);
+      left.abort();
+      await over;
+    } finally {
+      await other.close();
+    }
+  });
+
+  it('takes a new certificate while it runs, and keeps the one it has when the new one is none', async () => {
+    const [before, after] = [await createTestCertificates(['old.example']), await createTestCertificates()];
+    const given = { tls: after.server };
+    const problems: string[] = [];
+    const other = await dashboardWorld({
+      tls: before.server,
+      readTls: async () => given.tls,
+      onProblem: (problem) => problems.push(problem),
+    });
+    const { connect } = await import('node:tls');
+    const isTrusted = (ca: string) =>
+      new Promise<boolean>((resolve) => {
+        const socket = connect({ host: '127.0.0.1', servername: 'localhost', port: other.port, ca }, () => {
+          socket.destroy();
+          resolve(true);
+        }).on('error', () => resolve(false));
+      });
+    try {
+      await other.dashboard.refreshCertificate();
+      expect([await isTrusted(before.ca), await isTrusted(after.ca)]).toEqual([false, true]);
+      given.tls = { cert: after.server.cert, key: before.server.key };
+      await other.dashboard.refreshCertificate();
+      await other.dashboard.refreshCertificate();
+      expect(problems.filter((each) => each.includes('the one before stays'))).toHaveLength(1);
+      expect(await isTrusted(after.ca)).toBe(true);
+    } finally {
+      await other.close();
+    }
+  });
+
+  it('ends with what it did not expect, and closes everything', async () => {
+    const other = await dashboardWorld();
+    let isBroken = false;
+    const now = () => {
+      if (isBroken) throw new Error('odd');
+      return Date.now();
+    };
+    const dashboard = new Dashboard({ ...other.options, now });
+    isBroken = true;
+    await expect(dashboard.run(new AbortController().signal)).rejects.toThrow('odd');
+    await other.close();
+  });
+
+  it('refuses a sign-in to a tenant at one time, whether there is such a tenant or not', async () => {
+    const gate = Promise.withResolvers<void>();
+    const held: number[] = [];
+    const other = await dashboardWorld({
+      holdBack: (ms) => {
+        held.push(ms);
+        return gate.promise;
+      },
+    });
+    try {
+      const asked = Promise.withResolvers<void>();
+      other.tenantServer.people.set('app', {
+        name: 'app',
+        may: () => {
+          asked.resolve();
+          return false;
+        },
+      });
+      other.tenantServer.people.set('admin', { name: 'admin', may: () => true });
+      await other.dashboard.ready(AbortSignal.timeout(30_000));
+      const early: string[] = [];
+      const refused = [
+        ['app', 'a/blue'],
+        ['unheard-of', 'a/blue'],
+        ['app', 'a/nowhere'],
+      ].map(async ([token, tenant]) => {
+        const { status } = await other.browser().post('/api/sign-in', { token, tenant });
+        early.push(`${token} ${tenant}`);
+        return status;
+      });
+      await asked.promise;
+      expect(await other.browser().signIn({ token: 'admin', tenant: 'a/blue' })).toBe(200);
+      expect(early).toEqual([]);
+      gate.resolve();
+      expect(await Promise.all(refused)).toEqual([401, 401, 401]);
+      expect(new Set(held).size).toBe(1);
+    } finally {
+      await other.close();
+    }
+  });
+
+  it('counts attempts by who asked a proxy that is trusted, and by nothing that others write', async () => {
+    const guess = async (world: DashboardWorld, from: string) =>
+      (
+        await world
+          .browser()
+          .post('/api/sign-in', { token: `guess-${Math.random()}` }, { 'x-forwarded-for': from })
+      ).status;
+    const [behind, open] = [
+      await dashboardWorld({ trustedProxies: ['127.0.0.0/8'] }),
+      await dashboardWorld(),
+    ];
+    try {
+      for (let attempt = 0; attempt < 20; attempt++) {
+        await guess(behind, `203.0.113.${attempt}, 192.0.2.1`);
+        await guess(open, `192.0.2.${attempt}`);
+      }
+      expect(await guess(behind, '203.0.113.99, 192.0.2.1')).toBe(429);
+      expect(await guess(behind, '192.0.2.2')).toBe(401);
+      expect(await guess(open, '192.0.2.99')).toBe(429);
+    } finally {
+      await Promise.all([behind.close(), open.close()]);
+    }
+  });
+
+  it('explains the stages of a pod to operators and to its tenant', async () => {
+    const stages = { stages: { queue: expect.stringContaining('worker') } };
+    expect((await (await signedIn('operator')).get(`${blue}/pods/shop/web`)).body).toMatchObject(stages);
+    const tenant = await signedIn('admin-of-blue', 'a/blue');
+    expect((await tenant.get('/api/own/pods/shop/web')).body).toMatchObject(stages);
   });
 
   it('lets nobody try tokens without end', async () => {

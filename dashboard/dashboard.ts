@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID, X509Certificate } from 'node:crypto';
+import { randomBytes, X509Certificate } from 'node:crypto';
 import {
   createServer,
   type IncomingMessage,
@@ -6,10 +6,12 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
-import { type AddressInfo, isIP } from 'node:net';
+import { createServer as createTlsServer, Server as TlsServer } from 'node:https';
+import { type AddressInfo, BlockList, isIP } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
+import { createSecureContext } from 'node:tls';
 import { z } from 'zod';
+import { podStages } from '../api/pod-stages.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import {
   ApiError,
@@ -19,15 +21,18 @@ import {
   connectionFromSecret,
   KubeClient,
 } from '../kube/index.ts';
-import { Access, whoAmI } from './access.ts';
+import { Access, isAllowed, whoAmI } from './access.ts';
 import type { Assets } from './assets.ts';
 import type { Action, Backend, TenantRef, TracedPod } from './backend.ts';
+import { clientAddress } from './client-address.ts';
 import { Clients } from './clients.ts';
-import { Fleet } from './fleet.ts';
+import { EventStream, UnreadStream } from './event-stream.ts';
+import { type Changes, Fleet } from './fleet.ts';
 import { cookieOf, HttpError, readJson, sendAsset, sendJson } from './http.ts';
 import { isLoopback, Oidc, OidcRefusal, type OidcSettings } from './oidc.ts';
 import { isSameSecret, type Session, Sessions, SessionTooLarge } from './sessions.ts';
 import { Syncers } from './syncers.ts';
+import { Turns } from './turns.ts';
 import { ownTenant, tenantDetail } from './views.ts';
 
 export interface DashboardOptions {
@@ -39,13 +44,24 @@ export interface DashboardOptions {
   systemNamespace: string;
   /** Where people reach it; needed for OIDC, and for anything but loopback without `tls`. */
   url?: string | undefined;
-  tls?: { readonly cert: string; readonly key: string } | undefined;
+  tls?: Tls | undefined;
+  /** Where `tls` comes from: asked again while it runs. */
+  readTls?: (() => Promise<Tls>) | undefined;
+  /** Ranges of the proxies in front of it, which are believed when they say by whom they were asked. Default: none. */
+  trustedProxies?: readonly string[] | undefined;
   oidc?: OidcSettings | undefined;
   /** 32 bytes; another replica with the same key accepts the same sessions. Default: random. */
   sessionKey?: Uint8Array | undefined;
   now?: () => number;
+  /** Holds back what is refused. Default: for so many milliseconds. */
+  holdBack?: (ms: number) => Promise<unknown>;
   /** What keeps it from showing what is. */
   onProblem?: (message: string) => void;
+}
+
+interface Tls {
+  readonly cert: string;
+  readonly key: string;
 }
 
 type DashboardErrorCode = 'CannotListen' | 'Unprotected';
@@ -70,6 +86,16 @@ const heartbeatMs = 15_000;
 /** `each`: of one tenant, or of one operator. */
 const mostStreams = { each: 50, all: 500 };
 const failuresPerMinute = { each: 20, all: 300 };
+/** A page that reads nothing for so long has its stream ended. */
+const unreadMs = 60_000;
+/** Requests of one tenant. */
+const tenantTurns = { atOnce: 8, waiting: 200 };
+/** Of one tenant, or to the super cluster. */
+const signInTurns = { atOnce: 5, waiting: 50 };
+/** When a sign-in to a tenant is refused: no sooner where there is no such tenant, no later where it does not answer. */
+const refusedAfterMs = 5_000;
+/** Somebody who may not list tenants everywhere is asked for in so many namespaces. */
+const mostNamespaces = 500;
 const dnsName = '[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?';
 const podName = '[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?';
 const tenantPath = new RegExp(`^/api/tenants/(?<namespace>${dnsName})/(?<name>${dnsName})(?:/(?<rest>.+))?$`);
@@ -130,8 +156,13 @@ export class Dashboard {
   readonly #access: Access;
   readonly #sessions: Sessions;
   readonly #oidc: Oidc | undefined;
+  #tls: Tls | undefined;
   /** Whose names are those of the dashboard. */
-  readonly #certificate: X509Certificate | undefined;
+  #certificate: X509Certificate | undefined;
+  readonly #trustedProxies: BlockList | undefined;
+  readonly #tenantTurns = new Turns(tenantTurns);
+  readonly #signInTurns = new Turns(signInTurns);
+  readonly #holdBack: (ms: number) => Promise<unknown>;
   readonly #server: Server;
   readonly #now: () => number;
   readonly #failures = new Map<string, number>();
@@ -140,8 +171,8 @@ export class Dashboard {
   readonly #streams = new Map<string, number>();
   #host = '127.0.0.1';
   #port = 0;
-  /** Why tenants are not known; undefined once they are. */
-  #problem: string | undefined;
+  /** What was told last of a certificate that cannot be used. */
+  #certificateProblem: string | undefined;
 
   constructor(options: DashboardOptions) {
     this.#options = options;
@@ -161,7 +192,10 @@ export class Dashboard {
     }
     const listener: RequestListener = (request, response) => void this.#serve(request, response);
     const settings = { requestTimeout: 30_000, headersTimeout: 15_000, maxHeaderSize: 16 * 1024 };
+    this.#tls = options.tls;
     this.#certificate = options.tls && new X509Certificate(options.tls.cert);
+    this.#trustedProxies = options.trustedProxies?.length ? rangesOf(options.trustedProxies) : undefined;
+    this.#holdBack = options.holdBack ?? ((ms) => setTimeout(ms));
     this.#server =
       options.tls === undefined
         ? createServer(settings, listener)
@@ -217,26 +251,51 @@ export class Dashboard {
     await Promise.race([this.#fleet.synced, promise]);
   }
 
-  /** Keeps what it shows up to date until aborted; then closes everything. */
+  /** Keeps what it shows up to date until aborted; then closes everything. Throws what it did not expect. */
   async run(signal: AbortSignal): Promise<void> {
-    const watching = this.#fleet.run(this.#program, signal, (error) => {
-      this.#problem = `the super cluster cannot be watched: ${messageOf(error)}`;
-      this.#options.onProblem?.(this.#problem);
-    });
-    const unsubscribe = this.#fleet.subscribe(() => {
-      this.#problem = undefined;
-    });
+    const failed = new AbortController();
+    const ended = AbortSignal.any([signal, failed.signal]);
+    const parts = [
+      this.#fleet.run(this.#program, ended, () => {
+        const { problem } = this.#fleet;
+        if (problem !== undefined) this.#options.onProblem?.(problem);
+      }),
+      this.#refresh(ended),
+    ].map((part) =>
+      part.catch((error: unknown) => {
+        failed.abort(error);
+      }),
+    );
+    await Promise.all(parts);
+    await this.close();
+    if (!signal.aborted) throw failed.signal.reason;
+  }
+
+  async #refresh(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.#syncers.refresh(this.#program, signal);
+      await this.refreshCertificate();
+      await setTimeout(refreshMs, undefined, { signal });
+    }
+  }
+
+  /** Takes the certificate as it is now. One that cannot be used is reported, and the one before stays. */
+  async refreshCertificate(): Promise<void> {
+    const { readTls, onProblem } = this.#options;
+    if (readTls === undefined || !(this.#server instanceof TlsServer)) return;
     try {
-      while (!signal.aborted) {
-        await this.#syncers.refresh(this.#program, signal);
-        await setTimeout(refreshMs, undefined, { signal });
+      const tls = await readTls();
+      if (tls.cert !== this.#tls?.cert || tls.key !== this.#tls.key) {
+        createSecureContext(tls);
+        this.#certificate = new X509Certificate(tls.cert);
+        this.#server.setSecureContext(tls);
+        this.#tls = tls;
       }
+      this.#certificateProblem = undefined;
     } catch (error) {
-      if (!signal.aborted) throw error;
-    } finally {
-      unsubscribe();
-      await watching;
-      await this.close();
+      const problem = `the certificate cannot be taken, the one before stays: ${messageOf(error)}`;
+      if (problem !== this.#certificateProblem) onProblem?.(problem);
+      this.#certificateProblem = problem;
     }
   }
 
@@ -396,7 +455,7 @@ export class Dashboard {
   async #mayCreate(session: Session): Promise<boolean> {
     const attributes = { verb: 'create', resource: 'virtualclusters' };
     if (await this.#may(session, attributes)) return true;
-    const each = this.#fleet.namespaces().slice(0, 50);
+    const each = this.#fleet.namespaces().slice(0, mostNamespaces);
     const answers = await Promise.all(
       each.map((namespace) => this.#may(session, { ...attributes, namespace })),
     );
@@ -434,24 +493,30 @@ export class Dashboard {
     const as = { is: 'token', token } as const;
     if (tenant !== undefined)
       return this.#begin(request, response, { ...(await this.#tenantUser(tenant, token)), as });
-    const client = this.#clients.of({ as, user: '' });
-    const user = await whoAmI(client).catch((error: unknown) => {
-      if (error instanceof ConnectionError) throw error;
-      throw new HttpError(401, 'the super cluster does not know this token');
-    });
+    const user = await this.#signInTurns
+      .take('', () => this.#clients.tryOperator(token, whoAmI))
+      .catch((error: unknown) => {
+        if (error instanceof ConnectionError || error instanceof HttpError) throw error;
+        throw new HttpError(401, 'the super cluster does not know this token');
+      });
     return this.#begin(request, response, { user, as });
   }
 
-  /** Whoever is not known there, or may not look, learns nothing: not even whether there is such a tenant. */
+  /**
+   * Whoever is not known there, or may not look, learns nothing: not even, by how long it takes, whether there is such a
+   * tenant.
+   */
   async #tenantUser(tenant: string, token: string): Promise<{ user: string; tenant: string }> {
-    try {
-      const client = await this.#tenantClient(tenant, token);
-      const user = await whoAmI(client);
-      const isAllowed = await this.#access.may(`sign-in ${randomUUID()}`, client, seesOwn);
-      if (isAllowed) return { user, tenant };
-    } catch (error) {
-      if (error instanceof HttpError && error.status >= 500) throw error;
-    }
+    const refused = this.#holdBack(refusedAfterMs);
+    const signal = AbortSignal.timeout(refusedAfterMs);
+    const ask = async (client: KubeClient) => ({
+      user: await whoAmI(client, signal),
+      isAllowed: await isAllowed(client, seesOwn, signal),
+    });
+    const attempt = async () => this.#clients.tryTenant(await this.#tenantServer(tenant, signal), token, ask);
+    const answer = await this.#signInTurns.take(tenant, attempt, signal).catch(() => undefined);
+    if (answer?.isAllowed === true) return { user: answer.user, tenant };
+    await refused;
     throw new HttpError(
       401,
       'not signed in: no such tenant, its API server does not know this token or does not answer, or the token may not "get" virtualclusters.skerry.dev there',
@@ -460,10 +525,13 @@ export class Dashboard {
 
   /** The API server of a tenant, with the tenant's own token: this program's credentials are not used there. */
   async #tenantClient(tenant: string, token: string): Promise<KubeClient> {
+    return this.#clients.ofTenant(await this.#tenantServer(tenant, AbortSignal.timeout(10_000)), token);
+  }
+
+  async #tenantServer(tenant: string, signal: AbortSignal): Promise<ConnectionOptions> {
     const vc = this.#fleet.get(refOf(tenant));
     if (vc === undefined) throw new HttpError(404, 'the tenant is gone');
-    const kubeconfig = await this.#backend.kubeconfig(this.#program, vc, AbortSignal.timeout(10_000));
-    return this.#clients.ofTenant(connectionFromSecret(kubeconfig), token);
+    return connectionFromSecret(await this.#backend.kubeconfig(this.#program, vc, signal));
   }
 
   async #begin(
@@ -488,7 +556,9 @@ export class Dashboard {
       this.#failures.clear();
       this.#failuresSince = now;
     }
-    const from = request.socket.remoteAddress ?? '';
+    const said = request.headers['x-forwarded-for'];
+    const remote = request.socket.remoteAddress ?? '';
+    const from = clientAddress(remote, said?.toString(), this.#trustedProxies);
     const all = [...this.#failures.values()].reduce((sum, each) => sum + each, 0);
     const own = this.#failures.get(from) ?? 0;
     if (own >= failuresPerMinute.each || all >= failuresPerMinute.all)
@@ -537,9 +607,7 @@ export class Dashboard {
     switch (`${method} ${url.pathname}`) {
       case 'GET /api/tenants': {
         await this.ready(AbortSignal.any([signal, AbortSignal.timeout(firstListMs)]));
-        const isVisible = await this.#visible(session);
-        const changes = this.#fleet.changes(0, isVisible);
-        return answer({ ...changes, ...(this.#problem === undefined ? {} : { problem: this.#problem }) });
+        return answer(await this.#changes(session, 0));
       }
       case 'GET /api/stream':
         return this.#stream(asked);
@@ -555,14 +623,15 @@ export class Dashboard {
     const vc = await this.#visibleTenant(session, ref);
     const pod = podPath.exec(rest)?.groups;
     if (pod !== undefined)
-      return answer(
-        await this.#backend.trace(
+      return answer({
+        ...(await this.#backend.trace(
           client,
           vc,
           { namespace: pod['namespace'] ?? '', name: pod['name'] ?? '' },
           signal,
-        ),
-      );
+        )),
+        stages: podStages,
+      });
     switch (rest) {
       case '':
         return answer({
@@ -635,18 +704,25 @@ export class Dashboard {
     return Object.fromEntries(answers) as Record<string, boolean>;
   }
 
-  /** Which namespaces' VirtualClusters somebody may list. */
-  async #visible(session: Session): Promise<(namespace: string) => boolean> {
+  /** Which namespaces' VirtualClusters somebody may list. `notice`: why these may not be all of them. */
+  async #visible(session: Session): Promise<{ isVisible: (namespace: string) => boolean; notice?: string }> {
     const attributes = { verb: 'list', resource: 'virtualclusters' };
-    if (await this.#may(session, attributes)) return () => true;
-    const all = this.#fleet.namespaces().slice(0, 500);
+    if (await this.#may(session, attributes)) return { isVisible: () => true };
+    const all = this.#fleet.namespaces();
     const answers = await Promise.all(
-      all.map(async (namespace) =>
-        (await this.#may(session, { ...attributes, namespace })) ? [namespace] : [],
-      ),
+      all
+        .slice(0, mostNamespaces)
+        .map(async (namespace) =>
+          (await this.#may(session, { ...attributes, namespace })) ? [namespace] : [],
+        ),
     );
     const visible = new Set(answers.flat());
-    return (namespace) => visible.has(namespace);
+    const isVisible = (namespace: string) => visible.has(namespace);
+    if (all.length <= mostNamespaces) return { isVisible };
+    const notice =
+      `tenants are in more than ${mostNamespaces} namespaces, of which only the first ${mostNamespaces} were looked ` +
+      'through: who may "list" virtualclusters in all namespaces sees all of them';
+    return { isVisible, notice };
   }
 
   /** Throws the same for a tenant that somebody may not see as for one that is not there. */
@@ -667,7 +743,7 @@ export class Dashboard {
   async #system(session: Session): Promise<object> {
     const { view } = this.#syncers;
     if (await this.#may(session, { verb: 'list', resource: 'virtualclusters' })) return view;
-    const isVisible = await this.#visible(session);
+    const { isVisible } = await this.#visible(session);
     const loads = view.loads.filter(({ tenant }) => isVisible(tenant.split('/')[0] ?? ''));
     return { at: view.at, overMs: view.overMs, syncers: [], loads };
   }
@@ -684,10 +760,12 @@ export class Dashboard {
     const unsubscribe = this.#fleet.subscribe(() => wake());
     try {
       response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' });
+      const stream = new EventStream(response, signal, unreadMs);
       // A proxy may hold back what is small.
-      response.write(`: ${' '.repeat(2_048)}\n\n`);
+      await stream.comment(' '.repeat(2_048));
       const id = request.headers['last-event-id'] ?? url.searchParams.get('since');
       let since = Number(id) || 0;
+      let problem: string | undefined;
       let systemAt = 0;
       while (!signal.aborted) {
         const changed = Promise.withResolvers<void>();
@@ -697,15 +775,14 @@ export class Dashboard {
           session.tenant === undefined
             ? await this.#changes(session, since)
             : await this.#ownChange(session, since);
-        if (event !== undefined) {
-          since = event.version;
-          response.write(`id: ${since}\nevent: tenants\ndata: ${JSON.stringify(event)}\n\n`);
-        }
+        const isNew = event.version !== since || event.isWhole === true || event.problem !== problem;
+        ({ version: since, problem } = event);
+        if (isNew) await stream.event('tenants', event, since);
         if (session.tenant === undefined && this.#syncers.view.at !== systemAt) {
           systemAt = this.#syncers.view.at;
-          response.write(`event: system\ndata: ${JSON.stringify(await this.#system(session))}\n\n`);
+          await stream.event('system', await this.#system(session));
         }
-        if (event === undefined) response.write(': still here\n\n');
+        if (!isNew) await stream.comment('still here');
         await Promise.race([
           changed.promise,
           setTimeout(Math.min(heartbeatMs, refreshMs), undefined, { signal, ref: false }),
@@ -714,6 +791,10 @@ export class Dashboard {
       }
     } catch (error) {
       if (signal.aborted) return;
+      if (error instanceof UnreadStream) {
+        response.destroy();
+        return;
+      }
       const { status, message } = this.#explain(error);
       response.write(`event: ended\ndata: ${JSON.stringify({ status, message })}\n\n`);
     } finally {
@@ -725,24 +806,34 @@ export class Dashboard {
     }
   }
 
-  async #changes(session: Session, since: number) {
-    const changes = this.#fleet.changes(since, await this.#visible(session));
-    return changes.version === since && !changes.isWhole ? undefined : changes;
+  /** `problem`: why that may not be all there is. */
+  async #changes(session: Session, since: number): Promise<StreamedChange & Changes> {
+    const { isVisible, notice } = await this.#visible(session);
+    const problem = this.#fleet.problem ?? notice;
+    return { ...this.#fleet.changes(since, isVisible), ...(problem === undefined ? {} : { problem }) };
   }
 
   /** Says that something has changed, and nothing of what. */
-  async #ownChange(session: Session, since: number): Promise<{ version: number } | undefined> {
+  async #ownChange(session: Session, since: number): Promise<StreamedChange> {
     const tenant = session.tenant ?? '';
-    await this.#ownAccess(session, tenant);
+    await this.#tenantTurns.take(tenant, () => this.#ownAccess(session, tenant));
     const { version, rows, gone } = this.#fleet.changes(
       since,
       (namespace) => namespace === refOf(tenant).namespace,
     );
     const isOwn = rows.some((row) => `${row.namespace}/${row.name}` === tenant) || gone.includes(tenant);
-    return isOwn ? { version } : undefined;
+    return { version: isOwn ? version : since };
   }
 
   async #serveTenant(asked: Asked, method: string, tenant: string): Promise<void> {
+    const { session, url, signal } = asked;
+    if (method !== 'GET' || url.pathname !== '/api/stream')
+      return this.#tenantTurns.take(tenant, () => this.#answerTenant(asked, method, tenant), signal);
+    await this.#tenantTurns.take(tenant, () => this.#ownAccess(session, tenant), signal);
+    return this.#stream(asked);
+  }
+
+  async #answerTenant(asked: Asked, method: string, tenant: string): Promise<void> {
     const { request, response, session, url, signal } = asked;
     const answer = (body: unknown) => sendJson(request, response, body);
     const client = await this.#ownAccess(session, tenant);
@@ -756,10 +847,8 @@ export class Dashboard {
           ...ownTenant(vc, this.#fleet.assess(vc)),
           may: { kubeconfig: await may(everything), pods: await may(seesPods) },
         });
-      case 'GET /api/stream':
-        return this.#stream(asked);
       case 'GET /api/own/events':
-        return answer({ events: await this.#backend.refusals(client, signal) });
+        return answer(await this.#backend.refusals(client, signal));
       case 'POST /api/own/kubeconfig': {
         await readJson(request);
         // It is that of the tenant's admins.
@@ -775,7 +864,7 @@ export class Dashboard {
       if (pod !== undefined) {
         const ref = { namespace: pod['namespace'] ?? '', name: pod['name'] ?? '' };
         const traced = await this.#backend.trace(this.#program, vc, ref, signal).catch(this.#refuseTenant);
-        return answer(withoutPlace(traced));
+        return answer({ ...withoutPlace(traced), stages: podStages });
       }
       const list = await this.#backend.slowest(this.#program, vc, signal).catch(this.#refuseTenant);
       return answer({ ...list, pods: list.pods.map(withoutPlace) });
@@ -801,6 +890,23 @@ export class Dashboard {
       );
     return client;
   }
+}
+
+/** What a stream tells of tenants. */
+interface StreamedChange {
+  readonly version: number;
+  readonly isWhole?: boolean;
+  readonly problem?: string;
+}
+
+function rangesOf(cidrs: readonly string[]): BlockList {
+  const ranges = new BlockList();
+  for (const cidr of cidrs) {
+    const [address = '', prefix] = cidr.split('/');
+    const family = isIP(address);
+    ranges.addSubnet(address, Number(prefix ?? (family === 6 ? 128 : 32)), family === 6 ? 'ipv6' : 'ipv4');
+  }
+  return ranges;
 }
 
 /** What the tenant's own RBAC has to allow. Its API server knows no such resource; its RBAC does not mind. */

@@ -38,3 +38,36 @@ describe('the changes of a fleet', () => {
     expect(after.changes(after.version - 1, all).rows).toHaveLength(1);
   });
 });
+
+describe('a fleet', () => {
+  it('says what keeps it from knowing, until the super cluster answers again, though nothing has changed', async () => {
+    const api = await FakeApiServer.start();
+    cleanups.push(() => api.stop());
+    api.put(resources.virtualClusters, { metadata: { namespace: 'a', name: 'blue' } });
+    const fleet = await startedFleet(api, 1_000);
+    const told = Promise.withResolvers<void>();
+    fleet.subscribe(() => told.resolve());
+    expect(fleet.problem).toBeUndefined();
+    await api.stop();
+    await told.promise;
+    expect(fleet.problem).toContain('cannot be watched');
+    const { version } = fleet;
+    await api.listen();
+    await api.until(() => api.watches('virtualclusters').length > 0);
+    api.bookmark();
+    await expect.poll(() => fleet.problem, { timeout: 20_000 }).toBeUndefined();
+    expect(fleet.version).toBe(version);
+  });
+
+  it('holds no control plane that waits for an owner', async () => {
+    const api = await FakeApiServer.start();
+    cleanups.push(() => api.stop());
+    const labels = { 'skerry.dev/warm': '1.36.3' };
+    api.put(resources.virtualClusters, { metadata: { namespace: 'skerry-system', name: 'warm-1', labels } });
+    api.put(resources.virtualClusters, { metadata: { namespace: 'a', name: 'blue' } });
+    const fleet = await startedFleet(api, 1_000);
+    expect(fleet.get({ namespace: 'skerry-system', name: 'warm-1' })).toBeUndefined();
+    expect(fleet.get({ namespace: 'a', name: 'blue' })).toBeDefined();
+    expect(fleet.namespaces()).toEqual(['a']);
+  });
+});

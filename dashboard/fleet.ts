@@ -1,6 +1,6 @@
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { isWaiting } from '../api/warm.ts';
-import { type KubeClient, Reflector, resources, Store } from '../kube/index.ts';
+import { type KubeClient, Reflector, resources, Store, systemClock } from '../kube/index.ts';
 import type { Assessment, TenantRef } from './backend.ts';
 import { nameOf, type TenantRow, tenantRow } from './views.ts';
 
@@ -13,6 +13,8 @@ export interface Changes {
   readonly rows: readonly TenantRow[];
   /** `namespace/name` of those that are gone. */
   readonly gone: readonly string[];
+  /** All there is, not what has changed. */
+  readonly isWhole: boolean;
 }
 
 /** All tenants, as this program sees them, with a version that grows with every change. */
@@ -24,6 +26,9 @@ export class Fleet {
   readonly #rows = new WeakMap<VirtualCluster, TenantRow>();
   readonly #listeners = new Set<() => void>();
   readonly #synced = Promise.withResolvers<void>();
+  /** What has failed last, and when on the monotonic clock. */
+  #failure: { message: string; atMs: number } | undefined;
+  #reflector: Reflector<VirtualCluster> | undefined;
   #version: number;
   /** Changes before it are forgotten. */
   #since: number;
@@ -37,7 +42,7 @@ export class Fleet {
     this.#version = 1_000 * startedMs;
     this.#since = this.#version;
     this.#store.subscribe(({ type, object }) => {
-      if (type !== 'deleted' && isWaiting(object)) return;
+      if (isWaiting(object)) return;
       const name = nameOf(object);
       this.#version += 1;
       if (type === 'deleted') {
@@ -56,16 +61,23 @@ export class Fleet {
     return this.#version;
   }
 
-  /** Watches until aborted. `onProblem` is told what keeps it from knowing. */
-  async run(client: KubeClient, signal: AbortSignal, onProblem: (error: unknown) => void): Promise<void> {
+  /** Watches until aborted. `onProblem` is called when something keeps it from knowing, which `problem` says. */
+  async run(client: KubeClient, signal: AbortSignal, onProblem: () => void): Promise<void> {
     const { virtualClusters: resource } = resources;
     const reflector = new Reflector({
       client,
       resource,
       store: this.#store,
       cutManagedFields: true,
-      onProblem: ({ error }) => onProblem(error),
+      onProblem: ({ error }) => {
+        const why = error instanceof Error ? error.message : String(error);
+        const message = `the super cluster cannot be watched: ${why}`;
+        this.#failure = { message, atMs: systemClock.monotonic() };
+        onProblem();
+        for (const listener of this.#listeners) listener();
+      },
     });
+    this.#reflector = reflector;
     reflector.synced(signal).then(
       () => this.#synced.resolve(),
       () => undefined,
@@ -73,17 +85,26 @@ export class Fleet {
     await reflector.run(signal);
   }
 
+  /** Why what it knows may be old; undefined as soon as the super cluster has answered again. */
+  get problem(): string | undefined {
+    if (this.#failure === undefined || this.#reflector === undefined) return undefined;
+    return this.#reflector.lastActivityMs > this.#failure.atMs ? undefined : this.#failure.message;
+  }
+
   /** Resolves when all tenants are known. */
   get synced(): Promise<void> {
     return this.#synced.promise;
   }
 
+  /** One that waits for an owner is no tenant. */
   get(ref: TenantRef): VirtualCluster | undefined {
-    return this.#store.get(ref);
+    const vc = this.#store.get(ref);
+    return vc === undefined || isWaiting(vc) ? undefined : vc;
   }
 
   namespaces(): string[] {
-    return [...new Set([...this.#store.list()].map(({ metadata }) => metadata.namespace ?? ''))].sort();
+    const tenants = [...this.#store.list()].filter((vc) => !isWaiting(vc));
+    return [...new Set(tenants.map(({ metadata }) => metadata.namespace ?? ''))].sort();
   }
 
   assess(vc: VirtualCluster): Assessment {
@@ -91,7 +112,7 @@ export class Fleet {
   }
 
   /** What has changed since a version, in the namespaces that count; all of it for a version that is too old. */
-  changes(since: number, isVisible: (namespace: string) => boolean): Changes & { readonly isWhole: boolean } {
+  changes(since: number, isVisible: (namespace: string) => boolean): Changes {
     const isWhole = since < this.#since || since > this.#version || since === 0;
     const rows: TenantRow[] = [];
     for (const vc of this.#store.list()) {

@@ -30,6 +30,7 @@ const everything = [
   ...['--set', 'dashboard.url=https://skerry.example.com', '--set', 'dashboard.tlsSecret=dashboard-tls'],
   ...['--set', 'dashboard.oidc.issuer=https://login.example.com', '--set', 'dashboard.oidc.clientId=skerry'],
   ...['--set', 'dashboard.oidc.groups[0]=operators', '--set', 'dashboard.oidc.clientSecret=dashboard-oidc'],
+  ...['--set', 'dashboard.trustedProxies[0]=10.1.0.0/16'],
   ...['--set', 'networkPolicies.metricsFrom[0].purpose=monitoring'],
   ...[
     '--set',

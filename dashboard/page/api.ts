@@ -165,6 +165,8 @@ export interface PodReport {
   refusal?: string;
   waitsFor?: { name: string; whose: string; sinceMs: number };
   source?: string;
+  /** What happens in each stage, by its name. */
+  stages?: Record<string, string>;
 }
 
 export interface PodList {

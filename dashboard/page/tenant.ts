@@ -100,13 +100,14 @@ function Snapshots({ rows }: { rows: Snapshot[] }): VNode {
 
 /** Of a tenant's own API server, or of the VirtualCluster. */
 function Events({ path, title, empty }: { path: string; title: string; empty: string }): VNode {
-  const load = (signal: AbortSignal) => get<{ events: EventRow[] }>(path, signal);
+  const load = (signal: AbortSignal) => get<{ events: EventRow[]; isCut?: boolean }>(path, signal);
   const { value, problem, reload } = useLoaded(load, [path, state.version]);
   return html`<${Section} title=${title} aside=${html`<button type="button" onClick=${reload}>Refresh</button>`}>
     ${
       problem !== ''
         ? html`<p class="hint">${problem}</p>`
-        : html`<${Table} caption=${title} columns=${eventColumns} rows=${value?.events ?? []} keyOf=${({ at, reason, object }: EventRow) => `${at} ${reason} ${object}`} empty=${value === undefined ? 'Loading…' : empty} pageSize=${15} />`
+        : html`${value?.isCut === true && html`<p class="hint">Only the latest ${value.events.length} are shown.</p>`}
+          <${Table} caption=${title} columns=${eventColumns} rows=${value?.events ?? []} keyOf=${({ at, reason, object }: EventRow) => `${at} ${reason} ${object}`} empty=${value === undefined ? 'Loading…' : empty} pageSize=${15} />`
     }
   </${Section}>`;
 }

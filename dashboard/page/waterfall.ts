@@ -10,18 +10,6 @@ const whoseNames: Readonly<Record<string, string>> = {
   kubelet: 'Kubelet',
 };
 
-const about: Readonly<Record<string, string>> = {
-  queue: 'waits for a worker of the syncer',
-  window: 'kept back: its tenant has its share of the scheduler',
-  prepare: 'what it needs goes first: namespace, volumes, settings',
-  create: 'created in the super cluster',
-  schedule: 'the scheduler finds a node',
-  bind: 'the tenant learns the node',
-  tokens: 'its tokens are issued and brought down',
-  start: 'the node starts it',
-  status: 'the tenant learns that it is ready',
-};
-
 /** Browsers read it as with the flag v, in which a dash in a class has to be escaped. */
 const podPattern = '([a-z0-9][a-z0-9\\-]*/)?[a-z0-9][a-z0-9.\\-]*';
 
@@ -102,17 +90,17 @@ function Way({ base, pod }: { base: string; pod: string }): VNode {
   return html`<${Waterfall} report=${value} />`;
 }
 
-function outcome({ state, totalMs, refusal, waitsFor }: PodReport): string {
+function outcome({ state, totalMs, refusal, waitsFor, stages }: PodReport): string {
   if (state === 'ready') return `Ready in ${milliseconds(totalMs)}`;
   if (state === 'deleted') return `Deleted after ${milliseconds(totalMs)}, before it was ready`;
   if (refusal !== undefined) return `Refused: ${refusal}`;
   if (waitsFor === undefined) return `Not ready since ${milliseconds(totalMs)}`;
   const { name, whose, sinceMs } = waitsFor;
-  return `Waits for ${whoseNames[whose] ?? whose} (${about[name] ?? name}) since ${milliseconds(sinceMs)}`;
+  return `Waits for ${whoseNames[whose] ?? whose} (${stages?.[name] ?? name}) since ${milliseconds(sinceMs)}`;
 }
 
 function Waterfall({ report }: { report: PodReport }): VNode {
-  const { spans, shares, source, node } = report;
+  const { spans, shares, source, node, stages = {} } = report;
   const totalMs = Math.max(report.totalMs, 0.001);
   const sum = Object.values(shares).reduce((all, each) => all + each, 0) || 1;
   return html`<figure class="way">
@@ -143,11 +131,11 @@ function Waterfall({ report }: { report: PodReport }): VNode {
           const left = `${Math.min(99, (100 * atMs) / totalMs)}%`;
           const width = `${Math.max(0.6, Math.min(100 - (100 * atMs) / totalMs, (100 * tookMs) / totalMs))}%`;
           return html`<tr role="row">
-            <th role="rowheader" scope="row" title=${about[name]}>${name}</th>
+            <th role="rowheader" scope="row" title=${stages[name]}>${name}</th>
             <td role="cell" class="number">${milliseconds(atMs)}</td>
             <td role="cell" class="number">${milliseconds(tookMs)}</td>
             <td role="cell" class="bar-cell">
-              <span class="hidden">${whoseNames[whose] ?? whose}: ${about[name] ?? name}</span>
+              <span class="hidden">${whoseNames[whose] ?? whose}: ${stages[name] ?? name}</span>
               <span class="bars" aria-hidden="true"><span class=${`bar ${whose}`} style=${{ left, width }}></span></span>
             </td>
           </tr>`;

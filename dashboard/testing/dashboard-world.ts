@@ -120,9 +120,15 @@ export async function dashboardWorld(options: Partial<DashboardOptions> = {}) {
     },
     refusals: async (tenant, signal) => {
       await tenant.list(resources.events, { signal });
-      return [
-        { at: '', type: 'Warning', reason: 'SyncRefused', object: 'Pod x', count: 1, message: 'privileged' },
-      ];
+      const row = {
+        at: '',
+        type: 'Warning',
+        reason: 'SyncRefused',
+        object: 'Pod x',
+        count: 1,
+        message: 'no',
+      };
+      return { events: [row], isCut: false };
     },
     trace: async () => {
       if (failing.with !== undefined) throw failing.with;
@@ -159,19 +165,22 @@ export async function dashboardWorld(options: Partial<DashboardOptions> = {}) {
         ? { status: error.status, message: error.message }
         : { status: 500, message: error instanceof Error ? error.message : String(error) },
   };
-  const dashboard = new Dashboard({
+  const all: DashboardOptions = {
     superCluster: superCluster.options('program'),
     backend,
     assets: await loadAssets(join(import.meta.dirname, '..', 'page')),
     systemNamespace: 'skerry-system',
+    holdBack: async () => undefined,
     ...options,
-  });
+  };
+  const dashboard = new Dashboard(all);
   const port = await dashboard.listen('127.0.0.1', 0);
   const origin = `http://127.0.0.1:${port}`;
   const stop = new AbortController();
   const running = dashboard.run(stop.signal);
   return {
     ...{ dashboard, superCluster, tenantServer, acted, failing, origin, port },
+    options: all,
     browser: () => new Browser(origin),
     close: async () => {
       stop.abort();

@@ -83,7 +83,8 @@ function fieldTerm(term: string): Selector {
   if (operator === undefined) throw new SyntaxError(`field selector "${term}"`);
   return (object) => {
     let found: unknown = object;
-    for (const field of path.split('.')) {
+    // What API servers call `source` of an event.
+    for (const field of (path === 'source' ? 'source.component' : path).split('.')) {
       found =
         typeof found === 'object' && found !== null ? (found as Record<string, unknown>)[field] : undefined;
     }

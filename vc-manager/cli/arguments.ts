@@ -78,6 +78,14 @@ export function egressTarget(text: string, before: readonly EgressTarget[] = [])
   return [...before, { to, ports: [ports.first, ports.last] }];
 }
 
+/** Addresses and ranges, repeatable, as CIDRs. */
+export function addressRanges(text: string, before: readonly string[] = []): string[] {
+  const cidr = cidrOf(text);
+  if (cidr === undefined)
+    throw new InvalidArgumentError('Give an address or a range: 10.1.0.9, 10.1.0.0/16, fd00::/8.');
+  return [...before, cidr];
+}
+
 /** As a CIDR that begins with its first address; undefined for what is neither an address nor a range. */
 function cidrOf(text: string): string | undefined {
   const [address = '', bits] = text.split('/', 2);

@@ -98,6 +98,9 @@ export async function eventsOf(
 }
 
 const mostEvents = 1_000;
+const eventsPerPage = 500;
+/** A tenant may have any number of them. */
+const mostPages = 20;
 const tenantTimeoutMs = 15_000;
 
 /** A tenant that does not answer, or is asleep and not to be woken, has none to show. */
@@ -107,9 +110,9 @@ async function fromTenant(cli: Cli, client: KubeClient, vc: VirtualCluster): Pro
     const kubeconfig = await adminKubeconfig(client, vc, cli.signal);
     const connection = { requestTimeoutMs: tenantTimeoutMs, ...connectionFromSecret(kubeconfig) };
     return await withConnection(connection, async (tenant) => {
-      const fieldSelector = 'source=skerry-syncer';
-      const options = { fieldSelector, limit: mostEvents, signal: cli.signal };
-      return (await tenant.list<Event>(resources.events, options)).items;
+      const { events: latest, isCut } = await latestTenantEvents(tenant, mostEvents, cli.signal);
+      if (isCut) cli.stderr.write(`note: the tenant has more events than the latest ${mostEvents} shown\n`);
+      return latest;
     });
   } catch (error) {
     cli.signal.throwIfAborted();
@@ -117,6 +120,39 @@ async function fromTenant(cli: Cli, client: KubeClient, vc: VirtualCluster): Pro
     cli.stderr.write(`note: the events in the tenant cannot be read: ${why}\n`);
     return [];
   }
+}
+
+/**
+ * What the syncer has written in a tenant, the latest of it first. API servers list by name, so that all pages are read,
+ * up to a bound, and of each no more is kept than can be among the latest. `isCut`: there are others.
+ */
+export async function latestTenantEvents(
+  tenant: Pick<KubeClient, 'list'>,
+  most: number,
+  signal: AbortSignal,
+): Promise<{ events: Event[]; isCut: boolean }> {
+  let latest: { event: Event; at: number }[] = [];
+  let isCut = false;
+  let next: string | undefined;
+  for (let page = 0; page < mostPages; page++) {
+    const { items, metadata } = await tenant.list<Event>(resources.events, {
+      fieldSelector: 'source=skerry-syncer',
+      limit: eventsPerPage,
+      signal,
+      ...(next === undefined ? {} : { continue: next }),
+    });
+    latest.push(...items.map((event) => ({ event, at: lastSeenMs(event) })));
+    latest.sort((a, b) => b.at - a.at);
+    isCut ||= latest.length > most;
+    latest = latest.slice(0, most);
+    next = metadata.continue;
+    if (next === undefined || next === '') return { events: latest.map(({ event }) => event), isCut };
+  }
+  return { events: latest.map(({ event }) => event), isCut: true };
+}
+
+function lastSeenMs(event: Event): number {
+  return Date.parse(shownEvent(event).at) || 0;
 }
 
 export function shownEvent({ type, reason, message, count, metadata, ...event }: Event): ShownEvent {

@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import type { PodList, PodReport, SpanReport, Whose } from '../../../api/pod-report.ts';
+import { podStages } from '../../../api/pod-stages.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import {
   type Condition,
@@ -478,21 +479,9 @@ const whoseNames: Readonly<Record<Whose, string>> = {
   kubelet: 'kubelet',
 };
 
-const about: Readonly<Record<string, string>> = {
-  queue: 'waits for a worker of the syncer',
-  window: 'kept back: its tenant has its share of the scheduler',
-  prepare: 'what it needs goes first: namespace, volumes, settings',
-  create: 'created in the super cluster',
-  schedule: 'the scheduler finds a node',
-  bind: 'the tenant learns the node',
-  tokens: 'its tokens are issued and brought down',
-  start: 'the node starts it',
-  status: 'the tenant learns that it is ready',
-};
-
 /** Explanation of a span; empty for an unknown one. */
 function aboutSpan(name: string): string {
-  return about[name] ?? '';
+  return podStages[name] ?? '';
 }
 
 const barWidth = 32;

@@ -15,7 +15,7 @@ import { refuseIfNotRunning } from '../commands/certificates.ts';
 import { createVirtualCluster, refuseInvalid } from '../commands/create.ts';
 import { consequences, refuseProtected } from '../commands/delete.ts';
 import { advice } from '../commands/describe.ts';
-import { type Event, eventsOf, shownEvent } from '../commands/events.ts';
+import { type Event, eventsOf, latestTenantEvents, shownEvent } from '../commands/events.ts';
 import { shareOf } from '../commands/quota.ts';
 import { refuseSleep, refuseWake } from '../commands/sleep.ts';
 import { refuseUnmade } from '../commands/snapshot.ts';
@@ -53,8 +53,8 @@ export function dashboardBackend(place: Place): Backend {
     }),
     events: async (client, vc, signal) => latestFirst(await eventsOf(client, refOf(vc), vc, signal)),
     refusals: async (tenant, signal) => {
-      const options = { fieldSelector: 'source=skerry-syncer', limit: mostEvents, signal };
-      return latestFirst((await tenant.list<Event>(resources.events, options)).items);
+      const { events, isCut } = await latestTenantEvents(tenant, mostEvents, signal);
+      return { events: latestFirst(events), isCut };
     },
     trace: async (client, vc, pod, signal) => {
       const replicas = await findReplicas(client, systemNamespace, signal);

@@ -5,7 +5,7 @@ import { loadAssets } from '../../../dashboard/assets.ts';
 import { Dashboard } from '../../../dashboard/dashboard.ts';
 import { isLoopback, type OidcSettings } from '../../../dashboard/oidc.ts';
 import type { ConnectionOptions } from '../../../kube/index.ts';
-import { repeatable } from '../arguments.ts';
+import { addressRanges, repeatable } from '../arguments.ts';
 import type { Cli } from '../context.ts';
 import { invalidArgument } from '../errors.ts';
 import { packageRoot } from '../package-root.ts';
@@ -16,6 +16,7 @@ export interface DashboardFlags {
   dashboardUrl?: string;
   dashboardTlsCert?: string;
   dashboardTlsKey?: string;
+  dashboardTrustedProxy?: string[];
   dashboardOidcIssuer?: string;
   dashboardOidcClientId?: string;
   dashboardOidcClientSecretFile?: string;
@@ -34,6 +35,12 @@ export function addDashboardOptions(command: Command): Command {
     )
     .option('--dashboard-tls-cert <file>', 'the certificate of the dashboard, in PEM')
     .option('--dashboard-tls-key <file>', 'its key')
+    .addOption(
+      new Option(
+        '--dashboard-trusted-proxy <address-or-range>',
+        'of a proxy in front of it, which is believed when X-Forwarded-For says who asks; repeatable (default: none)',
+      ).argParser(addressRanges),
+    )
     .option('--dashboard-oidc-issuer <url>', 'let people sign in to the dashboard there, too', httpUrl)
     .option('--dashboard-oidc-client-id <id>', 'as which client')
     .option('--dashboard-oidc-client-secret-file <file>', 'unless it is a public client')
@@ -71,13 +78,16 @@ interface ServeOptions {
 /** A dashboard that listens. `run` has to be called for it to show anything. */
 export async function listeningDashboard(cli: Pick<Cli, 'clock'>, options: ServeOptions): Promise<Dashboard> {
   const { superCluster, address, stateDir, systemNamespace, flags, sessionKey, onProblem } = options;
+  const readTls = tlsReader(flags);
   const dashboard = new Dashboard({
     superCluster,
     backend: dashboardBackend({ clock: cli.clock, stateDir, systemNamespace }),
     assets: await loadAssets(join(packageRoot(), 'dashboard', 'page')),
     systemNamespace,
     url: flags?.dashboardUrl,
-    tls: await tlsOf(flags),
+    tls: await readTls?.(),
+    readTls,
+    trustedProxies: flags?.dashboardTrustedProxy,
     oidc: await oidcOf(flags),
     sessionKey,
     now: () => cli.clock.now(),
@@ -87,12 +97,14 @@ export async function listeningDashboard(cli: Pick<Cli, 'clock'>, options: Serve
   return dashboard;
 }
 
-async function tlsOf(flags: DashboardFlags | undefined): Promise<{ cert: string; key: string } | undefined> {
+function tlsReader(
+  flags: DashboardFlags | undefined,
+): (() => Promise<{ cert: string; key: string }>) | undefined {
   const { dashboardTlsCert: cert, dashboardTlsKey: key } = flags ?? {};
   if (cert === undefined && key === undefined) return undefined;
   if (cert === undefined || key === undefined)
     throw invalidArgument('--dashboard-tls-cert and --dashboard-tls-key need each other');
-  return { cert: await readFile(cert, 'utf8'), key: await readFile(key, 'utf8') };
+  return async () => ({ cert: await readFile(cert, 'utf8'), key: await readFile(key, 'utf8') });
 }
 
 async function oidcOf(flags: DashboardFlags | undefined): Promise<OidcSettings | undefined> {
