@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { systemClock } from '../kube/index.ts';
 import { buildProgram } from '../vc-manager/cli/program.ts';
 import { Captured } from '../vc-manager/cli/testing/captured.ts';
-import { codeBlocks, commandLines, shownOptions } from './docs-commands.ts';
+import { codeBlocks, commandLines, hasCommands, scriptOf, shownOptions } from './docs-commands.ts';
 
 const root = join(import.meta.dirname, '..');
 const pages = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.md'], {
@@ -72,6 +72,43 @@ describe('command lines in the documentation', () => {
       }
     }
     expect(wrong).toEqual([]);
+  });
+
+  it.each(pages)('%s has each run by a test, or says why not', (page) => {
+    const blocks = codeBlocks(readFileSync(join(root, page), 'utf8'));
+    const place = ({ line, text }: { line: number; text: string }) =>
+      `${page}:${line}: ${text.split('\n')[0]}`;
+    const skipped = blocks.filter(
+      (block) => hasCommands(block) && !block.isRun && block.whyNot === undefined,
+    );
+    expect(skipped.map(place)).toEqual([]);
+    const idle = blocks.filter((block) => !hasCommands(block) && (block.isRun || block.whyNot !== undefined));
+    expect(idle.map(place)).toEqual([]);
+  });
+
+  it('are skipped with a reason alone', () => {
+    const block = (marker: string, text = 'vc-manager list', language = 'sh') =>
+      codeBlocks(`${marker}\n\n\`\`\`${language}\n${text}\n\`\`\``)[0];
+    expect(block('<!-- not run: it needs helm -->')).toMatchObject({ isRun: false, whyNot: 'it needs helm' });
+    expect(block('<!-- not run: -->')).toMatchObject({ isRun: false, whyNot: undefined });
+    expect(block('<!-- run --> or so')).toMatchObject({ isRun: false, whyNot: undefined });
+    for (const text of [
+      'vc-manager list # ...',
+      'helm install x',
+      '  kubectl get pods',
+      'x=$(vc-manager list)',
+    ])
+      expect([text, hasCommands({ language: '', text })]).toEqual([text, true]);
+    for (const text of ['vc-manager create NAME [-n NAMESPACE]', 'vc-manager up --warm 4 ...', 'spec: {}'])
+      expect([text, hasCommands({ language: '', text })]).toEqual([text, false]);
+    expect(hasCommands({ language: 'yaml', text: 'kubectl get pods' })).toBe(false);
+  });
+
+  it("of a page are one script, with values in the place of the reader's own words", () => {
+    const text = 'vc-manager describe NAME --of NAMESPACE';
+    const page = `<!-- run with NAME=blue -->\n\n\`\`\`sh\n${text}\n\`\`\`\n\n\`\`\`sh\nrm\n\`\`\``;
+    expect(scriptOf(page)).toMatch(/block=4\nvc-manager describe blue --of NAMESPACE$/);
+    expect(scriptOf(page)).not.toContain('rm');
   });
 
   it('are found, and wrong ones are told', async () => {

@@ -4,8 +4,25 @@ export interface CodeBlock {
   readonly line: number;
   readonly language: string;
   readonly text: string;
-  /** Whether `<!-- run -->` stands before it: a test runs it. */
+  /** Whether `<!-- run -->` stands before it, or `<!-- run with NAME=value -->`: a test runs it. */
   readonly isRun: boolean;
+  /** What a test writes in the place of words of the reader's own. */
+  readonly values: ReadonlyMap<string, string>;
+  /** From `<!-- not run: REASON -->`. */
+  readonly whyNot: string | undefined;
+}
+
+type Marker = Pick<CodeBlock, 'isRun' | 'values' | 'whyNot'>;
+
+const unmarked: Marker = { isRun: false, values: new Map(), whyNot: undefined };
+
+function markerOf(line: string): Marker {
+  const [, run, values = '', whyNot] =
+    /^<!-- (?:(run)(?: with ((?: ?[A-Z_]+=\S+)+))?|not run: (.+)) -->$/.exec(line.trim()) ?? [];
+  const pairs = [...values.matchAll(/([A-Z_]+)=(\S+)/g)].map(
+    ([, name = '', value = '']) => [name, value] as const,
+  );
+  return { isRun: run !== undefined, values: new Map(pairs), whyNot };
 }
 
 export function codeBlocks(markdown: string): CodeBlock[] {
@@ -13,11 +30,11 @@ export function codeBlocks(markdown: string): CodeBlock[] {
   const lines = markdown.split('\n');
   let start: number | undefined;
   let language = '';
-  let isRun = false;
+  let marker = unmarked;
   for (const [index, line] of lines.entries()) {
     const fence = /^```(\w*)/.exec(line);
     if (fence === null) {
-      if (start === undefined && line.trim() !== '') isRun = line.trim() === '<!-- run -->';
+      if (start === undefined && line.trim() !== '') marker = markerOf(line);
       continue;
     }
     if (start === undefined) {
@@ -25,11 +42,40 @@ export function codeBlocks(markdown: string): CodeBlock[] {
       language = fence[1] ?? '';
       continue;
     }
-    blocks.push({ line: start + 1, language, text: lines.slice(start, index).join('\n'), isRun });
+    blocks.push({ line: start + 1, language, text: lines.slice(start, index).join('\n'), ...marker });
     start = undefined;
-    isRun = false;
+    marker = unmarked;
   }
   return blocks;
+}
+
+/** One script of all blocks of a page that are run: what an earlier one sets, a later one has. It stops at the first failure. */
+export function scriptOf(markdown: string): string {
+  const parts = codeBlocks(markdown)
+    .filter(({ isRun }) => isRun)
+    .map(({ line, text, values }) => `block=${line}\n${filled(text, values)}`);
+  return [`trap 'echo "failed in the block of line $block" >&2' ERR`, ...parts].join('\n');
+}
+
+function filled(text: string, values: CodeBlock['values']): string {
+  return text.replaceAll(/\b[A-Z_]{2,}\b/g, (word) => values.get(word) ?? word);
+}
+
+const programs =
+  'age-keygen|cd|curl|docker|etcdctl|git|helm|kubectl|node|npm|npx|openssl|source|tar|vc-gateway|vc-manager|vc-syncer';
+const commandLine = new RegExp(`^\\s*(?:[A-Z_]+=\\S+ |\\w+=\\$\\()*(?:\\$ )?(?:${programs})\\b`);
+
+/**
+ * Whether a block has something to type. A line that shows which options there are (`[-n NAMESPACE]`, `...`) is nothing
+ * to type.
+ */
+export function hasCommands({ language, text }: Pick<CodeBlock, 'language' | 'text'>): boolean {
+  if (!['', 'sh', 'bash'].includes(language)) return false;
+  return text
+    .replaceAll(/\s*\\\n\s*/g, ' ')
+    .split('\n')
+    .map((line) => line.replace(/\s#.*$/, ''))
+    .some((line) => commandLine.test(line) && !/\[-|\[[A-Z]|\.\.\.|\w\|\w/.test(line));
 }
 
 /**
