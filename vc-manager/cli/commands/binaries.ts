@@ -6,9 +6,11 @@ import {
   defaultCacheDirectory,
   defaultRequests,
 } from '../../binaries/index.ts';
+import { loadTemplates, selectTemplate } from '../../control-plane/template.ts';
+import { kubernetesVersion } from '../arguments.ts';
 import { outputOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { exitCodes } from '../errors.ts';
+import { exitCodes, invalidArgument } from '../errors.ts';
 import { binariesWithProgress } from '../fetch-binaries.ts';
 import { serialize, type TableFormat, table } from '../output.ts';
 import { progressFor } from '../progress.ts';
@@ -34,7 +36,8 @@ export function configure(command: Command, cli: Cli): void {
     .option('--fetch', 'download or build what is missing')
     .option(
       '--kubernetes-version <version>',
-      "those of a tenant's control plane in another version, like 1.36.2",
+      "those of a tenant's control plane in another version, like 1.36 or 1.36.2",
+      kubernetesVersion,
     )
     .addOption(outputOption())
     .addHelpText('after', help)
@@ -43,9 +46,10 @@ export function configure(command: Command, cli: Cli): void {
 
 async function binaries(cli: Cli, flags: Flags): Promise<void> {
   const { env, clock, signal } = cli;
-  const { kubernetesVersion } = flags;
   const requests =
-    kubernetesVersion === undefined ? defaultRequests() : controlPlaneRequests(kubernetesVersion);
+    flags.kubernetesVersion === undefined
+      ? defaultRequests()
+      : controlPlaneRequests(await wholeVersion(flags.kubernetesVersion));
   if (flags.fetch) {
     const progress = progressFor(cli);
     try {
@@ -63,6 +67,16 @@ async function binaries(cli: Cli, flags: Flags): Promise<void> {
     `${missing.length} missing: "vc-manager binaries --fetch" gets them, and so does "vc-manager up".\n`,
   );
   cli.setExitCode(exitCodes.failure);
+}
+
+/** `1.36` is the one that tenants of that version get. Throws `InvalidArgument`. */
+export async function wholeVersion(version: string): Promise<string> {
+  if (version.split('.').length === 3) return version;
+  try {
+    return selectTemplate(await loadTemplates(), { version, defaultVersion: version }).version;
+  } catch (error) {
+    throw invalidArgument(error instanceof Error ? error.message : String(error));
+  }
 }
 
 function render(listing: readonly BinaryListing[], output: Flags['output']): string {

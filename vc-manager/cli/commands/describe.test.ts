@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { VirtualCluster, VirtualClusterPhase } from '../../../api/virtual-cluster.ts';
 import type { Condition } from '../../../kube/index.ts';
-import { advice, driverText } from './describe.ts';
+import { advice, driverText, tenantRows } from './describe.ts';
 
 const createdMs = Date.parse('2030-01-01T00:00:00Z');
 const soon = createdMs + 10_000;
@@ -29,6 +29,21 @@ it('says what confines a control plane, and what does not', () => {
     'compose (may dial any port of its machine)',
   );
   expect(driverText({ driver: 'kubernetes' })).toBe('kubernetes');
+});
+
+it('shows nothing that a tenant does not have which waits for room', () => {
+  const shown = (vc: VirtualCluster) => Object.fromEntries(tenantRows(vc, soon));
+  const waiting = tenant('Pending', [{ type: 'Ready', status: 'False', reason: 'TooManyVirtualClusters' }]);
+  const missing = { 'Kubeconfig:': '-', 'Encryption:': '-', 'DNS:': '-', 'Endpoint:': '-', 'Id:': '-' };
+  expect(shown(waiting)).toMatchObject(missing);
+  const made: VirtualCluster = {
+    ...waiting,
+    status: { phase: 'Ready', kubeconfigSecret: { name: 'blue-kubeconfig', key: 'kubeconfig' } },
+  };
+  expect(shown(made)).toMatchObject({
+    'Kubeconfig:': 'Secret teams/blue-kubeconfig',
+    'Encryption:': 'Secrets are stored as they are',
+  });
 });
 
 describe('advice', () => {

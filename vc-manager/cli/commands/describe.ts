@@ -1,5 +1,4 @@
 import { type Command, Option } from 'commander';
-import { secretNames } from '../../../api/names.ts';
 import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { type Condition, findCondition, printable } from '../../../kube/index.ts';
 import { tenantArgument } from '../command-line.ts';
@@ -94,10 +93,13 @@ function describeTenant(
   return parts.join('');
 }
 
-function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: number): string[][] {
+/** What it does not have yet is `-`. */
+export function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: number): string[][] {
   const { name = '', namespace = '' } = metadata;
   const deleting = metadata.deletionTimestamp;
   const { resources: _ofQuota, ...counts } = status?.usage ?? {};
+  const kubeconfig = status?.kubeconfigSecret;
+  const isMade = kubeconfig !== undefined;
   const usage = Object.entries(counts).map(([what, count]) => `${count} ${what}`);
   return [
     ['Name:', name],
@@ -111,16 +113,16 @@ function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: number): 
     ...(spec?.template === undefined ? [] : [['Template:', spec.template]]),
     ...(status?.driver === undefined ? [] : [['Driver:', driverText(status)]]),
     ...(status?.datastore === undefined ? [] : [['Datastore:', status.datastore]]),
-    ['Encryption:', encryptionOf(status?.encryption)],
+    ['Encryption:', isMade ? encryptionOf(status?.encryption) : '-'],
     ...certificateRows(status),
     ['Endpoint:', status?.endpoint ?? '-'],
     ...(status?.gateway === undefined ? [] : [['Gateway:', gatewayText(status.gateway)]]),
     ['Service addresses:', status?.serviceCIDR ?? '-'],
     ['Cluster domain:', spec?.clusterDomain ?? 'cluster.local'],
     ...(spec?.extraNames === undefined ? [] : [['Extra names:', spec.extraNames.join(', ')]]),
-    ['DNS:', spec?.dns ?? dnsOf(status?.conditions)],
+    ['DNS:', spec?.dns ?? (isMade ? dnsOf(status?.conditions) : '-')],
     ['Weight:', String(spec?.weight ?? 1)],
-    ['Kubeconfig:', `Secret ${namespace}/${status?.kubeconfigSecret?.name ?? secretNames(name).kubeconfig}`],
+    ['Kubeconfig:', kubeconfig === undefined ? '-' : `Secret ${namespace}/${kubeconfig.name}`],
     ...(spec?.sleep?.afterIdle === undefined
       ? []
       : [['Sleeps:', `after ${spec.sleep.afterIdle} without a connection`]]),
