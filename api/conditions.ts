@@ -36,3 +36,6 @@ export function isWaitedFor(vc: VirtualCluster): boolean {
   const isLeaving = vc.metadata.deletionTimestamp !== undefined || vc.status?.phase === 'Deleting';
   return isLeaving && isTakenUp(vc);
 }
+
+/** Of `Ready`: programs of the tenant's version are being downloaded or built, which may take many minutes. */
+export const fetchingReason = 'FetchingPrograms';

@@ -39,6 +39,12 @@ export interface BinariesOptions {
   idleTimeoutMs?: number;
 }
 
+interface EnsureBinaryOptions {
+  signal: AbortSignal;
+  /** Default: that of the constructor. */
+  onProgress?: BinariesOptions['onProgress'];
+}
+
 /** One line of `vc-manager binaries`. */
 export interface BinaryListing extends Pick<LocalResult, 'found' | 'notes'> {
   name: BinaryName;
@@ -86,9 +92,12 @@ export class Binaries {
   }
 
   /** @throws BinaryUnavailableError when no source has it; BinaryError CacheUnusable, InvalidRequest; the signal's reason */
-  async ensure(request: BinaryRequest, { signal }: { signal: AbortSignal }): Promise<BinaryLocation> {
+  async ensure(
+    request: BinaryRequest,
+    { signal, onProgress = this.#options.onProgress }: EnsureBinaryOptions,
+  ): Promise<BinaryLocation> {
     const wanted = normalizeRequest(request);
-    const report = this.#reporter(wanted);
+    const report = this.#reporter(wanted, onProgress);
     signal.throwIfAborted();
     const { found, attempts, notes } = await this.#look(wanted);
     if (found !== undefined) {
@@ -234,10 +243,10 @@ export class Binaries {
     });
   }
 
-  #reporter({ name, version }: BinaryRequest): Report {
+  #reporter({ name, version }: BinaryRequest, onProgress: BinariesOptions['onProgress']): Report {
     const since = this.#clock.monotonic();
     return (stage, message, percent) =>
-      this.#options.onProgress?.({
+      onProgress?.({
         name,
         version,
         stage,

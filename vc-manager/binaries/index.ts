@@ -10,4 +10,5 @@ export {
 } from './binary.ts';
 export { defaultCacheDirectory } from './binary-cache.ts';
 export { BinaryError } from './errors.ts';
+export { FetchShare } from './fetch-share.ts';
 export { type BuildRecipe, buildFromModule, kubernetesStamps } from './go-build.ts';

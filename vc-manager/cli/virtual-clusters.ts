@@ -1,3 +1,4 @@
+import { fetchingReason } from '../../api/conditions.ts';
 import { kubeconfigKey, nameProblem, secretNames } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isNotFound, type KubeClient, resources } from '../../kube/index.ts';
@@ -122,6 +123,7 @@ const noProblemTypes: readonly string[] = ['NetworkPoliciesEnforced'];
 /** What goes by, or was never asked for. */
 const noProblem: readonly string[] = [
   'Provisioning',
+  fetchingReason,
   'Starting',
   'Joining',
   'Deleting',

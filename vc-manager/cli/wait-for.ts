@@ -28,6 +28,8 @@ export interface WaitOptions {
   clock: Cli['clock'];
   signal: AbortSignal;
   timeoutMs: number;
+  /** The time counts from when this was true last. */
+  isSlow?: (vc: VirtualCluster) => boolean;
   /** What is waited for, for the message of `TimedOut`: `become Ready`. */
   what: string;
   /** Called with each state; `undefined`: the object does not exist. True ends the wait, throwing rejects it. */
@@ -47,8 +49,10 @@ export async function waitFor(options: WaitOptions): Promise<void> {
       reject(error);
     }
   };
+  let sinceMs = clock.monotonic();
   store.subscribe(({ type, object }: StoreEvent<VirtualCluster>) => {
     if (type === 'deleted') return look(undefined);
+    if (options.isSlow?.(object) === true) sinceMs = clock.monotonic();
     options.onChange?.(object);
     look(object);
   });
@@ -64,9 +68,14 @@ export async function waitFor(options: WaitOptions): Promise<void> {
     consistentStart: true,
   });
   const reflecting = reflector.run(running);
-  const late = clock.sleep(timeoutMs, running).then(() => {
-    throw timedOut(options, store.get(ref));
-  });
+  const expire = async (): Promise<never> => {
+    for (;;) {
+      const leftMs = sinceMs + timeoutMs - clock.monotonic();
+      if (leftMs <= 0) throw timedOut(options, store.get(ref));
+      await clock.sleep(leftMs, running);
+    }
+  };
+  const late = expire();
   // An object that does not exist causes no event.
   const synced = reflector.synced(running).then(() => {
     if (store.size === 0) look(undefined);
@@ -101,11 +110,11 @@ function timedOut({ ref, timeoutMs, what }: WaitOptions, last: VirtualCluster | 
 export async function waitUntilUsable(
   client: KubeClient,
   ref: VirtualClusterRef,
-  options: Pick<Cli, 'clock' | 'signal'> & Pick<WaitOptions, 'timeoutMs' | 'onChange'>,
+  options: Pick<Cli, 'clock' | 'signal'> & Pick<WaitOptions, 'timeoutMs' | 'onChange' | 'isSlow'>,
 ): Promise<void> {
   const { clock, signal, timeoutMs } = options;
-  const deadline = clock.monotonic() + timeoutMs;
   await waitFor({ client, ref, ...options, what: 'become Ready', until: readyOrThrow(ref) });
+  const deadline = clock.monotonic() + timeoutMs;
   const kubeconfig = await adminKubeconfig(client, await getVirtualCluster(client, ref, signal), signal);
   await withConnection(connectionFromSecret(kubeconfig), async (tenant) => {
     while (!(await isServing(tenant, signal))) {

@@ -37,6 +37,8 @@ export function componentHash(component: ComponentPlan): string {
 export interface EnsureOptions {
   signal: AbortSignal;
   onProgress?: (message: string) => void;
+  /** Programs that are not there yet are being fetched or built, which may take many minutes. */
+  onFetch?: (message: string) => void;
   /** Called for each component as soon as it is ready; the others may not be. */
   onReady?: (component: string) => void;
   /**

@@ -198,6 +198,20 @@ describe('Operator', () => {
     await world.untilReady('a');
   });
 
+  it('says that programs are being built, and how far it is', async () => {
+    const gate = Promise.withResolvers<void>();
+    world.driver.beforeEnsure = (_plan, { onFetch }) => {
+      onFetch?.('3 %, about 5 min left: building kube-apiserver 1.35.4, compiling');
+      return gate.promise;
+    };
+    world.run();
+    world.create('a');
+    const building = await world.untilReason('a', 'Ready', 'FetchingPrograms');
+    expect(condition(building, 'Ready')?.message).toContain('about 5 min left');
+    gate.resolve();
+    await world.untilReady('a');
+  });
+
   it('hands credentials out as soon as the API server is there, and is ready when the controllers are', async () => {
     const gate = Promise.withResolvers<void>();
     world.driver.beforeRest = () => gate.promise;

@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander';
+import { fetchingReason } from '../../../api/conditions.ts';
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
 import { apiVersion } from '../../../api/names.ts';
 import { daemonSetPolicies, type PodSecurityLevel, podSecurityLevels } from '../../../api/policy.ts';
@@ -45,6 +46,8 @@ interface Flags extends GlobalFlags {
   nodeSelector?: Record<string, string>;
   wait?: boolean;
   timeout: number;
+  /** Nobody has said how long to wait: what is built for it is waited for. */
+  isPatient: boolean;
   output?: 'json' | 'yaml' | 'name';
 }
 
@@ -113,7 +116,12 @@ export function configure(command: Command, cli: Cli): void {
     .addOption(waitTimeoutOption())
     .addOption(new Option('-o, --output <format>', 'print the object').choices(['json', 'yaml', 'name']))
     .addHelpText('after', help)
-    .action(async (name: string, _, chosen: Command) => create(cli, name, chosen.optsWithGlobals<Flags>()));
+    .action(async (name: string, _, chosen: Command) =>
+      create(cli, name, {
+        ...chosen.optsWithGlobals<Flags>(),
+        isPatient: chosen.getOptionValueSource('timeout') === 'default',
+      }),
+    );
 }
 
 async function create(cli: Cli, name: string, flags: Flags): Promise<void> {
@@ -124,7 +132,7 @@ async function create(cli: Cli, name: string, flags: Flags): Promise<void> {
   await withSuperCluster(cli, flags, async (client) => {
     await createVirtualCluster(client, wanted, cli.signal);
     if (flags.output === undefined) cli.stdout.write(`${resourceName(name)} created\n`);
-    if (flags.wait) await waitUntilReady(cli, client, ref, flags.timeout);
+    if (flags.wait) await waitUntilReady(cli, client, ref, flags);
     if (flags.output !== undefined) await print(cli, client, ref, flags.output);
   });
 }
@@ -239,7 +247,7 @@ async function waitUntilReady(
   cli: Cli,
   client: KubeClient,
   ref: VirtualClusterRef,
-  timeoutMs: number,
+  { timeout: timeoutMs, isPatient }: Pick<Flags, 'timeout' | 'isPatient'>,
 ): Promise<void> {
   const { clock, signal } = cli;
   const progress = progressFor(cli);
@@ -249,6 +257,7 @@ async function waitUntilReady(
         clock,
         signal,
         timeoutMs,
+        isSlow: (vc) => isPatient && readyCondition(vc)?.reason === fetchingReason,
         onChange: (vc) =>
           step.update(readyCondition(vc)?.message ?? vc.status?.phase ?? 'waiting for the manager'),
       }),

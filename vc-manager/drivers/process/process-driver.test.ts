@@ -6,6 +6,7 @@ import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { freePort } from '../../../kube/testing/free-port.ts';
+import type { Binaries } from '../../binaries/index.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../../control-plane/plan.ts';
 import { EgressFilter, egressFilterProblem, groupOf } from '../../os/egress-filter.ts';
 import { identify } from '../../os/process-identity.ts';
@@ -93,6 +94,32 @@ describe('ProcessDriver', () => {
     expect(components.map(({ name, state, restarts }) => ({ name, state, restarts }))).toEqual([
       { name: 'first', state: 'running', restarts: 0 },
       { name: 'second', state: 'running', restarts: 0 },
+    ]);
+  });
+
+  it('says how long programs take that are built first, of all of them together', async () => {
+    const told: string[] = [];
+    const building: Pick<Binaries, 'ensure'> = {
+      ensure: async ({ name, version }, { onProgress }) => {
+        const news = { name, version, elapsedMs: 0 };
+        onProgress?.({ ...news, stage: 'building', message: 'compiling', percent: 0 });
+        await Promise.resolve();
+        throw new Error('that is enough');
+      },
+    };
+    const d = new ProcessDriver({ root, binaries: building, livenessIntervalMs: 50 });
+    drivers.push(d);
+    const built = (name: 'kube-apiserver' | 'kube-controller-manager', port: number): ComponentPlan => ({
+      ...fakeComponent(name, port),
+      binary: { name, version: '1.35.4' },
+    });
+    const wanted = plan(built('kube-apiserver', 1), built('kube-controller-manager', 2));
+    await expect(d.ensure(wanted, { signal, onFetch: (message) => told.push(message) })).rejects.toThrow(
+      'enough',
+    );
+    expect(told).toEqual([
+      '0 %, about 4 min in all: building kube-apiserver 1.35.4, compiling',
+      '0 %, about 5 min in all: building kube-controller-manager 1.35.4, compiling',
     ]);
   });
 

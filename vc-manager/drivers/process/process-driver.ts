@@ -1,7 +1,7 @@
 import { readdir, rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { type Clock, KeyedMutex, systemClock } from '../../../kube/index.ts';
-import type { Binaries } from '../../binaries/index.ts';
+import { type Binaries, type BinaryProgress, FetchShare } from '../../binaries/index.ts';
 import {
   type ComponentPlan,
   type ControlPlanePlan,
@@ -189,7 +189,7 @@ export class ProcessDriver implements ControlPlaneDriver {
   }
 
   async #ensure(asked: ControlPlanePlan, options: EnsureOptions): Promise<void> {
-    const { signal, onProgress, onReady } = options;
+    const { signal, onProgress, onFetch, onReady } = options;
     const { id } = asked;
     const place = this.#place(id);
     const { plan, beside } = await planBeside(asked, options.beside, (name) => this.#occupants(id, name));
@@ -198,7 +198,7 @@ export class ProcessDriver implements ControlPlaneDriver {
     const known = [...(await this.#known(id)).keys()].map(componentOf);
     const others = known.filter((name) => !wanted.has(name));
     if (others.length > 0) await this.#stop(id, others, signal);
-    const commands = await this.#commands(plan.components, signal);
+    const commands = await this.#commands(plan.components, signal, onFetch);
     const marked = await this.#marked(place, [...wanted]);
     const earlierGroups = await this.#confinedGroups(id);
     const group = await this.#egress?.confine(plan);
@@ -353,14 +353,28 @@ export class ProcessDriver implements ControlPlaneDriver {
     return supervisor;
   }
 
-  async #commands(components: readonly ComponentPlan[], signal: AbortSignal): Promise<Map<string, string>> {
-    const commands = new Map<string, string>();
-    for (const { name, binary } of components) {
-      const command =
-        'command' in binary ? binary.command : (await this.#binaries.ensure(binary, { signal })).path;
-      commands.set(name, command);
-    }
-    return commands;
+  /** All are asked for at once, so that what is told of the time that is left is told of all of them. */
+  async #commands(
+    components: readonly ComponentPlan[],
+    signal: AbortSignal,
+    onFetch: EnsureOptions['onFetch'],
+  ): Promise<Map<string, string>> {
+    const share = new FetchShare(this.#clock.monotonic());
+    const onProgress = (news: BinaryProgress): void => {
+      if (news.stage === 'note') return;
+      share.add(news);
+      if (!share.isComplete) onFetch?.(share.message(this.#clock.monotonic()));
+    };
+    const found = await Promise.allSettled(
+      components.map(async ({ name, binary }): Promise<[string, string]> => {
+        if ('command' in binary) return [name, binary.command];
+        const { path } = await this.#binaries.ensure(binary, { signal, onProgress });
+        return [name, path];
+      }),
+    );
+    const failed = found.find((result) => result.status === 'rejected');
+    if (failed !== undefined) throw failed.reason;
+    return new Map(found.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : [])));
   }
 
   /** Slot to the processes that carry its mark; of all components below this place when no names are given. */

@@ -1,4 +1,5 @@
 import { isIPv6 } from 'node:net';
+import { fetchingReason } from '../../../api/conditions.ts';
 import { labelKeys } from '../../../api/labels.ts';
 import { findCondition, resources } from '../../../kube/index.ts';
 import { BinaryError } from '../../binaries/index.ts';
@@ -143,10 +144,12 @@ export async function ensureControlPlane(
     const isWell = findCondition(tenant.vc.status?.conditions, 'Ready')?.status === 'True';
     try {
       const onProgress = (message: string): void => (isWell ? undefined : report.tell(message));
+      const onFetch = (message: string): void =>
+        isWell ? undefined : report.tell(`Fetching Kubernetes: ${message}`, fetchingReason);
       const wanted = await plan(tenant, services, port);
       begin();
       await tenant.untilReady(apiServerName, (options) =>
-        services.driver.ensure(wanted, { ...options, onProgress, beside }),
+        services.driver.ensure(wanted, { ...options, onProgress, onFetch, beside }),
       );
       forgetReplacement(tenant);
       return;
@@ -270,6 +273,7 @@ const pauseMs = 1_000;
 class ProgressReport {
   readonly #tenant: Tenant;
   #message: string | undefined;
+  #reason = 'Provisioning';
   #writing: Promise<void> | undefined;
   readonly #end = new AbortController();
 
@@ -277,8 +281,9 @@ class ProgressReport {
     this.#tenant = tenant;
   }
 
-  tell(message: string): void {
+  tell(message: string, reason = 'Provisioning'): void {
     this.#message = message;
+    this.#reason = reason;
     if (!this.#end.signal.aborted) this.#writing ??= this.#write();
   }
 
@@ -294,7 +299,7 @@ class ProgressReport {
     try {
       while (this.#message !== undefined) {
         await clock.sleep(pauseMs, AbortSignal.any([signal, this.#end.signal]));
-        status.condition('Ready', 'False', 'Provisioning', this.#message);
+        status.condition('Ready', 'False', this.#reason, this.#message);
         this.#message = undefined;
         await status.flush();
       }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { BinaryProgress } from '../binaries/index.ts';
-import { FetchShare } from './fetch-binaries.ts';
+import type { BinaryProgress } from './binary.ts';
+import { FetchShare } from './fetch-share.ts';
 
 const news = (
   name: BinaryProgress['name'],
@@ -21,7 +21,7 @@ describe('the progress of fetching binaries', () => {
     const share = new FetchShare(1_000);
     share.add(news('etcd', 'building', 0));
     share.add(news('kube-apiserver', 'waiting'));
-    expect(share.message(2_000)).toBe('0 %: building etcd 1.2.3, compiling');
+    expect(share.message(2_000)).toBe('0 %, about 5 min in all: building etcd 1.2.3, compiling');
     share.add(news('etcd', 'building', 50));
     // Half of 60 of 300 seconds.
     expect(share.message(31_000)).toBe('10 %, about 5 min left: building etcd 1.2.3, compiling');
