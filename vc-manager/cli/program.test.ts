@@ -68,6 +68,24 @@ describe('list', () => {
     });
     expect(JSON.parse((await run('list', '-o', 'json')).stdout)).toMatchObject({ items: [] });
   });
+
+  it('says that a namespace is not there, and that no labels match', async () => {
+    put('blue');
+    server.put(resources.namespaces, { metadata: { name: 'empty' } });
+    expect(await run('list', '-n', 'nosuch')).toMatchObject({
+      exitCode: 3,
+      stderr: expect.stringContaining('no namespace "nosuch"'),
+    });
+    expect(await run('list', '-n', 'empty')).toMatchObject({
+      exitCode: 0,
+      stderr: expect.stringContaining('No tenants in namespace empty'),
+    });
+    expect(await run('list', '-l', 'team=none')).toMatchObject({
+      exitCode: 0,
+      stdout: '',
+      stderr: 'No tenants have labels that match "team=none".\n',
+    });
+  });
 });
 
 describe('create', () => {
@@ -153,6 +171,38 @@ describe('create', () => {
       exitCode: 1,
       stderr: expect.stringContaining('blue has failed: no template'),
     });
+  });
+
+  it('refuses an unknown version at once, with those on offer', async () => {
+    for (const [name, kubernetesVersion] of [
+      ['v1-35', '1.35.4'],
+      ['v1-36', '1.36.3'],
+    ] as const)
+      server.put(resources.controlPlaneTemplates, { metadata: { name }, spec: { kubernetesVersion } });
+    const { exitCode, stderr } = await run('create', 'blue', '--version', '1.99', '--wait');
+    expect(exitCode).toBe(2);
+    expect(stderr).toMatch(/1\.99.*1\.35\.4.*1\.36\.3/s);
+    expect(server.list(resources.virtualClusters)).toEqual([]);
+    expect((await run('create', 'blue', '--version', '1.35')).exitCode).toBe(0);
+  });
+
+  it('says that it goes on when the wait is interrupted', async () => {
+    const created = run('create', 'blue', '--wait');
+    await server.until(() => server.watches('virtualclusters').length > 0);
+    process.emit('SIGINT');
+    expect(await created).toMatchObject({
+      exitCode: 130,
+      stderr: expect.stringContaining('blue goes on being made: see "vc-manager describe blue"'),
+    });
+  });
+
+  it('ends the wait at once where there may be no more', async () => {
+    const created = run('create', 'blue', '--wait');
+    await server.until(() => server.list(resources.virtualClusters).length > 0);
+    const message = 'allows no more than 1';
+    const reason = 'TooManyVirtualClusters';
+    put('blue', { phase: 'Pending', conditions: [{ type: 'Ready', status: 'False', reason, message }] });
+    expect(await created).toMatchObject({ exitCode: 1, stderr: expect.stringContaining(message) });
   });
 
   it('says what the state is when time is up', async () => {
@@ -289,6 +339,15 @@ describe('describe', () => {
     });
   });
 
+  it('takes namespace/name, as other commands do', async () => {
+    put('blue', { phase: 'Ready' });
+    expect((await run('describe', 'default/blue')).stdout).toMatch(/^Name: +blue$/m);
+    expect(await run('describe', 'default/blue', '-n', 'teams')).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringContaining('names another namespace'),
+    });
+  });
+
   it('names the namespace in which there is one of that name', async () => {
     put('blue');
     expect(await run('describe', 'blue', '-n', 'teams')).toMatchObject({
@@ -406,9 +465,14 @@ describe('binaries', () => {
     expect(exitCode).toBe(1);
   });
 
-  it('refuses what is no full version', async () => {
-    const { exitCode, stderr } = await run('binaries', '--kubernetes-version', '1.36');
-    expect(exitCode).not.toBe(0);
-    expect(stderr).toContain('write it like 1.36.3');
+  it('takes a short version for the one that tenants of it get, and names those on offer', async () => {
+    const { stdout } = await run('binaries', '--kubernetes-version', '1.35', '-o', 'json');
+    expect(JSON.parse(stdout)).toEqual([
+      expect.objectContaining({ version: expect.stringMatching(/^1\.35\.\d+$/) }),
+      expect.objectContaining({ name: 'kube-controller-manager' }),
+    ]);
+    const { exitCode, stderr } = await run('binaries', '--kubernetes-version', '1.99');
+    expect(exitCode).toBe(2);
+    expect(stderr).toMatch(/1\.99.*1\.36\.\d/s);
   });
 });

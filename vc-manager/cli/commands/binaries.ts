@@ -70,7 +70,7 @@ async function binaries(cli: Cli, flags: Flags): Promise<void> {
 }
 
 /** `1.36` is the one that tenants of that version get. Throws `InvalidArgument`. */
-export async function wholeVersion(version: string): Promise<string> {
+async function wholeVersion(version: string): Promise<string> {
   if (version.split('.').length === 3) return version;
   try {
     return selectTemplate(await loadTemplates(), { version, defaultVersion: version }).version;
