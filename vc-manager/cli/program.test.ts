@@ -192,7 +192,9 @@ describe('create', () => {
     process.emit('SIGINT');
     expect(await created).toMatchObject({
       exitCode: 130,
-      stderr: expect.stringContaining('blue goes on being made: see "vc-manager describe blue"'),
+      stderr: expect.stringMatching(
+        /Waiting for blue: interrupted .*\nblue goes on being made: see "vc-manager describe blue"/,
+      ),
     });
   });
 

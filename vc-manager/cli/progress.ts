@@ -1,6 +1,7 @@
 import { stripVTControlCharacters } from 'node:util';
 import type { Clock } from '../../kube/index.ts';
 import type { Cli, Output } from './context.ts';
+import { CliError } from './errors.ts';
 import { elapsed, type Style, styler } from './output.ts';
 
 /** A step of a longer operation. */
@@ -35,7 +36,7 @@ export async function withStep<T>(
     step.done(summary?.(result));
     return result;
   } catch (error) {
-    step.fail();
+    step.fail(error instanceof CliError && error.code === 'Interrupted' ? 'interrupted' : undefined);
     throw error;
   }
 }
