@@ -1,4 +1,4 @@
-import { labelKeys } from '../api/labels.ts';
+import { annotationKeys, labelKeys } from '../api/labels.ts';
 import { activityLeaseName } from '../api/names.ts';
 import { isNotFound, type KubeClient, type KubeObject, resources } from '../kube/index.ts';
 
@@ -27,4 +27,13 @@ export async function writeActivityLease(lease: ActivityLease): Promise<void> {
     const made: KubeObject = { ...change, metadata: { ...change.metadata, ...ref } };
     await client.create(resources.leases, made, options);
   }
+}
+
+/** Asks the manager to wake a tenant. */
+export async function requestWake(
+  lease: Pick<ActivityLease, 'client' | 'namespace' | 'id'> & { nowMs: number },
+): Promise<void> {
+  const { nowMs, ...where } = lease;
+  const annotations = { [annotationKeys.wakeRequested]: new Date(nowMs).toISOString() };
+  await writeActivityLease({ ...where, annotations });
 }

@@ -87,6 +87,40 @@ describe('a tenant that sleeps', () => {
     );
   });
 
+  it('wakes up when a token of a pod is about to end, and has it renewed', async () => {
+    const labelSelector = `skerry.dev/tenant=${tenant.uid},skerry.dev/token`;
+    const tokens = { resource: resources.secrets, labelSelector };
+    const records = ({ metadata }: KubeObject): { renewAt: string; expires: string }[] =>
+      JSON.parse(metadata.annotations?.['skerry.dev/tokens'] ?? '[]');
+    const isFresh = (secret: KubeObject): boolean =>
+      Date.parse(records(secret)[0]?.renewAt ?? '') > Date.now();
+    const [secret] = await world.superCluster.until(
+      { ...tokens, what: 'its tokens' },
+      (all) => all.length > 0 && all.every(isFresh) && all,
+    );
+    // Reported as an hour, signed for a year: nothing to wake up for.
+    expect(Date.parse(records(secret as KubeObject)[0]?.expires ?? '')).toBeGreaterThan(
+      Date.now() + 300 * 86_400_000,
+    );
+    await sleep();
+    const due = records(secret as KubeObject).map((record) => ({
+      ...record,
+      renewAt: new Date().toISOString(),
+      expires: new Date(Date.now() + 60_000).toISOString(),
+    }));
+    const { namespace = '', name: secretName = '' } = secret?.metadata ?? {};
+    await world.superCluster.client.patch(
+      resources.secrets,
+      { namespace, name: secretName },
+      { metadata: { annotations: { 'skerry.dev/tokens': JSON.stringify(due) } } },
+      { type: 'merge' },
+    );
+    await untilPhase('Ready');
+    await world.superCluster.until({ ...tokens, what: 'the token to be renewed' }, (all) =>
+      all.every(isFresh),
+    );
+  });
+
   it('goes on sleeping while managers come and go, and can be deleted', async () => {
     await sleep();
     const manager = await world.process('vc-manager');

@@ -20,6 +20,7 @@ import {
   renewalMs,
   tokenSecrets,
   upkeepOf,
+  wakeAtMs,
   withoutTokens,
 } from './token-secret.ts';
 
@@ -246,6 +247,50 @@ describe('the Secret with the tokens of a pod', () => {
       const short = secretOf(t, start, () => ({ token: 'short', lifetimeSeconds: 3600 }));
       const wait = upkeepOf(t, cached(short), context());
       expect(wait.do === 'later' && wait.afterMs).toBeLessThanOrEqual(0.8 * 3_600_000);
+    });
+
+    describe('of a tenant that is asleep', () => {
+      const hour = 60 * minute;
+      const signed = (claims: unknown) => (): IssuedToken => ({
+        token: `header.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.signature`,
+        lifetimeSeconds: 3607,
+      });
+      const wakes = (secret: KubeObject): number => wakeAtMs(cached(secret)) - start;
+      const yearMs = 365 * 24 * hour;
+
+      it('is waited for until the token itself ends, which may be later than the server reports', () => {
+        const secret = secretOf(pod(), start, signed({ exp: (start + yearMs) / 1_000 }));
+        expect(wakes(secret)).toBeGreaterThan(yearMs - 7 * hour);
+        expect(wakes(secret)).toBeLessThanOrEqual(yearMs - 4 * minute);
+        const reported = secretOf(pod());
+        expect(wakes(reported)).toBeGreaterThan(45 * minute);
+        expect(wakes(reported)).toBeLessThanOrEqual(57 * minute);
+      });
+
+      it('is when the token is due as well, and of the first of several', () => {
+        const secret = secretOf(pod(asks));
+        expect(wakes(secret)).toBeLessThanOrEqual(7 * minute);
+        expect(upkeepOf(pod(asks), cached(secret), context(wakeAtMs(secret))).do).toBe('patch');
+      });
+
+      it('does not depend on what makes no sense in a token', () => {
+        const reported = wakes(secretOf(pod()));
+        for (const claims of [{ exp: 'soon' }, { exp: -1 }, { exp: 1e300 }, null, 7, {}])
+          expect(wakes(secretOf(pod(), start, signed(claims))), String(claims)).toBe(reported);
+        const endless = (): IssuedToken => ({ token: 'endless', lifetimeSeconds: 1e300 });
+        expect(wakes(secretOf(pod(), start, endless))).toBeGreaterThan(yearMs);
+      });
+
+      it('is never, where no end is known', () => {
+        const earlier = secretOf(pod());
+        const records = JSON.parse(earlier.metadata.annotations?.[annotationKeys.tokens] ?? '') as object[];
+        for (const each of [records.map((record) => ({ ...record, expires: undefined })), [null, 3], {}]) {
+          const annotations = { [annotationKeys.tokens]: JSON.stringify(each) };
+          expect(wakeAtMs(applyMergePatch(earlier, { metadata: { annotations } }) as KubeObject)).toBe(
+            Number.POSITIVE_INFINITY,
+          );
+        }
+      });
     });
 
     it('goes on while the pod is being deleted: it may take its time', () => {

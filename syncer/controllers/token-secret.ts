@@ -29,6 +29,11 @@ const longestMs = 24 * 3_600_000;
 /** So much of its life earlier at most: pods that were made together are not renewed together. */
 const spreadShare = 0.05;
 
+/** Before a token ends, an API server that is asleep has to start, and kubelet to bring the new token into the pod. */
+const wakeMarginMs = marginMs + 60_000;
+/** So much of the time from the renewal to the end earlier at most, and no more than this: not all wake at once. */
+const wakeSpread = { share: 0.25, longestMs: 6 * 3_600_000 };
+
 /** When to renew a token that a pod gets now. The same for the same pod. */
 export function renewalMs(lifetimeSeconds: number, podUid: string, nowMs: number): number {
   const lifeMs = lifetimeSeconds * 1_000;
@@ -52,6 +57,8 @@ function fractionOf(text: string): number {
 interface TokenRecord extends TokenAsk {
   /** ISO 8601. */
   readonly renewAt: string;
+  /** When it ends, ISO 8601: default tokens are reported to live an hour, and live a year. */
+  readonly expires?: string | undefined;
   /** Of the token as it was written: tells whether another client has written since. */
   readonly digest: string;
   /** Which key signed it (`TenantInfo.tokenKey`). */
@@ -73,9 +80,10 @@ export interface IssuedToken {
   readonly lifetimeSeconds: number;
 }
 
-/** A token with when it is to be renewed. */
+/** A token with when it is to be renewed, and when it ends. */
 interface DatedToken extends IssuedToken {
   readonly renewAtMs: number;
+  readonly expiresMs: number;
 }
 
 /** A Secret for the cache: digests of its values in place of the values. */
@@ -133,9 +141,42 @@ function replaceTokens(
     if (fresh === undefined) return present.records[index];
     const value = Buffer.from(fresh.token).toString('base64');
     data[tokenKey(index)] = value;
-    return { ...ask, renewAt: new Date(fresh.renewAtMs).toISOString(), digest: digestOf(value), key };
+    const [renewAt, expires] = [fresh.renewAtMs, fresh.expiresMs].map((ms) => new Date(ms).toISOString());
+    return { ...ask, renewAt, expires, digest: digestOf(value), key };
   });
   return { annotations: { [annotationKeys.tokens]: JSON.stringify(records) }, data };
+}
+
+/** As the token itself says. What makes no sense there is taken for what the server says. */
+function expiryMs({ token, lifetimeSeconds }: IssuedToken, nowMs: number): number {
+  const reportedMs = nowMs + Math.min(lifetimeSeconds * 1_000, longestLifeMs);
+  try {
+    const payload = Buffer.from(token.split('.', 2)[1] ?? '', 'base64url').toString();
+    const { exp } = JSON.parse(payload) as { exp?: unknown };
+    const ms = typeof exp === 'number' ? exp * 1_000 : Number.NaN;
+    return ms >= reportedMs && ms <= nowMs + longestLifeMs ? ms : reportedMs;
+  } catch {
+    return reportedMs;
+  }
+}
+
+/** Of what is believed: dates have to stay such. */
+const longestLifeMs = 100 * 365 * 24 * 3_600_000;
+
+/**
+ * When a tenant that is asleep has to be woken for these tokens: in time before one ends, and not before it is to be
+ * renewed. Infinity: for none, as for those of which it is not known.
+ */
+export function wakeAtMs(secret: KubeObject): number {
+  const spread = fractionOf(secret.metadata.uid ?? '');
+  const times = parseRecords(secret.metadata.annotations?.[annotationKeys.tokens]).map((record) => {
+    const renewMs = renewAtMs(record);
+    const endMs = Date.parse(record.expires ?? '');
+    if (Number.isNaN(renewMs) || Number.isNaN(endMs)) return Number.POSITIVE_INFINITY;
+    const early = spread * Math.min(wakeSpread.share * Math.max(endMs - renewMs, 0), wakeSpread.longestMs);
+    return Math.max(renewMs, endMs - wakeMarginMs - early);
+  });
+  return Math.min(...times, Number.POSITIVE_INFINITY);
 }
 
 function digestsOf(secret: KubeObject): Record<string, string> {
@@ -249,7 +290,11 @@ export function issuedContent(
   const dated = new Map(
     [...issued].map(([index, token]): [number, DatedToken] => [
       index,
-      { ...token, renewAtMs: renewalMs(token.lifetimeSeconds, pod.metadata.uid ?? '', nowMs) },
+      {
+        ...token,
+        renewAtMs: renewalMs(token.lifetimeSeconds, pod.metadata.uid ?? '', nowMs),
+        expiresMs: expiryMs(token, nowMs),
+      },
     ]),
   );
   const present = secret === undefined ? { records: [], digests: {} } : contentsOf(secret);

@@ -26,6 +26,7 @@ import { type SessionLogger, TenantSession } from './session.ts';
 import { StatusWriter, type SyncerCondition } from './status-writer.ts';
 import { everyTenant, type TenantFilter } from './tenant-filter.ts';
 import { cacheLimitBytes, type SyncerSettings } from './tenant-info.ts';
+import { WakeOnExpiry } from './wake-on-expiry.ts';
 import { WakeOnLoss } from './wake-on-loss.ts';
 
 interface DirectoryOptions {
@@ -119,6 +120,10 @@ function circumstancesOf({ metadata, status }: VirtualCluster): string {
   ]);
 }
 
+function isAsleep({ metadata, status }: VirtualCluster): boolean {
+  return status?.phase === 'Asleep' && metadata.deletionTimestamp === undefined;
+}
+
 function cannotServe(error: unknown): SyncerCondition {
   const why = error instanceof Error ? error.message : String(error);
   return {
@@ -209,12 +214,22 @@ export class TenantDirectory {
   async run(signal: AbortSignal): Promise<void> {
     const { superClient, clock, logger } = this.#options;
     this.#running = signal;
+    const wakeOnExpiry = new WakeOnExpiry({
+      ...this.#options,
+      sleepers: () => [...this.#store.list()].filter((vc) => isAsleep(vc) && this.#gate.serves(vc)),
+      onError: (vc, error) =>
+        this.#warn(vc, error, 'cannot wake this tenant, of which a token is about to end'),
+    });
     const unsubscribe = this.#store.subscribe((event) => {
       if (reflector.hasSynced) this.#gate.see(this.#store.list());
       if (event.type === 'deleted') this.#leave(event.object, signal);
       else this.#consider(event.object, signal);
+      if (isAsleep(event.object)) wakeOnExpiry.sleepersChanged();
     });
-    const unsubscribeGate = this.#gate.subscribe(() => this.#reconsider(signal));
+    const unsubscribeGate = this.#gate.subscribe(() => {
+      wakeOnExpiry.sleepersChanged();
+      return this.#reconsider(signal);
+    });
     const wakeOnLoss = new WakeOnLoss({
       ...this.#options,
       tenant: (uid) => this.#store.byIndex('uid', uid).find((vc) => this.#gate.serves(vc)),
@@ -235,7 +250,7 @@ export class TenantDirectory {
       () => undefined,
     );
     try {
-      await reflector.run(signal);
+      await Promise.all([reflector.run(signal), wakeOnExpiry.run(signal)]);
     } finally {
       unsubscribe();
       unsubscribeGate();

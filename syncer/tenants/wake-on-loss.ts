@@ -1,7 +1,7 @@
-import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import { labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { Clock, KubeClient, KubeObject, StoreEvent } from '../../kube/index.ts';
-import { writeActivityLease } from '../../program/activity-lease.ts';
+import { requestWake } from '../../program/activity-lease.ts';
 
 interface WakeOnLossOptions {
   superClient: Pick<KubeClient, 'create' | 'patch'>;
@@ -43,16 +43,11 @@ export class WakeOnLoss {
     // None that was asked for long ago is remembered.
     for (const [each, atMs] of this.#askedMs) if (now - atMs >= onceInMs) this.#askedMs.delete(each);
     this.#askedMs.set(uid, now);
-    this.#ask(id, now).catch((error: unknown) => {
+    const { superClient: client, systemNamespace: namespace } = this.#o;
+    requestWake({ client, namespace, id, nowMs: now }).catch((error: unknown) => {
       this.#askedMs.delete(uid);
       this.#o.onError(vc, error);
     });
-  }
-
-  async #ask(id: string, nowMs: number): Promise<void> {
-    const { superClient: client, systemNamespace: namespace } = this.#o;
-    const annotations = { [annotationKeys.wakeRequested]: new Date(nowMs).toISOString() };
-    await writeActivityLease({ client, namespace, id, annotations });
   }
 }
 
