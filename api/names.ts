@@ -27,6 +27,9 @@ export function nameProblem(name: string): string | undefined {
   return undefined;
 }
 
+/** A client that looks for the server `background-<server name>` at the gateway neither wakes a tenant nor keeps it awake. */
+export const backgroundPrefix = 'background-';
+
 /** Names of the Secrets of a VirtualCluster that are in its namespace, for its owner to read. */
 export function secretNames(virtualCluster: string): { kubeconfig: string } {
   return { kubeconfig: `${virtualCluster}-kubeconfig` };

@@ -94,6 +94,13 @@ export const virtualClusterSpecSchema = z.strictObject({
         .regex(/^[A-Za-z0-9][-+_/A-Za-z0-9]*$/)
         .describe('Of both, as Europe/Zurich. UTC by default.')
         .optional(),
+      wakeForPods: z
+        .boolean()
+        .describe(
+          'Whether its own pods wake it and keep it awake when they ask its API server, where they reach that through ' +
+            'the gateway. With false they go past the gateway.',
+        )
+        .default(true),
     })
     .describe('When the control plane is stopped because nobody needs it.')
     .optional(),
@@ -259,10 +266,19 @@ export const virtualClusterStatusSchema = z.strictObject({
         .max(65535)
         .describe('Port of the gateway that is for this tenant alone, where no server name is needed.')
         .optional(),
+      podAddress: z
+        .string()
+        .max(64)
+        .describe('Address of the gateway at which pods reach the API server, with that port.')
+        .optional(),
     })
     .describe('Where people reach the API server, when there is a gateway.')
     .optional(),
-  advertisedAddress: z.string().max(64).describe('Where pods reach the API server.').optional(),
+  advertisedAddress: z
+    .string()
+    .max(64)
+    .describe('Where pods reach the API server itself, unless the gateway has an address for them.')
+    .optional(),
   advertisedPort: z.int().min(1).max(65535).optional(),
   replacementPort: z
     .int()
@@ -507,6 +523,17 @@ export function weightOf({ spec, status }: VirtualCluster): number {
  */
 export function isExposedByService({ status }: VirtualCluster): boolean {
   return status?.driver === 'kubernetes';
+}
+
+/** Where pods reach the API server: at the gateway, or where it listens itself. */
+export function podEndpoint({ status }: Pick<VirtualCluster, 'status'>): {
+  address: string | undefined;
+  port: number | undefined;
+} {
+  const { gateway, advertisedAddress, advertisedPort } = status ?? {};
+  if (gateway?.podAddress !== undefined && gateway.port !== undefined)
+    return { address: gateway.podAddress, port: gateway.port };
+  return { address: advertisedAddress, port: advertisedPort };
 }
 
 /**

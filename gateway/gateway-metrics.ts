@@ -11,6 +11,7 @@ const refusals = [
   'full',
   'unreachable',
   'asleep',
+  'background',
 ] as const;
 export type Refusal = (typeof refusals)[number];
 

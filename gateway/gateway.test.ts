@@ -134,10 +134,11 @@ describe('the gateway', () => {
     if (first.length > 0) socket.write(first);
     return socket;
   }
-  async function helloFor(servername: string): Promise<Buffer> {
+  /** Without a name: as of a client that knows an address only. */
+  async function helloFor(servername?: string): Promise<Buffer> {
     const server = createTcpServer();
     const port = await listening(server);
-    const tls = connect({ port, host: '127.0.0.1', servername });
+    const tls = connect({ port, host: '127.0.0.1', ...(servername === undefined ? {} : { servername }) });
     tls.on('error', () => undefined);
     const [socket] = (await once(server, 'connection')) as [Socket];
     const [bytes] = (await once(socket, 'data')) as [Buffer];
@@ -292,11 +293,11 @@ describe('the gateway', () => {
     endings.push(() => socket.destroy());
     await once(socket, 'data');
     expect(await metrics.render()).toContain('skerry_gateway_connections{tenant="acme/of-blueid"} 1');
-    const second = await raw(ownPort, '');
+    const second = await raw(ownPort, await helloFor());
     await expect
       .poll(() => metrics.render())
       .toContain('skerry_gateway_connections{tenant="acme/of-blueid"} 2');
-    expect(await closed(await raw(ownPort, ''))).toBe(alert(80));
+    expect(await closed(await raw(ownPort, await helloFor(nameOf('redid00'))))).toBe(alert(80));
     second.destroy();
     // What is open goes on when the port is given up.
     expect(await gateway.listenForTenants([])).toEqual([]);
@@ -395,6 +396,59 @@ describe('the gateway', () => {
     expect(gateway.takeUsed()).toEqual(['blueid']);
     for (const each of open) each.destroy();
     await vi.waitUntil(() => gateway.takeUsed().length === 0, 30_000);
+  });
+
+  it('neither wakes a tenant for a client that asks to be left out, nor counts it as use', async () => {
+    const backend = await listening(echo());
+    const probe = createTcpServer();
+    const ownPort = await listening(probe);
+    probe.close();
+    await once(probe, 'close');
+    const asked: string[] = [];
+    const wake = async (route: Route): Promise<boolean> => {
+      asked.push(route.id);
+      return false;
+    };
+    const { port, routes, gateway, metrics } = await start({
+      tenants: { blueid: backend, redid00: backend },
+      options: { wake },
+    });
+    await gateway.listenForTenants([{ ...(routes.byId('blueid') as Route), ownPort }]);
+    const background = 'background-blueid';
+    const open = [await client(port, background), await client(ownPort, background)];
+    expect(gateway.takeUsed()).toEqual([]);
+    const user = await client(ownPort, 'blueid');
+    expect(gateway.takeUsed()).toEqual(['blueid']);
+    user.destroy();
+    await vi.waitUntil(() => gateway.takeUsed().length === 0, 30_000);
+    for (const each of open) each.write('still there');
+    const asleep = virtualCluster('of-blueid', 'blueid', backend);
+    routes.put({ ...asleep, status: { ...asleep.status, phase: 'Asleep' } });
+    for (const each of [port, ownPort])
+      expect(await closed(await raw(each, await helloFor(nameOf(background))))).toBe(alert(80));
+    expect(asked).toEqual([]);
+    expect(await metrics.render()).toContain('reason="background",tenant="acme/of-blueid"} 2');
+    // A name of another tenant's says nothing at this one's port, and neither does who says nothing or no TLS wake it.
+    expect(await closed(await raw(ownPort, 'GET / HTTP/1.1\r\n\r\n'))).toBe('');
+    expect(asked).toEqual([]);
+    for (const hello of [await helloFor(nameOf('background-redid00')), await helloFor()])
+      expect(await closed(await raw(ownPort, hello))).toBe(alert(80));
+    expect(asked).toEqual(['blueid', 'blueid']);
+  });
+
+  it('does not wake a tenant for one that it has held while its API server was away', async () => {
+    const free = await freePort();
+    const asked: string[] = [];
+    const wake = async (route: Route): Promise<boolean> => {
+      asked.push(route.id);
+      return false;
+    };
+    const { port, routes } = await start({ tenants: { blueid: free }, options: { wake } });
+    const socket = await raw(port, await helloFor(nameOf('background-blueid')));
+    const stopped = virtualCluster('of-blueid', 'blueid', free);
+    routes.put({ ...stopped, status: { ...stopped.status, phase: 'Asleep' } });
+    expect(await closed(socket)).toBe(alert(80));
+    expect(asked).toEqual([]);
   });
 
   it('holds clients of a tenant that is being put back to a snapshot', async () => {

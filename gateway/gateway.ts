@@ -51,6 +51,7 @@ const alerts: Partial<Record<Refusal, number>> = {
   full: 80,
   unreachable: 80,
   asleep: 80,
+  background: 80,
 };
 
 /**
@@ -64,7 +65,7 @@ export class Gateway {
   readonly #sockets = new Set<Socket>();
   /** In the order in which they came. */
   readonly #hellos = new Set<Socket>();
-  readonly #byTenant = new Map<string, { id: string; sockets: Set<Socket> }>();
+  readonly #byTenant = new Map<string, { id: string; sockets: Set<Socket>; users: number }>();
   /** Ids of tenants that were connected to since `takeUsed`. */
   #used = new Set<string>();
   #open = 0;
@@ -135,7 +136,7 @@ export class Gateway {
 
   /** Ids of tenants that have a connection, or had one since the last call. */
   takeUsed(): string[] {
-    for (const { id } of this.#byTenant.values()) this.#used.add(id);
+    for (const { id, users } of this.#byTenant.values()) if (users > 0) this.#used.add(id);
     const used = [...this.#used];
     this.#used = new Set();
     return used;
@@ -176,14 +177,9 @@ export class Gateway {
     return true;
   }
 
-  /** `id`: of the tenant whose own port it came to. What the client says there is of no interest. */
+  /** `id`: of the tenant whose own port it came to. There a client need not say a name, but it has to speak TLS. */
   #accept(client: Socket, id?: string): void {
     if (!this.#count(client)) return;
-    if (id !== undefined && !this.#o.proxyProtocol) {
-      client.pause();
-      this.#pass(client, this.#o.routes.byId(id), Buffer.alloc(0));
-      return;
-    }
     if (this.#hellos.size >= mostHellos) {
       const [oldest] = this.#hellos;
       if (oldest !== undefined) this.#refuse(oldest, 'slow');
@@ -214,12 +210,6 @@ export class Gateway {
         start.drop(header.length);
         isProxied = false;
       }
-      if (id !== undefined) {
-        done();
-        client.pause();
-        this.#pass(client, this.#o.routes.byId(id), start.bytes);
-        return;
-      }
       // A hello that trickles in is looked at no more often than it can be complete.
       if (start.bytes.length < needed) return;
       const hello = readClientHello(start.bytes);
@@ -233,12 +223,18 @@ export class Gateway {
         this.#refuse(client, 'malformed');
         return;
       }
-      if (hello.kind === 'nameless') {
+      const name = hello.kind === 'named' ? hello.name : undefined;
+      if (id !== undefined) {
+        const named = name === undefined ? undefined : this.#o.routes.find(name);
+        this.#pass(client, named?.id === id ? named : this.#o.routes.byId(id), start.bytes);
+        return;
+      }
+      if (name === undefined) {
         this.#refuse(client, 'nameless');
         return;
       }
       void this.#o.routesKnown.then(() => {
-        if (!client.destroyed) this.#pass(client, this.#o.routes.find(hello.name), start.bytes);
+        if (!client.destroyed) this.#pass(client, this.#o.routes.find(name), start.bytes);
       });
     };
     const ended = (): void => this.#refuse(client, 'malformed');
@@ -259,14 +255,17 @@ export class Gateway {
       this.#refuse(client, refused, route.tenant);
       return;
     }
-    const use = this.#byTenant.get(route.tenant) ?? { id: route.id, sockets: new Set() };
+    const use = this.#byTenant.get(route.tenant) ?? { id: route.id, sockets: new Set(), users: 0 };
+    const counts = route.isBackground === true ? 0 : 1;
     use.sockets.add(client);
+    use.users += counts;
     this.#byTenant.set(route.tenant, use);
-    this.#used.add(route.id);
+    if (counts > 0) this.#used.add(route.id);
     const closed = metrics.opened(route.tenant);
     client.once('close', () => {
       limits.close(route.tenant);
       use.sockets.delete(client);
+      use.users -= counts;
       if (use.sockets.size === 0 && this.#byTenant.get(route.tenant) === use)
         this.#byTenant.delete(route.tenant);
       closed();
@@ -278,6 +277,10 @@ export class Gateway {
 
   /** Holds the client meanwhile: it waits for the server's first word. */
   async #wakeAndDial(client: Socket, route: Route, start: Buffer): Promise<void> {
+    if (route.isBackground === true) {
+      this.#refuse(client, 'background', route.tenant);
+      return;
+    }
     const gone = new AbortController();
     client.once('close', () => gone.abort(new Error('the client has gone')));
     const isAwake = await this.#o.wake(route, gone.signal);
@@ -293,8 +296,11 @@ export class Gateway {
     if (client.destroyed) return;
     const now = this.#o.routes.byId(route.id);
     if (now?.tenant !== route.tenant) this.#refuse(client, 'unreachable', route.tenant);
-    else if (now.isAsleep) void this.#wakeAndDial(client, now, start);
-    else this.#dial(client, now, start, isSameBackend(now, route));
+    else if (now.isAsleep) void this.#wakeAndDial(client, route, start);
+    else {
+      const next = route.isBackground === true ? { ...now, isBackground: true } : now;
+      this.#dial(client, next, start, isSameBackend(now, route));
+    }
   }
 
   /** Whether the tenant's clients still go there: another API server may have taken its place. */

@@ -1,4 +1,4 @@
-import { idPattern } from '../api/names.ts';
+import { backgroundPrefix, idPattern } from '../api/names.ts';
 import { sleepAfterIdleMs, type VirtualCluster } from '../api/virtual-cluster.ts';
 
 /** Where connections of one tenant go. */
@@ -12,6 +12,8 @@ export interface Route {
   readonly ownPort?: number;
   /** Its API server does not run, as it has to be woken or is being put back to a snapshot. */
   readonly isAsleep: boolean;
+  /** The client asks to be left out: it neither wakes the tenant nor keeps it awake. */
+  readonly isBackground?: boolean;
   /** After so long without a connection it may be put to sleep. */
   readonly idleMs?: number;
 }
@@ -37,7 +39,11 @@ export class Routes {
 
   find(serverName: string): Route | undefined {
     const suffix = `.${this.#domain}`;
-    return serverName.endsWith(suffix) ? this.byId(serverName.slice(0, -suffix.length)) : undefined;
+    if (!serverName.endsWith(suffix)) return undefined;
+    const label = serverName.slice(0, -suffix.length);
+    const isBackground = label.startsWith(backgroundPrefix);
+    const route = this.byId(isBackground ? label.slice(backgroundPrefix.length) : label);
+    return route !== undefined && isBackground ? { ...route, isBackground } : route;
   }
 
   byId(id: string): Route | undefined {

@@ -136,8 +136,8 @@ describe('services', () => {
     expect(await reached()).toBe(0);
   });
 
-  it('default/kubernetes is there on both sides and leads to the API server of the tenant', async () => {
-    const { serviceCIDR = '', advertisedAddress, advertisedPort } = tenant.virtualCluster.status ?? {};
+  it('default/kubernetes is there on both sides and leads to the API server of the tenant, through the gateway', async () => {
+    const { serviceCIDR = '', gateway, advertisedPort } = tenant.virtualCluster.status ?? {};
     const first = addressAt(serviceCIDR, 1);
     expect(addressOf(await own('kubernetes', tenant, 'default'))).toBe(first);
     expect(addressOf(await counterpart('kubernetes', tenant, 'default'))).toBe(first);
@@ -148,8 +148,8 @@ describe('services', () => {
       name: 'kubernetes',
     });
     for (const slice of [...items, ours]) {
-      expect(at(slice, 'endpoints', '0', 'addresses')).toEqual([advertisedAddress]);
-      expect(at(slice, 'ports', '0', 'port')).toBe(advertisedPort);
+      expect(at(slice, 'endpoints', '0', 'addresses')).toEqual([gateway?.podAddress]);
+      expect(at(slice, 'ports', '0', 'port')).toBe(gateway?.port);
     }
     expect(items).toHaveLength(1);
     expect(tenant.virtualCluster.status?.endpoint).toBe(`https://127.0.0.1:${advertisedPort}`);

@@ -1,6 +1,7 @@
+import { connect } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { VirtualCluster, VirtualClusterPhase } from '../api/virtual-cluster.ts';
-import { type KubeObject, resources } from '../kube/index.ts';
+import { connectionFromSecret, type KubeObject, resources } from '../kube/index.ts';
 import { at } from './harness/checker/view.ts';
 import { deployment, namespace, pod } from './harness/manifests.ts';
 import { processesOf } from './harness/processes.ts';
@@ -59,6 +60,30 @@ describe('a tenant that sleeps', () => {
     await untilRunning(4);
     expect(await superPods()).toEqual(expect.arrayContaining(before));
     await world.expectAgreement([tenant]);
+  });
+
+  it('sleeps on for a client that asks to be left out, and wakes up for one that comes as pods do', async () => {
+    await sleep();
+    const { port = 0, podAddress, serverName = '' } = tenant.virtualCluster.status?.gateway ?? {};
+    const said = (servername?: string): Promise<string> =>
+      new Promise((resolve) => {
+        const ca = connectionFromSecret(tenant.kubeconfig).ca;
+        const socket = connect({ host: '127.0.0.1', port, ca, ...(servername && { servername }) }, () => {
+          resolve('connected');
+          socket.destroy();
+        });
+        socket.on('error', ({ message }) => resolve(message));
+      });
+    expect(await said(`background-${serverName}`)).toMatch(/alert internal error/);
+    expect((await untilPhase('Asleep')).status?.sleep?.since).toBeDefined();
+    // What pods have in place of an address of the API server itself; the machine has another one on the local stack.
+    const labelSelector = `skerry.dev/tenant=${tenant.uid},kubernetes.io/service-name=kubernetes`;
+    const { items } = await world.superCluster.client.list(resources.endpointSlices, { labelSelector });
+    expect(items.map((slice) => at(slice, 'endpoints', '0', 'addresses'))).toEqual([[podAddress]]);
+    expect(items.map((slice) => at(slice, 'ports', '0', 'port'))).toEqual([port]);
+    expect(await said()).toBe('connected');
+    await untilPhase('Ready');
+    expect(await said(`background-${serverName}`)).toBe('connected');
   });
 
   it('wakes up by command, and says what it is already', async () => {

@@ -52,6 +52,20 @@ describe('the settings of a tenant', () => {
     expect(apiServer).toEqual({ address: '192.0.2.10', port: 443, isService: true });
   });
 
+  it('tell pods to reach the API server through the gateway, where that has an address and a port for them', () => {
+    const of = (gateway: { port?: number; podAddress?: string }) =>
+      tenantInfo(
+        { ...ready, status: { ...ready.status, gateway: { server: '', serverName: '', ...gateway } } },
+        settings,
+      ).apiServer;
+    expect(of({ port: 23_001, podAddress: '192.0.2.30' })).toMatchObject({
+      address: '192.0.2.30',
+      port: 23_001,
+    });
+    for (const gateway of [{ port: 23_001 }, { podAddress: '192.0.2.30' }])
+      expect(of(gateway)).toMatchObject({ address: '192.0.2.10', port: 443 });
+  });
+
   it('open no address to a tenant where it is not known whose that is', () => {
     const status = {
       ...ready.status,

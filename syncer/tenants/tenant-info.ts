@@ -1,6 +1,6 @@
 import { defaultPolicy } from '../../api/policy.ts';
 import { defaultQuota } from '../../api/quota.ts';
-import { isExposedByService, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isExposedByService, podEndpoint, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { NetworkIsolation, TenantInfo } from '../context.ts';
 import { defaultAllowedAnnotations, defaultDeniedKeyPrefixes } from '../mapping/metadata.ts';
 
@@ -53,6 +53,7 @@ export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings, seesAll
     nodeSelector,
     ...policy
   } = status.policy ?? {};
+  const { address = status.advertisedAddress, port = 443 } = podEndpoint(vc);
   return {
     uid: metadata.uid,
     id: status.id,
@@ -63,8 +64,8 @@ export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings, seesAll
     serviceCidrs: [status.serviceCIDR],
     serviceIpMode: status.serviceIPMode ?? 'slice',
     apiServer: {
-      address: status.advertisedAddress,
-      port: status.advertisedPort ?? 443,
+      address,
+      port,
       isService: isExposedByService(vc),
     },
     kubelet: settings.kubelet,

@@ -143,12 +143,14 @@ describe("a tenant's network policies, on nodes that act on them", () => {
     const near = { namespace: ns, name: 'near-node-1' };
     const { address, nodes } = inject('cluster');
     const superApi = new URL(world.superCluster.client.connection.server);
-    // Where API servers listen themselves: pods do not go through the gateway.
+    // At the gateway: nobody's API server is reached where it listens itself.
     const own = tenant.virtualCluster.status;
     const foreign = other.virtualCluster.status;
+    expect(own?.gateway?.podAddress).toBe(address);
     const kubelet = nodes[0]?.address ?? '';
     const reached = (): Promise<string[]> =>
       Promise.all([
+        connects(tenant, near, address, own?.gateway?.port ?? 0),
         connects(tenant, near, own?.advertisedAddress ?? '', own?.advertisedPort ?? 0),
         connects(tenant, near, superApi.hostname, Number(superApi.port)),
         connects(tenant, near, kubelet, 10_250),
@@ -156,7 +158,7 @@ describe("a tenant's network policies, on nodes that act on them", () => {
         // Nor is the gateway a way to the others.
         connects(tenant, near, address, foreign?.gateway?.port ?? 0),
       ]);
-    const closed = ['connected', ...Array.from({ length: 4 }, () => noRouteToHost)];
+    const closed = ['connected', ...Array.from({ length: 5 }, () => noRouteToHost)];
     await expect.poll(reached, soon).toEqual(closed);
     await tenant.apply(
       policy('all', {

@@ -2,7 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { loadTemplates } from '../control-plane/template.ts';
 import { renderAddon } from './addons.ts';
 
-const values = { clusterDomain: 'example.local', dnsAddress: '10.112.4.10' };
+const values = {
+  clusterDomain: 'example.local',
+  dnsAddress: '10.112.4.10',
+  backgroundEnv: '[]',
+  backgroundAliases: '[]',
+};
 const templates = await loadTemplates();
 
 function object(fields: object): string {

@@ -26,6 +26,10 @@ interface AddonValues {
   clusterDomain: string;
   /** The tenth address of the tenant's slice. */
   dnsAddress: string;
+  /** JSON: `env` of a container whose requests are neither to wake the tenant nor to keep it awake. */
+  backgroundEnv: string;
+  /** JSON: `hostAliases` of its pod. */
+  backgroundAliases: string;
 }
 
 const rbac = (plural: string, kind: string, namespaced: boolean): Resource =>
@@ -48,8 +52,8 @@ const kinds: readonly Resource[] = [
 const applyKey = 'skerry.dev/apply';
 
 /**
- * The objects of an addon, in the order of its text, which is YAML with the placeholders `${clusterDomain}`
- * and `${dnsAddress}`. Each bears the addon's name as a label, and in an annotation what it was made from.
+ * The objects of an addon, in the order of its text, which is YAML with the placeholders `${clusterDomain}`,
+ * `${dnsAddress}`, `${backgroundEnv}` and `${backgroundAliases}`. Each bears the addon's name as a label, and in an annotation what it was made from.
  * Throws `InvalidAddon`.
  */
 export function renderAddon(name: string, text: string, values: AddonValues): AddonObject[] {

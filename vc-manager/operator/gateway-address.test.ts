@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parseKubeconfig, resources } from '../../kube/index.ts';
 import { World } from './testing/world.ts';
@@ -36,6 +37,52 @@ describe('the address of a tenant behind a gateway', () => {
     world.create('a');
     const { status } = await world.untilReady('a');
     expect(status?.gateway?.server).toBe(`https://${status?.id}.tenants.example.com:7443`);
+  });
+
+  it('is that of the gateway for pods too, where it has one for them and they are to wake the tenant', async () => {
+    const ports = { first: 23_000, last: 23_999 };
+    const gateway = { domain: 'tenants.example.com', host: '127.0.0.1', port: 7443, ports };
+    const first = world.run(settings({ ...gateway, podAddress: '192.0.2.30' }));
+    world.create('a', { dns: 'coredns' });
+    const ready = (await world.untilReady('a')).status;
+    expect(ready?.gateway).toMatchObject({ port: expect.any(Number), podAddress: '192.0.2.30' });
+    const where = (): unknown => {
+      const ref = { namespace: 'default', name: 'kubernetes' };
+      const [slice, endpoints] = [resources.endpointSlices, resources.endpoints].map((each) =>
+        world.tenant.get(each, ref),
+      ) as { endpoints?: { addresses: string[] }[]; ports?: object[]; subsets?: object[] }[];
+      expect(endpoints?.subsets).toMatchObject([
+        { addresses: [{ ip: slice?.endpoints?.[0]?.addresses[0] }], ports: slice?.ports },
+      ]);
+      return { address: slice?.endpoints?.[0]?.addresses, ...slice?.ports?.[0] };
+    };
+    const atGateway = { address: ['192.0.2.30'], port: ready?.gateway?.port };
+    expect(where()).toMatchObject(atGateway);
+    // What watches without end is known there by a name that does not keep the tenant awake.
+    const corefile = { namespace: 'kube-system', name: 'coredns' };
+    const deployment = (): string => JSON.stringify(world.tenant.get(resources.deployments, corefile));
+    const background = `background-${ready?.gateway?.serverName}`;
+    expect(deployment()).toContain(`{"ip":"192.0.2.30","hostnames":["${background}"]}`);
+    expect(deployment()).toContain(`{"name":"KUBERNETES_SERVICE_HOST","value":"${background}"}`);
+    expect(deployment()).toContain(
+      `{"name":"KUBERNETES_SERVICE_PORT","value":"${String(ready?.gateway?.port)}"}`,
+    );
+    const { data } = world.secretOf('a', 'pki') as { data?: Record<string, string> };
+    const server = new X509Certificate(Buffer.from(data?.['apiserver.crt'] ?? '', 'base64'));
+    expect(server.checkHost(background)).toBe(background);
+    const itself = { address: ['192.0.2.10'], port: ready?.advertisedPort };
+    world.edit('a', { sleep: { afterIdle: '30m', wakeForPods: false } });
+    await world.until('a', ({ status }) => status?.observedGeneration === 2);
+    expect(where()).toMatchObject(itself);
+    expect(deployment()).not.toContain(background);
+    world.edit('a', { sleep: { afterIdle: '30m' } });
+    await world.until('a', ({ status }) => status?.observedGeneration === 3);
+    expect(where()).toMatchObject(atGateway);
+    await first.stop();
+    world.run(settings(gateway));
+    await world.until('a', ({ status }) => status?.gateway?.podAddress === undefined);
+    await world.until('a', ({ status }) => status?.jobs?.current === undefined);
+    await expect.poll(where).toMatchObject(itself);
   });
 
   it('is a port of its own, which it keeps; and none any more when the manager runs without a gateway', async () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { operatorSettings } from './settings.ts';
 
+const gateway = { domain: 'tenants.example.com', port: 443, ports: { first: 1, last: 2 } };
 const least = { advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379' };
 
 describe('operatorSettings', () => {
@@ -15,6 +16,26 @@ describe('operatorSettings', () => {
 
   it.each([
     ['an advertised address that pods could not reach', { advertiseAddress: '127.0.0.1' }, /loopback/],
+    [
+      'a gateway address that pods could not reach',
+      { gateway: { ...gateway, podAddress: '127.0.0.1' } },
+      /loopback/,
+    ],
+    [
+      'a name as gateway address for pods',
+      { gateway: { ...gateway, podAddress: 'example.org' } },
+      /not an IP/,
+    ],
+    [
+      'a gateway for pods without ports',
+      { gateway: { domain: gateway.domain, port: 443, podAddress: '192.0.2.1' } },
+      /--gateway-ports/,
+    ],
+    [
+      'a gateway for pods that have a Service',
+      { driver: 'kubernetes' as const, gateway: { ...gateway, podAddress: '192.0.2.1' } },
+      /by a Service/,
+    ],
     ['an advertised name', { advertiseAddress: 'example.org' }, /not an IP address/],
     ['a bind address that is none', { bindAddress: '' }, /bindAddress/],
     ['a range of ports that runs backwards', { portRange: { first: 9, last: 8 } }, /9-8/],

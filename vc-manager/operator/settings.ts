@@ -10,6 +10,8 @@ export interface GatewaySettings {
   port: number;
   /** Each tenant gets a port of its own too, both ends included; kubeconfigs name that. */
   ports?: { first: number; last: number };
+  /** IP address at which pods reach it, each tenant's at the tenant's own port. Absent: they reach each API server by itself. */
+  podAddress?: string;
 }
 
 export interface OperatorSettings {
@@ -91,6 +93,7 @@ export function operatorSettings(input: OperatorSettingsInput): OperatorSettings
       'an endpoint may not be loopback; give another address of this machine',
     );
   }
+  checkPodAddress(settings.gateway, settings.driver);
   const { first, last } = portRange;
   if (!(Number.isInteger(first) && Number.isInteger(last) && first >= 1 && last <= 65_535 && first <= last)) {
     throw invalidSettings('portRange', `${first}-${last} is not a range of ports`);
@@ -102,6 +105,22 @@ export function operatorSettings(input: OperatorSettingsInput): OperatorSettings
     throw invalidSettings('slicePrefixLength', `/${slicePrefixLength} is not a size of a range`);
   }
   return settings;
+}
+
+function checkPodAddress(gateway: GatewaySettings | undefined, driver: DriverName): void {
+  const { podAddress, ports } = gateway ?? {};
+  if (podAddress === undefined) return;
+  const problem =
+    isIP(podAddress) === 0
+      ? `"${podAddress}" is not an IP address`
+      : isLoopback(podAddress)
+        ? 'pods do not reach a loopback address; give another one of the gateway'
+        : ports === undefined
+          ? 'pods name no server: give each tenant a port of its own with --gateway-ports'
+          : driver === 'kubernetes'
+            ? 'with this driver pods reach their API server by a Service; leave it out'
+            : undefined;
+  if (problem !== undefined) throw invalidSettings('gateway.podAddress', problem);
 }
 
 function isLoopback(address: string): boolean {

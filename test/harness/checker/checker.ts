@@ -165,14 +165,15 @@ export class Checker {
 function checkedTenant({ uid, name }: CheckedCluster, { virtualclusters }: SuperSide): CheckedTenant {
   const vc = virtualclusters.find(({ metadata }) => metadata.uid === uid) as VirtualCluster | undefined;
   if (vc === undefined) throw new Error(`the VirtualCluster of ${name} is gone`);
+  const { gateway } = vc.status ?? {};
   return {
     uid,
     namespace: vc.metadata.namespace ?? '',
     name: vc.metadata.name ?? '',
     serviceCIDR: vc.status?.serviceCIDR ?? '',
     apiServer: {
-      address: vc.status?.advertisedAddress ?? '',
-      port: vc.status?.advertisedPort ?? 0,
+      address: gateway?.podAddress ?? vc.status?.advertisedAddress ?? '',
+      port: (gateway?.podAddress === undefined ? vc.status?.advertisedPort : gateway.port) ?? 0,
       isService: vc.status?.driver === 'kubernetes',
     },
     nodes: vc.spec?.nodes?.mode ?? 'all',

@@ -138,8 +138,10 @@ function gatewayText({
   server,
   serverName,
   port,
+  podAddress,
 }: NonNullable<NonNullable<VirtualCluster['status']>['gateway']>): string {
-  return port === undefined ? `${server} (server name ${serverName})` : server;
+  if (port === undefined) return `${server} (server name ${serverName})`;
+  return podAddress === undefined ? server : `${server} (pods at ${podAddress}, port ${port})`;
 }
 
 /** The driver, and what it confines the control plane in (docs/drivers.md#limits). */

@@ -115,6 +115,10 @@ export function configure(command: Command, cli: Cli): void {
       'each tenant gets a port of its own at vc-gateway as well, for clients that send no server name; kubeconfigs name it',
       portRange,
     )
+    .option(
+      '--gateway-pod-address <ip>',
+      'pods reach vc-gateway at this address, and through it the API server of their tenant, which they so wake; needs --gateway-ports (process, compose)',
+    )
     .option('--gateway-domain <domain>', 'that vc-gateway was started with; needs --gateway', dnsDomain)
     .option('--service-pool <cidr>', 'range of service addresses for all tenants', '10.112.0.0/12')
     .option('--slice-prefix-length <n>', "size of each tenant's part of it", wholeNumber(1, 124), 22)
@@ -203,6 +207,7 @@ interface OperatorFlags extends GlobalFlags, DriverFlags, PkiFlags, DashboardFla
   gateway?: Omit<GatewaySettings, 'domain'>;
   gatewayDomain?: string;
   gatewayPorts?: { first: number; last: number };
+  gatewayPodAddress?: string;
   portRange: { first: number; last: number };
   servicePool: string;
   slicePrefixLength: number;
@@ -322,11 +327,16 @@ async function snapshotsOf(
 }
 
 function gatewayOf(flags: OperatorFlags): GatewaySettings | undefined {
-  const { gateway, gatewayDomain: domain, gatewayPorts: ports } = flags;
-  if (gateway === undefined && domain === undefined && ports === undefined) return undefined;
+  const { gateway, gatewayDomain: domain, gatewayPorts: ports, gatewayPodAddress: podAddress } = flags;
+  if ([gateway, domain, ports, podAddress].every((flag) => flag === undefined)) return undefined;
   if (gateway === undefined || domain === undefined)
     throw invalidArgument('--gateway and --gateway-domain need each other, and --gateway-ports needs both');
-  return { ...gateway, domain, ...(ports === undefined ? {} : { ports }) };
+  return {
+    ...gateway,
+    domain,
+    ...(ports === undefined ? {} : { ports }),
+    ...(podAddress === undefined ? {} : { podAddress }),
+  };
 }
 
 /** A URL with a password belongs into the environment: every user of the machine can read arguments. */

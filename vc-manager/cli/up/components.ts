@@ -20,7 +20,7 @@ export const gatewayComponent = 'vc-gateway';
 /** Tenants of the local stack are told apart by names below it. Nothing has to resolve them: kubeconfigs name the address beside. */
 const gatewayDomain = 'tenants.skerry.internal';
 
-/** Each tenant has a port of its own at the gateway: clients on this machine need not name a server. */
+/** Each tenant has a port of its own at the gateway: clients on this machine, and pods, need not name a server. */
 const gatewayPorts = '23000-23999';
 
 interface ComponentOptions {
@@ -72,6 +72,7 @@ function manager(options: ComponentOptions, parts: LocalStackParts): ComponentPl
             `--gateway=${hostPort(localAddress(bindAddress), options.ports.gateway)}`,
             `--gateway-domain=${gatewayDomain}`,
             `--gateway-ports=${gatewayPorts}`,
+            `--gateway-pod-address=${advertiseAddress}`,
           ]
         : []),
       // Stable, so that a restarted process need not wait for its own lease to expire.

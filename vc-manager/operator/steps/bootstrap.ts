@@ -1,4 +1,5 @@
 import { isIPv6 } from 'node:net';
+import { podEndpoint } from '../../../api/virtual-cluster.ts';
 import {
   ConnectionError,
   type KubeObject,
@@ -103,8 +104,9 @@ const ref = { namespace: 'default', name: 'kubernetes' };
  * do not mirror it into a second slice.
  */
 function apiServerEndpoints(tenant: Tenant): { resource: Resource; object: KubeObject }[] {
-  const address = tenant.required(tenant.vc.status?.advertisedAddress, 'address');
-  const port = tenant.required(tenant.vc.status?.advertisedPort, 'port');
+  const endpoint = podEndpoint(tenant.vc);
+  const address = tenant.required(endpoint.address, 'address');
+  const port = tenant.required(endpoint.port, 'port');
   const ports = [{ name: 'https', port, protocol: 'TCP' }];
   return [
     {

@@ -1,5 +1,5 @@
 import { hash, X509Certificate } from 'node:crypto';
-import { kubeconfigKey, secretNames } from '../../../api/names.ts';
+import { backgroundPrefix, kubeconfigKey, secretNames } from '../../../api/names.ts';
 import type { VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { isWarm } from '../../../api/warm.ts';
 import { renderKubeconfig } from '../../../kube/index.ts';
@@ -250,7 +250,12 @@ export const credentials: Step = {
 
 function gatewayNames(tenant: Tenant, gateway: GatewaySettings | undefined): string[] {
   if (gateway === undefined) return [];
-  return [gatewayServerName(tenant.id, gateway), ...(gateway.host === undefined ? [] : [gateway.host])];
+  const serverName = gatewayServerName(tenant.id, gateway);
+  return [
+    serverName,
+    `${backgroundPrefix}${serverName}`,
+    ...(gateway.host === undefined ? [] : [gateway.host]),
+  ];
 }
 
 function versionOf(data: Readonly<Record<string, string>>): string {

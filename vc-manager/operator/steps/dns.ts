@@ -1,4 +1,5 @@
-import type { DnsChoice } from '../../../api/virtual-cluster.ts';
+import { backgroundPrefix } from '../../../api/names.ts';
+import type { DnsChoice, VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { findCondition, type KubeObject, printable, resources } from '../../../kube/index.ts';
 import { addressAt } from '../../os/network.ts';
 import { type AddonObject, installAddon, removeAddon, renderAddon } from '../addons.ts';
@@ -74,7 +75,22 @@ function objectsOf(tenant: Tenant): AddonObject[] {
   return renderAddon(addon, text, {
     clusterDomain: tenant.vc.spec?.clusterDomain ?? 'cluster.local',
     dnsAddress: addressAt(tenant.required(tenant.vc.status?.serviceCIDR, 'service slice'), 10),
+    ...background(tenant.vc),
   });
+}
+
+/** Where pods go through the gateway: it knows by the name of the server whose requests are no use of the tenant. */
+function background({ status }: VirtualCluster): { backgroundEnv: string; backgroundAliases: string } {
+  const { podAddress, port, serverName } = status?.gateway ?? {};
+  if (podAddress === undefined || port === undefined) return { backgroundEnv: '[]', backgroundAliases: '[]' };
+  const host = `${backgroundPrefix}${serverName}`;
+  return {
+    backgroundEnv: JSON.stringify([
+      { name: 'KUBERNETES_SERVICE_HOST', value: host },
+      { name: 'KUBERNETES_SERVICE_PORT', value: String(port) },
+    ]),
+    backgroundAliases: JSON.stringify([{ ip: podAddress, hostnames: [host] }]),
+  };
 }
 
 async function reportDns(tenant: Tenant, deployments: readonly Deployment[]): Promise<void> {

@@ -27,9 +27,9 @@ const serviceRules: DownRules = {
     (isApiServers(own) && tenant.apiServer.isService)
       ? 'no'
       : 'yes',
-  compare(own, superObject) {
+  compare(own, superObject, { tenant }) {
     const found = sameFields.flatMap((field) =>
-      unequal(at(own, 'spec', field), at(superObject, 'spec', field), field),
+      unequal(wantedField(own, field, tenant.apiServer.port), at(superObject, 'spec', field), field),
     );
     for (const field of ['externalIPs', 'loadBalancerIP', 'loadBalancerSourceRanges']) {
       if (!isEmpty(at(superObject, 'spec', field))) found.push(`${field} went down`);
@@ -44,6 +44,12 @@ const serviceRules: DownRules = {
     return found;
   },
 };
+
+/** In the tenant that of its API server has the port at which this listens, where pods may go to the gateway. */
+function wantedField(own: KubeObject, field: string, apiServerPort: number): unknown {
+  if (field !== 'ports' || !isApiServers(own)) return at(own, 'spec', field);
+  return listAt(own, 'spec', 'ports').map((port) => ({ ...port, targetPort: apiServerPort }));
+}
 
 export function compareServices(view: View): string[] {
   return [...compareDown(serviceRules, view), ...compareEndpoints(view)];
