@@ -12,6 +12,7 @@ export type ManagerConditionType =
   | 'DNSReady'
   | 'VersionCurrent'
   | 'SnapshotTaken'
+  | 'Placed'
   | 'Ready';
 
 /** Types of the conditions of a VirtualCluster that the syncer writes. */

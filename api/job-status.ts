@@ -9,6 +9,7 @@ const jobKinds = [
   'key-rotation',
   'snapshot',
   'restore',
+  'move',
   'sleep',
   'wake',
   'delete',
@@ -27,7 +28,11 @@ const attempts = z
   .int()
   .min(0)
   .describe('How often it was begun: anew after a failure or by another manager.');
-const target = z.string().max(32).describe('The version that a change of version leads to.').optional();
+const target = z
+  .string()
+  .max(32)
+  .describe('The version that a change of version leads to, or the place that a move does.')
+  .optional();
 
 export const jobStatusSchema = z.strictObject({
   current: z

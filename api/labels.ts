@@ -85,9 +85,9 @@ export const annotationKeys = {
   renewAuthorities: 'skerry.dev/renew-authorities',
   /** On a VirtualCluster: a new value asks for a new key for what is encrypted in the datastore. */
   rotateEncryptionKey: 'skerry.dev/rotate-encryption-key',
-  /** On a VirtualCluster: a new value asks for a snapshot of what it has in the datastore. */
+  /** On a VirtualCluster: a new value asks for a snapshot of what it has in the datastore; with ` certificates` at its end with authorities and token key. */
   snapshot: 'skerry.dev/snapshot',
-  /** On a VirtualCluster: a new value asks that it be put back to the snapshot that `restoreFrom` names. */
+  /** On a VirtualCluster: a new value asks that it be put back to the snapshot that `restoreFrom` names; ` certificates` as above. */
   restore: 'skerry.dev/restore',
   /** On a VirtualCluster: name of the snapshot that `restore` is about. */
   restoreFrom: 'skerry.dev/restore-from',

@@ -20,6 +20,7 @@ function neverChanged(field: string): { rule: string; message: string }[] {
 }
 
 const driverNames = ['process', 'compose', 'kubernetes'] as const;
+const datastoreNames = ['shared', 'own'] as const;
 export const dnsChoices = ['coredns', 'none'] as const;
 
 const cron = z
@@ -44,6 +45,13 @@ export const virtualClusterSpecSchema = z.strictObject({
     .max(253)
     .regex(/^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$/)
     .describe('Name of the ControlPlaneTemplate to build it from. The one of its version by default.')
+    .optional(),
+  driver: z
+    .enum(driverNames)
+    .describe(
+      "What runs the control plane: processes of the manager's machine, containers, or pods; one that the manager has. A " +
+        'change moves it. Without it, it is what runs it, or the first of the manager.',
+    )
     .optional(),
   clusterDomain: z
     .string()
@@ -111,6 +119,14 @@ export const virtualClusterSpecSchema = z.strictObject({
     .describe(
       'Name of a snapshot, NAMESPACE/NAME/FILE, of another tenant of this namespace: what the new one begins with. Read ' +
         'once, before it is ready.',
+    )
+    .optional(),
+  restoreCertificates: z
+    .boolean()
+    .meta({ 'x-kubernetes-validations': neverChanged('restoreCertificates') })
+    .describe(
+      'Whether it takes over the authorities and the token key in that snapshot, so that kubeconfigs and tokens of that ' +
+        'tenant are valid here.',
     )
     .optional(),
   snapshots: z
@@ -211,8 +227,18 @@ const phases = [
   'Upgrading',
   'Asleep',
   'Restoring',
+  'Moving',
   'Cancelled',
 ] as const;
+
+const placeSchema = z.strictObject({
+  driver: z.enum(driverNames),
+  datastore: z.enum(datastoreNames),
+  template: z.string().max(253),
+  port: z.int().min(1).max(65535).describe('Of the API server there.').optional(),
+});
+
+const moveStages = ['preparing', 'copying', 'starting', 'settling', 'returning'] as const;
 
 const conditionSchema = z.strictObject({
   type: z.string().min(1).max(316),
@@ -285,6 +311,11 @@ export const virtualClusterStatusSchema = z.strictObject({
     .min(1)
     .max(65535)
     .describe('Of an API server that is started beside the one that runs, to take its place.')
+    .optional(),
+  datastorePorts: z
+    .array(z.int().min(1).max(65535))
+    .max(8)
+    .describe("Of an etcd of its own on the manager's machine.")
     .optional(),
   serviceCIDR: z.string().max(64).describe("Range of the tenant's service addresses.").optional(),
   serviceIPMode: z
@@ -370,6 +401,7 @@ export const virtualClusterStatusSchema = z.strictObject({
             kubernetes: z.string().max(32),
             entries: z.int().min(0),
             bytes: z.int().min(0).describe('As stored.'),
+            certificates: z.boolean().describe('Whether its authorities and token key are in it.').optional(),
           }),
         )
         .max(96)
@@ -395,13 +427,44 @@ export const virtualClusterStatusSchema = z.strictObject({
     })
     .describe('The last request to restore.')
     .optional(),
+  move: z
+    .strictObject({
+      stage: z
+        .enum(moveStages)
+        .describe(
+          'preparing: the old one serves. copying, starting: none serves. settling: the new one serves. returning: back to the ' +
+            'old one.',
+        ),
+      from: placeSchema,
+      to: placeSchema,
+      startedAt: z.string().meta({ format: 'date-time' }),
+      pausedAt: z.string().meta({ format: 'date-time' }).describe('Since when none serves.').optional(),
+      pausedMs: z.int().min(0).describe('How long none has served; absent until one does.').optional(),
+    })
+    .describe('It is on its way to another driver or datastore.')
+    .optional(),
+  moved: z
+    .strictObject({
+      at: z.string().meta({ format: 'date-time' }),
+      from: placeSchema,
+      to: placeSchema,
+      pausedMs: z.int().min(0).describe('How long none has served.').optional(),
+      why: z.string().max(1024).describe('Why it went back. Absent: it is there.').optional(),
+    })
+    .describe('The last move to another driver or datastore.')
+    .optional(),
   jobs: jobStatusSchema.describe('Long operations: what is under way, and what was.').optional(),
   driver: z
     .enum(driverNames)
     .describe("What runs the control plane: processes of the manager's machine, containers, or pods.")
     .optional(),
+  template: z
+    .string()
+    .max(253)
+    .describe('Name of the ControlPlaneTemplate that it was built from last.')
+    .optional(),
   datastore: z
-    .enum(['shared', 'own'])
+    .enum(datastoreNames)
     .describe('Where its keys lie: in the etcd of all tenants or in one of its own.')
     .optional(),
   datastoreUsage: z
@@ -480,6 +543,10 @@ export const virtualClusterStatusSchema = z.strictObject({
 export type VirtualClusterSpec = z.input<typeof virtualClusterSpecSchema>;
 export type DriverName = (typeof driverNames)[number];
 export type DnsChoice = (typeof dnsChoices)[number];
+export type DatastoreName = (typeof datastoreNames)[number];
+export type Move = NonNullable<VirtualClusterStatus['move']>;
+/** What runs a control plane, and where its keys lie. */
+export type Place = Move['from'];
 export type SnapshotReason = (typeof snapshotReasons)[number];
 export type VirtualClusterPhase = (typeof phases)[number];
 export type VirtualClusterStatus = Omit<z.input<typeof virtualClusterStatusSchema>, 'conditions'> & {
@@ -538,7 +605,7 @@ export function podEndpoint({ status }: Pick<VirtualCluster, 'status'>): {
 
 /**
  * Whether this tenant is to be served now: its control plane was ready once, is not asleep, not being put back to a
- * snapshot, and not on its way out.
+ * snapshot or moved, and not on its way out.
  */
 export function isServed(vc: VirtualCluster): boolean {
   const { status } = vc;
@@ -547,12 +614,18 @@ export function isServed(vc: VirtualCluster): boolean {
     status?.phase !== 'Deleting' &&
     status?.phase !== 'Asleep' &&
     status?.restore === undefined &&
+    !isPaused(vc) &&
     status?.id !== undefined &&
     status.syncerSecret !== undefined &&
     status.identities?.tenant !== undefined &&
     status.advertisedAddress !== undefined &&
     status.serviceCIDR !== undefined
   );
+}
+
+/** Whether a move has stopped its control plane, and it runs at neither place yet. */
+export function isPaused({ status }: VirtualCluster): boolean {
+  return status?.move?.pausedAt !== undefined && status.move.pausedMs === undefined;
 }
 
 /** `spec.sleep.afterIdle` in milliseconds; undefined: it does not fall asleep by itself. */

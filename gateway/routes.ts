@@ -1,5 +1,5 @@
 import { backgroundPrefix, idPattern } from '../api/names.ts';
-import { sleepAfterIdleMs, type VirtualCluster } from '../api/virtual-cluster.ts';
+import { isPaused, sleepAfterIdleMs, type VirtualCluster } from '../api/virtual-cluster.ts';
 
 /** Where connections of one tenant go. */
 export interface Route {
@@ -100,7 +100,7 @@ function routeOf(vc: VirtualCluster): Route | undefined {
     host: hostname.replace(/^\[(.*)\]$/, '$1'),
     port: port === '' ? 443 : Number(port),
     ...(gateway?.port === undefined ? {} : { ownPort: gateway.port }),
-    isAsleep: phase === 'Asleep' || status?.restore !== undefined,
+    isAsleep: phase === 'Asleep' || status?.restore !== undefined || isPaused(vc),
     ...(idleMs === undefined ? {} : { idleMs }),
   };
 }

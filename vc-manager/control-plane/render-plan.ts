@@ -82,6 +82,8 @@ export interface RenderPlanOptions {
   /** Numbers for the port names of the template. */
   ports: Record<string, number>;
   bindAddress: string;
+  /** The same for components that keep data, which nobody outside of the control plane asks. Default: `bindAddress`. */
+  dataBindAddress?: string | undefined;
   /** Where pods and other machines reach the API server; never loopback. */
   advertiseAddress: string;
   etcd: { endpoint: string };
@@ -139,11 +141,12 @@ function renderComponent(component: TemplateComponent, options: RenderPlanOption
   const env = Object.fromEntries(
     sorted(component.env ?? {}).map(([name, value]) => [name, fill.text(value, `variable ${name}`)]),
   );
-  const host = localAddress(options.bindAddress);
+  const bindAddress = bindAddressOf(component, options);
+  const host = localAddress(bindAddress);
   const ports = (component.ports ?? []).map((name) => ({
     name,
     port: fill.port(name),
-    host: options.bindAddress,
+    host: bindAddress,
   }));
   const plan: ComponentPlan = {
     name: component.name,
@@ -174,6 +177,10 @@ function renderComponent(component: TemplateComponent, options: RenderPlanOption
   return plan;
 }
 
+function bindAddressOf({ data }: TemplateComponent, options: RenderPlanOptions): string {
+  return (data ? options.dataBindAddress : undefined) ?? options.bindAddress;
+}
+
 /** Fills the placeholders of one component in and remembers which files they refer to. */
 class Filler {
   readonly #component: TemplateComponent;
@@ -194,8 +201,8 @@ class Filler {
       id: options.id,
       serviceCIDR: options.serviceCIDR,
       clusterDomain: options.clusterDomain,
-      bindAddress: options.bindAddress,
-      bindHost: inUrl(options.bindAddress),
+      bindAddress: bindAddressOf(component, options),
+      bindHost: inUrl(bindAddressOf(component, options)),
       advertiseAddress: options.advertiseAddress,
       etcdEndpoint: options.etcd.endpoint,
       podSecurity: options.podSecurity ?? 'baseline',

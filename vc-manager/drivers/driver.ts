@@ -117,6 +117,20 @@ export interface LocateOptions {
   withDatastore?: boolean;
 }
 
+/** Where an etcd of a control plane's own is reached. */
+export interface DatastoreLocation {
+  host: string;
+  port: number;
+  /** More names of the same place, for its certificate. */
+  names: readonly string[];
+  /** False: what it holds goes with the program that holds it. */
+  isKept: boolean;
+  /** Where it listens; absent: where the API server does. */
+  bindAddress?: string;
+  /** Numbers for the port names of a template. */
+  ports: Readonly<Record<string, number>>;
+}
+
 /** Where the parts of a control plane are reached, and where they have to listen for that. */
 export interface Location {
   /** An address; it also stands in the tenant's own endpoints. */
@@ -126,15 +140,7 @@ export interface Location {
   names: readonly string[];
   bindAddress: string;
   bindPort: number;
-  datastore?: {
-    host: string;
-    port: number;
-    names: readonly string[];
-    /** False: what it holds goes with the program that holds it. */
-    isKept: boolean;
-  };
-  /** Numbers for the other port names of a template. */
-  ports: Readonly<Record<string, number>>;
+  datastore?: DatastoreLocation;
 }
 
 /** `resources`: memory and CPU. `egress`: where its connections lead on the machine that it runs on. */

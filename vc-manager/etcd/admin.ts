@@ -20,6 +20,7 @@ import {
   type KeyspaceView,
   listSegments,
   measureKeys,
+  raiseRevision,
   replaceKeys,
   viewKeys,
 } from './keyspace.ts';
@@ -192,6 +193,17 @@ export class EtcdAdmin {
     };
   }
 
+  /** See `raiseRevision`. */
+  async raise(
+    target: number,
+    {
+      isEnough,
+      ...call
+    }: AdminCall & { isEnough?: () => boolean; onProgress?: (revision: number) => void } = {},
+  ): Promise<number> {
+    return await raiseRevision(this.#session, { key: raiseKey, target, ...(isEnough && { isEnough }) }, call);
+  }
+
   /** Forgets the history before `revision`. That somebody else has done so before is no error. */
   async compact(revision: number, { signal }: AdminCall = {}): Promise<void> {
     await tolerate(
@@ -252,6 +264,9 @@ export class EtcdAdmin {
     );
   }
 }
+
+/** Outside of every tenant's keys. */
+const raiseKey = '/skerry/revision';
 
 /** There while the keys of a tenant are being replaced. */
 function replaceGuard(id: string): string {

@@ -1,5 +1,9 @@
 import { replaceSuperseded } from './errors.ts';
-import type { EtcdSession } from './gateway.ts';
+
+/** Who asks etcd: one call of its gateway. Throws EtcdError. */
+export interface EtcdCaller {
+  call(path: string, body: object, signal?: AbortSignal): Promise<unknown>;
+}
 
 /** A range of keys as etcd takes it: `key` is in it, `rangeEnd` is the first that is not. */
 interface KeyRange {
@@ -45,7 +49,7 @@ interface RangeAnswer {
 /** Keys that go in one request: a large delete would hold up the writes of all other tenants. */
 const pageSize = 1000;
 
-export async function countKeys(session: EtcdSession, prefix: string, signal?: AbortSignal): Promise<number> {
+export async function countKeys(session: EtcdCaller, prefix: string, signal?: AbortSignal): Promise<number> {
   const answer = await range(session, prefixRange(prefix), { count_only: true }, signal);
   return Number(answer.count ?? 0);
 }
@@ -64,7 +68,7 @@ const valuesPerPage = 64;
  * is what was counted so far, and `keys` is nevertheless the number of all.
  */
 export async function measureKeys(
-  session: EtcdSession,
+  session: EtcdCaller,
   prefix: string,
   enoughBytes: number,
   signal?: AbortSignal,
@@ -91,11 +95,7 @@ function bytesOfBase64(text: string): number {
 }
 
 /** Deletes in pages, in one pass: what is written behind it while it runs stays. Returns the number of deleted keys. */
-export async function deleteKeys(
-  session: EtcdSession,
-  prefix: string,
-  signal?: AbortSignal,
-): Promise<number> {
+export async function deleteKeys(session: EtcdCaller, prefix: string, signal?: AbortSignal): Promise<number> {
   const all = prefixRange(prefix);
   let from = all.key;
   let deleted = 0;
@@ -114,7 +114,7 @@ export async function deleteKeys(
 
 /** The first path segment below `prefix` of every key there; one request for each. */
 export async function listSegments(
-  session: EtcdSession,
+  session: EtcdCaller,
   prefix: string,
   signal?: AbortSignal,
 ): Promise<string[]> {
@@ -134,7 +134,7 @@ export async function listSegments(
 }
 
 async function range(
-  session: EtcdSession,
+  session: EtcdCaller,
   keys: KeyRange,
   options: { count_only?: boolean; keys_only?: boolean; limit?: number; revision?: string },
   signal?: AbortSignal,
@@ -165,7 +165,7 @@ export interface KeyspaceView {
 }
 
 export async function viewKeys(
-  session: EtcdSession,
+  session: EtcdCaller,
   prefix: string,
   signal?: AbortSignal,
 ): Promise<KeyspaceView> {
@@ -210,7 +210,7 @@ interface ReplaceTarget {
  * in the middle leaves a part; the next call begins anew.
  */
 export async function replaceKeys(
-  session: EtcdSession,
+  session: EtcdCaller,
   { prefix, guard, attempt, keepOthers = false }: ReplaceTarget,
   entries: AsyncIterable<Entry>,
   { signal, onProgress }: { signal?: AbortSignal | undefined; onProgress?: (written: number) => void } = {},
@@ -255,4 +255,40 @@ export async function replaceKeys(
   await flush();
   await write([{ request_delete_range: { key: guardKey } }]);
   return written;
+}
+
+/** etcd takes up so many small writes at a time that one batch of its log holds them all. */
+const parallelWrites = 64;
+/** History of it is of no use to anybody. */
+const writesPerCompaction = 50_000;
+
+/**
+ * Has etcd count on to a revision at least this high, by writes to `key`. Who has read from another etcd asks for changes
+ * since a revision of that one: below it, this one would be silent. Ends early when `isEnough`; returns the revision.
+ */
+export async function raiseRevision(
+  session: EtcdCaller,
+  { key, target, isEnough = () => false }: { key: string; target: number; isEnough?: () => boolean },
+  { signal, onProgress }: { signal?: AbortSignal | undefined; onProgress?: (revision: number) => void } = {},
+): Promise<number> {
+  const put = { key: base64(Buffer.from(key)), value: '' };
+  let revision = await revisionOf(session, signal);
+  let compacted = revision;
+  while (revision < target && !isEnough()) {
+    const count = Math.min(parallelWrites, target - revision);
+    const answers = (await Promise.all(
+      Array.from({ length: count }, () => session.call('/v3/kv/put', put, signal)),
+    )) as { header?: { revision?: string } }[];
+    revision = Math.max(revision, ...answers.map(({ header }) => Number(header?.revision ?? 0)));
+    onProgress?.(revision);
+    if (revision - compacted < writesPerCompaction) continue;
+    compacted = revision;
+    await session.call('/v3/kv/compaction', { revision: String(revision) }, signal);
+  }
+  return revision;
+}
+
+async function revisionOf(session: EtcdCaller, signal?: AbortSignal): Promise<number> {
+  const { header } = await range(session, prefixRange('/'), { count_only: true }, signal);
+  return Number(header?.revision ?? 0);
 }

@@ -7,6 +7,7 @@ interface Allocation {
   id?: string | undefined;
   slice?: string | undefined;
   port?: number | undefined;
+  datastorePorts?: readonly number[] | undefined;
   gatewayPort?: number | undefined;
 }
 
@@ -42,8 +43,8 @@ export class Allocations {
   /** All that a warm VirtualCluster has is the other's too from now on. */
   give({ metadata: { uid = '' }, status }: VirtualCluster, toUid: string): void {
     this.#given.set(uid, toUid);
-    const { id, serviceCIDR: slice, advertisedPort: port, gateway } = status ?? {};
-    this.remember(toUid, { id, slice, port, gatewayPort: gateway?.port });
+    const { id, serviceCIDR: slice, advertisedPort: port, datastorePorts, gateway } = status ?? {};
+    this.remember(toUid, { id, slice, port, datastorePorts, gatewayPort: gateway?.port });
   }
 
   /** It could not be given. */
@@ -92,19 +93,17 @@ export class Allocations {
   }
 
   ports(exceptUid: string): Set<number> {
-    return new Set(
-      this.#others(
-        exceptUid,
-        (vc) => vc.status?.advertisedPort,
-        (claim) => claim.port,
-      ).concat(
-        this.#others(
-          exceptUid,
-          (vc) => vc.status?.replacementPort,
-          () => undefined,
-        ),
-      ),
+    const several = this.#others(
+      exceptUid,
+      ({ status }) => [
+        status?.advertisedPort,
+        status?.replacementPort,
+        status?.move?.from.port,
+        ...(status?.datastorePorts ?? []),
+      ],
+      ({ port, datastorePorts = [] }) => [port, ...datastorePorts],
     );
+    return new Set(several.flat().filter((port) => port !== undefined));
   }
 
   gatewayPorts(exceptUid: string): Set<number> {

@@ -17,13 +17,15 @@ type OperatorErrorCode =
   | 'VersionTooNew'
   | 'VersionDowngrade'
   | 'VersionSkipped'
-  | 'DatastoreNotSupported'
   | 'DatastoreChanged'
   | 'DriverChanged'
   | 'InvalidAddon'
   | 'NoAddon'
   | 'AddonNotOurs'
   | 'NoSnapshotStore'
+  | 'CertificatesNotEncrypted'
+  | 'CertificatesAbsent'
+  | 'CertificatesInUse'
   | 'NoLongerLeading'
   | 'ObjectReplaced';
 
@@ -238,15 +240,6 @@ export function objectReplaced(key: string): OperatorError {
   return new OperatorError('ObjectReplaced', `VirtualCluster ${key} is another object by now`, true);
 }
 
-export function datastoreNotSupported(template: string): OperatorError {
-  return new OperatorError(
-    'DatastoreNotSupported',
-    `the template ${template} has an etcd of its own, for which this manager has no address. Choose another template, ` +
-      'or run the manager with --driver kubernetes.',
-    false,
-  );
-}
-
 export function driverChanged(has: string, wanted: string): OperatorError {
   return new OperatorError(
     'DriverChanged',
@@ -256,11 +249,11 @@ export function driverChanged(has: string, wanted: string): OperatorError {
   );
 }
 
-export function datastoreChanged(template: string, has: string, wanted: string): OperatorError {
+export function datastoreChanged(template: string, has: string): OperatorError {
   return new OperatorError(
     'DatastoreChanged',
-    `the template ${template} asks for datastore: ${wanted}, but the control plane's keys lie in the ${has} one and ` +
-      'do not move by themselves. Put the template back, or create another VirtualCluster.',
+    `the template ${template} has another datastore than the control plane, whose keys lie in the ${has} one, and there is ` +
+      `no template of its version for that: put the template back, or add one.`,
     false,
   );
 }
@@ -316,10 +309,24 @@ export function noSnapshotStore(): OperatorError {
   );
 }
 
-export function snapshotNotSupported(): OperatorError {
+export function certificatesNotEncrypted(): OperatorError {
   return new OperatorError(
-    'DatastoreNotSupported',
-    'the tenant has an etcd of its own, of which no snapshots are taken: back its volume up instead',
+    'CertificatesNotEncrypted',
+    'certificates and their keys go into encrypted snapshots only: start the manager with --snapshot-recipient, as ' +
+      '"age-keygen" prints it',
+    false,
+  );
+}
+
+export function certificatesAbsent(why: string): OperatorError {
+  return new OperatorError('CertificatesAbsent', `there are no certificates to go by: ${why}`, false);
+}
+
+export function certificatesInUse(name: string): OperatorError {
+  return new OperatorError(
+    'CertificatesInUse',
+    `the tenant ${name}, whose certificates these are, is still here: each of the two would take what was handed out for ` +
+      'the other. Delete it first, or do without spec.restoreCertificates.',
     false,
   );
 }

@@ -1,7 +1,7 @@
 import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import type { Fence } from '../jobs/tenant-lock.ts';
 import { noLongerLeading } from './errors.ts';
-import type { Datastore, Services } from './services.ts';
+import type { Datastore, OwnDatastore, Services } from './services.ts';
 
 /** Throws `NoLongerLeading` unless the lease is held: a manager that slept past its lease must not act on what it knew before. */
 export function assertHeld(fence: Fence): void {
@@ -18,6 +18,7 @@ export function fenced(
     ...services,
     driver: fencedDriver(driver, fence),
     datastore: fencedDatastore(datastore, fence),
+    ownDatastore: (options) => fencedOwnDatastore(services.ownDatastore(options), fence),
   };
 }
 
@@ -78,10 +79,30 @@ export function fencedDatastore(datastore: Datastore, fence: Fence): Datastore {
       assertHeld(fence);
       return datastore.replaceTenant(id, entries, options);
     },
+    raise: async (target, options) => {
+      assertHeld(fence);
+      return datastore.raise(target, options);
+    },
     size: (options) => datastore.size(options),
     compact: async (revision, options) => {
       assertHeld(fence);
       await datastore.compact(revision, options);
     },
+  };
+}
+
+function fencedOwnDatastore(datastore: OwnDatastore, fence: Fence): OwnDatastore {
+  return {
+    count: (options) => datastore.count(options),
+    view: (options) => datastore.view(options),
+    replace: async (entries, options) => {
+      assertHeld(fence);
+      return datastore.replace(entries, options);
+    },
+    raise: async (target, options) => {
+      assertHeld(fence);
+      return datastore.raise(target, options);
+    },
+    close: () => datastore.close(),
   };
 }

@@ -3,49 +3,23 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { connectionFromSecret, type KubeObject, resources } from '../../kube/index.ts';
-import type { LocateOptions, Location } from '../drivers/driver.ts';
-import { condition, FakeDriver, World } from './testing/world.ts';
-
-/** Gives each control plane an address of its own. */
-class LocatingDriver extends FakeDriver {
-  /** Addresses that lead to API servers, by id. */
-  readonly led = new Map<string, string>();
-  /** Asked before each; false: somebody else has the address. */
-  isFree: (address: string) => boolean = () => true;
-  /** What was stored of the VirtualCluster whenever it was asked where one is. */
-  readonly seen: (string | undefined)[] = [];
-
-  async lead(id: string, address: string): Promise<boolean> {
-    if (!this.isFree(address)) return false;
-    this.led.set(id, address);
-    return true;
-  }
-
-  async locate(id: string, { withDatastore }: LocateOptions): Promise<Location> {
-    const [vc] = world.superCluster.list(resources.virtualClusters);
-    this.seen.push((vc?.['status'] as { id?: string } | undefined)?.id);
-    const location = {
-      host: '10.96.0.7',
-      port: 443,
-      names: [`kube-apiserver.skerry-tenant-${id}.svc`],
-      bindAddress: '0.0.0.0',
-      bindPort: 6443,
-      ports: { etcd: 2379, 'etcd-peer': 2380, 'etcd-metrics': 2381 },
-    };
-    if (!withDatastore) return location;
-    return {
-      ...location,
-      datastore: { host: '10.96.0.8', port: 2379, names: ['etcd.example.svc'], isKept: false },
-    };
-  }
-}
+import { DriverError } from '../drivers/errors.ts';
+import { LocatingDriver } from './testing/locating-driver.ts';
+import { condition, World } from './testing/world.ts';
 
 let world: World;
 let driver: LocatingDriver;
+/** What was stored of the VirtualCluster whenever the driver was asked where one is. */
+let seen: (string | undefined)[];
 
 beforeEach(async () => {
   world = await World.start();
   driver = new LocatingDriver();
+  seen = [];
+  driver.onLocate = () => {
+    const [vc] = world.superCluster.list(resources.virtualClusters);
+    seen.push((vc?.['status'] as { id?: string } | undefined)?.id);
+  };
 });
 
 afterEach(() => world.end());
@@ -110,7 +84,7 @@ describe('a driver that gives control planes addresses', () => {
     run();
     world.create('blue', { dns: 'none' });
     const { status } = await world.untilReady('blue');
-    expect(new Set(driver.seen)).toEqual(new Set([status?.id]));
+    expect(new Set(seen)).toEqual(new Set([status?.id]));
   });
 
   it('leads to the API servers from where pods look for theirs, and keeps the address by that', async () => {
@@ -191,26 +165,39 @@ describe('a driver that gives control planes addresses', () => {
       'IP Address:10.96.0.8',
     );
   });
-
-  it('does not let a template move a control plane to another etcd', async () => {
-    run();
-    world.create('blue', { dns: 'none' });
-    await world.untilReady('blue');
-    const carriedOut = driver.ensured.length;
-    world.edit('blue', { template: 'v1-36-own-etcd' });
-    const vc = await world.untilReason('blue', 'APIServerReady', 'DatastoreChanged');
-    expect(condition(vc, 'APIServerReady')?.message).toContain('v1-36-own-etcd');
-    expect(driver.ensured).toHaveLength(carriedOut);
-  });
 });
 
 describe('a driver without addresses', () => {
-  it('refuses a template with an etcd of its own, and says what would do', async () => {
+  it('runs an etcd of its own on the machine, for the control plane and the manager alone', async () => {
     world.run();
     world.create('blue', { template: 'v1-36-own-etcd' });
-    const vc = await world.untilReason('blue', 'APIServerReady', 'DatastoreNotSupported');
-    expect(condition(vc, 'APIServerReady')?.message).toContain('--driver kubernetes');
-    expect(world.driver.ensured).toEqual([]);
+    const { status } = await world.untilReady('blue');
+    const [client, peer, metrics] = status?.datastorePorts ?? [];
+    expect(new Set([client, peer, metrics, status?.advertisedPort]).size).toBe(4);
+    const [etcd, server] = world.driver.ensured[0]?.components ?? [];
+    expect(etcd?.ports).toEqual([
+      { name: 'etcd', port: client, host: '127.0.0.1' },
+      { name: 'etcd-peer', port: peer, host: '127.0.0.1' },
+      { name: 'etcd-metrics', port: metrics, host: '127.0.0.1' },
+    ]);
+    expect(server?.ports[0]?.host).toBe('0.0.0.0');
+    expect(server?.args).toContain(`--etcd-servers=https://127.0.0.1:${client}`);
+    expect(world.datastore.tenants.size).toBe(0);
+    // Another program has the port: it gets another one, unlike the API server of one that is in use.
+    const before = world.driver.ensured.length;
+    world.driver.beforeEnsure = ({ components }) => {
+      const taken = components[0]?.ports.find(({ port }) => port === client);
+      if (taken !== undefined)
+        throw new DriverError('PortInUse', 'the port is in use', { component: 'etcd', port: taken.port });
+    };
+    world.edit('blue', { weight: 2 });
+    const { status: later } = await world.until(
+      'blue',
+      (vc) => vc.status?.observedGeneration === vc.metadata.generation,
+    );
+    expect(later?.datastorePorts).not.toContain(client);
+    expect(later?.advertisedPort).toBe(status?.advertisedPort);
+    expect(world.driver.ensured.length).toBeGreaterThan(before);
   });
 
   it('leaves a control plane alone that another driver runs', async () => {

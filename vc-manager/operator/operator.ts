@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Backoff, type Clock, type KubeClient, LeaseElection, systemClock } from '../../kube/index.ts';
+import { OwnEtcd } from '../etcd/own-etcd.ts';
 import type { Fence } from '../jobs/tenant-lock.ts';
 import { Caches } from './caches.ts';
 import { explain } from './errors.ts';
@@ -168,6 +169,7 @@ export class Operator {
       client,
       driver,
       datastore,
+      ownDatastore: this.#options.ownDatastore ?? ((options) => new OwnEtcd(options)),
       settings: this.#settings,
       virtualClusters,
       policies,

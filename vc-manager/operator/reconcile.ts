@@ -17,6 +17,7 @@ import {
 import { removalSteps } from './removal.ts';
 import type { Services } from './services.ts';
 import { isAsleep } from './sleep.ts';
+import { isSnapshotWanted } from './snapshots.ts';
 import { StatusWriter } from './status-writer.ts';
 import { parallel, runSteps, type Stage, type StepHooks } from './step-runner.ts';
 import { address } from './steps/address.ts';
@@ -33,7 +34,7 @@ import { identity } from './steps/identity.ts';
 import { policy } from './steps/policy.ts';
 import { restore, restored } from './steps/restore.ts';
 import { reservations, serviceSlice } from './steps/service-slice.ts';
-import { awake, fallAsleep, stayAsleep } from './steps/sleep.ts';
+import { awake, fallAsleep, stayAsleep, wakeDatastore } from './steps/sleep.ts';
 import { snapshot } from './steps/snapshot.ts';
 import { takeOver } from './steps/take-over.ts';
 import { version } from './steps/version.ts';
@@ -251,7 +252,12 @@ const asleepRecheckMs = 10 * 60_000;
 
 async function rest(tenant: Tenant, services: Services, wanted: WantedJob): Promise<ReconcileResult> {
   const job = new JobLog(tenant, services, wanted);
-  return runSteps<ReconcileResult>([stayAsleep, snapshot], tenant, services, {
+  const isDatastoreAsleep =
+    tenant.vc.status?.datastore === 'own' && isSnapshotWanted(tenant.vc, services.clock.now());
+  const steps = isDatastoreAsleep
+    ? [version, address, certificates, wakeDatastore, snapshot, stayAsleep]
+    : [stayAsleep, snapshot];
+  return runSteps<ReconcileResult>(steps, tenant, services, {
     job,
     before: () => {},
     failed: () => {},

@@ -6,6 +6,7 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { Clock, ConnectionOptions, KubeClient, KubeObject, Store } from '../../kube/index.ts';
 import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import type { EtcdAdmin } from '../etcd/admin.ts';
+import type { OwnEtcd, OwnEtcdOptions } from '../etcd/own-etcd.ts';
 import type { ManagerPki } from '../pki/index.ts';
 import type { Allocations } from './allocations.ts';
 import type { OperatorSettings, OperatorSettingsInput } from './settings.ts';
@@ -24,7 +25,11 @@ export type Datastore = Pick<
   | 'replaceTenant'
   | 'size'
   | 'compact'
+  | 'raise'
 >;
+
+/** What the operator needs of an etcd of a tenant's own. */
+export type OwnDatastore = Pick<OwnEtcd, 'count' | 'view' | 'replace' | 'raise' | 'close'>;
 
 /** Where tenants' service addresses come from. */
 export interface ServicePool {
@@ -52,6 +57,8 @@ export interface Services {
   client: KubeClient;
   driver: ControlPlaneDriver;
   datastore: Datastore;
+  /** Of one tenant alone. */
+  ownDatastore: (options: OwnEtcdOptions) => OwnDatastore;
   settings: OperatorSettings;
   /** Each call renews what is due. */
   managerPki: () => Promise<ManagerPki>;
@@ -102,6 +109,8 @@ export interface OperatorOptions {
   /** `close` stops watching what runs, and leaves it running; called when another manager may take over. */
   driver: ControlPlaneDriver & { close?: () => Promise<void> };
   datastore: Datastore;
+  /** Default: an OwnEtcd. */
+  ownDatastore?: Services['ownDatastore'];
   /** Those of the package; written into the super cluster where they are missing. */
   templates: readonly ControlPlaneTemplate[];
   /** Called in every reconcile; has to renew what is due. */

@@ -1,13 +1,17 @@
+import { createReadStream } from 'node:fs';
 import { mkdtemp, readdir, rm, truncate } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { generateX25519Identity, identityToRecipient } from 'age-encryption';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys } from '../../api/labels.ts';
 import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
-import { resources } from '../../kube/index.ts';
+import { type KubeObject, resources } from '../../kube/index.ts';
 import type { Entry } from '../etcd/keyspace.ts';
+import { readArchive } from '../snapshot/archive.ts';
 import { DirectoryStore } from '../snapshot/store.ts';
 import { isRestoreWanted, isSnapshotWanted, snapshotDueMs } from './snapshots.ts';
+import { LocatingDriver } from './testing/locating-driver.ts';
 import { condition, jobRequests, World } from './testing/world.ts';
 
 const entry = (key: string, value: string): Entry => ({ key, value: Buffer.from(value) });
@@ -315,6 +319,165 @@ describe('snapshots', () => {
     expect(again.status?.id).toBe(status?.id);
     expect(world.datastore.entries.get(status?.id ?? '')).toEqual([own]);
     expect(again.status?.restore).toBeUndefined();
+  });
+
+  it('are taken of a tenant with an etcd of its own, and put back to it while nothing of it writes', async () => {
+    world.run({ snapshots });
+    world.create('a', { template: 'v1-36-own-etcd' });
+    const { status } = await world.untilReady('a');
+    const endpoint = `https://127.0.0.1:${status?.datastorePorts?.[0]}`;
+    const { entries } = world.ownDatastores;
+    entries.set(endpoint, [entry('configmaps/shop/settings', 'blue'), entry('leases/x/y', 'me')]);
+    const from = await take('1');
+    entries.set(endpoint, [entry('configmaps/shop/other', 'green')]);
+    const running: string[][] = [];
+    world.ownDatastores.beforeReplace = () =>
+      void running.push(world.driver.plans.get(id())?.components.map(({ name }) => name) ?? []);
+    restore(from, 'one');
+    await untilRestored('one');
+    expect(running).toEqual([['etcd']]);
+    expect(entries.get(endpoint)?.map(({ key }) => key)).toEqual(['configmaps/shop/settings']);
+    expect(world.driver.plans.get(id())?.components.map(({ name }) => name)).toEqual([
+      'etcd',
+      'kube-apiserver',
+      'kube-controller-manager',
+    ]);
+  });
+
+  it('of a tenant with an etcd of its own that is asleep start that alone, and stop it again', async () => {
+    world.run({ snapshots });
+    world.create('a', { template: 'v1-36-own-etcd' });
+    await world.untilReady('a');
+    annotate('a', annotationKeys.sleep, 'one');
+    await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
+    const before = world.driver.ensured.length;
+    await take('1');
+    await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
+    expect(world.driver.ensured.slice(before).map(({ components }) => components.length)).toEqual([1]);
+    expect(world.get('a')?.status?.phase).toBe('Asleep');
+    expect((await world.driver.observe(id())).components.map(({ state }) => state)).toEqual(['stopped']);
+  });
+
+  it('of a tenant of one driver and its own etcd fill one of another driver in the shared datastore, and back', async () => {
+    const own = world.run({ snapshots });
+    world.create('a', { template: 'v1-36-own-etcd' });
+    const { status } = await world.untilReady('a');
+    const { entries } = world.ownDatastores;
+    entries.set(`https://127.0.0.1:${status?.datastorePorts?.[0]}`, [
+      entry('configmaps/shop/settings', 'blue'),
+      entry('minions/node-1', 'x'),
+    ]);
+    const fromOwn = await take('1');
+    await own.stop();
+    const located = new LocatingDriver();
+    const settings = { advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379' };
+    const kubernetes = { ...settings, driver: 'kubernetes' } as const;
+    world.run({ snapshots, driver: located, settings: kubernetes });
+    world.create('b', { restoreFrom: fromOwn });
+    const { status: there } = await world.untilReady('b');
+    expect(there).toMatchObject({ driver: 'kubernetes', datastore: 'shared' });
+    expect(keys('b')).toEqual(['configmaps/shop/settings']);
+
+    const fromShared = await take('2', 'b');
+    world.create('c', { restoreFrom: fromShared, template: 'v1-36-own-etcd' });
+    await world.untilReady('c');
+    expect(entries.get('https://10.96.0.8:2379')?.map(({ key }) => key)).toEqual([
+      'configmaps/shop/settings',
+    ]);
+    // It ran before anything of it wrote.
+    expect(
+      located.ensured.filter((plan) => plan.id === id('c')).map(({ components }) => components.length),
+    ).toEqual([1, 3]);
+  });
+
+  it('hold no certificates unless asked, and are not taken with them where they would be readable', async () => {
+    world.run({ snapshots });
+    await make();
+    await take('1 certificates');
+    const { status } = await world.until('a', (vc) => vc.status?.jobs?.current?.failing === true);
+    expect(status?.jobs?.current?.message).toMatch(/encrypted snapshots only: .*--snapshot-recipient/);
+    expect(await readdir(root)).toEqual([]);
+    const plain = await take('2');
+    expect((await headerOf(plain)).certificates).toBeUndefined();
+  });
+
+  const headerOf = async (name: string, identities: string[] = []) =>
+    (await readArchive(createReadStream(join(root, name)), { name, identities })).header;
+  const encryptedFor = async (): Promise<void> => {
+    const identity = await generateX25519Identity();
+    snapshots.recipients.push(await identityToRecipient(identity));
+    snapshots.identities.push(identity);
+  };
+  const pkiOf = (name: string): Record<string, string> =>
+    (world.secretOf(name, 'pki') as KubeObject)['data'] as Record<string, string>;
+  const whatKubeconfigsTrust = (name: string): string[] => {
+    const pki = pkiOf(name);
+    return ['client-ca.crt', 'serving-ca.crt', 'service-account.pub'].map((entry) => pki[entry] ?? '');
+  };
+
+  it('make kubeconfigs valid at a new tenant when asked, under the same id, once that of them is gone', async () => {
+    await encryptedFor();
+    world.run({ snapshots });
+    await make();
+    const former = { id: id(), trust: whatKubeconfigsTrust('a'), pki: pkiOf('a') };
+    const without = await take('1');
+    const restoreFrom = await take('2 certificates');
+    expect(world.get('a')?.status?.snapshots?.kept?.map(({ certificates }) => certificates)).toEqual([
+      true,
+      undefined,
+    ]);
+    expect(Object.keys((await headerOf(restoreFrom, snapshots.identities)).certificates ?? {})).toEqual([
+      'client-ca.crt',
+      'client-ca.key',
+      'serving-ca.crt',
+      'serving-ca.key',
+      'service-account.key',
+    ]);
+
+    world.create('b', { restoreFrom, restoreCertificates: true });
+    const early = await world.untilReason('b', 'Ready', 'CertificatesInUse');
+    expect(condition(early, 'Ready')?.message).toMatch(/the tenant team\/a, .* is still here/);
+    await world.delete('b');
+    await world.untilGone('b');
+    await world.delete('a');
+    await world.untilGone('a');
+
+    world.create('c', { restoreFrom, restoreCertificates: true });
+    await world.untilReady('c');
+    expect(id('c')).toBe(former.id);
+    expect(whatKubeconfigsTrust('c')).toEqual(former.trust);
+    // By these the syncer tells tenants apart.
+    for (const entry of ['kubelet-client-ca.crt', 'front-proxy-ca.crt'])
+      expect(pkiOf('c')[entry]).not.toBe(former.pki[entry]);
+    expect(keys('c')).toEqual(['configmaps/shop/settings']);
+
+    world.create('d', { restoreFrom });
+    await world.untilReady('d');
+    expect(whatKubeconfigsTrust('d')).not.toEqual(former.trust);
+    world.create('e', { restoreFrom: without, restoreCertificates: true });
+    const none = await world.untilReason('e', 'Ready', 'CertificatesAbsent');
+    expect(condition(none, 'Ready')?.message).toMatch(/--with-certificates/);
+  });
+
+  it('put back the authorities that a tenant has had, when asked', async () => {
+    await encryptedFor();
+    world.run({ snapshots });
+    await make();
+    const before = whatKubeconfigsTrust('a');
+    const from = await take('1 certificates');
+    annotate('a', annotationKeys.renewAuthorities, 'x overlap=0');
+    await world.until('a', (vc) => vc.status?.jobs?.authorities === 'x overlap=0');
+    const renewed = whatKubeconfigsTrust('a');
+    expect(renewed).not.toEqual(before);
+    restore(from, 'one');
+    await untilRestored('one');
+    expect(whatKubeconfigsTrust('a')).toEqual(renewed);
+    restore(from, 'two certificates');
+    await untilRestored('two certificates');
+    expect(whatKubeconfigsTrust('a')).toEqual(before);
+    const files = world.driver.ensured.at(-1)?.components.flatMap((each) => each.files) ?? [];
+    const clientCa = files.find(({ path }) => path === 'client-ca.crt')?.content ?? '';
+    expect(Buffer.from(clientCa).toString('base64')).toBe(before[0]);
   });
 
   it('of another namespace fill no tenant', async () => {

@@ -26,7 +26,9 @@ export function snapshotRequest(vc: VirtualCluster): string | undefined {
 export function restoreRequest(vc: VirtualCluster): { request: string; from: string } | undefined {
   const request = newRequest(vc, annotationKeys.restore, vc.status?.restored?.request);
   if (request === undefined) return undefined;
-  const askedMs = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T/.test(request) ? Date.parse(request) : Number.NaN;
+  const askedMs = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T/.test(request)
+    ? Date.parse(request.split(' ', 1)[0] ?? '')
+    : Number.NaN;
   if (askedMs < Date.parse(vc.metadata.creationTimestamp ?? '') - clockSkewMs) return undefined;
   return { request, from: vc.metadata.annotations?.[annotationKeys.restoreFrom]?.slice(0, 253) ?? '' };
 }

@@ -12,7 +12,7 @@ import {
   resources,
 } from '../../kube/index.ts';
 import type { TemplateChoice } from '../control-plane/template.ts';
-import type { Location } from '../drivers/driver.ts';
+import type { DatastoreLocation, Location } from '../drivers/driver.ts';
 import type { AuthorityState, EncryptionState, TenantPki } from '../pki/index.ts';
 import { objectReplaced } from './errors.ts';
 import type { Services } from './services.ts';
@@ -44,6 +44,10 @@ export class Tenant {
   policy: EffectivePolicy | undefined;
   /** Set by the step `address` where the driver decides on it. */
   location: Location | undefined;
+  /** Set by the step `address` where it has an etcd of its own. */
+  ownDatastore: DatastoreLocation | undefined;
+  /** Set by steps of a move: an etcd of its own that it comes from or goes to, and does not use at present. */
+  otherDatastore: DatastoreLocation | undefined;
   /** Set by the step `certificates`. */
   pki: TenantPki | undefined;
   /** Set by the step `certificates`. */

@@ -1,6 +1,6 @@
 import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import type { VirtualClusterPolicy } from '../../api/policy.ts';
-import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import type { DatastoreName, VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   ControlPlaneError,
   minorOf,
@@ -11,6 +11,7 @@ import {
 import { isHeld } from '../jobs/job-status.ts';
 import { ceilingOf } from './effective-policy.ts';
 import {
+  datastoreChanged,
   OperatorError,
   templateNotAllowed,
   versionDowngrade,
@@ -28,6 +29,8 @@ export interface VersionChoice {
   choice: TemplateChoice;
   /** The control plane runs another version and may change to that of the choice. */
   change?: { from: string; to: string };
+  /** Where the spec has it go: a template with another datastore than it has. */
+  elsewhere?: TemplateChoice;
   /** Why it keeps the version that it runs although the spec asks for another. */
   refusal?: { reason: string; message: string };
 }
@@ -41,10 +44,47 @@ export interface VersionSources {
 }
 
 /**
- * The template and the exact version of a control plane. One that runs keeps its version until the spec names another.
- * What is not possible is thrown for a new control plane, and is a refusal for one that runs, which goes on as it is.
+ * The template and the exact version of a control plane, with the datastore that it has. Data goes to another one by a
+ * move only.
  */
 export function versionChoice(vc: VirtualCluster, sources: VersionSources): VersionChoice {
+  const found = ofSpec(vc, sources);
+  const running = vc.status?.version;
+  const has = vc.status?.datastore ?? 'shared';
+  if (running === undefined || datastoreOf(found.choice) === has) return found;
+  const choice = withDatastore(vc, running, has, sources);
+  if (choice === undefined) throw datastoreChanged(found.choice.template.metadata.name, has);
+  if (found.change === undefined) return { ...found, choice, elsewhere: found.choice };
+  const message = `It stays at ${running}: its version and its datastore cannot be changed together. Change one first.`;
+  return { choice, refusal: { reason: 'DatastoreChanged', message } };
+}
+
+export function datastoreOf({ template }: TemplateChoice): DatastoreName {
+  return template.spec.datastore ?? 'shared';
+}
+
+/** The template that it was built from last, or the one of its version that has this datastore. */
+export function withDatastore(
+  vc: VirtualCluster,
+  version: string,
+  datastore: DatastoreName,
+  sources: VersionSources,
+  named = vc.status?.template,
+): TemplateChoice | undefined {
+  const suitable = [...sources.templates.list()].filter(
+    ({ spec }) =>
+      (spec.datastore ?? 'shared') === datastore && minorOf(spec.kubernetesVersion) === minorOf(version),
+  );
+  const template = suitable.find(({ metadata }) => metadata.name === named)?.metadata.name;
+  if (suitable.length === 0) return undefined;
+  return select({ ...sources, templates: { list: () => suitable } }, { template, version });
+}
+
+/**
+ * The template and the exact version that the spec leads to. One that runs keeps its version until the spec names another.
+ * What is not possible is thrown for a new control plane, and is a refusal for one that runs, which goes on as it is.
+ */
+function ofSpec(vc: VirtualCluster, sources: VersionSources): VersionChoice {
   const running = vc.status?.version;
   if (running === undefined) {
     const choice = choose(vc, sources);

@@ -21,6 +21,8 @@ const judged: { [field in keyof VirtualClusterSpec]-?: (spec: VirtualClusterSpec
   clusterDomain: ({ clusterDomain = 'cluster.local' }) => clusterDomain === 'cluster.local',
   extraNames: ({ extraNames = [] }) => extraNames.length === 0,
   restoreFrom: ({ restoreFrom }) => restoreFrom === undefined,
+  restoreCertificates: () => true,
+  driver: () => true,
   // Compared as they will be, by `suits`.
   version: () => true,
   template: () => true,
@@ -43,7 +45,8 @@ function suits(member: VirtualCluster, { vc, policy }: Tenant, services: Service
   if (!Object.values(judged).every((isAsMade) => isAsMade(spec))) return false;
   const { status } = member;
   if (status?.policy?.podSecurity !== policy?.podSecurity) return false;
-  if (status?.driver !== settings.driver || dnsOf(member) !== (spec.dns ?? settings.dns)) return false;
+  if (status?.driver !== (spec.driver ?? settings.driver) || dnsOf(member) !== (spec.dns ?? settings.dns))
+    return false;
   try {
     const { choice } = versionChoice(vc, services);
     return choice.template.metadata.name === member.spec?.template && choice.version === status.version;
@@ -146,6 +149,7 @@ const inherited = [
   'gateway',
   'advertisedAddress',
   'advertisedPort',
+  'datastorePorts',
   'serviceCIDR',
   'serviceIPMode',
   'version',

@@ -34,4 +34,4 @@ export {
 export { etcdServerName } from './leafs.ts';
 export { ensureManagerPki, ensureManagerPkiSecret, type ManagerPki } from './manager.ts';
 export { ensureSuperClusterPki, type SuperClusterPki } from './super-cluster.ts';
-export { adminGroup, ensureTenantPki, type TenantPki } from './tenant.ts';
+export { adminGroup, ensureTenantPki, type TenantPki, type TenantPkiOptions } from './tenant.ts';

@@ -245,8 +245,8 @@ describe('tenant', () => {
     });
 
     it.each([
-      [true, 9],
-      [false, 8],
+      [true, 10],
+      [false, 9],
     ])(
       'has a datastore of its own whose data is kept: %s, and gets %d leafs anew on request',
       async (isKept, count) => {

@@ -23,7 +23,12 @@ export interface TenantPkiOptions {
   /** The manager's: it signs the tenant's way into the datastore. */
   readonly etcdCa: CertificateAuthority;
   /** An etcd of its own, with an authority of its own: under which hosts its API servers reach it. */
-  readonly ownDatastore?: { readonly hosts: readonly string[]; readonly isKept?: boolean };
+  readonly ownDatastore?: {
+    readonly hosts: readonly string[];
+    readonly isKept?: boolean;
+    /** API servers use the shared one: their certificate is for that. */
+    readonly isBeside?: boolean;
+  };
   /** Its datastore trusts the authority that was made for it: another one is not made. */
   readonly wasStarted?: boolean;
   /** See `PkiSpec`, as is `isHeld`. */
@@ -61,6 +66,8 @@ export interface TenantPki {
     readonly syncer: KeyPair;
     readonly manager: KeyPair;
     readonly etcdServer?: KeyPair;
+    /** By which the manager reads and writes a tenant's own etcd. */
+    readonly etcdManager?: KeyPair;
   };
 }
 
@@ -91,7 +98,7 @@ export async function ensureTenantPki(
         ...(own && {
           'etcd-ca': {
             commonName: `skerry ${options.id} datastore CA`,
-            mayBeAdded: options.wasStarted !== true,
+            mayBeAdded: options.wasStarted !== true || own.isBeside === true,
           },
         }),
       },
@@ -114,7 +121,7 @@ export async function ensureTenantPki(
         'front-proxy-client': frontProxyLeaf,
         'controller-manager': userLeaf('system:kube-controller-manager'),
         'etcd-client': {
-          authority: own === undefined ? options.etcdCa : 'etcd-ca',
+          authority: own === undefined || own.isBeside === true ? options.etcdCa : 'etcd-ca',
           commonName: tenantUser(options.id),
           usage: ['client'],
         },
@@ -124,6 +131,7 @@ export async function ensureTenantPki(
             // A new one is a new pod, and without a volume the data goes with the old one.
             onlyWhenDue: own.isKept === false,
           },
+          'etcd-manager': { authority: 'etcd-ca', commonName: '', usage: ['client'] },
         }),
         admin: userLeaf('skerry:admin', adminGroup),
         syncer: { ...userLeaf('skerry:syncer', 'system:masters'), validForMs: shortLifeMs },
@@ -153,7 +161,10 @@ function tenantPkiOf(data: PkiData, hasOwnDatastore: boolean): TenantPki {
       admin: pairOf(data, 'admin'),
       syncer: pairOf(data, 'syncer'),
       manager: pairOf(data, 'manager'),
-      ...(hasOwnDatastore && { etcdServer: pairOf(data, 'etcd-server') }),
+      ...(hasOwnDatastore && {
+        etcdServer: pairOf(data, 'etcd-server'),
+        etcdManager: pairOf(data, 'etcd-manager'),
+      }),
     },
   };
 }

@@ -30,6 +30,8 @@ const headerSchema = z.object({
   /** Of the datastore. */
   revision: z.int().min(0),
   takenAt: z.iso.datetime(),
+  /** Authorities and token key by file name; only in one that is encrypted, and only where that was asked for. */
+  certificates: z.record(z.string().max(64), z.string().max(16_384)).optional(),
 });
 
 export type SnapshotHeader = Omit<z.infer<typeof headerSchema>, 'format' | 'formatVersion'>;

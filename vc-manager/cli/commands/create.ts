@@ -42,6 +42,7 @@ interface Flags extends GlobalFlags {
   hideNodes?: boolean;
   deletionProtection?: boolean;
   from?: string;
+  withCertificates?: boolean;
   snapshotStore?: string;
   nodeSelector?: Record<string, string>;
   wait?: boolean;
@@ -111,6 +112,10 @@ export function configure(command: Command, cli: Cli): void {
       '--from <snapshot>',
       'begin with what is in a snapshot: a name that "vc-manager snapshot --list" shows, or a file; volumes, nodes and addresses do not come along',
     )
+    .option(
+      '--with-certificates',
+      'with --from: take over the authorities and the token key that the snapshot holds, so that kubeconfigs of that tenant are valid',
+    )
     .option(snapshotStoreFlag, "the manager's store, for a file (default: that of the local stack)")
     .option('--wait', 'return when its API server can be used')
     .addOption(waitTimeoutOption())
@@ -126,6 +131,8 @@ export function configure(command: Command, cli: Cli): void {
 
 async function create(cli: Cli, name: string, flags: Flags): Promise<void> {
   const ref = validRef(name, flags.namespace);
+  if (flags.withCertificates && flags.from === undefined)
+    throw invalidArgument('--with-certificates needs --from: it is about what is in a snapshot');
   const from =
     flags.from === undefined ? undefined : await snapshotFileName(cli, { ...flags, from: flags.from }, ref);
   const wanted = virtualCluster(ref, flags, from);
@@ -210,7 +217,11 @@ function virtualCluster(
     apiVersion,
     kind: 'VirtualCluster',
     metadata: { ...ref },
-    spec: { ...specOf(flags), ...(restoreFrom === undefined ? {} : { restoreFrom }) },
+    spec: {
+      ...specOf(flags),
+      ...(restoreFrom === undefined ? {} : { restoreFrom }),
+      ...(flags.withCertificates && { restoreCertificates: true }),
+    },
   };
   refuseInvalid(wanted);
   return wanted;

@@ -93,7 +93,7 @@ async function keepAll(
 ): Promise<void> {
   for (const { metadata } of found) {
     const { name = '', namespace = '' } = metadata;
-    const kept = await takeAndWait(cli, client, { name, namespace }, timeoutMs);
+    const kept = await takeAndWait(cli, client, { name, namespace }, { timeout: timeoutMs });
     cli.stdout.write(`${name} is kept as ${kept.name}\n`);
   }
 }

@@ -19,6 +19,7 @@ import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
 interface Flags extends SnapshotFlags {
   namespace: string;
   from: string;
+  withCertificates?: boolean;
   dryRun?: boolean;
   wait?: boolean;
   yes?: boolean;
@@ -42,6 +43,10 @@ export function configure(command: Command, cli: Cli): void {
     .addArgument(tenantArgument('<name>'))
     .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
     .requiredOption('--from <snapshot>', 'a name that "vc-manager snapshot --list" shows, or a file')
+    .option(
+      '--with-certificates',
+      'put back the authorities and the token key as well, if the snapshot holds them: what they have signed since then is void',
+    )
     .option(snapshotStoreFlag, "the manager's store, for a file (default: that of the local stack)")
     .option('--dry-run', 'change nothing, and say what would be changed')
     .option('--wait', 'return when the tenant can be used again')
@@ -60,8 +65,6 @@ async function restore(cli: Cli, name: string, flags: Flags): Promise<void> {
         'Conflict',
         `${name} has not been ready yet: "vc-manager create NAME --from SNAPSHOT" makes a tenant from a snapshot`,
       );
-    if (status.datastore === 'own')
-      throw new CliError('Conflict', `${name} has an etcd of its own: it is restored with that`);
     if (flags.dryRun) {
       const what = await describeSnapshot(cli, flags);
       cli.stdout.write(
@@ -76,7 +79,7 @@ async function restore(cli: Cli, name: string, flags: Flags): Promise<void> {
         `Replace everything that ${ref.namespace}/${name} has by the snapshot ${flags.from}?`,
       );
     const from = await snapshotFileName(cli, flags, ref);
-    const value = new Date(cli.clock.now()).toISOString();
+    const value = `${new Date(cli.clock.now()).toISOString()}${flags.withCertificates ? ' certificates' : ''}`;
     const annotations = { [annotationKeys.restoreFrom]: from, [annotationKeys.restore]: value };
     await client.patch(
       resources.virtualClusters,

@@ -19,14 +19,15 @@ interface Flags extends SnapshotFlags {
   namespace: string;
   file?: string;
   list?: boolean;
+  withCertificates?: boolean;
   output?: 'json';
   wait?: boolean;
   timeout: number;
 }
 
 const help = `
-Keeps what a tenant has in the datastore at one moment: every object, Secrets included, but neither volumes nor its
-certificates. The tenant is not disturbed, and one that is asleep is not woken. The manager writes it into its store
+Keeps what a tenant has in the datastore at one moment: every object, Secrets included, but no volumes, and its authorities
+only with --with-certificates. The tenant is not disturbed, and one that is asleep is not woken. The manager writes it into its store
 (vc-manager operator --snapshot-store); as many as spec.snapshots.keep says are kept. Where the manager has recipients of age
 (--snapshot-recipient) it is encrypted; otherwise it is as secret as the Secrets in it.
 
@@ -35,6 +36,8 @@ On a schedule: kubectl patch virtualcluster team-blue --type merge -p '{"spec":{
 Examples:
   vc-manager snapshot team-blue --wait
   vc-manager snapshot team-blue --file team-blue.snapshot    copy it out of the store, too
+  vc-manager snapshot team-blue --with-certificates --file team-blue.snapshot
+                                                             for another installation, where kubeconfigs stay valid
   vc-manager snapshot team-blue --list`;
 
 export function configure(command: Command, cli: Cli): void {
@@ -42,6 +45,10 @@ export function configure(command: Command, cli: Cli): void {
     .addArgument(tenantArgument('<name>'))
     .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
     .option('-f, --file <file>', 'wait, and copy it there from the store')
+    .option(
+      '--with-certificates',
+      'the authorities and the token key too, so that kubeconfigs stay valid where a tenant is made of it; only where the manager encrypts snapshots',
+    )
     .option('--list', 'take none, and show those that are kept')
     .addOption(new Option('-o, --output <format>', 'of --list: print a list of objects').choices(['json']))
     .option(snapshotStoreFlag, "the manager's store, for --file (default: that of the local stack)")
@@ -63,11 +70,11 @@ async function snapshot(cli: Cli, name: string, flags: Flags): Promise<void> {
     }
     if (!flags.wait && flags.file === undefined) {
       refuseUnmade(await getVirtualCluster(client, ref, cli.signal));
-      await sendRequest(requestOf(cli, client, ref), cli.signal);
+      await sendRequest(requestOf(cli, client, ref, flags.withCertificates), cli.signal);
       cli.stdout.write(`a snapshot of ${name} is asked for: see "vc-manager snapshot ${name} --list"\n`);
       return;
     }
-    const kept = await takeAndWait(cli, client, ref, flags.timeout);
+    const kept = await takeAndWait(cli, client, ref, flags);
     if (flags.file === undefined) {
       cli.stdout.write(`${kept.name}\n`);
       return;
@@ -77,8 +84,9 @@ async function snapshot(cli: Cli, name: string, flags: Flags): Promise<void> {
   });
 }
 
-function requestOf({ clock }: Cli, client: KubeClient, ref: VirtualClusterRef) {
-  return { client, ref, annotation: annotationKeys.snapshot, value: new Date(clock.now()).toISOString() };
+function requestOf({ clock }: Cli, client: KubeClient, ref: VirtualClusterRef, withCertificates = false) {
+  const value = `${new Date(clock.now()).toISOString()}${withCertificates ? ' certificates' : ''}`;
+  return { client, ref, annotation: annotationKeys.snapshot, value };
 }
 
 /** Throws `Conflict` for a tenant that has nothing to keep yet. */
@@ -92,12 +100,12 @@ export async function takeAndWait(
   cli: Cli,
   client: KubeClient,
   ref: VirtualClusterRef,
-  timeoutMs: number,
+  { timeout: timeoutMs, withCertificates }: Pick<Flags, 'timeout' | 'withCertificates'>,
 ): Promise<KeptSnapshot> {
   const before = await getVirtualCluster(client, ref, cli.signal);
   refuseUnmade(before);
   const known = new Set(before.status?.snapshots?.kept?.map(({ name }) => name));
-  const request = requestOf(cli, client, ref);
+  const request = requestOf(cli, client, ref, withCertificates);
   let kept: KeptSnapshot | undefined;
   await requestAndWait(cli, request, {
     timeoutMs,
@@ -141,10 +149,10 @@ function listed(kept: readonly KeptSnapshot[], output: 'json' | undefined, nowMs
   if (kept.length === 0) return 'No snapshots are kept.\n';
   return table(
     ['SNAPSHOT', 'AGE', 'REASON', 'VERSION', 'ENTRIES', 'BYTES'],
-    kept.map(({ name, at, reason, kubernetes, entries, bytes }) => [
+    kept.map(({ name, at, reason, kubernetes, entries, bytes, certificates }) => [
       name,
       ageSince(at, nowMs),
-      reason,
+      certificates === true ? `${reason}, certificates` : reason,
       kubernetes,
       String(entries),
       String(bytes),

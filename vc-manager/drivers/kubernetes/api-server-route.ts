@@ -79,13 +79,13 @@ export async function locateControlPlane(
     names: namesOf(id, apiServer),
     bindAddress: isIPv6(host) ? '::' : '0.0.0.0',
     bindPort: apiServerBindPort,
-    ports: datastorePorts,
   };
   if (!withDatastore) return location;
   const port = datastorePorts.etcd;
   const address = await addressOf(objects, { id, component: datastore, port }, signal);
   const isKept = (await keepsDatastore(objects, id, signal)) ?? hasStorage;
-  return { ...location, datastore: { host: address, port, names: namesOf(id, datastore), isKept } };
+  const names = namesOf(id, datastore);
+  return { ...location, datastore: { host: address, port, names, isKept, ports: datastorePorts } };
 }
 
 async function addressOf(

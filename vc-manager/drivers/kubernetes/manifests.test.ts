@@ -171,13 +171,19 @@ describe('network policies', () => {
     });
   });
 
-  it('let nobody but API servers reach an etcd, and let that dial nobody', () => {
+  it('let nobody but API servers and the manager reach an etcd, and let that dial nobody', () => {
     expect(policy(examplePlan({ template: 'v1-36-own-etcd' }), 'etcd')).toEqual({
       podSelector: { matchLabels: { 'skerry.dev/component': 'etcd' } },
       policyTypes: ['Ingress', 'Egress'],
       ingress: [
         {
-          from: [{ podSelector: { matchLabels: { 'skerry.dev/component': 'kube-apiserver' } } }],
+          from: [
+            { podSelector: { matchLabels: { 'skerry.dev/component': 'kube-apiserver' } } },
+            {
+              namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'skerry-system' } },
+              podSelector: { matchLabels: { 'app.kubernetes.io/component': 'manager' } },
+            },
+          ],
           ports: [{ protocol: 'TCP', port: 2379 }],
         },
       ],

@@ -160,7 +160,7 @@ export function networkPolicies(plan: ControlPlanePlan, options: NetworkOptions)
   const policies = [policy(plan.id, 'default-deny', { podSelector: {}, policyTypes: ['Ingress', 'Egress'] })];
   for (const component of plan.components) {
     if (component.name === apiServer) policies.push(ofApiServer(plan, component, options));
-    else if (component.name === datastore) policies.push(ofDatastore(plan.id, component));
+    else if (component.name === datastore) policies.push(ofDatastore(plan.id, component, options));
     else policies.push(ofClient(plan, component));
   }
   return policies;
@@ -177,12 +177,7 @@ function ofApiServer(
   if (network?.datastore !== undefined) to.push(toDatastore(network.datastore));
   // What API servers take for kubelets.
   to.push({
-    to: [
-      {
-        namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': systemNamespace } },
-        podSelector: { matchLabels: { 'app.kubernetes.io/component': 'syncer' } },
-      },
-    ],
+    to: [podsOf(systemNamespace, 'syncer')],
     ports: tcp(kubeletPort),
   });
   if (network !== undefined) {
@@ -208,13 +203,22 @@ function ofApiServer(
   });
 }
 
-/** Only the API servers of the same control plane. */
-function ofDatastore(id: string, component: ComponentPlan): KubeObject {
+/** Only the API servers of the same control plane, and the manager, which takes snapshots. */
+function ofDatastore(id: string, component: ComponentPlan, { systemNamespace }: NetworkOptions): KubeObject {
   return policy(id, component.name, {
     podSelector: selector(component.name),
     policyTypes: ['Ingress', 'Egress'],
-    ingress: [{ from: [pods(apiServer)], ports: tcp(mainPort(component)) }],
+    ingress: [
+      { from: [pods(apiServer), podsOf(systemNamespace, 'manager')], ports: tcp(mainPort(component)) },
+    ],
   });
+}
+
+function podsOf(namespace: string, component: string): Peer {
+  return {
+    namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } },
+    podSelector: { matchLabels: { 'app.kubernetes.io/component': component } },
+  };
 }
 
 /** Everything else is a client of the API server. */

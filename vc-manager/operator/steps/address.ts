@@ -1,4 +1,6 @@
 import { isIPv6 } from 'node:net';
+import type { TemplateChoice } from '../../control-plane/template.ts';
+import type { DatastoreLocation } from '../../drivers/driver.ts';
 import { freePort } from '../../os/network.ts';
 import { driverChanged, portsExhausted } from '../errors.ts';
 import type { Services } from '../services.ts';
@@ -28,15 +30,49 @@ export const address: Step = {
     }
     const port = tenant.vc.status?.advertisedPort ?? allocatePort(tenant, services, new Set());
     recordAddress(tenant, services, port);
+    const choice = tenant.required(tenant.choice, 'template');
+    if (hasOwnDatastore(choice))
+      tenant.ownDatastore = locateOnMachine(tenant, services, choice, new Set([port]));
   },
 };
 
+export function hasOwnDatastore({ template }: TemplateChoice): boolean {
+  return template.spec.datastore === 'own';
+}
+
+/**
+ * Where an etcd of its own listens on this machine, for its API server and the manager alone. Its ports stand in the
+ * status: flush before anything listens there.
+ */
+export function locateOnMachine(
+  tenant: Tenant,
+  services: Services,
+  { template }: TemplateChoice,
+  refused: ReadonlySet<number> = new Set(),
+): DatastoreLocation {
+  const names = template.spec.components
+    .flatMap(({ ports = [] }) => ports)
+    .filter((each) => each !== apiServer);
+  const numbers = (tenant.vc.status?.datastorePorts ?? []).filter((each) => !refused.has(each));
+  while (numbers.length < names.length)
+    numbers.push(choosePortFor(tenant, services, new Set([...refused, ...numbers])));
+  services.allocations.remember(tenant.uid, { datastorePorts: numbers });
+  tenant.status.set({ datastorePorts: numbers });
+  const host = isIPv6(services.settings.bindAddress) ? '::1' : '127.0.0.1';
+  const ports = Object.fromEntries(names.map((name, index) => [name, numbers[index] ?? 0]));
+  return { host, port: ports[datastoreName] ?? 0, names: [], isKept: true, bindAddress: host, ports };
+}
+
+/** Components, which name their ports by themselves. */
+const apiServer = 'kube-apiserver';
+const datastoreName = 'etcd';
+
 async function locate(tenant: Tenant, { driver }: Services): Promise<void> {
-  const { template } = tenant.required(tenant.choice, 'template');
-  const withDatastore = template.spec.datastore === 'own';
+  const withDatastore = hasOwnDatastore(tenant.required(tenant.choice, 'template'));
   const location = await driver.locate?.(tenant.id, { signal: tenant.signal, withDatastore });
   if (location === undefined) return;
   tenant.location = location;
+  tenant.ownDatastore = location.datastore;
   const { host, port } = location;
   if (location.datastore?.isKept === false) {
     tenant.notes.push(
@@ -105,16 +141,22 @@ async function isFree(port: number): Promise<boolean> {
   );
 }
 
-/** A port of the range that no VirtualCluster has and that is not in `refused`. */
-export function allocatePort(
+/** A port for its API server that no VirtualCluster has and that is not in `refused`. */
+export function allocatePort(tenant: Tenant, services: Services, refused: ReadonlySet<number>): number {
+  const port = choosePortFor(tenant, services, refused);
+  services.allocations.remember(tenant.uid, { port });
+  return port;
+}
+
+function choosePortFor(
   tenant: Tenant,
   { allocations, settings, random }: Services,
   refused: ReadonlySet<number>,
 ): number {
   const taken = allocations.ports(tenant.uid);
-  const port = choosePort(settings.portRange, random, (each) => taken.has(each) || refused.has(each));
-  allocations.remember(tenant.uid, { port });
-  return port;
+  const { advertisedPort, datastorePorts = [] } = tenant.vc.status ?? {};
+  for (const own of [advertisedPort ?? 0, ...datastorePorts]) taken.add(own);
+  return choosePort(settings.portRange, random, (each) => taken.has(each) || refused.has(each));
 }
 
 interface PortRange {

@@ -14,6 +14,7 @@ import {
   ensureTenantPki,
   type KeyPair,
   parseAuthorityRequest,
+  type TenantPkiOptions,
   writingKey,
 } from '../../pki/index.ts';
 import { pkiLost } from '../errors.ts';
@@ -21,6 +22,8 @@ import { findProvenFormerPki } from '../id-claim.ts';
 import { authorityRequest, recordRenewed, renewalRequest, rotationRequest } from '../jobs.ts';
 import type { Services } from '../services.ts';
 import type { GatewaySettings } from '../settings.ts';
+import { certificatesIn, pkiWith } from '../snapshot-certificates.ts';
+import { openSnapshot, snapshotServices } from '../snapshot-files.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import {
@@ -51,7 +54,7 @@ export const certificates: Step = {
     const inPlace = await readInternalSecret(tenant, services, 'pki');
     const former =
       inPlace === undefined && mayHaveFormerSecrets(tenant) ? await findFormer(tenant, services) : undefined;
-    const found = inPlace ?? former;
+    const found = inPlace ?? former ?? (await fromSnapshot(tenant, services));
     // Components that were started trust the lost authorities.
     if (found === undefined && tenant.wasStarted) throw lost(tenant, services);
     const stored = found && (await withAuthorities(found, tenant, services));
@@ -74,14 +77,7 @@ export const certificates: Step = {
       wasStarted: tenant.wasStarted,
       renewal,
       isHeld: heldUntil !== undefined,
-      ...(location?.datastore === undefined
-        ? {}
-        : {
-            ownDatastore: {
-              hosts: [location.datastore.host, ...location.datastore.names],
-              isKept: location.datastore.isKept,
-            },
-          }),
+      ...ownDatastoreOf(tenant),
       now: new Date(clock.now()),
     });
     const encryption = ensureEncryption(stored, {
@@ -122,6 +118,23 @@ export const certificates: Step = {
     );
   },
 };
+
+/** Of one that takes over those of the snapshot that it is made from: read to its end, as only then it is known to be whole. */
+async function fromSnapshot(tenant: Tenant, services: Services): Promise<SecretData | undefined> {
+  const { restoreFrom, restoreCertificates } = tenant.vc.spec ?? {};
+  if (restoreFrom === undefined || restoreCertificates !== true || tenant.wasStarted) return undefined;
+  const { header, entries } = await openSnapshot(tenant, snapshotServices(services), restoreFrom);
+  for await (const _ of entries);
+  return pkiWith(certificatesIn(header, tenant, services));
+}
+
+function ownDatastoreOf(tenant: Tenant): Pick<TenantPkiOptions, 'ownDatastore'> {
+  const { ownDatastore, otherDatastore } = tenant;
+  const found = ownDatastore ?? otherDatastore;
+  if (found === undefined) return {};
+  const { host, names, isKept } = found;
+  return { ownDatastore: { hosts: [host, ...names], isKept, isBeside: ownDatastore === undefined } };
+}
 
 /** With the stage of a renewal of its authorities that is due. */
 async function withAuthorities(found: SecretData, tenant: Tenant, { clock }: Services): Promise<SecretData> {

@@ -13,7 +13,7 @@ import type { Services } from '../services.ts';
 import { isAsleep } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import { allocatePort, recordAddress } from './address.ts';
+import { allocatePort, hasOwnDatastore, locateOnMachine, recordAddress } from './address.ts';
 import { publishAddress, waitForObject } from './bootstrap.ts';
 import { credentials } from './certificates.ts';
 import { writeStopOf } from './datastore-usage.ts';
@@ -24,7 +24,7 @@ export const datastore: Step = {
   doing: 'Preparing a place in the datastore',
   condition: 'DatastoreReady',
   async run(tenant, services) {
-    if (tenant.choice?.template.spec.datastore === 'own') {
+    if (hasOwnDatastore(tenant.required(tenant.choice, 'template'))) {
       tenant.status.set({ datastore: 'own' });
       tenant.status.condition('DatastoreReady', 'True', 'Own', 'It has an etcd of its own.');
       return;
@@ -46,6 +46,7 @@ export const controlPlane: Step = {
     const choice = tenant.required(tenant.choice, 'template');
     const { change } = tenant;
     const wasReplacing = tenant.vc.status?.jobs?.current?.replacing === true;
+    tenant.status.set({ template: choice.template.metadata.name });
     // From here on the datastore holds the service range.
     if (change === undefined) tenant.status.set({ version: choice.version });
     else reportReplacing(tenant, services, change);
@@ -162,6 +163,7 @@ export async function ensureControlPlane(
         await tenant.status.flush();
         continue;
       }
+      if (await isRelocated(tenant, services, error.fields.port)) continue;
       if (error.fields.port !== port) throw error;
       if (tenant.wasReady) throw portTaken(port, error);
       refused.add(port);
@@ -171,6 +173,38 @@ export async function ensureControlPlane(
     recordAddress(tenant, services, allocatePort(tenant, services, refused));
     await tenant.status.flush();
   }
+}
+
+/** Whether its own etcd was to have this port of the machine, and gets another one: nobody outside knows it. */
+async function isRelocated(tenant: Tenant, services: Services, port: number | undefined): Promise<boolean> {
+  if (port === undefined || tenant.ownDatastore?.bindAddress === undefined) return false;
+  if (tenant.vc.status?.datastorePorts?.includes(port) !== true) return false;
+  const choice = tenant.required(tenant.choice, 'template');
+  tenant.ownDatastore = locateOnMachine(tenant, services, choice, new Set([port]));
+  await tenant.status.flush();
+  return true;
+}
+
+/** Has the components run that keep its data, and no other: nobody writes. */
+export async function ensureOnlyDatastore(tenant: Tenant, services: Services): Promise<void> {
+  await tenant.status.flush();
+  for (;;) {
+    const whole = await plan(tenant, services, tenant.vc.status?.advertisedPort ?? 0);
+    const components = whole.components.filter(({ data }) => data === true);
+    try {
+      await services.driver.ensure({ ...whole, components }, { signal: tenant.signal });
+      return;
+    } catch (error) {
+      if (!(error instanceof DriverError) || error.code !== 'PortInUse') throw error;
+      if (!(await isRelocated(tenant, services, error.fields.port))) throw error;
+    }
+  }
+}
+
+/** Stops whatever may write, so that what it has in the datastore can be replaced. */
+export async function stopWriters(tenant: Tenant, services: Services): Promise<void> {
+  if (tenant.ownDatastore === undefined) await services.driver.stop(tenant.id, { signal: tenant.signal });
+  else await ensureOnlyDatastore(tenant, services);
 }
 
 /** Whether clients can be led to another API server: the gateway does it, or an address that the driver has made. */
@@ -222,15 +256,17 @@ async function plan(tenant: Tenant, services: Services, port: number): Promise<C
   const { template, version } = tenant.required(tenant.choice, 'template');
   const { etcdCa, kubeletProxyCa } = await services.managerPki();
   const serviceCIDR = tenant.required(tenant.vc.status?.serviceCIDR, 'service slice');
-  const own = location?.datastore;
+  const own = tenant.ownDatastore;
+  const { etcdCa: ownCa, ...pki } = tenant.required(tenant.pki, 'certificates');
   return renderPlan({
     id: tenant.id,
     template: template.spec,
     version,
     serviceCIDR,
     clusterDomain: tenant.vc.spec?.clusterDomain ?? 'cluster.local',
-    ports: { ...location?.ports, 'kube-apiserver': location?.bindPort ?? port },
+    ports: { ...own?.ports, 'kube-apiserver': location?.bindPort ?? port },
     bindAddress: location?.bindAddress ?? settings.bindAddress,
+    dataBindAddress: own?.bindAddress,
     advertiseAddress: location?.host ?? settings.advertiseAddress,
     etcd: { endpoint: own === undefined ? settings.etcdEndpoint : urlOf(own) },
     replicas: settings.replicas,
@@ -240,7 +276,8 @@ async function plan(tenant: Tenant, services: Services, port: number): Promise<C
       serviceCIDR,
       ...(own === undefined && { datastore: settings.etcdEndpoint }),
     },
-    pki: tenant.required(tenant.pki, 'certificates'),
+    // With the other etcd of one that moves it has nothing to do.
+    pki: { ...pki, ...(own !== undefined && ownCa !== undefined && { etcdCa: ownCa }) },
     encryption: tenant.required(tenant.encryption, 'encryption key'),
     writeStop: writeStopOf(tenant.vc),
     podSecurity: tenant.vc.status?.policy?.podSecurity,

@@ -6,6 +6,7 @@ import { EtcdError } from '../../etcd/errors.ts';
 import type { Services } from '../services.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
+import { hasOwnDatastore } from './address.ts';
 
 type Usage = NonNullable<VirtualClusterStatus['datastoreUsage']>;
 type Size = Pick<Usage, 'keys' | 'bytes'>;
@@ -19,7 +20,7 @@ export const datastoreUsage: Step = {
   doing: 'Measuring what it takes in the datastore',
   async run(tenant, services) {
     const { status } = tenant.vc;
-    if (tenant.choice?.template.spec.datastore === 'own') {
+    if (hasOwnDatastore(tenant.required(tenant.choice, 'template'))) {
       // Whatever it fills is its own.
       if (status?.datastoreUsage !== undefined) tenant.status.set(withoutUsage);
       tenant.status.dropCondition('DatastoreWithinQuota');

@@ -16,10 +16,11 @@ import { writingKey } from '../../pki/index.ts';
 import { encrypted } from '../../snapshot/secretbox.ts';
 import { recordProgress } from '../jobs.ts';
 import type { Services } from '../services.ts';
+import { openSnapshot, snapshotServices } from '../snapshot-files.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import { openSnapshot } from './restore.ts';
-import { snapshotServices } from './snapshot.ts';
+import { withKeys } from '../tenant-keys.ts';
+import { ensureOnlyDatastore, stopWriters } from './control-plane.ts';
 
 /*
  * A new tenant from the snapshot of another one, of this installation or of another. What belongs to the place where
@@ -39,11 +40,12 @@ export const fillFromSnapshot: Step = {
   async run(tenant, services) {
     if (!isNeeded(tenant)) return;
     const from = tenant.vc.spec?.restoreFrom ?? '';
-    const snapshots = snapshotServices(tenant, services);
+    const snapshots = snapshotServices(services);
+    if (tenant.ownDatastore !== undefined) await ensureOnlyDatastore(tenant, services);
     if (!(await isOurs(tenant, services, from))) return;
     const { entries } = await openSnapshot(tenant, snapshots, from);
     // What an earlier attempt has started.
-    if (tenant.wasStarted) await services.driver.stop(tenant.id, { signal: tenant.signal });
+    if (tenant.wasStarted) await stopWriters(tenant, services);
     await write(
       tenant,
       services,
@@ -56,9 +58,10 @@ export const fillFromSnapshot: Step = {
  * Whether what it has in the datastore is nothing, or what an earlier attempt has written: the status says so before the
  * first key. A VirtualCluster that was restored without its status finds its own data again, which is not to be replaced.
  */
-async function isOurs(tenant: Tenant, { datastore }: Services, from: string): Promise<boolean> {
+async function isOurs(tenant: Tenant, services: Services, from: string): Promise<boolean> {
   if (tenant.vc.status?.restore !== undefined) return true;
-  if ((await datastore.countTenantKeys(tenant.id, { signal: tenant.signal })) > 0) return false;
+  const count = await withKeys(tenant, services, (keys) => keys.count({ signal: tenant.signal }));
+  if (count > 0) return false;
   tenant.status.set({ restore: { request: '', from } });
   await tenant.status.flush();
   return true;
@@ -72,7 +75,7 @@ export const settleFromSnapshot: Step = {
     if (!isNeeded(tenant) || tenant.vc.status?.restore === undefined) return;
     const from = tenant.vc.spec?.restoreFrom ?? '';
     await settle(tenant, tenant.required(tenant.vc.status?.serviceCIDR, 'service slice'));
-    const { entries } = await openSnapshot(tenant, snapshotServices(tenant, services), from);
+    const { entries } = await openSnapshot(tenant, snapshotServices(services), from);
     await write(tenant, services, chosen(tenant, entries, isRemote), true);
     const at = new Date(services.clock.now()).toISOString();
     tenant.status.set(({ restore: _, ...status }) => ({ ...status, restored: { request: '', from, at } }));
@@ -129,14 +132,16 @@ async function* chosen(
 
 async function write(
   tenant: Tenant,
-  { datastore }: Services,
+  services: Services,
   entries: AsyncIterable<Entry>,
   keepOthers = false,
 ): Promise<void> {
-  await datastore.replaceTenant(tenant.id, entries, {
-    ...{ signal: tenant.signal, attempt: randomUUID(), keepOthers },
-    onProgress: (written) => recordProgress(tenant, `${written} entries are written`),
-  });
+  await withKeys(tenant, services, (keys) =>
+    keys.replace(entries, {
+      ...{ signal: tenant.signal, attempt: randomUUID(), keepOthers },
+      onProgress: (written) => recordProgress(tenant, `${written} entries are written`),
+    }),
+  );
 }
 
 interface Pod extends KubeObject {

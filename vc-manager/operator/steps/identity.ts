@@ -1,8 +1,9 @@
 import { annotationKeys, finalizer } from '../../../api/labels.ts';
 import { idPattern } from '../../../api/names.ts';
-import { idInUse, invalidId, RequeueAfter } from '../errors.ts';
+import { idInUse, invalidId, OperatorError, RequeueAfter } from '../errors.ts';
 import { assertIdClaim } from '../id-claim.ts';
 import type { Services } from '../services.ts';
+import { readSnapshot, snapshotServices } from '../snapshot-files.ts';
 import type { Step } from '../step-runner.ts';
 import { changeMetadata, type Tenant } from '../tenant.ts';
 import { claimWarm, inheritance } from '../warm-members.ts';
@@ -51,11 +52,28 @@ async function chooseId(tenant: Tenant, services: Services): Promise<string> {
     // Another one may have come meanwhile; from here on there is no pause: see Allocations.
     assertFree();
   }
+  const former = preset === undefined ? await idOfSnapshot(tenant, services) : undefined;
   checkNamespaceLimit(tenant, services);
-  let id = preset ?? newId();
+  let id = preset ?? former ?? newId();
   while (allocations.ownerOfId(id, tenant.uid) !== undefined) id = newId();
   allocations.remember(tenant.uid, { id });
   return id;
+}
+
+/** By it a gateway of the same domain knows kubeconfigs that stay valid; undefined: it is not free here. */
+async function idOfSnapshot(tenant: Tenant, services: Services): Promise<string | undefined> {
+  const { restoreFrom, restoreCertificates } = tenant.vc.spec ?? {};
+  if (restoreFrom === undefined || restoreCertificates !== true) return undefined;
+  const { header, close } = await readSnapshot(tenant, snapshotServices(services), restoreFrom);
+  close();
+  if (!idPattern.test(header.id)) return undefined;
+  try {
+    await assertIdClaim(tenant, services, header.id);
+    return header.id;
+  } catch (error) {
+    if (error instanceof OperatorError && error.code === 'IdNotProven') return undefined;
+    throw error;
+  }
 }
 
 /** A lower limit does not remove VirtualClusters that have an id already. */

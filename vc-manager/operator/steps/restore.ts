@@ -1,16 +1,21 @@
 import { randomUUID } from 'node:crypto';
 import { writingKey } from '../../pki/index.ts';
-import { type Archive, readArchive } from '../../snapshot/archive.ts';
-import { snapshotForeign, snapshotNotFound } from '../../snapshot/errors.ts';
+import type { SnapshotHeader } from '../../snapshot/archive.ts';
+import { snapshotForeign } from '../../snapshot/errors.ts';
 import { encrypted } from '../../snapshot/secretbox.ts';
-import { explain } from '../errors.ts';
+import { certificatesAbsent, explain } from '../errors.ts';
 import { recordProgress } from '../jobs.ts';
 import type { Services } from '../services.ts';
-import { restoreRequest, type SnapshotServices } from '../snapshots.ts';
+import { asksForCertificates, certificatesIn } from '../snapshot-certificates.ts';
+import { openSnapshot, snapshotServices } from '../snapshot-files.ts';
+import { restoreRequest } from '../snapshots.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import { compareVersions } from '../version-choice.ts';
-import { snapshotServices, takeSnapshot } from './snapshot.ts';
+import { withKeys } from '../tenant-keys.ts';
+import { readInternalSecret, writeInternalSecret } from '../tenant-secrets.ts';
+import { certificates } from './certificates.ts';
+import { stopWriters } from './control-plane.ts';
+import { takeSnapshot } from './snapshot.ts';
 
 /**
  * Puts a tenant back to a snapshot: the whole file is read and judged, what the tenant has is kept as a snapshot of its
@@ -30,8 +35,9 @@ export const restore: Step = {
     if (under === undefined || under.replaced === true) return;
     // What was started for an earlier step.
     await tenant.components;
-    await services.driver.stop(tenant.id, { signal: tenant.signal });
-    await replace(tenant, services, under.from);
+    await stopWriters(tenant, services);
+    const header = await replace(tenant, services, under.from);
+    if (asksForCertificates(under.request)) await putBackCertificates(tenant, services, header);
     tenant.status.set((status) => ({ ...status, restore: { ...under, replaced: true } }));
     await tenant.status.flush();
   },
@@ -55,12 +61,12 @@ async function begin(tenant: Tenant, services: Services): Promise<boolean> {
   const asked = restoreRequest(tenant.vc);
   if (asked === undefined) return false;
   try {
-    const snapshots = snapshotServices(tenant, services);
+    const snapshots = snapshotServices(services);
     if (snapshots.isBusy) {
       tenant.unfinished = { progress: 'waits until another snapshot is taken', againAfterMs: 2_000 };
       return false;
     }
-    await check(tenant, snapshots, asked.from);
+    await check(tenant, services, asked);
     recordProgress(tenant, 'keeping what is there as a snapshot');
     await takeSnapshot(tenant, services, 'BeforeRestore');
   } catch (error) {
@@ -86,15 +92,19 @@ async function changeSource(tenant: Tenant, services: Services): Promise<void> {
   const { restore: under } = tenant.vc.status ?? {};
   const asked = restoreRequest(tenant.vc);
   if (under?.replaced === true || asked === undefined || asked.request === under?.request) return;
-  await check(tenant, snapshotServices(tenant, services), asked.from);
+  await check(tenant, services, asked);
   tenant.status.set({ restore: asked });
   await tenant.status.flush();
 }
 
 /** Reads all of it. Throws SnapshotError. */
-async function check(tenant: Tenant, snapshots: SnapshotServices, from: string): Promise<void> {
-  const { header, entries, close } = await openSnapshot(tenant, snapshots, from);
-  const { identities } = tenant.vc.status ?? {};
+async function check(
+  tenant: Tenant,
+  services: Services,
+  { from, request }: { from: string; request: string },
+): Promise<void> {
+  const { header, entries, close } = await openSnapshot(tenant, snapshotServices(services), from);
+  const { identities, authorities } = tenant.vc.status ?? {};
   if (header.identity !== identities?.tenant) {
     close();
     throw snapshotForeign(
@@ -103,43 +113,37 @@ async function check(tenant: Tenant, snapshots: SnapshotServices, from: string):
     );
   }
   for await (const _ of entries);
+  if (!asksForCertificates(request)) return;
+  certificatesIn(header, tenant, services);
+  if (authorities !== undefined)
+    throw certificatesAbsent('its authorities are being renewed: ask again when that is over');
 }
 
-/** Throws SnapshotError. */
-export async function openSnapshot(
+/** With the control plane stopped. Its other certificates are issued anew by these. */
+async function putBackCertificates(
   tenant: Tenant,
-  snapshots: SnapshotServices,
-  from: string,
-): Promise<Archive> {
-  const { store, identities } = snapshots;
-  // Whoever may edit a VirtualCluster gets what tenants of its namespace have, and no more.
-  if (!from.startsWith(`${tenant.ref.namespace}/`)) throw snapshotNotFound(from, store.place);
-  const archive = await readArchive(await store.read(from, { signal: tenant.signal }), {
-    name: from,
-    identities,
-  });
-  const { version } = tenant.required(tenant.choice, 'template');
-  const { kubernetes } = archive.header;
-  if (compareVersions(kubernetes, version) > 0) {
-    archive.close();
-    throw snapshotForeign(
-      from,
-      `Kubernetes ${kubernetes} has written it, which is newer than the ${version} of the tenant: change spec.version first`,
-    );
-  }
-  return archive;
+  services: Services,
+  header: SnapshotHeader,
+): Promise<void> {
+  const stored = await readInternalSecret(tenant, services, 'pki');
+  const data = { ...stored, ...certificatesIn(header, tenant, services) };
+  await writeInternalSecret(tenant, services, 'pki', data);
+  await certificates.run(tenant, services);
 }
 
-async function replace(tenant: Tenant, services: Services, from: string): Promise<void> {
-  const snapshots = snapshotServices(tenant, services);
+async function replace(tenant: Tenant, services: Services, from: string): Promise<SnapshotHeader> {
+  const snapshots = snapshotServices(services);
   const archive = await openSnapshot(tenant, snapshots, from);
   const key = writingKey(tenant.required(tenant.encryption, 'encryption key'));
   async function* entries() {
     for await (const entry of archive.entries) yield encrypted(entry, key);
   }
-  await services.datastore.replaceTenant(tenant.id, entries(), {
-    signal: tenant.signal,
-    attempt: randomUUID(),
-    onProgress: (written) => recordProgress(tenant, `${written} entries are written`),
-  });
+  await withKeys(tenant, services, (keys) =>
+    keys.replace(entries(), {
+      signal: tenant.signal,
+      attempt: randomUUID(),
+      onProgress: (written) => recordProgress(tenant, `${written} entries are written`),
+    }),
+  );
+  return archive.header;
 }

@@ -6,6 +6,7 @@ import { idleAtMs, isAsleep, isSleepScheduled, sleepRequest } from '../sleep.ts'
 import { sleepSchedule } from '../sleep-schedule.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
+import { ensureOnlyDatastore } from './control-plane.ts';
 
 /** Its API server answers: whoever waits for it need not wait for the rest. */
 export const awake: Step = {
@@ -88,6 +89,16 @@ export const stayAsleep: Step = {
     const nowMs = services.clock.now();
     const { awake: by } = sleepSchedule(tenant.vc, nowMs);
     if (by.nextMs !== undefined) tenant.lookAgainMs = Math.min(tenant.lookAgainMs, by.nextMs - nowMs);
+  },
+};
+
+/** Of one that is asleep and has an etcd of its own, of which a snapshot is to be taken: `stayAsleep` stops it again. */
+export const wakeDatastore: Step = {
+  name: 'datastore',
+  doing: 'Starting its datastore alone',
+  async run(tenant, services) {
+    tenant.status.set(({ sleep: { stopped: _, ...sleep } = {}, ...status }) => ({ ...status, sleep }));
+    await ensureOnlyDatastore(tenant, services);
   },
 };
 

@@ -1,15 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import type { SnapshotReason, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import type { KeyspaceView } from '../../etcd/keyspace.ts';
 import { keysOf, storedEncryption } from '../../pki/index.ts';
 import { writeArchive } from '../../snapshot/archive.ts';
 import { decrypted, type PlainEntry } from '../../snapshot/secretbox.ts';
 import { snapshotSuffix } from '../../snapshot/store.ts';
-import { explain, noSnapshotStore, snapshotNotSupported } from '../errors.ts';
+import { explain } from '../errors.ts';
 import { recordProgress } from '../jobs.ts';
 import type { Services } from '../services.ts';
+import { asksForCertificates, certificatesOf } from '../snapshot-certificates.ts';
+import { snapshotServices } from '../snapshot-files.ts';
 import { isSnapshotWanted, type SnapshotServices, snapshotDueMs, snapshotRequest } from '../snapshots.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
+import { withKeys } from '../tenant-keys.ts';
 import { readInternalSecret } from '../tenant-secrets.ts';
 
 type KeptSnapshot = NonNullable<NonNullable<VirtualClusterStatus['snapshots']>['kept']>[number];
@@ -37,7 +41,7 @@ export const snapshot: Step = {
     const reason = request === undefined ? 'Scheduled' : 'Requested';
     const followed = request === undefined ? {} : { taken: request };
     try {
-      await takeSnapshot(tenant, services, reason);
+      await takeSnapshot(tenant, services, reason, asksForCertificates(request));
       tenant.status.set(({ snapshots: { tried: _, ...snapshots } = {}, ...status }) => ({
         ...status,
         snapshots: { ...snapshots, ...followed },
@@ -66,11 +70,15 @@ export async function takeSnapshot(
   tenant: Tenant,
   services: Services,
   reason: SnapshotReason,
+  withCertificates = false,
 ): Promise<KeptSnapshot> {
-  const snapshots = snapshotServices(tenant, services);
+  const snapshots = snapshotServices(services);
   snapshots.isBusy = true;
   try {
-    const kept = await writeSnapshot(tenant, services, snapshots, reason);
+    const kept = await withKeys(tenant, services, async (keys) => {
+      const view = await keys.view({ signal: tenant.signal });
+      return writeSnapshot(tenant, services, { snapshots, view, reason, withCertificates });
+    });
     const keep = tenant.vc.spec?.snapshots?.keep ?? 7;
     const before = tenant.vc.status?.snapshots?.kept ?? [];
     const older = before.filter((each) => each.reason === reason).slice(keep - 1);
@@ -104,23 +112,27 @@ export async function takeSnapshot(
   }
 }
 
-/** Throws when this manager keeps no snapshots, or not of such a tenant. */
-export function snapshotServices(tenant: Tenant, services: Services): SnapshotServices {
-  if (services.snapshots === undefined) throw noSnapshotStore();
-  if (tenant.vc.status?.datastore === 'own') throw snapshotNotSupported();
-  return services.snapshots;
-}
-
 async function writeSnapshot(
   tenant: Tenant,
   services: Services,
-  { store, recipients }: SnapshotServices,
-  reason: SnapshotReason,
+  {
+    snapshots,
+    view,
+    reason,
+    withCertificates,
+  }: {
+    snapshots: SnapshotServices;
+    view: KeyspaceView;
+    reason: SnapshotReason;
+    withCertificates: boolean;
+  },
 ): Promise<KeptSnapshot> {
+  const { store, recipients } = snapshots;
   const { signal, id, ref } = tenant;
   const { status } = tenant.vc;
-  const keys = keysOf(storedEncryption(await readInternalSecret(tenant, services, 'pki')));
-  const view = await services.datastore.viewTenant(id, { signal });
+  const pki = await readInternalSecret(tenant, services, 'pki');
+  const keys = keysOf(storedEncryption(pki));
+  const certificates = withCertificates ? certificatesOf(tenant, pki ?? {}, snapshots) : undefined;
   const at = new Date(services.clock.now()).toISOString();
   const kubernetes = tenant.required(status?.version, 'version');
   let entries = 0;
@@ -145,12 +157,13 @@ async function writeSnapshot(
     serviceCIDR: tenant.required(status?.serviceCIDR, 'service slice'),
     revision: view.revision,
     takenAt: at,
+    ...(certificates && { certificates }),
   };
   const content = await writeArchive(header, plain(), { recipients });
   const file = `${at.replaceAll(':', '-').replace(/\.[0-9]+Z$/, 'Z')}-${randomUUID().slice(0, 4)}${snapshotSuffix}`;
   const name = `${ref.namespace}/${ref.name}/${file}`;
   const bytes = await store.write(name, content, { signal });
-  return { name, at, reason, kubernetes, entries, bytes };
+  return { name, at, reason, kubernetes, entries, bytes, ...(withCertificates && { certificates: true }) };
 }
 
 /** Who is alive at the moment, and what has happened lately, is no state to come back to. */

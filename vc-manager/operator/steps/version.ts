@@ -1,5 +1,4 @@
-import type { TemplateChoice } from '../../control-plane/template.ts';
-import { datastoreChanged, datastoreNotSupported, OperatorError } from '../errors.ts';
+import { OperatorError } from '../errors.ts';
 import type { Services } from '../services.ts';
 import { readSuperVersion } from '../setup.ts';
 import type { Step } from '../step-runner.ts';
@@ -15,7 +14,6 @@ export const version: Step = {
     const { choice, change, refusal } = await chosen(tenant, services);
     tenant.choice = choice;
     tenant.change = change;
-    checkDatastore(tenant, services, choice);
     if (refusal === undefined) tenant.status.dropCondition('VersionCurrent');
     else {
       tenant.notes.push(refusal.message);
@@ -24,15 +22,6 @@ export const version: Step = {
     if (tenant.wasStarted) noteSkew(tenant, services, choice.version);
   },
 };
-
-/** Data does not move from one etcd to another: the control plane would come up empty and Ready. */
-function checkDatastore(tenant: Tenant, { driver }: Services, { template }: TemplateChoice): void {
-  const { name } = template.metadata;
-  const wanted = template.spec.datastore ?? 'shared';
-  if (wanted === 'own' && driver.locate === undefined) throw datastoreNotSupported(name);
-  const has = tenant.vc.status?.datastore ?? 'shared';
-  if (tenant.wasStarted && has !== wanted) throw datastoreChanged(name, has, wanted);
-}
 
 /** Before a version counts as too new, the version of the super cluster is read again: it may have been upgraded. */
 async function chosen(tenant: Tenant, services: Services): Promise<VersionChoice> {

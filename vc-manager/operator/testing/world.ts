@@ -18,7 +18,7 @@ import type {
 import type { Entry, KeyspaceView } from '../../etcd/keyspace.ts';
 import { createAuthority, issue, type ManagerPki } from '../../pki/index.ts';
 import { Operator } from '../operator.ts';
-import type { Datastore, OperatorOptions } from '../services.ts';
+import type { Datastore, OperatorOptions, OwnDatastore } from '../services.ts';
 
 /** Carries plans out in memory. */
 export class FakeDriver implements ControlPlaneDriver {
@@ -147,6 +147,14 @@ export class FakeDatastore implements Datastore {
     return written.length;
   }
 
+  /** What it was last raised to. */
+  raised = 0;
+
+  async raise(target: number): Promise<number> {
+    this.raised = Math.max(this.raised, target);
+    return this.raised;
+  }
+
   total = { bytesInUse: 0, quotaBytes: 8 * 1024 ** 3, revision: 1 };
   readonly compacted: number[] = [];
 
@@ -162,6 +170,33 @@ export class FakeDatastore implements Datastore {
     const ids = [...this.tenants].sort();
     return { users: ids, roles: ids, prefixes: ids };
   }
+}
+
+/** What tenants have in etcds of their own, by endpoint. */
+export class FakeOwnDatastores {
+  readonly entries = new Map<string, Entry[]>();
+  readonly revisions = new Map<string, number>();
+  beforeReplace: (endpoint: string) => void | Promise<void> = () => {};
+
+  readonly open = ({ endpoint }: { endpoint: string }): OwnDatastore => ({
+    count: async () => this.entries.get(endpoint)?.length ?? 0,
+    view: async () => {
+      const entries = this.entries.get(endpoint) ?? [];
+      return { revision: 1, count: entries.length, entries: Readable.from(entries) };
+    },
+    replace: async (entries, { keepOthers = false }) => {
+      await this.beforeReplace(endpoint);
+      const written: Entry[] = keepOthers ? [...(this.entries.get(endpoint) ?? [])] : [];
+      for await (const entry of entries) written.push(entry);
+      this.entries.set(endpoint, written);
+      return written.length;
+    },
+    raise: async (target) => {
+      this.revisions.set(endpoint, Math.max(target, this.revisions.get(endpoint) ?? 0));
+      return target;
+    },
+    close: async () => {},
+  });
 }
 
 /** The manager's certificates, in memory. */
@@ -219,6 +254,7 @@ export class World {
   readonly tenant: FakeApiServer;
   readonly driver = new FakeDriver();
   readonly datastore = new FakeDatastore();
+  readonly ownDatastores = new FakeOwnDatastores();
   /** What the super cluster says that it is. */
   superVersion = 'v1.36.3';
   readonly #pki: ManagerPki;
@@ -269,6 +305,7 @@ export class World {
         ),
       driver: this.driver,
       datastore: this.datastore,
+      ownDatastore: this.ownDatastores.open,
       templates: this.#templates,
       managerPki: async () => this.#pki,
       logger: pino({ level: 'silent' }),

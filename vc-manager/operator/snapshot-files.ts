@@ -1,0 +1,43 @@
+import { type Archive, readArchive } from '../snapshot/archive.ts';
+import { snapshotForeign, snapshotNotFound } from '../snapshot/errors.ts';
+import { noSnapshotStore } from './errors.ts';
+import type { Services } from './services.ts';
+import type { SnapshotServices } from './snapshots.ts';
+import type { Tenant } from './tenant.ts';
+import { compareVersions } from './version-choice.ts';
+
+/** Throws when this manager keeps no snapshots. */
+export function snapshotServices({ snapshots }: Services): SnapshotServices {
+  if (snapshots === undefined) throw noSnapshotStore();
+  return snapshots;
+}
+
+/** Throws SnapshotError. */
+export async function readSnapshot(
+  { ref, signal }: Tenant,
+  { store, identities }: SnapshotServices,
+  from: string,
+): Promise<Archive> {
+  // Whoever may edit a VirtualCluster gets what tenants of its namespace have, and no more.
+  if (!from.startsWith(`${ref.namespace}/`)) throw snapshotNotFound(from, store.place);
+  return readArchive(await store.read(from, { signal }), { name: from, identities });
+}
+
+/** One that the version of the tenant can read. Throws SnapshotError. */
+export async function openSnapshot(
+  tenant: Tenant,
+  snapshots: SnapshotServices,
+  from: string,
+): Promise<Archive> {
+  const archive = await readSnapshot(tenant, snapshots, from);
+  const { version } = tenant.required(tenant.choice, 'template');
+  const { kubernetes } = archive.header;
+  if (compareVersions(kubernetes, version) > 0) {
+    archive.close();
+    throw snapshotForeign(
+      from,
+      `Kubernetes ${kubernetes} has written it, which is newer than the ${version} of the tenant: change spec.version first`,
+    );
+  }
+  return archive;
+}

@@ -1,0 +1,72 @@
+import type { TemplateChoice } from '../control-plane/template.ts';
+import type { DatastoreLocation } from '../drivers/driver.ts';
+import type { Entry, KeyspaceView } from '../etcd/keyspace.ts';
+import type { Services } from './services.ts';
+import type { Tenant } from './tenant.ts';
+
+interface Call {
+  signal: AbortSignal;
+}
+
+/** What a tenant has in its datastore, shared or its own. */
+export interface TenantKeys {
+  count(call: Call): Promise<number>;
+  view(call: Call): Promise<KeyspaceView>;
+  replace(
+    entries: AsyncIterable<Entry>,
+    options: Call & { attempt: string; keepOthers?: boolean; onProgress?: (written: number) => void },
+  ): Promise<number>;
+  raise(
+    target: number,
+    options: Call & { isEnough?: () => boolean; onProgress?: (revision: number) => void },
+  ): Promise<number>;
+  close(): Promise<void>;
+}
+
+/** Of where it has them at present; an etcd of its own has to run. */
+export async function withKeys<T>(
+  tenant: Tenant,
+  services: Services,
+  work: (keys: TenantKeys) => Promise<T>,
+): Promise<T> {
+  const { ownDatastore, choice } = tenant;
+  const keys =
+    ownDatastore === undefined
+      ? sharedKeys(tenant, services)
+      : ownKeys(tenant, services, ownDatastore, tenant.required(choice, 'template'));
+  try {
+    return await work(keys);
+  } finally {
+    await keys.close();
+  }
+}
+
+export function sharedKeys({ id }: Tenant, { datastore }: Pick<Services, 'datastore'>): TenantKeys {
+  return {
+    count: (call) => datastore.countTenantKeys(id, call),
+    view: (call) => datastore.viewTenant(id, call),
+    replace: (entries, options) => datastore.replaceTenant(id, entries, options),
+    raise: (target, options) => datastore.raise(target, options),
+    close: async () => {},
+  };
+}
+
+const apiServerName = 'kube-apiserver';
+
+export function ownKeys(
+  tenant: Tenant,
+  { ownDatastore }: Pick<Services, 'ownDatastore'>,
+  { host, port }: DatastoreLocation,
+  { template }: TemplateChoice,
+): TenantKeys {
+  const { etcdCa, leafs } = tenant.required(tenant.pki, 'certificates');
+  const { certPem: cert, keyPem: key } = tenant.required(leafs.etcdManager, 'certificate for its etcd');
+  const apiServer = template.spec.components.find(({ name }) => name === apiServerName);
+  return ownDatastore({
+    endpoint: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
+    ca: tenant.required(etcdCa, 'authority of its etcd').certPem,
+    cert,
+    key,
+    prefix: String(apiServer?.args?.['etcd-prefix'] ?? '/registry'),
+  });
+}
