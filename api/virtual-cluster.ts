@@ -235,7 +235,6 @@ const placeSchema = z.strictObject({
   driver: z.enum(driverNames),
   datastore: z.enum(datastoreNames),
   template: z.string().max(253),
-  port: z.int().min(1).max(65535).describe('Of the API server there.').optional(),
 });
 
 const moveStages = ['preparing', 'copying', 'starting', 'settling', 'returning'] as const;

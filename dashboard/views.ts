@@ -72,8 +72,8 @@ export function phaseOf({ metadata, status }: VirtualCluster): string {
   return metadata.deletionTimestamp === undefined ? (status?.phase ?? 'Pending') : 'Deleting';
 }
 
-const busy: readonly string[] = ['Pending', 'Provisioning', 'Deleting', 'Upgrading', 'Restoring'];
-const limits: readonly string[] = ['PolicyLimited', 'DatastoreWithinQuota', 'VersionCurrent'];
+const busy: readonly string[] = ['Pending', 'Provisioning', 'Deleting', 'Upgrading', 'Restoring', 'Moving'];
+const limits: readonly string[] = ['PolicyLimited', 'DatastoreWithinQuota', 'VersionCurrent', 'Placed'];
 
 function healthOf(vc: VirtualCluster, problems: readonly string[]): Health {
   const phase = phaseOf(vc);

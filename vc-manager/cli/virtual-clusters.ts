@@ -130,6 +130,7 @@ const noProblem: readonly string[] = [
   'Left',
   'Asleep',
   'Restoring',
+  'Moving',
 ];
 
 /** Reasons of the conditions that say what is wrong with a tenant, the most telling first. */
@@ -151,6 +152,7 @@ export function limitations({ status }: VirtualCluster): string[] {
         (type === 'PolicyLimited' && is === 'True') ||
         (type === 'DatastoreWithinQuota' && (is === 'False' || reason === 'NearQuota')) ||
         (type === 'VersionCurrent' && is === 'False') ||
+        (type === 'Placed' && is === 'False') ||
         (type === 'DNSReady' && is === 'False' && reason !== 'Starting'),
     )
     .map(({ type, message }) => message ?? type);

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import type { VirtualClusterStatus } from '../../api/virtual-cluster.ts';
+import type { BinaryName } from '../binaries/index.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../control-plane/plan.ts';
 
 const dnsLabel = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
@@ -102,6 +103,8 @@ export interface StopOptions {
   components?: readonly string[];
   /** Instead of what the plan says: how long the polite request may take before the component is killed. */
   timeoutMs?: number;
+  /** Leaves nothing of the named ones, but perhaps a volume. */
+  forget?: boolean;
 }
 
 export interface LogOptions {
@@ -166,6 +169,11 @@ export interface ControlPlaneDriver {
    * where the API server is located.
    */
   lead?(id: string, address: string, options: { signal: AbortSignal }): Promise<boolean>;
+  /** Has these programs where it starts them from, before they are needed. Absent: it sees to that when it starts them. */
+  provide?(
+    programs: readonly { name: BinaryName; version: string }[],
+    options: { signal: AbortSignal },
+  ): Promise<void>;
   /**
    * Makes the control plane be as planned, and returns when every component is ready: starts what is
    * missing or died, restarts what changed, adopts what runs, stops what the plan no longer names.

@@ -59,8 +59,8 @@ export function failAttempt(jobs: JobStatus | undefined, message: string): JobSt
   return changeCurrent(jobs, (current) => ({ ...current, failing: true, message: truncate(message) }));
 }
 
-export function succeedJob(jobs: JobStatus | undefined, now: Date): JobStatus {
-  return endJob(jobs, 'Succeeded', now);
+export function succeedJob(jobs: JobStatus | undefined, now: Date, message?: string): JobStatus {
+  return endJob(jobs, 'Succeeded', now, message);
 }
 
 export function cancelJob(jobs: JobStatus | undefined, now: Date): JobStatus {

@@ -95,12 +95,7 @@ export class Allocations {
   ports(exceptUid: string): Set<number> {
     const several = this.#others(
       exceptUid,
-      ({ status }) => [
-        status?.advertisedPort,
-        status?.replacementPort,
-        status?.move?.from.port,
-        ...(status?.datastorePorts ?? []),
-      ],
+      ({ status }) => [status?.advertisedPort, status?.replacementPort, ...(status?.datastorePorts ?? [])],
       ({ port, datastorePorts = [] }) => [port, ...datastorePorts],
     );
     return new Set(several.flat().filter((port) => port !== undefined));

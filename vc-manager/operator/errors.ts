@@ -19,6 +19,9 @@ type OperatorErrorCode =
   | 'VersionSkipped'
   | 'DatastoreChanged'
   | 'DriverChanged'
+  | 'DriverNotConfigured'
+  | 'MoveNotSupported'
+  | 'DatastoreNotKept'
   | 'InvalidAddon'
   | 'NoAddon'
   | 'AddonNotOurs'
@@ -245,6 +248,26 @@ export function driverChanged(has: string, wanted: string): OperatorError {
     'DriverChanged',
     `the control plane was made by the driver ${has}, and this manager has the driver ${wanted}: it would run twice. ` +
       `Run a manager with --driver ${has} for it, also to delete it.`,
+    false,
+  );
+}
+
+export function driverNotConfigured(wanted: string, has: readonly string[]): OperatorError {
+  return new OperatorError(
+    'DriverNotConfigured',
+    `spec.driver is ${wanted}, and this manager has ${has.join(' and ')}. Start it with --other-driver ${wanted}, or choose another one.`,
+    false,
+  );
+}
+
+export function moveNotSupported(from: string, to: string, why: string): OperatorError {
+  return new OperatorError('MoveNotSupported', `it cannot be moved from ${from} to ${to}: ${why}.`, false);
+}
+
+export function datastoreNotKept(): OperatorError {
+  return new OperatorError(
+    'DatastoreNotKept',
+    'an etcd of its own would have no volume here and lose all data with its pod: run the manager with --storage-class',
     false,
   );
 }

@@ -9,14 +9,14 @@ export function assertHeld(fence: Fence): void {
 }
 
 /** Services whose driver and datastore change something only while the lease is held. */
-export function fenced(
-  services: Services,
-  { driver, datastore }: { driver: ControlPlaneDriver; datastore: Datastore },
-  fence: Fence,
-): Services {
+export function fenced(services: Services, { datastore }: { datastore: Datastore }, fence: Fence): Services {
+  const drivers = new Map(
+    [...services.drivers].map(([name, driver]) => [name, fencedDriver(driver, fence)] as const),
+  );
   return {
     ...services,
-    driver: fencedDriver(driver, fence),
+    drivers,
+    driver: drivers.get(services.settings.driver) ?? fencedDriver(services.driver, fence),
     datastore: fencedDatastore(datastore, fence),
     ownDatastore: (options) => fencedOwnDatastore(services.ownDatastore(options), fence),
   };
@@ -26,6 +26,7 @@ export function fenced(
 export function fencedDriver(driver: ControlPlaneDriver, fence: Fence): ControlPlaneDriver {
   const locate = driver.locate?.bind(driver);
   const lead = driver.lead?.bind(driver);
+  const provide = driver.provide?.bind(driver);
   return {
     ...(driver.isShared === undefined ? {} : { isShared: driver.isShared }),
     ...(driver.confinement === undefined ? {} : { confinement: driver.confinement }),
@@ -41,6 +42,7 @@ export function fencedDriver(driver: ControlPlaneDriver, fence: Fence): ControlP
         return lead(id, address, options);
       },
     }),
+    ...(provide && { provide }),
     ensure: async (plan, options) => {
       assertHeld(fence);
       await driver.ensure(plan, { ...options, beforeWrite: () => assertHeld(fence) });

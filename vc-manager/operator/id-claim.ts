@@ -15,9 +15,9 @@ export async function assertIdClaim(tenant: Tenant, services: Services, id: stri
   const { signal } = tenant;
   const [{ users, roles, prefixes }, running] = await Promise.all([
     services.datastore.listTenants({ signal }),
-    services.driver.list(),
+    Promise.all([...services.drivers.values()].map((driver) => driver.list())),
   ]);
-  if (![...users, ...roles, ...prefixes, ...running].includes(id)) return;
+  if (![...users, ...roles, ...prefixes, ...running.flat()].includes(id)) return;
   if (await isProven(tenant, services, id)) return;
   const { namespace, name } = internalSecretRef(services, id, 'pki');
   throw idNotProven(id, `${namespace}/${name}`);

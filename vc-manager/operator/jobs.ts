@@ -15,6 +15,7 @@ import {
   succeedJob,
 } from '../jobs/job-status.ts';
 import { cancelledAuthorities, cancelledRotation, encryptionData } from '../pki/index.ts';
+import { placeText, wantedMove } from './moves.ts';
 import { newRequest } from './requests.ts';
 import type { Services } from './services.ts';
 import { isAsleep, isWoken, sleepRequest } from './sleep.ts';
@@ -36,9 +37,19 @@ export function wantedJob(vc: VirtualCluster, services: Services): WantedJob {
   const { clock } = services;
   if (metadata.deletionTimestamp !== undefined) return { kind: 'delete' };
   const current = status?.jobs?.current;
+  const { move } = status ?? {};
+  if (move !== undefined && move.stage !== 'returning') return { kind: 'move', target: placeText(move.to) };
   if (isRestoreWanted(vc)) return { kind: 'restore' };
   const isSnapshot = isSnapshotWanted(vc, clock.now());
-  if (isAsleep(vc)) return { kind: isWakeWanted(vc, services) ? 'wake' : isSnapshot ? 'snapshot' : 'look' };
+  const toBegin = move === undefined ? wantedMove(vc, services) : undefined;
+  const moveJob =
+    toBegin === undefined || toBegin.refusal !== undefined
+      ? undefined
+      : ({ kind: 'move', target: placeText(toBegin.to) } as const);
+  if (isAsleep(vc)) {
+    if (isWakeWanted(vc, services)) return { kind: 'wake' };
+    return moveJob ?? { kind: isSnapshot ? 'snapshot' : 'look' };
+  }
   if (current?.kind === 'wake') return { kind: 'wake' };
   if (status?.identities?.tenant === undefined || current?.kind === 'provision') return { kind: 'provision' };
   // The new version runs; the steps that are left belong to the change.
@@ -46,6 +57,7 @@ export function wantedJob(vc: VirtualCluster, services: Services): WantedJob {
     return { kind: 'version-change', target: current.target };
   const target = targetVersion(vc, services);
   if (target !== undefined) return { kind: 'version-change', target };
+  if (moveJob !== undefined) return moveJob;
   if (isSnapshot) return { kind: 'snapshot' };
   if (sleepRequest(vc) !== undefined) return { kind: 'sleep' };
   if (authorityRequest(vc) !== undefined || status.authorities !== undefined)
@@ -189,6 +201,8 @@ async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Prom
     status.condition('Ready', 'False', 'Cancelled', message);
   }
   endRequest(job, tenant, now);
+  if (job.kind === 'move')
+    status.set(({ move, ...old }) => ({ ...old, ...(move && { move: { ...move, stage: 'returning' } }) }));
   // The request for new certificates ends with its job; certificates that are due are renewed after a pause.
   const renewed = job.kind === 'renewal' ? renewalRequest(tenant.vc) : undefined;
   status.set((old) => ({
@@ -250,6 +264,8 @@ async function cancelAuthorities(tenant: Tenant, services: Services): Promise<st
 function refusal({ kind, replacing, target }: CurrentJob, { status }: VirtualCluster): string | undefined {
   if (kind === 'restore' && status?.restore !== undefined)
     return 'what the tenant has is being replaced; to go back, restore the snapshot that was taken before';
+  if (kind === 'move' && status?.move !== undefined && status.move.stage !== 'preparing')
+    return 'its old control plane is stopped; it comes back by itself if the new one does not start, and later it can be moved back';
   if (kind === 'delete')
     return 'a deletion cannot be taken back: Kubernetes does not let go of it, and parts are gone';
   if (kind === 'sleep') return 'its control plane is being stopped: wake it when that has ended';
@@ -287,6 +303,22 @@ export function recordRollback(tenant: Tenant, { clock }: Pick<Services, 'clock'
       ...replaceJob(failAttempt(old.jobs, why), new Date(clock.now())),
       held: {
         kind: 'version-change',
+        why: why.slice(0, 1_000),
+        ...(generation === undefined ? {} : { generation }),
+      },
+    },
+  }));
+}
+
+/** Notes that it cannot be moved: it stays where it was until somebody asks again. */
+export function recordMoveEnded(tenant: Tenant, { clock }: Pick<Services, 'clock'>, why: string): void {
+  const { generation } = tenant.vc.metadata;
+  tenant.status.set((old) => ({
+    ...old,
+    jobs: {
+      ...replaceJob(failAttempt(old.jobs, why), new Date(clock.now())),
+      held: {
+        kind: 'move',
         why: why.slice(0, 1_000),
         ...(generation === undefined ? {} : { generation }),
       },
@@ -387,7 +419,7 @@ export class JobLog {
     if (!this.#isJob) return;
     const now = this.#now();
     this.#services.activeJobIds.delete(this.#tenant.vc.status?.jobs?.current?.id ?? '');
-    this.#set((jobs) => succeedJob(jobs, now));
+    this.#set((jobs) => succeedJob(jobs, now, this.#tenant.jobMessage));
   }
 
   #now(): Date {

@@ -42,7 +42,7 @@ export class LeaderLoop {
 
   /** Works until aborted. The caches have to be synced before. */
   async run(signal: AbortSignal): Promise<void> {
-    const { virtualClusters, policies, templates, activity, driver, logger, clock, random } =
+    const { virtualClusters, policies, templates, activity, drivers, logger, clock, random } =
       this.#o.services;
     const queue = new WorkQueue({
       parallel: this.#runner.parallel,
@@ -73,13 +73,15 @@ export class LeaderLoop {
         const id = object.metadata.labels?.[labelKeys.activity] ?? '';
         for (const vc of virtualClusters.byIndex('id', id)) if (isAsleep(vc)) queue.add(keyOf(vc));
       }),
-      driver.watch((id, component, what) => {
-        if (what === 'exited') logger.warn({ id, component }, `${component} has exited`);
-        for (const vc of virtualClusters.byIndex('id', id)) {
-          if (what === 'exited') queue.add(keyOf(vc));
-          else if (what === 'ready') queue.retryNow(keyOf(vc));
-        }
-      }),
+      ...[...drivers.values()].map((driver) =>
+        driver.watch((id, component, what) => {
+          if (what === 'exited') logger.warn({ id, component }, `${component} has exited`);
+          for (const vc of virtualClusters.byIndex('id', id)) {
+            if (what === 'exited') queue.add(keyOf(vc));
+            else if (what === 'ready') queue.retryNow(keyOf(vc));
+          }
+        }),
+      ),
     ];
     // VirtualClusters from before this term.
     for (const vc of virtualClusters.list())

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import type { DriverName } from '../../api/virtual-cluster.ts';
 import { Backoff, type Clock, type KubeClient, LeaseElection, systemClock } from '../../kube/index.ts';
 import { OwnEtcd } from '../etcd/own-etcd.ts';
 import type { Fence } from '../jobs/tenant-lock.ts';
@@ -15,7 +16,7 @@ import {
   type SuperClusterFacts,
   uidOfKubeSystem,
 } from './setup.ts';
-import { SharedWorker } from './shared-worker.ts';
+import { isShared, SharedWorker } from './shared-worker.ts';
 import type { SnapshotServices } from './snapshots.ts';
 import { UsageMeter } from './usage-meter.ts';
 
@@ -34,6 +35,7 @@ export class Operator {
   readonly #snapshots: SnapshotServices | undefined;
   readonly #usage = new UsageMeter();
   readonly #datastoreGrowth = { sinceMs: 0 };
+  readonly #drivers: ReadonlyMap<DriverName, OperatorOptions['driver']>;
   readonly #leavingSinceMs = new Map<string, number>();
 
   /** Throws `InvalidSettings`. */
@@ -42,6 +44,8 @@ export class Operator {
     this.#settings = operatorSettings(options.settings);
     this.#clock = options.clock ?? systemClock;
     this.#random = options.random ?? Math.random;
+    const others = Object.entries(options.otherDrivers ?? {}) as [DriverName, OperatorOptions['driver']][];
+    this.#drivers = new Map([...others, [this.#settings.driver, options.driver]]);
     this.#snapshots = options.snapshots && { ...options.snapshots, isBusy: false };
   }
 
@@ -57,9 +61,18 @@ export class Operator {
     else await this.#runShared(signal);
   }
 
+  /** Any manager may do any job. */
+  get #isShared(): boolean {
+    return isShared(this.#drivers.values());
+  }
+
+  async #closeDrivers(): Promise<void> {
+    for (const driver of this.#drivers.values()) await driver.close?.();
+  }
+
   /** Waits for the lease and leads while it is held, again and again. */
   async #elect(signal: AbortSignal, sharedWorker: SharedWorker | undefined): Promise<void> {
-    const { client, identity, lease, logger, driver } = this.#options;
+    const { client, identity, lease, logger } = this.#options;
     const { namespace } = this.#settings;
     const clock = this.#clock;
     const election = new LeaseElection({ client, namespace, name: leaseName, identity, clock, ...lease });
@@ -70,7 +83,7 @@ export class Operator {
         await this.#lead(fencedClient, election, { term, sharedWorker });
       } finally {
         // A shared driver goes on watching: this manager does jobs of other leaders with it.
-        if (driver.isShared !== true || sharedWorker === undefined) await driver.close?.();
+        if (!this.#isShared || sharedWorker === undefined) await this.#closeDrivers();
         await fencedClient.connection.close();
         logger.info({ identity }, 'not leading any more');
       }
@@ -82,7 +95,7 @@ export class Operator {
     fence: Fence,
     { term, sharedWorker }: { term: AbortSignal; sharedWorker: SharedWorker | undefined },
   ): Promise<void> {
-    const { templates, managerPki, logger, driver, identity, connect } = this.#options;
+    const { templates, managerPki, logger, identity, connect } = this.#options;
     logger.info({ identity }, 'leading');
     const clock = this.#clock;
     const settings = this.#settings;
@@ -98,7 +111,7 @@ export class Operator {
     let working: Promise<void> | undefined;
     try {
       await caches.synced(term);
-      if (sharedWorker !== undefined && driver.isShared !== true) {
+      if (sharedWorker !== undefined && !this.#isShared) {
         sharedWorker.leaderFence = fence;
         working = sharedWorker.runner.work(term);
       }
@@ -113,7 +126,7 @@ export class Operator {
 
   /** Does jobs from the queue in Redis, and leads whenever no other manager does. */
   async #runShared(signal: AbortSignal): Promise<void> {
-    const { client, logger, driver, managerPki } = this.#options;
+    const { client, logger, managerPki } = this.#options;
     const { namespace, parallel } = this.#settings;
     const superIdentity = await this.#retryUntilDone(signal, 'the super cluster cannot be used yet', () =>
       uidOfKubeSystem(client, signal),
@@ -139,17 +152,16 @@ export class Operator {
     });
     const watching = caches.run(signal);
     try {
-      const working =
-        driver.isShared === true
-          ? caches.synced(signal).then(
-              () => sharedWorker.runner.work(signal),
-              () => undefined,
-            )
-          : undefined;
+      const working = this.#isShared
+        ? caches.synced(signal).then(
+            () => sharedWorker.runner.work(signal),
+            () => undefined,
+          )
+        : undefined;
       await Promise.all([this.#elect(signal, sharedWorker), working]);
     } finally {
       await sharedWorker.close();
-      if (driver.isShared === true) await driver.close?.();
+      if (this.#isShared) await this.#closeDrivers();
       await watching;
     }
   }
@@ -168,6 +180,7 @@ export class Operator {
     return {
       client,
       driver,
+      drivers: this.#drivers,
       datastore,
       ownDatastore: this.#options.ownDatastore ?? ((options) => new OwnEtcd(options)),
       settings: this.#settings,

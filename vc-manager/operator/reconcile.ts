@@ -14,6 +14,7 @@ import {
   type WantedJob,
   wantedJob,
 } from './jobs.ts';
+import { servicesFor } from './moves.ts';
 import { removalSteps } from './removal.ts';
 import type { Services } from './services.ts';
 import { isAsleep } from './sleep.ts';
@@ -31,6 +32,7 @@ import { dns } from './steps/dns.ts';
 import { encryption } from './steps/encryption.ts';
 import { fillFromSnapshot, settleFromSnapshot } from './steps/from-snapshot.ts';
 import { identity } from './steps/identity.ts';
+import { beginMove, copyToPlace, goBack, moved, otherPlace, prepareMove } from './steps/move.ts';
 import { policy } from './steps/policy.ts';
 import { restore, restored } from './steps/restore.ts';
 import { reservations, serviceSlice } from './steps/service-slice.ts';
@@ -50,6 +52,7 @@ const allocationSteps: readonly Stage[] = [policy, identity, takeOver, version, 
  */
 const provisionSteps: readonly Stage[] = [
   ...allocationSteps,
+  otherPlace,
   parallel([reservations, certificates], [datastore]),
   snapshot,
   restore,
@@ -65,6 +68,7 @@ const provisionSteps: readonly Stage[] = [
   encryption,
   authorities,
   restored,
+  moved,
   apiCalls,
   fallAsleep,
 ];
@@ -78,8 +82,8 @@ interface ReconcileOptions extends JobRun {
 
 /** Reads one VirtualCluster and does what is missing. Rejects only for its signal. */
 export async function reconcileVirtualCluster(job: Job, options: ReconcileOptions): Promise<ReconcileResult> {
-  const { services } = options;
   return withTenant(job, options, async (tenant) => {
+    const services = servicesFor(tenant.vc, options.services);
     try {
       const claim = isWarm(tenant.vc, services.settings.namespace) ? warmClaim(tenant.vc) : undefined;
       const settled = claim && (await settleClaim(tenant, services, claim));
@@ -95,9 +99,13 @@ export async function reconcileVirtualCluster(job: Job, options: ReconcileOption
     if (isHeld(tenant.vc, 'provision', services.clock.now())) return { kind: 'done' };
     if (isAsleep(tenant.vc)) {
       const wanted = wantedJob(tenant.vc, services);
-      if (wanted.kind !== 'wake' && wanted.kind !== 'restore') return rest(tenant, services, wanted);
+      if (wanted.kind !== 'wake' && wanted.kind !== 'restore' && wanted.kind !== 'move')
+        return rest(tenant, services, wanted);
     }
-    return provision(tenant, services, job.failures);
+    const moved = await move(tenant, services, job.failures);
+    if (moved !== undefined) return moved;
+    // It may have another driver by now.
+    return provision(tenant, servicesFor(tenant.vc, options.services), job.failures);
   });
 }
 
@@ -109,18 +117,18 @@ export async function allocateForVirtualCluster(
   job: Job,
   options: ReconcileOptions,
 ): Promise<ReconcileResult | undefined> {
-  const { services } = options;
   const wanted: WantedJob = { kind: 'provision' };
-  return withTenant(job, options, (tenant) =>
-    runSteps<undefined>(allocationSteps, tenant, services, {
-      ...provisionHooks(tenant, {
+  return withTenant(job, options, (tenant) => {
+    const services = servicesFor(tenant.vc, options.services);
+    return runSteps<undefined>(allocationSteps, tenant, services, {
+      ...provisionHooks(tenant, services, {
         job: new JobLog(tenant, services, wanted, true),
         wanted,
         failures: job.failures,
       }),
       done: async () => undefined,
-    }),
-  );
+    });
+  });
 }
 
 async function withTenant<T>(
@@ -181,11 +189,37 @@ function connectTo(
 /** As many failures in a row set the phase Failed, whatever their kind. */
 const lastingFailures = 5;
 
+/** What of a move comes before the control plane is started at the new place; undefined: there is none, or that is over. */
+async function move(
+  tenant: Tenant,
+  services: Services,
+  failures: number,
+): Promise<ReconcileResult | undefined> {
+  const wanted = wantedJob(tenant.vc, services);
+  const stage = tenant.vc.status?.move?.stage ?? 'preparing';
+  if (wanted.kind !== 'move' || (stage !== 'preparing' && stage !== 'copying')) return undefined;
+  const job = new JobLog(tenant, services, wanted);
+  return runSteps<ReconcileResult | undefined>(
+    [version, address, beginMove, otherPlace, certificates, prepareMove, copyToPlace],
+    tenant,
+    services,
+    {
+      ...provisionHooks(tenant, services, { job, wanted, failures }),
+      done: async () => {
+        if (tenant.unfinished === undefined) return undefined;
+        endJob(tenant, job);
+        await tenant.status.flush();
+        return { kind: 'done', againAfterMs: tenant.unfinished.againAfterMs };
+      },
+    },
+  );
+}
+
 async function provision(tenant: Tenant, services: Services, failures: number): Promise<ReconcileResult> {
   const wanted = wantedJob(tenant.vc, services);
   const job = new JobLog(tenant, services, wanted);
   return runSteps<ReconcileResult>(provisionSteps, tenant, services, {
-    ...provisionHooks(tenant, { job, wanted, failures }),
+    ...provisionHooks(tenant, services, { job, wanted, failures }),
     done: async () => {
       const { status } = tenant;
       const { generation } = tenant.vc.metadata;
@@ -221,6 +255,7 @@ function endJob(tenant: Tenant, job: JobLog): void {
 
 function provisionHooks(
   tenant: Tenant,
+  services: Services,
   { job, wanted, failures }: { job: JobLog; wanted: WantedJob; failures: number },
 ): Omit<StepHooks<ReconcileResult>, 'done'> {
   const { status } = tenant;
@@ -232,14 +267,21 @@ function provisionHooks(
   if (isNew || (isChanged && !tenant.wasReady)) status.set({ phase: 'Provisioning' });
   if (wanted.kind === 'version-change' && phase === 'Ready') status.set({ phase: 'Upgrading' });
   const showsProgress =
-    phase !== 'Ready' && phase !== 'Upgrading' && phase !== 'Asleep' && phase !== 'Restoring';
+    phase !== 'Ready' &&
+    phase !== 'Upgrading' &&
+    phase !== 'Asleep' &&
+    phase !== 'Restoring' &&
+    phase !== 'Moving';
   return {
     job,
     before: (step) => {
       if (showsProgress) status.condition('Ready', 'False', 'Provisioning', step.doing);
     },
-    failed: (lasting) => {
+    failed: (lasting, error) => {
+      goBack(tenant, services, error);
       status.set(observed);
+      // It goes on where it was.
+      if (tenant.vc.status?.move !== undefined) return;
       if (lasting || failures + 1 >= lastingFailures)
         status.set({ phase: 'Failed' satisfies VirtualClusterPhase });
     },

@@ -9,6 +9,7 @@ import {
   type Resource,
   resources,
 } from '../../kube/index.ts';
+import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import { driverChanged, OperatorError, RequeueAfter } from './errors.ts';
 import { assertIdClaim } from './id-claim.ts';
 import type { Services } from './services.ts';
@@ -50,12 +51,20 @@ async function removableId(tenant: Tenant, services: Services): Promise<string |
   }
 }
 
+/** Of one that moves both. */
+function driversOf({ vc }: Tenant, { driver, drivers }: Services): Set<ControlPlaneDriver> {
+  const { from, to } = vc.status?.move ?? {};
+  const places = [from, to].map((place) => place && drivers.get(place.driver));
+  return new Set([driver, ...places.filter((each) => each !== undefined)]);
+}
+
 const stopControlPlane: Step = {
   name: 'stop-control-plane',
   doing: 'Stopping the control plane',
   async run(tenant, services) {
     const id = await removableId(tenant, services);
-    if (id !== undefined) await services.driver.stop(id, { signal: tenant.signal });
+    if (id === undefined) return;
+    for (const driver of driversOf(tenant, services)) await driver.stop(id, { signal: tenant.signal });
   },
 };
 
@@ -75,7 +84,8 @@ const removeControlPlane: Step = {
   doing: 'Removing the files of the control plane',
   async run(tenant, services) {
     const id = await removableId(tenant, services);
-    if (id !== undefined) await services.driver.remove(id, { signal: tenant.signal });
+    if (id === undefined) return;
+    for (const driver of driversOf(tenant, services)) await driver.remove(id, { signal: tenant.signal });
   },
 };
 

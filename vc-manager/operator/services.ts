@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import type { VirtualClusterPolicy } from '../../api/policy.ts';
 import type { UsageDay } from '../../api/usage.ts';
-import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import type { DriverName, VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { Clock, ConnectionOptions, KubeClient, KubeObject, Store } from '../../kube/index.ts';
 import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import type { EtcdAdmin } from '../etcd/admin.ts';
@@ -55,7 +55,10 @@ export interface WarmPoolSize {
 export interface Services {
   /** The super cluster. */
   client: KubeClient;
+  /** Of the VirtualCluster that is reconciled; else that of new ones. */
   driver: ControlPlaneDriver;
+  /** All that this manager has, by name. */
+  drivers: ReadonlyMap<DriverName, ControlPlaneDriver>;
   datastore: Datastore;
   /** Of one tenant alone. */
   ownDatastore: (options: OwnEtcdOptions) => OwnDatastore;
@@ -98,6 +101,8 @@ export interface Services {
   logger: Logger;
 }
 
+type OperatorDriver = ControlPlaneDriver & { close?: () => Promise<void> };
+
 export interface OperatorOptions {
   /** The super cluster: for leases, the namespace that they are in, and watches. Not fenced. */
   client: KubeClient;
@@ -107,7 +112,9 @@ export interface OperatorOptions {
    */
   fencedClient: (beforeWrite: () => void) => KubeClient;
   /** `close` stops watching what runs, and leaves it running; called when another manager may take over. */
-  driver: ControlPlaneDriver & { close?: () => Promise<void> };
+  driver: OperatorDriver;
+  /** To which control planes can be moved, too. */
+  otherDrivers?: Partial<Record<DriverName, OperatorDriver>>;
   datastore: Datastore;
   /** Default: an OwnEtcd. */
   ownDatastore?: Services['ownDatastore'];

@@ -1,5 +1,6 @@
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { KeyedMutex, type StoreEvent } from '../../kube/index.ts';
+import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import type { BullmqRunner } from '../jobs/bullmq-runner.ts';
 import type { Job, JobRun, ReconcileResult } from '../jobs/job-runner.ts';
 import { type Fence, TenantLock } from '../jobs/tenant-lock.ts';
@@ -113,7 +114,8 @@ export class SharedWorker {
   }
 
   get #isShared(): boolean {
-    return this.#o.operator.driver.isShared === true;
+    const { driver, otherDrivers = {} } = this.#o.operator;
+    return isShared([driver, ...Object.values(otherDrivers)]);
   }
 
   /** Runs while no one else works on the tenant: under the tenant's lease, or under the leader's where only that works. */
@@ -154,4 +156,9 @@ export class SharedWorker {
   #interrupt(key: string): void {
     for (const controller of this.#running.get(key) ?? []) controller.abort(interrupted);
   }
+}
+
+/** Whether any manager may carry out what any other has begun. */
+export function isShared(drivers: Iterable<Pick<ControlPlaneDriver, 'isShared'>>): boolean {
+  return [...drivers].every((driver) => driver.isShared === true);
 }

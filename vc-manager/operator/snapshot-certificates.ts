@@ -1,9 +1,9 @@
-import type { PkiData } from '../pki/index.ts';
 import type { SnapshotHeader } from '../snapshot/archive.ts';
 import { certificatesAbsent, certificatesInUse, certificatesNotEncrypted } from './errors.ts';
 import type { Services } from './services.ts';
 import type { SnapshotServices } from './snapshots.ts';
 import type { Tenant } from './tenant.ts';
+import type { SecretData } from './tenant-secrets.ts';
 
 /*
  * What makes kubeconfigs and tokens of a tenant valid: it travels in a snapshot only when that is asked for, and only
@@ -26,7 +26,11 @@ export function asksForCertificates(request: string | undefined): boolean {
 }
 
 /** What of the tenant's PKI goes into a snapshot. Throws when it would be readable, or is being changed. */
-export function certificatesOf(tenant: Tenant, data: PkiData, { recipients }: SnapshotServices): PkiData {
+export function certificatesOf(
+  tenant: Tenant,
+  data: SecretData,
+  { recipients }: SnapshotServices,
+): SecretData {
   if (recipients.length === 0) throw certificatesNotEncrypted();
   if (tenant.vc.status?.authorities !== undefined)
     throw certificatesAbsent('its authorities are being renewed: ask again when that is over');
@@ -38,7 +42,7 @@ export function certificatesIn(
   { certificates, identity, namespace, name }: SnapshotHeader,
   { uid }: Tenant,
   { virtualClusters }: Pick<Services, 'virtualClusters'>,
-): PkiData {
+): SecretData {
   if (certificates === undefined)
     throw certificatesAbsent(
       'the snapshot holds none: take one with "vc-manager snapshot NAME --with-certificates"',
@@ -51,6 +55,6 @@ export function certificatesIn(
 }
 
 /** The PKI of a tenant that has none yet, which is completed with what belongs to this place. */
-export function pkiWith(certificates: PkiData): PkiData {
+export function pkiWith(certificates: SecretData): SecretData {
   return { ...Object.fromEntries(ofPlace.map((name) => [name, ''])), ...certificates };
 }

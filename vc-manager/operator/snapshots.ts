@@ -1,5 +1,5 @@
 import { annotationKeys } from '../../api/labels.ts';
-import { snapshotEveryMs, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isPaused, snapshotEveryMs, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { SnapshotStore } from '../snapshot/store.ts';
 import { newRequest } from './requests.ts';
 
@@ -39,6 +39,8 @@ const clockSkewMs = 5 * 60_000;
 /** Whether a snapshot is to be put back, or is being put back. */
 export function isRestoreWanted(vc: VirtualCluster): boolean {
   // A new tenant that is filled from one is not: that is part of its provisioning.
+  // One thing at a time.
+  if (vc.status?.move !== undefined) return false;
   return isMade(vc) && (vc.status?.restore !== undefined || restoreRequest(vc) !== undefined);
 }
 
@@ -59,6 +61,7 @@ export function snapshotDueMs(vc: VirtualCluster): number | undefined {
 export function isSnapshotWanted(vc: VirtualCluster, nowMs: number): boolean {
   return (
     isMade(vc) &&
+    !isPaused(vc) &&
     (snapshotRequest(vc) !== undefined || (snapshotDueMs(vc) ?? Number.POSITIVE_INFINITY) <= nowMs)
   );
 }

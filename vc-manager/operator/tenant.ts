@@ -46,8 +46,8 @@ export class Tenant {
   location: Location | undefined;
   /** Set by the step `address` where it has an etcd of its own. */
   ownDatastore: DatastoreLocation | undefined;
-  /** Set by steps of a move: an etcd of its own that it comes from or goes to, and does not use at present. */
-  otherDatastore: DatastoreLocation | undefined;
+  /** Set by the step `other-place` of a move: an etcd of its own that it comes from or goes to, and does not use at present. */
+  other: { choice: TemplateChoice; datastore: DatastoreLocation; isSameDriver: boolean } | undefined;
   /** Set by the step `certificates`. */
   pki: TenantPki | undefined;
   /** Set by the step `certificates`. */
@@ -64,6 +64,8 @@ export class Tenant {
   lookAgainMs = Number.POSITIVE_INFINITY;
   /** Set by a step whose job goes on in a later reconcile, or cannot go on for the reason `failing`. */
   unfinished: { step?: string; progress?: string; failing?: string; againAfterMs: number } | undefined;
+  /** Set by a step that has more to say of its job that ends well. */
+  jobMessage: string | undefined;
   /** Warnings for the message of the condition Ready, although the control plane is well. */
   readonly notes: string[] = [];
   /** Set by the step `control-plane`: settles when all components are ready. May be left without a handler: `close` awaits it. */

@@ -48,9 +48,15 @@ export interface VersionSources {
  * move only.
  */
 export function versionChoice(vc: VirtualCluster, sources: VersionSources): VersionChoice {
-  const found = ofSpec(vc, sources);
   const running = vc.status?.version;
   const has = vc.status?.datastore ?? 'shared';
+  if (running !== undefined && vc.status?.move !== undefined) {
+    // One thing at a time.
+    const choice = withDatastore(vc, running, has, sources);
+    if (choice === undefined) throw datastoreChanged(vc.status.template ?? '', has);
+    return { choice };
+  }
+  const found = ofSpec(vc, sources);
   if (running === undefined || datastoreOf(found.choice) === has) return found;
   const choice = withDatastore(vc, running, has, sources);
   if (choice === undefined) throw datastoreChanged(found.choice.template.metadata.name, has);

@@ -291,7 +291,13 @@ export class WarmPool {
 
 /** What it is in does not end by itself. */
 function isStuck(phase: VirtualClusterPhase | undefined): boolean {
-  return phase === 'Failed' || phase === 'Cancelled' || phase === 'Asleep' || phase === 'Restoring';
+  return (
+    phase === 'Failed' ||
+    phase === 'Cancelled' ||
+    phase === 'Asleep' ||
+    phase === 'Restoring' ||
+    phase === 'Moving'
+  );
 }
 
 /** As a scheduler says it, in whatever condition a driver's message ends up. */

@@ -57,7 +57,7 @@ export class LocatedPlan {
     const { replicas = 1, version = defaultVersions.kubernetes, extraArgs = {} } = options;
     const template = (await loadTemplates()).find(({ metadata }) => metadata.name === this.#template);
     if (template === undefined) throw new Error(`no template ${this.#template}`);
-    const { host, datastore, bindAddress, bindPort, ports } = this.#location;
+    const { host, datastore, bindAddress, bindPort } = this.#location;
     const { pki, datastore: shared } = this.#world;
     return renderPlan({
       id: this.id,
@@ -65,7 +65,7 @@ export class LocatedPlan {
       version,
       serviceCIDR: '10.112.8.0/22',
       clusterDomain,
-      ports: { ...ports, 'kube-apiserver': bindPort },
+      ports: { ...datastore?.ports, 'kube-apiserver': bindPort },
       bindAddress,
       advertiseAddress: host,
       apiServer: this.#location,

@@ -121,12 +121,15 @@ export class ComposeDriver implements ControlPlaneDriver {
     return () => this.#listeners.delete(listener);
   }
 
-  async stop(id: string, { signal, components, timeoutMs }: StopOptions): Promise<void> {
+  async stop(id: string, { signal, components, timeoutMs, forget }: StopOptions): Promise<void> {
     projectOf(id);
     await this.#lock.run(id, signal, async () => {
       const all = await findContainers(this.#docker, id, signal);
       const chosen = [...all.values()].filter(({ slot }) => components?.includes(componentOf(slot)) ?? true);
       await this.#stop(id, chosen, signal, timeoutMs);
+      if (forget !== true) return;
+      for (const container of chosen) await this.#commands.remove(id, container, signal);
+      await this.#commands.removeData(id, components ?? [], signal);
     });
   }
 

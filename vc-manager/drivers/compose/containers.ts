@@ -234,6 +234,17 @@ export class ContainerCommands {
     if (result.exitCode !== 0) throw refused({ id }, `remove the volumes of ${id}`, result.stderr);
   }
 
+  /** What these components keep. Nothing of them may be there that uses it. */
+  async removeData(id: string, components: readonly string[], signal: AbortSignal): Promise<void> {
+    for (const component of components) {
+      const filters = [`${labels.id}=${id}`, `${labels.component}=${component}`, `${labels.volume}=data`];
+      const volumes = await listVolumes(this.#docker, filters);
+      if (volumes.length === 0) continue;
+      const result = await this.#docker.run(['volume', 'rm', '--force', ...volumes], { signal });
+      if (result.exitCode !== 0) throw refused({ id, component }, 'remove its data', result.stderr);
+    }
+  }
+
   /** Throws `PortInUse`. Containers have the host's network, so a look from here tells. */
   async checkPorts(id: string, { component }: ContainerSpec): Promise<void> {
     for (const { port, host } of component.ports) {

@@ -138,7 +138,12 @@ export class KubernetesDriver implements ControlPlaneDriver {
 
   async stop(id: string, options: StopOptions): Promise<void> {
     await this.#lock.run(id, options.signal, async () => {
-      if (await ownNamespace(this.#objects, id, options.signal)) await this.#stop(id, options);
+      if (!(await ownNamespace(this.#objects, id, options.signal))) return;
+      await this.#stop(id, options);
+      if (options.forget !== true) return;
+      // A volume stays until the control plane is removed.
+      for (const name of options.components ?? [])
+        await forgetComponent(this.#objects, id, name, options.signal);
     });
   }
 

@@ -1,7 +1,9 @@
 import { readdir, rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { type Clock, KeyedMutex, systemClock } from '../../../kube/index.ts';
-import { type Binaries, type BinaryProgress, FetchShare } from '../../binaries/index.ts';
+
+import { type Binaries, type BinaryName, type BinaryProgress, FetchShare } from '../../binaries/index.ts';
+
 import {
   type ComponentPlan,
   type ControlPlanePlan,
@@ -142,9 +144,22 @@ export class ProcessDriver implements ControlPlaneDriver {
     return () => this.#listeners.delete(listener);
   }
 
-  async stop(id: string, { signal, components, timeoutMs }: StopOptions): Promise<void> {
-    this.#place(id);
-    await this.#lock.run(id, signal, () => this.#stop(id, components, signal, timeoutMs));
+  async stop(id: string, { signal, components, timeoutMs, forget }: StopOptions): Promise<void> {
+    const place = this.#place(id);
+    await this.#lock.run(id, signal, async () => {
+      await this.#stop(id, components, signal, timeoutMs);
+      if (forget !== true) return;
+      for (const slot of (components ?? []).flatMap(slotsOf))
+        for (const path of [place.files(slot), place.data(slot), place.log(slot)])
+          await rm(path, { recursive: true, force: true });
+    });
+  }
+
+  async provide(
+    programs: readonly { name: BinaryName; version: string }[],
+    { signal }: { signal: AbortSignal },
+  ): Promise<void> {
+    for (const program of programs) await this.#binaries.ensure(program, { signal });
   }
 
   async remove(id: string, { signal }: { signal: AbortSignal }): Promise<void> {

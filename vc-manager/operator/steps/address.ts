@@ -2,7 +2,7 @@ import { isIPv6 } from 'node:net';
 import type { TemplateChoice } from '../../control-plane/template.ts';
 import type { DatastoreLocation } from '../../drivers/driver.ts';
 import { freePort } from '../../os/network.ts';
-import { driverChanged, portsExhausted } from '../errors.ts';
+import { driverChanged, driverNotConfigured, portsExhausted } from '../errors.ts';
 import type { Services } from '../services.ts';
 import type { GatewaySettings } from '../settings.ts';
 import type { Step } from '../step-runner.ts';
@@ -20,9 +20,13 @@ export const address: Step = {
     const { driver, settings } = services;
     // This driver cannot see what another one runs.
     const earlier = tenant.vc.status?.driver ?? 'process';
+    const { driver: wanted } = tenant.vc.spec ?? {};
+    if (!tenant.wasStarted && wanted !== undefined && wanted !== settings.driver)
+      throw driverNotConfigured(wanted, [...services.drivers.keys()]);
     if (tenant.wasStarted && earlier !== settings.driver) throw driverChanged(earlier, settings.driver);
     tenant.status.set({ driver: settings.driver });
     await recordGateway(tenant, services);
+    tenant.ownDatastore = undefined;
     if (driver.locate !== undefined) {
       // `locate` creates objects that carry the id: the status has to have it first.
       await tenant.status.flush();

@@ -129,8 +129,8 @@ async function fromSnapshot(tenant: Tenant, services: Services): Promise<SecretD
 }
 
 function ownDatastoreOf(tenant: Tenant): Pick<TenantPkiOptions, 'ownDatastore'> {
-  const { ownDatastore, otherDatastore } = tenant;
-  const found = ownDatastore ?? otherDatastore;
+  const { ownDatastore, other } = tenant;
+  const found = ownDatastore ?? other?.datastore;
   if (found === undefined) return {};
   const { host, names, isKept } = found;
   return { ownDatastore: { hosts: [host, ...names], isKept, isBeside: ownDatastore === undefined } };

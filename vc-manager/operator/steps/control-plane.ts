@@ -1,6 +1,7 @@
 import { isIPv6 } from 'node:net';
 import { fetchingReason } from '../../../api/conditions.ts';
 import { labelKeys } from '../../../api/labels.ts';
+import { isPaused } from '../../../api/virtual-cluster.ts';
 import { findCondition, resources } from '../../../kube/index.ts';
 import { BinaryError } from '../../binaries/index.ts';
 import type { ControlPlanePlan } from '../../control-plane/plan.ts';
@@ -52,7 +53,7 @@ export const controlPlane: Step = {
     else reportReplacing(tenant, services, change);
     const { confinement } = services.driver;
     if (confinement !== undefined) tenant.status.set({ confinement: [...confinement] });
-    if (!isAsleep(tenant.vc)) await reportOutage(tenant, services);
+    if (!isAsleep(tenant.vc) && !isPaused(tenant.vc)) await reportOutage(tenant, services);
     await tenant.status.flush();
     try {
       await replaced(tenant, wasReplacing, (begin) => ensureControlPlane(tenant, services, begin));
@@ -66,9 +67,20 @@ export const controlPlane: Step = {
       tenant.status.set({ version: choice.version });
       await tenant.status.flush();
     }
+    if (recordServing(tenant, services)) await tenant.status.flush();
     tenant.status.condition('APIServerReady', 'True', 'Running', `Kubernetes ${choice.version} is ready.`);
   },
 };
+
+/** Its API server serves again: at the new place, from which there is no way back, or at the old one. */
+function recordServing(tenant: Tenant, { clock }: Services): boolean {
+  const { move } = tenant.vc.status ?? {};
+  if (move?.pausedAt === undefined || move.pausedMs !== undefined) return false;
+  const pausedMs = Math.max(0, clock.now() - Date.parse(move.pausedAt));
+  const stage = move.stage === 'starting' ? 'settling' : move.stage;
+  tenant.status.set({ move: { ...move, stage, pausedMs } });
+  return true;
+}
 
 /** Waits until the other components are ready. */
 export const controllers: Step = {
@@ -175,24 +187,39 @@ export async function ensureControlPlane(
   }
 }
 
-/** Whether its own etcd was to have this port of the machine, and gets another one: nobody outside knows it. */
+/** Whether an etcd of its own was to have this port of the machine, and gets another one: nobody outside knows it. */
 async function isRelocated(tenant: Tenant, services: Services, port: number | undefined): Promise<boolean> {
-  if (port === undefined || tenant.ownDatastore?.bindAddress === undefined) return false;
-  if (tenant.vc.status?.datastorePorts?.includes(port) !== true) return false;
-  const choice = tenant.required(tenant.choice, 'template');
-  tenant.ownDatastore = locateOnMachine(tenant, services, choice, new Set([port]));
+  const { other, ownDatastore } = tenant;
+  if (port === undefined || tenant.vc.status?.datastorePorts?.includes(port) !== true) return false;
+  const refused = new Set([port]);
+  if (ownDatastore?.bindAddress !== undefined)
+    tenant.ownDatastore = locateOnMachine(
+      tenant,
+      services,
+      tenant.required(tenant.choice, 'template'),
+      refused,
+    );
+  else if (other?.datastore.bindAddress !== undefined)
+    tenant.other = { ...other, datastore: locateOnMachine(tenant, services, other.choice, refused) };
+  else return false;
   await tenant.status.flush();
   return true;
 }
 
-/** Has the components run that keep its data, and no other: nobody writes. */
-export async function ensureOnlyDatastore(tenant: Tenant, services: Services): Promise<void> {
+/** Has the components run that keep its data, and no other: nobody writes. `isOther`: at the other place of a move. */
+export async function ensureOnlyDatastore(
+  tenant: Tenant,
+  services: Services,
+  isOther = false,
+): Promise<void> {
   await tenant.status.flush();
   for (;;) {
-    const whole = await plan(tenant, services, tenant.vc.status?.advertisedPort ?? 0);
-    const components = whole.components.filter(({ data }) => data === true);
+    const port = tenant.vc.status?.advertisedPort ?? 0;
+    const whole = isOther ? await otherPlan(tenant, services, port) : await plan(tenant, services, port);
+    const components = whole?.components.filter(({ data }) => data === true) ?? [];
     try {
-      await services.driver.ensure({ ...whole, components }, { signal: tenant.signal });
+      if (whole !== undefined)
+        await services.driver.ensure({ ...whole, components }, { signal: tenant.signal });
       return;
     } catch (error) {
       if (!(error instanceof DriverError) || error.code !== 'PortInUse') throw error;
@@ -250,13 +277,35 @@ function forgetReplacement(tenant: Tenant): void {
     tenant.status.set(({ replacementPort: _, ...rest }) => rest);
 }
 
+/** With the etcd of the other place, while it moves: that is needed until the move has come to its end. */
 async function plan(tenant: Tenant, services: Services, port: number): Promise<ControlPlanePlan> {
+  const rendered = await planAt(tenant, services, port, tenant);
+  if (tenant.other?.isSameDriver !== true) return rendered;
+  const other = await otherPlan(tenant, services, port);
+  const kept = other?.components.filter(({ data }) => data === true) ?? [];
+  return { ...rendered, components: [...rendered.components, ...kept] };
+}
+
+async function otherPlan(
+  tenant: Tenant,
+  services: Services,
+  port: number,
+): Promise<ControlPlanePlan | undefined> {
+  const { other, location } = tenant;
+  if (other === undefined) return undefined;
+  return planAt(tenant, services, port, { choice: other.choice, location, ownDatastore: other.datastore });
+}
+
+async function planAt(
+  tenant: Tenant,
+  services: Services,
+  port: number,
+  { choice, location, ownDatastore: own }: Pick<Tenant, 'choice' | 'location' | 'ownDatastore'>,
+): Promise<ControlPlanePlan> {
   const { settings } = services;
-  const { location } = tenant;
-  const { template, version } = tenant.required(tenant.choice, 'template');
+  const { template, version } = tenant.required(choice, 'template');
   const { etcdCa, kubeletProxyCa } = await services.managerPki();
   const serviceCIDR = tenant.required(tenant.vc.status?.serviceCIDR, 'service slice');
-  const own = tenant.ownDatastore;
   const { etcdCa: ownCa, ...pki } = tenant.required(tenant.pki, 'certificates');
   return renderPlan({
     id: tenant.id,

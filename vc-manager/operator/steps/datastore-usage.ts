@@ -1,5 +1,5 @@
 import type { Quota } from '../../../api/quota.ts';
-import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import { isPaused, type VirtualCluster, type VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { parseExactQuantity } from '../../../kube/index.ts';
 import type { WriteStop } from '../../control-plane/authorizers.ts';
 import { EtcdError } from '../../etcd/errors.ts';
@@ -27,6 +27,8 @@ export const datastoreUsage: Step = {
       return;
     }
     const known = status?.datastoreUsage;
+    // Everybody waits for it.
+    if (isPaused(tenant.vc)) return;
     const usage = (await measure(tenant, services, known)) ?? known;
     if (usage === undefined) return;
     const limits = limitsOf(status?.policy?.quota ?? {});

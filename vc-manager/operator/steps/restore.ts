@@ -27,7 +27,7 @@ export const restore: Step = {
   doing: 'Putting a snapshot back',
   condition: 'DatastoreReady',
   async run(tenant, services) {
-    if (!tenant.wasReady) return;
+    if (!tenant.wasReady || tenant.vc.status?.move !== undefined) return;
     if (tenant.vc.status?.restore === undefined) {
       if (!(await begin(tenant, services))) return;
     } else await changeSource(tenant, services);

@@ -14,6 +14,7 @@ import type {
   ControlPlaneDriver,
   ControlPlaneObservation,
   EnsureOptions,
+  StopOptions,
 } from '../../drivers/driver.ts';
 import type { Entry, KeyspaceView } from '../../etcd/keyspace.ts';
 import { createAuthority, issue, type ManagerPki } from '../../pki/index.ts';
@@ -34,7 +35,7 @@ export class FakeDriver implements ControlPlaneDriver {
   beforeRemove: (id: string) => void | Promise<void> = () => {};
   active = 0;
   mostActive = 0;
-  readonly #running = new Set<string>();
+  readonly running = new Set<string>();
   readonly #listeners = new Set<ComponentListener>();
 
   async ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
@@ -49,14 +50,14 @@ export class FakeDriver implements ControlPlaneDriver {
       await this.beforeRest(plan, options);
       options.signal.throwIfAborted();
       this.plans.set(plan.id, plan);
-      this.#running.add(plan.id);
+      this.running.add(plan.id);
     } finally {
       this.active -= 1;
     }
   }
 
   async observe(id: string): Promise<ControlPlaneObservation> {
-    const state = this.#running.has(id) ? 'running' : 'stopped';
+    const state = this.running.has(id) ? 'running' : 'stopped';
     const components = (this.plans.get(id)?.components ?? []).map(
       ({ name }) => ({ name, state, restarts: 0 }) as const,
     );
@@ -70,7 +71,7 @@ export class FakeDriver implements ControlPlaneDriver {
 
   /** As when a component dies. */
   kill(id: string, component: string): void {
-    this.#running.delete(id);
+    this.running.delete(id);
     for (const listener of this.#listeners) listener(id, component, 'exited');
   }
 
@@ -79,14 +80,23 @@ export class FakeDriver implements ControlPlaneDriver {
     for (const listener of this.#listeners) listener(id, component, 'ready');
   }
 
-  async stop(id: string): Promise<void> {
+  /** Id and component. */
+  readonly forgotten: [string, string][] = [];
+
+  async stop(id: string, { components, forget }: Partial<StopOptions> = {}): Promise<void> {
     await this.beforeStop(id);
-    this.#running.delete(id);
+    const plan = this.plans.get(id);
+    if (forget === true && plan !== undefined) {
+      for (const each of components ?? []) this.forgotten.push([id, each]);
+      const left = plan.components.filter(({ name }) => components?.includes(name) !== true);
+      this.plans.set(id, { ...plan, components: left });
+    }
+    if (components === undefined) this.running.delete(id);
   }
 
   async remove(id: string): Promise<void> {
     await this.beforeRemove(id);
-    this.#running.delete(id);
+    this.running.delete(id);
     this.plans.delete(id);
   }
 
@@ -175,8 +185,9 @@ export class FakeDatastore implements Datastore {
 /** What tenants have in etcds of their own, by endpoint. */
 export class FakeOwnDatastores {
   readonly entries = new Map<string, Entry[]>();
-  readonly revisions = new Map<string, number>();
-  beforeReplace: (endpoint: string) => void | Promise<void> = () => {};
+  /** What it is raised to then. */
+  onRaise: (target: number) => number = (target) => target;
+  beforeReplace: (endpoint: string, signal: AbortSignal) => void | Promise<void> = () => {};
 
   readonly open = ({ endpoint }: { endpoint: string }): OwnDatastore => ({
     count: async () => this.entries.get(endpoint)?.length ?? 0,
@@ -184,17 +195,14 @@ export class FakeOwnDatastores {
       const entries = this.entries.get(endpoint) ?? [];
       return { revision: 1, count: entries.length, entries: Readable.from(entries) };
     },
-    replace: async (entries, { keepOthers = false }) => {
-      await this.beforeReplace(endpoint);
+    replace: async (entries, { keepOthers = false, signal = new AbortController().signal }) => {
+      await this.beforeReplace(endpoint, signal);
       const written: Entry[] = keepOthers ? [...(this.entries.get(endpoint) ?? [])] : [];
       for await (const entry of entries) written.push(entry);
       this.entries.set(endpoint, written);
       return written.length;
     },
-    raise: async (target) => {
-      this.revisions.set(endpoint, Math.max(target, this.revisions.get(endpoint) ?? 0));
-      return target;
-    },
+    raise: async (target) => this.onRaise(target),
     close: async () => {},
   });
 }

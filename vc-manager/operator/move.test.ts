@@ -1,0 +1,339 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { annotationKeys } from '../../api/labels.ts';
+import { isPaused, isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { DriverError } from '../drivers/errors.ts';
+import type { Entry } from '../etcd/keyspace.ts';
+import { DyingConnection } from './testing/dying-connection.ts';
+import { LocatingDriver } from './testing/locating-driver.ts';
+import { condition, FakeDriver, jobRequests, World } from './testing/world.ts';
+
+const entry = (key: string, value: string): Entry => ({ key, value: Buffer.from(value) });
+const whatItHas = [entry('configmaps/shop/settings', 'blue'), entry('pods/shop/web-1', 'x')];
+const ownTemplate = 'v1-36-own-etcd';
+const settings = { advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379' };
+
+describe('a move', () => {
+  let world: World;
+  let other: FakeDriver;
+  beforeEach(async () => {
+    world = await World.start();
+    other = new FakeDriver();
+  });
+  afterEach(() => world.end());
+
+  const { annotate, cancel } = jobRequests(() => world);
+  const id = (name = 'a'): string => world.get(name)?.status?.id ?? '';
+  const run = (more: Parameters<World['run']>[0] = {}) =>
+    world.run({ otherDrivers: { compose: other }, ...more });
+  const make = async (spec: object = {}): Promise<void> => {
+    world.create('a', spec);
+    await world.untilReady('a');
+    world.datastore.entries.set(id(), whatItHas);
+  };
+  const endpointOf = (vc: VirtualCluster | undefined): string =>
+    `https://127.0.0.1:${vc?.status?.datastorePorts?.[0]}`;
+  const keysOfOwn = (endpoint: string): string[] | undefined =>
+    world.ownDatastores.entries.get(endpoint)?.map(({ key }) => key);
+  const names = (driver = world.driver): string[] =>
+    driver.plans.get(id())?.components.map(({ name }) => name) ?? [];
+  const untilMoved = (to: object): Promise<VirtualCluster> =>
+    world.until(
+      'a',
+      ({ status }) =>
+        status?.phase === 'Ready' &&
+        status.move === undefined &&
+        status.jobs?.current === undefined &&
+        Object.entries(to).every(([field, value]) => status[field as 'driver'] === value),
+    );
+  const wanted = whatItHas.map(({ key }) => key);
+
+  it('to an etcd of its own copies what it has while nothing runs that writes, and back again', async () => {
+    run();
+    await make();
+    const { status: before } = await world.untilReady('a');
+    const seen: { running: string[]; served: boolean; paused: boolean }[] = [];
+    world.ownDatastores.beforeReplace = () => {
+      const vc = world.get('a') as VirtualCluster;
+      seen.push({ running: names(), served: isServed(vc), paused: isPaused(vc) });
+    };
+    world.edit('a', { template: ownTemplate });
+    const there = await untilMoved({ datastore: 'own' });
+    expect(seen).toEqual([{ running: ['etcd'], served: false, paused: true }]);
+    expect(keysOfOwn(endpointOf(there))).toEqual(wanted);
+    expect(world.datastore.tenants.size).toBe(0);
+    expect(names()).toEqual(['etcd', 'kube-apiserver', 'kube-controller-manager']);
+    // Where people and pods reach it stays.
+    for (const field of ['endpoint', 'advertisedPort', 'identities', 'serviceCIDR'] as const)
+      expect(there.status?.[field], field).toEqual(before?.[field]);
+    expect(isServed(there)).toBe(true);
+    expect(there.status?.jobs?.history?.[0]).toMatchObject({
+      kind: 'move',
+      target: 'process/own',
+      result: 'Succeeded',
+      message: expect.stringMatching(/^paused for \d+\.\d s$/),
+    });
+    expect(condition(there, 'Placed')).toMatchObject({ status: 'True', reason: 'Moved' });
+
+    world.datastore.entries.clear();
+    world.edit('a', { template: 'v1-36' });
+    const back = await untilMoved({ datastore: 'shared' });
+    expect(world.datastore.entries.get(id())?.map(({ key }) => key)).toEqual(wanted);
+    expect([...world.datastore.tenants]).toEqual([id()]);
+    expect(names()).toEqual(['kube-apiserver', 'kube-controller-manager']);
+    expect(world.driver.forgotten).toEqual([[id(), 'etcd']]);
+    expect(back.status?.datastorePorts).toBeUndefined();
+    expect(back.status?.moved).toMatchObject({ to: { datastore: 'shared' } });
+  });
+
+  it('has the new datastore count as high as the old one before anything is stopped', async () => {
+    run();
+    await make();
+    const revision = 5_000;
+    const viewTenant = world.datastore.viewTenant.bind(world.datastore);
+    world.datastore.viewTenant = async (tenant) => ({ ...(await viewTenant(tenant)), revision });
+    const raised: { target: number; paused: boolean }[] = [];
+    world.ownDatastores.onRaise = (target) => {
+      raised.push({ target, paused: isPaused(world.get('a') as VirtualCluster) });
+      // The first slice of it ends before that.
+      return raised.length === 1 ? 100 : target;
+    };
+    world.edit('a', { template: ownTemplate });
+    await untilMoved({ datastore: 'own' });
+    expect(raised).toEqual([
+      { target: revision, paused: false },
+      { target: revision, paused: false },
+      { target: revision, paused: true },
+    ]);
+  });
+
+  it('to another driver starts it there with the same address, and leaves nothing at the old one', async () => {
+    run();
+    await make();
+    const { status: before } = await world.untilReady('a');
+    const running: string[][] = [];
+    other.beforeEnsure = () => void running.push([...world.driver.running]);
+    world.edit('a', { driver: 'compose' });
+    const { status } = await untilMoved({ driver: 'compose' });
+    expect(running[0]).toEqual([]);
+    expect(status?.endpoint).toBe(before?.endpoint);
+    expect(await other.list()).toEqual([id()]);
+    expect(await world.driver.list()).toEqual([]);
+    // It is looked after there.
+    other.kill(id(), 'kube-apiserver');
+    await world.until('a', () => other.running.has(id()));
+    world.edit('a', { driver: 'process', template: ownTemplate });
+    await untilMoved({ driver: 'process', datastore: 'own' });
+    expect(await other.list()).toEqual([]);
+    expect(names()).toContain('etcd');
+    await world.delete('a');
+    await world.untilGone('a');
+    expect(await world.driver.list()).toEqual([]);
+  });
+
+  it('goes back when the control plane does not start there, and begins again when that is asked for', async () => {
+    run();
+    await make();
+    const fail = (plan: { components: { name: string; args: string[] }[] }): void => {
+      const server = plan.components.find(({ name }) => name === 'kube-apiserver');
+      if (server?.args.includes('--etcd-prefix=/registry') === true)
+        throw new DriverError('NotReady', 'it does not become ready', { component: 'kube-apiserver' });
+    };
+    world.driver.beforeEnsure = fail;
+    world.edit('a', { template: ownTemplate });
+    const { status } = await world.until(
+      'a',
+      (vc) => vc.status?.moved !== undefined && vc.status.phase === 'Ready' && vc.status.move === undefined,
+    );
+    expect(status).toMatchObject({
+      datastore: 'shared',
+      template: 'v1-36',
+      moved: { why: expect.stringContaining('it does not become ready') },
+    });
+    expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'move', result: 'Failed' });
+    expect(names()).toEqual(['kube-apiserver', 'kube-controller-manager']);
+    expect(world.datastore.entries.get(id())?.map(({ key }) => key)).toEqual(wanted);
+    expect([...world.datastore.tenants]).toEqual([id()]);
+    expect(isServed(world.get('a') as VirtualCluster)).toBe(true);
+    const vc = await world.untilReason('a', 'Placed', 'RolledBack');
+    expect(condition(vc, 'Placed')?.message).toMatch(/went back.*jobs retry/);
+    world.driver.beforeEnsure = () => {};
+    annotate('a', annotationKeys.retryJob, 'x');
+    await untilMoved({ datastore: 'own' });
+  });
+
+  it('can be cancelled until the old control plane is stopped', async () => {
+    run();
+    await make();
+    world.ownDatastores.onRaise = () => 0;
+    const viewTenant = world.datastore.viewTenant.bind(world.datastore);
+    world.datastore.viewTenant = async (tenant) => ({ ...(await viewTenant(tenant)), revision: 7 });
+    world.edit('a', { template: ownTemplate });
+    await world.until('a', ({ status }) =>
+      /counts to the revision/.test(status?.jobs?.current?.message ?? ''),
+    );
+    cancel('a');
+    const { status } = await world.until(
+      'a',
+      (vc) => vc.status?.moved !== undefined && vc.status.move === undefined,
+    );
+    expect(status).toMatchObject({ datastore: 'shared', phase: 'Ready' });
+    expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'move', result: 'Cancelled' });
+    expect(status?.moved?.pausedMs).toBeUndefined();
+    expect(names()).toEqual(['kube-apiserver', 'kube-controller-manager']);
+    await world.untilReason('a', 'Placed', 'Cancelled');
+  });
+
+  it('cannot be cancelled later', async () => {
+    run();
+    await make();
+    let isAsked = false;
+    world.ownDatastores.beforeReplace = (_, signal) => {
+      if (isAsked) return;
+      isAsked = true;
+      // The request interrupts what is being done.
+      cancel('a');
+      return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+    };
+    world.edit('a', { template: ownTemplate });
+    const vc = await world.until('a', ({ status }) => status?.jobs?.current?.refusal !== undefined);
+    expect(vc.status?.jobs?.current?.refusal).toMatch(/its old control plane is stopped/);
+    const { status } = await untilMoved({ datastore: 'own' });
+    expect(status?.moved?.why).toBeUndefined();
+  });
+
+  it.each([
+    ['a driver that this manager has not', {}, { driver: 'kubernetes' }, 'DriverNotConfigured'],
+    [
+      'the pods of a cluster',
+      { otherDrivers: { kubernetes: new LocatingDriver() } },
+      { driver: 'kubernetes' },
+      'MoveNotSupported',
+    ],
+  ] as const)('to %s is refused, and changes nothing', async (_, more, spec, reason) => {
+    run(more);
+    await make();
+    const before = world.driver.ensured.length;
+    world.edit('a', spec);
+    const vc = await world.untilReason('a', 'Placed', reason);
+    expect(vc.status).toMatchObject({ driver: 'process', phase: 'Ready' });
+    expect(vc.status?.move).toBeUndefined();
+    expect(vc.status?.jobs?.current).toBeUndefined();
+    expect(world.driver.ensured.slice(before).every(({ components }) => components.length === 2)).toBe(true);
+    world.edit('a', { driver: 'process' });
+    await world.until('a', (now) => condition(now, 'Placed') === undefined);
+  });
+
+  it('of an etcd of its own to another driver is refused: that goes by way of the shared one', async () => {
+    run();
+    await make({ template: ownTemplate });
+    world.edit('a', { driver: 'compose' });
+    const vc = await world.untilReason('a', 'Placed', 'MoveNotSupported');
+    expect(condition(vc, 'Placed')?.message).toMatch(/shared datastore first/);
+  });
+
+  it('to an etcd that would lose its data is refused', async () => {
+    const located = new LocatingDriver();
+    world.run({ driver: located, settings: { ...settings, driver: 'kubernetes' } });
+    world.create('a');
+    await world.untilReady('a');
+    world.edit('a', { template: ownTemplate });
+    const vc = await world.until('a', ({ status }) => status?.moved?.why !== undefined);
+    expect(vc.status?.moved?.why).toMatch(/--storage-class/);
+    expect(vc.status?.datastore).toBe('shared');
+  });
+
+  it('of one that is asleep wakes it', async () => {
+    run();
+    await make();
+    annotate('a', annotationKeys.sleep, 'one');
+    await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
+    world.edit('a', { template: ownTemplate });
+    const vc = await untilMoved({ datastore: 'own' });
+    expect(vc.status?.sleep?.since).toBeUndefined();
+    expect(keysOfOwn(endpointOf(vc))).toEqual(wanted);
+  });
+
+  it('ends with a deletion, which leaves nothing at either place', async () => {
+    run();
+    await make();
+    const gate = Promise.withResolvers<void>();
+    world.ownDatastores.beforeReplace = () => gate.promise;
+    world.edit('a', { template: ownTemplate, driver: 'compose' });
+    await world.until('a', isPaused);
+    await world.delete('a');
+    gate.resolve();
+    await world.untilGone('a');
+    expect(await world.leftovers()).toEqual({ secrets: [], addresses: [], controlPlanes: [], datastore: [] });
+    expect(await other.list()).toEqual([]);
+  });
+
+  it('decides nothing for a new one but what spec.driver says', async () => {
+    run();
+    world.create('a', { driver: 'compose' });
+    const { status } = await world.untilReady('a');
+    expect(status?.driver).toBe('compose');
+    expect(await other.list()).toEqual([id()]);
+    world.create('b', { driver: 'kubernetes' });
+    const refused = await world.untilReason('b', 'APIServerReady', 'DriverNotConfigured');
+    expect(condition(refused, 'APIServerReady')?.message).toMatch(/--other-driver kubernetes/);
+  });
+});
+
+/** More than a move takes: then the last rounds show that nothing dies any more. */
+const mostWrites = 40;
+
+describe('a manager that dies while it moves a control plane', () => {
+  it.each([
+    ['to an etcd of its own', {}, { template: ownTemplate }],
+    ['to the shared datastore', { template: ownTemplate }, { template: 'v1-36' }],
+    ['to another driver', {}, { driver: 'compose' as const }],
+  ])(
+    '%s, at any write, is succeeded by one that ends the move',
+    async (_, from, to) => {
+      let deaths = 0;
+      for (let writes = 1; writes <= mostWrites; writes++) {
+        const world = await World.start();
+        const other = new FakeDriver();
+        const otherDrivers = { compose: other };
+        const maker = world.run({ otherDrivers });
+        world.create('a', from);
+        const made = await world.untilReady('a');
+        await maker.stop();
+        const id = made.status?.id ?? '';
+        const own = (vc?: VirtualCluster): string => `https://127.0.0.1:${vc?.status?.datastorePorts?.[0]}`;
+        if (made.status?.datastore === 'own') world.ownDatastores.entries.set(own(made), whatItHas);
+        else world.datastore.entries.set(id, whatItHas);
+        world.edit('a', to);
+        const isThere = ({ status }: VirtualCluster): boolean =>
+          status?.phase === 'Ready' && status.moved !== undefined && status.move === undefined;
+        const connection = new DyingConnection(world.superCluster.connectionOptions, writes);
+        const first = world.run({ otherDrivers, connection });
+        const outcome = await Promise.race([
+          connection.died.then(() => 'died' as const),
+          world.until('a', isThere).then(() => 'there' as const),
+        ]);
+        await first.stop();
+        world.run({ otherDrivers });
+        const vc = await world.until('a', isThere);
+        const what = `after ${writes} writes`;
+        expect(vc.status?.moved?.why, what).toBeUndefined();
+        const isOwn = vc.status?.datastore === 'own';
+        const has = isOwn ? world.ownDatastores.entries.get(own(vc)) : world.datastore.entries.get(id);
+        expect(
+          has?.map(({ key }) => key),
+          what,
+        ).toEqual(whatItHas.map(({ key }) => key));
+        expect([...world.datastore.tenants], what).toEqual(isOwn ? [] : [id]);
+        const [runs, gone] = vc.status?.driver === 'compose' ? [other, world.driver] : [world.driver, other];
+        expect(await runs.list(), what).toEqual([id]);
+        expect(await gone.list(), what).toEqual([]);
+        await world.end();
+        if (outcome === 'there') break;
+        deaths += 1;
+      }
+      expect(deaths).toBeGreaterThan(6);
+      expect(deaths).toBeLessThan(mostWrites);
+    },
+    120_000,
+  );
+});

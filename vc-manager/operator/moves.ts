@@ -1,0 +1,109 @@
+import type { DriverName, Move, Place, VirtualCluster } from '../../api/virtual-cluster.ts';
+import type { TemplateChoice } from '../control-plane/template.ts';
+import { isHeld } from '../jobs/job-status.ts';
+import { driverNotConfigured, moveNotSupported, OperatorError } from './errors.ts';
+import type { Services } from './services.ts';
+import { datastoreOf, type VersionSources, versionChoice } from './version-choice.ts';
+
+/** Where the spec has a control plane go, and why it does not, if it does not. */
+interface WantedMove {
+  from: Place;
+  to: Place;
+  /** Of the new place. */
+  choice: TemplateChoice;
+  refusal?: { reason: string; message: string };
+}
+
+type MoveServices = Pick<Services, 'drivers'> & VersionSources;
+
+/** What runs a control plane, or will. */
+export function driverOf({ spec, status }: VirtualCluster, preferred: DriverName): DriverName {
+  if (status?.version !== undefined) return status.driver ?? 'process';
+  return spec?.driver ?? preferred;
+}
+
+/** The same services with the driver of this VirtualCluster, if this manager has it. */
+export function servicesFor(vc: VirtualCluster, services: Services): Services {
+  return servicesAt(driverOf(vc, services.settings.driver), services);
+}
+
+export function servicesAt(name: DriverName, services: Services): Services {
+  const driver = services.drivers.get(name);
+  if (driver === undefined || name === services.settings.driver) return services;
+  return { ...services, driver, settings: { ...services.settings, driver: name } };
+}
+
+/**
+ * The move that the spec asks for; undefined when there is none, or it cannot be told. Whether the control plane is well,
+ * and what else is under way, is not looked at.
+ */
+export function wantedMove(vc: VirtualCluster, services: MoveServices): WantedMove | undefined {
+  const { spec, status } = vc;
+  if (status?.identities?.tenant === undefined || status.version === undefined) return undefined;
+  const driver = status.driver ?? 'process';
+  let found: ReturnType<typeof versionChoice>;
+  try {
+    found = versionChoice(vc, services);
+  } catch {
+    // The step `version` reports what is wrong.
+    return undefined;
+  }
+  const choice = found.elsewhere ?? found.choice;
+  const from = placeOf(driver, found.choice);
+  const to = placeOf(spec?.driver ?? driver, choice);
+  if (from.driver === to.driver && from.datastore === to.datastore) return undefined;
+  return { from, to, choice, ...refusalOf(vc, services, from, to) };
+}
+
+function placeOf(driver: DriverName, choice: TemplateChoice): Place {
+  return { driver, datastore: datastoreOf(choice), template: choice.template.metadata.name };
+}
+
+/** As jobs and people name it. */
+export function placeText({ driver, datastore }: Place): string {
+  return `${driver}/${datastore}`;
+}
+
+function refusalOf(
+  vc: VirtualCluster,
+  { drivers }: MoveServices,
+  from: Place,
+  to: Place,
+): Pick<WantedMove, 'refusal'> {
+  try {
+    const [there, here] = [drivers.get(to.driver), drivers.get(from.driver)];
+    if (there === undefined) throw driverNotConfigured(to.driver, [...drivers.keys()]);
+    if (from.driver !== to.driver) {
+      if ((there.locate === undefined) !== (here?.locate === undefined))
+        throw moveNotSupported(
+          from.driver,
+          to.driver,
+          'the addresses of the one lead nowhere at the other: take a snapshot --with-certificates, and make the tenant ' +
+            'of it where the other driver is',
+        );
+      if (from.datastore === 'own' && to.datastore === 'own')
+        throw moveNotSupported(
+          from.driver,
+          to.driver,
+          'its etcd cannot go along: move it to the shared datastore first, and to an etcd of its own there',
+        );
+    }
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return { refusal: { reason: error.code, message: error.message } };
+  }
+  if (!isHeld(vc, 'move', 0)) return {};
+  const { why } = vc.status?.jobs?.held ?? {};
+  const again = '"vc-manager jobs retry" or a change of the spec tries again.';
+  if (why === undefined)
+    return { refusal: { reason: 'Cancelled', message: `Its move was cancelled; ${again}` } };
+  return {
+    refusal: { reason: 'RolledBack', message: `It went back, as it did not start there: ${why} ${again}` },
+  };
+}
+
+/** Where it is at present, and where it is not or not any more. */
+export function sidesOf({ stage, from, to }: Move): { here: Place; there: Place } {
+  const isThere = stage === 'starting' || stage === 'settling';
+  return isThere ? { here: to, there: from } : { here: from, there: to };
+}

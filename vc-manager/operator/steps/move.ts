@@ -1,0 +1,285 @@
+import { randomUUID } from 'node:crypto';
+import { isPaused, type Move, type Place } from '../../../api/virtual-cluster.ts';
+import { ApiError, ConnectionError, findCondition } from '../../../kube/index.ts';
+import { EtcdError } from '../../etcd/errors.ts';
+import { datastoreChanged, datastoreNotKept, OperatorError } from '../errors.ts';
+import { recordMoveEnded, recordProgress } from '../jobs.ts';
+import { placeText, servicesAt, sidesOf, wantedMove } from '../moves.ts';
+import type { Services } from '../services.ts';
+import { isAsleep } from '../sleep.ts';
+import type { Step } from '../step-runner.ts';
+import type { Tenant } from '../tenant.ts';
+import { ownKeys, sharedKeys, type TenantKeys } from '../tenant-keys.ts';
+import { withDatastore } from '../version-choice.ts';
+import { locateOnMachine } from './address.ts';
+import { ensureControlPlane, ensureOnlyDatastore, stopWriters } from './control-plane.ts';
+
+/*
+ * A move to another driver or datastore. The new place is prepared while the old one serves; then nothing serves, what
+ * the tenant has is copied, and the control plane is started at the new place by the steps that start any. What the old
+ * place has is left as it is until the new one is ready: until then the way back is to start it there again.
+ * `status.move` says how far it is, and a manager that takes over goes on from there.
+ */
+
+export const beginMove: Step = {
+  name: 'begin-move',
+  doing: 'Beginning to move it',
+  async run(tenant, services) {
+    if (tenant.vc.status?.move !== undefined) return;
+    const wanted = wantedMove(tenant.vc, services);
+    if (wanted === undefined || wanted.refusal !== undefined) return;
+    const { from, to } = wanted;
+    const startedAt = new Date(services.clock.now()).toISOString();
+    tenant.status.set({ move: { stage: 'preparing', from, to, startedAt } });
+    await tenant.status.flush();
+  },
+};
+
+/** Where the etcd of its own is that it goes to or comes from. Before its certificates are issued. */
+export const otherPlace: Step = {
+  name: 'other-place',
+  doing: 'Looking for the other place',
+  condition: 'DatastoreReady',
+  async run(tenant, services) {
+    const { move } = tenant.vc.status ?? {};
+    tenant.other = undefined;
+    // Later it is needed no more: it ends by itself.
+    if (move === undefined || move.stage === 'settling' || move.stage === 'returning') return;
+    const { there, here } = sidesOf(move);
+    if (there.datastore !== 'own') return;
+    const isSameDriver = there.driver === here.driver;
+    if (!isSameDriver && move.stage === 'starting') return;
+    const choice = choiceAt(tenant, services, there);
+    const at = servicesAt(there.driver, services);
+    const location = await at.driver.locate?.(tenant.id, { signal: tenant.signal, withDatastore: true });
+    const datastore = location?.datastore ?? locateOnMachine(tenant, at, choice);
+    tenant.other = { choice, datastore, isSameDriver };
+    await tenant.status.flush();
+  },
+};
+
+function choiceAt(tenant: Tenant, services: Services, place: Place) {
+  const { version } = tenant.required(tenant.choice, 'template');
+  const choice = withDatastore(tenant.vc, version, place.datastore, services, place.template);
+  if (choice === undefined) throw datastoreChanged(place.template, place.datastore);
+  return choice;
+}
+
+const sliceMs = 15_000;
+
+/** While the old place serves: all that can be done before the pause. */
+export const prepareMove: Step = {
+  name: 'prepare-move',
+  doing: 'Preparing the other place',
+  async run(tenant, services) {
+    const { move } = tenant.vc.status ?? {};
+    if (move?.stage !== 'preparing') return;
+    const { from, to } = move;
+    const { signal } = tenant;
+    if (tenant.other?.datastore.isKept === false && to.datastore === 'own') throw datastoreNotKept();
+    if (to.datastore === 'shared') await services.datastore.ensureTenant(tenant.id, { signal });
+    else await startOther(tenant, services);
+    if (from.driver !== to.driver) await provideElsewhere(tenant, services, to);
+    if (from.datastore !== to.datastore && !(await raise(tenant, services, move, sliceMs))) return;
+    const pausedAt = new Date(services.clock.now()).toISOString();
+    tenant.status.set({ phase: 'Moving', move: { ...move, stage: 'copying', pausedAt } });
+    const message = `It moves from ${placeText(from)} to ${placeText(to)}: connections wait.`;
+    tenant.status.condition('Ready', 'False', 'Moving', message);
+    // The syncer leaves, and the gateway holds new connections, when they see this.
+    await tenant.status.flush();
+  },
+};
+
+/** The etcd that it goes to, beside all that runs. */
+async function startOther(tenant: Tenant, services: Services): Promise<void> {
+  const { other } = tenant;
+  if (other === undefined) return;
+  if (!other.isSameDriver) return ensureOnlyDatastore(tenant, otherServices(tenant, services), true);
+  // One that is asleep stays so.
+  if (isAsleep(tenant.vc) || isPaused(tenant.vc)) return ensureOnlyDatastore(tenant, services);
+  await ensureControlPlane(tenant, services);
+  await tenant.components;
+}
+
+function otherServices({ vc }: Tenant, services: Services): Services {
+  const { move } = vc.status ?? {};
+  return move === undefined ? services : servicesAt(sidesOf(move).there.driver, services);
+}
+
+/** Programs, which may have to be built or fetched. */
+async function provideElsewhere(tenant: Tenant, services: Services, { driver }: Place): Promise<void> {
+  const wanted = services.drivers.get(driver);
+  const { choice } = tenant;
+  const components = choice?.template.spec.components ?? [];
+  await wanted?.provide?.(
+    components.map(({ binary, version }) => ({ name: binary, version: version ?? choice?.version ?? '' })),
+    { signal: tenant.signal },
+  );
+}
+
+/**
+ * Whether the etcd that it goes to counts as high as the one that it comes from: clients ask for changes since what they
+ * have read there. Of a large etcd that takes a while.
+ */
+async function raise(tenant: Tenant, services: Services, move: Move, withinMs: number): Promise<boolean> {
+  const { signal } = tenant;
+  return withBothKeys(tenant, services, move, async ({ from, to }) => {
+    const { revision: target } = await from.view({ signal });
+    const endMs = services.clock.monotonic() + withinMs;
+    const has = await to.raise(target, {
+      signal,
+      isEnough: () => services.clock.monotonic() >= endMs,
+    });
+    if (has >= target) return true;
+    tenant.unfinished = {
+      progress: `the new datastore counts to the revision of the old one: ${has} of ${target}`,
+      againAfterMs: 1_000,
+    };
+    return false;
+  });
+}
+
+async function withBothKeys<T>(
+  tenant: Tenant,
+  services: Services,
+  { from, to }: Move,
+  work: (keys: { from: TenantKeys; to: TenantKeys }) => Promise<T>,
+): Promise<T> {
+  const keysOf = (place: Place): TenantKeys => {
+    if (place.datastore === 'shared') return sharedKeys(tenant, services);
+    const isHere = tenant.ownDatastore !== undefined;
+    const datastore = tenant.required(tenant.ownDatastore ?? tenant.other?.datastore, 'etcd of its own');
+    const choice = isHere ? tenant.choice : tenant.other?.choice;
+    return ownKeys(tenant, services, datastore, tenant.required(choice, 'template'));
+  };
+  const both = { from: keysOf(from), to: keysOf(to) };
+  try {
+    return await work(both);
+  } finally {
+    await Promise.all([both.from.close(), both.to.close()]);
+  }
+}
+
+/** Nobody writes from here on: copies what the tenant has. */
+export const copyToPlace: Step = {
+  name: 'copy',
+  doing: 'Copying what it has to the other place',
+  condition: 'DatastoreReady',
+  async run(tenant, services) {
+    const { move } = tenant.vc.status ?? {};
+    if (move?.stage !== 'copying') return;
+    const { from, to } = move;
+    await tenant.components;
+    if (tenant.other?.isSameDriver === true) await ensureOnlyDatastore(tenant, services);
+    else await stopWriters(tenant, services);
+    if (from.datastore !== to.datastore) {
+      await startOther(tenant, services);
+      await copy(tenant, services, move);
+    }
+    const { driver, datastore, template } = to;
+    tenant.status.set({ driver, datastore, template, move: { ...move, stage: 'starting' } });
+    await tenant.status.flush();
+  },
+};
+
+async function copy(tenant: Tenant, services: Services, move: Move): Promise<void> {
+  const { signal } = tenant;
+  // What was written since it was prepared.
+  await raise(tenant, services, move, Number.POSITIVE_INFINITY);
+  await withBothKeys(tenant, services, move, async ({ from, to }) => {
+    const { entries } = await from.view({ signal });
+    await to.replace(entries, {
+      ...{ signal, attempt: randomUUID() },
+      onProgress: (written) => recordProgress(tenant, `${written} entries are copied`),
+    });
+  });
+}
+
+/** The control plane runs: nothing of the place where it is not is left. Says how long nobody was served. */
+export const moved: Step = {
+  name: 'moved',
+  doing: 'Removing what is left at the other place',
+  async run(tenant, services) {
+    const { move } = tenant.vc.status ?? {};
+    if (move === undefined) return reportPlace(tenant, services);
+    if (move.stage !== 'settling' && move.stage !== 'returning') return;
+    await tenant.components;
+    const { here, there } = sidesOf(move);
+    await removePlace(tenant, services, there, here);
+    const { from, to, pausedMs } = move;
+    const at = new Date(services.clock.now()).toISOString();
+    const paused = pausedMs === undefined ? {} : { pausedMs };
+    const { held } = tenant.vc.status?.jobs ?? {};
+    const isBack = move.stage === 'returning';
+    const why = isBack ? { why: (held?.why ?? 'It was cancelled.').slice(0, 1_024) } : {};
+    tenant.status.set(({ move: _, datastorePorts, ...status }) => ({
+      ...status,
+      ...(here.datastore === 'own' && datastorePorts && { datastorePorts }),
+      moved: { at, from, to, ...paused, ...why },
+    }));
+    if (isBack) {
+      await tenant.status.flush();
+      return reportPlace(tenant, services);
+    }
+    const pause = `paused for ${seconds(pausedMs ?? 0)} s`;
+    tenant.jobMessage = pause;
+    const message = `It was moved from ${placeText(from)} to ${placeText(to)}: ${pause}.`;
+    tenant.status.condition('Placed', 'True', 'Moved', message);
+    services.logger.info({ virtualCluster: tenant.key, pausedMs }, message);
+  },
+};
+
+function seconds(ms: number): string {
+  return (ms / 1_000).toFixed(1);
+}
+
+function reportPlace(tenant: Tenant, services: Services): void {
+  const refusal = wantedMove(tenant.vc, services)?.refusal;
+  if (refusal === undefined) {
+    const said = findCondition(tenant.vc.status?.conditions, 'Placed');
+    if (said?.status === 'False') tenant.status.dropCondition('Placed');
+    return;
+  }
+  tenant.notes.push(`It stays where it is: ${refusal.message}`);
+  tenant.status.condition('Placed', 'False', refusal.reason, refusal.message);
+}
+
+async function removePlace(tenant: Tenant, services: Services, gone: Place, stays: Place): Promise<void> {
+  const { id, signal } = tenant;
+  const driver = services.drivers.get(gone.driver);
+  if (gone.driver !== stays.driver) await driver?.remove(id, { signal });
+  else if (gone.datastore === 'own' && stays.datastore === 'shared') {
+    const choice = choiceAt(tenant, services, gone);
+    const components = choice.template.spec.components.filter(({ data }) => data).map(({ name }) => name);
+    await driver?.stop(id, { signal, components, forget: true });
+  }
+  if (gone.datastore === 'shared' && stays.datastore === 'own')
+    await services.datastore.removeTenant(id, { signal });
+}
+
+/** The gateway holds connections for a minute. */
+const patienceMs = 60_000;
+
+/**
+ * Has the control plane go on where it was, when it cannot go on at the new place. Nothing was changed there, and until
+ * its API server is ready at the new place nobody has written there.
+ */
+export function goBack(tenant: Tenant, services: Services, error: unknown): void {
+  const { move } = tenant.vc.status ?? {};
+  if (move === undefined || (move.stage !== 'preparing' && !isPaused(tenant.vc))) return;
+  if (move.stage === 'returning' || !isOver(error, move, services)) return;
+  const { driver, datastore, template } = move.from;
+  tenant.status.set({ driver, datastore, template, move: { ...move, stage: 'returning' } });
+  recordMoveEnded(tenant, services, error instanceof Error ? error.message : String(error));
+}
+
+/** Whether trying again there is of no use, or has been tried for long enough. */
+function isOver(error: unknown, { stage, pausedAt = '' }: Move, { clock }: Services): boolean {
+  if (error instanceof OperatorError && (error.code === 'NoLongerLeading' || error.code === 'ObjectReplaced'))
+    return false;
+  const isTransient =
+    error instanceof ConnectionError ||
+    ((error instanceof ApiError || error instanceof EtcdError) && error.retryable);
+  if (!isTransient) return true;
+  return stage !== 'preparing' && clock.now() - Date.parse(pausedAt) > patienceMs;
+}
