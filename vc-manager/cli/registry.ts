@@ -150,6 +150,12 @@ export const registry: readonly RegisteredCommand[] = [
     load: () => import('./commands/restore.ts'),
   },
   {
+    name: 'move',
+    group: tenants,
+    summary: 'move a tenant to another driver, or to or from an etcd of its own',
+    load: () => import('./commands/move.ts'),
+  },
+  {
     name: 'sleep',
     alias: 'pause',
     group: tenants,

@@ -35,7 +35,7 @@ export class OwnEtcd {
     const gateway = new EtcdGateway(options);
     this.#gateway = gateway;
     this.#caller = { call: (path, body, signal) => gateway.post(path, body, { signal }) };
-    this.#prefix = `${prefix.replace(/\/+$/, '')}/`;
+    this.#prefix = prefix.endsWith('/') ? prefix : `${prefix}/`;
   }
 
   async count({ signal }: Call = {}): Promise<number> {

@@ -1,7 +1,8 @@
 import type { DriverName, Move, Place, VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { TemplateChoice } from '../control-plane/template.ts';
 import { isHeld } from '../jobs/job-status.ts';
-import { driverNotConfigured, moveNotSupported, OperatorError } from './errors.ts';
+import { ceilingOf } from './effective-policy.ts';
+import { driverNotConfigured, moveNotSupported, OperatorError, templateNotAllowed } from './errors.ts';
 import type { Services } from './services.ts';
 import { datastoreOf, type VersionSources, versionChoice } from './version-choice.ts';
 
@@ -66,12 +67,16 @@ export function placeText({ driver, datastore }: Place): string {
 
 function refusalOf(
   vc: VirtualCluster,
-  { drivers }: MoveServices,
+  { drivers, policies }: MoveServices,
   from: Place,
   to: Place,
 ): Pick<WantedMove, 'refusal'> {
   try {
     const [there, here] = [drivers.get(to.driver), drivers.get(from.driver)];
+    const allowed = ceilingOf(vc.metadata.namespace ?? '', policies.list());
+    const { templates } = allowed?.spec ?? {};
+    if (from.datastore !== to.datastore && templates !== undefined && !templates.includes(to.template))
+      throw templateNotAllowed(to.template, allowed?.metadata.name ?? '', templates);
     if (there === undefined) throw driverNotConfigured(to.driver, [...drivers.keys()]);
     if (from.driver !== to.driver) {
       if ((there.locate === undefined) !== (here?.locate === undefined))

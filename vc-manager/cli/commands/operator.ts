@@ -1,7 +1,7 @@
 import { hkdfSync, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage } from 'node:http';
 import { hostname } from 'node:os';
-import { type Command, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { pino } from 'pino';
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { UsageDay } from '../../../api/usage.ts';
@@ -66,6 +66,12 @@ export function configure(command: Command, cli: Cli): void {
       )
         .choices(driverChoices)
         .default('process'),
+    )
+    .addOption(
+      new Option(
+        '--other-driver <driver>',
+        'one more driver, for VirtualClusters that name it and to move them to; repeatable',
+      ).argParser(otherDriver),
     )
     .option('--bind-address <address>', "where tenants' API servers listen", ipAddress, '0.0.0.0')
     .option(
@@ -198,6 +204,7 @@ export function configure(command: Command, cli: Cli): void {
 interface OperatorFlags extends GlobalFlags, DriverFlags, PkiFlags, DashboardFlags {
   dashboardListen?: HealthAddress;
   driver: DriverName;
+  otherDriver?: DriverName[];
   tenantReplicas: number;
   healthAddress?: HealthAddress;
   bindAddress: string;
@@ -224,6 +231,12 @@ interface OperatorFlags extends GlobalFlags, DriverFlags, PkiFlags, DashboardFla
   logLevel: string;
 }
 
+function otherDriver(value: string, before: DriverName[] = []): DriverName[] {
+  const found = driverChoices.find((each) => each === value);
+  if (found === undefined) throw new InvalidArgumentError(`it is one of ${driverChoices.join(', ')}`);
+  return [...before, found];
+}
+
 /** Runs the manager until a signal arrives. */
 async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }): Promise<void> {
   const { clock, signal, env } = cli;
@@ -242,7 +255,8 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
   const connection = new Connection(superCluster);
   const client = new KubeClient(connection);
   const managerPki = managerPkiProvider(flags, { ...cli, stateDir, address, client });
-  const driver = createDriver(flags.driver, { stateDir, client, clock, env }, flags);
+  const place = { stateDir, client, clock, env };
+  const driver = createDriver(flags.driver, place, flags);
   const { etcdCa, etcdManager, etcdRootPassword } = await managerPki();
   const datastore = new EtcdAdmin({
     endpoint: flags.etcdEndpoint,
@@ -255,6 +269,11 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
     client,
     fencedClient: (beforeWrite) => new KubeClient(new Connection({ ...superCluster, beforeWrite })),
     driver,
+    otherDrivers: Object.fromEntries(
+      (flags.otherDriver ?? [])
+        .filter((name) => name !== flags.driver)
+        .map((name) => [name, createDriver(name, place, flags)]),
+    ),
     datastore,
     templates: await loadTemplates(),
     managerPki,

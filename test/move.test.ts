@@ -1,0 +1,106 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { isPaused, type VirtualCluster } from '../api/virtual-cluster.ts';
+import { type KubeObject, resources } from '../kube/index.ts';
+import { at } from './harness/checker/view.ts';
+import { configMap, deployment, namespace, secret } from './harness/manifests.ts';
+import { SteadyWriter, whileAsked } from './harness/steady-load.ts';
+import { type Tenant, World } from './harness/world.ts';
+
+const name = 'mover';
+
+describe('a tenant that is moved', () => {
+  let world: World;
+  let tenant: Tenant;
+  let before: string[];
+
+  beforeAll(async () => {
+    world = new World(inject('stack'));
+    tenant = await world.createTenant(name);
+    await tenant.apply(namespace('shop'), deployment('shop', 'web', 3));
+    await tenant.apply(configMap('shop', 'settings', { colour: 'blue' }));
+    await tenant.apply(secret('shop', 'password', { word: 'swordfish' }));
+    await untilRunning();
+    before = await superPods();
+  });
+  afterAll(() => world?.close());
+
+  const untilRunning = (): Promise<KubeObject[]> =>
+    tenant.until({ resource: resources.pods, namespace: 'shop', what: 'three pods to run' }, (pods) => {
+      const running = pods.filter(({ status }) => at(status, 'phase') === 'Running');
+      return running.length === 3 && pods.length === 3 && running;
+    });
+  const superPods = async (): Promise<string[]> => {
+    const labelSelector = `skerry.dev/tenant=${tenant.uid}`;
+    const { items } = await world.superCluster.client.list(resources.pods, { labelSelector });
+    return items.map(({ metadata }) => metadata.uid ?? '').sort();
+  };
+  const until = (what: string, is: (vc: VirtualCluster) => boolean): Promise<VirtualCluster> =>
+    world.superCluster.until<VirtualCluster, VirtualCluster>(
+      { resource: resources.virtualClusters, namespace: 'default', name, what },
+      ([vc]) => vc !== undefined && is(vc) && vc,
+    );
+  const kill = async (): Promise<void> => {
+    const { pid } = await world.process('vc-manager');
+    process.kill(pid, 'SIGKILL');
+  };
+  const expectTheSame = async (): Promise<void> => {
+    await untilRunning();
+    const secrets = await tenant.client.get(resources.secrets, { namespace: 'shop', name: 'password' });
+    expect(at(secrets, 'data', 'word')).toBe(Buffer.from('swordfish').toString('base64'));
+    await tenant.client.patch(
+      resources.configMaps,
+      { namespace: 'shop', name: 'settings' },
+      { data: { colour: 'green' } },
+      { type: 'merge' },
+    );
+    expect(await superPods()).toEqual(before);
+    await world.expectAgreement([tenant]);
+  };
+
+  it('to an etcd of its own keeps address, credentials, data and pods, and says how long it was away', async () => {
+    const { resourceVersion } = (await tenant.client.list(resources.configMaps)).metadata;
+    const writer = new SteadyWriter(tenant);
+    let pausedMs = 0;
+    const client = await whileAsked(tenant.kubeconfig, 'moved to an etcd of its own', async () => {
+      const { exitCode, stdout, stderr } = await world.cli([
+        'move',
+        name,
+        '--datastore',
+        'own',
+        '--wait',
+        '-o',
+        'json',
+      ]);
+      expect(exitCode, stderr).toBe(0);
+      ({ pausedMs } = JSON.parse(stdout) as { pausedMs: number });
+    });
+    const written = await writer.stop();
+    console.log(`paused for ${pausedMs} ms; ${JSON.stringify(written)}`);
+    expect(pausedMs).toBeGreaterThan(0);
+    expect(client.failures).toEqual([]);
+    // What was acknowledged before the pause was copied.
+    expect(written.lost).toEqual([]);
+    await expectTheSame();
+    // Clients that watch ask for what has changed since then: below it they would hear nothing.
+    const now = (await tenant.client.list(resources.configMaps)).metadata.resourceVersion;
+    expect(Number(now)).toBeGreaterThan(Number(resourceVersion));
+    const there = await world.cli(['move', name, '--datastore', 'own']);
+    expect(there.stderr).toMatch(/is at process\/own already/);
+  });
+
+  it('is there in the end although the manager is killed in each of its stages', async () => {
+    const { exitCode, stderr } = await world.cli(['move', name, '--datastore', 'shared']);
+    expect(exitCode, stderr).toBe(0);
+    await until('the old control plane to be stopped', isPaused);
+    await kill();
+    await until('the data to be copied', ({ status }) => status?.move?.stage !== 'copying');
+    await kill();
+    const { status } = await until(
+      'it to be ready at the new place',
+      (vc) => vc.status?.phase === 'Ready' && vc.status.move === undefined,
+    );
+    expect(status).toMatchObject({ datastore: 'shared', moved: { to: { datastore: 'shared' } } });
+    expect(status?.moved?.why).toBeUndefined();
+    await expectTheSame();
+  });
+});

@@ -1,0 +1,94 @@
+import { describe, expect, it } from 'vitest';
+import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
+import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import { endOf, planMove } from './move.ts';
+
+const template = (name: string, datastore: 'shared' | 'own', kubernetesVersion = '1.36.3') =>
+  ({
+    metadata: { name },
+    spec: { kubernetesVersion, datastore, components: [] },
+  }) as never as ControlPlaneTemplate;
+const packaged = [
+  template('v1-35', 'shared', '1.35.4'),
+  template('v1-36', 'shared'),
+  template('v1-36-lean', 'shared'),
+  template('v1-36-own-etcd', 'own'),
+];
+const vc = (status: VirtualClusterStatus = {}, more: Partial<VirtualCluster> = {}): VirtualCluster => ({
+  metadata: { name: 'blue', uid: 'x', generation: 2 },
+  status: { version: '1.36.3', driver: 'process', identities: { tenant: 'y' }, ...status },
+  ...more,
+});
+const plan = (to: Parameters<typeof planMove>[1], of = vc(), templates = packaged) =>
+  planMove(of, to, async () => templates);
+
+describe('what is asked of the manager to move a tenant', () => {
+  it('is the template of its version with that datastore, or the driver', async () => {
+    expect((await plan({ datastore: 'own' })).spec).toEqual({ template: 'v1-36-own-etcd' });
+    const own = vc({ datastore: 'own' });
+    expect((await plan({ datastore: 'shared' }, own)).spec).toEqual({ template: 'v1-36' });
+    expect((await plan({ datastore: 'shared', template: 'v1-36-lean' }, own)).spec).toEqual({
+      template: 'v1-36-lean',
+    });
+    expect(await plan({ driver: 'compose' })).toEqual({
+      from: { driver: 'process', datastore: 'shared' },
+      to: { driver: 'compose', datastore: 'shared' },
+      spec: { driver: 'compose' },
+    });
+  });
+
+  it('is refused where there is nothing to move, or no way', async () => {
+    const refused = (...args: Parameters<typeof plan>): Promise<string> =>
+      plan(...args).then(
+        () => 'not refused',
+        (error: Error) => error.message,
+      );
+    expect(await refused({ driver: 'process' })).toBe('blue is at process/shared already');
+    const deleted = { metadata: { name: 'blue', deletionTimestamp: '2026-03-01T12:00:00Z' } };
+    expect(await refused({ datastore: 'own' }, vc({}, deleted))).toBe('blue is being deleted');
+    expect(await refused({ datastore: 'own' }, { metadata: { name: 'blue' } })).toMatch(/not been ready yet/);
+    const to = { driver: 'process', datastore: 'own', template: 'x' } as const;
+    const move = { stage: 'copying', from: { ...to, datastore: 'shared' }, to, startedAt: '' } as const;
+    expect(await refused({ driver: 'compose' }, vc({ move }))).toBe(
+      'blue is being moved to process/own already',
+    );
+    const older = vc({ version: '1.35.4' });
+    expect(await refused({ datastore: 'own' }, older)).toMatch(/no ControlPlaneTemplate of Kubernetes 1.35/);
+    const several = [...packaged, template('big-etcd', 'own')];
+    expect(await refused({ datastore: 'own' }, vc(), several)).toMatch(
+      /--template.*: big-etcd, v1-36-own-etcd/,
+    );
+  });
+});
+
+describe('the end of a move', () => {
+  const from = { driver: 'process', datastore: 'shared', template: 'v1-36' } as const;
+  const to = { ...from, datastore: 'own' } as const;
+  const before = vc({ moved: { at: '1', from, to, pausedMs: 1 } });
+  const placed = (observedGeneration: number) => ({
+    conditions: [
+      {
+        ...({ type: 'Placed', status: 'False', reason: 'DriverNotConfigured', message: 'not here' } as const),
+        ...{ lastTransitionTime: '', observedGeneration },
+      },
+    ],
+  });
+
+  it('is not that of an earlier one, and comes when the tenant is ready', () => {
+    expect(endOf(before, before)).toBeUndefined();
+    const moved = { at: '2', from, to, pausedMs: 6_200 };
+    expect(endOf(vc({ moved, phase: 'Moving' }), before)).toBeUndefined();
+    expect(endOf(vc({ moved, phase: 'Ready' }), before)).toBe(6_200);
+  });
+
+  it('is an error with the reason when it went back, or was refused', () => {
+    const moved = { at: '2', from, to, pausedMs: 9_000, why: 'it does not start' };
+    expect(() => endOf(vc({ moved }), before)).toThrow(
+      'blue is where it was, after 9.0 s: it does not start',
+    );
+    expect(() => endOf(vc(placed(2)), vc())).toThrow('blue stays where it is: not here');
+    // Of the spec before.
+    expect(endOf(vc(placed(1)), vc())).toBeUndefined();
+    expect(() => endOf(undefined, vc())).toThrow('blue is gone');
+  });
+});

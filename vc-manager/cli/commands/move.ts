@@ -1,0 +1,240 @@
+import { type Command, Option } from 'commander';
+import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
+import { annotationKeys } from '../../../api/labels.ts';
+import type { DatastoreName, DriverName, VirtualCluster } from '../../../api/virtual-cluster.ts';
+import { findCondition, type KubeClient, resources } from '../../../kube/index.ts';
+import { minorOf } from '../../control-plane/template.ts';
+import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { driverChoices } from '../drivers.ts';
+import { CliError, invalidArgument } from '../errors.ts';
+import { json } from '../output.ts';
+import { progressFor, withStep } from '../progress.ts';
+import { withSuperCluster } from '../super-cluster.ts';
+import { getVirtualCluster, namespaceFlag, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
+import { waitFor } from '../wait-for.ts';
+
+interface Flags extends GlobalFlags {
+  namespace: string;
+  driver?: DriverName;
+  datastore?: DatastoreName;
+  template?: string;
+  dryRun?: boolean;
+  wait?: boolean;
+  timeout: number;
+  output?: 'json';
+}
+
+const help = `
+Moves the control plane of a tenant to another driver, or between the datastore of all tenants and an etcd of its own. The
+new place is prepared while the old one serves. Then both are away for some seconds, in which clients of the gateway wait: what
+the tenant has is copied, and the control plane is started at the new place. Address, certificates and identity stay, and
+pods run on. What is left at the old place goes when the new one is ready; when that does not start, the old one goes on, and
+the command says why. A tenant that is asleep is woken by it.
+
+Until the old control plane is stopped, "vc-manager jobs cancel NAME" ends it.
+
+Examples:
+  vc-manager move team-blue --datastore own --dry-run
+  vc-manager move team-blue --datastore own --wait       says how long it was away
+  vc-manager move team-blue --driver compose --wait      the manager needs --other-driver compose`;
+
+export function configure(command: Command, cli: Cli): void {
+  command
+    .addArgument(tenantArgument('<name>'))
+    .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
+    .addOption(
+      new Option('--driver <driver>', 'what is to run it (default: what does)').choices(driverChoices),
+    )
+    .addOption(
+      new Option('--datastore <which>', 'where its keys are to lie (default: where they do)').choices([
+        'shared',
+        'own',
+      ]),
+    )
+    .option('--template <name>', 'ControlPlaneTemplate with that datastore, where there are several')
+    .option('--dry-run', 'change nothing, and say what would be changed')
+    .option('--wait', 'return when it is there, or back')
+    .addOption(waitTimeoutOption())
+    .addOption(new Option('-o, --output <format>', 'print what is, or was, done').choices(['json']))
+    .addHelpText('after', help)
+    .action(async (name: string, _, chosen: Command) => move(cli, name, chosen.optsWithGlobals<Flags>()));
+}
+
+interface Place {
+  driver: DriverName;
+  datastore: DatastoreName;
+}
+
+interface PlannedMove {
+  from: Place;
+  to: Place;
+  spec: { driver?: DriverName; template?: string };
+}
+
+async function move(cli: Cli, name: string, flags: Flags): Promise<void> {
+  const ref = validRef(name, flags.namespace);
+  if (flags.driver === undefined && flags.datastore === undefined)
+    throw invalidArgument('say where to, with --driver, --datastore or both');
+  await withSuperCluster(cli, flags, async (client) => {
+    const vc = await getVirtualCluster(client, ref, cli.signal);
+    const planned = await planMove(vc, flags, async () => {
+      const { items } = await client.list<ControlPlaneTemplate>(resources.controlPlaneTemplates, {
+        signal: cli.signal,
+      });
+      return items;
+    });
+    const { from, to } = planned;
+    const where = `from ${placeText(from)} to ${placeText(to)}`;
+    if (flags.dryRun) {
+      if (flags.output === 'json') cli.stdout.write(json({ ...ref, from, to, dryRun: true }));
+      else cli.stdout.write(dryRunText(vc, planned));
+      return;
+    }
+    await request(cli, client, vc, planned);
+    if (!flags.wait) {
+      if (flags.output === 'json') cli.stdout.write(json({ ...ref, from, to }));
+      else
+        cli.stdout.write(
+          `${name} moves ${where}: see "vc-manager jobs ${name}${namespaceFlag(ref.namespace)}"\n`,
+        );
+      return;
+    }
+    const pausedMs = await waitUntilMoved(cli, client, vc, flags.timeout);
+    if (flags.output === 'json') cli.stdout.write(json({ ...ref, from, to, pausedMs }));
+    else cli.stdout.write(`${name} moved ${where}: paused for ${(pausedMs / 1_000).toFixed(1)} s\n`);
+  });
+}
+
+function placeText({ driver, datastore }: Place): string {
+  return `${driver}/${datastore}`;
+}
+
+/** Throws `Conflict` for a tenant that cannot be moved now, or is there already. */
+export async function planMove(
+  { metadata, spec, status }: VirtualCluster,
+  flags: Pick<Flags, 'driver' | 'datastore' | 'template'>,
+  templates: () => Promise<readonly ControlPlaneTemplate[]>,
+): Promise<PlannedMove> {
+  const { name } = metadata;
+  if (metadata.deletionTimestamp !== undefined) throw new CliError('Conflict', `${name} is being deleted`);
+  if (status?.version === undefined || status.identities?.tenant === undefined)
+    throw new CliError('Conflict', `${name} has not been ready yet: make it where it is to be`);
+  if (status.move !== undefined)
+    throw new CliError('Conflict', `${name} is being moved to ${placeText(status.move.to)} already`);
+  const from: Place = { driver: status.driver ?? 'process', datastore: status.datastore ?? 'shared' };
+  const to: Place = { driver: flags.driver ?? from.driver, datastore: flags.datastore ?? from.datastore };
+  if (from.driver === to.driver && from.datastore === to.datastore)
+    throw new CliError('Conflict', `${name} is at ${placeText(to)} already`);
+  const driver = from.driver === to.driver && spec?.driver === undefined ? {} : { driver: to.driver };
+  if (from.datastore === to.datastore && flags.template === undefined) return { from, to, spec: driver };
+  const suitable = (await templates())
+    .filter(
+      (each) =>
+        (each.spec.datastore ?? 'shared') === to.datastore &&
+        minorOf(each.spec.kubernetesVersion) === minorOf(status.version ?? ''),
+    )
+    .map((each) => each.metadata.name)
+    .sort();
+  const template = flags.template ?? only(suitable, `v${minorOf(status.version).replace('.', '-')}`);
+  if (template === undefined || !suitable.includes(template))
+    throw new CliError(
+      'Conflict',
+      suitable.length === 0
+        ? `there is no ControlPlaneTemplate of Kubernetes ${minorOf(status.version)} with datastore: ${to.datastore}`
+        : `say with --template which one it is to be: ${suitable.join(', ')}`,
+    );
+  return { from, to, spec: { ...driver, template } };
+}
+
+function only(names: readonly string[], usual: string): string | undefined {
+  if (names.includes(usual)) return usual;
+  return names.length === 1 ? names[0] : undefined;
+}
+
+function dryRunText({ metadata, status }: VirtualCluster, { from, to }: PlannedMove): string {
+  const { name } = metadata;
+  const lines = [
+    `${name} would be moved from ${placeText(from)} to ${placeText(to)} (dry run).`,
+    from.datastore === to.datastore
+      ? 'Its data stays where it is.'
+      : `${status?.datastoreUsage?.keys ?? 'All'} keys would be copied, and removed at the old place when the new one is ready.`,
+    'Its API server would be away for some seconds, in which clients of the gateway wait; its pods run on.',
+    ...(from.driver === to.driver
+      ? []
+      : [`The manager has to have the driver ${to.driver}: it says so if not.`]),
+    ...(status?.phase === 'Asleep' ? ['It is asleep, and would be woken.'] : []),
+    ...(status?.jobs?.current === undefined
+      ? []
+      : [`Its job ${status.jobs.current.kind} would be waited for.`]),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+async function request(
+  { clock, signal }: Cli,
+  client: KubeClient,
+  { metadata, spec: has = {}, status }: VirtualCluster,
+  { spec }: PlannedMove,
+): Promise<void> {
+  const { name = '', namespace } = metadata;
+  const isAsked = Object.entries(spec).every(([field, value]) => has[field as keyof typeof spec] === value);
+  // It was cancelled, or went back: the same once more.
+  const isAgain = isAsked && status?.jobs?.held?.kind === 'move';
+  const annotations = { [annotationKeys.retryJob]: new Date(clock.now()).toISOString() };
+  const patch = isAgain ? { metadata: { annotations } } : { spec };
+  await client.patch(resources.virtualClusters, { name, namespace }, patch, { type: 'merge', signal });
+}
+
+/** Resolves to how long it was away. Throws `Conflict` with the reason when it is where it was. */
+async function waitUntilMoved(
+  cli: Cli,
+  client: KubeClient,
+  before: VirtualCluster,
+  timeoutMs: number,
+): Promise<number> {
+  const { clock, signal } = cli;
+  const { name = '', namespace = '' } = before.metadata;
+  const ref: VirtualClusterRef = { name, namespace };
+  const progress = progressFor(cli);
+  let pausedMs = 0;
+  try {
+    await withStep(progress, `Moving ${name}`, (step) =>
+      waitFor({
+        ...{ client, ref, clock, signal, timeoutMs },
+        what: `move ${name}`,
+        onChange: (found) => step.update(found.status?.jobs?.current?.message ?? 'waiting for the manager'),
+        until: (found) => {
+          const ended = endOf(found, before);
+          pausedMs = ended ?? 0;
+          return ended !== undefined;
+        },
+      }),
+    );
+  } finally {
+    progress.close();
+  }
+  return pausedMs;
+}
+
+/** How long it was away, when it is there; undefined while it is not. Throws `Conflict` when it will not be. */
+export function endOf(found: VirtualCluster | undefined, before: VirtualCluster): number | undefined {
+  const { name } = before.metadata;
+  if (found === undefined || found.metadata.uid !== before.metadata.uid)
+    throw new CliError('NotFound', `${name} is gone`);
+  const { move, moved, phase, conditions, jobs } = found.status ?? {};
+  if (move !== undefined) return undefined;
+  if (moved !== undefined && moved.at !== before.status?.moved?.at) {
+    const { why, pausedMs = 0 } = moved;
+    if (why !== undefined) {
+      const away = pausedMs > 0 ? `, after ${(pausedMs / 1_000).toFixed(1)} s` : '';
+      throw new CliError('Conflict', `${name} is where it was${away}: ${why}`);
+    }
+    return phase === 'Ready' ? pausedMs : undefined;
+  }
+  const placed = findCondition(conditions, 'Placed');
+  const isOfNow = (placed?.observedGeneration ?? 0) >= (found.metadata.generation ?? 0);
+  if (placed?.status === 'False' && isOfNow && jobs?.current === undefined && jobs?.held?.kind !== 'move')
+    throw new CliError('Conflict', `${name} stays where it is: ${placed.message ?? placed.reason}`);
+  return undefined;
+}
