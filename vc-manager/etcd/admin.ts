@@ -196,12 +196,9 @@ export class EtcdAdmin {
   /** See `raiseRevision`. */
   async raise(
     target: number,
-    {
-      isEnough,
-      ...call
-    }: AdminCall & { isEnough?: () => boolean; onProgress?: (revision: number) => void } = {},
+    { isEnough, signal }: AdminCall & { isEnough?: () => boolean } = {},
   ): Promise<number> {
-    return await raiseRevision(this.#session, { key: raiseKey, target, ...(isEnough && { isEnough }) }, call);
+    return await raiseRevision(this.#session, { key: raiseKey, target, isShared: true, isEnough }, signal);
   }
 
   /** Forgets the history before `revision`. That somebody else has done so before is no error. */

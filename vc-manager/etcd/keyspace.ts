@@ -259,29 +259,40 @@ export async function replaceKeys(
 
 /** etcd takes up so many small writes at a time that one batch of its log holds them all. */
 const parallelWrites = 64;
+/** Where others have to get their turn. */
+const parallelWritesBesideOthers = 8;
 /** History of it is of no use to anybody. */
 const writesPerCompaction = 50_000;
 
+interface RaiseTarget {
+  /** A key for this use alone. */
+  readonly key: string;
+  readonly target: number;
+  /** Others write too, and read history: that is left to etcd's own compaction. */
+  readonly isShared?: boolean;
+  readonly isEnough?: (() => boolean) | undefined;
+}
+
 /**
- * Has etcd count on to a revision at least this high, by writes to `key`. Who has read from another etcd asks for changes
- * since a revision of that one: below it, this one would be silent. Ends early when `isEnough`; returns the revision.
+ * Has etcd count on to a revision at least this high. Who has read from another etcd asks for changes since a revision of
+ * that one: below it, this one would be silent. Ends early when `isEnough`; returns the revision.
  */
 export async function raiseRevision(
   session: EtcdCaller,
-  { key, target, isEnough = () => false }: { key: string; target: number; isEnough?: () => boolean },
-  { signal, onProgress }: { signal?: AbortSignal | undefined; onProgress?: (revision: number) => void } = {},
+  { key, target, isShared = false, isEnough = () => false }: RaiseTarget,
+  signal?: AbortSignal,
 ): Promise<number> {
   const put = { key: base64(Buffer.from(key)), value: '' };
+  const most = isShared ? parallelWritesBesideOthers : parallelWrites;
   let revision = await revisionOf(session, signal);
   let compacted = revision;
   while (revision < target && !isEnough()) {
-    const count = Math.min(parallelWrites, target - revision);
+    const count = Math.min(most, target - revision);
     const answers = (await Promise.all(
       Array.from({ length: count }, () => session.call('/v3/kv/put', put, signal)),
     )) as { header?: { revision?: string } }[];
     revision = Math.max(revision, ...answers.map(({ header }) => Number(header?.revision ?? 0)));
-    onProgress?.(revision);
-    if (revision - compacted < writesPerCompaction) continue;
+    if (isShared || revision - compacted < writesPerCompaction) continue;
     compacted = revision;
     await session.call('/v3/kv/compaction', { revision: String(revision) }, signal);
   }

@@ -63,9 +63,9 @@ export class OwnEtcd {
   /** See `raiseRevision`. */
   async raise(
     target: number,
-    { isEnough, ...call }: Call & { isEnough?: () => boolean; onProgress?: (revision: number) => void } = {},
+    { isEnough, signal }: Call & { isEnough?: () => boolean } = {},
   ): Promise<number> {
-    return raiseRevision(this.#caller, { key: raiseKey, target, ...(isEnough && { isEnough }) }, call);
+    return raiseRevision(this.#caller, { key: raiseKey, target, isEnough }, signal);
   }
 
   /** Ends its connections; calls that are under way fail. */

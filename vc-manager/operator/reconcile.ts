@@ -97,7 +97,8 @@ export async function reconcileVirtualCluster(job: Job, options: ReconcileOption
     const { metadata } = tenant.vc;
     if (metadata.deletionTimestamp !== undefined) return remove(tenant, services);
     if (isHeld(tenant.vc, 'provision', services.clock.now())) return { kind: 'done' };
-    if (isAsleep(tenant.vc)) {
+    // One that was about to be moved is woken by what is left of that.
+    if (isAsleep(tenant.vc) && tenant.vc.status?.move?.stage !== 'returning') {
       const wanted = wantedJob(tenant.vc, services);
       if (wanted.kind !== 'wake' && wanted.kind !== 'restore' && wanted.kind !== 'move')
         return rest(tenant, services, wanted);

@@ -16,10 +16,7 @@ export interface TenantKeys {
     entries: AsyncIterable<Entry>,
     options: Call & { attempt: string; keepOthers?: boolean; onProgress?: (written: number) => void },
   ): Promise<number>;
-  raise(
-    target: number,
-    options: Call & { isEnough?: () => boolean; onProgress?: (revision: number) => void },
-  ): Promise<number>;
+  raise(target: number, options: Call & { isEnough?: () => boolean }): Promise<number>;
   close(): Promise<void>;
 }
 

@@ -157,6 +157,7 @@ const inherited = [
   'encryption',
   'driver',
   'datastore',
+  'template',
   'identities',
 ] as const satisfies (keyof VirtualClusterStatus)[];
 
