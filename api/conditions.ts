@@ -40,3 +40,14 @@ export function isWaitedFor(vc: VirtualCluster): boolean {
 
 /** Of `Ready`: programs of the tenant's version are being downloaded or built, which may take many minutes. */
 export const fetchingReason = 'FetchingPrograms';
+
+/** What the message begins with then; of a tenant that runs it is the message of its job. */
+export const fetchingText = 'Fetching Kubernetes';
+
+/** Whether programs for a tenant are being downloaded or built. */
+export function isFetching({ status }: VirtualCluster): boolean {
+  const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+  return (
+    ready?.reason === fetchingReason || status?.jobs?.current?.message?.startsWith(fetchingText) === true
+  );
+}

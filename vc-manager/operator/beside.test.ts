@@ -1,9 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { isFetching } from '../../api/conditions.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { parseKubeconfig, resources } from '../../kube/index.ts';
 import type { ControlPlanePlan } from '../control-plane/plan.ts';
 import type { EnsureOptions } from '../drivers/driver.ts';
 import { keepsExiting, portInUse } from '../drivers/errors.ts';
-import { World } from './testing/world.ts';
+import { condition, World } from './testing/world.ts';
 
 const gateway = { domain: 'tenants.example.com', host: '192.0.2.20', port: 443 };
 const settings = (more: object = {}) =>
@@ -132,6 +134,31 @@ describe('the API server of a tenant behind a gateway', () => {
     world.edit('a', { version: '1.36.3' });
     await world.until('a', (vc) => vc.status?.phase === 'Ready' && vc.status.version === '1.36.3');
     expect(ready[0]).toBe('True');
+  });
+
+  it('says in its job that programs of another version are built first, and then that they start', async () => {
+    world.run(settings());
+    world.create('a', { version: '1.35.4' });
+    await world.untilReady('a');
+    const [built, started] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    world.driver.beforeEnsure = async (plan, options) => {
+      if (options.beside === undefined) return;
+      options.onFetch?.('31 %, about 4 min left: building kube-apiserver 1.36.3');
+      await built.promise;
+      options.onProgress?.('starting kube-apiserver');
+      await started.promise;
+      await replace(plan, options);
+    };
+    world.edit('a', { version: '1.36.3' });
+    const message = (vc: VirtualCluster) => vc.status?.jobs?.current?.message;
+    const building = await world.until('a', (vc) => message(vc)?.includes('about 4 min left') === true);
+    expect(isFetching(building)).toBe(true);
+    expect(condition(building, 'Ready')?.status).toBe('True');
+    built.resolve();
+    expect(isFetching(await world.until('a', (vc) => message(vc) === 'starting kube-apiserver'))).toBe(false);
+    started.resolve();
+    await world.until('a', (vc) => vc.status?.phase === 'Ready' && vc.status.version === '1.36.3');
+    expect(world.get('a')?.status?.jobs?.history?.[0]).not.toHaveProperty('message');
   });
 
   it('is replaced at its own address without a gateway, whose kubeconfigs name its port', async () => {

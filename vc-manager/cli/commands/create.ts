@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { fetchingReason } from '../../../api/conditions.ts';
+import { isFetching } from '../../../api/conditions.ts';
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
 import { apiVersion } from '../../../api/names.ts';
 import { daemonSetPolicies, type PodSecurityLevel, podSecurityLevels } from '../../../api/policy.ts';
@@ -268,7 +268,7 @@ async function waitUntilReady(
         clock,
         signal,
         timeoutMs,
-        isSlow: (vc) => isPatient && readyCondition(vc)?.reason === fetchingReason,
+        isSlow: (vc) => isPatient && isFetching(vc),
         onChange: (vc) =>
           step.update(readyCondition(vc)?.message ?? vc.status?.phase ?? 'waiting for the manager'),
       }),

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { isFetching } from '../../../api/conditions.ts';
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
 import type { VirtualClusterPolicy } from '../../../api/policy.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
@@ -26,6 +27,8 @@ interface Flags extends GlobalFlags {
   force?: boolean;
   wait?: boolean;
   timeout: number;
+  /** Nobody has said how long to wait: what is built for it is waited for. */
+  isPatient: boolean;
 }
 
 const help = `
@@ -50,7 +53,12 @@ export function configure(command: Command, cli: Cli): void {
     .option('--wait', 'return when the new version runs')
     .addOption(waitTimeoutOption())
     .addHelpText('after', help)
-    .action(async (name: string, _, chosen: Command) => upgrade(cli, name, chosen.optsWithGlobals<Flags>()));
+    .action(async (name: string, _, chosen: Command) =>
+      upgrade(cli, name, {
+        ...chosen.optsWithGlobals<Flags>(),
+        isPatient: chosen.getOptionValueSource('timeout') === 'default',
+      }),
+    );
 }
 
 async function upgrade(cli: Cli, name: string, flags: Flags): Promise<void> {
@@ -69,7 +77,8 @@ async function upgrade(cli: Cli, name: string, flags: Flags): Promise<void> {
       cli.stdout.write(`${name} goes from ${change.from} to ${change.to}: see "${jobs}"\n`);
       return;
     }
-    await waitUntilRunning(cli, client, ref, { version: change.to, timeoutMs: flags.timeout });
+    const { timeout: timeoutMs, isPatient } = flags;
+    await waitUntilRunning(cli, client, ref, { version: change.to, timeoutMs, isPatient });
     cli.stdout.write(`${name} runs ${change.to}\n`);
   });
 }
@@ -129,14 +138,16 @@ async function waitUntilRunning(
   cli: Cli,
   client: KubeClient,
   ref: { namespace: string; name: string },
-  { version, timeoutMs }: { version: string; timeoutMs: number },
+  { version, timeoutMs, isPatient }: { version: string; timeoutMs: number; isPatient: boolean },
 ): Promise<void> {
   const { clock, signal } = cli;
   const progress = progressFor(cli);
   try {
-    await withStep(progress, `Waiting for ${version}`, () =>
+    await withStep(progress, `Waiting for ${version}`, (step) =>
       waitFor({
         ...{ client, ref, clock, signal, timeoutMs },
+        isSlow: (vc) => isPatient && isFetching(vc),
+        onChange: ({ status }) => step.update(status?.jobs?.current?.message || 'waiting for the manager'),
         what: `run ${version}`,
         until: (found) => {
           if (found === undefined) throw new CliError('NotFound', `${ref.name} is gone`);

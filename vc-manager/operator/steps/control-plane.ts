@@ -1,5 +1,5 @@
 import { isIPv6 } from 'node:net';
-import { fetchingReason } from '../../../api/conditions.ts';
+import { fetchingReason, fetchingText } from '../../../api/conditions.ts';
 import { labelKeys } from '../../../api/labels.ts';
 import { isPaused } from '../../../api/virtual-cluster.ts';
 import { findCondition, resources } from '../../../kube/index.ts';
@@ -9,7 +9,7 @@ import { renderPlan } from '../../control-plane/render-plan.ts';
 import type { Beside } from '../../drivers/driver.ts';
 import { DriverError } from '../../drivers/errors.ts';
 import { portTaken } from '../errors.ts';
-import { recordReplacing, recordRollback } from '../jobs.ts';
+import { recordProgress, recordReplacing, recordRollback } from '../jobs.ts';
 import type { Services } from '../services.ts';
 import { isAsleep } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
@@ -152,13 +152,16 @@ export async function ensureControlPlane(
   for (;;) {
     const port = tenant.required(tenant.vc.status?.advertisedPort, 'port');
     const beside = besideOf(tenant, services, refused);
-    const report = new ProgressReport(tenant);
-    // A reconcile of a control plane that is well reports no progress.
     const isWell = findCondition(tenant.vc.status?.conditions, 'Ready')?.status === 'True';
+    const report = new ProgressReport(tenant, isWell);
+    // A reconcile of a control plane that is well reports progress only when it had something to fetch.
+    let isTold = !isWell;
     try {
-      const onProgress = (message: string): void => (isWell ? undefined : report.tell(message));
-      const onFetch = (message: string): void =>
-        isWell ? undefined : report.tell(`Fetching Kubernetes: ${message}`, fetchingReason);
+      const onProgress = (message: string): void => (isTold ? report.tell(message) : undefined);
+      const onFetch = (message: string): void => {
+        isTold = true;
+        report.tell(`${fetchingText}: ${message}`, fetchingReason);
+      };
       const wanted = await plan(tenant, services, port);
       begin();
       await tenant.untilReady(apiServerName, (options) =>
@@ -355,16 +358,21 @@ async function reportOutage(tenant: Tenant, { driver }: Services): Promise<void>
 
 const pauseMs = 1_000;
 
-/** Shows the latest progress message of a step in the condition Ready, after a second and then once a second. */
+/**
+ * Shows the latest progress message of a step, after a second and then once a second: in the condition Ready or, of one that
+ * is well, in its job.
+ */
 class ProgressReport {
   readonly #tenant: Tenant;
+  readonly #isWell: boolean;
   #message: string | undefined;
   #reason = 'Provisioning';
   #writing: Promise<void> | undefined;
   readonly #end = new AbortController();
 
-  constructor(tenant: Tenant) {
+  constructor(tenant: Tenant, isWell: boolean) {
     this.#tenant = tenant;
+    this.#isWell = isWell;
   }
 
   tell(message: string, reason = 'Provisioning'): void {
@@ -385,7 +393,8 @@ class ProgressReport {
     try {
       while (this.#message !== undefined) {
         await clock.sleep(pauseMs, AbortSignal.any([signal, this.#end.signal]));
-        status.condition('Ready', 'False', this.#reason, this.#message);
+        if (this.#isWell) recordProgress(this.#tenant, this.#message);
+        else status.condition('Ready', 'False', this.#reason, this.#message);
         this.#message = undefined;
         await status.flush();
       }
