@@ -1,5 +1,17 @@
 import { describe, expect, it } from 'vitest';
-import { ApiError, asStatus, ConnectionError } from './errors.ts';
+import { ApiError, asStatus, ConnectionError, isDeniedByAdmission } from './errors.ts';
+
+describe('isDeniedByAdmission', () => {
+  it.each([
+    ['a policy', 422, 'ValidatingAdmissionPolicy "p" with binding "b" denied request: no', true],
+    ['a webhook', 403, 'admission webhook "w" denied the request: no', true],
+    ['RBAC', 403, 'servicecidrs is forbidden: User "u" cannot create resource', false],
+    ['the server itself', 422, 'spec.cidrs: Invalid value', false],
+    ['a server that fails', 500, 'denied the request', false],
+  ])('%s', (_, code, message, expected) => {
+    expect(isDeniedByAdmission(new ApiError(code, { message }, 'create'))).toBe(expected);
+  });
+});
 
 describe('what an API server says of a failure', () => {
   it('is a text for people, whatever it sends', () => {

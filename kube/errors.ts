@@ -172,6 +172,16 @@ export function isForbidden(error: unknown): error is ApiError {
   return error instanceof ApiError && error.code === 403;
 }
 
+/** A policy or a webhook of the cluster refused it, whoever asks: not RBAC, and not what the API server itself checks. */
+export function isDeniedByAdmission(error: unknown): error is ApiError {
+  return (
+    error instanceof ApiError &&
+    error.code >= 400 &&
+    error.code < 500 &&
+    /denied (the )?request/.test(error.message)
+  );
+}
+
 export function isUnauthorized(error: unknown): error is ApiError {
   return error instanceof ApiError && error.code === 401;
 }

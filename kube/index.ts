@@ -17,6 +17,7 @@ export {
   ConnectionError,
   isAlreadyExists,
   isConflict,
+  isDeniedByAdmission,
   isForbidden,
   isNotFound,
   isUnauthorized,

@@ -145,18 +145,64 @@ describe('a step that fails', () => {
     expect(condition(await world.untilReady('a'), 'ServiceSliceReady')?.status).toBe('True');
   });
 
-  it('reserves nothing where the super cluster assigns addresses', async () => {
+  const acceptedRanges = (): unknown[] =>
+    world.tenant.list(resources.serviceCidrs).map(({ spec }) => (spec as { cidrs: string[] }).cidrs);
+
+  it('reserves nothing where the super cluster assigns addresses, and has the tenant accept them', async () => {
     world.superCluster.inject({
       verb: 'list',
       plural: 'servicecidrs',
       times: 1000,
       fault: { kind: 'status', code: 404, reason: 'NotFound' },
     });
+    world.superCluster.put(resources.services, {
+      metadata: { namespace: 'default', name: 'kubernetes' },
+      spec: { clusterIP: '10.43.0.1' },
+    });
     world.run();
     world.create('a');
     const { status } = await world.untilReady('a');
     expect(status).toMatchObject({ serviceIPMode: 'assigned', serviceCIDR: '10.112.0.0/22' });
     expect(world.superCluster.list(resources.ipAddresses)).toEqual([]);
+    expect(acceptedRanges()).toEqual([['10.43.0.0/16']]);
+  });
+
+  it('lets the super cluster assign addresses where a policy there refuses the pool', async () => {
+    const superRange = { metadata: { name: 'kubernetes' }, spec: { cidrs: ['10.43.0.0/16', 'fd00::/108'] } };
+    world.superCluster.put(resources.serviceCidrs, superRange);
+    world.superCluster.inject({
+      verb: 'create',
+      plural: 'servicecidrs',
+      times: 1000,
+      fault: { kind: 'status', code: 422, reason: 'Invalid', message: "Policy 'x' denied request: none" },
+    });
+    world.run();
+    world.create('a');
+    expect((await world.untilReady('a')).status).toMatchObject({ serviceIPMode: 'assigned' });
+    expect(acceptedRanges()).toEqual([['10.43.0.0/16']]);
+    // What the tenant makes of it stays.
+    const [accepted] = world.tenant.list(resources.serviceCidrs);
+    world.tenant.put(resources.serviceCidrs, { ...accepted, spec: { cidrs: ['10.0.0.0/8'] } } as KubeObject);
+    const published = (): number =>
+      world.tenant.requests.filter(({ verb, plural }) => verb === 'get' && plural === 'endpointslices')
+        .length;
+    const before = published();
+    world.edit('a', { weight: 2 });
+    await world.tenant.until(() => published() > before);
+    expect(acceptedRanges()).toEqual([['10.0.0.0/8']]);
+  });
+
+  it('waits for rights to make the pool', async () => {
+    world.superCluster.inject({
+      verb: 'create',
+      plural: 'servicecidrs',
+      times: 1,
+      fault: { kind: 'status', code: 403, reason: 'Forbidden', message: 'User "m" cannot create resource' },
+    });
+    world.run();
+    world.create('a');
+    expect((await world.untilReady('a')).status).toMatchObject({ serviceIPMode: 'slice' });
+    expect(acceptedRanges()).toEqual([]);
   });
 
   it("refuses an id that is another VirtualCluster's, and removes nothing of the other", async () => {

@@ -34,8 +34,13 @@ export type OwnDatastore = Pick<OwnEtcd, 'count' | 'view' | 'replace' | 'raise' 
 /** Where tenants' service addresses come from. */
 export interface ServicePool {
   cidr: string;
-  /** `slice`: the super cluster serves the pool. `assigned`: it is older than 1.33, and assigns each address itself. */
+  /**
+   * `slice`: the super cluster serves the pool. `assigned`: it is older than 1.33 or lets nobody add a range, and assigns
+   * each address itself.
+   */
   mode: 'slice' | 'assigned';
+  /** IPv4 ranges that the super cluster assigns addresses from; wider than they are where it does not tell. */
+  superRanges: readonly string[];
 }
 
 export interface MachineMemory {

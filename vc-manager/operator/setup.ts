@@ -3,7 +3,15 @@ import type { Logger } from 'pino';
 import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import { deletionProtectionBinding, deletionProtectionPolicy } from '../../api/deletion-protection.ts';
 import { labelKeys } from '../../api/labels.ts';
-import { type Clock, isNotFound, type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
+import {
+  type Clock,
+  isDeniedByAdmission,
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  resources,
+} from '../../kube/index.ts';
+import { widestServiceRange } from '../os/network.ts';
 import type { ManagerPki } from '../pki/index.ts';
 import { ensureCrds } from './ensure-crds.ts';
 import { ensureObject, find } from './objects.ts';
@@ -98,21 +106,17 @@ interface ServiceCIDR extends KubeObject {
 
 const servicePoolName = 'skerry-tenants';
 
-/** The pool in the super cluster, or the one of the settings if there is none yet. */
+/** The pool as the leader has prepared it. */
 async function readServicePool(
   client: KubeClient,
   settings: OperatorSettings,
   signal: AbortSignal,
 ): Promise<ServicePool> {
-  try {
-    // A super cluster before 1.33 answers NotFound for the list, not only for the object.
-    const { items } = await client.list<ServiceCIDR>(resources.serviceCidrs, { signal });
-    const existing = items.find(({ metadata }) => metadata.name === servicePoolName);
-    return { cidr: existing?.spec?.cidrs?.[0] ?? settings.servicePool, mode: 'slice' };
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-    return { cidr: settings.servicePool, mode: 'assigned' };
-  }
+  const known = await listServiceCIDRs(client, signal);
+  const cidr = poolAmong(known);
+  if (cidr !== undefined) return { cidr, mode: 'slice', superRanges: rangesOf(known) };
+  // The leader could not make it.
+  return assignedPool(client, settings, known, signal);
 }
 
 /**
@@ -126,33 +130,76 @@ async function ensureServicePool(
   signal: AbortSignal,
 ): Promise<ServicePool> {
   const wanted = settings.servicePool;
-  let existing: ServiceCIDR | undefined;
-  try {
-    // A super cluster before 1.33 answers NotFound for the list, not only for the object.
-    await client.list(resources.serviceCidrs, { signal });
-    existing = await find<ServiceCIDR>(client, resources.serviceCidrs, { name: servicePoolName }, signal);
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
+  const known = await listServiceCIDRs(client, signal);
+  if (known === undefined) {
     logger.warn(
       'the super cluster has no ServiceCIDR: it assigns the address of every service, which is slower',
     );
-    return { cidr: wanted, mode: 'assigned' };
+    return assignedPool(client, settings, known, signal);
   }
-  const cidr = existing?.spec?.cidrs?.[0];
+  const cidr = poolAmong(known);
   if (cidr !== undefined) {
     if (cidr !== wanted)
       logger.warn(
         { pool: cidr, setting: wanted },
         `ServiceCIDR ${servicePoolName} has another range: it is used`,
       );
-    return { cidr, mode: 'slice' };
+    return { cidr, mode: 'slice', superRanges: rangesOf(known) };
   }
   const object: ServiceCIDR = {
     metadata: { name: servicePoolName, labels: { [labelKeys.managedBy]: 'skerry' } },
     spec: { cidrs: [wanted] },
   };
-  await ensureObject(client, resources.serviceCidrs, object, { signal });
-  return { cidr: wanted, mode: 'slice' };
+  try {
+    await ensureObject(client, resources.serviceCidrs, object, { signal });
+  } catch (error) {
+    if (!isDeniedByAdmission(error)) throw error;
+    logger.warn(
+      { reason: error.message },
+      `a policy of the super cluster refuses the ServiceCIDR ${servicePoolName}: the super cluster assigns the address of every service, which is slower; to change that, allow it and start the manager anew`,
+    );
+    return assignedPool(client, settings, known, signal);
+  }
+  return { cidr: wanted, mode: 'slice', superRanges: [...rangesOf(known), wanted] };
+}
+
+async function assignedPool(
+  client: KubeClient,
+  { servicePool }: OperatorSettings,
+  known: readonly ServiceCIDR[] | undefined,
+  signal: AbortSignal,
+): Promise<ServicePool> {
+  const superRanges = known === undefined ? await widestServiceRanges(client, signal) : rangesOf(known);
+  return { cidr: servicePool, mode: 'assigned', superRanges };
+}
+
+/** Undefined: a super cluster before 1.33, which does not know the kind. */
+async function listServiceCIDRs(client: KubeClient, signal: AbortSignal): Promise<ServiceCIDR[] | undefined> {
+  try {
+    return (await client.list<ServiceCIDR>(resources.serviceCidrs, { signal })).items;
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}
+
+function poolAmong(known: readonly ServiceCIDR[] | undefined): string | undefined {
+  return known?.find(({ metadata }) => metadata.name === servicePoolName)?.spec?.cidrs?.[0];
+}
+
+function rangesOf(known: readonly ServiceCIDR[] | undefined): string[] {
+  return (known ?? []).flatMap(({ spec }) => spec?.cidrs ?? []).filter((cidr) => !cidr.includes(':'));
+}
+
+interface Service extends KubeObject {
+  spec?: { clusterIP?: string };
+}
+
+/** An API server gives its own Service the first address of the range, which nothing else tells before 1.33. */
+async function widestServiceRanges(client: KubeClient, signal: AbortSignal): Promise<string[]> {
+  const ref = { namespace: 'default', name: 'kubernetes' };
+  const address = (await find<Service>(client, resources.services, ref, signal))?.spec?.clusterIP;
+  return address === undefined || address.includes(':') ? [] : [widestServiceRange(address)];
 }
 
 /** Annotation: hash of the spec that the manager wrote. An edited template has another one. */

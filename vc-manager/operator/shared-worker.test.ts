@@ -74,6 +74,28 @@ describe.skipIf(without !== undefined)(
       await world.superCluster.until(() => leases().length === 0);
     });
 
+    it('have tenants accept what the super cluster assigns, whichever of them does the job', async () => {
+      const cidr = '10.43.0.0/16';
+      world.superCluster.put(resources.serviceCidrs, {
+        metadata: { name: 'kubernetes' },
+        spec: { cidrs: [cidr] },
+      });
+      const fault = { kind: 'status', code: 403, message: 'webhook "w" denied the request' } as const;
+      world.superCluster.inject({ verb: 'create', plural: 'servicecidrs', times: 1000, fault });
+      const leading = world.run(options());
+      await world.superCluster.until(() => leaderOf() === 'manager-1');
+      world.run(options());
+      driver.beforeEnsure = (_plan, { signal }) =>
+        new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+      world.create('a');
+      await world.until('a', (vc) => vc.status?.jobs?.current?.step === 'control-plane');
+      driver.beforeEnsure = () => {};
+      await leading.stop();
+      expect((await world.untilReady('a')).status?.serviceIPMode).toBe('assigned');
+      const accepted = world.tenant.list(resources.serviceCidrs);
+      expect(accepted.map(({ spec }) => spec)).toEqual([{ cidrs: [cidr] }]);
+    });
+
     it('finish what one of them was at when it went away', async () => {
       driver.beforeEnsure = (_plan, { signal }) =>
         new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));

@@ -4,7 +4,14 @@ import fc from 'fast-check';
 import ipaddr from 'ipaddr.js';
 import { afterEach, describe, expect, it } from 'vitest';
 import { freePort as unusedPort } from '../../kube/testing/free-port.ts';
-import { addressAt, allocateSlice, freePort, isInRange, machineAddress } from './network.ts';
+import {
+  addressAt,
+  allocateSlice,
+  freePort,
+  isInRange,
+  machineAddress,
+  widestServiceRange,
+} from './network.ts';
 
 /** Whether two ranges have an address in common; the other way to compare them than by numbers. */
 function overlap(left: string, right: string): boolean {
@@ -48,6 +55,15 @@ describe('a range of addresses', () => {
 
   it('has the message name the range that was probably meant when host bits are set', () => {
     expect(() => parse('10.112.4.1/22')).toThrow('Write 10.112.4.0/22.');
+  });
+});
+
+describe('widestServiceRange', () => {
+  it('begins before the first address, and is as large as an API server accepts', () => {
+    expect(widestServiceRange('10.96.0.1')).toBe('10.96.0.0/12');
+    expect(widestServiceRange('10.0.0.1')).toBe('10.0.0.0/12');
+    expect(widestServiceRange('10.43.0.1')).toBe('10.43.0.0/16');
+    expect(widestServiceRange('10.152.183.1')).toBe('10.152.183.0/24');
   });
 });
 

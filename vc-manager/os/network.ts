@@ -79,6 +79,18 @@ export function allocateSlice(
   return candidate + size <= end ? `${formatAddress(candidate)}/${prefixLength}` : undefined;
 }
 
+/** API servers accept no larger range of service addresses. */
+const shortestServicePrefix = 12;
+
+/** The largest range of service addresses that can have this as its first usable one. */
+export function widestServiceRange(firstAddress: string): string {
+  const { first } = parseRange(`${firstAddress}/32`);
+  const base = first - 1;
+  let prefixLength = shortestServicePrefix;
+  while (base % sizeOf(prefixLength) !== 0) prefixLength += 1;
+  return `${formatAddress(base)}/${prefixLength}`;
+}
+
 /** Reads `10.112.0.0/12`. An address that is not the range's first is refused as a slip of the pen. */
 function parseRange(text: string): AddressRange {
   const [address, length, ...rest] = text.split('/');

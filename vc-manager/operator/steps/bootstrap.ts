@@ -1,7 +1,9 @@
 import { isIPv6 } from 'node:net';
+import { labelKeys } from '../../../api/labels.ts';
 import { podEndpoint } from '../../../api/virtual-cluster.ts';
 import {
   ConnectionError,
+  isAlreadyExists,
   type KubeObject,
   type ObjectRef,
   type Resource,
@@ -10,6 +12,7 @@ import {
 import { adminGroup } from '../../pki/index.ts';
 import { tenantNotBootstrapped } from '../errors.ts';
 import { ensureObject, find } from '../objects.ts';
+import type { Services } from '../services.ts';
 import { uidOfKubeSystem } from '../setup.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
@@ -44,6 +47,7 @@ export const bootstrap: Step = {
     // The API server creates it a moment after it is ready.
     await waitForObject(tenant, bootstrapTimeoutMs, resources.namespaces, { name: 'default' });
     const { wasReady } = tenant;
+    await acceptAssigned(tenant, services);
     if (wasReady) return publishAddress(tenant);
     await ensureObjects(tenant, [...apiServerEndpoints(tenant), ...firstObjects], 'absent');
     await waitForObject(tenant, bootstrapTimeoutMs, resources.namespaces, { name: 'kube-system' });
@@ -59,6 +63,26 @@ export const bootstrap: Step = {
 /** Tells the tenant's pods where its API server is. */
 export async function publishAddress(tenant: Tenant): Promise<void> {
   await ensureObjects(tenant, apiServerEndpoints(tenant), 'there');
+}
+
+/**
+ * Where the super cluster assigns addresses, the tenant's API server has to accept them. A range that is there stays as
+ * it is: it cannot be changed, and what the tenant makes of it is the tenant's.
+ */
+async function acceptAssigned({ vc, client, signal }: Tenant, { pool }: Services): Promise<void> {
+  if (vc.status?.serviceIPMode !== 'assigned') return;
+  await Promise.all(
+    pool.superRanges.map(async (cidr) => {
+      const name = `assigned-${cidr.replaceAll(/[./]/g, '-')}`;
+      if ((await find(client, resources.serviceCidrs, { name }, signal)) !== undefined) return;
+      const metadata = { name, labels: { [labelKeys.managedBy]: 'skerry' } };
+      await client
+        .create(resources.serviceCidrs, { metadata, spec: { cidrs: [cidr] } }, { signal })
+        .catch((error: unknown) => {
+          if (!isAlreadyExists(error)) throw error;
+        });
+    }),
+  );
 }
 
 async function ensureObjects(
