@@ -3,6 +3,7 @@ import { isIP, isIPv6 } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import ipaddr from 'ipaddr.js';
 import type { Logger } from 'pino';
+import { networkPolicyEngine } from '../api/network-policy-engines.ts';
 import { type Clock, isNotFound, type KubeClient, type KubeObject, resources } from '../kube/index.ts';
 import type { NetworkIsolation } from './context.ts';
 import type { SyncerOptions } from './settings.ts';
@@ -200,25 +201,11 @@ export async function followSuperClusterFacts(
 
 import type { NetworkPolicyEnforcement } from './settings.ts';
 
-/** API groups that come with engines which enforce NetworkPolicies. There are engines without one. */
-const groupsOfEngines = [
-  'crd.projectcalico.org',
-  'projectcalico.org',
-  'cilium.io',
-  'crd.antrea.io',
-  'k8s.ovn.org',
-  'kubeovn.io',
-  'networking.k8s.aws',
-];
-
 export async function networkPoliciesAreEnforced(
   enforcement: NetworkPolicyEnforcement,
   superClient: Pick<KubeClient, 'raw'>,
   signal: AbortSignal,
 ): Promise<boolean> {
   if (enforcement !== 'auto') return enforcement === 'enforced';
-  const { groups = [] } = (await superClient.raw('GET', '/apis', { signal })) as {
-    groups?: { name: string }[];
-  };
-  return groups.some(({ name }) => groupsOfEngines.includes(name));
+  return networkPolicyEngine(await superClient.raw('GET', '/apis', { signal })) !== undefined;
 }

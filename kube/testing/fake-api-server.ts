@@ -487,6 +487,10 @@ export class FakeApiServer {
       send(response, 200, JSON.stringify({ major: '1', minor: '36', gitVersion: 'v1.36.0' }));
       return;
     }
+    if (info.path === '/apis') {
+      send(response, 200, JSON.stringify({ kind: 'APIGroupList', apiVersion: 'v1', groups: [] }));
+      return;
+    }
     const reply = this.#api.handle(info, body, contentType);
     if (info.metadataOnly && info.verb === 'list') {
       const list = reply.body as { items: KubeObject[] };

@@ -1,5 +1,17 @@
 import ipaddr from 'ipaddr.js';
-import { isNotFound, type KubeClient, type KubeObject, resource, resources } from '../../kube/index.ts';
+import { networkPolicyEngine } from '../../api/network-policy-engines.ts';
+import {
+  ApiError,
+  isDeniedByAdmission,
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  type Resource,
+  resource,
+  resources,
+} from '../../kube/index.ts';
+import { defaultVersions } from '../binaries/index.ts';
+import { widestServiceRange } from '../os/network.ts';
 import { type CheckResult, missing, ok, warn } from './checks.ts';
 
 const reviews = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
@@ -30,14 +42,16 @@ export async function checkCluster(client: KubeClient, signal: AbortSignal): Pro
     gitVersion?: string;
   };
   const nodes = (await client.list(resources.nodes, { signal })).items;
-  const ranges = await serviceRanges(client, signal);
   return [
     ok('super cluster', client.connection.server),
     checkVersion(gitVersion),
     await checkRights(client, signal),
     checkNodes(nodes),
     checkStorage((await client.list(resources.storageClasses, { signal })).items),
-    checkServiceRange(ranges, nodes),
+    await checkServiceAddresses(client, nodes, signal),
+    await checkPodSecurity(client, signal),
+    await checkPolicies(client, signal),
+    checkNetworkPolicies(await client.raw('GET', '/apis', { signal })),
     await checkEarlier(client, signal),
   ];
 }
@@ -78,7 +92,10 @@ async function checkRights(client: KubeClient, signal: AbortSignal): Promise<Che
 
 interface Node extends KubeObject {
   spec?: { unschedulable?: boolean; podCIDRs?: readonly string[] };
-  status?: { conditions?: readonly { type: string; status: string }[] };
+  status?: {
+    conditions?: readonly { type: string; status: string }[];
+    addresses?: readonly { address: string }[];
+  };
 }
 
 export function checkNodes(nodes: readonly KubeObject[]): CheckResult {
@@ -111,46 +128,101 @@ export function checkStorage(classes: readonly KubeObject[]): CheckResult {
   );
 }
 
-/** Ranges of ServiceCIDRs but Skerry's own; undefined: the cluster does not have the kind. */
-async function serviceRanges(
+/** Of a pool that overlaps them, what is said. */
+interface Addresses {
+  /** Ranges of the cluster's Services, without Skerry's own. */
+  services?: readonly string[];
+  pods?: readonly string[];
+  nodes?: readonly KubeObject[];
+  /** Why the cluster takes no further range; absent: it does. */
+  refusal?: string | undefined;
+}
+
+/** What the manager makes. */
+const pool: KubeObject = { metadata: { name: 'skerry-tenants' }, spec: { cidrs: [defaultPool] } };
+
+/** Where the network has ranges of its own, nodes do not tell them, but some of the pods will do. */
+const mostPods = 500;
+
+async function checkServiceAddresses(
   client: KubeClient,
+  nodes: readonly KubeObject[],
   signal: AbortSignal,
-): Promise<readonly string[] | undefined> {
+): Promise<CheckResult> {
+  const { items } = await client.list<KubeObject & { status?: { podIP?: string } }>(resources.pods, {
+    limit: mostPods,
+    signal,
+  });
+  const pods = items.flatMap(({ status }) => status?.podIP ?? []).map(asRange);
   try {
-    const { items } = await client.list<KubeObject & { spec?: { cidrs?: readonly string[] } }>(
+    const known = await client.list<KubeObject & { spec?: { cidrs?: readonly string[] } }>(
       resources.serviceCidrs,
       { signal },
     );
-    return items
-      .filter(({ metadata }) => metadata.name !== 'skerry-tenants')
-      .flatMap(({ spec }) => spec?.cidrs ?? []);
+    const others = known.items.filter(({ metadata }) => metadata.name !== pool.metadata.name);
+    const isThere = others.length < known.items.length;
+    return checkServiceRange({
+      services: others.flatMap(({ spec }) => spec?.cidrs ?? []),
+      pods,
+      nodes,
+      refusal: isThere ? undefined : await denialOf(client, resources.serviceCidrs, pool, signal),
+    });
   } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
+    if (!isNotFound(error)) throw error;
+    const services = await firstServiceRange(client, signal);
+    return checkServiceRange({
+      services,
+      pods,
+      nodes,
+      refusal: 'it has no ServiceCIDRs (1.33 or newer has)',
+    });
   }
 }
 
-export function checkServiceRange(
-  services: readonly string[] | undefined,
-  nodes: readonly KubeObject[],
-  pool = defaultPool,
-): CheckResult {
+/** Before 1.33 nothing else tells it than the first address. */
+async function firstServiceRange(client: KubeClient, signal: AbortSignal): Promise<string[]> {
+  const ref = { namespace: 'default', name: 'kubernetes' };
+  const { spec } = await client.get<KubeObject & { spec?: { clusterIP?: string } }>(resources.services, ref, {
+    signal,
+  });
+  const address = spec?.clusterIP ?? '';
+  return ipaddr.IPv4.isValid(address) ? [widestServiceRange(address)] : [];
+}
+
+export function checkServiceRange({ services = [], pods = [], nodes = [], refusal }: Addresses): CheckResult {
   const name = 'service addresses of tenants';
-  const pods = (nodes as readonly Node[]).flatMap(({ spec }) => spec?.podCIDRs ?? []);
-  const taken = [...(services ?? []), ...pods].find((range) => overlap(range, pool));
-  if (taken !== undefined)
+  const known = [
+    ...services.map((range) => ({ range, what: 'the Services' })),
+    ...(nodes as readonly Node[])
+      .flatMap(({ spec }) => spec?.podCIDRs ?? [])
+      .map((range) => ({ range, what: 'the pods' })),
+    ...pods.map((range) => ({ range, what: 'a pod' })),
+    ...(nodes as readonly Node[])
+      .flatMap(({ status }) => status?.addresses ?? [])
+      .map(({ address }) => ({ range: asRange(address), what: 'a node' })),
+  ];
+  const taken = known.find(({ range }) => overlap(range, defaultPool));
+  if (taken !== undefined) {
+    const free = otherPools.find((each) => !known.some(({ range }) => overlap(range, each)));
     return missing(
       name,
-      `${pool}, the default of manager.servicePool, overlaps ${taken} of this cluster`,
-      '--set manager.servicePool=RANGE with one that nothing else uses, such as 10.144.0.0/12',
+      `${defaultPool}, the default of manager.servicePool, overlaps ${taken.range} of ${taken.what} here`,
+      `--set manager.servicePool=${free ?? 'RANGE'}${free === undefined ? ' with a range' : ', or another'} that nothing else in your network uses`,
     );
-  if (services === undefined)
+  }
+  if (refusal !== undefined)
     return warn(
       name,
-      'the cluster has no ServiceCIDRs (1.33 or newer has)',
-      'nothing: each Service of a tenant is moved to the address that the cluster gives it, which is slower',
+      `the cluster takes no range for tenants: ${refusal}`,
+      'nothing: it assigns the address of each Service of a tenant, which is slower',
     );
-  return ok(name, `${pool}: look that nothing else of your network is in it`);
+  return ok(name, `${defaultPool}: look that nothing else of your network is in it`);
+}
+
+const otherPools = [144, 160, 176, 192, 208, 224, 128, 80, 64].map((second) => `10.${second}.0.0/12`);
+
+function asRange(address: string): string {
+  return `${address}/${ipaddr.IPv6.isValid(address) ? 128 : 32}`;
 }
 
 function overlap(a: string, b: string): boolean {
@@ -158,6 +230,94 @@ function overlap(a: string, b: string): boolean {
   const [first, second] = [ipaddr.parseCIDR(a), ipaddr.parseCIDR(b)];
   if (first[0].kind() !== second[0].kind()) return false;
   return first[0].match(second[0], Math.min(first[1], second[1]));
+}
+
+/** The message with which a policy or webhook of the cluster refuses an object; undefined: none does. Creates nothing. */
+async function denialOf(
+  client: KubeClient,
+  resource: Resource,
+  object: KubeObject,
+  signal: AbortSignal,
+  isDenial: (error: unknown) => error is ApiError = isDeniedByAdmission,
+): Promise<string | undefined> {
+  try {
+    await client.create(resource, object, { dryRun: true, signal });
+  } catch (error) {
+    if (isDenial(error)) return error.message;
+    // Rights are another check, and not every webhook can be tried.
+    if (!(error instanceof ApiError)) throw error;
+  }
+  return undefined;
+}
+
+const levelKey = 'pod-security.kubernetes.io/enforce';
+
+/** As those of chart and control planes are. */
+const restricted = {
+  automountServiceAccountToken: false,
+  securityContext: { runAsNonRoot: true, runAsUser: 65532, seccompProfile: { type: 'RuntimeDefault' } },
+  containers: [
+    {
+      name: 'etcd',
+      image: `registry.k8s.io/etcd:v${defaultVersions.etcd}`,
+      resources: { requests: { cpu: '10m', memory: '64Mi' }, limits: { memory: '64Mi' } },
+      securityContext: {
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ['ALL'] },
+      },
+    },
+  ],
+};
+
+function podOf(spec: object): KubeObject {
+  return { metadata: { namespace: 'default', name: 'skerry-doctor' }, spec };
+}
+
+/** Which level namespaces have that name none: by a pod that every level but the lowest refuses. */
+async function checkPodSecurity(client: KubeClient, signal: AbortSignal): Promise<CheckResult> {
+  const name = 'Pod Security';
+  const ofLevel = (error: unknown): error is ApiError =>
+    error instanceof ApiError && /violates PodSecurity/.test(error.message);
+  const object = podOf({ ...restricted, hostNetwork: true });
+  const refusal = await denialOf(client, resources.pods, object, signal, ofLevel);
+  const level = /violates PodSecurity "([a-z]+)/.exec(refusal ?? '')?.[1];
+  if (level === undefined) return ok(name, 'namespace default enforces no level');
+  return ok(
+    name,
+    `namespace default enforces ${level}, which Skerry's own pods keep to; namespaces of tenants name their level themselves`,
+  );
+}
+
+async function checkPolicies(client: KubeClient, signal: AbortSignal): Promise<CheckResult> {
+  const name = 'policies';
+  const metadata = { name: 'skerry-tenant-doctor', labels: { [levelKey]: 'baseline' } };
+  const ofNamespace = await denialOf(client, resources.namespaces, { metadata }, signal);
+  if (ofNamespace !== undefined)
+    return missing(
+      name,
+      `the cluster refuses namespaces as tenants need them: ${ofNamespace}`,
+      'have that policy except the users system:serviceaccount:skerry-system:skerry-manager and skerry-syncer',
+    );
+  const ofPod = await denialOf(client, resources.pods, podOf(restricted), signal);
+  if (ofPod !== undefined)
+    return warn(
+      name,
+      `namespace default refuses a pod like those of Skerry: ${ofPod}`,
+      'should that hold for skerry-system and skerry-tenant-* too: except them, or set the values that it asks for',
+    );
+  return ok(name, 'none was found that refuses what Skerry makes');
+}
+
+export function checkNetworkPolicies(apis: unknown): CheckResult {
+  const name = 'NetworkPolicies';
+  const engine = networkPolicyEngine(apis);
+  if (engine !== undefined) return ok(name, `acted upon by the engine of ${engine}`);
+  return warn(
+    name,
+    'no engine is known by its API group, so the syncer takes it that nothing keeps pods of tenants apart',
+    '--set syncer.networkPolicies=enforced where the network acts on them all the same, as those of k3s and kind do',
+  );
 }
 
 async function checkEarlier(client: KubeClient, signal: AbortSignal): Promise<CheckResult> {
