@@ -111,7 +111,16 @@ function localPathProvisioner(): Addon {
   const name = 'local-path';
   const ref = { name, namespace: storageNamespace };
   return [
-    [resources.namespaces, { metadata: { name: storageNamespace } }],
+    // Its helper pods have directories of the node.
+    [
+      resources.namespaces,
+      {
+        metadata: {
+          name: storageNamespace,
+          labels: { 'pod-security.kubernetes.io/enforce': 'privileged' },
+        },
+      },
+    ],
     [resources.serviceAccounts, { metadata: { name: account, namespace: storageNamespace } }],
     [
       rbac('clusterroles', 'ClusterRole', false),

@@ -8,6 +8,7 @@ import { listClaims, whyNot } from './machine/machine.ts';
 const usage = `A super cluster with real nodes on this machine, for tests and for looking around. Needs root.
 
   main.ts up --state-dir DIR [--nodes N] [--dns] [--images all]   starts it and returns
+     [--service-range CIDR] [--pod-security LEVEL]                as other clusters are
   main.ts hold --state-dir DIR                                    starts it, and removes it when it is itself ended
   main.ts down --state-dir DIR                                    removes it without a trace
   main.ts list                                                    what is up on this machine
@@ -26,6 +27,8 @@ async function main(): Promise<number> {
       nodes: { type: 'string', default: '1' },
       dns: { type: 'boolean', default: false },
       images: { type: 'string', default: 'suite' },
+      'service-range': { type: 'string' },
+      'pod-security': { type: 'string' },
     },
   });
   const [command, ...rest] = positionals;
@@ -38,6 +41,8 @@ async function main(): Promise<number> {
       nodes: Number(values.nodes),
       withDns: values.dns,
       images,
+      ...(values['service-range'] && { serviceRange: values['service-range'] }),
+      ...(values['pod-security'] && { podSecurity: values['pod-security'] as 'baseline' | 'restricted' }),
       isDetached,
       tell,
     });

@@ -13,6 +13,7 @@ import type { ComponentPlan, ControlPlanePlan } from '../control-plane/plan.ts';
 import { localAddress } from '../control-plane/render-plan.ts';
 import type { ControlPlaneDriver, StopOptions } from '../drivers/driver.ts';
 import { ProcessDriver } from '../drivers/process/process-driver.ts';
+import { addressAt } from '../os/network.ts';
 import { ensureManagerPki, ensureSuperClusterPki, type ManagerPki } from '../pki/index.ts';
 import { datastorePlan } from './datastore-plan.ts';
 import { createSimulatedNodes, simulatedLabel } from './simulated-nodes.ts';
@@ -20,6 +21,7 @@ import { createSimulatedStorage, storagePlan } from './simulated-storage.ts';
 import { type StackPorts, stackPorts, writePrivateFile } from './stack-ports.ts';
 import {
   type Audited,
+  type SuperClusterPlanOptions,
   superClusterKubeconfig,
   superClusterPlan,
   superClusterServer,
@@ -38,6 +40,10 @@ interface LocalStackOptions {
     bindAddress?: string;
     /** Whose every request its API server records. */
     audited?: Audited;
+    /** Its service addresses, 10.96.0.0/16 by default. */
+    serviceCIDR?: string;
+    /** Of namespaces that name no level. */
+    podSecurity?: SuperClusterPlanOptions['podSecurity'];
   };
   versions?: { kubernetes: string; etcd: string; kwok: string };
   /** Instead of ports that are chosen once and kept in the state directory. */
@@ -78,8 +84,7 @@ interface LocalStackStart {
 }
 
 const stackId = 'stack';
-const serviceCIDR = '10.96.0.0/16';
-const serviceAddress = '10.96.0.1';
+const defaultServiceCIDR = '10.96.0.0/16';
 const clusterDomain = 'cluster.local';
 const nodesReadyTimeoutMs = 60_000;
 
@@ -193,11 +198,11 @@ export class LocalStack {
     };
     const { superCluster } = this.#o;
     if (superCluster !== undefined) {
-      const { bindAddress = '127.0.0.1' } = superCluster;
+      const { bindAddress = '127.0.0.1', serviceCIDR = defaultServiceCIDR, podSecurity } = superCluster;
       const isSimulated = superCluster.nodes > 0;
       const directory = join(this.#stateDir, 'super-cluster');
       const pki = await ensureSuperClusterPki(join(directory, 'pki'), {
-        serviceAddress,
+        serviceAddress: addressAt(serviceCIDR, 1),
         clusterDomain,
         hosts: [advertiseAddress, localAddress(bindAddress)],
         now,
@@ -217,6 +222,7 @@ export class LocalStack {
         bindAddress,
         isSimulated,
         ...(superCluster.audited === undefined ? {} : { audited: superCluster.audited }),
+        ...(podSecurity === undefined ? {} : { podSecurity }),
         ...noFsync,
       };
       const { packageVersion } = this.#o;

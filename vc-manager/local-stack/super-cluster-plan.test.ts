@@ -71,6 +71,17 @@ describe('superClusterPlan', () => {
     expect(JSON.stringify(parseKubeconfig(kubeconfig))).toContain('https://192.0.2.10:20000');
   });
 
+  it('enforces a Pod Security level where namespaces name none, if asked to', () => {
+    const configuration = ({ files }: ReturnType<typeof server>) =>
+      files.find(({ path }) => path === 'admission.yaml')?.content;
+    expect(configuration(server({}))).toBeUndefined();
+    const strict = server({ podSecurity: 'restricted' });
+    expect(strict.args).toContain('--admission-control-config-file=${files}/admission.yaml');
+    expect(parse(configuration(strict) ?? '')).toMatchObject({
+      plugins: [{ configuration: { defaults: { enforce: 'restricted' } } }],
+    });
+  });
+
   it('records what the users and groups ask that are named, and nobody else', () => {
     const policy = (plan: ReturnType<typeof server>) =>
       plan.files.find(({ path }) => path === 'audit-policy.yaml')?.content;

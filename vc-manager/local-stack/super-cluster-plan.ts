@@ -24,6 +24,8 @@ export interface SuperClusterPlanOptions {
   isSimulated: boolean;
   /** Whose every request is recorded, in `audit.log` in the API server's data. */
   audited?: Audited;
+  /** The Pod Security level of namespaces that name none, as in hardened clusters; absent: they enforce nothing. */
+  podSecurity?: 'baseline' | 'restricted';
   /** For tests: faster, and loses data when the machine crashes. */
   unsafeNoFsync?: boolean;
 }
@@ -87,11 +89,13 @@ function apiServer(options: SuperClusterPlanOptions): ComponentPlan {
   const port = ports['super-cluster'];
   // Pods of simulated nodes dial nothing, and without a network the address leads nowhere.
   const audit = auditing(options.audited);
+  const admission = podSecurityDefaults(options.podSecurity);
   const isPublished = !(bindAddress.startsWith('127.') || bindAddress === '::1');
   return component('kube-apiserver', options.versions.kubernetes, {
     args: [
       `--advertise-address=${options.advertiseAddress}`,
       ...audit.args,
+      ...admission.args,
       '--allow-privileged=true',
       '--authentication-config=${files}/authentication.yaml',
       '--authorization-mode=Node,RBAC',
@@ -142,6 +146,7 @@ function apiServer(options: SuperClusterPlanOptions): ComponentPlan {
       ...pair('front-proxy-client', pki.frontProxyClient),
       ...pair('apiserver', pki.apiserver),
       ...audit.files,
+      ...admission.files,
     ],
     ports: [{ name: 'https', port, host: bindAddress }],
     probe: {
@@ -179,6 +184,31 @@ function auditing(audited: Audited | undefined): Pick<ComponentPlan, 'args' | 'f
       '--audit-policy-file=${files}/audit-policy.yaml',
     ],
     files: [file('audit-policy.yaml', stringify(policy))],
+  };
+}
+
+function podSecurityDefaults(
+  level: SuperClusterPlanOptions['podSecurity'],
+): Pick<ComponentPlan, 'args' | 'files'> {
+  if (level === undefined) return { args: [], files: [] };
+  const configuration = {
+    apiVersion: 'apiserver.config.k8s.io/v1',
+    kind: 'AdmissionConfiguration',
+    plugins: [
+      {
+        name: 'PodSecurity',
+        configuration: {
+          apiVersion: 'pod-security.admission.config.k8s.io/v1',
+          kind: 'PodSecurityConfiguration',
+          defaults: { enforce: level, 'enforce-version': 'latest' },
+          exemptions: { namespaces: ['kube-system'] },
+        },
+      },
+    ],
+  };
+  return {
+    args: ['--admission-control-config-file=${files}/admission.yaml'],
+    files: [file('admission.yaml', stringify(configuration))],
   };
 }
 

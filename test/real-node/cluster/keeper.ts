@@ -7,6 +7,7 @@ import {
   type KubeObject,
   resources,
 } from '../../../kube/index.ts';
+import { addressAt } from '../../../vc-manager/os/network.ts';
 import { poll } from '../../harness/poll.ts';
 import { runCli } from '../../harness/stack.ts';
 import { until } from '../../harness/until.ts';
@@ -30,13 +31,17 @@ export interface KeeperOptions {
   images: readonly ImageName[];
   /** The super cluster's own DNS, which tenants do not need. */
   withDns: boolean;
+  /** Of the super cluster's Services; by default as "vc-manager up" has it. */
+  serviceRange?: string;
+  /** Pod Security level of all namespaces but kube-system that name none; by default none is enforced. */
+  podSecurity?: 'baseline' | 'restricted';
   env: Readonly<Record<string, string | undefined>>;
   tell: Tell;
 }
 
 const upTimeoutMs = 300_000;
 const readyTimeoutMs = 60_000;
-const dnsAddress = '10.96.0.10';
+const usualServiceRange = '10.96.0.0/16';
 const marker = 'SKERRY-REAL-NODE';
 
 /** Brings up a super cluster with real nodes, and takes it away again. */
@@ -87,7 +92,7 @@ export class Keeper {
           cgroup: cgroupOf(claim),
           programs,
           imageStore,
-          dnsAddress,
+          dnsAddress: this.#dnsAddress,
           tell,
         });
         this.#nodes.push(node);
@@ -117,6 +122,10 @@ export class Keeper {
     if (this.#claim !== undefined) await cleanUp(this.#claim);
   }
 
+  get #dnsAddress(): string {
+    return addressAt(this.#o.serviceRange ?? usualServiceRange, 10);
+  }
+
   async #refuseTaken(): Promise<void> {
     const { directory } = this.#o;
     const other = (await listClaims()).find((claim) => claim.directory === directory && claim.isLive);
@@ -139,6 +148,7 @@ export class Keeper {
   }
 
   async #startStack(stateDir: string, address: string): Promise<void> {
+    const { serviceRange, podSecurity } = this.#o;
     const { exitCode, stdout, stderr } = await runCli(
       stateDir,
       [
@@ -158,6 +168,8 @@ export class Keeper {
         ...['--network-policies', 'enforced'],
         ...['--bind-address', address, '--advertise-address', address, '--super-bind-address', address],
         '--unsafe-no-fsync',
+        ...(serviceRange === undefined ? [] : ['--super-service-cidr', serviceRange]),
+        ...(podSecurity === undefined ? [] : ['--super-pod-security', podSecurity]),
       ],
       { timeoutMs: upTimeoutMs },
     );
@@ -213,7 +225,7 @@ export class Keeper {
           ),
         { timeoutMs: upTimeoutMs },
       );
-      await createAddons(client, { dnsAddress, withDns: this.#o.withDns });
+      await createAddons(client, { dnsAddress: this.#dnsAddress, withDns: this.#o.withDns });
       await until<true, NodeObject>(
         {
           client,

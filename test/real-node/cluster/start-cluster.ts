@@ -8,9 +8,10 @@ import { type ImageName, suiteImages } from '../images/recipes.ts';
 import { listClaims, whyNot } from '../machine/machine.ts';
 import { cleanUp } from './clean-up.ts';
 import type { ClusterInfo } from './cluster-info.ts';
+import type { KeeperOptions } from './keeper.ts';
 import type { KeeperMessage, KeeperRequest } from './keeper-main.ts';
 
-interface StartOptions {
+interface StartOptions extends Pick<KeeperOptions, 'serviceRange' | 'podSecurity'> {
   /** Empty or not there; removed with the cluster. */
   directory: string;
   nodes: number;
@@ -30,11 +31,16 @@ export async function startCluster(options: StartOptions): Promise<ClusterInfo> 
   const reason = whyNot(process.env);
   if (reason !== undefined) throw new Error(reason);
   const directory = resolve(options.directory);
-  const { nodes, images = suiteImages, withDns = false, isDetached = false, tell } = options;
+  const { nodes, images = suiteImages, withDns = false, isDetached = false, tell, ...rest } = options;
+  const { serviceRange, podSecurity } = rest;
   const logFile = options.logFile ?? `${directory}.log`;
   mkdirSync(dirname(logFile), { recursive: true });
   const log = openSync(logFile, 'a', 0o600);
-  const request: KeeperRequest = { directory, nodes, images, withDns, isOwned: !isDetached };
+  const request: KeeperRequest = {
+    ...{ directory, nodes, images, withDns, isOwned: !isDetached },
+    ...(serviceRange === undefined ? {} : { serviceRange }),
+    ...(podSecurity === undefined ? {} : { podSecurity }),
+  };
   const child = spawn(
     process.execPath,
     [join(import.meta.dirname, 'keeper-main.ts'), JSON.stringify(request)],

@@ -1,7 +1,8 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type KubeObject, resources } from '../../../kube/index.ts';
+import { packageChart } from '../../../scripts/release.ts';
 import { type HelmResult, provideHelm, runHelm } from '../../harness/helm.ts';
 import { send } from '../../harness/processes.ts';
 import type { World } from '../../harness/world.ts';
@@ -30,7 +31,7 @@ export async function removeSkerry(world: World): Promise<void> {
   ]);
 }
 
-const chart = join(import.meta.dirname, '..', '..', '..', 'deploy', 'chart');
+const root = join(import.meta.dirname, '..', '..', '..');
 
 interface ReleasePod extends KubeObject {
   spec?: { nodeName?: string };
@@ -51,6 +52,7 @@ export class ChartRelease {
   readonly #world: World;
   readonly #program: string;
   readonly #home: string;
+  #chart = join(root, 'deploy', 'chart');
 
   private constructor(world: World, program: string) {
     this.#world = world;
@@ -62,12 +64,19 @@ export class ChartRelease {
     return new ChartRelease(world, await provideHelm((line) => console.log(line)));
   }
 
+  /** Takes the chart as `npm run release` packs it from now on. Returns the name that its image has. */
+  async pack(registry: string): Promise<string> {
+    const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
+    this.#chart = await packageChart({ registry, version }, this.#home, this.#program);
+    return `${registry}/skerry:${version}`;
+  }
+
   install(...args: string[]): Promise<HelmResult> {
-    return this.#helm('install', 'skerry', chart, ...args);
+    return this.#helm('install', 'skerry', this.#chart, ...args);
   }
 
   upgrade(...args: string[]): Promise<HelmResult> {
-    return this.#helm('upgrade', 'skerry', chart, ...args);
+    return this.#helm('upgrade', 'skerry', this.#chart, ...args);
   }
 
   rollback(...args: string[]): Promise<HelmResult> {

@@ -91,6 +91,10 @@ export function configure(command: Command, cli: Cli): void {
       'record what manager, syncer and ServiceAccounts of skerry-system ask of the local super cluster, in STATE/stack/data/kube-apiserver/audit.log',
     )
     .addOption(new Option('--unsafe-no-fsync', 'tests only: lose data when the machine crashes').hideHelp())
+    .addOption(new Option('--super-service-cidr <cidr>', 'tests only').hideHelp())
+    .addOption(
+      new Option('--super-pod-security <level>', 'tests only').choices(['baseline', 'restricted']).hideHelp(),
+    )
     .addOption(new Option('--supervised').hideHelp())
     .addHelpText('after', help)
     .action(async (_, chosen: Command) => up(cli, chosen));

@@ -46,6 +46,10 @@ export interface UpOptions {
   dashboard: boolean;
   /** Whether the local super cluster writes an audit log of manager and syncer. */
   audit?: boolean;
+  /** Service addresses of the local super cluster; absent: 10.96.0.0/16. */
+  superServiceCidr?: string;
+  /** Pod Security level of its namespaces that name none; absent: none is enforced. */
+  superPodSecurity?: 'baseline' | 'restricted';
   unsafeNoFsync?: boolean;
 }
 
@@ -92,6 +96,8 @@ export async function startAll(
             nodes: options.nodes,
             bindAddress: options.superBindAddress,
             ...(options.audit ? { audited: componentUsers } : {}),
+            ...(options.superServiceCidr && { serviceCIDR: options.superServiceCidr }),
+            ...(options.superPodSecurity && { podSecurity: options.superPodSecurity }),
           },
           prepare: grantComponentRights,
         }
