@@ -256,7 +256,7 @@ describe('tenant', () => {
         expect(renewals).toHaveLength(count);
         expect(renewals.some(({ name }) => name === 'etcd-server')).toBe(isKept);
         const due = await ensure(before.data, { ownDatastore, now: onDay(300) });
-        expect(due.renewals).toHaveLength(9);
+        expect(due.renewals).toHaveLength(10);
       },
     );
 
