@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys } from '../../api/labels.ts';
 import { isPaused, isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { componentHash } from '../drivers/driver.ts';
 import { DriverError } from '../drivers/errors.ts';
 import type { Entry } from '../etcd/keyspace.ts';
 import { DyingConnection } from './testing/dying-connection.ts';
@@ -62,6 +63,10 @@ describe('a move', () => {
     expect(keysOfOwn(endpointOf(there))).toEqual(wanted);
     expect(world.datastore.tenants.size).toBe(0);
     expect(names()).toEqual(['etcd', 'kube-apiserver', 'kube-controller-manager']);
+    // It runs from the beginning to the end.
+    const etcds = world.driver.ensured.flatMap(({ components }) => components.filter(({ data }) => data));
+    expect(etcds.length).toBeGreaterThan(2);
+    expect(new Set(etcds.map(componentHash)).size).toBe(1);
     // Where people and pods reach it stays.
     for (const field of ['endpoint', 'advertisedPort', 'identities', 'serviceCIDR'] as const)
       expect(there.status?.[field], field).toEqual(before?.[field]);
@@ -251,6 +256,28 @@ describe('a move', () => {
     const vc = await untilMoved({ datastore: 'own' });
     expect(vc.status?.sleep?.since).toBeUndefined();
     expect(keysOfOwn(endpointOf(vc))).toEqual(wanted);
+  });
+
+  it('of one that is asleep, cancelled, leaves nothing behind', async () => {
+    run();
+    await make();
+    annotate('a', annotationKeys.sleep, 'one');
+    await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
+    world.ownDatastores.onRaise = () => 0;
+    const viewTenant = world.datastore.viewTenant.bind(world.datastore);
+    world.datastore.viewTenant = async (tenant) => ({ ...(await viewTenant(tenant)), revision: 7 });
+    world.edit('a', { template: ownTemplate });
+    await world.until('a', ({ status }) =>
+      /counts to the revision/.test(status?.jobs?.current?.message ?? ''),
+    );
+    expect(names()).toEqual(['etcd']);
+    cancel('a');
+    const vc = await world.until(
+      'a',
+      ({ status }) => status?.moved !== undefined && status.move === undefined,
+    );
+    expect(vc.status?.datastore).toBe('shared');
+    expect(names()).not.toContain('etcd');
   });
 
   it('ends with a deletion, which leaves nothing at either place', async () => {
