@@ -46,6 +46,23 @@ it('shows nothing that a tenant does not have which waits for room', () => {
   });
 });
 
+it('shows where a tenant moves, whence it came and how long it was away, or why it did not go', () => {
+  const from = { driver: 'process', datastore: 'shared', template: 'x' } as const;
+  const to = { ...from, datastore: 'own' } as const;
+  const shown = (status: VirtualCluster['status']) =>
+    Object.fromEntries(tenantRows({ ...tenant('Ready'), ...(status && { status }) }, soon));
+  expect(shown({ move: { stage: 'copying', from, to, startedAt: '' } })).toMatchObject({
+    'Moving:': 'to process/own, copying',
+  });
+  const moved = { at: '2030-01-01T00:00:00Z', from, to, pausedMs: 6_240 };
+  expect(shown({ moved })).toMatchObject({
+    'Moved:': '2030-01-01T00:00:00Z, from process/shared, paused for 6.2 s',
+  });
+  expect(shown({ moved: { ...moved, why: 'no volume' } })).toMatchObject({
+    'Moved:': 'not to process/own: no volume',
+  });
+});
+
 describe('advice', () => {
   it('tells how to use a tenant that is ready', () => {
     expect(advice(tenant('Ready', [joined]), soon)).toEqual([

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import type { Place, VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { type Condition, findCondition, printable } from '../../../kube/index.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -129,9 +129,19 @@ export function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: nu
     ...(status?.restored === undefined || status.restored.refused !== undefined
       ? []
       : [['Restored:', `${status.restored.at}, from ${status.restored.from}`]]),
+    ...movedRows(status),
     ...(status?.sleep?.since === undefined ? [] : [['Asleep since:', status.sleep.since]]),
     ['Usage:', usage.length === 0 ? '-' : usage.join(', ')],
   ];
+}
+
+function movedRows({ move, moved }: VirtualClusterStatus = {}): string[][] {
+  const text = ({ driver, datastore }: Place): string => `${driver}/${datastore}`;
+  if (move !== undefined) return [['Moving:', `to ${text(move.to)}, ${move.stage}`]];
+  if (moved === undefined) return [];
+  const { at, from, to, why, pausedMs } = moved;
+  const pause = pausedMs === undefined ? '' : `, paused for ${(pausedMs / 1_000).toFixed(1)} s`;
+  return [['Moved:', why === undefined ? `${at}, from ${text(from)}${pause}` : `not to ${text(to)}: ${why}`]];
 }
 
 function gatewayText({
