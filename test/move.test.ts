@@ -88,6 +88,21 @@ describe('a tenant that is moved', () => {
     expect(there.stderr).toMatch(/is at process\/own already/);
   });
 
+  it('is kept and put back in an etcd of its own, also while it is asleep', async () => {
+    const cli = async (...args: string[]): Promise<string> => {
+      const { exitCode, stdout, stderr } = await world.cli(args);
+      expect(exitCode, stderr).toBe(0);
+      return stdout.trim();
+    };
+    await cli('sleep', name, '--wait');
+    const snapshot = await cli('snapshot', name, '--wait');
+    await until('it to sleep on', ({ status }) => status?.sleep?.stopped === true);
+    await cli('wake', name, '--wait');
+    await tenant.kubectl('delete', 'secret', 'password', '-n', 'shop');
+    await cli('restore', name, '--from', snapshot, '--wait');
+    await expectTheSame();
+  });
+
   it('is there in the end although the manager is killed in each of its stages', async () => {
     const { exitCode, stderr } = await world.cli(['move', name, '--datastore', 'shared']);
     expect(exitCode, stderr).toBe(0);
