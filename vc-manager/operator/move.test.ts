@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys } from '../../api/labels.ts';
 import { isPaused, isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { resources } from '../../kube/index.ts';
 import { componentHash } from '../drivers/driver.ts';
 import { DriverError } from '../drivers/errors.ts';
 import type { Entry } from '../etcd/keyspace.ts';
@@ -226,6 +227,18 @@ describe('a move', () => {
     expect(world.driver.ensured.slice(before).every(({ components }) => components.length === 2)).toBe(true);
     world.edit('a', { driver: 'process' });
     await world.until('a', (now) => condition(now, 'Placed') === undefined);
+  });
+
+  it('to a template that the policy of its namespace does not allow is refused', async () => {
+    world.superCluster.put(resources.virtualClusterPolicies, {
+      metadata: { name: 'gold' },
+      spec: { namespaces: ['team'], templates: ['v1-36'] },
+    });
+    run();
+    await make();
+    world.edit('a', { template: ownTemplate });
+    const vc = await world.untilReason('a', 'Placed', 'TemplateNotAllowed');
+    expect(vc.status).toMatchObject({ datastore: 'shared', phase: 'Ready' });
   });
 
   it('of an etcd of its own to another driver is refused: that goes by way of the shared one', async () => {
