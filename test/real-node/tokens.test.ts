@@ -1,3 +1,5 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import {
   Connection,
@@ -131,6 +133,28 @@ describe('tokens in pods', () => {
     expect(await shellInPod(tenant, client, `${status} https://kubernetes.default.svc/api/v1/secrets`)).toBe(
       '403',
     );
+  });
+
+  it('are shown at the gateway: a pod wakes its tenant up, while CoreDNS lets it sleep', async () => {
+    const { ports } = JSON.parse(await readFile(join(world.stateDir, 'skerry.json'), 'utf8')) as {
+      ports: { gatewayMetrics: number };
+    };
+    const refused = async (): Promise<boolean> => {
+      const page = await fetch(`http://127.0.0.1:${ports.gatewayMetrics}/metrics`);
+      return /reason="background",tenant="default\/tokens"} [1-9]/.test(await page.text());
+    };
+    const phase = async (): Promise<unknown> =>
+      at(await world.superCluster.client.get(resources.virtualClusters, tenant.ref), 'status', 'phase');
+    const labelSelector = `skerry.dev/tenant=${tenant.uid},skerry.dev/namespace=shop`;
+    const { items } = await world.superCluster.client.list(resources.pods, { labelSelector });
+    const there = { ...client, namespace: items[0]?.metadata.namespace ?? '' };
+    expect((await world.cli(['sleep', 'tokens', '--wait'])).exitCode).toBe(0);
+    await poll('CoreDNS to have come again', refused, { timeoutMs: 90_000 });
+    expect(await phase()).toBe('Asleep');
+    // Through the tenant's API server it would be this test that wakes it.
+    const pods = 'https://kubernetes.default.svc/api/v1/namespaces/shop/pods';
+    expect(await shellInPod(world.superCluster, there, `${curl} ${bearer} ${pods}`)).toContain('"client"');
+    expect(await phase()).toBe('Ready');
   });
 
   it('get 401 at the super cluster', async () => {

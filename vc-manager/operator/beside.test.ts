@@ -77,6 +77,22 @@ describe('the API server of a tenant behind a gateway', () => {
     expect(status?.gateway?.server).toContain('192.0.2.20');
   });
 
+  it('is replaced unseen by pods that go through the gateway', async () => {
+    const ports = { first: 23_000, last: 23_999 };
+    world.run(settings({ gateway: { ...gateway, ports, podAddress: '192.0.2.30' } }));
+    world.create('a');
+    const before = (await world.untilReady('a')).status;
+    const seen = [endpointsPort()];
+    world.driver.beforeEnsure = async (plan, options) => {
+      await replace(plan, options);
+      seen.push(endpointsPort());
+    };
+    renew('one');
+    const { status } = await renewed('one');
+    expect(status?.advertisedPort).not.toBe(before?.advertisedPort);
+    expect(new Set([...seen, endpointsPort()])).toEqual(new Set([before?.gateway?.port]));
+  });
+
   it('keeps the port that is written down when its manager is killed, and gives it to nobody else', async () => {
     const first = world.run(settings());
     world.create('a');
