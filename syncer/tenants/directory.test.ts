@@ -452,16 +452,18 @@ describe('a session', () => {
     }
     const eventsOn = (world: DirectoryWorld) =>
       world.super.server.list(resources.events).filter(({ reason }) => reason === 'CannotServe');
-
-    it('is tried ever more rarely, with one event, and at once when the manager has mended it', async () => {
-      const { clock, paused } = clockWithPauses();
-      await using world = await DirectoryWorld.start(
+    const startWithoutCredentials = (clock: Clock) =>
+      DirectoryWorld.start(
         async (before) => {
           await before.make('blue');
           before.super.server.remove(resources.secrets, { namespace: systemNamespace, name: 'blue-syncer' });
         },
         { clock },
       );
+
+    it('is tried ever more rarely, with one event, and at once when the manager has mended it', async () => {
+      const { clock, paused } = clockWithPauses();
+      await using world = await startWithoutCredentials(clock);
       await expect.poll(() => paused.length, { timeout: 10_000 }).toBe(8);
       expect(paused).toEqual([2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000]);
       expect(world.condition('blue', 'Synced')?.reason).toBe('CannotServe');
@@ -476,13 +478,7 @@ describe('a session', () => {
 
     it('is tried soon again once something has changed, though it still cannot be', async () => {
       const { clock, paused } = clockWithPauses();
-      await using world = await DirectoryWorld.start(
-        async (before) => {
-          await before.make('blue');
-          before.super.server.remove(resources.secrets, { namespace: systemNamespace, name: 'blue-syncer' });
-        },
-        { clock },
-      );
+      await using world = await startWithoutCredentials(clock);
       await expect.poll(() => paused.length, { timeout: 10_000 }).toBe(8);
       world.change('blue', (vc) => ({ ...vc, status: { ...vc.status, endpoint: 'https://192.0.2.9:1' } }));
       await expect.poll(() => paused.length, { timeout: 10_000 }).toBe(9);

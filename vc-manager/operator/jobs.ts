@@ -292,36 +292,21 @@ export function recordReplacing(tenant: Tenant, replacing: boolean): void {
 }
 
 /**
- * Notes that the new version does not start. The next reconcile starts the one that has run, and it stays until somebody
- * asks again.
+ * Notes that what a job does cannot be done, as a new version that does not start or a move that fails: the next reconcile
+ * goes back to what was before, and it stays so until somebody asks again.
  */
-export function recordRollback(tenant: Tenant, { clock }: Pick<Services, 'clock'>, why: string): void {
+export function recordHeld(
+  tenant: Tenant,
+  { clock }: Pick<Services, 'clock'>,
+  kind: 'version-change' | 'move',
+  why: string,
+): void {
   const { generation } = tenant.vc.metadata;
   tenant.status.set((old) => ({
     ...old,
     jobs: {
       ...replaceJob(failAttempt(old.jobs, why), new Date(clock.now())),
-      held: {
-        kind: 'version-change',
-        why: why.slice(0, 1_000),
-        ...(generation === undefined ? {} : { generation }),
-      },
-    },
-  }));
-}
-
-/** Notes that it cannot be moved: it stays where it was until somebody asks again. */
-export function recordMoveEnded(tenant: Tenant, { clock }: Pick<Services, 'clock'>, why: string): void {
-  const { generation } = tenant.vc.metadata;
-  tenant.status.set((old) => ({
-    ...old,
-    jobs: {
-      ...replaceJob(failAttempt(old.jobs, why), new Date(clock.now())),
-      held: {
-        kind: 'move',
-        why: why.slice(0, 1_000),
-        ...(generation === undefined ? {} : { generation }),
-      },
+      held: { kind, why: why.slice(0, 1_000), ...(generation === undefined ? {} : { generation }) },
     },
   }));
 }

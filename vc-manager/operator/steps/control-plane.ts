@@ -9,7 +9,7 @@ import { renderPlan } from '../../control-plane/render-plan.ts';
 import type { Beside } from '../../drivers/driver.ts';
 import { DriverError } from '../../drivers/errors.ts';
 import { portTaken } from '../errors.ts';
-import { recordProgress, recordReplacing, recordRollback } from '../jobs.ts';
+import { recordHeld, recordProgress, recordReplacing } from '../jobs.ts';
 import type { Services } from '../services.ts';
 import { isAsleep } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
@@ -59,7 +59,8 @@ export const controlPlane: Step = {
       await replaced(tenant, wasReplacing, (begin) => ensureControlPlane(tenant, services, begin));
     } catch (error) {
       // Until its API server is ready the new version is not the one of the datastore.
-      if (change !== undefined && isNotStarting(error)) recordRollback(tenant, services, error.message);
+      if (change !== undefined && isNotStarting(error))
+        recordHeld(tenant, services, 'version-change', error.message);
       throw error;
     }
     if (change !== undefined) {

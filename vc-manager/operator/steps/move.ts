@@ -3,7 +3,7 @@ import { isPaused, type Move, type Place } from '../../../api/virtual-cluster.ts
 import { ApiError, ConnectionError, findCondition } from '../../../kube/index.ts';
 import { EtcdError } from '../../etcd/errors.ts';
 import { datastoreChanged, datastoreNotKept, OperatorError } from '../errors.ts';
-import { recordMoveEnded, recordProgress } from '../jobs.ts';
+import { recordHeld, recordProgress } from '../jobs.ts';
 import { placeText, servicesAt, sidesOf, wantedMove } from '../moves.ts';
 import type { Services } from '../services.ts';
 import { isAsleep } from '../sleep.ts';
@@ -270,7 +270,7 @@ export function goBack(tenant: Tenant, services: Services, error: unknown): void
   if (move.stage === 'returning' || !isOver(error, move, services)) return;
   const { driver, datastore, template } = move.from;
   tenant.status.set({ driver, datastore, template, move: { ...move, stage: 'returning' } });
-  recordMoveEnded(tenant, services, error instanceof Error ? error.message : String(error));
+  recordHeld(tenant, services, 'move', error instanceof Error ? error.message : String(error));
 }
 
 /** Whether trying again there is of no use, or has been tried for long enough. */
