@@ -37,9 +37,9 @@ export function certificatesOf(
   return Object.fromEntries(travelling.map((name) => [name, data[name] ?? '']));
 }
 
-/** Throws when the snapshot has none, or the tenant that they are of is still here. */
+/** Throws when the snapshot has none, or the tenant that they are of is still here, or another one was made with them. */
 export function certificatesIn(
-  { certificates, identity, namespace, name }: SnapshotHeader,
+  { certificates, id, identity, namespace, name }: SnapshotHeader,
   { uid }: Tenant,
   { virtualClusters }: Pick<Services, 'virtualClusters'>,
 ): SecretData {
@@ -48,8 +48,13 @@ export function certificatesIn(
       'the snapshot holds none: take one with "vc-manager snapshot NAME --with-certificates"',
     );
   for (const vc of virtualClusters.list()) {
-    const isIt = vc.metadata.uid !== uid && vc.status?.identities?.tenant === identity && identity !== '';
-    if (isIt) throw certificatesInUse(`${namespace}/${name}`);
+    if (vc.metadata.uid === uid) continue;
+    const { spec, status, metadata } = vc;
+    if (status?.identities?.tenant === identity && identity !== '')
+      throw certificatesInUse(`${namespace}/${name}`);
+    // The first that is made with them takes the id over.
+    if (spec?.restoreCertificates === true && status?.id === id)
+      throw certificatesInUse(`${metadata.namespace}/${metadata.name}`);
   }
   return Object.fromEntries(travelling.map((entry) => [entry, certificates[entry] ?? '']));
 }

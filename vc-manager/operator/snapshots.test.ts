@@ -451,6 +451,10 @@ describe('snapshots', () => {
       expect(pkiOf('c')[entry]).not.toBe(former.pki[entry]);
     expect(keys('c')).toEqual(['configmaps/shop/settings']);
 
+    world.create('second', { restoreFrom, restoreCertificates: true });
+    const taken = await world.untilReason('second', 'Ready', 'CertificatesInUse');
+    expect(condition(taken, 'Ready')?.message).toMatch(/the tenant team\/c, .* is still here/);
+
     world.create('d', { restoreFrom });
     await world.untilReady('d');
     expect(whatKubeconfigsTrust('d')).not.toEqual(former.trust);
