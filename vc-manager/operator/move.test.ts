@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys } from '../../api/labels.ts';
 import { isPaused, isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
-import { resources } from '../../kube/index.ts';
+import { ConnectionError, resources } from '../../kube/index.ts';
 import { componentHash } from '../drivers/driver.ts';
 import { DriverError } from '../drivers/errors.ts';
 import type { Entry } from '../etcd/keyspace.ts';
@@ -291,6 +291,89 @@ describe('a move', () => {
     );
     expect(vc.status?.datastore).toBe('shared');
     expect(names()).not.toContain('etcd');
+  });
+
+  it('of one that is asleep with an etcd of its own starts that alone, to read it', async () => {
+    run();
+    await make({ template: ownTemplate });
+    annotate('a', annotationKeys.sleep, 'one');
+    const asleep = await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
+    world.ownDatastores.entries.set(endpointOf(asleep), whatItHas);
+    const started: { names: string[]; paused: boolean }[] = [];
+    world.driver.beforeEnsure = ({ components }) => {
+      const paused = isPaused(world.get('a') as VirtualCluster);
+      started.push({ names: components.map(({ name }) => name), paused });
+    };
+    world.edit('a', { template: 'v1-36' });
+    await untilMoved({ datastore: 'shared' });
+    expect(started[0]).toEqual({ names: ['etcd'], paused: false });
+    expect(world.datastore.entries.get(id())?.map(({ key }) => key)).toEqual(wanted);
+  });
+
+  it('that goes back from another driver stops what tries on there, before the old one is started', async () => {
+    run();
+    await make();
+    other.beforeEnsure = (plan) => {
+      other.running.add(plan.id);
+      throw new DriverError('NotReady', 'it does not become ready', { component: 'kube-apiserver' });
+    };
+    const beside: string[][] = [];
+    world.driver.beforeEnsure = () => void beside.push([...other.running]);
+    world.edit('a', { driver: 'compose' });
+    await world.until('a', ({ status }) => status?.moved?.why !== undefined && status.phase === 'Ready');
+    expect(beside.length).toBeGreaterThan(0);
+    expect(beside.flat()).toEqual([]);
+  });
+
+  it('never goes back when an API server runs at the new place, which clients may have written to', async () => {
+    const first = run();
+    await make();
+    const { status } = await world.untilReady('a');
+    await first.stop();
+    // Its manager was killed before it could write that it serves, and is away for long.
+    const place = { datastore: 'shared', template: 'v1-36' } as const;
+    const at = new Date(Date.now() - 3_600_000).toISOString();
+    const move = {
+      ...{ stage: 'starting', startedAt: at, pausedAt: at },
+      ...{ from: { driver: 'process', ...place }, to: { driver: 'compose', ...place } },
+    } as const;
+    world.superCluster.put(resources.virtualClusters, {
+      ...(world.get('a') as VirtualCluster),
+      spec: { ...world.get('a')?.spec, driver: 'compose' },
+      status: { ...status, phase: 'Moving', driver: 'compose', move },
+    });
+    await world.driver.stop(id());
+    const plan = world.driver.plans.get(id());
+    if (plan === undefined) throw new Error('no plan');
+    await other.ensure(plan, { signal: new AbortController().signal });
+    const without = world.run();
+    const vc = await world.untilReason('a', 'APIServerReady', 'DriverChanged');
+    expect(vc.status).toMatchObject({ driver: 'compose', move: { stage: 'starting' } });
+    await without.stop();
+    let failures = 0;
+    world.datastore.beforeEnsure = () => {
+      if (failures++ === 0) throw new ConnectionError('https://127.0.0.1:2379', 'ECONNREFUSED');
+    };
+    run();
+    const moved = await untilMoved({ driver: 'compose' });
+    expect(failures).toBeGreaterThan(1);
+    expect(moved.status?.moved?.why).toBeUndefined();
+  });
+
+  it('waits with a deletion for a manager that has both drivers', async () => {
+    const first = run();
+    await make();
+    world.ownDatastores.beforeReplace = () => new Promise(() => {});
+    world.edit('a', { template: ownTemplate, driver: 'compose' });
+    await world.until('a', isPaused);
+    await first.stop();
+    const without = world.run();
+    await world.delete('a');
+    await world.untilReason('a', 'Ready', 'DriverChanged');
+    await without.stop();
+    run();
+    await world.untilGone('a');
+    expect(await other.list()).toEqual([]);
   });
 
   it('ends with a deletion, which leaves nothing at either place', async () => {

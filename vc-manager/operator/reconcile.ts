@@ -278,8 +278,8 @@ function provisionHooks(
     before: (step) => {
       if (showsProgress) status.condition('Ready', 'False', 'Provisioning', step.doing);
     },
-    failed: (lasting, error) => {
-      goBack(tenant, services, error);
+    failed: async (lasting, error) => {
+      await goBack(tenant, services, error);
       status.set(observed);
       // It goes on where it was.
       if (tenant.vc.status?.move !== undefined) return;

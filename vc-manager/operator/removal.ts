@@ -200,9 +200,11 @@ const removeReservations: Step = {
 const checkDriver: Step = {
   name: 'own-driver',
   doing: 'Looking which driver runs it',
-  async run(tenant, { settings }) {
-    const has = tenant.vc.status?.driver ?? 'process';
+  async run(tenant, { drivers, settings }) {
+    const { driver: has = 'process', move } = tenant.vc.status ?? {};
     if (tenant.wasStarted && has !== settings.driver) throw driverChanged(has, settings.driver);
+    for (const { driver } of move === undefined ? [] : [move.from, move.to])
+      if (!drivers.has(driver)) throw driverChanged(driver, settings.driver);
   },
 };
 

@@ -35,7 +35,7 @@ export interface StepHooks<T> {
   job: JobLog;
   before: (step: Step) => void | Promise<void>;
   /** `lasting`: trying again helps only after the VirtualCluster or the manager's settings have changed. */
-  failed: (lasting: boolean, error: unknown) => void;
+  failed: (lasting: boolean, error: unknown) => void | Promise<void>;
   /** A step has thrown RequeueAfter. */
   waits?: () => void;
   /** All steps have succeeded. What it throws counts as a failure without a step. */
@@ -103,7 +103,7 @@ async function fail(
     if (condition !== undefined) status.condition(condition, 'False', reason, message);
     status.condition('Ready', 'False', reason, message);
     hooks.job.failed(message);
-    hooks.failed(!retryable, error);
+    await hooks.failed(!retryable, error);
     await status.flush();
     return { kind: 'failed', ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
   } catch (writeError) {

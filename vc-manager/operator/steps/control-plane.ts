@@ -106,8 +106,8 @@ const notStarting: readonly DriverError['code'][] = [
   'ImageMissing',
 ];
 
-/** Whether the version itself is the reason, and not the place where it is to run. */
-function isNotStarting(error: unknown): error is DriverError {
+/** Whether what is to run is the reason, and not that it cannot be looked after. */
+export function isNotStarting(error: unknown): error is DriverError {
   return error instanceof DriverError && notStarting.includes(error.code);
 }
 

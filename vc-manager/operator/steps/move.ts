@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { isPaused, type Move, type Place } from '../../../api/virtual-cluster.ts';
 import { ApiError, ConnectionError, findCondition } from '../../../kube/index.ts';
+import type { ControlPlaneDriver } from '../../drivers/driver.ts';
 import { EtcdError } from '../../etcd/errors.ts';
-import { datastoreChanged, datastoreNotKept, OperatorError } from '../errors.ts';
+import { datastoreChanged, datastoreNotKept, driverChanged, OperatorError } from '../errors.ts';
 import { recordHeld, recordProgress } from '../jobs.ts';
 import { placeText, servicesAt, sidesOf, wantedMove } from '../moves.ts';
 import type { Services } from '../services.ts';
@@ -12,7 +13,7 @@ import type { Tenant } from '../tenant.ts';
 import { ownKeys, sharedKeys, type TenantKeys } from '../tenant-keys.ts';
 import { withDatastore } from '../version-choice.ts';
 import { locateOnMachine } from './address.ts';
-import { ensureControlPlane, ensureOnlyDatastore, stopWriters } from './control-plane.ts';
+import { ensureControlPlane, ensureOnlyDatastore, isNotStarting, stopWriters } from './control-plane.ts';
 
 /*
  * A move to another driver or datastore. The new place is prepared while the old one serves; then nothing serves, what
@@ -43,9 +44,13 @@ export const otherPlace: Step = {
   async run(tenant, services) {
     const { move } = tenant.vc.status ?? {};
     tenant.other = undefined;
-    // Later it is needed no more: it ends by itself.
-    if (move === undefined || move.stage === 'settling' || move.stage === 'returning') return;
+    if (move === undefined) return;
     const { there, here } = sidesOf(move);
+    // What did not become ready there may go on trying, and has the ports of the old one.
+    if (move.stage === 'returning' && there.driver !== here.driver && isPaused(tenant.vc))
+      await driverAt(there, services).stop(tenant.id, { signal: tenant.signal });
+    // Later it is needed no more: it ends by itself.
+    if (move.stage === 'settling' || move.stage === 'returning') return;
     if (there.datastore !== 'own') return;
     const isSameDriver = there.driver === here.driver;
     if (!isSameDriver && move.stage === 'starting') return;
@@ -57,6 +62,13 @@ export const otherPlace: Step = {
     await tenant.status.flush();
   },
 };
+
+/** Throws `DriverChanged`: a manager without it can neither stop nor remove what it runs. */
+function driverAt({ driver: name }: Place, { drivers, settings }: Services): ControlPlaneDriver {
+  const driver = drivers.get(name);
+  if (driver === undefined) throw driverChanged(name, settings.driver);
+  return driver;
+}
 
 function choiceAt(tenant: Tenant, services: Services, place: Place) {
   const { version } = tenant.required(tenant.choice, 'template');
@@ -77,6 +89,8 @@ export const prepareMove: Step = {
     const { from, to } = move;
     const { signal } = tenant;
     if (tenant.other?.datastore.isKept === false && to.datastore === 'own') throw datastoreNotKept();
+    // Of one that is asleep it does not run, and is read below.
+    if (from.datastore === 'own' && isAsleep(tenant.vc)) await ensureOnlyDatastore(tenant, services);
     if (to.datastore === 'shared') await services.datastore.ensureTenant(tenant.id, { signal });
     else await startOther(tenant, services);
     if (from.driver !== to.driver) await provideElsewhere(tenant, services, to);
@@ -246,12 +260,12 @@ function reportPlace(tenant: Tenant, services: Services): void {
 
 async function removePlace(tenant: Tenant, services: Services, gone: Place, stays: Place): Promise<void> {
   const { id, signal } = tenant;
-  const driver = services.drivers.get(gone.driver);
-  if (gone.driver !== stays.driver) await driver?.remove(id, { signal });
+  const driver = driverAt(gone, services);
+  if (gone.driver !== stays.driver) await driver.remove(id, { signal });
   else if (gone.datastore === 'own' && stays.datastore === 'shared') {
     const choice = choiceAt(tenant, services, gone);
     const components = choice.template.spec.components.filter(({ data }) => data).map(({ name }) => name);
-    await driver?.stop(id, { signal, components, forget: true });
+    await driver.stop(id, { signal, components, forget: true });
   }
   if (gone.datastore === 'shared' && stays.datastore === 'own')
     await services.datastore.removeTenant(id, { signal });
@@ -264,13 +278,36 @@ const patienceMs = 60_000;
  * Has the control plane go on where it was, when it cannot go on at the new place. Nothing was changed there, and until
  * its API server is ready at the new place nobody has written there.
  */
-export function goBack(tenant: Tenant, services: Services, error: unknown): void {
+export async function goBack(tenant: Tenant, services: Services, error: unknown): Promise<void> {
   const { move } = tenant.vc.status ?? {};
   if (move === undefined || (move.stage !== 'preparing' && !isPaused(tenant.vc))) return;
   if (move.stage === 'returning' || !isOver(error, move, services)) return;
+  if (move.stage === 'starting' && (await mayHaveServed(tenant, services, move, error))) return;
   const { driver, datastore, template } = move.from;
   tenant.status.set({ driver, datastore, template, move: { ...move, stage: 'returning' } });
   recordHeld(tenant, services, 'move', error instanceof Error ? error.message : String(error));
+}
+
+/**
+ * Whether an API server runs at the new place, and nothing says that it does not become ready: clients that know its
+ * address may have written there already, before the status says that it serves.
+ */
+async function mayHaveServed(
+  { id }: Tenant,
+  { drivers }: Services,
+  { to }: Move,
+  error: unknown,
+): Promise<boolean> {
+  if (isNotStarting(error)) return false;
+  try {
+    const seen = await drivers.get(to.driver)?.observe(id);
+    return (
+      seen?.components.some(({ name, state }) => name === 'kube-apiserver' && state === 'running') ?? true
+    );
+  } catch {
+    // What cannot be told counts as yes: the next attempt goes on there.
+    return true;
+  }
 }
 
 /** Whether trying again there is of no use, or has been tried for long enough. */
