@@ -451,6 +451,10 @@ describe('snapshots', () => {
       expect(pkiOf('c')[entry]).not.toBe(former.pki[entry]);
     expect(keys('c')).toEqual(['configmaps/shop/settings']);
 
+    // One server stands for all tenants: of the new one the UID is another.
+    const copy = world.get('c') as VirtualCluster;
+    const identities = { ...copy.status?.identities, tenant: 'of-the-new-one' };
+    world.superCluster.put(resources.virtualClusters, { ...copy, status: { ...copy.status, identities } });
     world.create('second', { restoreFrom, restoreCertificates: true });
     const taken = await world.untilReason('second', 'Ready', 'CertificatesInUse');
     expect(condition(taken, 'Ready')?.message).toMatch(/the tenant team\/c, .* is still here/);
