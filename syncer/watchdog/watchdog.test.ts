@@ -61,7 +61,7 @@ describe('a process that is stuck in work for a tenant', () => {
   }, 30_000);
 
   it('has it noted before it dies for want of memory', async () => {
-    const { ended } = start('until memory is full', '--max-old-space-size=256');
+    const { ended } = start('until memory is full', '--max-old-space-size=512');
     await ended;
     expect(attempts('blue')).toBe(aloneFrom);
     expect(attempts('quiet')).toBeUndefined();
