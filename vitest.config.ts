@@ -28,8 +28,8 @@ export default defineConfig({
           testTimeout: 60_000,
           hookTimeout: 120_000,
           expect: { poll: { timeout: 30_000 } },
-          // By default one processor is left free, which is half of a small machine. Much of the time is waited.
-          maxWorkers: '150%',
+          // By default one processor is left free, which is half of a small machine.
+          maxWorkers: '100%',
         },
       },
       {
