@@ -1,6 +1,7 @@
+import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
 import type { DnsChoice, VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { isNotFound, type KubeClient, loadKubeconfig, resources } from '../../../kube/index.ts';
-import { type Binaries, type BinaryName, defaultRequests } from '../../binaries/index.ts';
+import { type Binaries, type BinaryName, defaultRequests, defaultVersions } from '../../binaries/index.ts';
 import { LocalStack, type LocalStackParts } from '../../local-stack/local-stack.ts';
 import { freePort } from '../../os/network.ts';
 import { defaultAdvertiseAddress } from '../arguments.ts';
@@ -56,6 +57,8 @@ export interface UpOptions {
 const ofTheSuperCluster: readonly BinaryName[] = ['kube-scheduler', 'kwok'];
 const ownPortRange = { first: 22_000, last: 22_999 };
 const managerTimeoutMs = 90_000;
+/** Somebody may have put other templates in the place of the package's: then there is nothing to wait for. */
+const templatesTimeoutMs = 10_000;
 const defaultTenants = 2;
 
 interface Started {
@@ -208,10 +211,15 @@ export async function waitForManager(
   signal: AbortSignal,
 ): Promise<void> {
   const deadline = clock.monotonic() + managerTimeoutMs;
+  let preparedAt: number | undefined;
   for (;;) {
     try {
       await client.list(resources.virtualClusters, { signal });
-      return;
+      preparedAt ??= clock.monotonic();
+      // The manager makes one after the other: before the last, versions are refused that it will have.
+      const { items } = await client.list<ControlPlaneTemplate>(resources.controlPlaneTemplates, { signal });
+      const isThere = items.some(({ spec }) => spec.kubernetesVersion === defaultVersions.kubernetes);
+      if (isThere || clock.monotonic() - preparedAt > templatesTimeoutMs) return;
     } catch (error) {
       if (!isNotFound(error)) throw error;
     }
