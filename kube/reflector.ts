@@ -5,7 +5,7 @@ import { type Clock, systemClock } from './clock.ts';
 import { ApiError, ConnectionError, isGone, isResourceVersionTooLarge } from './errors.ts';
 import type { Store } from './store.ts';
 import type { KubeObject, Resource } from './types.ts';
-import { silentWatch, verifyResourceVersion, watch } from './watch.ts';
+import { endsInitialEvents, silentWatch, verifyResourceVersion, type WatchEvent, watch } from './watch.ts';
 
 export interface ReflectorProblem {
   /** `refused`: `beforeReplace` turned the list down. `internal`: a defect on this side. */
@@ -29,6 +29,11 @@ export interface ReflectorOptions<T extends KubeObject> {
    * and comes in one piece whatever the page size. True: the most recent state, in pages.
    */
   consistentStart?: boolean;
+  /**
+   * The first list comes as the beginning of the watch, in its most recent state: one request in place of two. Where a
+   * server cannot do that, or fails with it, it is asked for a list. Takes the place of `consistentStart`.
+   */
+  streamedStart?: boolean;
   /** See WatchOptions. */
   bodyTimeoutMs?: number;
   /** See WatchOptions. */
@@ -36,7 +41,7 @@ export interface ReflectorOptions<T extends KubeObject> {
   /** See ListOptions. */
   metadataOnly?: boolean;
   /** Called for each list: sees its pages as they come (see ListOptions), and when it is in the store or was given up. */
-  meterList?: () => { page: (objects: readonly KubeObject[]) => void; end: () => void };
+  meterList?: () => ListMeter;
   clock?: Clock;
   random?: () => number;
   onProblem?: (problem: ReflectorProblem) => void;
@@ -49,10 +54,15 @@ export interface ReflectorOptions<T extends KubeObject> {
   beforeReplace?: (objects: readonly T[], resourceVersion: string, signal: AbortSignal) => Promise<void>;
 }
 
+interface ListMeter {
+  page: (objects: readonly KubeObject[]) => void;
+  end: () => void;
+}
+
 /** What the next iteration of the loop does. */
 type Next =
   | { do: 'list'; resourceVersion: string; exact?: boolean; versionsMayRepeat: boolean }
-  | { do: 'watch'; resourceVersion: string; verify: boolean };
+  | { do: 'watch'; resourceVersion: string; verify: boolean; initialEvents?: boolean };
 
 const longestRetryAfterMs = 60_000;
 const shortWatchMs = 1_000;
@@ -60,6 +70,45 @@ const shortWatchMs = 1_000;
 const healthyWatchMs = 10_000;
 /** Expired versions within this interval are answered with a back-off. */
 const expiryIntervalMs = 30_000;
+
+/** As many initial events are measured together. */
+const streamedPage = 100;
+
+/** The state that a watch begins with. Servers may send changes of it before they say that it is complete. */
+class StreamedList<T extends KubeObject> {
+  readonly #objects = new Map<string, T>();
+  readonly #meter: ListMeter | undefined;
+  #unmeasured: T[] = [];
+
+  constructor(meter: ListMeter | undefined) {
+    this.#meter = meter;
+  }
+
+  /** Throws what the meter says. */
+  take({ type, object }: WatchEvent<T>): void {
+    const { namespace = '', name } = object.metadata;
+    const key = `${namespace}/${name}`;
+    if (type === 'DELETED') this.#objects.delete(key);
+    if (type !== 'ADDED' && type !== 'MODIFIED') return;
+    this.#objects.set(key, object);
+    if (this.#unmeasured.push(object) >= streamedPage) this.#measure();
+  }
+
+  complete(): T[] {
+    this.#measure();
+    return [...this.#objects.values()];
+  }
+
+  end(): void {
+    this.#meter?.end();
+  }
+
+  #measure(): void {
+    const page = this.#unmeasured;
+    this.#unmeasured = [];
+    this.#meter?.page(page);
+  }
+}
 
 /**
  * Keeps a store equal to what an API server has, by list and watch. Survives whatever servers and
@@ -143,7 +192,9 @@ export class Reflector<T extends KubeObject = KubeObject> {
   async run(signal: AbortSignal): Promise<void> {
     if (this.#running) throw new Error('this reflector is running already');
     this.#running = true;
-    let next: Next = this.#options.consistentStart ? freshList() : { ...freshList(), resourceVersion: '0' };
+    const { streamedStart = false, consistentStart = false } = this.#options;
+    let next: Next = consistentStart ? freshList() : { ...freshList(), resourceVersion: '0' };
+    if (streamedStart) next = { do: 'watch', resourceVersion: '', verify: false, initialEvents: true };
     try {
       while (!signal.aborted) {
         try {
@@ -175,7 +226,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
     onPage: ListOptions['onPage'],
     signal: AbortSignal,
   ): Promise<Next> {
-    const { client, resource, store, beforeReplace } = this.#options;
+    const { client, resource } = this.#options;
     this.#relistWanted = false;
     const changesBefore = this.#selectorChanges;
     const { resourceVersion: version, exact = false } = wanted;
@@ -198,30 +249,50 @@ export class Reflector<T extends KubeObject = KubeObject> {
       if (exact) return freshList();
       return isGone(error) || isResourceVersionTooLarge(error) ? { ...wanted, resourceVersion: '' } : wanted;
     }
+    const { versionsMayRepeat } = wanted;
+    const refused = await this.#replace(
+      objects,
+      resourceVersion,
+      { changesBefore, versionsMayRepeat },
+      signal,
+    );
+    return refused ?? { do: 'watch', resourceVersion, verify: false };
+  }
+
+  /** Puts the whole state into the store. What it returns is to be done instead of watching from there. */
+  async #replace(
+    objects: T[],
+    resourceVersion: string,
+    { changesBefore, versionsMayRepeat }: { changesBefore: number; versionsMayRepeat: boolean },
+    signal: AbortSignal,
+  ): Promise<Next | undefined> {
+    const { store, beforeReplace, onResourceVersion } = this.#options;
     this.#heard();
-    this.#options.onResourceVersion?.(resourceVersion, 'list');
+    onResourceVersion?.(resourceVersion, 'list');
     try {
       await beforeReplace?.(objects, resourceVersion, signal);
     } catch (error) {
       await this.#pause('refused', error, signal);
-      return { ...wanted, resourceVersion: '', exact: false };
+      return { ...freshList(), versionsMayRepeat };
     }
     if (changesBefore !== this.#selectorChanges) return freshList();
-    store.replace(objects, { versionsMayRepeat: wanted.versionsMayRepeat });
+    store.replace(objects, { versionsMayRepeat });
     this.#failures = 0;
     this.#markSynced();
-    return { do: 'watch', resourceVersion, verify: false };
+    return undefined;
   }
 
   async #watch(from: Next & { do: 'watch' }, signal: AbortSignal): Promise<Next> {
     if (this.#relistWanted) return listOf(from.resourceVersion);
-    const { client, resource, namespace, store, onResourceVersion } = this.#options;
+    const { client, resource, namespace, store, onResourceVersion, meterList } = this.#options;
     const startedAt = this.#clock.monotonic();
     const timeoutSeconds = 300 + Math.floor(this.#random() * 300);
     const { controller: interrupt, release } = linkedController(signal);
     this.#interrupt = () => interrupt.abort();
     let { resourceVersion } = from;
     let changed = false;
+    let initial = from.initialEvents === true ? new StreamedList<T>(meterList?.()) : undefined;
+    const changesBefore = this.#selectorChanges;
     try {
       if (from.verify) {
         await verifyResourceVersion(
@@ -238,9 +309,26 @@ export class Reflector<T extends KubeObject = KubeObject> {
         resourceVersion,
         timeoutSeconds,
         signal: interrupt.signal,
+        initialEvents: initial !== undefined,
         ...(this.#options.bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs: this.#options.bodyTimeoutMs }),
       });
-      for await (const { type, object } of events) {
+      for await (const event of events) {
+        const { type, object } = event;
+        if (initial !== undefined) {
+          this.#heard();
+          if (!endsInitialEvents(event)) {
+            initial.take(event);
+            continue;
+          }
+          const objects = initial.complete();
+          resourceVersion = object.metadata.resourceVersion ?? '';
+          const how = { changesBefore, versionsMayRepeat: false };
+          const refused = await this.#replace(objects, resourceVersion, how, signal);
+          if (refused !== undefined) return refused;
+          initial.end();
+          initial = undefined;
+          continue;
+        }
         if (type !== 'BOOKMARK') {
           store.apply(type, object);
           changed = true;
@@ -253,11 +341,18 @@ export class Reflector<T extends KubeObject = KubeObject> {
     } catch (error) {
       signal.throwIfAborted();
       if (this.#relistWanted) return listOf(resourceVersion);
+      if (initial !== undefined) return await this.#afterStreamedStart(error, signal);
       return await this.#afterFailure(error, resourceVersion, startedAt, signal);
     } finally {
       release();
       this.#interrupt = undefined;
+      initial?.end();
     }
+    if (initial !== undefined)
+      return await this.#afterStreamedStart(
+        new Error('the server ended the watch before the state was complete'),
+        signal,
+      );
     const livedMs = this.#clock.monotonic() - startedAt;
     // A server that ends watches at once would otherwise be asked in a tight loop. One that has sent events
     // before has only closed on a reader that it found too slow: resume without delay.
@@ -266,6 +361,14 @@ export class Reflector<T extends KubeObject = KubeObject> {
       await this.#pause('watch', new Error('the server ended the watch at once'), signal);
     }
     return { do: 'watch', resourceVersion, verify: livedMs < timeoutSeconds * 900 };
+  }
+
+  /** A list tells what is wrong, or does without what this server lacks. */
+  async #afterStreamedStart(error: unknown, signal: AbortSignal): Promise<Next> {
+    const isRefusal =
+      error instanceof ApiError && error.code >= 400 && error.code < 500 && error.code !== 429;
+    if (!isRefusal) await this.#pause('list', error, signal);
+    return freshList();
   }
 
   async #afterFailure(

@@ -85,8 +85,15 @@ export interface WatchOptions {
   namespace?: string;
   labelSelector?: string;
   fieldSelector?: string;
-  /** Changes after this version are sent. */
+  /** Changes after this version are sent. Of no meaning with `initialEvents`. */
   resourceVersion: string;
+  /**
+   * The present state comes first, as events of type ADDED, and then the BOOKMARK that `endsInitialEvents` knows: a
+   * list and a watch in one request. A server that cannot do that refuses with ApiError 4xx.
+   */
+  initialEvents?: boolean;
+  /** How long the initial events may take. Default 30 s. */
+  initialTimeoutMs?: number;
   /** When the server should end the watch. */
   timeoutSeconds: number;
   /** Silence after which the peer counts as dead. Bookmarks come about once a minute. Default 120 s. */
@@ -104,6 +111,13 @@ export interface WatchEvent<T extends KubeObject = KubeObject> {
   /** BOOKMARK: only `object.metadata.resourceVersion` is set. */
   type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK';
   object: T;
+}
+
+const initialEventsEnd = 'k8s.io/initial-events-end';
+
+/** Whether all initial events have come; the version of its object is that of the state they show. */
+export function endsInitialEvents({ type, object }: WatchEvent): boolean {
+  return type === 'BOOKMARK' && object.metadata.annotations?.[initialEventsEnd] === 'true';
 }
 
 /** Codes of the ConnectionError that a watch ends with when it must merely be resumed. */
@@ -132,13 +146,14 @@ export async function* watch<T extends KubeObject = KubeObject>(
   };
   const { status, retryAfter, body } = await connection.stream(call, options.bodyTimeoutMs ?? 120_000);
   let overdue = false;
-  const deadline = setTimeout(
-    () => {
-      overdue = true;
-      body.destroy();
-    },
-    options.timeoutSeconds * 1000 + (options.graceMs ?? 30_000),
-  );
+  const end = (): void => {
+    overdue = true;
+    body.destroy();
+  };
+  const deadline = setTimeout(end, options.timeoutSeconds * 1000 + (options.graceMs ?? 30_000));
+  let initial = options.initialEvents === true;
+  let initialBytes = 0;
+  const initialDeadline = initial ? setTimeout(end, options.initialTimeoutMs ?? 30_000) : undefined;
   try {
     if (status !== 200) {
       const text = await readText(body, refusalLimits).catch(() => '');
@@ -150,6 +165,15 @@ export async function* watch<T extends KubeObject = KubeObject>(
         const event = parseEvent(connection, options.cutManagedFields ? withoutManagedFields(line) : line);
         if (event.type === 'ERROR') throw eventError(call, event.object);
         if (options.metadataOnly === true) nameKind(event.object, resource);
+        if (initial) {
+          const { listBytes } = connection.readLimits;
+          initialBytes += line.length;
+          if (initialBytes > listBytes) throw new TooLarge(`the list of ${resource.plural}`, listBytes);
+          if (endsInitialEvents(event)) {
+            initial = false;
+            clearTimeout(initialDeadline);
+          }
+        }
         yield event as WatchEvent<T>;
       }
     }
@@ -169,6 +193,7 @@ export async function* watch<T extends KubeObject = KubeObject>(
     throw connection.failure(error, options.signal);
   } finally {
     clearTimeout(deadline);
+    clearTimeout(initialDeadline);
     // Without a listener, an error that arrives after this point would be an uncaught exception.
     body.on('error', ignore).destroy();
   }
@@ -180,7 +205,9 @@ function watchPath(resource: Resource, options: WatchOptions): string {
     query({
       watch: 1,
       allowWatchBookmarks: true,
-      resourceVersion: options.resourceVersion,
+      ...(options.initialEvents === true
+        ? { sendInitialEvents: true, resourceVersionMatch: 'NotOlderThan' }
+        : { resourceVersion: options.resourceVersion }),
       timeoutSeconds: options.timeoutSeconds,
       labelSelector: options.labelSelector || undefined,
       fieldSelector: options.fieldSelector || undefined,

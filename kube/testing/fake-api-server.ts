@@ -141,9 +141,10 @@ export class FakeWatch {
     for (const object of objects) if (this.#matches(object)) this.#object('ADDED', object);
   }
 
-  bookmark(version: number): void {
-    if (!this.info.query.has('allowWatchBookmarks') || version <= this.#after) return;
-    const metadata = { resourceVersion: String(version), creationTimestamp: null };
+  bookmark(version: number, annotations?: Record<string, string>): void {
+    if (!this.info.query.has('allowWatchBookmarks')) return;
+    if (version <= this.#after && annotations === undefined) return;
+    const metadata = { resourceVersion: String(version), creationTimestamp: null, annotations };
     this.#event('BOOKMARK', { apiVersion: this.info.apiVersion, kind: 'Bookmark', metadata });
   }
 
@@ -533,6 +534,8 @@ export class FakeApiServer {
       watch.initial(
         objects.filter(({ metadata }) => (info.namespace ?? metadata.namespace) === metadata.namespace),
       );
+      if (info.query.get('sendInitialEvents') === 'true')
+        watch.bookmark(this.#storage.version, { 'k8s.io/initial-events-end': 'true' });
     } else {
       for (const change of this.#storage.changesAfter(asked)) watch.change(change);
     }

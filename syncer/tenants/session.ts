@@ -256,7 +256,7 @@ export class TenantSession {
       resource: kind.resource,
       store,
       clock,
-      consistentStart: true,
+      streamedStart: true,
       cutManagedFields: hasKnownFields(kind),
       metadataOnly: kind.direction === 'down' && kind.payload !== undefined,
       ...(kind.selector?.tenant === undefined ? {} : { labelSelector: kind.selector.tenant }),
