@@ -151,7 +151,11 @@ export class TenantDirectory {
     this.#gate = options.gate ?? everyTenant;
     this.#order = new JoinOrder(options.clock);
     this.#memory = new SharedCacheBudget(() => options.settings().totalCacheMiB * 1024 * 1024);
-    this.#status = new StatusWriter(options.superClient, () => options.clock.now());
+    this.#status = new StatusWriter(
+      options.superClient,
+      () => options.clock.now(),
+      (ref) => this.#store.get(ref),
+    );
     this.#events = new EventRecorder(options.superClient, () => options.clock.now());
   }
 

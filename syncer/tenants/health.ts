@@ -50,6 +50,7 @@ export class Health {
   readonly #options: HealthOptions;
   readonly #ref: { namespace: string; name: string };
   #isWell = true;
+  #hasChecked = false;
   #failedProbes = 0;
   /** What was last said of what the quota limits, and when. */
   #resources: { readonly atMs: number; readonly used: Record<string, string> } | undefined;
@@ -106,6 +107,10 @@ export class Health {
       await freeze.recheck(signal);
       await holds.answer(latest(), signal);
       await holds.recheck(signal);
+      const isFirst = !this.#hasChecked;
+      this.#hasChecked = true;
+      // Of a tenant of an earlier syncer that is known: its pods come first.
+      if (isFirst && latest().status?.usage !== undefined) return true;
       await this.#sayVersion(signal);
       await this.#measure(signal);
       await status.usage(this.#ref, state.info.uid, this.#usage(), signal);

@@ -52,6 +52,28 @@ describe('the status writer', () => {
     expect(writes()).toBe(3);
   });
 
+  it('does not ask for what an earlier syncer has said, and is not misled by a cache that is behind', async () => {
+    const { cluster, writes } = await world();
+    await using _ = cluster;
+    const shown = (): VirtualCluster => cluster.server.get(resources.virtualClusters, ref) as VirtualCluster;
+    await new StatusWriter(cluster.client, () => 0).condition(ref, 'v1', joined);
+    const cached = shown();
+    const requests = cluster.server.requests.length;
+    const writer = new StatusWriter(
+      cluster.client,
+      () => 0,
+      () => cached,
+    );
+    await writer.condition(ref, 'v1', joined);
+    expect(cluster.server.requests).toHaveLength(requests);
+    await writer.condition(ref, 'v1', { ...joined, status: 'False', reason: 'Unreachable' });
+    await writer.condition(ref, 'v1', joined);
+    expect(writes()).toBe(3);
+    expect(findCondition(shown().status?.conditions, 'Synced')?.status).toBe('True');
+    await writer.condition(ref, 'v2', joined);
+    expect(cluster.server.requests.length).toBeGreaterThan(requests + 4);
+  });
+
   it('writes one after the other: the last word stands, and none is in another’s way', async () => {
     const { cluster, writer, status, writes } = await world();
     await using _ = cluster;

@@ -1,3 +1,4 @@
+import { deepEqual } from 'fast-equals';
 import { isTakenUp, type SyncerConditionType } from '../../api/conditions.ts';
 import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
@@ -35,14 +36,21 @@ const joining = {
 export class StatusWriter {
   readonly #client: KubeClient;
   readonly #nowMs: () => number;
+  readonly #cached: (ref: ObjectRef) => VirtualCluster | undefined;
   /** What was last written, by UID of the VirtualCluster and what it is about. */
   readonly #last = new Map<string, Map<string, string>>();
   /** The end of the line of writes, by UID; absent when none waits. */
   readonly #lines = new Map<string, Promise<void>>();
 
-  constructor(client: KubeClient, nowMs: () => number) {
+  /** `cached`: the VirtualCluster as last seen; what it shows already is not written. */
+  constructor(
+    client: KubeClient,
+    nowMs: () => number,
+    cached: (ref: ObjectRef) => VirtualCluster | undefined = () => undefined,
+  ) {
     this.#client = client;
     this.#nowMs = nowMs;
+    this.#cached = cached;
   }
 
   condition(ref: ObjectRef, uid: string, wanted: SyncerCondition, signal?: AbortSignal): Promise<void> {
@@ -145,11 +153,20 @@ export class StatusWriter {
     change: (status: Status) => Status,
   ): Promise<void> {
     return this.#inLine(uid, async () => {
-      if (this.#last.get(uid)?.get(about) === said) return;
+      const before = this.#last.get(uid)?.get(about);
+      if (before === said || (before === undefined && this.#isShown(ref, uid, change))) return;
       await this.#modify(ref, uid, signal, change);
       const last = this.#last.get(uid) ?? new Map<string, string>();
       this.#last.set(uid, last.set(about, said));
     });
+  }
+
+  /** Of what was not written yet: whether an earlier syncer has said the same. The cache may be behind what was written. */
+  #isShown(ref: ObjectRef, uid: string, change: (status: Status) => Status): boolean {
+    const cached = this.#cached(ref);
+    if (cached?.metadata.uid !== uid) return false;
+    const status = cached.status ?? {};
+    return deepEqual(change(status), status);
   }
 
   async #inLine(uid: string, write: () => Promise<void>): Promise<void> {
