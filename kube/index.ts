@@ -43,6 +43,7 @@ export { Reflector, type ReflectorProblem } from './reflector.ts';
 export { apiVersionOf, resource, resources } from './resources.ts';
 export { findCondition, metaTime, modifyStatus, setCondition } from './status.ts';
 export { Store, type StoreEvent } from './store.ts';
+export { StringPool } from './string-pool.ts';
 export {
   type Condition,
   isRecord,

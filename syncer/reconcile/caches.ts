@@ -1,5 +1,5 @@
 import { labelKeys } from '../../api/labels.ts';
-import { type KubeObject, type ObjectRef, type Resource, Store } from '../../kube/index.ts';
+import { type KubeObject, type ObjectRef, type Resource, Store, StringPool } from '../../kube/index.ts';
 import type { Lookup } from '../context.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
 import { referenceIds, referencesIndex } from '../kinds/references.ts';
@@ -148,7 +148,7 @@ function makeStore(
   return new Store({
     transform: (object) => {
       delete object.metadata['managedFields'];
-      return compact === undefined ? object : compact(object);
+      return sharedTexts.share(compact === undefined ? object : compact(object));
     },
     indexes,
     ...(onGrowth === undefined ? {} : { onGrowth }),
@@ -167,3 +167,6 @@ function storeName(resource: Resource): string {
 
 /** No state but a memory of what is a function of a resource: needed at every look into a cache. */
 const storeNames = new WeakMap<Resource, string>();
+
+/** Of all caches: pods of all tenants, and both sides of each, say the same. */
+const sharedTexts = new StringPool();

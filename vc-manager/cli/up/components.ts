@@ -87,7 +87,7 @@ function manager(options: ComponentOptions, parts: LocalStackParts): ComponentPl
 const kubeletPort = 10_250;
 
 /** By default V8 lets the heap grow to four times of what is in use; this limit costs no measurable CPU. */
-const smallHeap = ['--max-semi-space-size=4', '--heap-growing-percent=50'];
+const smallHeap = ['--max-semi-space-size=8', '--heap-growing-percent=50'];
 
 function syncer(options: ComponentOptions, parts: LocalStackParts): ComponentPlan {
   const { metrics, kubelet } = options.ports;
@@ -177,7 +177,8 @@ function program(
     binary: { command: process.execPath },
     args,
     // Changes the plan, and so restarts the component, when another version is installed at the same path.
-    env: { ...inheritedVariables(env), SKERRY_VERSION: packageVersion() },
+    // glibc keeps an arena for each thread, and Node has many threads and little to allocate there.
+    env: { ...inheritedVariables(env), SKERRY_VERSION: packageVersion(), MALLOC_ARENA_MAX: '2' },
     files:
       kubeconfig === undefined
         ? []
