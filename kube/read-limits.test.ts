@@ -247,6 +247,22 @@ describe('a watch', () => {
     expect(rest).toEqual([]);
   });
 
+  it('whose first state has no end, in bytes or in time, ends', async () => {
+    const endless = await lying((_request, response) => sendForEver(response, event('again', kilobyte)), {
+      readLimits: { ...limits, listBytes: 10 * kilobyte },
+    });
+    const streamed = { resourceVersion: '', initialEvents: true, timeoutSeconds: 60 };
+    const seen = await read(watch(endless.connection, resources.configMaps, streamed));
+    expect(isTooLarge(seen.at(-1))).toBe(true);
+    expect(seen.length).toBeLessThan(15);
+    const silent = await lying((_request, response) => response.write(event('alone', 1)));
+    const options = { ...streamed, initialTimeoutMs: 50 };
+    expect(await read(watch(silent.connection, resources.configMaps, options))).toMatchObject([
+      'alone',
+      { code: 'WATCH_OVERDUE' },
+    ]);
+  });
+
   it('that trickles within an event ends by time', async () => {
     const client = await lying((_request, response) => {
       const timer = setInterval(() => response.write('x'), 5);

@@ -186,7 +186,7 @@ function sorted(object: object): unknown {
   return Object.entries(object).sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-async function run(steps: readonly { step: Step; turns: number }[]): Promise<void> {
+async function run(steps: readonly { step: Step; turns: number }[], streamedStart: boolean): Promise<void> {
   await using cluster = await startFakeCluster();
   const { server, client } = cluster;
   const errors: unknown[] = [];
@@ -201,6 +201,7 @@ async function run(steps: readonly { step: Step; turns: number }[]): Promise<voi
     resource: resources.configMaps,
     store,
     pageSize: 2,
+    streamedStart,
     bodyTimeoutMs: 200,
     clock: new FakeClock({ autoAdvance: true }),
     random: () => 0.5,
@@ -243,7 +244,11 @@ async function run(steps: readonly { step: Step; turns: number }[]): Promise<voi
 describe('Reflector and Store', () => {
   it('are equal to the server at rest, whatever has happened, and so is what listeners believe', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.record({ step, turns }), { minLength: 5, maxLength: 40 }), run),
+      fc.asyncProperty(
+        fc.array(fc.record({ step, turns }), { minLength: 5, maxLength: 40 }),
+        fc.boolean(),
+        run,
+      ),
       { numRuns: 60, timeout: 60_000 },
     );
   }, 120_000);

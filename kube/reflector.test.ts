@@ -118,6 +118,104 @@ describe('Reflector', () => {
     expect(cluster.server.requests[0]?.query.get('resourceVersion')).toBeNull();
   });
 
+  describe('with a streamed start', () => {
+    it('takes the state as the beginning of the watch, and goes on with it', async () => {
+      await using cluster = await startFakeCluster();
+      put(cluster, 'a');
+      put(cluster, 'b');
+      const metered: string[][] = [];
+      await using running = reflect(cluster, {
+        streamedStart: true,
+        meterList: () => ({
+          page: (objects) => metered.push(objects.map(({ metadata }) => metadata.name ?? '')),
+          end: () => metered.push([]),
+        }),
+      });
+      await running.reflector.synced();
+      put(cluster, 'c');
+      remove(cluster, 'a');
+      await settled(cluster, running.store);
+      expect(running.events).toEqual(['added a by list', 'added b by list', 'added c', 'deleted a']);
+      expect(cluster.server.requests.map(({ verb }) => verb)).toEqual(['watch']);
+      expect(running.versions[0]?.[0]).toBe('list');
+      expect(metered).toEqual([['a', 'b'], []]);
+      expect(running.problems).toEqual([]);
+    });
+
+    it('is content with a list where the server cannot do that', async () => {
+      await using cluster = await startFakeCluster();
+      put(cluster, 'a');
+      cluster.server.inject({ verb: 'watch', fault: { kind: 'status', code: 422, reason: 'Invalid' } });
+      await using running = reflect(cluster, { streamedStart: true });
+      await running.reflector.synced();
+      await watching(cluster);
+      expect(running.events).toEqual(['added a by list']);
+      expect(running.problems).toEqual([]);
+      expect(cluster.server.requests.map(({ verb }) => verb)).toEqual(['watch', 'list', 'watch']);
+    });
+
+    it.each([
+      ['fails', { kind: 'status', code: 500 }],
+      ['ends before the state is complete', { kind: 'end' }],
+      ['sends an error', { kind: 'error-event', code: 500, reason: 'InternalError' }],
+    ] as const)('says so and asks for a list when it %s', async (_how, fault) => {
+      await using cluster = await startFakeCluster();
+      put(cluster, 'a');
+      cluster.server.inject({ verb: 'watch', fault });
+      await using running = reflect(cluster, { streamedStart: true });
+      await running.reflector.synced();
+      expect(running.store.size).toBe(1);
+      expect(running.problems.map(({ phase }) => phase)).toEqual(['list']);
+      expect(count(cluster, 'list')).toBe(1);
+    });
+
+    it('shows nothing of a state that is refused, or that takes too much memory', async () => {
+      await using cluster = await startFakeCluster();
+      put(cluster, 'a');
+      let refusals = 0;
+      let tooLarge = 0;
+      await using running = reflect(cluster, {
+        streamedStart: true,
+        beforeReplace: async () => {
+          if (refusals++ === 0) throw new Error('another server');
+        },
+      });
+      await using other = reflect(cluster, {
+        streamedStart: true,
+        meterList: () => ({
+          page: () => {
+            if (tooLarge++ === 0) throw new Error('too large');
+          },
+          end: () => undefined,
+        }),
+      });
+      await Promise.all([running.reflector.synced(), other.reflector.synced()]);
+      expect(running.problems.map(({ phase }) => phase)).toEqual(['refused']);
+      expect(other.problems.map(({ phase }) => phase)).toEqual(['list']);
+      expect(running.events).toEqual(['added a by list']);
+      expect(count(cluster, 'list')).toBe(2);
+    });
+
+    it('follows another selector that is set meanwhile', async () => {
+      await using cluster = await startFakeCluster();
+      cluster.server.put(resources.configMaps, {
+        metadata: { name: 'a', namespace: 'ns', labels: { of: 'x' } },
+      });
+      put(cluster, 'b');
+      let first = true;
+      await using running = reflect(cluster, {
+        streamedStart: true,
+        labelSelector: 'of=y',
+        beforeReplace: async () => {
+          if (first) running.reflector.setLabelSelector('of=x');
+          first = false;
+        },
+      });
+      await running.reflector.synced();
+      expect([...running.store.list()].map(({ metadata }) => metadata.name)).toEqual(['a']);
+    });
+  });
+
   it('keeps fields that nobody knows', async () => {
     await using cluster = await startFakeCluster();
     await using running = reflect(cluster);

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { isGone } from './errors.ts';
 import { resources } from './resources.ts';
 import { type FakeCluster, startFakeCluster } from './testing/index.ts';
-import { LineSplitter, type WatchEvent, type WatchOptions, watch } from './watch.ts';
+import { endsInitialEvents, LineSplitter, type WatchEvent, type WatchOptions, watch } from './watch.ts';
 
 function split(bytes: Buffer, cuts: readonly number[]): string[] {
   const splitter = new LineSplitter(1 << 20);
@@ -77,6 +77,27 @@ function put(cluster: FakeCluster, name: string, data: Record<string, string> = 
 }
 
 describe('watch', () => {
+  it('begins with the state, and says when that is complete', async () => {
+    await using cluster = await startFakeCluster();
+    const put = (name: string): unknown =>
+      cluster.server.put(resources.configMaps, { metadata: { name, namespace: 'ns' } });
+    put('a');
+    const events = open(cluster, { initialEvents: true });
+    const seen: string[] = [];
+    for await (const event of events) {
+      if (endsInitialEvents(event)) put('b');
+      seen.push(`${event.type} ${event.object.metadata.name ?? event.object.metadata.resourceVersion}`);
+      if (seen.length === 3) break;
+    }
+    const [{ query } = { query: new URLSearchParams() }] = cluster.server.requests;
+    expect(query.get('sendInitialEvents')).toBe('true');
+    expect(query.get('resourceVersionMatch')).toBe('NotOlderThan');
+    expect(query.get('resourceVersion')).toBeNull();
+    expect(seen[0]).toBe('ADDED a');
+    expect(seen[1]).toMatch(/^BOOKMARK \d+$/);
+    expect(seen[2]).toBe('ADDED b');
+  });
+
   it('yields changes and bookmarks until the server ends it', async () => {
     await using cluster = await startFakeCluster();
     const { server } = cluster;
