@@ -140,6 +140,7 @@ describe('the Helm chart', () => {
       name: 'etcd',
       dataDir: '/var/lib/etcd/data',
       clientPort: 2379,
+      httpPort: 2378,
       peerPort: 2380,
       metricsPort: 2381,
       tls: {
@@ -149,7 +150,8 @@ describe('the Helm chart', () => {
         serverName: 'etcd-server',
       },
     });
-    const addresses = /^--(listen-client-urls|advertise-client-urls|listen-metrics-urls)=/;
+    const addresses =
+      /^--(listen-client-urls|listen-client-http-urls|advertise-client-urls|listen-metrics-urls)=/;
     const others = (args: readonly string[]): string[] => args.filter((each) => !addresses.test(each)).sort();
     expect(others(etcd.args)).toEqual(others(local));
   });

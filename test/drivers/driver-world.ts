@@ -81,7 +81,7 @@ class LocalDatastore {
     await driver.ensure({ id, labels: {}, components }, { signal });
     const endpoint = `https://127.0.0.1:${ports['datastore-client']}`;
     const admin = new EtcdAdmin({
-      endpoint,
+      endpoint: `https://127.0.0.1:${ports['datastore-http']}`,
       ca: pki.etcdCa.certPem,
       cert: pki.etcdManager.certPem,
       key: pki.etcdManager.keyPem,

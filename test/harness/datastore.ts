@@ -3,12 +3,17 @@ import { join } from 'node:path';
 import { EtcdAdmin } from '../../vc-manager/etcd/admin.ts';
 import { EtcdGateway, EtcdSession } from '../../vc-manager/etcd/gateway.ts';
 
-/** Where the tenants' etcd of a stack listens. */
-export async function datastoreEndpoint(stateDir: string): Promise<string> {
-  const ports = JSON.parse(await readFile(join(stateDir, 'datastore', 'ports.json'), 'utf8')) as {
-    'datastore-client': number;
-  };
-  return `https://127.0.0.1:${ports['datastore-client']}`;
+/** Where the tenants' etcd of a stack listens for API servers. */
+export function datastoreEndpoint(stateDir: string): Promise<string> {
+  return endpointAt(stateDir, 'datastore-client');
+}
+
+async function endpointAt(stateDir: string, port: 'datastore-client' | 'datastore-http'): Promise<string> {
+  const ports = JSON.parse(await readFile(join(stateDir, 'datastore', 'ports.json'), 'utf8')) as Record<
+    typeof port,
+    number
+  >;
+  return `https://127.0.0.1:${ports[port]}`;
 }
 
 /** The bytes of a key in the tenants' etcd, as latin1 text; empty when there is none. */
@@ -33,7 +38,7 @@ export async function openDatastore(stateDir: string): Promise<EtcdAdmin> {
 async function managerAccess(stateDir: string): Promise<ConstructorParameters<typeof EtcdAdmin>[0]> {
   const read = (file: string): Promise<string> => readFile(join(stateDir, 'datastore', 'pki', file), 'utf8');
   return {
-    endpoint: await datastoreEndpoint(stateDir),
+    endpoint: await endpointAt(stateDir, 'datastore-http'),
     ca: await read('etcd-ca.crt'),
     cert: await read('etcd-manager.crt'),
     key: await read('etcd-manager.key'),

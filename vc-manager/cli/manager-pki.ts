@@ -7,6 +7,7 @@ import type { Cli } from './context.ts';
 /** Options about the manager's own certificates. */
 export interface PkiFlags {
   etcdEndpoint: string;
+  etcdHttpEndpoint?: string;
   systemNamespace: string;
   pkiSecret?: string;
   etcdSecret: string;

@@ -16,11 +16,12 @@ const options: EtcdServerOptions = {
 
 describe('etcdServerArguments', () => {
   it('listens on loopback only, with certificates on every port that takes data', () => {
-    const args = etcdServerArguments({ ...options, metricsPort: 2381 });
+    const args = etcdServerArguments({ ...options, httpPort: 2378, metricsPort: 2381 });
     const urls = args.filter((arg) => arg.includes('://'));
     expect(urls).toEqual([
       '--listen-client-urls=https://127.0.0.1:2379',
       '--advertise-client-urls=https://127.0.0.1:2379',
+      '--listen-client-http-urls=https://127.0.0.1:2378',
       '--listen-peer-urls=https://127.0.0.1:2380',
       '--initial-advertise-peer-urls=https://127.0.0.1:2380',
       '--initial-cluster=datastore=https://127.0.0.1:2380',

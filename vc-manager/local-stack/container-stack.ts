@@ -12,9 +12,11 @@ import { type StackPorts, stackPortNames, writePrivateFile } from './stack-ports
 export const defaultContainerPorts: StackPorts = {
   'super-cluster': 20_443,
   'super-etcd-client': 20_379,
+  'super-etcd-http': 20_382,
   'super-etcd-peer': 20_380,
   'super-etcd-metrics': 20_381,
   'datastore-client': 20_479,
+  'datastore-http': 20_482,
   'datastore-peer': 20_480,
   'datastore-metrics': 20_481,
 };
@@ -23,7 +25,9 @@ const settingsSchema = z.object({
   nodes: z.int(),
   advertiseAddress: z.string(),
   ports: z.object(
-    Object.fromEntries(stackPortNames.map((name) => [name, z.int()])) as Record<keyof StackPorts, z.ZodInt>,
+    Object.fromEntries(
+      stackPortNames.map((name) => [name, z.int().default(defaultContainerPorts[name])]),
+    ) as Record<keyof StackPorts, z.ZodDefault<z.ZodInt>>,
   ),
 });
 

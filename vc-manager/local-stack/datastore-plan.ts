@@ -7,7 +7,7 @@ interface EtcdComponentOptions {
   /** Of the component and of the etcd member. */
   name: string;
   version: string;
-  ports: { client: number; peer: number; metrics: number };
+  ports: { client: number; http: number; peer: number; metrics: number };
   caPem: string;
   server: KeyPair;
   /** Common name of the server certificate. */
@@ -25,6 +25,7 @@ export function etcdComponent(options: EtcdComponentOptions): ComponentPlan {
       name,
       dataDir: '${data}',
       clientPort: ports.client,
+      httpPort: ports.http,
       peerPort: ports.peer,
       metricsPort: ports.metrics,
       tls: {
@@ -43,6 +44,7 @@ export function etcdComponent(options: EtcdComponentOptions): ComponentPlan {
     ],
     ports: [
       { name: 'client', port: ports.client, host: '127.0.0.1' },
+      { name: 'http', port: ports.http, host: '127.0.0.1' },
       { name: 'peer', port: ports.peer, host: '127.0.0.1' },
       { name: 'metrics', port: ports.metrics, host: '127.0.0.1' },
     ],
@@ -69,6 +71,7 @@ export function datastorePlan(options: DatastorePlanOptions): ComponentPlan[] {
       version: options.etcdVersion,
       ports: {
         client: ports['datastore-client'],
+        http: ports['datastore-http'],
         peer: ports['datastore-peer'],
         metrics: ports['datastore-metrics'],
       },

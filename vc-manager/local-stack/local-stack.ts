@@ -75,7 +75,14 @@ export interface LocalStackParts {
     syncerKubeconfig: string;
     gatewayKubeconfig: string;
   };
-  datastore: { endpoint: string; pki: ManagerPki; pkiDirectory: string };
+  datastore: {
+    /** For API servers. */
+    endpoint: string;
+    /** Of the JSON gateway. */
+    httpEndpoint: string;
+    pki: ManagerPki;
+    pkiDirectory: string;
+  };
 }
 
 interface LocalStackStart {
@@ -192,6 +199,7 @@ export class LocalStack {
     const parts: LocalStackParts = {
       datastore: {
         endpoint: `https://127.0.0.1:${ports['datastore-client']}`,
+        httpEndpoint: `https://127.0.0.1:${ports['datastore-http']}`,
         pki: managerPki,
         pkiDirectory,
       },

@@ -19,9 +19,11 @@ export async function writePrivateFile(path: string, content: string): Promise<v
 export const stackPortNames = [
   'super-cluster',
   'super-etcd-client',
+  'super-etcd-http',
   'super-etcd-peer',
   'super-etcd-metrics',
   'datastore-client',
+  'datastore-http',
   'datastore-peer',
   'datastore-metrics',
 ] as const;

@@ -46,6 +46,7 @@ export function superClusterPlan(options: SuperClusterPlanOptions): ComponentPla
     version: options.versions.etcd,
     ports: {
       client: ports['super-etcd-client'],
+      http: ports['super-etcd-http'],
       peer: ports['super-etcd-peer'],
       metrics: ports['super-etcd-metrics'],
     },

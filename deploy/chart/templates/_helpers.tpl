@@ -35,6 +35,15 @@ https://{{ include "skerry.fullname" . }}-etcd.{{ .Release.Namespace }}.svc:2379
 {{- end -}}
 {{- end -}}
 
+{{/* Of its JSON gateway, for the manager; empty: at the endpoint. */}}
+{{- define "skerry.etcdHttpEndpoint" -}}
+{{- if .Values.etcd.enabled -}}
+https://{{ include "skerry.fullname" . }}-etcd.{{ .Release.Namespace }}.svc:2378
+{{- else -}}
+{{- .Values.etcd.httpEndpoint -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Metadata of a pod's template. Takes (dict "root" . "component" NAME). */}}
 {{- define "skerry.podMetadata" -}}
 labels:

@@ -191,7 +191,8 @@ async function datastoreEndpoint(stateDir: string): Promise<string> {
       string,
       number
     >;
-    return `https://127.0.0.1:${ports['datastore-client']}`;
+    // One that was last started by an earlier version has one port for both.
+    return `https://127.0.0.1:${ports['datastore-http'] ?? ports['datastore-client']}`;
   } catch (cause) {
     throw new CliError(
       'NotFound',

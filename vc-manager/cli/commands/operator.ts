@@ -59,6 +59,10 @@ Examples:
 export function configure(command: Command, cli: Cli): void {
   command
     .requiredOption('--etcd-endpoint <url>', "the tenants' datastore")
+    .option(
+      '--etcd-http-endpoint <url>',
+      'where that etcd serves its JSON gateway, if it has --listen-client-http-urls (default: its client URL)',
+    )
     .addOption(
       new Option(
         '--driver <driver>',
@@ -259,7 +263,7 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
   const driver = createDriver(flags.driver, place, flags);
   const { etcdCa, etcdManager, etcdRootPassword } = await managerPki();
   const datastore = new EtcdAdmin({
-    endpoint: flags.etcdEndpoint,
+    endpoint: flags.etcdHttpEndpoint ?? flags.etcdEndpoint,
     ca: etcdCa.certPem,
     cert: etcdManager.certPem,
     key: etcdManager.keyPem,

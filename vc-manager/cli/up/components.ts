@@ -59,6 +59,7 @@ function manager(options: ComponentOptions, parts: LocalStackParts): ComponentPl
       'operator',
       ...superClusterArguments(options),
       `--etcd-endpoint=${parts.datastore.endpoint}`,
+      `--etcd-http-endpoint=${parts.datastore.httpEndpoint}`,
       `--state-dir=${stateDir}`,
       `--bind-address=${bindAddress}`,
       `--advertise-address=${advertiseAddress}`,

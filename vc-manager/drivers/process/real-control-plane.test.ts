@@ -46,7 +46,7 @@ describe('ProcessDriver with real binaries', () => {
     await driver.ensure({ id: 'datastore', labels: {}, components }, { signal });
     const endpoint = `https://127.0.0.1:${ports['datastore-client']}`;
     const etcd = new EtcdAdmin({
-      endpoint,
+      endpoint: `https://127.0.0.1:${ports['datastore-http']}`,
       ca: manager.etcdCa.certPem,
       cert: manager.etcdManager.certPem,
       key: manager.etcdManager.keyPem,
