@@ -25,6 +25,10 @@ interface Known {
   readonly authority: X509Certificate;
   /** The one common name that this authority may vouch for here. */
   readonly commonName: string;
+  /** Certificates that were found to be signed by it. */
+  readonly signed: WeakSet<X509Certificate>;
+  /** Of these, those that are what they have to be, but for their time. */
+  readonly accepted: WeakSet<X509Certificate>;
 }
 
 const clientUsage = '1.3.6.1.5.5.7.3.2';
@@ -67,20 +71,34 @@ export class AuthorityDirectory {
 
   /** UID of the tenant whose API server presents this certificate for this purpose at this time, or why it is none. */
   identify(certificate: X509Certificate, purpose: Purpose, nowMs: number): { tenant: string } | string {
-    const known = this.#bySubject
-      .get(certificate.issuer)
-      ?.find(
-        ({ authority }) => certificate.checkIssued(authority) && certificate.verify(authority.publicKey),
-      );
+    const known = this.#signerOf(certificate);
     if (known?.purpose !== purpose) {
       return 'no tenant that is served here has an authority that signed it for this';
     }
-    if (certificate.ca) return 'it is that of an authority';
     if (!isValid(certificate, nowMs) || !isValid(known.authority, nowMs))
       return 'it is not valid at this time';
+    const { accepted } = known;
+    if (accepted.has(certificate)) return { tenant: known.tenant };
+    if (certificate.ca) return 'it is that of an authority';
     if (certificate.keyUsage?.includes(clientUsage) !== true) return 'it is not for clients';
     if (commonName(certificate) !== known.commonName) return 'it does not bear the name of the tenant';
+    accepted.add(certificate);
     return { tenant: known.tenant };
+  }
+
+  /** What this certificate is for, as its authority says. */
+  purposeOf(certificate: X509Certificate): Purpose | undefined {
+    return this.#signerOf(certificate)?.purpose;
+  }
+
+  /** Signatures are verified once for each authority: an API server asks many times over one connection. */
+  #signerOf(certificate: X509Certificate): Known | undefined {
+    return this.#bySubject.get(certificate.issuer)?.find(({ authority, signed }) => {
+      if (signed.has(certificate)) return true;
+      if (!certificate.checkIssued(authority) || !certificate.verify(authority.publicKey)) return false;
+      signed.add(certificate);
+      return true;
+    });
   }
 }
 
@@ -90,6 +108,8 @@ function kubeletClient(tenant: string, id: string, authorities: ClientAuthoritie
     purpose: 'kubeletClient' as const,
     authority,
     commonName: `tenant-${id}`,
+    signed: new WeakSet(),
+    accepted: new WeakSet(),
   }));
 }
 
@@ -99,6 +119,8 @@ function frontProxy(tenant: string, id: string, authorities: ClientAuthorities):
     purpose: 'frontProxy' as const,
     authority,
     commonName: 'front-proxy-client',
+    signed: new WeakSet(),
+    accepted: new WeakSet(),
   }));
 }
 
@@ -190,11 +212,10 @@ export class KubeletTenants {
 
   /** Counts a connection for its tenant, if that is known and below its limit. */
   greet(socket: TLSSocket): boolean {
-    for (const purpose of ['kubeletClient', 'frontProxy'] as const) {
-      const found = this.#identify(socket, purpose);
-      if (typeof found !== 'string') return this.sockets.admit(found.uid, socket);
-    }
-    return false;
+    const certificate = this.#certificateOf(socket);
+    const purpose = certificate && this.#authorities.purposeOf(certificate);
+    const found = purpose && this.#identify(socket, purpose);
+    return typeof found === 'object' && this.sockets.admit(found.uid, socket);
   }
 
   #identify(socket: TLSSocket, purpose: Purpose): Client | string {
