@@ -2,7 +2,15 @@ import { defineConfig } from 'vitest/config';
 import { LongestSuiteFirst } from './test/real-node/suite/longest-suite-first.ts';
 
 /** Suites that are broad rather than deep run with `npm run test:all` only. */
-const broadSuites = ['test/chaos/**'];
+const broadSuites = process.env['SKERRY_TEST_ALL']
+  ? []
+  : [
+      'test/chaos/**',
+      'test/bench.test.ts',
+      'test/real-node/harness.test.ts',
+      'test/real-node/kubernetes-driver.test.ts',
+      'test/real-node/kubernetes-manager.test.ts',
+    ];
 
 /** What a failed comparison says in its message, which is all that the closing lines of a run tell. Characters. */
 const chaiConfig = { truncateThreshold: 1_000 };
@@ -40,7 +48,7 @@ export default defineConfig({
           exclude: [
             'test/{docker,real-node,harness,conformance,deploy}/**',
             'test/attacks/attempts.test.ts',
-            ...(process.env['SKERRY_TEST_ALL'] ? [] : broadSuites),
+            ...broadSuites,
             ...(process.env['SKERRY_E2E_EARLIER_VERSIONS'] ? [] : ['test/version-change.test.ts']),
           ],
           testTimeout: 300_000,
@@ -54,6 +62,7 @@ export default defineConfig({
           name: 'real-node',
           chaiConfig,
           include: ['test/real-node/*.test.ts'],
+          exclude: broadSuites,
           testTimeout: 400_000,
           hookTimeout: 300_000,
           maxWorkers: 2,

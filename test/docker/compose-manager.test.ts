@@ -10,6 +10,7 @@ import { Binaries, defaultCacheDirectory, defaultVersions } from '../../vc-manag
 import { ProcessDriver } from '../../vc-manager/drivers/process/process-driver.ts';
 import { egressFilterProblem } from '../../vc-manager/os/egress-filter.ts';
 import { startAttackerServer, tenantEgress } from '../harness/attacker-server.ts';
+import { isBroad } from '../harness/broad.ts';
 import { renewAll } from '../harness/certificates.ts';
 import { poll } from '../harness/poll.ts';
 import { makeRunDirectory, removeRun, runCli, stateDirOf } from '../harness/stack.ts';
@@ -290,37 +291,43 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
   const said = (what: string, from: number): Promise<boolean> =>
     poll(what, () => readFileSync(managerLog, 'utf8').slice(from).includes(what), { timeoutMs: 60_000 });
 
-  it('finishes what it is at when the container of Redis is paused, and says that it goes on alone', async () => {
-    const since = readFileSync(managerLog, 'utf8').length;
-    const client = await whileAsked(tenant.kubeconfig, 'Redis paused', async () => {
-      const history = await disturbed('paused', () => redis.docker('pause'));
-      expect(history).toMatchObject([{ kind: 'provision', result: 'Succeeded' }]);
-      // A job that has not yet been given out makes the manager ask.
-      await world.deleteTenant('paused');
-      await said(
-        'Redis cannot be used: it has not answered within 5 s: this manager does all the work itself',
-        since,
-      );
-      await redis.docker('unpause');
-      await said('Redis is there again: managers share the work', since);
-    });
-    expectAllServed(client);
-  });
+  it.runIf(isBroad)(
+    'finishes what it is at when the container of Redis is paused, and says that it goes on alone',
+    async () => {
+      const since = readFileSync(managerLog, 'utf8').length;
+      const client = await whileAsked(tenant.kubeconfig, 'Redis paused', async () => {
+        const history = await disturbed('paused', () => redis.docker('pause'));
+        expect(history).toMatchObject([{ kind: 'provision', result: 'Succeeded' }]);
+        // A job that has not yet been given out makes the manager ask.
+        await world.deleteTenant('paused');
+        await said(
+          'Redis cannot be used: it has not answered within 5 s: this manager does all the work itself',
+          since,
+        );
+        await redis.docker('unpause');
+        await said('Redis is there again: managers share the work', since);
+      });
+      expectAllServed(client);
+    },
+  );
 
-  it('loses nothing when Redis is slow, nor when it is started again in the middle and is empty', async () => {
-    const done = [{ kind: 'provision', result: 'Succeeded' }];
-    expect(await disturbed('slowed', () => redis.ask('client', 'pause', '2000'))).toMatchObject(done);
-    expect(await disturbed('emptied', () => redis.docker('restart'))).toMatchObject(done);
-    await world.deleteTenant('slowed');
-    await world.deleteTenant('emptied');
-    // By way of the queue, which Redis had forgotten.
-    await poll(
-      'jobs that are done by way of the queue',
-      async () => (await redis.ask('keys', 'bull:*:completed')).includes(':completed'),
-      { timeoutMs: 60_000 },
-    );
-    expect((await world.virtualCluster('boxed')).status?.phase).toBe('Ready');
-  });
+  it.runIf(isBroad)(
+    'loses nothing when Redis is slow, nor when it is started again in the middle and is empty',
+    async () => {
+      const done = [{ kind: 'provision', result: 'Succeeded' }];
+      expect(await disturbed('slowed', () => redis.ask('client', 'pause', '2000'))).toMatchObject(done);
+      expect(await disturbed('emptied', () => redis.docker('restart'))).toMatchObject(done);
+      await world.deleteTenant('slowed');
+      await world.deleteTenant('emptied');
+      // By way of the queue, which Redis had forgotten.
+      await poll(
+        'jobs that are done by way of the queue',
+        async () => (await redis.ask('keys', 'bull:*:completed')).includes(':completed'),
+        { timeoutMs: 60_000 },
+      );
+      expect((await world.virtualCluster('boxed')).status?.phase).toBe('Ready');
+    },
+  );
 
   it('leaves nothing of a tenant that is deleted', async () => {
     const { id } = tenant;

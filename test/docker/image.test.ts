@@ -1,4 +1,5 @@
 import { beforeAll, expect, it } from 'vitest';
+import { isBroad } from '../harness/broad.ts';
 import { describeWithEngine } from './engine/describe-with-engine.ts';
 import { docker, mustDocker } from './engine/engine.ts';
 import { buildSkerry, managerImage, skerryImage, withSkerryImages } from './images/index.ts';
@@ -9,8 +10,6 @@ interface Inspected {
   RootFS: { Layers: string[] };
 }
 
-const isAll = Boolean(process.env['SKERRY_TEST_ALL']);
-
 describeWithEngine('the image of Skerry', (engine) => {
   const inspect = async (image: string): Promise<Inspected> =>
     (JSON.parse(await mustDocker(engine, ['image', 'inspect', image])) as [Inspected])[0];
@@ -19,8 +18,8 @@ describeWithEngine('the image of Skerry', (engine) => {
 
   beforeAll(() => withSkerryImages(engine));
 
-  it.skipIf(!isAll)(
-    `has the same layers when it is built again${isAll ? '' : ' (npm run test:all)'}`,
+  it.skipIf(!isBroad)(
+    `has the same layers when it is built again${isBroad ? '' : ' (npm run test:all)'}`,
     async () => {
       const { RootFS } = await inspect(skerryImage);
       const again = 'skerry:again';

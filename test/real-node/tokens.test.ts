@@ -10,6 +10,7 @@ import {
   resource,
   resources,
 } from '../../kube/index.ts';
+import { isBroad } from '../harness/broad.ts';
 import { at } from '../harness/checker/view.ts';
 import { namespace } from '../harness/manifests.ts';
 import { poll } from '../harness/poll.ts';
@@ -255,7 +256,7 @@ describe('tokens in pods', () => {
     shortToken = await renewed(60_000);
   });
 
-  it.runIf(process.env['SKERRY_TEST_ALL'])(
+  it.runIf(isBroad)(
     'are renewed under the pod by the clock, three minutes before they expire (only in npm run test:all)',
     () => renewed((shortest - 120) * 1000),
     renewalTimeoutMs,

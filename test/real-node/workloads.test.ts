@@ -1,6 +1,7 @@
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resource, resources } from '../../kube/index.ts';
+import { isBroad } from '../harness/broad.ts';
 import { at } from '../harness/checker/view.ts';
 import { deployment, namespace, pod, secret, service, statefulSet } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
@@ -89,71 +90,80 @@ describe('workloads', () => {
     await world.superCluster.untilGone(resources.persistentVolumes, { name: volume ?? '' }, 120_000);
   });
 
-  it('a Job runs its pods to the end, tries again those that fail, and a CronJob makes Jobs', async () => {
-    const job = (name: string, line: string, spec: object = {}): KubeObject => ({
-      apiVersion: 'batch/v1',
-      kind: 'Job',
-      metadata: { namespace: ns, name },
-      spec: {
-        ...spec,
-        template: {
-          metadata: { labels: { app: name } },
-          spec: { restartPolicy: 'Never', containers: [script(line)] },
-        },
-      },
-    });
-    await tenant.apply(
-      job('sum', 'echo $((6 * 7))', { completions: 3, parallelism: 2 }),
-      job('hopeless', 'exit 5', {
-        backoffLimit: 3,
-        podFailurePolicy: {
-          rules: [{ action: 'FailJob', onExitCodes: { containerName: 'main', operator: 'In', values: [5] } }],
-        },
-      }),
-      {
+  it.runIf(isBroad)(
+    'a Job runs its pods to the end, tries again those that fail, and a CronJob makes Jobs',
+    async () => {
+      const job = (name: string, line: string, spec: object = {}): KubeObject => ({
         apiVersion: 'batch/v1',
-        kind: 'CronJob',
-        metadata: { namespace: ns, name: 'tick' },
+        kind: 'Job',
+        metadata: { namespace: ns, name },
         spec: {
-          schedule: '* * * * *',
-          jobTemplate: {
-            spec: {
-              template: {
-                metadata: { labels: { app: 'tick' } },
-                spec: { restartPolicy: 'Never', containers: [script('echo tock')] },
+          ...spec,
+          template: {
+            metadata: { labels: { app: name } },
+            spec: { restartPolicy: 'Never', containers: [script(line)] },
+          },
+        },
+      });
+      await tenant.apply(
+        job('sum', 'echo $((6 * 7))', { completions: 3, parallelism: 2 }),
+        job('hopeless', 'exit 5', {
+          backoffLimit: 3,
+          podFailurePolicy: {
+            rules: [
+              { action: 'FailJob', onExitCodes: { containerName: 'main', operator: 'In', values: [5] } },
+            ],
+          },
+        }),
+        {
+          apiVersion: 'batch/v1',
+          kind: 'CronJob',
+          metadata: { namespace: ns, name: 'tick' },
+          spec: {
+            schedule: '* * * * *',
+            jobTemplate: {
+              spec: {
+                template: {
+                  metadata: { labels: { app: 'tick' } },
+                  spec: { restartPolicy: 'Never', containers: [script('echo tock')] },
+                },
               },
             },
           },
         },
-      },
-    );
-    await k('wait', 'job/sum', '--for=condition=Complete', '--timeout=90s');
-    const pods = await podsOf('sum');
-    expect(pods.map((each) => at(each, 'status', 'phase'))).toEqual(['Succeeded', 'Succeeded', 'Succeeded']);
-    for (const { metadata } of pods) expect(await k('logs', metadata.name ?? '')).toBe('42');
-    await k('wait', 'job/hopeless', '--for=condition=Failed', '--timeout=90s');
-    const failed = await tenant.client.get(jobs, { namespace: ns, name: 'hopeless' });
-    expect(at<{ reason: string }[]>(failed, 'status', 'conditions')?.map(({ reason }) => reason)).toContain(
-      'PodFailurePolicy',
-    );
-    expect(await podsOf('hopeless')).toHaveLength(1);
-    // Within the minute, and a while to run.
-    const made = await tenant.until(
-      {
-        resource: jobs,
-        namespace: ns,
-        timeoutMs: 120_000,
-        what: 'the first Job of the CronJob to be complete',
-      },
-      (found) =>
-        found.find(
-          (each) =>
-            each.metadata.ownerReferences?.[0]?.name === 'tick' && at(each, 'status', 'succeeded') === 1,
-        ),
-    );
-    expect(await k('logs', `job/${made.metadata.name}`)).toBe('tock');
-    await k('delete', 'cronjob', 'tick', '--timeout=60s');
-  });
+      );
+      await k('wait', 'job/sum', '--for=condition=Complete', '--timeout=90s');
+      const pods = await podsOf('sum');
+      expect(pods.map((each) => at(each, 'status', 'phase'))).toEqual([
+        'Succeeded',
+        'Succeeded',
+        'Succeeded',
+      ]);
+      for (const { metadata } of pods) expect(await k('logs', metadata.name ?? '')).toBe('42');
+      await k('wait', 'job/hopeless', '--for=condition=Failed', '--timeout=90s');
+      const failed = await tenant.client.get(jobs, { namespace: ns, name: 'hopeless' });
+      expect(at<{ reason: string }[]>(failed, 'status', 'conditions')?.map(({ reason }) => reason)).toContain(
+        'PodFailurePolicy',
+      );
+      expect(await podsOf('hopeless')).toHaveLength(1);
+      // Within the minute, and a while to run.
+      const made = await tenant.until(
+        {
+          resource: jobs,
+          namespace: ns,
+          timeoutMs: 120_000,
+          what: 'the first Job of the CronJob to be complete',
+        },
+        (found) =>
+          found.find(
+            (each) =>
+              each.metadata.ownerReferences?.[0]?.name === 'tick' && at(each, 'status', 'succeeded') === 1,
+          ),
+      );
+      expect(await k('logs', `job/${made.metadata.name}`)).toBe('tock');
+      await k('delete', 'cronjob', 'tick', '--timeout=60s');
+    },
+  );
 
   it('a pod that is deleted runs its preStop hook and is given its time, whole', async () => {
     await tenant.apply(
@@ -296,35 +306,38 @@ describe('workloads', () => {
     await k('delete', 'deployment', 'web', '--timeout=60s');
   });
 
-  it('pods with a spread constraint are spread over both nodes, each tenant by itself', async () => {
-    const neighbour = await world.createTenant('spreading');
-    await neighbour.apply(namespace(ns));
-    const spread = (hostname: boolean): object => ({
-      maxSkew: 1,
-      topologyKey: hostname ? 'kubernetes.io/hostname' : 'topology.kubernetes.io/zone',
-      whenUnsatisfiable: 'DoNotSchedule',
-      labelSelector: { matchLabels: { app: 'spread' } },
-    });
-    // All of the neighbour's on one node: if they counted, ours could not be spread evenly.
-    await neighbour.apply(
-      deployment(ns, 'spread', 4, {
-        nodeSelector: { 'kubernetes.io/hostname': 'node-1' },
-        containers: [server(['pause'])],
-      }),
-    );
-    await neighbour.kubectl('-n', ns, 'rollout', 'status', 'deployment/spread', '--timeout=90s');
-    await tenant.apply(
-      deployment(ns, 'spread', 4, {
-        topologySpreadConstraints: [spread(true), spread(false)],
-        containers: [server(['pause'])],
-      }),
-    );
-    await k('rollout', 'status', 'deployment/spread', '--timeout=90s');
-    const nodes = (await podsOf('spread')).map((each) => at<string>(each, 'spec', 'nodeName'));
-    expect(nodes.sort()).toEqual(['node-1', 'node-1', 'node-2', 'node-2']);
-    await world.expectAgreement();
-    await world.deleteTenant('spreading');
-  });
+  it.runIf(isBroad)(
+    'pods with a spread constraint are spread over both nodes, each tenant by itself',
+    async () => {
+      const neighbour = await world.createTenant('spreading');
+      await neighbour.apply(namespace(ns));
+      const spread = (hostname: boolean): object => ({
+        maxSkew: 1,
+        topologyKey: hostname ? 'kubernetes.io/hostname' : 'topology.kubernetes.io/zone',
+        whenUnsatisfiable: 'DoNotSchedule',
+        labelSelector: { matchLabels: { app: 'spread' } },
+      });
+      // All of the neighbour's on one node: if they counted, ours could not be spread evenly.
+      await neighbour.apply(
+        deployment(ns, 'spread', 4, {
+          nodeSelector: { 'kubernetes.io/hostname': 'node-1' },
+          containers: [server(['pause'])],
+        }),
+      );
+      await neighbour.kubectl('-n', ns, 'rollout', 'status', 'deployment/spread', '--timeout=90s');
+      await tenant.apply(
+        deployment(ns, 'spread', 4, {
+          topologySpreadConstraints: [spread(true), spread(false)],
+          containers: [server(['pause'])],
+        }),
+      );
+      await k('rollout', 'status', 'deployment/spread', '--timeout=90s');
+      const nodes = (await podsOf('spread')).map((each) => at<string>(each, 'spec', 'nodeName'));
+      expect(nodes.sort()).toEqual(['node-1', 'node-1', 'node-2', 'node-2']);
+      await world.expectAgreement();
+      await world.deleteTenant('spreading');
+    },
+  );
 
   it('containers that die, that are killed for memory, and that are unhealthy, are told of as they are', async () => {
     // A busy machine takes its time for a probe; that is no illness.
