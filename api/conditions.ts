@@ -44,6 +44,14 @@ export const fetchingReason = 'FetchingPrograms';
 /** What the message begins with then; of a tenant that runs it is the message of its job. */
 export const fetchingText = 'Fetching Kubernetes';
 
+/** Of `Ready`: the namespace has as many VirtualClusters as its policy allows. */
+export const noRoomReason = 'TooManyVirtualClusters';
+
+/** Whether a tenant waits until another of its namespace is gone or its policy allows more. */
+export function waitsForRoom({ status }: VirtualCluster): boolean {
+  return status?.conditions?.find(({ type }) => type === 'Ready')?.reason === noRoomReason;
+}
+
 /** Whether programs for a tenant are being downloaded or built. */
 export function isFetching({ status }: VirtualCluster): boolean {
   const ready = status?.conditions?.find(({ type }) => type === 'Ready');

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { idPattern, nameProblem } from './names.ts';
+import { idPattern, nameProblem, nameTenant } from './names.ts';
 
 describe('validateName', () => {
   it.each(['a', '1', 'my-name', 'a'.repeat(63)])('accepts %s', (name) => {
@@ -26,5 +26,22 @@ describe('idPattern', () => {
     for (const id of ['', 'short', 'a/bcdef', '../../etc', 'ABCDEF', 'a'.repeat(21), 'abcdef\n']) {
       expect(id).not.toMatch(idPattern);
     }
+  });
+});
+
+describe('nameTenant', () => {
+  it('has a message name the tenant as people do', () => {
+    const named = (message: string) => nameTenant(message, 'abc123', 'teams/blue');
+    expect(named('kube-apiserver of abc123 has exited 3 times')).toBe(
+      'kube-apiserver of teams/blue has exited 3 times',
+    );
+    expect(named('Tenant abc123 is not gone')).toBe('Tenant teams/blue is not gone');
+    expect(named('abc123 has no log of a component x')).toBe('teams/blue has no log of a component x');
+  });
+
+  it('leaves names that the id is a part of, which objects and files have', () => {
+    const message =
+      'namespace skerry-tenant-abc123 of abc123-pki holds /stack/abc123/logs, the id abc123 and of abc1234';
+    expect(nameTenant(message, 'abc123', 'teams/blue')).toBe(message);
   });
 });

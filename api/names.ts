@@ -27,6 +27,16 @@ export function nameProblem(name: string): string | undefined {
   return undefined;
 }
 
+/** A message of a driver or the datastore, which know a control plane by its id only, with the name that people know. */
+export function nameTenant(message: string, id: string, name: string): string {
+  return message
+    .replaceAll(
+      new RegExp(`\\b((?:of|[Cc]ontrol plane|[Tt]enant) )${id}(?![-\\w])`, 'g'),
+      (_, before) => before + name,
+    )
+    .replace(new RegExp(`^${id} has `), () => `${name} has `);
+}
+
 /** A client that looks for the server `background-<server name>` at the gateway neither wakes a tenant nor keeps it awake. */
 export const backgroundPrefix = 'background-';
 

@@ -226,7 +226,9 @@ function SimpleDialog({
 }
 
 function simpleActions({ phase, jobs }: TenantDetail): Simple[] {
-  const current = jobs.find(({ state }) => state === 'Running' || state === 'Retrying');
+  const current = jobs.find(
+    ({ state }) => state === 'Running' || state === 'Waiting' || state === 'Retrying',
+  );
   const asleep = phase === 'Asleep';
   return [
     asleep

@@ -180,6 +180,13 @@ export function needAttention(): Tenant[] {
     .sort((a, b) => order.indexOf(a.health) - order.indexOf(b.health));
 }
 
+const jobHealth: Record<string, Health> = {
+  Running: 'busy',
+  Waiting: 'limited',
+  Succeeded: 'well',
+  Cancelled: 'asleep',
+};
+
 export const jobColumns: Column<Job>[] = [
   {
     title: 'Job',
@@ -188,11 +195,7 @@ export const jobColumns: Column<Job>[] = [
   },
   {
     title: 'State',
-    cell: ({ state: is }) => {
-      const health: Health =
-        is === 'Running' ? 'busy' : is === 'Succeeded' ? 'well' : is === 'Cancelled' ? 'asleep' : 'wrong';
-      return html`<${HealthMark} health=${health} text=${is} />`;
-    },
+    cell: ({ state: is }) => html`<${HealthMark} health=${jobHealth[is] ?? 'wrong'} text=${is} />`,
   },
   { title: 'Step', cell: ({ step }) => step ?? '–' },
   { title: 'Attempts', isNumber: true, isMinor: true, cell: ({ attempts }) => attempts ?? '–' },

@@ -44,6 +44,15 @@ describe('jobs as they are shown', () => {
     ]);
   });
 
+  it('wait where the namespace has no room, and say so', () => {
+    const current = { kind: 'provision', id: 'one', startedAt: ended.startedAt, attempts: 1 } as const;
+    const message = 'default allows no more than 1';
+    const ready = { type: 'Ready', status: 'False', reason: 'TooManyVirtualClusters', message } as const;
+    const full = { metadata: {}, status: { jobs: { current }, conditions: [ready] } };
+    expect(jobsOf(full)).toMatchObject([{ state: 'Waiting', message }]);
+    expect(jobsOf({ ...full, status: { jobs: { current } } })).toMatchObject([{ state: 'Running' }]);
+  });
+
   it('are one for each tenant where all tenants are listed', () => {
     expect(jobsOf(vc, true).map(({ id }) => id)).toEqual(['two']);
     const idle = { ...vc, status: { jobs: { history: [ended, { ...ended, id: 'zero' }] } } };

@@ -1,6 +1,8 @@
+import { waitsForRoom } from '../../api/conditions.ts';
 import type { CurrentJob, EndedJob, JobKind } from '../../api/job-status.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { age, ageSince, table } from './output.ts';
+import { readyCondition } from './virtual-clusters.ts';
 
 /** One job as it is printed, in every format. */
 interface ShownJob {
@@ -8,7 +10,7 @@ interface ShownJob {
   tenant: string;
   kind: JobKind;
   id: string;
-  state: 'Running' | 'Retrying' | EndedJob['result'];
+  state: 'Running' | 'Waiting' | 'Retrying' | EndedJob['result'];
   target?: string | undefined;
   step?: string | undefined;
   attempts: number;
@@ -19,7 +21,8 @@ interface ShownJob {
 }
 
 /** The current job, then ended ones, the latest first; with `isShort` the current one or the latest ended one. */
-export function jobsOf({ metadata, status }: VirtualCluster, isShort = false): ShownJob[] {
+export function jobsOf(vc: VirtualCluster, isShort = false): ShownJob[] {
+  const { metadata, status } = vc;
   const { current, history = [] } = status?.jobs ?? {};
   const whose = { namespace: metadata.namespace ?? '', tenant: metadata.name ?? '' };
   const ended = history.map((job): ShownJob => {
@@ -27,7 +30,7 @@ export function jobsOf({ metadata, status }: VirtualCluster, isShort = false): S
     return { ...whose, ...rest, state: result };
   });
   if (current === undefined) return isShort ? ended.slice(0, 1) : ended;
-  return [{ ...whose, ...shown(current) }, ...(isShort ? [] : ended)];
+  return [{ ...whose, ...shown(current, vc) }, ...(isShort ? [] : ended)];
 }
 
 /** Ends with a newline. */
@@ -47,14 +50,18 @@ export function jobTable(jobs: readonly ShownJob[], nowMs: number): string {
   return table(header, rows);
 }
 
-function shown(current: CurrentJob): Omit<ShownJob, 'namespace' | 'tenant'> {
+function shown(current: CurrentJob, vc: VirtualCluster): Omit<ShownJob, 'namespace' | 'tenant'> {
   const { failing, replacing: _, stepStartedAt: _at, refusal, message, ...rest } = current;
-  const said = [message, refusal === undefined ? undefined : `Not cancelled: ${refusal}.`]
+  const isWaiting = waitsForRoom(vc);
+  const said = [
+    isWaiting ? readyCondition(vc)?.message : message,
+    refusal === undefined ? undefined : `Not cancelled: ${refusal}.`,
+  ]
     .filter(Boolean)
     .join(' ');
   return {
     ...rest,
-    state: failing ? 'Retrying' : 'Running',
+    state: isWaiting ? 'Waiting' : failing ? 'Retrying' : 'Running',
     ...(said === '' ? {} : { message: said }),
   };
 }

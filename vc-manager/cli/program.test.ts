@@ -382,7 +382,7 @@ describe('logs', () => {
     put('blue', { id, driver: 'kubernetes' });
     const { exitCode, stderr } = await run('logs', 'blue');
     expect(exitCode).toBe(3);
-    expect(stderr).toContain(`(${id}) has no namespace in the super cluster`);
+    expect(stderr).toBe('error: the control plane of blue has no namespace in the super cluster\n');
   });
 });
 

@@ -31,6 +31,13 @@ describe('explain', () => {
     for (const reason of reasons) expect(reason).toMatch(/^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$/);
   });
 
+  it('names the tenant as people do', () => {
+    const error = new DriverError('NotReady', 'kube-apiserver of abc123 was not ready', {});
+    const tenant = { key: 'teams/blue', vc: { metadata: {}, status: { id: 'abc123' } } };
+    expect(explain(error, tenant).message).toBe('kube-apiserver of teams/blue was not ready');
+    expect(explain(error, { ...tenant, vc: { metadata: {} } }).message).toBe(error.message);
+  });
+
   it('keeps what the error says about trying again', () => {
     expect(explain(new EtcdError('unreachable', 'down')).retryable).toBe(true);
     expect(explain(poolExhausted('10.0.0.0/30', 22)).retryable).toBe(false);

@@ -1,3 +1,5 @@
+import { nameTenant } from '../../api/names.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { ApiError, CodedError, ConnectionError } from '../../kube/index.ts';
 
 type OperatorErrorCode =
@@ -295,8 +297,15 @@ interface Explanation {
 
 const longestMessage = 4_000;
 
-/** The one place where errors of the manager become reasons of conditions. */
-export function explain(error: unknown): Explanation {
+/** The one place where errors of the manager become reasons of conditions; of a tenant they name it as people do. */
+export function explain(error: unknown, tenant?: { vc: VirtualCluster; key: string }): Explanation {
+  const explanation = explainAny(error);
+  const id = tenant?.vc.status?.id;
+  if (tenant === undefined || id === undefined) return explanation;
+  return { ...explanation, message: truncate(nameTenant(explanation.message, id, tenant.key)) };
+}
+
+function explainAny(error: unknown): Explanation {
   if (error instanceof ApiError) {
     return {
       reason: camelCase(error.reason) || `HTTP${error.code}`,

@@ -97,7 +97,7 @@ async function fail(
       await status.flush();
       return { kind: 'done', againAfterMs: error.againAfterMs };
     }
-    const { reason, message, retryable, retryAfterMs, component } = explain(error);
+    const { reason, message, retryable, retryAfterMs, component } = explain(error, tenant);
     logger.warn({ err: error, reason }, message);
     const condition = conditionOf(component) ?? step?.condition;
     if (condition !== undefined) status.condition(condition, 'False', reason, message);

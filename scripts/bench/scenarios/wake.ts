@@ -1,3 +1,4 @@
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { Connection, KubeClient, resources } from '../../../kube/index.ts';
 import type { Lab } from '../lab.ts';
 import { renderCell } from '../markdown.ts';
@@ -20,6 +21,7 @@ export const wake: Scenario = {
     await lab.request(sleeper);
     try {
       const options = await lab.tenants.waitUntilUsable(sleeper, lab.signal);
+      assertIsWoken(lab.tenants.get(sleeper));
       const seconds: number[] = [];
       for (let round = 0; round < wakes; round++) {
         await lab.tenants.waitUntilSynced(sleeper, lab.signal);
@@ -61,6 +63,15 @@ export const wake: Scenario = {
     }
   },
 };
+
+/** Without a gateway nothing would wake it, and its address refuse the connection. */
+export function assertIsWoken(vc: VirtualCluster | undefined): void {
+  if (vc?.status?.gateway !== undefined) return;
+  throw new Error(
+    'the scenario wake needs a stack with a gateway, which wakes tenants: start one with "vc-manager up" and give its ' +
+      'directory with --state-dir, or a super cluster whose chart has gateway.enabled with --kubeconfig',
+  );
+}
 
 async function remove(lab: Lab): Promise<void> {
   if (!lab.signal.aborted) await lab.removeTenant(sleeper);

@@ -1,4 +1,5 @@
 import { Argument, type Command } from 'commander';
+import { nameTenant } from '../../../api/names.ts';
 import { type KubeClient, printable } from '../../../kube/index.ts';
 import type { ControlPlaneDriver } from '../../drivers/driver.ts';
 import { DriverError } from '../../drivers/errors.ts';
@@ -62,7 +63,7 @@ async function logs(
 
 async function print(cli: Cli, place: LogSource, flags: Flags): Promise<void> {
   const { driver, id } = place;
-  const components = place.component === undefined ? await componentsOf(driver, id) : [place.component];
+  const components = place.component === undefined ? await componentsOf(place) : [place.component];
   const longest = Math.max(...components.map((each) => each.length));
   const ended = new AbortController();
   const options = {
@@ -83,7 +84,7 @@ async function print(cli: Cli, place: LogSource, flags: Flags): Promise<void> {
     else for (const each of components) await printOne(each);
   } catch (error) {
     if (error instanceof DriverError && error.code === 'UnknownComponent')
-      throw new CliError('NotFound', error.message);
+      throw new CliError('NotFound', nameTenant(error.message, id, place.name));
     throw error;
   } finally {
     ended.abort();
@@ -100,6 +101,8 @@ export function shownLine(line: string, { isTTY }: { isTTY?: boolean }): string 
 interface LogSource {
   driver: ControlPlaneDriver;
   id: string;
+  /** As people know it. */
+  name: string;
   component: string | undefined;
 }
 
@@ -113,7 +116,7 @@ async function stackLogs(
   if (!(await driver.list()).includes(stackId)) {
     throw new CliError('NotFound', `there is no local stack in ${directory}: "vc-manager up" starts one`);
   }
-  return { driver, id: stackId, component: name };
+  return { driver, id: stackId, name: 'the local stack', component: name };
 }
 
 async function tenantLogs(
@@ -134,25 +137,22 @@ async function tenantLogs(
   const driver = readOnlyDriver(kind, { stateDir: directory, client, clock });
   if (!(await driver.list()).includes(id)) {
     if (kind === 'kubernetes') {
-      throw new CliError(
-        'NotFound',
-        `the control plane of ${name} (${id}) has no namespace in the super cluster`,
-      );
+      throw new CliError('NotFound', `the control plane of ${name} has no namespace in the super cluster`);
     }
     throw new CliError(
       'NotFound',
-      `the control plane of ${name} (${id}) is not on this machine below ${directory}: ask where its manager runs, or give --state-dir`,
+      `the control plane of ${name} is not on this machine below ${directory}: ask where its manager runs, or give --state-dir`,
     );
   }
-  return { driver, id, component };
+  return { driver, id, name, component };
 }
 
-async function componentsOf(driver: ControlPlaneDriver, id: string): Promise<string[]> {
+async function componentsOf({ driver, id, name }: LogSource): Promise<string[]> {
   const { components } = await driver.observe(id);
   if (components.length > 0) return components.map(({ name }) => name);
   throw new CliError(
     'NotFound',
-    `nothing of ${id} runs: name the component whose log you want, for example kube-apiserver`,
+    `nothing of ${name} runs: name the component whose log you want, for example kube-apiserver`,
   );
 }
 

@@ -77,7 +77,12 @@ async function gather(bundle: Bundle, cli: Cli, flags: Flags): Promise<number> {
   await bundle.add('doctor.json', 'this machine', () =>
     runChecks(cli, stateChoice(cli.env, flags).directory),
   );
-  await bundle.addLogs('logs/stack', stackDriver(cli, flags), stackId, flags.tail);
+  await bundle.addLogs(
+    'logs/stack',
+    stackDriver(cli, flags),
+    { id: stackId, name: 'the local stack' },
+    flags.tail,
+  );
   try {
     await withSuperCluster(cli, flags, (client) => fromSuperCluster(bundle, client, cli, flags));
   } catch (error) {
@@ -134,7 +139,8 @@ async function fromSuperCluster(bundle: Bundle, client: KubeClient, cli: Cli, fl
       client,
       clock: cli.clock,
     });
-    await bundle.addLogs(`logs/${metadata.namespace}_${metadata.name}`, driver, status.id, tail);
+    const whose = { id: status.id, name: `${metadata.namespace}/${metadata.name}` };
+    await bundle.addLogs(`logs/${metadata.namespace}_${metadata.name}`, driver, whose, tail);
   }
 }
 
@@ -177,12 +183,17 @@ class Bundle {
   }
 
   /** Of all components of one control plane. */
-  async addLogs(folder: string, driver: ControlPlaneDriver, id: string, tailLines: number): Promise<void> {
+  async addLogs(
+    folder: string,
+    driver: ControlPlaneDriver,
+    { id, name: whose }: { id: string; name: string },
+    tailLines: number,
+  ): Promise<void> {
     try {
       const { components } = await driver.observe(id);
-      await this.add(`${folder}/components.json`, `components of ${id}`, async () => components);
+      await this.add(`${folder}/components.json`, `components of ${whose}`, async () => components);
       for (const { name } of components)
-        await this.addText(`${folder}/${name}.log`, `log of ${name} of ${id}`, async () => {
+        await this.addText(`${folder}/${name}.log`, `log of ${name} of ${whose}`, async () => {
           const lines: string[] = [];
           for await (const line of driver.logs(id, name, { tailLines, signal: this.#cli.signal }))
             lines.push(`${line}\n`);
@@ -190,7 +201,7 @@ class Bundle {
         });
     } catch (error) {
       this.#cli.signal.throwIfAborted();
-      this.failed(`logs of ${id}`, error);
+      this.failed(`logs of ${whose}`, error);
     }
   }
 

@@ -18,7 +18,10 @@ export const apiCalls: Step = {
     } catch (error) {
       if (tenant.signal.aborted) throw error;
       usage.countCalls(tenant.uid, undefined, nowMs);
-      logger.debug({ virtualCluster: tenant.key }, `its calls cannot be counted: ${explain(error).message}`);
+      logger.debug(
+        { virtualCluster: tenant.key },
+        `its calls cannot be counted: ${explain(error, tenant).message}`,
+      );
     }
   },
 };

@@ -48,7 +48,7 @@ export const dns: Step = {
       }
     } catch (error) {
       if (tenant.signal.aborted) throw error;
-      const { reason, message, retryable } = explain(error);
+      const { reason, message, retryable } = explain(error, tenant);
       if (retryable && isNew(tenant)) throw error;
       tenant.status.condition(condition, 'False', reason, message);
     }

@@ -71,7 +71,7 @@ async function begin(tenant: Tenant, services: Services): Promise<boolean> {
     await takeSnapshot(tenant, services, 'BeforeRestore');
   } catch (error) {
     if (tenant.signal.aborted) throw error;
-    const { message, retryable } = explain(error);
+    const { message, retryable } = explain(error, tenant);
     services.logger.warn({ err: error, virtualCluster: tenant.key }, message);
     tenant.unfinished = { step: 'restore', failing: message, againAfterMs: retryable ? 10_000 : 1_000 };
     if (!retryable) {

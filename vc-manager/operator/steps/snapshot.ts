@@ -48,7 +48,7 @@ export const snapshot: Step = {
       }));
     } catch (error) {
       if (tenant.signal.aborted) throw error;
-      const { message, retryable, reason: why } = explain(error);
+      const { message, retryable, reason: why } = explain(error, tenant);
       services.logger.warn({ err: error, virtualCluster: tenant.key }, message);
       tenant.status.condition(condition, 'False', why, message);
       tenant.unfinished = { step: 'snapshot', failing: message, againAfterMs: retryable ? 10_000 : 1_000 };
