@@ -111,6 +111,11 @@ describe('the Helm chart', () => {
     ['a mode that there is not', ['syncer.networkPolicies=maybe'], '/syncer/networkPolicies'],
     ['an etcd that lets one tenant watch the keys of others', ['etcd.version=3.6.0'], '/etcd/version'],
     ['a gateway without a domain', ['gateway.enabled=true'], 'gateway.domain'],
+    [
+      'a node port that nobody knows',
+      ['gateway.enabled=true', 'gateway.domain=a.example', 'gateway.service.type=NodePort'],
+      'gateway.service.nodePort',
+    ],
     ['no datastore at all', ['etcd.enabled=false'], '/etcd/endpoint'],
     ['a container that asks for nothing', ['manager.resources=null'], '/manager'],
     ['an argument that is none', ['syncer.extraArgs[0]=workers'], '/syncer/extraArgs/0'],
@@ -230,6 +235,26 @@ describe('the Helm chart', () => {
       const chosen = pods.filter((pod) => Object.entries(labels).every(([key, value]) => pod[key] === value));
       expect([of, chosen.length]).toEqual([of, 1]);
     }
+  });
+
+  it.each([
+    ['LoadBalancer', [], ':443', { port: 443 }],
+    ['LoadBalancer', ['service.port=8443', 'address=203.0.113.7'], '203.0.113.7:8443', { port: 8443 }],
+    ['NodePort', ['service.nodePort=30443', 'address=192.0.2.1'], '192.0.2.1:30443', { nodePort: 30443 }],
+    ['NodePort', ['port=443', 'address=lb.example.com'], 'lb.example.com:443', { port: 443 }],
+    ['ClusterIP', [], ':443', { port: 443 }],
+  ])('has kubeconfigs name where a gateway behind a %s with %j is', async (type, values, where, port) => {
+    const all = ['enabled=true', 'domain=tenants.example.com', `service.type=${type}`, ...values];
+    const objects = await rendered(...all.flatMap((value) => ['--set', `gateway.${value}`]));
+    const service = find(objects, 'Service', 'skerry-gateway');
+    expect(service['spec']).toMatchObject({ type, ports: [{ targetPort: 'tenants', ...port }] });
+    const manager = containerOf(find(objects, 'Deployment', 'skerry-manager'));
+    expect(manager.args).toEqual(
+      expect.arrayContaining([`--gateway=${where}`, '--gateway-domain=tenants.example.com']),
+    );
+    expect(containerOf(find(objects, 'Deployment', 'skerry-gateway')).args).toContain(
+      '--domain=tenants.example.com',
+    );
   });
 
   it('lets the manager act for the groups that are named, and for nobody where none is', async () => {

@@ -205,3 +205,16 @@ spec:
   podSelector:
     matchLabels: { skerry.dev/component: kube-apiserver }
 {{- end -}}
+
+{{/* The port at which people reach the gateway: kubeconfigs name it. */}}
+{{- define "skerry.gatewayPort" -}}
+{{- with .Values.gateway }}
+{{- if .port -}}
+{{- .port -}}
+{{- else if eq .service.type "NodePort" -}}
+{{- required "gateway.service.nodePort: kubeconfigs name it, so choose one of the cluster's range (30000 to 32767), or say with gateway.port at which port people reach the gateway" .service.nodePort -}}
+{{- else -}}
+{{- .service.port -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
