@@ -225,10 +225,26 @@ function SimpleDialog({
   </${Decision}>`;
 }
 
-function simpleActions({ phase, jobs }: TenantDetail): Simple[] {
+/** Whether nothing of it was made, as its namespace has no room: there is nothing to act upon. */
+function waitsForRoom({ jobs }: Pick<TenantDetail, 'jobs'>): boolean {
+  return jobs.some(({ state }) => state === 'Waiting');
+}
+
+export function simpleActions({ phase, jobs }: Pick<TenantDetail, 'phase' | 'jobs'>): Simple[] {
   const current = jobs.find(
     ({ state }) => state === 'Running' || state === 'Waiting' || state === 'Retrying',
   );
+  const cancel: Simple[] =
+    current === undefined
+      ? []
+      : [
+          {
+            label: 'Cancel the job',
+            action: 'cancel',
+            text: `The ${current.kind} that is under way is cancelled, if that is still possible.`,
+          },
+        ];
+  if (waitsForRoom({ jobs })) return cancel;
   const asleep = phase === 'Asleep';
   return [
     asleep
@@ -248,15 +264,7 @@ function simpleActions({ phase, jobs }: TenantDetail): Simple[] {
       action: 'renew',
       text: 'All its certificates and kubeconfigs are issued anew; its API server is started anew for that.',
     },
-    ...(current === undefined
-      ? []
-      : ([
-          {
-            label: 'Cancel the job',
-            action: 'cancel',
-            text: `The ${current.kind} that is under way is cancelled, if that is still possible.`,
-          },
-        ] as Simple[])),
+    ...cancel,
     ...(phase === 'Cancelled' || phase === 'Failed' || current?.state === 'Retrying'
       ? ([
           {
@@ -299,15 +307,16 @@ export function Actions({ tenant }: { tenant: TenantDetail }): VNode {
   const { may } = tenant;
   const close = () => setOpen(undefined);
   const isLeaving = tenant.phase === 'Deleting';
+  const waits = waitsForRoom(tenant);
   return html`<div class="actions" role="group" aria-label="Actions">
-    ${may.kubeconfig && html`<${KubeconfigButton} path=${tenantPath(tenant, '/kubeconfig')} name=${tenant.name} />`}
+    ${may.kubeconfig && !waits && html`<${KubeconfigButton} path=${tenantPath(tenant, '/kubeconfig')} name=${tenant.name} />`}
     ${
       may.change &&
       !isLeaving &&
       html`${simpleActions(tenant).map(
         (each) => html`<button type="button" onClick=${() => setOpen(each)}>${each.label}</button>`,
       )}
-        <button type="button" onClick=${() => setOpen('upgrade')}>Upgrade</button>`
+        ${!waits && html`<button type="button" onClick=${() => setOpen('upgrade')}>Upgrade</button>`}`
     }
     ${
       may.delete &&
