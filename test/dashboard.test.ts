@@ -259,6 +259,10 @@ describe.skipIf(missing !== undefined)(
         await operator.goto(`${dashboard.origin}/#/${hash}`);
         await operator.getByRole('heading').first().waitFor();
         expect([hash, await operator.evaluate('document.documentElement.scrollWidth')]).toEqual([hash, 380]);
+        for (const view of await operator.getByRole('navigation').getByRole('link').all()) {
+          const { x, width } = (await view.boundingBox()) ?? { x: 0, width: Number.POSITIVE_INFINITY };
+          expect(x + width).toBeLessThanOrEqual(380);
+        }
       }
       await operator.goto(`${dashboard.origin}/#/tenants`);
       await rowOf(operator, 'dash-blue').waitFor();
