@@ -58,6 +58,8 @@ describe('Operator', () => {
       'Ready=True',
       'ServiceSliceReady=True',
     ]);
+    // People know it by its name.
+    expect(JSON.stringify(status?.conditions)).not.toContain(status?.id);
     expect(metadata.finalizers).toEqual(['skerry.dev/control-plane']);
     expect(metadata.annotations?.[annotationKeys.id]).toBe(status?.id);
     expect(connectionFromSecret(secret('a-kubeconfig')['kubeconfig'] ?? '').server).toBe(

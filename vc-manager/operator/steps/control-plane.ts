@@ -31,8 +31,8 @@ export const datastore: Step = {
       return;
     }
     tenant.status.set({ datastore: 'shared' });
-    const { prefix } = await services.datastore.ensureTenant(tenant.id, { signal: tenant.signal });
-    tenant.status.condition('DatastoreReady', 'True', 'Granted', `Its keys lie below ${prefix}.`);
+    await services.datastore.ensureTenant(tenant.id, { signal: tenant.signal });
+    tenant.status.condition('DatastoreReady', 'True', 'Granted', 'It has a prefix and a user of its own.');
   },
 };
 
