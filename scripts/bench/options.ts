@@ -1,4 +1,5 @@
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { attacks } from './attacker/attacks.ts';
 
 /** Options with a default of their own. */
 interface GivenSizes {
@@ -38,6 +39,12 @@ interface DerivedSizes {
   standing: number[];
 }
 
+/** What runs of what a scenario could run. */
+interface Choices {
+  /** Names of floods; absent: all. */
+  floods?: readonly string[];
+}
+
 interface Locations {
   /** File for the figures. */
   json?: string;
@@ -52,7 +59,7 @@ interface Locations {
 }
 
 /** What a run of the benchmarks does. */
-export interface BenchOptions extends GivenSizes, DerivedSizes, Locations {
+export interface BenchOptions extends GivenSizes, DerivedSizes, Choices, Locations {
   /** In the order in which they run. */
   scenarios: string[];
   sides: 'both' | 'direct';
@@ -60,7 +67,7 @@ export interface BenchOptions extends GivenSizes, DerivedSizes, Locations {
   timeoutMs: number;
 }
 
-type Flags = GivenSizes & Partial<DerivedSizes> & Locations & { timeout: number; direct?: boolean };
+type Flags = GivenSizes & Partial<DerivedSizes> & Choices & Locations & { timeout: number; direct?: boolean };
 
 export class ArgumentError extends Error {
   override readonly name = 'ArgumentError';
@@ -137,6 +144,11 @@ function benchCommand(known: readonly KnownScenario[]): Command {
       sizes,
     )
     .option('--operations <n>', 'of churn (default: 2 x --tenants x --pods)', whole(1))
+    .option(
+      '--floods <word,...>',
+      'of floods: those with such a word in their names, as writes,webhooks',
+      floodNames,
+    )
     .option('--lanes <n>', 'operations in flight per tenant in churn and soak', whole(1), 4)
     .option('--minutes <n>', 'how long soak goes on', whole(1), 30)
     .option('--soak-rate <n>', 'operations per second in soak, over all tenants', whole(1), 20)
@@ -201,6 +213,16 @@ function whole(least: number): (text: string) => number {
     if (/^\d+$/.test(text) && number >= least) return number;
     throw new InvalidArgumentError(`Give a whole number of at least ${least}.`);
   };
+}
+
+function floodNames(text: string): readonly string[] {
+  const all = Object.keys(attacks);
+  return text.split(',').flatMap((word) => {
+    const found = all.filter((name) => name.split(' ').includes(word));
+    if (found.length === 0)
+      throw new InvalidArgumentError(`No flood has "${word}" in its name: ${all.join('; ')}.`);
+    return found;
+  });
 }
 
 function sizes(text: string): number[] {

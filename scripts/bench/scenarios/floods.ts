@@ -18,10 +18,8 @@ import { median } from '../statistics.ts';
 
 const megabyte = 1024 * 1024;
 const quiet = 'quiet';
-const sides: readonly Side[] = [quiet, ...Object.keys(attacks)].map((name) => ({
-  name,
-  through: { fair: true },
-}));
+const sidesOf = (names: readonly string[]): Side[] =>
+  [quiet, ...names].map((name) => ({ name, through: { fair: true } }));
 
 /** Largest resident memory of the syncer, in MB, while something goes on. */
 async function syncerMemory<T>(lab: Lab, work: Promise<T>): Promise<{ result: T; megabytes: number }> {
@@ -56,7 +54,7 @@ export const floods: Scenario = {
     const rounds: PodRound[] = await runRounds({
       lab,
       options,
-      sides,
+      sides: sidesOf(options.floods ?? Object.keys(attacks)),
       measure: async ([victim, ...others], side, repeat) => {
         const attacker = others.at(-1);
         if (victim === undefined || attacker === undefined)
