@@ -72,7 +72,7 @@ const healthyWatchMs = 10_000;
 const expiryIntervalMs = 30_000;
 
 /** As many initial events are measured together. */
-const streamedPage = 100;
+const streamedPage = 20;
 
 /** The state that a watch begins with. Servers may send changes of it before they say that it is complete. */
 class StreamedList<T extends KubeObject> {
