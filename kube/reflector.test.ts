@@ -138,7 +138,7 @@ describe('Reflector', () => {
       expect(running.events).toEqual(['added a by list', 'added b by list', 'added c', 'deleted a']);
       expect(cluster.server.requests.map(({ verb }) => verb)).toEqual(['watch']);
       expect(running.versions[0]?.[0]).toBe('list');
-      expect(metered).toEqual([['a', 'b'], []]);
+      expect(metered).toEqual([['a'], ['b'], []]);
       expect(running.problems).toEqual([]);
     });
 

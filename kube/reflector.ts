@@ -71,42 +71,31 @@ const healthyWatchMs = 10_000;
 /** Expired versions within this interval are answered with a back-off. */
 const expiryIntervalMs = 30_000;
 
-/** As many initial events are measured together. */
-const streamedPage = 20;
-
 /** The state that a watch begins with. Servers may send changes of it before they say that it is complete. */
 class StreamedList<T extends KubeObject> {
   readonly #objects = new Map<string, T>();
   readonly #meter: ListMeter | undefined;
-  #unmeasured: T[] = [];
 
   constructor(meter: ListMeter | undefined) {
     this.#meter = meter;
   }
 
-  /** Throws what the meter says. */
+  /** Throws what the meter says: each object may be as large as a page. */
   take({ type, object }: WatchEvent<T>): void {
     const { namespace = '', name } = object.metadata;
     const key = `${namespace}/${name}`;
     if (type === 'DELETED') this.#objects.delete(key);
     if (type !== 'ADDED' && type !== 'MODIFIED') return;
+    this.#meter?.page([object]);
     this.#objects.set(key, object);
-    if (this.#unmeasured.push(object) >= streamedPage) this.#measure();
   }
 
-  complete(): T[] {
-    this.#measure();
+  get objects(): T[] {
     return [...this.#objects.values()];
   }
 
   end(): void {
     this.#meter?.end();
-  }
-
-  #measure(): void {
-    const page = this.#unmeasured;
-    this.#unmeasured = [];
-    this.#meter?.page(page);
   }
 }
 
@@ -320,10 +309,9 @@ export class Reflector<T extends KubeObject = KubeObject> {
             initial.take(event);
             continue;
           }
-          const objects = initial.complete();
           resourceVersion = object.metadata.resourceVersion ?? '';
           const how = { changesBefore, versionsMayRepeat: false };
-          const refused = await this.#replace(objects, resourceVersion, how, signal);
+          const refused = await this.#replace(initial.objects, resourceVersion, how, signal);
           if (refused !== undefined) return refused;
           initial.end();
           initial = undefined;
