@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { KubeObject } from '../kube/index.ts';
+import { driverNames } from './drivers.ts';
 import { effectiveQuotaSchema, quotaSchema } from './quota.ts';
 
 /**
@@ -346,6 +347,12 @@ export const virtualClusterPolicySpecSchema = z.strictObject({
   templates: textSet(objectName)
     .describe('Names of the ControlPlaneTemplates to choose from; the first is for those that name none.')
     .min(1)
+    .optional(),
+  drivers: z
+    .array(z.enum(driverNames))
+    .min(1)
+    .max(driverNames.length)
+    .describe('Drivers that spec.driver may name. Every one of the manager when absent.')
     .optional(),
   maxVirtualClusters: z
     .int()

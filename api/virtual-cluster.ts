@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Condition, KubeObject } from '../kube/index.ts';
+import { driverNames } from './drivers.ts';
 import { jobStatusSchema } from './job-status.ts';
 import { idPattern, nameProblem } from './names.ts';
 import {
@@ -19,7 +20,6 @@ function neverChanged(field: string): { rule: string; message: string }[] {
   return [{ rule: 'self == oldSelf', message: `${field} cannot be changed once it is set` }];
 }
 
-const driverNames = ['process', 'compose', 'kubernetes'] as const;
 const datastoreNames = ['shared', 'own'] as const;
 export const dnsChoices = ['coredns', 'none'] as const;
 
@@ -540,7 +540,6 @@ export const virtualClusterStatusSchema = z.strictObject({
 });
 
 export type VirtualClusterSpec = z.input<typeof virtualClusterSpecSchema>;
-export type DriverName = (typeof driverNames)[number];
 export type DnsChoice = (typeof dnsChoices)[number];
 export type DatastoreName = (typeof datastoreNames)[number];
 export type Move = NonNullable<VirtualClusterStatus['move']>;

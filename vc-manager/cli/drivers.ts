@@ -1,4 +1,4 @@
-import type { DriverName } from '../../api/virtual-cluster.ts';
+import type { DriverName } from '../../api/drivers.ts';
 import type { Clock, KubeClient } from '../../kube/index.ts';
 import { Binaries, defaultCacheDirectory } from '../binaries/index.ts';
 import { ComposeDriver } from '../drivers/compose/compose-driver.ts';

@@ -21,6 +21,7 @@ type OperatorErrorCode =
   | 'VersionSkipped'
   | 'DatastoreChanged'
   | 'DriverChanged'
+  | 'DriverNotAllowed'
   | 'DriverNotConfigured'
   | 'MoveNotSupported'
   | 'DatastoreNotKept'
@@ -258,6 +259,15 @@ export function driverNotConfigured(wanted: string, has: readonly string[]): Ope
   return new OperatorError(
     'DriverNotConfigured',
     `spec.driver is ${wanted}, and this manager has ${has.join(' and ')}. Start it with --other-driver ${wanted}, or choose another one.`,
+    false,
+  );
+}
+
+export function driverNotAllowed(wanted: string, policy: string, allowed: readonly string[]): OperatorError {
+  return new OperatorError(
+    'DriverNotAllowed',
+    `VirtualClusterPolicy ${policy} does not allow the driver ${wanted} for this namespace. ` +
+      `Choose one of these with spec.driver: ${allowed.join(', ')}; or have the policy changed.`,
     false,
   );
 }

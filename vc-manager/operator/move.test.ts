@@ -390,6 +390,22 @@ describe('a move', () => {
     expect(await other.list()).toEqual([]);
   });
 
+  it('is refused where the policy of its namespace does not allow the driver, for new ones too', async () => {
+    world.superCluster.put(resources.virtualClusterPolicies, {
+      metadata: { name: 'gold' },
+      spec: { namespaces: ['team'], drivers: ['process'] },
+    });
+    run();
+    await make();
+    world.edit('a', { driver: 'compose' });
+    const vc = await world.untilReason('a', 'Placed', 'DriverNotAllowed');
+    expect(condition(vc, 'Placed')?.message).toMatch(/gold does not allow the driver compose/);
+    expect(vc.status).toMatchObject({ driver: 'process', phase: 'Ready' });
+    world.create('b', { driver: 'compose' });
+    await world.untilReason('b', 'APIServerReady', 'DriverNotAllowed');
+    expect(await other.list()).toEqual([]);
+  });
+
   it('decides nothing for a new one but what spec.driver says', async () => {
     run();
     world.create('a', { driver: 'compose' });

@@ -1,8 +1,15 @@
-import type { DriverName, Move, Place, VirtualCluster } from '../../api/virtual-cluster.ts';
+import type { DriverName } from '../../api/drivers.ts';
+import type { Move, Place, VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { TemplateChoice } from '../control-plane/template.ts';
 import { isHeld } from '../jobs/job-status.ts';
 import { ceilingOf } from './effective-policy.ts';
-import { driverNotConfigured, moveNotSupported, OperatorError, templateNotAllowed } from './errors.ts';
+import {
+  driverNotAllowed,
+  driverNotConfigured,
+  moveNotSupported,
+  OperatorError,
+  templateNotAllowed,
+} from './errors.ts';
 import type { Services } from './services.ts';
 import { datastoreOf, type VersionSources, versionChoice } from './version-choice.ts';
 
@@ -74,9 +81,11 @@ function refusalOf(
   try {
     const [there, here] = [drivers.get(to.driver), drivers.get(from.driver)];
     const allowed = ceilingOf(vc.metadata.namespace ?? '', policies.list());
-    const { templates } = allowed?.spec ?? {};
+    const { templates, drivers: allowedDrivers } = allowed?.spec ?? {};
     if (from.datastore !== to.datastore && templates !== undefined && !templates.includes(to.template))
       throw templateNotAllowed(to.template, allowed?.metadata.name ?? '', templates);
+    if (from.driver !== to.driver && allowedDrivers !== undefined && !allowedDrivers.includes(to.driver))
+      throw driverNotAllowed(to.driver, allowed?.metadata.name ?? '', allowedDrivers);
     if (there === undefined) throw driverNotConfigured(to.driver, [...drivers.keys()]);
     if (from.driver !== to.driver) {
       if ((there.locate === undefined) !== (here?.locate === undefined))

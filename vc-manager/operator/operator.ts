@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { DriverName } from '../../api/virtual-cluster.ts';
+import type { DriverName } from '../../api/drivers.ts';
 import { Backoff, type Clock, type KubeClient, LeaseElection, systemClock } from '../../kube/index.ts';
 import { OwnEtcd } from '../etcd/own-etcd.ts';
 import type { Fence } from '../jobs/tenant-lock.ts';

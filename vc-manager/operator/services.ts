@@ -1,8 +1,9 @@
 import type { Logger } from 'pino';
 import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
+import type { DriverName } from '../../api/drivers.ts';
 import type { VirtualClusterPolicy } from '../../api/policy.ts';
 import type { UsageDay } from '../../api/usage.ts';
-import type { DriverName, VirtualCluster } from '../../api/virtual-cluster.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { Clock, ConnectionOptions, KubeClient, KubeObject, Store } from '../../kube/index.ts';
 import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import type { EtcdAdmin } from '../etcd/admin.ts';

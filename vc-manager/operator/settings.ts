@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
-import type { DnsChoice, DriverName } from '../../api/virtual-cluster.ts';
+import type { DriverName } from '../../api/drivers.ts';
+import type { DnsChoice } from '../../api/virtual-cluster.ts';
 import { invalidSettings } from './errors.ts';
 
 export interface GatewaySettings {

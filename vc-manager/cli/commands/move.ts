@@ -1,7 +1,8 @@
 import { type Command, Option } from 'commander';
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
+import type { DriverName } from '../../../api/drivers.ts';
 import { annotationKeys } from '../../../api/labels.ts';
-import type { DatastoreName, DriverName, VirtualCluster } from '../../../api/virtual-cluster.ts';
+import type { DatastoreName, VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { findCondition, type KubeClient, resources } from '../../../kube/index.ts';
 import { minorOf } from '../../control-plane/template.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
