@@ -27,14 +27,15 @@ export function nameProblem(name: string): string | undefined {
   return undefined;
 }
 
+const namedById = /\b((?:of|[Cc]ontrol plane|[Tt]enant) )([a-z0-9]{6,20})(?![-\w])/g;
+
 /** A message of a driver or the datastore, which know a control plane by its id only, with the name that people know. */
 export function nameTenant(message: string, id: string, name: string): string {
-  return message
-    .replaceAll(
-      new RegExp(`\\b((?:of|[Cc]ontrol plane|[Tt]enant) )${id}(?![-\\w])`, 'g'),
-      (_, before) => before + name,
-    )
-    .replace(new RegExp(`^${id} has `), () => `${name} has `);
+  const begins = `${id} has `;
+  return (message.startsWith(begins) ? `${name} has ${message.slice(begins.length)}` : message).replaceAll(
+    namedById,
+    (match, before: string, what: string) => (what === id ? before + name : match),
+  );
 }
 
 /** A client that looks for the server `background-<server name>` at the gateway neither wakes a tenant nor keeps it awake. */

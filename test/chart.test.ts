@@ -380,7 +380,7 @@ describe('the Helm chart', () => {
       expect(first.stdout).toContain('port-forward');
       const gateway = ['--set', 'gateway.enabled=true', '--set', 'gateway.domain=tenants.example.com'];
       const { stdout } = await install('upgrade', '--dry-run=server', ...gateway);
-      expect(stdout).toContain('at names below tenants.example.com');
+      expect(stdout).toContain('which people reach at ID.tenants.example.com, port 443');
       expect(stdout).not.toContain('port-forward');
       const second = await install('upgrade', '--wait', '--timeout', '90s', '--set', 'manager.replicas=3');
       expect(complaints(second)).toEqual([]);
