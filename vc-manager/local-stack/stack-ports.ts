@@ -31,7 +31,8 @@ export const stackPortNames = [
 export type StackPorts = Record<(typeof stackPortNames)[number], number>;
 
 // Below the range from which systems take the ports of outgoing connections, which would come and go.
-const firstPort = 20_000;
+// Those below are the fixed ones of docker-compose.yml, which may run beside it.
+const firstPort = 20_700;
 const lastPort = 20_999;
 
 /**
