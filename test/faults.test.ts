@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest';
 import { type Resource, resources } from '../kube/index.ts';
 import { expectAgreementAfterLoad, killed, startedAnew } from './harness/after-load.ts';
-import { isBroad } from './harness/broad.ts';
+import { itBroadly } from './harness/broad.ts';
 import { at } from './harness/checker/view.ts';
 import { Churn } from './harness/churn.ts';
 import { deployment, namespace, pod, service } from './harness/manifests.ts';
@@ -71,25 +71,25 @@ describe('under load', () => {
     expect(now).toEqual(calm);
   };
 
-  it.runIf(isBroad)('both sides agree without any fault', () => withChurn(1, async () => undefined));
+  itBroadly('both sides agree without any fault', () => withChurn(1, async () => undefined));
 
-  it.runIf(isBroad)('the syncer is killed, and both sides agree afterwards', () =>
+  itBroadly('the syncer is killed, and both sides agree afterwards', () =>
     withChurn(10, async () => void (await killed(world, 'vc-syncer'))),
   );
 
-  it.runIf(isBroad)('the manager is killed, and both sides agree afterwards', () =>
+  itBroadly('the manager is killed, and both sides agree afterwards', () =>
     withChurn(20, async () => void (await killed(world, 'vc-manager'))),
   );
 
-  it.runIf(isBroad)('the API server of a tenant is killed, and both sides agree afterwards', () =>
+  itBroadly('the API server of a tenant is killed, and both sides agree afterwards', () =>
     withChurn(30, async () => void (await killed(world, 'kube-apiserver', tenants[0]))),
   );
 
-  it.runIf(isBroad)('the gateway is killed, and both sides agree afterwards', () =>
+  itBroadly('the gateway is killed, and both sides agree afterwards', () =>
     withChurn(35, async () => void (await killed(world, 'vc-gateway'))),
   );
 
-  it.runIf(isBroad)('the controllers of a tenant are killed, and both sides agree afterwards', () =>
+  itBroadly('the controllers of a tenant are killed, and both sides agree afterwards', () =>
     withChurn(40, async () => void (await killed(world, 'kube-controller-manager', tenants[0]))),
   );
 

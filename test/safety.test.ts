@@ -5,7 +5,7 @@ import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { findCondition, type KubeObject, resource, resources } from '../kube/index.ts';
 import { machineAddress } from '../vc-manager/os/network.ts';
 import { type AttackerServer, startAttackerServer } from './harness/attacker-server.ts';
-import { isBroad } from './harness/broad.ts';
+import { itBroadly } from './harness/broad.ts';
 import { openDatastore } from './harness/datastore.ts';
 import { footprint, noFootprint, tracesOf } from './harness/footprint.ts';
 import { claim, configMap, deployment, namespace, service } from './harness/manifests.ts';
@@ -315,7 +315,7 @@ describe('an empty answer is no order to delete', () => {
     expect(await isHeld()).toBe(false);
   });
 
-  it.runIf(isBroad)(
+  itBroadly(
     'look-alikes without our marks stand as they were after the patrol has come by, on both sides',
     async () => {
       const tenant = await world.createTenant('patrolled');

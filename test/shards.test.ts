@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { type KubeObject, resources } from '../kube/index.ts';
-import { isBroad } from './harness/broad.ts';
+import { isBroad, itBroadly } from './harness/broad.ts';
 import { at } from './harness/checker/view.ts';
 import { deployment, namespace, pod } from './harness/manifests.ts';
 import { poll } from './harness/poll.ts';
@@ -179,7 +179,7 @@ describe('several syncers', { timeout: 400_000 }, () => {
     expect(await calmPods()).toEqual(calm);
   });
 
-  it.runIf(isBroad)('do no harm when one stands still past its Lease and wakes up', async () => {
+  itBroadly('do no harm when one stands still past its Lease and wakes up', async () => {
     const its = await startSecond();
     const calm = await calmPods();
     const early = await makesPods(its, 'early', 5);

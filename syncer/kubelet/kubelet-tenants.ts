@@ -25,10 +25,8 @@ interface Known {
   readonly authority: X509Certificate;
   /** The one common name that this authority may vouch for here. */
   readonly commonName: string;
-  /** Certificates that were found to be signed by it. */
-  readonly signed: WeakSet<X509Certificate>;
-  /** Of these, those that are what they have to be, but for their time. */
-  readonly accepted: WeakSet<X509Certificate>;
+  /** Certificates that it has signed, each with why it is none for here whatever the time; undefined: it is one. */
+  readonly signed: WeakMap<X509Certificate, string | undefined>;
 }
 
 const clientUsage = '1.3.6.1.5.5.7.3.2';
@@ -75,14 +73,10 @@ export class AuthorityDirectory {
     if (known?.purpose !== purpose) {
       return 'no tenant that is served here has an authority that signed it for this';
     }
+    const problem = known.signed.get(certificate);
+    if (problem !== undefined) return problem;
     if (!isValid(certificate, nowMs) || !isValid(known.authority, nowMs))
       return 'it is not valid at this time';
-    const { accepted } = known;
-    if (accepted.has(certificate)) return { tenant: known.tenant };
-    if (certificate.ca) return 'it is that of an authority';
-    if (certificate.keyUsage?.includes(clientUsage) !== true) return 'it is not for clients';
-    if (commonName(certificate) !== known.commonName) return 'it does not bear the name of the tenant';
-    accepted.add(certificate);
     return { tenant: known.tenant };
   }
 
@@ -93,13 +87,21 @@ export class AuthorityDirectory {
 
   /** Signatures are verified once for each authority: an API server asks many times over one connection. */
   #signerOf(certificate: X509Certificate): Known | undefined {
-    return this.#bySubject.get(certificate.issuer)?.find(({ authority, signed }) => {
+    return this.#bySubject.get(certificate.issuer)?.find((known) => {
+      const { authority, signed } = known;
       if (signed.has(certificate)) return true;
       if (!certificate.checkIssued(authority) || !certificate.verify(authority.publicKey)) return false;
-      signed.add(certificate);
+      signed.set(certificate, problemOf(certificate, known));
       return true;
     });
   }
+}
+
+function problemOf(certificate: X509Certificate, known: Pick<Known, 'commonName'>): string | undefined {
+  if (certificate.ca) return 'it is that of an authority';
+  if (certificate.keyUsage?.includes(clientUsage) !== true) return 'it is not for clients';
+  if (commonName(certificate) !== known.commonName) return 'it does not bear the name of the tenant';
+  return undefined;
 }
 
 function kubeletClient(tenant: string, id: string, authorities: ClientAuthorities): Known[] {
@@ -108,8 +110,7 @@ function kubeletClient(tenant: string, id: string, authorities: ClientAuthoritie
     purpose: 'kubeletClient' as const,
     authority,
     commonName: `tenant-${id}`,
-    signed: new WeakSet(),
-    accepted: new WeakSet(),
+    signed: new WeakMap(),
   }));
 }
 
@@ -119,8 +120,7 @@ function frontProxy(tenant: string, id: string, authorities: ClientAuthorities):
     purpose: 'frontProxy' as const,
     authority,
     commonName: 'front-proxy-client',
-    signed: new WeakSet(),
-    accepted: new WeakSet(),
+    signed: new WeakMap(),
   }));
 }
 

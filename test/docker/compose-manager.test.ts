@@ -10,7 +10,7 @@ import { Binaries, defaultCacheDirectory, defaultVersions } from '../../vc-manag
 import { ProcessDriver } from '../../vc-manager/drivers/process/process-driver.ts';
 import { egressFilterProblem } from '../../vc-manager/os/egress-filter.ts';
 import { startAttackerServer, tenantEgress } from '../harness/attacker-server.ts';
-import { isBroad } from '../harness/broad.ts';
+import { itBroadly } from '../harness/broad.ts';
 import { renewAll } from '../harness/certificates.ts';
 import { poll } from '../harness/poll.ts';
 import { makeRunDirectory, removeRun, runCli, stateDirOf } from '../harness/stack.ts';
@@ -291,7 +291,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
   const said = (what: string, from: number): Promise<boolean> =>
     poll(what, () => readFileSync(managerLog, 'utf8').slice(from).includes(what), { timeoutMs: 60_000 });
 
-  it.runIf(isBroad)(
+  itBroadly(
     'finishes what it is at when the container of Redis is paused, and says that it goes on alone',
     async () => {
       const since = readFileSync(managerLog, 'utf8').length;
@@ -311,7 +311,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     },
   );
 
-  it.runIf(isBroad)(
+  itBroadly(
     'loses nothing when Redis is slow, nor when it is started again in the middle and is empty',
     async () => {
       const done = [{ kind: 'provision', result: 'Succeeded' }];

@@ -1,5 +1,5 @@
 import { beforeAll, expect, it } from 'vitest';
-import { isBroad } from '../harness/broad.ts';
+import { itBroadly } from '../harness/broad.ts';
 import { describeWithEngine } from './engine/describe-with-engine.ts';
 import { docker, mustDocker } from './engine/engine.ts';
 import { buildSkerry, managerImage, skerryImage, withSkerryImages } from './images/index.ts';
@@ -18,15 +18,12 @@ describeWithEngine('the image of Skerry', (engine) => {
 
   beforeAll(() => withSkerryImages(engine));
 
-  it.skipIf(!isBroad)(
-    `has the same layers when it is built again${isBroad ? '' : ' (npm run test:all)'}`,
-    async () => {
-      const { RootFS } = await inspect(skerryImage);
-      const again = 'skerry:again';
-      await buildSkerry(engine, { tag: again, target: 'runtime', arguments: ['--no-cache'] });
-      expect((await inspect(again)).RootFS.Layers).toEqual(RootFS.Layers);
-    },
-  );
+  itBroadly('has the same layers when it is built again', async () => {
+    const { RootFS } = await inspect(skerryImage);
+    const again = 'skerry:again';
+    await buildSkerry(engine, { tag: again, target: 'runtime', arguments: ['--no-cache'] });
+    expect((await inspect(again)).RootFS.Layers).toEqual(RootFS.Layers);
+  });
 
   it('dates every file at the time that it is built for, of which there is 1970 without', async () => {
     const paths = [

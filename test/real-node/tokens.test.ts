@@ -10,7 +10,7 @@ import {
   resource,
   resources,
 } from '../../kube/index.ts';
-import { isBroad } from '../harness/broad.ts';
+import { itBroadly } from '../harness/broad.ts';
 import { at } from '../harness/checker/view.ts';
 import { namespace } from '../harness/manifests.ts';
 import { poll } from '../harness/poll.ts';
@@ -256,8 +256,8 @@ describe('tokens in pods', () => {
     shortToken = await renewed(60_000);
   });
 
-  it.runIf(isBroad)(
-    'are renewed under the pod by the clock, three minutes before they expire (only in npm run test:all)',
+  itBroadly(
+    'are renewed under the pod by the clock, three minutes before they expire',
     () => renewed((shortest - 120) * 1000),
     renewalTimeoutMs,
   );

@@ -1,7 +1,7 @@
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resource, resources } from '../../kube/index.ts';
-import { isBroad } from '../harness/broad.ts';
+import { itBroadly } from '../harness/broad.ts';
 import { at } from '../harness/checker/view.ts';
 import { deployment, namespace, pod, secret, service, statefulSet } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
@@ -90,7 +90,7 @@ describe('workloads', () => {
     await world.superCluster.untilGone(resources.persistentVolumes, { name: volume ?? '' }, 120_000);
   });
 
-  it.runIf(isBroad)(
+  itBroadly(
     'a Job runs its pods to the end, tries again those that fail, and a CronJob makes Jobs',
     async () => {
       const job = (name: string, line: string, spec: object = {}): KubeObject => ({
@@ -306,38 +306,35 @@ describe('workloads', () => {
     await k('delete', 'deployment', 'web', '--timeout=60s');
   });
 
-  it.runIf(isBroad)(
-    'pods with a spread constraint are spread over both nodes, each tenant by itself',
-    async () => {
-      const neighbour = await world.createTenant('spreading');
-      await neighbour.apply(namespace(ns));
-      const spread = (hostname: boolean): object => ({
-        maxSkew: 1,
-        topologyKey: hostname ? 'kubernetes.io/hostname' : 'topology.kubernetes.io/zone',
-        whenUnsatisfiable: 'DoNotSchedule',
-        labelSelector: { matchLabels: { app: 'spread' } },
-      });
-      // All of the neighbour's on one node: if they counted, ours could not be spread evenly.
-      await neighbour.apply(
-        deployment(ns, 'spread', 4, {
-          nodeSelector: { 'kubernetes.io/hostname': 'node-1' },
-          containers: [server(['pause'])],
-        }),
-      );
-      await neighbour.kubectl('-n', ns, 'rollout', 'status', 'deployment/spread', '--timeout=90s');
-      await tenant.apply(
-        deployment(ns, 'spread', 4, {
-          topologySpreadConstraints: [spread(true), spread(false)],
-          containers: [server(['pause'])],
-        }),
-      );
-      await k('rollout', 'status', 'deployment/spread', '--timeout=90s');
-      const nodes = (await podsOf('spread')).map((each) => at<string>(each, 'spec', 'nodeName'));
-      expect(nodes.sort()).toEqual(['node-1', 'node-1', 'node-2', 'node-2']);
-      await world.expectAgreement();
-      await world.deleteTenant('spreading');
-    },
-  );
+  itBroadly('pods with a spread constraint are spread over both nodes, each tenant by itself', async () => {
+    const neighbour = await world.createTenant('spreading');
+    await neighbour.apply(namespace(ns));
+    const spread = (hostname: boolean): object => ({
+      maxSkew: 1,
+      topologyKey: hostname ? 'kubernetes.io/hostname' : 'topology.kubernetes.io/zone',
+      whenUnsatisfiable: 'DoNotSchedule',
+      labelSelector: { matchLabels: { app: 'spread' } },
+    });
+    // All of the neighbour's on one node: if they counted, ours could not be spread evenly.
+    await neighbour.apply(
+      deployment(ns, 'spread', 4, {
+        nodeSelector: { 'kubernetes.io/hostname': 'node-1' },
+        containers: [server(['pause'])],
+      }),
+    );
+    await neighbour.kubectl('-n', ns, 'rollout', 'status', 'deployment/spread', '--timeout=90s');
+    await tenant.apply(
+      deployment(ns, 'spread', 4, {
+        topologySpreadConstraints: [spread(true), spread(false)],
+        containers: [server(['pause'])],
+      }),
+    );
+    await k('rollout', 'status', 'deployment/spread', '--timeout=90s');
+    const nodes = (await podsOf('spread')).map((each) => at<string>(each, 'spec', 'nodeName'));
+    expect(nodes.sort()).toEqual(['node-1', 'node-1', 'node-2', 'node-2']);
+    await world.expectAgreement();
+    await world.deleteTenant('spreading');
+  });
 
   it('containers that die, that are killed for memory, and that are unhealthy, are told of as they are', async () => {
     // A busy machine takes its time for a probe; that is no illness.

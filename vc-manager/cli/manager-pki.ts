@@ -30,7 +30,9 @@ export function managerPkiProvider(flags: PkiFlags, place: PkiContext): () => Pr
   const { pkiSecret } = flags;
   if (pkiSecret === undefined)
     return () => managerPkiInDirectory(stateDir, address, clock, flags.kubeletProxyHost);
-  const etcdHosts = [...loopback, '::1', new URL(flags.etcdEndpoint).hostname.replace(/^\[|\]$/g, '')];
+  const { etcdEndpoint, etcdHttpEndpoint = etcdEndpoint } = flags;
+  const hosts = [etcdEndpoint, etcdHttpEndpoint].map((url) => new URL(url).hostname.replace(/^\[|\]$/g, ''));
+  const etcdHosts = [...new Set([...loopback, '::1', ...hosts])];
   let known: ManagerPki | undefined;
   return async () => {
     if (known !== undefined && clock.now() < known.renewAt.getTime()) return known;

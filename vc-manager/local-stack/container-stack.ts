@@ -25,9 +25,7 @@ const settingsSchema = z.object({
   nodes: z.int(),
   advertiseAddress: z.string(),
   ports: z.object(
-    Object.fromEntries(
-      stackPortNames.map((name) => [name, z.int().default(defaultContainerPorts[name])]),
-    ) as Record<keyof StackPorts, z.ZodDefault<z.ZodInt>>,
+    Object.fromEntries(stackPortNames.map((name) => [name, z.int()])) as Record<keyof StackPorts, z.ZodInt>,
   ),
 });
 

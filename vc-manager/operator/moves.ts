@@ -41,6 +41,18 @@ export function servicesAt(name: DriverName, services: Services): Services {
   return { ...services, driver, settings: { ...services.settings, driver: name } };
 }
 
+/** Throws `DriverNotAllowed` where the policy of the namespace does not let `spec.driver` name this one. */
+export function checkDriver(
+  { metadata }: VirtualCluster,
+  wanted: DriverName,
+  { policies }: Pick<MoveServices, 'policies'>,
+): void {
+  const policy = ceilingOf(metadata.namespace ?? '', policies.list());
+  const allowed = policy?.spec?.drivers;
+  if (allowed !== undefined && !allowed.includes(wanted))
+    throw driverNotAllowed(wanted, policy?.metadata.name ?? '', allowed);
+}
+
 /**
  * The move that the spec asks for; undefined when there is none, or it cannot be told. Whether the control plane is well,
  * and what else is under way, is not looked at.
@@ -74,18 +86,18 @@ export function placeText({ driver, datastore }: Place): string {
 
 function refusalOf(
   vc: VirtualCluster,
-  { drivers, policies }: MoveServices,
+  services: MoveServices,
   from: Place,
   to: Place,
 ): Pick<WantedMove, 'refusal'> {
   try {
+    const { drivers, policies } = services;
     const [there, here] = [drivers.get(to.driver), drivers.get(from.driver)];
     const allowed = ceilingOf(vc.metadata.namespace ?? '', policies.list());
-    const { templates, drivers: allowedDrivers } = allowed?.spec ?? {};
+    const { templates } = allowed?.spec ?? {};
     if (from.datastore !== to.datastore && templates !== undefined && !templates.includes(to.template))
       throw templateNotAllowed(to.template, allowed?.metadata.name ?? '', templates);
-    if (from.driver !== to.driver && allowedDrivers !== undefined && !allowedDrivers.includes(to.driver))
-      throw driverNotAllowed(to.driver, allowed?.metadata.name ?? '', allowedDrivers);
+    if (from.driver !== to.driver) checkDriver(vc, to.driver, services);
     if (there === undefined) throw driverNotConfigured(to.driver, [...drivers.keys()]);
     if (from.driver !== to.driver) {
       if ((there.locate === undefined) !== (here?.locate === undefined))

@@ -2,8 +2,8 @@ import { isIPv6 } from 'node:net';
 import type { TemplateChoice } from '../../control-plane/template.ts';
 import type { DatastoreLocation } from '../../drivers/driver.ts';
 import { freePort } from '../../os/network.ts';
-import { ceilingOf } from '../effective-policy.ts';
-import { driverChanged, driverNotAllowed, driverNotConfigured, portsExhausted } from '../errors.ts';
+import { driverChanged, driverNotConfigured, portsExhausted } from '../errors.ts';
+import { checkDriver } from '../moves.ts';
 import type { Services } from '../services.ts';
 import type { GatewaySettings } from '../settings.ts';
 import type { Step } from '../step-runner.ts';
@@ -23,13 +23,9 @@ export const address: Step = {
     const earlier = tenant.vc.status?.driver ?? 'process';
     const { driver: wanted } = tenant.vc.spec ?? {};
     if (!tenant.wasStarted && wanted !== undefined) {
-      const policy = ceilingOf(tenant.vc.metadata.namespace ?? '', services.policies.list());
-      const allowed = policy?.spec?.drivers;
-      if (allowed !== undefined && !allowed.includes(wanted))
-        throw driverNotAllowed(wanted, policy?.metadata.name ?? '', allowed);
+      checkDriver(tenant.vc, wanted, services);
+      if (wanted !== settings.driver) throw driverNotConfigured(wanted, [...services.drivers.keys()]);
     }
-    if (!tenant.wasStarted && wanted !== undefined && wanted !== settings.driver)
-      throw driverNotConfigured(wanted, [...services.drivers.keys()]);
     if (tenant.wasStarted && earlier !== settings.driver) throw driverChanged(earlier, settings.driver);
     tenant.status.set({ driver: settings.driver });
     await recordGateway(tenant, services);
