@@ -217,6 +217,24 @@ async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Prom
   }));
 }
 
+/**
+ * Ends a move that the spec asks for no more, while the old place serves: the next steps remove what was prepared. It is
+ * not held back: it begins anew when the spec asks for it again.
+ */
+export async function withdrawMove(tenant: Tenant, services: Services): Promise<void> {
+  const now = new Date(services.clock.now());
+  tenant.status.set(({ move, jobs: { held, ...jobs } = {}, ...status }) => ({
+    ...status,
+    ...(move && { move: { ...move, stage: 'returning' } }),
+    jobs: {
+      ...(jobs.current?.kind === 'move' ? cancelJob(jobs, now, 'The spec asks for it no more.') : jobs),
+      // That of an earlier move would be the reason of this one.
+      ...(held !== undefined && held.kind !== 'move' && { held }),
+    },
+  }));
+  await tenant.status.flush();
+}
+
 /** Another request begins it anew: nothing has to hold it back. */
 function isByRequest({ kind }: CurrentJob): boolean {
   return kind === 'key-rotation' || kind === 'authority-renewal' || kind === 'snapshot' || kind === 'restore';

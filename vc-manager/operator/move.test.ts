@@ -189,6 +189,85 @@ describe('a move', () => {
     await world.untilReason('a', 'Placed', 'Cancelled');
   });
 
+  const stuckWhilePreparing = (): void => {
+    world.ownDatastores.onRaise = () => 0;
+    const viewTenant = world.datastore.viewTenant.bind(world.datastore);
+    world.datastore.viewTenant = async (tenant) => ({ ...(await viewTenant(tenant)), revision: 7 });
+  };
+  const untilPreparing = () =>
+    world.until('a', ({ status }) => /counts to the revision/.test(status?.jobs?.current?.message ?? ''));
+
+  it.each([
+    ['to an etcd of its own', { template: ownTemplate }, { template: 'v1-36' }],
+    [
+      'to another driver too',
+      { template: ownTemplate, driver: 'compose' },
+      { template: 'v1-36', driver: 'process' },
+    ],
+  ] as const)(
+    '%s ends as cancelled when the spec is set back before anything is stopped',
+    async (_, there, back) => {
+      run();
+      await make();
+      stuckWhilePreparing();
+      world.edit('a', there);
+      await untilPreparing();
+      world.edit('a', back);
+      const { status } = await world.until(
+        'a',
+        (vc) => vc.status?.moved !== undefined && vc.status.move === undefined,
+      );
+      expect(status).toMatchObject({ datastore: 'shared', driver: 'process', phase: 'Ready' });
+      expect(status?.jobs).toMatchObject({
+        history: [{ kind: 'move', result: 'Cancelled', message: 'The spec asks for it no more.' }, {}],
+      });
+      expect(status?.jobs?.held).toBeUndefined();
+      expect(status?.moved?.pausedMs).toBeUndefined();
+      expect(names()).toEqual(['kube-apiserver', 'kube-controller-manager']);
+      expect(await other.list()).toEqual([]);
+      expect([...world.datastore.tenants]).toEqual([id()]);
+      const placed = await world.untilReady('a');
+      expect(condition(placed, 'Placed')).toBeUndefined();
+      // Asked for again, it begins again.
+      world.ownDatastores.onRaise = (target) => target;
+      world.edit('a', there);
+      await untilMoved({ datastore: 'own' });
+    },
+  );
+
+  it('goes to another place when the spec asks for that before anything is stopped', async () => {
+    run();
+    await make();
+    stuckWhilePreparing();
+    world.edit('a', { template: ownTemplate });
+    await untilPreparing();
+    world.edit('a', { template: 'v1-36', driver: 'compose' });
+    const { status } = await untilMoved({ driver: 'compose' });
+    expect(status?.datastore).toBe('shared');
+    expect(status?.jobs?.history).toMatchObject([
+      { kind: 'move', target: 'compose/shared', result: 'Succeeded' },
+      { kind: 'move', target: 'process/own', result: 'Cancelled' },
+      {},
+    ]);
+    expect(await world.driver.list()).toEqual([]);
+  });
+
+  it('goes on when the spec asks for another version while it is prepared', async () => {
+    run();
+    await make();
+    stuckWhilePreparing();
+    world.edit('a', { template: ownTemplate });
+    await untilPreparing();
+    world.ownDatastores.onRaise = (target) => target;
+    world.edit('a', { version: '1.36.99' });
+    await untilMoved({ datastore: 'own', version: '1.36.99' });
+    expect(world.get('a')?.status?.jobs?.history?.map(({ kind, result }) => [kind, result])).toEqual([
+      ['version-change', 'Succeeded'],
+      ['move', 'Succeeded'],
+      ['provision', 'Succeeded'],
+    ]);
+  });
+
   it('cannot be cancelled later', async () => {
     run();
     await make();

@@ -231,6 +231,8 @@ export const moved: Step = {
       ...(here.datastore === 'own' && datastorePorts && { datastorePorts }),
       moved: { at, from, to, ...paused, ...why },
     }));
+    // What else the spec asks for has waited for this, and no event tells of it again.
+    tenant.lookAgainMs = 0;
     if (isBack) {
       await tenant.status.flush();
       return reportPlace(tenant, services);
