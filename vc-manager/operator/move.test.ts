@@ -4,6 +4,7 @@ import { isPaused, isServed, type VirtualCluster } from '../../api/virtual-clust
 import { ConnectionError, resources } from '../../kube/index.ts';
 import { componentHash } from '../drivers/driver.ts';
 import { DriverError } from '../drivers/errors.ts';
+import { EtcdError } from '../etcd/errors.ts';
 import type { Entry } from '../etcd/keyspace.ts';
 import { DyingConnection } from './testing/dying-connection.ts';
 import { LocatingDriver } from './testing/locating-driver.ts';
@@ -48,6 +49,13 @@ describe('a move', () => {
         Object.entries(to).every(([field, value]) => status[field as 'driver'] === value),
     );
   const wanted = whatItHas.map(({ key }) => key);
+  const stuckWhilePreparing = (): void => {
+    world.ownDatastores.onRaise = () => 0;
+    const viewTenant = world.datastore.viewTenant.bind(world.datastore);
+    world.datastore.viewTenant = async (tenant) => ({ ...(await viewTenant(tenant)), revision: 7 });
+  };
+  const untilPreparing = () =>
+    world.until('a', ({ status }) => /counts to the revision/.test(status?.jobs?.current?.message ?? ''));
 
   it('to an etcd of its own copies what it has while nothing runs that writes, and back again', async () => {
     run();
@@ -110,6 +118,85 @@ describe('a move', () => {
       { target: revision, paused: false },
       { target: revision, paused: true },
     ]);
+  });
+
+  it('has it count on before anything is stopped as long as the old one is still being written to', async () => {
+    run();
+    await make();
+    let revision = 50_000;
+    const viewTenant = world.datastore.viewTenant.bind(world.datastore);
+    world.datastore.viewTenant = async (tenant) => ({ ...(await viewTenant(tenant)), revision });
+    const raised: { target: number; paused: boolean }[] = [];
+    world.ownDatastores.onRaise = (target) => {
+      raised.push({ target, paused: isPaused(world.get('a') as VirtualCluster) });
+      // Fewer each time, as it takes less time each time.
+      revision += 10_000 / 4 ** raised.length;
+      return target;
+    };
+    world.edit('a', { template: ownTemplate });
+    await untilMoved({ datastore: 'own' });
+    expect(raised).toEqual([
+      { target: 50_000, paused: false },
+      { target: 52_500, paused: false },
+      { target: 53_125, paused: true },
+    ]);
+  });
+
+  it('is given up, and says what to do, when the old one is written to faster than the new one can count', async () => {
+    const first = run();
+    await make();
+    let revision = 50_000;
+    const viewTenant = world.datastore.viewTenant.bind(world.datastore);
+    world.datastore.viewTenant = async (tenant) => ({ ...(await viewTenant(tenant)), revision });
+    world.ownDatastores.onRaise = () => {
+      revision += 20_000;
+      return revision - 50_000;
+    };
+    world.edit('a', { template: ownTemplate });
+    await world.until('a', ({ status }) => status?.move?.catchUp?.idleRounds === 1);
+    await first.stop();
+    // The next manager goes on counting the rounds.
+    const vc = world.get('a') as VirtualCluster;
+    const { move } = vc.status ?? {};
+    const status = {
+      ...vc.status,
+      ...(move && { move: { ...move, catchUp: { behind: 50_000, idleRounds: 7 } } }),
+    };
+    world.superCluster.put(resources.virtualClusters, { ...vc, status });
+    run();
+    const back = await world.untilReason('a', 'Placed', 'RolledBack');
+    expect(condition(back, 'Placed')?.message).toMatch(
+      /written to faster .*: 50000 are left, and in 8 rounds of 15 s it came no nearer.*move it when they do.*jobs retry/,
+    );
+    expect(back.status).toMatchObject({
+      datastore: 'shared',
+      moved: { why: expect.stringMatching(/faster/) },
+    });
+    expect(back.status?.moved?.pausedMs).toBeUndefined();
+    expect(back.status?.jobs?.history?.[0]).toMatchObject({ kind: 'move', result: 'Failed' });
+    expect(names()).toEqual(['kube-apiserver', 'kube-controller-manager']);
+  });
+
+  it.each([
+    ['count up while nothing is served', 'to', /60 s were not enough/],
+    ['be copied before the old one forgets what was', 'copy', /took longer than the old datastore keeps/],
+  ] as const)('goes back when it cannot %s', async (_, what, why) => {
+    run();
+    await make();
+    if (what === 'to') {
+      stuckWhilePreparing();
+      world.ownDatastores.onRaise = (target) =>
+        isPaused(world.get('a') as VirtualCluster) ? target - 1 : target;
+    } else
+      world.ownDatastores.beforeReplace = () => {
+        throw new EtcdError('compacted', 'The datastore answered "required revision has been compacted".');
+      };
+    world.edit('a', { template: ownTemplate });
+    const vc = await world.untilReason('a', 'Placed', 'RolledBack');
+    expect(vc.status?.moved?.why).toMatch(why);
+    expect(vc.status).toMatchObject({ datastore: 'shared', phase: 'Ready' });
+    expect(isServed(vc)).toBe(true);
+    expect(world.datastore.entries.get(id())?.map(({ key }) => key)).toEqual(wanted);
   });
 
   it('to another driver starts it there with the same address, and leaves nothing at the old one', async () => {
@@ -188,14 +275,6 @@ describe('a move', () => {
     expect(names()).toEqual(['kube-apiserver', 'kube-controller-manager']);
     await world.untilReason('a', 'Placed', 'Cancelled');
   });
-
-  const stuckWhilePreparing = (): void => {
-    world.ownDatastores.onRaise = () => 0;
-    const viewTenant = world.datastore.viewTenant.bind(world.datastore);
-    world.datastore.viewTenant = async (tenant) => ({ ...(await viewTenant(tenant)), revision: 7 });
-  };
-  const untilPreparing = () =>
-    world.until('a', ({ status }) => /counts to the revision/.test(status?.jobs?.current?.message ?? ''));
 
   it.each([
     ['to an etcd of its own', { template: ownTemplate }, { template: 'v1-36' }],

@@ -124,7 +124,7 @@ function refusalOf(
   if (why === undefined)
     return { refusal: { reason: 'Cancelled', message: `Its move was cancelled; ${again}` } };
   return {
-    refusal: { reason: 'RolledBack', message: `It went back, as it did not start there: ${why} ${again}` },
+    refusal: { reason: 'RolledBack', message: `It went back, as it could not go there: ${why} ${again}` },
   };
 }
 
