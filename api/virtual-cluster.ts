@@ -391,6 +391,13 @@ export const virtualClusterStatusSchema = z.strictObject({
         .meta({ format: 'date-time' })
         .describe('When one on schedule failed last; absent after one that succeeded.')
         .optional(),
+      begun: z
+        .string()
+        .max(253)
+        .describe(
+          'Name of one that is being written. One that was not finished is removed before the next one.',
+        )
+        .optional(),
       kept: z
         .array(
           z.strictObject({

@@ -6,7 +6,7 @@ import { componentHash } from '../drivers/driver.ts';
 import { DriverError } from '../drivers/errors.ts';
 import { EtcdError } from '../etcd/errors.ts';
 import type { Entry } from '../etcd/keyspace.ts';
-import { DyingConnection } from './testing/dying-connection.ts';
+import { dieAtEveryWrite } from './testing/every-write.ts';
 import { LocatingDriver } from './testing/locating-driver.ts';
 import { condition, FakeDriver, jobRequests, World } from './testing/world.ts';
 
@@ -576,10 +576,50 @@ describe('a move', () => {
   });
 });
 
-/** More than a move takes: then the last rounds show that nothing dies any more. */
-const mostWrites = 40;
-
 describe('a manager that dies while it moves a control plane', () => {
+  const own = (vc?: VirtualCluster): string => `https://127.0.0.1:${vc?.status?.datastorePorts?.[0]}`;
+  const others = new WeakMap<World, FakeDriver>();
+  const otherOf = (world: World): FakeDriver => {
+    const other = others.get(world) ?? new FakeDriver();
+    others.set(world, other);
+    return other;
+  };
+  const options = (world: World) => ({ otherDrivers: { compose: otherOf(world) } });
+  const made = async (spec: object): Promise<World> => {
+    const world = await World.start();
+    const maker = world.run(options(world));
+    world.create('a', spec);
+    const { status } = await world.untilReady('a');
+    await maker.stop();
+    if (status?.datastore === 'own') world.ownDatastores.entries.set(own(world.get('a')), whatItHas);
+    else world.datastore.entries.set(status?.id ?? '', whatItHas);
+    return world;
+  };
+  const untilEnded = (world: World): Promise<VirtualCluster> =>
+    world.until(
+      'a',
+      ({ status }) =>
+        status?.phase === 'Ready' &&
+        status.moved !== undefined &&
+        status.move === undefined &&
+        status.jobs?.current === undefined,
+    );
+  const checkPlace = async (world: World, when: string): Promise<void> => {
+    const vc = world.get('a');
+    const id = vc?.status?.id ?? '';
+    const isOwn = vc?.status?.datastore === 'own';
+    const has = isOwn ? world.ownDatastores.entries.get(own(vc)) : world.datastore.entries.get(id);
+    expect(
+      has?.map(({ key }) => key),
+      when,
+    ).toEqual(whatItHas.map(({ key }) => key));
+    expect([...world.datastore.tenants], when).toEqual(isOwn ? [] : [id]);
+    const drivers = [otherOf(world), world.driver];
+    const [runs, gone] = vc?.status?.driver === 'compose' ? drivers : drivers.reverse();
+    expect(await runs?.list(), when).toEqual([id]);
+    expect(await gone?.list(), when).toEqual([]);
+  };
+
   it.each([
     ['to an etcd of its own', {}, { template: ownTemplate }],
     ['to the shared datastore', { template: ownTemplate }, { template: 'v1-36' }],
@@ -587,50 +627,58 @@ describe('a manager that dies while it moves a control plane', () => {
   ])(
     '%s, at any write, is succeeded by one that ends the move',
     async (_, from, to) => {
-      let deaths = 0;
-      for (let writes = 1; writes <= mostWrites; writes++) {
-        const world = await World.start();
-        const other = new FakeDriver();
-        const otherDrivers = { compose: other };
-        const maker = world.run({ otherDrivers });
-        world.create('a', from);
-        const made = await world.untilReady('a');
-        await maker.stop();
-        const id = made.status?.id ?? '';
-        const own = (vc?: VirtualCluster): string => `https://127.0.0.1:${vc?.status?.datastorePorts?.[0]}`;
-        if (made.status?.datastore === 'own') world.ownDatastores.entries.set(own(made), whatItHas);
-        else world.datastore.entries.set(id, whatItHas);
-        world.edit('a', to);
-        const isThere = ({ status }: VirtualCluster): boolean =>
-          status?.phase === 'Ready' && status.moved !== undefined && status.move === undefined;
-        const connection = new DyingConnection(world.superCluster.connectionOptions, writes);
-        const first = world.run({ otherDrivers, connection });
-        const outcome = await Promise.race([
-          connection.died.then(() => 'died' as const),
-          world.until('a', isThere).then(() => 'there' as const),
-        ]);
-        await first.stop();
-        world.run({ otherDrivers });
-        const vc = await world.until('a', isThere);
-        const what = `after ${writes} writes`;
-        expect(vc.status?.moved?.why, what).toBeUndefined();
-        const isOwn = vc.status?.datastore === 'own';
-        const has = isOwn ? world.ownDatastores.entries.get(own(vc)) : world.datastore.entries.get(id);
-        expect(
-          has?.map(({ key }) => key),
-          what,
-        ).toEqual(whatItHas.map(({ key }) => key));
-        expect([...world.datastore.tenants], what).toEqual(isOwn ? [] : [id]);
-        const [runs, gone] = vc.status?.driver === 'compose' ? [other, world.driver] : [world.driver, other];
-        expect(await runs.list(), what).toEqual([id]);
-        expect(await gone.list(), what).toEqual([]);
-        await world.end();
-        if (outcome === 'there') break;
-        deaths += 1;
-      }
-      expect(deaths).toBeGreaterThan(6);
-      expect(deaths).toBeLessThan(mostWrites);
+      const deaths = await dieAtEveryWrite({
+        options,
+        begin: async () => {
+          const world = await made(from);
+          world.edit('a', to);
+          return world;
+        },
+        untilDone: untilEnded,
+        check: async (world, when) => {
+          const { moved, jobs } = world.get('a')?.status ?? {};
+          expect(moved?.why, when).toBeUndefined();
+          expect(
+            jobs?.history?.map(({ kind, result }) => [kind, result]),
+            when,
+          ).toEqual([
+            ['move', 'Succeeded'],
+            ['provision', 'Succeeded'],
+          ]);
+          await checkPlace(world, when);
+        },
+        end: (world) => world.end(),
+      });
+      expect(deaths).toBeGreaterThan(8);
     },
-    120_000,
+    240_000,
   );
+
+  it('and gives it up, as the spec was set back, at any write, is succeeded by one that does', async () => {
+    const deaths = await dieAtEveryWrite({
+      options,
+      begin: async () => {
+        const world = await made({});
+        const viewTenant = world.datastore.viewTenant.bind(world.datastore);
+        world.datastore.viewTenant = async (tenant) => ({ ...(await viewTenant(tenant)), revision: 7 });
+        world.ownDatastores.onRaise = () => 0;
+        const manager = world.run(options(world));
+        world.edit('a', { template: ownTemplate, driver: 'compose' });
+        await world.until('a', ({ status }) => status?.move?.catchUp !== undefined);
+        await manager.stop();
+        world.edit('a', { template: 'v1-36', driver: 'process' });
+        return world;
+      },
+      untilDone: untilEnded,
+      check: async (world, when) => {
+        expect(world.get('a')?.status, when).toMatchObject({
+          ...{ driver: 'process', datastore: 'shared', template: 'v1-36' },
+          jobs: { history: [{ kind: 'move', result: 'Cancelled' }, {}] },
+        });
+        await checkPlace(world, when);
+      },
+      end: (world) => world.end(),
+    });
+    expect(deaths).toBeGreaterThan(3);
+  }, 240_000);
 });
