@@ -391,6 +391,13 @@ export const virtualClusterStatusSchema = z.strictObject({
         .meta({ format: 'date-time' })
         .describe('When one on schedule failed last; absent after one that succeeded.')
         .optional(),
+      begun: z
+        .string()
+        .max(253)
+        .describe(
+          'Name of one that is being written. One that was not finished is removed before the next one.',
+        )
+        .optional(),
       kept: z
         .array(
           z.strictObject({
@@ -439,6 +446,13 @@ export const virtualClusterStatusSchema = z.strictObject({
       startedAt: z.string().meta({ format: 'date-time' }),
       pausedAt: z.string().meta({ format: 'date-time' }).describe('Since when none serves.').optional(),
       pausedMs: z.int().min(0).describe('How long none has served; absent until one does.').optional(),
+      catchUp: z
+        .strictObject({
+          behind: z.int().min(0).describe('How many it lacked at least at the end of a round.'),
+          idleRounds: z.int().min(0).describe('Rounds in a row since then that have gained nothing.'),
+        })
+        .describe('How far the new datastore counts to the revision of the old one.')
+        .optional(),
     })
     .describe('It is on its way to another driver or datastore.')
     .optional(),

@@ -89,6 +89,34 @@ describe('what the gateway says of tenants', () => {
     expect(await Promise.all(waiting)).toEqual([true, true, true]);
   });
 
+  it('is nothing for a client in the background, which waits for one that comes back by itself and for no other', async () => {
+    await using world = await following(vc('Ready'));
+    const { activity, server, routes } = world;
+    const away = (phase: 'Restoring' | 'Asleep'): VirtualCluster => ({
+      ...vc('Ready'),
+      status: {
+        ...vc('Ready').status,
+        phase,
+        ...(phase === 'Restoring' && { restore: { request: 'one', from: 'acme/blue/x.snapshot' } }),
+      },
+    });
+    const route = { id: 'blueid', isBackground: true };
+    const put = (tenant: VirtualCluster): void => {
+      routes.put(tenant);
+      activity.routesChanged();
+    };
+    const never = new AbortController().signal;
+    put(away('Restoring'));
+    const held = activity.wake(route, never);
+    put(vc('Ready'));
+    expect(await held).toBe(true);
+    put(away('Restoring'));
+    const left = activity.wake(route, never);
+    put(away('Asleep'));
+    expect(await left).toBe(false);
+    expect(server.requests).toEqual([]);
+  });
+
   it('waits no longer than a client, or for ever', async () => {
     await using world = await following(vc('Asleep'));
     const { clock, activity, routes } = world;

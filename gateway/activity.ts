@@ -59,21 +59,26 @@ export class Activity {
     for (const { waiting } of this.#waking.values()) for (const each of waiting) each.signal();
   }
 
-  /** Resolves when the API server of the tenant is ready; false when that takes too long, or when aborted. */
-  async wake(route: Pick<Route, 'id'>, signal: AbortSignal): Promise<boolean> {
+  /**
+   * Resolves when the API server of the tenant is ready; false when that takes too long, or when aborted. For a background
+   * client nobody is asked to wake it: false when it does not come back by itself.
+   */
+  async wake(
+    { id, isBackground = false }: Pick<Route, 'id' | 'isBackground'>,
+    signal: AbortSignal,
+  ): Promise<boolean> {
     const { clock, routes } = this.#o;
-    const { id } = route;
     const waking = this.#waking.get(id) ?? { waiting: new Set(), isAsking: false };
     this.#waking.set(id, waking);
     const wakeup = new Wakeup();
     waking.waiting.add(wakeup);
     const untilMs = clock.monotonic() + longestWakeMs;
     try {
-      while (routes.byId(id)?.isAsleep === true) {
+      for (let route = routes.byId(id); route?.isAsleep === true; route = routes.byId(id)) {
         const leftMs = untilMs - clock.monotonic();
-        if (leftMs <= 0) return false;
+        if (leftMs <= 0 || (isBackground && route.isPaused !== true)) return false;
         // One of those that wait asks for all.
-        if (!waking.isAsking) void this.#ask(id, waking);
+        if (!isBackground && !waking.isAsking) void this.#ask(id, waking);
         await wakeup.waitFor(Math.min(leftMs, askAgainMs), clock, signal);
       }
       return routes.byId(id) !== undefined;

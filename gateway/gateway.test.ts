@@ -10,7 +10,7 @@ import {
 } from 'node:net';
 import { connect, createServer, type TLSSocket } from 'node:tls';
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { VirtualCluster } from '../api/virtual-cluster.ts';
+import type { Move, VirtualCluster } from '../api/virtual-cluster.ts';
 import { systemClock } from '../kube/index.ts';
 import { freePort } from '../kube/testing/free-port.ts';
 import { createTestCertificates, type TestCertificates } from '../kube/testing/index.ts';
@@ -463,6 +463,35 @@ describe('the gateway', () => {
     routes.put(virtualCluster('of-blueid', 'blueid', backend));
     restored.resolve(true);
     (await waiting).destroy();
+  });
+
+  it('holds a client in the background of a tenant that is being moved, and still does not count it', async () => {
+    const backend = await listening(echo());
+    const moved = Promise.withResolvers<boolean>();
+    const asked: (boolean | undefined)[] = [];
+    const wake = ({ isBackground }: Route): Promise<boolean> => {
+      asked.push(isBackground);
+      return moved.promise;
+    };
+    const { port, routes, gateway } = await start({ tenants: { blueid: 1 }, options: { wake } });
+    const away = virtualCluster('of-blueid', 'blueid', 1);
+    const place = { driver: 'process', template: 'v1-36' } as const;
+    const at = '2026-01-01T00:00:00Z';
+    const move: Move = {
+      stage: 'copying',
+      startedAt: at,
+      pausedAt: at,
+      from: { ...place, datastore: 'shared' },
+      to: { ...place, datastore: 'own' },
+    };
+    routes.put({ ...away, status: { ...away.status, phase: 'Moving', move } });
+    const waiting = client(port, 'background-blueid');
+    await vi.waitUntil(() => asked.length === 1, 30_000);
+    routes.put(virtualCluster('of-blueid', 'blueid', backend));
+    moved.resolve(true);
+    (await waiting).destroy();
+    expect(asked).toEqual([true]);
+    expect(gateway.takeUsed()).toEqual([]);
   });
 
   it('tells clients of a tenant that does not wake up, and wakes one that was stopped under it', async () => {

@@ -277,7 +277,8 @@ export class Gateway {
 
   /** Holds the client meanwhile: it waits for the server's first word. */
   async #wakeAndDial(client: Socket, route: Route, start: Buffer): Promise<void> {
-    if (route.isBackground === true) {
+    const { isBackground } = route;
+    if (isBackground === true && this.#o.routes.byId(route.id)?.isPaused !== true) {
       this.#refuse(client, 'background', route.tenant);
       return;
     }
@@ -286,7 +287,8 @@ export class Gateway {
     const isAwake = await this.#o.wake(route, gone.signal);
     if (client.destroyed) return;
     const now = this.#o.routes.byId(route.id);
-    if (isAwake && now?.tenant === route.tenant) this.#dial(client, now, start);
+    if (isAwake && now?.tenant === route.tenant)
+      this.#dial(client, isBackground === true ? { ...now, isBackground } : now, start);
     else this.#refuse(client, 'asleep', route.tenant);
   }
 

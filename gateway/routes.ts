@@ -10,8 +10,10 @@ export interface Route {
   readonly port: number;
   /** Where the gateway listens for this tenant alone. */
   readonly ownPort?: number;
-  /** Its API server does not run, as it has to be woken or is being put back to a snapshot. */
+  /** Its API server does not run: it has to be woken, or comes back by itself. */
   readonly isAsleep: boolean;
+  /** It comes back by itself: it is being moved, or put back to a snapshot. */
+  readonly isPaused?: boolean;
   /** The client asks to be left out: it neither wakes the tenant nor keeps it awake. */
   readonly isBackground?: boolean;
   /** After so long without a connection it may be put to sleep. */
@@ -93,6 +95,7 @@ function routeOf(vc: VirtualCluster): Route | undefined {
   const { hostname, port, protocol } = new URL(endpoint);
   if (protocol !== 'https:') return undefined;
   const idleMs = sleepAfterIdleMs(vc);
+  const isAway = status?.restore !== undefined || isPaused(vc);
   return {
     tenant: `${metadata.namespace}/${metadata.name}`,
     id,
@@ -100,7 +103,8 @@ function routeOf(vc: VirtualCluster): Route | undefined {
     host: hostname.replace(/^\[(.*)\]$/, '$1'),
     port: port === '' ? 443 : Number(port),
     ...(gateway?.port === undefined ? {} : { ownPort: gateway.port }),
-    isAsleep: phase === 'Asleep' || status?.restore !== undefined || isPaused(vc),
+    isAsleep: phase === 'Asleep' || isAway,
+    ...(isAway && { isPaused: true }),
     ...(idleMs === undefined ? {} : { idleMs }),
   };
 }

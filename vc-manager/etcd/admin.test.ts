@@ -5,7 +5,7 @@ import { issue, type KeyPair } from '../pki/index.ts';
 import { EtcdAdmin } from './admin.ts';
 import { EtcdGateway, EtcdSession } from './gateway.ts';
 import { permissionsOf, rolesOf, tenantPrefix, tenantUser } from './grants.ts';
-import { type Entry, prefixRange } from './keyspace.ts';
+import { type Entry, type EtcdCaller, prefixRange, removeKeys } from './keyspace.ts';
 import { grpcCall } from './testing/grpc-client.ts';
 import { RealEtcd } from './testing/real-etcd.ts';
 
@@ -254,6 +254,68 @@ describe('removing a tenant', () => {
     expect((await asTenant('large', 'KV/Put', { 1: '/tenants/large/x', 2: 'v' })).status).toBe(0);
     await admin.removeTenant('large');
     expect(await admin.countKeys('/tenants/large/')).toBe(0);
+  });
+
+  it('deletes no page of a tenant that was moved back since, by a manager that took over', async () => {
+    const entries = (count: number) =>
+      (async function* (): AsyncGenerator<Entry> {
+        for (let i = 0; i < count; i++)
+          yield { key: `pods/${String(i).padStart(4, '0')}`, value: Buffer.from('v') };
+      })();
+    await admin.ensureTenant('back');
+    await admin.replaceTenant('back', entries(2_100), { attempt: 'first' });
+    let pages = 0;
+    // It stands still before its second page.
+    const stalled: EtcdCaller = {
+      call: async (path, body, signal) => {
+        if (path === '/v3/kv/txn' && ++pages === 2) {
+          const other = etcd.admin();
+          await other.removeTenant('back');
+          await other.ensureTenant('back');
+          await other.replaceTenant('back', entries(2_100), { attempt: 'second' });
+          await other.close();
+        }
+        return session.call(path, body, signal);
+      },
+    };
+    const guard = '/skerry/replacing/back';
+    await expect(removeKeys(stalled, tenantPrefix('back'), { guard })).rejects.toMatchObject({
+      code: 'removal-superseded',
+      retryable: true,
+    });
+    expect(pages).toBe(2);
+    expect(await admin.countKeys(tenantPrefix('back'))).toBe(2_100);
+    await admin.removeTenant('back');
+    expect(await admin.countKeys(tenantPrefix('back'))).toBe(0);
+  });
+
+  it('leaves the mark of a manager that replaces its keys at this moment', async () => {
+    const guard = '/skerry/replacing/marked';
+    const late: EtcdCaller = {
+      call: async (path, body, signal) => {
+        if (path === '/v3/kv/txn') await put(guard);
+        return session.call(path, body, signal);
+      },
+    };
+    await expect(removeKeys(late, tenantPrefix('marked'), { guard })).rejects.toMatchObject({
+      code: 'removal-superseded',
+    });
+    expect(await admin.countKeys(guard)).toBe(1);
+    await admin.removeTenant('marked');
+    expect(await admin.countKeys(guard)).toBe(0);
+  });
+
+  it('ends before the write that its manager may not do any more', async () => {
+    await admin.ensureTenant('lapsed');
+    for (const each of ['a', 'b']) await put(`/tenants/lapsed/${each}`);
+    let writes = 0;
+    const beforeWrite = (): void => {
+      if (++writes === 2) throw new Error('another manager leads');
+    };
+    await expect(admin.removeTenant('lapsed', { beforeWrite })).rejects.toThrow('another manager leads');
+    expect(await admin.countKeys('/tenants/lapsed/')).toBe(2);
+    await admin.removeTenant('lapsed');
+    expect(await admin.countKeys('/tenants/lapsed/')).toBe(0);
   });
 
   it('may be repeated, run twice at once, and meet a tenant that is not there', async () => {

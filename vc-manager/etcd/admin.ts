@@ -21,6 +21,7 @@ import {
   listSegments,
   measureKeys,
   raiseRevision,
+  removeKeys,
   replaceKeys,
   viewKeys,
 } from './keyspace.ts';
@@ -101,16 +102,20 @@ export class EtcdAdmin {
 
   /**
    * Takes the tenant's user away, then its keys, then its role, so that nothing can write behind the delete and
-   * what an interrupted call left is still listed. Throws `tenant-not-removed` when something is there afterwards.
+   * what an interrupted call left is still listed. Throws `tenant-not-removed` when something is there afterwards, and
+   * `removal-superseded` when somebody has written keys meanwhile. `beforeWrite` is called before each write, and may throw.
    */
-  async removeTenant(id: string, { signal }: AdminCall = {}): Promise<void> {
+  async removeTenant(
+    id: string,
+    { signal, beforeWrite = () => {} }: AdminCall & { beforeWrite?: () => void } = {},
+  ): Promise<void> {
     const { user, role, prefix } = grantOf(id);
     await this.#mutex.run(user, signal, async () => {
       await this.enableAuth({ ...(signal && { signal }) });
+      beforeWrite();
       await this.#deleteAuth('user', user, signal);
-      await deleteKeys(this.#session, prefix, signal);
-      const guard = Buffer.from(replaceGuard(id)).toString('base64');
-      await this.#session.call('/v3/kv/deleterange', { key: guard }, signal);
+      await removeKeys(this.#session, prefix, { guard: replaceGuard(id), beforeWrite }, signal);
+      beforeWrite();
       await this.#deleteAuth('role', role, signal);
 
       const left: string[] = [];

@@ -19,6 +19,7 @@ type EtcdErrorCode =
   | 'compacted'
   | 'tenant-not-removed'
   | 'replace-superseded'
+  | 'removal-superseded'
   | 'invalid-tenant-id'
   | 'invalid-options';
 
@@ -32,6 +33,7 @@ const retryableCodes: ReadonlySet<EtcdErrorCode> = new Set<EtcdErrorCode>([
   'auth-store-moved',
   'tenant-not-removed',
   'replace-superseded',
+  'removal-superseded',
 ]);
 
 export class EtcdError extends CodedError<EtcdErrorCode> {
@@ -170,5 +172,13 @@ export function replaceSuperseded(prefix: string): EtcdError {
   return new EtcdError(
     'replace-superseded',
     `Another manager has begun to replace the keys below ${prefix}: this one writes nothing more.`,
+  );
+}
+
+export function removalSuperseded(prefix: string): EtcdError {
+  return new EtcdError(
+    'removal-superseded',
+    `Keys below ${prefix} were written while they were being removed: somebody uses them again, and this manager removes ` +
+      'nothing more.',
   );
 }

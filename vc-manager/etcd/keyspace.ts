@@ -1,4 +1,4 @@
-import { replaceSuperseded } from './errors.ts';
+import { removalSuperseded, replaceSuperseded } from './errors.ts';
 
 /** Who asks etcd: one call of its gateway. Throws EtcdError. */
 export interface EtcdCaller {
@@ -96,19 +96,57 @@ function bytesOfBase64(text: string): number {
 
 /** Deletes in pages, in one pass: what is written behind it while it runs stays. Returns the number of deleted keys. */
 export async function deleteKeys(session: EtcdCaller, prefix: string, signal?: AbortSignal): Promise<number> {
-  const all = prefixRange(prefix);
-  let from = all.key;
   let deleted = 0;
-  for (;;) {
-    const found = await range(session, { ...all, key: from }, { keys_only: true, limit: pageSize }, signal);
-    const last = found.kvs?.at(-1)?.key;
-    if (last === undefined) return deleted;
-    const end = keyAfter(Buffer.from(last, 'base64'));
-    const answer = (await session.call('/v3/kv/deleterange', wire({ key: from, rangeEnd: end }), signal)) as {
-      deleted?: string;
-    };
+  for await (const page of pagesOf(session, prefix, signal)) {
+    const answer = (await session.call('/v3/kv/deleterange', wire(page), signal)) as { deleted?: string };
     deleted += Number(answer.deleted ?? 0);
-    from = end;
+  }
+  return deleted;
+}
+
+interface Removal {
+  /** A key outside of the prefix, which goes too. */
+  readonly guard: string;
+  /** Called before each write: throws when this manager may not write any more. */
+  readonly beforeWrite?: (() => void) | undefined;
+}
+
+/**
+ * Deletes all keys below a prefix at which nobody writes any more. Each write is bound to that: where something was written
+ * since the call, as by a manager that took over and moved the tenant back, nothing is deleted (`removal-superseded`).
+ */
+export async function removeKeys(
+  session: EtcdCaller,
+  prefix: string,
+  { guard, beforeWrite = () => {} }: Removal,
+  signal?: AbortSignal,
+): Promise<void> {
+  const { header } = await range(session, prefixRange(prefix), { count_only: true }, signal);
+  const since = String(Number(header?.revision ?? 0) + 1);
+  const remove = async (keys: { key: string; range_end?: string }): Promise<void> => {
+    beforeWrite();
+    // Of a range it holds when it does for every key.
+    const compare = [{ result: 'LESS', target: 'MOD', ...keys, mod_revision: since }];
+    const success = [{ request_delete_range: keys }];
+    const answer = (await session.call('/v3/kv/txn', { compare, success }, signal)) as {
+      succeeded?: boolean;
+    };
+    if (answer.succeeded !== true) throw removalSuperseded(prefix);
+  };
+  for await (const page of pagesOf(session, prefix, signal)) await remove(wire(page));
+  await remove({ key: base64(Buffer.from(guard)) });
+}
+
+/** The keys below a prefix in one pass, as ranges of `pageSize` keys. */
+async function* pagesOf(session: EtcdCaller, prefix: string, signal?: AbortSignal): AsyncGenerator<KeyRange> {
+  const all = prefixRange(prefix);
+  for (let key = all.key; ; ) {
+    const found = await range(session, { ...all, key }, { keys_only: true, limit: pageSize }, signal);
+    const last = found.kvs?.at(-1)?.key;
+    if (last === undefined) return;
+    const rangeEnd = keyAfter(Buffer.from(last, 'base64'));
+    yield { key, rangeEnd };
+    key = rangeEnd;
   }
 }
 
@@ -226,15 +264,9 @@ export async function replaceKeys(
     if (answer.succeeded !== true) throw replaceSuperseded(prefix);
   };
 
-  const all = prefixRange(prefix);
-  for (let from = all.key; !keepOthers; ) {
-    const found = await range(session, { ...all, key: from }, { keys_only: true, limit: pageSize }, signal);
-    const last = found.kvs?.at(-1)?.key;
-    if (last === undefined) break;
-    const end = keyAfter(Buffer.from(last, 'base64'));
-    await write([{ request_delete_range: wire({ key: from, rangeEnd: end }) }]);
-    from = end;
-  }
+  if (!keepOthers)
+    for await (const page of pagesOf(session, prefix, signal))
+      await write([{ request_delete_range: wire(page) }]);
 
   let written = 0;
   let batch: object[] = [];

@@ -63,8 +63,8 @@ export function succeedJob(jobs: JobStatus | undefined, now: Date, message?: str
   return endJob(jobs, 'Succeeded', now, message);
 }
 
-export function cancelJob(jobs: JobStatus | undefined, now: Date): JobStatus {
-  return endJob(jobs, 'Cancelled', now, 'Cancelled on request.');
+export function cancelJob(jobs: JobStatus | undefined, now: Date, why = 'Cancelled on request.'): JobStatus {
+  return endJob(jobs, 'Cancelled', now, why);
 }
 
 export function refuseCancel(jobs: JobStatus | undefined, why: string): JobStatus {

@@ -4,7 +4,7 @@ import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { connectionFromSecret, type KubeObject, resources, systemClock } from '../../kube/index.ts';
 import type { ControlPlanePlan } from '../control-plane/plan.ts';
-import { DyingConnection } from './testing/dying-connection.ts';
+import { dieAtEveryWrite } from './testing/every-write.ts';
 import { jobRequests, World } from './testing/world.ts';
 
 const day = 24 * 60 * 60_000;
@@ -20,14 +20,6 @@ function file(plan: ControlPlanePlan | undefined, path: string): string {
 
 function parts(pem: string): string[] {
   return pem.match(/-----BEGIN[^-]*-----[^-]*-----END[^-]*-----/g) ?? [];
-}
-
-function untilEnded(world: World): Promise<VirtualCluster> {
-  return world.until(
-    'a',
-    ({ status }) =>
-      status?.jobs?.history?.[0]?.kind === 'authority-renewal' && status.jobs.current === undefined,
-  );
 }
 
 describe('the authorities of a tenant', () => {
@@ -67,7 +59,12 @@ describe('the authorities of a tenant', () => {
       'a',
       ({ status }) => status?.authorities?.stage === stage && status.authorities.until !== undefined,
     );
-  const ended = (): Promise<VirtualCluster> => untilEnded(world);
+  const ended = (): Promise<VirtualCluster> =>
+    world.until(
+      'a',
+      ({ status }) =>
+        status?.jobs?.history?.[0]?.kind === 'authority-renewal' && status.jobs.current === undefined,
+    );
   /** The end of a stage, at the next look at the tenant. */
   const later = (ms: number): void => {
     aheadMs += ms;
@@ -187,40 +184,52 @@ describe('the authorities of a tenant', () => {
 });
 
 describe('a manager that dies while it renews authorities', () => {
-  /** Undefined: it came to the end before it had made so many writes. */
-  async function dyingAt(writes: number): Promise<number | undefined> {
+  it('at any write is succeeded by one that brings the same renewal to its end', async () => {
     const world = await World.start();
-    try {
-      const maker = world.run();
-      world.create('a');
-      await world.untilReady('a');
-      await maker.stop();
-      world.driver.ensured.length = 0;
-      jobRequests(() => world).annotate('a', annotationKeys.renewAuthorities, 'one overlap=1');
-      const connection = new DyingConnection(world.superCluster.connectionOptions, writes);
-      const first = world.run({ connection });
-      const outcome = await Promise.race([
-        connection.died.then(() => 'died' as const),
-        untilEnded(world).then(() => 'ended' as const),
-      ]);
-      await first.stop();
-      world.run();
-      await untilEnded(world);
-      const told = world.driver.ensured.map((plan) => parts(file(plan, 'client-ca.crt')));
-      const is = decoded(world.secretOf('a', 'pki'));
-      expect(told.at(-1), `after ${writes} writes`).toEqual(parts(is['client-ca.crt'] ?? ''));
-      // The old one and one new one: none is made twice.
-      expect(new Set(told.flat()).size, `after ${writes} writes`).toBe(2);
-      return outcome === 'died' ? writes : undefined;
-    } finally {
-      await world.end();
-    }
-  }
-
-  it('at one write or another is succeeded by one that brings the same renewal to its end', async () => {
-    const rounds = Array.from({ length: 18 }, (_, index) => 2 * index + 1);
-    const deaths = (await Promise.all(rounds.map(dyingAt))).filter((each) => each !== undefined);
-    expect(deaths.length).toBeGreaterThan(5);
-    expect(deaths.length).toBeLessThan(rounds.length);
+    const maker = world.run();
+    world.create('a');
+    await world.untilReady('a');
+    await maker.stop();
+    let aheadMs = 0;
+    const clock = { ...systemClock, now: () => Date.now() + aheadMs };
+    let request = '';
+    let urged = '';
+    /** Each stage ends at the next look at the tenant, once the control plane has taken it up. */
+    const urge = ({ status }: VirtualCluster): void => {
+      const { until } = status?.authorities ?? {};
+      if (until === undefined || until === urged) return;
+      urged = until;
+      aheadMs += 60_000;
+      queueMicrotask(() => world.edit('a', { weight: (world.get('a')?.metadata.generation ?? 0) + 1 }));
+    };
+    const deaths = await dieAtEveryWrite({
+      options: () => ({ clock }),
+      begin: async (round) => {
+        request = `r${round} overlap=60`;
+        jobRequests(() => world).annotate('a', annotationKeys.renewAuthorities, request);
+        world.driver.ensured.length = 0;
+        return world;
+      },
+      untilDone: () =>
+        world.until('a', (vc) => {
+          urge(vc);
+          return vc.status?.jobs?.authorities === request && vc.status.jobs.current === undefined;
+        }),
+      check: (_, when) => {
+        const { jobs } = world.get('a')?.status ?? {};
+        expect(jobs?.history?.[0], when).toMatchObject({ kind: 'authority-renewal', result: 'Succeeded' });
+        expect(
+          jobs?.history?.filter(({ result }) => result !== 'Succeeded'),
+          when,
+        ).toEqual([]);
+        const trusted = world.driver.ensured.map((plan) => parts(file(plan, 'client-ca.crt')));
+        const is = decoded(world.secretOf('a', 'pki'));
+        expect(trusted.at(-1), when).toEqual(parts(is['client-ca.crt'] ?? ''));
+        // The old one and one new one: none is made twice.
+        expect(new Set(trusted.flat()).size, when).toBe(2);
+      },
+    });
+    expect(deaths).toBeGreaterThan(8);
+    await world.end();
   }, 240_000);
 });

@@ -1,76 +1,379 @@
-import { describe, expect, it } from 'vitest';
-import { labelKeys } from '../../api/labels.ts';
-import { resources } from '../../kube/index.ts';
-import { DyingConnection } from './testing/dying-connection.ts';
-import { World } from './testing/world.ts';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import type { JobKind } from '../../api/job-status.ts';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { connectionFromSecret, type KubeObject, resources } from '../../kube/index.ts';
+import type { ControlPlanePlan } from '../control-plane/plan.ts';
+import type { Entry } from '../etcd/keyspace.ts';
+import { DirectoryStore } from '../snapshot/store.ts';
+import type { OperatorOptions } from './services.ts';
+import { dieAtEveryWrite } from './testing/every-write.ts';
+import { jobRequests, World } from './testing/world.ts';
 
-/** More than a control plane's making or removal takes: then the last rounds show that nothing dies any more. */
-const mostWrites = 40;
+const timeoutMs = 240_000;
 
-describe('a manager that dies', () => {
-  it('at any write while it makes a control plane is succeeded by one that finishes the same control plane', async () => {
-    let deaths = 0;
-    for (let writes = 1; writes <= mostWrites; writes++) {
-      const world = await World.start();
-      const connection = new DyingConnection(world.superCluster.connectionOptions, writes);
-      const first = world.run({ connection });
-      world.create('a');
-      const outcome = await Promise.race([
-        connection.died.then(() => 'died' as const),
-        world.untilReady('a').then(() => 'ready' as const),
-      ]);
-      await first.stop();
-      world.run();
-      const { status } = await world.untilReady('a');
-      expect([...world.datastore.seen], `after ${writes} writes`).toEqual([status?.id]);
-      expect(new Set(world.driver.ensured.map(({ id }) => id)), `after ${writes} writes`).toEqual(
-        new Set([status?.id]),
-      );
-      expect(world.superCluster.list(resources.ipAddresses).map(({ metadata }) => metadata.name)).toEqual([
-        '10.112.0.1',
-        '10.112.0.10',
-      ]);
-      expect(status?.serviceCIDR).toBe('10.112.0.0/22');
-      await world.end();
-      if (outcome === 'ready') break;
-      deaths += 1;
-    }
-    expect(deaths).toBeGreaterThan(10);
-    expect(deaths).toBeLessThan(mostWrites);
-  }, 120_000);
-
-  it('at any write while it removes a control plane is succeeded by one that leaves nothing', async () => {
-    let deaths = 0;
-    for (let writes = 1; writes <= mostWrites; writes++) {
-      const world = await World.start();
-      const maker = world.run();
-      const { metadata } = world.create('a');
-      await world.untilReady('a');
-      await maker.stop();
-      const labels = { [labelKeys.tenant]: metadata.uid ?? '' };
-      world.superCluster.put(resources.namespaces, { metadata: { name: 'team-a-web-x', labels } });
-      await world.delete('a');
-      const connection = new DyingConnection(world.superCluster.connectionOptions, writes);
-      const first = world.run({ connection });
-      const outcome = await Promise.race([
-        connection.died.then(() => 'died' as const),
-        world.untilGone('a').then(() => 'gone' as const),
-      ]);
-      await first.stop();
-      world.run();
-      await world.untilGone('a');
-      expect(world.superCluster.get(resources.namespaces, { name: 'team-a-web-x' })).toBeUndefined();
-      expect(await world.leftovers(), `after ${writes} writes`).toEqual({
-        secrets: [],
-        addresses: [],
-        controlPlanes: [],
-        datastore: [],
+describe('a manager that dies at any write', () => {
+  it(
+    'while it makes a control plane is succeeded by one that finishes the same control plane',
+    async () => {
+      const deaths = await dieAtEveryWrite({
+        begin: async () => {
+          const world = await World.start();
+          world.create('a');
+          return world;
+        },
+        untilDone: (world) => world.untilReady('a'),
+        check: async (world, when) => {
+          const { status } = await world.untilReady('a');
+          expect([...world.datastore.seen], when).toEqual([status?.id]);
+          expect(new Set(world.driver.ensured.map(({ id }) => id)), when).toEqual(new Set([status?.id]));
+          expect(
+            world.superCluster.list(resources.ipAddresses).map(({ metadata }) => metadata.name),
+            when,
+          ).toEqual(['10.112.0.1', '10.112.0.10']);
+          expect(status?.serviceCIDR).toBe('10.112.0.0/22');
+        },
+        end: (world) => world.end(),
       });
-      await world.end();
-      if (outcome === 'gone') break;
-      deaths += 1;
-    }
-    expect(deaths).toBeGreaterThan(5);
-    expect(deaths).toBeLessThan(mostWrites);
-  }, 120_000);
+      expect(deaths).toBeGreaterThan(10);
+    },
+    timeoutMs,
+  );
+
+  it(
+    'while it removes a control plane is succeeded by one that leaves nothing',
+    async () => {
+      const deaths = await dieAtEveryWrite({
+        begin: async () => {
+          const world = await made();
+          const labels = { [labelKeys.tenant]: world.get('a')?.metadata.uid ?? '' };
+          world.superCluster.put(resources.namespaces, { metadata: { name: 'team-a-web-x', labels } });
+          await world.delete('a');
+          return world;
+        },
+        untilDone: (world) => world.untilGone('a'),
+        check: async (world, when) => {
+          expect(world.superCluster.get(resources.namespaces, { name: 'team-a-web-x' })).toBeUndefined();
+          expect(await world.leftovers(), when).toEqual({
+            secrets: [],
+            addresses: [],
+            controlPlanes: [],
+            datastore: [],
+          });
+        },
+        end: (world) => world.end(),
+      });
+      expect(deaths).toBeGreaterThan(8);
+    },
+    timeoutMs,
+  );
+});
+
+/** A world with a tenant that is ready, and no manager. */
+async function made(options: Partial<OperatorOptions> = {}, spec: object = {}): Promise<World> {
+  const world = await World.start();
+  const maker = world.run(options);
+  world.create('a', spec);
+  await world.untilReady('a');
+  await maker.stop();
+  return world;
+}
+
+/** What a file of the API server holds, as it was told in turn. */
+function told(plans: readonly ControlPlanePlan[], path: string): string[] {
+  const contents = plans.map(
+    ({ components }) => components[0]?.files.find((each) => each.path === path)?.content ?? '',
+  );
+  return contents.filter((content, at) => content !== contents[at - 1]);
+}
+
+function decoded(secret: KubeObject | undefined): Record<string, string> {
+  const data = Object.entries((secret?.['data'] ?? {}) as Record<string, string>);
+  return Object.fromEntries(data.map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]));
+}
+
+describe('a manager that dies at any write while it works on a tenant', () => {
+  let world: World;
+  const ends: (() => Promise<unknown>)[] = [];
+  afterEach(async () => {
+    for (const end of ends.splice(0).reverse()) await end();
+  });
+  const { annotate } = jobRequests(() => world);
+  const id = (): string => world.get('a')?.status?.id ?? '';
+
+  const start = async (options: Partial<OperatorOptions> = {}, spec: object = {}): Promise<void> => {
+    world = await made(options, spec);
+    ends.push(() => world.end());
+  };
+  /** Where a snapshot store is needed. */
+  const withSnapshots = async () => {
+    const root = await mkdtemp(join(tmpdir(), 'skerry-crash-'));
+    ends.push(() => rm(root, { recursive: true }));
+    const options = { snapshots: { store: new DirectoryStore(root), recipients: [], identities: [] } };
+    const files = async (): Promise<string[]> =>
+      (await readdir(join(root, 'team', 'a'))).map((each) => `team/a/${each}`).sort();
+    const kept = () => world.get('a')?.status?.snapshots?.kept ?? [];
+    /** Nothing else is there, and nothing is missing. */
+    const checkFiles = async (when: string): Promise<void> =>
+      expect(await files(), when).toEqual(
+        kept()
+          .map(({ name }) => name)
+          .sort(),
+      );
+    return { options, kept, checkFiles };
+  };
+  const until = (is: (status: NonNullable<VirtualCluster['status']>) => boolean): Promise<VirtualCluster> =>
+    world.until(
+      'a',
+      ({ status }) => status !== undefined && status.jobs?.current === undefined && is(status),
+    );
+
+  /** One tenant for all rounds, each of which asks for the same once more. */
+  const everyRound = async (
+    kind: JobKind,
+    {
+      ask,
+      isDone,
+      check,
+      options = {},
+      end = async () => {},
+    }: {
+      ask: (round: string) => unknown;
+      isDone: (status: NonNullable<VirtualCluster['status']>, round: string) => boolean;
+      check: (when: string, round: string) => unknown;
+      options?: Partial<OperatorOptions>;
+      end?: (round: string) => Promise<unknown>;
+    },
+  ): Promise<number> => {
+    let round = '';
+    let before: Awaited<ReturnType<World['leftovers']>>;
+    return dieAtEveryWrite({
+      options: () => options,
+      begin: async (number) => {
+        round = `r${number}`;
+        before = await world.leftovers();
+        await ask(round);
+        world.driver.ensured.length = 0;
+        return world;
+      },
+      untilDone: () => until((status) => isDone(status, round)),
+      check: async (_, when) => {
+        const { jobs } = world.get('a')?.status ?? {};
+        // The same job, whoever has worked on it, and no other.
+        expect(jobs?.history?.[0], when).toMatchObject({ kind, result: 'Succeeded' });
+        expect(
+          jobs?.history?.filter(({ result }) => result !== 'Succeeded'),
+          when,
+        ).toEqual([]);
+        if (world.get('a')?.status?.phase !== 'Asleep') {
+          // The second manager has looked at all of it, and finds nothing more to do.
+          world.edit('a', { weight: (world.get('a')?.metadata.generation ?? 0) + 1 });
+          const { generation } = world.get('a')?.metadata ?? {};
+          await until(
+            ({ phase, observedGeneration }) => phase === 'Ready' && observedGeneration === generation,
+          );
+          expect([...world.driver.running], when).toEqual([id()]);
+        }
+        expect(await world.leftovers(), when).toEqual(before);
+        await check(when, round);
+      },
+      end: async () => {
+        await end(round);
+      },
+    });
+  };
+
+  it(
+    'to change its version',
+    async () => {
+      await start({}, { version: '1.36.3' });
+      const wanted = (round: string): string => `1.36.1${round.slice(1)}`;
+      const deaths = await everyRound('version-change', {
+        ask: (round) => world.edit('a', { version: wanted(round) }),
+        isDone: ({ version }, round) => version === wanted(round),
+        check: (when, round) => {
+          const binaries = world.driver.plans.get(id())?.components.map(({ binary }) => binary) ?? [];
+          expect(new Set(binaries.map((each) => 'version' in each && each.version)), when).toEqual(
+            new Set([wanted(round)]),
+          );
+          expect(world.get('a')?.status?.jobs?.history?.[0]?.target).toBe(wanted(round));
+        },
+      });
+      expect(deaths).toBeGreaterThan(3);
+    },
+    timeoutMs,
+  );
+
+  it(
+    'to renew certificates',
+    async () => {
+      await start();
+      const certificate = () => told(world.driver.ensured, 'apiserver.crt');
+      let old = decoded(world.secretOf('a', 'pki'))['apiserver.crt'];
+      const deaths = await everyRound('renewal', {
+        ask: (round) => annotate('a', annotationKeys.renewCertificates, round),
+        isDone: ({ jobs }, round) => jobs?.renewed === round,
+        check: (when) => {
+          const pki = decoded(world.secretOf('a', 'pki'));
+          expect(pki['apiserver.crt'], when).not.toBe(old);
+          // Issued once for this request.
+          expect(
+            certificate().filter((each) => each !== old),
+            when,
+          ).toEqual([pki['apiserver.crt']]);
+          old = pki['apiserver.crt'];
+          const ref = { namespace: 'team', name: 'a-kubeconfig' };
+          const { kubeconfig = '' } = decoded(world.superCluster.get(resources.secrets, ref));
+          expect(connectionFromSecret(kubeconfig).cert, when).toBe(pki['admin.crt']);
+        },
+      });
+      expect(deaths).toBeGreaterThan(3);
+    },
+    timeoutMs,
+  );
+
+  it(
+    'to rotate the encryption key',
+    async () => {
+      await start();
+      const keys = (): string[][] =>
+        told(world.driver.ensured, 'encryption.yaml').map((content) => {
+          const { resources: [first] = [] } = parse(content) as {
+            resources: { providers: { secretbox?: { keys: { name: string }[] } }[] }[];
+          };
+          return (first?.providers ?? []).flatMap(
+            ({ secretbox }) => secretbox?.keys.map(({ name }) => name) ?? [],
+          );
+        });
+      let old = world.get('a')?.status?.encryption?.key ?? '';
+      const deaths = await everyRound('key-rotation', {
+        ask: (round) => annotate('a', annotationKeys.rotateEncryptionKey, round),
+        isDone: ({ jobs }, round) => jobs?.rotated === round,
+        check: (when) => {
+          const is = world.get('a')?.status?.encryption?.key ?? '';
+          const stages = [[old, is], [is, old], [is]];
+          const seen = keys();
+          expect(seen[0]?.length === 1 ? seen.slice(1) : seen, when).toEqual(stages);
+          old = is;
+        },
+      });
+      expect(deaths).toBeGreaterThan(6);
+    },
+    timeoutMs,
+  );
+
+  const entry = (key: string): Entry => ({ key, value: Buffer.from('v') });
+
+  it(
+    'to take a snapshot',
+    async () => {
+      const { options, kept, checkFiles } = await withSnapshots();
+      await start(options, { snapshots: { keep: 2 } });
+      world.datastore.entries.set(id(), [entry('configmaps/shop/settings')]);
+      const deaths = await everyRound('snapshot', {
+        options,
+        ask: (round) => annotate('a', annotationKeys.snapshot, round),
+        isDone: ({ snapshots }, round) => snapshots?.taken === round,
+        check: async (when, round) => {
+          expect(kept().length, when).toBe(round === 'r1' ? 1 : 2);
+          await checkFiles(when);
+        },
+      });
+      expect(deaths).toBeGreaterThan(3);
+    },
+    timeoutMs,
+  );
+
+  it(
+    'to put a snapshot back',
+    async () => {
+      const { options, kept, checkFiles } = await withSnapshots();
+      await start(options, { snapshots: { keep: 2 } });
+      world.datastore.entries.set(id(), [entry('configmaps/shop/settings')]);
+      const keeper = world.run(options);
+      annotate('a', annotationKeys.snapshot, 'one');
+      await until(({ snapshots }) => snapshots?.taken === 'one');
+      await keeper.stop();
+      const from = kept()[0]?.name ?? '';
+      const deaths = await everyRound('restore', {
+        options,
+        ask: (round) => {
+          world.datastore.entries.set(id(), [entry('configmaps/shop/a'), entry('configmaps/shop/b')]);
+          annotate('a', annotationKeys.restoreFrom, from);
+          annotate('a', annotationKeys.restore, round);
+        },
+        isDone: ({ restored, restore }, round) => restored?.request === round && restore === undefined,
+        check: async (when) => {
+          const keys = world.datastore.entries.get(id())?.map(({ key }) => key);
+          expect(keys, when).toEqual(['configmaps/shop/settings']);
+          // What was there before is kept.
+          const before = kept().filter(({ reason }) => reason === 'BeforeRestore');
+          expect(before[0]?.entries, when).toBe(2);
+          await checkFiles(when);
+        },
+      });
+      expect(deaths).toBeGreaterThan(6);
+    },
+    timeoutMs,
+  );
+
+  const sleep = (round: string): void => annotate('a', annotationKeys.sleep, round);
+  const wake = (round: string): void => annotate('a', annotationKeys.wake, round);
+  const isStopped = ({ phase, sleep: is }: NonNullable<VirtualCluster['status']>, round: string): boolean =>
+    phase === 'Asleep' && is?.stopped === true && is.slept === round;
+  const isWoken = ({ phase, sleep: is }: NonNullable<VirtualCluster['status']>, round: string): boolean =>
+    phase === 'Ready' && is?.woken === round;
+  /** By a manager that lives. */
+  const untilAfter = async (
+    ask: () => void,
+    isDone: (status: NonNullable<VirtualCluster['status']>) => boolean,
+  ): Promise<void> => {
+    const manager = world.run();
+    ask();
+    await until(isDone);
+    await manager.stop();
+  };
+
+  it(
+    'to put it to sleep',
+    async () => {
+      await start();
+      const deaths = await everyRound('sleep', {
+        ask: sleep,
+        isDone: isStopped,
+        check: (when) => expect([...world.driver.running], when).toEqual([]),
+        end: (round) =>
+          untilAfter(
+            () => wake(round),
+            (status) => isWoken(status, round),
+          ),
+      });
+      expect(deaths).toBeGreaterThan(3);
+    },
+    timeoutMs,
+  );
+
+  it(
+    'to wake it',
+    async () => {
+      await start();
+      const deaths = await everyRound('wake', {
+        ask: async (round) => {
+          await untilAfter(
+            () => sleep(round),
+            (status) => isStopped(status, round),
+          );
+          wake(round);
+        },
+        isDone: isWoken,
+        check: (when) => expect([...world.driver.running], when).toEqual([id()]),
+      });
+      expect(deaths).toBeGreaterThan(3);
+    },
+    timeoutMs,
+  );
 });

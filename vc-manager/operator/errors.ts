@@ -25,6 +25,8 @@ type OperatorErrorCode =
   | 'DriverNotConfigured'
   | 'MoveNotSupported'
   | 'DatastoreNotKept'
+  | 'MoveOutpaced'
+  | 'CopyTooSlow'
   | 'InvalidAddon'
   | 'NoAddon'
   | 'AddonNotOurs'
@@ -281,6 +283,25 @@ export function datastoreNotKept(): OperatorError {
     'DatastoreNotKept',
     'an etcd of its own would have no volume here and lose all data with its pod: run the manager with --storage-class',
     false,
+  );
+}
+
+export function moveOutpaced(behind: number, tried: string): OperatorError {
+  return new OperatorError(
+    'MoveOutpaced',
+    `the old datastore is written to faster than the new one can count up to its revision: ${behind} are left, and ${tried}. ` +
+      'Have clients write less until it is moved (in the shared datastore those of all tenants count), or move it when they do.',
+    false,
+  );
+}
+
+export function copyTooSlow(written: number, cause: Error): OperatorError {
+  return new OperatorError(
+    'CopyTooSlow',
+    `copying took longer than the old datastore keeps what was, which is at least 5 minutes: ${written} entries were copied. ` +
+      'Delete what the tenant does not need, or move it when the datastores have less to do.',
+    false,
+    { cause },
   );
 }
 

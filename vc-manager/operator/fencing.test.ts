@@ -35,6 +35,18 @@ describe('a manager whose lease has lapsed', () => {
     expect([...datastore.seen]).toEqual([]);
   });
 
+  it('stops in the middle of a removal, before the next write', async () => {
+    const datastore = new FakeDatastore();
+    await datastore.ensureTenant('blue');
+    let holds = true;
+    datastore.beforeRemove = () => {
+      holds = false;
+    };
+    const guarded = fencedDatastore(datastore, { holdsNow: () => holds });
+    await expect(guarded.removeTenant('blue')).rejects.toMatchObject({ code: 'NoLongerLeading' });
+    expect([...datastore.tenants]).toEqual(['blue']);
+  });
+
   it('is asked anew each time', () => {
     let holds = true;
     const leadership = { holdsNow: () => holds };

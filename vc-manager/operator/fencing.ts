@@ -71,7 +71,7 @@ export function fencedDatastore(datastore: Datastore, fence: Fence): Datastore {
     },
     removeTenant: async (id, options) => {
       assertHeld(fence);
-      await datastore.removeTenant(id, options);
+      await datastore.removeTenant(id, { ...options, beforeWrite: () => assertHeld(fence) });
     },
     listTenants: (options) => datastore.listTenants(options),
     countTenantKeys: (id, options) => datastore.countTenantKeys(id, options),

@@ -48,7 +48,7 @@ export function wantedJob(vc: VirtualCluster, services: Services): WantedJob {
       : ({ kind: 'move', target: placeText(toBegin.to) } as const);
   if (isAsleep(vc)) {
     if (isWakeWanted(vc, services)) return { kind: 'wake' };
-    return moveJob ?? { kind: isSnapshot ? 'snapshot' : 'look' };
+    return moveJob ?? { kind: isSnapshot ? 'snapshot' : (doneJob(vc) ?? 'look') };
   }
   if (current?.kind === 'wake') return { kind: 'wake' };
   if (status?.identities?.tenant === undefined || current?.kind === 'provision') return { kind: 'provision' };
@@ -67,7 +67,25 @@ export function wantedJob(vc: VirtualCluster, services: Services): WantedJob {
     return { kind: 'key-rotation' };
   const isRenewal = current?.kind === 'renewal' || Date.parse(status.certificatesDue ?? '') <= clock.now();
   if (isRenewal && !isHeld(vc, 'renewal', clock.now())) return { kind: 'renewal' };
-  return { kind: 'look' };
+  return { kind: doneJob(vc) ?? 'look' };
+}
+
+/**
+ * The kind of the current job when what it was begun for is in the status already, and its manager was killed before it came
+ * to the end: the steps that are left belong to it. Else a job that nothing asks for any more ends as cancelled.
+ */
+function doneJob(vc: VirtualCluster): JobKind | undefined {
+  const { jobs, snapshots } = vc.status ?? {};
+  const current = jobs?.current;
+  if (current === undefined || current.failing === true) return undefined;
+  const { kind, startedAt } = current;
+  const isDone =
+    (kind === 'sleep' && isAsleep(vc)) ||
+    (kind === 'snapshot' && snapshots?.kept?.some(({ at }) => Date.parse(at) >= Date.parse(startedAt))) ||
+    (kind === 'key-rotation' &&
+      vc.metadata.annotations?.[annotationKeys.rotateEncryptionKey] !== undefined &&
+      rotationRequest(vc) === undefined);
+  return isDone === true ? kind : undefined;
 }
 
 /** Whatever changes a control plane needs it to run. */
@@ -215,6 +233,24 @@ async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Prom
       ...(authorities === undefined ? {} : { authorities }),
     },
   }));
+}
+
+/**
+ * Ends a move that the spec asks for no more, while the old place serves: the next steps remove what was prepared. It is
+ * not held back: it begins anew when the spec asks for it again.
+ */
+export async function withdrawMove(tenant: Tenant, services: Services): Promise<void> {
+  const now = new Date(services.clock.now());
+  tenant.status.set(({ move, jobs: { held, ...jobs } = {}, ...status }) => ({
+    ...status,
+    ...(move && { move: { ...move, stage: 'returning' } }),
+    jobs: {
+      ...(jobs.current?.kind === 'move' ? cancelJob(jobs, now, 'The spec asks for it no more.') : jobs),
+      // That of an earlier move would be the reason of this one.
+      ...(held !== undefined && held.kind !== 'move' && { held }),
+    },
+  }));
+  await tenant.status.flush();
 }
 
 /** Another request begins it anew: nothing has to hold it back. */

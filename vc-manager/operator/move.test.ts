@@ -4,8 +4,9 @@ import { isPaused, isServed, type VirtualCluster } from '../../api/virtual-clust
 import { ConnectionError, resources } from '../../kube/index.ts';
 import { componentHash } from '../drivers/driver.ts';
 import { DriverError } from '../drivers/errors.ts';
+import { EtcdError } from '../etcd/errors.ts';
 import type { Entry } from '../etcd/keyspace.ts';
-import { DyingConnection } from './testing/dying-connection.ts';
+import { dieAtEveryWrite } from './testing/every-write.ts';
 import { LocatingDriver } from './testing/locating-driver.ts';
 import { condition, FakeDriver, jobRequests, World } from './testing/world.ts';
 
@@ -48,6 +49,13 @@ describe('a move', () => {
         Object.entries(to).every(([field, value]) => status[field as 'driver'] === value),
     );
   const wanted = whatItHas.map(({ key }) => key);
+  const stuckWhilePreparing = (): void => {
+    world.ownDatastores.onRaise = () => 0;
+    const viewTenant = world.datastore.viewTenant.bind(world.datastore);
+    world.datastore.viewTenant = async (tenant) => ({ ...(await viewTenant(tenant)), revision: 7 });
+  };
+  const untilPreparing = () =>
+    world.until('a', ({ status }) => /counts to the revision/.test(status?.jobs?.current?.message ?? ''));
 
   it('to an etcd of its own copies what it has while nothing runs that writes, and back again', async () => {
     run();
@@ -110,6 +118,85 @@ describe('a move', () => {
       { target: revision, paused: false },
       { target: revision, paused: true },
     ]);
+  });
+
+  it('has it count on before anything is stopped as long as the old one is still being written to', async () => {
+    run();
+    await make();
+    let revision = 50_000;
+    const viewTenant = world.datastore.viewTenant.bind(world.datastore);
+    world.datastore.viewTenant = async (tenant) => ({ ...(await viewTenant(tenant)), revision });
+    const raised: { target: number; paused: boolean }[] = [];
+    world.ownDatastores.onRaise = (target) => {
+      raised.push({ target, paused: isPaused(world.get('a') as VirtualCluster) });
+      // Fewer each time, as it takes less time each time.
+      revision += 10_000 / 4 ** raised.length;
+      return target;
+    };
+    world.edit('a', { template: ownTemplate });
+    await untilMoved({ datastore: 'own' });
+    expect(raised).toEqual([
+      { target: 50_000, paused: false },
+      { target: 52_500, paused: false },
+      { target: 53_125, paused: true },
+    ]);
+  });
+
+  it('is given up, and says what to do, when the old one is written to faster than the new one can count', async () => {
+    const first = run();
+    await make();
+    let revision = 50_000;
+    const viewTenant = world.datastore.viewTenant.bind(world.datastore);
+    world.datastore.viewTenant = async (tenant) => ({ ...(await viewTenant(tenant)), revision });
+    world.ownDatastores.onRaise = () => {
+      revision += 20_000;
+      return revision - 50_000;
+    };
+    world.edit('a', { template: ownTemplate });
+    await world.until('a', ({ status }) => status?.move?.catchUp?.idleRounds === 1);
+    await first.stop();
+    // The next manager goes on counting the rounds.
+    const vc = world.get('a') as VirtualCluster;
+    const { move } = vc.status ?? {};
+    const status = {
+      ...vc.status,
+      ...(move && { move: { ...move, catchUp: { behind: 50_000, idleRounds: 7 } } }),
+    };
+    world.superCluster.put(resources.virtualClusters, { ...vc, status });
+    run();
+    const back = await world.untilReason('a', 'Placed', 'RolledBack');
+    expect(condition(back, 'Placed')?.message).toMatch(
+      /written to faster .*: 50000 are left, and in 8 rounds of 15 s it came no nearer.*move it when they do.*jobs retry/,
+    );
+    expect(back.status).toMatchObject({
+      datastore: 'shared',
+      moved: { why: expect.stringMatching(/faster/) },
+    });
+    expect(back.status?.moved?.pausedMs).toBeUndefined();
+    expect(back.status?.jobs?.history?.[0]).toMatchObject({ kind: 'move', result: 'Failed' });
+    expect(names()).toEqual(['kube-apiserver', 'kube-controller-manager']);
+  });
+
+  it.each([
+    ['count up while nothing is served', 'to', /60 s were not enough/],
+    ['be copied before the old one forgets what was', 'copy', /took longer than the old datastore keeps/],
+  ] as const)('goes back when it cannot %s', async (_, what, why) => {
+    run();
+    await make();
+    if (what === 'to') {
+      stuckWhilePreparing();
+      world.ownDatastores.onRaise = (target) =>
+        isPaused(world.get('a') as VirtualCluster) ? target - 1 : target;
+    } else
+      world.ownDatastores.beforeReplace = () => {
+        throw new EtcdError('compacted', 'The datastore answered "required revision has been compacted".');
+      };
+    world.edit('a', { template: ownTemplate });
+    const vc = await world.untilReason('a', 'Placed', 'RolledBack');
+    expect(vc.status?.moved?.why).toMatch(why);
+    expect(vc.status).toMatchObject({ datastore: 'shared', phase: 'Ready' });
+    expect(isServed(vc)).toBe(true);
+    expect(world.datastore.entries.get(id())?.map(({ key }) => key)).toEqual(wanted);
   });
 
   it('to another driver starts it there with the same address, and leaves nothing at the old one', async () => {
@@ -187,6 +274,77 @@ describe('a move', () => {
     expect(status?.moved?.pausedMs).toBeUndefined();
     expect(names()).toEqual(['kube-apiserver', 'kube-controller-manager']);
     await world.untilReason('a', 'Placed', 'Cancelled');
+  });
+
+  it.each([
+    ['to an etcd of its own', { template: ownTemplate }, { template: 'v1-36' }],
+    [
+      'to another driver too',
+      { template: ownTemplate, driver: 'compose' },
+      { template: 'v1-36', driver: 'process' },
+    ],
+  ] as const)(
+    '%s ends as cancelled when the spec is set back before anything is stopped',
+    async (_, there, back) => {
+      run();
+      await make();
+      stuckWhilePreparing();
+      world.edit('a', there);
+      await untilPreparing();
+      world.edit('a', back);
+      const { status } = await world.until(
+        'a',
+        (vc) => vc.status?.moved !== undefined && vc.status.move === undefined,
+      );
+      expect(status).toMatchObject({ datastore: 'shared', driver: 'process', phase: 'Ready' });
+      expect(status?.jobs).toMatchObject({
+        history: [{ kind: 'move', result: 'Cancelled', message: 'The spec asks for it no more.' }, {}],
+      });
+      expect(status?.jobs?.held).toBeUndefined();
+      expect(status?.moved?.pausedMs).toBeUndefined();
+      expect(names()).toEqual(['kube-apiserver', 'kube-controller-manager']);
+      expect(await other.list()).toEqual([]);
+      expect([...world.datastore.tenants]).toEqual([id()]);
+      const placed = await world.untilReady('a');
+      expect(condition(placed, 'Placed')).toBeUndefined();
+      // Asked for again, it begins again.
+      world.ownDatastores.onRaise = (target) => target;
+      world.edit('a', there);
+      await untilMoved({ datastore: 'own' });
+    },
+  );
+
+  it('goes to another place when the spec asks for that before anything is stopped', async () => {
+    run();
+    await make();
+    stuckWhilePreparing();
+    world.edit('a', { template: ownTemplate });
+    await untilPreparing();
+    world.edit('a', { template: 'v1-36', driver: 'compose' });
+    const { status } = await untilMoved({ driver: 'compose' });
+    expect(status?.datastore).toBe('shared');
+    expect(status?.jobs?.history).toMatchObject([
+      { kind: 'move', target: 'compose/shared', result: 'Succeeded' },
+      { kind: 'move', target: 'process/own', result: 'Cancelled' },
+      {},
+    ]);
+    expect(await world.driver.list()).toEqual([]);
+  });
+
+  it('goes on when the spec asks for another version while it is prepared', async () => {
+    run();
+    await make();
+    stuckWhilePreparing();
+    world.edit('a', { template: ownTemplate });
+    await untilPreparing();
+    world.ownDatastores.onRaise = (target) => target;
+    world.edit('a', { version: '1.36.99' });
+    await untilMoved({ datastore: 'own', version: '1.36.99' });
+    expect(world.get('a')?.status?.jobs?.history?.map(({ kind, result }) => [kind, result])).toEqual([
+      ['version-change', 'Succeeded'],
+      ['move', 'Succeeded'],
+      ['provision', 'Succeeded'],
+    ]);
   });
 
   it('cannot be cancelled later', async () => {
@@ -418,10 +576,50 @@ describe('a move', () => {
   });
 });
 
-/** More than a move takes: then the last rounds show that nothing dies any more. */
-const mostWrites = 40;
-
 describe('a manager that dies while it moves a control plane', () => {
+  const own = (vc?: VirtualCluster): string => `https://127.0.0.1:${vc?.status?.datastorePorts?.[0]}`;
+  const others = new WeakMap<World, FakeDriver>();
+  const otherOf = (world: World): FakeDriver => {
+    const other = others.get(world) ?? new FakeDriver();
+    others.set(world, other);
+    return other;
+  };
+  const options = (world: World) => ({ otherDrivers: { compose: otherOf(world) } });
+  const made = async (spec: object): Promise<World> => {
+    const world = await World.start();
+    const maker = world.run(options(world));
+    world.create('a', spec);
+    const { status } = await world.untilReady('a');
+    await maker.stop();
+    if (status?.datastore === 'own') world.ownDatastores.entries.set(own(world.get('a')), whatItHas);
+    else world.datastore.entries.set(status?.id ?? '', whatItHas);
+    return world;
+  };
+  const untilEnded = (world: World): Promise<VirtualCluster> =>
+    world.until(
+      'a',
+      ({ status }) =>
+        status?.phase === 'Ready' &&
+        status.moved !== undefined &&
+        status.move === undefined &&
+        status.jobs?.current === undefined,
+    );
+  const checkPlace = async (world: World, when: string): Promise<void> => {
+    const vc = world.get('a');
+    const id = vc?.status?.id ?? '';
+    const isOwn = vc?.status?.datastore === 'own';
+    const has = isOwn ? world.ownDatastores.entries.get(own(vc)) : world.datastore.entries.get(id);
+    expect(
+      has?.map(({ key }) => key),
+      when,
+    ).toEqual(whatItHas.map(({ key }) => key));
+    expect([...world.datastore.tenants], when).toEqual(isOwn ? [] : [id]);
+    const drivers = [otherOf(world), world.driver];
+    const [runs, gone] = vc?.status?.driver === 'compose' ? drivers : drivers.reverse();
+    expect(await runs?.list(), when).toEqual([id]);
+    expect(await gone?.list(), when).toEqual([]);
+  };
+
   it.each([
     ['to an etcd of its own', {}, { template: ownTemplate }],
     ['to the shared datastore', { template: ownTemplate }, { template: 'v1-36' }],
@@ -429,50 +627,58 @@ describe('a manager that dies while it moves a control plane', () => {
   ])(
     '%s, at any write, is succeeded by one that ends the move',
     async (_, from, to) => {
-      let deaths = 0;
-      for (let writes = 1; writes <= mostWrites; writes++) {
-        const world = await World.start();
-        const other = new FakeDriver();
-        const otherDrivers = { compose: other };
-        const maker = world.run({ otherDrivers });
-        world.create('a', from);
-        const made = await world.untilReady('a');
-        await maker.stop();
-        const id = made.status?.id ?? '';
-        const own = (vc?: VirtualCluster): string => `https://127.0.0.1:${vc?.status?.datastorePorts?.[0]}`;
-        if (made.status?.datastore === 'own') world.ownDatastores.entries.set(own(made), whatItHas);
-        else world.datastore.entries.set(id, whatItHas);
-        world.edit('a', to);
-        const isThere = ({ status }: VirtualCluster): boolean =>
-          status?.phase === 'Ready' && status.moved !== undefined && status.move === undefined;
-        const connection = new DyingConnection(world.superCluster.connectionOptions, writes);
-        const first = world.run({ otherDrivers, connection });
-        const outcome = await Promise.race([
-          connection.died.then(() => 'died' as const),
-          world.until('a', isThere).then(() => 'there' as const),
-        ]);
-        await first.stop();
-        world.run({ otherDrivers });
-        const vc = await world.until('a', isThere);
-        const what = `after ${writes} writes`;
-        expect(vc.status?.moved?.why, what).toBeUndefined();
-        const isOwn = vc.status?.datastore === 'own';
-        const has = isOwn ? world.ownDatastores.entries.get(own(vc)) : world.datastore.entries.get(id);
-        expect(
-          has?.map(({ key }) => key),
-          what,
-        ).toEqual(whatItHas.map(({ key }) => key));
-        expect([...world.datastore.tenants], what).toEqual(isOwn ? [] : [id]);
-        const [runs, gone] = vc.status?.driver === 'compose' ? [other, world.driver] : [world.driver, other];
-        expect(await runs.list(), what).toEqual([id]);
-        expect(await gone.list(), what).toEqual([]);
-        await world.end();
-        if (outcome === 'there') break;
-        deaths += 1;
-      }
-      expect(deaths).toBeGreaterThan(6);
-      expect(deaths).toBeLessThan(mostWrites);
+      const deaths = await dieAtEveryWrite({
+        options,
+        begin: async () => {
+          const world = await made(from);
+          world.edit('a', to);
+          return world;
+        },
+        untilDone: untilEnded,
+        check: async (world, when) => {
+          const { moved, jobs } = world.get('a')?.status ?? {};
+          expect(moved?.why, when).toBeUndefined();
+          expect(
+            jobs?.history?.map(({ kind, result }) => [kind, result]),
+            when,
+          ).toEqual([
+            ['move', 'Succeeded'],
+            ['provision', 'Succeeded'],
+          ]);
+          await checkPlace(world, when);
+        },
+        end: (world) => world.end(),
+      });
+      expect(deaths).toBeGreaterThan(8);
     },
-    120_000,
+    240_000,
   );
+
+  it('and gives it up, as the spec was set back, at any write, is succeeded by one that does', async () => {
+    const deaths = await dieAtEveryWrite({
+      options,
+      begin: async () => {
+        const world = await made({});
+        const viewTenant = world.datastore.viewTenant.bind(world.datastore);
+        world.datastore.viewTenant = async (tenant) => ({ ...(await viewTenant(tenant)), revision: 7 });
+        world.ownDatastores.onRaise = () => 0;
+        const manager = world.run(options(world));
+        world.edit('a', { template: ownTemplate, driver: 'compose' });
+        await world.until('a', ({ status }) => status?.move?.catchUp !== undefined);
+        await manager.stop();
+        world.edit('a', { template: 'v1-36', driver: 'process' });
+        return world;
+      },
+      untilDone: untilEnded,
+      check: async (world, when) => {
+        expect(world.get('a')?.status, when).toMatchObject({
+          ...{ driver: 'process', datastore: 'shared', template: 'v1-36' },
+          jobs: { history: [{ kind: 'move', result: 'Cancelled' }, {}] },
+        });
+        await checkPlace(world, when);
+      },
+      end: (world) => world.end(),
+    });
+    expect(deaths).toBeGreaterThan(3);
+  }, 240_000);
 });

@@ -11,7 +11,7 @@ import {
   templateNotAllowed,
 } from './errors.ts';
 import type { Services } from './services.ts';
-import { datastoreOf, type VersionSources, versionChoice } from './version-choice.ts';
+import { datastoreOf, type VersionSources, versionChoice, wantedDatastore } from './version-choice.ts';
 
 /** Where the spec has a control plane go, and why it does not, if it does not. */
 interface WantedMove {
@@ -124,8 +124,17 @@ function refusalOf(
   if (why === undefined)
     return { refusal: { reason: 'Cancelled', message: `Its move was cancelled; ${again}` } };
   return {
-    refusal: { reason: 'RolledBack', message: `It went back, as it did not start there: ${why} ${again}` },
+    refusal: { reason: 'RolledBack', message: `It went back, as it could not go there: ${why} ${again}` },
   };
+}
+
+/** Whether the spec asks no more for the place that is being prepared. Later than that only another move leads back. */
+export function isMoveWithdrawn(vc: VirtualCluster, services: MoveServices): boolean {
+  const { move } = vc.status ?? {};
+  if (move?.stage !== 'preparing') return false;
+  const { from, to } = move;
+  const datastore = wantedDatastore(vc, services) ?? to.datastore;
+  return (vc.spec?.driver ?? from.driver) !== to.driver || datastore !== to.datastore;
 }
 
 /** Where it is at present, and where it is not or not any more. */

@@ -13,8 +13,9 @@ import {
   recordProgress,
   type WantedJob,
   wantedJob,
+  withdrawMove,
 } from './jobs.ts';
-import { servicesFor } from './moves.ts';
+import { isMoveWithdrawn, servicesFor } from './moves.ts';
 import { removalSteps } from './removal.ts';
 import type { Services } from './services.ts';
 import { isAsleep } from './sleep.ts';
@@ -89,6 +90,7 @@ export async function reconcileVirtualCluster(job: Job, options: ReconcileOption
       const settled = claim && (await settleClaim(tenant, services, claim));
       if (settled !== undefined) return settled;
       if (hasJobRequests(tenant.vc)) await applyJobRequests(tenant, services);
+      if (isMoveWithdrawn(tenant.vc, services)) await withdrawMove(tenant, services);
     } catch (error) {
       if (options.signal.aborted) throw error;
       services.logger.warn({ err: error, virtualCluster: job.key }, explain(error).message);

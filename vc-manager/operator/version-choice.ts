@@ -65,6 +65,16 @@ export function versionChoice(vc: VirtualCluster, sources: VersionSources): Vers
   return { choice, refusal: { reason: 'DatastoreChanged', message } };
 }
 
+/** The datastore that the spec asks for, whatever else it asks for; undefined when that cannot be told. */
+export function wantedDatastore(vc: VirtualCluster, sources: VersionSources): DatastoreName | undefined {
+  try {
+    return datastoreOf(ofSpec(vc, sources).choice);
+  } catch {
+    // The step `version` reports what is wrong.
+    return undefined;
+  }
+}
+
 export function datastoreOf({ template }: TemplateChoice): DatastoreName {
   return template.spec.datastore ?? 'shared';
 }

@@ -33,7 +33,7 @@ the tenant has is copied, and the control plane is started at the new place. Add
 pods run on. What is left at the old place goes when the new one is ready; when that does not start, the old one goes on, and
 the command says why. A tenant that is asleep is woken by it.
 
-Until the old control plane is stopped, "vc-manager jobs cancel NAME" ends it.
+Until the old control plane is stopped, "vc-manager jobs cancel NAME" ends it, and so does setting the spec back.
 
 Examples:
   vc-manager move team-blue --datastore own --dry-run

@@ -3,7 +3,14 @@ import { isPaused, type Move, type Place } from '../../../api/virtual-cluster.ts
 import { ApiError, ConnectionError, findCondition } from '../../../kube/index.ts';
 import type { ControlPlaneDriver } from '../../drivers/driver.ts';
 import { EtcdError } from '../../etcd/errors.ts';
-import { datastoreChanged, datastoreNotKept, driverChanged, OperatorError } from '../errors.ts';
+import {
+  copyTooSlow,
+  datastoreChanged,
+  datastoreNotKept,
+  driverChanged,
+  moveOutpaced,
+  OperatorError,
+} from '../errors.ts';
 import { recordHeld, recordProgress } from '../jobs.ts';
 import { placeText, servicesAt, sidesOf, wantedMove } from '../moves.ts';
 import type { Services } from '../services.ts';
@@ -77,7 +84,13 @@ function choiceAt(tenant: Tenant, services: Services, place: Place) {
   return choice;
 }
 
-const sliceMs = 15_000;
+/** What is left to count when nobody is served: so few take no second. */
+const closeEnough = 1_000;
+const roundMs = 15_000;
+/** A round that ends no nearer than this to the old etcd than any before it has gained nothing. */
+const leastGain = 1_000;
+/** Rounds in a row that have gained nothing, after which the old etcd is written to too fast to be caught up with. */
+const mostRoundsWithoutGain = 8;
 
 /** While the old place serves: all that can be done before the pause. */
 export const prepareMove: Step = {
@@ -94,7 +107,7 @@ export const prepareMove: Step = {
     if (to.datastore === 'shared') await services.datastore.ensureTenant(tenant.id, { signal });
     else await startOther(tenant, services);
     if (from.driver !== to.driver) await provideElsewhere(tenant, services, to);
-    if (from.datastore !== to.datastore && !(await raise(tenant, services, move, sliceMs))) return;
+    if (from.datastore !== to.datastore && !(await catchUp(tenant, services, move))) return;
     const pausedAt = new Date(services.clock.now()).toISOString();
     tenant.status.set({ phase: 'Moving', move: { ...move, stage: 'copying', pausedAt } });
     const message = `It moves from ${placeText(from)} to ${placeText(to)}: connections wait.`;
@@ -132,25 +145,41 @@ async function provideElsewhere(tenant: Tenant, services: Services, { driver }: 
 }
 
 /**
- * Whether the etcd that it goes to counts as high as the one that it comes from: clients ask for changes since what they
- * have read there. Of a large etcd that takes a while.
+ * Whether the etcd that it goes to counts about as high as the one that it comes from, which is written to meanwhile: clients
+ * ask for changes since what they have read there. Of a large etcd that takes many rounds; each has to gain something.
+ * Throws `MoveOutpaced`.
  */
-async function raise(tenant: Tenant, services: Services, move: Move, withinMs: number): Promise<boolean> {
+async function catchUp(tenant: Tenant, services: Services, move: Move): Promise<boolean> {
   const { signal } = tenant;
+  const { clock } = services;
   return withBothKeys(tenant, services, move, async ({ from, to }) => {
-    const { revision: target } = await from.view({ signal });
-    const endMs = services.clock.monotonic() + withinMs;
-    const has = await to.raise(target, {
-      signal,
-      isEnough: () => services.clock.monotonic() >= endMs,
-    });
-    if (has >= target) return true;
-    tenant.unfinished = {
-      progress: `the new datastore counts to the revision of the old one: ${has} of ${target}`,
-      againAfterMs: 1_000,
-    };
-    return false;
+    const endMs = clock.monotonic() + roundMs;
+    const isEnough = (): boolean => clock.monotonic() >= endMs;
+    for (let target = (await from.view({ signal })).revision; ; ) {
+      const has = await to.raise(target, { signal, isEnough });
+      const { revision } = await from.view({ signal });
+      const isOver = has < target || isEnough();
+      if (has >= target && revision - has <= closeEnough) return true;
+      target = revision;
+      if (!isOver) continue;
+      noteRound(tenant, move, target - has);
+      const progress = `the new datastore counts to the revision of the old one: ${has} of ${target}`;
+      tenant.unfinished = { progress, againAfterMs: 1_000 };
+      return false;
+    }
   });
+}
+
+/** `behind`: revisions that are left at the end of a round. Throws `MoveOutpaced`. */
+function noteRound(tenant: Tenant, { catchUp: before }: Move, behind: number): void {
+  const hasGained = before === undefined || behind <= before.behind - leastGain;
+  const now = hasGained ? { behind, idleRounds: 0 } : { ...before, idleRounds: before.idleRounds + 1 };
+  if (now.idleRounds >= mostRoundsWithoutGain)
+    throw moveOutpaced(behind, `in ${now.idleRounds} rounds of ${roundMs / 1_000} s it came no nearer`);
+  tenant.status.set(({ move, ...status }) => ({
+    ...status,
+    ...(move && { move: { ...move, catchUp: now } }),
+  }));
 }
 
 async function withBothKeys<T>(
@@ -196,16 +225,31 @@ export const copyToPlace: Step = {
   },
 };
 
+/** Throws `MoveOutpaced`, `CopyTooSlow`. */
 async function copy(tenant: Tenant, services: Services, move: Move): Promise<void> {
   const { signal } = tenant;
-  // What was written since it was prepared.
-  await raise(tenant, services, move, Number.POSITIVE_INFINITY);
+  const { clock } = services;
   await withBothKeys(tenant, services, move, async ({ from, to }) => {
+    // What was written since it was prepared.
+    const { revision: target } = await from.view({ signal });
+    const endMs = clock.monotonic() + patienceMs;
+    const has = await to.raise(target, { signal, isEnough: () => clock.monotonic() >= endMs });
+    if (has < target)
+      throw moveOutpaced(target - has, `${patienceMs / 1_000} s were not enough with its API server stopped`);
     const { entries } = await from.view({ signal });
-    await to.replace(entries, {
-      ...{ signal, attempt: randomUUID() },
-      onProgress: (written) => recordProgress(tenant, `${written} entries are copied`),
-    });
+    let written = 0;
+    try {
+      await to.replace(entries, {
+        ...{ signal, attempt: randomUUID() },
+        onProgress: (count) => {
+          written = count;
+          recordProgress(tenant, `${count} entries are copied`);
+        },
+      });
+    } catch (error) {
+      if (!(error instanceof EtcdError) || error.code !== 'compacted') throw error;
+      throw copyTooSlow(written, error);
+    }
   });
 }
 
@@ -231,6 +275,8 @@ export const moved: Step = {
       ...(here.datastore === 'own' && datastorePorts && { datastorePorts }),
       moved: { at, from, to, ...paused, ...why },
     }));
+    // What else the spec asks for has waited for this, and no event tells of it again.
+    tenant.lookAgainMs = 0;
     if (isBack) {
       await tenant.status.flush();
       return reportPlace(tenant, services);

@@ -75,6 +75,7 @@ export async function takeSnapshot(
   const snapshots = snapshotServices(services);
   snapshots.isBusy = true;
   try {
+    await removeBegun(tenant, snapshots);
     const kept = await withKeys(tenant, services, async (keys) => {
       const view = await keys.view({ signal: tenant.signal });
       return writeSnapshot(tenant, services, { snapshots, view, reason, withCertificates });
@@ -93,10 +94,10 @@ export async function takeSnapshot(
         services.logger.warn({ err: error, snapshot: each.name }, 'an old snapshot cannot be removed');
       }
     }
-    tenant.status.set((status) => ({
+    tenant.status.set(({ snapshots: { begun: _, ...others } = {}, ...status }) => ({
       ...status,
       snapshots: {
-        ...status.snapshots,
+        ...others,
         kept: [kept, ...before.filter((each) => !removed.has(each))].slice(0, mostKept),
       },
     }));
@@ -110,6 +111,12 @@ export async function takeSnapshot(
   } finally {
     snapshots.isBusy = false;
   }
+}
+
+/** One that a manager which was killed, or a store that failed, left: nobody knows of it. */
+async function removeBegun(tenant: Tenant, { store }: SnapshotServices): Promise<void> {
+  const { begun } = tenant.vc.status?.snapshots ?? {};
+  if (begun !== undefined) await store.remove(begun, { signal: tenant.signal });
 }
 
 async function writeSnapshot(
@@ -159,9 +166,11 @@ async function writeSnapshot(
     takenAt: at,
     ...(certificates && { certificates }),
   };
-  const content = await writeArchive(header, plain(), { recipients });
   const file = `${at.replaceAll(':', '-').replace(/\.[0-9]+Z$/, 'Z')}-${randomUUID().slice(0, 4)}${snapshotSuffix}`;
   const name = `${ref.namespace}/${ref.name}/${file}`;
+  tenant.status.set((old) => ({ ...old, snapshots: { ...old.snapshots, begun: name } }));
+  await tenant.status.flush();
+  const content = await writeArchive(header, plain(), { recipients });
   const bytes = await store.write(name, content, { signal });
   return { name, at, reason, kubernetes, entries, bytes, ...(withCertificates && { certificates: true }) };
 }

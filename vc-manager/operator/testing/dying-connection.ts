@@ -4,8 +4,8 @@ type Call = Parameters<Connection['request']>[0];
 type Answer = Awaited<ReturnType<Connection['request']>>;
 
 /**
- * The connection of a manager that dies right after a write: the server has done it, nobody hears of it,
- * and nothing follows.
+ * The connection of a manager that dies right after a write: it has been done, nobody hears of it, and nothing follows.
+ * Writes are those to the super cluster and what `counting` makes of others.
  */
 export class DyingConnection extends Connection {
   /** Resolves at the death, or never. */
@@ -24,21 +24,43 @@ export class DyingConnection extends Connection {
 
   override async request(call: Call): Promise<Answer> {
     // What is not about VirtualClusters and theirs is not part of the count: its order is left to chance.
-    const counts =
-      call.verb !== 'get' && call.verb !== 'list' && call.resource !== 'leases' && call.verb !== 'other';
-    if (this.#dead && call.resource !== 'leases') return silence(call);
-    if (!counts) return super.request(call);
+    if (call.resource === 'leases') return super.request(call);
+    const isRead = call.verb === 'get' || call.verb === 'list' || call.verb === 'other';
+    if (isRead) return this.#dead ? silence(call.signal) : super.request(call);
+    return this.#write(call.signal, (isLast) =>
+      super.request(isLast ? { ...call, signal: undefined } : call),
+    );
+  }
+
+  /** The same object, of which these methods are writes too. Their last argument may have a signal. */
+  counting<T extends object>(target: T, methods: readonly (keyof T)[]): T {
+    return new Proxy(target, {
+      get: (_, property) => {
+        const value: unknown = Reflect.get(target, property, target);
+        if (typeof value !== 'function') return value;
+        const method = value.bind(target) as (...args: unknown[]) => Promise<unknown>;
+        if (!methods.includes(property as keyof T)) return method;
+        return (...args: unknown[]) => {
+          const { signal } = (args.at(-1) ?? {}) as { signal?: AbortSignal };
+          return this.#write(signal, () => method(...args));
+        };
+      },
+    });
+  }
+
+  async #write<T>(signal: AbortSignal | undefined, work: (isLast: boolean) => Promise<T>): Promise<T> {
+    if (this.#dead) return silence(signal);
     this.#writesLeft -= 1;
-    if (this.#writesLeft > 0) return super.request(call);
+    if (this.#writesLeft > 0) return work(false);
     this.#dead = true;
-    await super.request({ ...call, signal: undefined });
+    await work(true);
     this.#die();
-    return silence(call);
+    return silence(signal);
   }
 }
 
 /** As from a host that is gone. */
-function silence({ signal }: Call): Promise<never> {
+function silence(signal: AbortSignal | undefined): Promise<never> {
   return new Promise((_resolve, reject) => {
     if (signal === undefined) reject(new Error('a call without a signal would hang for ever'));
     else if (signal.aborted) reject(signal.reason);

@@ -121,7 +121,15 @@ export class FakeDatastore implements Datastore {
     return { user: `tenant-${id}`, prefix: `/tenants/${id}/` };
   }
 
-  async removeTenant(id: string): Promise<void> {
+  /** Asked before each; may wait. */
+  beforeRemove: (id: string) => void | Promise<void> = () => {};
+
+  async removeTenant(
+    id: string,
+    { beforeWrite = () => {} }: { beforeWrite?: () => void } = {},
+  ): Promise<void> {
+    await this.beforeRemove(id);
+    beforeWrite();
     this.tenants.delete(id);
   }
 
