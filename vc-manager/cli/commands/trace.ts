@@ -1,7 +1,12 @@
 import { type Command, Option } from 'commander';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
-import type { PodList, PodReport, SpanReport, Whose } from '../../../api/pod-report.ts';
-import { podStages } from '../../../api/pod-stages.ts';
+import {
+  type PodList,
+  type PodReport,
+  podStages,
+  type SpanReport,
+  type Whose,
+} from '../../../api/pod-report.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import {
   type Condition,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Store } from '../../kube/index.ts';
+import { podsPage } from './debug-pages.ts';
 import { bound, ready, shop, TwoStores } from './testing/two-stores.ts';
-import { podsPage } from './trace-page.ts';
 
 const ask = (world: TwoStores, query: string) => podsPage(world.traces, new URLSearchParams(query));
 
