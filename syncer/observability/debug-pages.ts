@@ -71,7 +71,11 @@ export function podsPage(traces: PodTraces, query: URLSearchParams): DebugAnswer
   for (const trace of traces.of(tenant)) {
     if (trace.namespace === namespace && trace.name === name) return { status: 200, body: trace.report() };
   }
-  return refusal(404, 'UnknownPod', 'this pod was there before this syncer took the tenant up, or it is too long ago');
+  return refusal(
+    404,
+    'UnknownPod',
+    'this pod was there before this syncer took the tenant up, or it is too long ago',
+  );
 }
 
 const differencesByDefault = 200;
