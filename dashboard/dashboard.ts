@@ -11,7 +11,7 @@ import { type AddressInfo, BlockList, isIP } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
 import { z } from 'zod';
-import { podStages } from '../api/pod-stages.ts';
+import { podStages } from '../api/pod-report.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import {
   ApiError,

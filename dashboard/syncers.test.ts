@@ -3,8 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Connection, KubeClient, resources } from '../kube/index.ts';
 import { FakeApiServer } from '../kube/testing/index.ts';
-import { parseSamples } from './prometheus-text.ts';
-import { Syncers } from './syncers.ts';
+import { parseSamples, Syncers } from './syncers.ts';
 
 describe('the text format of Prometheus', () => {
   it('is read line by line, labels with all that they may hold', () => {

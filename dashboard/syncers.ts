@@ -1,6 +1,5 @@
 import { annotationKeys, labelKeys } from '../api/labels.ts';
 import { type KubeClient, type Lease, resources } from '../kube/index.ts';
-import { parseSamples, type Sample } from './prometheus-text.ts';
 
 /** A replica of the syncer. */
 export interface SyncerRow {
@@ -303,4 +302,33 @@ function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { code, message } = (error.cause ?? error) as NodeJS.ErrnoException;
   return code ?? message;
+}
+
+interface Sample {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+const sampleLine = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)$/;
+const sampleLabel = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g;
+
+/** The samples of these metrics, in Prometheus' text format. Lines that are none are left out. */
+export function parseSamples(text: string, names: ReadonlySet<string>): Sample[] {
+  const samples: Sample[] = [];
+  for (const each of text.split('\n')) {
+    const end = each.search(/[{ ]/);
+    if (end < 0 || !names.has(each.slice(0, end))) continue;
+    const [, name, labels = '', value] = sampleLine.exec(each) ?? [];
+    if (name === undefined || value === undefined) continue;
+    const pairs = [...labels.matchAll(sampleLabel)].map(
+      ([, key = '', text = '']) => [key, unescaped(text)] as const,
+    );
+    samples.push({ name, labels: Object.fromEntries(pairs), value: Number(value) });
+  }
+  return samples;
+}
+
+function unescaped(text: string): string {
+  return text.replaceAll(/\\(.)/g, (_, character: string) => (character === 'n' ? '\n' : character));
 }

@@ -75,7 +75,7 @@ export function Pods({ base }: { base: string }): VNode {
     ${
       problem !== ''
         ? html`<p class="hint">${problem}</p>`
-        : html`<${Table} caption="The slowest pods since the syncer was started" columns=${columns} rows=${list?.pods ?? []} keyOf=${name} empty="No pod has been created since the syncer was started." pageSize=${10} />`
+        : html`<${Table} caption="The slowest pods since the syncer took this tenant up" columns=${columns} rows=${list?.pods ?? []} keyOf=${name} empty="No pod has come since the syncer took this tenant up, as when it was started or the tenant woke. Name an earlier one above." pageSize=${10} />`
     }
   </${Section}>`;
 }

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { resources } from '../../kube/index.ts';
+import { connectionFromSecret, resources } from '../../kube/index.ts';
 import { isInRange } from '../../vc-manager/os/network.ts';
 import { whyNoEngine } from '../docker/engine/engine.ts';
 import { provideSkerryArchive, skerryImage } from '../docker/images/index.ts';
@@ -57,6 +57,10 @@ const someRange = {
   spec: { cidrs: ['10.200.0.0/24'] },
 };
 
+/** As docs/gateway.md says for people outside of the cluster. */
+const domain = 'tenants.example.com';
+const nodePort = 30_443;
+
 const upTimeoutMs = 600_000;
 const missing = whyNoEngine(process.env);
 const because = missing === undefined ? '' : ` (skipped: ${missing})`;
@@ -105,6 +109,8 @@ describe.skipIf(missing !== undefined)(
       rmSync(directory, { recursive: true, force: true });
       rmSync(`${place}.log`, { force: true });
     });
+
+    const nodeAddress = (): string => cluster.nodes[0]?.address ?? '';
 
     /** API servers act on a policy some time after it is made or deleted. */
     const untilRanges = (what: string, is: (result: RunResult) => boolean): Promise<true> =>
@@ -190,8 +196,17 @@ describe.skipIf(missing !== undefined)(
     it('gives tenants ranges of their own as soon as it may, which is told when the manager starts', async () => {
       await world.superCluster.kubectl('delete', 'validatingadmissionpolicybinding', bindingName);
       await untilRanges('accepted', ({ exitCode }) => exitCode === 0);
+      // Other arguments of the manager, so it is started anew.
+      const byNodePort = [
+        'service.type=NodePort',
+        `service.nodePort=${nodePort}`,
+        `address=${nodeAddress()}`,
+      ];
+      const values = ['enabled=true', `domain=${domain}`, ...byNodePort];
+      const sets = values.flatMap((value) => ['--set', `gateway.${value}`]);
+      expect(complaints(await release.upgrade(...sets))).toEqual([]);
       await world.superCluster.kubectl(
-        ...['-n', release.namespace, 'rollout', 'restart', 'deployment/skerry-manager'],
+        ...['-n', release.namespace, 'rollout', 'status', 'deployment/skerry-gateway', '--timeout=110s'],
       );
       await world.superCluster.until(
         { resource: resources.serviceCidrs, name: 'skerry-tenants', what: 'the range of tenants' },
@@ -201,6 +216,15 @@ describe.skipIf(missing !== undefined)(
       const { serviceIPMode, serviceCIDR = '' } = tenant.virtualCluster.status ?? {};
       expect(serviceIPMode).toBe('slice');
       await untilServed(tenant, serviceCIDR, (address) => address);
+    });
+
+    it('leads clients outside of the pod network to a tenant by a port of the nodes', async () => {
+      const tenant = await world.openTenant('second');
+      expect(connectionFromSecret(tenant.kubeconfig)).toMatchObject({
+        server: `https://${nodeAddress()}:${nodePort}`,
+        tlsServerName: `${tenant.id}.${domain}`,
+      });
+      expect(await tenant.kubectl('get', 'namespaces', '-o', 'name')).toContain('namespace/kube-system');
     });
 
     it('is rid of all that helm has installed when that is uninstalled', async () => {

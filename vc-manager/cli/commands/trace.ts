@@ -1,7 +1,12 @@
 import { type Command, Option } from 'commander';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
-import type { PodList, PodReport, SpanReport, Whose } from '../../../api/pod-report.ts';
-import { podStages } from '../../../api/pod-stages.ts';
+import {
+  type PodList,
+  type PodReport,
+  podStages,
+  type SpanReport,
+  type Whose,
+} from '../../../api/pod-report.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import {
   type Condition,
@@ -36,8 +41,8 @@ const mostListed = 1_000;
 const podName = /^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$/;
 
 const help = `
-The syncer keeps the times of the latest 10,000 pods since its start. For older ones, times are taken from the objects,
-in whole seconds.
+The syncer keeps the times of the latest 10,000 pods that came since it took their tenant up, as when it was started or the
+tenant woke. For older ones, times are taken from the objects, in whole seconds.
 
 Examples:
   vc-manager trace web-6d5f8-x2x7k -n shop -t team-blue      where the time went
@@ -177,7 +182,10 @@ async function listSlowest(
   cli.stdout.write(flags.output === 'json' ? json(list) : slowestTable(list));
   if (flags.output === undefined && list.known === 0) {
     const where = flags.namespace === undefined ? '' : ` in namespace ${flags.namespace}`;
-    cli.stderr.write(`No pod of ${tenant}${where} has been created since the syncer has started.\n`);
+    cli.stderr.write(
+      `No pod of ${tenant}${where} has come since the syncer took the tenant up, as when it was started or the tenant woke. ` +
+        'Of one from before, its objects tell: name it.\n',
+    );
   }
 }
 

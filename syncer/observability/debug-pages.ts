@@ -1,3 +1,4 @@
+import type { DifferenceReport } from '../../api/difference-report.ts';
 import type { PodList, Quantiles } from '../../api/pod-report.ts';
 import type { PodTraces } from './pod-traces.ts';
 import { podSpans, roundedMs, type Trace } from './trace.ts';
@@ -46,8 +47,8 @@ interface DebugAnswer {
   body: object;
 }
 
-const mostListed = 1_000;
-const listedByDefault = 20;
+const mostPods = 1_000;
+const podsByDefault = 20;
 
 /**
  * What `/debug/pods` answers: `?tenant=NAMESPACE/NAME&namespace=..&name=..` the way of one pod, without `name` the
@@ -60,9 +61,9 @@ export function podsPage(traces: PodTraces, query: URLSearchParams): DebugAnswer
   if (tenant !== undefined && !traces.tenants.includes(tenant))
     return refusal(404, 'UnknownTenant', `this syncer does not serve ${tenant}`);
   if (name === undefined) {
-    const most = Number(query.get('slowest') ?? listedByDefault);
-    if (!(Number.isInteger(most) && most >= 1 && most <= mostListed))
-      return refusal(400, 'BadRequest', `slowest: give a whole number from 1 to ${mostListed}`);
+    const most = Number(query.get('slowest') ?? podsByDefault);
+    if (!(Number.isInteger(most) && most >= 1 && most <= mostPods))
+      return refusal(400, 'BadRequest', `slowest: give a whole number from 1 to ${mostPods}`);
     return { status: 200, body: podList(traces, { tenant, namespace, most }) };
   }
   if (tenant === undefined || namespace === undefined)
@@ -70,7 +71,33 @@ export function podsPage(traces: PodTraces, query: URLSearchParams): DebugAnswer
   for (const trace of traces.of(tenant)) {
     if (trace.namespace === namespace && trace.name === name) return { status: 200, body: trace.report() };
   }
-  return refusal(404, 'UnknownPod', 'this pod was there before this syncer, or it is too long ago');
+  return refusal(
+    404,
+    'UnknownPod',
+    'this pod was there before this syncer took the tenant up, or it is too long ago',
+  );
+}
+
+const differencesByDefault = 200;
+const mostDifferences = 2_000;
+
+/**
+ * What `/debug/differences` answers: `?tenant=NAMESPACE/NAME&most=N`, how the two sides of that tenant differ, and why.
+ * `differencesOf`: undefined for a tenant that is not served here.
+ */
+export async function differencesPage(
+  differencesOf: (tenant: string, most: number) => Promise<DifferenceReport | undefined>,
+  query: URLSearchParams,
+): Promise<DebugAnswer> {
+  const tenant = query.get('tenant');
+  const most = Number(query.get('most') ?? differencesByDefault);
+  if (tenant === null) return refusal(400, 'BadRequest', 'give tenant=NAMESPACE/NAME');
+  if (!(Number.isInteger(most) && most >= 1 && most <= mostDifferences))
+    return refusal(400, 'BadRequest', `most: give a whole number from 1 to ${mostDifferences}`);
+  const body = await differencesOf(tenant, most);
+  return body === undefined
+    ? refusal(404, 'UnknownTenant', `this syncer does not serve ${tenant}`)
+    : { status: 200, body };
 }
 
 function refusal(status: number, reason: string, message: string): DebugAnswer {

@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { redact, redacted } from './redact.ts';
+import { redact, redacted } from './support-bundle.ts';
 
 describe('redact', () => {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { Store } from '../../kube/index.ts';
+import { podsPage } from './debug-pages.ts';
 import { bound, ready, shop, TwoStores } from './testing/two-stores.ts';
-import { podsPage } from './trace-page.ts';
 
 const ask = (world: TwoStores, query: string) => podsPage(world.traces, new URLSearchParams(query));
 
@@ -64,6 +65,18 @@ describe('/debug/pods', () => {
       p50Ms: 10,
       p99Ms: 20,
     });
+  });
+
+  it('lists only those that came since the tenant was taken up: not those from before it slept', async () => {
+    const world = await worldWith(10);
+    world.tenantPod('refused');
+    world.traces.leave('blue');
+    const woken = new Store();
+    world.traces.follow('blue', shop, woken);
+    woken.replace([{ metadata: { namespace: 'shop', name: 'refused', uid: 'uid-refused' } }]);
+    expect(ask(world, `tenant=${shop}`).body).toMatchObject({ known: 0, pods: [] });
+    woken.apply('ADDED', { metadata: { namespace: 'shop', name: 'later', uid: 'uid-later' } });
+    expect(ask(world, `tenant=${shop}`).body).toMatchObject({ known: 1, pods: [{ name: 'later' }] });
   });
 
   it('lists those of one namespace, or of all tenants', async () => {
