@@ -56,6 +56,8 @@ export class S3Store implements SnapshotStore {
     this.#client = new S3Client({
       // A server that takes a request and never answers must not keep the manager from all other snapshots.
       requestHandler: { connectionTimeout: connectMs, socketTimeout: idleMs },
+      // A snapshot has a checksum of its own, by which one that is damaged is told from a store that fails.
+      responseChecksumValidation: 'WHEN_REQUIRED',
       // Servers at an address of one's own have no host name for each bucket.
       ...(endpoint === undefined ? {} : { endpoint, forcePathStyle: true }),
     });
