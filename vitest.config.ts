@@ -23,7 +23,7 @@ export default defineConfig({
             '{api,dashboard,gateway,kube,program,syncer,vc-manager,scripts}/**/*.test.ts',
             'test/{docker,real-node}/*/**/*.test.ts',
             'test/harness/**/*.test.ts',
-            'test/{conformance,deploy}/**/*.test.ts',
+            'test/{conformance,deploy,s3}/**/*.test.ts',
             'test/attacks/attempts.test.ts',
           ],
           // Property tests take a quarter of it alone; a busy machine must not make them fail.
@@ -40,7 +40,7 @@ export default defineConfig({
           chaiConfig,
           include: ['test/**/*.test.ts'],
           exclude: [
-            'test/{docker,real-node,harness,conformance,deploy}/**',
+            'test/{docker,real-node,harness,conformance,deploy,s3}/**',
             'test/attacks/attempts.test.ts',
             ...broadSuites,
             ...(process.env['SKERRY_E2E_EARLIER_VERSIONS'] ? [] : ['test/version-change.test.ts']),

@@ -94,6 +94,25 @@ describe('the record of jobs', () => {
     expect(JSON.stringify(jobs).length).toBeLessThan(20_000);
   });
 
+  it('remembers what fails again and again the same way as one', () => {
+    const fail = (jobs: JobStatus | undefined, second: number, message: string): JobStatus =>
+      replaceJob(
+        failAttempt(begin(jobs, { id: `job-${second}`, kind: 'snapshot', now: at(second) }), message),
+        at(second),
+      );
+    let jobs: JobStatus | undefined;
+    for (let second = 0; second < 25; second++) jobs = fail(jobs, second, 'the store is away');
+    expect(jobs?.history).toMatchObject([
+      {
+        ...{ id: 'job-24', kind: 'snapshot', result: 'Failed', attempts: 25 },
+        ...{ startedAt: at(0).toISOString(), finishedAt: at(24).toISOString() },
+      },
+    ]);
+    expect(fail(jobs, 25, 'the store is full').history).toHaveLength(2);
+    const between = succeedJob(begin(jobs, { id: 'other', kind: 'snapshot' }), at(25));
+    expect(fail(between, 26, 'the store is away').history).toHaveLength(3);
+  });
+
   it('stays empty where nothing was begun', () => {
     expect(startStep(undefined, { name: 'a', doing: 'b' }, at(0))).toEqual({});
     expect(succeedJob({}, at(0))).toEqual({});

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { type CurrentJob, type JobKind, type JobStatus, jobHistoryLimit } from '../../api/job-status.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 
@@ -106,7 +107,15 @@ function endJob(
     ...(result === 'Succeeded' || step === undefined ? {} : { step }),
     ...(message === undefined ? {} : { message: truncate(message) }),
   };
-  return { ...rest, history: [ended, ...history].slice(0, jobHistoryLimit) };
+  const [last, ...earlier] = history;
+  // What comes up by the clock and fails each time the same way would push everything else out.
+  const isSame =
+    result === 'Failed' &&
+    last?.result === 'Failed' &&
+    isDeepStrictEqual([last.kind, last.target, last.step, last.message], [kind, target, step, ended.message]);
+  if (!isSame) return { ...rest, history: [ended, ...history].slice(0, jobHistoryLimit) };
+  const merged = { ...ended, startedAt: last.startedAt, attempts: last.attempts + attempts };
+  return { ...rest, history: [merged, ...earlier] };
 }
 
 const longestMessage = 1_000;

@@ -3,7 +3,7 @@ import { certificatesAbsent, certificatesInUse, certificatesNotEncrypted } from 
 import type { Services } from './services.ts';
 import type { SnapshotServices } from './snapshots.ts';
 import type { Tenant } from './tenant.ts';
-import type { SecretData } from './tenant-secrets.ts';
+import { findInternalSecret, type SecretData } from './tenant-secrets.ts';
 
 /*
  * What makes kubeconfigs and tokens of a tenant valid: it travels in a snapshot only when that is asked for, and only
@@ -38,23 +38,26 @@ export function certificatesOf(
 }
 
 /** Throws when the snapshot has none, or the tenant that they are of is still here, or another one was made with them. */
-export function certificatesIn(
+export async function certificatesIn(
   { certificates, id, identity, namespace, name }: SnapshotHeader,
-  { uid }: Tenant,
-  { virtualClusters }: Pick<Services, 'virtualClusters'>,
-): SecretData {
+  { uid, signal }: Tenant,
+  services: Pick<Services, 'virtualClusters' | 'client' | 'settings'>,
+): Promise<SecretData> {
   if (certificates === undefined)
     throw certificatesAbsent(
       'the snapshot holds none: take one with "vc-manager snapshot NAME --with-certificates"',
     );
-  for (const vc of virtualClusters.list()) {
-    if (vc.metadata.uid === uid) continue;
-    const { spec, status, metadata } = vc;
+  for (const { metadata, spec, status } of services.virtualClusters.list()) {
+    if (metadata.uid === uid) continue;
     if (status?.identities?.tenant === identity && identity !== '')
       throw certificatesInUse(`${namespace}/${name}`);
-    // The first that is made with them takes the id over.
-    if (spec?.restoreCertificates === true && status?.id === id)
-      throw certificatesInUse(`${metadata.namespace}/${metadata.name}`);
+    if (spec?.restoreCertificates !== true || status?.id === undefined) continue;
+    const key = `${metadata.namespace}/${metadata.name}`;
+    // The first that is made with them takes the id over where that is free; where it was not, its Secret tells.
+    if (status.id === id) throw certificatesInUse(key);
+    const pki = await findInternalSecret({ key, signal }, services, status.id, 'pki');
+    const has = new Set(Object.values(pki ?? {}));
+    if (travelling.some((entry) => has.has(certificates[entry] || 'none'))) throw certificatesInUse(key);
   }
   return Object.fromEntries(travelling.map((entry) => [entry, certificates[entry] ?? '']));
 }

@@ -9,6 +9,7 @@ import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import type { Entry } from '../etcd/keyspace.ts';
 import { readArchive } from '../snapshot/archive.ts';
+import { storeFailed } from '../snapshot/errors.ts';
 import { DirectoryStore } from '../snapshot/store.ts';
 import { isRestoreWanted, isSnapshotWanted, snapshotDueMs } from './snapshots.ts';
 import { LocatingDriver } from './testing/locating-driver.ts';
@@ -77,6 +78,89 @@ describe('snapshots', () => {
     ]);
     expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'snapshot', result: 'Succeeded' });
     expect(condition(await world.untilReady('a'), 'SnapshotTaken')).toMatchObject({ status: 'True' });
+  });
+
+  it('that somebody is being put back to or filled from are kept until that is over, however few are to be kept', async () => {
+    world.run({ snapshots });
+    await make();
+    world.edit('a', { snapshots: { keep: 1 } });
+    const first = await take('1');
+    world.datastore.entries.set(id(), [entry('configmaps/shop/other', 'green')]);
+    restore(first, 'one');
+    const { status } = await untilRestored('one');
+    const wayBack = status?.snapshots?.kept?.find(({ reason }) => reason === 'BeforeRestore')?.name ?? '';
+    restore(wayBack, 'two');
+    await untilRestored('two');
+    expect(keys()).toEqual(['configmaps/shop/other']);
+
+    const source = first.split('/')[2];
+    const gate = Promise.withResolvers<void>();
+    world.driver.beforeEnsure = (plan) => (plan.id === id() ? undefined : gate.promise);
+    world.create('b', { restoreFrom: first });
+    await world.until('b', (vc) => vc.status?.restore?.from === first);
+    await take('2');
+    expect(await files()).toContain(source);
+    gate.resolve();
+    await world.untilReady('b');
+    await take('3');
+    expect(await files()).not.toContain(source);
+  });
+
+  it('of another tenant, whose status this is a copy of, are forgotten and not removed', async () => {
+    world.run({ snapshots });
+    await make();
+    const other = await take('1');
+    await make('b');
+    const vc = world.get('b') as VirtualCluster;
+    world.superCluster.put(resources.virtualClusters, {
+      ...vc,
+      spec: { ...vc.spec, snapshots: { keep: 1 } },
+      status: { ...vc.status, snapshots: { ...world.get('a')?.status?.snapshots } },
+    });
+    const own = await take('2', 'b');
+    expect(await files()).toEqual([other.split('/')[2]]);
+    expect(world.get('b')?.status?.snapshots?.kept?.map(({ name }) => name)).toEqual([own]);
+  });
+
+  it('that were written although the store has failed at the end are taken back', async () => {
+    const write = snapshots.store.write.bind(snapshots.store);
+    snapshots.store.write = async (...args) => {
+      await write(...args);
+      throw storeFailed(root, new Error('the answer is lost'));
+    };
+    world.run({ snapshots });
+    await make();
+    annotate('a', annotationKeys.snapshot, '1');
+    const failed = await world.untilReason('a', 'SnapshotTaken', 'SnapshotStoreFailed');
+    expect(condition(failed, 'SnapshotTaken')?.message).toMatch(/the answer is lost/);
+    expect(await files()).toEqual([]);
+  });
+
+  it('on schedule are tried for one tenant at a time while the store is away, and all of them say so', async () => {
+    const write = snapshots.store.write.bind(snapshots.store);
+    let tried = 0;
+    snapshots.store.write = async () => {
+      tried++;
+      throw storeFailed(root, new Error('it is unplugged'));
+    };
+    world.run({ snapshots });
+    const every = { snapshots: { every: '6h', keep: 2 } };
+    for (const name of ['a', 'b', 'c']) await make(name);
+    for (const name of ['a', 'b', 'c']) {
+      world.edit(name, every);
+      await world.untilReason(name, 'SnapshotTaken', 'SnapshotStoreFailed');
+      await world.until(name, ({ status: { jobs } = {} }) =>
+        [jobs?.current, jobs?.history?.[0]].some((job) => job?.message?.includes('unplugged')),
+      );
+      await world.untilReady(name);
+    }
+    expect(tried).toBe(1);
+    // One that is asked for is always tried; when it succeeds, the others need not wait any longer.
+    snapshots.store.write = write;
+    await take('now', 'b');
+    world.edit('c', { weight: 2 });
+    const { status } = await world.until('c', (vc) => vc.status?.snapshots?.kept !== undefined);
+    expect(status?.snapshots?.kept?.map(({ reason }) => reason)).toEqual(['Scheduled']);
   });
 
   it('are taken of a tenant that is asleep, which sleeps on', async () => {
@@ -233,6 +317,29 @@ describe('snapshots', () => {
     delete (world.datastore as { replaceTenant?: unknown }).replaceTenant;
     restore(before, 'two');
     expect((await untilRestored('two')).status?.restored).toMatchObject({ from: before });
+  });
+
+  it('are not taken while what the tenant has is being replaced', async () => {
+    world.run({ snapshots });
+    await make();
+    const from = await take('1');
+    world.datastore.replaceTenant = async () => {
+      world.datastore.entries.set(id(), []);
+      throw new Error('in the middle');
+    };
+    restore(from, 'one');
+    await world.until('a', (vc) => vc.status?.jobs?.current?.failing === true);
+    annotate('a', annotationKeys.snapshot, '2');
+    const { attempts = 0 } = world.get('a')?.status?.jobs?.current ?? {};
+    const { status } = await world.until('a', (vc) => (vc.status?.jobs?.current?.attempts ?? 0) > attempts);
+    expect(status?.snapshots?.taken).toBe('1');
+    delete (world.datastore as { replaceTenant?: unknown }).replaceTenant;
+    await world.until('a', (vc) => vc.status?.snapshots?.taken === '2');
+    expect(world.get('a')?.status?.snapshots?.kept?.map(({ reason, entries }) => [reason, entries])).toEqual([
+      ['Requested', 1],
+      ['BeforeRestore', 1],
+      ['Requested', 1],
+    ]);
   });
 
   it('are not put back by a request that is older than the VirtualCluster', () => {
@@ -465,6 +572,29 @@ describe('snapshots', () => {
     world.create('e', { restoreFrom: without, restoreCertificates: true });
     const none = await world.untilReason('e', 'Ready', 'CertificatesAbsent');
     expect(condition(none, 'Ready')?.message).toMatch(/--with-certificates/);
+  });
+
+  it('make kubeconfigs valid at one tenant only, also where that could not have the id', async () => {
+    await encryptedFor();
+    world.run({ snapshots });
+    await make();
+    const former = { id: id(), trust: whatKubeconfigsTrust('a') };
+    const first = await take('1 certificates');
+    const second = await take('2 certificates');
+    await world.delete('a');
+    await world.untilGone('a');
+    // Something of the old one was left behind.
+    world.datastore.tenants.add(former.id);
+    world.create('b', { restoreFrom: first, restoreCertificates: true });
+    await world.untilReady('b');
+    expect(id('b')).not.toBe(former.id);
+    expect(whatKubeconfigsTrust('b')).toEqual(former.trust);
+    const copy = world.get('b') as VirtualCluster;
+    const identities = { ...copy.status?.identities, tenant: 'of-the-new-one' };
+    world.superCluster.put(resources.virtualClusters, { ...copy, status: { ...copy.status, identities } });
+    world.create('c', { restoreFrom: second, restoreCertificates: true });
+    const refused = await world.untilReason('c', 'Ready', 'CertificatesInUse');
+    expect(condition(refused, 'Ready')?.message).toMatch(/the tenant team\/b, .* is still here/);
   });
 
   it('put back the authorities that a tenant has had, when asked', async () => {

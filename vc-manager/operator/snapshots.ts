@@ -12,6 +12,11 @@ export interface SnapshotServices {
   readonly identities: readonly string[];
   /** One at a time: many that are due together would keep all workers busy. */
   isBusy: boolean;
+  /**
+   * Since the store has failed, until it is written to again. Before `untilMs`, monotonic, no snapshot on schedule is
+   * tried, whichever tenant it is of: each would wait until it is given up.
+   */
+  away?: { readonly reason: string; readonly message: string; readonly untilMs: number } | undefined;
 }
 
 /** Value of the annotation that asks for a snapshot, if it has not been followed yet. */
@@ -57,16 +62,17 @@ export function snapshotDueMs(vc: VirtualCluster): number | undefined {
   return tried === undefined ? dueMs : Math.max(dueMs, Date.parse(tried) + retryMs);
 }
 
-/** Whether one is asked for, or due. */
+/** Whether one is asked for, or due, and what the tenant has is whole. */
 export function isSnapshotWanted(vc: VirtualCluster, nowMs: number): boolean {
   return (
     isMade(vc) &&
     !isPaused(vc) &&
+    vc.status?.restore === undefined &&
     (snapshotRequest(vc) !== undefined || (snapshotDueMs(vc) ?? Number.POSITIVE_INFINITY) <= nowMs)
   );
 }
 
 /** It was ready once: before that there is nothing to keep. */
-function isMade({ status }: VirtualCluster): boolean {
+export function isMade({ status }: VirtualCluster): boolean {
   return status?.identities?.tenant !== undefined;
 }

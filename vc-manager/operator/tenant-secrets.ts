@@ -29,9 +29,9 @@ export function internalSecretRef({ settings }: Pick<Services, 'settings'>, id: 
   return { namespace: settings.namespace, name: internalSecretNames(id)[which] };
 }
 
-/** The decoded data of a Secret that was made for this VirtualCluster under this id; undefined if there is none. */
+/** The decoded data of a Secret that was made for the VirtualCluster `key` under this id; undefined if there is none. */
 export async function findInternalSecret(
-  tenant: Tenant,
+  tenant: Pick<Tenant, 'key' | 'signal'>,
   services: Place,
   id: string,
   which: Which,
@@ -157,8 +157,12 @@ export async function removeSecrets(tenant: Tenant, services: Place, id: string 
 }
 
 /** In Skerry's own namespace: it was made for the VirtualCluster of this name, under this id. */
-function isMadeFor(tenant: Tenant, id: string, { metadata: { annotations } }: KubeObject): boolean {
-  return annotations?.[annotationKeys.id] === id && annotations[annotationKeys.tenantName] === tenant.key;
+function isMadeFor(
+  { key }: Pick<Tenant, 'key'>,
+  id: string,
+  { metadata: { annotations } }: KubeObject,
+): boolean {
+  return annotations?.[annotationKeys.id] === id && annotations[annotationKeys.tenantName] === key;
 }
 
 /**
@@ -175,7 +179,7 @@ function isOwned(tenant: Tenant, { metadata }: KubeObject): boolean {
 }
 
 async function findSecret(
-  { signal }: Tenant,
+  { signal }: Pick<Tenant, 'signal'>,
   { client }: Place,
   ref: ObjectRef,
 ): Promise<Secret | undefined> {

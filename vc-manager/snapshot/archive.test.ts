@@ -110,4 +110,24 @@ describe('a snapshot', () => {
     const cut = bytes.subarray(0, -3);
     await expect(read(cut, [identity])).rejects.toMatchObject({ code: 'SnapshotDamaged' });
   });
+
+  it('is not called damaged or encrypted for others when the way to it breaks', async () => {
+    const identity = await generateX25519Identity();
+    const plain = await write();
+    const sealed = await write(entries, [await identityToRecipient(identity)]);
+    const broken = new Error('the connection is lost');
+    async function* pieces(bytes: Buffer) {
+      for (let at = 0; at < bytes.length; at += 16) yield bytes.subarray(at, at + 16);
+      throw broken;
+    }
+    for (const bytes of [plain, sealed])
+      for (const length of [0, 16, 32, bytes.length - 8]) {
+        const source = Readable.from(pieces(bytes.subarray(0, length)), { objectMode: false });
+        const reading = async (): Promise<void> => {
+          const archive = await readArchive(source, { name: 'x', identities: [identity] });
+          for await (const _ of archive.entries);
+        };
+        await expect(reading(), `${length} bytes`).rejects.toBe(broken);
+      }
+  });
 });

@@ -98,12 +98,21 @@ export async function readArchive(
   source: Readable,
   { name, identities = [] }: ReadOptions,
 ): Promise<Archive> {
-  const lines = linesOf(await opened(source, name, identities), name);
+  // What breaks on the way from the store says nothing about the snapshot.
+  let broken: Error | undefined;
+  source.once('error', (error) => {
+    broken = error;
+  });
+  const orBroken = (error: unknown): never => {
+    throw broken ?? error;
+  };
+  const lines = linesOf(await opened(source, name, identities).catch(orBroken), name);
+  const nextLine = (): Promise<IteratorResult<string, undefined>> => lines.next().catch(orBroken);
   const digest = createHash('sha256');
   let first: IteratorResult<string, undefined>;
   let header: SnapshotHeader;
   try {
-    first = await lines.next();
+    first = await nextLine();
     if (first.done === true) throw damaged(name, 'it is empty');
     header = headerOf(first.value, name);
   } catch (error) {
@@ -114,14 +123,14 @@ export async function readArchive(
   async function* entries(): AsyncGenerator<PlainEntry> {
     let count = 0;
     for (;;) {
-      const { done, value: line } = await lines.next();
+      const { done, value: line } = await nextLine();
       if (done === true) throw damaged(name, 'it is cut short');
       const read = parsed(line);
       const end = endSchema.safeParse(read);
       if (end.success) {
         if (end.data.entries !== count || end.data.sha256 !== digest.digest('hex'))
           throw damaged(name, 'its checksum is wrong');
-        if ((await lines.next()).done !== true) throw damaged(name, 'something follows its end');
+        if ((await nextLine()).done !== true) throw damaged(name, 'something follows its end');
         return;
       }
       const entry = entrySchema.safeParse(read);

@@ -10,14 +10,26 @@ export async function openStore(
   if (!place.includes('://')) return new DirectoryStore(resolve(place));
   const url = URL.canParse(place) ? new URL(place) : undefined;
   const bucket = url?.hostname ?? '';
-  if (url?.protocol !== 's3:' || bucket === '' || url.search !== '' || url.hash !== '' || url.username !== '')
-    throw invalidStore(`"${place}" is no place for snapshots: it is a directory, or s3://BUCKET/PREFIX`);
+  const prefix = prefixOf(url?.pathname ?? '');
+  const isPlain = url?.href === `s3://${bucket}${url?.pathname}`;
+  if (bucket === '' || prefix === undefined || !isPlain)
+    throw invalidStore(
+      `"${place}" is no place for snapshots: it is a directory, or s3://BUCKET/PREFIX; AWS_ENDPOINT_URL names the server`,
+    );
   // A large library, and few have a bucket.
   const { S3Store } = await import('./s3-store.ts');
-  const prefix = decodeURIComponent(url.pathname).split('/').filter(Boolean).join('/');
   return new S3Store({
     bucket,
     prefix,
     endpoint: env['AWS_ENDPOINT_URL_S3'] || env['AWS_ENDPOINT_URL'] || undefined,
   });
+}
+
+/** Undefined: it is not encoded as in a URL. */
+function prefixOf(path: string): string | undefined {
+  try {
+    return decodeURIComponent(path).split('/').filter(Boolean).join('/');
+  } catch {
+    return undefined;
+  }
 }

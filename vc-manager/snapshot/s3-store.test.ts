@@ -1,14 +1,19 @@
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { damaged } from './errors.ts';
 import { openStore } from './open-store.ts';
+import { S3Store } from './s3-store.ts';
 import type { SnapshotStore } from './store.ts';
 import { FakeS3Server } from './testing/s3-server.ts';
 
 const name = 'default/team-blue/2026-03-01T06-00-00Z-1a2b.snapshot';
 const { signal } = new AbortController();
+const httpStatus = (status: number) =>
+  expect.objectContaining({ $metadata: expect.objectContaining({ httpStatusCode: status }) });
 
 describe('a bucket of snapshots', () => {
   let server: FakeS3Server;
@@ -49,7 +54,7 @@ describe('a bucket of snapshots', () => {
     expect(read.equals(Buffer.concat(pieces))).toBe(true);
   });
 
-  it('has nothing of one whose content failed or was interrupted', async () => {
+  it('has nothing of one whose content failed or was interrupted, nor parts of it', async () => {
     async function* failing() {
       for (let i = 0; i < 12; i++) yield randomBytes(1024 * 1024);
       throw damaged('x', 'on purpose');
@@ -60,12 +65,51 @@ describe('a bucket of snapshots', () => {
     const interrupted = new AbortController();
     async function* endless() {
       for (let i = 0; ; i++) {
-        if (i === 8) interrupted.abort(new Error('enough'));
+        if (i === 12) interrupted.abort(new Error('enough'));
         yield randomBytes(1024 * 1024);
       }
     }
     await expect(store.write(name, Readable.from(endless()), interrupted)).rejects.toThrow('enough');
-    expect(server.objects.size).toBe(0);
+    expect([server.objects.size, server.uploads.size]).toEqual([0, 0]);
+    expect(server.requests.filter((method) => method === 'DELETE')).toHaveLength(2);
+    server.requests.length = 0;
+    await expect(store.write(name, Readable.from(['late']), interrupted)).rejects.toThrow('enough');
+    expect(server.requests).toEqual([]);
+  });
+
+  it('says what has failed first when a part fails, and the others cannot be taken back', async () => {
+    const pieces = Array.from({ length: 20 }, () => randomBytes(1024 * 1024));
+    const write = () => store.write(name, Readable.from(pieces), { signal });
+    server.fail = ({ url }) => (url?.includes('partNumber=2') === true ? 507 : undefined);
+    await expect(write()).rejects.toMatchObject({ code: 'SnapshotStoreFailed', cause: httpStatus(507) });
+    expect([server.objects.size, server.uploads.size]).toEqual([0, 0]);
+    server.fail = ({ method, url }) =>
+      url?.includes('partNumber=2') === true ? 507 : method === 'DELETE' ? 403 : undefined;
+    await expect(write()).rejects.toMatchObject({ code: 'SnapshotStoreFailed', cause: httpStatus(507) });
+  });
+
+  it('gives a server up that takes requests and never answers', async () => {
+    const silent = createServer();
+    silent.listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const endpoint = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    store = new S3Store({ bucket: 'backups', prefix: '', endpoint, idleMs: 50 });
+    const failed = {
+      code: 'SnapshotStoreFailed',
+      retryable: true,
+      message: expect.stringContaining('50 ms'),
+    };
+    await expect(store.write(name, Readable.from(['a']), { signal })).rejects.toMatchObject(failed);
+    await expect(store.read(name, { signal })).rejects.toMatchObject(failed);
+    silent.close();
+  });
+
+  it('calls one that stops coming no damaged one', async () => {
+    await store.write(name, Readable.from([randomBytes(64 * 1024)]), { signal });
+    server.breakAfterBytes = 1_000;
+    await expect(buffer(await store.read(name, { signal }))).rejects.toMatchObject({
+      ...{ code: 'SnapshotStoreFailed', retryable: true },
+    });
   });
 
   it('says which store failed: wrong credentials, an error, no server', async () => {

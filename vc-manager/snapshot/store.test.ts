@@ -65,14 +65,20 @@ describe('a directory of snapshots', () => {
     expect(await readdir(join(root, 'below/default/team-blue'))).toEqual([name.split('/')[2]]);
   });
 
-  it('removes what was begun a day ago and never ended, and leaves what is being written', async () => {
+  it('removes what was begun a day ago and never ended, and leaves what is being written and files of others', async () => {
     await store.write(name, Readable.from(['a']), { signal });
     const folder = join(root, 'below/default/team-blue');
     for (const each of ['old', 'new']) await writeFile(join(folder, `${each}.snapshot.partial`), '');
     const before = new Date(Date.now() - 25 * 60 * 60_000);
-    await utimes(join(folder, 'old.snapshot.partial'), before, before);
+    await writeFile(join(folder, 'download.partial'), '');
+    for (const each of ['old.snapshot.partial', 'download.partial'])
+      await utimes(join(folder, each), before, before);
     await store.write(name, Readable.from(['b']), { signal });
-    expect((await readdir(folder)).sort()).toEqual([name.split('/')[2], 'new.snapshot.partial']);
+    expect((await readdir(folder)).sort()).toEqual([
+      name.split('/')[2],
+      'download.partial',
+      'new.snapshot.partial',
+    ]);
   });
 
   it('says what is wrong with the place', async () => {
@@ -81,7 +87,18 @@ describe('a directory of snapshots', () => {
       code: 'SnapshotStoreFailed',
       retryable: true,
     });
-    for (const bad of ['http://x/y', 's3://', 's3://user@bucket', 's3://bucket?x=1'])
+    for (const bad of [
+      ...[
+        'http://x/y',
+        's3://',
+        's3://user@bucket',
+        's3://:secret@bucket',
+        's3://bucket?x=1',
+        's3://bucket#x',
+      ],
+      // An address where the bucket belongs would be taken for a bucket.
+      ...['s3://minio:9000/bucket', 's3://bucket/100%'],
+    ])
       await expect(openStore(bad, {}), bad).rejects.toMatchObject({ code: 'InvalidSnapshotStore' });
   });
 });

@@ -39,10 +39,10 @@ const partialSuffix = '.partial';
 /** No snapshot takes so long to write. */
 const leftoverMs = 24 * 60 * 60_000;
 
-/** What a manager that was killed has begun. */
+/** What a manager that was killed has begun. Files of others stay, whatever they are called. */
 async function removeLeftovers(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
-    if (!name.endsWith(partialSuffix)) continue;
+    if (!name.endsWith(`${snapshotSuffix}${partialSuffix}`)) continue;
     const path = join(folder, name);
     const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }));
     if (Date.now() - mtimeMs > leftoverMs) await rm(path, { force: true });

@@ -125,7 +125,7 @@ async function fromSnapshot(tenant: Tenant, services: Services): Promise<SecretD
   if (restoreFrom === undefined || restoreCertificates !== true || tenant.wasStarted) return undefined;
   const { header, entries } = await openSnapshot(tenant, snapshotServices(services), restoreFrom);
   for await (const _ of entries);
-  return pkiWith(certificatesIn(header, tenant, services));
+  return pkiWith(await certificatesIn(header, tenant, services));
 }
 
 function ownDatastoreOf(tenant: Tenant): Pick<TenantPkiOptions, 'ownDatastore'> {

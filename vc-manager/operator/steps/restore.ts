@@ -114,7 +114,7 @@ async function check(
   }
   for await (const _ of entries);
   if (!asksForCertificates(request)) return;
-  certificatesIn(header, tenant, services);
+  await certificatesIn(header, tenant, services);
   if (authorities !== undefined)
     throw certificatesAbsent('its authorities are being renewed: ask again when that is over');
 }
@@ -126,7 +126,7 @@ async function putBackCertificates(
   header: SnapshotHeader,
 ): Promise<void> {
   const stored = await readInternalSecret(tenant, services, 'pki');
-  const data = { ...stored, ...certificatesIn(header, tenant, services) };
+  const data = { ...stored, ...(await certificatesIn(header, tenant, services)) };
   await writeInternalSecret(tenant, services, 'pki', data);
   await certificates.run(tenant, services);
 }

@@ -10,7 +10,14 @@ import { recordProgress } from '../jobs.ts';
 import type { Services } from '../services.ts';
 import { asksForCertificates, certificatesOf } from '../snapshot-certificates.ts';
 import { snapshotServices } from '../snapshot-files.ts';
-import { isSnapshotWanted, type SnapshotServices, snapshotDueMs, snapshotRequest } from '../snapshots.ts';
+import {
+  isMade,
+  isSnapshotWanted,
+  restoreRequest,
+  type SnapshotServices,
+  snapshotDueMs,
+  snapshotRequest,
+} from '../snapshots.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { withKeys } from '../tenant-keys.ts';
@@ -27,17 +34,32 @@ export const snapshot: Step = {
   doing: 'Taking a snapshot',
   async run(tenant, services) {
     const nowMs = services.clock.now();
+    if (tenant.vc.status?.restore !== undefined) {
+      // Until that is over it has half of the one and half of the other.
+      tenant.lookAgainMs = Math.min(tenant.lookAgainMs, afterRestoreMs);
+      return;
+    }
     if (!isSnapshotWanted(tenant.vc, nowMs)) {
       const dueMs = snapshotDueMs(tenant.vc);
       if (dueMs === undefined) tenant.status.dropCondition(condition);
       else tenant.lookAgainMs = Math.min(tenant.lookAgainMs, dueMs - nowMs);
       return;
     }
-    if (services.snapshots?.isBusy === true) {
-      tenant.unfinished = { progress: 'waits until another snapshot is taken', againAfterMs: 2_000 };
+    const request = snapshotRequest(tenant.vc);
+    const { away, isBusy } = services.snapshots ?? {};
+    const awayMs = (away?.untilMs ?? 0) - services.clock.monotonic();
+    if (request === undefined && away !== undefined && awayMs > 0) {
+      tenant.status.condition(condition, 'False', away.reason, away.message);
+      tenant.unfinished = { step: 'snapshot', failing: away.message, againAfterMs: awayMs };
       return;
     }
-    const request = snapshotRequest(tenant.vc);
+    if (isBusy === true) {
+      tenant.unfinished = {
+        progress: 'waits until another snapshot is taken',
+        againAfterMs: away === undefined ? 2_000 : awayPauseMs,
+      };
+      return;
+    }
     const reason = request === undefined ? 'Scheduled' : 'Requested';
     const followed = request === undefined ? {} : { taken: request };
     try {
@@ -50,6 +72,11 @@ export const snapshot: Step = {
       if (tenant.signal.aborted) throw error;
       const { message, retryable, reason: why } = explain(error, tenant);
       services.logger.warn({ err: error, virtualCluster: tenant.key }, message);
+      if (services.snapshots !== undefined && why === 'SnapshotStoreFailed')
+        services.snapshots.away = {
+          ...{ reason: why, message },
+          untilMs: services.clock.monotonic() + awayPauseMs,
+        };
       tenant.status.condition(condition, 'False', why, message);
       tenant.unfinished = { step: 'snapshot', failing: message, againAfterMs: retryable ? 10_000 : 1_000 };
       // A request that cannot be followed ends as a failed job; one on schedule is tried again later.
@@ -64,6 +91,10 @@ export const snapshot: Step = {
 const condition = 'SnapshotTaken';
 /** Of the schema. */
 const mostKept = 96;
+const takeBackMs = 5_000;
+const afterRestoreMs = 1_000;
+/** One tenant at a time finds out whether the store is back. */
+const awayPauseMs = 60_000;
 
 /** Of one moment, with the Secrets decrypted, into the store; older ones of its kind go. */
 export async function takeSnapshot(
@@ -80,11 +111,19 @@ export async function takeSnapshot(
       const view = await keys.view({ signal: tenant.signal });
       return writeSnapshot(tenant, services, { snapshots, view, reason, withCertificates });
     });
+    snapshots.away = undefined;
     const keep = tenant.vc.spec?.snapshots?.keep ?? 7;
     const before = tenant.vc.status?.snapshots?.kept ?? [];
     const older = before.filter((each) => each.reason === reason).slice(keep - 1);
     const removed = new Set<KeptSnapshot>();
     for (const each of older) {
+      // Of the tenant that this status was copied from, and which may still be here: it is forgotten, and stays.
+      if (!isOwn(each.name, tenant)) {
+        removed.add(each);
+        continue;
+      }
+      // A restore that has begun, or is about to, reads it again. The next one removes it.
+      if (isInUse(each.name, tenant, services)) continue;
       try {
         await snapshots.store.remove(each.name, { signal: tenant.signal });
         removed.add(each);
@@ -116,7 +155,22 @@ export async function takeSnapshot(
 /** One that a manager which was killed, or a store that failed, left: nobody knows of it. */
 async function removeBegun(tenant: Tenant, { store }: SnapshotServices): Promise<void> {
   const { begun } = tenant.vc.status?.snapshots ?? {};
-  if (begun !== undefined) await store.remove(begun, { signal: tenant.signal });
+  if (begun !== undefined && isOwn(begun, tenant)) await store.remove(begun, { signal: tenant.signal });
+}
+
+/** False for what the status of another tenant named, of which this one's is a copy. */
+function isOwn(name: string, { ref }: Tenant): boolean {
+  return name.startsWith(`${ref.namespace}/${ref.name}/`);
+}
+
+/** Whether a tenant is being put back to it, or filled from it. The store lags behind: of this one `vc` is newer. */
+function isInUse(name: string, { vc: current }: Tenant, { virtualClusters }: Services): boolean {
+  return [current, ...virtualClusters.list()].some(
+    (vc) =>
+      vc.status?.restore?.from === name ||
+      restoreRequest(vc)?.from === name ||
+      (vc.spec?.restoreFrom === name && vc.status?.restored === undefined && !isMade(vc)),
+  );
 }
 
 async function writeSnapshot(
@@ -171,7 +225,11 @@ async function writeSnapshot(
   tenant.status.set((old) => ({ ...old, snapshots: { ...old.snapshots, begun: name } }));
   await tenant.status.flush();
   const content = await writeArchive(header, plain(), { recipients });
-  const bytes = await store.write(name, content, { signal });
+  const bytes = await store.write(name, content, { signal }).catch(async (error: unknown) => {
+    // It may be there, and only the answer was lost. The next snapshot would remove it, but there may be none.
+    await store.remove(name, { signal: AbortSignal.timeout(takeBackMs) }).catch(() => {});
+    throw error;
+  });
   return { name, at, reason, kubernetes, entries, bytes, ...(withCertificates && { certificates: true }) };
 }
 

@@ -17,6 +17,10 @@ export class FakeS3Server {
   /** Keys to an answer in pages of so many. */
   pageSize = 1_000;
   fail: (request: IncomingMessage) => number | undefined = () => undefined;
+  /** After so many bytes of an object the connection breaks. */
+  breakAfterBytes: number | undefined;
+  /** Methods of all requests that came, in order. */
+  readonly requests: string[] = [];
   readonly #server: Server;
 
   private constructor(server: Server) {
@@ -50,10 +54,11 @@ export class FakeS3Server {
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    this.requests.push(request.method ?? '');
     const body = await buffer(request);
     const send = (status: number, text = '', headers: Record<string, string> = {}): void => {
       response.writeHead(status, { 'content-type': 'application/xml', ...headers });
-      response.end(request.method === 'HEAD' ? undefined : text);
+      response.end(text);
     };
     const status = this.fail(request);
     if (status !== undefined) return send(status, errorXml('InternalError'));
@@ -90,13 +95,13 @@ export class FakeS3Server {
       case 'DELETE':
         this.objects.delete(key);
         return send(204);
-      case 'GET':
-      case 'HEAD': {
+      case 'GET': {
         if (query.get('list-type') === '2') return send(200, this.#list(bucket, query));
         const found = this.objects.get(key);
         if (found === undefined) return send(404, errorXml('NoSuchKey'));
         response.writeHead(200, { 'content-length': String(found.length), etag: '"e"' });
-        response.end(request.method === 'HEAD' ? undefined : found);
+        if (this.breakAfterBytes === undefined) response.end(found);
+        else response.write(found.subarray(0, this.breakAfterBytes), () => response.destroy());
         return;
       }
       default:
