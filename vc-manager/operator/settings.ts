@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import type { DriverName } from '../../api/drivers.ts';
 import type { DnsChoice } from '../../api/virtual-cluster.ts';
+import { isLoopback } from '../os/network.ts';
 import { invalidSettings } from './errors.ts';
 
 export interface GatewaySettings {
@@ -122,8 +123,4 @@ function checkPodAddress(gateway: GatewaySettings | undefined, driver: DriverNam
             ? 'with this driver pods reach their API server by a Service; leave it out'
             : undefined;
   if (problem !== undefined) throw invalidSettings('gateway.podAddress', problem);
-}
-
-function isLoopback(address: string): boolean {
-  return address.startsWith('127.') || address === '::1';
 }

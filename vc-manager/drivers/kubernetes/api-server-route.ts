@@ -2,7 +2,7 @@ import { isIPv6 } from 'node:net';
 import { ApiError, resources } from '../../../kube/index.ts';
 import type { LocateOptions, Location } from '../driver.ts';
 import { namespaceManifest, serviceManifest } from './manifests.ts';
-import { ensureNamespace, type SuperObjects } from './super-objects.ts';
+import { ensureNamespace, ownNamespace, type SuperObjects } from './super-objects.ts';
 import {
   apiServer,
   apiServerPort,
@@ -46,6 +46,12 @@ export async function routeToApiServers(
     if (isTaken(error)) return false;
     throw error;
   }
+}
+
+/** Takes the Service away; its address is free then. In a namespace that is not ours there is none. */
+export async function removeRoute(objects: SuperObjects, id: string, signal: AbortSignal): Promise<void> {
+  if ((await ownNamespace(objects, id, signal)) === undefined) return;
+  await objects.delete(resources.services, { namespace: namespaceOf(id), name }, { signal });
 }
 
 function isTaken(error: unknown): boolean {

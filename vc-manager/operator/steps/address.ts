@@ -29,6 +29,7 @@ export const address: Step = {
     if (tenant.wasStarted && earlier !== settings.driver) throw driverChanged(earlier, settings.driver);
     tenant.status.set({ driver: settings.driver });
     await recordGateway(tenant, services);
+    tenant.location = undefined;
     tenant.ownDatastore = undefined;
     if (driver.locate !== undefined) {
       // `locate` creates objects that carry the id: the status has to have it first.

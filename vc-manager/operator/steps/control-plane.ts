@@ -10,6 +10,7 @@ import type { Beside } from '../../drivers/driver.ts';
 import { DriverError } from '../../drivers/errors.ts';
 import { portTaken } from '../errors.ts';
 import { recordHeld, recordProgress, recordReplacing } from '../jobs.ts';
+import { isReaddressed } from '../moves.ts';
 import type { Services } from '../services.ts';
 import { isAsleep } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
@@ -52,7 +53,10 @@ export const controlPlane: Step = {
     if (change === undefined) tenant.status.set({ version: choice.version });
     else reportReplacing(tenant, services, change);
     const { confinement } = services.driver;
-    if (confinement !== undefined) tenant.status.set({ confinement: [...confinement] });
+    tenant.status.set(({ confinement: _, ...status }) => ({
+      ...status,
+      ...(confinement && { confinement: [...confinement] }),
+    }));
     if (!isAsleep(tenant.vc) && !isPaused(tenant.vc)) await reportOutage(tenant, services);
     await tenant.status.flush();
     try {
@@ -172,7 +176,7 @@ export async function ensureControlPlane(
       return;
     } catch (error) {
       if (!(error instanceof DriverError) || error.code !== 'PortInUse') throw error;
-      const { replacementPort } = tenant.vc.status ?? {};
+      const { replacementPort, move } = tenant.vc.status ?? {};
       if (replacementPort !== undefined && error.fields.port === replacementPort) {
         refused.add(replacementPort);
         forgetReplacement(tenant);
@@ -181,7 +185,9 @@ export async function ensureControlPlane(
       }
       if (await isRelocated(tenant, services, error.fields.port)) continue;
       if (error.fields.port !== port) throw error;
-      if (tenant.wasReady) throw portTaken(port, error);
+      // Where it has just come to this machine, nobody knows the port yet.
+      const isNew = move !== undefined && isPaused(tenant.vc) && isReaddressed(move, services);
+      if (tenant.wasReady && !isNew) throw portTaken(port, error);
       refused.add(port);
     } finally {
       await report.end();
@@ -295,9 +301,10 @@ async function otherPlan(
   services: Services,
   port: number,
 ): Promise<ControlPlanePlan | undefined> {
-  const { other, location } = tenant;
+  const { other } = tenant;
   if (other === undefined) return undefined;
-  return planAt(tenant, services, port, { choice: other.choice, location, ownDatastore: other.datastore });
+  const { choice, location, datastore } = other;
+  return planAt(tenant, services, port, { choice, location, ownDatastore: datastore });
 }
 
 async function planAt(

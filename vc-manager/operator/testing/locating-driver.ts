@@ -15,6 +15,10 @@ export class LocatingDriver extends FakeDriver {
     return true;
   }
 
+  async leadNoMore(id: string): Promise<void> {
+    this.led.delete(id);
+  }
+
   async locate(id: string, { withDatastore }: LocateOptions): Promise<Location> {
     this.onLocate();
     const location = {
