@@ -129,9 +129,7 @@ describe('a move between this machine and the pods of a cluster', () => {
     expect(pods.led.get(id())).toBe(firstAddress());
     // As an API server does: the address is free when the Service is gone.
     world.superCluster.put(resources.ipAddresses, ofAllocator(`skerry-tenant-${id()}`));
-    const leadNoMore = pods.leadNoMore.bind(pods);
-    pods.leadNoMore = async (which) => {
-      await leadNoMore(which);
+    pods.onFree = () => {
       if (reserved() === undefined) world.superCluster.remove(resources.ipAddresses, { name: firstAddress() });
     };
     world.edit('a', { driver: 'process' });

@@ -8,6 +8,8 @@ export class LocatingDriver extends FakeDriver {
   /** Asked before each; false: somebody else has the address. */
   isFree: (address: string) => boolean = () => true;
   onLocate: () => void = () => {};
+  /** An address is given back. */
+  onFree: () => void = () => {};
 
   async lead(id: string, address: string): Promise<boolean> {
     if (!this.isFree(address)) return false;
@@ -17,6 +19,7 @@ export class LocatingDriver extends FakeDriver {
 
   async leadNoMore(id: string): Promise<void> {
     this.led.delete(id);
+    this.onFree();
   }
 
   async locate(id: string, { withDatastore }: LocateOptions): Promise<Location> {
