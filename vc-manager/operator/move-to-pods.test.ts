@@ -2,7 +2,14 @@ import { X509Certificate } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { labelKeys } from '../../api/labels.ts';
 import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
-import { connectionFromSecret, type KubeObject, resources } from '../../kube/index.ts';
+import {
+  Connection,
+  type ConnectionOptions,
+  connectionFromSecret,
+  KubeClient,
+  type KubeObject,
+  resources,
+} from '../../kube/index.ts';
 import { DriverError } from '../drivers/errors.ts';
 import type { Entry } from '../etcd/keyspace.ts';
 import { LocatingDriver } from './testing/locating-driver.ts';
@@ -156,6 +163,28 @@ describe('a move between this machine and the pods of a cluster', () => {
     expect(pods.led).toEqual(new Map());
     expect(await pods.list()).toEqual([]);
     expect(reserved()).toBe('kubernetes');
+  });
+
+  it('goes back when the address of its pods leads nowhere from the manager', async () => {
+    const connect = (options: ConnectionOptions): KubeClient => {
+      const nowhere = options.server === ofService ? { server: 'https://127.0.0.1:1' } : {};
+      const { beforeWrite = () => {} } = options;
+      return new KubeClient(new Connection({ ...world.tenant.connectionOptions, beforeWrite, ...nowhere }));
+    };
+    world.run({
+      otherDrivers: { kubernetes: pods },
+      settings: { ...settings, bootstrapTimeoutMs: 500 },
+      connect,
+    });
+    await make();
+    world.edit('a', { driver: 'kubernetes' });
+    const { status } = await world.until(
+      'a',
+      (vc) => vc.status?.moved?.why !== undefined && vc.status.phase === 'Ready' && isServed(vc),
+    );
+    expect(status).toMatchObject({ driver: 'process', advertisedAddress: '192.0.2.1' });
+    expect(status?.moved?.why).toMatch(/does not reach it there .*where that address leads to it/);
+    expect(await pods.list()).toEqual([]);
   });
 
   it('goes to an etcd of its own at the same time, on this machine', async () => {

@@ -2,13 +2,13 @@ import { isIPv6 } from 'node:net';
 import { fetchingReason, fetchingText } from '../../../api/conditions.ts';
 import { labelKeys } from '../../../api/labels.ts';
 import { isPaused } from '../../../api/virtual-cluster.ts';
-import { findCondition, resources } from '../../../kube/index.ts';
+import { ConnectionError, findCondition, resources } from '../../../kube/index.ts';
 import { BinaryError } from '../../binaries/index.ts';
 import type { ControlPlanePlan } from '../../control-plane/plan.ts';
 import { renderPlan } from '../../control-plane/render-plan.ts';
 import type { Beside } from '../../drivers/driver.ts';
 import { DriverError } from '../../drivers/errors.ts';
-import { portTaken } from '../errors.ts';
+import { addressUnreachable, portTaken } from '../errors.ts';
 import { recordHeld, recordProgress, recordReplacing } from '../jobs.ts';
 import { isReaddressed } from '../moves.ts';
 import type { Services } from '../services.ts';
@@ -72,10 +72,29 @@ export const controlPlane: Step = {
       tenant.status.set({ version: choice.version });
       await tenant.status.flush();
     }
+    await awaitReach(tenant, services);
     if (recordServing(tenant, services)) await tenant.status.flush();
     tenant.status.condition('APIServerReady', 'True', 'Running', `Kubernetes ${choice.version} is ready.`);
   },
 };
+
+const reachMs = 20_000;
+
+/**
+ * Of one that comes to an address of another kind: throws `AddressUnreachable` when that leads nowhere from here. Gateway and
+ * syncer are led there only afterwards.
+ */
+async function awaitReach(tenant: Tenant, services: Services): Promise<void> {
+  const { move, endpoint = '' } = tenant.vc.status ?? {};
+  if (move?.stage !== 'starting' || !isReaddressed(move, services)) return;
+  const timeoutMs = Math.min(reachMs, services.settings.bootstrapTimeoutMs);
+  try {
+    await waitForObject(tenant, timeoutMs, resources.namespaces, { name: 'default' });
+  } catch (error) {
+    if (!(error instanceof ConnectionError)) throw error;
+    throw addressUnreachable(endpoint, error);
+  }
+}
 
 /** Its API server serves again: at the new place, from which there is no way back, or at the old one. */
 function recordServing(tenant: Tenant, { clock }: Services): boolean {

@@ -193,6 +193,7 @@ export const copyToPlace: Step = {
     }
     settleAt(tenant, services, to, { ...move, stage: 'starting' });
     await tenant.status.flush();
+    await tenant.reconnect();
   },
 };
 
@@ -305,10 +306,13 @@ export async function goBack(tenant: Tenant, services: Services, error: unknown)
 async function mayHaveServed(
   { id }: Tenant,
   { drivers }: Services,
-  { to }: Move,
+  { from, to }: Move,
   error: unknown,
 ): Promise<boolean> {
   if (isNotStarting(error)) return false;
+  // Nobody was led there but its pods, and what they have written is here too.
+  const isSameData = from.datastore === 'shared' && to.datastore === 'shared';
+  if (isSameData && error instanceof OperatorError && error.code === 'AddressUnreachable') return false;
   try {
     const seen = await drivers.get(to.driver)?.observe(id);
     return (
