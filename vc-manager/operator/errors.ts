@@ -24,6 +24,7 @@ type OperatorErrorCode =
   | 'DriverNotAllowed'
   | 'DriverNotConfigured'
   | 'MoveNotSupported'
+  | 'AddressUnreachable'
   | 'DatastoreNotKept'
   | 'InvalidAddon'
   | 'NoAddon'

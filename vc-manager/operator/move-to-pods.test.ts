@@ -212,7 +212,7 @@ describe('a move between this machine and the pods of a cluster', () => {
     world.driver.beforeEnsure = ({ components }) => {
       const port = components.find(({ name }) => name === 'kube-apiserver')?.ports[0]?.port;
       taken ??= port;
-      if (port === taken)
+      if (port !== undefined && port === taken)
         throw new DriverError('PortInUse', 'the port is in use', { component: 'kube-apiserver', port });
     };
     world.edit('a', { driver: 'process' });

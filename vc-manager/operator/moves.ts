@@ -1,5 +1,5 @@
 import type { DriverName } from '../../api/drivers.ts';
-import type { Move, Place, VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isForPods, type Move, type Place, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { TemplateChoice } from '../control-plane/template.ts';
 import { isHeld } from '../jobs/job-status.ts';
 import { isLoopback } from '../os/network.ts';
@@ -96,7 +96,7 @@ function refusalOf(
 ): Pick<WantedMove, 'refusal'> {
   try {
     const { drivers, policies } = services;
-    const [there, here] = [drivers.get(to.driver), drivers.get(from.driver)];
+    const there = drivers.get(to.driver);
     const allowed = ceilingOf(vc.metadata.namespace ?? '', policies.list());
     const { templates } = allowed?.spec ?? {};
     if (from.datastore !== to.datastore && templates !== undefined && !templates.includes(to.template))
@@ -132,10 +132,10 @@ function whyNot(vc: VirtualCluster, services: MoveServices, from: Place, to: Pla
       'its API server gets another address there, and kubeconfigs name the one that it has: start a gateway, and the ' +
       'manager with --gateway and --gateway-domain'
     );
-  if (vc.status?.serviceIPMode === 'assigned')
+  if (vc.status?.serviceIPMode === 'assigned' && !isForPods(vc.status.gateway))
     return (
       'its pods have been told an address of its API server that goes, as the super cluster assigns service addresses: ' +
-      'take a snapshot, and make the tenant of it where the other driver is'
+      'lead pods through the gateway with --gateway-pod-address, or take a snapshot, and make the tenant of it there'
     );
   const isInPods = drivers.get(to.driver)?.locate !== undefined;
   if (isInPods && to.datastore === 'shared' && isLoopback(new URL(settings.etcdEndpoint).hostname))

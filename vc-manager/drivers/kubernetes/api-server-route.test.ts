@@ -125,6 +125,19 @@ describe('way in', () => {
       expect(wayIn()?.metadata.uid).toBe(uid);
     });
 
+    it('is given back, and nothing is taken from a namespace that is not ours', async () => {
+      const ours = { metadata: { name: namespace, labels: { 'skerry.dev/id': id } } };
+      await driver.lead(id, '10.112.0.1', { signal });
+      cluster.server.put(resources.namespaces, { metadata: { name: namespace } });
+      await driver.leadNoMore(id, { signal });
+      expect(wayIn()).toBeDefined();
+      cluster.server.put(resources.namespaces, ours);
+      for (const _ of ['given back', 'once more']) {
+        await driver.leadNoMore(id, { signal });
+        expect(wayIn()).toBeUndefined();
+      }
+    });
+
     it('is told when somebody else has it', async () => {
       const message =
         'Invalid value: ["10.112.0.1"]: failed to allocate IP 10.112.0.1: provided IP is already allocated';

@@ -1,5 +1,6 @@
 import { labelKeys } from '../../../api/labels.ts';
 import { group } from '../../../api/names.ts';
+import { isForPods } from '../../../api/virtual-cluster.ts';
 import {
   isAlreadyExists,
   isNotFound,
@@ -103,11 +104,12 @@ async function reserveAddresses(
 ): Promise<Conflict | undefined> {
   // The addresses of a slice that was just chosen are free, as a rule.
   const likely = tenant.wasStarted ? 'there' : 'absent';
-  await leadNowhereElse(tenant, services);
+  await giveBack(tenant, services);
+  const isLed = services.driver.lead !== undefined && !isForPods(tenant.vc.status?.gateway);
   const conflicts = await Promise.all(
     reserved.map(({ purpose, offset }) => {
       const address = addressAt(slice, offset);
-      return purpose === apiServer && services.driver.lead !== undefined
+      return purpose === apiServer && isLed
         ? routeToApiServer(tenant, services, address)
         : reserveAddress(tenant, services, { address, purpose, likely });
     }),
@@ -115,13 +117,15 @@ async function reserveAddresses(
   return conflicts.find((conflict) => conflict !== undefined);
 }
 
-/** Of one that moves: the driver that does not run it has the address no more. */
-async function leadNowhereElse({ vc, id, signal }: Tenant, { driver, drivers }: Services): Promise<void> {
-  const { move } = vc.status ?? {};
-  for (const place of move === undefined ? [] : [move.from, move.to]) {
-    const other = drivers.get(place.driver);
-    if (other !== driver) await other?.leadNoMore?.(id, { signal });
-  }
+/**
+ * The address, by drivers that lead nobody there any more: that which does not run it, of one that moves, and that of pods
+ * which go through the gateway.
+ */
+async function giveBack({ vc, id, signal }: Tenant, { driver, drivers }: Services): Promise<void> {
+  const { move, gateway } = vc.status ?? {};
+  const known = [driver, ...(move === undefined ? [] : [move.from, move.to].map((at) => drivers.get(at.driver)))];
+  for (const each of new Set(known))
+    if (each !== driver || isForPods(gateway)) await each?.leadNoMore?.(id, { signal });
 }
 
 /**
