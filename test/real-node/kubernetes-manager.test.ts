@@ -304,7 +304,7 @@ describe('a manager with --driver kubernetes', () => {
       '--gateway-ports=23800-23899',
     );
     await untilLeading('third');
-    const mover = await world.createTenant('mover');
+    let mover = await world.createTenant('mover');
     const before = mover.virtualCluster.status;
     expect(before).toMatchObject({ driver: 'process', gateway: { port: expect.any(Number) } });
     const web = { namespace: 'default', name: 'web' };
@@ -331,7 +331,7 @@ describe('a manager with --driver kubernetes', () => {
     await podReachesIt();
 
     const move = async (driver: string): Promise<void> => {
-      const writer = new SteadyWriter(mover);
+      const writer = new SteadyWriter(mover, `to-${driver}`);
       let pausedMs = 0;
       await whileAsked(mover.kubeconfig, `moved to ${driver}`, async (client) => {
         const args = ['move', 'mover', '--driver', driver, '--wait', '-o', 'json'];
@@ -347,7 +347,9 @@ describe('a manager with --driver kubernetes', () => {
       expect(await mover.kubectl('get', 'configmap', 'kept', '-o', 'jsonpath={.data.a}')).toBe('1');
       await podReachesIt();
       expect(await lives()).toEqual(earlier);
-      await world.expectAgreement([await world.openTenant('mover')]);
+      // With the address that it has now.
+      mover = await world.openTenant('mover');
+      await world.expectAgreement([mover]);
     };
 
     const { routed } = await leadToNext();
