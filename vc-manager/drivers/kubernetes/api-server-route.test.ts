@@ -125,13 +125,12 @@ describe('way in', () => {
       expect(wayIn()?.metadata.uid).toBe(uid);
     });
 
-    it('is given back, and nothing is taken from a namespace that is not ours', async () => {
-      const ours = { metadata: { name: namespace, labels: { 'skerry.dev/id': id } } };
-      await driver.lead(id, '10.112.0.1', { signal });
-      cluster.server.put(resources.namespaces, { metadata: { name: namespace } });
+    it('is given back, and what is not ours stays', async () => {
+      const ref = { namespace, name: 'kubernetes' };
+      cluster.server.put(resources.services, { metadata: ref, spec: { clusterIP: '10.112.0.1' } });
       await driver.leadNoMore(id, { signal });
       expect(wayIn()).toBeDefined();
-      cluster.server.put(resources.namespaces, ours);
+      await driver.lead(id, '10.112.0.1', { signal });
       for (const _ of ['given back', 'once more']) {
         await driver.leadNoMore(id, { signal });
         expect(wayIn()).toBeUndefined();

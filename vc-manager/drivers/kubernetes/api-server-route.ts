@@ -2,7 +2,7 @@ import { isIPv6 } from 'node:net';
 import { ApiError, resources } from '../../../kube/index.ts';
 import type { LocateOptions, Location } from '../driver.ts';
 import { namespaceManifest, serviceManifest } from './manifests.ts';
-import { ensureNamespace, ownNamespace, type SuperObjects } from './super-objects.ts';
+import { ensureNamespace, type SuperObjects } from './super-objects.ts';
 import {
   apiServer,
   apiServerPort,
@@ -48,10 +48,12 @@ export async function routeToApiServers(
   }
 }
 
-/** Takes the Service away; its address is free then. In a namespace that is not ours there is none. */
+/** Takes the Service away, if it is ours; its address is free then. */
 export async function removeRoute(objects: SuperObjects, id: string, signal: AbortSignal): Promise<void> {
-  if ((await ownNamespace(objects, id, signal)) === undefined) return;
-  await objects.delete(resources.services, { namespace: namespaceOf(id), name }, { signal });
+  const ref = { namespace: namespaceOf(id), name };
+  const there = await objects.find(resources.services, ref, signal);
+  if (there?.metadata.labels?.[idLabel] !== id) return;
+  await objects.delete(resources.services, ref, { signal, uid: there.metadata.uid });
 }
 
 function isTaken(error: unknown): boolean {
