@@ -597,11 +597,20 @@ export function weightOf({ spec, status }: VirtualCluster): number {
 }
 
 /**
- * Whether the advertised address of the API server is that of a Service in the super cluster. Then the manager routes the
- * first address of the tenant's service slice, where pods look for their API server, to it as well.
+ * Whether pods reach the API server by a Service in the super cluster, to which the manager routes the first address of the
+ * tenant's service slice, where they look for it.
  */
-export function isExposedByService({ status }: VirtualCluster): boolean {
-  return status?.driver === 'kubernetes';
+export function isExposedByService(vc: Pick<VirtualCluster, 'status'>): boolean {
+  return vc.status?.driver === 'kubernetes' && !isForPods(vc.status.gateway);
+}
+
+type Gateway = NonNullable<NonNullable<VirtualCluster['status']>['gateway']>;
+
+/** Whether pods go through the gateway. */
+export function isForPods(
+  gateway: Gateway | undefined,
+): gateway is Gateway & Required<Pick<Gateway, 'podAddress' | 'port'>> {
+  return gateway?.podAddress !== undefined && gateway.port !== undefined;
 }
 
 /** Where pods reach the API server: at the gateway, or where it listens itself. */
@@ -610,7 +619,7 @@ export function podEndpoint({ status }: Pick<VirtualCluster, 'status'>): {
   port: number | undefined;
 } {
   const { gateway, advertisedAddress, advertisedPort } = status ?? {};
-  if (gateway?.podAddress !== undefined && gateway.port !== undefined)
+  if (isForPods(gateway))
     return { address: gateway.podAddress, port: gateway.port };
   return { address: advertisedAddress, port: advertisedPort };
 }

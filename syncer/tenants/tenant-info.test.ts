@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { DriverName } from '../../api/drivers.ts';
 import { defaultEffectivePolicy, defaultPolicy } from '../../api/policy.ts';
 import { defaultQuota } from '../../api/quota.ts';
 import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
@@ -53,17 +54,23 @@ describe('the settings of a tenant', () => {
   });
 
   it('tell pods to reach the API server through the gateway, where that has an address and a port for them', () => {
-    const of = (gateway: { port?: number; podAddress?: string }) =>
+    const of = (gateway: { port?: number; podAddress?: string }, driver: DriverName) =>
       tenantInfo(
-        { ...ready, status: { ...ready.status, gateway: { server: '', serverName: '', ...gateway } } },
+        {
+          ...ready,
+          status: { ...ready.status, driver, gateway: { server: '', serverName: '', ...gateway } },
+        },
         settings,
       ).apiServer;
-    expect(of({ port: 23_001, podAddress: '192.0.2.30' })).toMatchObject({
-      address: '192.0.2.30',
-      port: 23_001,
-    });
-    for (const gateway of [{ port: 23_001 }, { podAddress: '192.0.2.30' }])
-      expect(of(gateway)).toMatchObject({ address: '192.0.2.10', port: 443 });
+    const atGateway = { address: '192.0.2.30', port: 23_001, isService: false };
+    for (const driver of ['process', 'kubernetes'] as const) {
+      expect(of({ port: 23_001, podAddress: '192.0.2.30' }, driver)).toEqual(atGateway);
+      for (const gateway of [{ port: 23_001 }, { podAddress: '192.0.2.30' }])
+        expect(of(gateway, driver)).toMatchObject({
+          ...{ address: '192.0.2.10', port: 443 },
+          isService: driver === 'kubernetes',
+        });
+    }
   });
 
   it('open no address to a tenant where it is not known whose that is', () => {

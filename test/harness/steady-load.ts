@@ -186,6 +186,7 @@ interface WriterFigures {
 /** Makes an object twenty times a second, whatever comes of it, and remembers how that went. */
 export class SteadyWriter {
   readonly #tenant: Tenant;
+  readonly #prefix: string;
   readonly #working: Promise<void>;
   readonly #made: string[] = [];
   #isOver = false;
@@ -193,8 +194,10 @@ export class SteadyWriter {
   #longestGapMs = 0;
   #isWell = false;
 
-  constructor(tenant: Tenant) {
+  /** `prefix`: of the names of what it makes, no other of this tenant has it. */
+  constructor(tenant: Tenant, prefix = 'write') {
     this.#tenant = tenant;
+    this.#prefix = prefix;
     this.#working = this.#work();
   }
 
@@ -227,7 +230,7 @@ export class SteadyWriter {
   async #work(): Promise<void> {
     let last = performance.now();
     for (let count = 0; !this.#isOver; count++) {
-      const name = `write-${count}`;
+      const name = `${this.#prefix}-${count}`;
       try {
         await this.#tenant.client.create(
           resources.configMaps,

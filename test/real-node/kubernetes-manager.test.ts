@@ -12,7 +12,7 @@ import { at } from '../harness/checker/view.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { configMap, namespace, pod, service } from '../harness/manifests.ts';
 import { send } from '../harness/processes.ts';
-import { expectAllServed, whileAsked } from '../harness/steady-load.ts';
+import { expectAllServed, SteadyWriter, whileAsked } from '../harness/steady-load.ts';
 import { until } from '../harness/until.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { type ClusterInfo, stackOf } from './cluster/cluster-info.ts';
@@ -158,8 +158,8 @@ describe('a manager with --driver kubernetes', () => {
         ) || undefined,
     );
 
-  /** Creates a tenant, with a way to its address as soon as it has one. */
-  const createTenant = async (name: string, ...options: string[]): Promise<Tenant> => {
+  /** Leads this machine to the next API server that gets an address, as soon as it has one. */
+  const leadToNext = async (): Promise<{ routed: Promise<void> }> => {
     const { client } = world.superCluster;
     const services = { labelSelector: 'skerry.dev/component=kube-apiserver' };
     const known = (await client.list(resources.services, services)).items.map(({ metadata }) => metadata.uid);
@@ -172,11 +172,14 @@ describe('a manager with --driver kubernetes', () => {
             | undefined
         )?.clusterIP,
     );
+    return { routed: address.then((found) => routes.add(found)) };
+  };
+
+  /** Creates a tenant, with a way to its address as soon as it has one. */
+  const createTenant = async (name: string, ...options: string[]): Promise<Tenant> => {
+    const { routed } = await leadToNext();
     const since = performance.now();
-    const [made] = await Promise.all([
-      world.createTenant(name, ...options),
-      address.then((found) => routes.add(found)),
-    ]);
+    const [made] = await Promise.all([world.createTenant(name, ...options), routed]);
     console.log(`${name}: create to usable ${((performance.now() - since) / 1000).toFixed(1)} s`);
     return made;
   };
@@ -290,6 +293,76 @@ describe('a manager with --driver kubernetes', () => {
       prefixes: [],
     });
   });
+
+  it('takes a control plane from processes of this machine into pods and back, and its pods run on', async () => {
+    await manager.end();
+    manager = startManager(
+      'third',
+      ...['--driver=process', '--other-driver=kubernetes', '--port-range=21900-21999'],
+      // The gateway of the stack takes up the port that each tenant gets.
+      ...[`--gateway=${cluster.address}:443`, '--gateway-domain=tenants.skerry.internal'],
+      '--gateway-ports=23800-23899',
+    );
+    await untilLeading('third');
+    let mover = await world.createTenant('mover');
+    const before = mover.virtualCluster.status;
+    expect(before).toMatchObject({ driver: 'process', gateway: { port: expect.any(Number) } });
+    const web = { namespace: 'default', name: 'web' };
+    await mover.apply(webPod('default', 'web'), configMap('default', 'kept', { a: '1' }));
+    await untilReady(mover, 'default', 'web');
+    const lives = async (): Promise<unknown[]> => {
+      const labelSelector = `skerry.dev/tenant=${mover.uid}`;
+      const { items } = await world.superCluster.client.list(resources.pods, { labelSelector });
+      return items.map(({ metadata, status }) => [
+        metadata.uid,
+        at(status, 'containerStatuses', '0', 'restartCount'),
+      ]);
+    };
+    const earlier = await lives();
+    expect(earlier).toHaveLength(1);
+    /** With its token, where its environment says that the API server is. */
+    const ask =
+      'cd /var/run/secrets/kubernetes.io/serviceaccount && curl -s -m 5 --cacert ca.crt ' +
+      '-H "Authorization: Bearer $(cat token)" https://$KUBERNETES_SERVICE_HOST/version';
+    const heardInPod = async (): Promise<string> =>
+      (await mover.tryKubectl(['exec', web.name, '--', 'sh', '-c', ask])).stdout;
+    const podReachesIt = (): Promise<void> =>
+      expect.poll(heardInPod, { timeout: 60_000, interval: 500 }).toContain('gitVersion');
+    await podReachesIt();
+
+    const move = async (driver: string): Promise<void> => {
+      const writer = new SteadyWriter(mover, `to-${driver}`);
+      let pausedMs = 0;
+      await whileAsked(mover.kubeconfig, `moved to ${driver}`, async (client) => {
+        const args = ['move', 'mover', '--driver', driver, '--wait', '-o', 'json'];
+        const { exitCode, stdout, stderr } = await world.cli(args);
+        expect(exitCode, stderr).toBe(0);
+        ({ pausedMs } = JSON.parse(stdout) as { pausedMs: number });
+        await client.served(20);
+      });
+      const written = await writer.stop();
+      console.log(`to ${driver}: paused for ${pausedMs} ms; ${JSON.stringify(written)}`);
+      expect(pausedMs).toBeGreaterThan(0);
+      expect(written.lost).toEqual([]);
+      expect(await mover.kubectl('get', 'configmap', 'kept', '-o', 'jsonpath={.data.a}')).toBe('1');
+      await podReachesIt();
+      expect(await lives()).toEqual(earlier);
+      // With the address that it has now.
+      mover = await world.openTenant('mover');
+      await world.expectAgreement([mover]);
+    };
+
+    const { routed } = await leadToNext();
+    await Promise.all([move('kubernetes'), routed]);
+    const { status } = await world.virtualCluster('mover');
+    expect(status).toMatchObject({ driver: 'kubernetes', advertisedPort: 443, gateway: before?.gateway });
+    await move('process');
+    const back = (await world.virtualCluster('mover')).status;
+    expect(back).toMatchObject({ driver: 'process', gateway: before?.gateway });
+    const place = { name: `skerry-tenant-${mover.id}` };
+    expect(await world.superCluster.find(resources.namespaces, place)).toBeUndefined();
+    await world.deleteTenant('mover');
+  }, 900_000);
 });
 
 /** Asked about config maps of the namespace `asked`. */

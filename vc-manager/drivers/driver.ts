@@ -169,6 +169,8 @@ export interface ControlPlaneDriver {
    * where the API server is located.
    */
   lead?(id: string, address: string, options: { signal: AbortSignal }): Promise<boolean>;
+  /** Gives the address of `lead` back: others can have it when this has resolved. There with `lead`. */
+  leadNoMore?(id: string, options: { signal: AbortSignal }): Promise<void>;
   /** Has these programs where it starts them from, before they are needed. Absent: it sees to that when it starts them. */
   provide?(
     programs: readonly { name: BinaryName; version: string }[],

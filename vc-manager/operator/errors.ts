@@ -24,6 +24,7 @@ type OperatorErrorCode =
   | 'DriverNotAllowed'
   | 'DriverNotConfigured'
   | 'MoveNotSupported'
+  | 'AddressUnreachable'
   | 'DatastoreNotKept'
   | 'MoveOutpaced'
   | 'CopyTooSlow'
@@ -276,6 +277,15 @@ export function driverNotAllowed(wanted: string, policy: string, allowed: readon
 
 export function moveNotSupported(from: string, to: string, why: string): OperatorError {
   return new OperatorError('MoveNotSupported', `it cannot be moved from ${from} to ${to}: ${why}.`, false);
+}
+
+export function addressUnreachable(endpoint: string, cause: Error): OperatorError {
+  return new OperatorError(
+    'AddressUnreachable',
+    `its API server is ready at ${endpoint}, and the manager does not reach it there (${cause.message}): run manager, gateway ` +
+      'and syncer where that address leads to it, for one of a Service in the super cluster',
+    false,
+  );
 }
 
 export function datastoreNotKept(): OperatorError {

@@ -26,6 +26,7 @@ export function fenced(services: Services, { datastore }: { datastore: Datastore
 export function fencedDriver(driver: ControlPlaneDriver, fence: Fence): ControlPlaneDriver {
   const locate = driver.locate?.bind(driver);
   const lead = driver.lead?.bind(driver);
+  const leadNoMore = driver.leadNoMore?.bind(driver);
   const provide = driver.provide?.bind(driver);
   return {
     ...(driver.isShared === undefined ? {} : { isShared: driver.isShared }),
@@ -40,6 +41,12 @@ export function fencedDriver(driver: ControlPlaneDriver, fence: Fence): ControlP
       lead: async (id, address, options) => {
         assertHeld(fence);
         return lead(id, address, options);
+      },
+    }),
+    ...(leadNoMore && {
+      leadNoMore: async (id, options) => {
+        assertHeld(fence);
+        await leadNoMore(id, options);
       },
     }),
     ...(provide && { provide }),

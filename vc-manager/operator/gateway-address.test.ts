@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parseKubeconfig, resources } from '../../kube/index.ts';
+import { LocatingDriver } from './testing/locating-driver.ts';
 import { World } from './testing/world.ts';
 
 describe('the address of a tenant behind a gateway', () => {
@@ -83,6 +84,38 @@ describe('the address of a tenant behind a gateway', () => {
     await world.until('a', ({ status }) => status?.gateway?.podAddress === undefined);
     await world.until('a', ({ status }) => status?.jobs?.current === undefined);
     await expect.poll(where).toMatchObject(itself);
+  });
+
+  it('is that of the gateway for pods with a driver that makes addresses too, in place of its Service', async () => {
+    const driver = new LocatingDriver();
+    const ports = { first: 23_000, last: 23_999 };
+    const gateway = { domain: 'tenants.example.com', port: 443, ports, podAddress: '192.0.2.30' };
+    const { settings: chosen } = settings(gateway) as { settings: object };
+    world.run({ driver, settings: { ...chosen, driver: 'kubernetes' } as never });
+    world.create('a');
+    const { status } = await world.untilReady('a');
+    const [slice = ''] = status?.serviceCIDR?.split('/') ?? [];
+    const first = slice.replace(/0$/, '1');
+    const addresses = (): unknown[] =>
+      world.superCluster.list(resources.ipAddresses).map(({ metadata }) => metadata.name);
+    const ofSlice = { namespace: 'default', name: 'kubernetes' };
+    const where = (): unknown =>
+      (world.tenant.get(resources.endpointSlices, ofSlice) as { endpoints?: { addresses: string[] }[] })
+        .endpoints?.[0]?.addresses;
+    expect(where()).toEqual(['192.0.2.30']);
+    expect(driver.led.size).toBe(0);
+    expect(addresses()).toContain(first);
+    // The reservation makes room for the Service.
+    driver.isFree = () => !addresses().includes(first);
+    world.edit('a', { sleep: { afterIdle: '30m', wakeForPods: false } });
+    await world.until('a', (vc) => vc.status?.observedGeneration === 2);
+    expect(where()).toEqual(['10.96.0.7']);
+    expect([...driver.led.values()]).toEqual([first]);
+    world.edit('a', { sleep: { afterIdle: '30m' } });
+    await world.until('a', (vc) => vc.status?.observedGeneration === 3);
+    expect(where()).toEqual(['192.0.2.30']);
+    expect(driver.led.size).toBe(0);
+    expect(addresses()).toContain(first);
   });
 
   it('is a port of its own, which it keeps; and none any more when the manager runs without a gateway', async () => {

@@ -1,7 +1,8 @@
 import type { DriverName } from '../../api/drivers.ts';
-import type { Move, Place, VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isForPods, type Move, type Place, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { TemplateChoice } from '../control-plane/template.ts';
 import { isHeld } from '../jobs/job-status.ts';
+import { isLoopback } from '../os/network.ts';
 import { ceilingOf } from './effective-policy.ts';
 import {
   driverNotAllowed,
@@ -22,7 +23,10 @@ interface WantedMove {
   refusal?: { reason: string; message: string };
 }
 
-type MoveServices = Pick<Services, 'drivers'> & VersionSources;
+type MoveServices = Pick<Services, 'drivers'> &
+  Omit<VersionSources, 'settings'> & {
+    settings: VersionSources['settings'] & Pick<Services['settings'], 'gateway' | 'etcdEndpoint'>;
+  };
 
 /** What runs a control plane, or will. */
 export function driverOf({ spec, status }: VirtualCluster, preferred: DriverName): DriverName {
@@ -92,7 +96,7 @@ function refusalOf(
 ): Pick<WantedMove, 'refusal'> {
   try {
     const { drivers, policies } = services;
-    const [there, here] = [drivers.get(to.driver), drivers.get(from.driver)];
+    const there = drivers.get(to.driver);
     const allowed = ceilingOf(vc.metadata.namespace ?? '', policies.list());
     const { templates } = allowed?.spec ?? {};
     if (from.datastore !== to.datastore && templates !== undefined && !templates.includes(to.template))
@@ -100,19 +104,8 @@ function refusalOf(
     if (from.driver !== to.driver) checkDriver(vc, to.driver, services);
     if (there === undefined) throw driverNotConfigured(to.driver, [...drivers.keys()]);
     if (from.driver !== to.driver) {
-      if ((there.locate === undefined) !== (here?.locate === undefined))
-        throw moveNotSupported(
-          from.driver,
-          to.driver,
-          'the addresses of the one lead nowhere at the other: take a snapshot --with-certificates, and make the tenant ' +
-            'of it where the other driver is',
-        );
-      if (from.datastore === 'own' && to.datastore === 'own')
-        throw moveNotSupported(
-          from.driver,
-          to.driver,
-          'its etcd cannot go along: move it to the shared datastore first, and to an etcd of its own there',
-        );
+      const why = whyNot(vc, services, from, to);
+      if (why !== undefined) throw moveNotSupported(from.driver, to.driver, why);
     }
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
@@ -135,6 +128,40 @@ export function isMoveWithdrawn(vc: VirtualCluster, services: MoveServices): boo
   const { from, to } = move;
   const datastore = wantedDatastore(vc, services) ?? to.datastore;
   return (vc.spec?.driver ?? from.driver) !== to.driver || datastore !== to.datastore;
+}
+
+/** Why it cannot go to another driver; undefined: it can. */
+function whyNot(vc: VirtualCluster, services: MoveServices, from: Place, to: Place): string | undefined {
+  const { drivers, settings } = services;
+  if (from.datastore === 'own' && to.datastore === 'own')
+    return 'its etcd cannot go along: move it to the shared datastore first, and to an etcd of its own there';
+  if (!isReaddressed({ from, to }, services)) return undefined;
+  if (settings.gateway === undefined)
+    return (
+      'its API server gets another address there, and kubeconfigs name the one that it has: start a gateway, and the ' +
+      'manager with --gateway and --gateway-domain'
+    );
+  if (vc.status?.serviceIPMode === 'assigned' && !isForPods(vc.status.gateway))
+    return (
+      'its pods have been told an address of its API server that goes, as the super cluster assigns service addresses: ' +
+      'lead pods through the gateway with --gateway-pod-address, or take a snapshot, and make the tenant of it there'
+    );
+  const isInPods = drivers.get(to.driver)?.locate !== undefined;
+  if (isInPods && to.datastore === 'shared' && isLoopback(new URL(settings.etcdEndpoint).hostname))
+    return (
+      `pods do not reach the datastore at ${settings.etcdEndpoint}: let it listen at another address, and start the manager ` +
+      'with that as --etcd-endpoint'
+    );
+  return undefined;
+}
+
+/** Whether the API server gets an address of another kind: one of the manager's machine, or one that the driver makes. */
+export function isReaddressed(
+  { from, to }: Pick<Move, 'from' | 'to'>,
+  { drivers }: Pick<Services, 'drivers'>,
+): boolean {
+  const [here, there] = [from, to].map(({ driver }) => drivers.get(driver)?.locate !== undefined);
+  return here !== there;
 }
 
 /** Where it is at present, and where it is not or not any more. */

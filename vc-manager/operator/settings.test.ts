@@ -31,11 +31,6 @@ describe('operatorSettings', () => {
       { gateway: { domain: gateway.domain, port: 443, podAddress: '192.0.2.1' } },
       /--gateway-ports/,
     ],
-    [
-      'a gateway for pods that have a Service',
-      { driver: 'kubernetes' as const, gateway: { ...gateway, podAddress: '192.0.2.1' } },
-      /by a Service/,
-    ],
     ['an advertised name', { advertiseAddress: 'example.org' }, /not an IP address/],
     ['a bind address that is none', { bindAddress: '' }, /bindAddress/],
     ['a range of ports that runs backwards', { portRange: { first: 9, last: 8 } }, /9-8/],

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import type { DriverName } from '../../api/drivers.ts';
 import type { DnsChoice } from '../../api/virtual-cluster.ts';
+import { isLoopback } from '../os/network.ts';
 import { invalidSettings } from './errors.ts';
 
 export interface GatewaySettings {
@@ -94,7 +95,7 @@ export function operatorSettings(input: OperatorSettingsInput): OperatorSettings
       'an endpoint may not be loopback; give another address of this machine',
     );
   }
-  checkPodAddress(settings.gateway, settings.driver);
+  checkPodAddress(settings.gateway);
   const { first, last } = portRange;
   if (!(Number.isInteger(first) && Number.isInteger(last) && first >= 1 && last <= 65_535 && first <= last)) {
     throw invalidSettings('portRange', `${first}-${last} is not a range of ports`);
@@ -108,7 +109,7 @@ export function operatorSettings(input: OperatorSettingsInput): OperatorSettings
   return settings;
 }
 
-function checkPodAddress(gateway: GatewaySettings | undefined, driver: DriverName): void {
+function checkPodAddress(gateway: GatewaySettings | undefined): void {
   const { podAddress, ports } = gateway ?? {};
   if (podAddress === undefined) return;
   const problem =
@@ -118,12 +119,6 @@ function checkPodAddress(gateway: GatewaySettings | undefined, driver: DriverNam
         ? 'pods do not reach a loopback address; give another one of the gateway'
         : ports === undefined
           ? 'pods name no server: give each tenant a port of its own with --gateway-ports'
-          : driver === 'kubernetes'
-            ? 'with this driver pods reach their API server by a Service; leave it out'
-            : undefined;
+          : undefined;
   if (problem !== undefined) throw invalidSettings('gateway.podAddress', problem);
-}
-
-function isLoopback(address: string): boolean {
-  return address.startsWith('127.') || address === '::1';
 }

@@ -47,7 +47,14 @@ export class Tenant {
   /** Set by the step `address` where it has an etcd of its own. */
   ownDatastore: DatastoreLocation | undefined;
   /** Set by the step `other-place` of a move: an etcd of its own that it comes from or goes to, and does not use at present. */
-  other: { choice: TemplateChoice; datastore: DatastoreLocation; isSameDriver: boolean } | undefined;
+  other:
+    | {
+        choice: TemplateChoice;
+        location: Location | undefined;
+        datastore: DatastoreLocation;
+        isSameDriver: boolean;
+      }
+    | undefined;
   /** Set by the step `certificates`. */
   pki: TenantPki | undefined;
   /** Set by the step `certificates`. */

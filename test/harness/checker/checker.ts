@@ -174,7 +174,7 @@ function checkedTenant({ uid, name }: CheckedCluster, { virtualclusters }: Super
     apiServer: {
       address: gateway?.podAddress ?? vc.status?.advertisedAddress ?? '',
       port: (gateway?.podAddress === undefined ? vc.status?.advertisedPort : gateway.port) ?? 0,
-      isService: vc.status?.driver === 'kubernetes',
+      isService: vc.status?.driver === 'kubernetes' && gateway?.podAddress === undefined,
     },
     nodes: vc.spec?.nodes?.mode ?? 'all',
     nodesHidden: vc.status?.policy?.hideNodes ?? false,

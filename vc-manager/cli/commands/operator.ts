@@ -128,7 +128,7 @@ export function configure(command: Command, cli: Cli): void {
     )
     .option(
       '--gateway-pod-address <ip>',
-      'pods reach vc-gateway at this address, and through it the API server of their tenant, which they so wake; needs --gateway-ports (process, compose)',
+      'pods reach vc-gateway at this address, and through it the API server of their tenant, which they so wake; needs --gateway-ports, and is no address of a Service',
     )
     .option('--gateway-domain <domain>', 'that vc-gateway was started with; needs --gateway', dnsDomain)
     .option('--service-pool <cidr>', 'range of service addresses for all tenants', '10.112.0.0/12')

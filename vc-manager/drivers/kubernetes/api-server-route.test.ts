@@ -125,6 +125,18 @@ describe('way in', () => {
       expect(wayIn()?.metadata.uid).toBe(uid);
     });
 
+    it('is given back, and what is not ours stays', async () => {
+      const ref = { namespace, name: 'kubernetes' };
+      cluster.server.put(resources.services, { metadata: ref, spec: { clusterIP: '10.112.0.1' } });
+      await driver.leadNoMore(id, { signal });
+      expect(wayIn()).toBeDefined();
+      await driver.lead(id, '10.112.0.1', { signal });
+      for (const _ of ['given back', 'once more']) {
+        await driver.leadNoMore(id, { signal });
+        expect(wayIn()).toBeUndefined();
+      }
+    });
+
     it('is told when somebody else has it', async () => {
       const message =
         'Invalid value: ["10.112.0.1"]: failed to allocate IP 10.112.0.1: provided IP is already allocated';

@@ -48,6 +48,14 @@ export async function routeToApiServers(
   }
 }
 
+/** Takes the Service away, if it is ours; its address is free then. */
+export async function removeRoute(objects: SuperObjects, id: string, signal: AbortSignal): Promise<void> {
+  const ref = { namespace: namespaceOf(id), name };
+  const there = await objects.find(resources.services, ref, signal);
+  if (there?.metadata.labels?.[idLabel] !== id) return;
+  await objects.delete(resources.services, ref, { signal, uid: there.metadata.uid });
+}
+
 function isTaken(error: unknown): boolean {
   if (!(error instanceof ApiError) || error.reason !== 'Invalid') return false;
   const causes = error.status?.details?.causes ?? [];

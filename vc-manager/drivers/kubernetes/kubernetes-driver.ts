@@ -25,7 +25,7 @@ import {
   type StopOptions,
 } from '../driver.ts';
 import { unknownComponent } from '../errors.ts';
-import { apiServerBindPort, locateControlPlane, routeToApiServers } from './api-server-route.ts';
+import { apiServerBindPort, locateControlPlane, removeRoute, routeToApiServers } from './api-server-route.ts';
 import { componentLog } from './logs.ts';
 import {
   disruptionBudget,
@@ -110,6 +110,10 @@ export class KubernetesDriver implements ControlPlaneDriver {
     return this.#lock.run(id, signal, () =>
       routeToApiServers(this.#objects, id, { address, targetPort: apiServerBindPort, signal }),
     );
+  }
+
+  async leadNoMore(id: string, { signal }: { signal: AbortSignal }): Promise<void> {
+    await this.#lock.run(id, signal, () => removeRoute(this.#objects, id, signal));
   }
 
   async ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {

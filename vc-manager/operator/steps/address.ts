@@ -29,6 +29,7 @@ export const address: Step = {
     if (tenant.wasStarted && earlier !== settings.driver) throw driverChanged(earlier, settings.driver);
     tenant.status.set({ driver: settings.driver });
     await recordGateway(tenant, services);
+    tenant.location = undefined;
     tenant.ownDatastore = undefined;
     if (driver.locate !== undefined) {
       // `locate` creates objects that carry the id: the status has to have it first.
@@ -95,16 +96,14 @@ async function locate(tenant: Tenant, { driver }: Services): Promise<void> {
 
 /** Where people, and pods, reach the API server when there is a gateway. */
 async function recordGateway(tenant: Tenant, services: Services): Promise<void> {
-  const { driver, settings } = services;
-  const { gateway } = settings;
+  const { gateway } = services.settings;
   if (gateway === undefined) {
     tenant.status.set(({ gateway: _, ...rest }) => rest);
     return;
   }
   const port = gateway.ports === undefined ? undefined : await gatewayPort(tenant, services, gateway.ports);
-  // Without a port a server name would be needed, which pods do not send. An address that the driver makes is a Service's.
-  const isForPods =
-    port !== undefined && driver.locate === undefined && tenant.vc.spec?.sleep?.wakeForPods !== false;
+  // Without a port a server name would be needed, which pods do not send.
+  const isForPods = port !== undefined && tenant.vc.spec?.sleep?.wakeForPods !== false;
   const podAddress = isForPods ? gateway.podAddress : undefined;
   // The id is written together with it.
   tenant.status.set((status) => {

@@ -2,14 +2,15 @@ import { isIPv6 } from 'node:net';
 import { fetchingReason, fetchingText } from '../../../api/conditions.ts';
 import { labelKeys } from '../../../api/labels.ts';
 import { isPaused } from '../../../api/virtual-cluster.ts';
-import { findCondition, resources } from '../../../kube/index.ts';
+import { ConnectionError, findCondition, resources } from '../../../kube/index.ts';
 import { BinaryError } from '../../binaries/index.ts';
 import type { ControlPlanePlan } from '../../control-plane/plan.ts';
 import { renderPlan } from '../../control-plane/render-plan.ts';
 import type { Beside } from '../../drivers/driver.ts';
 import { DriverError } from '../../drivers/errors.ts';
-import { portTaken } from '../errors.ts';
+import { addressUnreachable, portTaken } from '../errors.ts';
 import { recordHeld, recordProgress, recordReplacing } from '../jobs.ts';
+import { isReaddressed } from '../moves.ts';
 import type { Services } from '../services.ts';
 import { isAsleep } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
@@ -52,7 +53,10 @@ export const controlPlane: Step = {
     if (change === undefined) tenant.status.set({ version: choice.version });
     else reportReplacing(tenant, services, change);
     const { confinement } = services.driver;
-    if (confinement !== undefined) tenant.status.set({ confinement: [...confinement] });
+    tenant.status.set(({ confinement: _, ...status }) => ({
+      ...status,
+      ...(confinement && { confinement: [...confinement] }),
+    }));
     if (!isAsleep(tenant.vc) && !isPaused(tenant.vc)) await reportOutage(tenant, services);
     await tenant.status.flush();
     try {
@@ -68,10 +72,29 @@ export const controlPlane: Step = {
       tenant.status.set({ version: choice.version });
       await tenant.status.flush();
     }
+    await awaitReach(tenant, services);
     if (recordServing(tenant, services)) await tenant.status.flush();
     tenant.status.condition('APIServerReady', 'True', 'Running', `Kubernetes ${choice.version} is ready.`);
   },
 };
+
+const reachMs = 20_000;
+
+/**
+ * Of one that comes to an address of another kind: throws `AddressUnreachable` when that leads nowhere from here. Gateway and
+ * syncer are led there only afterwards.
+ */
+async function awaitReach(tenant: Tenant, services: Services): Promise<void> {
+  const { move, endpoint = '' } = tenant.vc.status ?? {};
+  if (move?.stage !== 'starting' || !isReaddressed(move, services)) return;
+  const timeoutMs = Math.min(reachMs, services.settings.bootstrapTimeoutMs);
+  try {
+    await waitForObject(tenant, timeoutMs, resources.namespaces, { name: 'default' });
+  } catch (error) {
+    if (!(error instanceof ConnectionError)) throw error;
+    throw addressUnreachable(endpoint, error);
+  }
+}
 
 /** Its API server serves again: at the new place, from which there is no way back, or at the old one. */
 function recordServing(tenant: Tenant, { clock }: Services): boolean {
@@ -172,7 +195,7 @@ export async function ensureControlPlane(
       return;
     } catch (error) {
       if (!(error instanceof DriverError) || error.code !== 'PortInUse') throw error;
-      const { replacementPort } = tenant.vc.status ?? {};
+      const { replacementPort, move } = tenant.vc.status ?? {};
       if (replacementPort !== undefined && error.fields.port === replacementPort) {
         refused.add(replacementPort);
         forgetReplacement(tenant);
@@ -181,7 +204,9 @@ export async function ensureControlPlane(
       }
       if (await isRelocated(tenant, services, error.fields.port)) continue;
       if (error.fields.port !== port) throw error;
-      if (tenant.wasReady) throw portTaken(port, error);
+      // Where it has just come to this machine, nobody knows the port yet.
+      const isNew = move !== undefined && isPaused(tenant.vc) && isReaddressed(move, services);
+      if (tenant.wasReady && !isNew) throw portTaken(port, error);
       refused.add(port);
     } finally {
       await report.end();
@@ -295,9 +320,10 @@ async function otherPlan(
   services: Services,
   port: number,
 ): Promise<ControlPlanePlan | undefined> {
-  const { other, location } = tenant;
+  const { other } = tenant;
   if (other === undefined) return undefined;
-  return planAt(tenant, services, port, { choice: other.choice, location, ownDatastore: other.datastore });
+  const { choice, location, datastore } = other;
+  return planAt(tenant, services, port, { choice, location, ownDatastore: datastore });
 }
 
 async function planAt(

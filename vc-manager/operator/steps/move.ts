@@ -12,7 +12,7 @@ import {
   OperatorError,
 } from '../errors.ts';
 import { recordHeld, recordProgress } from '../jobs.ts';
-import { placeText, servicesAt, sidesOf, wantedMove } from '../moves.ts';
+import { isReaddressed, placeText, servicesAt, sidesOf, wantedMove } from '../moves.ts';
 import type { Services } from '../services.ts';
 import { isAsleep } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
@@ -65,7 +65,7 @@ export const otherPlace: Step = {
     const at = servicesAt(there.driver, services);
     const location = await at.driver.locate?.(tenant.id, { signal: tenant.signal, withDatastore: true });
     const datastore = location?.datastore ?? locateOnMachine(tenant, at, choice);
-    tenant.other = { choice, datastore, isSameDriver };
+    tenant.other = { choice, location, datastore, isSameDriver };
     await tenant.status.flush();
   },
 };
@@ -133,9 +133,10 @@ function otherServices({ vc }: Tenant, services: Services): Services {
   return move === undefined ? services : servicesAt(sidesOf(move).there.driver, services);
 }
 
-/** Programs, which may have to be built or fetched. */
-async function provideElsewhere(tenant: Tenant, services: Services, { driver }: Place): Promise<void> {
-  const wanted = services.drivers.get(driver);
+/** Programs, which may have to be built or fetched, and the address, if the driver makes one. */
+async function provideElsewhere(tenant: Tenant, services: Services, place: Place): Promise<void> {
+  const wanted = services.drivers.get(place.driver);
+  await wanted?.locate?.(tenant.id, { signal: tenant.signal, withDatastore: place.datastore === 'own' });
   const { choice } = tenant;
   const components = choice?.template.spec.components ?? [];
   await wanted?.provide?.(
@@ -219,11 +220,22 @@ export const copyToPlace: Step = {
       await startOther(tenant, services);
       await copy(tenant, services, move);
     }
-    const { driver, datastore, template } = to;
-    tenant.status.set({ driver, datastore, template, move: { ...move, stage: 'starting' } });
+    settleAt(tenant, services, to, { ...move, stage: 'starting' });
     await tenant.status.flush();
+    await tenant.reconnect();
   },
 };
+
+/** It is there from now on. A port of this machine is the API server's no more when it gets an address of another kind. */
+function settleAt(tenant: Tenant, services: Services, place: Place, move: Move): void {
+  const { driver, datastore, template } = place;
+  const isMoved = tenant.vc.status?.driver !== driver && isReaddressed(move, services);
+  // The rest of the address stays until the step `address` writes the new one: the gateway goes by it.
+  tenant.status.set(({ advertisedPort, ...status }) => ({
+    ...{ ...status, driver, datastore, template, move },
+    ...(isMoved || advertisedPort === undefined ? {} : { advertisedPort }),
+  }));
+}
 
 /** Throws `MoveOutpaced`, `CopyTooSlow`. */
 async function copy(tenant: Tenant, services: Services, move: Move): Promise<void> {
@@ -329,8 +341,7 @@ export async function goBack(tenant: Tenant, services: Services, error: unknown)
   if (move === undefined || (move.stage !== 'preparing' && !isPaused(tenant.vc))) return;
   if (move.stage === 'returning' || !isOver(error, move, services)) return;
   if (move.stage === 'starting' && (await mayHaveServed(tenant, services, move, error))) return;
-  const { driver, datastore, template } = move.from;
-  tenant.status.set({ driver, datastore, template, move: { ...move, stage: 'returning' } });
+  settleAt(tenant, services, move.from, { ...move, stage: 'returning' });
   recordHeld(tenant, services, 'move', error instanceof Error ? error.message : String(error));
 }
 
@@ -341,10 +352,13 @@ export async function goBack(tenant: Tenant, services: Services, error: unknown)
 async function mayHaveServed(
   { id }: Tenant,
   { drivers }: Services,
-  { to }: Move,
+  { from, to }: Move,
   error: unknown,
 ): Promise<boolean> {
   if (isNotStarting(error)) return false;
+  // Nobody was led there but its pods, and what they have written is here too.
+  const isSameData = from.datastore === 'shared' && to.datastore === 'shared';
+  if (isSameData && error instanceof OperatorError && error.code === 'AddressUnreachable') return false;
   try {
     const seen = await drivers.get(to.driver)?.observe(id);
     return (

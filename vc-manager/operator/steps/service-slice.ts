@@ -1,10 +1,12 @@
 import { labelKeys } from '../../../api/labels.ts';
 import { group } from '../../../api/names.ts';
+import { isForPods } from '../../../api/virtual-cluster.ts';
 import {
   isAlreadyExists,
   isNotFound,
   type KubeClient,
   type KubeObject,
+  type Resource,
   resources,
 } from '../../../kube/index.ts';
 import { addressAt, allocateSlice } from '../../os/network.ts';
@@ -102,10 +104,12 @@ async function reserveAddresses(
 ): Promise<Conflict | undefined> {
   // The addresses of a slice that was just chosen are free, as a rule.
   const likely = tenant.wasStarted ? 'there' : 'absent';
+  await giveBack(tenant, services);
+  const isLed = services.driver.lead !== undefined && !isForPods(tenant.vc.status?.gateway);
   const conflicts = await Promise.all(
     reserved.map(({ purpose, offset }) => {
       const address = addressAt(slice, offset);
-      return purpose === apiServer && services.driver.lead !== undefined
+      return purpose === apiServer && isLed
         ? routeToApiServer(tenant, services, address)
         : reserveAddress(tenant, services, { address, purpose, likely });
     }),
@@ -113,19 +117,52 @@ async function reserveAddresses(
   return conflicts.find((conflict) => conflict !== undefined);
 }
 
-/** As `reserveAddress`, for a driver that puts a Service at the address, which reserves it too. */
+/**
+ * The address, by drivers that lead nobody there any more: that which does not run it, of one that moves, and that of pods
+ * which go through the gateway.
+ */
+async function giveBack({ vc, id, signal }: Tenant, { driver, drivers }: Services): Promise<void> {
+  const { move, gateway } = vc.status ?? {};
+  const known = [driver, ...(move === undefined ? [] : [move.from, move.to].map((at) => drivers.get(at.driver)))];
+  for (const each of new Set(known))
+    if (each !== driver || isForPods(gateway)) await each?.leadNoMore?.(id, { signal });
+}
+
+/**
+ * As `reserveAddress`, for a driver that puts a Service at the address, which reserves it too. What this tenant has there
+ * from a driver that routed nothing makes room: the reservation, or the syncer's Service in its place.
+ */
 async function routeToApiServer(
   tenant: Tenant,
-  { client, driver }: Services,
+  { client, driver, clock }: Services,
   address: string,
 ): Promise<Conflict | undefined> {
   const { id, signal } = tenant;
-  if (await driver.lead?.(id, address, { signal })) return undefined;
-  const existing = await find<IPAddress>(client, resources.ipAddresses, { name: address }, signal);
-  if (existing?.metadata.labels?.[labelKeys.tenant] !== tenant.uid) return conflictOf(address, existing);
-  // A reservation of this tenant by a manager whose driver routed nothing there: the Service takes its place.
-  await deleteReservation(client, existing, signal);
-  return (await driver.lead?.(id, address, { signal })) ? undefined : conflictOf(address, undefined);
+  while (!(await driver.lead?.(id, address, { signal }))) {
+    const existing = await find<IPAddress>(client, resources.ipAddresses, { name: address }, signal);
+    const service = existing && (await serviceAt(tenant, client, existing));
+    if (existing?.metadata.labels?.[labelKeys.tenant] === tenant.uid)
+      await deleteReservation(client, existing, signal);
+    else if (service !== undefined) await deleteObject(client, resources.services, service, signal);
+    else return conflictOf(address, existing);
+    // A syncer that has not left yet makes its Service again.
+    await clock.sleep(againAfterMs, signal);
+  }
+  return undefined;
+}
+
+const againAfterMs = 50;
+
+/** The tenant's Service that has this address, in its own namespaces of the super cluster. */
+async function serviceAt(
+  { signal, uid }: Tenant,
+  client: KubeClient,
+  { spec }: IPAddress,
+): Promise<KubeObject | undefined> {
+  const { resource, namespace, name } = spec?.parentRef ?? {};
+  if (resource !== 'services' || name === undefined) return undefined;
+  const service = await find(client, resources.services, { namespace, name }, signal);
+  return service?.metadata.labels?.[labelKeys.tenant] === uid ? service : undefined;
 }
 
 async function reserveAddress(
@@ -151,12 +188,7 @@ async function reserveAddress(
     }
   }
   if (existing.metadata.labels?.[labelKeys.tenant] === tenant.uid) return undefined;
-  const parent = existing.spec?.parentRef;
-  if (parent?.resource === 'services' && parent.name !== undefined) {
-    const ref = { namespace: parent.namespace, name: parent.name };
-    const service = await find(client, resources.services, ref, signal);
-    if (service?.metadata.labels?.[labelKeys.tenant] === tenant.uid) return undefined;
-  }
+  if ((await serviceAt(tenant, client, existing)) !== undefined) return undefined;
   return conflictOf(address, existing);
 }
 
@@ -202,14 +234,18 @@ async function reservationsOf(uid: string, client: KubeClient, signal: AbortSign
   }
 }
 
-async function deleteReservation(
+function deleteReservation(client: KubeClient, address: KubeObject, signal: AbortSignal): Promise<void> {
+  return deleteObject(client, resources.ipAddresses, address, signal);
+}
+
+async function deleteObject(
   client: KubeClient,
-  { metadata }: KubeObject,
+  resource: Resource,
+  { metadata: { namespace, name = '', uid } }: KubeObject,
   signal: AbortSignal,
 ): Promise<void> {
   try {
-    const uid = metadata.uid === undefined ? {} : { uid: metadata.uid };
-    await client.delete(resources.ipAddresses, { name: metadata.name ?? '' }, { ...uid, signal });
+    await client.delete(resource, { namespace, name }, { ...(uid === undefined ? {} : { uid }), signal });
   } catch (error) {
     if (!isNotFound(error)) throw error;
   }

@@ -8,11 +8,18 @@ export class LocatingDriver extends FakeDriver {
   /** Asked before each; false: somebody else has the address. */
   isFree: (address: string) => boolean = () => true;
   onLocate: () => void = () => {};
+  /** An address is given back. */
+  onFree: () => void = () => {};
 
   async lead(id: string, address: string): Promise<boolean> {
     if (!this.isFree(address)) return false;
     this.led.set(id, address);
     return true;
+  }
+
+  async leadNoMore(id: string): Promise<void> {
+    this.led.delete(id);
+    this.onFree();
   }
 
   async locate(id: string, { withDatastore }: LocateOptions): Promise<Location> {
