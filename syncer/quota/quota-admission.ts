@@ -17,6 +17,7 @@ import { byTenantIndex, type Caches } from '../reconcile/caches.ts';
 import { type ActionGate, recordNotice, recordRefusal } from '../reconcile/execute.ts';
 import { downKeyOf, keyId } from '../reconcile/keys.ts';
 import { done, type Outcome } from '../reconcile/outcome.ts';
+import type { ReadBudget } from '../reconcile/payloads.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
 import { bytesOf, chargeOf } from './charges.ts';
 import { type Excess, QuotaLedger } from './ledger.ts';
@@ -147,6 +148,15 @@ export class QuotaAdmission {
     return isCreated ? { is: 'later', afterMs } : { skip: true, afterMs };
   };
 
+  /** What is read counts as what is written. */
+  readonly reads: ReadBudget = {
+    noRoom: ({ info }, key) => {
+      const afterMs = this.#books.get(info.uid)?.budget.waitMs(keyId(key)) ?? 0;
+      return afterMs === 0 ? undefined : { notice: tooManyBytes(info.policy.quota?.[writes]), afterMs };
+    },
+    take: ({ info }, bytes) => this.#books.get(info.uid)?.budget.take(bytes),
+  };
+
   /** Reserves what a write will take: a create of this object, or this patch of it. `undefined`: it may be sent. */
   reserve(
     tenant: TenantState,
@@ -160,9 +170,9 @@ export class QuotaAdmission {
     if (book.readLimits()) this.#admitSoon(book);
     const isNamespace = kind.name === 'namespaces' && patch === undefined;
     const budget = isNamespace ? book.newNamespaces : book.budget;
-    const waitMs = budget.waitMs();
-    if (waitMs > 0) return { notice: tooManyBytes(tenant.info.policy.quota?.[writes]), afterMs: waitMs };
     const id = keyId(key);
+    const waitMs = budget.waitMs(id);
+    if (waitMs > 0) return { notice: tooManyBytes(tenant.info.policy.quota?.[writes]), afterMs: waitMs };
     const object = patch === undefined ? before : (applyMergePatch(before, patch) as KubeObject);
     const bytes = bytesOf(kind, object, before);
     book.asked.add(id);

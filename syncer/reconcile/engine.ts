@@ -129,6 +129,7 @@ export class SyncEngine {
       onHeld: options.onHeld,
       gates,
       quotaGate: this.#quota.gate,
+      readBudget: this.#quota.reads,
       ...(options.observer === undefined ? {} : { observer: options.observer }),
     });
     const controllers: SpecialController[] = [

@@ -1,11 +1,20 @@
 import { isNotFound, type KubeClient } from '../../kube/index.ts';
-import type { DownKind } from '../kinds/contract.ts';
+import type { KeyRef } from '../context.ts';
+import type { DownKind, Notice } from '../kinds/contract.ts';
 import { payloadSummary } from '../kinds/payload.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import type { Situation } from './decide.ts';
 import { refOf } from './guarded-writes.ts';
 import type { Outcome } from './outcome.ts';
 import type { TenantState } from './tenant-state.ts';
+
+/** How much may be read of what a tenant stores, for copies that it is to get. */
+export interface ReadBudget {
+  /** Why and how long it has to wait; undefined: it may be read now. */
+  noRoom(tenant: TenantState, key: KeyRef): { readonly notice: Notice; readonly afterMs: number } | undefined;
+  /** Called with what was read and brought no write, which would count by itself. Bytes. */
+  take(tenant: TenantState, bytes: number): void;
+}
 
 /** One reconcile of a kind of which caches hold no payloads. */
 interface PayloadWork {
@@ -14,6 +23,9 @@ interface PayloadWork {
   readonly situation: Situation;
   readonly tenant: TenantState;
   readonly signal: AbortSignal;
+  readonly budget?: ReadBudget | undefined;
+  /** Tells the tenant why it has to wait. */
+  readonly tell: (notice: Notice) => Promise<void>;
 }
 
 /** Another object is there by now; the event on its way queues the key, and if it does not, the clock does. */
@@ -27,7 +39,7 @@ const replaced: Outcome = { is: 'later', afterMs: 1_000 };
  */
 export async function withPayload(
   superClient: KubeClient,
-  { kind, payload, situation, tenant, signal }: PayloadWork,
+  { kind, payload, situation, tenant, signal, budget, tell }: PayloadWork,
 ): Promise<Situation | Outcome> {
   const { tenantObject, superObject, context } = situation;
   if (tenantObject === undefined || !needsPayload(kind, situation)) return situation;
@@ -35,6 +47,12 @@ export async function withPayload(
     return { ...situation, isPartial: true };
   const present = superObject && payloadSummary(superObject, payload).digest;
   if (present !== undefined && tenant.payloads.get(tenantObject)?.digest === present) return situation;
+  // Reading a megabyte costs as much as writing it, and a tenant can change it as often as it likes.
+  const noRoom = budget?.noRoom(tenant, situation.key);
+  if (noRoom !== undefined) {
+    await tell(noRoom.notice);
+    return { is: 'later', afterMs: noRoom.afterMs };
+  }
   try {
     const own = await tenant.client.get(kind.resource, refOf(tenantObject), { signal });
     if (own.metadata.uid !== tenantObject.metadata.uid) return replaced;
@@ -42,7 +60,10 @@ export async function withPayload(
     if (own.metadata.resourceVersion === tenantObject.metadata.resourceVersion)
       tenant.payloads.set(tenantObject, summary);
     if (superObject === undefined) return { ...situation, tenantObject: own };
-    if (summary.digest === present) return situation;
+    if (summary.digest === present) {
+      budget?.take(tenant, summary.bytes);
+      return situation;
+    }
     const live = await superClient.get(kind.resource, refOf(superObject), { signal });
     if (live.metadata.uid !== superObject.metadata.uid) return replaced;
     return { ...situation, tenantObject: own, superObject: live };

@@ -1,6 +1,6 @@
 import type { KubeClient, KubeObject } from '../../kube/index.ts';
 import type { KeyRef, TenantInfo } from '../context.ts';
-import type { SyncedKind } from '../kinds/contract.ts';
+import type { Notice, SyncedKind } from '../kinds/contract.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
 import type { Caches } from './caches.ts';
@@ -8,10 +8,17 @@ import type { Controller } from './controller.ts';
 import { type Decision, type Drift, decideDown, decideUp, driftOf, type Situation } from './decide.ts';
 import { DeletionSafety, type DeletionSafetyOptions, liveObject } from './deletion-safety.ts';
 import { type Finding, findingOf } from './differences.ts';
-import { type ActionGate, Executor, type ExecutorObserver, recordRefusal, type Work } from './execute.ts';
+import {
+  type ActionGate,
+  Executor,
+  type ExecutorObserver,
+  recordNotice,
+  recordRefusal,
+  type Work,
+} from './execute.ts';
 import { keyId } from './keys.ts';
 import { behind, done, type Outcome, outcomeOf } from './outcome.ts';
-import { payloadsDiffer, withPayload } from './payloads.ts';
+import { payloadsDiffer, type ReadBudget, withPayload } from './payloads.ts';
 import type { TenantState } from './tenant-state.ts';
 
 interface Agreed {
@@ -53,6 +60,7 @@ interface ReconcilerOptions extends DeletionSafetyOptions {
   gates?: ReadonlyMap<string, ActionGate> | undefined;
   /** For all kinds. */
   quotaGate?: ActionGate | undefined;
+  readBudget?: ReadBudget | undefined;
   /** Told of every action. */
   observer?: ExecutorObserver;
 }
@@ -148,9 +156,11 @@ export class Reconciler implements Controller {
       let situation = this.#situation(tenant, kind, key);
       if (this.#isBehind(tenant, situation)) return behind;
       if (kind.direction === 'down' && kind.payload !== undefined) {
-        const { superClient } = this.#options;
+        const { superClient, readBudget: budget } = this.#options;
         const { payload } = kind;
-        const whole = await withPayload(superClient, { kind, payload, situation, tenant, signal });
+        const look = { kind, situation, tenant, signal, definition: undefined };
+        const tell = (notice: Notice): Promise<void> => recordNotice(look, notice);
+        const whole = await withPayload(superClient, { ...look, payload, budget, tell });
         if ('is' in whole) return whole;
         situation = whole;
       }
