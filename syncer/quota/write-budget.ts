@@ -1,10 +1,10 @@
-/** The bucket holds a sixth of a minute's worth: a burst of all of it is over before others notice. */
-const burstsPerMinute = 6;
+/** The bucket holds two seconds' worth: a burst of all of it is over before others notice. */
+const burstsPerMinute = 30;
 const longestMs = 60_000;
 const mostTurns = 1_000;
 
 /**
- * How many bytes a tenant may write in a minute: a token bucket that holds ten seconds' worth. A write may take more than
+ * How many bytes a tenant may write in a minute: a token bucket that holds two seconds' worth. A write may take more than
  * is left, so that a large one is possible at all; the next has to wait until that is made up for.
  */
 export class WriteBudget {
@@ -62,7 +62,7 @@ export class WriteBudget {
     this.#lastBytes = bytes;
   }
 
-  /** Bytes per minute at which it writes, as far as the last ten seconds tell: the limit when nothing is left. */
+  /** Bytes per minute at which it writes, as far as the last two seconds tell: the limit when nothing is left. */
   get spent(): number {
     this.#refill();
     return Math.max(0, Math.ceil((this.#capacity - this.#left) * burstsPerMinute));
