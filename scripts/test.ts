@@ -24,9 +24,9 @@ const everyMs = 5_000;
 
 /**
  * Finds, fetches or builds every binary that tests and benchmarks start, and control planes of `otherVersions`; prints
- * its progress.
+ * its progress. Resolves to whether anything had to be built.
  */
-async function provideBinaries(otherVersions: readonly string[] = []): Promise<void> {
+async function provideBinaries(otherVersions: readonly string[] = []): Promise<boolean> {
   const lastTold = new Map<string, number>();
   const binaries = new Binaries({
     cacheDir: defaultCacheDirectory(process.env),
