@@ -123,7 +123,10 @@ async function reserveAddresses(
  */
 async function giveBack({ vc, id, signal }: Tenant, { driver, drivers }: Services): Promise<void> {
   const { move, gateway } = vc.status ?? {};
-  const known = [driver, ...(move === undefined ? [] : [move.from, move.to].map((at) => drivers.get(at.driver)))];
+  const known = [
+    driver,
+    ...(move === undefined ? [] : [move.from, move.to].map((at) => drivers.get(at.driver))),
+  ];
   for (const each of new Set(known))
     if (each !== driver || isForPods(gateway)) await each?.leadNoMore?.(id, { signal });
 }
