@@ -59,11 +59,13 @@ describe('a move between this machine and the pods of a cluster', () => {
   /** Where the tenant's own Service "kubernetes" leads. */
   const endpointInTenant = (): unknown => {
     const slice = world.tenant.get(resources.endpointSlices, { namespace: 'default', name: 'kubernetes' });
-    const { endpoints, ports } = slice as { endpoints?: { addresses: string[] }[]; ports?: { port: number }[] };
+    const { endpoints, ports } = slice as {
+      endpoints?: { addresses: string[] }[];
+      ports?: { port: number }[];
+    };
     return [endpoints?.[0]?.addresses[0], ports?.[0]?.port];
   };
-  const firstAddress = (): string =>
-    (world.get('a')?.status?.serviceCIDR ?? '').replace(/0\/.*$/, '1');
+  const firstAddress = (): string => (world.get('a')?.status?.serviceCIDR ?? '').replace(/0\/.*$/, '1');
   const reserved = (): unknown =>
     world.superCluster.get(resources.ipAddresses, { name: firstAddress() })?.metadata.labels?.[
       labelKeys.reserved
@@ -127,8 +129,8 @@ describe('a move between this machine and the pods of a cluster', () => {
     });
     world.superCluster.put(resources.services, service);
     world.superCluster.put(resources.ipAddresses, ofAllocator('a-default'));
-    const isThere = (): boolean =>
-      world.superCluster.get(resources.services, { namespace: 'a-default', name: 'kubernetes' }) !== undefined;
+    const ofSyncer = { namespace: 'a-default', name: 'kubernetes' };
+    const isThere = (): boolean => world.superCluster.get(resources.services, ofSyncer) !== undefined;
     pods.isFree = () => !isThere();
     world.edit('a', { driver: 'kubernetes' });
     await untilMoved('kubernetes');
