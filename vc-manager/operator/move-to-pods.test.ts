@@ -129,9 +129,8 @@ describe('a move between this machine and the pods of a cluster', () => {
     });
     world.superCluster.put(resources.services, service);
     world.superCluster.put(resources.ipAddresses, ofAllocator('a-default'));
-    const isThere = (): boolean =>
-      world.superCluster.get(resources.services, { namespace: 'a-default', name: 'kubernetes' }) !==
-      undefined;
+    const ofSyncer = { namespace: 'a-default', name: 'kubernetes' };
+    const isThere = (): boolean => world.superCluster.get(resources.services, ofSyncer) !== undefined;
     pods.isFree = () => !isThere();
     world.edit('a', { driver: 'kubernetes' });
     await untilMoved('kubernetes');
@@ -140,8 +139,7 @@ describe('a move between this machine and the pods of a cluster', () => {
     // As an API server does: the address is free when the Service is gone.
     world.superCluster.put(resources.ipAddresses, ofAllocator(`skerry-tenant-${id()}`));
     pods.onFree = () => {
-      if (reserved() === undefined)
-        world.superCluster.remove(resources.ipAddresses, { name: firstAddress() });
+      if (reserved() === undefined) world.superCluster.remove(resources.ipAddresses, { name: firstAddress() });
     };
     world.edit('a', { driver: 'process' });
     await untilMoved('process');

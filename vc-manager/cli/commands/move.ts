@@ -30,8 +30,9 @@ const help = `
 Moves the control plane of a tenant to another driver, or between the datastore of all tenants and an etcd of its own. The
 new place is prepared while the old one serves. Then both are away for some seconds, in which clients of the gateway wait: what
 the tenant has is copied, and the control plane is started at the new place. Kubeconfigs, authorities and identity stay, and
-pods run on. Into pods of the super cluster and out of them the API server gets another address, so that takes a gateway. What is left at the old place goes when the new one is ready; when that does not start, the old one goes on, and
-the command says why. A tenant that is asleep is woken by it.
+pods run on. Into pods of the super cluster and out of them the API server gets another address, so that takes a gateway.
+What is left at the old place goes when the new one is ready; when that does not start, the old one goes on, and the command
+says why. A tenant that is asleep is woken by it.
 
 Until the old control plane is stopped, "vc-manager jobs cancel NAME" ends it, and so does setting the spec back.
 

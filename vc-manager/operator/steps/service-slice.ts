@@ -123,11 +123,8 @@ async function reserveAddresses(
  */
 async function giveBack({ vc, id, signal }: Tenant, { driver, drivers }: Services): Promise<void> {
   const { move, gateway } = vc.status ?? {};
-  const known = [
-    driver,
-    ...(move === undefined ? [] : [move.from, move.to].map((at) => drivers.get(at.driver))),
-  ];
-  for (const each of new Set(known))
+  const places = move === undefined ? [] : [move.from, move.to];
+  for (const each of new Set([driver, ...places.map((place) => drivers.get(place.driver))]))
     if (each !== driver || isForPods(gateway)) await each?.leadNoMore?.(id, { signal });
 }
 
