@@ -106,7 +106,7 @@ export async function takeSnapshot(
   const snapshots = snapshotServices(services);
   snapshots.isBusy = true;
   try {
-    await removeBegun(tenant, snapshots);
+    await removeBegun(tenant, services, snapshots);
     const kept = await withKeys(tenant, services, async (keys) => {
       const view = await keys.view({ signal: tenant.signal });
       return writeSnapshot(tenant, services, { snapshots, view, reason, withCertificates });
@@ -153,9 +153,16 @@ export async function takeSnapshot(
 }
 
 /** One that a manager which was killed, or a store that failed, left: nobody knows of it. */
-async function removeBegun(tenant: Tenant, { store }: SnapshotServices): Promise<void> {
+async function removeBegun(tenant: Tenant, { logger }: Services, { store }: SnapshotServices): Promise<void> {
   const { begun } = tenant.vc.status?.snapshots ?? {};
-  if (begun !== undefined && isOwn(begun, tenant)) await store.remove(begun, { signal: tenant.signal });
+  if (begun === undefined || !isOwn(begun, tenant)) return;
+  try {
+    await store.remove(begun, { signal: tenant.signal });
+  } catch (error) {
+    if (tenant.signal.aborted) throw error;
+    // A store that lets nobody remove anything is no reason to take no more.
+    logger.warn({ err: error, snapshot: begun }, 'an unfinished snapshot cannot be removed');
+  }
 }
 
 /** False for what the status of another tenant named, of which this one's is a copy. */
