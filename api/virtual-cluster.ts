@@ -605,8 +605,7 @@ export function podEndpoint({ status }: Pick<VirtualCluster, 'status'>): {
   port: number | undefined;
 } {
   const { gateway, advertisedAddress, advertisedPort } = status ?? {};
-  if (isForPods(gateway))
-    return { address: gateway.podAddress, port: gateway.port };
+  if (isForPods(gateway)) return { address: gateway.podAddress, port: gateway.port };
   return { address: advertisedAddress, port: advertisedPort };
 }
 

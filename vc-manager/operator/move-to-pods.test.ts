@@ -139,7 +139,8 @@ describe('a move between this machine and the pods of a cluster', () => {
     // As an API server does: the address is free when the Service is gone.
     world.superCluster.put(resources.ipAddresses, ofAllocator(`skerry-tenant-${id()}`));
     pods.onFree = () => {
-      if (reserved() === undefined) world.superCluster.remove(resources.ipAddresses, { name: firstAddress() });
+      if (reserved() === undefined)
+        world.superCluster.remove(resources.ipAddresses, { name: firstAddress() });
     };
     world.edit('a', { driver: 'process' });
     await untilMoved('process');
