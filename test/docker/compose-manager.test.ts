@@ -42,7 +42,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     await withKubernetesImages(engine);
     await withRedisImage(engine);
     containers = await openContainers(engine);
-    redis = await RedisContainer.start(engine, containers, '20953');
+    redis = await RedisContainer.start(engine, containers, '20683');
     const up = ['up', '--detach', '--tenants', '0', '--nodes', '1', '--no-samples', '--unsafe-no-fsync'];
     const args = [...up, '--tenant-egress', tenantEgress];
     const { exitCode, stderr } = await runCli(stateDir, args, { timeoutMs: 300_000 });

@@ -30,8 +30,8 @@ describeWithEngine('Skerry in a container', (engine) => {
       .withEntrypoint(['vc-syncer'])
       .withCommand([
         '--kubeconfig=/etc/skerry/kubeconfig',
-        '--metrics-address=127.0.0.1:20951',
-        '--kubelet-address=127.0.0.1:20952',
+        '--metrics-address=127.0.0.1:20681',
+        '--kubelet-address=127.0.0.1:20682',
         '--kubelet-advertise=127.0.0.1',
       ])
       .withCopyContentToContainer([{ content: kubeconfig, target: '/etc/skerry/kubeconfig' }]);

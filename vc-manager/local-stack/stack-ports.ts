@@ -31,7 +31,7 @@ export const stackPortNames = [
 export type StackPorts = Record<(typeof stackPortNames)[number], number>;
 
 // Below the range from which systems take the ports of outgoing connections, which would come and go.
-// Those below are the fixed ones of docker-compose.yml, which may run beside it.
+// Those below are the fixed ones of docker-compose.yml and of tests, which may run beside it.
 const firstPort = 20_700;
 const lastPort = 20_999;
 
