@@ -7,7 +7,7 @@ import { type HelmResult, provideHelm, runHelm } from '../../harness/helm.ts';
 import { send } from '../../harness/processes.ts';
 import type { World } from '../../harness/world.ts';
 
-const programs = ['skerry-manager', 'skerry-syncer', 'skerry-syncer-custom-resources'];
+const programs = ['skerry-manager', 'skerry-syncer', 'skerry-syncer-custom-resources', 'skerry-gateway'];
 
 /**
  * Makes a local stack's super cluster one that has never had Skerry: its manager and syncer are halted, and what they
