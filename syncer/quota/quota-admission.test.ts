@@ -200,6 +200,20 @@ describe('the quota of a tenant', () => {
     expect(reads()).toBe(0);
   });
 
+  it('reads by the limit that holds now', async () => {
+    await using sides = await startWith({ 'writes.bytes-per-minute': '8Mi' });
+    sides.inShop(resources.configMaps, settings('first'));
+    await sides.until(() => sides.inSuper(resources.configMaps, 'first') !== undefined);
+    const limit = (quota: Quota): void =>
+      sides.state.updateInfo({ ...sides.info, policy: { ...defaultPolicy, quota } });
+    limit({ 'writes.bytes-per-minute': '0' });
+    sides.inShop(resources.configMaps, settings('x'));
+    await sides.until(() => told(sides, 'x') !== undefined);
+    limit({});
+    sides.inShop(resources.configMaps, settings('x', { a: '2' }));
+    await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+  });
+
   it('has new namespaces wait for what the super cluster makes in them', async () => {
     await using sides = await startWith({ 'writes.bytes-per-minute': '8Mi' });
     for (let i = 0; i < 5; i += 1)

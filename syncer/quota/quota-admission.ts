@@ -151,8 +151,10 @@ export class QuotaAdmission {
   /** What is read counts as what is written. */
   readonly reads: ReadBudget = {
     noRoom: ({ info }, key) => {
-      const afterMs = this.#books.get(info.uid)?.budget.waitMs(keyId(key)) ?? 0;
-      return afterMs === 0 ? undefined : { notice: tooManyBytes(info.policy.quota?.[writes]), afterMs };
+      const book = this.#books.get(info.uid);
+      if (book === undefined) return undefined;
+      if (book.readLimits()) this.#admitSoon(book);
+      return noRoomYet(book, book.budget, keyId(key));
     },
     take: ({ info }, bytes) => this.#books.get(info.uid)?.budget.take(bytes),
   };
@@ -171,8 +173,8 @@ export class QuotaAdmission {
     const isNamespace = kind.name === 'namespaces' && patch === undefined;
     const budget = isNamespace ? book.newNamespaces : book.budget;
     const id = keyId(key);
-    const waitMs = budget.waitMs(id);
-    if (waitMs > 0) return { notice: tooManyBytes(tenant.info.policy.quota?.[writes]), afterMs: waitMs };
+    const toWait = noRoomYet(book, budget, id);
+    if (toWait !== undefined) return toWait;
     const object = patch === undefined ? before : (applyMergePatch(before, patch) as KubeObject);
     const bytes = bytesOf(kind, object, before);
     book.asked.add(id);
@@ -316,6 +318,16 @@ function keyOf(id: string): KeyRef {
 
 function unitsOf(amount: bigint): number {
   return Number(amount) / Number(nano);
+}
+
+/** Why and how long a write, or a read for one, has to wait; undefined: it need not. */
+function noRoomYet(
+  { tenant }: Book,
+  budget: WriteBudget,
+  id: string,
+): (NoRoom & { afterMs: number }) | undefined {
+  const afterMs = budget.waitMs(id);
+  return afterMs === 0 ? undefined : { notice: tooManyBytes(tenant.info.policy.quota?.[writes]), afterMs };
 }
 
 function tooManyBytes(allowed: string | undefined): Notice {
