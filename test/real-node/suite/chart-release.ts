@@ -10,11 +10,11 @@ import type { World } from '../../harness/world.ts';
 const programs = ['skerry-manager', 'skerry-syncer', 'skerry-syncer-custom-resources', 'skerry-gateway'];
 
 /**
- * Makes a local stack's super cluster one that has never had Skerry: its manager and syncer are halted, and what they
- * have made there is removed as docs/kubernetes-install.md says, with their roles.
+ * Makes a local stack's super cluster one that has never had Skerry: its programs are halted, and what they have
+ * made there is removed as docs/kubernetes-install.md says, with their roles.
  */
 export async function removeSkerry(world: World): Promise<void> {
-  for (const program of ['vc-manager', 'vc-syncer']) send(await world.process(program), 'SIGSTOP');
+  for (const program of ['vc-manager', 'vc-syncer', 'vc-gateway']) send(await world.process(program), 'SIGSTOP');
   const { superCluster } = world;
   const remove = (...what: string[]): Promise<string> =>
     superCluster.kubectl('delete', ...what, '--ignore-not-found', '--timeout=110s');
