@@ -36,6 +36,8 @@ describe('nameTenant', () => {
       'kube-apiserver of teams/blue has exited 3 times',
     );
     expect(named('Tenant abc123 is not gone')).toBe('Tenant teams/blue is not gone');
+    expect(named('keys of control plane abc123')).toBe('keys of control plane teams/blue');
+    expect(named('of tenant abc123, of abc123')).toBe('of tenant teams/blue, of teams/blue');
     expect(named('abc123 has no log of a component x')).toBe('teams/blue has no log of a component x');
   });
 

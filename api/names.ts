@@ -27,15 +27,19 @@ export function nameProblem(name: string): string | undefined {
   return undefined;
 }
 
-const namedById = /\b((?:of|[Cc]ontrol plane|[Tt]enant) )([a-z0-9]{6,20})(?![-\w])/g;
+/** What a control plane's id follows where it stands for its name. */
+const beforeId = /\b(?:of|[Cc]ontrol plane|[Tt]enant) $/;
 
 /** A message of a driver or the datastore, which know a control plane by its id only, with the name that people know. */
 export function nameTenant(message: string, id: string, name: string): string {
-  const begins = `${id} has `;
-  return (message.startsWith(begins) ? `${name} has ${message.slice(begins.length)}` : message).replaceAll(
-    namedById,
-    (match, before: string, what: string) => (what === id ? before + name : match),
-  );
+  const [first = '', ...others] = message.split(id);
+  let named = first;
+  for (const [index, after] of others.entries()) {
+    const isName =
+      index === 0 && first === '' ? after.startsWith(' has ') : beforeId.test(named) && !/^[-\w]/.test(after);
+    named += (isName ? name : id) + after;
+  }
+  return named;
 }
 
 /** A client that looks for the server `background-<server name>` at the gateway neither wakes a tenant nor keeps it awake. */

@@ -19,13 +19,18 @@ import { downKeyOf, keyId } from '../reconcile/keys.ts';
 import { done, type Outcome } from '../reconcile/outcome.ts';
 import type { ReadBudget } from '../reconcile/payloads.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
+import { ByteBudget } from './byte-budget.ts';
 import { bytesOf, chargeOf } from './charges.ts';
 import { type Excess, QuotaLedger } from './ledger.ts';
-import { WriteBudget } from './write-budget.ts';
+
 
 const writes = 'writes.bytes-per-minute';
 /** What controllers of the super cluster make in a new namespace, and the work of it. Bytes. */
 const costOfNamespace = 256 * 1024;
+/** A burst of two seconds' worth is over before others notice. */
+const burstOfWritesMs = 2_000;
+/** Nothing is stored of what is read, and after a start much is read to find that nothing has changed. */
+const burstOfReadsMs = 10_000;
 
 /** What a tenant has of one limited resource; in units, not in nano-units. */
 export interface ResourceUsage {
@@ -37,21 +42,36 @@ export interface ResourceUsage {
 /** The accounts of one tenant. */
 class Book {
   readonly ledger = new QuotaLedger();
-  readonly budget: WriteBudget;
+  readonly budget: ByteBudget;
   /** As large; a budget of their own, so that many of them do not hold up pods. */
-  readonly newNamespaces: WriteBudget;
+  readonly newNamespaces: ByteBudget;
+  /** As large; of payloads that are read to be copied or compared. */
+  readonly reads: ByteBudget;
   readonly running = new Set<string>();
   /** Who has asked in the run that is under way. */
   readonly asked = new Set<string>();
+  /** Who waits for bytes since its last run, and of which budget. */
+  readonly waiting = new Map<string, ByteBudget>();
   readonly tenant: TenantState;
   isAdmitting = false;
   #quota: Quota | undefined;
 
-  constructor(tenant: TenantState, monotonicMs: () => number) {
+  constructor(tenant: TenantState, { monotonicMs, wake }: QuotaAdmissionOptions) {
     this.tenant = tenant;
-    this.budget = new WriteBudget(monotonicMs);
-    this.newNamespaces = new WriteBudget(monotonicMs);
+    const budget = (burstMs: number): ByteBudget =>
+      new ByteBudget({
+        monotonicMs,
+        burstMs,
+        wake: (id, afterMs) => wake(tenant.info.uid, keyOf(id), afterMs),
+      });
+    this.budget = budget(burstOfWritesMs);
+    this.newNamespaces = budget(burstOfWritesMs);
+    this.reads = budget(burstOfReadsMs);
     this.readLimits();
+  }
+
+  get budgets(): readonly ByteBudget[] {
+    return [this.budget, this.newNamespaces, this.reads];
   }
 
   /** Takes over what the manager has decided; whether that has changed. */
@@ -64,7 +84,7 @@ class Book {
       limits.set(resource, parseExactQuantity(text) ?? 0n);
     const perMinute = limits.get(writes);
     limits.delete(writes);
-    for (const budget of [this.budget, this.newNamespaces])
+    for (const budget of this.budgets)
       budget.setLimit(perMinute === undefined ? undefined : Number(perMinute / nano));
     this.ledger.setLimits(limits);
     return true;
@@ -90,8 +110,8 @@ interface QuotaAdmissionOptions {
   others?: readonly Charged[];
   superCaches: Caches;
   monotonicMs: () => number;
-  /** Queues a key whose turn has come. */
-  wake: (uid: string, key: KeyRef) => void;
+  /** Queues a key whose turn has come, or comes this long from now. */
+  wake: (uid: string, key: KeyRef, afterMs?: number) => void;
 }
 
 /**
@@ -111,7 +131,7 @@ export class QuotaAdmission {
   }
 
   join(tenant: TenantState): void {
-    const book = new Book(tenant, this.#options.monotonicMs);
+    const book = new Book(tenant, this.#options);
     this.#books.set(tenant.info.uid, book);
     for (const charged of this.#charged) this.#showAll(book, charged, false);
   }
@@ -148,15 +168,14 @@ export class QuotaAdmission {
     return isCreated ? { is: 'later', afterMs } : { skip: true, afterMs };
   };
 
-  /** What is read counts as what is written. */
   readonly reads: ReadBudget = {
     noRoom: ({ info }, key) => {
       const book = this.#books.get(info.uid);
       if (book === undefined) return undefined;
       if (book.readLimits()) this.#admitSoon(book);
-      return noRoomYet(book, book.budget, keyId(key));
+      return noRoomYet(book, book.reads, keyId(key));
     },
-    take: ({ info }, bytes) => this.#books.get(info.uid)?.budget.take(bytes),
+    take: ({ info }, bytes) => this.#books.get(info.uid)?.reads.take(bytes),
   };
 
   /** Reserves what a write will take: a create of this object, or this patch of it. `undefined`: it may be sent. */
@@ -191,6 +210,7 @@ export class QuotaAdmission {
     const id = keyId(key);
     book?.running.add(id);
     book?.asked.delete(id);
+    book?.waiting.delete(id);
   }
 
   /** `outcome`: undefined for a run that was cut short. */
@@ -200,6 +220,10 @@ export class QuotaAdmission {
     const id = keyId(key);
     book.running.delete(id);
     const hasAsked = book.asked.delete(id);
+    const waitsOf = book.waiting.get(id);
+    for (const budget of book.budgets) budget.ended(id, budget === waitsOf);
+    // It keeps its place in the ledger as well.
+    if (waitsOf !== undefined) return;
     // Whether the write was made is not known; the next run tells.
     if (outcome === undefined || outcome.is === 'retry' || outcome.is === 'conflict') return;
     if (!hasAsked && book.ledger.giveUp(id)) this.#admitSoon(book);
@@ -207,7 +231,18 @@ export class QuotaAdmission {
   }
 
   isWaiting(tenant: TenantState, key: KeyRef): boolean {
-    return this.#books.get(tenant.info.uid)?.ledger.isWaiting(keyId(key)) === true;
+    return this.whyWaiting(tenant, key) !== undefined;
+  }
+
+  /** As a sentence; undefined: it does not wait. */
+  whyWaiting({ info }: TenantState, key: KeyRef): string | undefined {
+    const book = this.#books.get(info.uid);
+    if (book === undefined) return undefined;
+    if (book.waiting.has(keyId(key)))
+      return `waits its turn: as much as its quota of ${writes} allows was read and written just now`;
+    return book.ledger.isWaiting(keyId(key))
+      ? 'its quota is full: "vc-manager quota" shows of what, and it goes down when there is room'
+      : undefined;
   }
 
   /** Corrects by the caches what an event that never came has left behind. */
@@ -271,8 +306,8 @@ export class QuotaAdmission {
 
   /** Lets go of what was reserved for a write that the cache shows, or that was not made. */
   #settle(book: Book, id: string, shown: KubeObject | undefined): void {
-    const { ledger, running, tenant } = book;
-    if (!ledger.isReserved(id) || running.has(id)) return;
+    const { ledger, running, waiting, tenant } = book;
+    if (!ledger.isReserved(id) || running.has(id) || waiting.has(id)) return;
     const { super: expected } = tenant.expectations;
     const isUnseen =
       shown === undefined ? expected.createdUid(id) !== undefined : expected.isBehind(id, shown);
@@ -322,12 +357,14 @@ function unitsOf(amount: bigint): number {
 
 /** Why and how long a write, or a read for one, has to wait; undefined: it need not. */
 function noRoomYet(
-  { tenant }: Book,
-  budget: WriteBudget,
+  { tenant, waiting }: Book,
+  budget: ByteBudget,
   id: string,
 ): (NoRoom & { afterMs: number }) | undefined {
   const afterMs = budget.waitMs(id);
-  return afterMs === 0 ? undefined : { notice: tooManyBytes(tenant.info.policy.quota?.[writes]), afterMs };
+  if (afterMs === 0) return undefined;
+  waiting.set(id, budget);
+  return { notice: tooManyBytes(tenant.info.policy.quota?.[writes]), afterMs };
 }
 
 function tooManyBytes(allowed: string | undefined): Notice {

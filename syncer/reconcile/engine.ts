@@ -115,7 +115,7 @@ export class SyncEngine {
       others: [tokenSecrets],
       superCaches: options.superCaches,
       monotonicMs: () => options.clock.monotonic(),
-      wake: (uid, key) => this.#queue.add({ ...key, tenant: uid }, { first: true }),
+      wake: (uid, key, afterMs = 0) => this.#queue.add({ ...key, tenant: uid }, { first: true, afterMs }),
     });
     const gates = new Map(actionGates(options.superClient, options.superCaches));
     if (this.#admission !== undefined) gates.set('pods', this.#admission.gate);
@@ -187,8 +187,8 @@ export class SyncEngine {
       },
       isQueued: (tenant, key) => this.#queue.has({ ...key, tenant: tenant.info.uid }, soonMs),
       waitsFor: (tenant, key) => {
-        if (this.#quota.isWaiting(tenant, key))
-          return 'its quota is full: "vc-manager quota" shows of what, and it goes down when there is room';
+        const why = this.#quota.whyWaiting(tenant, key);
+        if (why !== undefined) return why;
         return this.#admission?.isParked(tenant, key) === true
           ? "waits for the tenant's share of the super cluster's scheduler"
           : undefined;

@@ -12,7 +12,7 @@ import type { TenantState } from './tenant-state.ts';
 export interface ReadBudget {
   /** Why and how long it has to wait; undefined: it may be read now. */
   noRoom(tenant: TenantState, key: KeyRef): { readonly notice: Notice; readonly afterMs: number } | undefined;
-  /** Called with what was read and brought no write, which would count by itself. Bytes. */
+  /** Called with what was read. Bytes. */
   take(tenant: TenantState, bytes: number): void;
 }
 
@@ -50,20 +50,19 @@ export async function withPayload(
   // Reading a megabyte costs as much as writing it, and a tenant can change it as often as it likes.
   const noRoom = budget?.noRoom(tenant, situation.key);
   if (noRoom !== undefined) {
-    await tell(noRoom.notice);
+    // Where there is a copy it may be equal: nothing is late, as far as is known.
+    if (superObject === undefined) await tell(noRoom.notice);
     return { is: 'later', afterMs: noRoom.afterMs };
   }
   try {
     const own = await tenant.client.get(kind.resource, refOf(tenantObject), { signal });
-    if (own.metadata.uid !== tenantObject.metadata.uid) return replaced;
     const summary = payloadSummary(kind.toSuper(own, context), payload);
+    budget?.take(tenant, summary.bytes + JSON.stringify(own.metadata).length);
+    if (own.metadata.uid !== tenantObject.metadata.uid) return replaced;
     if (own.metadata.resourceVersion === tenantObject.metadata.resourceVersion)
       tenant.payloads.set(tenantObject, summary);
     if (superObject === undefined) return { ...situation, tenantObject: own };
-    if (summary.digest === present) {
-      budget?.take(tenant, summary.bytes);
-      return situation;
-    }
+    if (summary.digest === present) return situation;
     const live = await superClient.get(kind.resource, refOf(superObject), { signal });
     if (live.metadata.uid !== superObject.metadata.uid) return replaced;
     return { ...situation, tenantObject: own, superObject: live };

@@ -1,0 +1,96 @@
+const longestMs = 60_000;
+
+interface ByteBudgetOptions {
+  monotonicMs: () => number;
+  /** How much the bucket holds: as many milliseconds' worth. */
+  burstMs: number;
+  /** Has somebody who waits ask again, this long from now. */
+  wake: (id: string, afterMs: number) => void;
+}
+
+/**
+ * How many bytes a tenant may have moved in a minute: a token bucket. One may take more than is left, so that something
+ * large is possible at all; the next has to wait until that is made up for. Who has to wait is served in the order in
+ * which they came, one at a time, and nobody passes them.
+ */
+export class ByteBudget {
+  readonly #options: ByteBudgetOptions;
+  #bytesPerMinute: number | undefined;
+  #left = 0;
+  #atMs = 0;
+  /** Bytes of the last minute; what is older counts less and less. */
+  #recent = 0;
+  readonly #waiting = new Set<string>();
+
+  constructor(options: ByteBudgetOptions) {
+    this.#options = options;
+  }
+
+  /** Undefined: no limit. A full bucket at the beginning; after a change no more than the new one holds. */
+  setLimit(bytesPerMinute: number | undefined): void {
+    if (bytesPerMinute === this.#bytesPerMinute) return;
+    const isFirst = this.#bytesPerMinute === undefined;
+    this.#refill();
+    this.#bytesPerMinute = bytesPerMinute;
+    this.#left = isFirst ? this.#capacity : Math.min(this.#left, this.#capacity);
+    this.#wakeNext();
+  }
+
+  /**
+   * Milliseconds after which to ask again; 0: it may go on, and what it moves is to be taken. Whoever waits is woken when
+   * its turn comes, and may ask earlier without losing it.
+   */
+  waitMs(id: string): number {
+    this.#refill();
+    const [next = id] = this.#waiting;
+    if (this.#bytesPerMinute === undefined || (this.#left > 0 && next === id)) {
+      this.#waiting.delete(id);
+      return 0;
+    }
+    this.#waiting.add(id);
+    return next === id ? this.#untilRoomMs : longestMs;
+  }
+
+  take(bytes: number): void {
+    this.#refill();
+    this.#left -= bytes;
+    this.#recent += bytes;
+    this.#wakeNext();
+  }
+
+  /** To be called at the end of each run: `waits` says whether it is to ask again. Another one's turn may have come. */
+  ended(id: string, waits: boolean): void {
+    if (!waits) this.#waiting.delete(id);
+    this.#wakeNext();
+  }
+
+  /** Bytes of the last minute, about. */
+  get spent(): number {
+    this.#refill();
+    return Math.round(this.#recent);
+  }
+
+  #wakeNext(): void {
+    if (this.#waiting.size === 0 || this.#bytesPerMinute === 0) return;
+    this.#refill();
+    for (const next of this.#waiting) return this.#options.wake(next, this.#untilRoomMs);
+  }
+
+  get #untilRoomMs(): number {
+    if (this.#bytesPerMinute === undefined || this.#left > 0) return 0;
+    return Math.min(longestMs, Math.ceil(((1 - this.#left) * 60_000) / this.#bytesPerMinute));
+  }
+
+  get #capacity(): number {
+    return ((this.#bytesPerMinute ?? 0) * this.#options.burstMs) / 60_000;
+  }
+
+  #refill(): void {
+    const now = this.#options.monotonicMs();
+    const passedMs = now - this.#atMs;
+    if (passedMs === 0) return;
+    this.#left = Math.min(this.#capacity, this.#left + (passedMs * (this.#bytesPerMinute ?? 0)) / 60_000);
+    this.#recent *= Math.exp(-passedMs / 60_000);
+    this.#atMs = now;
+  }
+}
