@@ -23,7 +23,6 @@ import { ByteBudget } from './byte-budget.ts';
 import { bytesOf, chargeOf } from './charges.ts';
 import { type Excess, QuotaLedger } from './ledger.ts';
 
-
 const writes = 'writes.bytes-per-minute';
 /** What controllers of the super cluster make in a new namespace, and the work of it. Bytes. */
 const costOfNamespace = 256 * 1024;
