@@ -42,7 +42,7 @@ export class ByteBudget {
    */
   waitMs(id: string): number {
     this.#refill();
-    const [next = id] = this.#waiting;
+    const next = this.#next ?? id;
     if (this.#bytesPerMinute === undefined || (this.#left > 0 && next === id)) {
       this.#waiting.delete(id);
       return 0;
@@ -73,7 +73,11 @@ export class ByteBudget {
   #wakeNext(): void {
     if (this.#waiting.size === 0 || this.#bytesPerMinute === 0) return;
     this.#refill();
-    for (const next of this.#waiting) return this.#options.wake(next, this.#untilRoomMs);
+    this.#options.wake(this.#next as string, this.#untilRoomMs);
+  }
+
+  get #next(): string | undefined {
+    return this.#waiting.values().next().value;
   }
 
   get #untilRoomMs(): number {
