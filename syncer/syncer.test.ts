@@ -5,7 +5,7 @@ import { type KubeObject, resources } from '../kube/index.ts';
 import { freePort } from '../kube/testing/free-port.ts';
 import { createTestCertificates, startFakeCluster } from '../kube/testing/index.ts';
 import { SyncerMetrics } from './observability/syncer-metrics.ts';
-import { fastClock } from './reconcile/testing/fast-clock.ts';
+import { fastClock } from '../kube/testing/fast-clock.ts';
 import { defaultOptions } from './settings.ts';
 import { Syncer } from './syncer.ts';
 import { DirectoryWorld } from './tenants/testing/directory-world.ts';

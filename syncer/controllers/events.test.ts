@@ -10,7 +10,7 @@ import { superNamespaceName } from '../mapping/names.ts';
 import { shownNodeName } from '../mapping/node-names.ts';
 import { keyId } from '../reconcile/keys.ts';
 import { Bench } from '../reconcile/testing/bench.ts';
-import { fastClock } from '../reconcile/testing/fast-clock.ts';
+import { fastClock } from '../../kube/testing/fast-clock.ts';
 import { TwoSides, type TwoSidesOptions } from '../reconcile/testing/two-sides.ts';
 import { copyOf, EventController, eventContent, eventContentPatch, tenantRefOf } from './events.ts';
 

@@ -5,7 +5,7 @@ import { type KubeObject, resources, type Store } from '../../kube/index.ts';
 import { unmatchedSuperObjects } from '../reconcile/tenant-state.ts';
 import { Bench } from '../reconcile/testing/bench.ts';
 import { tend } from '../reconcile/testing/disturbance.ts';
-import { fastClock } from '../reconcile/testing/fast-clock.ts';
+import { fastClock } from '../../kube/testing/fast-clock.ts';
 import { TwoSides } from '../reconcile/testing/two-sides.ts';
 
 type TokenSource = { path: string; audience?: string; expirationSeconds?: number };

@@ -15,7 +15,7 @@ import {
 } from '../../../kube/testing/index.ts';
 import { allKinds } from '../../kinds/registry.ts';
 import { SyncEngine } from '../../reconcile/engine.ts';
-import { fastClock } from '../../reconcile/testing/fast-clock.ts';
+import { fastClock } from '../../../kube/testing/fast-clock.ts';
 import { SuperSide } from '../../super-side.ts';
 import { TenantDirectory } from '../directory.ts';
 import type { TenantFilter } from '../tenant-filter.ts';
