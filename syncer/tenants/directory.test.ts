@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { defaultEffectivePolicy } from '../../api/policy.ts';
 import { type Clock, type KubeObject, resources } from '../../kube/index.ts';
-import type { FakeCluster } from '../../kube/testing/index.ts';
 import { fastClock } from '../../kube/testing/fast-clock.ts';
+import type { FakeCluster } from '../../kube/testing/index.ts';
 import { DirectoryWorld, systemNamespace } from './testing/directory-world.ts';
 
 const uid = (world: DirectoryWorld, name: string): string => world.vc(name).metadata.uid ?? '';

@@ -105,7 +105,10 @@ describe('a process that is stuck in work for a tenant', () => {
       metadata: { namespace: 'acme', name: 'blue', uid: 'blue' },
       status: { id: 'blue', joinAttempts: 7 },
     });
-    await noteSuspect({ namespace: 'acme', name: 'blue', uid: 'blue' }, { kubeconfig: file(), context: undefined });
+    await noteSuspect(
+      { namespace: 'acme', name: 'blue', uid: 'blue' },
+      { kubeconfig: file(), context: undefined },
+    );
     expect(attempts('blue')).toBe(7);
   });
 });

@@ -235,6 +235,8 @@ export async function testManagerPki(): Promise<ManagerPki> {
   };
 }
 
+const servedManifests = crdManifests();
+
 /** The fake serves any resource but does not say which. */
 class SuperClient extends KubeClient {
   readonly #version: () => string;
@@ -252,7 +254,7 @@ class SuperClient extends KubeClient {
     if (path === '/version') return { gitVersion: this.#version() };
     if (path !== '/apis/skerry.dev/v1alpha1') return super.raw(method, path, options);
     return {
-      resources: crdManifests().map(({ spec }) => ({
+      resources: servedManifests.map(({ spec }) => ({
         name: (spec as { names: { plural: string } }).names.plural,
       })),
     };
@@ -312,7 +314,7 @@ export class World {
   static async start(pace: Pace = { lease }): Promise<World> {
     const superCluster = await FakeApiServer.start();
     const tenant = await FakeApiServer.start();
-    for (const manifest of crdManifests()) {
+    for (const manifest of servedManifests) {
       const conditions = [{ type: 'Established', status: 'True' }];
       superCluster.put(resources.customResourceDefinitions, plain({ ...manifest, status: { conditions } }));
     }
