@@ -262,7 +262,9 @@ describe('a manager that dies', () => {
               between: (world) => world.delete('a'),
               untilEnded: async (world) => {
                 await world.untilGone('a');
-                await world.superCluster.until(() => members(world).every((vc) => warmClaim(vc) === undefined));
+                await world.superCluster.until(() =>
+                  members(world).every((vc) => warmClaim(vc) === undefined),
+                );
               },
               check: async (world, when) => {
                 // The one that was never given away goes on waiting.
