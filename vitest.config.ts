@@ -26,6 +26,8 @@ export default defineConfig({
             'test/{conformance,deploy,s3}/**/*.test.ts',
             'test/attacks/attempts.test.ts',
           ],
+          // A process and all modules anew for each file cost as much as the tests. Files put back what they change of the process.
+          isolate: false,
           // Property tests take a quarter of it alone; a busy machine must not make them fail.
           testTimeout: 60_000,
           hookTimeout: 120_000,

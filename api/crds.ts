@@ -124,9 +124,12 @@ const neverDowngraded = [
   },
 ];
 
-/** The CustomResourceDefinitions of Skerry, made from the same schemas as the types. */
-export function crdManifests(): KubeObject[] {
-  return [virtualClusterCrd(), virtualClusterPolicyCrd(), controlPlaneTemplateCrd()];
+let manifests: readonly KubeObject[] | undefined;
+
+/** The CustomResourceDefinitions of Skerry, made from the same schemas as the types; the same objects at each call. */
+export function crdManifests(): readonly KubeObject[] {
+  manifests ??= [virtualClusterCrd(), virtualClusterPolicyCrd(), controlPlaneTemplateCrd()];
+  return manifests;
 }
 
 function virtualClusterCrd(): KubeObject {

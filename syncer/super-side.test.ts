@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { labelKeys } from '../api/labels.ts';
 import { type Resource, resources } from '../kube/index.ts';
+import { fastClock } from '../kube/testing/fast-clock.ts';
 import { type FakeCluster, startFakeCluster } from '../kube/testing/index.ts';
 import { allKinds } from './kinds/registry.ts';
-import { fastClock } from './reconcile/testing/fast-clock.ts';
 import { SuperSide } from './super-side.ts';
 
 interface Followed extends AsyncDisposable {

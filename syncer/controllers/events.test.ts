@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
+import { fastClock } from '../../kube/testing/fast-clock.ts';
 import { FakeClock } from '../../kube/testing/index.ts';
 import { customResourceKind } from '../kinds/custom-resources.ts';
 import { allKinds } from '../kinds/registry.ts';
@@ -10,7 +11,6 @@ import { superNamespaceName } from '../mapping/names.ts';
 import { shownNodeName } from '../mapping/node-names.ts';
 import { keyId } from '../reconcile/keys.ts';
 import { Bench } from '../reconcile/testing/bench.ts';
-import { fastClock } from '../reconcile/testing/fast-clock.ts';
 import { TwoSides, type TwoSidesOptions } from '../reconcile/testing/two-sides.ts';
 import { copyOf, EventController, eventContent, eventContentPatch, tenantRefOf } from './events.ts';
 

@@ -2,10 +2,10 @@ import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources, type Store } from '../../kube/index.ts';
+import { fastClock } from '../../kube/testing/fast-clock.ts';
 import { unmatchedSuperObjects } from '../reconcile/tenant-state.ts';
 import { Bench } from '../reconcile/testing/bench.ts';
 import { tend } from '../reconcile/testing/disturbance.ts';
-import { fastClock } from '../reconcile/testing/fast-clock.ts';
 import { TwoSides } from '../reconcile/testing/two-sides.ts';
 
 type TokenSource = { path: string; audience?: string; expirationSeconds?: number };

@@ -1,9 +1,9 @@
 import { describe, expect, it, onTestFailed } from 'vitest';
 import { resources } from '../../kube/index.ts';
+import { fastClock } from '../../kube/testing/fast-clock.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import { differences } from './testing/differences.ts';
 import { Disturbance, seeded, tend } from './testing/disturbance.ts';
-import { fastClock } from './testing/fast-clock.ts';
 import { TwoSides } from './testing/two-sides.ts';
 
 const steps = 80;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { defaultEffectivePolicy } from '../../api/policy.ts';
 import { type Clock, type KubeObject, resources } from '../../kube/index.ts';
+import { fastClock } from '../../kube/testing/fast-clock.ts';
 import type { FakeCluster } from '../../kube/testing/index.ts';
-import { fastClock } from '../reconcile/testing/fast-clock.ts';
 import { DirectoryWorld, systemNamespace } from './testing/directory-world.ts';
 
 const uid = (world: DirectoryWorld, name: string): string => world.vc(name).metadata.uid ?? '';
@@ -402,7 +402,12 @@ describe('a session', () => {
     let mend = (): void => undefined;
     await using world = await DirectoryWorld.start(async (before) => {
       const blue = await before.make('blue', { status: { conditions: [joined] } });
-      mend = blue.server.inject({ verb: 'list', plural: 'pods', fault, times: Infinity });
+      const mended = (['watch', 'list'] as const).map((verb) =>
+        blue.server.inject({ verb, plural: 'pods', fault, times: Infinity }),
+      );
+      mend = () => {
+        for (const each of mended) each();
+      };
       await before.make('green');
     });
     await world.says('green', 'Synced', 'True', 'Joined');

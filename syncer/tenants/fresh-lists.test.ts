@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import { type KubeObject, resources } from '../../kube/index.ts';
+import { fastClock } from '../../kube/testing/fast-clock.ts';
 import type { FakeCluster } from '../../kube/testing/index.ts';
 import { superNamespaceName } from '../mapping/names.ts';
-import { fastClock } from '../reconcile/testing/fast-clock.ts';
 import { DirectoryWorld } from './testing/directory-world.ts';
 
 /** Five minutes are 300 ms. */

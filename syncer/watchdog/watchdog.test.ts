@@ -8,6 +8,7 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { renderKubeconfig, resources } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
 import { aloneFrom } from '../tenants/join-order.ts';
+import { noteSuspect } from './note-suspect.ts';
 import { TenantAtWork } from './tenant-at-work.ts';
 import { type Suspect, Watchdog } from './watchdog.ts';
 
@@ -36,6 +37,8 @@ describe('a process that is stuck in work for a tenant', () => {
   });
 
   const file = (): string => join(directory, 'kubeconfig');
+  /** The work for `blue` ends when this is there. */
+  const over = (): string => join(directory, 'over');
   const attempts = (name: string): number | undefined =>
     (superCluster.server.get(resources.virtualClusters, { namespace: 'acme', name }) as VirtualCluster).status
       ?.joinAttempts;
@@ -43,7 +46,7 @@ describe('a process that is stuck in work for a tenant', () => {
   function start(how: string, ...flags: string[]): { said: () => string; ended: Promise<unknown> } {
     const program = join(import.meta.dirname, 'testing', 'stuck-main.ts');
     const stdio = ['ignore', 'pipe', 'ignore', 'ipc'] as const;
-    const started = spawn(process.execPath, [...flags, program, file(), how], { stdio: [...stdio] });
+    const started = spawn(process.execPath, [...flags, program, file(), how, over()], { stdio: [...stdio] });
     child = started;
     let said = '';
     started.stdout?.on('data', (chunk: Buffer) => {
@@ -52,13 +55,18 @@ describe('a process that is stuck in work for a tenant', () => {
     return { said: () => said, ended: once(started, 'exit') };
   }
 
-  it('has that noted on the tenant while it is stuck, and on no other', async () => {
-    const { said } = start('for ever');
+  it('has that noted on the tenant while it is stuck, and on no other, hears of it when it goes on, and ends without it', async () => {
+    const { said, ended } = start('until the file is there');
     await superCluster.server.until(() => attempts('blue') === aloneFrom);
     expect(attempts('quiet')).toBeUndefined();
     // It does not run yet, so it has heard of nothing.
     expect(said()).toBe('begins\n');
-  }, 30_000);
+    await writeFile(over(), '');
+    await expect.poll(said, { timeout: 30_000 }).toContain('noted blue');
+    child?.send('end');
+    child?.disconnect();
+    expect(await ended).toEqual([0, null]);
+  }, 60_000);
 
   it('has it noted before it dies for want of memory', async () => {
     const { ended } = start('until memory is full', '--max-old-space-size=512');
@@ -92,21 +100,15 @@ describe('a process that is stuck in work for a tenant', () => {
     expect(asked).toBeGreaterThan(16 * 1024 * 1024);
   });
 
-  it('hears of it when it goes on, and ends without it', async () => {
-    const { said, ended } = start('for a while');
-    await expect.poll(said, { timeout: 30_000 }).toContain('noted blue');
-    child?.send('end');
-    child?.disconnect();
-    expect(await ended).toEqual([0, null]);
-  }, 60_000);
-
   it('does not lower what replicas that have died have left', async () => {
     superCluster.server.put(resources.virtualClusters, {
       metadata: { namespace: 'acme', name: 'blue', uid: 'blue' },
       status: { id: 'blue', joinAttempts: 7 },
     });
-    const { said } = start('for a while');
-    await expect.poll(said, { timeout: 30_000 }).toContain('noted blue');
+    await noteSuspect(
+      { namespace: 'acme', name: 'blue', uid: 'blue' },
+      { kubeconfig: file(), context: undefined },
+    );
     expect(attempts('blue')).toBe(7);
-  }, 60_000);
+  });
 });

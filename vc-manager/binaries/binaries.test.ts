@@ -183,7 +183,7 @@ describe('downloads', () => {
       if (request.headers.range !== undefined) return serve(Buffer.from(content))(request, response);
       response.writeHead(200, { 'content-length': content.length }).write(content.slice(0, 50_000));
     });
-    const binaries = place.binaries({ downloadBase: () => server.address, idleTimeoutMs: 5_000 });
+    const binaries = place.binaries({ downloadBase: () => server.address, idleTimeoutMs: 2_000 });
     const location = await binaries.ensure(apiserver, { signal });
     expect(await readFile(location.path, 'utf8')).toBe(content);
   });

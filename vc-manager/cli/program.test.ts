@@ -208,7 +208,7 @@ describe('create', () => {
   });
 
   it('says what the state is when time is up', async () => {
-    const { exitCode, stderr } = await run('create', 'blue', '--wait', '--timeout', '5s');
+    const { exitCode, stderr } = await run('create', 'blue', '--wait', '--timeout', '2s');
     expect(exitCode).toBe(4);
     expect(stderr).toContain('it is Pending');
   });

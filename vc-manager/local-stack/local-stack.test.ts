@@ -12,6 +12,7 @@ import {
   resource,
   resources,
 } from '../../kube/index.ts';
+import { itBroadly } from '../../kube/testing/broad.ts';
 import { Binaries, defaultCacheDirectory } from '../binaries/index.ts';
 import { LocalStack, type LocalStackParts } from './local-stack.ts';
 
@@ -198,15 +199,19 @@ describe('LocalStack', () => {
     await until((it) => it.metadata.name === undefined, resources.pods, 'gated');
   }, 60_000);
 
-  it('resumes with its state and its ports after a stop, and adopts what runs', async () => {
-    const uid = (await client.get(resources.nodes, { name: 'sim-0' })).metadata.uid;
-    await stack().stop({ signal });
-    const again = await stack().start({ signal });
-    expect(again.superCluster?.kubeconfig).toBe(parts.superCluster?.kubeconfig);
-    expect((await client.get(resources.nodes, { name: 'sim-0' })).metadata.uid).toBe(uid);
-    const pids = async () => (await stack().observe()).components.map(({ name, pid }) => [name, pid]);
-    const before = await pids();
-    await stack().start({ signal });
-    expect(await pids()).toEqual(before);
-  }, 120_000);
+  itBroadly(
+    'resumes with its state and its ports after a stop, and adopts what runs',
+    async () => {
+      const uid = (await client.get(resources.nodes, { name: 'sim-0' })).metadata.uid;
+      await stack().stop({ signal });
+      const again = await stack().start({ signal });
+      expect(again.superCluster?.kubeconfig).toBe(parts.superCluster?.kubeconfig);
+      expect((await client.get(resources.nodes, { name: 'sim-0' })).metadata.uid).toBe(uid);
+      const pids = async () => (await stack().observe()).components.map(({ name, pid }) => [name, pid]);
+      const before = await pids();
+      await stack().start({ signal });
+      expect(await pids()).toEqual(before);
+    },
+    120_000,
+  );
 });

@@ -1,14 +1,15 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { systemClock } from '../../kube/index.ts';
 import { EtcdError } from '../etcd/errors.ts';
-import { condition, World } from './testing/world.ts';
+import { condition, hurried, World } from './testing/world.ts';
 
 describe('what a tenant takes in the datastore of all', () => {
   let world: World;
+  let pace: ReturnType<typeof hurried>;
   beforeEach(async () => {
-    world = await World.start();
+    pace = hurried(10);
+    world = await World.start(pace);
   });
   afterEach(() => world.end());
 
@@ -67,7 +68,7 @@ describe('what a tenant takes in the datastore of all', () => {
     let laterMs = 0;
     world.run({
       settings: { ...settings, advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379' },
-      clock: { ...systemClock, now: () => systemClock.now() + laterMs },
+      clock: { ...pace.clock, now: () => pace.clock.now() + laterMs },
     });
     world.create('a', { quota: { 'datastore.keys': '1000' } });
     await world.untilReady('a');

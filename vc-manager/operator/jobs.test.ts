@@ -3,12 +3,12 @@ import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
 import { DriverError } from '../drivers/errors.ts';
-import { condition, jobRequests, World } from './testing/world.ts';
+import { condition, hurried, jobRequests, World } from './testing/world.ts';
 
 describe('jobs', () => {
   let world: World;
   beforeEach(async () => {
-    world = await World.start();
+    world = await World.start(hurried(10));
   });
   afterEach(() => world.end());
 

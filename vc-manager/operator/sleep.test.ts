@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { activityLeaseName } from '../../api/names.ts';
 import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
-import { type KubeObject, resources, systemClock } from '../../kube/index.ts';
-import { condition, jobRequests, World } from './testing/world.ts';
+import { type KubeObject, resources } from '../../kube/index.ts';
+import { condition, hurried, jobRequests, World } from './testing/world.ts';
 
 const gateway = { domain: 'tenants.test', host: '127.0.0.1', port: 7443 };
 const settings = { gateway, advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379' };
@@ -96,7 +96,7 @@ describe('a tenant that nobody needs', () => {
   });
 
   it('is Failed when it does not wake up, and awake when it does after all', async () => {
-    world.run({ settings });
+    world.run({ settings, ...hurried(10) });
     world.create('a');
     await world.untilReady('a');
     annotate('a', annotationKeys.sleep, 'one');
@@ -127,8 +127,9 @@ describe('a tenant that nobody needs', () => {
 
   describe('by spec.sleep.afterIdle', () => {
     let laterMs = 0;
-    const clock = { ...systemClock, now: () => Date.now() + laterMs };
-    const run = () => world.run({ settings: { ...settings, recheckMs: 1_000 }, clock });
+    const pace = hurried(10);
+    const clock = { ...pace.clock, now: () => Date.now() + laterMs };
+    const run = () => world.run({ ...pace, settings: { ...settings, recheckMs: 1_000 }, clock });
     const now = (): string => new Date(clock.now()).toISOString();
     const passes = async (): Promise<void> => {
       // Every pass counts its keys in the datastore.
@@ -179,7 +180,7 @@ describe('a tenant that nobody needs', () => {
 
     it('never happens where no gateway could wake it', async () => {
       const { gateway: _, ...without } = settings;
-      world.run({ settings: { ...without, recheckMs: 1_000 }, clock });
+      world.run({ ...pace, settings: { ...without, recheckMs: 1_000 }, clock });
       world.create('a', { sleep: { afterIdle: '30m' } });
       await world.untilReady('a');
       laterMs = 51 * 60_000;
@@ -190,7 +191,8 @@ describe('a tenant that nobody needs', () => {
 
   describe('by spec.sleep.at', () => {
     let nowMs = 0;
-    const clock = { ...systemClock, now: () => nowMs };
+    const pace = hurried(10);
+    const clock = { ...pace.clock, now: () => nowMs };
     const sleep = { at: '0 19 * * *', wakeAt: '0 7 * * *' };
     /** After the tenant was made, which the API server dates. */
     const timeOf = (day: number, time: string): number =>
@@ -198,7 +200,7 @@ describe('a tenant that nobody needs', () => {
 
     it('is stopped and started by the clock, used or not; one that was asked to sleep sleeps on', async () => {
       nowMs = timeOf(1, '12:00:00');
-      world.run({ settings: { ...settings, recheckMs: 1_000 }, clock });
+      world.run({ ...pace, settings: { ...settings, recheckMs: 1_000 }, clock });
       world.create('a', { sleep });
       await world.untilReady('a');
       lease({}, new Date(timeOf(1, '19:00:30')).toISOString());
@@ -219,7 +221,7 @@ describe('a tenant that nobody needs', () => {
 
     it('that cannot be read is named, and the tenant goes on', async () => {
       nowMs = timeOf(1, '12:00:00');
-      world.run({ settings, clock });
+      world.run({ ...pace, settings, clock });
       world.create('a', { sleep: { at: 'soon' } });
       const ready = condition(await world.untilReady('a'), 'Ready');
       expect(ready?.message).toMatch(/It does not sleep as asked: spec.sleep.at: /);

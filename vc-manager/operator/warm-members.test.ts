@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { isServed, type VirtualCluster, type VirtualClusterSpec } from '../../api/virtual-cluster.ts';
-import { isWaiting } from '../../api/warm.ts';
-import { Connection, ConnectionError, KubeClient, resources } from '../../kube/index.ts';
+import { isWaiting, warmClaim } from '../../api/warm.ts';
+import { Connection, ConnectionError, resources } from '../../kube/index.ts';
 import type { OperatorSettingsInput } from './settings.ts';
-import { DyingConnection } from './testing/dying-connection.ts';
-import { World } from './testing/world.ts';
+import { dieAtEveryWrite } from './testing/every-write.ts';
+import { hurried, World } from './testing/world.ts';
 import { isAvailable } from './warm-members.ts';
 
 const namespace = 'skerry-system';
@@ -219,63 +219,67 @@ describe('a control plane of the warm pool', () => {
 });
 
 describe('a manager that dies', () => {
-  /** More than giving one away takes. */
-  const mostWrites = 30;
-
   it.each(['stays', 'is deleted'])(
     'at any write while it gives one away leaves one owner, or none, of one that %s',
     async (fate) => {
-      let deaths = 0;
-      for (let writes = 1; writes <= mostWrites; writes++) {
-        const world = await World.start();
-        const maker = world.run({ settings });
-        const member = await untilMember(world);
-        await maker.stop();
-        // Only what giving one away takes is counted: there is no room for another one.
-        const machineMemory = () => ({ totalBytes: 10 * GiB, availableBytes: GiB + 1 });
-        const connection = new DyingConnection(world.superCluster.connectionOptions, writes);
-        world.create('a');
-        const first = world.run({ connection, settings, machineMemory });
-        const outcome = await Promise.race([
-          connection.died.then(() => 'died' as const),
-          untilSettled(world, member).then(() => 'ready' as const),
-        ]);
-        await first.stop();
-        if (fate === 'is deleted') {
-          const client = new KubeClient(new Connection(world.superCluster.connectionOptions));
-          await client.delete(resources.virtualClusters, { namespace: 'team', name: 'a' }).catch(() => {});
-          await client.connection.close();
-        }
-        world.run({ settings, machineMemory });
-        if (fate === 'stays') {
-          const vc = await world.untilReady('a');
-          await world.superCluster.until(() => members(world).length === 0);
-          const id = member.status?.id;
-          expect(vc.status?.id, `after ${writes} writes`).toBe(id);
-          expect(await world.driver.list(), `after ${writes} writes`).toEqual([id]);
-          expect([...world.datastore.tenants], `after ${writes} writes`).toEqual([id]);
-          const addresses = world.superCluster.list(resources.ipAddresses);
-          expect(addresses.map(({ metadata }) => metadata.labels?.[labelKeys.tenant])).toEqual([
-            vc.metadata.uid,
-            vc.metadata.uid,
-          ]);
-          expect(world.secretOf('a', 'pki')).toBeDefined();
-        } else {
-          await world.untilGone('a');
-          await world.superCluster.until(() => members(world).length === 0);
-          expect(await world.leftovers(), `after ${writes} writes`).toEqual({
-            secrets: [],
-            addresses: [],
-            controlPlanes: [],
-            datastore: [],
-          });
-        }
-        await world.end();
-        if (outcome === 'ready') break;
-        deaths += 1;
-      }
-      expect(deaths).toBeGreaterThan(6);
-      expect(deaths).toBeLessThan(mostWrites);
+      let member: VirtualCluster;
+      // Only what giving one away takes is counted: there is no room for another one.
+      const machineMemory = () => ({ totalBytes: 10 * GiB, availableBytes: GiB + 1 });
+      const rounds = {
+        options: () => ({ settings, machineMemory }),
+        begin: async () => {
+          const world = await World.start(hurried(5));
+          const maker = world.run({ settings });
+          member = await untilMember(world);
+          await maker.stop();
+          world.create('a');
+          return world;
+        },
+        untilDone: (world: World) => untilSettled(world, member),
+        end: (world: World) => world.end(),
+      };
+      const writes = await dieAtEveryWrite(
+        fate === 'stays'
+          ? {
+              ...rounds,
+              check: async (world, when) => {
+                const vc = await world.untilReady('a');
+                const id = member.status?.id;
+                expect(members(world), when).toEqual([]);
+                expect(vc.status?.id, when).toBe(id);
+                expect(await world.driver.list(), when).toEqual([id]);
+                expect([...world.datastore.tenants], when).toEqual([id]);
+                const addresses = world.superCluster.list(resources.ipAddresses);
+                expect(
+                  addresses.map(({ metadata }) => metadata.labels?.[labelKeys.tenant]),
+                  when,
+                ).toEqual([vc.metadata.uid, vc.metadata.uid]);
+                expect(world.secretOf('a', 'pki'), when).toBeDefined();
+              },
+            }
+          : {
+              ...rounds,
+              between: (world) => world.delete('a'),
+              untilEnded: async (world) => {
+                await world.untilGone('a');
+                await world.superCluster.until(() =>
+                  members(world).every((vc) => warmClaim(vc) === undefined),
+                );
+              },
+              check: async (world, when) => {
+                // The one that was never given away goes on waiting.
+                const ids = members(world).map(({ status }) => status?.id);
+                const { addresses = [], ...left } = await world.leftovers();
+                expect(left, when).toEqual({
+                  secrets: ids.map((id) => `tenant-${id}-pki`),
+                  controlPlanes: ids,
+                  datastore: ids,
+                });
+                expect(addresses, when).toHaveLength(2 * ids.length);
+              },
+            },
+      );
+      expect(writes).toBeGreaterThan(6);
     },
     120_000,
   );

@@ -55,7 +55,7 @@ describe('a snapshot', () => {
       fc.asyncProperty(fc.array(entry, { maxLength: 20 }), async (what) => {
         expect((await read(await write(what))).entries).toEqual(what);
       }),
-      { numRuns: 100 },
+      { numRuns: 25 },
     );
   });
 

@@ -1,7 +1,7 @@
 import { labelKeys } from '../../../api/labels.ts';
 import { type Clock, type KubeObject, Reflector, resource, resources } from '../../../kube/index.ts';
+import { fastClock } from '../../../kube/testing/fast-clock.ts';
 import type { FakeCluster } from '../../../kube/testing/index.ts';
-import { fastClock } from '../../reconcile/testing/fast-clock.ts';
 import type { TenantSide } from '../../reconcile/testing/tenant-side.ts';
 import { TwoSides } from '../../reconcile/testing/two-sides.ts';
 import { TenantCustomResources } from '../custom-resources.ts';

@@ -7,6 +7,7 @@ import {
   renderKubeconfig,
   resources,
 } from '../../../kube/index.ts';
+import { fastClock } from '../../../kube/testing/fast-clock.ts';
 import {
   createTestCertificates,
   type FakeCluster,
@@ -15,7 +16,6 @@ import {
 } from '../../../kube/testing/index.ts';
 import { allKinds } from '../../kinds/registry.ts';
 import { SyncEngine } from '../../reconcile/engine.ts';
-import { fastClock } from '../../reconcile/testing/fast-clock.ts';
 import { SuperSide } from '../../super-side.ts';
 import { TenantDirectory } from '../directory.ts';
 import type { TenantFilter } from '../tenant-filter.ts';

@@ -1,10 +1,11 @@
+import { existsSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { TenantAtWork } from '../tenant-at-work.ts';
 import { Watchdog } from '../watchdog.ts';
 
 // A process with a watchdog that works for two tenants: for `quiet` with pauses, for `blue` without any, in the way that
-// the second argument names. The first is a kubeconfig.
-const [kubeconfig, how] = process.argv.slice(2);
+// the second argument names. The first is a kubeconfig, the third a file.
+const [kubeconfig, how, file = ''] = process.argv.slice(2);
 
 const atWork = new TenantAtWork();
 const watchdog = new Watchdog({
@@ -19,12 +20,8 @@ const stop = new AbortController();
 const watching = watchdog.run(stop.signal);
 
 const ways: Record<string, () => void> = {
-  'for ever': () => {
-    for (;;);
-  },
-  'for a while': () => {
-    const until = performance.now() + 5_000;
-    while (performance.now() < until);
+  'until the file is there': () => {
+    while (!existsSync(file));
   },
   'until memory is full': () => {
     const all: object[] = [];

@@ -120,7 +120,7 @@ describe('component watch', () => {
 
     it('says why it is not ready in time', async () => {
       status = 500;
-      watch.adopt(target(5_000), new Date());
+      watch.adopt(target(2_000), new Date());
       await expect(watch.ready(signal)).rejects.toMatchObject({
         code: 'NotReady',
         message: expect.stringContaining('/health answered 500'),

@@ -5,6 +5,7 @@ import { createServer } from 'node:net';
 import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { fastClock } from '../../../kube/testing/fast-clock.ts';
 import { freePort } from '../../../kube/testing/free-port.ts';
 import type { Binaries } from '../../binaries/index.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../../control-plane/plan.ts';
@@ -22,6 +23,13 @@ const drivers: ProcessDriver[] = [];
 
 function driver(): ProcessDriver {
   const created = new ProcessDriver({ root, binaries, livenessIntervalMs: 50 });
+  drivers.push(created);
+  return created;
+}
+
+/** Its pauses are a fifth as long, and its deadlines. */
+function hurriedDriver(): ProcessDriver {
+  const created = new ProcessDriver({ root, binaries, livenessIntervalMs: 50, clock: fastClock(5) });
   drivers.push(created);
   return created;
 }
@@ -250,7 +258,7 @@ describe('ProcessDriver', () => {
   });
 
   it('gives up on a component that exits at once again and again, with the end of its log', async () => {
-    const d = driver();
+    const d = hurriedDriver();
     const error = await failure(
       d.ensure(plan(fakeComponent('server', await freePort(), ['exit'])), { signal }),
     );
@@ -280,7 +288,7 @@ describe('ProcessDriver', () => {
   it('says why a component did not become ready in time, and lets it run', async () => {
     const d = driver();
     const port = await freePort();
-    const probe = { scheme: 'http', host: '127.0.0.1', port, path: '/readyz', timeoutMs: 5_000 } as const;
+    const probe = { scheme: 'http', host: '127.0.0.1', port, path: '/readyz', timeoutMs: 2_000 } as const;
     const wanted = plan(fakeComponent('server', port, ['unready'], { probe }));
     const tooEarly = await failure(d.ensure(wanted, { signal }));
     expect(tooEarly.code).toBe('NotReady');
@@ -407,7 +415,7 @@ describe('ProcessDriver', () => {
   it('stops dependants first, kills what does not listen, and keeps files and data', async () => {
     const d = driver();
     const [a, b] = [await freePort(), await freePort()];
-    const deaf = fakeComponent('second', b, ['deaf'], { dependsOn: ['first'], stopTimeoutMs: 10_000 });
+    const deaf = fakeComponent('second', b, ['deaf'], { dependsOn: ['first'], stopTimeoutMs: 3_000 });
     await d.ensure(plan(fakeComponent('first', a), deaf), { signal });
     const pids = [await pidOf(d, 'first'), await pidOf(d, 'second')];
     const exits: string[] = [];
@@ -504,7 +512,7 @@ describe('ProcessDriver', () => {
     });
 
     it('leaves the earlier one alone when the new one does not become ready', async () => {
-      const d = driver();
+      const d = hurriedDriver();
       const { before, wanted, beside, done, pids } = await replacement(['exit']);
       await d.ensure(before, { signal });
       const first = String(await pidOf(d, 'server'));

@@ -11,15 +11,22 @@ export class DyingConnection extends Connection {
   /** Resolves at the death, or never. */
   readonly died: Promise<void>;
   readonly #die: () => void;
-  #writesLeft: number;
+  readonly #last: number;
+  #writes = 0;
   #dead = false;
 
+  /** Infinity: it lives. */
   constructor(options: ConstructorParameters<typeof Connection>[0], writes: number) {
     super(options);
-    this.#writesLeft = writes;
+    this.#last = writes;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.died = promise;
     this.#die = resolve;
+  }
+
+  /** How many it has begun. */
+  get writes(): number {
+    return this.#writes;
   }
 
   override async request(call: Call): Promise<Answer> {
@@ -50,8 +57,8 @@ export class DyingConnection extends Connection {
 
   async #write<T>(signal: AbortSignal | undefined, work: (isLast: boolean) => Promise<T>): Promise<T> {
     if (this.#dead) return silence(signal);
-    this.#writesLeft -= 1;
-    if (this.#writesLeft > 0) return work(false);
+    this.#writes += 1;
+    if (this.#writes < this.#last) return work(false);
     this.#dead = true;
     await work(true);
     this.#die();

@@ -1,4 +1,5 @@
 import type { DriverName } from '../../../api/drivers.ts';
+import { isBroad } from '../../../kube/testing/broad.ts';
 import type { OperatorOptions } from '../services.ts';
 import { DyingConnection } from './dying-connection.ts';
 import type { World } from './world.ts';
@@ -11,46 +12,66 @@ interface Rounds {
   begin: (round: number) => Promise<World>;
   /** How each manager is run. */
   options?: (world: World) => Partial<OperatorOptions>;
+  /** What the first manager would come to, if it lived. */
   untilDone: (world: World) => Promise<unknown>;
+  /** What happens between the two managers. */
+  between?: (world: World) => Promise<void>;
+  /** What the second manager comes to. Default: `untilDone`. */
+  untilEnded?: (world: World) => Promise<unknown>;
   /** Whether the end is what it would be had nobody died; the second manager still runs. */
   check: (world: World, when: string) => void | Promise<void>;
   /** When that one is stopped as well. */
   end?: (world: World) => Promise<void>;
 }
 
-/** More than anything here takes. */
-const mostWrites = 80;
+/** In `npm test` a manager dies at the first write, at the last one, and at each fifth between them. */
+const everyNth = 5;
 
 /**
- * Has one manager die at its first write, another one go on, and looks at the end; then at the second write, and so on, until
- * one comes to the end before. Writes are those to the super cluster, to datastores, of drivers and of snapshots. Returns how
- * many have died.
+ * Has one manager live, and counts its writes. Then has one die at its first write, another one go on, and looks at the
+ * end; then at the second write, and so on: at every one in `npm run test:all`, at a spread of them otherwise. Writes are
+ * those to the super cluster, to datastores, of drivers and of snapshots. Returns how many there are.
  */
-export async function dieAtEveryWrite({
-  begin,
-  options = () => ({}),
-  untilDone,
-  check,
-  end = async () => {},
-}: Rounds): Promise<number> {
-  for (let writes = 1; writes <= mostWrites; writes++) {
-    const world = await begin(writes);
-    const settled = options(world);
-    const dying = new DyingConnection(world.superCluster.connectionOptions, writes);
-    const first = world.run(mortal(dying, world, settled));
-    const outcome = await Promise.race([
-      dying.died.then(() => 'died' as const),
-      untilDone(world).then(() => 'done' as const),
-    ]);
-    await first.stop();
-    const second = world.run(settled);
-    await untilDone(world);
-    await check(world, `after ${writes} writes`);
-    await second.stop();
-    await end(world);
-    if (outcome === 'done') return writes - 1;
+export async function dieAtEveryWrite(rounds: Rounds): Promise<number> {
+  const { writes } = await liveThrough(rounds, 1, Number.POSITIVE_INFINITY);
+  const all = Array.from({ length: writes }, (_, at) => at + 1);
+  const deadly = isBroad ? all : all.filter((write) => write % everyNth === 1 || write === writes);
+  for (const [at, write] of deadly.entries()) {
+    const { died } = await liveThrough(rounds, at + 2, write);
+    // Changes of a status may be one write at another time: then the last ones never come.
+    if (!died && write < writes - 2) throw new Error(`nobody has died at write ${write} of ${writes}`);
   }
-  throw new Error(`it is not done after ${mostWrites} writes`);
+  return writes;
+}
+
+/** One manager that dies at a write, if it comes to that, and one that lives. */
+async function liveThrough(
+  {
+    begin,
+    options = () => ({}),
+    untilDone,
+    between = async () => {},
+    untilEnded = untilDone,
+    check,
+    end = async () => {},
+  }: Rounds,
+  round: number,
+  deadly: number,
+): Promise<{ died: boolean; writes: number }> {
+  const world = await begin(round);
+  const settled = options(world);
+  const dying = new DyingConnection(world.superCluster.connectionOptions, deadly);
+  const first = world.run(mortal(dying, world, settled));
+  const died = await Promise.race([dying.died.then(() => true), untilDone(world).then(() => false)]);
+  const { writes } = dying;
+  await first.stop();
+  await between(world);
+  const second = world.run(settled);
+  await untilEnded(world);
+  await check(world, died ? `after ${deadly} writes` : 'after no death');
+  await second.stop();
+  await end(world);
+  return { died, writes };
 }
 
 function mortal(

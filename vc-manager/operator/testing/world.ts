@@ -5,6 +5,7 @@ import { crdManifests } from '../../../api/crds.ts';
 import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster, VirtualClusterSpec } from '../../../api/virtual-cluster.ts';
 import { type CallOptions, Connection, KubeClient, type KubeObject, resources } from '../../../kube/index.ts';
+import { fastClock } from '../../../kube/testing/fast-clock.ts';
 import { FakeApiServer } from '../../../kube/testing/index.ts';
 import type { ControlPlanePlan } from '../../control-plane/plan.ts';
 import { loadTemplates } from '../../control-plane/template.ts';
@@ -234,6 +235,9 @@ export async function testManagerPki(): Promise<ManagerPki> {
   };
 }
 
+/** What all worlds share, as it takes longer to make than all the rest of one. */
+let parts: Promise<[ManagerPki, ControlPlaneTemplate[]]> | undefined;
+
 /** The fake serves any resource but does not say which. */
 class SuperClient extends KubeClient {
   readonly #version: () => string;
@@ -263,6 +267,17 @@ export interface RunningOperator {
   stop(): Promise<void>;
 }
 
+type Pace = Pick<OperatorOptions, 'clock' | 'lease'>;
+
+// Long, because a busy machine must not end a term: those who stop hand it over.
+const lease = { leaseDurationMs: 60_000, renewMs: 100, callTimeoutMs: 30_000 };
+
+/** Pauses pass this many times as fast. No lease is lost, however far a test sets the time forward. */
+export function hurried(factor: number): Required<Pace> {
+  const leaseDurationMs = 30 * 24 * 60 * 60_000;
+  return { clock: fastClock(factor), lease: { ...lease, leaseDurationMs, renewMs: lease.renewMs * factor } };
+}
+
 /** A super cluster, a tenant, a driver and a datastore that operators under test share. */
 export class World {
   readonly superCluster: FakeApiServer;
@@ -275,6 +290,7 @@ export class World {
   superVersion = 'v1.36.3';
   readonly #pki: ManagerPki;
   readonly #templates: ControlPlaneTemplate[];
+  readonly #pace: Pace;
   readonly #operators = new Set<RunningOperator>();
   #identities = 0;
 
@@ -283,14 +299,17 @@ export class World {
     tenant: FakeApiServer,
     pki: ManagerPki,
     templates: ControlPlaneTemplate[],
+    pace: Pace,
   ) {
     this.superCluster = superCluster;
     this.tenant = tenant;
     this.#pki = pki;
     this.#templates = templates;
+    this.#pace = pace;
   }
 
-  static async start(): Promise<World> {
+  /** `pace` is that of all managers in it, unless they are run with another one. */
+  static async start(pace: Pace = { lease }): Promise<World> {
     const superCluster = await FakeApiServer.start();
     const tenant = await FakeApiServer.start();
     for (const manifest of crdManifests()) {
@@ -302,7 +321,10 @@ export class World {
     }
     // As the tenant's controllers make it.
     tenant.put(resources.serviceAccounts, { metadata: { namespace: 'kube-system', name: 'default' } });
-    return new World(superCluster, tenant, await testManagerPki(), await loadTemplates());
+    parts ??= Promise.all([testManagerPki(), loadTemplates()]);
+    const [pki, templates] = await parts;
+    // Tests change templates.
+    return new World(superCluster, tenant, pki, structuredClone(templates), pace);
   }
 
   /** Before a manager is run. */
@@ -329,8 +351,7 @@ export class World {
       connect: ({ beforeWrite = () => {} }) =>
         new KubeClient(new Connection({ ...this.tenant.connectionOptions, beforeWrite })),
       random: () => 0,
-      // Long, because a busy machine must not end a term: those who stop hand it over.
-      lease: { leaseDurationMs: 60_000, renewMs: 100, callTimeoutMs: 30_000 },
+      ...this.#pace,
       ...options,
       settings: {
         advertiseAddress: '192.0.2.1',

@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../../../kube/index.ts';
+import { type Clock, systemClock } from '../clock.ts';
 
 /** Time that runs this many times as fast: back-offs and times to live keep their proportions. */
 export function fastClock(factor: number): Clock {
