@@ -10,11 +10,10 @@ import { type Tenant, World } from './harness/world.ts';
 describe('two managers', () => {
   let world: World;
   let standby: ChildProcess;
-  let before: Tenant;
+  let begun: Tenant;
 
   beforeAll(async () => {
     world = new World(inject('stack'));
-    before = await world.createTenant('long-there');
     standby = await anotherManager(world, 'second');
   });
 
@@ -29,7 +28,6 @@ describe('two managers', () => {
     const first = await leader(world);
     expect(first).not.toBe('second');
     const manager = await world.process('vc-manager');
-    const apiServer = await world.process('kube-apiserver', before);
     const create = ['create', 'begun', '--wait', '--timeout', '2m'];
     const created = world.cli(create);
     try {
@@ -45,10 +43,12 @@ describe('two managers', () => {
       send(manager, 'SIGSTOP');
       await untilLeads(world, 'second');
       expect((await created).exitCode).toBe(0);
-      expect(await (await world.openTenant('begun')).kubectl('get', 'namespaces')).toContain('kube-system');
+      begun = await world.openTenant('begun');
+      expect(await begun.kubectl('get', 'namespaces')).toContain('kube-system');
     } finally {
       send(manager, 'SIGCONT');
     }
+    const apiServer = await world.process('kube-apiserver', begun);
     // It finds that it leads no more, and competes again.
     await poll(
       'the first to notice',
@@ -65,12 +65,15 @@ describe('two managers', () => {
   });
 
   it('the first one goes on when the second one ends, and control planes do not notice', async () => {
-    const apiServer = await world.process('kube-apiserver', before);
+    const apiServer = await world.process('kube-apiserver', begun);
     await endManager(standby, 'SIGTERM');
     await poll('the first to lead again', async () => !['', 'second'].includes(await leader(world)), {
       timeoutMs: 60_000,
     });
-    await world.createTenant('after');
     expect(isAlive(apiServer)).toBe(true);
+    expect(await begun.kubectl('get', 'namespaces')).toContain('kube-system');
+    // It works, too.
+    await world.deleteTenant('begun');
+    expect(isAlive(apiServer)).toBe(false);
   });
 });

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { CurrentJob, EndedJob } from '../api/job-status.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { Connection, connectionFromSecret, KubeClient, type KubeObject, resources } from '../kube/index.ts';
+import { itBroadly } from './harness/broad.ts';
 import {
   changePki,
   letAge,
@@ -156,7 +157,7 @@ describe('the certificates of a control plane', () => {
     await runningPod('after');
   });
 
-  it('are all renewed when they are due, as a job that is shown and remembered', async () => {
+  itBroadly('are all renewed when they are due', async () => {
     const was = await servedCertificate(tenant);
     // One API server, which serves until another one has taken its place.
     const client = await whileAsked(tenant.kubeconfig, 'all certificates', async (client) => {
@@ -168,14 +169,9 @@ describe('the certificates of a control plane', () => {
     expectAllServed(client, 1);
     expect((await servedCertificate(tenant)).serialNumber).not.toBe(was.serialNumber);
     await nothingLost();
-    const { stdout } = await world.cli(['jobs', name, '-o', 'json']);
-    expect(JSON.parse(stdout)[0]).toMatchObject({ tenant: name, kind: 'renewal', state: 'Succeeded' });
-    expect((await world.cli(['jobs', name])).stdout).toMatch(/renewed +renewal +Succeeded/);
-    const { status } = await world.virtualCluster(name);
-    expect(Date.parse(status?.certificatesDue ?? '')).toBeGreaterThan(Date.now());
   });
 
-  it('are renewed at once on request; a manager that is killed meanwhile goes on where it was', async () => {
+  it('are renewed at once on request, as a job that is shown and remembered; a manager that is killed meanwhile goes on where it was', async () => {
     const was = await tenantSecret(world, tenant, 'pki');
     const earlier = await latest();
     let issued: Record<string, string> = {};
@@ -210,63 +206,74 @@ describe('the certificates of a control plane', () => {
     // Not issued a second time.
     expect(await tenantSecret(world, tenant, 'pki')).toEqual(issued);
     await nothingLost();
+    const { stdout } = await world.cli(['jobs', name, '-o', 'json']);
+    expect(JSON.parse(stdout)[0]).toMatchObject({ tenant: name, kind: 'renewal', state: 'Succeeded' });
+    expect((await world.cli(['jobs', name])).stdout).toMatch(/renewed +renewal +Succeeded/);
+    const { status } = await world.virtualCluster(name);
+    expect(Date.parse(status?.certificatesDue ?? '')).toBeGreaterThan(Date.now());
   });
 
-  it('stay as they are while an authority is damaged, and are renewed when it is restored', async () => {
-    const processes = await processesOf(world, tenant);
-    const was = await tenantSecret(world, tenant, 'pki');
-    const earlier = await latest();
-    const client = await whileAsked(tenant.kubeconfig, 'a damaged authority', async () => {
-      await timeGoesBy(weekLong, { 'serving-ca.key': 'damaged' });
-      const { message } = await underWay('it to fail', (job) => job.failing === true);
-      expect(message).toContain('serving-ca');
-      await changePki(world, tenant, { 'serving-ca.key': was['serving-ca.key'] ?? '' });
-      const retried = await world.cli(['jobs', 'retry', name]);
-      expect(retried.exitCode, retried.stderr).toBe(0);
-      expect((await ended(earlier)).result).toBe('Succeeded');
-    });
-    expectAllServed(client);
-    expect(await processesOf(world, tenant)).toEqual(processes);
-    expect((await tenantSecret(world, tenant, 'pki'))['serving-ca.crt']).toBe(was['serving-ca.crt']);
-    await nothingLost();
-  });
-
-  it('stay as they are while their Secret cannot be written, until that is over or the job is cancelled', async () => {
-    const processes = await processesOf(world, tenant);
-    const was = await tenantSecret(world, tenant, 'pki');
-    await world.superCluster.apply(...noWritesTo(tenantSecretRef(tenant, 'pki').name));
-    try {
-      await poll('the policy to count', () => isRefused(), { timeoutMs: 30_000 });
-      const client = await whileAsked(tenant.kubeconfig, 'a Secret that is not writable', async () => {
-        await renew();
-        const { message, step } = await underWay(
-          'its third attempt',
-          (job) => job.attempts > 2 && job.failing === true,
-        );
-        expect([step, message]).toEqual(['certificates', expect.stringContaining('kept as it is')]);
-        // In the moment in which it tries again it runs.
-        const shown = /renewal +(Retrying +certificates|Running) .*/;
-        expect((await world.cli(['jobs', name])).stdout).toMatch(shown);
-        expect((await world.cli(['describe', name])).stdout).toMatch(shown);
-        const cancelled = await world.cli(['jobs', 'cancel', name]);
-        expect(cancelled.exitCode, cancelled.stderr).toBe(0);
-        await until('it to be Ready', ({ status }) => status?.phase === 'Ready');
+  itBroadly(
+    'stay as they are while an authority is damaged, and are renewed when it is restored',
+    async () => {
+      const processes = await processesOf(world, tenant);
+      const was = await tenantSecret(world, tenant, 'pki');
+      const earlier = await latest();
+      const client = await whileAsked(tenant.kubeconfig, 'a damaged authority', async () => {
+        await timeGoesBy(weekLong, { 'serving-ca.key': 'damaged' });
+        const { message } = await underWay('it to fail', (job) => job.failing === true);
+        expect(message).toContain('serving-ca');
+        await changePki(world, tenant, { 'serving-ca.key': was['serving-ca.key'] ?? '' });
+        const retried = await world.cli(['jobs', 'retry', name]);
+        expect(retried.exitCode, retried.stderr).toBe(0);
+        expect((await ended(earlier)).result).toBe('Succeeded');
       });
       expectAllServed(client);
-    } finally {
-      await world.superCluster.kubectl(
-        'delete',
-        'validatingadmissionpolicy,validatingadmissionpolicybinding',
-        policy,
-      );
-      await poll('the policy to be gone', async () => !(await isRefused()), { timeoutMs: 30_000 });
-    }
-    const { status } = await world.virtualCluster(name);
-    expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'renewal', result: 'Cancelled' });
-    expect(await tenantSecret(world, tenant, 'pki')).toEqual(was);
-    expect(await processesOf(world, tenant)).toEqual(processes);
-    await nothingLost();
-  });
+      expect(await processesOf(world, tenant)).toEqual(processes);
+      expect((await tenantSecret(world, tenant, 'pki'))['serving-ca.crt']).toBe(was['serving-ca.crt']);
+      await nothingLost();
+    },
+  );
+
+  itBroadly(
+    'stay as they are while their Secret cannot be written, until that is over or the job is cancelled',
+    async () => {
+      const processes = await processesOf(world, tenant);
+      const was = await tenantSecret(world, tenant, 'pki');
+      await world.superCluster.apply(...noWritesTo(tenantSecretRef(tenant, 'pki').name));
+      try {
+        await poll('the policy to count', () => isRefused(), { timeoutMs: 30_000 });
+        const client = await whileAsked(tenant.kubeconfig, 'a Secret that is not writable', async () => {
+          await renew();
+          const { message, step } = await underWay(
+            'its third attempt',
+            (job) => job.attempts > 2 && job.failing === true,
+          );
+          expect([step, message]).toEqual(['certificates', expect.stringContaining('kept as it is')]);
+          // In the moment in which it tries again it runs.
+          const shown = /renewal +(Retrying +certificates|Running) .*/;
+          expect((await world.cli(['jobs', name])).stdout).toMatch(shown);
+          expect((await world.cli(['describe', name])).stdout).toMatch(shown);
+          const cancelled = await world.cli(['jobs', 'cancel', name]);
+          expect(cancelled.exitCode, cancelled.stderr).toBe(0);
+          await until('it to be Ready', ({ status }) => status?.phase === 'Ready');
+        });
+        expectAllServed(client);
+      } finally {
+        await world.superCluster.kubectl(
+          'delete',
+          'validatingadmissionpolicy,validatingadmissionpolicybinding',
+          policy,
+        );
+        await poll('the policy to be gone', async () => !(await isRefused()), { timeoutMs: 30_000 });
+      }
+      const { status } = await world.virtualCluster(name);
+      expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'renewal', result: 'Cancelled' });
+      expect(await tenantSecret(world, tenant, 'pki')).toEqual(was);
+      expect(await processesOf(world, tenant)).toEqual(processes);
+      await nothingLost();
+    },
+  );
 
   it('end with their authorities, which are renewed without a failed request of who follows the Secret', async () => {
     const was = await tenantSecret(world, tenant, 'pki');

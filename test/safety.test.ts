@@ -27,6 +27,8 @@ const mirrored = [
 
 describe('an empty answer is no order to delete', () => {
   let world: World;
+  /** Served by all syncers, whatever becomes of the other tenants. */
+  let neighbour: Tenant;
   /** Tenants that strike before all else: while the first test restarts the syncer, calls fail long enough. */
   let attackers: World;
   let hijacked: Tenant;
@@ -172,7 +174,8 @@ describe('an empty answer is no order to delete', () => {
   };
 
   it('a tenant whose etcd prefix is emptied behind its back loses nothing in the super cluster', async () => {
-    const [tenant, neighbour] = (await world.createTenants('emptied', 'untouched')) as [Tenant, Tenant];
+    const [tenant, untouched] = (await world.createTenants('emptied', 'untouched')) as [Tenant, Tenant];
+    neighbour = untouched;
     for (const each of [tenant, neighbour]) {
       await each.apply(
         namespace('shop'),
@@ -251,10 +254,32 @@ describe('an empty answer is no order to delete', () => {
     });
   });
 
+  it('a few, or a whole namespace, go without asking', async () => {
+    const names = Array.from({ length: 30 }, (_, index) => `piece-${index}`);
+    await neighbour.apply(
+      namespace('pieces'),
+      ...names.map((name) => {
+        const piece = configMap('pieces', name);
+        piece.metadata.labels = { 'skerry.dev/sync': 'true' };
+        return piece;
+      }),
+    );
+    await world.expectAgreement([neighbour]);
+    const isHeld = async (): Promise<boolean> => {
+      const { status } = await world.virtualCluster(neighbour.name);
+      return findCondition(status?.conditions, 'DeletionHeld')?.status === 'True';
+    };
+    await neighbour.kubectl('-n', 'pieces', 'delete', 'configmap', ...names.slice(0, 5));
+    await world.expectAgreement([neighbour]);
+    expect(await isHeld()).toBe(false);
+    await neighbour.kubectl('delete', 'namespace', 'pieces', '--timeout=90s');
+    await world.expectAgreement([neighbour]);
+    expect(await isHeld()).toBe(false);
+  });
+
   it('many objects that nobody saw being deleted are kept until the operator says so', async () => {
-    const tenant = await world.createTenant('thinned');
     const names = Array.from({ length: 40 }, (_, index) => `part-${index}`);
-    await tenant.apply(
+    await neighbour.apply(
       namespace('parts'),
       ...names.map((name) => {
         const part = configMap('parts', name, { name });
@@ -262,9 +287,9 @@ describe('an empty answer is no order to delete', () => {
         return part;
       }),
     );
-    await world.expectAgreement([tenant]);
+    await world.expectAgreement([neighbour]);
     const parts = async (): Promise<number> =>
-      (await belongings(tenant)).filter((each) => /^part-\d+ \S+ $/.test(each)).length;
+      (await belongings(neighbour)).filter((each) => /^part-\d+ \S+ $/.test(each)).length;
     expect(await parts()).toBe(40);
 
     const syncer = await world.process('vc-syncer');
@@ -272,47 +297,23 @@ describe('an empty answer is no order to delete', () => {
     await Promise.all(
       names
         .slice(0, 30)
-        .map((name) => tenant.client.delete(resources.configMaps, { namespace: 'parts', name })),
+        .map((name) => neighbour.client.delete(resources.configMaps, { namespace: 'parts', name })),
     );
     await restartSyncer();
-    const message = await condition(tenant, 'DeletionHeld', 'True');
+    const message = await condition(neighbour, 'DeletionHeld', 'True');
     expect(message).toMatch(/^30 of \d+ objects/);
     expect(await parts()).toBe(40);
 
     const hold = /skerry\.dev\/confirm-deletions=(\S+)/.exec(message)?.[1] ?? '';
-    await annotate(tenant, { 'skerry.dev/confirm-deletions': `not-${hold}` });
+    await annotate(neighbour, { 'skerry.dev/confirm-deletions': `not-${hold}` });
     // The syncer has seen that answer when it has seen what came after it.
-    await tenant.apply(namespace('after'), deployment('after', 'web', 1));
-    await tenant.kubectl('-n', 'after', 'rollout', 'status', 'deployment/web', '--timeout=60s');
+    await neighbour.apply(namespace('after'), deployment('after', 'web', 1));
+    await neighbour.kubectl('-n', 'after', 'rollout', 'status', 'deployment/web', '--timeout=60s');
     expect(await parts()).toBe(40);
-    await annotate(tenant, { 'skerry.dev/confirm-deletions': hold });
-    await condition(tenant, 'DeletionHeld', 'False');
-    await world.expectAgreement([tenant]);
+    await annotate(neighbour, { 'skerry.dev/confirm-deletions': hold });
+    await condition(neighbour, 'DeletionHeld', 'False');
+    await world.expectAgreement([neighbour]);
     expect(await parts()).toBe(10);
-  });
-
-  it('a few, or a whole namespace, go without asking', async () => {
-    const tenant = await world.createTenant('tidied');
-    const names = Array.from({ length: 30 }, (_, index) => `part-${index}`);
-    await tenant.apply(
-      namespace('parts'),
-      ...names.map((name) => {
-        const part = configMap('parts', name);
-        part.metadata.labels = { 'skerry.dev/sync': 'true' };
-        return part;
-      }),
-    );
-    await world.expectAgreement([tenant]);
-    const isHeld = async (): Promise<boolean> => {
-      const { status } = await world.virtualCluster('tidied');
-      return findCondition(status?.conditions, 'DeletionHeld')?.status === 'True';
-    };
-    await tenant.kubectl('-n', 'parts', 'delete', 'configmap', ...names.slice(0, 5));
-    await world.expectAgreement([tenant]);
-    expect(await isHeld()).toBe(false);
-    await tenant.kubectl('delete', 'namespace', 'parts', '--timeout=90s');
-    await world.expectAgreement([tenant]);
-    expect(await isHeld()).toBe(false);
   });
 
   itBroadly(

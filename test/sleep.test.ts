@@ -2,8 +2,10 @@ import { connect } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { VirtualCluster, VirtualClusterPhase } from '../api/virtual-cluster.ts';
 import { Connection, connectionFromSecret, KubeClient, type KubeObject, resources } from '../kube/index.ts';
+import { killed } from './harness/after-load.ts';
+import { itBroadly } from './harness/broad.ts';
 import { at } from './harness/checker/view.ts';
-import { deployment, namespace, pod } from './harness/manifests.ts';
+import { deployment, namespace } from './harness/manifests.ts';
 import { processesOf } from './harness/processes.ts';
 import { type Tenant, World } from './harness/world.ts';
 
@@ -58,7 +60,19 @@ describe('a tenant that sleeps', () => {
     expect([exitCode, stdout.trim()]).toEqual([0, `${name} is asleep`]);
   };
 
-  it('has no process, keeps its pods, and wakes up for the first request, which is answered', async () => {
+  /** What a TLS client without a request gets to hear at the tenant's port of the gateway. */
+  const said = (servername?: string): Promise<string> =>
+    new Promise((resolve) => {
+      const { port = 0 } = tenant.virtualCluster.status?.gateway ?? {};
+      const ca = connectionFromSecret(tenant.kubeconfig).ca;
+      const socket = connect({ host: '127.0.0.1', port, ca, ...(servername && { servername }) }, () => {
+        resolve('connected');
+        socket.destroy();
+      });
+      socket.on('error', ({ message }) => resolve(message));
+    });
+
+  it('has no process, keeps its pods, sleeps on for a client that asks to be left out, and wakes up for the first request, which is answered', async () => {
     const before = await superPods();
     expect(processes()).toHaveLength(2);
     await sleep();
@@ -66,9 +80,16 @@ describe('a tenant that sleeps', () => {
     expect(await superPods()).toEqual(before);
     const { stdout } = await world.cli(['list']);
     expect(stdout).toMatch(new RegExp(`${name} +Asleep .* -$`, 'm'));
+    expect((await world.cli(['sleep', name])).stdout).toMatch(/asleep already/);
+
+    const background = `background-${tenant.virtualCluster.status?.gateway?.serverName ?? ''}`;
+    expect(await said(background)).toMatch(/alert internal error/);
+    expect((await untilPhase('Asleep')).status?.sleep?.since).toBeDefined();
 
     expect(await podsByFirstRequest()).toHaveLength(3);
     await untilPhase('Ready');
+    expect(await said(background)).toBe('connected');
+    expect((await world.cli(['wake', name])).stdout).toMatch(/awake already/);
     // Served again, as if nothing had been.
     await tenant.kubectl('scale', 'deployment', 'web', '-n', 'shop', '--replicas=4');
     await untilRunning(4);
@@ -76,37 +97,18 @@ describe('a tenant that sleeps', () => {
     await world.expectAgreement([tenant]);
   });
 
-  it('sleeps on for a client that asks to be left out, and wakes up for one that comes as pods do', async () => {
+  it('goes on sleeping while managers come and go, and wakes up for a client that comes as pods do', async () => {
     await sleep();
-    const { port = 0, podAddress, serverName = '' } = tenant.virtualCluster.status?.gateway ?? {};
-    const said = (servername?: string): Promise<string> =>
-      new Promise((resolve) => {
-        const ca = connectionFromSecret(tenant.kubeconfig).ca;
-        const socket = connect({ host: '127.0.0.1', port, ca, ...(servername && { servername }) }, () => {
-          resolve('connected');
-          socket.destroy();
-        });
-        socket.on('error', ({ message }) => resolve(message));
-      });
-    expect(await said(`background-${serverName}`)).toMatch(/alert internal error/);
-    expect((await untilPhase('Asleep')).status?.sleep?.since).toBeDefined();
+    await killed(world, 'vc-manager');
     // What pods have in place of an address of the API server itself; the machine has another one on the local stack.
+    const { port, podAddress } = tenant.virtualCluster.status?.gateway ?? {};
     const labelSelector = `skerry.dev/tenant=${tenant.uid},kubernetes.io/service-name=kubernetes`;
     const { items } = await world.superCluster.client.list(resources.endpointSlices, { labelSelector });
     expect(items.map((slice) => at(slice, 'endpoints', '0', 'addresses'))).toEqual([[podAddress]]);
     expect(items.map((slice) => at(slice, 'ports', '0', 'port'))).toEqual([port]);
+    await untilPhase('Asleep');
     expect(await said()).toBe('connected');
     await untilPhase('Ready');
-    expect(await said(`background-${serverName}`)).toBe('connected');
-  });
-
-  it('wakes up by command, and says what it is already', async () => {
-    await sleep();
-    expect((await world.cli(['sleep', name])).stdout).toMatch(/asleep already/);
-    const woken = await world.cli(['wake', name, '--wait']);
-    expect([woken.exitCode, woken.stdout.trim()]).toEqual([0, `${name} is awake`]);
-    expect((await world.cli(['wake', name])).stdout).toMatch(/awake already/);
-    expect((await world.cli(['wake', 'nobody'])).exitCode).not.toBe(0);
   });
 
   it('wakes up when the super cluster loses a pod of it, and has another one', async () => {
@@ -126,7 +128,7 @@ describe('a tenant that sleeps', () => {
     );
   });
 
-  it('wakes up when a token of a pod is about to end, and has it renewed', async () => {
+  itBroadly('wakes up when a token of a pod is about to end, and has it renewed', async () => {
     const labelSelector = `skerry.dev/tenant=${tenant.uid},skerry.dev/token`;
     const tokens = { resource: resources.secrets, labelSelector };
     const records = ({ metadata }: KubeObject): { renewAt: string; expires: string }[] =>
@@ -160,13 +162,7 @@ describe('a tenant that sleeps', () => {
     );
   });
 
-  it('goes on sleeping while managers come and go, and can be deleted', async () => {
-    await sleep();
-    const manager = await world.process('vc-manager');
-    process.kill(manager.pid, 'SIGKILL');
-    await podsByFirstRequest();
-    await untilPhase('Ready');
-    await tenant.apply(pod('shop', 'after'));
+  it('can be deleted', async () => {
     await sleep();
     await world.deleteTenant(name);
     expect(await superPods()).toEqual([]);

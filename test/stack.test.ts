@@ -106,9 +106,6 @@ describe('the local stack', () => {
     expect(stdout).toContain('tenant-1');
     await world.expectAgreement();
     expect(await pods()).toEqual(podsBefore);
-    await tenant.kubectl('-n', 'shop', 'rollout', 'restart', 'deployment/web');
-    await tenant.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=90s');
-    await world.expectAgreement();
   });
 
   it('is taken up again when everything was killed at once', async () => {

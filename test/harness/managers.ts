@@ -58,6 +58,15 @@ export function setVersion(world: World, name: string, version: string): Promise
   return world.superCluster.tryKubectl(['patch', 'virtualcluster', name, '--type=merge', '-p', patch]);
 }
 
+interface VersionChange {
+  from: string;
+  to: string;
+  /** Before anything is asked for. */
+  whileEarlier?: (tenant: Tenant) => Promise<void>;
+  /** While the new API server stands still beside the earlier one, which serves. */
+  whileHeld?: () => Promise<void>;
+}
+
 /**
  * Makes a tenant of one version and takes it to another one while a client writes: every program is another process
  * then, and credentials, address and objects are what they were.
@@ -65,7 +74,7 @@ export function setVersion(world: World, name: string, version: string): Promise
 export async function changeVersion(
   world: World,
   name: string,
-  { from, to, whileEarlier }: { from: string; to: string; whileEarlier?: (tenant: Tenant) => Promise<void> },
+  { from, to, whileEarlier, whileHeld }: VersionChange,
 ): Promise<Tenant> {
   const tenant = await world.createTenant(name, '--version', from);
   await tenant.apply(namespace('before'));
@@ -81,7 +90,10 @@ export async function changeVersion(
       expect((await setVersion(world, name, to)).exitCode).toBe(0);
       const goOn = await holding;
       // As long as the new one is not ready, the earlier one serves.
-      await client.served(5).finally(goOn);
+      await client
+        .served(5)
+        .then(() => whileHeld?.())
+        .finally(goOn);
       expect(isAlive(earlier)).toBe(true);
       await world.superCluster.until<true, VirtualCluster>(
         {

@@ -5,10 +5,14 @@ const long = ['kubernetes-manager', 'workloads', 'kubernetes-replicas', 'kuberne
   (name) => `test/real-node/${name}.test.ts`,
 );
 
-/** The usual order, but for the long suites: these go first. */
+/** Counts an etcd of its own on to where the shared datastore is: as far as all suites before it have brought that. */
+const growing = 'test/move.test.ts';
+
+/** The usual order, but for the long suites and the one that would grow: these go first. */
 export class LongestSuiteFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ moduleId }: TestSpecification): number => {
+      if (moduleId.endsWith(growing)) return -1;
       const index = long.findIndex((each) => moduleId.endsWith(each));
       return index === -1 ? long.length : index;
     };
