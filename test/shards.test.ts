@@ -25,6 +25,8 @@ describe('several syncers', { timeout: 400_000 }, () => {
   let tenants: Tenant[];
   /** Of each tenant, as its super objects say. */
   let buckets: Map<Tenant, string>;
+  /** Of the tenants that other suites share. */
+  let othersBuckets: string[];
   let second: SecondSyncer | undefined;
   let started = 0;
 
@@ -49,6 +51,9 @@ describe('several syncers', { timeout: 400_000 }, () => {
     );
     await world.expectAgreement();
     buckets = new Map(await Promise.all(tenants.map(async (each) => [each, await bucketOf(each)] as const)));
+    const { items } = await world.superCluster.client.list(resources.virtualClusters);
+    const others = items.filter(({ metadata }) => tenants.every(({ uid }) => uid !== metadata.uid));
+    othersBuckets = await Promise.all(others.map(({ metadata }) => bucketOf({ uid: metadata.uid ?? '' })));
   });
 
   afterAll(async () => {
@@ -56,7 +61,7 @@ describe('several syncers', { timeout: 400_000 }, () => {
     await world?.close();
   });
 
-  const bucketOf = (tenant: Tenant): Promise<string> =>
+  const bucketOf = (tenant: Pick<Tenant, 'uid'>): Promise<string> =>
     world.superCluster.until(
       {
         resource: resources.namespaces,
@@ -82,7 +87,7 @@ describe('several syncers', { timeout: 400_000 }, () => {
       },
     );
 
-  /** Starts one that gets some of the tenants and leaves some: which, its name decides. */
+  /** Starts one that gets some of the tenants and leaves some, and all of other suites: which, its name decides. */
   const startSecond = async (): Promise<Tenant[]> => {
     const [map] = (await world.superCluster.client.list(resources.configMaps, inShardMap)).items;
     const first = (map?.['data'] as Record<string, string> | undefined)?.['0'] ?? '';
@@ -91,7 +96,9 @@ describe('several syncers', { timeout: 400_000 }, () => {
     const sizes = [2, 1, 3];
     const names = sizes.flatMap((size) => {
       const all = Array.from({ length: 200 }, (_, index) => `second-${started}-${index}`);
-      return all.filter((name) => share(name).length === size);
+      return all.filter(
+        (name) => share(name).length === size && othersBuckets.every((bucket) => !wins(name, first, bucket)),
+      );
     });
     const [name] = names;
     if (name === undefined) throw new Error('no name is good for a share of the tenants');
