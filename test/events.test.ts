@@ -85,7 +85,7 @@ describe('events', () => {
       uid: own.metadata.uid,
       fieldPath: 'spec.containers{main}',
     });
-    expect(event['message']).toBe('Back-off restarting failed container main in pod web_shop');
+    expect(event['message']).toBe('Back-off restarting failed container main in pod web_told');
     const described = await tenant.kubectl('-n', 'told', 'describe', 'pod', 'web');
     expect(described).toMatch(/Normal +Scheduled /);
     expect(described).toMatch(/Warning +BackOff /);
@@ -135,7 +135,7 @@ describe('events', () => {
     const first = await shown('web.series', undefined, newEvents);
     expect(first).toMatchObject({
       regarding: { uid: own.metadata.uid, namespace: 'told' },
-      note: 'Back-off restarting failed container main in pod web_shop',
+      note: 'Back-off restarting failed container main in pod web_told',
       action: 'Restarting',
       reportingController: 'example.com/restarter',
       reportingInstance: 'restarter-1',
