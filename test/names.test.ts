@@ -22,7 +22,7 @@ describe('names', () => {
     return items.map(({ metadata }) => metadata.name);
   };
 
-  it('namespace b-c of one tenant and namespace c of the other, whose name ends in -b, never meet', async () => {
+  it('namespace b-c of tenant a and namespace c of tenant a-b never meet', async () => {
     expect(long.name).toBe(`${short.name}-b`);
     await Promise.all([
       short.apply(deployment('b-c', 'same', 2), service('b-c', 'same')),
