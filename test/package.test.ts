@@ -47,27 +47,37 @@ describe('the package, as npm packs it', () => {
     expect(files.filter((path) => /\.test\.|\/testing\/|^(test|scripts)\/|[^d]\.ts$/.test(path))).toEqual([]);
   });
 
-  const npx = async (...args: string[]): Promise<string> => {
-    const command = ['--yes', '--package', `file:${tarball}`, 'vc-manager', ...args];
-    const { exitCode, stdout, stderr } = await execa('npx', command, { cwd: directory, reject: false });
-    expect(exitCode, `${args.join(' ')}: ${stderr}`).toBe(0);
+  /** Gives what a command line printed that has the programs of the package. */
+  const npx = async (commands: string): Promise<string> => {
+    const { exitCode, stdout, stderr } = await execa(
+      'npx',
+      ['--yes', '--package', `file:${tarball}`, '--call', commands],
+      {
+        cwd: directory,
+        reject: false,
+        // What it depends on was fetched before, as a rule.
+        env: { npm_config_prefer_offline: 'true', npm_config_audit: 'false', npm_config_fund: 'false' },
+      },
+    );
+    expect(exitCode, `${commands}: ${stderr}`).toBe(0);
     return stdout;
   };
 
   it('runs by npx in an empty directory, with what it depends on and nothing else', async () => {
     const { stateDir } = inject('stack');
-    expect(await npx('version')).toMatch(/^[0-9]+\.[0-9]+\.[0-9]+$/);
-    const list = JSON.parse(await npx('list', '-o', 'json', '--state-dir', stateDir)) as { kind: string };
-    expect(list.kind).toBe('List');
+    const list = `vc-manager list -o json --state-dir '${stateDir}'`;
+    const [version, ...listed] = (await npx(`vc-manager version && ${list}`)).split('\n');
+    expect(version).toMatch(/^[0-9]+\.[0-9]+\.[0-9]+$/);
+    expect(JSON.parse(listed.join('\n'))).toMatchObject({ kind: 'List' });
   });
 
   itBroadly('starts a stack with a tenant by npx, and takes all of it away again', async () => {
-    const state = ['--state-dir', join(directory, 'state')];
+    const state = `--state-dir '${join(directory, 'state')}'`;
     try {
-      await npx('up', '--detach', '--tenants', '1', ...state);
-      expect(await npx('list', ...state)).toMatch(/^default +tenant-1 +Ready/m);
+      await npx(`vc-manager up --detach --tenants 1 ${state}`);
+      expect(await npx(`vc-manager list ${state}`)).toMatch(/^default +tenant-1 +Ready/m);
     } finally {
-      await npx('down', '--purge', ...state);
+      await npx(`vc-manager down --purge ${state}`);
     }
   });
 });
