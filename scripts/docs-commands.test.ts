@@ -107,8 +107,8 @@ describe('command lines in the documentation', () => {
   it("of a page are one script, with values in the place of the reader's own words", () => {
     const text = 'vc-manager describe NAME --of NAMESPACE';
     const page = `<!-- run with NAME=blue -->\n\n\`\`\`sh\n${text}\n\`\`\`\n\n\`\`\`sh\nrm\n\`\`\``;
-    expect(scriptOf(page)).toMatch(/block=4\nvc-manager describe blue --of NAMESPACE$/);
-    expect(scriptOf(page)).not.toContain('rm');
+    expect(scriptOf(codeBlocks(page))).toMatch(/block=4\nvc-manager describe blue --of NAMESPACE$/);
+    expect(scriptOf(codeBlocks(page))).not.toContain('rm');
   });
 
   it('are found, and wrong ones are told', async () => {

@@ -49,9 +49,9 @@ export function codeBlocks(markdown: string): CodeBlock[] {
   return blocks;
 }
 
-/** One script of all blocks of a page that are run: what an earlier one sets, a later one has. It stops at the first failure. */
-export function scriptOf(markdown: string): string {
-  const parts = codeBlocks(markdown)
+/** One script of those of these blocks that are run: what an earlier one sets, a later one has. It stops at the first failure. */
+export function scriptOf(blocks: readonly CodeBlock[]): string {
+  const parts = blocks
     .filter(({ isRun }) => isRun)
     .map(({ line, text, values }) => `block=${line}\n${filled(text, values)}`);
   return [`trap 'echo "failed in the block of line $block" >&2' ERR`, ...parts].join('\n');

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { parse } from 'yaml';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { findCondition, type KubeObject, parseKubeconfig, resources } from '../kube/index.ts';
+import type { RunResult } from './harness/cluster.ts';
 import { container, namespace, pod } from './harness/manifests.ts';
 import { poll } from './harness/poll.ts';
 import { type Tenant, World } from './harness/world.ts';
@@ -15,10 +16,21 @@ const exitCodes = { ok: 0, usage: 2, notFound: 3, timedOut: 4, unreachable: 5, c
 describe('vc-manager', () => {
   let world: World;
   let tenant: Tenant;
+  /** Of `create --wait`, whose time is up at once. */
+  let late: RunResult;
 
   beforeAll(async () => {
     world = new World(inject('stack'));
-    tenant = await world.createTenant('cli-blue', '--weight', '7', '--version', '1.36');
+    // Of an earlier run, on a stack that outlived it.
+    await run('delete', 'cli-blue', '--wait', '--ignore-not-found');
+    const options = ['--weight', '7', '--version', '1.36'];
+    late = await run('create', 'cli-blue', ...options, '--wait', '--timeout', '1ms');
+    const ref = { namespace: 'default', name: 'cli-blue' };
+    await world.superCluster.until<boolean, VirtualCluster>(
+      { resource: resources.virtualClusters, ...ref, what: 'it to be Ready', timeoutMs: 300_000 },
+      ([vc]) => vc?.status?.phase === 'Ready',
+    );
+    tenant = await world.openTenant('cli-blue');
   });
 
   afterAll(() => world?.close());
@@ -32,29 +44,15 @@ describe('vc-manager', () => {
     });
   });
 
-  it.each([
-    ['Upper', 'lower case'],
-    ['under_score', 'lower case'],
-    ['-dash', 'lower case'],
-    ['a.b', 'lower case'],
-    ['x'.repeat(64), 'no more than 63'],
-  ])('create refuses the name %s at once, with the reason', async (name, reason) => {
-    const { exitCode, stderr, stdout } = await run('create', '--', name);
-    expect({ exitCode, stdout }).toEqual({ exitCode: exitCodes.usage, stdout: '' });
-    expect(stderr).toContain(reason);
-    expect(stderr).toContain(name);
+  it('create --wait that takes too long says how far it is, and the tenant goes on', () => {
+    expect(late.exitCode).toBe(exitCodes.timedOut);
+    expect(late.stderr).toContain('vc-manager describe cli-blue');
   });
 
   it.each([
+    [['create', '--', '-dash'], exitCodes.usage, /"-dash".*lower case/],
     [['create', 'cli-blue'], exitCodes.conflict, /exists already/],
-    [['create', 'x', '--weight', '0'], exitCodes.usage, /from 1 to 1000/],
-    [['create', 'x', '--version', 'newest'], exitCodes.usage, /version/],
     [['create', 'x', '-n', 'nowhere'], exitCodes.notFound, /nowhere/],
-    [['create'], exitCodes.usage, /name/],
-    [['describe', 'nobody'], exitCodes.notFound, /no VirtualCluster "nobody" in namespace default/],
-    [['kubeconfig', 'nobody'], exitCodes.notFound, /no VirtualCluster "nobody"/],
-    [['logs', 'nobody'], exitCodes.notFound, /no VirtualCluster "nobody"/],
-    [['delete', 'nobody'], exitCodes.notFound, /no VirtualCluster "nobody"/],
     [['delete', 'cli-blue', 'nobody'], exitCodes.notFound, /no VirtualCluster "nobody"/],
     [
       ['kubeconfig', 'cli-blue', '-n', 'kube-system'],
@@ -62,10 +60,7 @@ describe('vc-manager', () => {
       /there is one in namespace default: add -n default/,
     ],
     [['logs', 'cli-blue', 'kube-scheduler'], exitCodes.notFound, /kube-scheduler/],
-    [['list', '-o', 'xml'], exitCodes.usage, /xml/],
     [['frobnicate'], exitCodes.usage, /frobnicate/],
-    [['list', '--frobnicate'], exitCodes.usage, /frobnicate/],
-    [['completion', 'tcsh'], exitCodes.usage, /tcsh/],
   ])('%j ends with %i and says why', async (args, wanted, message) => {
     const { exitCode, stderr, stdout } = await run(...args);
     expect(stderr).toMatch(message);
@@ -247,18 +242,6 @@ describe('vc-manager', () => {
     expect(server.stdout).toBe(tenant.virtualCluster.status?.gateway?.server);
   });
 
-  it('create --wait that takes too long says how far it is, and the tenant goes on', async () => {
-    const late = await run('create', 'cli-late', '--wait', '--timeout', '1ms');
-    expect(late.exitCode).toBe(exitCodes.timedOut);
-    expect(late.stderr).toContain('vc-manager describe cli-late');
-    await world.superCluster.until(
-      { resource: resources.virtualClusters, namespace: 'default', name: 'cli-late', what: 'it to be Ready' },
-      ([vc]) => (vc?.['status'] as { phase?: string } | undefined)?.phase === 'Ready',
-    );
-    expect((await run('delete', 'cli-late', '--wait')).exitCode).toBe(exitCodes.ok);
-    expect((await run('describe', 'cli-late')).exitCode).toBe(exitCodes.notFound);
-  });
-
   it('logs prints the log of a component, or of all of them with their names', async () => {
     const one = await run('logs', 'cli-blue', 'kube-apiserver', '--tail', '5');
     expect(one.stdout.split('\n')).toHaveLength(5);
@@ -381,19 +364,21 @@ describe('vc-manager', () => {
   });
 
   it('top and usage tell what it uses, and has used', async () => {
+    // One that has been there for a while, unless this suite runs alone.
+    const { name } = await world.sharedTenant('cli');
     const top = JSON.parse((await run('top', 'cli-blue', '-o', 'json')).stdout) as object[];
     expect(top).toMatchObject([{ tenant: 'default/cli-blue', pods: expect.any(Number) }]);
     const used = await poll(
       'the first row, which the manager writes after a minute',
       async () => {
-        const { stdout } = await run('usage', 'cli-blue', '-o', 'json');
+        const { stdout } = await run('usage', name, '-o', 'json');
         const [row] = JSON.parse(stdout) as { hours: number; podHours: number; apiCalls: number }[];
         return row;
       },
       { timeoutMs: 180_000 },
     );
     expect(used.hours).toBeGreaterThan(0);
-    expect((await run('usage', '-o', 'csv')).stdout).toMatch(/^default\/cli-blue,/m);
+    expect((await run('usage', '-o', 'csv')).stdout).toMatch(new RegExp(`^default/${name},`, 'm'));
   });
 
   it('doctor and binaries tell that this machine has what it needs', async () => {
@@ -407,6 +392,11 @@ describe('vc-manager', () => {
       expect.arrayContaining(['kube-apiserver', 'etcd', 'kubectl']),
     );
     for (const { path } of binaries) expect(path).toBeDefined();
+  });
+
+  it('delete --wait comes back when nothing is left of it', async () => {
+    expect((await run('delete', 'cli-blue', '--wait')).exitCode).toBe(exitCodes.ok);
+    expect((await run('describe', 'cli-blue')).exitCode).toBe(exitCodes.notFound);
   });
 });
 

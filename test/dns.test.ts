@@ -120,7 +120,7 @@ describe('DNS of a tenant', () => {
   });
 
   it('is not there where the nodes are simulated and nobody asks for it', async () => {
-    const plain = await world.createTenant('nameless');
+    const plain = await world.sharedTenant('nameless');
     expect(await plain.find(resources.services, kubeDns)).toBeUndefined();
   });
 });

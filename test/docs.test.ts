@@ -2,22 +2,17 @@ import { chmod, copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { scriptOf } from '../scripts/docs-commands.ts';
+import { codeBlocks, scriptOf } from '../scripts/docs-commands.ts';
+import { itBroadly } from './harness/broad.ts';
 import { World } from './harness/world.ts';
 
 const root = join(import.meta.dirname, '..');
 
 /** One after the other, about the tenant team-blue; the last one takes its admins' rights away. */
-const operators = [
-  'docs/cli.md',
-  'docs/usage.md',
-  'docs/warm-pool.md',
-  'docs/jobs.md',
-  'docs/snapshots.md',
-  'docs/sleep.md',
-  'docs/certificates.md',
-  'docs/operating.md',
-];
+const operators = ['docs/cli.md', 'docs/usage.md', 'docs/warm-pool.md', 'docs/jobs.md', 'docs/operating.md'];
+
+/** Commands of which each starts a control plane anew, and has a suite. */
+const restarts = ['docs/snapshots.md', 'docs/sleep.md', 'docs/certificates.md'];
 
 /** Blocks of the documentation that follow `<!-- run -->`, one after the other, as a reader would paste them. */
 describe('the documentation', () => {
@@ -62,14 +57,24 @@ describe('the documentation', () => {
     expect(exitCode, `${what}\n${all}`).toBe(0);
   }
 
-  const runPage = async (page: string) => run(page, scriptOf(await readFile(join(root, page), 'utf8')));
+  const runPage = async (page: string) =>
+    run(page, scriptOf(codeBlocks(await readFile(join(root, page), 'utf8'))));
 
   it.concurrent('docs/tenants.md says what works', () => runPage('docs/tenants.md'));
 
   it.concurrent('docs/quickstart.md, and the pages for those who run it, say what works', async () => {
-    await runPage('docs/quickstart.md');
-    await run('a tenant for operators', 'vc-manager create team-blue --wait');
+    const quickstart = codeBlocks(await readFile(join(root, 'docs/quickstart.md'), 'utf8'));
+    const end = quickstart.filter(({ isRun, text }) => isRun && text.includes('vc-manager delete'));
+    expect(end).toHaveLength(1);
+    await run('docs/quickstart.md', scriptOf(quickstart.filter((block) => !end.includes(block))));
+    // About the tenant that the reader has made, before it is deleted.
     for (const page of operators) await runPage(page);
+    await run('docs/quickstart.md', scriptOf(end));
+  });
+
+  itBroadly('docs/snapshots.md, docs/sleep.md and docs/certificates.md say what works', async () => {
+    await run('a tenant for them', 'vc-manager create team-blue --wait');
+    for (const page of restarts) await runPage(page);
     await run('its end', 'vc-manager delete team-blue --yes --wait');
   });
 
@@ -81,7 +86,7 @@ describe('the documentation', () => {
         cwd: root,
       },
     );
-    const pages = ['docs/tenants.md', 'docs/quickstart.md', ...operators];
+    const pages = ['docs/tenants.md', 'docs/quickstart.md', ...operators, ...restarts];
     expect(stdout.split('\n').toSorted()).toEqual(pages.toSorted());
   });
 });

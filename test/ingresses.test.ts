@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { isNotFound, type KubeObject, resources } from '../kube/index.ts';
 import { at } from './harness/checker/view.ts';
-import { namespace, secret, service } from './harness/manifests.ts';
+import { secret, service } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 describe('ingresses', () => {
@@ -27,10 +27,10 @@ describe('ingresses', () => {
       metadata: { ...ingressClass, labels: { 'skerry.dev/public': 'true' } },
       spec: { controller: 'example.com/shared' },
     });
-    [tenant, neighbour] = (await world.createTenants('front-a', 'front-b')) as [Tenant, Tenant];
+    [tenant, neighbour] = await world.sharedTenants('front');
     await allow(tenant, 'shop.example.com', '*.apps.example.com');
     await allow(neighbour, 'other.example.com');
-    for (const each of [tenant, neighbour]) await each.apply(namespace('shop'), service('shop', 'web'));
+    for (const each of [tenant, neighbour]) await each.apply(service('front', 'web'));
   });
 
   afterAll(async () => {
@@ -61,7 +61,7 @@ describe('ingresses', () => {
   const ingress = (name: string, host: string, spec: object = {}, annotations = {}): KubeObject => ({
     apiVersion: 'networking.k8s.io/v1',
     kind: 'Ingress',
-    metadata: { name, namespace: 'shop', annotations },
+    metadata: { name, namespace: 'front', annotations },
     spec: {
       ingressClassName: ingressClass.name,
       rules: [
@@ -90,7 +90,7 @@ describe('ingresses', () => {
 
   const warning = (of: Tenant, name: string, reason: string): Promise<string> =>
     of.until(
-      { resource: resources.events, namespace: 'shop', what: `a warning ${reason} on ${name}` },
+      { resource: resources.events, namespace: 'front', what: `a warning ${reason} on ${name}` },
       (events) =>
         events
           .filter((event) => at(event, 'involvedObject', 'name') === name && event['reason'] === reason)
@@ -104,8 +104,8 @@ describe('ingresses', () => {
       (classes) => classes.length === 1,
     );
     await tenant.apply(
-      secret('shop', 'cert', { 'tls.crt': 'certificate' }),
-      secret('shop', 'unused'),
+      secret('front', 'cert', { 'tls.crt': 'certificate' }),
+      secret('front', 'unused'),
       ingress('web', 'shop.example.com', { tls }, { 'nginx.ingress.kubernetes.io/server-snippet': 'x' }),
     );
     await world.expectAgreement();
@@ -123,7 +123,7 @@ describe('ingresses', () => {
       { type: 'merge', subresource: 'status' },
     );
     await tenant.until(
-      { resource: resources.ingresses, namespace: 'shop', name: 'web', what: 'an address' },
+      { resource: resources.ingresses, namespace: 'front', name: 'web', what: 'an address' },
       ([own]) => at(own, 'status', 'loadBalancer', 'ingress', '0', 'ip') === '203.0.113.7',
     );
     await world.expectAgreement();
@@ -148,14 +148,14 @@ describe('ingresses', () => {
     await world.expectAgreement();
     expect(await counterpart('app')).toBeDefined();
     await tenant.kubectl(
-      ...['-n', 'shop', 'patch', 'service', 'web', '--type=merge', '-p'],
+      ...['-n', 'front', 'patch', 'service', 'web', '--type=merge', '-p'],
       JSON.stringify({ spec: { type: 'ExternalName', externalName: 'metadata.internal' } }),
     );
     await warning(tenant, 'app', 'NotSupported');
     await world.expectAgreement();
     expect(await counterpart('app')).toBeUndefined();
     await tenant.kubectl(
-      ...['-n', 'shop', 'patch', 'service', 'web', '--type=merge', '-p'],
+      ...['-n', 'front', 'patch', 'service', 'web', '--type=merge', '-p'],
       JSON.stringify({ spec: { type: 'ClusterIP', externalName: null } }),
     );
     await world.expectAgreement();

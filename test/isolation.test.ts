@@ -23,7 +23,7 @@ import { egressFilterProblem } from '../vc-manager/os/egress-filter.ts';
 import { startAttackerServer } from './harness/attacker-server.ts';
 import { at, listAt } from './harness/checker/view.ts';
 import { datastoreEndpoint } from './harness/datastore.ts';
-import { configMap, container, deployment, namespace, pod, secret } from './harness/manifests.ts';
+import { configMap, container, deployment, pod, secret } from './harness/manifests.ts';
 import { poll } from './harness/poll.ts';
 import { type Tenant, World } from './harness/world.ts';
 
@@ -36,31 +36,45 @@ describe('tenants are out of reach of each other', () => {
 
   beforeAll(async () => {
     world = new World(inject('stack'));
-    [one, other] = (await world.createTenants('apart-a', 'apart-b')) as [Tenant, Tenant];
-    await one.apply(namespace('shop'));
+    [one, other] = await world.sharedTenants('apart');
   });
 
-  afterAll(() => world?.close());
+  afterAll(async () => {
+    for (const tenant of [one, other]) {
+      const made = ['crd/gadgets.apart.example.com', 'clusterrolebinding/viewer', 'csr/people'];
+      await tenant?.tryKubectl(['delete', ...made, '--ignore-not-found', '--wait=false']);
+    }
+    await world?.close();
+  });
 
   it('CRDs of one, and their objects, are unknown to the other and to the super cluster', async () => {
-    await one.apply(widgetDefinition());
-    await one.kubectl('wait', 'crd/widgets.example.com', '--for=condition=Established', '--timeout=60s');
-    await one.untilServed('example.com/v1', 'widgets');
+    await one.apply(gadgetDefinition());
+    await one.kubectl(
+      'wait',
+      'crd/gadgets.apart.example.com',
+      '--for=condition=Established',
+      '--timeout=60s',
+    );
+    await one.untilServed('apart.example.com/v1', 'gadgets');
     await one.apply({
-      apiVersion: 'example.com/v1',
-      kind: 'Widget',
-      metadata: { namespace: 'shop', name: 'first' },
+      apiVersion: 'apart.example.com/v1',
+      kind: 'Gadget',
+      metadata: { namespace: 'apart', name: 'first' },
       spec: { size: 3 },
     });
-    expect(await one.kubectl('-n', 'shop', 'get', 'widgets', '-o', 'name')).toBe('widget.example.com/first');
+    expect(await one.kubectl('-n', 'apart', 'get', 'gadgets', '-o', 'name')).toBe(
+      'gadget.apart.example.com/first',
+    );
     for (const cluster of [other, world.superCluster]) {
-      const { exitCode, stderr } = await cluster.tryKubectl(['get', 'widgets', '-A']);
+      const { exitCode, stderr } = await cluster.tryKubectl(['get', 'gadgets', '-A']);
       expect(exitCode, cluster.name).not.toBe(0);
-      expect(stderr).toContain('the server doesn\'t have a resource type "widgets"');
-      expect(await cluster.kubectl('api-resources', '--api-group=example.com', '-o', 'name')).toBe('');
+      expect(stderr).toContain('the server doesn\'t have a resource type "gadgets"');
+      expect(await cluster.kubectl('api-resources', '--api-group=apart.example.com', '-o', 'name')).toBe('');
     }
-    await other.apply(widgetDefinition('Cluster'));
-    expect(await one.kubectl('-n', 'shop', 'get', 'widgets', '-o', 'name')).toBe('widget.example.com/first');
+    await other.apply(gadgetDefinition('Cluster'));
+    expect(await one.kubectl('-n', 'apart', 'get', 'gadgets', '-o', 'name')).toBe(
+      'gadget.apart.example.com/first',
+    );
   });
 
   it('the super cluster has no CRDs but its own', async () => {
@@ -116,7 +130,7 @@ describe('tenants are out of reach of each other', () => {
       `--tls-server-name=${nameOf(one)}`,
       ...['get', 'namespaces', '--watch', '--output=name', '--request-timeout=2s'],
     ]);
-    expect(watch.stdout).toContain('namespace/shop');
+    expect(watch.stdout).toContain('namespace/apart');
   });
 
   it('a second gateway serves all tenants beside the first, and lets open connections end when it is told to', async () => {
@@ -145,7 +159,7 @@ describe('tenants are out of reach of each other', () => {
         });
       }
       expect(await (await page('/metrics'))?.text()).toContain(
-        'skerry_gateway_connections_total{tenant="default/apart-a"} 1',
+        `skerry_gateway_connections_total{tenant="default/${one.name}"} 1`,
       );
     } finally {
       gateway.kill('SIGTERM');
@@ -159,9 +173,9 @@ describe('tenants are out of reach of each other', () => {
       'clusterrolebinding',
       'viewer',
       '--clusterrole=cluster-admin',
-      '--serviceaccount=shop:default',
+      '--serviceaccount=apart:default',
     );
-    const token = await one.kubectl('-n', 'shop', 'create', 'token', 'default');
+    const token = await one.kubectl('-n', 'apart', 'create', 'token', 'default');
     // Authorization hears of the binding by a watch.
     await expect
       .poll(() => knock(one, { token }), { timeout: 30_000 })
@@ -234,8 +248,8 @@ describe('tenants are out of reach of each other', () => {
           `the webhook ${target} to be called`,
           async () => {
             const input = JSON.stringify({
-              ...configMap('shop', `to-${target}`),
-              metadata: { namespace: 'shop', name: `to-${target}`, labels: { target } },
+              ...configMap('apart', `to-${target}`),
+              metadata: { namespace: 'apart', name: `to-${target}`, labels: { target } },
             });
             const { exitCode, stderr } = await one.tryKubectl(['create', '--dry-run=server', '-f', '-'], {
               input,
@@ -270,7 +284,7 @@ describe('tenants are out of reach of each other', () => {
       apiVersion: 'discovery.k8s.io/v1',
       kind: 'EndpointSlice',
       metadata: {
-        namespace: 'shop',
+        namespace: 'apart',
         name: 'stone',
         labels: { 'kubernetes.io/service-name': 'stone' },
       },
@@ -282,7 +296,7 @@ describe('tenants are out of reach of each other', () => {
       /loopback range/,
     );
     await one.client.create(resources.endpointSlices, slice('192.0.2.1'));
-    await one.client.delete(resources.endpointSlices, { namespace: 'shop', name: 'stone' });
+    await one.client.delete(resources.endpointSlices, { namespace: 'apart', name: 'stone' });
   });
 
   it('nobody is let in without credentials', async () => {
@@ -308,7 +322,7 @@ describe('tenants are out of reach of each other', () => {
 
   it("Secrets are encrypted in the datastore with the tenant's own key, other objects are not", async () => {
     const value = 'a-value-that-is-easy-to-find';
-    await one.apply(secret('shop', 'hidden', { value }), configMap('shop', 'plain', { value }));
+    await one.apply(secret('apart', 'hidden', { value }), configMap('apart', 'plain', { value }));
     const identity = await etcdIdentity();
     const endpoint = await datastoreEndpoint(world.stateDir);
     const stored = async (key: string): Promise<string> => {
@@ -318,11 +332,11 @@ describe('tenants are out of reach of each other', () => {
       expect(status).toBe(0);
       return body.toString('latin1');
     };
-    expect(await stored('configmaps/shop/plain')).toContain(value);
-    const encrypted = await stored('secrets/shop/hidden');
+    expect(await stored('configmaps/apart/plain')).toContain(value);
+    const encrypted = await stored('secrets/apart/hidden');
     expect(encrypted).toContain('k8s:enc:secretbox:v1:key-');
     expect(encrypted).not.toContain(value);
-    expect(await one.kubectl('-n', 'shop', 'get', 'secret', 'hidden', '-o', 'jsonpath={.data.value}')).toBe(
+    expect(await one.kubectl('-n', 'apart', 'get', 'secret', 'hidden', '-o', 'jsonpath={.data.value}')).toBe(
       Buffer.from(value).toString('base64'),
     );
   });
@@ -350,9 +364,9 @@ describe('tenants are out of reach of each other', () => {
     ['hostPort', { containers: [container({ ports: [{ containerPort: 80, hostPort: 80 }] })] }],
   ])('a pod with %s stays in the tenant, which is told why', async (what, spec) => {
     const name = `bad-${what.toLowerCase().replace('_', '-')}`;
-    await one.client.create(resources.pods, pod('shop', name, spec));
+    await one.client.create(resources.pods, pod('apart', name, spec));
     const message = await one.until(
-      { resource: resources.events, namespace: 'shop', what: `a warning on ${name}` },
+      { resource: resources.events, namespace: 'apart', what: `a warning on ${name}` },
       (events) =>
         events
           .filter((event) => at(event, 'involvedObject', 'name') === name && event['type'] === 'Warning')
@@ -361,28 +375,28 @@ describe('tenants are out of reach of each other', () => {
     expect(message).toMatch(new RegExp(what, 'i'));
     await world.expectAgreement();
     expect((await superPods(one)).map(({ metadata }) => metadata.name)).not.toContain(name);
-    expect(at(await one.client.get(resources.pods, { namespace: 'shop', name }), 'status', 'phase')).toBe(
+    expect(at(await one.client.get(resources.pods, { namespace: 'apart', name }), 'status', 'phase')).toBe(
       'Pending',
     );
   });
 
   it('even when the tenant says that its namespace may have such pods', async () => {
-    await one.kubectl('label', 'namespace', 'shop', 'pod-security.kubernetes.io/enforce=privileged');
-    await one.client.create(resources.pods, pod('shop', 'lifted', { hostNetwork: true }));
+    await one.kubectl('label', 'namespace', 'apart', 'pod-security.kubernetes.io/enforce=privileged');
+    await one.client.create(resources.pods, pod('apart', 'lifted', { hostNetwork: true }));
     await one.until(
-      { resource: resources.events, namespace: 'shop', what: 'a warning on lifted' },
+      { resource: resources.events, namespace: 'apart', what: 'a warning on lifted' },
       (events) => events.some((event) => at(event, 'involvedObject', 'name') === 'lifted'),
     );
     await world.expectAgreement();
-    const labelSelector = `skerry.dev/tenant=${one.uid},skerry.dev/namespace=shop`;
+    const labelSelector = `skerry.dev/tenant=${one.uid},skerry.dev/namespace=apart`;
     const { items } = await world.superCluster.client.list(resources.namespaces, { labelSelector });
     expect(items[0]?.metadata.labels?.['pod-security.kubernetes.io/enforce']).toBe('baseline');
   });
 
   it('no pod of the super cluster holds a token', async () => {
-    await one.apply(deployment('shop', 'web', 2, { serviceAccountName: 'default' }));
-    await one.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=60s');
-    const own = (await one.client.list(resources.pods, { namespace: 'shop', labelSelector: 'app=web' }))
+    await one.apply(deployment('apart', 'web', 2, { serviceAccountName: 'default' }));
+    await one.kubectl('-n', 'apart', 'rollout', 'status', 'deployment/web', '--timeout=60s');
+    const own = (await one.client.list(resources.pods, { namespace: 'apart', labelSelector: 'app=web' }))
       .items;
     const tokens = (found: readonly KubeObject[]): unknown[] =>
       found
@@ -421,7 +435,7 @@ async function certificateRequest(name: string): Promise<string> {
   return request.toString('pem');
 }
 
-function widgetDefinition(scope = 'Namespaced'): KubeObject {
+function gadgetDefinition(scope = 'Namespaced'): KubeObject {
   const schema = {
     type: 'object',
     properties: { spec: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
@@ -429,11 +443,11 @@ function widgetDefinition(scope = 'Namespaced'): KubeObject {
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
     kind: 'CustomResourceDefinition',
-    metadata: { name: 'widgets.example.com' },
+    metadata: { name: 'gadgets.apart.example.com' },
     spec: {
-      group: 'example.com',
+      group: 'apart.example.com',
       scope,
-      names: { plural: 'widgets', singular: 'widget', kind: 'Widget' },
+      names: { plural: 'gadgets', singular: 'gadget', kind: 'Gadget' },
       versions: [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema: schema } }],
     },
   };

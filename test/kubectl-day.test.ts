@@ -2,26 +2,39 @@ import { writeFile } from 'node:fs/promises';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { stringify } from 'yaml';
-import { type KubeObject, resources } from '../kube/index.ts';
+import { type KubeClient, type KubeObject, resource, resources } from '../kube/index.ts';
 import { signedUser } from './harness/certificates.ts';
 import { at } from './harness/checker/view.ts';
 import { configMap, deployment, namespace, pod, service } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 
+const clusterRoleBindings = resource(
+  'rbac.authorization.k8s.io',
+  'v1',
+  'clusterrolebindings',
+  'ClusterRoleBinding',
+  false,
+);
+
 describe('kubectl with the kubeconfig of a tenant', () => {
   let world: World;
   let tenant: Tenant;
+  let jane: KubeClient | undefined;
 
   beforeAll(async () => {
     world = new World(inject('stack'));
-    tenant = await world.createTenant('day');
-    await tenant.kubectl('create', 'namespace', 'shop');
-    await tenant.kubectl('config', 'set-context', '--current', '--namespace=shop');
-    await tenant.apply(deployment('shop', 'web', 2), service('shop', 'web'));
+    tenant = await world.sharedTenant('day');
+    await tenant.kubectl('config', 'set-context', '--current', '--namespace=day');
+    await tenant.apply(deployment('day', 'web', 2), service('day', 'web'));
     await tenant.kubectl('rollout', 'status', 'deployment/web', '--timeout=60s');
   });
 
-  afterAll(() => world?.close());
+  afterAll(async () => {
+    await jane?.connection.close();
+    for (const made of ['csr/jane', 'clusterrolebinding/jane'])
+      await tenant?.tryKubectl(['delete', made, '--ignore-not-found']);
+    await world?.close();
+  });
 
   const k = (...args: string[]): Promise<string> => tenant.kubectl(...args);
   const jsonPath = (what: string[], path: string): Promise<string> =>
@@ -41,7 +54,7 @@ describe('kubectl with the kubeconfig of a tenant', () => {
     await tenant.kubectl('wait', name, '--for=condition=Ready', '--timeout=60s');
     // Events come by a way of their own.
     await tenant.until(
-      { resource: resources.events, namespace: 'shop', what: 'the event Scheduled' },
+      { resource: resources.events, namespace: 'day', what: 'the event Scheduled' },
       (events) =>
         events.some(
           (event) => event['reason'] === 'Scheduled' && `pod/${at(event, 'involvedObject', 'name')}` === name,
@@ -50,29 +63,29 @@ describe('kubectl with the kubeconfig of a tenant', () => {
     const text = await k('describe', name);
     expect(text).toMatch(/Node: +sim-\d/);
     expect(text).toMatch(/Scheduled/);
-    expect(text).toContain(`Successfully assigned shop/`);
-    expect(text).not.toMatch(/default-day-shop/);
+    expect(text).toContain(`Successfully assigned day/`);
+    expect(text).not.toContain(`default-${tenant.name}-day`);
     expect(await k('describe', 'node', 'sim-0')).toContain('simulated');
-    await tenant.untilEndpoints('shop', 'web', 2);
+    await tenant.untilEndpoints('day', 'web', 2);
     expect(await k('describe', 'service', 'web')).toMatch(/Endpoints: +\d+\.\d+\.\d+\.\d+:8080,/);
   });
 
   it('apply, on the client and on the server, diff, and what happens when two managers want one field', async () => {
     const file = world.file('settings.yaml');
-    await writeFile(file, stringify(configMap('shop', 'settings', { colour: 'blue' })));
+    await writeFile(file, stringify(configMap('day', 'settings', { colour: 'blue' })));
     expect(await k('apply', '-f', file)).toBe('configmap/settings created');
     expect(await k('apply', '-f', file)).toBe('configmap/settings unchanged');
-    await writeFile(file, stringify(configMap('shop', 'settings', { colour: 'red' })));
+    await writeFile(file, stringify(configMap('day', 'settings', { colour: 'red' })));
     const diff = await tenant.tryKubectl(['diff', '-f', file]);
     expect(diff.exitCode).toBe(1);
     expect(diff.stdout).toContain('+  colour: red');
     expect(await k('apply', '-f', file)).toBe('configmap/settings configured');
-    const applied = configMap('shop', 'shared', { colour: 'blue' });
+    const applied = configMap('day', 'shared', { colour: 'blue' });
     await writeFile(file, stringify(applied));
     expect(await k('apply', '--server-side', '--field-manager=one', '-f', file)).toContain(
       'serverside-applied',
     );
-    await writeFile(file, stringify(configMap('shop', 'shared', { colour: 'green' })));
+    await writeFile(file, stringify(configMap('day', 'shared', { colour: 'green' })));
     const refused = await tenant.tryKubectl(['apply', '--server-side', '--field-manager=two', '-f', file]);
     expect(refused.stderr).toContain('conflict with "one"');
     await k('apply', '--server-side', '--field-manager=two', '--force-conflicts', '-f', file);
@@ -180,22 +193,19 @@ describe('kubectl with the kubeconfig of a tenant', () => {
   });
 
   it('certificate approve: a user by name, with the rights that its name is given', async () => {
-    const jane = await signedUser(tenant, 'jane');
-    try {
-      const pods = { namespace: 'shop' };
-      await expect(jane.list(resources.pods, pods)).rejects.toThrow(/User "jane" cannot list/);
-      await k('create', 'rolebinding', 'jane', '-n', 'shop', '--clusterrole=view', '--user=jane');
-      await expect
-        .poll(() => jane.list(resources.pods, pods).catch(() => undefined), { timeout: 30_000 })
-        .toMatchObject({ items: expect.any(Array) });
-    } finally {
-      await jane.connection.close();
-    }
+    const user = await signedUser(tenant, 'jane');
+    jane = user;
+    const pods = { namespace: 'day' };
+    await expect(user.list(resources.pods, pods)).rejects.toThrow(/User "jane" cannot list/);
+    await k('create', 'rolebinding', 'jane', '-n', 'day', '--clusterrole=view', '--user=jane');
+    await expect
+      .poll(() => user.list(resources.pods, pods).catch(() => undefined), { timeout: 30_000 })
+      .toMatchObject({ items: expect.any(Array) });
   });
 
   it('create token: the token is that ServiceAccount', async () => {
     await k('create', 'serviceaccount', 'robot');
-    await k('create', 'rolebinding', 'robot', '--clusterrole=view', '--serviceaccount=shop:robot');
+    await k('create', 'rolebinding', 'robot', '--clusterrole=view', '--serviceaccount=day:robot');
     const token = await k('create', 'token', 'robot', '--duration=10m');
     const { server } = JSON.parse(
       await k('config', 'view', '--minify', '--raw', '-o', 'jsonpath={.clusters[0].cluster}'),
@@ -225,13 +235,13 @@ describe('kubectl with the kubeconfig of a tenant', () => {
       '-o',
       'jsonpath={.status.userInfo.username}',
     ]);
-    expect(who.stdout).toBe('system:serviceaccount:shop:robot');
+    expect(who.stdout).toBe('system:serviceaccount:day:robot');
     // Authorization hears of the binding by a watch.
     const mayList = async () =>
-      (await tenant.tryKubectl([...asRobot, '-n', 'shop', 'auth', 'can-i', 'list', 'pods'])).stdout;
+      (await tenant.tryKubectl([...asRobot, '-n', 'day', 'auth', 'can-i', 'list', 'pods'])).stdout;
     await expect.poll(mayList, { timeout: 30_000 }).toBe('yes');
-    expect((await tenant.tryKubectl([...asRobot, '-n', 'shop', 'get', 'pods'])).exitCode).toBe(0);
-    expect((await tenant.tryKubectl([...asRobot, '-n', 'shop', 'get', 'secrets'])).stderr).toContain(
+    expect((await tenant.tryKubectl([...asRobot, '-n', 'day', 'get', 'pods'])).exitCode).toBe(0);
+    expect((await tenant.tryKubectl([...asRobot, '-n', 'day', 'get', 'secrets'])).stderr).toContain(
       'forbidden',
     );
   });
@@ -251,7 +261,7 @@ describe('kubectl with the kubeconfig of a tenant', () => {
   });
 
   it('logs, exec, attach and port-forward say in one clear sentence what they cannot do', async () => {
-    await tenant.apply(pod('shop', 'silent'));
+    await tenant.apply(pod('day', 'silent'));
     await k('wait', 'pod/silent', '--for=condition=Ready', '--timeout=60s');
     for (const command of [
       ['logs', 'silent'],
@@ -279,11 +289,21 @@ describe('kubectl with the kubeconfig of a tenant', () => {
     await world.expectAgreement();
   });
 
-  it('has no rights any more when the binding of its group is deleted', async () => {
-    await k('delete', 'clusterrolebinding', 'skerry:cluster-admins');
-    // Authorization hears of it by a watch.
+  it('has no rights any more when the binding of its group is deleted, until somebody binds it again', async () => {
+    const ref = { name: 'skerry:cluster-admins' };
+    const { roleRef, subjects } = await tenant.client.get(clusterRoleBindings, ref);
+    await k('create', 'clusterrolebinding', 'jane', '--clusterrole=cluster-admin', '--user=jane');
+    const answer = async () => (await tenant.tryKubectl(['get', 'pods'])).stderr;
+    // Authorization hears of bindings by a watch.
     await expect
-      .poll(async () => (await tenant.tryKubectl(['get', 'pods'])).stderr, { timeout: 30_000 })
-      .toMatch(/Forbidden/);
+      .poll(() => jane?.get(clusterRoleBindings, ref).catch(() => undefined), { timeout: 30_000 })
+      .toMatchObject({ roleRef });
+    await k('delete', 'clusterrolebinding', ref.name);
+    try {
+      await expect.poll(answer, { timeout: 30_000 }).toMatch(/Forbidden/);
+    } finally {
+      await jane?.create(clusterRoleBindings, { metadata: ref, roleRef, subjects });
+    }
+    await expect.poll(answer, { timeout: 30_000 }).not.toMatch(/Forbidden/);
   });
 });

@@ -40,7 +40,9 @@ describe('the kubelet of a tenant', () => {
       metadata: { name: 'kubelet-test' },
       spec: { namespaces: ['default'], tolerations: [taint.key] },
     });
-    [one, other] = (await world.createTenants('kubelet-a', 'kubelet-b')) as [Tenant, Tenant];
+    // The other one is deleted in the end.
+    [one, other] = await Promise.all([world.sharedTenant('logged'), world.createTenant('kubelet-b')]);
+    await other.apply(namespace('logged'));
     const spec = { policy: { tolerations: [taint.key] } };
     for (const tenant of [one, other])
       await world.superCluster.client.patch(
@@ -49,14 +51,11 @@ describe('the kubelet of a tenant', () => {
         { spec },
         { type: 'merge' },
       );
-    for (const tenant of [one, other]) {
-      await tenant.apply(namespace('shop'));
-      await tenant.apply(pod('shop', 'web', onFakeNode(nodeName)));
-    }
-    await other.apply(pod('shop', 'theirs', onFakeNode(nodeName)));
-    await one.apply(pod('shop', 'simulated'));
+    for (const tenant of [one, other]) await tenant.apply(pod('logged', 'web', onFakeNode(nodeName)));
+    await other.apply(pod('logged', 'theirs', onFakeNode(nodeName)));
+    await one.apply(pod('logged', 'simulated'));
     for (const tenant of [one, other])
-      await tenant.kubectl('-n', 'shop', 'wait', 'pod', '--all', '--for=condition=Ready', '--timeout=60s');
+      await tenant.kubectl('-n', 'logged', 'wait', 'pod', '--all', '--for=condition=Ready', '--timeout=60s');
   });
 
   afterAll(async () => {
@@ -67,7 +66,7 @@ describe('the kubelet of a tenant', () => {
 
   it('gives logs, with every option that kubectl has', async () => {
     const options = ['--tail=5', '--since=1h', '--timestamps', '--limit-bytes=1000', '--previous'];
-    const printed = await one.kubectl('-n', 'shop', 'logs', 'web', '-c', 'main', ...options);
+    const printed = await one.kubectl('-n', 'logged', 'logs', 'web', '-c', 'main', ...options);
     const [, query = ''] = printed.trim().split(' with ');
     expect(printed).toMatch(/^logs of web\/main with/);
     expect(Object.fromEntries(new URLSearchParams(query))).toEqual({
@@ -82,7 +81,7 @@ describe('the kubelet of a tenant', () => {
   it('follows logs line by line, until the reader goes', async () => {
     const following = execa(stack.kubectl, [
       `--kubeconfig=${one.kubeconfigFile}`,
-      ...['-n', 'shop', 'logs', '-f', 'web'],
+      ...['-n', 'logged', 'logs', '-f', 'web'],
     ]);
     const lines = createInterface({ input: following.stdout })[Symbol.asyncIterator]();
     await lines.next();
@@ -100,7 +99,7 @@ describe('the kubelet of a tenant', () => {
     const dispatcher = new Agent({ allowH2: false, connect: { ca, cert, key } });
     const query =
       'container=main&command=sh&command=-c&command=a%26b&stdin=true&stdout=true&stderr=false&tty=false';
-    const path = `/api/v1/namespaces/shop/pods/web/exec?${query}`;
+    const path = `/api/v1/namespaces/logged/pods/web/exec?${query}`;
     const socket = new WebSocket(`${server.replace('https', 'wss')}${path}`, {
       protocols: ['v4.channel.k8s.io'],
       dispatcher,
@@ -130,7 +129,7 @@ describe('the kubelet of a tenant', () => {
   it.each(['true', 'false'])(
     'tells kubectl in its own words why a command is not run (web sockets: %s)',
     async (KUBECTL_REMOTE_COMMAND_WEBSOCKETS) => {
-      const { exitCode, stderr } = await one.tryKubectl(['-n', 'shop', 'exec', 'web', '--', 'ls'], {
+      const { exitCode, stderr } = await one.tryKubectl(['-n', 'logged', 'exec', 'web', '--', 'ls'], {
         env: { KUBECTL_REMOTE_COMMAND_WEBSOCKETS },
       });
       expect(exitCode).not.toBe(0);
@@ -140,11 +139,11 @@ describe('the kubelet of a tenant', () => {
   );
 
   it('says of pods on simulated nodes that they run no containers', async () => {
-    const { stderr } = await one.tryKubectl(['-n', 'shop', 'logs', 'simulated']);
+    const { stderr } = await one.tryKubectl(['-n', 'logged', 'logs', 'simulated']);
     expect(stderr).toContain(
       'logs is not available for pod simulated: its node is simulated and runs no containers',
     );
-    const { stderr: said } = await one.tryKubectl(['-n', 'shop', 'exec', 'simulated', '--', 'ls']);
+    const { stderr: said } = await one.tryKubectl(['-n', 'logged', 'exec', 'simulated', '--', 'ls']);
     expect(said).toContain('exec is not available for pod simulated: its node is simulated');
   });
 
@@ -172,16 +171,19 @@ describe('the kubelet of a tenant', () => {
       const { stdout, stderr } = await raw(name, 'pods');
       expect(stderr).toBe('');
       const { items } = JSON.parse(stdout) as { items: KubeObject[] };
-      expect(items.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`)).toEqual(['shop/web']);
+      expect(items.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`)).toEqual(['logged/web']);
       expect(JSON.parse((await raw(name, 'stats/summary')).stdout)).toMatchObject({
         node: { nodeName, cpu: { usageNanoCores: 250_000_000 } },
-        pods: [{ podRef: { namespace: 'shop', name: 'web' }, memory: { workingSetBytes: 64 << 20 } }],
+        pods: [{ podRef: { namespace: 'logged', name: 'web' }, memory: { workingSetBytes: 64 << 20 } }],
       });
       expect((await raw(name, 'healthz')).stdout).toBe('ok');
     }
-    const simulated = await one.client.get(resources.pods, { namespace: 'shop', name: 'simulated' });
+    const simulated = await one.client.get(resources.pods, { namespace: 'logged', name: 'simulated' });
     const { stdout } = await raw(at<string>(simulated, 'spec', 'nodeName') ?? '', 'pods');
-    expect(JSON.parse(stdout)).toMatchObject({ items: [{ metadata: { name: 'simulated' } }] });
+    const { items } = JSON.parse(stdout) as { items: KubeObject[] };
+    // Other suites leave pods of other namespaces there.
+    const here = items.filter(({ metadata }) => metadata.namespace === 'logged');
+    expect(here.map(({ metadata }) => metadata.name)).toEqual(['simulated']);
     for (const name of [`${nodeName}:1`, `http:${nodeName}:8080`, `https:${nodeName}:${port + 1}`]) {
       const { exitCode, stderr } = await raw(name, 'pods');
       expect([name, exitCode]).toEqual([name, 1]);
@@ -212,9 +214,9 @@ describe('the kubelet of a tenant', () => {
   };
 
   it("gives the API server of a tenant its own pods, and not another's of whatever name", async () => {
-    expect(await ask(other, '/containerLogs/shop/theirs/main')).toMatchObject({ status: 200 });
+    expect(await ask(other, '/containerLogs/logged/theirs/main')).toMatchObject({ status: 200 });
     const before = kubelet.asked.length;
-    expect(await ask(one, '/containerLogs/shop/theirs/main')).toEqual({
+    expect(await ask(one, '/containerLogs/logged/theirs/main')).toEqual({
       status: 404,
       body: 'pod "theirs" does not exist on this node',
     });
@@ -230,7 +232,7 @@ describe('the kubelet of a tenant', () => {
 
   it('knows nobody by another certificate of the tenant', async () => {
     for (const names of ['front-proxy-client', 'etcd-client']) {
-      const { status, body } = await ask(one, '/containerLogs/shop/web/main', names);
+      const { status, body } = await ask(one, '/containerLogs/logged/web/main', names);
       expect([names, status]).toEqual([names, 401]);
       expect(body).toContain("is not that of a tenant's API server");
     }
@@ -256,13 +258,13 @@ describe('the kubelet of a tenant', () => {
       { type: 'merge', subresource: 'status' },
     );
     // Whether it is put back already or not: the API server does not take that for a kubelet.
-    const { stdout } = await one.tryKubectl(['-n', 'shop', 'logs', 'web']);
+    const { stdout } = await one.tryKubectl(['-n', 'logged', 'logs', 'web']);
     expect(stdout).not.toContain('lured');
     await one.until(
       { resource: resources.nodes, name: nodeName, what: 'the address of the node to be put back' },
       ([node]) => node !== undefined && placeOf(node).port !== Port,
     );
-    expect(await one.kubectl('-n', 'shop', 'logs', 'web')).toContain('logs of web/main');
+    expect(await one.kubectl('-n', 'logged', 'logs', 'web')).toContain('logs of web/main');
     expect(lured).toEqual([]);
     trap.close();
   });
@@ -287,14 +289,14 @@ describe('the kubelet of a tenant', () => {
         .trim()
         .split('\n')
         .map((row) => row.trim().replace(/\s+/g, ' '));
-    expect(rows(await one.kubectl('top', 'pod', '-n', 'shop', '--no-headers')).toSorted()).toEqual([
+    expect(rows(await one.kubectl('top', 'pod', '-n', 'logged', '--no-headers')).toSorted()).toEqual([
       // Its node is simulated, and so are its figures.
       'simulated 10m 32Mi',
       'web 250m 64Mi',
     ]);
-    expect(rows(await other.kubectl('top', 'pod', '-n', 'shop', '-l', 'app=theirs', '--no-headers'))).toEqual(
-      ['theirs 250m 64Mi'],
-    );
+    expect(
+      rows(await other.kubectl('top', 'pod', '-n', 'logged', '-l', 'app=theirs', '--no-headers')),
+    ).toEqual(['theirs 250m 64Mi']);
     // The fake says nothing of itself but what all pods of both tenants use.
     expect(rows(await one.kubectl('top', 'node', nodeName, '--no-headers'))).toEqual([
       `${nodeName} 250m 3% 64Mi 0%`,
@@ -315,7 +317,7 @@ describe('the kubelet of a tenant', () => {
       {
         apiVersion: 'apps/v1',
         kind: 'Deployment',
-        metadata: { namespace: 'shop', name },
+        metadata: { namespace: 'logged', name },
         spec: {
           replicas: 1,
           selector: { matchLabels: { app: name } },
@@ -328,7 +330,7 @@ describe('the kubelet of a tenant', () => {
       {
         apiVersion: 'autoscaling/v2',
         kind: 'HorizontalPodAutoscaler',
-        metadata: { namespace: 'shop', name },
+        metadata: { namespace: 'logged', name },
         spec: {
           scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name },
           minReplicas: 1,
@@ -352,7 +354,7 @@ describe('the kubelet of a tenant', () => {
     await one.until(
       {
         resource: autoscalers,
-        namespace: 'shop',
+        namespace: 'logged',
         name,
         what: 'the utilisation, and two replicas',
         timeoutMs: 120_000,
@@ -362,11 +364,11 @@ describe('the kubelet of a tenant', () => {
         at(scaler, 'status', 'currentMetrics', '0', 'resource', 'current', 'averageUtilization') === 90 &&
         at(scaler, 'status', 'desiredReplicas') === 2,
     );
-    await one.kubectl('-n', 'shop', 'delete', 'hpa,deployment', name);
+    await one.kubectl('-n', 'logged', 'delete', 'hpa,deployment', name);
   });
 
   it('cuts what a tenant has open when it goes, and knows it no longer', async () => {
-    const following = await open(other, '/containerLogs/shop/theirs/main?follow=true');
+    const following = await open(other, '/containerLogs/logged/theirs/main?follow=true');
     const [beginning] = await once(following, 'data');
     expect(String(beginning)).toContain('logs of theirs/main');
     const files = join(world.stateDir, 'control-planes', other.id, 'files', 'kube-apiserver');

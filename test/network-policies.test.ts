@@ -11,19 +11,23 @@ describe('network policies', () => {
 
   beforeAll(async () => {
     world = new World(inject('stack'));
-    [tenant, neighbour] = (await world.createTenants('walls-a', 'walls-b')) as [Tenant, Tenant];
+    [tenant, neighbour] = await world.sharedTenants('walls');
     for (const each of [tenant, neighbour]) {
-      await each.apply(namespace('shop'), namespace('office'));
-      await each.apply(pod('shop', 'web'), pod('office', 'desk'), pod('kube-system', 'dns'));
+      await each.apply(namespace('office'));
+      await each.apply(pod('walls', 'web'), pod('office', 'desk'), pod('kube-system', 'walled-dns'));
     }
   });
 
-  afterAll(() => world?.close());
+  afterAll(async () => {
+    for (const each of [tenant, neighbour])
+      await each?.tryKubectl(['-n', 'kube-system', 'delete', 'pod', 'walled-dns', '--wait=false']);
+    await world?.close();
+  });
 
   const policy = (name: string, spec: object): KubeObject => ({
     apiVersion: 'networking.k8s.io/v1',
     kind: 'NetworkPolicy',
-    metadata: { name, namespace: 'shop' },
+    metadata: { name, namespace: 'walls' },
     spec,
   });
 
@@ -79,7 +83,7 @@ describe('network policies', () => {
     await world.expectAgreement();
     expect(await selected('team', 'ingress', 'from')).toEqual([]);
     expect(await selected('everywhere', 'ingress', 'from')).toEqual(
-      expect.arrayContaining(['default', 'kube-system', 'office', 'shop']),
+      expect.arrayContaining(['default', 'kube-system', 'office', 'walls']),
     );
     expect(await selected('dns', 'egress', 'to')).toEqual(['kube-system']);
 
@@ -87,11 +91,11 @@ describe('network policies', () => {
     await world.expectAgreement();
     expect(await selected('team', 'ingress', 'from')).toEqual(['office']);
     await tenant.kubectl('label', 'namespace', 'office', 'team-');
-    await tenant.kubectl('label', 'namespace', 'shop', 'team=blue');
+    await tenant.kubectl('label', 'namespace', 'walls', 'team=blue');
     await world.expectAgreement();
-    expect(await selected('team', 'ingress', 'from')).toEqual(['shop']);
+    expect(await selected('team', 'ingress', 'from')).toEqual(['walls']);
 
-    await tenant.kubectl('-n', 'shop', 'delete', 'networkpolicy', 'everywhere');
+    await tenant.kubectl('-n', 'walls', 'delete', 'networkpolicy', 'everywhere');
     await world.expectAgreement();
   });
 
@@ -105,12 +109,12 @@ describe('network policies', () => {
           at(event, 'involvedObject', 'name') === 'quiet',
       );
     await tenant.until(
-      { resource: resources.events, namespace: 'shop', what: 'a warning on the policy' },
+      { resource: resources.events, namespace: 'walls', what: 'a warning on the policy' },
       (events) => warnings(events).length > 0,
     );
-    await tenant.kubectl('-n', 'shop', 'label', 'networkpolicy', 'quiet', 'turn=1');
+    await tenant.kubectl('-n', 'walls', 'label', 'networkpolicy', 'quiet', 'turn=1');
     await world.expectAgreement();
-    const { items } = await tenant.client.list(resources.events, { namespace: 'shop' });
+    const { items } = await tenant.client.list(resources.events, { namespace: 'walls' });
     expect(warnings(items).map((event) => event['count'])).toEqual([1]);
     const enforced = await world.superCluster.until(
       { resource: resources.virtualClusters, ...tenant.ref, what: 'the condition NetworkPoliciesEnforced' },

@@ -21,12 +21,12 @@ describe('virtual nodes', () => {
     world = new World(inject('stack'));
     await removeNodes();
     [all, used, hidden, pool] = (await Promise.all([
-      world.createTenant('nodes-all'),
+      world.sharedTenant('housed'),
       world.createTenant('nodes-used', '--nodes', 'used'),
       world.createTenant('nodes-hidden', '--hide-nodes'),
       world.createTenant('nodes-pool', '--node-selector', 'e2e.example/pool=a'),
     ])) as [Tenant, Tenant, Tenant, Tenant];
-    await Promise.all([all, used, hidden, pool].map((tenant) => tenant.apply(namespace('shop'))));
+    await Promise.all([used, hidden, pool].map((tenant) => tenant.apply(namespace('housed'))));
   });
 
   afterAll(async () => {
@@ -191,6 +191,7 @@ describe('virtual nodes', () => {
     expect(label(own, 'team.example/owner')).toBe('me');
     expect(taints(own)).toEqual(['team.example/mine']);
     await all.kubectl('taint', 'node', 'sim-1', 'team.example/mine-');
+    await all.kubectl('label', 'node', 'sim-1', 'team.example/owner-');
   });
 
   it('deleted or cordoned by a tenant they are put back, and the real node hears nothing of it (rule `virtual-node-edits`)', async () => {
@@ -273,26 +274,34 @@ describe('virtual nodes', () => {
   it('used: one comes with the first pod on it, and goes two minutes after the last', async () => {
     expect(await names(used)).toEqual([]);
     const on = (node: string) => ({ nodeSelector: { 'kubernetes.io/hostname': node } });
-    await used.apply(pod('shop', 'one', on('sim-1')), pod('shop', 'two', on('sim-1')));
-    await used.kubectl('-n', 'shop', 'wait', 'pod/one', 'pod/two', '--for=condition=Ready', '--timeout=60s');
+    await used.apply(pod('housed', 'one', on('sim-1')), pod('housed', 'two', on('sim-1')));
+    await used.kubectl(
+      '-n',
+      'housed',
+      'wait',
+      'pod/one',
+      'pod/two',
+      '--for=condition=Ready',
+      '--timeout=60s',
+    );
     expect(await names(used)).toEqual(['sim-1']);
     await world.expectAgreement([used]);
-    const one = await used.client.get(resources.pods, { namespace: 'shop', name: 'one' });
+    const one = await used.client.get(resources.pods, { namespace: 'housed', name: 'one' });
     const sim = await used.client.get(resources.nodes, { name: 'sim-1' });
     expect(label(one, zone)).toBeDefined();
     expect(label(one, zone)).toBe(label(sim, zone));
     await usage(used, 1);
 
-    await used.kubectl('-n', 'shop', 'delete', 'pod', 'one');
-    await used.kubectl('-n', 'shop', 'delete', 'pod', 'two');
+    await used.kubectl('-n', 'housed', 'delete', 'pod', 'one');
+    await used.kubectl('-n', 'housed', 'delete', 'pod', 'two');
     const mark = 'skerry.dev/unused-since';
     const unused = await until(used, 'sim-1', 'unused', (node) => annotation(node, mark) !== undefined);
     expect(Number(annotation(unused, mark))).toBeGreaterThan(Date.now() - 60_000);
 
     // A pod in between starts the two minutes anew.
-    await used.apply(pod('shop', 'three', on('sim-1')));
+    await used.apply(pod('housed', 'three', on('sim-1')));
     await until(used, 'sim-1', 'used again', (node) => annotation(node, mark) === undefined);
-    await used.kubectl('-n', 'shop', 'delete', 'pod', 'three');
+    await used.kubectl('-n', 'housed', 'delete', 'pod', 'three');
     await until(used, 'sim-1', 'unused again', (node) => annotation(node, mark) !== undefined);
     // Two minutes are over.
     const over = { metadata: { annotations: { [mark]: String(Date.now() - 120_000) } } };
@@ -318,9 +327,9 @@ describe('virtual nodes', () => {
 
   it("hidden: names of Skerry's own, and no real name or address anywhere in the tenant", async () => {
     await makeNode('e2e-secret-name');
-    await hidden.apply(pod('shop', 'web'));
-    await hidden.kubectl('-n', 'shop', 'wait', 'pod/web', '--for=condition=Ready', '--timeout=60s');
-    const web = await hidden.client.get(resources.pods, { namespace: 'shop', name: 'web' });
+    await hidden.apply(pod('housed', 'web'));
+    await hidden.kubectl('-n', 'housed', 'wait', 'pod/web', '--for=condition=Ready', '--timeout=60s');
+    const web = await hidden.client.get(resources.pods, { namespace: 'housed', name: 'web' });
     const node = await hidden.client.get(resources.nodes, {
       name: at<string>(web, 'spec', 'nodeName') ?? '',
     });
@@ -329,7 +338,7 @@ describe('virtual nodes', () => {
     expect(at(web, 'status', 'hostIP')).toBe(at(node, 'status', 'addresses', '0', 'address'));
 
     const scheduled = await hidden.until(
-      { resource: resources.events, namespace: 'shop', what: 'the event Scheduled' },
+      { resource: resources.events, namespace: 'housed', what: 'the event Scheduled' },
       (events) => events.find(({ reason }) => reason === 'Scheduled'),
     );
     expect(scheduled['message']).toContain(`to ${node.metadata.name}`);

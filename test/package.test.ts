@@ -1,8 +1,10 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { extract } from 'tar';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { itBroadly } from './harness/broad.ts';
 
 const root = join(import.meta.dirname, '..');
 
@@ -24,30 +26,63 @@ describe('the package, as npm packs it', () => {
   });
   afterAll(() => rm(directory, { recursive: true, force: true }));
 
-  it('holds programs, templates and the chart, and no sources and tests', () => {
+  it('holds all programs, templates and the chart, and no sources and tests', async () => {
     expect(files).toEqual(
       expect.arrayContaining([
         ...['bin/vc-manager.js', 'bin/kubectl-vc.js', 'dist/vc-manager/main.js', 'deploy/chart/Chart.yaml'],
         ...['tenant-apiserver-templates/v1.36.yaml', 'LICENSE', 'README.md'],
       ]),
     );
+    const { stdout } = await execa('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
+      cwd: root,
+    });
+    const wanted = stdout.split('\n').flatMap((path) => {
+      if (/^(bin|tenant-apiserver-templates|deploy\/chart)\//.test(path)) return [path];
+      const [, source] =
+        /^((?:api|dashboard|gateway|kube|program|syncer|vc-manager)\/(?!.*(?:\.test\.|testing\/)).*)\.ts$/.exec(
+          path,
+        ) ?? [];
+      return source === undefined ? [] : [`dist/${source}.js`];
+    });
+    expect(wanted.filter((path) => !files.includes(path))).toEqual([]);
     expect(files.filter((path) => /\.test\.|\/testing\/|^(test|scripts)\/|[^d]\.ts$/.test(path))).toEqual([]);
   });
 
-  it('runs by npx in an empty directory: a stack with a tenant, and all of it gone again', async () => {
-    const state = join(directory, 'state');
-    const npx = async (...args: string[]): Promise<string> => {
-      const command = ['--yes', '--package', `file:${tarball}`, 'vc-manager', ...args, '--state-dir', state];
-      const { exitCode, stdout, stderr } = await execa('npx', command, { cwd: directory, reject: false });
-      expect(exitCode, `${args.join(' ')}: ${stderr}`).toBe(0);
-      return stdout;
-    };
-    try {
-      await npx('up', '--detach', '--tenants', '1');
-      expect(await npx('list')).toMatch(/^default +tenant-1 +Ready/m);
-    } finally {
-      await npx('down', '--purge');
-    }
-    expect(await npx('version')).toMatch(/^[0-9]+\.[0-9]+\.[0-9]+$/);
+  it('runs where it is unpacked', async () => {
+    await extract({ file: tarball, cwd: directory });
+    // What it depends on, and no more of it, is in the image that test/docker starts.
+    await symlink(join(root, 'node_modules'), join(directory, 'package', 'node_modules'));
+    const run = async (...args: string[]): Promise<string> =>
+      (await execa(process.execPath, [join(directory, 'package', 'bin', 'vc-manager.js'), ...args])).stdout;
+    expect(await run('version')).toMatch(/^[0-9]+\.[0-9]+\.[0-9]+$/);
+    const list = await run('list', '-o', 'json', '--state-dir', inject('stack').stateDir);
+    expect(JSON.parse(list)).toMatchObject({ kind: 'List' });
   });
+
+  itBroadly(
+    'runs by npx in an empty directory: a stack with a tenant, and all of it gone again',
+    async () => {
+      const state = join(directory, 'state');
+      const npx = async (...args: string[]): Promise<string> => {
+        const command = [
+          '--yes',
+          '--package',
+          `file:${tarball}`,
+          'vc-manager',
+          ...args,
+          '--state-dir',
+          state,
+        ];
+        const { exitCode, stdout, stderr } = await execa('npx', command, { cwd: directory, reject: false });
+        expect(exitCode, `${args.join(' ')}: ${stderr}`).toBe(0);
+        return stdout;
+      };
+      try {
+        await npx('up', '--detach', '--tenants', '1');
+        expect(await npx('list')).toMatch(/^default +tenant-1 +Ready/m);
+      } finally {
+        await npx('down', '--purge');
+      }
+    },
+  );
 });

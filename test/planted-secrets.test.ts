@@ -6,7 +6,7 @@ import { extract } from 'tar';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { connectionFromSecret, type KubeObject, resources } from '../kube/index.ts';
 import { at } from './harness/checker/view.ts';
-import { container, namespace, pod, secret } from './harness/manifests.ts';
+import { container, pod, secret } from './harness/manifests.ts';
 import { syncerMetricsText } from './harness/metrics.ts';
 import { processesOf } from './harness/processes.ts';
 import { type Tenant, World } from './harness/world.ts';
@@ -21,10 +21,10 @@ describe('secrets, wherever they were planted', () => {
 
   beforeAll(async () => {
     world = new World(inject('stack'));
-    tenant = await world.createTenant('planted');
+    tenant = await world.sharedTenant(ns);
     const value = `canary-${randomBytes(18).toString('hex')}`;
     planted.set("a Secret of the tenant's", [value, Buffer.from(value).toString('base64').slice(0, 40)]);
-    await tenant.apply(namespace(ns), secret(ns, 'used', { value }), secret(ns, 'skerry-refused', { value }));
+    await tenant.apply(secret(ns, 'used', { value }), secret(ns, 'skerry-refused', { value }));
     const env = [{ name: 'VALUE', valueFrom: { secretKeyRef: { name: 'used', key: 'value' } } }];
     const volumes = [{ name: 'v', secret: { secretName: 'used' } }];
     const reserved = [{ secretRef: { name: 'skerry-refused' } }];
@@ -124,10 +124,10 @@ describe('secrets, wherever they were planted', () => {
       jobs: await world.superCluster.kubectl('get', 'configmaps', '-A', '-o', 'json'),
       pods: await world.superCluster.kubectl('get', 'pods', '-A', '-o', 'json'),
       metrics: await syncerMetricsText(world.stateDir),
-      describe: (await world.cli(['describe', 'planted'])).stdout,
-      'describe, json': (await world.cli(['describe', 'planted', '-o', 'json'])).stdout,
-      trace: (await world.cli(['trace', 'reader', '-n', ns, '-t', 'planted'])).stdout,
-      logs: (await world.cli(['logs', 'planted', '--tail', '2000'])).stdout,
+      describe: (await world.cli(['describe', tenant.name])).stdout,
+      'describe, json': (await world.cli(['describe', tenant.name, '-o', 'json'])).stdout,
+      trace: (await world.cli(['trace', 'reader', '-n', ns, '-t', tenant.name])).stdout,
+      logs: (await world.cli(['logs', tenant.name, '--tail', '2000'])).stdout,
     };
     for (const [what, text] of Object.entries(outputs)) {
       expect(text.length, what).toBeGreaterThan(0);
@@ -143,12 +143,7 @@ describe('secrets, wherever they were planted', () => {
       const key = await readFile(await firstKey(), 'utf8');
       const canary = randomBytes(24).toString('hex');
       planted.set('what somebody has applied', [canary]);
-      await world.superCluster.client.patch(
-        resources.virtualClusters,
-        tenant.ref,
-        { metadata: { annotations: { 'kubectl.kubernetes.io/last-applied-configuration': canary } } },
-        { type: 'merge' },
-      );
+      await annotate(canary);
       const logs: string[] = [];
       for await (const path of glob('**/logs/vc-syncer.log', { cwd: world.stateDir })) logs.push(path);
       const said = [key, `redis://:${canary}@redis:6379`, `authorization: Bearer ${canary}`];
@@ -167,16 +162,27 @@ describe('secrets, wherever they were planted', () => {
       expect([...held.keys()]).toEqual(
         expect.arrayContaining([
           ...['doctor.json', 'versions.json', 'virtualclusters.json', 'system/leases.json'],
-          ...['logs/stack/vc-syncer.log', 'logs/default_planted/kube-apiserver.log'],
+          ...['logs/stack/vc-syncer.log', `logs/default_${tenant.name}/kube-apiserver.log`],
         ]),
       );
-      expect(held.get('virtualclusters.json')).toContain('"planted"');
+      expect(held.get('virtualclusters.json')).toContain(`"${tenant.name}"`);
       expect(held.get('logs/stack/vc-syncer.log')).toContain('redis://:[redacted]@redis');
       expect(held.get('errors.txt')).toBeUndefined();
     } finally {
+      await annotate(null);
       await rm(directory, { recursive: true });
     }
   });
+
+  async function annotate(value: string | null): Promise<void> {
+    const annotations = { 'kubectl.kubernetes.io/last-applied-configuration': value };
+    await world.superCluster.client.patch(
+      resources.virtualClusters,
+      tenant.ref,
+      { metadata: { annotations } },
+      { type: 'merge' },
+    );
+  }
 
   async function firstKey(): Promise<string> {
     const files = join(world.stateDir, 'control-planes', tenant.id, 'files');

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resources } from '../kube/index.ts';
 import { at, listAt } from './harness/checker/view.ts';
-import { configMap, container, image, namespace, pod } from './harness/manifests.ts';
+import { configMap, container, image, pod } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 /** Profile `general`, which is kubectl's default, asks for more than Pod Security baseline allows. */
 const debugging = (name: string, container: string, profile: 'baseline' | 'sysadmin'): string[] => [
-  ...['-n', 'shop', 'debug', name, `--image=${image}`],
+  ...['-n', 'changes', 'debug', name, `--image=${image}`],
   ...[`--container=${container}`, `--profile=${profile}`],
 ];
 const nowhere = { nodeSelector: { 'example.com/none': 'such' } };
@@ -17,19 +17,18 @@ describe('what may be changed of a pod', () => {
 
   beforeAll(async () => {
     world = new World(inject('stack'));
-    tenant = await world.createTenant('change-a');
-    await tenant.apply(namespace('shop'));
+    tenant = await world.sharedTenant('changes');
   });
 
   afterAll(() => world?.close());
 
-  const own = (name: string, inNamespace = 'shop'): Promise<KubeObject> =>
+  const own = (name: string, inNamespace = 'changes'): Promise<KubeObject> =>
     tenant.client.get(resources.pods, { namespace: inNamespace, name });
 
-  const marked = (inNamespace = 'shop'): string =>
+  const marked = (inNamespace = 'changes'): string =>
     `skerry.dev/tenant=${tenant.uid},skerry.dev/namespace=${inNamespace}`;
 
-  const counterpart = async (name: string, inNamespace = 'shop'): Promise<KubeObject | undefined> => {
+  const counterpart = async (name: string, inNamespace = 'changes'): Promise<KubeObject | undefined> => {
     const { items } = await world.superCluster.client.list(resources.pods, {
       labelSelector: marked(inNamespace),
     });
@@ -41,7 +40,7 @@ describe('what may be changed of a pod', () => {
     name: string,
     what: string,
     holds: (superPod: KubeObject) => boolean,
-    inNamespace = 'shop',
+    inNamespace = 'changes',
   ): Promise<KubeObject> =>
     world.superCluster.until(
       { resource: resources.pods, labelSelector: marked(inNamespace), what: `${name} to ${what}` },
@@ -49,17 +48,18 @@ describe('what may be changed of a pod', () => {
     );
 
   const ownThat = (name: string, what: string, holds: (pod: KubeObject) => boolean): Promise<KubeObject> =>
-    tenant.until({ resource: resources.pods, namespace: 'shop', name, what: `${name} to ${what}` }, (pods) =>
-      pods.find(holds),
+    tenant.until(
+      { resource: resources.pods, namespace: 'changes', name, what: `${name} to ${what}` },
+      (pods) => pods.find(holds),
     );
 
   const isRunning = (found: KubeObject): boolean => at(found, 'status', 'phase') === 'Running';
   const patch = (name: string, change: unknown, ...args: string[]): Promise<string> =>
-    tenant.kubectl('-n', 'shop', 'patch', 'pod', name, '-p', JSON.stringify(change), ...args);
+    tenant.kubectl('-n', 'changes', 'patch', 'pod', name, '-p', JSON.stringify(change), ...args);
 
   const warning = (name: string, reason: string): Promise<string> =>
     tenant.until(
-      { resource: resources.events, namespace: 'shop', what: `a warning ${reason} on ${name}` },
+      { resource: resources.events, namespace: 'changes', what: `a warning ${reason} on ${name}` },
       (events) =>
         events
           .filter((event) => at(event, 'involvedObject', 'name') === name && event['type'] === 'Warning')
@@ -71,7 +71,7 @@ describe('what may be changed of a pod', () => {
     listAt(found, 'spec', 'ephemeralContainers').map(({ name }) => name);
 
   it('labels, annotations, the image, a deadline and added tolerations arrive', async () => {
-    await tenant.apply(pod('shop', 'web'));
+    await tenant.apply(pod('changes', 'web'));
     await ownThat('web', 'run', isRunning);
     const toleration = { key: 'node.kubernetes.io/unreachable', operator: 'Exists', effect: 'NoSchedule' };
     const tolerations = [...listAt(await own('web'), 'spec', 'tolerations'), toleration];
@@ -94,7 +94,7 @@ describe('what may be changed of a pod', () => {
   });
 
   it('what kubectl debug adds goes down, and is kept when there is more', async () => {
-    await tenant.apply(configMap('shop', 'tools', { level: 'high' }), pod('shop', 'patient'));
+    await tenant.apply(configMap('changes', 'tools', { level: 'high' }), pod('changes', 'patient'));
     await ownThat('patient', 'run', isRunning);
     const debug = (name: string, ...env: string[]): Promise<string> =>
       tenant.kubectl(...debugging('patient', name, 'baseline'), ...env);
@@ -118,7 +118,7 @@ describe('what may be changed of a pod', () => {
   });
 
   it('a privileged container does not, and the tenant reads why', async () => {
-    await tenant.apply(pod('shop', 'guarded'));
+    await tenant.apply(pod('changes', 'guarded'));
     await ownThat('guarded', 'run', isRunning);
     await tenant.kubectl(...debugging('guarded', 'root', 'sysadmin'));
     expect(await warning('guarded', 'PodSecurity')).toMatch(/"root".*privileged/);
@@ -140,7 +140,7 @@ describe('what may be changed of a pod', () => {
       requests: { cpu, memory: '64Mi' },
       limits: { cpu: '1', memory: '64Mi' },
     });
-    await tenant.apply(pod('shop', 'sized', { containers: [container({ resources: sizes('100m') })] }));
+    await tenant.apply(pod('changes', 'sized', { containers: [container({ resources: sizes('100m') })] }));
     await ownThat('sized', 'run', isRunning);
     const asKubelet = async (status: Record<string, unknown>): Promise<void> => {
       const s = await counterpart('sized');
@@ -191,8 +191,8 @@ describe('what may be changed of a pod', () => {
 
   it('a pod waits for its last scheduling gate, and goes down with what was changed until then', async () => {
     await tenant.apply(
-      configMap('shop', 'gated-settings', { a: '1' }),
-      pod('shop', 'gated', {
+      configMap('changes', 'gated-settings', { a: '1' }),
+      pod('changes', 'gated', {
         schedulingGates: [{ name: 'example.com/one' }, { name: 'example.com/two' }],
         containers: [container({ envFrom: [{ configMapRef: { name: 'gated-settings' } }] })],
       }),
@@ -212,12 +212,12 @@ describe('what may be changed of a pod', () => {
     });
     const ungate = (index: number): Promise<string> =>
       tenant.kubectl(
-        ...['-n', 'shop', 'patch', 'pod', 'gated', '--type=json'],
+        ...['-n', 'changes', 'patch', 'pod', 'gated', '--type=json'],
         ...['-p', JSON.stringify([{ op: 'remove', path: `/spec/schedulingGates/${index}` }])],
       );
     await ungate(0);
     // Whatever was to come of the changes so far has come once this one, which was made later, is there.
-    await tenant.apply(pod('shop', 'afterwards'));
+    await tenant.apply(pod('changes', 'afterwards'));
     await ownThat('afterwards', 'run', isRunning);
     await world.expectAgreement();
     expect(await counterpart('gated')).toBeUndefined();
@@ -250,7 +250,7 @@ describe('what may be changed of a pod', () => {
   it('sidecars, and resources of the whole pod, go down as they are', async () => {
     const resourcesOfPod = { requests: { cpu: '200m' }, limits: { cpu: '500m' } };
     await tenant.apply(
-      pod('shop', 'helped', {
+      pod('changes', 'helped', {
         initContainers: [container({ name: 'log', restartPolicy: 'Always' })],
         resources: resourcesOfPod,
       }),
@@ -263,21 +263,21 @@ describe('what may be changed of a pod', () => {
   });
 
   it('a change before a pod has a node arrives as well', async () => {
-    await tenant.apply(pod('shop', 'homeless', nowhere));
+    await tenant.apply(pod('changes', 'homeless', nowhere));
     await ownThat('homeless', 'be told that there is no node', (found) =>
       listAt(found, 'status', 'conditions').some(({ reason }) => reason === 'Unschedulable'),
     );
-    await tenant.kubectl('-n', 'shop', 'label', 'pod', 'homeless', 'tier=back');
+    await tenant.kubectl('-n', 'changes', 'label', 'pod', 'homeless', 'tier=back');
     await counterpartThat(
       'homeless',
       'get its label',
       ({ metadata }) => metadata.labels?.['tier'] === 'back',
     );
-    await tenant.kubectl('-n', 'shop', 'delete', 'pod', 'homeless');
+    await tenant.kubectl('-n', 'changes', 'delete', 'pod', 'homeless');
   });
 
   it('generation and observedGeneration tell the truth all the while', async () => {
-    await tenant.apply(pod('shop', 'counted'));
+    await tenant.apply(pod('changes', 'counted'));
     await ownThat('counted', 'run', isRunning);
     await patch('counted', { spec: { containers: [{ name: 'main', image: 'example.com/next:3' }] } });
     const s = await counterpartThat(

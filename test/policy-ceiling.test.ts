@@ -156,15 +156,15 @@ describe('the policy of a namespace is a ceiling', () => {
   });
 
   it('without one, nothing can be had but the defaults', async () => {
-    const free = await world.createTenant(
-      'ceiling-free',
-      '--pod-security',
-      'privileged',
-      '--daemon-sets',
-      'allow',
+    const { ref } = await world.sharedTenant('ceiling');
+    const spec = { policy: { podSecurity: 'privileged', daemonSets: 'allow' } };
+    await world.superCluster.client.patch(resources.virtualClusters, ref, { spec }, { type: 'merge' });
+    const limited = await world.superCluster.until<VirtualCluster, VirtualCluster>(
+      { resource: resources.virtualClusters, ...ref, what: 'what it asks for to be refused' },
+      ([vc]) => vc !== undefined && conditionOf(vc, 'PolicyLimited') !== undefined && vc,
     );
-    expect(free.virtualCluster.status?.policy).toMatchObject({ podSecurity: 'baseline', daemonSets: 'deny' });
-    expect(conditionOf(free.virtualCluster, 'PolicyLimited')?.message).toContain(
+    expect(limited.status?.policy).toMatchObject({ podSecurity: 'baseline', daemonSets: 'deny' });
+    expect(conditionOf(limited, 'PolicyLimited')?.message).toContain(
       'No VirtualClusterPolicy selects the namespace default',
     );
   });

@@ -62,9 +62,8 @@ describe('what the policy of a tenant lets its pods and services do', () => {
       }),
     );
     const ofPool = ['--hide-nodes', '--node-selector', `${pool}=blue`, '--daemon-sets', 'allow'];
-    [free, plain, kept] = await Promise.all([
-      world.createTenant('policy-a'),
-      world.createTenant('policy-b'),
+    [[free, plain], kept] = await Promise.all([
+      world.sharedTenants('policed'),
       world.createTenant('policy-c', ...ofPool),
     ]);
     await grant(free, {
@@ -77,11 +76,12 @@ describe('what the policy of a tenant lets its pods and services do', () => {
         endpointCIDRs: ['0.0.0.0/0'],
       },
     });
-    await Promise.all([free, plain, kept].map((tenant) => tenant.apply(namespace('shop'))));
+    await kept.apply(namespace('policed'));
   });
 
   afterAll(async () => {
     try {
+      await free?.tryKubectl(['delete', 'priorityclass', 'own', '--ignore-not-found']);
       await world?.close();
     } finally {
       const admin = new World(inject('stack'));
@@ -95,7 +95,7 @@ describe('what the policy of a tenant lets its pods and services do', () => {
     }
   });
 
-  const marked = (tenant: Tenant): string => `skerry.dev/tenant=${tenant.uid},skerry.dev/namespace=shop`;
+  const marked = (tenant: Tenant): string => `skerry.dev/tenant=${tenant.uid},skerry.dev/namespace=policed`;
 
   const counterparts = async (tenant: Tenant, of: Resource = resources.pods): Promise<KubeObject[]> =>
     (await world.superCluster.client.list(of, { labelSelector: marked(tenant) })).items;
@@ -114,14 +114,14 @@ describe('what the policy of a tenant lets its pods and services do', () => {
       (objects) => objects.find((found) => found.metadata.name === name && holds(found)),
     );
 
-  const running = (tenant: Tenant, name: string, inNamespace = 'shop'): Promise<KubeObject> =>
+  const running = (tenant: Tenant, name: string, inNamespace = 'policed'): Promise<KubeObject> =>
     tenant.until({ resource: resources.pods, namespace: inNamespace, name, what: `${name} to run` }, (pods) =>
       pods.find((found) => at(found, 'status', 'phase') === 'Running'),
     );
 
   const told = (tenant: Tenant, name: string, reason: string): Promise<string> =>
     tenant.until(
-      { resource: resources.events, namespace: 'shop', what: `an event ${reason} on ${name}` },
+      { resource: resources.events, namespace: 'policed', what: `an event ${reason} on ${name}` },
       (events) =>
         events
           .filter((event) => at(event, 'involvedObject', 'name') === name && event['reason'] === reason)
@@ -131,12 +131,12 @@ describe('what the policy of a tenant lets its pods and services do', () => {
   it('what a refused pod refers to does not go down, and goes when the pod may', async () => {
     const envFrom = [{ configMapRef: { name: 'settings' } }, { secretRef: { name: 'key' } }];
     await plain.apply(
-      configMap('shop', 'settings', { a: '1' }),
-      secret('shop', 'key', { b: '2' }),
-      pod('shop', 'refused', { hostPID: true, containers: [container({ envFrom })] }),
+      configMap('policed', 'settings', { a: '1' }),
+      secret('policed', 'key', { b: '2' }),
+      pod('policed', 'refused', { hostPID: true, containers: [container({ envFrom })] }),
     );
     expect(await told(plain, 'refused', 'PodSecurity')).toContain('hostPID');
-    await plain.apply(pod('shop', 'allowed'));
+    await plain.apply(pod('policed', 'allowed'));
     await running(plain, 'allowed');
     expect(await names(plain, resources.configMaps)).not.toContain('settings');
     expect(await names(plain, resources.secrets)).not.toContain('key');
@@ -150,7 +150,7 @@ describe('what the policy of a tenant lets its pods and services do', () => {
 
   it('pods of a DaemonSet run on every node, each on the one that it names', async () => {
     await free.apply(daemonSet('agent'));
-    await free.kubectl('-n', 'shop', 'rollout', 'status', 'daemonset/agent', '--timeout=60s');
+    await free.kubectl('-n', 'policed', 'rollout', 'status', 'daemonset/agent', '--timeout=60s');
     const { items } = await free.client.list(resources.nodes);
     const places = (await counterparts(free)).map((found) => at(found, 'spec', 'nodeName'));
     expect(places.toSorted()).toEqual(items.map(({ metadata }) => metadata.name).toSorted());
@@ -158,8 +158,8 @@ describe('what the policy of a tenant lets its pods and services do', () => {
 
   it('of hidden nodes too, on those that the tenant has', async () => {
     await kept.apply(daemonSet('agent'));
-    await kept.kubectl('-n', 'shop', 'rollout', 'status', 'daemonset/agent', '--timeout=60s');
-    const [own, ...more] = (await kept.client.list(resources.pods, { namespace: 'shop' })).items;
+    await kept.kubectl('-n', 'policed', 'rollout', 'status', 'daemonset/agent', '--timeout=60s');
+    const [own, ...more] = (await kept.client.list(resources.pods, { namespace: 'policed' })).items;
     const [there] = await counterparts(kept);
     expect(more).toEqual([]);
     expect(at(there, 'spec', 'nodeName')).toBe(node.metadata.name);
@@ -168,9 +168,9 @@ describe('what the policy of a tenant lets its pods and services do', () => {
 
   it('pods stay within the pool of their tenant, and are told when they ask for other nodes', async () => {
     await kept.apply(
-      pod('shop', 'inside'),
-      pod('shop', 'outside', { nodeSelector: { [pool]: 'red' } }),
-      pod('shop', 'curious', {
+      pod('policed', 'inside'),
+      pod('policed', 'outside', { nodeSelector: { [pool]: 'red' } }),
+      pod('policed', 'curious', {
         containers: [
           container({ env: [{ name: 'NODE', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } }] }),
         ],
@@ -184,13 +184,13 @@ describe('what the policy of a tenant lets its pods and services do', () => {
     expect(await told(kept, 'curious', 'NotSupported')).toContain('spec.nodeName');
     expect(await names(kept, resources.pods)).not.toContain('outside');
     expect(await names(kept, resources.pods)).not.toContain('curious');
-    const pending = await kept.client.get(resources.pods, { namespace: 'shop', name: 'outside' });
+    const pending = await kept.client.get(resources.pods, { namespace: 'policed', name: 'outside' });
     expect(at(pending, 'status', 'phase')).toBe('Pending');
   });
 
   it('a privileged Deployment: a warning when it is applied, the reason on its pod, and in a trace', async () => {
     const containers = [container({ securityContext: { privileged: true } })];
-    const input = JSON.stringify(deployment('shop', 'mighty', 1, { containers }));
+    const input = JSON.stringify(deployment('policed', 'mighty', 1, { containers }));
     const apply = async (to: Tenant): Promise<string> => {
       const { exitCode, stderr } = await to.tryKubectl(['apply', '-f', '-'], { input });
       expect(exitCode, stderr).toBe(0);
@@ -199,7 +199,7 @@ describe('what the policy of a tenant lets its pods and services do', () => {
     expect(await apply(plain)).toMatch(/Warning: would violate PodSecurity "baseline:latest": privileged/);
     const why = /privileged/;
     const [refused] = await plain.until(
-      { resource: resources.pods, namespace: 'shop', what: 'the reason on the pod' },
+      { resource: resources.pods, namespace: 'policed', what: 'the reason on the pod' },
       (pods) => {
         const found = pods.filter(
           ({ metadata, status }) =>
@@ -215,18 +215,18 @@ describe('what the policy of a tenant lets its pods and services do', () => {
       },
     );
     const name = refused?.metadata.name ?? '';
-    const { stdout } = await world.cli(['trace', name, '-n', 'shop', '-t', plain.name]);
+    const { stdout } = await world.cli(['trace', name, '-n', 'policed', '-t', plain.name]);
     expect(stdout).toMatch(/refused: .*privileged/);
     expect(await apply(free)).not.toMatch(/Warning/);
   });
 
   it('hostPath, and a privileged container that is added later', async () => {
     const hostPath = { path: '/var/log' };
-    await free.apply(pod('shop', 'reader', { volumes: [{ name: 'logs', hostPath }] }));
+    await free.apply(pod('policed', 'reader', { volumes: [{ name: 'logs', hostPath }] }));
     await running(free, 'reader');
     expect(at(await counterpart(free, 'reader'), 'spec', 'volumes', '0', 'hostPath')).toMatchObject(hostPath);
     const how = ['debug', 'reader', `--image=${image}`, '--profile=sysadmin', '--container=root'];
-    await free.kubectl('-n', 'shop', ...how);
+    await free.kubectl('-n', 'policed', ...how);
     const s = await counterpart(
       free,
       'reader',
@@ -240,12 +240,12 @@ describe('what the policy of a tenant lets its pods and services do', () => {
     for (const name of ['priorityclass/policy-gold', 'runtimeclass/policy-sandbox'])
       await free.kubectl('wait', '--for=create', name, '--timeout=60s');
     await free.kubectl('create', 'priorityclass', 'own', '--value=5000');
-    const own = pod('shop', 'own', { priorityClassName: 'own' });
+    const own = pod('policed', 'own', { priorityClassName: 'own' });
     await free.untilAdmitted(own);
     await free.apply(
-      pod('shop', 'gold', { priorityClassName: 'policy-gold', runtimeClassName: 'policy-sandbox' }),
+      pod('policed', 'gold', { priorityClassName: 'policy-gold', runtimeClassName: 'policy-sandbox' }),
       own,
-      pod('shop', 'system', { priorityClassName: 'system-node-critical' }),
+      pod('policed', 'system', { priorityClassName: 'system-node-critical' }),
     );
     for (const name of ['gold', 'own', 'system']) await running(free, name);
     const gold = (await counterpart(free, 'gold'))['spec'];
@@ -273,7 +273,7 @@ describe('what the policy of a tenant lets its pods and services do', () => {
     await free.kubectl('get', 'priorityclass', 'policy-gold');
 
     const of = (name: string, from: string) =>
-      pod('shop', name, { containers: [container({ image: `${from}/app:1` })] });
+      pod('policed', name, { containers: [container({ image: `${from}/app:1` })] });
     await plain.apply(of('stranger', 'registry.example.com'), of('member', 'registry.example.com/team'));
     expect(await told(plain, 'stranger', 'NotSupported')).toContain('policy: imageRegistries');
     await running(plain, 'member');
@@ -289,10 +289,10 @@ describe('what the policy of a tenant lets its pods and services do', () => {
       loadBalancerIP: '198.51.100.8',
       loadBalancerSourceRanges: ['203.0.113.0/24'],
     };
-    await free.apply(service('shop', 'edge', options));
+    await free.apply(service('policed', 'edge', options));
     const s = await counterpart(free, 'edge', resources.services);
     expect(s['spec']).toMatchObject(options);
-    await free.kubectl('-n', 'shop', 'patch', 'service', 'edge', '-p', '{"spec":{"externalIPs":null}}');
+    await free.kubectl('-n', 'policed', 'patch', 'service', 'edge', '-p', '{"spec":{"externalIPs":null}}');
     await counterpart(
       free,
       'edge',
@@ -312,14 +312,17 @@ describe('what the policy of a tenant lets its pods and services do', () => {
       free.virtualCluster.status?.advertisedAddress,
       String(at(foreign, 'spec', 'clusterIP')),
     ].filter((address) => address !== undefined);
-    const { selector: _selector, ...spec } = service('shop', 'db')['spec'] as Record<string, unknown>;
-    await free.apply({ ...service('shop', 'db'), spec }, endpointSlice('shop', 'db', [outside, ...refused]));
+    const { selector: _selector, ...spec } = service('policed', 'db')['spec'] as Record<string, unknown>;
+    await free.apply(
+      { ...service('policed', 'db'), spec },
+      endpointSlice('policed', 'db', [outside, ...refused]),
+    );
     const s = await counterpart(free, 'db-1', resources.endpointSlices);
     expect(listAt(s, 'endpoints').map(({ addresses }) => addresses)).toEqual([[outside]]);
     const message = await told(free, 'db-1', 'EndpointNotAllowed');
     for (const address of refused) expect(message).toContain(address);
     // The tenant's own API server takes no link-local address; that the syncer would not either has a unit test.
-    await expect(free.apply(endpointSlice('shop', 'metadata', ['169.254.169.254']))).rejects.toThrow(
+    await expect(free.apply(endpointSlice('policed', 'metadata', ['169.254.169.254']))).rejects.toThrow(
       /link-local/,
     );
   });
@@ -354,7 +357,7 @@ describe('what the policy of a tenant lets its pods and services do', () => {
     await Promise.all([running(plain, 'drums', 'hall'), running(free, 'drums', 'hall')]);
 
     // Not yet in a namespace that matches, and what another tenant has does not count.
-    await plain.apply(pod('shop', 'quiet', away));
+    await plain.apply(pod('policed', 'quiet', away));
     await running(plain, 'quiet');
     // Before the label: a scheduler that goes by that has heard of this one, too.
     await plain.apply({
@@ -383,8 +386,8 @@ describe('what the policy of a tenant lets its pods and services do', () => {
             Object.values(metadata.labels).includes('loud'),
         ),
     );
-    await plain.apply(pod('shop', 'too-late', away));
-    await isUnschedulable(plain, 'shop', 'too-late');
+    await plain.apply(pod('policed', 'too-late', away));
+    await isUnschedulable(plain, 'policed', 'too-late');
     // The one that runs keeps newcomers away, from a namespace that it cannot have known.
     await plain.apply(noisy('later', 'trumpet'));
     await isUnschedulable(plain, 'later', 'trumpet');
@@ -407,7 +410,7 @@ function daemonSet(name: string): KubeObject {
   return {
     apiVersion: 'apps/v1',
     kind: 'DaemonSet',
-    metadata: { namespace: 'shop', name },
+    metadata: { namespace: 'policed', name },
     spec: {
       selector: { matchLabels: { app: name } },
       template: {

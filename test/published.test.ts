@@ -18,13 +18,15 @@ describe('what the super cluster publishes', () => {
   beforeAll(async () => {
     world = new World(inject('stack'));
     await removeOperatorsObjects();
-    [tenant, neighbour] = (await world.createTenants('public-a', 'public-b')) as [Tenant, Tenant];
-    for (const each of [tenant, neighbour]) await each.apply(namespace('shop'));
+    [tenant, neighbour] = await Promise.all([world.createTenant('public-a'), world.sharedTenant('public')]);
+    await tenant.apply(namespace('public'));
   });
 
   afterAll(async () => {
     if (world === undefined) return;
     await removeOperatorsObjects();
+    const own = ['priorityclass/public-mine', 'runtimeclass/public-runtime'];
+    await neighbour?.tryKubectl(['delete', ...own, '--ignore-not-found']);
     await world.close();
   });
 
@@ -88,7 +90,7 @@ describe('what the super cluster publishes', () => {
     });
 
     it('a pod with that PriorityClass runs with it in the super cluster, and preempts nobody', async () => {
-      const batch = pod('shop', 'batch', { priorityClassName: 'public-batch' });
+      const batch = pod('public', 'batch', { priorityClassName: 'public-batch' });
       await tenant.untilAdmitted(batch);
       await tenant.apply(batch);
       const labelSelector = `skerry.dev/tenant=${tenant.uid}`;
@@ -116,13 +118,13 @@ describe('what the super cluster publishes', () => {
         const isNoDefault = (copy: KubeObject): boolean => copy['globalDefault'] !== true;
         await shown(resources.priorityClasses, 'public-default', neighbour, isNoDefault);
         await world.expectAgreement([neighbour]);
-        const plain = pod('shop', 'plain');
+        const plain = pod('public', 'plain');
         await tenant.untilAdmitted(
           plain,
           (made) => at(made, 'spec', 'priorityClassName') === 'public-default',
         );
         await tenant.apply(plain);
-        const made = await tenant.client.get(resources.pods, { namespace: 'shop', name: 'plain' });
+        const made = await tenant.client.get(resources.pods, { namespace: 'public', name: 'plain' });
         expect(made['spec']).toMatchObject({ priorityClassName: 'public-default', priority: 5 });
         const labelSelector = `skerry.dev/tenant=${tenant.uid}`;
         const superPod = await world.superCluster.until(
@@ -190,7 +192,7 @@ describe('what the super cluster publishes', () => {
       await world.expectAgreement();
       // The tenant's server takes the definition up a moment after it stands there.
       const spec = async (): Promise<unknown> =>
-        (await neighbour.client.get(widgets, { namespace: 'shop', name: 'local' }))['spec'];
+        (await neighbour.client.get(widgets, { namespace: 'public', name: 'local' }))['spec'];
       await expect.poll(spec, { timeout: 30_000 }).toEqual({ size: 1, colour: 'blue' });
     });
 
@@ -212,12 +214,12 @@ describe('what the super cluster publishes', () => {
       );
       const answered = await ownWidget('one', (each) => at(each, 'status', 'address') !== undefined);
       expect(answered['status']).toEqual({
-        address: 'one.shop.svc',
+        address: 'one.public.svc',
         observedGeneration: answered.metadata.generation,
       });
       await tenant.kubectl(
         '-n',
-        'shop',
+        'public',
         'patch',
         'widget',
         'one',
@@ -254,7 +256,7 @@ describe('what the super cluster publishes', () => {
       );
       await tenant.kubectl(
         '-n',
-        'shop',
+        'public',
         'patch',
         'widget',
         'one',
@@ -335,10 +337,14 @@ describe('what the super cluster publishes', () => {
         world.superCluster.kubectl('label', '--overwrite', 'crd', name, `skerry.dev/public=${value}`);
       await label('zones.suite.example.com', 'false');
       await tenant.untilGone(definitions, { name: 'zones.suite.example.com' });
+      await neighbour.kubectl('-n', 'public', 'delete', 'widget', 'local');
       await label('widgets.suite.example.com', 'false');
+      await neighbour.untilGone(definitions, { name: 'widgets.suite.example.com' });
       expect(await told('StillUsed', 'widgets.suite.example.com')).toContain('stays');
       await ownWidget('three');
-      await tenant.kubectl('-n', 'shop', 'delete', 'widget', 'three');
+      await tenant.kubectl('-n', 'public', 'delete', 'widget', 'three');
+      // Sooner than the syncer would look again by itself.
+      await tenant.kubectl('annotate', 'crd', 'widgets.suite.example.com', 'suite.example.com/look=again');
       await tenant.untilGone(definitions, { name: 'widgets.suite.example.com' });
     });
 
@@ -380,7 +386,7 @@ describe('what the super cluster publishes', () => {
     name: string,
     answer: (object: KubeObject) => boolean = () => true,
   ): Promise<KubeObject> =>
-    tenant.until({ resource: widgets, namespace: 'shop', name, what: `the widget ${name}` }, ([found]) =>
+    tenant.until({ resource: widgets, namespace: 'public', name, what: `the widget ${name}` }, ([found]) =>
       found !== undefined && answer(found) ? found : undefined,
     );
 });
@@ -389,7 +395,7 @@ function widget(name: string, spec: object): KubeObject {
   return {
     apiVersion: 'suite.example.com/v1',
     kind: 'Widget',
-    metadata: { name, namespace: 'shop' },
+    metadata: { name, namespace: 'public' },
     spec,
   };
 }

@@ -82,10 +82,10 @@ describe('the quota of a tenant', () => {
             (each) => each.type === 'DatastoreWithinQuota' && each.reason === reason,
           ),
       );
-    const create = (index: number, options?: { dryRun: boolean }): Promise<unknown> =>
+    const create = (index: number, stuffing = '', options?: { dryRun: boolean }): Promise<unknown> =>
       client.create(
         resources.configMaps,
-        { metadata: { namespace: 'stuffed', name: `stuffing-${index}` } },
+        { metadata: { namespace: 'stuffed', name: `stuffing-${index}` }, data: { stuffing } },
         options,
       );
     /** Its API server is restarted with each decision. */
@@ -94,7 +94,7 @@ describe('the quota of a tenant', () => {
         what,
         async () =>
           isWanted(
-            await create(9_999, { dryRun: true }).then(
+            await create(9_999, '', { dryRun: true }).then(
               () => undefined,
               (error) => error,
             ),
@@ -119,9 +119,12 @@ describe('the quota of a tenant', () => {
       { resource: resources.pods, namespace: 'stuffed', what: 'the pod to run' },
       ([held]) => at(held, 'status', 'phase') === 'Running',
     );
-    for (let from = 0; from < 1_500; from += 20)
+    // Few and large ones, and as many that they are noticed at once.
+    const stuffing = 'x'.repeat(800 * 1024);
+    for (let index = 0; index < 8; index++) await create(index, stuffing);
+    for (let from = 8; from < 168; from += 20)
       await Promise.all(Array.from({ length: 20 }, (_, index) => create(from + index)));
-    await ask({ 'datastore.keys': '1500' });
+    await ask({ 'datastore.bytes': '6Mi' });
     await untilDatastore('WritesStopped');
     await untilCreate('writes to be refused', (error) => refusal.test(String(error)));
     const patch = { metadata: { labels: { more: 'bytes' } } };

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type Condition, findCondition, type KubeObject, resources } from '../kube/index.ts';
 import { listAt } from './harness/checker/view.ts';
-import { namespace, pod } from './harness/manifests.ts';
+import { pod } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const gate = 'example.com/registered';
@@ -13,8 +13,8 @@ describe('the readiness gates of a tenant', () => {
 
   beforeAll(async () => {
     world = new World(inject('stack'));
-    tenant = await world.createTenant('gates-a');
-    await tenant.apply(namespace('shop'), pod('shop', 'web', { readinessGates: [{ conditionType: gate }] }));
+    tenant = await world.sharedTenant('gates');
+    await tenant.apply(pod('gates', 'web', { readinessGates: [{ conditionType: gate }] }));
   });
 
   afterAll(() => world?.close());
@@ -27,7 +27,7 @@ describe('the readiness gates of a tenant', () => {
     world.superCluster.until(
       {
         resource: resources.pods,
-        labelSelector: `skerry.dev/tenant=${tenant.uid},skerry.dev/namespace=shop`,
+        labelSelector: `skerry.dev/tenant=${tenant.uid},skerry.dev/namespace=gates`,
         what: `the gate in the super cluster to be ${status ?? 'gone'}`,
       },
       (pods) => pods.find((found) => conditionOf(found, gate)?.status === status),
@@ -35,14 +35,14 @@ describe('the readiness gates of a tenant', () => {
 
   const ownThat = (what: string, holds: (found: KubeObject) => boolean): Promise<KubeObject> =>
     tenant.until(
-      { resource: resources.pods, namespace: 'shop', name: 'web', what: `the pod to ${what}` },
+      { resource: resources.pods, namespace: 'gates', name: 'web', what: `the pod to ${what}` },
       (pods) => pods.find(holds),
     );
 
   /** As a controller of the tenant does: its own condition alone, by type. */
   const tell = (condition: Record<string, unknown>): Promise<string> =>
     tenant.kubectl(
-      ...['-n', 'shop', 'patch', 'pod', 'web', '--subresource=status', '--type=strategic'],
+      ...['-n', 'gates', 'patch', 'pod', 'web', '--subresource=status', '--type=strategic'],
       ...['-p', JSON.stringify({ status: { conditions: [{ type: gate, ...condition }] } })],
     );
 

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resources } from '../kube/index.ts';
 import { addressAt } from '../vc-manager/os/network.ts';
 import { at, listAt } from './harness/checker/view.ts';
-import { deployment, endpointSlice, namespace, pod, service } from './harness/manifests.ts';
+import { deployment, endpointSlice, pod, service } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 /** Whether an address is one of the tenant's slice. */
@@ -19,14 +19,12 @@ describe('services', () => {
 
   beforeAll(async () => {
     world = new World(inject('stack'));
-    [tenant, neighbour] = (await world.createTenants('serve-a', 'serve-b')) as [Tenant, Tenant];
-    await tenant.apply(namespace('shop'));
-    await neighbour.apply(namespace('shop'));
+    [tenant, neighbour] = await world.sharedTenants('services');
   });
 
   afterAll(() => world?.close());
 
-  const own = (name: string, of = tenant, inNamespace = 'shop'): Promise<KubeObject> =>
+  const own = (name: string, of = tenant, inNamespace = 'services'): Promise<KubeObject> =>
     of.client.get(resources.services, { namespace: inNamespace, name });
   const addressOf = (object: KubeObject | undefined): string => at<string>(object, 'spec', 'clusterIP') ?? '';
 
@@ -34,7 +32,7 @@ describe('services', () => {
   const counterpart = async (
     name: string,
     of = tenant,
-    inNamespace = 'shop',
+    inNamespace = 'services',
   ): Promise<KubeObject | undefined> => {
     const labelSelector = `skerry.dev/tenant=${of.uid},skerry.dev/namespace=${inNamespace}`;
     const { items } = await world.superCluster.client.list(resources.services, { labelSelector });
@@ -43,7 +41,7 @@ describe('services', () => {
 
   const warning = (name: string, reason: string): Promise<string> =>
     tenant.until(
-      { resource: resources.events, namespace: 'shop', what: `a warning ${reason} on ${name}` },
+      { resource: resources.events, namespace: 'services', what: `a warning ${reason} on ${name}` },
       (events) =>
         events
           .filter((event) => at(event, 'involvedObject', 'name') === name && event['type'] === 'Warning')
@@ -52,11 +50,11 @@ describe('services', () => {
     );
 
   it('have the same ClusterIP on both sides, out of the slice of their tenant', async () => {
-    await tenant.apply(deployment('shop', 'web', 2), service('shop', 'web'));
-    await neighbour.apply(deployment('shop', 'web', 1), service('shop', 'web'));
+    await tenant.apply(deployment('services', 'web', 2), service('services', 'web'));
+    await neighbour.apply(deployment('services', 'web', 1), service('services', 'web'));
     // Their addresses are used below.
     for (const each of [tenant, neighbour])
-      await each.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=90s');
+      await each.kubectl('-n', 'services', 'rollout', 'status', 'deployment/web', '--timeout=90s');
     await world.expectAgreement();
     const [first, second] = [addressOf(await own('web')), addressOf(await own('web', neighbour))];
     expect(addressOf(await counterpart('web'))).toBe(first);
@@ -67,9 +65,9 @@ describe('services', () => {
 
   it('headless, NodePort and ExternalName keep what they are, and follow changes', async () => {
     await tenant.apply(
-      service('shop', 'headless', { clusterIP: 'None' }),
-      service('shop', 'outside', { type: 'NodePort' }),
-      { ...service('shop', 'elsewhere'), spec: { type: 'ExternalName', externalName: 'example.com' } },
+      service('services', 'headless', { clusterIP: 'None' }),
+      service('services', 'outside', { type: 'NodePort' }),
+      { ...service('services', 'elsewhere'), spec: { type: 'ExternalName', externalName: 'example.com' } },
     );
     await world.expectAgreement();
     expect(addressOf(await counterpart('headless'))).toBe('None');
@@ -79,12 +77,12 @@ describe('services', () => {
     expect(at(await counterpart('elsewhere'), 'spec', 'externalName')).toBe('example.com');
 
     await tenant.kubectl(
-      ...['-n', 'shop', 'patch', 'service', 'web', '--type=merge', '-p'],
+      ...['-n', 'services', 'patch', 'service', 'web', '--type=merge', '-p'],
       JSON.stringify({
         spec: { sessionAffinity: 'ClientIP', ports: [{ name: 'http', port: 8000, targetPort: 1 }] },
       }),
     );
-    await tenant.kubectl('-n', 'shop', 'delete', 'service', 'outside');
+    await tenant.kubectl('-n', 'services', 'delete', 'service', 'outside');
     await world.expectAgreement();
     expect(at(await counterpart('web'), 'spec', 'ports', '0', 'port')).toBe(8000);
     expect(at(await counterpart('web'), 'spec', 'sessionAffinity')).toBe('ClientIP');
@@ -93,19 +91,22 @@ describe('services', () => {
 
   it('without a selector lead to own pods by own slices, and to nothing else', async () => {
     const { items } = await tenant.client.list(resources.pods, {
-      namespace: 'shop',
+      namespace: 'services',
       labelSelector: 'app=web',
     });
     const addresses = items.map((pod) => at<string>(pod, 'status', 'podIP') ?? '');
     await tenant.apply(
-      service('shop', 'manual', { selector: {} }),
-      endpointSlice('shop', 'manual', addresses),
+      service('services', 'manual', { selector: {} }),
+      endpointSlice('services', 'manual', addresses),
     );
     await world.expectAgreement();
 
-    const { items: others } = await neighbour.client.list(resources.pods, { namespace: 'shop' });
+    const { items: others } = await neighbour.client.list(resources.pods, { namespace: 'services' });
     const foreign = at<string>(others[0], 'status', 'podIP') ?? '';
-    await tenant.apply(service('shop', 'thief', { selector: {} }), endpointSlice('shop', 'thief', [foreign]));
+    await tenant.apply(
+      service('services', 'thief', { selector: {} }),
+      endpointSlice('services', 'thief', [foreign]),
+    );
     expect(await warning('thief-1', 'EndpointNotAllowed')).toContain(foreign);
     await world.expectAgreement();
     const labelSelector = `skerry.dev/tenant=${tenant.uid}`;
@@ -118,12 +119,15 @@ describe('services', () => {
   });
 
   it('lose an endpoint with the pod that it was', async () => {
-    await tenant.client.create(resources.pods, pod('shop', 'brief'));
+    await tenant.client.create(resources.pods, pod('services', 'brief'));
     const address = await tenant.until(
-      { resource: resources.pods, namespace: 'shop', name: 'brief', what: 'an address' },
+      { resource: resources.pods, namespace: 'services', name: 'brief', what: 'an address' },
       ([found]) => at<string>(found, 'status', 'podIP'),
     );
-    await tenant.apply(service('shop', 'short', { selector: {} }), endpointSlice('shop', 'short', [address]));
+    await tenant.apply(
+      service('services', 'short', { selector: {} }),
+      endpointSlice('services', 'short', [address]),
+    );
     await world.expectAgreement();
     const reached = async (): Promise<number> => {
       const labelSelector = `skerry.dev/tenant=${tenant.uid},kubernetes.io/service-name=short`;
@@ -131,7 +135,7 @@ describe('services', () => {
       return items.flatMap((slice) => listAt(slice, 'endpoints')).length;
     };
     expect(await reached()).toBe(1);
-    await tenant.kubectl('-n', 'shop', 'delete', 'pod', 'brief', '--timeout=60s');
+    await tenant.kubectl('-n', 'services', 'delete', 'pod', 'brief', '--timeout=60s');
     await world.expectAgreement();
     expect(await reached()).toBe(0);
   });
@@ -163,7 +167,7 @@ describe('services', () => {
       spec: { cidrs: ['10.250.0.0/24'] },
     });
     await tenant.kubectl('wait', 'servicecidr/mine', '--for=condition=Ready', '--timeout=60s');
-    const stray = service('shop', 'stray', { clusterIP: '10.250.0.7' });
+    const stray = service('services', 'stray', { clusterIP: '10.250.0.7' });
     await tenant.untilAdmitted(stray);
     await tenant.apply(stray);
     expect(addressOf(await own('stray'))).toBe('10.250.0.7');
@@ -171,7 +175,7 @@ describe('services', () => {
     await world.expectAgreement();
     expect(await counterpart('stray')).toBeUndefined();
     // Or the tenant's API server would go on to allocate from it.
-    await tenant.kubectl('-n', 'shop', 'delete', 'service', 'stray');
+    await tenant.kubectl('-n', 'services', 'delete', 'service', 'stray');
     await tenant.kubectl('delete', 'servicecidr', 'mine', '--timeout=60s');
   });
 
@@ -183,10 +187,10 @@ describe('services', () => {
     try {
       const created = await tenant.client.create(
         resources.services,
-        service('shop', 'moved', { clusterIP: taken }),
+        service('services', 'moved', { clusterIP: taken }),
       );
       await tenant.until(
-        { resource: resources.services, namespace: 'shop', name: 'moved', what: 'another address' },
+        { resource: resources.services, namespace: 'services', name: 'moved', what: 'another address' },
         ([moved]) => !['', taken].includes(addressOf(moved)),
       );
       await world.expectAgreement();
@@ -205,16 +209,16 @@ describe('services', () => {
   it('whose node port another tenant has get another one, and an event', async () => {
     const nodePort = 30_042;
     const ports = [{ name: 'http', port: 80, nodePort }];
-    await neighbour.apply(service('shop', 'node', { type: 'NodePort', ports }));
+    await neighbour.apply(service('services', 'node', { type: 'NodePort', ports }));
     await world.expectAgreement();
-    await tenant.apply(service('shop', 'node', { type: 'NodePort', ports }));
+    await tenant.apply(service('services', 'node', { type: 'NodePort', ports }));
     await tenant.until(
-      { resource: resources.services, namespace: 'shop', name: 'node', what: 'another node port' },
+      { resource: resources.services, namespace: 'services', name: 'node', what: 'another node port' },
       ([moved]) => at(moved, 'spec', 'ports', '0', 'nodePort') !== nodePort,
     );
     await world.expectAgreement();
     await tenant.until(
-      { resource: resources.events, namespace: 'shop', what: 'an event NodePortChanged' },
+      { resource: resources.events, namespace: 'services', what: 'an event NodePortChanged' },
       (events) => events.some(({ reason }) => reason === 'NodePortChanged'),
     );
     expect(at(await own('node', neighbour), 'spec', 'ports', '0', 'nodePort')).toBe(nodePort);

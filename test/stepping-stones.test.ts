@@ -9,7 +9,6 @@ import { createTestCertificates } from '../kube/testing/index.ts';
 import { egressFilterProblem } from '../vc-manager/os/egress-filter.ts';
 import { listenInReach } from './harness/attacker-server.ts';
 import { at } from './harness/checker/view.ts';
-import { namespace } from './harness/manifests.ts';
 import { poll } from './harness/poll.ts';
 import { World } from './harness/world.ts';
 
@@ -57,8 +56,7 @@ describe('what makes an API server dial is no stepping stone', () => {
   });
 
   it('conversion webhooks reach what the operator lists, and no other server of the machine', async () => {
-    const tenant = await world.createTenant('converts');
-    await tenant.apply(namespace('shop'));
+    const tenant = await world.sharedTenant('stones');
     const convert = (_: string, body: string): unknown => {
       const { request } = JSON.parse(body) as {
         request: { uid: string; desiredAPIVersion: string; objects: KubeObject[] };
@@ -97,11 +95,11 @@ describe('what makes an API server dial is no stepping stone', () => {
       await tenant.apply({
         apiVersion: 'example.com/v1',
         kind: kindOf(target),
-        metadata: { namespace: 'shop', name: 'first' },
+        metadata: { namespace: 'stones', name: 'first' },
         spec: { by: 'hand' },
       });
       const { stdout, stderr } = await tenant.tryKubectl([
-        ...['-n', 'shop', 'get', `${plural}.v2.example.com`, 'first', '-o', 'jsonpath={.spec.by}'],
+        ...['-n', 'stones', 'get', `${plural}.v2.example.com`, 'first', '-o', 'jsonpath={.spec.by}'],
       ]);
       return stdout || stderr;
     };

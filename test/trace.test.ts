@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { DifferenceReport } from '../api/difference-report.ts';
 import { type Condition, findCondition, type KubeObject, resources } from '../kube/index.ts';
-import { container, namespace, pod } from './harness/manifests.ts';
+import { container, pod } from './harness/manifests.ts';
 import { syncerMetric } from './harness/metrics.ts';
 import { poll } from './harness/poll.ts';
 import { type Tenant, World } from './harness/world.ts';
@@ -22,17 +22,17 @@ describe('the way of a pod', () => {
   let tenant: Tenant;
   let created: KubeObject;
 
-  const trace = (...args: string[]) => world.cli(['trace', 'web', '-n', 'shop', '-t', 'traced', ...args]);
+  const trace = (...args: string[]) =>
+    world.cli(['trace', 'web', '-n', 'traced', '-t', tenant.name, ...args]);
 
   beforeAll(async () => {
     world = new World(inject('stack'));
-    tenant = await world.createTenant('traced');
-    await tenant.apply(namespace('shop'));
+    tenant = await world.sharedTenant('traced');
     // A pod that the syncer finds there when it comes is not traced.
     await world.expectAgreement([tenant]);
-    created = await tenant.client.create(resources.pods, pod('shop', 'web'));
+    created = await tenant.client.create(resources.pods, pod('traced', 'web'));
     await tenant.until(
-      { resource: resources.pods, namespace: 'shop', name: 'web', what: 'the pod to be ready' },
+      { resource: resources.pods, namespace: 'traced', name: 'web', what: 'the pod to be ready' },
       ([web]) => {
         const { conditions } = (web?.['status'] ?? {}) as { conditions?: Condition[] };
         return findCondition(conditions, 'Ready')?.status === 'True';
@@ -65,7 +65,7 @@ describe('the way of a pod', () => {
     inOrder('scheduled', 'running', 'ready');
     inOrder('bound', 'told');
     const superPod = await world.superCluster.client.list(resources.pods, {
-      labelSelector: `skerry.dev/tenant=${tenant.uid},skerry.dev/namespace=shop`,
+      labelSelector: `skerry.dev/tenant=${tenant.uid},skerry.dev/namespace=traced`,
     });
     const [node] = superPod.items.map(({ spec }) => (spec as { nodeName: string }).nodeName);
     expect(traced).toMatchObject({ source: 'syncer', uid: created.metadata.uid, node });
@@ -79,12 +79,13 @@ describe('the way of a pod', () => {
   });
 
   it('is among the slowest pods of its tenant, and counted in the metrics', async () => {
-    const { stdout, exitCode } = await world.cli(['trace', '-t', 'default/traced', '--slowest', '5']);
+    const of = `default/${tenant.name}`;
+    const { stdout, exitCode } = await world.cli(['trace', '-t', of, '-n', 'traced', '--slowest', '5']);
     expect(exitCode).toBe(0);
-    expect(stdout).toMatch(/^shop +web +\d/m);
+    expect(stdout).toMatch(/^traced +web +\d/m);
     expect(stdout).toMatch(/^schedule +scheduler +\d+ +\d/m);
     const count = 'skerry_syncer_pod_ready_seconds_count';
-    expect(await syncerMetric(world.stateDir, count, { tenant: 'default/traced' })).toBeGreaterThanOrEqual(1);
+    expect(await syncerMetric(world.stateDir, count, { tenant: of })).toBeGreaterThanOrEqual(1);
     expect(
       await syncerMetric(world.stateDir, 'skerry_syncer_pod_step_seconds_count', { step: 'schedule' }),
     ).toBeGreaterThanOrEqual(1);
@@ -102,14 +103,14 @@ describe('the way of a pod', () => {
 
   it('is one thing; what differs between both sides, and why, vc-manager shows too', async () => {
     const diff = async () => {
-      const { stdout, stderr } = await world.cli(['diff', 'traced', '-o', 'json']);
+      const { stdout, stderr } = await world.cli(['diff', tenant.name, '-o', 'json']);
       if (stdout === '') throw new Error(stderr);
       return JSON.parse(stdout) as DifferenceReport;
     };
     await poll('both sides to agree', async () => (await diff()).total === 0, { timeoutMs: 30_000 });
     await tenant.client.create(
       resources.pods,
-      pod('shop', 'root', { containers: [container({ securityContext: { privileged: true } })] }),
+      pod('traced', 'root', { containers: [container({ securityContext: { privileged: true } })] }),
     );
     const [refused] = await poll(
       'the difference to be seen',
@@ -119,7 +120,7 @@ describe('the way of a pod', () => {
       },
       { timeoutMs: 30_000 },
     );
-    expect(refused).toMatchObject({ kind: 'pods', namespace: 'shop', name: 'root', is: 'refused' });
+    expect(refused).toMatchObject({ kind: 'pods', namespace: 'traced', name: 'root', is: 'refused' });
     expect(refused?.why).toContain('privileged');
   });
 });

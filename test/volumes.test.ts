@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resources } from '../kube/index.ts';
 import { at } from './harness/checker/view.ts';
-import { claim, namespace, pod } from './harness/manifests.ts';
+import { claim, pod } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 describe('volumes', () => {
@@ -11,22 +11,21 @@ describe('volumes', () => {
 
   beforeAll(async () => {
     world = new World(inject('stack'));
-    tenant = await world.createTenant('keep');
-    await tenant.apply(namespace('shop'));
+    tenant = await world.sharedTenant('volumes');
   });
 
   afterAll(() => world?.close());
 
   const claimIs = (what: string, answer: (claim: KubeObject) => boolean | undefined): Promise<KubeObject> =>
     tenant.until(
-      { resource: resources.persistentVolumeClaims, namespace: 'shop', name: 'data', what },
+      { resource: resources.persistentVolumeClaims, namespace: 'volumes', name: 'data', what },
       ([found]) => (found !== undefined && answer(found) ? found : undefined),
     );
 
   it('a claim is bound, and its volume is shown in the tenant with the claim of the tenant', async () => {
     await tenant.apply(
-      claim('shop', 'data'),
-      pod('shop', 'user', {
+      claim('volumes', 'data'),
+      pod('volumes', 'user', {
         volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }],
       }),
     );
@@ -35,17 +34,17 @@ describe('volumes', () => {
     await world.expectAgreement();
     const shown = await tenant.client.get(resources.persistentVolumes, { name: volume });
     expect(at(shown, 'spec', 'claimRef')).toMatchObject({
-      namespace: 'shop',
+      namespace: 'volumes',
       name: 'data',
       uid: bound.metadata.uid,
     });
     expect(at(shown, 'status', 'phase')).toBe('Bound');
-    await tenant.kubectl('-n', 'shop', 'wait', 'pod/user', '--for=condition=Ready', '--timeout=60s');
+    await tenant.kubectl('-n', 'volumes', 'wait', 'pod/user', '--for=condition=Ready', '--timeout=60s');
   });
 
   it('grows on both sides', async () => {
     await tenant.kubectl(
-      ...['-n', 'shop', 'patch', 'pvc', 'data', '--type=merge', '-p'],
+      ...['-n', 'volumes', 'patch', 'pvc', 'data', '--type=merge', '-p'],
       JSON.stringify({ spec: { resources: { requests: { storage: '3Gi' } } } }),
     );
     await claimIs('the claim to grow', (found) => at(found, 'status', 'capacity', 'storage') === '3Gi');
@@ -55,14 +54,14 @@ describe('volumes', () => {
   });
 
   it('goes on both sides with its claim, but not before the pod that uses it', async () => {
-    await tenant.kubectl('-n', 'shop', 'delete', 'pvc', 'data', '--wait=false');
+    await tenant.kubectl('-n', 'volumes', 'delete', 'pvc', 'data', '--wait=false');
     const going = await claimIs(
       'the claim to be going',
       ({ metadata }) => metadata.deletionTimestamp !== undefined,
     );
     expect(going.metadata.finalizers).toContain('kubernetes.io/pvc-protection');
-    await tenant.kubectl('-n', 'shop', 'delete', 'pod', 'user', '--timeout=60s');
-    await tenant.untilGone(resources.persistentVolumeClaims, { namespace: 'shop', name: 'data' });
+    await tenant.kubectl('-n', 'volumes', 'delete', 'pod', 'user', '--timeout=60s');
+    await tenant.untilGone(resources.persistentVolumeClaims, { namespace: 'volumes', name: 'data' });
     await tenant.untilGone(resources.persistentVolumes, { name: volume });
     await world.superCluster.untilGone(resources.persistentVolumes, { name: volume });
     await world.expectAgreement();
@@ -76,9 +75,9 @@ describe('volumes', () => {
       provisioner: 'skerry.dev/simulated',
     });
     try {
-      await tenant.apply(claim('shop', 'forbidden', { storageClassName: name }));
+      await tenant.apply(claim('volumes', 'forbidden', { storageClassName: name }));
       const message = await tenant.until(
-        { resource: resources.events, namespace: 'shop', what: 'a warning on the claim' },
+        { resource: resources.events, namespace: 'volumes', what: 'a warning on the claim' },
         (events) =>
           events
             .filter(
@@ -89,7 +88,7 @@ describe('volumes', () => {
       expect(message).toContain(name);
       await world.expectAgreement();
       expect(await tenant.find(resources.storageClasses, { name })).toBeUndefined();
-      const labelSelector = `skerry.dev/tenant=${tenant.uid}`;
+      const labelSelector = `skerry.dev/tenant=${tenant.uid},skerry.dev/namespace=volumes`;
       const { items } = await client.list(resources.persistentVolumeClaims, { labelSelector });
       expect(items).toEqual([]);
     } finally {

@@ -9,10 +9,12 @@ import {
   resource,
   resources,
 } from '../../kube/index.ts';
+import { adminKubeconfig, isReady } from '../../vc-manager/cli/virtual-clusters.ts';
 import { aggregateLabel } from '../../vc-manager/rights.ts';
 import { Checker } from './checker/checker.ts';
 import { at } from './checker/view.ts';
 import { Cluster, type ClusterOptions, type RunResult } from './cluster.ts';
+import { namespace } from './manifests.ts';
 import { componentProcess, type ProcessIdentity } from './processes.ts';
 import { type CliOptions, cliOutput, runCli, type StackInfo } from './stack.ts';
 import { listed, type Question } from './until.ts';
@@ -81,6 +83,12 @@ export class Tenant extends Cluster {
 /** Exit code of `create` for a name that is taken. */
 const conflict = 6;
 
+/** Namespace c of the second is called as b-c of the first wherever both words are merely put together: see names.test.ts. */
+const sharedNames = ['shared', 'shared-b'] as const;
+
+/** What every cluster has. */
+const ownNamespaces: readonly string[] = ['default', 'kube-node-lease', 'kube-public', 'kube-system'];
+
 /** One suite's view of the shared stack. What it makes here goes with `close`. */
 export class World {
   readonly stateDir: string;
@@ -88,6 +96,7 @@ export class World {
   readonly #stack: StackInfo;
   readonly #directory: string;
   readonly #tenants = new Map<string, Tenant>();
+  readonly #shared = new Set<Tenant>();
 
   constructor(stack: StackInfo) {
     this.#stack = stack;
@@ -127,15 +136,55 @@ export class World {
     return Promise.all(names.map((name) => this.createTenant(name)));
   }
 
+  /**
+   * A tenant that all suites share, with a new namespace of this name, which no other suite has: for those that leave
+   * its control plane and its credentials alone, as each costs seconds to start. Made by the first that asks. `close`
+   * deletes every namespace of it, without waiting, and puts its spec back; what else a suite makes there, it deletes.
+   */
+  async sharedTenant(ofSuite: string): Promise<Tenant> {
+    return this.#openShared(sharedNames[0], ofSuite);
+  }
+
+  /** As `sharedTenant`, and another one beside it. */
+  async sharedTenants(ofSuite: string): Promise<[Tenant, Tenant]> {
+    const [one, other] = sharedNames;
+    return Promise.all([this.#openShared(one, ofSuite), this.#openShared(other, ofSuite)]);
+  }
+
+  async #openShared(name: string, ofSuite: string): Promise<Tenant> {
+    const ref = { namespace: 'default', name };
+    const found = await this.superCluster.find(resources.virtualClusters, ref);
+    if (found === undefined) await cliOutput(this.stateDir, 'create', name, '--wait');
+    // The suite before has put its spec back and not waited.
+    const virtualCluster = await this.superCluster.until<VirtualCluster, VirtualCluster>(
+      { resource: resources.virtualClusters, ...ref, what: `the tenant ${name} to be Ready` },
+      ([vc]) => vc !== undefined && isReady(vc) && vc,
+    );
+    const signal = AbortSignal.timeout(60_000);
+    const kubeconfig = await adminKubeconfig(this.superCluster.client, virtualCluster, signal);
+    const tenant = await this.#open(virtualCluster, kubeconfig);
+    this.#shared.add(tenant);
+    // Of an earlier run, on a stack that outlived it.
+    await removeNamespaces(tenant, (each) => each === ofSuite);
+    await tenant.untilGone(resources.namespaces, { name: ofSuite });
+    await tenant.apply(namespace(ofSuite));
+    return tenant;
+  }
+
   /** Opens one that is there; `close` deletes it too. */
   async openTenant(name: string, namespace = 'default'): Promise<Tenant> {
     const kubeconfig = await cliOutput(this.stateDir, 'kubeconfig', name, '-n', namespace);
+    return this.#open(await this.virtualCluster(name, namespace), kubeconfig);
+  }
+
+  async #open(virtualCluster: VirtualCluster, kubeconfig: string): Promise<Tenant> {
+    const { name = '' } = virtualCluster.metadata;
     const tenant = new Tenant({
       name,
       kubeconfig,
       kubeconfigFile: this.file(`${name}.kubeconfig`),
       kubectl: this.#stack.kubectl,
-      virtualCluster: await this.virtualCluster(name, namespace),
+      virtualCluster,
       superCluster: this.superCluster,
     });
     await this.#tenants.get(name)?.close();
@@ -181,18 +230,36 @@ export class World {
     }
   }
 
-  /** Asks for the deletion of its tenants, which the next suite need not wait for. */
+  /** Asks for the deletion of its tenants, which the next suite need not wait for, and hands back those that are shared. */
   async close(): Promise<void> {
-    const names = this.tenants.map(({ name }) => name);
-    await Promise.all(this.tenants.map((tenant) => tenant.close()));
-    this.#tenants.clear();
+    const names = this.tenants.filter((tenant) => !this.#shared.has(tenant)).map(({ name }) => name);
     try {
+      await Promise.all([...this.#shared].map((tenant) => this.#handBack(tenant)));
       if (names.length > 0) await cliOutput(this.stateDir, 'delete', '--ignore-not-found', ...names);
     } finally {
+      await Promise.all(this.tenants.map((tenant) => tenant.close()));
+      this.#tenants.clear();
       await this.superCluster.close();
       rmSync(this.#directory, { recursive: true, force: true });
     }
   }
+
+  async #handBack(tenant: Tenant): Promise<void> {
+    await removeNamespaces(tenant, (name) => !ownNamespaces.includes(name));
+    const { spec = {}, metadata } = tenant.virtualCluster;
+    if ((await this.virtualCluster(tenant.name)).metadata.generation === metadata.generation) return;
+    const asBefore = [{ op: 'replace', path: '/spec', value: spec }];
+    await this.superCluster.client.patch(resources.virtualClusters, tenant.ref, asBefore, { type: 'json' });
+  }
+}
+
+/** Asks for their deletion; one that is on its way out already may not be asked again. */
+async function removeNamespaces({ client }: Tenant, isToGo: (name: string) => boolean): Promise<void> {
+  const { items } = await client.list(resources.namespaces);
+  const names = items
+    .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+    .map(({ metadata }) => metadata.name ?? '');
+  await Promise.all(names.filter(isToGo).map((name) => client.delete(resources.namespaces, { name })));
 }
 
 const events = resource('', 'v1', 'events', 'Event', true);

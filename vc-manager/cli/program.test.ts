@@ -413,11 +413,25 @@ describe('the command line', () => {
     ['too many arguments', ['describe', 'a', 'b']],
     ['no argument where one is needed', ['describe']],
     ['a number that is none', ['up', '--nodes', 'many']],
+    ['a number out of its range', ['create', 'x', '--weight', '0']],
+    ['a version that is none', ['create', 'x', '--version', 'newest']],
+    ['a shell that it does not know', ['completion', 'tcsh']],
     ['an address that is none', ['up', '--bind-address', 'here']],
   ])('refuses %s', async (_, args) => {
     expect(await run(...args)).toMatchObject({ exitCode: 2, stdout: '' });
     expect(server.requests).toEqual([]);
   });
+
+  it.each(['describe', 'kubeconfig', 'logs', 'delete'])(
+    '%s says that there is no such tenant',
+    async (of) => {
+      expect(await run(of, 'nobody')).toMatchObject({
+        exitCode: 3,
+        stdout: '',
+        stderr: expect.stringContaining('no VirtualCluster "nobody" in namespace default'),
+      });
+    },
+  );
 
   it('says where there is no super cluster, and what to do', async () => {
     await server.stop();
