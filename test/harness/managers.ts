@@ -58,6 +58,14 @@ export function setVersion(world: World, name: string, version: string): Promise
   return world.superCluster.tryKubectl(['patch', 'virtualcluster', name, '--type=merge', '-p', patch]);
 }
 
+interface VersionChange {
+  readonly from: string;
+  readonly to: string;
+  readonly whileEarlier?: (tenant: Tenant) => Promise<void>;
+  /** Asks for the new version, and does not wait for it; by kubectl if absent. */
+  readonly ask?: () => void;
+}
+
 /**
  * Makes a tenant of one version and takes it to another one while a client writes: every program is another process
  * then, and credentials, address and objects are what they were.
@@ -65,7 +73,7 @@ export function setVersion(world: World, name: string, version: string): Promise
 export async function changeVersion(
   world: World,
   name: string,
-  { from, to, whileEarlier }: { from: string; to: string; whileEarlier?: (tenant: Tenant) => Promise<void> },
+  { from, to, whileEarlier, ask }: VersionChange,
 ): Promise<Tenant> {
   const tenant = await world.createTenant(name, '--version', from);
   await tenant.apply(namespace('before'));
@@ -78,7 +86,8 @@ export async function changeVersion(
     const earlier = await world.process(component, tenant);
     const client = await whileAsked(tenant.kubeconfig, `from ${from} to ${to}`, async (client) => {
       const holding = holdUp({ stateDir, id, component, beside: earlier });
-      expect((await setVersion(world, name, to)).exitCode).toBe(0);
+      if (ask === undefined) expect((await setVersion(world, name, to)).exitCode).toBe(0);
+      else ask();
       const goOn = await holding;
       // As long as the new one is not ready, the earlier one serves.
       await client.served(5).finally(goOn);
