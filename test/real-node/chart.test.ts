@@ -7,7 +7,7 @@ import { findCondition, type KubeObject, resources } from '../../kube/index.ts';
 import { defaultVersions } from '../../vc-manager/binaries/index.ts';
 import { RedisServer, whyNoRedis } from '../../vc-manager/jobs/testing/redis-server.ts';
 import { whyNoEngine } from '../docker/engine/engine.ts';
-import { provideSkerryArchive, skerryImage } from '../docker/images/index.ts';
+import { provideSkerryArchives, skerryImage } from '../docker/images/index.ts';
 import { complaints } from '../harness/helm.ts';
 import { configMap, pod } from '../harness/manifests.ts';
 import { poll } from '../harness/poll.ts';
@@ -77,7 +77,7 @@ describe.skipIf(missing !== undefined)(`the Helm chart on real nodes${because}`,
 
   beforeAll(async () => {
     const tell = (line: string): void => console.log(line);
-    const archive = await provideSkerryArchive(tell);
+    const { runtime: archive } = await provideSkerryArchives(tell);
     cluster = await startCluster({ directory: place, nodes: 1, withDns: true, tell });
     world = new World(await stackOf(cluster));
     release = await ChartRelease.prepare(world);
