@@ -238,8 +238,8 @@ describeWithEngine('docker compose up', (engine) => {
     const holder = await cli('container-stack', 'healthy');
     const managers = ['vc-manager', 'vc-manager-2'];
     const [first = '', second = ''] = holder === 'compose-1 works' ? managers.toReversed() : managers;
+    await expect.poll(controlPlanes, { timeout: 60_000 }).toHaveLength(2);
     const running = await controlPlanes();
-    expect(running).toHaveLength(2);
     const kubeconfig = await cli('kubeconfig', tenant);
     const client = await whileAsked(kubeconfig, 'manager and Redis killed', async () => {
       await must(['--profile', 'ha', 'kill', '--signal', 'SIGKILL', first, 'redis']);
