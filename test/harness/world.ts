@@ -88,6 +88,8 @@ export class World {
   readonly #stack: StackInfo;
   readonly #directory: string;
   readonly #tenants = new Map<string, Tenant>();
+  /** Namespaces of this suite in tenants that others use too. */
+  readonly #namespaces = new Map<string, readonly string[]>();
 
   constructor(stack: StackInfo) {
     this.#stack = stack;
@@ -125,6 +127,32 @@ export class World {
 
   createTenants(...names: string[]): Promise<Tenant[]> {
     return Promise.all(names.map((name) => this.createTenant(name)));
+  }
+
+  /**
+   * Opens a tenant that suites share, and creates it if it is the first to. Each makes objects in namespaces of its own
+   * there, which `close` deletes; the tenant stays.
+   */
+  async joinTenant(name: string, ...namespaces: string[]): Promise<Tenant> {
+    const { exitCode, stderr } = await this.cli(['create', name, '--wait']);
+    if (exitCode !== 0 && exitCode !== conflict)
+      throw new Error(`vc-manager create ${name} ended with ${exitCode}: ${stderr}`);
+    // Another suite may be just creating it.
+    await this.superCluster.until<true, VirtualCluster>(
+      {
+        resource: resources.virtualClusters,
+        namespace: 'default',
+        name,
+        what: 'a tenant to share',
+        timeoutMs: 180_000,
+      },
+      ([vc]) => vc?.status?.phase === 'Ready',
+    );
+    this.#namespaces.set(name, namespaces);
+    const tenant = await this.openTenant(name);
+    // Of an earlier run, on a stack that outlived it.
+    await tenant.kubectl('delete', 'namespace', ...namespaces, '--ignore-not-found', '--timeout=120s');
+    return tenant;
   }
 
   /** Opens one that is there; `close` deletes it too. */
@@ -181,9 +209,16 @@ export class World {
     }
   }
 
-  /** Asks for the deletion of its tenants, which the next suite need not wait for. */
+  /** Asks for the deletion of its tenants and namespaces, which the next suite need not wait for. */
   async close(): Promise<void> {
-    const names = this.tenants.map(({ name }) => name);
+    const names = this.tenants.map(({ name }) => name).filter((name) => !this.#namespaces.has(name));
+    const shared = this.tenants.filter(({ name }) => this.#namespaces.has(name));
+    await Promise.all(
+      shared.map((tenant) => {
+        const namespaces = this.#namespaces.get(tenant.name) ?? [];
+        return tenant.kubectl('delete', 'namespace', ...namespaces, '--ignore-not-found', '--wait=false');
+      }),
+    );
     await Promise.all(this.tenants.map((tenant) => tenant.close()));
     this.#tenants.clear();
     try {

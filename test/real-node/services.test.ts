@@ -4,8 +4,9 @@ import { at } from '../harness/checker/view.ts';
 import { namespace, service, statefulSet } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { idlePod, shellInPod, untilNamesResolve, untilReady, web, webPod } from './suite/pods.ts';
+import { joinTenants } from './suite/shared-tenants.ts';
 
-const ns = 'shop';
+const ns = 'services';
 
 describe('services', () => {
   let world: World;
@@ -14,7 +15,7 @@ describe('services', () => {
 
   beforeAll(async () => {
     world = new World(inject('stack'));
-    [tenant, other] = (await world.createTenants('serving', 'neighbour')) as [Tenant, Tenant];
+    [tenant, other] = await joinTenants(world, ns);
     for (const each of [tenant, other]) await each.apply(namespace(ns), idlePod(ns, 'client'));
     await tenant.apply(
       // One on each node, and the client on one of them.
@@ -81,7 +82,7 @@ describe('services', () => {
     const { spec } = await tenant.client.get(resources.services, { namespace: ns, name: 'web' });
     expect(await lookUp(tenant, 'web')).toBe((spec as { clusterIP: string }).clusterIP);
     expect(await lookUp(tenant, `_http._tcp.web.${ns}.svc.cluster.local`, 'SRV')).toMatch(
-      /^0 \d+ 80 web\.shop\.svc\.cluster\.local\.$/,
+      /^0 \d+ 80 web\.services\.svc\.cluster\.local\.$/,
     );
   });
 
