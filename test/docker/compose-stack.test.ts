@@ -234,30 +234,33 @@ describeWithEngine('docker compose up', (engine) => {
     expect(pod.status.phase).toBe('Running');
   });
 
-  itBroadly('with the profile ha has a manager that takes over, and tenants that notice nothing', async () => {
-    const holder = await cli('container-stack', 'healthy');
-    const managers = ['vc-manager', 'vc-manager-2'];
-    const [first = '', second = ''] = holder === 'compose-1 works' ? managers.toReversed() : managers;
-    await expect.poll(controlPlanes, { timeout: 60_000 }).toHaveLength(2);
-    const running = await controlPlanes();
-    const kubeconfig = await cli('kubeconfig', tenant);
-    const client = await whileAsked(kubeconfig, 'manager and Redis killed', async () => {
-      await must(['--profile', 'ha', 'kill', '--signal', 'SIGKILL', first, 'redis']);
-      const other = (...args: string[]) =>
-        must(['--profile', 'ha', 'exec', '-T', second, 'vc-manager', ...args]);
-      await expect
-        .poll(() => other('container-stack', 'healthy').catch(() => holder), {
-          timeout: 90_000,
-          interval: 1000,
-        })
-        .not.toBe(holder);
-      await must(['--profile', 'ha', 'start', 'redis', first]);
-      await other('create', 'team-red', '--wait');
-      expect(await other('list')).toContain('team-red');
-    });
-    expectAllServed(client);
-    expect(await controlPlanes()).toEqual(expect.arrayContaining(running));
-  });
+  itBroadly(
+    'with the profile ha has a manager that takes over, and tenants that notice nothing',
+    async () => {
+      const holder = await cli('container-stack', 'healthy');
+      const managers = ['vc-manager', 'vc-manager-2'];
+      const [first = '', second = ''] = holder === 'compose-1 works' ? managers.toReversed() : managers;
+      await expect.poll(controlPlanes, { timeout: 60_000 }).toHaveLength(2);
+      const running = await controlPlanes();
+      const kubeconfig = await cli('kubeconfig', tenant);
+      const client = await whileAsked(kubeconfig, 'manager and Redis killed', async () => {
+        await must(['--profile', 'ha', 'kill', '--signal', 'SIGKILL', first, 'redis']);
+        const other = (...args: string[]) =>
+          must(['--profile', 'ha', 'exec', '-T', second, 'vc-manager', ...args]);
+        await expect
+          .poll(() => other('container-stack', 'healthy').catch(() => holder), {
+            timeout: 90_000,
+            interval: 1000,
+          })
+          .not.toBe(holder);
+        await must(['--profile', 'ha', 'start', 'redis', first]);
+        await other('create', 'team-red', '--wait');
+        expect(await other('list')).toContain('team-red');
+      });
+      expectAllServed(client);
+      expect(await controlPlanes()).toEqual(expect.arrayContaining(running));
+    },
+  );
 
   it('leaves nothing behind when it is told to remove its volumes', async () => {
     await must(['--profile', 'ha', 'down', '--volumes', '--timeout', '30']);

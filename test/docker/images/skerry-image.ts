@@ -116,7 +116,6 @@ async function removeEarlier(cache: Cache): Promise<void> {
   for (const name of await readdir(cache.path('images'))) {
     if (!/^skerry-[0-9a-f]{12}(\.tar)?$/.test(name)) continue;
     const { mtimeMs } = await stat(cache.path('images', name));
-    if (Date.now() - mtimeMs > keptMs)
-      await rm(cache.path('images', name), { recursive: true, force: true });
+    if (Date.now() - mtimeMs > keptMs) await rm(cache.path('images', name), { recursive: true, force: true });
   }
 }

@@ -14,7 +14,8 @@ const programs = ['skerry-manager', 'skerry-syncer', 'skerry-syncer-custom-resou
  * made there is removed as docs/kubernetes-install.md says, with their roles.
  */
 export async function removeSkerry(world: World): Promise<void> {
-  for (const program of ['vc-manager', 'vc-syncer', 'vc-gateway']) send(await world.process(program), 'SIGSTOP');
+  for (const program of ['vc-manager', 'vc-syncer', 'vc-gateway'])
+    send(await world.process(program), 'SIGSTOP');
   const { superCluster } = world;
   const remove = (...what: string[]): Promise<string> =>
     superCluster.kubectl('delete', ...what, '--ignore-not-found', '--timeout=110s');
