@@ -176,9 +176,13 @@ class TestRun {
 
   async #conformance(): Promise<void> {
     const folder = join(this.#output, 'conformance');
-    const first = await runConformance(folder);
+    const isRepresentative = this.#all;
+    const first = await runConformance({ folder, isRepresentative });
     if (!this.#mayRerun || failedFiles(first).length === 0) this.#reports.push(first);
-    else this.#takeSecond(first, await runConformance(`${folder}-second`, folder));
+    else {
+      const second = { folder: `${folder}-second`, isRepresentative, resume: folder };
+      this.#takeSecond(first, await runConformance(second));
+    }
   }
 
   #takeSecond(first: ProjectReport, second: ProjectReport): void {
