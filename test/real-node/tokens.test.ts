@@ -1,4 +1,4 @@
-import { createPublicKey, type JsonWebKey, verify } from 'node:crypto';
+import { createPublicKey, verify, type webcrypto } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
@@ -220,7 +220,7 @@ describe('tokens in pods', () => {
     expect(claimsOf(token).iss).toBe(issuer);
     const [header = '', claims = '', signature = ''] = token.split('.');
     const { kid } = JSON.parse(Buffer.from(header, 'base64url').toString()) as { kid: string };
-    const { keys } = await get<{ keys: (JsonWebKey & { kid: string })[] }>('/openid/v1/jwks');
+    const { keys } = await get<{ keys: (webcrypto.JsonWebKey & { kid: string })[] }>('/openid/v1/jwks');
     const key = keys.find((each) => each.kid === kid);
     if (key === undefined) throw new Error(`${kid} is not among ${JSON.stringify(keys)}`);
     const publicKey = createPublicKey({ key, format: 'jwk' });
