@@ -253,9 +253,9 @@ describe('workloads', () => {
   it('a rolling update with readiness answers every request, and waits for a pod that does not get ready', async () => {
     const version = (text: string, healthy = true): KubeObject => {
       const asked = healthy ? { httpGet: { path: '/healthz', port: 8080 } } : { exec: { command: ['false'] } };
-      // Leaves the network time to hear that it is going, and, before, that it is there: Kubernetes promises neither
-      // that endpoints are taken out of use before the pod is told to end, nor that a pod which is ready is known to
-      // whoever acts on NetworkPolicies, as tenants have them by default (sync rule `tenant-isolation`).
+      // Leaves the network time to hear that it is going, and that it is there: Kubernetes promises neither that nodes
+      // have taken an endpoint out before its pod is told to end, nor that an engine lets others reach a pod as soon as it
+      // is ready, where NetworkPolicies select them, as they do by default (sync rule `tenant-isolation`).
       return deployment(ns, 'web', 2, {
         terminationGracePeriodSeconds: 30,
         containers: [
@@ -281,7 +281,7 @@ describe('workloads', () => {
     await shellInPod(
       tenant,
       customer,
-      `(while [ ! -e /tmp/stop ]; do curl -s -m 20 -o /dev/null -w '%{http_code}\\n' http://${address}/hostname; sleep 0.05; done > /tmp/answers; touch /tmp/done) > /dev/null 2>&1 &`,
+      `(while [ ! -e /tmp/stop ]; do curl -s -m 20 -o /dev/null -w '%{http_code} %{errormsg}\\n' http://${address}/hostname; sleep 0.05; done > /tmp/answers; touch /tmp/done) > /dev/null 2>&1 &`,
     );
     await tenant.apply(version('two'));
     await k('rollout', 'status', 'deployment/web', '--timeout=120s');
