@@ -252,7 +252,9 @@ describe('workloads', () => {
 
   it('a rolling update with readiness answers every request, and waits for a pod that does not get ready', async () => {
     const version = (text: string, healthy = true): KubeObject => {
-      const asked = healthy ? { httpGet: { path: '/healthz', port: 8080 } } : { exec: { command: ['false'] } };
+      const asked = healthy
+        ? { httpGet: { path: '/healthz', port: 8080 } }
+        : { exec: { command: ['false'] } };
       // Leaves the network time to hear that it is going, and that it is there: Kubernetes promises neither that nodes
       // have taken an endpoint out before its pod is told to end, nor that an engine lets others reach a pod as soon as it
       // is ready, where NetworkPolicies select them, as they do by default (sync rule `tenant-isolation`).

@@ -1,6 +1,6 @@
 import { Cache } from '../../real-node/build/programs.ts';
 import { docker, type EngineInfo, mustDocker } from '../engine/engine.ts';
-import { loadImages, provideArchive } from './load-images.ts';
+import { loadImages, provideArchive, transferTimeoutMs } from './load-images.ts';
 import { kubernetesImages, node, redis } from './recipes.ts';
 import { buildSkerryImages, managerImage, provideSkerryArchives } from './skerry-image.ts';
 
@@ -45,5 +45,5 @@ export async function withSkerryImages(engine: EngineInfo, tell = console.log): 
   const { exitCode } = await docker(engine, ['image', 'inspect', managerImage]);
   if (exitCode === 0) return;
   const { all } = await provideSkerryArchives(tell);
-  await mustDocker(engine, ['load', '--quiet', '--input', all]);
+  await mustDocker(engine, ['load', '--quiet', '--input', all], { timeoutMs: transferTimeoutMs });
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { Cache, type Tell } from '../../real-node/build/programs.ts';
 import { tree } from '../../real-node/images/layer.ts';
 import { type EngineInfo, mustDocker, provideCompose, startEngine } from '../engine/engine.ts';
-import { loadImages } from './load-images.ts';
+import { loadImages, transferTimeoutMs } from './load-images.ts';
 import { kubernetesImages, node } from './recipes.ts';
 
 export const skerryImage = 'skerry:local';
@@ -80,8 +80,10 @@ export async function provideSkerryArchives(tell: Tell): Promise<SkerryArchives>
     const { runtime, all } = at(archives);
     try {
       await buildSkerryImages(engine, cache);
-      await mustDocker(engine, ['save', '--output', runtime, skerryImage]);
-      await mustDocker(engine, ['save', '--output', all, skerryImage, managerImage]);
+      const save = (archive: string, ...images: string[]): Promise<string> =>
+        mustDocker(engine, ['save', '--output', archive, ...images], { timeoutMs: transferTimeoutMs });
+      await save(runtime, skerryImage);
+      await save(all, skerryImage, managerImage);
     } finally {
       await engine.stop();
     }
