@@ -4,7 +4,12 @@ import { LongestSuiteFirst } from './test/real-node/suite/longest-suite-first.ts
 /** Suites that are broad rather than deep run with `npm run test:all` only. */
 const broadSuites = process.env['SKERRY_TEST_ALL']
   ? []
-  : ['test/chaos/**', 'test/bench.test.ts', 'test/real-node/harness.test.ts'];
+  : [
+      'test/chaos/**',
+      'test/bench.test.ts',
+      'test/real-node/harness.test.ts',
+      'test/real-node/chart-variants.test.ts',
+    ];
 
 /** What a failed comparison says in its message, which is all that the closing lines of a run tell. Characters. */
 const chaiConfig = { truncateThreshold: 1_000 };

@@ -65,7 +65,7 @@ const buildsSuite = 'test/version-change.test.ts';
 /**
  * `npm test`: fetches or builds the control plane binaries, then runs two rows of suites beside each other: the
  * end-to-end suites; and the unit tests and, where the machine can, the suites on a Docker engine, on real nodes, and
- * upstream's conformance specs. `--all` (`npm run test:all`) adds the broad suites. Other arguments go to vitest: `npm test -- -t "four
+ * some of upstream's conformance specs. `--all` (`npm run test:all`) adds the broad suites and specs. Other arguments go to vitest: `npm test -- -t "four
  * cases"`; with them conformance is left out.
  *
  * With CI=true, or `--rerun`, each file that failed runs once more. If it then passes, the run is green and the closing
@@ -176,9 +176,13 @@ class TestRun {
 
   async #conformance(): Promise<void> {
     const folder = join(this.#output, 'conformance');
-    const first = await runConformance(folder);
+    const isRepresentative = this.#all;
+    const first = await runConformance({ folder, isRepresentative });
     if (!this.#mayRerun || failedFiles(first).length === 0) this.#reports.push(first);
-    else this.#takeSecond(first, await runConformance(`${folder}-second`, folder));
+    else {
+      const second = { folder: `${folder}-second`, isRepresentative, resume: folder };
+      this.#takeSecond(first, await runConformance(second));
+    }
   }
 
   #takeSecond(first: ProjectReport, second: ProjectReport): void {

@@ -193,6 +193,13 @@ describe('the Helm chart', () => {
     }
   });
 
+  it('takes away nobody who works before the next one is ready', async () => {
+    const deployments = (await rendered(...everything)).filter(({ kind }) => kind === 'Deployment');
+    const strategies = deployments.map(({ metadata, spec }) => [metadata.name, at(spec, 'strategy')]);
+    const surge = { rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } };
+    expect(Object.fromEntries(strategies)).toEqual({ 'skerry-gateway': surge, 'skerry-manager': surge });
+  });
+
   it('gives managers the authority of a Redis server that speaks TLS', async () => {
     const manager = find(await rendered(...everything), 'Deployment', 'skerry-manager');
     expect(containerOf(manager)['env']).toContainEqual({

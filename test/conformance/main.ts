@@ -8,10 +8,11 @@ import type { ClusterInfo } from '../real-node/cluster/cluster-info.ts';
 import { startCluster, stopCluster } from '../real-node/cluster/start-cluster.ts';
 import { type ImageName, imageRecipes } from '../real-node/images/recipes.ts';
 import { acceptedDifferences, compare } from './compare.ts';
-import { full, representative, runSpecs, type Selection, type SpecResult, without } from './specs.ts';
+import { full, representative, runSpecs, type Selection, type SpecResult, short, without } from './specs.ts';
 import { createConformanceTenant } from './tenant.ts';
 
 interface Flags {
+  representative?: boolean;
   full?: boolean;
   focus?: string;
   against: 'tenant' | 'super' | 'both';
@@ -38,6 +39,7 @@ function command(): Command {
         'to compare. Needs root. Ends with 1 when a spec fails through the tenant only and nobody has said why ' +
         '(compare.ts).',
     )
+    .option('--representative', 'a few minutes of specs from all groups')
     .option('--full', 'all conformance specs that may run beside each other: hours rather than minutes')
     .option('--focus <regex>', 'specs whose name matches, instead of the short selection')
     .addOption(
@@ -59,7 +61,7 @@ function selectionOf(flags: Flags): Selection {
   if (flags.full === true) return full;
   // What is known to fail takes a minute and a half to do so; the full run still shows that it does.
   return without(
-    representative,
+    flags.representative === true ? representative : short,
     [...acceptedDifferences.keys()].map((name) => ({ name })),
   );
 }
@@ -78,7 +80,7 @@ async function main(): Promise<number> {
   const failures: string[] = [];
   const done = earlier(flags.resume).filter(({ verdict }) => verdict === 'passed');
   try {
-    const cluster = flags.cluster === undefined ? await start(own, tell) : running(flags.cluster);
+    const cluster = flags.cluster === undefined ? await start(own, flags, tell) : running(flags.cluster);
     const run = async (side: 'tenant' | 'super', kubeconfigFile: string): Promise<SpecResult[]> => {
       const { results, failure } = await runSpecs({
         kubeconfigFile,
@@ -118,9 +120,13 @@ async function main(): Promise<number> {
   }
 }
 
-function start(directory: string, tell: (line: string) => void): Promise<ClusterInfo> {
+function start(
+  directory: string,
+  { against }: Pick<Flags, 'against'>,
+  tell: (line: string) => void,
+): Promise<ClusterInfo> {
   const images = Object.keys(imageRecipes) as ImageName[];
-  return startCluster({ directory, nodes, withDns: true, images, tell });
+  return startCluster({ directory, nodes, withDns: against !== 'tenant', images, tell });
 }
 
 function running(directory: string): ClusterInfo {

@@ -2,7 +2,7 @@ import { beforeAll, expect, it } from 'vitest';
 import { itBroadly } from '../harness/broad.ts';
 import { describeWithEngine } from './engine/describe-with-engine.ts';
 import { docker, mustDocker } from './engine/engine.ts';
-import { buildSkerry, managerImage, skerryImage, withSkerryImages } from './images/index.ts';
+import { buildSkerry, managerImage, skerryImage, withNodeImage, withSkerryImages } from './images/index.ts';
 
 interface Inspected {
   Size: number;
@@ -21,6 +21,7 @@ describeWithEngine('the image of Skerry', (engine) => {
   itBroadly('has the same layers when it is built again', async () => {
     const { RootFS } = await inspect(skerryImage);
     const again = 'skerry:again';
+    await withNodeImage(engine);
     await buildSkerry(engine, { tag: again, target: 'runtime', arguments: ['--no-cache'] });
     expect((await inspect(again)).RootFS.Layers).toEqual(RootFS.Layers);
   });

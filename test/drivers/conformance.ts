@@ -9,6 +9,7 @@ import type { Beside } from '../../vc-manager/drivers/driver.ts';
 import { DriverError } from '../../vc-manager/drivers/errors.ts';
 import { freePort } from '../../vc-manager/os/network.ts';
 import { ensureEncryption, ensureTenantPki, type TenantPki } from '../../vc-manager/pki/index.ts';
+import { itBroadly } from '../harness/broad.ts';
 import { type DriverWorld, EventLog, type HeldDriver, type ServerAddress } from './driver-world.ts';
 
 /** Of a log that ends. */
@@ -173,9 +174,19 @@ const patienceMs = 150_000;
 const id = 'conformance';
 const otherId = 'port-taken';
 
+/** What a driver with tests of its own may prove at a cheaper level: the names of the tests here. */
+const rules = {
+  partialStop: 'stops only the components that are named',
+  versionChange: 'carries another version out in the order of dependencies, and keeps all objects',
+  partialChange: 'restarts only what has changed',
+  failure: 'says why a component keeps exiting, with the end of its log',
+} as const;
+
 interface DriverTraits {
   /** API servers listen on ports of this machine, where others may have taken them. */
   readonly portsOfThisMachine?: boolean;
+  /** Run with `npm run test:all` only; a change of parts builds on one of the version. */
+  readonly provenElsewhere?: readonly (keyof typeof rules)[];
 }
 
 /**
@@ -185,8 +196,11 @@ interface DriverTraits {
 export function describeDriver(
   name: string,
   makeWorld: () => Promise<DriverWorld>,
-  { portsOfThisMachine = true }: DriverTraits = {},
+  { portsOfThisMachine = true, provenElsewhere = [] }: DriverTraits = {},
 ): void {
+  const prove = (rule: keyof typeof rules, test: () => Promise<void>): void =>
+    (provenElsewhere.includes(rule) ? itBroadly : it)(rules[rule], test);
+
   describe(`the ${name} driver`, () => {
     const drivers: HeldDriver[] = [];
     const logs: EventLog[] = [];
@@ -310,7 +324,7 @@ export function describeDriver(
       for (;;) if ((await iterator.next()).done === true) break;
     });
 
-    it('stops only the components that are named', async () => {
+    prove('partialStop', async () => {
       const before = await life.serverStartedAt();
       const events = eventsOf(driver);
       await driver.stop(life.id, { components: [controllers], signal });
@@ -349,7 +363,7 @@ export function describeDriver(
       await controllersWork('taken-over');
     });
 
-    it('carries another version out in the order of dependencies, and keeps all objects', async () => {
+    prove('versionChange', async () => {
       const before = await starts();
       const events = eventsOf(driver);
       const plan = life.plan({ version: world.otherVersion });
@@ -365,7 +379,7 @@ export function describeDriver(
       expect(await starts()).toEqual(unchanged);
     });
 
-    it('restarts only what has changed', async () => {
+    prove('partialChange', async () => {
       const before = await starts();
       const extraArgs = { [controllers]: { 'concurrent-gc-syncs': '10' } };
       await driver.ensure(life.plan({ version: world.otherVersion, extraArgs }), { signal });
@@ -416,7 +430,7 @@ export function describeDriver(
       expect(await settings()).toEqual(expect.arrayContaining(['first', 'second']));
     });
 
-    it('says why a component keeps exiting, with the end of its log', async () => {
+    prove('failure', async () => {
       // Of one that is asked whether it is ready: one that is not counts as started after half a second.
       const changes = { extraArgs: { [server]: { 'no-such-flag': 'set' } } };
       const before = await life.serverStartedAt();

@@ -97,6 +97,8 @@ export class World {
   readonly #directory: string;
   readonly #tenants = new Map<string, Tenant>();
   readonly #shared = new Set<Tenant>();
+  /** Namespaces of this suite in tenants that others use too. */
+  readonly #namespaces = new Map<string, readonly string[]>();
 
   constructor(stack: StackInfo) {
     this.#stack = stack;
@@ -171,6 +173,32 @@ export class World {
     return tenant;
   }
 
+  /**
+   * Opens a tenant that suites share, and creates it if it is the first to. Each makes objects in namespaces of its own
+   * there, which `close` deletes; the tenant stays.
+   */
+  async joinTenant(name: string, ...namespaces: string[]): Promise<Tenant> {
+    const { exitCode, stderr } = await this.cli(['create', name, '--wait']);
+    if (exitCode !== 0 && exitCode !== conflict)
+      throw new Error(`vc-manager create ${name} ended with ${exitCode}: ${stderr}`);
+    // Another suite may be just creating it.
+    await this.superCluster.until<true, VirtualCluster>(
+      {
+        resource: resources.virtualClusters,
+        namespace: 'default',
+        name,
+        what: 'a tenant to share',
+        timeoutMs: 180_000,
+      },
+      ([vc]) => vc?.status?.phase === 'Ready',
+    );
+    this.#namespaces.set(name, namespaces);
+    const tenant = await this.openTenant(name);
+    // Of an earlier run, on a stack that outlived it.
+    await tenant.kubectl('delete', 'namespace', ...namespaces, '--ignore-not-found', '--timeout=120s');
+    return tenant;
+  }
+
   /** Opens one that is there; `close` deletes it too. */
   async openTenant(name: string, namespace = 'default'): Promise<Tenant> {
     const kubeconfig = await cliOutput(this.stateDir, 'kubeconfig', name, '-n', namespace);
@@ -232,7 +260,16 @@ export class World {
 
   /** Asks for the deletion of its tenants, which the next suite need not wait for, and hands back those that are shared. */
   async close(): Promise<void> {
-    const names = this.tenants.filter((tenant) => !this.#shared.has(tenant)).map(({ name }) => name);
+    const isShared = (tenant: Tenant): boolean =>
+      this.#shared.has(tenant) || this.#namespaces.has(tenant.name);
+    const names = this.tenants.filter((tenant) => !isShared(tenant)).map(({ name }) => name);
+    const joined = this.tenants.filter(({ name }) => this.#namespaces.has(name));
+    await Promise.all(
+      joined.map((tenant) => {
+        const namespaces = this.#namespaces.get(tenant.name) ?? [];
+        return tenant.kubectl('delete', 'namespace', ...namespaces, '--ignore-not-found', '--wait=false');
+      }),
+    );
     try {
       await Promise.all([...this.#shared].map((tenant) => this.#handBack(tenant)));
       if (names.length > 0) await cliOutput(this.stateDir, 'delete', '--ignore-not-found', ...names);

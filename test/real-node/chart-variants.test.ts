@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connectionFromSecret, resources } from '../../kube/index.ts';
 import { isInRange } from '../../vc-manager/os/network.ts';
 import { whyNoEngine } from '../docker/engine/engine.ts';
-import { provideSkerryArchive, skerryImage } from '../docker/images/index.ts';
+import { provideSkerryArchives, skerryImage } from '../docker/images/index.ts';
 import type { RunResult } from '../harness/cluster.ts';
 import { complaints } from '../harness/helm.ts';
 import { service } from '../harness/manifests.ts';
@@ -77,7 +77,7 @@ describe.skipIf(missing !== undefined)(
 
     beforeAll(async () => {
       const tell = (line: string): void => console.log(line);
-      const archive = await provideSkerryArchive(tell);
+      const { runtime: archive } = await provideSkerryArchives(tell);
       cluster = await startCluster({
         directory: place,
         nodes: 1,

@@ -7,7 +7,8 @@ import { findCondition, type KubeObject, resources } from '../../kube/index.ts';
 import { defaultVersions } from '../../vc-manager/binaries/index.ts';
 import { RedisServer, whyNoRedis } from '../../vc-manager/jobs/testing/redis-server.ts';
 import { whyNoEngine } from '../docker/engine/engine.ts';
-import { provideSkerryArchive, skerryImage } from '../docker/images/index.ts';
+import { provideSkerryArchives, skerryImage } from '../docker/images/index.ts';
+import { itBroadly } from '../harness/broad.ts';
 import { complaints } from '../harness/helm.ts';
 import { configMap, pod } from '../harness/manifests.ts';
 import { poll } from '../harness/poll.ts';
@@ -66,7 +67,7 @@ const shellPod = pod('default', 'web', {
 const missing = whyNoRedis() ?? whyNoEngine(process.env);
 const because = missing === undefined ? '' : ` (skipped: ${missing})`;
 
-describe.skipIf(missing !== undefined)(`the Helm chart on real nodes${because}`, () => {
+describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of real nodes${because}`, () => {
   const directory = mkdtempSync(join(tmpdir(), 'skerry-chart-'));
   const place = join(directory, 'cluster');
   let cluster: ClusterInfo;
@@ -77,8 +78,16 @@ describe.skipIf(missing !== undefined)(`the Helm chart on real nodes${because}`,
 
   beforeAll(async () => {
     const tell = (line: string): void => console.log(line);
-    const archive = await provideSkerryArchive(tell);
-    cluster = await startCluster({ directory: place, nodes: 1, withDns: true, tell });
+    const { runtime: archive } = await provideSkerryArchives(tell);
+    cluster = await startCluster({
+      directory: place,
+      nodes: 1,
+      withDns: true,
+      // Of k3s.
+      serviceRange: '10.43.0.0/16',
+      podSecurity: 'restricted',
+      tell,
+    });
     world = new World(await stackOf(cluster));
     release = await ChartRelease.prepare(world);
     const [node] = cluster.nodes;
@@ -193,8 +202,12 @@ describe.skipIf(missing !== undefined)(`the Helm chart on real nodes${because}`,
   });
 
   it('lets pods read metrics, but for those of tenants, and nothing else of Skerry', async () => {
-    await world.superCluster.apply(idlePod('default', 'operator'));
-    await untilReady(world.superCluster, 'default', 'operator');
+    const enforced = { 'pod-security.kubernetes.io/enforce': 'privileged' };
+    await world.superCluster.apply(
+      { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'watching', labels: enforced } },
+      idlePod('watching', 'operator'),
+    );
+    await untilReady(world.superCluster, 'watching', 'operator');
     const tenant = await openTenant('first');
     const ports = { etcd: [2379, 2380, 2381], manager: [10_452], syncer: [10_250, 10_451] };
     const heard = async (): Promise<Record<string, string[]>> => {
@@ -204,7 +217,7 @@ describe.skipIf(missing !== undefined)(`the Helm chart on real nodes${because}`,
         const address = pod?.status?.podIP ?? '';
         for (const port of each)
           found[`${component} ${port}`] = await Promise.all([
-            connects(world.superCluster, { namespace: 'default', name: 'operator' }, address, port),
+            connects(world.superCluster, { namespace: 'watching', name: 'operator' }, address, port),
             connects(tenant, { namespace: 'default', name: 'web' }, address, port),
           ]);
       }
@@ -275,7 +288,7 @@ describe.skipIf(missing !== undefined)(`the Helm chart on real nodes${because}`,
     await world.superCluster.kubectl('delete', 'vc', 'broken', 'second', '--wait=false');
   });
 
-  it('goes on as it was while an upgrade has no image, until that is taken back', async () => {
+  itBroadly('goes on as it was while an upgrade has no image, until that is taken back', async () => {
     expect(complaints(await release.upgrade(...values, '--set', 'image.tag=absent'))).toEqual([]);
     const pods = await release.untilPods('manager', 'a pod without an image', (all) => {
       const reasons = all.map(({ status }) => status?.containerStatuses?.[0]?.state?.waiting?.reason ?? '');

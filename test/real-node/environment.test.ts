@@ -5,8 +5,9 @@ import type { Cluster } from '../harness/cluster.ts';
 import { configMap, namespace, pod, service } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { idlePod, inPod, server, shellInPod, untilReady } from './suite/pods.ts';
+import { joinTenants } from './suite/shared-tenants.ts';
 
-const ns = 'shop';
+const ns = 'environment';
 /** In the super cluster itself, to see what kubelet makes of the same without Skerry. */
 const plain = 'environment-plain';
 
@@ -33,7 +34,7 @@ describe('the environment of a pod', () => {
   beforeAll(async () => {
     world = new World(inject('stack'));
     const { superCluster } = world;
-    tenant = await world.createTenant('environment');
+    [tenant] = await joinTenants(world, ns);
     const slice = tenant.virtualCluster.status?.serviceCIDR ?? '';
     apiServer = slice.replace(/0\/\d+$/, '1');
     dns = slice.replace(/0\/\d+$/, '10');
@@ -229,7 +230,7 @@ describe('the environment of a pod', () => {
     for (const name of ['named', 'qualified']) {
       const hosts = await ask(name, 'cat', '/etc/hosts');
       expect(hosts).toContain('worker');
-      expect(hosts).not.toContain('default-environment');
+      expect(hosts).not.toContain(`default-${tenant.name}`);
     }
   });
 

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { Binaries, defaultCacheDirectory } from '../../vc-manager/binaries/index.ts';
 import { ensureManagerPki } from '../../vc-manager/pki/index.ts';
+import { itBroadly } from '../harness/broad.ts';
 import { renewAll } from '../harness/certificates.ts';
 import { at } from '../harness/checker/view.ts';
 import type { Cluster } from '../harness/cluster.ts';
@@ -250,20 +251,24 @@ describe('a manager with --driver kubernetes', () => {
     expect(describe.stdout).toMatch(/Driver: +kubernetes/);
   });
 
-  it('adds replicas, and renews all certificates without a request that fails', async () => {
-    await manager.end();
-    manager = startManager('first', ...doubled);
-    await untilDoubled();
-    const client = await whileAsked(tenant.kubeconfig, 'all certificates, two API servers', () =>
-      renewAll(world, tenant),
-    );
-    expectAllServed(client, 2);
-    expect(await tenant.kubectl('logs', 'web')).toContain('hello');
-    const { status } = await world.virtualCluster('blue');
-    expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'renewal', result: 'Succeeded', attempts: 1 });
-  }, 900_000);
+  itBroadly(
+    'adds replicas, and renews all certificates without a request that fails',
+    async () => {
+      await manager.end();
+      manager = startManager('first', ...doubled);
+      await untilDoubled();
+      const client = await whileAsked(tenant.kubeconfig, 'all certificates, two API servers', () =>
+        renewAll(world, tenant),
+      );
+      expectAllServed(client, 2);
+      expect(await tenant.kubectl('logs', 'web')).toContain('hello');
+      const { status } = await world.virtualCluster('blue');
+      expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'renewal', result: 'Succeeded', attempts: 1 });
+    },
+    900_000,
+  );
 
-  it('takes over from one that was killed, and replaces nothing', async () => {
+  itBroadly('takes over from one that was killed, and replaces nothing', async () => {
     const namespace = `skerry-tenant-${tenant.id}`;
     const pods = async (): Promise<unknown[]> =>
       (await world.superCluster.client.list(resources.pods, { namespace })).items.map(
@@ -280,9 +285,9 @@ describe('a manager with --driver kubernetes', () => {
   });
 
   it('leaves nothing of tenants that are deleted', async () => {
-    const ids = world.tenants.map(({ id }) => id);
-    for (const name of ['blue', 'green']) await world.deleteTenant(name);
-    for (const id of ids) {
+    const made = world.tenants;
+    await Promise.all(made.map(({ name }) => world.deleteTenant(name)));
+    for (const { id } of made) {
       expect(
         await world.superCluster.find(resources.namespaces, { name: `skerry-tenant-${id}` }),
       ).toBeUndefined();

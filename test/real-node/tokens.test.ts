@@ -1,3 +1,4 @@
+import { createPublicKey, verify, type webcrypto } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
@@ -34,6 +35,7 @@ const shortest = 600;
 const renewalTimeoutMs = 600_000;
 
 interface Claims {
+  iss: string;
   aud: string[];
   exp: number;
   iat: number;
@@ -206,6 +208,25 @@ describe('tokens in pods', () => {
     const { ca } = connectionFromSecret(tenant.kubeconfig);
     expect(String(at(inTenant, 'data', 'ca.crt')).trim()).toBe(ca?.trim());
     expect(await inPod(tenant, client, 'cat', `${account}/namespace`)).toBe('shop');
+  });
+
+  it('name an issuer that publishes to pods the keys that they are signed with', async () => {
+    const token = await inPod(tenant, client, 'cat', `${account}/token`);
+    const get = async <T>(path: string): Promise<T> =>
+      JSON.parse(
+        await shellInPod(tenant, client, `${curl} ${bearer} https://kubernetes.default.svc${path}`),
+      ) as T;
+    const { issuer } = await get<{ issuer: string }>('/.well-known/openid-configuration');
+    expect(claimsOf(token).iss).toBe(issuer);
+    const [header = '', claims = '', signature = ''] = token.split('.');
+    const { kid } = JSON.parse(Buffer.from(header, 'base64url').toString()) as { kid: string };
+    const { keys } = await get<{ keys: (webcrypto.JsonWebKey & { kid: string })[] }>('/openid/v1/jwks');
+    const key = keys.find((each) => each.kid === kid);
+    if (key === undefined) throw new Error(`${kid} is not among ${JSON.stringify(keys)}`);
+    const publicKey = createPublicKey({ key, format: 'jwk' });
+    const signed = Buffer.from(`${header}.${claims}`);
+    const options = { key: publicKey, dsaEncoding: 'ieee-p1363' } as const;
+    expect(verify('sha256', signed, options, Buffer.from(signature, 'base64url'))).toBe(true);
   });
 
   /** The new token, as soon as the super cluster has it; then it is waited for in the pod. */

@@ -5,6 +5,7 @@ import { at } from '../harness/checker/view.ts';
 import { configMap, namespace, pod, service } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { server, untilReady } from './suite/pods.ts';
+import { joinTenants } from './suite/shared-tenants.ts';
 
 const ns = 'hooks';
 const group = 'admissionregistration.k8s.io';
@@ -17,7 +18,7 @@ describe('an admission webhook that is served by a pod of the tenant', () => {
 
   beforeAll(async () => {
     world = new World(inject('stack'));
-    [tenant, other] = (await world.createTenants('hooked', 'unhooked')) as [Tenant, Tenant];
+    [tenant, other] = await joinTenants(world, ns, 'hooked');
     const authority = await createAuthority({ commonName: 'hook' });
     const pair = await issue(authority, {
       commonName: 'hook',
@@ -64,7 +65,7 @@ describe('an admission webhook that is served by a pod of the tenant', () => {
             rules: [
               { apiGroups: [''], apiVersions: ['v1'], resources: ['configmaps'], operations: ['CREATE'] },
             ],
-            namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'shop' } },
+            namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'hooked' } },
             admissionReviewVersions: ['v1'],
             sideEffects: 'None',
             timeoutSeconds: 10,
@@ -72,12 +73,12 @@ describe('an admission webhook that is served by a pod of the tenant', () => {
         ],
       });
     }
-    for (const each of [tenant, other]) await each.apply(namespace('shop'));
+    for (const each of [tenant, other]) await each.apply(namespace('hooked'));
   });
 
   afterAll(() => world?.close());
 
-  const refused = configMap('shop', 'refused', { 'webhook-e2e-test': 'webhook-disallow' });
+  const refused = configMap('hooked', 'refused', { 'webhook-e2e-test': 'webhook-disallow' });
 
   it('refuses, in the words of the pod', async () => {
     const refusal = async (): Promise<string> =>
@@ -96,7 +97,7 @@ describe('an admission webhook that is served by a pod of the tenant', () => {
       .poll(
         async () => {
           const name = `changed-${count++}`;
-          const asked = configMap('shop', name, { 'mutation-start': 'yes' });
+          const asked = configMap('hooked', name, { 'mutation-start': 'yes' });
           return at(await tenant.client.create(resources.configMaps, asked), 'data');
         },
         { timeout: 30_000, interval: 100 },
@@ -118,7 +119,7 @@ describe('an admission webhook that is served by a pod of the tenant', () => {
   it('stands in the way when its pod is gone, and no more when it is deleted', async () => {
     await tenant.kubectl('-n', ns, 'delete', 'pod', 'hook', '--timeout=60s');
     const created = await tenant.tryKubectl(['create', '-f', '-'], {
-      input: JSON.stringify(configMap('shop', 'blocked')),
+      input: JSON.stringify(configMap('hooked', 'blocked')),
     });
     expect(created.stderr).toMatch(/failed calling webhook|no endpoints available/);
     await tenant.kubectl('delete', 'validatingwebhookconfiguration,mutatingwebhookconfiguration', 'hook');
@@ -127,7 +128,7 @@ describe('an admission webhook that is served by a pod of the tenant', () => {
         async () =>
           (
             await tenant.tryKubectl(['apply', '-f', '-'], {
-              input: JSON.stringify(configMap('shop', 'free')),
+              input: JSON.stringify(configMap('hooked', 'free')),
             })
           ).exitCode,
         { timeout: 30_000, interval: 100 },

@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { Cache } from '../../real-node/build/programs.ts';
-import { prepareImages, provideSkerryArchive } from '../images/index.ts';
+import { prepareImages, provideSkerryArchives } from '../images/index.ts';
 import { provideCompose, startEngine, whyNoEngine } from './engine.ts';
 
 const usage = `A Docker engine of its own on this machine, for tests and for looking around. Needs root.
@@ -22,7 +22,7 @@ async function main([command, directory]: readonly string[]): Promise<number> {
   if (command === 'prepare') {
     await provideCompose(cache);
     await prepareImages(cache);
-    await provideSkerryArchive(tell);
+    await provideSkerryArchives(tell);
     return 0;
   }
   if (command === 'hold' && directory !== undefined) {

@@ -1,11 +1,11 @@
 import { Cache } from '../../real-node/build/programs.ts';
-import type { EngineInfo } from '../engine/engine.ts';
-import { loadImages, provideArchive } from './load-images.ts';
+import { docker, type EngineInfo, mustDocker } from '../engine/engine.ts';
+import { loadImages, provideArchive, transferTimeoutMs } from './load-images.ts';
 import { kubernetesImages, node, redis } from './recipes.ts';
-import { buildSkerry, managerImage, skerryImage } from './skerry-image.ts';
+import { buildSkerryImages, managerImage, provideSkerryArchives } from './skerry-image.ts';
 
 export { redisImage } from './recipes.ts';
-export { buildSkerry, managerImage, provideSkerryArchive, repository, skerryImage } from './skerry-image.ts';
+export { buildSkerry, managerImage, provideSkerryArchives, repository, skerryImage } from './skerry-image.ts';
 
 function cacheOf(tell: (line: string) => void): Cache {
   return new Cache({ env: process.env, signal: new AbortController().signal, tell, room: 'docker' });
@@ -29,10 +29,21 @@ export async function withRedisImage(engine: EngineInfo, tell = console.log): Pr
   await loadImages(engine, cacheOf(tell), [await redis()]);
 }
 
-/** Has the engine know Skerry's own images, `skerry:local` and `skerry-manager:local`; the second has Kubernetes' too. */
-export async function withSkerryImages(engine: EngineInfo, tell = console.log): Promise<void> {
+/** Has the engine know upstream's image of Node, of which Skerry's are made. */
+export async function withNodeImage(engine: EngineInfo, tell = console.log): Promise<void> {
   const cache = cacheOf(tell);
-  await loadImages(engine, cache, [await node(cache), ...kubernetesImages(cache)]);
-  await buildSkerry(engine, { tag: skerryImage, target: 'runtime' });
-  await buildSkerry(engine, { tag: managerImage, target: 'manager' });
+  await loadImages(engine, cache, [await node(cache)]);
+}
+
+/** Has the engine build Skerry's own images. */
+export async function withBuiltSkerryImages(engine: EngineInfo, tell = console.log): Promise<void> {
+  await buildSkerryImages(engine, cacheOf(tell));
+}
+
+/** Has the engine know Skerry's own images as they were built once for these sources. */
+export async function withSkerryImages(engine: EngineInfo, tell = console.log): Promise<void> {
+  const { exitCode } = await docker(engine, ['image', 'inspect', managerImage]);
+  if (exitCode === 0) return;
+  const { all } = await provideSkerryArchives(tell);
+  await mustDocker(engine, ['load', '--quiet', '--input', all], { timeoutMs: transferTimeoutMs });
 }

@@ -6,6 +6,9 @@ import { writeImage } from '../../real-node/images/oci-image.ts';
 import { docker, type EngineInfo, mustDocker } from '../engine/engine.ts';
 import type { DockerImage } from './recipes.ts';
 
+/** Beside a whole test run, at the lowest priority. */
+export const transferTimeoutMs = 300_000;
+
 /** Has the engine know these images under their tags; they are made unless they were made before. */
 export async function loadImages(
   engine: EngineInfo,
@@ -17,7 +20,7 @@ export async function loadImages(
     const { exitCode } = await docker(engine, ['image', 'inspect', tag]);
     if (exitCode === 0) continue;
     const archive = await provideArchive(cache, image);
-    await mustDocker(engine, ['load', '--quiet', '--input', archive]);
+    await mustDocker(engine, ['load', '--quiet', '--input', archive], { timeoutMs: transferTimeoutMs });
     cache.tell(`${tag}: loaded`);
   }
 }

@@ -1,5 +1,5 @@
 import { execa } from 'execa';
-import { withKubernetesImages, withRedisImage, withSkerryImages } from './index.ts';
+import { withBuiltSkerryImages, withKubernetesImages, withRedisImage } from './index.ts';
 
 const usage = `Makes every image that docker-compose.yml names from the programs of this machine, with no container registry,
 and has a Docker engine know them: that of DOCKER_HOST, else the usual one. deploy/compose/local.env names them.
@@ -15,7 +15,7 @@ async function main(args: readonly string[]): Promise<number> {
   const engine = { host: process.env['DOCKER_HOST'] ?? '', env: {} };
   const version = await execa('docker', ['version'], { reject: false });
   if (version.failed) throw new Error(`there is no Docker engine: ${version.stderr || version.shortMessage}`);
-  await withSkerryImages(engine);
+  await withBuiltSkerryImages(engine);
   await withKubernetesImages(engine);
   await withRedisImage(engine);
   return 0;

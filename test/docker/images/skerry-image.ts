@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import { mkdtempSync } from 'node:fs';
-import { readdir, readFile, rm, stat } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Cache, type Tell } from '../../real-node/build/programs.ts';
 import { tree } from '../../real-node/images/layer.ts';
 import { type EngineInfo, mustDocker, provideCompose, startEngine } from '../engine/engine.ts';
-import { loadImages } from './load-images.ts';
-import { node } from './recipes.ts';
+import { loadImages, transferTimeoutMs } from './load-images.ts';
+import { kubernetesImages, node } from './recipes.ts';
 
 export const skerryImage = 'skerry:local';
 export const managerImage = 'skerry-manager:local';
@@ -40,34 +40,57 @@ export async function buildSkerry(
   );
 }
 
+/** Has the engine know `skerry:local` and `skerry-manager:local`, which it builds; the second has Kubernetes' programs too. */
+export async function buildSkerryImages(engine: EngineInfo, cache: Cache): Promise<void> {
+  await loadImages(engine, cache, [await node(cache), ...kubernetesImages(cache)]);
+  await buildSkerry(engine, { tag: skerryImage, target: 'runtime' });
+  await buildSkerry(engine, { tag: managerImage, target: 'manager' });
+}
+
 const dockerfile = 'deploy/Dockerfile';
-const dayMs = 86_400_000;
+/** As long as the longest run may take that was given an archive. */
+const keptMs = 6 * 3_600_000;
+
+interface SkerryArchives {
+  /** `skerry:local` alone, for nodes. */
+  readonly runtime: string;
+  /** Both images. */
+  readonly all: string;
+}
 
 /**
- * Path of `skerry:local` as an archive, for clusters whose nodes have no Docker engine: an engine of its own builds it
- * from deploy/Dockerfile, once for these sources.
+ * Paths of Skerry's images as archives: an engine of its own builds them from deploy/Dockerfile, once for these
+ * sources. Neither nodes, which have no engine, nor the engine of the suites build them again.
  */
-export async function provideSkerryArchive(tell: Tell): Promise<string> {
+export async function provideSkerryArchives(tell: Tell): Promise<SkerryArchives> {
   const cache = new Cache({ env: process.env, signal: new AbortController().signal, tell, room: 'docker' });
-  const base = await node(cache);
+  const bases = [await node(cache), ...kubernetesImages(cache)].map(({ inputs }) => inputs);
   const key = createHash('sha256')
-    .update(JSON.stringify([base.inputs, await sources()]))
+    .update(JSON.stringify([bases, await sources()]))
     .digest('hex');
-  const name = `skerry-${key.slice(0, 12)}.tar`;
-  return cache.ensure(cache.path('images', name), async (work) => {
+  const at = (directory: string): SkerryArchives => ({
+    runtime: join(directory, 'skerry.tar'),
+    all: join(directory, 'all.tar'),
+  });
+  const made = await cache.ensure(cache.path('images', `skerry-${key.slice(0, 12)}`), async (work) => {
     const directory = mkdtempSync(join(tmpdir(), 'skerry-docker-'));
     const engine = await startEngine({ directory, compose: await provideCompose(cache), tell });
-    const archive = join(work, name);
+    const archives = join(work, 'archives');
+    await mkdir(archives);
+    const { runtime, all } = at(archives);
     try {
-      await loadImages(engine, cache, [base]);
-      await buildSkerry(engine, { tag: skerryImage, target: 'runtime' });
-      await mustDocker(engine, ['save', '--output', archive, skerryImage]);
+      await buildSkerryImages(engine, cache);
+      const save = (archive: string, ...images: string[]): Promise<string> =>
+        mustDocker(engine, ['save', '--output', archive, ...images], { timeoutMs: transferTimeoutMs });
+      await save(runtime, skerryImage);
+      await save(all, skerryImage, managerImage);
     } finally {
       await engine.stop();
     }
     await removeEarlier(cache);
-    return archive;
+    return archives;
   });
+  return at(made);
 }
 
 /** Paths of all that the image is made of, as .dockerignore lists it, with a hash of each. */
@@ -92,9 +115,9 @@ async function sources(): Promise<string[]> {
 
 /** Of other sources, which nobody asks for again: those that no run that is under way can have been given. */
 async function removeEarlier(cache: Cache): Promise<void> {
-  for (const file of await readdir(cache.path('images'))) {
-    if (!/^skerry-[0-9a-f]{12}\.tar$/.test(file)) continue;
-    const { mtimeMs } = await stat(cache.path('images', file));
-    if (Date.now() - mtimeMs > dayMs) await rm(cache.path('images', file), { force: true });
+  for (const name of await readdir(cache.path('images'))) {
+    if (!/^skerry-[0-9a-f]{12}(\.tar)?$/.test(name)) continue;
+    const { mtimeMs } = await stat(cache.path('images', name));
+    if (Date.now() - mtimeMs > keptMs) await rm(cache.path('images', name), { recursive: true, force: true });
   }
 }

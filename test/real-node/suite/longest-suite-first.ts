@@ -1,7 +1,7 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** Suites that take minutes, the longest first: started last, they would run alone at the end. */
-const long = ['kubernetes-manager', 'workloads', 'kubernetes-replicas', 'kubernetes-driver', 'tokens'].map(
+const long = ['chart', 'kubernetes-manager', 'kubernetes-replicas', 'workloads', 'kubernetes-driver'].map(
   (name) => `test/real-node/${name}.test.ts`,
 );
 
