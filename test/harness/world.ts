@@ -96,9 +96,8 @@ export class World {
   readonly #stack: StackInfo;
   readonly #directory: string;
   readonly #tenants = new Map<string, Tenant>();
-  readonly #shared = new Set<Tenant>();
-  /** Namespaces of this suite in tenants that others use too. */
-  readonly #namespaces = new Map<string, readonly string[]>();
+  /** Tenants that stay, and how each is left to the others. */
+  readonly #shared = new Map<Tenant, () => Promise<void>>();
 
   constructor(stack: StackInfo) {
     this.#stack = stack;
@@ -144,28 +143,24 @@ export class World {
    * deletes every namespace of it, without waiting, and puts its spec back; what else a suite makes there, it deletes.
    */
   async sharedTenant(ofSuite: string): Promise<Tenant> {
-    return this.#openShared(sharedNames[0], ofSuite);
+    return this.#openWith(sharedNames[0], ofSuite);
   }
 
   /** As `sharedTenant`, and another one beside it. */
   async sharedTenants(ofSuite: string): Promise<[Tenant, Tenant]> {
     const [one, other] = sharedNames;
-    return Promise.all([this.#openShared(one, ofSuite), this.#openShared(other, ofSuite)]);
+    return Promise.all([this.#openWith(one, ofSuite), this.#openWith(other, ofSuite)]);
   }
 
-  async #openShared(name: string, ofSuite: string): Promise<Tenant> {
-    const ref = { namespace: 'default', name };
-    const found = await this.superCluster.find(resources.virtualClusters, ref);
-    if (found === undefined) await cliOutput(this.stateDir, 'create', name, '--wait');
-    // The suite before has put its spec back and not waited.
-    const virtualCluster = await this.superCluster.until<VirtualCluster, VirtualCluster>(
-      { resource: resources.virtualClusters, ...ref, what: `the tenant ${name} to be Ready` },
-      ([vc]) => vc !== undefined && isReady(vc) && vc,
-    );
-    const signal = AbortSignal.timeout(60_000);
-    const kubeconfig = await adminKubeconfig(this.superCluster.client, virtualCluster, signal);
-    const tenant = await this.#open(virtualCluster, kubeconfig);
-    this.#shared.add(tenant);
+  /** As `sharedTenants`, for suites that run beside each other: `close` deletes these namespaces, which are not made. */
+  async joinTenants(...namespaces: string[]): Promise<[Tenant, Tenant]> {
+    const [one, other] = sharedNames;
+    return Promise.all([this.#join(one, namespaces), this.#join(other, namespaces)]);
+  }
+
+  async #openWith(name: string, ofSuite: string): Promise<Tenant> {
+    const tenant = await this.#openShared(name);
+    this.#shared.set(tenant, () => this.#handBack(tenant));
     // Of an earlier run, on a stack that outlived it.
     await removeNamespaces(tenant, (each) => each === ofSuite);
     await tenant.untilGone(resources.namespaces, { name: ofSuite });
@@ -173,30 +168,38 @@ export class World {
     return tenant;
   }
 
-  /**
-   * Opens a tenant that suites share, and creates it if it is the first to. Each makes objects in namespaces of its own
-   * there, which `close` deletes; the tenant stays.
-   */
-  async joinTenant(name: string, ...namespaces: string[]): Promise<Tenant> {
-    const { exitCode, stderr } = await this.cli(['create', name, '--wait']);
-    if (exitCode !== 0 && exitCode !== conflict)
-      throw new Error(`vc-manager create ${name} ended with ${exitCode}: ${stderr}`);
-    // Another suite may be just creating it.
-    await this.superCluster.until<true, VirtualCluster>(
+  async #join(name: string, namespaces: readonly string[]): Promise<Tenant> {
+    const tenant = await this.#openShared(name);
+    const remove = (): Promise<void> => removeNamespaces(tenant, (each) => namespaces.includes(each));
+    this.#shared.set(tenant, remove);
+    // Of an earlier run, on a stack that outlived it.
+    await remove();
+    for (const each of namespaces) await tenant.untilGone(resources.namespaces, { name: each });
+    return tenant;
+  }
+
+  async #openShared(name: string): Promise<Tenant> {
+    const ref = { namespace: 'default', name };
+    const found = await this.superCluster.find(resources.virtualClusters, ref);
+    if (found === undefined) {
+      const { exitCode, stderr } = await this.cli(['create', name, '--wait']);
+      // Another suite may be just creating it.
+      if (exitCode !== 0 && exitCode !== conflict)
+        throw new Error(`vc-manager create ${name} ended with ${exitCode}: ${stderr}`);
+    }
+    // The suite before has put its spec back and not waited.
+    const virtualCluster = await this.superCluster.until<VirtualCluster, VirtualCluster>(
       {
         resource: resources.virtualClusters,
-        namespace: 'default',
-        name,
-        what: 'a tenant to share',
+        ...ref,
+        what: `the tenant ${name} to be Ready`,
         timeoutMs: 180_000,
       },
-      ([vc]) => vc?.status?.phase === 'Ready',
+      ([vc]) => vc !== undefined && isReady(vc) && vc,
     );
-    this.#namespaces.set(name, namespaces);
-    const tenant = await this.openTenant(name);
-    // Of an earlier run, on a stack that outlived it.
-    await tenant.kubectl('delete', 'namespace', ...namespaces, '--ignore-not-found', '--timeout=120s');
-    return tenant;
+    const signal = AbortSignal.timeout(60_000);
+    const kubeconfig = await adminKubeconfig(this.superCluster.client, virtualCluster, signal);
+    return this.#open(virtualCluster, kubeconfig);
   }
 
   /** Opens one that is there; `close` deletes it too. */
@@ -260,18 +263,9 @@ export class World {
 
   /** Asks for the deletion of its tenants, which the next suite need not wait for, and hands back those that are shared. */
   async close(): Promise<void> {
-    const isShared = (tenant: Tenant): boolean =>
-      this.#shared.has(tenant) || this.#namespaces.has(tenant.name);
-    const names = this.tenants.filter((tenant) => !isShared(tenant)).map(({ name }) => name);
-    const joined = this.tenants.filter(({ name }) => this.#namespaces.has(name));
-    await Promise.all(
-      joined.map((tenant) => {
-        const namespaces = this.#namespaces.get(tenant.name) ?? [];
-        return tenant.kubectl('delete', 'namespace', ...namespaces, '--ignore-not-found', '--wait=false');
-      }),
-    );
+    const names = this.tenants.filter((tenant) => !this.#shared.has(tenant)).map(({ name }) => name);
     try {
-      await Promise.all([...this.#shared].map((tenant) => this.#handBack(tenant)));
+      await Promise.all([...this.#shared.values()].map((handBack) => handBack()));
       if (names.length > 0) await cliOutput(this.stateDir, 'delete', '--ignore-not-found', ...names);
     } finally {
       await Promise.all(this.tenants.map((tenant) => tenant.close()));

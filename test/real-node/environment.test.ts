@@ -5,7 +5,6 @@ import type { Cluster } from '../harness/cluster.ts';
 import { configMap, namespace, pod, service } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { idlePod, inPod, server, shellInPod, untilReady } from './suite/pods.ts';
-import { joinTenants } from './suite/shared-tenants.ts';
 
 const ns = 'environment';
 /** In the super cluster itself, to see what kubelet makes of the same without Skerry. */
@@ -34,7 +33,7 @@ describe('the environment of a pod', () => {
   beforeAll(async () => {
     world = new World(inject('stack'));
     const { superCluster } = world;
-    [tenant] = await joinTenants(world, ns);
+    [tenant] = await world.joinTenants(ns);
     const slice = tenant.virtualCluster.status?.serviceCIDR ?? '';
     apiServer = slice.replace(/0\/\d+$/, '1');
     dns = slice.replace(/0\/\d+$/, '10');

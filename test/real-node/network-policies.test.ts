@@ -3,7 +3,6 @@ import type { KubeObject } from '../../kube/index.ts';
 import { namespace } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { connects, idlePod, noRouteToHost, untilReady, webPod } from './suite/pods.ts';
-import { joinTenants } from './suite/shared-tenants.ts';
 
 const ns = 'walled';
 const port = 8080;
@@ -15,7 +14,7 @@ describe("a tenant's network policies, on nodes that act on them", () => {
 
   beforeAll(async () => {
     world = new World(inject('stack'));
-    [tenant, other] = await joinTenants(world, ns, 'friends');
+    [tenant, other] = await world.joinTenants(ns, 'friends');
     const on = (node: string) => ({ nodeSelector: { 'kubernetes.io/hostname': node } });
     await tenant.apply(namespace(ns), namespace('friends'));
     await tenant.apply(

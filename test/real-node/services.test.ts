@@ -4,7 +4,6 @@ import { at } from '../harness/checker/view.ts';
 import { namespace, service, statefulSet } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { idlePod, shellInPod, untilNamesResolve, untilReady, web, webPod } from './suite/pods.ts';
-import { joinTenants } from './suite/shared-tenants.ts';
 
 const ns = 'services';
 
@@ -15,7 +14,7 @@ describe('services', () => {
 
   beforeAll(async () => {
     world = new World(inject('stack'));
-    [tenant, other] = await joinTenants(world, ns);
+    [tenant, other] = await world.joinTenants(ns);
     for (const each of [tenant, other]) await each.apply(namespace(ns), idlePod(ns, 'client'));
     await tenant.apply(
       // One on each node, and the client on one of them.

@@ -8,7 +8,6 @@ import { resources } from '../../kube/index.ts';
 import { namespace, pod, service } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { hasSaid, idlePod, images, inPod, script, shellInPod, untilReady, webPod } from './suite/pods.ts';
-import { joinTenants } from './suite/shared-tenants.ts';
 
 const ns = 'streams';
 const megabytes = 50;
@@ -29,7 +28,7 @@ describe('streams between kubectl and containers', () => {
 
   beforeAll(async () => {
     world = new World(inject('stack'));
-    [tenant, other] = await joinTenants(world, ns);
+    [tenant, other] = await world.joinTenants(ns);
     await tenant.apply(
       namespace(ns),
       idlePod(ns, 'idle'),

@@ -5,7 +5,6 @@ import { at } from '../harness/checker/view.ts';
 import { configMap, namespace, pod, service } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { server, untilReady } from './suite/pods.ts';
-import { joinTenants } from './suite/shared-tenants.ts';
 
 const ns = 'hooks';
 const group = 'admissionregistration.k8s.io';
@@ -18,7 +17,7 @@ describe('an admission webhook that is served by a pod of the tenant', () => {
 
   beforeAll(async () => {
     world = new World(inject('stack'));
-    [tenant, other] = await joinTenants(world, ns, 'hooked');
+    [tenant, other] = await world.joinTenants(ns, 'hooked');
     const authority = await createAuthority({ commonName: 'hook' });
     const pair = await issue(authority, {
       commonName: 'hook',
