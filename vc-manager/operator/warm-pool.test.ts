@@ -13,7 +13,6 @@ const empty: View = {
   shelves: [{ template: 'v1-36', wanted: 2, bytes: GiB }],
   members: [],
   isBusy: false,
-  restores: new Map(),
   isShort: false,
   isFreeing: false,
   isPaused: false,
