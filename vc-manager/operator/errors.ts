@@ -9,7 +9,6 @@ type OperatorErrorCode =
   | 'IdNotProven'
   | 'PoolExhausted'
   | 'AddressTaken'
-  | 'AddressNotFreed'
   | 'PortsExhausted'
   | 'PortTaken'
   | 'SecretNotOurs'
@@ -109,16 +108,6 @@ export function addressTaken(address: string, slice: string, holder: string): Op
     `the address ${address} of this tenant's slice ${slice} is held by ${holder} in the super cluster. ` +
       'Delete that object, so that the address can be reserved again.',
     false,
-  );
-}
-
-export function addressNotFreed(address: string, holder: string, seconds: number): OperatorError {
-  return new OperatorError(
-    'AddressNotFreed',
-    `the address ${address}, where its pods look for their API server, is still held by ${holder}, although that was ` +
-      `deleted again and again for ${seconds} s. A syncer that has not seen that this tenant moves makes it anew: ` +
-      'look whether all vc-syncers reach the super cluster, and restart the one that does not.',
-    true,
   );
 }
 

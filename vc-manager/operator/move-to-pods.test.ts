@@ -9,7 +9,6 @@ import {
   KubeClient,
   type KubeObject,
   resources,
-  systemClock,
 } from '../../kube/index.ts';
 import { DriverError } from '../drivers/errors.ts';
 import type { Entry } from '../etcd/keyspace.ts';
@@ -146,42 +145,6 @@ describe('a move between this machine and the pods of a cluster', () => {
     world.edit('a', { driver: 'process' });
     await untilMoved('process');
     expect(reserved()).toBe('kubernetes');
-  });
-
-  it('says who holds the address of its API server when a syncer does not let go of it, and goes on when it does', async () => {
-    let elapsedMs = 0;
-    const clock = {
-      ...systemClock,
-      monotonic: () => systemClock.monotonic() + elapsedMs,
-      // Only the pause between two attempts at the address.
-      sleep: (ms: number, signal?: AbortSignal) => {
-        if (ms === 50) elapsedMs += 1_000;
-        return systemClock.sleep(ms === 50 ? 0 : ms, signal);
-      },
-    };
-    world.run({ otherDrivers: { kubernetes: pods }, settings, clock });
-    const { metadata } = await make();
-    const ref = { namespace: 'a-default', name: 'kubernetes' };
-    const labels = { [labelKeys.tenant]: metadata.uid ?? '' };
-    let isStubborn = true;
-    pods.isFree = () => {
-      if (isStubborn) {
-        world.superCluster.put(resources.services, { metadata: { ...ref, labels } });
-        const spec = { parentRef: { resource: 'services', ...ref } };
-        world.superCluster.put(resources.ipAddresses, { metadata: { name: firstAddress() }, spec });
-      }
-      return !isStubborn;
-    };
-    world.edit('a', { driver: 'kubernetes' });
-    const { status } = await world.until('a', (vc) => vc.status?.jobs?.current?.failing === true);
-    const { message } = status?.jobs?.current ?? {};
-    expect(message).toContain(
-      `${firstAddress()}, where its pods look for their API server, is still held by`,
-    );
-    expect(message).toMatch(/held by services\/a-default\/kubernetes, .* for 20 s\. .*restart the one/);
-    isStubborn = false;
-    world.edit('a', { weight: 2 });
-    await untilMoved('kubernetes');
   });
 
   it('goes back to an address of this machine when its pods do not become ready', async () => {

@@ -10,7 +10,7 @@ import {
   resources,
 } from '../../../kube/index.ts';
 import { addressAt, allocateSlice } from '../../os/network.ts';
-import { addressNotFreed, addressTaken, poolExhausted } from '../errors.ts';
+import { addressTaken, poolExhausted } from '../errors.ts';
 import { find } from '../objects.ts';
 import type { Services } from '../services.ts';
 import type { Step } from '../step-runner.ts';
@@ -130,8 +130,7 @@ async function giveBack({ vc, id, signal }: Tenant, { driver, drivers }: Service
 
 /**
  * As `reserveAddress`, for a driver that puts a Service at the address, which reserves it too. What this tenant has there
- * from a driver that routed nothing makes room: the reservation, or the syncer's Service in its place. Throws
- * `AddressNotFreed`.
+ * from a driver that routed nothing makes room: the reservation, or the syncer's Service in its place.
  */
 async function routeToApiServer(
   tenant: Tenant,
@@ -139,7 +138,6 @@ async function routeToApiServer(
   address: string,
 ): Promise<Conflict | undefined> {
   const { id, signal } = tenant;
-  const endMs = clock.monotonic() + freedWithinMs;
   while (!(await driver.lead?.(id, address, { signal }))) {
     const existing = await find<IPAddress>(client, resources.ipAddresses, { name: address }, signal);
     const service = existing && (await serviceAt(tenant, client, existing));
@@ -147,8 +145,6 @@ async function routeToApiServer(
       await deleteReservation(client, existing, signal);
     else if (service !== undefined) await deleteObject(client, resources.services, service, signal);
     else return conflictOf(address, existing);
-    if (clock.monotonic() >= endMs)
-      throw addressNotFreed(address, conflictOf(address, existing).holder, freedWithinMs / 1_000);
     // A syncer that has not left yet makes its Service again.
     await clock.sleep(againAfterMs, signal);
   }
@@ -156,8 +152,6 @@ async function routeToApiServer(
 }
 
 const againAfterMs = 50;
-/** A syncer that works leaves within seconds; a move has a minute until it goes back. */
-const freedWithinMs = 20_000;
 
 /** The tenant's Service that has this address, in its own namespaces of the super cluster. */
 async function serviceAt(
