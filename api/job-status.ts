@@ -85,6 +85,15 @@ export const jobStatusSchema = z.strictObject({
       'A job that was cancelled or given up does not begin again until the spec changes or a retry is requested.',
     )
     .optional(),
+  heldMove: z
+    .strictObject({
+      generation: z.int().min(0).optional(),
+      why: message.describe('Why it went back; absent when somebody has cancelled it.').optional(),
+    })
+    .describe(
+      'The same for a move, which is asked for by the same generation as a change of version, perhaps.',
+    )
+    .optional(),
   renewalHeldUntil: time.describe('A cancelled renewal of what is due waits until then.').optional(),
   renewed: z.string().max(64).describe('The last request for new certificates that was followed.').optional(),
   authorities: z

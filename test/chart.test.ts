@@ -27,6 +27,7 @@ const everything = [
   ...['--set', 'image.registry=registry.example', '--set', 'imagePullSecrets[0].name=pull'],
   ...['--set', 'nodeSelector.disk=fast', '--set', 'tolerations[0].operator=Exists'],
   ...['--set', 'gateway.enabled=true', '--set', 'gateway.domain=tenants.example.com'],
+  ...['--set', 'gateway.pods.address=192.0.2.30'],
   ...['--set', 'dashboard.url=https://skerry.example.com', '--set', 'dashboard.tlsSecret=dashboard-tls'],
   ...['--set', 'dashboard.oidc.issuer=https://login.example.com', '--set', 'dashboard.oidc.clientId=skerry'],
   ...['--set', 'dashboard.oidc.groups[0]=operators', '--set', 'dashboard.oidc.clientSecret=dashboard-oidc'],
@@ -116,6 +117,7 @@ describe('the Helm chart', () => {
       ['gateway.enabled=true', 'gateway.domain=a.example', 'gateway.service.type=NodePort'],
       'gateway.service.nodePort',
     ],
+    ['a name where pods need an address', ['gateway.pods.address=a.example'], '/gateway/pods/address'],
     ['no datastore at all', ['etcd.enabled=false'], '/etcd/endpoint'],
     ['a container that asks for nothing', ['manager.resources=null'], '/manager'],
     ['an argument that is none', ['syncer.extraArgs[0]=workers'], '/syncer/extraArgs/0'],
@@ -262,6 +264,41 @@ describe('the Helm chart', () => {
     expect(containerOf(find(objects, 'Deployment', 'skerry-gateway')).args).toContain(
       '--domain=tenants.example.com',
     );
+  });
+
+  it('lets pods reach the gateway in the network of its nodes, and people by its Service', async () => {
+    const values = ['enabled=true', 'domain=tenants.example.com', 'pods.address=192.0.2.30'];
+    const gateway = [...values, 'nodeSelector.edge=yes'].flatMap((each) => ['--set', `gateway.${each}`]);
+    const objects = await rendered('--set', 'nodeSelector.disk=fast', ...gateway);
+    const manager = find(objects, 'Deployment', 'skerry-manager');
+    expect(containerOf(manager).args).toEqual(
+      expect.arrayContaining([
+        '--gateway=:443',
+        '--gateway-pod-address=192.0.2.30',
+        '--gateway-ports=23000-23999',
+        '--gateway-ports-for-pods',
+      ]),
+    );
+    expect(at(manager, 'spec', 'template', 'spec')).toMatchObject({ nodeSelector: { disk: 'fast' } });
+    const deployment = find(objects, 'Deployment', 'skerry-gateway');
+    expect(at(deployment, 'spec', 'strategy', 'rollingUpdate')).toEqual({ maxSurge: 0, maxUnavailable: 1 });
+    expect(at(deployment, 'spec', 'template', 'spec')).toMatchObject({
+      hostNetwork: true,
+      dnsPolicy: 'ClusterFirstWithHostNet',
+      nodeSelector: { edge: 'yes' },
+    });
+    // Tenants reach nodes, and metrics name other tenants.
+    const { args, ...rest } = containerOf(deployment);
+    expect(args).toContain('--metrics-address=127.0.0.1:10454');
+    for (const probe of ['startupProbe', 'livenessProbe', 'readinessProbe'])
+      expect(at(rest, probe, 'httpGet', 'host')).toBe('127.0.0.1');
+
+    const without = await rendered(...gateway, '--set', 'gateway.pods.address=');
+    expect(at(find(without, 'Deployment', 'skerry-gateway'), 'spec', 'template', 'spec')).not.toHaveProperty(
+      'hostNetwork',
+    );
+    const { args: plain } = containerOf(find(without, 'Deployment', 'skerry-manager'));
+    expect(plain.filter((each) => /gateway-p/.test(each))).toEqual([]);
   });
 
   it('lets the manager act for the groups that are named, and for nobody where none is', async () => {

@@ -53,7 +53,8 @@ export async function personalKubeconfig(
   return renderKubeconfig({
     clusterName,
     server: gateway?.server ?? endpoint,
-    tlsServerName: gateway?.port === undefined ? gateway?.serverName : undefined,
+    // A port of the tenant's own needs no name.
+    tlsServerName: gateway?.server.endsWith(`:${gateway.port}`) === true ? undefined : gateway?.serverName,
     ca: trustOf(pki.data).servingCa,
     user: `${clusterName}/${user}`,
     cert: certPem,

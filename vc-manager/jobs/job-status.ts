@@ -125,9 +125,14 @@ function truncate(message: string): string {
   return message.length <= longestMessage ? message : `${message.slice(0, longestMessage)}…`;
 }
 
-/** Whether a cancelled job is not to begin again yet. */
+/**
+ * Whether a cancelled job is not to begin again yet. A move has a hold of its own: one generation can ask for a move and
+ * a change of version, and if one took the other's place, the two would begin in turn for ever. A tenant that is being
+ * provisioned changes no version, so these two share one.
+ */
 export function isHeld({ metadata, status }: VirtualCluster, kind: JobKind, nowMs: number): boolean {
-  const { held, renewalHeldUntil } = status?.jobs ?? {};
+  const { held, heldMove, renewalHeldUntil } = status?.jobs ?? {};
+  if (kind === 'move') return heldMove !== undefined && heldMove.generation === metadata.generation;
   if (kind === 'renewal') return nowMs < Date.parse(renewalHeldUntil ?? '');
   return held?.kind === kind && held.generation === metadata.generation;
 }

@@ -40,6 +40,25 @@ describe('the address of a tenant behind a gateway', () => {
     expect(status?.gateway?.server).toBe(`https://${status?.id}.tenants.example.com:7443`);
   });
 
+  it('is in the kubeconfig the one port of all where only pods are told those of tenants', async () => {
+    const gateway = {
+      domain: 'tenants.example.com',
+      host: '192.0.2.20',
+      port: 443,
+      podAddress: '192.0.2.30',
+    };
+    world.run(settings({ ...gateway, ports: { first: 23_000, last: 23_999 }, portsForPods: true }));
+    world.create('a');
+    const { status } = await world.untilReady('a');
+    const server = 'https://192.0.2.20:443';
+    expect(clusterOf('a')).toMatchObject({ server, 'tls-server-name': status?.gateway?.serverName });
+    expect(status?.gateway).toMatchObject({
+      server,
+      podAddress: '192.0.2.30',
+      port: expect.toSatisfy((port: number) => port >= 23_000),
+    });
+  });
+
   it('is that of the gateway for pods too, where it has one for them and they are to wake the tenant', async () => {
     const ports = { first: 23_000, last: 23_999 };
     const gateway = { domain: 'tenants.example.com', host: '127.0.0.1', port: 7443, ports };

@@ -120,11 +120,13 @@ export async function applyJobRequests(tenant: Tenant, services: Services): Prom
   const { status } = tenant;
   const retry = retryRequest(tenant.vc);
   if (retry !== undefined) {
-    status.set(({ phase, jobs: { held: _, renewalHeldUntil: __, ...jobs } = {}, ...rest }) => ({
-      ...rest,
-      ...(phase === undefined ? {} : { phase: phase === 'Cancelled' ? 'Pending' : phase }),
-      jobs: { ...jobs, retried: retry },
-    }));
+    status.set(
+      ({ phase, jobs: { held: _, heldMove: __, renewalHeldUntil: ___, ...jobs } = {}, ...rest }) => ({
+        ...rest,
+        ...(phase === undefined ? {} : { phase: phase === 'Cancelled' ? 'Pending' : phase }),
+        jobs: { ...jobs, retried: retry },
+      }),
+    );
   }
   const job = cancelRequest(tenant.vc);
   if (job !== undefined) await cancel(job, tenant, services);
@@ -204,7 +206,7 @@ async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Prom
       ? { renewalHeldUntil: new Date(now.getTime() + renewalPauseMs).toISOString() }
       : isByRequest(job)
         ? {}
-        : { held: { kind: job.kind, ...(generation === undefined ? {} : { generation }) } };
+        : holdOf(job.kind, generation);
   if (job.kind === 'provision') {
     // Components that were started would go on running.
     // Written before anything is started. The annotation is the user's.
@@ -241,16 +243,19 @@ async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Prom
  */
 export async function withdrawMove(tenant: Tenant, services: Services): Promise<void> {
   const now = new Date(services.clock.now());
-  tenant.status.set(({ move, jobs: { held, ...jobs } = {}, ...status }) => ({
+  tenant.status.set(({ move, jobs: { heldMove: _, ...jobs } = {}, ...status }) => ({
     ...status,
     ...(move && { move: { ...move, stage: 'returning' } }),
-    jobs: {
-      ...(jobs.current?.kind === 'move' ? cancelJob(jobs, now, 'The spec asks for it no more.') : jobs),
-      // That of an earlier move would be the reason of this one.
-      ...(held !== undefined && held.kind !== 'move' && { held }),
-    },
+    // A hold of an earlier move would be the reason of this one.
+    jobs: jobs.current?.kind === 'move' ? cancelJob(jobs, now, 'The spec asks for it no more.') : jobs,
   }));
   await tenant.status.flush();
+}
+
+/** What keeps a job from beginning again, as `isHeld` reads it. `why`: absent when somebody has cancelled it. */
+function holdOf(kind: JobKind, generation?: number, why?: string): Pick<JobStatus, 'held' | 'heldMove'> {
+  const hold = { ...(generation !== undefined && { generation }), ...(why !== undefined && { why }) };
+  return kind === 'move' ? { heldMove: hold } : { held: { kind, ...hold } };
 }
 
 /** Another request begins it anew: nothing has to hold it back. */
@@ -342,7 +347,7 @@ export function recordHeld(
     ...old,
     jobs: {
       ...replaceJob(failAttempt(old.jobs, why), new Date(clock.now())),
-      held: { kind, why: why.slice(0, 1_000), ...(generation === undefined ? {} : { generation }) },
+      ...holdOf(kind, generation, why.slice(0, 1_000)),
     },
   }));
 }

@@ -282,6 +282,29 @@ describe('a move', () => {
     await world.untilReason('a', 'Placed', 'Cancelled');
   });
 
+  it('that is held back leaves a change of version held back that the same spec asks for', async () => {
+    const first = run();
+    await make();
+    await first.stop();
+    stuckWhilePreparing();
+    world.edit('a', { template: ownTemplate, version: '1.36.99' });
+    const vc = world.get('a') as VirtualCluster;
+    const { generation } = vc.metadata;
+    const held = {
+      kind: 'version-change' as const,
+      why: 'It did not start.',
+      ...(generation !== undefined && { generation }),
+    };
+    const before = { ...vc.status, jobs: { ...vc.status?.jobs, held } };
+    world.superCluster.put(resources.virtualClusters, { ...vc, status: before });
+    run();
+    await untilPreparing();
+    cancel('a');
+    await world.untilReason('a', 'Placed', 'Cancelled');
+    const { status } = await world.untilReason('a', 'VersionCurrent', 'RolledBack');
+    expect(status?.jobs).toMatchObject({ held, heldMove: { generation } });
+  });
+
   it.each([
     ['to an etcd of its own', { template: ownTemplate }, { template: 'v1-36' }],
     [
@@ -306,7 +329,7 @@ describe('a move', () => {
       expect(status?.jobs).toMatchObject({
         history: [{ kind: 'move', result: 'Cancelled', message: 'The spec asks for it no more.' }, {}],
       });
-      expect(status?.jobs?.held).toBeUndefined();
+      expect(status?.jobs?.heldMove).toBeUndefined();
       expect(status?.moved?.pausedMs).toBeUndefined();
       expect(names()).toEqual(['kube-apiserver', 'kube-controller-manager']);
       expect(await other.list()).toEqual([]);

@@ -112,7 +112,7 @@ function refusalOf(
     return { refusal: { reason: error.code, message: error.message } };
   }
   if (!isHeld(vc, 'move', 0)) return {};
-  const { why } = vc.status?.jobs?.held ?? {};
+  const { why } = vc.status?.jobs?.heldMove ?? {};
   const again = '"vc-manager jobs retry" or a change of the spec tries again.';
   if (why === undefined)
     return { refusal: { reason: 'Cancelled', message: `Its move was cancelled; ${again}` } };

@@ -46,7 +46,7 @@ export class Operator {
     this.#random = options.random ?? Math.random;
     const others = Object.entries(options.otherDrivers ?? {}) as [DriverName, OperatorOptions['driver']][];
     this.#drivers = new Map([...others, [this.#settings.driver, options.driver]]);
-    this.#snapshots = options.snapshots && { ...options.snapshots, isBusy: false };
+    this.#snapshots = options.snapshots && { ...options.snapshots, isBusy: false, restores: new Map() };
   }
 
   /** Works until aborted. Control planes run on; while the super cluster cannot be used it waits. */

@@ -14,6 +14,8 @@ export interface GatewaySettings {
   ports?: { first: number; last: number };
   /** IP address at which pods reach it, each tenant's at the tenant's own port. Absent: they reach each API server by itself. */
   podAddress?: string;
+  /** Kubeconfigs do not name the ports of tenants, which people do not reach, perhaps. */
+  portsForPods?: boolean;
 }
 
 export interface OperatorSettings {

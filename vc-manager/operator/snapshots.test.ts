@@ -6,7 +6,7 @@ import { generateX25519Identity, identityToRecipient } from 'age-encryption';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys } from '../../api/labels.ts';
 import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
-import { type KubeObject, resources } from '../../kube/index.ts';
+import { type KubeObject, resources, systemClock } from '../../kube/index.ts';
 import type { Entry } from '../etcd/keyspace.ts';
 import { readArchive } from '../snapshot/archive.ts';
 import { storeFailed } from '../snapshot/errors.ts';
@@ -236,6 +236,52 @@ describe('snapshots', () => {
     restore(kept, 'two');
     await untilRestored('two');
     expect(keys()).toEqual(['configmaps/shop/other']);
+  });
+
+  it('that can be read where nothing can be written are read again after longer and longer pauses', async () => {
+    let aheadMs = 0;
+    const clock = {
+      ...systemClock,
+      now: () => systemClock.now() + aheadMs,
+      monotonic: () => systemClock.monotonic() + aheadMs,
+    };
+    world.run({ snapshots, clock });
+    await make();
+    const from = await take('1');
+    const write = snapshots.store.write.bind(snapshots.store);
+    let tried = 0;
+    snapshots.store.write = async () => {
+      tried++;
+      throw storeFailed(root, new Error('it is read-only'));
+    };
+    /** How long until the next attempt, as the job says. */
+    const pauseAfter = async (attempts: number): Promise<number> => {
+      let pauseMs = Number.NaN;
+      await world.until('a', ({ status }) => {
+        const { message = '' } = status?.jobs?.current ?? {};
+        const at = Date.parse(/read-only.*the next one is at (\S+Z);/.exec(message)?.[1] ?? '');
+        pauseMs = at - clock.now();
+        return tried === attempts && pauseMs > 0;
+      });
+      return pauseMs;
+    };
+    const tenSeconds = 10_000;
+    restore(from, 'one');
+    expect(await pauseAfter(1)).toBeLessThanOrEqual(tenSeconds);
+    // Something else to do for it is no reason to read the file.
+    world.edit('a', { weight: 2 });
+    await world.until('a', (vc) => vc.status?.observedGeneration === vc.metadata.generation);
+    expect(tried).toBe(1);
+    for (const attempts of [2, 3, 4]) {
+      aheadMs += 2 ** (attempts - 2) * tenSeconds;
+      world.edit('a', { weight: attempts + 1 });
+      const pauseMs = await pauseAfter(attempts);
+      expect(pauseMs).toBeGreaterThan(2 ** (attempts - 2) * tenSeconds);
+      expect(pauseMs).toBeLessThanOrEqual(2 ** (attempts - 1) * tenSeconds);
+    }
+    snapshots.store.write = write;
+    restore(from, 'two');
+    await untilRestored('two');
   });
 
   it('that are damaged, of another tenant or another namespace are refused before anything is touched', async () => {

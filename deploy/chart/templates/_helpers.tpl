@@ -66,7 +66,7 @@ imagePullSecrets:
 {{- with .root.Values.priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
-{{- with .root.Values.nodeSelector }}
+{{- with (index .root.Values .component).nodeSelector | default .root.Values.nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
 {{- end }}

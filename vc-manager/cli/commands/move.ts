@@ -182,7 +182,7 @@ async function request(
   const { name = '', namespace } = metadata;
   const isAsked = Object.entries(spec).every(([field, value]) => has[field as keyof typeof spec] === value);
   // It was cancelled, or went back: the same once more.
-  const isAgain = isAsked && status?.jobs?.held?.kind === 'move';
+  const isAgain = isAsked && status?.jobs?.heldMove !== undefined;
   const annotations = { [annotationKeys.retryJob]: new Date(clock.now()).toISOString() };
   const patch = isAgain ? { metadata: { annotations } } : { spec };
   await client.patch(resources.virtualClusters, { name, namespace }, patch, { type: 'merge', signal });
@@ -236,7 +236,7 @@ export function endOf(found: VirtualCluster | undefined, before: VirtualCluster)
   }
   const placed = findCondition(conditions, 'Placed');
   const isOfNow = (placed?.observedGeneration ?? 0) >= (found.metadata.generation ?? 0);
-  if (placed?.status === 'False' && isOfNow && jobs?.current === undefined && jobs?.held?.kind !== 'move')
+  if (placed?.status === 'False' && isOfNow && jobs?.current === undefined && jobs?.heldMove === undefined)
     throw new CliError('Conflict', `${name} stays where it is: ${placed.message ?? placed.reason}`);
   return undefined;
 }

@@ -130,6 +130,10 @@ export function configure(command: Command, cli: Cli): void {
       '--gateway-pod-address <ip>',
       'pods reach vc-gateway at this address, and through it the API server of their tenant, which they so wake; needs --gateway-ports, and is no address of a Service',
     )
+    .option(
+      '--gateway-ports-for-pods',
+      'only pods are told the ports of --gateway-ports; kubeconfigs name --gateway; needs --gateway-pod-address',
+    )
     .option('--gateway-domain <domain>', 'that vc-gateway was started with; needs --gateway', dnsDomain)
     .option('--service-pool <cidr>', 'range of service addresses for all tenants', '10.112.0.0/12')
     .option('--slice-prefix-length <n>', "size of each tenant's part of it", wholeNumber(1, 124), 22)
@@ -220,6 +224,7 @@ interface OperatorFlags extends GlobalFlags, DriverFlags, PkiFlags, DashboardFla
   gatewayDomain?: string;
   gatewayPorts?: { first: number; last: number };
   gatewayPodAddress?: string;
+  gatewayPortsForPods?: boolean;
   portRange: { first: number; last: number };
   servicePool: string;
   slicePrefixLength: number;
@@ -352,6 +357,8 @@ async function snapshotsOf(
 
 function gatewayOf(flags: OperatorFlags): GatewaySettings | undefined {
   const { gateway, gatewayDomain: domain, gatewayPorts: ports, gatewayPodAddress: podAddress } = flags;
+  if (flags.gatewayPortsForPods === true && podAddress === undefined)
+    throw invalidArgument('--gateway-ports-for-pods needs --gateway-pod-address');
   if ([gateway, domain, ports, podAddress].every((flag) => flag === undefined)) return undefined;
   if (gateway === undefined || domain === undefined)
     throw invalidArgument('--gateway and --gateway-domain need each other, and --gateway-ports needs both');
@@ -360,6 +367,7 @@ function gatewayOf(flags: OperatorFlags): GatewaySettings | undefined {
     domain,
     ...(ports === undefined ? {} : { ports }),
     ...(podAddress === undefined ? {} : { podAddress }),
+    ...(flags.gatewayPortsForPods === true && { portsForPods: true }),
   };
 }
 

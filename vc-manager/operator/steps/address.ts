@@ -109,7 +109,7 @@ async function recordGateway(tenant: Tenant, services: Services): Promise<void> 
   tenant.status.set((status) => {
     const serverName = gatewayServerName(status.id ?? '', gateway);
     const { host = serverName } = gateway;
-    const server = `https://${bracketed(host)}:${port ?? gateway.port}`;
+    const server = `https://${bracketed(host)}:${gateway.portsForPods === true ? gateway.port : (port ?? gateway.port)}`;
     return {
       ...status,
       gateway: {

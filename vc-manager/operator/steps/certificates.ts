@@ -285,7 +285,8 @@ function kubeconfigOf(
   return renderKubeconfig({
     clusterName: tenant.key,
     server: gateway?.server ?? tenant.required(tenant.vc.status?.endpoint, 'endpoint'),
-    tlsServerName: gateway?.port === undefined ? gateway?.serverName : undefined,
+    // A port of the tenant's own needs no name.
+    tlsServerName: gateway?.server.endsWith(`:${gateway.port}`) === true ? undefined : gateway?.serverName,
     ca: tenant.required(tenant.pki, 'certificates').trust.servingCa,
     user: `${tenant.key}/${user}`,
     cert: certPem,

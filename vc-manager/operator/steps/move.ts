@@ -279,9 +279,9 @@ export const moved: Step = {
     const { from, to, pausedMs } = move;
     const at = new Date(services.clock.now()).toISOString();
     const paused = pausedMs === undefined ? {} : { pausedMs };
-    const { held } = tenant.vc.status?.jobs ?? {};
+    const { heldMove } = tenant.vc.status?.jobs ?? {};
     const isBack = move.stage === 'returning';
-    const why = isBack ? { why: (held?.why ?? 'It was cancelled.').slice(0, 1_024) } : {};
+    const why = isBack ? { why: (heldMove?.why ?? 'It was cancelled.').slice(0, 1_024) } : {};
     tenant.status.set(({ move: _, datastorePorts, ...status }) => ({
       ...status,
       ...(here.datastore === 'own' && datastorePorts && { datastorePorts }),

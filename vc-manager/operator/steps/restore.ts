@@ -62,6 +62,7 @@ async function begin(tenant: Tenant, services: Services): Promise<boolean> {
   if (asked === undefined) return false;
   try {
     const snapshots = snapshotServices(services);
+    if (isPausing(tenant, services, asked.request)) return false;
     if (snapshots.isBusy) {
       tenant.unfinished = { progress: 'waits until another snapshot is taken', againAfterMs: 2_000 };
       return false;
@@ -73,18 +74,46 @@ async function begin(tenant: Tenant, services: Services): Promise<boolean> {
     if (tenant.signal.aborted) throw error;
     const { message, retryable } = explain(error, tenant);
     services.logger.warn({ err: error, virtualCluster: tenant.key }, message);
-    tenant.unfinished = { step: 'restore', failing: message, againAfterMs: retryable ? 10_000 : 1_000 };
-    if (!retryable) {
+    if (retryable) noteFailure(tenant, services, asked.request, message);
+    else {
+      services.snapshots?.restores.delete(tenant.uid);
+      tenant.unfinished = { step: 'restore', failing: message, againAfterMs: 1_000 };
       const at = new Date(services.clock.now()).toISOString();
       tenant.status.set({ restored: { ...asked, at, refused: message.slice(0, 4_096) } });
     }
     return false;
   }
+  services.snapshots?.restores.delete(tenant.uid);
   tenant.status.set({ phase: 'Restoring', restore: asked });
   tenant.status.condition('Ready', 'False', 'Restoring', `It is put back to the snapshot ${asked.from}.`);
   // The syncer leaves when it sees this.
   await tenant.status.flush();
   return true;
+}
+
+const firstPauseMs = 10_000;
+const longestPauseMs = 30 * 60_000;
+
+/** Whether the last attempt at this request failed, and it is too early for another one. */
+function isPausing(tenant: Tenant, { snapshots, clock }: Services, request: string): boolean {
+  const failed = snapshots?.restores.get(tenant.uid);
+  const againAfterMs = (failed?.untilMs ?? 0) - clock.monotonic();
+  if (failed?.request !== request || againAfterMs <= 0) return false;
+  tenant.unfinished = { step: 'restore', failing: failed.message, againAfterMs };
+  return true;
+}
+
+/** Twice as long until the next attempt as after the one before. */
+function noteFailure(tenant: Tenant, { snapshots, clock }: Services, request: string, why: string): void {
+  const before = snapshots?.restores.get(tenant.uid);
+  const pauseMs = before?.request === request ? Math.min(2 * before.pauseMs, longestPauseMs) : firstPauseMs;
+  const again = new Date(clock.now() + pauseMs).toISOString().replace(/\.\d+Z$/, 'Z');
+  const message = `${why} The whole file is read at each attempt: the next one is at ${again}; another request is followed at once.`;
+  snapshots?.restores.set(tenant.uid, {
+    ...{ request, message, pauseMs },
+    untilMs: clock.monotonic() + pauseMs,
+  });
+  tenant.unfinished = { step: 'restore', failing: message, againAfterMs: pauseMs };
 }
 
 /** The file has been lost meanwhile, perhaps: another one is asked for. */
