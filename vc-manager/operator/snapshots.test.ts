@@ -106,6 +106,35 @@ describe('snapshots', () => {
     expect(await files()).not.toContain(source);
   });
 
+  it('are listed before older ones go: a manager that is killed then leaves one that is whole', async () => {
+    const first = world.run({ snapshots });
+    await make();
+    world.edit('a', { snapshots: { keep: 1 } });
+    await take('1');
+    const removal = Promise.withResolvers<void>();
+    const { store } = snapshots;
+    store.remove = async (name, options) => {
+      await DirectoryStore.prototype.remove.call(store, name, options);
+      removal.resolve();
+      await new Promise((_, reject) =>
+        options.signal.addEventListener('abort', () => reject(options.signal.reason), { once: true }),
+      );
+    };
+    annotate('a', annotationKeys.snapshot, '2');
+    await removal.promise;
+    await first.stop();
+    store.remove = DirectoryStore.prototype.remove.bind(store);
+    store.write = async () => {
+      throw storeFailed(root, new Error('it is unplugged'));
+    };
+    world.run({ snapshots });
+    await world.untilReason('a', 'SnapshotTaken', 'SnapshotStoreFailed');
+    const there = await files();
+    expect(there).toHaveLength(1);
+    const listed = world.get('a')?.status?.snapshots?.kept?.map(({ name }) => name);
+    expect(listed).toContain(`team/a/${there[0]}`);
+  });
+
   it('of another tenant, whose status this is a copy of, are forgotten and not removed', async () => {
     world.run({ snapshots });
     await make();

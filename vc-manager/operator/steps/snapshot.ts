@@ -116,6 +116,17 @@ export async function takeSnapshot(
     const before = tenant.vc.status?.snapshots?.kept ?? [];
     const older = before.filter((each) => each.reason === reason).slice(keep - 1);
     const removed = new Set<KeptSnapshot>();
+    const list = (): void =>
+      tenant.status.set(({ snapshots: { begun: _, ...others } = {}, ...status }) => ({
+        ...status,
+        snapshots: {
+          ...others,
+          kept: [kept, ...before.filter((each) => !removed.has(each))].slice(0, mostKept),
+        },
+      }));
+    // Before others go: a manager that is killed in between leaves one that the status names as whole.
+    list();
+    if (older.length > 0) await tenant.status.flush();
     for (const each of older) {
       // Of the tenant that this status was copied from, and which may still be here: it is forgotten, and stays.
       if (!isOwn(each.name, tenant)) {
@@ -133,13 +144,7 @@ export async function takeSnapshot(
         services.logger.warn({ err: error, snapshot: each.name }, 'an old snapshot cannot be removed');
       }
     }
-    tenant.status.set(({ snapshots: { begun: _, ...others } = {}, ...status }) => ({
-      ...status,
-      snapshots: {
-        ...others,
-        kept: [kept, ...before.filter((each) => !removed.has(each))].slice(0, mostKept),
-      },
-    }));
+    list();
     tenant.status.condition(
       condition,
       'True',
