@@ -135,6 +135,24 @@ describe('snapshots', () => {
     expect(listed).toContain(`team/a/${there[0]}`);
   });
 
+  it('that were not recorded are not removed before somebody is put back to them, but later', async () => {
+    world.run({ snapshots });
+    await make();
+    const from = await take('1');
+    world.datastore.entries.set(id(), [entry('configmaps/shop/other', 'green')]);
+    // As a manager leaves it that is killed when the file is written.
+    const vc = await world.until('a', ({ status }) => status?.jobs?.current === undefined);
+    const status = { ...vc.status, snapshots: { taken: '1', begun: from } };
+    world.superCluster.put(resources.virtualClusters, { ...vc, status });
+    restore(from, 'one');
+    await untilRestored('one');
+    expect(keys()).toEqual(['configmaps/shop/settings']);
+    expect(await files()).toContain(from.split('/')[2]);
+    await take('2');
+    expect(await files()).not.toContain(from.split('/')[2]);
+    expect(world.get('a')?.status?.snapshots?.left).toBeUndefined();
+  });
+
   it('of another tenant, whose status this is a copy of, are forgotten and not removed', async () => {
     world.run({ snapshots });
     await make();

@@ -91,6 +91,7 @@ export const snapshot: Step = {
 const condition = 'SnapshotTaken';
 /** Of the schema. */
 const mostKept = 96;
+const mostLeft = 16;
 const takeBackMs = 5_000;
 const afterRestoreMs = 1_000;
 /** One tenant at a time finds out whether the store is back. */
@@ -157,17 +158,31 @@ export async function takeSnapshot(
   }
 }
 
-/** One that a manager which was killed, or a store that failed, left: nobody knows of it. */
-async function removeBegun(tenant: Tenant, { logger }: Services, { store }: SnapshotServices): Promise<void> {
-  const { begun } = tenant.vc.status?.snapshots ?? {};
-  if (begun === undefined || !isOwn(begun, tenant)) return;
-  try {
-    await store.remove(begun, { signal: tenant.signal });
-  } catch (error) {
-    if (tenant.signal.aborted) throw error;
-    // A store that lets nobody remove anything is no reason to take no more.
-    logger.warn({ err: error, snapshot: begun }, 'an unfinished snapshot cannot be removed');
+/**
+ * Those that a manager which was killed, or a store that failed, left: nobody knows of them, but for somebody who has seen
+ * the file and is being put back to it.
+ */
+async function removeBegun(tenant: Tenant, services: Services, { store }: SnapshotServices): Promise<void> {
+  const { begun, left = [] } = tenant.vc.status?.snapshots ?? {};
+  const inUse: string[] = [];
+  for (const name of new Set(begun === undefined ? left : [begun, ...left])) {
+    if (!isOwn(name, tenant)) continue;
+    if (isInUse(name, tenant, services)) {
+      inUse.push(name);
+      continue;
+    }
+    try {
+      await store.remove(name, { signal: tenant.signal });
+    } catch (error) {
+      if (tenant.signal.aborted) throw error;
+      // A store that lets nobody remove anything is no reason to take no more.
+      services.logger.warn({ err: error, snapshot: name }, 'an unfinished snapshot cannot be removed');
+    }
   }
+  tenant.status.set(({ snapshots: { left: _, ...others } = {}, ...status }) => ({
+    ...status,
+    snapshots: { ...others, ...(inUse.length > 0 && { left: inUse.slice(0, mostLeft) }) },
+  }));
 }
 
 /** False for what the status of another tenant named, of which this one's is a copy. */
