@@ -153,6 +153,23 @@ describe('snapshots', () => {
     expect(world.get('a')?.status?.snapshots?.left).toBeUndefined();
   });
 
+  it('are not kept for a VirtualCluster of another namespace, which cannot be made of them', async () => {
+    world.run({ snapshots });
+    await make();
+    world.edit('a', { snapshots: { keep: 1 } });
+    const from = await take('1');
+    const ref = { namespace: 'other', name: 'x' };
+    world.superCluster.put(resources.virtualClusters, {
+      metadata: { ...ref, generation: 1 },
+      spec: { clusterDomain: 'cluster.local', weight: 1, restoreFrom: from },
+    });
+    await world.superCluster.until(
+      () => world.superCluster.get(resources.virtualClusters, ref)?.['status'] !== undefined,
+    );
+    await take('2');
+    expect(await files()).not.toContain(from.split('/')[2]);
+  });
+
   it('of another tenant, whose status this is a copy of, are forgotten and not removed', async () => {
     world.run({ snapshots });
     await make();

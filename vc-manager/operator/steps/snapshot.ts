@@ -190,13 +190,14 @@ function isOwn(name: string, { ref }: Tenant): boolean {
   return name.startsWith(`${ref.namespace}/${ref.name}/`);
 }
 
-/** Whether a tenant is being put back to it, or filled from it. The store lags behind: of this one `vc` is newer. */
+/** Whether a tenant of its namespace is being put back to it, or filled from it: no other can be. The store lags behind: of this one `vc` is newer. */
 function isInUse(name: string, { vc: current }: Tenant, { virtualClusters }: Services): boolean {
   return [current, ...virtualClusters.list()].some(
     (vc) =>
-      vc.status?.restore?.from === name ||
-      restoreRequest(vc)?.from === name ||
-      (vc.spec?.restoreFrom === name && vc.status?.restored === undefined && !isMade(vc)),
+      name.startsWith(`${vc.metadata.namespace}/`) &&
+      (vc.status?.restore?.from === name ||
+        restoreRequest(vc)?.from === name ||
+        (vc.spec?.restoreFrom === name && vc.status?.restored === undefined && !isMade(vc))),
   );
 }
 
