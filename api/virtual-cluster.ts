@@ -398,6 +398,13 @@ export const virtualClusterStatusSchema = z.strictObject({
           'Name of one that is being written. One that was not finished is removed before the next one.',
         )
         .optional(),
+      left: z
+        .array(z.string().max(253))
+        .max(16)
+        .describe(
+          'Names of those that were not recorded and that a tenant is put back to or filled from: removed when that is over.',
+        )
+        .optional(),
       kept: z
         .array(
           z.strictObject({

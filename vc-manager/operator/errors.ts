@@ -258,6 +258,15 @@ export function driverChanged(has: string, wanted: string): OperatorError {
   );
 }
 
+export function driverMissing(name: string, has: readonly string[]): OperatorError {
+  return new OperatorError(
+    'DriverChanged',
+    `it is being moved to or from the driver ${name}, and this manager has ${has.join(' and ')}: start it with ` +
+      `--other-driver ${name}. The move waits for that.`,
+    true,
+  );
+}
+
 export function driverNotConfigured(wanted: string, has: readonly string[]): OperatorError {
   return new OperatorError(
     'DriverNotConfigured',

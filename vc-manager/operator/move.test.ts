@@ -539,6 +539,49 @@ describe('a move', () => {
     expect(moved.status?.moved?.why).toBeUndefined();
   });
 
+  it.each([
+    ['preparing', 'own'],
+    ['preparing', 'shared'],
+    ['copying', 'shared'],
+  ] as const)(
+    'that is %s for a driver that its next manager has not waits for one that has it (%s)',
+    async (stage, datastore) => {
+      const first = run();
+      await make();
+      const { status } = await world.untilReady('a');
+      await first.stop();
+      const template = datastore === 'own' ? ownTemplate : 'v1-36';
+      const at = new Date().toISOString();
+      const move = {
+        ...{ stage, startedAt: at, ...(stage === 'copying' && { pausedAt: at }) },
+        from: { driver: 'process', datastore: 'shared', template: 'v1-36' },
+        to: { driver: 'compose', datastore, template },
+      } as const;
+      world.superCluster.put(resources.virtualClusters, {
+        ...(world.get('a') as VirtualCluster),
+        spec: { ...world.get('a')?.spec, driver: 'compose', template },
+        status: { ...status, ...(stage === 'copying' && { phase: 'Moving' as const }), move },
+      });
+      const touched: string[] = [];
+      world.driver.beforeStop = () => void touched.push('stopped');
+      world.driver.beforeEnsure = () => void touched.push('ensured');
+      const without = world.run();
+      const isToldOf = (vc: VirtualCluster): boolean =>
+        ['DatastoreReady', 'APIServerReady'].some((type) => condition(vc, type)?.reason === 'DriverChanged');
+      const vc = await world.until(
+        'a',
+        (each) => isToldOf(each) && each.status?.jobs?.current?.failing === true,
+      );
+      expect(vc.status).toMatchObject({ driver: 'process', datastore: 'shared', move: { stage } });
+      expect(vc.status?.jobs?.current?.message).toMatch(/start it with --other-driver compose/);
+      expect(touched).toEqual([]);
+      await without.stop();
+      run();
+      const moved = await untilMoved({ driver: 'compose', datastore });
+      expect(moved.status?.moved?.why).toBeUndefined();
+    },
+  );
+
   it('waits with a deletion for a manager that has both drivers', async () => {
     const first = run();
     await make();

@@ -1,10 +1,12 @@
 import type { DriverName } from '../../api/drivers.ts';
 import { isForPods, type Move, type Place, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { TemplateChoice } from '../control-plane/template.ts';
+import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import { isHeld } from '../jobs/job-status.ts';
 import { isLoopback } from '../os/network.ts';
 import { ceilingOf } from './effective-policy.ts';
 import {
+  driverMissing,
   driverNotAllowed,
   driverNotConfigured,
   moveNotSupported,
@@ -36,13 +38,26 @@ export function driverOf({ spec, status }: VirtualCluster, preferred: DriverName
 
 /** The same services with the driver of this VirtualCluster, if this manager has it. */
 export function servicesFor(vc: VirtualCluster, services: Services): Services {
-  return servicesAt(driverOf(vc, services.settings.driver), services);
+  const name = driverOf(vc, services.settings.driver);
+  // The step `address` reports one that is missing.
+  return services.drivers.has(name) ? servicesAt(name, services) : services;
 }
 
+/** Throws `DriverChanged`. */
 export function servicesAt(name: DriverName, services: Services): Services {
-  const driver = services.drivers.get(name);
-  if (driver === undefined || name === services.settings.driver) return services;
+  if (name === services.settings.driver) return services;
+  const driver = driverAt({ driver: name }, services);
   return { ...services, driver, settings: { ...services.settings, driver: name } };
+}
+
+/** Throws `DriverChanged`: a manager without it can neither start, stop nor remove what it runs. */
+export function driverAt(
+  { driver: name }: Pick<Place, 'driver'>,
+  { drivers }: Pick<Services, 'drivers'>,
+): ControlPlaneDriver {
+  const driver = drivers.get(name);
+  if (driver === undefined) throw driverMissing(name, [...drivers.keys()]);
+  return driver;
 }
 
 /** Throws `DriverNotAllowed` where the policy of the namespace does not let `spec.driver` name this one. */

@@ -106,6 +106,70 @@ describe('snapshots', () => {
     expect(await files()).not.toContain(source);
   });
 
+  it('are listed before older ones go: a manager that is killed then leaves one that is whole', async () => {
+    const first = world.run({ snapshots });
+    await make();
+    world.edit('a', { snapshots: { keep: 1 } });
+    await take('1');
+    const removal = Promise.withResolvers<void>();
+    const { store } = snapshots;
+    store.remove = async (name, options) => {
+      await DirectoryStore.prototype.remove.call(store, name, options);
+      removal.resolve();
+      await new Promise((_, reject) =>
+        options.signal.addEventListener('abort', () => reject(options.signal.reason), { once: true }),
+      );
+    };
+    annotate('a', annotationKeys.snapshot, '2');
+    await removal.promise;
+    await first.stop();
+    store.remove = DirectoryStore.prototype.remove.bind(store);
+    store.write = async () => {
+      throw storeFailed(root, new Error('it is unplugged'));
+    };
+    world.run({ snapshots });
+    await world.untilReason('a', 'SnapshotTaken', 'SnapshotStoreFailed');
+    const there = await files();
+    expect(there).toHaveLength(1);
+    const listed = world.get('a')?.status?.snapshots?.kept?.map(({ name }) => name);
+    expect(listed).toContain(`team/a/${there[0]}`);
+  });
+
+  it('that were not recorded are not removed before somebody is put back to them, but later', async () => {
+    world.run({ snapshots });
+    await make();
+    const from = await take('1');
+    world.datastore.entries.set(id(), [entry('configmaps/shop/other', 'green')]);
+    // As a manager leaves it that is killed when the file is written.
+    const vc = await world.until('a', ({ status }) => status?.jobs?.current === undefined);
+    const status = { ...vc.status, snapshots: { taken: '1', begun: from } };
+    world.superCluster.put(resources.virtualClusters, { ...vc, status });
+    restore(from, 'one');
+    await untilRestored('one');
+    expect(keys()).toEqual(['configmaps/shop/settings']);
+    expect(await files()).toContain(from.split('/')[2]);
+    await take('2');
+    expect(await files()).not.toContain(from.split('/')[2]);
+    expect(world.get('a')?.status?.snapshots?.left).toBeUndefined();
+  });
+
+  it('are not kept for a VirtualCluster of another namespace, which cannot be made of them', async () => {
+    world.run({ snapshots });
+    await make();
+    world.edit('a', { snapshots: { keep: 1 } });
+    const from = await take('1');
+    const ref = { namespace: 'other', name: 'x' };
+    world.superCluster.put(resources.virtualClusters, {
+      metadata: { ...ref, generation: 1 },
+      spec: { clusterDomain: 'cluster.local', weight: 1, restoreFrom: from },
+    });
+    await world.superCluster.until(
+      () => world.superCluster.get(resources.virtualClusters, ref)?.['status'] !== undefined,
+    );
+    await take('2');
+    expect(await files()).not.toContain(from.split('/')[2]);
+  });
+
   it('of another tenant, whose status this is a copy of, are forgotten and not removed', async () => {
     world.run({ snapshots });
     await make();

@@ -37,6 +37,16 @@ describe('a directory of snapshots', () => {
   });
   afterEach(() => rm(root, { recursive: true }));
 
+  it('says why content breaks before it is read, and keeps nothing of it', async () => {
+    const content = new Readable({ read() {} });
+    const written = store.write(name, content, { signal });
+    // One that nobody listens to would end the program.
+    expect(content.listenerCount('error')).toBeGreaterThan(0);
+    content.destroy(new Error('it is cut off'));
+    await expect(written).rejects.toThrow('it is cut off');
+    expect(await store.list('default', 'team-blue', { signal })).toEqual([]);
+  });
+
   it('keeps, lists, reads and removes them, for its owner alone', async () => {
     expect(await store.list('default', 'team-blue', { signal })).toEqual([]);
     expect(await store.write(name, Readable.from(['a', 'bc']), { signal })).toBe(3);

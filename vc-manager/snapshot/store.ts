@@ -60,6 +60,11 @@ export class DirectoryStore implements SnapshotStore {
   async write(name: string, content: Readable, { signal }: { signal: AbortSignal }): Promise<number> {
     const path = this.#path(name);
     const partial = `${path}${partialSuffix}`;
+    // It may break before it is read here: an error that nobody listens to would end the program.
+    let broken: Error | undefined;
+    content.once('error', (error) => {
+      broken = error;
+    });
     try {
       await mkdir(dirname(path), { recursive: true, mode: 0o700 });
       await removeLeftovers(dirname(path));
@@ -73,9 +78,10 @@ export class DirectoryStore implements SnapshotStore {
       await rename(partial, path);
       return (await stat(path)).size;
     } catch (error) {
+      content.destroy();
       // The error that counts is the first.
       await rm(partial, { force: true }).catch(() => {});
-      throw this.#explained(error, name, signal);
+      throw this.#explained(broken ?? error, name, signal);
     }
   }
 

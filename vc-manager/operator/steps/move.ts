@@ -1,18 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { isPaused, type Move, type Place } from '../../../api/virtual-cluster.ts';
 import { ApiError, ConnectionError, findCondition } from '../../../kube/index.ts';
-import type { ControlPlaneDriver } from '../../drivers/driver.ts';
 import { EtcdError } from '../../etcd/errors.ts';
-import {
-  copyTooSlow,
-  datastoreChanged,
-  datastoreNotKept,
-  driverChanged,
-  moveOutpaced,
-  OperatorError,
-} from '../errors.ts';
+import { copyTooSlow, datastoreChanged, datastoreNotKept, moveOutpaced, OperatorError } from '../errors.ts';
 import { recordHeld, recordProgress } from '../jobs.ts';
-import { isReaddressed, placeText, servicesAt, sidesOf, wantedMove } from '../moves.ts';
+import { driverAt, isReaddressed, placeText, servicesAt, sidesOf, wantedMove } from '../moves.ts';
 import type { Services } from '../services.ts';
 import { isAsleep } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
@@ -53,6 +45,8 @@ export const otherPlace: Step = {
     tenant.other = undefined;
     if (move === undefined) return;
     const { there, here } = sidesOf(move);
+    // Before anything is stopped for a place where nothing could be started.
+    if (move.stage === 'preparing' || move.stage === 'copying') driverAt(there, services);
     // What did not become ready there may go on trying, and has the ports of the old one.
     if (move.stage === 'returning' && there.driver !== here.driver && isPaused(tenant.vc))
       await driverAt(there, services).stop(tenant.id, { signal: tenant.signal });
@@ -69,13 +63,6 @@ export const otherPlace: Step = {
     await tenant.status.flush();
   },
 };
-
-/** Throws `DriverChanged`: a manager without it can neither stop nor remove what it runs. */
-function driverAt({ driver: name }: Place, { drivers, settings }: Services): ControlPlaneDriver {
-  const driver = drivers.get(name);
-  if (driver === undefined) throw driverChanged(name, settings.driver);
-  return driver;
-}
 
 function choiceAt(tenant: Tenant, services: Services, place: Place) {
   const { version } = tenant.required(tenant.choice, 'template');
@@ -135,11 +122,11 @@ function otherServices({ vc }: Tenant, services: Services): Services {
 
 /** Programs, which may have to be built or fetched, and the address, if the driver makes one. */
 async function provideElsewhere(tenant: Tenant, services: Services, place: Place): Promise<void> {
-  const wanted = services.drivers.get(place.driver);
-  await wanted?.locate?.(tenant.id, { signal: tenant.signal, withDatastore: place.datastore === 'own' });
+  const wanted = driverAt(place, services);
+  await wanted.locate?.(tenant.id, { signal: tenant.signal, withDatastore: place.datastore === 'own' });
   const { choice } = tenant;
   const components = choice?.template.spec.components ?? [];
-  await wanted?.provide?.(
+  await wanted.provide?.(
     components.map(({ binary, version }) => ({ name: binary, version: version ?? choice?.version ?? '' })),
     { signal: tenant.signal },
   );
@@ -370,10 +357,12 @@ async function mayHaveServed(
   }
 }
 
+/** These say something about the manager that tries: another one goes on. */
+const ofManager: readonly OperatorError['code'][] = ['NoLongerLeading', 'ObjectReplaced', 'DriverChanged'];
+
 /** Whether trying again there is of no use, or has been tried for long enough. */
 function isOver(error: unknown, { stage, pausedAt = '' }: Move, { clock }: Services): boolean {
-  if (error instanceof OperatorError && (error.code === 'NoLongerLeading' || error.code === 'ObjectReplaced'))
-    return false;
+  if (error instanceof OperatorError && ofManager.includes(error.code)) return false;
   const isTransient =
     error instanceof ConnectionError ||
     ((error instanceof ApiError || error instanceof EtcdError) && error.retryable);

@@ -91,6 +91,7 @@ export const snapshot: Step = {
 const condition = 'SnapshotTaken';
 /** Of the schema. */
 const mostKept = 96;
+const mostLeft = 16;
 const takeBackMs = 5_000;
 const afterRestoreMs = 1_000;
 /** One tenant at a time finds out whether the store is back. */
@@ -116,6 +117,17 @@ export async function takeSnapshot(
     const before = tenant.vc.status?.snapshots?.kept ?? [];
     const older = before.filter((each) => each.reason === reason).slice(keep - 1);
     const removed = new Set<KeptSnapshot>();
+    const list = (): void =>
+      tenant.status.set(({ snapshots: { begun: _, ...others } = {}, ...status }) => ({
+        ...status,
+        snapshots: {
+          ...others,
+          kept: [kept, ...before.filter((each) => !removed.has(each))].slice(0, mostKept),
+        },
+      }));
+    // Before others go: a manager that is killed in between leaves one that the status names as whole.
+    list();
+    if (older.length > 0) await tenant.status.flush();
     for (const each of older) {
       // Of the tenant that this status was copied from, and which may still be here: it is forgotten, and stays.
       if (!isOwn(each.name, tenant)) {
@@ -133,13 +145,7 @@ export async function takeSnapshot(
         services.logger.warn({ err: error, snapshot: each.name }, 'an old snapshot cannot be removed');
       }
     }
-    tenant.status.set(({ snapshots: { begun: _, ...others } = {}, ...status }) => ({
-      ...status,
-      snapshots: {
-        ...others,
-        kept: [kept, ...before.filter((each) => !removed.has(each))].slice(0, mostKept),
-      },
-    }));
+    list();
     tenant.status.condition(
       condition,
       'True',
@@ -152,17 +158,31 @@ export async function takeSnapshot(
   }
 }
 
-/** One that a manager which was killed, or a store that failed, left: nobody knows of it. */
-async function removeBegun(tenant: Tenant, { logger }: Services, { store }: SnapshotServices): Promise<void> {
-  const { begun } = tenant.vc.status?.snapshots ?? {};
-  if (begun === undefined || !isOwn(begun, tenant)) return;
-  try {
-    await store.remove(begun, { signal: tenant.signal });
-  } catch (error) {
-    if (tenant.signal.aborted) throw error;
-    // A store that lets nobody remove anything is no reason to take no more.
-    logger.warn({ err: error, snapshot: begun }, 'an unfinished snapshot cannot be removed');
+/**
+ * Those that a manager which was killed, or a store that failed, left: nobody knows of them, but for somebody who has seen
+ * the file and is being put back to it.
+ */
+async function removeBegun(tenant: Tenant, services: Services, { store }: SnapshotServices): Promise<void> {
+  const { begun, left = [] } = tenant.vc.status?.snapshots ?? {};
+  const inUse: string[] = [];
+  for (const name of new Set(begun === undefined ? left : [begun, ...left])) {
+    if (!isOwn(name, tenant)) continue;
+    if (isInUse(name, tenant, services)) {
+      inUse.push(name);
+      continue;
+    }
+    try {
+      await store.remove(name, { signal: tenant.signal });
+    } catch (error) {
+      if (tenant.signal.aborted) throw error;
+      // A store that lets nobody remove anything is no reason to take no more.
+      services.logger.warn({ err: error, snapshot: name }, 'an unfinished snapshot cannot be removed');
+    }
   }
+  tenant.status.set(({ snapshots: { left: _, ...others } = {}, ...status }) => ({
+    ...status,
+    snapshots: { ...others, ...(inUse.length > 0 && { left: inUse.slice(0, mostLeft) }) },
+  }));
 }
 
 /** False for what the status of another tenant named, of which this one's is a copy. */
@@ -170,13 +190,14 @@ function isOwn(name: string, { ref }: Tenant): boolean {
   return name.startsWith(`${ref.namespace}/${ref.name}/`);
 }
 
-/** Whether a tenant is being put back to it, or filled from it. The store lags behind: of this one `vc` is newer. */
+/** Whether a tenant of its namespace is being put back to it, or filled from it: no other can be. The store lags behind: of this one `vc` is newer. */
 function isInUse(name: string, { vc: current }: Tenant, { virtualClusters }: Services): boolean {
   return [current, ...virtualClusters.list()].some(
     (vc) =>
-      vc.status?.restore?.from === name ||
-      restoreRequest(vc)?.from === name ||
-      (vc.spec?.restoreFrom === name && vc.status?.restored === undefined && !isMade(vc)),
+      name.startsWith(`${vc.metadata.namespace}/`) &&
+      (vc.status?.restore?.from === name ||
+        restoreRequest(vc)?.from === name ||
+        (vc.spec?.restoreFrom === name && vc.status?.restored === undefined && !isMade(vc))),
   );
 }
 
