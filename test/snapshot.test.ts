@@ -88,7 +88,10 @@ describe('snapshots of a tenant', () => {
     const file = join(world.stateDir, 'copied.snapshot');
     expect(await cli('snapshot', name, '--file', file)).toMatch(/copied.snapshot: [0-9]+ entries/);
     await tenant.kubectl('create', 'namespace', 'later');
-    expect(await cli('restore', name, '--from', file, '--wait')).toBe(`${name} is put back to ${file}`);
+    // Named as in the manager's store, into which the file was copied.
+    expect(await cli('restore', name, '--from', file, '--wait')).toMatch(
+      /^keeper is put back to default\/keeper\/copied-copied\.snapshot$/,
+    );
     await expect(tenant.kubectl('get', 'namespace', 'later')).rejects.toThrow(/not found/);
 
     const { resourceVersion } = (await tenant.client.get(resources.namespaces, { name: 'shop' })).metadata;
