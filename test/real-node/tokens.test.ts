@@ -156,7 +156,9 @@ describe('tokens in pods', () => {
     expect(await phase()).toBe('Asleep');
     // Through the tenant's API server it would be this test that wakes it.
     const pods = 'https://kubernetes.default.svc/api/v1/namespaces/shop/pods';
-    expect(await shellInPod(world.superCluster, there, `${curl} ${bearer} ${pods}`)).toContain('"client"');
+    // A busy machine takes its time to start an API server.
+    const patient = `${curl} -m 120`;
+    expect(await shellInPod(world.superCluster, there, `${patient} ${bearer} ${pods}`)).toContain('"client"');
     expect(await phase()).toBe('Ready');
   });
 
