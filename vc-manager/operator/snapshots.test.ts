@@ -227,6 +227,26 @@ describe('snapshots', () => {
     expect(status?.snapshots?.kept?.map(({ reason }) => reason)).toEqual(['Scheduled']);
   });
 
+  it('that wait for a store that is away start no etcd of a tenant that is asleep', async () => {
+    snapshots.store.write = async () => {
+      throw storeFailed(root, new Error('it is unplugged'));
+    };
+    world.run({ snapshots });
+    world.create('a', { template: 'v1-36-own-etcd' });
+    await world.untilReady('a');
+    annotate('a', annotationKeys.sleep, 'one');
+    await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
+    await make('b');
+    world.edit('b', { snapshots: { every: '6h', keep: 2 } });
+    await world.untilReason('b', 'SnapshotTaken', 'SnapshotStoreFailed');
+    const started: string[] = [];
+    world.driver.beforeEnsure = (plan) => void started.push(plan.id);
+    world.edit('a', { snapshots: { every: '6h', keep: 2 } });
+    await world.untilReason('a', 'SnapshotTaken', 'SnapshotStoreFailed');
+    expect(started).not.toContain(id());
+    expect(world.get('a')?.status?.sleep?.stopped).toBe(true);
+  });
+
   it('are taken of a tenant that is asleep, which sleeps on', async () => {
     world.run({ snapshots });
     await make();
