@@ -1,7 +1,9 @@
+import { randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdtemp, readdir, rm, truncate } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { generateX25519Identity, identityToRecipient } from 'age-encryption';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys } from '../../api/labels.ts';
@@ -429,6 +431,30 @@ describe('snapshots', () => {
     world.run({ snapshots });
     await untilRestored('one');
     expect(keys()).toEqual(['configmaps/shop/settings']);
+  });
+
+  it('are closed when nothing of them is put back', async () => {
+    const opened: Readable[] = [];
+    const { store } = snapshots;
+    store.read = async (...args) => {
+      const content = await DirectoryStore.prototype.read.apply(store, args);
+      opened.push(content);
+      return content;
+    };
+    world.run({ snapshots });
+    await make();
+    // More than is read ahead.
+    world.datastore.entries.set(id(), [
+      entry('configmaps/shop/large', randomBytes(1_000_000).toString('hex')),
+    ]);
+    const from = await take('1');
+    world.datastore.replaceTenant = async () => {
+      throw new Error('no');
+    };
+    restore(from, 'one');
+    await world.until('a', (vc) => vc.status?.jobs?.current?.failing === true);
+    expect(opened.length).toBeGreaterThan(1);
+    expect(opened.map(({ destroyed }) => destroyed)).not.toContain(false);
   });
 
   it('cannot be cancelled once what was there is being replaced; another one can be asked for', async () => {
