@@ -288,11 +288,13 @@ export function moveNotSupported(from: string, to: string, why: string): Operato
   return new OperatorError('MoveNotSupported', `it cannot be moved from ${from} to ${to}: ${why}.`, false);
 }
 
-export function addressUnreachable(endpoint: string, cause: Error): OperatorError {
+export function addressUnreachable(endpoint: string, cause: Error, isOfService: boolean): OperatorError {
   return new OperatorError(
     'AddressUnreachable',
-    `its API server is ready at ${endpoint}, and the manager does not reach it there (${cause.message}): run manager, gateway ` +
-      'and syncer where that address leads to it, for one of a Service in the super cluster',
+    `its API server is ready at ${endpoint}, and the manager does not reach it there (${cause.message}): ` +
+      (isOfService
+        ? 'run manager, gateway and syncer where that address of a Service in the super cluster leads to it'
+        : 'let manager, gateway and syncer through to that port of the machine that the manager runs on'),
     false,
   );
 }

@@ -4,6 +4,7 @@ import { labelKeys } from '../../api/labels.ts';
 import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   Connection,
+  ConnectionError,
   type ConnectionOptions,
   connectionFromSecret,
   KubeClient,
@@ -168,26 +169,72 @@ describe('a move between this machine and the pods of a cluster', () => {
     expect(reserved()).toBe('kubernetes');
   });
 
-  it('goes back when the address of its pods leads nowhere from the manager', async () => {
-    const connect = (options: ConnectionOptions): KubeClient => {
-      const nowhere = options.server === ofService ? { server: 'https://127.0.0.1:1' } : {};
-      const { beforeWrite = () => {} } = options;
-      return new KubeClient(new Connection({ ...world.tenant.connectionOptions, beforeWrite, ...nowhere }));
+  it.each([
+    [
+      'of its pods',
+      'process',
+      'kubernetes',
+      ofService,
+      /does not reach it there .*where that address of a Service/,
+    ],
+    [
+      'of this machine',
+      'kubernetes',
+      'process',
+      ofMachine,
+      /does not reach it there .*that port of the machine/,
+    ],
+  ] as const)(
+    'goes back when the address %s leads nowhere from the manager',
+    async (_, from, to, address, said) => {
+      const connect = ({ server, beforeWrite = () => {} }: ConnectionOptions): KubeClient => {
+        const nowhere = server.match(address) === null ? {} : { server: 'https://127.0.0.1:1' };
+        return new KubeClient(new Connection({ ...world.tenant.connectionOptions, beforeWrite, ...nowhere }));
+      };
+      world.run({
+        otherDrivers: { kubernetes: pods },
+        settings: { ...settings, bootstrapTimeoutMs: 500 },
+        connect,
+      });
+      await make({ driver: from });
+      const { advertisedAddress } = world.get('a')?.status ?? {};
+      world.edit('a', { driver: to });
+      const { status } = await world.until(
+        'a',
+        (vc) => vc.status?.moved?.why !== undefined && vc.status.phase === 'Ready' && isServed(vc),
+      );
+      expect(status).toMatchObject({ driver: from, advertisedAddress });
+      expect(status?.moved?.why).toMatch(said);
+      expect(await { process: world.driver, kubernetes: pods }[to].list()).toEqual([]);
+    },
+  );
+
+  it.each([
+    ['into', 'process', 'kubernetes', ofService],
+    ['out of', 'kubernetes', 'process', ofMachine],
+  ] as const)('%s pods outlasts connections that are refused at first', async (_, from, to, address) => {
+    let refusals = 0;
+    class Refusing extends Connection {
+      override async request(call: Parameters<Connection['request']>[0]) {
+        if (refusals < 2) {
+          refusals++;
+          throw new ConnectionError('https://127.0.0.1:1', 'ECONNREFUSED');
+        }
+        return super.request(call);
+      }
+    }
+    const connect = ({ server, beforeWrite = () => {} }: ConnectionOptions): KubeClient => {
+      const isNew = world.get('a')?.status?.move !== undefined && server.match(address) !== null;
+      const Chosen = isNew ? Refusing : Connection;
+      return new KubeClient(new Chosen({ ...world.tenant.connectionOptions, beforeWrite }));
     };
-    world.run({
-      otherDrivers: { kubernetes: pods },
-      settings: { ...settings, bootstrapTimeoutMs: 500 },
-      connect,
-    });
-    await make();
-    world.edit('a', { driver: 'kubernetes' });
-    const { status } = await world.until(
-      'a',
-      (vc) => vc.status?.moved?.why !== undefined && vc.status.phase === 'Ready' && isServed(vc),
-    );
-    expect(status).toMatchObject({ driver: 'process', advertisedAddress: '192.0.2.1' });
-    expect(status?.moved?.why).toMatch(/does not reach it there .*where that address leads to it/);
-    expect(await pods.list()).toEqual([]);
+    world.run({ otherDrivers: { kubernetes: pods }, settings, connect });
+    await make({ driver: from });
+    world.edit('a', { driver: to });
+    const { status } = await world.until('a', (vc) => vc.status?.moved !== undefined);
+    expect(status?.moved?.why).toBeUndefined();
+    expect(status?.driver).toBe(to);
+    expect(refusals).toBe(2);
   });
 
   it('goes to an etcd of its own at the same time, on this machine', async () => {
