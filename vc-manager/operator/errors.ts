@@ -35,6 +35,7 @@ type OperatorErrorCode =
   | 'CertificatesNotEncrypted'
   | 'CertificatesAbsent'
   | 'CertificatesInUse'
+  | 'CertificatesWanted'
   | 'NoLongerLeading'
   | 'ObjectReplaced';
 
@@ -412,6 +413,16 @@ export function certificatesInUse(name: string): OperatorError {
     `the tenant ${name}, whose certificates these are, is still here: each of the two would take what was handed out for ` +
       'the other. Delete it first, or do without spec.restoreCertificates.',
     false,
+  );
+}
+
+/** Until the other one has given way, or has been started. */
+export function certificatesWanted(name: string): OperatorError {
+  return new OperatorError(
+    'CertificatesWanted',
+    `${name} is made with the same certificates at the same time: only one of the two can have them. ` +
+      'If this stays, delete one of them.',
+    true,
   );
 }
 
