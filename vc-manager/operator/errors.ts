@@ -9,6 +9,7 @@ type OperatorErrorCode =
   | 'IdNotProven'
   | 'PoolExhausted'
   | 'AddressTaken'
+  | 'AddressNotFreed'
   | 'PortsExhausted'
   | 'PortTaken'
   | 'SecretNotOurs'
@@ -109,6 +110,16 @@ export function addressTaken(address: string, slice: string, holder: string): Op
     `the address ${address} of this tenant's slice ${slice} is held by ${holder} in the super cluster. ` +
       'Delete that object, so that the address can be reserved again.',
     false,
+  );
+}
+
+export function addressNotFreed(address: string, holder: string, seconds: number): OperatorError {
+  return new OperatorError(
+    'AddressNotFreed',
+    `the address ${address}, where its pods look for their API server, is held by ${holder}, and has not become free ` +
+      `within ${seconds} s. A syncer that has not seen that this tenant moves makes its Service there anew: look ` +
+      'whether all vc-syncers reach the super cluster, and restart the one that does not.',
+    true,
   );
 }
 

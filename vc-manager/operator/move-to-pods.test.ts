@@ -10,11 +10,12 @@ import {
   KubeClient,
   type KubeObject,
   resources,
+  systemClock,
 } from '../../kube/index.ts';
 import { DriverError } from '../drivers/errors.ts';
 import type { Entry } from '../etcd/keyspace.ts';
 import { LocatingDriver } from './testing/locating-driver.ts';
-import { condition, World } from './testing/world.ts';
+import { condition, hurried, World } from './testing/world.ts';
 
 const gateway = { domain: 'tenants.example.com', host: '192.0.2.20', port: 443 };
 const settings = { advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://192.0.2.9:2379', gateway };
@@ -146,6 +147,62 @@ describe('a move between this machine and the pods of a cluster', () => {
     world.edit('a', { driver: 'process' });
     await untilMoved('process');
     expect(reserved()).toBe('kubernetes');
+  });
+
+  it('waits for an address that what was deleted there has not left yet', async () => {
+    run();
+    await make();
+    let tries = 0;
+    pods.isFree = () => {
+      tries++;
+      const gone = { resource: 'services', namespace: 'a-default', name: 'kubernetes' };
+      // The API server removes this a moment after the Service.
+      if (tries === 2)
+        world.superCluster.put(resources.ipAddresses, {
+          metadata: { name: firstAddress() },
+          spec: { parentRef: gone },
+        });
+      if (tries === 3) world.superCluster.remove(resources.ipAddresses, { name: firstAddress() });
+      return tries > 3;
+    };
+    world.edit('a', { driver: 'kubernetes' });
+    const { status } = await world.until('a', (vc) => vc.status?.moved !== undefined);
+    expect(status?.moved?.why).toBeUndefined();
+    expect(pods.led.get(id())).toBe(firstAddress());
+  });
+
+  it('goes back, and says who holds the address of its API server, when a syncer does not let go of it', async () => {
+    let elapsedMs = 0;
+    const clock = { ...systemClock, monotonic: () => systemClock.monotonic() + elapsedMs };
+    // No lease is lost by that.
+    const { lease } = hurried(1);
+    world.run({ otherDrivers: { kubernetes: pods }, settings, clock, lease });
+    const { metadata } = await make();
+    const ref = { namespace: 'a-default', name: 'kubernetes' };
+    const labels = { [labelKeys.tenant]: metadata.uid ?? '' };
+    let isStubborn = true;
+    pods.isFree = () => {
+      if (isStubborn) {
+        // Seconds between two attempts.
+        elapsedMs += 7_000;
+        world.superCluster.put(resources.services, { metadata: { ...ref, labels } });
+        const spec = { parentRef: { resource: 'services', ...ref } };
+        world.superCluster.put(resources.ipAddresses, { metadata: { name: firstAddress() }, spec });
+      }
+      return !isStubborn;
+    };
+    world.edit('a', { driver: 'kubernetes' });
+    const { status } = await world.until(
+      'a',
+      (vc) => vc.status?.moved?.why !== undefined && vc.status.phase === 'Ready' && isServed(vc),
+    );
+    expect(status?.driver).toBe('process');
+    const why = status?.moved?.why;
+    expect(why).toContain(`${firstAddress()}, where its pods look for their API server, is held by`);
+    expect(why).toMatch(/held by services\/a-default\/kubernetes, .* within 20 s\. .*restart the one/);
+    isStubborn = false;
+    world.edit('a', { weight: 2 });
+    await untilMoved('kubernetes');
   });
 
   it('goes back to an address of this machine when its pods do not become ready', async () => {
