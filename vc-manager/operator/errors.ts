@@ -9,6 +9,7 @@ type OperatorErrorCode =
   | 'IdNotProven'
   | 'PoolExhausted'
   | 'AddressTaken'
+  | 'AddressNotFreed'
   | 'PortsExhausted'
   | 'PortTaken'
   | 'SecretNotOurs'
@@ -35,6 +36,7 @@ type OperatorErrorCode =
   | 'CertificatesNotEncrypted'
   | 'CertificatesAbsent'
   | 'CertificatesInUse'
+  | 'CertificatesWanted'
   | 'NoLongerLeading'
   | 'ObjectReplaced';
 
@@ -108,6 +110,16 @@ export function addressTaken(address: string, slice: string, holder: string): Op
     `the address ${address} of this tenant's slice ${slice} is held by ${holder} in the super cluster. ` +
       'Delete that object, so that the address can be reserved again.',
     false,
+  );
+}
+
+export function addressNotFreed(address: string, holder: string, seconds: number): OperatorError {
+  return new OperatorError(
+    'AddressNotFreed',
+    `the address ${address}, where its pods look for their API server, is held by ${holder}, and has not become free ` +
+      `within ${seconds} s. A syncer that has not seen that this tenant moves makes its Service there anew: look ` +
+      'whether all vc-syncers reach the super cluster, and restart the one that does not.',
+    true,
   );
 }
 
@@ -288,11 +300,13 @@ export function moveNotSupported(from: string, to: string, why: string): Operato
   return new OperatorError('MoveNotSupported', `it cannot be moved from ${from} to ${to}: ${why}.`, false);
 }
 
-export function addressUnreachable(endpoint: string, cause: Error): OperatorError {
+export function addressUnreachable(endpoint: string, cause: Error, isOfService: boolean): OperatorError {
   return new OperatorError(
     'AddressUnreachable',
-    `its API server is ready at ${endpoint}, and the manager does not reach it there (${cause.message}): run manager, gateway ` +
-      'and syncer where that address leads to it, for one of a Service in the super cluster',
+    `its API server is ready at ${endpoint}, and the manager does not reach it there (${cause.message}): ` +
+      (isOfService
+        ? 'run manager, gateway and syncer where that address of a Service in the super cluster leads to it'
+        : 'let manager, gateway and syncer through to that port of the machine that the manager runs on'),
     false,
   );
 }
@@ -410,6 +424,16 @@ export function certificatesInUse(name: string): OperatorError {
     `the tenant ${name}, whose certificates these are, is still here: each of the two would take what was handed out for ` +
       'the other. Delete it first, or do without spec.restoreCertificates.',
     false,
+  );
+}
+
+/** Until the other one has given way, or has been started. */
+export function certificatesWanted(name: string): OperatorError {
+  return new OperatorError(
+    'CertificatesWanted',
+    `${name} is made with the same certificates at the same time: only one of the two can have them. ` +
+      'If this stays, delete one of them.',
+    true,
   );
 }
 

@@ -4,16 +4,18 @@ import { labelKeys } from '../../api/labels.ts';
 import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   Connection,
+  ConnectionError,
   type ConnectionOptions,
   connectionFromSecret,
   KubeClient,
   type KubeObject,
   resources,
+  systemClock,
 } from '../../kube/index.ts';
 import { DriverError } from '../drivers/errors.ts';
 import type { Entry } from '../etcd/keyspace.ts';
 import { LocatingDriver } from './testing/locating-driver.ts';
-import { condition, World } from './testing/world.ts';
+import { condition, hurried, World } from './testing/world.ts';
 
 const gateway = { domain: 'tenants.example.com', host: '192.0.2.20', port: 443 };
 const settings = { advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://192.0.2.9:2379', gateway };
@@ -147,6 +149,62 @@ describe('a move between this machine and the pods of a cluster', () => {
     expect(reserved()).toBe('kubernetes');
   });
 
+  it('waits for an address that what was deleted there has not left yet', async () => {
+    run();
+    await make();
+    let tries = 0;
+    pods.isFree = () => {
+      tries++;
+      const gone = { resource: 'services', namespace: 'a-default', name: 'kubernetes' };
+      // The API server removes this a moment after the Service.
+      if (tries === 2)
+        world.superCluster.put(resources.ipAddresses, {
+          metadata: { name: firstAddress() },
+          spec: { parentRef: gone },
+        });
+      if (tries === 3) world.superCluster.remove(resources.ipAddresses, { name: firstAddress() });
+      return tries > 3;
+    };
+    world.edit('a', { driver: 'kubernetes' });
+    const { status } = await world.until('a', (vc) => vc.status?.moved !== undefined);
+    expect(status?.moved?.why).toBeUndefined();
+    expect(pods.led.get(id())).toBe(firstAddress());
+  });
+
+  it('goes back, and says who holds the address of its API server, when a syncer does not let go of it', async () => {
+    let elapsedMs = 0;
+    const clock = { ...systemClock, monotonic: () => systemClock.monotonic() + elapsedMs };
+    // No lease is lost by that.
+    const { lease } = hurried(1);
+    world.run({ otherDrivers: { kubernetes: pods }, settings, clock, lease });
+    const { metadata } = await make();
+    const ref = { namespace: 'a-default', name: 'kubernetes' };
+    const labels = { [labelKeys.tenant]: metadata.uid ?? '' };
+    let isStubborn = true;
+    pods.isFree = () => {
+      if (isStubborn) {
+        // Seconds between two attempts.
+        elapsedMs += 7_000;
+        world.superCluster.put(resources.services, { metadata: { ...ref, labels } });
+        const spec = { parentRef: { resource: 'services', ...ref } };
+        world.superCluster.put(resources.ipAddresses, { metadata: { name: firstAddress() }, spec });
+      }
+      return !isStubborn;
+    };
+    world.edit('a', { driver: 'kubernetes' });
+    const { status } = await world.until(
+      'a',
+      (vc) => vc.status?.moved?.why !== undefined && vc.status.phase === 'Ready' && isServed(vc),
+    );
+    expect(status?.driver).toBe('process');
+    const why = status?.moved?.why;
+    expect(why).toContain(`${firstAddress()}, where its pods look for their API server, is held by`);
+    expect(why).toMatch(/held by services\/a-default\/kubernetes, .* within 20 s\. .*restart the one/);
+    isStubborn = false;
+    world.edit('a', { weight: 2 });
+    await untilMoved('kubernetes');
+  });
+
   it('goes back to an address of this machine when its pods do not become ready', async () => {
     run();
     await make();
@@ -168,26 +226,72 @@ describe('a move between this machine and the pods of a cluster', () => {
     expect(reserved()).toBe('kubernetes');
   });
 
-  it('goes back when the address of its pods leads nowhere from the manager', async () => {
-    const connect = (options: ConnectionOptions): KubeClient => {
-      const nowhere = options.server === ofService ? { server: 'https://127.0.0.1:1' } : {};
-      const { beforeWrite = () => {} } = options;
-      return new KubeClient(new Connection({ ...world.tenant.connectionOptions, beforeWrite, ...nowhere }));
+  it.each([
+    [
+      'of its pods',
+      'process',
+      'kubernetes',
+      ofService,
+      /does not reach it there .*where that address of a Service/,
+    ],
+    [
+      'of this machine',
+      'kubernetes',
+      'process',
+      ofMachine,
+      /does not reach it there .*that port of the machine/,
+    ],
+  ] as const)(
+    'goes back when the address %s leads nowhere from the manager',
+    async (_, from, to, address, said) => {
+      const connect = ({ server, beforeWrite = () => {} }: ConnectionOptions): KubeClient => {
+        const nowhere = server.match(address) === null ? {} : { server: 'https://127.0.0.1:1' };
+        return new KubeClient(new Connection({ ...world.tenant.connectionOptions, beforeWrite, ...nowhere }));
+      };
+      world.run({
+        otherDrivers: { kubernetes: pods },
+        settings: { ...settings, bootstrapTimeoutMs: 500 },
+        connect,
+      });
+      await make({ driver: from });
+      const { advertisedAddress } = world.get('a')?.status ?? {};
+      world.edit('a', { driver: to });
+      const { status } = await world.until(
+        'a',
+        (vc) => vc.status?.moved?.why !== undefined && vc.status.phase === 'Ready' && isServed(vc),
+      );
+      expect(status).toMatchObject({ driver: from, advertisedAddress });
+      expect(status?.moved?.why).toMatch(said);
+      expect(await { process: world.driver, kubernetes: pods }[to].list()).toEqual([]);
+    },
+  );
+
+  it.each([
+    ['into', 'process', 'kubernetes', ofService],
+    ['out of', 'kubernetes', 'process', ofMachine],
+  ] as const)('%s pods outlasts connections that are refused at first', async (_, from, to, address) => {
+    let refusals = 0;
+    class Refusing extends Connection {
+      override async request(call: Parameters<Connection['request']>[0]) {
+        if (refusals < 2) {
+          refusals++;
+          throw new ConnectionError('https://127.0.0.1:1', 'ECONNREFUSED');
+        }
+        return super.request(call);
+      }
+    }
+    const connect = ({ server, beforeWrite = () => {} }: ConnectionOptions): KubeClient => {
+      const isNew = world.get('a')?.status?.move !== undefined && server.match(address) !== null;
+      const Chosen = isNew ? Refusing : Connection;
+      return new KubeClient(new Chosen({ ...world.tenant.connectionOptions, beforeWrite }));
     };
-    world.run({
-      otherDrivers: { kubernetes: pods },
-      settings: { ...settings, bootstrapTimeoutMs: 500 },
-      connect,
-    });
-    await make();
-    world.edit('a', { driver: 'kubernetes' });
-    const { status } = await world.until(
-      'a',
-      (vc) => vc.status?.moved?.why !== undefined && vc.status.phase === 'Ready' && isServed(vc),
-    );
-    expect(status).toMatchObject({ driver: 'process', advertisedAddress: '192.0.2.1' });
-    expect(status?.moved?.why).toMatch(/does not reach it there .*where that address leads to it/);
-    expect(await pods.list()).toEqual([]);
+    world.run({ otherDrivers: { kubernetes: pods }, settings, connect });
+    await make({ driver: from });
+    world.edit('a', { driver: to });
+    const { status } = await world.until('a', (vc) => vc.status?.moved !== undefined);
+    expect(status?.moved?.why).toBeUndefined();
+    expect(status?.driver).toBe(to);
+    expect(refusals).toBe(2);
   });
 
   it('goes to an etcd of its own at the same time, on this machine', async () => {

@@ -582,6 +582,29 @@ describe('a move', () => {
     },
   );
 
+  it('that was cancelled does not say why another job was given up', async () => {
+    const first = run();
+    await make();
+    const { status, metadata } = await world.untilReady('a');
+    await first.stop();
+    const place = { datastore: 'shared', template: 'v1-36' } as const;
+    const move = {
+      ...{ stage: 'returning', startedAt: new Date().toISOString() },
+      ...{ from: { driver: 'process', ...place }, to: { driver: 'compose', ...place } },
+    } as const;
+    const held = {
+      kind: 'version-change',
+      generation: metadata.generation ?? 1,
+      why: 'it is too new',
+    } as const;
+    const jobs = { ...status?.jobs, held };
+    const vc = world.get('a') as VirtualCluster;
+    world.superCluster.put(resources.virtualClusters, { ...vc, status: { ...status, jobs, move } });
+    run();
+    const back = await untilMoved({ driver: 'process' });
+    expect(back.status?.moved?.why).toBe('It was cancelled.');
+  });
+
   it('waits with a deletion for a manager that has both drivers', async () => {
     const first = run();
     await make();

@@ -19,7 +19,6 @@ import { isMoveWithdrawn, servicesFor } from './moves.ts';
 import { removalSteps } from './removal.ts';
 import type { Services } from './services.ts';
 import { isAsleep } from './sleep.ts';
-import { isSnapshotWanted } from './snapshots.ts';
 import { StatusWriter } from './status-writer.ts';
 import { parallel, runSteps, type Stage, type StepHooks } from './step-runner.ts';
 import { address } from './steps/address.ts';
@@ -38,7 +37,7 @@ import { policy } from './steps/policy.ts';
 import { restore, restored } from './steps/restore.ts';
 import { reservations, serviceSlice } from './steps/service-slice.ts';
 import { awake, fallAsleep, stayAsleep, wakeDatastore } from './steps/sleep.ts';
-import { snapshot } from './steps/snapshot.ts';
+import { isSnapshotNext, snapshot } from './steps/snapshot.ts';
 import { takeOver } from './steps/take-over.ts';
 import { version } from './steps/version.ts';
 import { Tenant } from './tenant.ts';
@@ -297,8 +296,7 @@ const asleepRecheckMs = 10 * 60_000;
 
 async function rest(tenant: Tenant, services: Services, wanted: WantedJob): Promise<ReconcileResult> {
   const job = new JobLog(tenant, services, wanted);
-  const isDatastoreAsleep =
-    tenant.vc.status?.datastore === 'own' && isSnapshotWanted(tenant.vc, services.clock.now());
+  const isDatastoreAsleep = tenant.vc.status?.datastore === 'own' && isSnapshotNext(tenant, services);
   const steps = isDatastoreAsleep
     ? [version, address, certificates, wakeDatastore, snapshot, stayAsleep]
     : [stayAsleep, snapshot];

@@ -1,9 +1,16 @@
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { resources } from '../../kube/index.ts';
 import type { SnapshotHeader } from '../snapshot/archive.ts';
-import { certificatesAbsent, certificatesInUse, certificatesNotEncrypted } from './errors.ts';
+import {
+  certificatesAbsent,
+  certificatesInUse,
+  certificatesNotEncrypted,
+  certificatesWanted,
+} from './errors.ts';
 import type { Services } from './services.ts';
 import type { SnapshotServices } from './snapshots.ts';
 import type { Tenant } from './tenant.ts';
-import { findInternalSecret, type SecretData } from './tenant-secrets.ts';
+import { findInternalSecret, removeInternalSecret, type SecretData } from './tenant-secrets.ts';
 
 /*
  * What makes kubeconfigs and tokens of a tenant valid: it travels in a snapshot only when that is asked for, and only
@@ -56,10 +63,47 @@ export async function certificatesIn(
     // The first that is made with them takes the id over where that is free; where it was not, its Secret tells.
     if (status.id === id) throw certificatesInUse(key);
     const pki = await findInternalSecret({ key, signal }, services, status.id, 'pki');
-    const has = new Set(Object.values(pki ?? {}));
-    if (travelling.some((entry) => has.has(certificates[entry] || 'none'))) throw certificatesInUse(key);
+    if (hasAnyOf(pki, certificates)) throw certificatesInUse(key);
   }
   return Object.fromEntries(travelling.map((entry) => [entry, certificates[entry] ?? '']));
+}
+
+function hasAnyOf(pki: SecretData | undefined, certificates: SecretData): boolean {
+  const has = new Set(Object.values(pki ?? {}));
+  return travelling.some((entry) => has.has(certificates[entry] || 'none'));
+}
+
+/**
+ * Of one that is made with certificates of a snapshot, and was not started yet: whether it is the only one, now that its
+ * Secret is written. Two that did so at the same time see each other here. One of them removes its Secret and throws
+ * `CertificatesInUse`; the other throws `CertificatesWanted` until that is done: nobody is started beside another one.
+ * `isNew`: this attempt has written the Secret. One that was there may have keys of data, and stays.
+ */
+export async function settleCertificates(
+  tenant: Tenant,
+  services: Services,
+  { own, isNew }: { own: SecretData; isNew: boolean },
+): Promise<void> {
+  const { vc, uid, signal } = tenant;
+  // Not from the store: that may not have seen the other one yet.
+  const { items } = await services.client.list<VirtualCluster>(resources.virtualClusters, { signal });
+  for (const other of items) {
+    const { metadata, spec, status } = other;
+    if (metadata.uid === uid || spec?.restoreCertificates !== true || status?.id === undefined) continue;
+    const key = `${metadata.namespace}/${metadata.name}`;
+    if (!hasAnyOf(await findInternalSecret({ key, signal }, services, status.id, 'pki'), own)) continue;
+    const isStarted = status.version !== undefined;
+    if (!isStarted && (!isNew || isBefore(vc, other))) throw certificatesWanted(key);
+    if (isNew) await removeInternalSecret(tenant, services, 'pki');
+    throw certificatesInUse(key);
+  }
+}
+
+/** The older one, or of two of one second that with the lower UID. */
+function isBefore({ metadata: one }: VirtualCluster, { metadata: other }: VirtualCluster): boolean {
+  const at = ({ creationTimestamp = '', uid = '' }: VirtualCluster['metadata']): string =>
+    `${creationTimestamp} ${uid}`;
+  return at(one) < at(other);
 }
 
 /** The PKI of a tenant that has none yet, which is completed with what belongs to this place. */

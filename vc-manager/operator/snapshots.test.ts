@@ -1,7 +1,9 @@
+import { randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdtemp, readdir, rm, truncate } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { generateX25519Identity, identityToRecipient } from 'age-encryption';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys } from '../../api/labels.ts';
@@ -227,6 +229,26 @@ describe('snapshots', () => {
     expect(status?.snapshots?.kept?.map(({ reason }) => reason)).toEqual(['Scheduled']);
   });
 
+  it('that wait for a store that is away start no etcd of a tenant that is asleep', async () => {
+    snapshots.store.write = async () => {
+      throw storeFailed(root, new Error('it is unplugged'));
+    };
+    world.run({ snapshots });
+    world.create('a', { template: 'v1-36-own-etcd' });
+    await world.untilReady('a');
+    annotate('a', annotationKeys.sleep, 'one');
+    await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
+    await make('b');
+    world.edit('b', { snapshots: { every: '6h', keep: 2 } });
+    await world.untilReason('b', 'SnapshotTaken', 'SnapshotStoreFailed');
+    const started: string[] = [];
+    world.driver.beforeEnsure = (plan) => void started.push(plan.id);
+    world.edit('a', { snapshots: { every: '6h', keep: 2 } });
+    await world.untilReason('a', 'SnapshotTaken', 'SnapshotStoreFailed');
+    expect(started).not.toContain(id());
+    expect(world.get('a')?.status?.sleep?.stopped).toBe(true);
+  });
+
   it('are taken of a tenant that is asleep, which sleeps on', async () => {
     world.run({ snapshots });
     await make();
@@ -409,6 +431,30 @@ describe('snapshots', () => {
     world.run({ snapshots });
     await untilRestored('one');
     expect(keys()).toEqual(['configmaps/shop/settings']);
+  });
+
+  it('are closed when nothing of them is put back', async () => {
+    const opened: Readable[] = [];
+    const { store } = snapshots;
+    store.read = async (...args) => {
+      const content = await DirectoryStore.prototype.read.apply(store, args);
+      opened.push(content);
+      return content;
+    };
+    world.run({ snapshots });
+    await make();
+    // More than is read ahead.
+    world.datastore.entries.set(id(), [
+      entry('configmaps/shop/large', randomBytes(1_000_000).toString('hex')),
+    ]);
+    const from = await take('1');
+    world.datastore.replaceTenant = async () => {
+      throw new Error('no');
+    };
+    restore(from, 'one');
+    await world.until('a', (vc) => vc.status?.jobs?.current?.failing === true);
+    expect(opened.length).toBeGreaterThan(1);
+    expect(opened.map(({ destroyed }) => destroyed)).not.toContain(false);
   });
 
   it('cannot be cancelled once what was there is being replaced; another one can be asked for', async () => {
@@ -705,6 +751,41 @@ describe('snapshots', () => {
     world.create('c', { restoreFrom: second, restoreCertificates: true });
     const refused = await world.untilReason('c', 'Ready', 'CertificatesInUse');
     expect(condition(refused, 'Ready')?.message).toMatch(/the tenant team\/b, .* is still here/);
+  });
+
+  it('make kubeconfigs valid at only one of two tenants that are made at the same time', async () => {
+    await encryptedFor();
+    world.run({ snapshots });
+    await make();
+    const former = { id: id(), trust: whatKubeconfigsTrust('a') };
+    const restoreFrom = await take('1 certificates');
+    await world.delete('a');
+    await world.untilGone('a');
+    // Something of the old one was left behind: nobody takes its id over.
+    world.datastore.tenants.add(former.id);
+    // Each reads it for the id, and then for the certificates: neither comes first.
+    const rounds = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const { store } = snapshots;
+    let reads = 0;
+    store.read = async (...args) => {
+      const round = rounds[Math.floor(reads / 2)];
+      if (reads++ % 2 === 1) round?.resolve();
+      await round?.promise;
+      return DirectoryStore.prototype.read.apply(store, args);
+    };
+    world.create('b', { restoreFrom, restoreCertificates: true });
+    world.create('c', { restoreFrom, restoreCertificates: true });
+    const reasons = (): (string | undefined)[] =>
+      ['b', 'c'].map((name) => condition(world.get(name) as VirtualCluster, 'Ready')?.reason).sort();
+    await world.superCluster.until(() =>
+      reasons().every((each) => each === 'Available' || each === 'CertificatesInUse'),
+    );
+    expect(reasons()).toEqual(['Available', 'CertificatesInUse']);
+    const [made = '', refused = ''] = ['b', 'c'].sort((one) =>
+      world.get(one)?.status?.phase === 'Ready' ? -1 : 1,
+    );
+    expect(whatKubeconfigsTrust(made)).toEqual(former.trust);
+    expect(world.secretOf(refused, 'pki')).toBeUndefined();
   });
 
   it('put back the authorities that a tenant has had, when asked', async () => {

@@ -143,6 +143,12 @@ export async function moveInternalSecret(
   }
 }
 
+/** Removes one of this tenant's own Secrets; another's is left alone. */
+export async function removeInternalSecret(tenant: Tenant, services: Place, which: Which): Promise<void> {
+  const ref = internalSecretRef(services, tenant.id, which);
+  await remove(tenant, services, ref, (secret) => isMadeFor(tenant, tenant.id, secret));
+}
+
 /** Removes all Secrets of this tenant; those under the id only if it has one. */
 export async function removeSecrets(tenant: Tenant, services: Place, id: string | undefined): Promise<void> {
   const { namespace, name } = tenant.ref;

@@ -95,18 +95,19 @@ async function ensureObjects(
   );
 }
 
+/** `mayComeUp`: its address may lead to it later than it is ready. Default: for one that the driver has made. */
 export async function waitForObject(
   tenant: Tenant,
   timeoutMs: number,
   resource: Resource,
   ref: ObjectRef,
+  mayComeUp = tenant.location !== undefined,
 ): Promise<void> {
   const { client, clock, signal } = tenant;
   const start = clock.monotonic();
   for (;;) {
     const found = await find(client, resource, ref, signal).catch((error: unknown) => {
-      // An address that the driver has made may come up after the server behind it is ready.
-      if (tenant.location === undefined || !(error instanceof ConnectionError)) throw error;
+      if (!mayComeUp || !(error instanceof ConnectionError)) throw error;
       return error;
     });
     if (found !== undefined && !(found instanceof ConnectionError)) return;

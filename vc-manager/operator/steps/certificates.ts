@@ -22,7 +22,7 @@ import { findProvenFormerPki } from '../id-claim.ts';
 import { authorityRequest, recordRenewed, renewalRequest, rotationRequest } from '../jobs.ts';
 import type { Services } from '../services.ts';
 import type { GatewaySettings } from '../settings.ts';
-import { certificatesIn, pkiWith } from '../snapshot-certificates.ts';
+import { certificatesIn, pkiWith, settleCertificates } from '../snapshot-certificates.ts';
 import { openSnapshot, snapshotServices } from '../snapshot-files.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
@@ -93,6 +93,9 @@ export const certificates: Step = {
       await writeInternalSecret(tenant, services, 'pki', data, inPlace === undefined ? 'absent' : 'there');
       if (former !== undefined) await verifyCopy(tenant, services, 'pki', data);
     }
+    // Also of a Secret that an earlier attempt has written.
+    if (spec?.restoreFrom !== undefined && spec.restoreCertificates === true && !tenant.wasStarted)
+      await settleCertificates(tenant, services, { own: ensured.data, isNew: inPlace === undefined });
     // Also when a manager that has copied it died before it could remove it.
     if (former !== undefined || (inPlace !== undefined && mayHaveFormerSecrets(tenant)))
       await removeFormerSecret(tenant, services, 'pki');

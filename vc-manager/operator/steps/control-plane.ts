@@ -89,10 +89,10 @@ async function awaitReach(tenant: Tenant, services: Services): Promise<void> {
   if (move?.stage !== 'starting' || !isReaddressed(move, services)) return;
   const timeoutMs = Math.min(reachMs, services.settings.bootstrapTimeoutMs);
   try {
-    await waitForObject(tenant, timeoutMs, resources.namespaces, { name: 'default' });
+    await waitForObject(tenant, timeoutMs, resources.namespaces, { name: 'default' }, true);
   } catch (error) {
     if (!(error instanceof ConnectionError)) throw error;
-    throw addressUnreachable(endpoint, error);
+    throw addressUnreachable(endpoint, error, tenant.location !== undefined);
   }
 }
 

@@ -43,14 +43,18 @@ export const fillFromSnapshot: Step = {
     const snapshots = snapshotServices(services);
     if (tenant.ownDatastore !== undefined) await ensureOnlyDatastore(tenant, services);
     if (!(await isOurs(tenant, services, from))) return;
-    const { entries } = await openSnapshot(tenant, snapshots, from);
-    // What an earlier attempt has started.
-    if (tenant.wasStarted) await stopWriters(tenant, services);
-    await write(
-      tenant,
-      services,
-      chosen(tenant, entries, (key) => !isOfPlace(key) && !isRemote(key)),
-    );
+    const { entries, close } = await openSnapshot(tenant, snapshots, from);
+    try {
+      // What an earlier attempt has started.
+      if (tenant.wasStarted) await stopWriters(tenant, services);
+      await write(
+        tenant,
+        services,
+        chosen(tenant, entries, (key) => !isOfPlace(key) && !isRemote(key)),
+      );
+    } finally {
+      close();
+    }
   },
 };
 
@@ -75,8 +79,12 @@ export const settleFromSnapshot: Step = {
     if (!isNeeded(tenant) || tenant.vc.status?.restore === undefined) return;
     const from = tenant.vc.spec?.restoreFrom ?? '';
     await settle(tenant, tenant.required(tenant.vc.status?.serviceCIDR, 'service slice'));
-    const { entries } = await openSnapshot(tenant, snapshotServices(services), from);
-    await write(tenant, services, chosen(tenant, entries, isRemote), true);
+    const { entries, close } = await openSnapshot(tenant, snapshotServices(services), from);
+    try {
+      await write(tenant, services, chosen(tenant, entries, isRemote), true);
+    } finally {
+      close();
+    }
     const at = new Date(services.clock.now()).toISOString();
     tenant.status.set(({ restore: _, ...status }) => ({ ...status, restored: { request: '', from, at } }));
     await tenant.status.flush();

@@ -167,12 +167,16 @@ async function replace(tenant: Tenant, services: Services, from: string): Promis
   async function* entries() {
     for await (const entry of archive.entries) yield encrypted(entry, key);
   }
-  await withKeys(tenant, services, (keys) =>
-    keys.replace(entries(), {
-      signal: tenant.signal,
-      attempt: randomUUID(),
-      onProgress: (written) => recordProgress(tenant, `${written} entries are written`),
-    }),
-  );
+  try {
+    await withKeys(tenant, services, (keys) =>
+      keys.replace(entries(), {
+        signal: tenant.signal,
+        attempt: randomUUID(),
+        onProgress: (written) => recordProgress(tenant, `${written} entries are written`),
+      }),
+    );
+  } finally {
+    archive.close();
+  }
   return archive.header;
 }

@@ -10,7 +10,7 @@ import {
   resources,
 } from '../../../kube/index.ts';
 import { addressAt, allocateSlice } from '../../os/network.ts';
-import { addressTaken, poolExhausted } from '../errors.ts';
+import { addressNotFreed, addressTaken, poolExhausted } from '../errors.ts';
 import { find } from '../objects.ts';
 import type { Services } from '../services.ts';
 import type { Step } from '../step-runner.ts';
@@ -130,7 +130,8 @@ async function giveBack({ vc, id, signal }: Tenant, { driver, drivers }: Service
 
 /**
  * As `reserveAddress`, for a driver that puts a Service at the address, which reserves it too. What this tenant has there
- * from a driver that routed nothing makes room: the reservation, or the syncer's Service in its place.
+ * from a driver that routed nothing makes room: the reservation, or the syncer's Service in its place. Throws
+ * `AddressNotFreed`.
  */
 async function routeToApiServer(
   tenant: Tenant,
@@ -138,13 +139,20 @@ async function routeToApiServer(
   address: string,
 ): Promise<Conflict | undefined> {
   const { id, signal } = tenant;
+  const endMs = clock.monotonic() + freedWithinMs;
   while (!(await driver.lead?.(id, address, { signal }))) {
     const existing = await find<IPAddress>(client, resources.ipAddresses, { name: address }, signal);
     const service = existing && (await serviceAt(tenant, client, existing));
-    if (existing?.metadata.labels?.[labelKeys.tenant] === tenant.uid)
-      await deleteReservation(client, existing, signal);
-    else if (service !== undefined) await deleteObject(client, resources.services, service, signal);
-    else return conflictOf(address, existing);
+    const isReserved = isOf(tenant, existing);
+    const isSyncers = isOf(tenant, service);
+    // A new one takes another slice. What has just been deleted leaves the address a moment later.
+    const mayBeFree = isReserved || isSyncers || (tenant.wasStarted && isBeingFreed(existing, service));
+    if (!mayBeFree) return conflictOf(address, existing);
+    // Before it is deleted once more: it reserves the address at the old place too.
+    if (clock.monotonic() >= endMs)
+      throw addressNotFreed(address, conflictOf(address, existing).holder, freedWithinMs / 1_000);
+    if (isReserved) await deleteReservation(client, existing, signal);
+    else if (isSyncers) await deleteObject(client, resources.services, service, signal);
     // A syncer that has not left yet makes its Service again.
     await clock.sleep(againAfterMs, signal);
   }
@@ -152,17 +160,28 @@ async function routeToApiServer(
 }
 
 const againAfterMs = 50;
+/** A syncer that works leaves within seconds. */
+const freedWithinMs = 20_000;
 
-/** The tenant's Service that has this address, in its own namespaces of the super cluster. */
+/** The Service that has this address. */
 async function serviceAt(
-  { signal, uid }: Tenant,
+  { signal }: Tenant,
   client: KubeClient,
   { spec }: IPAddress,
 ): Promise<KubeObject | undefined> {
   const { resource, namespace, name } = spec?.parentRef ?? {};
   if (resource !== 'services' || name === undefined) return undefined;
-  const service = await find(client, resources.services, { namespace, name }, signal);
-  return service?.metadata.labels?.[labelKeys.tenant] === uid ? service : undefined;
+  return find(client, resources.services, { namespace, name }, signal);
+}
+
+function isOf<T extends KubeObject>({ uid }: Tenant, object: T | undefined): object is T {
+  return object?.metadata.labels?.[labelKeys.tenant] === uid;
+}
+
+function isBeingFreed(existing: IPAddress | undefined, service: KubeObject | undefined): boolean {
+  return (
+    existing === undefined || (existing.spec?.parentRef?.resource === 'services' && service === undefined)
+  );
 }
 
 async function reserveAddress(
@@ -188,7 +207,7 @@ async function reserveAddress(
     }
   }
   if (existing.metadata.labels?.[labelKeys.tenant] === tenant.uid) return undefined;
-  if ((await serviceAt(tenant, client, existing)) !== undefined) return undefined;
+  if (isOf(tenant, await serviceAt(tenant, client, existing))) return undefined;
   return conflictOf(address, existing);
 }
 

@@ -45,21 +45,13 @@ export const snapshot: Step = {
       else tenant.lookAgainMs = Math.min(tenant.lookAgainMs, dueMs - nowMs);
       return;
     }
+    const wait = whyWait(tenant, services);
+    if (wait !== undefined) {
+      if (wait.reason !== undefined) tenant.status.condition(condition, 'False', wait.reason, wait.message);
+      tenant.unfinished = wait.unfinished;
+      return;
+    }
     const request = snapshotRequest(tenant.vc);
-    const { away, isBusy } = services.snapshots ?? {};
-    const awayMs = (away?.untilMs ?? 0) - services.clock.monotonic();
-    if (request === undefined && away !== undefined && awayMs > 0) {
-      tenant.status.condition(condition, 'False', away.reason, away.message);
-      tenant.unfinished = { step: 'snapshot', failing: away.message, againAfterMs: awayMs };
-      return;
-    }
-    if (isBusy === true) {
-      tenant.unfinished = {
-        progress: 'waits until another snapshot is taken',
-        againAfterMs: away === undefined ? 2_000 : awayPauseMs,
-      };
-      return;
-    }
     const reason = request === undefined ? 'Scheduled' : 'Requested';
     const followed = request === undefined ? {} : { taken: request };
     try {
@@ -87,6 +79,34 @@ export const snapshot: Step = {
     await tenant.status.flush();
   },
 };
+
+interface Wait {
+  unfinished: NonNullable<Tenant['unfinished']>;
+  /** Absent: it is no failure. */
+  reason?: string;
+  message: string;
+}
+
+/** Why one that is wanted is not taken at present; undefined: it is. */
+function whyWait({ vc }: Tenant, { snapshots, clock }: Services): Wait | undefined {
+  const { away, isBusy } = snapshots ?? {};
+  const awayMs = (away?.untilMs ?? 0) - clock.monotonic();
+  if (snapshotRequest(vc) === undefined && away !== undefined && awayMs > 0) {
+    const { reason, message } = away;
+    return { reason, message, unfinished: { step: 'snapshot', failing: message, againAfterMs: awayMs } };
+  }
+  if (isBusy !== true) return undefined;
+  const progress = 'waits until another snapshot is taken';
+  return {
+    message: progress,
+    unfinished: { progress, againAfterMs: away === undefined ? 2_000 : awayPauseMs },
+  };
+}
+
+/** Whether the step `snapshot` is going to read the datastore. */
+export function isSnapshotNext(tenant: Tenant, services: Services): boolean {
+  return isSnapshotWanted(tenant.vc, services.clock.now()) && whyWait(tenant, services) === undefined;
+}
 
 const condition = 'SnapshotTaken';
 /** Of the schema. */

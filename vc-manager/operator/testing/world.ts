@@ -132,6 +132,7 @@ export class FakeDatastore implements Datastore {
     await this.beforeRemove(id);
     beforeWrite();
     this.tenants.delete(id);
+    this.entries.delete(id);
   }
 
   /** What every tenant takes. */
