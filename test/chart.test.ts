@@ -195,11 +195,24 @@ describe('the Helm chart', () => {
     }
   });
 
-  it('takes away nobody who works before the next one is ready', async () => {
-    const deployments = (await rendered(...everything)).filter(({ kind }) => kind === 'Deployment');
-    const strategies = deployments.map(({ metadata, spec }) => [metadata.name, at(spec, 'strategy')]);
-    const surge = { rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } };
-    expect(Object.fromEntries(strategies)).toEqual({ 'skerry-gateway': surge, 'skerry-manager': surge });
+  it('takes away nobody who works before the next one is ready, but for one of two gateways in the network of nodes', async () => {
+    const strategies = async (...values: string[]): Promise<object> => {
+      const deployments = (await rendered(...everything, ...values)).filter(
+        ({ kind }) => kind === 'Deployment',
+      );
+      return Object.fromEntries(
+        deployments.map(({ metadata, spec }) => [metadata.name, at(spec, 'strategy', 'rollingUpdate')]),
+      );
+    };
+    const surge = { maxSurge: 1, maxUnavailable: 0 };
+    expect(await strategies('--set', 'gateway.pods.address=')).toEqual({
+      'skerry-gateway': surge,
+      'skerry-manager': surge,
+    });
+    expect(await strategies()).toEqual({
+      'skerry-gateway': { maxSurge: 0, maxUnavailable: 1 },
+      'skerry-manager': surge,
+    });
   });
 
   it('gives managers the authority of a Redis server that speaks TLS', async () => {
