@@ -10,7 +10,7 @@ import { egressFilterProblem } from '../vc-manager/os/egress-filter.ts';
 import { listenInReach } from './harness/attacker-server.ts';
 import { at } from './harness/checker/view.ts';
 import { poll } from './harness/poll.ts';
-import { World } from './harness/world.ts';
+import { type Tenant, World } from './harness/world.ts';
 
 /** Where an operator has confined control planes, only servers that it lists are reached; elsewhere all of the machine. */
 const isConfined = egressFilterProblem() === undefined;
@@ -38,6 +38,7 @@ async function serve(answers: (path: string, body: string) => unknown, inReach: 
 
 describe('what makes an API server dial is no stepping stone', () => {
   let world: World;
+  let shared: Tenant | undefined;
   const servers: { server: ReturnType<typeof createServer> }[] = [];
 
   beforeAll(() => {
@@ -45,6 +46,9 @@ describe('what makes an API server dial is no stepping stone', () => {
   });
 
   afterAll(async () => {
+    // Others have this tenant, too. Their objects are converted while they go.
+    const crds = ['listed', 'unlisted', 'super'].map((target) => `crd/${target}stones.example.com`);
+    await shared?.kubectl('delete', ...crds, '--ignore-not-found', '--wait=false');
     for (const { server } of servers) {
       server.closeAllConnections();
       server.close();
@@ -57,6 +61,7 @@ describe('what makes an API server dial is no stepping stone', () => {
 
   it('conversion webhooks reach what the operator lists, and no other server of the machine', async () => {
     const tenant = await world.sharedTenant('stones');
+    shared = tenant;
     const convert = (_: string, body: string): unknown => {
       const { request } = JSON.parse(body) as {
         request: { uid: string; desiredAPIVersion: string; objects: KubeObject[] };
@@ -110,8 +115,6 @@ describe('what makes an API server dial is no stepping stone', () => {
     const answer = await readAs('super');
     expect(answer).toContain(isConfined ? refused : 'Unauthorized');
     expect(answer).not.toContain('NamespaceList');
-    for (const target of Object.keys(targets))
-      await tenant.kubectl('delete', `crd/${target}stones.example.com`, '--wait=false');
   });
 
   it('OIDC issuers are reached only where the template names them and the operator lists them', async () => {

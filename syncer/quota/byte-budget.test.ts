@@ -20,7 +20,7 @@ class Trial {
   run(id: string, bytes: number): boolean {
     this.dueMs.delete(id);
     const waitMs = this.budget.waitMs(id);
-    if (waitMs === 0) this.budget.take(bytes);
+    if (waitMs === 0) this.budget.take(id, bytes);
     else this.#due(id, this.now + waitMs);
     this.budget.ended(id, waitMs > 0);
     return waitMs === 0;
@@ -35,19 +35,20 @@ it('allows a burst, and then as much as comes back', () => {
   const trial = new Trial(60_000);
   const { budget } = trial;
   expect(budget.waitMs('a')).toBe(0);
-  budget.take(2_000);
+  budget.take('x', 2_000);
   expect(budget.waitMs('a')).toBe(1);
   trial.now = 500;
   expect(budget.waitMs('a')).toBe(0);
+  budget.ended('a', false);
   trial.now = 60_000;
-  budget.take(2_000);
+  budget.take('x', 2_000);
   expect(budget.waitMs('a')).toBe(1);
 });
 
 it('lets one through that is larger than all of it, and has the next make up for it', () => {
   const trial = new Trial(6_000);
   const { budget } = trial;
-  budget.take(9_200);
+  budget.take('x', 9_200);
   expect(budget.waitMs('a')).toBe(60_000);
   trial.now = 40_000;
   expect(budget.waitMs('a')).toBe(50_010);
@@ -57,11 +58,11 @@ it('lets one through that is larger than all of it, and has the next make up for
 
 it('has no limit until there is one, and none after', () => {
   const { budget, dueMs } = new Trial();
-  budget.take(1e12);
+  budget.take('x', 1e12);
   expect(budget.waitMs('a')).toBe(0);
   budget.setLimit(10);
   expect(budget.waitMs('a')).toBe(0);
-  budget.take(20);
+  budget.take('x', 20);
   expect(budget.waitMs('a')).toBe(60_000);
   budget.setLimit(undefined);
   expect(dueMs.get('a')).toBe(0);
@@ -86,6 +87,18 @@ it('serves those who wait in the order in which they came, each when there is ro
   expect(trial.run('b', 0)).toBe(true);
   expect(trial.run('c', 0)).toBe(true);
   expect(trial.run('new', 0)).toBe(true);
+});
+
+it('has one whose turn has come ask again in the same run, but for what it takes after that', () => {
+  const trial = new Trial(60_000);
+  trial.run('large', 7_000);
+  for (const id of ['a', 'b']) trial.run(id, 500);
+  trial.now = 5_001;
+  expect(trial.budget.waitMs('a')).toBe(0);
+  expect(trial.budget.waitMs('a')).toBe(0);
+  trial.budget.take('a', 500);
+  expect(trial.budget.waitMs('a')).toBe(60_000);
+  expect(trial.dueMs.get('b')).toBe(5_501);
 });
 
 it('goes on to the next where one that was woken has nothing to do any more, or takes nothing', () => {
@@ -122,7 +135,7 @@ it('has small ones wait no longer than for one large one that is changed all the
 it('tells what the last minute came to, about', () => {
   const trial = new Trial(60_000);
   expect(trial.budget.spent).toBe(0);
-  for (; trial.now < 600_000; trial.now += 1_000) trial.budget.take(500);
+  for (; trial.now < 600_000; trial.now += 1_000) trial.budget.take('x', 500);
   expect(trial.budget.spent).toBeGreaterThan(28_000);
   expect(trial.budget.spent).toBeLessThan(32_000);
   trial.now += 600_000;

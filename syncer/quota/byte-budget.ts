@@ -21,6 +21,8 @@ export class ByteBudget {
   /** Bytes of the last minute; what is older counts less and less. */
   #recent = 0;
   readonly #waiting = new Set<string>();
+  /** Whose turn has come in the run that is under way, and who have not taken anything yet. */
+  readonly #served = new Set<string>();
 
   constructor(options: ByteBudgetOptions) {
     this.#options = options;
@@ -38,30 +40,36 @@ export class ByteBudget {
 
   /**
    * Milliseconds after which to ask again; 0: it may go on, and what it moves is to be taken. Whoever waits is woken when
-   * its turn comes, and may ask earlier without losing it.
+   * its turn comes, and may ask earlier, or once more when it has come, without losing it.
    */
   waitMs(id: string): number {
     this.#refill();
     const next = this.#next ?? id;
-    if (this.#bytesPerMinute === undefined || (this.#left > 0 && next === id)) {
-      this.#waiting.delete(id);
+    if (this.#bytesPerMinute === undefined || this.#served.has(id) || (this.#left > 0 && next === id)) {
+      if (this.#waiting.delete(id)) this.#served.add(id);
       return 0;
     }
     this.#waiting.add(id);
     return next === id ? this.#untilRoomMs : longestMs;
   }
 
-  take(bytes: number): void {
+  take(id: string, bytes: number): void {
     this.#refill();
     this.#left -= bytes;
     this.#recent += bytes;
+    this.#served.delete(id);
     this.#wakeNext();
   }
 
   /** To be called at the end of each run: `waits` says whether it is to ask again. Another one's turn may have come. */
   ended(id: string, waits: boolean): void {
+    this.#served.delete(id);
     if (!waits) this.#waiting.delete(id);
     this.#wakeNext();
+  }
+
+  isWaiting(id: string): boolean {
+    return this.#waiting.has(id);
   }
 
   /** Bytes of the last minute, about. */

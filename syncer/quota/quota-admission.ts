@@ -44,8 +44,10 @@ class Book {
   readonly budget: ByteBudget;
   /** As large; a budget of their own, so that many of them do not hold up pods. */
   readonly newNamespaces: ByteBudget;
-  /** As large; of payloads that are read to be copied or compared. */
+  /** As large; of payloads that are read to be compared with their copies. */
   readonly reads: ByteBudget;
+  /** As large; of payloads that are read to be copied for the first time, which after a start need not wait for all others. */
+  readonly firstReads: ByteBudget;
   readonly running = new Set<string>();
   /** Who has asked in the run that is under way. */
   readonly asked = new Set<string>();
@@ -66,11 +68,12 @@ class Book {
     this.budget = budget(burstOfWritesMs);
     this.newNamespaces = budget(burstOfWritesMs);
     this.reads = budget(burstOfReadsMs);
+    this.firstReads = budget(burstOfReadsMs);
     this.readLimits();
   }
 
   get budgets(): readonly ByteBudget[] {
-    return [this.budget, this.newNamespaces, this.reads];
+    return [this.budget, this.newNamespaces, this.reads, this.firstReads];
   }
 
   /** Takes over what the manager has decided; whether that has changed. */
@@ -168,13 +171,19 @@ export class QuotaAdmission {
   };
 
   readonly reads: ReadBudget = {
-    noRoom: ({ info }, key) => {
+    noRoom: ({ info }, key, hasCopy) => {
       const book = this.#books.get(info.uid);
       if (book === undefined) return undefined;
       if (book.readLimits()) this.#admitSoon(book);
-      return noRoomYet(book, book.reads, keyId(key));
+      const id = keyId(key);
+      // One that was read and waits to be written has had its turn.
+      if (book.budget.isWaiting(id)) return noRoomYet(book, book.budget, id);
+      return noRoomYet(book, hasCopy ? book.reads : book.firstReads, id);
     },
-    take: ({ info }, bytes) => this.#books.get(info.uid)?.reads.take(bytes),
+    take: ({ info }, key, bytes, hasCopy) => {
+      const book = this.#books.get(info.uid);
+      (hasCopy ? book?.reads : book?.firstReads)?.take(keyId(key), bytes);
+    },
   };
 
   /** Reserves what a write will take: a create of this object, or this patch of it. `undefined`: it may be sent. */
@@ -198,7 +207,7 @@ export class QuotaAdmission {
     book.asked.add(id);
     const excess = book.ledger.reserve(id, chargeOf(kind, object, !this.#charged.includes(kind), bytes));
     if (excess.length === 0) {
-      budget.take(isNamespace ? costOfNamespace : bytes);
+      budget.take(id, isNamespace ? costOfNamespace : bytes);
       return undefined;
     }
     return { notice: { type: 'Warning', reason: 'QuotaExceeded', message: messageOf(excess) } };
@@ -219,6 +228,8 @@ export class QuotaAdmission {
     const id = keyId(key);
     book.running.delete(id);
     const hasAsked = book.asked.delete(id);
+    // One that fails otherwise comes again at a time of its own, and nobody is to wait for that.
+    if (outcome?.is !== 'later') book.waiting.delete(id);
     const waitsOf = book.waiting.get(id);
     for (const budget of book.budgets) budget.ended(id, budget === waitsOf);
     // It keeps its place in the ledger as well.

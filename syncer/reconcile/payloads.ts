@@ -11,9 +11,13 @@ import type { TenantState } from './tenant-state.ts';
 /** How much may be read of what a tenant stores, for copies that it is to get. */
 export interface ReadBudget {
   /** Why and how long it has to wait; undefined: it may be read now. */
-  noRoom(tenant: TenantState, key: KeyRef): { readonly notice: Notice; readonly afterMs: number } | undefined;
+  noRoom(
+    tenant: TenantState,
+    key: KeyRef,
+    hasCopy: boolean,
+  ): { readonly notice: Notice; readonly afterMs: number } | undefined;
   /** Called with what was read. Bytes. */
-  take(tenant: TenantState, bytes: number): void;
+  take(tenant: TenantState, key: KeyRef, bytes: number, hasCopy: boolean): void;
 }
 
 /** One reconcile of a kind of which caches hold no payloads. */
@@ -48,16 +52,17 @@ export async function withPayload(
   const present = superObject && payloadSummary(superObject, payload).digest;
   if (present !== undefined && tenant.payloads.get(tenantObject)?.digest === present) return situation;
   // Reading a megabyte costs as much as writing it, and a tenant can change it as often as it likes.
-  const noRoom = budget?.noRoom(tenant, situation.key);
+  const hasCopy = superObject !== undefined;
+  const noRoom = budget?.noRoom(tenant, situation.key, hasCopy);
   if (noRoom !== undefined) {
     // Where there is a copy it may be equal: nothing is late, as far as is known.
-    if (superObject === undefined) await tell(noRoom.notice);
+    if (!hasCopy) await tell(noRoom.notice);
     return { is: 'later', afterMs: noRoom.afterMs };
   }
   try {
     const own = await tenant.client.get(kind.resource, refOf(tenantObject), { signal });
     const summary = payloadSummary(kind.toSuper(own, context), payload);
-    budget?.take(tenant, summary.bytes + JSON.stringify(own.metadata).length);
+    budget?.take(tenant, situation.key, summary.bytes + JSON.stringify(own.metadata).length, hasCopy);
     if (own.metadata.uid !== tenantObject.metadata.uid) return replaced;
     if (own.metadata.resourceVersion === tenantObject.metadata.resourceVersion)
       tenant.payloads.set(tenantObject, summary);

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { isPaused, type Move, type Place } from '../../../api/virtual-cluster.ts';
+import { isPaused, type Move, type Place, type VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { ApiError, ConnectionError, findCondition } from '../../../kube/index.ts';
 import { EtcdError } from '../../etcd/errors.ts';
 import { copyTooSlow, datastoreChanged, datastoreNotKept, moveOutpaced, OperatorError } from '../errors.ts';
@@ -270,7 +270,7 @@ export const moved: Step = {
     const isBack = move.stage === 'returning';
     const why = isBack ? { why: (heldMove?.why ?? 'It was cancelled.').slice(0, 1_024) } : {};
     tenant.status.set(({ move: _, datastorePorts, ...status }) => ({
-      ...status,
+      ...(isBack ? status : withoutHold(status)),
       ...(here.datastore === 'own' && datastorePorts && { datastorePorts }),
       moved: { at, from, to, ...paused, ...why },
     }));
@@ -287,6 +287,14 @@ export const moved: Step = {
     services.logger.info({ virtualCluster: tenant.key, pausedMs }, message);
   },
 };
+
+/** An earlier move that failed holds nothing back after one that has not. */
+function withoutHold({
+  jobs: { heldMove: _, ...jobs } = {},
+  ...status
+}: VirtualClusterStatus): VirtualClusterStatus {
+  return { ...status, jobs };
+}
 
 function seconds(ms: number): string {
   return (ms / 1_000).toFixed(1);

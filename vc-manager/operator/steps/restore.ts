@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { annotationKeys } from '../../../api/labels.ts';
 import { writingKey } from '../../pki/index.ts';
 import type { SnapshotHeader } from '../../snapshot/archive.ts';
 import { snapshotForeign } from '../../snapshot/errors.ts';
@@ -62,7 +63,7 @@ async function begin(tenant: Tenant, services: Services): Promise<boolean> {
   if (asked === undefined) return false;
   try {
     const snapshots = snapshotServices(services);
-    if (isPausing(tenant, services, asked.request)) return false;
+    if (isPausing(tenant, services, attemptOf(tenant, asked.request))) return false;
     if (snapshots.isBusy) {
       tenant.unfinished = { progress: 'waits until another snapshot is taken', againAfterMs: 2_000 };
       return false;
@@ -74,7 +75,7 @@ async function begin(tenant: Tenant, services: Services): Promise<boolean> {
     if (tenant.signal.aborted) throw error;
     const { message, retryable } = explain(error, tenant);
     services.logger.warn({ err: error, virtualCluster: tenant.key }, message);
-    if (retryable) noteFailure(tenant, services, asked.request, message);
+    if (retryable) noteFailure(tenant, services, attemptOf(tenant, asked.request), message);
     else {
       services.snapshots?.restores.delete(tenant.uid);
       tenant.unfinished = { step: 'restore', failing: message, againAfterMs: 1_000 };
@@ -94,6 +95,11 @@ async function begin(tenant: Tenant, services: Services): Promise<boolean> {
 const firstPauseMs = 10_000;
 const longestPauseMs = 30 * 60_000;
 
+/** The same for attempts at one request, until somebody asks for another one. */
+function attemptOf({ vc }: Tenant, request: string): string {
+  return `${request} ${vc.metadata.annotations?.[annotationKeys.retryJob] ?? ''}`;
+}
+
 /** Whether the last attempt at this request failed, and it is too early for another one. */
 function isPausing(tenant: Tenant, { snapshots, clock }: Services, request: string): boolean {
   const failed = snapshots?.restores.get(tenant.uid);
@@ -108,7 +114,7 @@ function noteFailure(tenant: Tenant, { snapshots, clock }: Services, request: st
   const before = snapshots?.restores.get(tenant.uid);
   const pauseMs = before?.request === request ? Math.min(2 * before.pauseMs, longestPauseMs) : firstPauseMs;
   const again = new Date(clock.now() + pauseMs).toISOString().replace(/\.\d+Z$/, 'Z');
-  const message = `${why} The whole file is read at each attempt: the next one is at ${again}; another request is followed at once.`;
+  const message = `${why} The whole file is read at each attempt: the next one is at ${again}; "vc-manager jobs retry" tries it at once.`;
   snapshots?.restores.set(tenant.uid, {
     ...{ request, message, pauseMs },
     untilMs: clock.monotonic() + pauseMs,
