@@ -1,0 +1,93 @@
+import { expect, it } from 'vitest';
+import { defaultPolicy } from '../../api/policy.ts';
+import { resources } from '../../kube/index.ts';
+import type { KeyRef } from '../context.ts';
+import type { Caches } from '../reconcile/caches.ts';
+import { keyId } from '../reconcile/keys.ts';
+import type { TenantState } from '../reconcile/tenant-state.ts';
+import { type Charged, QuotaAdmission } from './quota-admission.ts';
+
+const tenant = {
+  info: { uid: 'u1', policy: { ...defaultPolicy, quota: { 'writes.bytes-per-minute': '64Mi' } } },
+  customKinds: new Map(),
+  expectations: { super: { createdUid: () => undefined, isBehind: () => false } },
+} as unknown as TenantState;
+const kindOf = (name: string): Charged => ({ name, resource: resources.configMaps }) as unknown as Charged;
+
+/** The keys of one tenant, run when they are due, in a time of its own. */
+class Trial {
+  now = 0;
+  readonly dueMs = new Map<string, number>();
+  readonly quota = new QuotaAdmission({
+    kinds: [],
+    superCaches: {} as Caches,
+    monotonicMs: () => this.now,
+    wake: (_, key, afterMs = 0) => this.due(keyId(key), afterMs),
+  });
+
+  constructor() {
+    this.quota.join(tenant);
+  }
+
+  /** `bytes` of payload are read first, where there is any; then the object is written. Answers whether it was. */
+  run(key: KeyRef, size: { readonly payload?: number; readonly bytes: number }): boolean {
+    const id = keyId(key);
+    this.dueMs.delete(id);
+    this.quota.began('u1', key);
+    let noRoom = size.payload === undefined ? undefined : this.quota.reads.noRoom(tenant, key, true);
+    if (noRoom === undefined) {
+      if (size.payload !== undefined) this.quota.reads.take(tenant, key, size.payload, true);
+      const object = { metadata: { name: key.name }, data: { a: 'x'.repeat(size.bytes) } };
+      const refused = this.quota.reserve(tenant, key, kindOf(key.kind), object);
+      noRoom = refused && { ...refused, afterMs: refused.afterMs ?? 60_000 };
+    }
+    if (noRoom !== undefined) this.due(id, noRoom.afterMs);
+    this.quota.ended(
+      tenant,
+      key,
+      noRoom === undefined ? { is: 'done' } : { is: 'later', afterMs: noRoom.afterMs },
+    );
+    return noRoom === undefined;
+  }
+
+  due(id: string, afterMs: number): void {
+    this.dueMs.set(id, Math.min(this.now + afterMs, this.dueMs.get(id) ?? Number.POSITIVE_INFINITY));
+  }
+
+  /** The key that is due next. */
+  next(): string {
+    const [id, atMs] = [...this.dueMs].reduce((first, each) => (each[1] < first[1] ? each : first));
+    this.now = Math.max(this.now, atMs) + 0.1;
+    return id;
+  }
+}
+
+it('writes what was read although others write all the time, and there is more to read than may be read at once', () => {
+  const trial = new Trial();
+  const payloads = new Map(
+    Array.from({ length: 60 }, (_, n) => {
+      const key = { kind: 'configmaps', namespace: 'shop', name: `large-${n}` };
+      return [keyId(key), key] as const;
+    }),
+  );
+  const writers = new Map(
+    Array.from({ length: 20 }, (_, n) => {
+      const key = { kind: 'services', namespace: 'shop', name: `busy-${n}` };
+      return [keyId(key), key] as const;
+    }),
+  );
+  for (const id of [...payloads.keys(), ...writers.keys()]) trial.due(id, 0);
+  const left = new Set(payloads.keys());
+  while (left.size > 0 && trial.now < 600_000) {
+    const id = trial.next();
+    const payload = payloads.get(id);
+    const writer = writers.get(id);
+    if (payload !== undefined) {
+      if (trial.run(payload, { payload: 600_000, bytes: 600_000 })) left.delete(id);
+    } else if (writer !== undefined) {
+      // It changes again as soon as it is written.
+      if (trial.run(writer, { bytes: 100_000 })) trial.due(id, 20);
+    }
+  }
+  expect(left.size).toBe(0);
+});
