@@ -2,8 +2,8 @@ import { chmod, copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { itBroadly } from '../kube/testing/broad.ts';
 import { codeBlocks, scriptOf } from '../scripts/docs-commands.ts';
-import { itBroadly } from './harness/broad.ts';
 import { World } from './harness/world.ts';
 
 const root = join(import.meta.dirname, '..');

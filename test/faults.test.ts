@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest';
 import { type Resource, resources } from '../kube/index.ts';
+import { itBroadly } from '../kube/testing/broad.ts';
 import { expectAgreementAfterLoad, killed, startedAnew } from './harness/after-load.ts';
-import { itBroadly } from './harness/broad.ts';
 import { at } from './harness/checker/view.ts';
 import { Churn } from './harness/churn.ts';
 import { deployment, namespace, pod, service } from './harness/manifests.ts';

@@ -5,9 +5,9 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { annotationKeys } from '../api/labels.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { resources } from '../kube/index.ts';
+import { itBroadly } from '../kube/testing/broad.ts';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../vc-manager/binaries/index.ts';
 import { RedisServer, whyNoRedis } from '../vc-manager/jobs/testing/redis-server.ts';
-import { itBroadly } from './harness/broad.ts';
 import { at } from './harness/checker/view.ts';
 import {
   anotherManager,

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { execa } from 'execa';
 import { extract } from 'tar';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { itBroadly } from './harness/broad.ts';
+import { itBroadly } from '../kube/testing/broad.ts';
 
 const root = join(import.meta.dirname, '..');
 

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { CurrentJob, EndedJob } from '../api/job-status.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { Connection, connectionFromSecret, KubeClient, type KubeObject, resources } from '../kube/index.ts';
-import { itBroadly } from './harness/broad.ts';
+import { itBroadly } from '../kube/testing/broad.ts';
 import {
   changePki,
   letAge,

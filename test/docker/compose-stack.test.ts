@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { itBroadly } from '../../kube/testing/broad.ts';
 import { loadRights } from '../../vc-manager/rights.ts';
-import { itBroadly } from '../harness/broad.ts';
 import { poll } from '../harness/poll.ts';
 import { expectAllServed, whileAsked } from '../harness/steady-load.ts';
 import { describeWithEngine } from './engine/describe-with-engine.ts';

@@ -1,5 +1,5 @@
 import { beforeAll, expect, it } from 'vitest';
-import { itBroadly } from '../harness/broad.ts';
+import { itBroadly } from '../../kube/testing/broad.ts';
 import { describeWithEngine } from './engine/describe-with-engine.ts';
 import { docker, mustDocker } from './engine/engine.ts';
 import { buildSkerry, managerImage, skerryImage, withNodeImage, withSkerryImages } from './images/index.ts';

@@ -1,6 +1,7 @@
 import { createServer } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { Connection, KubeClient, type KubeObject, resources } from '../../kube/index.ts';
+import { itBroadly } from '../../kube/testing/broad.ts';
 import { defaultVersions } from '../../vc-manager/binaries/index.ts';
 import type { ControlPlanePlan } from '../../vc-manager/control-plane/plan.ts';
 import { renderPlan } from '../../vc-manager/control-plane/render-plan.ts';
@@ -9,7 +10,6 @@ import type { Beside } from '../../vc-manager/drivers/driver.ts';
 import { DriverError } from '../../vc-manager/drivers/errors.ts';
 import { freePort } from '../../vc-manager/os/network.ts';
 import { ensureEncryption, ensureTenantPki, type TenantPki } from '../../vc-manager/pki/index.ts';
-import { itBroadly } from '../harness/broad.ts';
 import { type DriverWorld, EventLog, type HeldDriver, type ServerAddress } from './driver-world.ts';
 
 /** Of a log that ends. */

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resources } from '../../kube/index.ts';
+import { itBroadly } from '../../kube/testing/broad.ts';
 import { KubernetesDriver } from '../../vc-manager/drivers/kubernetes/kubernetes-driver.ts';
 import { examplePlan } from '../../vc-manager/drivers/kubernetes/testing/example-plan.ts';
-import { itBroadly } from '../harness/broad.ts';
 import { World } from '../harness/world.ts';
 
 const { signal } = new AbortController();

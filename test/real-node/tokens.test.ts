@@ -11,7 +11,7 @@ import {
   resource,
   resources,
 } from '../../kube/index.ts';
-import { itBroadly } from '../harness/broad.ts';
+import { itBroadly } from '../../kube/testing/broad.ts';
 import { at } from '../harness/checker/view.ts';
 import { namespace } from '../harness/manifests.ts';
 import { poll } from '../harness/poll.ts';

@@ -1,7 +1,7 @@
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resource, resources } from '../../kube/index.ts';
-import { itBroadly } from '../harness/broad.ts';
+import { itBroadly } from '../../kube/testing/broad.ts';
 import { at } from '../harness/checker/view.ts';
 import { deployment, namespace, pod, secret, service, statefulSet } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';

@@ -7,13 +7,13 @@ import { ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, vi } from 'vitest';
 import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { itBroadly } from '../../kube/testing/broad.ts';
 import { jobRequests, World } from '../../vc-manager/operator/testing/world.ts';
 import { readArchive, writeArchive } from '../../vc-manager/snapshot/archive.ts';
 import { damaged } from '../../vc-manager/snapshot/errors.ts';
 import { openStore } from '../../vc-manager/snapshot/open-store.ts';
 import { S3Store } from '../../vc-manager/snapshot/s3-store.ts';
 import type { SnapshotStore } from '../../vc-manager/snapshot/store.ts';
-import { itBroadly } from '../harness/broad.ts';
 import { VersityGateway } from './versity-gateway.ts';
 
 const mebibyte = 1024 * 1024;

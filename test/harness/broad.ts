@@ -1,1 +1,0 @@
-export { isBroad, itBroadly } from '../../kube/testing/broad.ts';
