@@ -251,11 +251,14 @@ export class KubeClient {
     return this.#json<T>('POST', 'create', resource, objectPath(resource, ref, subresource), options, body);
   }
 
-  /** PUT: replaces the object. With `metadata.resourceVersion`, only if that is still the current one. */
+  /**
+   * PUT: replaces the object. With `metadata.resourceVersion`, only if that is still the current one. `metadataOnly`: the
+   * answer is the metadata alone, where the server knows of that.
+   */
   async update<T extends KubeObject = KubeObject>(
     resource: Resource,
     object: T,
-    options: CallOptions & { subresource?: string } = {},
+    options: CallOptions & { subresource?: string; metadataOnly?: boolean } = {},
   ): Promise<T> {
     const path = objectPath(resource, refOf(object), options.subresource);
     return this.#json<T>('PUT', 'update', resource, path, options, typed(resource, object));
@@ -341,7 +344,7 @@ export class KubeClient {
     verb: 'get' | 'create' | 'update' | 'patch' | 'delete',
     resource: Resource,
     path: string,
-    options: CallOptions,
+    options: CallOptions & { metadataOnly?: boolean },
     body?: unknown,
     contentType = 'application/json',
   ): Promise<T> {
@@ -353,6 +356,7 @@ export class KubeClient {
       resource: resource.plural,
       signal: options.signal,
       timeoutMs: options.timeoutMs,
+      ...(options.metadataOnly === true ? { accept: metadataAccept('PartialObjectMetadata') } : {}),
       ...(body === undefined ? {} : { body: JSON.stringify(body), contentType }),
     });
     return answer as T;

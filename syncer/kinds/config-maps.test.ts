@@ -141,11 +141,11 @@ describe('payload', () => {
     expect(configMapKind.down(configMap(), superObject, context())).toEqual([]);
     const changed = configMap('settings', { data: { level: 'info', size: '3' } });
     expect(configMapKind.down(changed, superObject, context())).toEqual([
-      { do: 'patchSuper', patch: { data: { level: 'info', size: '3', colour: null } } },
+      { do: 'patchSuper', patch: { data: { level: 'info', size: '3', colour: null } }, isWhole: true },
     ]);
     const { data: _data, ...empty } = configMap();
     expect(configMapKind.down(empty as KubeObject, superObject, context())).toEqual([
-      { do: 'patchSuper', patch: { data: null } },
+      { do: 'patchSuper', patch: { data: null }, isWhole: true },
     ]);
   });
 
@@ -155,7 +155,7 @@ describe('payload', () => {
       data: { level: 'x' },
     } as KubeObject;
     expect(configMapKind.down(configMap(), superObject, context())).toEqual([
-      { do: 'patchSuper', patch: { data: { level: 'debug', colour: 'blue' } } },
+      { do: 'patchSuper', patch: { data: { level: 'debug', colour: 'blue' } }, isWhole: true },
     ]);
     expect(configMapKind.down(configMap(), { ...superObject, immutable: true }, context())).toEqual([
       { do: 'deleteSuper' },
@@ -165,7 +165,7 @@ describe('payload', () => {
   it('can be frozen later', () => {
     const superObject = configMapKind.toSuper(configMap(), context());
     expect(configMapKind.down(configMap('settings', { immutable: true }), superObject, context())).toEqual([
-      { do: 'patchSuper', patch: { immutable: true } },
+      { do: 'patchSuper', patch: { immutable: true }, isWhole: true },
     ]);
   });
 });

@@ -20,6 +20,11 @@ export type Action =
       readonly patch: MergePatch;
       readonly subresource?: string;
       /**
+       * The super object that was decided upon is all that the server has of it, so that the write may be one of the whole
+       * object: for an API server that is a third of the work of a large patch.
+       */
+      readonly isWhole?: true;
+      /**
        * A refusal is reported on the tenant object, and the write is tried again later. The status of the super object
        * comes up without waiting for it.
        */

@@ -14,7 +14,7 @@ export function payloadOf(object: KubeObject, fields: readonly string[]): Record
 
 /**
  * Makes the super object's payload the tenant object's, together with a patch of its metadata; one that is immutable is
- * made anew.
+ * made anew. Of objects without payloads only the metadata is written.
  */
 export function bringPayloadDown(
   tenantObject: KubeObject,
@@ -23,6 +23,8 @@ export function bringPayloadDown(
   metadata: MergePatch | undefined,
 ): readonly Action[] {
   const patch: MergePatch = { ...metadata };
+  // Where a payload differs, both objects have been read as they are.
+  let isWhole = false;
   for (const field of fields) {
     const from = superObject[field];
     const to = tenantObject[field] ?? undefined;
@@ -31,8 +33,10 @@ export function bringPayloadDown(
     if (superObject['immutable'] === true) return [{ do: 'deleteSuper' }];
     if (to === undefined) patch[field] = null;
     else patch[field] = typeof from === 'object' && typeof to === 'object' ? mergePatch(from, to) : to;
+    isWhole = true;
   }
-  return Object.keys(patch).length === 0 ? [] : [{ do: 'patchSuper', patch }];
+  if (Object.keys(patch).length === 0) return [];
+  return [{ do: 'patchSuper', patch, ...(isWhole ? { isWhole: true } : {}) }];
 }
 
 /** What is kept of a payload that is not kept itself. */

@@ -86,6 +86,6 @@ it('an update carries only what differs', () => {
   expect(secretKind.down(tenantObject, superObject, context())).toEqual([]);
   tenantObject['data'] = { token: 'YQ==', more: 'Yg==' };
   expect(secretKind.down(tenantObject, superObject, context())).toEqual([
-    { do: 'patchSuper', patch: { data: { more: 'Yg==' } } },
+    { do: 'patchSuper', patch: { data: { more: 'Yg==' } }, isWhole: true },
   ]);
 });

@@ -1,4 +1,5 @@
 import {
+  applyMergePatch,
   isNotFound,
   type KubeClient,
   type KubeObject,
@@ -27,13 +28,15 @@ export interface PatchOptions {
   readonly subresource?: string;
   /** The object was written in this reconcile already: its cached resourceVersion is known to be old. */
   readonly uidOnly?: boolean;
+  /** The object is all that the server has of it: it may be written as a whole. */
+  readonly isWhole?: true;
 }
 
 /** Patches an object that was decided upon, guarded by its UID and resourceVersion. One that is gone is left so. */
 export async function patchObject(
   { client, resource, tenant, key, signal }: WritePlace,
   object: KubeObject | undefined,
-  { patch, subresource, uidOnly = false }: PatchOptions,
+  { patch, subresource, uidOnly = false, isWhole }: PatchOptions,
 ): Promise<void> {
   if (object === undefined) return;
   const { uid, resourceVersion } = object.metadata;
@@ -42,9 +45,20 @@ export async function patchObject(
     uid,
     ...(uidOnly ? {} : { resourceVersion }),
   };
+  const guarded = { ...patch, metadata };
   try {
-    const options = { type: 'merge', signal, ...(subresource === undefined ? {} : { subresource }) } as const;
-    const patched = await client.patch(resource, refOf(object), { ...patch, metadata }, options);
+    // Without a resourceVersion a whole object would undo what others have written since.
+    const patched =
+      isWhole === true && !uidOnly && subresource === undefined
+        ? await client.update(resource, applyMergePatch(object, guarded) as KubeObject, {
+            signal,
+            metadataOnly: true,
+          })
+        : await client.patch(resource, refOf(object), guarded, {
+            type: 'merge',
+            signal,
+            ...(subresource === undefined ? {} : { subresource }),
+          });
     const side = client === tenant.client ? 'tenant' : 'super';
     const { resourceVersion: written } = patched.metadata;
     if (written !== undefined) tenant.expectations[side].expectVersion(keyId(key), written);
