@@ -30,6 +30,11 @@ const costOfNamespace = 256 * 1024;
 const burstOfWritesMs = 2_000;
 /** Nothing is stored of what is read, and after a start much is read to find that nothing has changed. */
 const burstOfReadsMs = 10_000;
+/**
+ * Of the bytes that may be written. A ConfigMap or Secret that goes down is read on both sides, written, and seen again:
+ * its bytes pass both API servers and the syncer four times.
+ */
+const shareOfReads = 0.25;
 
 /** What a tenant has of one limited resource; in units, not in nano-units. */
 export interface ResourceUsage {
@@ -44,9 +49,9 @@ class Book {
   readonly budget: ByteBudget;
   /** As large; a budget of their own, so that many of them do not hold up pods. */
   readonly newNamespaces: ByteBudget;
-  /** As large; of payloads that are read to be compared with their copies. */
+  /** Of payloads that are read to be compared with their copies. */
   readonly reads: ByteBudget;
-  /** As large; of payloads that are read to be copied for the first time, which after a start need not wait for all others. */
+  /** As large as `reads`; of payloads that are read to be copied for the first time, which after a start need not wait for all others. */
   readonly firstReads: ByteBudget;
   readonly running = new Set<string>();
   /** Who has asked in the run that is under way. */
@@ -86,8 +91,10 @@ class Book {
       limits.set(resource, parseExactQuantity(text) ?? 0n);
     const perMinute = limits.get(writes);
     limits.delete(writes);
-    for (const budget of this.budgets)
-      budget.setLimit(perMinute === undefined ? undefined : Number(perMinute / nano));
+    for (const budget of this.budgets) {
+      const share = budget === this.reads || budget === this.firstReads ? shareOfReads : 1;
+      budget.setLimit(perMinute === undefined ? undefined : Number(perMinute / nano) * share);
+    }
     this.ledger.setLimits(limits);
     return true;
   }
