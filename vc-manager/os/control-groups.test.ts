@@ -33,6 +33,10 @@ describe('control groups, in directories that stand for the file systems of the 
     expect(read(`${cpu}/cpu.cfs_period_us`)).toBe('100000');
     expect(read(`${cpu}/cpu.shares`)).toBe('341');
     expect([read(`${memory}/cgroup.procs`), read(`${cpu}/cgroup.procs`)]).toEqual(['77', '77']);
+    expect(groups?.names('skerry-a-')).toEqual(['skerry-a-blue-kube-apiserver']);
+    expect(groups?.processes('skerry-a-blue-kube-apiserver')).toEqual([77]);
+    groups?.setShare('skerry-a-blue-kube-apiserver', 0.0001);
+    expect(read(`${cpu}/cpu.shares`)).toBe('2');
     groups?.place('skerry-a-blue-kube-apiserver', 78, {});
     expect(read(`${memory}/memory.limit_in_bytes`)).toBe('-1');
     expect(read(`${cpu}/cpu.cfs_quota_us`)).toBe('-1');
@@ -53,6 +57,13 @@ describe('control groups, in directories that stand for the file systems of the 
       '33',
       '77',
     ]);
+    expect(groups?.names('skerry-')).toEqual(['skerry-a-blue-kube-apiserver']);
+    expect(groups?.processes('skerry-a-blue-kube-apiserver')).toEqual([77]);
+    groups?.setShare('skerry-a-blue-kube-apiserver', 0.0001);
+    expect(of('cpu.weight')).toBe('1');
+    expect(groups?.processes('skerry-a-gone')).toEqual([]);
+    groups?.setShare('skerry-a-gone', 1);
+    expect(groups?.names('skerry-a-gone')).toEqual([]);
     groups?.place('skerry-a-blue-kube-apiserver', 78, {});
     expect([of('memory.max'), of('cpu.max'), of('cpu.weight')]).toEqual(['max', 'max 100000', '100']);
   });

@@ -15,6 +15,12 @@ export interface ControlGroups {
   readonly version: 1 | 2;
   /** Makes the group where it is missing, sets its limits, and moves a process into it with all of its threads. */
   place(name: string, pid: number, limits: GroupLimits): void;
+  /** Of groups that are there, whose names begin so. */
+  names(prefix: string): string[];
+  /** Of a group; empty where it is gone. */
+  processes(name: string): number[];
+  /** As in `GroupLimits`. Nothing happens where the group is gone. */
+  setShare(name: string, share: number): void;
   /** Removes groups without processes whose names begin so. Returns the names of those that are left. */
   remove(prefix: string): string[];
 }
@@ -50,6 +56,36 @@ abstract class Groups {
   /** Directories in which a group has a directory each. */
   abstract readonly parents: readonly string[];
   protected abstract limit(name: string, limits: GroupLimits): void;
+  /** The file, and what it says of a share. */
+  protected abstract shareOf(name: string, share: number): { file: string; value: number };
+
+  names(prefix: string): string[] {
+    const parent = this.#processorParent;
+    return readdirSync(parent).filter((name) => name.startsWith(prefix) && namePattern.test(name));
+  }
+
+  processes(name: string): number[] {
+    try {
+      const text = readFileSync(join(this.#processorParent, name, 'cgroup.procs'), 'utf8');
+      return text.split('\n').filter(Boolean).map(Number);
+    } catch {
+      return [];
+    }
+  }
+
+  setShare(name: string, share: number): void {
+    const { file, value } = this.shareOf(name, share);
+    try {
+      writeFileSync(file, String(value));
+    } catch {
+      // The group is gone.
+    }
+  }
+
+  /** In which groups have shares of the processors. */
+  get #processorParent(): string {
+    return this.parents.at(-1) as string;
+  }
 
   place(name: string, pid: number, limits: GroupLimits): void {
     if (!namePattern.test(name)) throw new TypeError(`${name} is no name of a control group`);
@@ -109,7 +145,11 @@ class V1 extends Groups implements ControlGroups {
     writeFileSync(join(this.#memory, name, 'memory.limit_in_bytes'), memory);
     writeFileSync(join(this.#cpu, name, 'cpu.cfs_period_us'), String(periodMicroseconds));
     writeFileSync(join(this.#cpu, name, 'cpu.cfs_quota_us'), String(quota));
-    writeFileSync(join(this.#cpu, name, 'cpu.shares'), String(Math.max(2, Math.round((share ?? 1) * 1024))));
+    this.setShare(name, share ?? 1);
+  }
+
+  protected shareOf(name: string, share: number): { file: string; value: number } {
+    return { file: join(this.#cpu, name, 'cpu.shares'), value: Math.max(2, Math.round(share * 1024)) };
   }
 }
 
@@ -138,7 +178,12 @@ class V2 extends Groups implements ControlGroups {
     const quota = cpus === undefined ? 'max' : String(Math.round(cpus * periodMicroseconds));
     set('memory.max', memoryBytes === undefined ? 'max' : String(Math.floor(memoryBytes)));
     set('cpu.max', `${quota} ${periodMicroseconds}`);
-    set('cpu.weight', String(Math.min(10_000, Math.max(1, Math.round((share ?? 1) * 100)))));
+    this.setShare(name, share ?? 1);
+  }
+
+  protected shareOf(name: string, share: number): { file: string; value: number } {
+    const value = Math.min(10_000, Math.max(1, Math.round(share * 100)));
+    return { file: join(this.#parent, name, 'cpu.weight'), value };
   }
 }
 

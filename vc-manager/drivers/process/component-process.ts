@@ -154,7 +154,7 @@ function amount(quantity: string | undefined): number | undefined {
 }
 
 /** What the kernel's scheduler gives for a niceness: a quarter less for each step. */
-function shareOf(niceness: number): number {
+export function shareOf(niceness: number): number {
   return 1.25 ** -niceness;
 }
 

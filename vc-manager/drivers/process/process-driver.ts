@@ -13,6 +13,7 @@ import {
 import type { ControlGroups } from '../../os/control-groups.ts';
 import type { EgressTarget } from '../../os/egress-filter.ts';
 import { isAlive, processesWithVariable } from '../../os/process-identity.ts';
+import { ProcessorShares } from '../../os/processor-shares.ts';
 import { runInDependencyOrder } from '../dependency-order.ts';
 import {
   type ComponentListener,
@@ -47,6 +48,7 @@ import {
   markVariable,
   processSpec,
   type Spawn,
+  shareOf,
   spawnChild,
 } from './component-process.ts';
 import { spawnByKeeper } from './keeper/process-keeper.ts';
@@ -90,6 +92,7 @@ export class ProcessDriver implements ControlPlaneDriver {
   readonly #liveness: LivenessPoll;
   readonly #spawn: Spawn;
   readonly #groups: { made: ControlGroups; prefix: string } | undefined;
+  readonly #shares: ProcessorShares | undefined;
   readonly #egress: EgressConfinement | undefined;
   readonly #lock = new KeyedMutex();
   readonly #listeners = new Set<ComponentListener>();
@@ -107,7 +110,12 @@ export class ProcessDriver implements ControlPlaneDriver {
     this.#egress =
       options.egress && new EgressConfinement(this.#root, options.egress, () => this.#allGroups());
     this.#groups = options.groups === undefined ? undefined : { made: options.groups, prefix };
-    this.#spawn = confined(spawn, { niceness: options.niceness ?? 0, groups: this.#groups });
+    const niceness = options.niceness ?? 0;
+    this.#spawn = confined(spawn, { niceness, groups: this.#groups });
+    if (options.groups !== undefined) {
+      this.#shares = new ProcessorShares({ groups: options.groups, prefix, full: shareOf(niceness) });
+      this.#shares.start();
+    }
   }
 
   get confinement(): Confinement[] {
@@ -193,6 +201,7 @@ export class ProcessDriver implements ControlPlaneDriver {
   /** Stops looking after what it has started, without touching any of it. */
   async close(): Promise<void> {
     this.#listeners.clear();
+    this.#shares?.close();
     const all = [...this.#supervisors.values()].flatMap((supervisors) => [...supervisors.values()]);
     await Promise.all(all.map((supervisor) => supervisor.release()));
     this.#supervisors.clear();

@@ -1,0 +1,72 @@
+import { expect, it } from 'vitest';
+import type { ControlGroups } from './control-groups.ts';
+import { ProcessorShares } from './processor-shares.ts';
+
+/** Groups of which each second some processes use some time. */
+class Machine {
+  readonly shares = new Map<string, number>();
+  readonly processes = new Map<string, number[]>();
+  readonly used = new Map<number, number>();
+  nowMs = 0;
+  readonly looked: ProcessorShares;
+
+  constructor() {
+    const groups: Partial<ControlGroups> = {
+      names: (prefix) => [...this.processes.keys()].filter((name) => name.startsWith(prefix)),
+      processes: (name) => this.processes.get(name) ?? [],
+      setShare: (name, share) => void this.shares.set(name, share),
+    };
+    this.looked = new ProcessorShares({
+      groups: groups as ControlGroups,
+      prefix: 'skerry-a-',
+      full: 0.5,
+      now: () => this.nowMs,
+      usedBy: (pid) => this.used.get(pid),
+    });
+  }
+
+  /** Seconds of time that each process uses in each of so many seconds. */
+  pass(seconds: number, uses: Record<number, number> = {}): void {
+    for (let n = 0; n < seconds; n++) {
+      this.nowMs += 1_000;
+      for (const [pid, used] of Object.entries(uses))
+        this.used.set(Number(pid), (this.used.get(Number(pid)) ?? 0) + used);
+      this.looked.look();
+    }
+  }
+}
+
+it('who uses little keeps the full share; who uses much has less, until it has been quiet for a while', () => {
+  const machine = new Machine();
+  machine.processes.set('skerry-a-quiet', [1]).set('skerry-a-flooded', [2]).set('skerry-b-other', [3]);
+  machine.used.set(1, 5).set(2, 500).set(3, 5);
+  machine.pass(1);
+  expect([...machine.shares]).toEqual([
+    ['skerry-a-quiet', 0.5],
+    ['skerry-a-flooded', 0.5],
+  ]);
+  machine.pass(30, { 1: 0.08, 2: 1, 3: 1 });
+  expect(machine.shares.get('skerry-a-quiet')).toBe(0.5);
+  expect(machine.shares.get('skerry-a-flooded')).toBeCloseTo(0.05, 2);
+  expect(machine.shares.has('skerry-b-other')).toBe(false);
+  machine.pass(30, { 2: 1_000 });
+  expect(machine.shares.get('skerry-a-flooded')).toBe(0.5 / 32);
+  machine.pass(120);
+  expect(machine.shares.get('skerry-a-flooded')).toBe(0.5);
+});
+
+it('a program that starts again is the same group, and one that has gone is forgotten', () => {
+  const machine = new Machine();
+  machine.processes.set('skerry-a-flooded', [1]);
+  machine.used.set(1, 0);
+  machine.pass(10, { 1: 1 });
+  machine.processes.set('skerry-a-flooded', [2]);
+  machine.used.delete(1);
+  machine.pass(10, { 2: 1 });
+  expect(machine.shares.get('skerry-a-flooded')).toBeLessThan(0.07);
+  machine.processes.delete('skerry-a-flooded');
+  machine.pass(1);
+  machine.processes.set('skerry-a-flooded', [2]);
+  machine.pass(1);
+  expect(machine.shares.get('skerry-a-flooded')).toBe(0.5);
+});
