@@ -6,8 +6,8 @@ const lightUse = 0.1;
 /** What is left to a group that uses more than 32 times as much. */
 const leastOfShare = 1 / 32;
 /** After this time of idling, use counts half. */
-const halfLifeMs = 5_000;
-const lookEveryMs = 1_000;
+const halfLifeMs = 3_000;
+const lookEveryMs = 500;
 /** Unit of times in /proc, on every Linux (`USER_HZ`). */
 const ticksPerSecond = 100;
 
@@ -46,7 +46,7 @@ export class ProcessorShares {
     this.#lastMs = this.#options.now();
   }
 
-  /** Looks once a second until closed. Does not keep the program alive. */
+  /** Looks twice a second until closed. Does not keep the program alive. */
   start(): void {
     this.#timer ??= setInterval(() => this.look(), lookEveryMs).unref();
   }
