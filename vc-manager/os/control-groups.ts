@@ -60,8 +60,7 @@ abstract class Groups {
   protected abstract shareOf(name: string, share: number): { file: string; value: number };
 
   names(prefix: string): string[] {
-    const parent = this.#processorParent;
-    return readdirSync(parent).filter((name) => name.startsWith(prefix) && namePattern.test(name));
+    return namesIn(this.#processorParent, prefix);
   }
 
   processes(name: string): number[] {
@@ -97,9 +96,7 @@ abstract class Groups {
   remove(prefix: string): string[] {
     const left = new Set<string>();
     for (const parent of this.parents) {
-      // Groups of one that is gone are gone, too.
-      for (const name of isDirectory(parent) ? readdirSync(parent) : []) {
-        if (!name.startsWith(prefix) || !namePattern.test(name)) continue;
+      for (const name of namesIn(parent, prefix)) {
         try {
           rmdirSync(join(parent, name));
         } catch {
@@ -185,6 +182,12 @@ class V2 extends Groups implements ControlGroups {
     const value = Math.min(10_000, Math.max(1, Math.round(share * 100)));
     return { file: join(this.#parent, name, 'cpu.weight'), value };
   }
+}
+
+/** Groups of a parent that is gone are gone, too. */
+function namesIn(parent: string, prefix: string): string[] {
+  const all = isDirectory(parent) ? readdirSync(parent) : [];
+  return all.filter((name) => name.startsWith(prefix) && namePattern.test(name));
 }
 
 /** In a directory that is there: one that is missing is a controller that is not mounted. */
