@@ -31,6 +31,8 @@ describe('the rights of the syncer', () => {
       const isDown = kind.direction === 'down';
       for (const verb of ['create', 'patch', 'delete'])
         expect([verb, may(verb, group, plural)]).toEqual([verb, isDown]);
+      const isWhole = kind.direction === 'down' && kind.payload !== undefined;
+      expect(['update', may('update', group, plural)]).toEqual(['update', isWhole]);
     },
   );
 

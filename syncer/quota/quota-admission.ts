@@ -30,11 +30,8 @@ const costOfNamespace = 256 * 1024;
 const burstOfWritesMs = 2_000;
 /** Nothing is stored of what is read, and after a start much is read to find that nothing has changed. */
 const burstOfReadsMs = 10_000;
-/**
- * Of the bytes that may be written. A ConfigMap or Secret that goes down is read on both sides, written, and seen again:
- * its bytes pass both API servers and the syncer four times.
- */
-const shareOfReads = 0.25;
+/** Whose copy is not equal is read on both sides, written, and seen again: its bytes pass servers and syncer so often. */
+const passesOfUnequal = 4;
 
 /** What a tenant has of one limited resource; in units, not in nano-units. */
 export interface ResourceUsage {
@@ -49,9 +46,9 @@ class Book {
   readonly budget: ByteBudget;
   /** As large; a budget of their own, so that many of them do not hold up pods. */
   readonly newNamespaces: ByteBudget;
-  /** Of payloads that are read to be compared with their copies. */
+  /** As large; of payloads that are read to be compared with their copies. */
   readonly reads: ByteBudget;
-  /** As large as `reads`; of payloads that are read to be copied for the first time, which after a start need not wait for all others. */
+  /** As large; of payloads that are read to be copied for the first time, which after a start need not wait for all others. */
   readonly firstReads: ByteBudget;
   readonly running = new Set<string>();
   /** Who has asked in the run that is under way. */
@@ -91,10 +88,8 @@ class Book {
       limits.set(resource, parseExactQuantity(text) ?? 0n);
     const perMinute = limits.get(writes);
     limits.delete(writes);
-    for (const budget of this.budgets) {
-      const share = budget === this.reads || budget === this.firstReads ? shareOfReads : 1;
-      budget.setLimit(perMinute === undefined ? undefined : Number(perMinute / nano) * share);
-    }
+    for (const budget of this.budgets)
+      budget.setLimit(perMinute === undefined ? undefined : Number(perMinute / nano));
     this.ledger.setLimits(limits);
     return true;
   }
@@ -187,9 +182,10 @@ export class QuotaAdmission {
       if (book.budget.isWaiting(id)) return noRoomYet(book, book.budget, id);
       return noRoomYet(book, hasCopy ? book.reads : book.firstReads, id);
     },
-    take: ({ info }, key, bytes, hasCopy) => {
+    take: ({ info }, key, bytes, copy) => {
       const book = this.#books.get(info.uid);
-      (hasCopy ? book?.reads : book?.firstReads)?.take(keyId(key), bytes);
+      const budget = copy === 'missing' ? book?.firstReads : book?.reads;
+      budget?.take(keyId(key), bytes * (copy === 'equal' ? 1 : passesOfUnequal));
     },
   };
 

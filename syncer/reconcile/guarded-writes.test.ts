@@ -44,3 +44,13 @@ it('a whole object that was written just before is patched: what others have wri
   expect(stored(cluster)).toMatchObject({ metadata: { labels: { theirs: 'yes' } } });
   expect(stored(cluster)['data']).toEqual({ a: '2', b: '1' });
 });
+
+it('without the right to update, a whole object is patched', async () => {
+  await using cluster = await startFakeCluster();
+  const { server } = cluster;
+  server.inject({ verb: 'update', fault: { kind: 'status', code: 403, reason: 'Forbidden' } });
+  server.put(resources.configMaps, { metadata: ref, data: { a: '1' } });
+  await patched(cluster, stored(cluster), { patch: { data: { a: '2' } }, isWhole: true });
+  expect(stored(cluster)['data']).toEqual({ a: '2' });
+  expect(server.requests.map(({ verb }) => verb)).toEqual(['update', 'patch']);
+});

@@ -1,5 +1,6 @@
 import {
   applyMergePatch,
+  isForbidden,
   isNotFound,
   type KubeClient,
   type KubeObject,
@@ -46,19 +47,21 @@ export async function patchObject(
     ...(uidOnly ? {} : { resourceVersion }),
   };
   const guarded = { ...patch, metadata };
+  const patchIt = (): Promise<KubeObject> =>
+    client.patch(resource, refOf(object), guarded, {
+      type: 'merge',
+      signal,
+      ...(subresource === undefined ? {} : { subresource }),
+    });
+  const replaceIt = (): Promise<KubeObject> =>
+    client
+      .update(resource, applyMergePatch(object, guarded) as KubeObject, { signal, metadataOnly: true })
+      // Roles that an operator wrote for an earlier version may not have this verb.
+      .catch((error: unknown) => (isForbidden(error) ? patchIt() : Promise.reject(error)));
   try {
     // Without a resourceVersion a whole object would undo what others have written since.
-    const patched =
-      isWhole === true && !uidOnly && subresource === undefined
-        ? await client.update(resource, applyMergePatch(object, guarded) as KubeObject, {
-            signal,
-            metadataOnly: true,
-          })
-        : await client.patch(resource, refOf(object), guarded, {
-            type: 'merge',
-            signal,
-            ...(subresource === undefined ? {} : { subresource }),
-          });
+    const replaces = isWhole === true && !uidOnly && subresource === undefined;
+    const patched = await (replaces ? replaceIt() : patchIt());
     const side = client === tenant.client ? 'tenant' : 'super';
     const { resourceVersion: written } = patched.metadata;
     if (written !== undefined) tenant.expectations[side].expectVersion(keyId(key), written);

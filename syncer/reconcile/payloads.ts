@@ -16,8 +16,8 @@ export interface ReadBudget {
     key: KeyRef,
     hasCopy: boolean,
   ): { readonly notice: Notice; readonly afterMs: number } | undefined;
-  /** Called with what was read. Bytes. */
-  take(tenant: TenantState, key: KeyRef, bytes: number, hasCopy: boolean): void;
+  /** Called with what was read, in bytes, and how its copy is. */
+  take(tenant: TenantState, key: KeyRef, bytes: number, copy: 'missing' | 'equal' | 'unequal'): void;
 }
 
 /** One reconcile of a kind of which caches hold no payloads. */
@@ -62,7 +62,9 @@ export async function withPayload(
   try {
     const own = await tenant.client.get(kind.resource, refOf(tenantObject), { signal });
     const summary = payloadSummary(kind.toSuper(own, context), payload);
-    budget?.take(tenant, situation.key, summary.bytes + JSON.stringify(own.metadata).length, hasCopy);
+    const bytes = summary.bytes + JSON.stringify(own.metadata).length;
+    const copy = hasCopy ? (summary.digest === present ? 'equal' : 'unequal') : 'missing';
+    budget?.take(tenant, situation.key, bytes, copy);
     if (own.metadata.uid !== tenantObject.metadata.uid) return replaced;
     if (own.metadata.resourceVersion === tenantObject.metadata.resourceVersion)
       tenant.payloads.set(tenantObject, summary);

@@ -15,8 +15,8 @@ export interface ControlGroups {
   readonly version: 1 | 2;
   /** Makes the group where it is missing, sets its limits, and moves a process into it with all of its threads. */
   place(name: string, pid: number, limits: GroupLimits): void;
-  /** Of groups that are there, whose names begin so. */
-  names(prefix: string): string[];
+  /** Of groups that are there, whose names begin so; undefined where that cannot be read now. */
+  names(prefix: string): string[] | undefined;
   /** Of a group; empty where it is gone. */
   processes(name: string): number[];
   /** As in `GroupLimits`. Nothing happens where the group is gone. */
@@ -59,8 +59,12 @@ abstract class Groups {
   /** The file, and what it says of a share. */
   protected abstract shareOf(name: string, share: number): { file: string; value: number };
 
-  names(prefix: string): string[] {
-    return namesIn(this.#processorParent, prefix);
+  names(prefix: string): string[] | undefined {
+    try {
+      return namesIn(this.#processorParent, prefix);
+    } catch {
+      return undefined;
+    }
   }
 
   processes(name: string): number[] {

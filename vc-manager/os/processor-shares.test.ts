@@ -8,11 +8,13 @@ class Machine {
   readonly processes = new Map<string, number[]>();
   readonly used = new Map<number, number>();
   nowMs = 0;
+  areReadable = true;
   readonly looked: ProcessorShares;
 
   constructor() {
     const groups: Partial<ControlGroups> = {
-      names: (prefix) => [...this.processes.keys()].filter((name) => name.startsWith(prefix)),
+      names: (prefix) =>
+        this.areReadable ? [...this.processes.keys()].filter((name) => name.startsWith(prefix)) : undefined,
       processes: (name) => this.processes.get(name) ?? [],
       setShare: (name, share) => void this.shares.set(name, share),
     };
@@ -40,33 +42,41 @@ it('who uses little keeps the full share; who uses much has less, until it has b
   const machine = new Machine();
   machine.processes.set('skerry-a-quiet', [1]).set('skerry-a-flooded', [2]).set('skerry-b-other', [3]);
   machine.used.set(1, 5).set(2, 500).set(3, 5);
-  machine.pass(1);
-  expect([...machine.shares]).toEqual([
-    ['skerry-a-quiet', 0.5],
-    ['skerry-a-flooded', 0.5],
-  ]);
-  machine.pass(30, { 1: 0.08, 2: 1, 3: 1 });
+  machine.pass(60, { 1: 0.08, 2: 1, 3: 1 });
   expect(machine.shares.get('skerry-a-quiet')).toBe(0.5);
   expect(machine.shares.get('skerry-a-flooded')).toBeCloseTo(0.05, 2);
   expect(machine.shares.has('skerry-b-other')).toBe(false);
-  machine.pass(30, { 2: 1_000 });
+  machine.pass(30, { 2: 50 });
   expect(machine.shares.get('skerry-a-flooded')).toBe(0.5 / 32);
   machine.pass(120);
   expect(machine.shares.get('skerry-a-flooded')).toBe(0.5);
 });
 
-it('a program that starts again is the same group, and one that has gone is forgotten', () => {
+it('what a program uses to start does not count, nor does what cannot be read for a moment', () => {
   const machine = new Machine();
-  machine.processes.set('skerry-a-flooded', [1]);
+  machine.processes.set('skerry-a-starting', [1]);
   machine.used.set(1, 0);
-  machine.pass(10, { 1: 1 });
-  machine.processes.set('skerry-a-flooded', [2]);
-  machine.used.delete(1);
-  machine.pass(10, { 2: 1 });
-  expect(machine.shares.get('skerry-a-flooded')).toBeLessThan(0.07);
-  machine.processes.delete('skerry-a-flooded');
+  machine.pass(30, { 1: 1 });
+  expect(machine.shares.get('skerry-a-starting')).toBe(0.5);
+  machine.pass(30, { 1: 0.01 });
+  machine.processes.set('skerry-a-starting', []);
   machine.pass(1);
-  machine.processes.set('skerry-a-flooded', [2]);
+  machine.processes.set('skerry-a-starting', [1]);
   machine.pass(1);
-  expect(machine.shares.get('skerry-a-flooded')).toBe(0.5);
+  expect(machine.shares.get('skerry-a-starting')).toBe(0.5);
+});
+
+it('a group that is gone is forgotten, and all have their full share back in the end', () => {
+  const machine = new Machine();
+  machine.processes.set('skerry-a-flooded', [1]).set('skerry-a-gone', [2]);
+  machine.used.set(1, 0).set(2, 0);
+  machine.pass(60, { 1: 1, 2: 1 });
+  machine.processes.delete('skerry-a-gone');
+  machine.areReadable = false;
+  machine.pass(1);
+  machine.areReadable = true;
+  machine.pass(1, { 1: 1 });
+  machine.shares.clear();
+  machine.looked.close();
+  expect([...machine.shares]).toEqual([['skerry-a-flooded', 0.5]]);
 });

@@ -3,11 +3,15 @@ import type { ControlGroups } from './control-groups.ts';
 
 /** Up to here a group has its full share. Processors' worth of time. */
 const lightUse = 0.1;
-/** What is left to a group that uses more than 32 times as much. */
+/** What is left to a group that uses 32 times as much, or more. */
 const leastOfShare = 1 / 32;
 /** After this time of idling, use counts half. */
 const halfLifeMs = 3_000;
+/** What a program uses when it starts, for which somebody waits, does not count. */
+const startMs = 30_000;
 const lookEveryMs = 500;
+/** Looking takes at most this part of the time. */
+const partOfTime = 0.02;
 /** Unit of times in /proc, on every Linux (`USER_HZ`). */
 const ticksPerSecond = 100;
 
@@ -22,12 +26,16 @@ interface ProcessorSharesOptions {
   usedBy?: (pid: number) => number | undefined;
 }
 
-interface Use {
-  /** Seconds, by process. */
-  byProcess: Map<number, number>;
+interface ProcessUse {
+  readonly sinceMs: number;
+  readonly seconds: number;
+}
+
+interface GroupUse {
+  readonly byProcess: Map<number, ProcessUse>;
   /** Processors' worth of time, lately. */
-  lately: number;
-  share: number | undefined;
+  readonly lately: number;
+  readonly share: number;
 }
 
 /**
@@ -37,7 +45,7 @@ interface Use {
  */
 export class ProcessorShares {
   readonly #options: Required<ProcessorSharesOptions>;
-  readonly #uses = new Map<string, Use>();
+  readonly #uses = new Map<string, GroupUse>();
   #lastMs: number;
   #timer: NodeJS.Timeout | undefined;
 
@@ -46,52 +54,72 @@ export class ProcessorShares {
     this.#lastMs = this.#options.now();
   }
 
-  /** Looks twice a second until closed. Does not keep the program alive. */
+  /** Looks twice a second, or less often when there is much to look at, until closed. Does not keep the program alive. */
   start(): void {
-    this.#timer ??= setInterval(() => this.look(), lookEveryMs).unref();
+    if (this.#timer === undefined) this.#lookAfter(lookEveryMs);
   }
 
+  /** Gives all groups their full share back. */
   close(): void {
-    clearInterval(this.#timer);
+    clearTimeout(this.#timer);
     this.#timer = undefined;
+    for (const name of this.#uses.keys()) this.#options.groups.setShare(name, this.#options.full);
+    this.#uses.clear();
   }
 
   /** Sets the shares by what was used since it looked last. */
   look(): void {
     const { groups, prefix, full, now } = this.#options;
+    const names = groups.names(prefix);
     const nowMs = now();
     const passedMs = nowMs - this.#lastMs;
-    if (passedMs <= 0) return;
+    if (names === undefined || passedMs <= 0) return;
     this.#lastMs = nowMs;
+    const there = new Set(names);
+    for (const name of this.#uses.keys()) if (!there.has(name)) this.#uses.delete(name);
     const kept = 0.5 ** (passedMs / halfLifeMs);
-    const names = new Set(groups.names(prefix));
-    for (const name of this.#uses.keys()) if (!names.has(name)) this.#uses.delete(name);
     for (const name of names) {
       const before = this.#uses.get(name);
-      const byProcess = this.#usedIn(name);
-      let used = 0;
-      for (const [pid, seconds] of byProcess) used += seconds - (before?.byProcess.get(pid) ?? 0);
-      // What a group has used before it was seen for the first time is not known to be of late.
-      const inUse = before === undefined ? 0 : Math.max(0, used) / (passedMs / 1_000);
+      const { byProcess, usedSeconds } = this.#usedIn(name, before?.byProcess, nowMs);
+      const inUse = usedSeconds / (passedMs / 1_000);
       const lately = (before?.lately ?? 0) * kept + inUse * (1 - kept);
-      const share = full * shareByUse(lately);
+      const share = full * partByUse(lately);
       if (share !== before?.share) groups.setShare(name, share);
       this.#uses.set(name, { byProcess, lately, share });
     }
   }
 
-  #usedIn(name: string): Map<number, number> {
-    const used = new Map<number, number>();
-    for (const pid of this.#options.groups.processes(name)) {
-      const seconds = this.#options.usedBy(pid);
-      if (seconds !== undefined) used.set(pid, seconds);
+  #lookAfter(ms: number): void {
+    this.#timer = setTimeout(() => {
+      const beganMs = performance.now();
+      this.look();
+      const tookMs = performance.now() - beganMs;
+      this.#lookAfter(Math.max(lookEveryMs, tookMs / partOfTime));
+    }, ms).unref();
+  }
+
+  /** Time that counts: of processes that were there before, and have started long enough ago. */
+  #usedIn(
+    name: string,
+    before: ReadonlyMap<number, ProcessUse> | undefined,
+    nowMs: number,
+  ): { byProcess: Map<number, ProcessUse>; usedSeconds: number } {
+    const { groups, usedBy } = this.#options;
+    const byProcess = new Map<number, ProcessUse>();
+    let usedSeconds = 0;
+    for (const pid of groups.processes(name)) {
+      const seconds = usedBy(pid);
+      if (seconds === undefined) continue;
+      const { sinceMs, seconds: earlier } = before?.get(pid) ?? { sinceMs: nowMs, seconds };
+      byProcess.set(pid, { sinceMs, seconds });
+      if (nowMs - sinceMs > startMs) usedSeconds += Math.max(0, seconds - earlier);
     }
-    return used;
+    return { byProcess, usedSeconds };
   }
 }
 
 /** Part of its full share that a group has. `lately`: processors' worth of time. */
-function shareByUse(lately: number): number {
+function partByUse(lately: number): number {
   return Math.max(leastOfShare, Math.min(1, lightUse / Math.max(lately, Number.MIN_VALUE)));
 }
 

@@ -112,10 +112,8 @@ export class ProcessDriver implements ControlPlaneDriver {
     this.#groups = options.groups === undefined ? undefined : { made: options.groups, prefix };
     const niceness = options.niceness ?? 0;
     this.#spawn = confined(spawn, { niceness, groups: this.#groups });
-    if (options.groups !== undefined) {
+    if (options.groups !== undefined)
       this.#shares = new ProcessorShares({ groups: options.groups, prefix, full: shareOf(niceness) });
-      this.#shares.start();
-    }
   }
 
   get confinement(): Confinement[] {
@@ -215,6 +213,8 @@ export class ProcessDriver implements ControlPlaneDriver {
   async #ensure(asked: ControlPlanePlan, options: EnsureOptions): Promise<void> {
     const { signal, onProgress, onFetch, onReady } = options;
     const { id } = asked;
+    // One that only reads leaves the shares alone.
+    this.#shares?.start();
     const place = this.#place(id);
     const { plan, beside } = await planBeside(asked, options.beside, (name) => this.#occupants(id, name));
     validatePlan(plan);
