@@ -370,6 +370,24 @@ describe('snapshots', () => {
     await untilRestored('two');
   });
 
+  it('that wait for their next attempt are tried at once when the job is retried', async () => {
+    world.run({ snapshots });
+    await make();
+    const from = await take('1');
+    const write = snapshots.store.write.bind(snapshots.store);
+    snapshots.store.write = async () => {
+      throw storeFailed(root, new Error('it is read-only'));
+    };
+    restore(from, 'one');
+    const { status } = await world.until('a', (vc) => vc.status?.jobs?.current?.failing === true);
+    const next = /the next one is at (\S+Z);/.exec(status?.jobs?.current?.message ?? '')?.[1] ?? '';
+    snapshots.store.write = write;
+    annotate('a', annotationKeys.retryJob, 'x');
+    const { status: { restored } = {} } = await untilRestored('one');
+    expect(restored?.refused).toBeUndefined();
+    expect(Date.parse(restored?.at ?? '')).toBeLessThan(Date.parse(next));
+  });
+
   it('that are damaged, of another tenant or another namespace are refused before anything is touched', async () => {
     world.run({ snapshots });
     await make();
