@@ -15,7 +15,7 @@ import { storeFailed } from '../snapshot/errors.ts';
 import { DirectoryStore } from '../snapshot/store.ts';
 import { isRestoreWanted, isSnapshotWanted, snapshotDueMs } from './snapshots.ts';
 import { LocatingDriver } from './testing/locating-driver.ts';
-import { condition, jobRequests, World } from './testing/world.ts';
+import { condition, FakeDatastore, jobRequests, World } from './testing/world.ts';
 
 const entry = (key: string, value: string): Entry => ({ key, value: Buffer.from(value) });
 
@@ -451,7 +451,8 @@ describe('snapshots', () => {
     expect(keys()).toEqual(['configmaps/shop/settings']);
   });
 
-  it('are closed when nothing of them is put back', async () => {
+  /** What is read of the store from now on. */
+  const readsOf = (): Readable[] => {
     const opened: Readable[] = [];
     const { store } = snapshots;
     store.read = async (...args) => {
@@ -459,12 +460,16 @@ describe('snapshots', () => {
       opened.push(content);
       return content;
     };
+    return opened;
+  };
+  // More than is read ahead.
+  const large = (): Entry => entry('configmaps/shop/large', randomBytes(1_000_000).toString('hex'));
+
+  it('are closed when nothing of them is put back', async () => {
+    const opened = readsOf();
     world.run({ snapshots });
     await make();
-    // More than is read ahead.
-    world.datastore.entries.set(id(), [
-      entry('configmaps/shop/large', randomBytes(1_000_000).toString('hex')),
-    ]);
+    world.datastore.entries.set(id(), [large()]);
     const from = await take('1');
     world.datastore.replaceTenant = async () => {
       throw new Error('no');
@@ -473,6 +478,29 @@ describe('snapshots', () => {
     await world.until('a', (vc) => vc.status?.jobs?.current?.failing === true);
     expect(opened.length).toBeGreaterThan(1);
     expect(opened.map(({ destroyed }) => destroyed)).not.toContain(false);
+  });
+
+  it.each([
+    ['filled', false],
+    ['settled', true],
+  ])('are closed when a new tenant cannot be %s from them', async (_, whenSettled) => {
+    const opened = readsOf();
+    world.run({ snapshots });
+    await make();
+    world.datastore.entries.set(id(), [large()]);
+    const restoreFrom = await take('1');
+    const { datastore } = world;
+    let atFirst: Readable[] | undefined;
+    datastore.replaceTenant = async (...args) => {
+      if ((args[2].keepOthers ?? false) === whenSettled) {
+        atFirst ??= [...opened];
+        throw new Error('no');
+      }
+      return FakeDatastore.prototype.replaceTenant.apply(datastore, args);
+    };
+    world.create('b', { restoreFrom });
+    await world.until('b', (vc) => vc.status?.jobs?.current?.failing === true);
+    expect(atFirst?.map(({ destroyed }) => destroyed)).toEqual(whenSettled ? [true, true] : [true]);
   });
 
   it('cannot be cancelled once what was there is being replaced; another one can be asked for', async () => {
