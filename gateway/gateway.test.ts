@@ -32,6 +32,21 @@ function virtualCluster(name: string, id: string, port: number): VirtualCluster 
   };
 }
 
+/** Nobody is served meanwhile. */
+function moving(id: string): VirtualCluster {
+  const away = virtualCluster(`of-${id}`, id, 1);
+  const place = { driver: 'process', template: 'v1-36' } as const;
+  const at = '2026-01-01T00:00:00Z';
+  const move: Move = {
+    stage: 'copying',
+    startedAt: at,
+    pausedAt: at,
+    from: { ...place, datastore: 'shared' },
+    to: { ...place, datastore: 'own' },
+  };
+  return { ...away, status: { ...away.status, phase: 'Moving', move } };
+}
+
 describe('the gateway', () => {
   let certificates: TestCertificates;
   beforeAll(async () => {
@@ -474,17 +489,7 @@ describe('the gateway', () => {
       return moved.promise;
     };
     const { port, routes, gateway } = await start({ tenants: { blueid: 1 }, options: { wake } });
-    const away = virtualCluster('of-blueid', 'blueid', 1);
-    const place = { driver: 'process', template: 'v1-36' } as const;
-    const at = '2026-01-01T00:00:00Z';
-    const move: Move = {
-      stage: 'copying',
-      startedAt: at,
-      pausedAt: at,
-      from: { ...place, datastore: 'shared' },
-      to: { ...place, datastore: 'own' },
-    };
-    routes.put({ ...away, status: { ...away.status, phase: 'Moving', move } });
+    routes.put(moving('blueid'));
     const waiting = client(port, 'background-blueid');
     await vi.waitUntil(() => asked.length === 1, 30_000);
     routes.put(virtualCluster('of-blueid', 'blueid', backend));
@@ -492,6 +497,24 @@ describe('the gateway', () => {
     (await waiting).destroy();
     expect(asked).toEqual([true]);
     expect(gateway.takeUsed()).toEqual([]);
+  });
+
+  it('does not wake a tenant for one in the background that it has held while that was moved', async () => {
+    const free = await freePort();
+    const moved = virtualCluster('of-blueid', 'blueid', free);
+    const asked: (boolean | undefined)[] = [];
+    const wake = async ({ isBackground }: Route): Promise<boolean> => {
+      asked.push(isBackground);
+      routes.put(moved);
+      // After the gateway has begun to connect, and before it learns that nobody listens.
+      setImmediate(() => routes.put({ ...moved, status: { ...moved.status, phase: 'Asleep' } }));
+      return asked.length === 1;
+    };
+    const { port, routes, metrics } = await start({ tenants: { blueid: 1 }, options: { wake } });
+    routes.put(moving('blueid'));
+    expect(await closed(await raw(port, await helloFor(nameOf('background-blueid'))))).toBe(alert(80));
+    expect(asked).toEqual([true]);
+    expect(await metrics.render()).toContain('reason="background",tenant="acme/of-blueid"} 1');
   });
 
   it('tells clients of a tenant that does not wake up, and wakes one that was stopped under it', async () => {

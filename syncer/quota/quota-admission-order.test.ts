@@ -122,3 +122,25 @@ it.each([
     expect(trial.now / 60_000).toBeLessThan(minutes);
   },
 );
+
+it('lets others go before one whose run has failed otherwise, which comes again at a time of its own', () => {
+  const { quota } = new Trial();
+  const key = (name: string): KeyRef => ({ kind: 'configmaps', namespace: 'shop', name });
+  /** When to ask again; undefined: it is written. */
+  const reserve = (name: string, bytes = 1_000): number | undefined => {
+    quota.began('u1', key(name));
+    const object = { metadata: { name }, data: { a: 'x'.repeat(bytes) } };
+    return quota.reserve(tenant, key(name), kindOf('configmaps'), object)?.afterMs;
+  };
+  expect(reserve('large', 64 * 1024 * 1024)).toBeUndefined();
+  quota.ended(tenant, key('large'), { is: 'done' });
+  const turnMs = reserve('first');
+  expect(turnMs).toBeGreaterThan(0);
+  quota.ended(tenant, key('first'), { is: 'retry', code: 'ServiceUnavailable' });
+  expect(quota.isWaiting(tenant, key('first'))).toBe(false);
+  expect(reserve('second')).toBe(turnMs);
+  quota.ended(tenant, key('second'), { is: 'later', afterMs: turnMs ?? 0 });
+  expect(quota.isWaiting(tenant, key('second'))).toBe(true);
+  // Behind it, as nothing else has failed.
+  expect(reserve('third')).toBeGreaterThan(turnMs ?? 0);
+});

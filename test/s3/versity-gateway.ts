@@ -1,10 +1,8 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { freePort } from '../../kube/testing/free-port.ts';
+import { ServerProcess } from '../../kube/testing/server-process.ts';
 import { built, Cache } from '../real-node/build/programs.ts';
 
 const module = 'github.com/versity/versitygw';
@@ -32,12 +30,11 @@ export class VersityGateway {
   readonly secretAccessKey = 'a secret of the test';
   /** Each directory in it is a bucket, and each file in that an object. */
   readonly directory: string;
-  readonly #program: string;
+  readonly #process: ServerProcess;
   readonly #port: number;
-  #process: ChildProcess | undefined;
 
   private constructor(program: string, directory: string, port: number) {
-    this.#program = program;
+    this.#process = new ServerProcess(program);
     this.directory = directory;
     this.#port = port;
   }
@@ -71,39 +68,30 @@ export class VersityGateway {
       // Not every file system keeps attributes of files.
       ...['posix', '--sidecar', join(this.directory, '../metadata'), this.directory],
     ];
-    const child = spawn(this.#program, args, {
+    await this.#process.start({
+      args,
       env: { ROOT_ACCESS_KEY_ID: this.accessKeyId, ROOT_SECRET_ACCESS_KEY: this.secretAccessKey },
       stdio: ['ignore', 'ignore', 'inherit'],
+      isUp: () =>
+        fetch(`${this.endpoint}/healthz`).then(
+          ({ ok }) => ok,
+          () => false,
+        ),
     });
-    this.#process = child;
-    for (;;) {
-      if (child.exitCode !== null) throw new Error(`versitygw has ended with ${child.exitCode}`);
-      const isUp = await fetch(`${this.endpoint}/healthz`).then(
-        ({ ok }) => ok,
-        () => false,
-      );
-      if (isUp) return;
-      await delay(20);
-    }
   }
 
   /** As when its machine fails. */
   async kill(): Promise<void> {
-    const child = this.#process;
-    this.#process = undefined;
-    if (child === undefined || child.exitCode !== null) return;
-    const ended = once(child, 'exit');
-    child.kill('SIGKILL');
-    await ended;
+    await this.#process.kill();
   }
 
   /** It takes what it is sent, and answers nothing. */
   pause(): void {
-    this.#process?.kill('SIGSTOP');
+    this.#process.pause();
   }
 
   resume(): void {
-    this.#process?.kill('SIGCONT');
+    this.#process.resume();
   }
 
   async stop(): Promise<void> {

@@ -59,16 +59,19 @@ function egressOf(targets: readonly EgressTarget[]): readonly EgressTarget[] | u
 
 const factories: Record<DriverName, DriverFactory> = {
   process: {
-    make: ({ stateDir, clock, env }, { processKeeper, tenantEgress = [kubeletProxy] }) =>
-      new ProcessDriver({
+    make: ({ stateDir, clock, env }, { processKeeper, tenantEgress = [kubeletProxy] }) => {
+      // Of a keeper's processes only the keeper's own container sets limits.
+      const confinement = processKeeper === undefined ? confinementOfProcesses(tenantEgress) : undefined;
+      confinement?.groups?.removeEmpty();
+      return new ProcessDriver({
         root: controlPlanesDirectory(stateDir),
         binaries: new Binaries({ cacheDir: defaultCacheDirectory(env), env, clock }),
         clock,
         environment: { ...env },
         niceness: tenantNiceness,
-        // Of a keeper's processes only the keeper's own container sets limits.
-        ...(processKeeper === undefined ? confinementOfProcesses(tenantEgress) : { keeper: processKeeper }),
-      }),
+        ...(processKeeper === undefined ? confinement : { keeper: processKeeper }),
+      });
+    },
     reader: ({ stateDir }) =>
       new ProcessDriver({
         root: controlPlanesDirectory(stateDir),

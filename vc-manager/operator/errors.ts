@@ -431,8 +431,8 @@ export function certificatesInUse(name: string): OperatorError {
 export function certificatesWanted(name: string): OperatorError {
   return new OperatorError(
     'CertificatesWanted',
-    `${name} is made with the same certificates at the same time: only one of the two can have them. ` +
-      'If this stays, delete one of them.',
+    `${name} is being made with the same certificates: it gives way to this one, or has just got them. ` +
+      `If this stays, delete one of the two: "vc-manager jobs" says what holds ${name} up.`,
     true,
   );
 }

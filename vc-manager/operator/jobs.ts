@@ -120,6 +120,8 @@ export async function applyJobRequests(tenant: Tenant, services: Services): Prom
   const { status } = tenant;
   const retry = retryRequest(tenant.vc);
   if (retry !== undefined) {
+    // It says why the move went back that is tried again now.
+    if (isHeld(tenant.vc, 'move', services.clock.now())) status.dropCondition('Placed');
     status.set(
       ({ phase, jobs: { held: _, heldMove: __, renewalHeldUntil: ___, ...jobs } = {}, ...rest }) => ({
         ...rest,

@@ -280,6 +280,9 @@ describe('a move', () => {
     expect(status?.moved?.pausedMs).toBeUndefined();
     expect(names()).toEqual(['kube-apiserver', 'kube-controller-manager']);
     await world.untilReason('a', 'Placed', 'Cancelled');
+    annotate('a', annotationKeys.retryJob, 'again');
+    const again = await world.until('a', (vc) => vc.status?.jobs?.retried === 'again');
+    expect(condition(again, 'Placed')).toBeUndefined();
   });
 
   it('that is held back leaves a change of version held back that the same spec asks for', async () => {

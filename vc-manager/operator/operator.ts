@@ -7,6 +7,7 @@ import { Caches } from './caches.ts';
 import { explain } from './errors.ts';
 import { assertHeld, fenced } from './fencing.ts';
 import { LeaderLoop } from './leader-loop.ts';
+import { RestorePauses } from './restore-pauses.ts';
 import type { OperatorOptions, Services } from './services.ts';
 import { type OperatorSettings, operatorSettings } from './settings.ts';
 import {
@@ -46,7 +47,8 @@ export class Operator {
     this.#random = options.random ?? Math.random;
     const others = Object.entries(options.otherDrivers ?? {}) as [DriverName, OperatorOptions['driver']][];
     this.#drivers = new Map([...others, [this.#settings.driver, options.driver]]);
-    this.#snapshots = options.snapshots && { ...options.snapshots, isBusy: false, restores: new Map() };
+    const pauses = new RestorePauses(this.#clock);
+    this.#snapshots = options.snapshots && { ...options.snapshots, isBusy: false, pauses };
   }
 
   /** Works until aborted. Control planes run on; while the super cluster cannot be used it waits. */

@@ -133,7 +133,7 @@ export interface OperatorOptions {
   /** Who holds the lease; must differ from every other manager's. */
   identity: string;
   /** Where snapshots of tenants are kept, if anywhere. */
-  snapshots?: Omit<SnapshotServices, 'isBusy' | 'restores'> | undefined;
+  snapshots?: Omit<SnapshotServices, 'isBusy' | 'pauses'> | undefined;
   /** Jobs are shared with other managers by this Redis server. Without it the leader does them all. */
   redis?: RedisSettings | undefined;
   clock?: Clock;

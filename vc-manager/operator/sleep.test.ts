@@ -95,6 +95,24 @@ describe('a tenant that nobody needs', () => {
     expect(await runs()).toBe(false);
   });
 
+  it('sleeps on when another manager takes over', async () => {
+    const first = world.run({ settings });
+    world.create('a');
+    await world.untilReady('a');
+    annotate('a', annotationKeys.sleep, 'one');
+    await untilStopped();
+    await first.stop();
+    const { id } = world.get('a')?.status ?? {};
+    const before = world.driver.ensured.length;
+    world.run({ settings: { ...settings, parallel: 1 } });
+    // It comes after all that are there already.
+    world.create('b');
+    await world.untilReady('b');
+    expect(world.driver.ensured.slice(before).map((plan) => plan.id)).not.toContain(id);
+    expect(await runs()).toBe(false);
+    expect(world.get('a')?.status?.phase).toBe('Asleep');
+  });
+
   it('is Failed when it does not wake up, and awake when it does after all', async () => {
     world.run({ settings, ...hurried(10) });
     world.create('a');

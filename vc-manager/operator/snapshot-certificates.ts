@@ -1,3 +1,4 @@
+import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
 import type { SnapshotHeader } from '../snapshot/archive.ts';
@@ -10,7 +11,12 @@ import {
 import type { Services } from './services.ts';
 import type { SnapshotServices } from './snapshots.ts';
 import type { Tenant } from './tenant.ts';
-import { findInternalSecret, removeInternalSecret, type SecretData } from './tenant-secrets.ts';
+import {
+  findInternalSecret,
+  removeInternalSecret,
+  type SecretData,
+  writeInternalSecret,
+} from './tenant-secrets.ts';
 
 /*
  * What makes kubeconfigs and tokens of a tenant valid: it travels in a snapshot only when that is asked for, and only
@@ -73,30 +79,42 @@ function hasAnyOf(pki: SecretData | undefined, certificates: SecretData): boolea
   return travelling.some((entry) => has.has(certificates[entry] || 'none'));
 }
 
+/** In the PKI Secret of one that is made with certificates of a snapshot. */
+const claimEntry = 'snapshot-certificates';
+/** It may not be the only one yet, and nothing was started with them. */
+const claimed = 'claimed';
+/** It is. So is one without the entry: its Secret was there before it was made, as after its status was lost. */
+const settled = 'settled';
+
 /**
  * Of one that is made with certificates of a snapshot, and was not started yet: whether it is the only one, now that its
- * Secret is written. Two that did so at the same time see each other here. One of them removes its Secret and throws
- * `CertificatesInUse`; the other throws `CertificatesWanted` until that is done: nobody is started beside another one.
- * `isNew`: this attempt has written the Secret. One that was there may have keys of data, and stays.
+ * Secret is written. Two that did so at the same time see each other here, and one gets them: that which is settled or
+ * started, else the older one. The other throws `CertificatesInUse`, and removes its Secret if it only claims them: one
+ * that is settled may have keys of data. Who gets them throws `CertificatesWanted` until the other has given way: nobody
+ * is started beside another one. `own`: what its Secret holds.
  */
-export async function settleCertificates(
-  tenant: Tenant,
-  services: Services,
-  { own, isNew }: { own: SecretData; isNew: boolean },
-): Promise<void> {
-  const { vc, uid, signal } = tenant;
+export async function settleCertificates(tenant: Tenant, services: Services, own: SecretData): Promise<void> {
+  const { vc, signal } = tenant;
+  const isClaim = own[claimEntry] === claimed;
   // Not from the store: that may not have seen the other one yet.
   const { items } = await services.client.list<VirtualCluster>(resources.virtualClusters, { signal });
   for (const other of items) {
     const { metadata, spec, status } = other;
-    if (metadata.uid === uid || spec?.restoreCertificates !== true || status?.id === undefined) continue;
+    const id = status?.id ?? metadata.annotations?.[annotationKeys.id];
+    if (metadata.uid === tenant.uid || spec?.restoreCertificates !== true || id === undefined) continue;
     const key = `${metadata.namespace}/${metadata.name}`;
-    if (!hasAnyOf(await findInternalSecret({ key, signal }, services, status.id, 'pki'), own)) continue;
-    const isStarted = status.version !== undefined;
-    if (!isStarted && (!isNew || isBefore(vc, other))) throw certificatesWanted(key);
-    if (isNew) await removeInternalSecret(tenant, services, 'pki');
+    const pki = await findInternalSecret({ key, signal }, services, id, 'pki');
+    if (!hasAnyOf(pki, own)) continue;
+    const isStarted = status?.version !== undefined;
+    const isOtherClaim = pki?.[claimEntry] === claimed && !isStarted;
+    const isFirst = isClaim === isOtherClaim ? !isStarted && isBefore(vc, other) : isOtherClaim;
+    // It may have looked for others before this one was there: then it is settled, or started, in a moment.
+    if (isFirst && isOtherClaim) throw certificatesWanted(key);
+    if (isFirst) continue;
+    if (isClaim) await removeInternalSecret(tenant, services, 'pki');
     throw certificatesInUse(key);
   }
+  if (isClaim) await writeInternalSecret(tenant, services, 'pki', { ...own, [claimEntry]: settled });
 }
 
 /** The older one, or of two of one second that with the lower UID. */
@@ -108,5 +126,5 @@ function isBefore({ metadata: one }: VirtualCluster, { metadata: other }: Virtua
 
 /** The PKI of a tenant that has none yet, which is completed with what belongs to this place. */
 export function pkiWith(certificates: SecretData): SecretData {
-  return { ...Object.fromEntries(ofPlace.map((name) => [name, ''])), ...certificates };
+  return { ...Object.fromEntries(ofPlace.map((name) => [name, ''])), ...certificates, [claimEntry]: claimed };
 }

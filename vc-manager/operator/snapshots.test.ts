@@ -15,7 +15,7 @@ import { storeFailed } from '../snapshot/errors.ts';
 import { DirectoryStore } from '../snapshot/store.ts';
 import { isRestoreWanted, isSnapshotWanted, snapshotDueMs } from './snapshots.ts';
 import { LocatingDriver } from './testing/locating-driver.ts';
-import { condition, jobRequests, World } from './testing/world.ts';
+import { condition, FakeDatastore, jobRequests, World } from './testing/world.ts';
 
 const entry = (key: string, value: string): Entry => ({ key, value: Buffer.from(value) });
 
@@ -370,6 +370,24 @@ describe('snapshots', () => {
     await untilRestored('two');
   });
 
+  it('that wait for their next attempt are tried at once when the job is retried', async () => {
+    world.run({ snapshots });
+    await make();
+    const from = await take('1');
+    const write = snapshots.store.write.bind(snapshots.store);
+    snapshots.store.write = async () => {
+      throw storeFailed(root, new Error('it is read-only'));
+    };
+    restore(from, 'one');
+    const { status } = await world.until('a', (vc) => vc.status?.jobs?.current?.failing === true);
+    const next = /the next one is at (\S+Z);/.exec(status?.jobs?.current?.message ?? '')?.[1] ?? '';
+    snapshots.store.write = write;
+    annotate('a', annotationKeys.retryJob, 'x');
+    const { status: { restored } = {} } = await untilRestored('one');
+    expect(restored?.refused).toBeUndefined();
+    expect(Date.parse(restored?.at ?? '')).toBeLessThan(Date.parse(next));
+  });
+
   it('that are damaged, of another tenant or another namespace are refused before anything is touched', async () => {
     world.run({ snapshots });
     await make();
@@ -433,7 +451,8 @@ describe('snapshots', () => {
     expect(keys()).toEqual(['configmaps/shop/settings']);
   });
 
-  it('are closed when nothing of them is put back', async () => {
+  /** What is read of the store from now on. */
+  const readsOf = (): Readable[] => {
     const opened: Readable[] = [];
     const { store } = snapshots;
     store.read = async (...args) => {
@@ -441,12 +460,16 @@ describe('snapshots', () => {
       opened.push(content);
       return content;
     };
+    return opened;
+  };
+  // More than is read ahead.
+  const large = (): Entry => entry('configmaps/shop/large', randomBytes(1_000_000).toString('hex'));
+
+  it('are closed when nothing of them is put back', async () => {
+    const opened = readsOf();
     world.run({ snapshots });
     await make();
-    // More than is read ahead.
-    world.datastore.entries.set(id(), [
-      entry('configmaps/shop/large', randomBytes(1_000_000).toString('hex')),
-    ]);
+    world.datastore.entries.set(id(), [large()]);
     const from = await take('1');
     world.datastore.replaceTenant = async () => {
       throw new Error('no');
@@ -455,6 +478,29 @@ describe('snapshots', () => {
     await world.until('a', (vc) => vc.status?.jobs?.current?.failing === true);
     expect(opened.length).toBeGreaterThan(1);
     expect(opened.map(({ destroyed }) => destroyed)).not.toContain(false);
+  });
+
+  it.each([
+    ['filled', false],
+    ['settled', true],
+  ])('are closed when a new tenant cannot be %s from them', async (_, whenSettled) => {
+    const opened = readsOf();
+    world.run({ snapshots });
+    await make();
+    world.datastore.entries.set(id(), [large()]);
+    const restoreFrom = await take('1');
+    const { datastore } = world;
+    let atFirst: Readable[] | undefined;
+    datastore.replaceTenant = async (...args) => {
+      if ((args[2].keepOthers ?? false) === whenSettled) {
+        atFirst ??= [...opened];
+        throw new Error('no');
+      }
+      return FakeDatastore.prototype.replaceTenant.apply(datastore, args);
+    };
+    world.create('b', { restoreFrom });
+    await world.until('b', (vc) => vc.status?.jobs?.current?.failing === true);
+    expect(atFirst?.map(({ destroyed }) => destroyed)).toEqual(whenSettled ? [true, true] : [true]);
   });
 
   it('cannot be cancelled once what was there is being replaced; another one can be asked for', async () => {
@@ -753,40 +799,64 @@ describe('snapshots', () => {
     expect(condition(refused, 'Ready')?.message).toMatch(/the tenant team\/b, .* is still here/);
   });
 
-  it('make kubeconfigs valid at only one of two tenants that are made at the same time', async () => {
-    await encryptedFor();
-    world.run({ snapshots });
-    await make();
-    const former = { id: id(), trust: whatKubeconfigsTrust('a') };
-    const restoreFrom = await take('1 certificates');
-    await world.delete('a');
-    await world.untilGone('a');
-    // Something of the old one was left behind: nobody takes its id over.
-    world.datastore.tenants.add(former.id);
-    // Each reads it for the id, and then for the certificates: neither comes first.
-    const rounds = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    const { store } = snapshots;
-    let reads = 0;
-    store.read = async (...args) => {
-      const round = rounds[Math.floor(reads / 2)];
-      if (reads++ % 2 === 1) round?.resolve();
-      await round?.promise;
-      return DirectoryStore.prototype.read.apply(store, args);
-    };
-    world.create('b', { restoreFrom, restoreCertificates: true });
-    world.create('c', { restoreFrom, restoreCertificates: true });
-    const reasons = (): (string | undefined)[] =>
-      ['b', 'c'].map((name) => condition(world.get(name) as VirtualCluster, 'Ready')?.reason).sort();
-    await world.superCluster.until(() =>
-      reasons().every((each) => each === 'Available' || each === 'CertificatesInUse'),
-    );
-    expect(reasons()).toEqual(['Available', 'CertificatesInUse']);
-    const [made = '', refused = ''] = ['b', 'c'].sort((one) =>
-      world.get(one)?.status?.phase === 'Ready' ? -1 : 1,
-    );
-    expect(whatKubeconfigsTrust(made)).toEqual(former.trust);
-    expect(world.secretOf(refused, 'pki')).toBeUndefined();
-  });
+  it.each([
+    ['', false],
+    [', also where both were written before they could look for each other', true],
+  ])(
+    'make kubeconfigs valid at only one of two tenants that are made at the same time%s',
+    async (_, isCut) => {
+      await encryptedFor();
+      world.run({ snapshots });
+      await make();
+      const former = { id: id(), trust: whatKubeconfigsTrust('a') };
+      const restoreFrom = await take('1 certificates');
+      await world.delete('a');
+      await world.untilGone('a');
+      // Something of the old one was left behind: nobody takes its id over.
+      world.datastore.tenants.add(former.id);
+      // Each reads it for the id, and then for the certificates: neither comes first.
+      const rounds = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      const { store } = snapshots;
+      let reads = 0;
+      store.read = async (...args) => {
+        const round = rounds[Math.floor(reads / 2)];
+        if (reads++ % 2 === 1) round?.resolve();
+        await round?.promise;
+        return DirectoryStore.prototype.read.apply(store, args);
+      };
+      const fault = { kind: 'status', code: 403, reason: 'Forbidden' } as const;
+      const heal = isCut
+        ? world.superCluster.inject({ verb: 'list', plural: 'virtualclusters', fault, times: 1_000 })
+        : undefined;
+      world.create('b', { restoreFrom, restoreCertificates: true });
+      world.create('c', { restoreFrom, restoreCertificates: true });
+      if (heal !== undefined) {
+        await world.superCluster.until(() =>
+          ['b', 'c'].every((name) => {
+            const { failing, attempts = 0 } = world.get(name)?.status?.jobs?.current ?? {};
+            return failing === true || attempts > 1;
+          }),
+        );
+        heal();
+      }
+      const reasons = (): (string | undefined)[] =>
+        ['b', 'c'].map((name) => condition(world.get(name) as VirtualCluster, 'Ready')?.reason).sort();
+      await world.superCluster.until(() =>
+        reasons().every((each) => each === 'Available' || each === 'CertificatesInUse'),
+      );
+      expect(reasons()).toEqual(['Available', 'CertificatesInUse']);
+      const [made = '', refused = ''] = ['b', 'c'].sort((one) =>
+        world.get(one)?.status?.phase === 'Ready' ? -1 : 1,
+      );
+      expect(whatKubeconfigsTrust(made)).toEqual(former.trust);
+      expect(world.secretOf(refused, 'pki')).toBeUndefined();
+      const age = (name: string): string => {
+        const { creationTimestamp, uid } = world.get(name)?.metadata ?? {};
+        return `${creationTimestamp} ${uid}`;
+      };
+      if (isCut) expect(age(made) < age(refused)).toBe(true);
+    },
+  );
 
   it('put back the authorities that a tenant has had, when asked', async () => {
     await encryptedFor();

@@ -2,6 +2,7 @@ import { annotationKeys } from '../../api/labels.ts';
 import { isPaused, snapshotEveryMs, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { SnapshotStore } from '../snapshot/store.ts';
 import { newRequest } from './requests.ts';
+import type { RestorePauses } from './restore-pauses.ts';
 
 /** How this manager keeps snapshots. */
 export interface SnapshotServices {
@@ -12,22 +13,12 @@ export interface SnapshotServices {
   readonly identities: readonly string[];
   /** One at a time: many that are due together would keep all workers busy. */
   isBusy: boolean;
-  /** Restores that could not be begun, by UID of the VirtualCluster: each attempt reads a whole file. */
-  readonly restores: Map<string, FailedRestore>;
+  readonly pauses: RestorePauses;
   /**
    * Since the store has failed, until it is written to again. Before `untilMs`, monotonic, no snapshot on schedule is
    * tried, whichever tenant it is of: each would wait until it is given up.
    */
   away?: { readonly reason: string; readonly message: string; readonly untilMs: number } | undefined;
-}
-
-export interface FailedRestore {
-  readonly request: string;
-  /** Why, and when it is tried again. */
-  readonly message: string;
-  /** Monotonic. */
-  readonly untilMs: number;
-  readonly pauseMs: number;
 }
 
 /** Value of the annotation that asks for a snapshot, if it has not been followed yet. */

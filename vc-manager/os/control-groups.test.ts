@@ -88,6 +88,35 @@ describe('control groups, in directories that stand for the file systems of the 
     expect(groups?.remove('skerry-a-')).toEqual([]);
     expect(made.map((directory) => existsSync(directory))).toEqual([false, true, true]);
   });
+
+  it('of stacks that are gone are removed where nothing runs in them', () => {
+    write('cgroup.controllers', 'cpu memory\n');
+    write('cgroup.subtree_control', 'cpu memory\n');
+    const groups = findControlGroups({ root });
+    groups?.place('skerry-a-full', 77, {});
+    const made = ['skerry-a-empty', 'skerry-b-empty', 'other'].map((name) => join(root, 'skerry', name));
+    for (const directory of made) mkdirSync(directory);
+    groups?.removeEmpty();
+    expect(made.map((directory) => existsSync(directory))).toEqual([false, false, true]);
+    expect(read('skerry/skerry-a-full/cgroup.procs')).toBe('77');
+  });
+
+  it('are made once more when another process removes them before anything is in them', () => {
+    write('cgroup.controllers', 'cpu memory\n');
+    write('cgroup.subtree_control', 'cpu memory\n');
+    const groups = findControlGroups({ root });
+    let removed = 0;
+    const limits = {
+      get cpus(): number {
+        if (removed++ === 0) groups?.removeEmpty();
+        return 2;
+      },
+    };
+    groups?.place('skerry-a-blue', 77, limits);
+    expect(removed).toBe(2);
+    expect(read('skerry/skerry-a-blue/cpu.max')).toBe('200000 100000');
+    expect(read('skerry/skerry-a-blue/cgroup.procs')).toBe('77');
+  });
 });
 
 const real = findControlGroups();

@@ -23,6 +23,8 @@ export interface ControlGroups {
   setShare(name: string, share: number): void;
   /** Removes groups without processes whose names begin so. Returns the names of those that are left. */
   remove(prefix: string): string[];
+  /** Removes all that have no processes, of whatever stack: one that was killed, and is gone, leaves them. */
+  removeEmpty(): void;
 }
 
 interface Place {
@@ -33,7 +35,10 @@ interface Place {
 }
 
 const periodMicroseconds = 100_000;
+const namePrefix = 'skerry-';
 const namePattern = /^skerry-[a-z0-9-]{1,200}$/;
+/** A process that removes empty groups goes through all of them once. */
+const mostAttempts = 20;
 
 /** Undefined where there are none, or they may not be changed: as a rule only root may. */
 export function findControlGroups({
@@ -92,9 +97,17 @@ abstract class Groups {
 
   place(name: string, pid: number, limits: GroupLimits): void {
     if (!namePattern.test(name)) throw new TypeError(`${name} is no name of a control group`);
-    for (const parent of this.parents) makeDirectory(join(parent, name));
-    this.limit(name, limits);
-    for (const parent of this.parents) writeFileSync(join(parent, name, 'cgroup.procs'), String(pid));
+    for (let attempt = 1; ; attempt++) {
+      try {
+        for (const parent of this.parents) makeDirectory(join(parent, name));
+        this.limit(name, limits);
+        for (const parent of this.parents) writeFileSync(join(parent, name, 'cgroup.procs'), String(pid));
+        return;
+      } catch (error) {
+        // Until the process is in it, it is empty: another one may have removed it.
+        if (!isGone(error) || attempt === mostAttempts) throw error;
+      }
+    }
   }
 
   remove(prefix: string): string[] {
@@ -103,20 +116,22 @@ abstract class Groups {
       for (const name of namesIn(parent, prefix)) {
         try {
           rmdirSync(join(parent, name));
-        } catch {
-          left.add(name);
+        } catch (error) {
+          if (!isGone(error)) left.add(name);
         }
       }
     }
     return [...left].sort();
   }
 
+  removeEmpty(): void {
+    this.remove(namePrefix);
+  }
+
   probe(): void {
-    const name = `skerry-probe-${process.pid}`;
-    for (const parent of this.parents) {
-      makeDirectory(join(parent, name));
-      rmdirSync(join(parent, name));
-    }
+    const name = `${namePrefix}probe-${process.pid}`;
+    for (const parent of this.parents) makeDirectory(join(parent, name));
+    this.remove(name);
   }
 }
 
@@ -192,6 +207,12 @@ class V2 extends Groups implements ControlGroups {
 function namesIn(parent: string, prefix: string): string[] {
   const all = isDirectory(parent) ? readdirSync(parent) : [];
   return all.filter((name) => name.startsWith(prefix) && namePattern.test(name));
+}
+
+/** The second one is that of a file that was opened before its group was removed. */
+function isGone(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === 'ENOENT' || code === 'ENODEV';
 }
 
 /** In a directory that is there: one that is missing is a controller that is not mounted. */

@@ -65,6 +65,8 @@ describe('the end of a move', () => {
   const from = { driver: 'process', datastore: 'shared', template: 'v1-36' } as const;
   const to = { ...from, datastore: 'own' } as const;
   const before = vc({ moved: { at: '1', from, to, pausedMs: 1 } });
+  const asked = { before, retry: undefined };
+  const first = { before: vc(), retry: undefined };
   const placed = (observedGeneration: number) => ({
     conditions: [
       {
@@ -75,20 +77,33 @@ describe('the end of a move', () => {
   });
 
   it('is not that of an earlier one, and comes when the tenant is ready', () => {
-    expect(endOf(before, before)).toBeUndefined();
+    expect(endOf(before, asked)).toBeUndefined();
     const moved = { at: '2', from, to, pausedMs: 6_200 };
-    expect(endOf(vc({ moved, phase: 'Moving' }), before)).toBeUndefined();
-    expect(endOf(vc({ moved, phase: 'Ready' }), before)).toBe(6_200);
+    expect(endOf(vc({ moved, phase: 'Moving' }), asked)).toBeUndefined();
+    expect(endOf(vc({ moved, phase: 'Ready' }), asked)).toBe(6_200);
   });
 
   it('is an error with the reason when it went back, or was refused', () => {
     const moved = { at: '2', from, to, pausedMs: 9_000, why: 'it does not start' };
-    expect(() => endOf(vc({ moved }), before)).toThrow(
-      'blue is where it was, after 9.0 s: it does not start',
-    );
-    expect(() => endOf(vc(placed(2)), vc())).toThrow('blue stays where it is: not here');
+    expect(() => endOf(vc({ moved }), asked)).toThrow('blue is where it was, after 9.0 s: it does not start');
+    expect(() => endOf(vc(placed(2)), first)).toThrow('blue stays where it is: not here');
     // Of the spec before.
-    expect(endOf(vc(placed(1)), vc())).toBeUndefined();
-    expect(() => endOf(undefined, vc())).toThrow('blue is gone');
+    expect(endOf(vc(placed(1)), first)).toBeUndefined();
+    expect(() => endOf(undefined, first)).toThrow('blue is gone');
+  });
+
+  it('is told whatever has failed or was cancelled before', () => {
+    for (const generation of [1, 2])
+      expect(() => endOf(vc({ ...placed(2), jobs: { heldMove: { generation } } }), first)).toThrow(
+        'not here',
+      );
+  });
+
+  it('of one that is tried again is not the failure of the attempt before', () => {
+    const again = { before: vc(placed(2)), retry: 'again' };
+    const failed = { ...placed(2), jobs: { heldMove: { generation: 2, why: 'no' }, retried: 'once' } };
+    expect(endOf(vc(failed), again)).toBeUndefined();
+    expect(endOf(vc({ jobs: { retried: 'again' } }), again)).toBeUndefined();
+    expect(() => endOf(vc({ ...placed(2), jobs: { retried: 'again' } }), again)).toThrow('not here');
   });
 });

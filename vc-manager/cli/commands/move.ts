@@ -5,6 +5,7 @@ import { annotationKeys } from '../../../api/labels.ts';
 import type { DatastoreName, VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { findCondition, type KubeClient, resources } from '../../../kube/index.ts';
 import { minorOf } from '../../control-plane/template.ts';
+import { isHeld } from '../../jobs/job-status.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { driverChoices } from '../drivers.ts';
@@ -93,7 +94,7 @@ async function move(cli: Cli, name: string, flags: Flags): Promise<void> {
       else cli.stdout.write(dryRunText(vc, planned));
       return;
     }
-    await request(cli, client, vc, planned);
+    const retry = await request(cli, client, vc, planned);
     if (!flags.wait) {
       if (flags.output === 'json') cli.stdout.write(json({ ...ref, from, to }));
       else
@@ -102,7 +103,7 @@ async function move(cli: Cli, name: string, flags: Flags): Promise<void> {
         );
       return;
     }
-    const pausedMs = await waitUntilMoved(cli, client, vc, flags.timeout);
+    const pausedMs = await waitUntilMoved(cli, client, { before: vc, retry }, flags.timeout);
     if (flags.output === 'json') cli.stdout.write(json({ ...ref, from, to, pausedMs }));
     else cli.stdout.write(`${name} moved ${where}: paused for ${(pausedMs / 1_000).toFixed(1)} s\n`);
   });
@@ -173,30 +174,33 @@ function dryRunText({ metadata, status }: VirtualCluster, { from, to }: PlannedM
   return `${lines.join('\n')}\n`;
 }
 
+/** Resolves to the value of the annotation that asks for it once more; undefined: the spec asks for it. */
 async function request(
   { clock, signal }: Cli,
   client: KubeClient,
-  { metadata, spec: has = {}, status }: VirtualCluster,
+  vc: VirtualCluster,
   { spec }: PlannedMove,
-): Promise<void> {
+): Promise<string | undefined> {
+  const { metadata, spec: has = {} } = vc;
   const { name = '', namespace } = metadata;
   const isAsked = Object.entries(spec).every(([field, value]) => has[field as keyof typeof spec] === value);
   // It was cancelled, or went back: the same once more.
-  const isAgain = isAsked && status?.jobs?.heldMove !== undefined;
-  const annotations = { [annotationKeys.retryJob]: new Date(clock.now()).toISOString() };
-  const patch = isAgain ? { metadata: { annotations } } : { spec };
+  const retry = isAsked && isHeld(vc, 'move', clock.now()) ? new Date(clock.now()).toISOString() : undefined;
+  const patch =
+    retry === undefined ? { spec } : { metadata: { annotations: { [annotationKeys.retryJob]: retry } } };
   await client.patch(resources.virtualClusters, { name, namespace }, patch, { type: 'merge', signal });
+  return retry;
 }
 
 /** Resolves to how long it was away. Throws `Conflict` with the reason when it is where it was. */
 async function waitUntilMoved(
   cli: Cli,
   client: KubeClient,
-  before: VirtualCluster,
+  asked: AskedMove,
   timeoutMs: number,
 ): Promise<number> {
   const { clock, signal } = cli;
-  const { name = '', namespace = '' } = before.metadata;
+  const { name = '', namespace = '' } = asked.before.metadata;
   const ref: VirtualClusterRef = { name, namespace };
   const progress = progressFor(cli);
   let pausedMs = 0;
@@ -207,7 +211,7 @@ async function waitUntilMoved(
         what: `move ${name}`,
         onChange: (found) => step.update(found.status?.jobs?.current?.message ?? 'waiting for the manager'),
         until: (found) => {
-          const ended = endOf(found, before);
+          const ended = endOf(found, asked);
           pausedMs = ended ?? 0;
           return ended !== undefined;
         },
@@ -219,8 +223,15 @@ async function waitUntilMoved(
   return pausedMs;
 }
 
+interface AskedMove {
+  /** As it was before it was asked. */
+  before: VirtualCluster;
+  /** As `request` says. */
+  retry: string | undefined;
+}
+
 /** How long it was away, when it is there; undefined while it is not. Throws `Conflict` when it will not be. */
-export function endOf(found: VirtualCluster | undefined, before: VirtualCluster): number | undefined {
+export function endOf(found: VirtualCluster | undefined, { before, retry }: AskedMove): number | undefined {
   const { name } = before.metadata;
   if (found === undefined || found.metadata.uid !== before.metadata.uid)
     throw new CliError('NotFound', `${name} is gone`);
@@ -235,8 +246,10 @@ export function endOf(found: VirtualCluster | undefined, before: VirtualCluster)
     return phase === 'Ready' ? pausedMs : undefined;
   }
   const placed = findCondition(conditions, 'Placed');
-  const isOfNow = (placed?.observedGeneration ?? 0) >= (found.metadata.generation ?? 0);
-  if (placed?.status === 'False' && isOfNow && jobs?.current === undefined && jobs?.heldMove === undefined)
+  // What is said of an earlier attempt goes when the manager follows the request.
+  const isFollowed = retry === undefined || jobs?.retried === retry;
+  const isOfNow = isFollowed && (placed?.observedGeneration ?? 0) >= (found.metadata.generation ?? 0);
+  if (placed?.status === 'False' && isOfNow && jobs?.current === undefined)
     throw new CliError('Conflict', `${name} stays where it is: ${placed.message ?? placed.reason}`);
   return undefined;
 }

@@ -16,19 +16,28 @@ interface StopOptions {
   force?: boolean;
   /** The driver of a stack that this process has started, so that it does not restart what is stopped here. */
   driver?: Pick<ControlPlaneDriver, 'stop'>;
+  /** Default: as far as this user may. */
+  confinement?: ReturnType<typeof confinementOfProcesses>;
 }
 
 /**
  * Stops all processes of a state directory, also those of other processes, and keeps their state: first manager and
  * syncer, so that they restart nothing, then tenants, then super cluster and datastore.
  */
-export async function stopAll({ stateDir, progress, signal, force, driver }: StopOptions): Promise<void> {
+export async function stopAll({
+  stateDir,
+  progress,
+  signal,
+  force,
+  driver,
+  confinement = confinementOfProcesses(),
+}: StopOptions): Promise<void> {
   const options = { signal, ...(force ? { timeoutMs: 0 } : {}) };
   const stack = driver ?? new ProcessDriver({ root: stateDir, binaries: noBinaries });
   const tenants = new ProcessDriver({
     root: controlPlanesDirectory(stateDir),
     binaries: noBinaries,
-    ...confinementOfProcesses(),
+    ...confinement,
   });
   await withStep(progress, 'Stopping manager, syncer and gateway', () =>
     stack.stop(stackId, { ...options, components: [managerComponent, syncerComponent, gatewayComponent] }),
@@ -52,4 +61,5 @@ export async function stopAll({ stateDir, progress, signal, force, driver }: Sto
     });
   }
   await withStep(progress, 'Stopping super cluster and datastore', () => stack.stop(stackId, options));
+  confinement.groups?.removeEmpty();
 }

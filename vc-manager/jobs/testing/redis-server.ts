@@ -1,11 +1,11 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { freePort } from '../../../kube/testing/free-port.ts';
+import { ServerProcess } from '../../../kube/testing/server-process.ts';
 
 /** Why no Redis server can be started here; undefined when one can. Throws where there has to be one. */
 export function whyNoRedis(): string | undefined {
@@ -32,7 +32,7 @@ export class RedisServer {
   readonly #password: string | undefined;
   readonly #tls: RedisOptions['tls'];
   readonly #directory: string;
-  #process: ChildProcess | undefined;
+  readonly #process = new ServerProcess('redis-server');
 
   private constructor(port: number, { host = '127.0.0.1', password, tls }: RedisOptions) {
     this.port = port;
@@ -63,32 +63,25 @@ export class RedisServer {
       ...(this.#password !== undefined && { requirepass: this.#password }),
     };
     const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)]);
-    const child = spawn('redis-server', [...args, '--save', ''], { stdio: 'ignore' });
-    this.#process = child;
-    for (;;) {
-      if (child.exitCode !== null) throw new Error(`redis-server has ended with ${child.exitCode}`);
-      if (await this.#listens()) return;
-      await delay(20);
-    }
+    await this.#process.start({
+      args: [...args, '--save', ''],
+      stdio: 'ignore',
+      isUp: () => this.#listens(),
+    });
   }
 
   /** As when its machine fails. */
   async kill(): Promise<void> {
-    const child = this.#process;
-    this.#process = undefined;
-    if (child === undefined || child.exitCode !== null) return;
-    const ended = new Promise((resolve) => child.once('exit', resolve));
-    child.kill('SIGKILL');
-    await ended;
+    await this.#process.kill();
   }
 
   /** Stands still from now on: it takes what it is sent, and answers nothing. */
   pause(): void {
-    this.#process?.kill('SIGSTOP');
+    this.#process.pause();
   }
 
   resume(): void {
-    this.#process?.kill('SIGCONT');
+    this.#process.resume();
   }
 
   async stop(): Promise<void> {

@@ -95,7 +95,7 @@ export const certificates: Step = {
     }
     // Also of a Secret that an earlier attempt has written.
     if (spec?.restoreFrom !== undefined && spec.restoreCertificates === true && !tenant.wasStarted)
-      await settleCertificates(tenant, services, { own: ensured.data, isNew: inPlace === undefined });
+      await settleCertificates(tenant, services, { ...ensured.data, ...keys });
     // Also when a manager that has copied it died before it could remove it.
     if (former !== undefined || (inPlace !== undefined && mayHaveFormerSecrets(tenant)))
       await removeFormerSecret(tenant, services, 'pki');

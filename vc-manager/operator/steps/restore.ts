@@ -63,7 +63,11 @@ async function begin(tenant: Tenant, services: Services): Promise<boolean> {
   if (asked === undefined) return false;
   try {
     const snapshots = snapshotServices(services);
-    if (isPausing(tenant, services, attemptOf(tenant, asked.request))) return false;
+    const pause = snapshots.pauses.find(tenant.uid, attemptOf(tenant, asked.request));
+    if (pause !== undefined) {
+      tenant.unfinished = { step: 'restore', failing: pause.message, againAfterMs: pause.againAfterMs };
+      return false;
+    }
     if (snapshots.isBusy) {
       tenant.unfinished = { progress: 'waits until another snapshot is taken', againAfterMs: 2_000 };
       return false;
@@ -75,16 +79,16 @@ async function begin(tenant: Tenant, services: Services): Promise<boolean> {
     if (tenant.signal.aborted) throw error;
     const { message, retryable } = explain(error, tenant);
     services.logger.warn({ err: error, virtualCluster: tenant.key }, message);
-    if (retryable) noteFailure(tenant, services, attemptOf(tenant, asked.request), message);
+    if (retryable) pauseAfter(tenant, services, { attempt: attemptOf(tenant, asked.request), why: message });
     else {
-      services.snapshots?.restores.delete(tenant.uid);
+      services.snapshots?.pauses.end(tenant.uid);
       tenant.unfinished = { step: 'restore', failing: message, againAfterMs: 1_000 };
       const at = new Date(services.clock.now()).toISOString();
       tenant.status.set({ restored: { ...asked, at, refused: message.slice(0, 4_096) } });
     }
     return false;
   }
-  services.snapshots?.restores.delete(tenant.uid);
+  services.snapshots?.pauses.end(tenant.uid);
   tenant.status.set({ phase: 'Restoring', restore: asked });
   tenant.status.condition('Ready', 'False', 'Restoring', `It is put back to the snapshot ${asked.from}.`);
   // The syncer leaves when it sees this.
@@ -92,34 +96,16 @@ async function begin(tenant: Tenant, services: Services): Promise<boolean> {
   return true;
 }
 
-const firstPauseMs = 10_000;
-const longestPauseMs = 30 * 60_000;
-
 /** The same for attempts at one request, until somebody asks for another one. */
 function attemptOf({ vc }: Tenant, request: string): string {
   return `${request} ${vc.metadata.annotations?.[annotationKeys.retryJob] ?? ''}`;
 }
 
-/** Whether the last attempt at this request failed, and it is too early for another one. */
-function isPausing(tenant: Tenant, { snapshots, clock }: Services, request: string): boolean {
-  const failed = snapshots?.restores.get(tenant.uid);
-  const againAfterMs = (failed?.untilMs ?? 0) - clock.monotonic();
-  if (failed?.request !== request || againAfterMs <= 0) return false;
-  tenant.unfinished = { step: 'restore', failing: failed.message, againAfterMs };
-  return true;
-}
-
-/** Twice as long until the next attempt as after the one before. */
-function noteFailure(tenant: Tenant, { snapshots, clock }: Services, request: string, why: string): void {
-  const before = snapshots?.restores.get(tenant.uid);
-  const pauseMs = before?.request === request ? Math.min(2 * before.pauseMs, longestPauseMs) : firstPauseMs;
-  const again = new Date(clock.now() + pauseMs).toISOString().replace(/\.\d+Z$/, 'Z');
-  const message = `${why} The whole file is read at each attempt: the next one is at ${again}; "vc-manager jobs retry" tries it at once.`;
-  snapshots?.restores.set(tenant.uid, {
-    ...{ request, message, pauseMs },
-    untilMs: clock.monotonic() + pauseMs,
-  });
-  tenant.unfinished = { step: 'restore', failing: message, againAfterMs: pauseMs };
+function pauseAfter(tenant: Tenant, services: Services, failure: { attempt: string; why: string }): void {
+  const there = Array.from(services.virtualClusters.list(), ({ metadata }) => metadata.uid ?? '');
+  const { pauses } = snapshotServices(services);
+  const { message, againAfterMs } = pauses.begin(tenant.uid, { ...failure, there });
+  tenant.unfinished = { step: 'restore', failing: message, againAfterMs };
 }
 
 /** The file has been lost meanwhile, perhaps: another one is asked for. */

@@ -1,0 +1,34 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { stopAll } from './stop.ts';
+
+it('leaves no control groups of components that were killed, when all is stopped', async () => {
+  const stateDir = await mkdtemp(join(tmpdir(), 'skerry-stop-'));
+  const done: string[] = [];
+  try {
+    await stopAll({
+      stateDir,
+      signal: new AbortController().signal,
+      progress: {
+        step: () => ({ update: () => {}, done: () => {}, fail: () => {} }),
+        note: () => {},
+        close: () => {},
+      },
+      driver: { stop: async () => void done.push('stop') },
+      confinement: {
+        egress: undefined,
+        groups: {
+          version: 2,
+          place: () => {},
+          remove: () => [],
+          removeEmpty: () => void done.push('remove'),
+        },
+      },
+    });
+  } finally {
+    await rm(stateDir, { recursive: true });
+  }
+  expect(done).toEqual(['stop', 'stop', 'remove']);
+});
