@@ -152,18 +152,21 @@ describe.skipIf(withoutRedis !== undefined)(
       await untilLeads(world, 'second');
     });
 
-    itBroadly('do without Redis while it is gone, and leave no tenant behind when it comes back empty; others notice nothing', async () => {
-      const told = async (command: 'sleep' | 'wake'): Promise<unknown> => {
-        const { exitCode, stdout } = await world.cli([command, 'job-cancelled', '--wait']);
-        return [exitCode, stdout.trim()];
-      };
-      await undisturbed(await world.openTenant('job-version'), 'Redis killed, and back empty', async () => {
-        await redis.kill();
-        expect(await told('sleep')).toEqual([0, 'job-cancelled is asleep']);
-        await redis.start();
-        expect(await told('wake')).toEqual([0, 'job-cancelled is awake']);
-      });
-    });
+    itBroadly(
+      'do without Redis while it is gone, and leave no tenant behind when it comes back empty; others notice nothing',
+      async () => {
+        const told = async (command: 'sleep' | 'wake'): Promise<unknown> => {
+          const { exitCode, stdout } = await world.cli([command, 'job-cancelled', '--wait']);
+          return [exitCode, stdout.trim()];
+        };
+        await undisturbed(await world.openTenant('job-version'), 'Redis killed, and back empty', async () => {
+          await redis.kill();
+          expect(await told('sleep')).toEqual([0, 'job-cancelled is asleep']);
+          await redis.start();
+          expect(await told('wake')).toEqual([0, 'job-cancelled is awake']);
+        });
+      },
+    );
 
     itBroadly('finish a new tenant, with the other one, though one of them is killed meanwhile', async () => {
       managers[0] = await manager('first');

@@ -72,7 +72,7 @@ describe('a tenant that sleeps', () => {
       socket.on('error', ({ message }) => resolve(message));
     });
 
-  it('has no process, keeps its pods, sleeps on for a client that asks to be left out, and wakes up for the first request, which is answered', async () => {
+  it('has no process, keeps its pods, sleeps on while managers come and go and for a client that asks to be left out, and wakes up for the first request, which is answered', async () => {
     const before = await superPods();
     expect(processes()).toHaveLength(2);
     await sleep();
@@ -82,23 +82,6 @@ describe('a tenant that sleeps', () => {
     expect(stdout).toMatch(new RegExp(`${name} +Asleep .* -$`, 'm'));
     expect((await world.cli(['sleep', name])).stdout).toMatch(/asleep already/);
 
-    const background = `background-${tenant.virtualCluster.status?.gateway?.serverName ?? ''}`;
-    expect(await said(background)).toMatch(/alert internal error/);
-    expect((await untilPhase('Asleep')).status?.sleep?.since).toBeDefined();
-
-    expect(await podsByFirstRequest()).toHaveLength(3);
-    await untilPhase('Ready');
-    expect(await said(background)).toBe('connected');
-    expect((await world.cli(['wake', name])).stdout).toMatch(/awake already/);
-    // Served again, as if nothing had been.
-    await tenant.kubectl('scale', 'deployment', 'web', '-n', 'shop', '--replicas=4');
-    await untilRunning(4);
-    expect(await superPods()).toEqual(expect.arrayContaining(before));
-    await world.expectAgreement([tenant]);
-  });
-
-  it('goes on sleeping while managers come and go, and wakes up for a client that comes as pods do', async () => {
-    await sleep();
     await killed(world, 'vc-manager');
     // What pods have in place of an address of the API server itself; the machine has another one on the local stack.
     const { port, podAddress } = tenant.virtualCluster.status?.gateway ?? {};
@@ -106,9 +89,21 @@ describe('a tenant that sleeps', () => {
     const { items } = await world.superCluster.client.list(resources.endpointSlices, { labelSelector });
     expect(items.map((slice) => at(slice, 'endpoints', '0', 'addresses'))).toEqual([[podAddress]]);
     expect(items.map((slice) => at(slice, 'ports', '0', 'port'))).toEqual([port]);
-    await untilPhase('Asleep');
-    expect(await said()).toBe('connected');
+    const background = `background-${tenant.virtualCluster.status?.gateway?.serverName ?? ''}`;
+    expect(await said(background)).toMatch(/alert internal error/);
+    expect((await untilPhase('Asleep')).status?.sleep?.since).toBeDefined();
+
+    expect(await podsByFirstRequest()).toHaveLength(3);
     await untilPhase('Ready');
+    expect(await said(background)).toBe('connected');
+    // As pods come, which name no server.
+    expect(await said()).toBe('connected');
+    expect((await world.cli(['wake', name])).stdout).toMatch(/awake already/);
+    // Served again, as if nothing had been.
+    await tenant.kubectl('scale', 'deployment', 'web', '-n', 'shop', '--replicas=4');
+    await untilRunning(4);
+    expect(await superPods()).toEqual(expect.arrayContaining(before));
+    await world.expectAgreement([tenant]);
   });
 
   it('wakes up when the super cluster loses a pod of it, and has another one', async () => {
