@@ -173,7 +173,7 @@ class TestRun {
         'changes between real builds did not run: in CI, once the machine has the default build, or by npm run test:all, they do',
       );
     const files = [...endToEndOfSecondRow, ...(builds.length > 0 ? [buildsSuite] : [])];
-    await this.#project('e2e', 'e2e-second-row', { files, builds });
+    await this.#project('e2e', 'e2e-other-row', { files, builds });
   }
 
   async #project(project: string, name = project, part: PartOfProject = {}): Promise<void> {
