@@ -141,7 +141,7 @@ describe('snapshots of a tenant', () => {
 
     const foreign = await world.cli(['restore', 'copy', '--from', snapshot, '--wait']);
     expect(foreign.stderr).toMatch(/it is of another tenant, default\/keeper/);
-    const deleted = await cli('delete', name, '--snapshot-first', '--wait');
+    const deleted = await cli('delete', name, '--snapshot-first');
     expect(deleted).toMatch(/keeper is kept as default\/keeper\//);
   });
 });
