@@ -11,6 +11,9 @@ const broadSuites = process.env['SKERRY_TEST_ALL']
       'test/real-node/chart-variants.test.ts',
     ];
 
+/** Suites that `npm test` runs on another stack beside this one. */
+const leftOut = (process.env['SKERRY_E2E_LEFT_OUT'] ?? '').split(',').filter((each) => each !== '');
+
 /** What a failed comparison says in its message, which is all that the closing lines of a run tell. Characters. */
 const chaiConfig = { truncateThreshold: 1_000 };
 
@@ -50,6 +53,7 @@ export default defineConfig({
             'test/{docker,real-node,harness,conformance,deploy,s3}/**',
             'test/attacks/attempts.test.ts',
             ...broadSuites,
+            ...leftOut,
             ...(process.env['SKERRY_E2E_EARLIER_VERSIONS'] ? [] : ['test/version-change.test.ts']),
           ],
           testTimeout: 300_000,

@@ -48,8 +48,10 @@ async function provideBinaries(otherVersions: readonly string[] = []): Promise<b
 }
 
 interface PartOfProject {
-  /** Undefined: all files of the project. */
+  /** Undefined: all files of the project, but for `otherRow`. */
   readonly files?: readonly string[];
+  /** Files that another run has. */
+  readonly otherRow?: readonly string[];
   /** Kubernetes versions whose real builds are there. */
   readonly builds?: readonly string[];
 }
@@ -61,12 +63,21 @@ const slowestCount = 15;
 const changedBuilds = ['1.36.1', '1.35.4'];
 const allBuilds = [...changedBuilds, '1.34.4'];
 const buildsSuite = 'test/version-change.test.ts';
+/**
+ * End-to-end suites of the second row, on a stack of their own, so that both rows take about as long. What they make
+ * manager and syncer do is done in suites of the first row too: there each right has to be of use.
+ */
+const endToEndOfSecondRow = [
+  'test/drivers/process.test.ts',
+  ...['managers', 'move', 'renewal', 'stack'].map((name) => `test/${name}.test.ts`),
+];
 
 /**
- * `npm test`: fetches or builds the control plane binaries, then runs two rows of suites beside each other: the
- * end-to-end suites; and the unit tests and, where the machine can, the suites on a Docker engine, on real nodes, and
- * some of upstream's conformance specs. `--all` (`npm run test:all`) adds the broad suites and specs. Other arguments go to vitest: `npm test -- -t "four
- * cases"`; with them conformance is left out.
+ * `npm test`: fetches or builds the control plane binaries, then runs two rows of suites beside each other: most
+ * end-to-end suites; and the unit tests and, where the machine can, the suites on a Docker engine, on real nodes, some
+ * of upstream's conformance specs, then the other end-to-end suites. `--all` (`npm run test:all`) adds the broad suites
+ * and specs. Other arguments go to vitest: `npm test -- -t "four cases"`; with them conformance is left out, and the
+ * first row has all end-to-end suites.
  *
  * With CI=true, or `--rerun`, each file that failed runs once more. If it then passes, the run is green and the closing
  * lines name its tests as flaky. Output and reports of all runs are kept in SKERRY_TEST_OUTPUT (default: a temporary
@@ -105,7 +116,8 @@ class TestRun {
       console.log(`the suites on ${each.title} will not run: ${reason}`);
     }
     this.#isNewMachine = await provideBinaries();
-    const onControlPlanes = (): Promise<void> => this.#project('e2e');
+    const onControlPlanes = (): Promise<void> =>
+      this.#project('e2e', 'e2e', this.#isWhole ? { otherRow: endToEndOfSecondRow } : {});
     const prepare = async (each: TestEnvironment): Promise<string | undefined> =>
       missing.get(each) ?? each.prepare().then(nothing, (error: Error) => error.message);
     const onOthers = async (): Promise<void> => {
@@ -122,7 +134,7 @@ class TestRun {
         await this.#project('real-node');
         if (this.#isWhole) await this.#conformance();
       });
-      await this.#onBuilds(otherBuilds);
+      if (this.#isWhole) await this.#endToEndOfSecondRow(otherBuilds);
     };
     // Both rows take about as long; a machine that is short of memory runs one after the other.
     if (freemem() > freeMemoryToBuild) await Promise.all([onControlPlanes(), onOthers()]);
@@ -152,15 +164,16 @@ class TestRun {
     return process.env['CI'] && !this.#isNewMachine ? changedBuilds : [];
   }
 
-  /** Runs the suite of changes between real builds on a stack of its own. */
-  async #onBuilds(provided: Promise<unknown>): Promise<void> {
+  /** With the suite of changes between real builds, where these are `provided`. */
+  async #endToEndOfSecondRow(provided: Promise<unknown>): Promise<void> {
     await provided;
     const builds = this.#builds;
-    if (builds.length > 0) await this.#project('e2e', 'builds', { files: [buildsSuite], builds });
-    else if (this.#isWhole)
+    if (builds.length === 0)
       this.#leftOut.push(
         'changes between real builds did not run: in CI, once the machine has the default build, or by npm run test:all, they do',
       );
+    const files = [...endToEndOfSecondRow, ...(builds.length > 0 ? [buildsSuite] : [])];
+    await this.#project('e2e', 'e2e-other-row', { files, builds });
   }
 
   async #project(project: string, name = project, part: PartOfProject = {}): Promise<void> {
@@ -195,7 +208,7 @@ class TestRun {
   async #vitest(
     project: string,
     name: string,
-    { files = [], builds = [] }: PartOfProject,
+    { files = [], otherRow = [], builds = [] }: PartOfProject,
   ): Promise<ProjectReport> {
     const json = join(this.#output, `${name}.json`);
     const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${json}`];
@@ -214,6 +227,7 @@ class TestRun {
         ...(this.#isWhole && !isPart ? { SKERRY_ALL_SUITES: '1' } : {}),
         ...(this.#all ? { SKERRY_TEST_ALL: '1' } : {}),
         SKERRY_E2E_EARLIER_VERSIONS: builds.join(','),
+        SKERRY_E2E_LEFT_OUT: otherRow.join(','),
       },
     });
     run.all.pipe(createWriteStream(join(this.#output, `${name}.log`)));

@@ -375,7 +375,8 @@ describe('the Helm chart', () => {
 
     beforeAll(async () => {
       world = new World(inject('stack'));
-      await removeNamespace();
+      // Of an earlier run, on a stack that outlived it.
+      await removeNamespace('--timeout=60s');
       await world.superCluster.apply({
         apiVersion: 'v1',
         kind: 'Namespace',
@@ -394,7 +395,7 @@ describe('the Helm chart', () => {
         home,
         kubeconfig: world.superCluster.kubeconfigFile,
       });
-      await removeNamespace();
+      await removeNamespace('--wait=false');
       await world.close();
     });
     let healthPort = 0;
@@ -403,14 +404,8 @@ describe('the Helm chart', () => {
         ({ status }) => status,
         () => undefined,
       );
-    const removeNamespace = async (): Promise<void> => {
-      await world.superCluster.kubectl(
-        'delete',
-        'namespace',
-        namespace,
-        '--ignore-not-found',
-        '--timeout=60s',
-      );
+    const removeNamespace = async (...options: string[]): Promise<void> => {
+      await world.superCluster.kubectl('delete', 'namespace', namespace, '--ignore-not-found', ...options);
     };
 
     it('is accepted as it is written, and under restricted pod security, without a warning', async () => {

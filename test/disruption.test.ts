@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubeClient, type KubeObject, resources } from '../kube/index.ts';
 import { at, listAt } from './harness/checker/view.ts';
-import { deployment, namespace } from './harness/manifests.ts';
+import { deployment } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 describe('disruption budgets', () => {
@@ -13,19 +13,18 @@ describe('disruption budgets', () => {
 
   beforeAll(async () => {
     world = new World(inject('stack'));
-    tenant = await world.createTenant('budgeted');
+    tenant = await world.sharedTenant('budgeted');
     const { items } = await world.superCluster.client.list(resources.nodes);
     const names = items.map(({ metadata }) => metadata.name ?? '').sort();
     [node, ...others] = names as [string, ...string[]];
-    await tenant.apply(namespace('shop'));
   });
 
   beforeEach(async () => {
     await cordon(others, true);
-    await tenant.apply(deployment('shop', 'web', 4), {
+    await tenant.apply(deployment('budgeted', 'web', 4), {
       apiVersion: 'policy/v1',
       kind: 'PodDisruptionBudget',
-      metadata: { name: 'web', namespace: 'shop' },
+      metadata: { name: 'web', namespace: 'budgeted' },
       spec: { minAvailable: '50%', selector: { matchLabels: { app: 'web' } } },
     });
     await untilReady(4);
@@ -34,7 +33,14 @@ describe('disruption budgets', () => {
 
   afterEach(async () => {
     await cordon([node, ...others], false);
-    await tenant.kubectl('-n', 'shop', 'delete', 'deployment,poddisruptionbudget', '--all', '--wait=false');
+    await tenant.kubectl(
+      '-n',
+      'budgeted',
+      'delete',
+      'deployment,poddisruptionbudget',
+      '--all',
+      '--wait=false',
+    );
     await world.superCluster.until({ ...below(), what: 'all pods to go' }, (pods) => pods.length === 0);
   });
 
@@ -47,10 +53,8 @@ describe('disruption budgets', () => {
     }
   };
 
-  const below = () => ({
-    resource: resources.pods,
-    labelSelector: `skerry.dev/tenant=${tenant.uid},app=web`,
-  });
+  const ofSuite = (): string => `skerry.dev/tenant=${tenant.uid},skerry.dev/namespace=budgeted`;
+  const below = () => ({ resource: resources.pods, labelSelector: `${ofSuite()},app=web` });
 
   /** Both sides have counted the pods, each for itself; only then do they agree on more than that nobody has. */
   const untilCounted = async (enough: number, allowed: number): Promise<void> => {
@@ -58,10 +62,14 @@ describe('disruption budgets', () => {
       at(status, 'observedGeneration') === metadata.generation &&
       at(status, 'disruptionsAllowed') === allowed;
     await tenant.until(
-      { resource: resources.podDisruptionBudgets, namespace: 'shop', what: `${allowed} allowed disruptions` },
+      {
+        resource: resources.podDisruptionBudgets,
+        namespace: 'budgeted',
+        what: `${allowed} allowed disruptions`,
+      },
       ([budget, ...others]) => budget !== undefined && others.length === 0 && isCounted(budget),
     );
-    const labelSelector = `skerry.dev/tenant=${tenant.uid}`;
+    const labelSelector = ofSuite();
     await world.superCluster.until(
       { resource: resources.podDisruptionBudgets, labelSelector, what: `${allowed} allowed disruptions` },
       ([budget, ...others]) =>
@@ -80,7 +88,7 @@ describe('disruption budgets', () => {
     );
 
   it('of a share go down as the number that it comes to, and follow the number of pods', async () => {
-    await tenant.kubectl('-n', 'shop', 'scale', 'deployment', 'web', '--replicas=7');
+    await tenant.kubectl('-n', 'budgeted', 'scale', 'deployment', 'web', '--replicas=7');
     await untilReady(7);
     await untilCounted(4, 3);
   });
@@ -97,13 +105,7 @@ describe('disruption budgets', () => {
       },
     );
     const drain = world.superCluster
-      .tryKubectl([
-        'drain',
-        node,
-        '--force',
-        `--pod-selector=skerry.dev/tenant=${tenant.uid}`,
-        '--timeout=110s',
-      ])
+      .tryKubectl(['drain', node, '--force', `--pod-selector=${ofSuite()}`, '--timeout=110s'])
       .finally(() => {
         drained = true;
       });
@@ -130,7 +132,7 @@ describe('disruption budgets', () => {
   it("count evictions through the tenant's API server and the super cluster's together", async () => {
     await cordon([node], true);
     const { items } = await tenant.client.list(resources.pods, {
-      namespace: 'shop',
+      namespace: 'budgeted',
       labelSelector: 'app=web',
     });
     expect(await evict(tenant.client, items[0])).toBe(201);

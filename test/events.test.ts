@@ -173,32 +173,4 @@ describe('events', () => {
     for (const name of ['namespace', 'earlier', 'unknown', 'node', 'elsewhere'])
       expect(names).not.toContain(`web.${name}`);
   });
-
-  it('of our own: what is said again and again about one object is one event', async () => {
-    const refused = pod('told', 'refused', { hostNetwork: true });
-    await tenant.apply(refused);
-    const about = (events: KubeObject[]) =>
-      events.filter(
-        (event) => at(event, 'involvedObject', 'name') === 'refused' && event['reason'] === 'PodSecurity',
-      );
-    const question = { resource: resources.events, namespace: 'told', what: 'the event PodSecurity' };
-    await tenant.until(question, (events) => about(events).length > 0);
-    const uids = new Set<string>();
-    const seen = tenant.until({ ...question, what: 'a count above 1' }, (events) => {
-      for (const event of about(events)) uids.add(event.metadata.uid ?? '');
-      return about(events).some(({ count }) => Number(count) > 1);
-    });
-    let going = true;
-    void seen.finally(() => {
-      going = false;
-    });
-    for (let turn = 0; going; turn++) {
-      const patch = { metadata: { labels: { turn: String(turn) } } };
-      await tenant.client.patch(resources.pods, { namespace: 'told', name: 'refused' }, patch, {
-        type: 'merge',
-      });
-    }
-    await seen;
-    expect(uids.size).toBe(1);
-  });
 });

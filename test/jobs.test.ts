@@ -152,15 +152,18 @@ describe.skipIf(withoutRedis !== undefined)(
       await untilLeads(world, 'second');
     });
 
-    it('do without Redis while it is gone; others notice nothing, also when it comes back empty', async () => {
-      await undisturbed(await world.openTenant('job-version'), 'Redis killed, and back empty', async () => {
-        await redis.kill();
-        const { exitCode, stdout } = await world.cli(['sleep', 'job-cancelled', '--wait']);
-        expect([exitCode, stdout.trim()]).toEqual([0, 'job-cancelled is asleep']);
-        // That no job is lost then, and the work shared again, the tests of the runner show.
-        await redis.start();
-      });
-    });
+    itBroadly(
+      'do without Redis while it is gone; others notice nothing, also when it comes back empty',
+      async () => {
+        await undisturbed(await world.openTenant('job-version'), 'Redis killed, and back empty', async () => {
+          await redis.kill();
+          const { exitCode, stdout } = await world.cli(['sleep', 'job-cancelled', '--wait']);
+          expect([exitCode, stdout.trim()]).toEqual([0, 'job-cancelled is asleep']);
+          // That no job is lost then, and the work shared again, the tests of the runner show.
+          await redis.start();
+        });
+      },
+    );
 
     itBroadly('finish a new tenant, with the other one, though one of them is killed meanwhile', async () => {
       managers[0] = await manager('first');

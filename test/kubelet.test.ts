@@ -382,7 +382,8 @@ describe('the kubelet of a tenant', () => {
       () => 'ended',
       () => 'cut',
     );
-    await world.deleteTenant(other.name);
+    const deleted = await world.cli(['delete', other.name]);
+    expect(deleted.exitCode, deleted.stderr).toBe(0);
     expect(await cut).toBe('cut');
     const again = request({
       ...placeOf(node),

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { isPaused, type VirtualCluster } from '../api/virtual-cluster.ts';
 import { type KubeObject, resources } from '../kube/index.ts';
+import { itBroadly } from '../kube/testing/broad.ts';
 import { at } from './harness/checker/view.ts';
 import { configMap, deployment, namespace, secret } from './harness/manifests.ts';
 import { kill } from './harness/processes.ts';
@@ -85,7 +86,7 @@ describe('a tenant that is moved', () => {
     expect(there.stderr).toMatch(/is at process\/own already/);
   });
 
-  it('is kept and put back in an etcd of its own, also while it is asleep', async () => {
+  itBroadly('is kept and put back in an etcd of its own, also while it is asleep', async () => {
     const cli = async (...args: string[]): Promise<string> => {
       const { exitCode, stdout, stderr } = await world.cli(args);
       expect(exitCode, stderr).toBe(0);
@@ -100,7 +101,7 @@ describe('a tenant that is moved', () => {
     await expectTheSame();
   });
 
-  it('is there in the end although the manager is killed meanwhile', async () => {
+  itBroadly('is there in the end although the manager is killed meanwhile', async () => {
     const { exitCode, stderr } = await world.cli(['move', name, '--datastore', 'shared']);
     expect(exitCode, stderr).toBe(0);
     await until('the old control plane to be stopped', isPaused);

@@ -66,6 +66,13 @@ describe('the policy of a namespace is a ceiling', () => {
       },
       ([found]) => found?.metadata.labels?.['pod-security.kubernetes.io/enforce'] === level,
     );
+  const pool = { 'kubernetes.io/hostname': 'sim-1' };
+  const untilInPool = (): Promise<boolean> =>
+    until(
+      'capped',
+      'its pool',
+      (vc) => vc.status?.policy?.nodeSelector?.['kubernetes.io/hostname'] === 'sim-1',
+    );
   const running = (name: string): Promise<boolean> =>
     tenant.until(
       { resource: resources.pods, namespace: 'shop', name, what: `${name} to run` },
@@ -108,13 +115,8 @@ describe('the policy of a namespace is a ceiling', () => {
 
   it('for the nodes that they use and see, whatever they ask for', async () => {
     await tenant.kubectl('-n', 'shop', 'delete', 'pod', '--all');
-    const pool = { 'kubernetes.io/hostname': 'sim-1' };
     await world.superCluster.apply(ceiling({ podSecurity: 'privileged', nodeSelector: pool }));
-    await until(
-      'capped',
-      'its pool',
-      (vc) => vc.status?.policy?.nodeSelector?.['kubernetes.io/hostname'] === 'sim-1',
-    );
+    await untilInPool();
     await tenant.until({ resource: resources.nodes, what: 'the nodes of the pool alone' }, (nodes) => {
       return nodes.map(({ metadata }) => metadata.name).join() === 'sim-1';
     });
@@ -146,9 +148,11 @@ describe('the policy of a namespace is a ceiling', () => {
   });
 
   it('and for the templates to choose from', async () => {
-    await world.superCluster.apply(ceiling({ podSecurity: 'baseline', templates: ['v1-36'] }));
-    // The manager has heard of it.
-    await enforced('baseline');
+    await world.superCluster.apply(
+      ceiling({ podSecurity: 'privileged', nodeSelector: pool, templates: ['v1-36'] }),
+    );
+    // The manager has heard of it. Another level of Pod Security would start the API server anew.
+    await untilInPool();
     const { exitCode, stderr } = await world.cli(create('old', '--version', '1.35', '--wait'));
     expect(exitCode).toBe(1);
     expect(stderr).toContain('VirtualClusterPolicy ceiling-test does not allow the template v1-35');

@@ -128,26 +128,6 @@ describe('what the policy of a tenant lets its pods and services do', () => {
           .map((event) => String(event['message']))[0],
     );
 
-  it('what a refused pod refers to does not go down, and goes when the pod may', async () => {
-    const envFrom = [{ configMapRef: { name: 'settings' } }, { secretRef: { name: 'key' } }];
-    await plain.apply(
-      configMap('policed', 'settings', { a: '1' }),
-      secret('policed', 'key', { b: '2' }),
-      pod('policed', 'refused', { hostPID: true, containers: [container({ envFrom })] }),
-    );
-    expect(await told(plain, 'refused', 'PodSecurity')).toContain('hostPID');
-    await plain.apply(pod('policed', 'allowed'));
-    await running(plain, 'allowed');
-    expect(await names(plain, resources.configMaps)).not.toContain('settings');
-    expect(await names(plain, resources.secrets)).not.toContain('key');
-
-    await grant(plain, { policy: { podSecurity: 'privileged' } });
-    await running(plain, 'refused');
-    expect(await names(plain, resources.configMaps)).toContain('settings');
-    expect(await names(plain, resources.secrets)).toContain('key');
-    await grant(plain, { policy: null });
-  });
-
   it('pods of a DaemonSet run on every node, each on the one that it names', async () => {
     await free.apply(daemonSet('agent'));
     await free.kubectl('-n', 'policed', 'rollout', 'status', 'daemonset/agent', '--timeout=60s');
@@ -265,21 +245,31 @@ describe('what the policy of a tenant lets its pods and services do', () => {
     expect(await told(free, 'own', 'PriorityClassNotPublished')).toContain('own');
   });
 
-  it('classes and images that the lists of a policy have, for this tenant and no other', async () => {
+  it('classes and images that the lists of a policy have, for this tenant and no other; what a refused pod refers to goes when the pod may', async () => {
     for (const tenant of [free, plain])
       await tenant.kubectl('wait', '--for=create', 'priorityclass/policy-gold', '--timeout=60s');
     await grant(plain, { policy: { priorityClasses: [], imageRegistries: ['registry.example.com/team'] } });
     await plain.kubectl('wait', '--for=delete', 'priorityclass/policy-gold', '--timeout=60s');
     await free.kubectl('get', 'priorityclass', 'policy-gold');
 
-    const of = (name: string, from: string) =>
-      pod('policed', name, { containers: [container({ image: `${from}/app:1` })] });
-    await plain.apply(of('stranger', 'registry.example.com'), of('member', 'registry.example.com/team'));
+    const of = (name: string, from: string, fields = {}) =>
+      pod('policed', name, { containers: [container({ image: `${from}/app:1`, ...fields })] });
+    const envFrom = [{ configMapRef: { name: 'settings' } }, { secretRef: { name: 'key' } }];
+    await plain.apply(
+      configMap('policed', 'settings', { a: '1' }),
+      secret('policed', 'key', { b: '2' }),
+      of('stranger', 'registry.example.com', { envFrom }),
+      of('member', 'registry.example.com/team'),
+    );
     expect(await told(plain, 'stranger', 'NotSupported')).toContain('policy: imageRegistries');
     await running(plain, 'member');
     expect(await names(plain, resources.pods)).not.toContain('stranger');
+    expect(await names(plain, resources.configMaps)).not.toContain('settings');
+    expect(await names(plain, resources.secrets)).not.toContain('key');
     await grant(plain, { policy: null });
     await running(plain, 'stranger');
+    expect(await names(plain, resources.configMaps)).toContain('settings');
+    expect(await names(plain, resources.secrets)).toContain('key');
   });
 
   it('addresses of a Service', async () => {

@@ -27,26 +27,22 @@ const mirrored = [
 
 describe('an empty answer is no order to delete', () => {
   let world: World;
-  /** Served by all syncers, whatever becomes of the other tenants. */
-  let neighbour: Tenant;
-  /** Tenants that strike before all else: while the first test restarts the syncer, calls fail long enough. */
-  let attackers: World;
+  let emptied: Tenant;
+  /** Its core API is another server's from the beginning: calls have to fail for long. */
   let hijacked: Tenant;
-  let bribed: Tenant;
+  /** Served whatever becomes of the others; but for a while, when its credentials are others. */
+  let neighbour: Tenant;
   let attacker: AttackerServer;
-  let before: string[];
+  const before = new Map<Tenant, string[]>();
   let mendCredentials: () => Promise<unknown>;
-  /** The syncer at that time, whose open watches go on to the real server. */
 
   beforeAll(async () => {
     world = new World(inject('stack'));
-    attackers = new World(inject('stack'));
     await strike();
   });
 
   afterAll(async () => {
     await attacker?.close();
-    await attackers?.close();
     await world?.close();
   });
 
@@ -111,7 +107,7 @@ describe('an empty answer is no order to delete', () => {
   const bribe = async (command: readonly string[]): Promise<void> => {
     const { client } = world.superCluster;
     const { namespace: where = '', name = '' } =
-      (await world.virtualCluster(bribed.name)).status?.syncerSecret ?? {};
+      (await world.virtualCluster(neighbour.name)).status?.syncerSecret ?? {};
     const secret = { namespace: where, name };
     const { data } = await client.get<KubeObject & { data?: Record<string, string> }>(
       resources.secrets,
@@ -134,7 +130,11 @@ describe('an empty answer is no order to delete', () => {
 
   const strike = async (): Promise<void> => {
     attacker = await startAttackerServer(() => '{"kind":"List","apiVersion":"v1","items":"none"}');
-    [hijacked, bribed] = (await attackers.createTenants('hijacked', 'bribed')) as [Tenant, Tenant];
+    [hijacked, neighbour, emptied] = (await world.createTenants('hijacked', 'neighbour', 'emptied')) as [
+      Tenant,
+      Tenant,
+      Tenant,
+    ];
     await hijacked.apply(
       namespace('shop'),
       deployment('shop', 'web', 1),
@@ -158,10 +158,9 @@ describe('an empty answer is no order to delete', () => {
       },
     );
     await hijacked.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=90s');
-    await attackers.expectAgreement([hijacked]);
-    for (const each of [hijacked, bribed]) await condition(each, 'Synced', 'True', 'Joined');
-    before = await belongings(hijacked);
-    await bribe(['touch', attackers.file('was-here')]);
+    await world.expectAgreement([hijacked]);
+    for (const each of [hijacked, neighbour]) await condition(each, 'Synced', 'True', 'Joined');
+    before.set(hijacked, await belongings(hijacked));
     await standIn({ namespace: 'shop', name: 'core', port: 443 });
     const isLying = () =>
       hijacked.client.raw('GET', '/api/v1/namespaces').then(
@@ -172,9 +171,7 @@ describe('an empty answer is no order to delete', () => {
   };
 
   it('a tenant whose etcd prefix is emptied behind its back loses nothing in the super cluster', async () => {
-    const [tenant, untouched] = (await world.createTenants('emptied', 'untouched')) as [Tenant, Tenant];
-    neighbour = untouched;
-    for (const each of [tenant, neighbour]) {
+    for (const each of [emptied, neighbour]) {
       await each.apply(
         namespace('shop'),
         deployment('shop', 'web', 3),
@@ -183,73 +180,71 @@ describe('an empty answer is no order to delete', () => {
       );
     }
     // Both sides agree as well on pods that are not yet made.
-    for (const each of [tenant, neighbour])
+    for (const each of [emptied, neighbour])
       await each.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=90s');
-    await world.expectAgreement();
-    const before = await belongings(tenant);
-    expect(before.length).toBeGreaterThan(8);
+    await world.expectAgreement([emptied, neighbour]);
+    const had = await belongings(emptied);
+    before.set(emptied, had);
+    expect(had.length).toBeGreaterThan(8);
 
     const datastore = await openDatastore(world.stateDir);
-    expect(await datastore.emptyTenant(tenant.id)).toBeGreaterThan(50);
+    expect(await datastore.emptyTenant(emptied.id)).toBeGreaterThan(50);
     await datastore.close();
-    const message = await condition(tenant, 'IdentityMismatch', 'True');
+    const message = await condition(emptied, 'IdentityMismatch', 'True');
     expect(message).toContain('deletes');
     // Its controllers may have seen a pod go before they saw that nobody wants it any more, and made another one.
-    expect(await belongings(tenant)).toEqual(expect.arrayContaining(before));
-
-    // Nor does a syncer that never saw the tenant as it was, nor one whose tenant has a server that forgot everything.
-    await restartSyncer();
-    await kill(await world.process('kube-apiserver', tenant));
-    await poll(
-      'the API server to be started again',
-      () => componentProcess(world.stateDir, tenant, 'kube-apiserver'),
-      {
-        timeoutMs: 60_000,
-      },
-    );
-    // Whoever was its administrator is nobody now: the server itself is asked, and not for objects.
-    const answers = () =>
-      tenant.client.raw('GET', '/readyz').then(
-        () => true,
-        () => false,
-      );
-    await poll('the server to answer', answers, { timeoutMs: 60_000 });
-    await neighbour.apply(namespace('later'), deployment('later', 'web', 1));
-    await neighbour.kubectl('-n', 'later', 'rollout', 'status', 'deployment/web', '--timeout=90s');
-    await world.expectAgreement([neighbour]);
-    await condition(tenant, 'IdentityMismatch', 'True');
-    expect(await belongings(tenant)).toEqual(expect.arrayContaining(before));
-
-    // On purpose, it can still be deleted as a whole.
-    const traces = tracesOf(tenant);
-    await world.deleteTenant('emptied');
-    expect(await footprint(world, traces)).toEqual(noFootprint);
-    await world.expectAgreement([neighbour]);
+    expect(await belongings(emptied)).toEqual(expect.arrayContaining(had));
   });
 
   describe('a syncer that starts anew', () => {
     beforeAll(async () => {
-      // The manager puts such a Secret right when it looks at the tenant again, which is once a minute.
-      await mendCredentials();
-      await bribe(['touch', attackers.file('was-here')]);
+      // Just before: the manager puts such a Secret right when it looks at the tenant again, which is once a minute.
+      await bribe(['touch', world.file('was-here')]);
       await restartSyncer();
     });
 
     it('runs nothing that a kubeconfig in a Secret names', async () => {
-      expect(await condition(bribed, 'Synced', 'False', 'CannotServe')).toContain('exec');
-      expect(existsSync(attackers.file('was-here'))).toBe(false);
+      expect(await condition(neighbour, 'Synced', 'False', 'CannotServe')).toContain('exec');
+      expect(existsSync(world.file('was-here'))).toBe(false);
       await mendCredentials();
-      await condition(bribed, 'Synced', 'True', 'Joined');
+      await condition(neighbour, 'Synced', 'True', 'Joined');
+    });
+
+    it('keeps what the emptied tenant had, also when its server forgets everything; on purpose, it can be deleted as a whole', async () => {
+      await kill(await world.process('kube-apiserver', emptied));
+      await poll(
+        'the API server to be started again',
+        () => componentProcess(world.stateDir, emptied, 'kube-apiserver'),
+        {
+          timeoutMs: 60_000,
+        },
+      );
+      // Whoever was its administrator is nobody now: the server itself is asked, and not for objects.
+      const answers = () =>
+        emptied.client.raw('GET', '/readyz').then(
+          () => true,
+          () => false,
+        );
+      await poll('the server to answer', answers, { timeoutMs: 60_000 });
+      await neighbour.apply(namespace('later'), deployment('later', 'web', 1));
+      await neighbour.kubectl('-n', 'later', 'rollout', 'status', 'deployment/web', '--timeout=90s');
+      await world.expectAgreement([neighbour]);
+      await condition(emptied, 'IdentityMismatch', 'True');
+      expect(await belongings(emptied)).toEqual(expect.arrayContaining(before.get(emptied) ?? []));
+
+      const traces = tracesOf(emptied);
+      await world.deleteTenant('emptied');
+      expect(await footprint(world, traces)).toEqual(noFootprint);
+      await world.expectAgreement([neighbour]);
     });
 
     it('keeps what a tenant has whose core API answers lies, says so, and serves the others', async () => {
-      await mendCredentials();
-      await bribed.apply(namespace('later'), deployment('later', 'web', 1));
-      await bribed.kubectl('-n', 'later', 'rollout', 'status', 'deployment/web', '--timeout=90s');
-      await attackers.expectAgreement([bribed]);
       const message = await condition(hijacked, 'Synced', 'False', 'CallsFail');
       expect(message).toContain('the server sent no list');
-      expect(await belongings(hijacked)).toEqual(before);
+      expect(await belongings(hijacked)).toEqual(before.get(hijacked));
+      await neighbour.apply(namespace('beside'), deployment('beside', 'web', 1));
+      await neighbour.kubectl('-n', 'beside', 'rollout', 'status', 'deployment/web', '--timeout=90s');
+      await world.expectAgreement([neighbour]);
       await standIn(null);
     });
   });

@@ -159,26 +159,6 @@ describe('services', () => {
     expect(tenant.virtualCluster.status?.endpoint).toBe(`https://127.0.0.1:${advertisedPort}`);
   });
 
-  it('with an address outside of the slice are refused, whatever ranges the tenant makes', async () => {
-    await tenant.apply({
-      apiVersion: 'networking.k8s.io/v1',
-      kind: 'ServiceCIDR',
-      metadata: { name: 'mine' },
-      spec: { cidrs: ['10.250.0.0/24'] },
-    });
-    await tenant.kubectl('wait', 'servicecidr/mine', '--for=condition=Ready', '--timeout=60s');
-    const stray = service('services', 'stray', { clusterIP: '10.250.0.7' });
-    await tenant.untilAdmitted(stray);
-    await tenant.apply(stray);
-    expect(addressOf(await own('stray'))).toBe('10.250.0.7');
-    expect(await warning('stray', 'ClusterIPNotAllowed')).toContain('10.250.0.7');
-    await world.expectAgreement();
-    expect(await counterpart('stray')).toBeUndefined();
-    // Or the tenant's API server would go on to allocate from it.
-    await tenant.kubectl('-n', 'services', 'delete', 'service', 'stray');
-    await tenant.kubectl('delete', 'servicecidr', 'mine', '--timeout=60s');
-  });
-
   it('whose address the super cluster has given away move to another, and stay who they are', async () => {
     // Of those that the tenant's API server does not give away by itself while there are others.
     const taken = addressAt(tenant.virtualCluster.status?.serviceCIDR ?? '', 42);
@@ -222,5 +202,25 @@ describe('services', () => {
       (events) => events.some(({ reason }) => reason === 'NodePortChanged'),
     );
     expect(at(await own('node', neighbour), 'spec', 'ports', '0', 'nodePort')).toBe(nodePort);
+  });
+
+  it('with an address outside of the slice are refused, whatever ranges the tenant makes', async () => {
+    await tenant.apply({
+      apiVersion: 'networking.k8s.io/v1',
+      kind: 'ServiceCIDR',
+      metadata: { name: 'mine' },
+      spec: { cidrs: ['10.250.0.0/24'] },
+    });
+    await tenant.kubectl('wait', 'servicecidr/mine', '--for=condition=Ready', '--timeout=60s');
+    const stray = service('services', 'stray', { clusterIP: '10.250.0.7' });
+    await tenant.untilAdmitted(stray);
+    await tenant.apply(stray);
+    expect(addressOf(await own('stray'))).toBe('10.250.0.7');
+    expect(await warning('stray', 'ClusterIPNotAllowed')).toContain('10.250.0.7');
+    await world.expectAgreement();
+    expect(await counterpart('stray')).toBeUndefined();
+    // Or the tenant's API server would go on to allocate from it. It is kept for ten seconds, in which nothing is.
+    await tenant.kubectl('-n', 'services', 'delete', 'service', 'stray');
+    await tenant.kubectl('delete', 'servicecidr', 'mine', '--wait=false');
   });
 });

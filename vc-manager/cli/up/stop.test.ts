@@ -21,6 +21,9 @@ it('leaves no control groups of components that were killed, when all is stopped
         egress: undefined,
         groups: {
           version: 2,
+          names: () => [],
+          processes: () => [],
+          setShare: () => {},
           place: () => {},
           remove: () => [],
           removeEmpty: () => void done.push('remove'),
