@@ -9,6 +9,7 @@ const broadSuites = process.env['SKERRY_TEST_ALL']
       'test/bench.test.ts',
       'test/real-node/harness.test.ts',
       'test/real-node/chart-variants.test.ts',
+      'test/real-node/kubernetes-manager.test.ts',
     ];
 
 /** What a failed comparison says in its message, which is all that the closing lines of a run tell. Characters. */
