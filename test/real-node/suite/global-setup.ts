@@ -36,9 +36,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
   });
   await provide(project, info);
   return async () => {
-    await conclude(info).finally(async () => {
+    try {
+      await conclude(info);
+    } finally {
       await stopCluster(directory);
-    });
+    }
     if (!logs) rmSync(logFile, { force: true });
   };
 }
