@@ -9,6 +9,7 @@ const broadSuites = process.env['SKERRY_TEST_ALL']
       'test/bench.test.ts',
       'test/real-node/harness.test.ts',
       'test/real-node/chart-variants.test.ts',
+      'test/real-node/kubernetes-manager.test.ts',
     ];
 
 /** Suites that `npm test` runs on another stack beside this one. */

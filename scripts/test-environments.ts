@@ -1,5 +1,7 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { execa } from 'execa';
 import type { ProjectReport } from './test-report.ts';
 
@@ -28,8 +30,9 @@ function environment(
     },
     isRequired: (env) => Boolean(env[requiredBy] || env['CI']),
     async prepare() {
+      // Below the tests, but not so far that it stands still beside them: what comes next waits for it.
       for (const work of preparations)
-        await execa('nice', ['-n', '19', process.execPath, main, ...work], { stdio: 'inherit' });
+        await execa('nice', ['-n', '10', process.execPath, main, ...work], { stdio: 'inherit' });
     },
   };
 }
@@ -48,9 +51,42 @@ export const realNodes = environment('real nodes', 'test/real-node/main.ts', 'SK
   ['build', 'ginkgo', 'e2e.test'],
 ]);
 
+/** A super cluster of real nodes that is up. */
+interface HeldCluster extends AsyncDisposable {
+  readonly directory: string;
+}
+
+/** Starts one with two nodes and all images, for the suites and the conformance specs after them. */
+export async function holdCluster(): Promise<HeldCluster> {
+  const home = mkdtempSync(join(tmpdir(), 'skerry-real-node-'));
+  const directory = join(home, 'cluster');
+  const args = ['hold', '--state-dir', directory, '--nodes', '2', '--images', 'all'];
+  // It ends when its standard input does, and so with this process.
+  const holder = execa(process.execPath, ['test/real-node/main.ts', ...args], {
+    stdin: 'pipe',
+    stderr: 'inherit',
+    reject: false,
+  });
+  const close = async (): Promise<void> => {
+    holder.stdin.end();
+    await holder;
+    rmSync(home, { recursive: true, force: true });
+  };
+  const lines = createInterface(holder.stdout);
+  const isUp = await new Promise<boolean>((resolve) => {
+    lines.once('line', (line) => resolve(line === 'up'));
+    lines.once('close', () => resolve(false));
+  });
+  if (isUp) return { directory, [Symbol.asyncDispose]: close };
+  await close();
+  throw new Error('no cluster of real nodes could be started');
+}
+
 interface ConformanceRun {
   /** Where results are written to. */
   readonly folder: string;
+  /** Directory of the cluster where they run. */
+  readonly cluster: string;
   /** The longer one of the two selections of `npm run conformance`. */
   readonly isRepresentative: boolean;
   /** Of an earlier run, whose specs that passed are not run again. */
@@ -59,11 +95,11 @@ interface ConformanceRun {
 
 /** Runs a selection of upstream's conformance specs through a tenant; each spec counts as a test. */
 export async function runConformance(options: ConformanceRun): Promise<ProjectReport> {
-  const { folder, isRepresentative, resume } = options;
+  const { folder, cluster, isRepresentative, resume } = options;
   // A run that came to no results has left none to go on from.
   const earlier = resume === undefined ? [] : [join(resume, 'tenant.json')].filter(existsSync);
   const args = [
-    ...['--out', folder],
+    ...['--out', folder, '--cluster', cluster],
     ...(isRepresentative ? ['--representative'] : []),
     ...earlier.flatMap((results) => ['--resume', results]),
   ];

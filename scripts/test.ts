@@ -9,7 +9,13 @@ import {
   defaultCacheDirectory,
   defaultRequests,
 } from '../vc-manager/binaries/index.ts';
-import { dockerEngine, realNodes, runConformance, type TestEnvironment } from './test-environments.ts';
+import {
+  dockerEngine,
+  holdCluster,
+  realNodes,
+  runConformance,
+  type TestEnvironment,
+} from './test-environments.ts';
 import {
   type FileReport,
   failedFiles,
@@ -54,6 +60,8 @@ interface PartOfProject {
   readonly otherRow?: readonly string[];
   /** Kubernetes versions whose real builds are there. */
   readonly builds?: readonly string[];
+  /** Directory of a cluster of real nodes that is up. */
+  readonly cluster?: string;
 }
 
 /** The linker of upstream's tests takes two gigabytes, a stack as much. Bytes. */
@@ -130,10 +138,7 @@ class TestRun {
       otherBuilds.catch(nothing);
       await this.#project('unit');
       await this.#on(dockerEngine, await docker, () => this.#project('docker'));
-      await this.#on(realNodes, await nodes, async () => {
-        await this.#project('real-node');
-        if (this.#isWhole) await this.#conformance();
-      });
+      await this.#on(realNodes, await nodes, () => this.#onNodes());
       if (this.#isWhole) await this.#endToEndOfSecondRow(otherBuilds);
     };
     // Both rows take about as long; a machine that is short of memory runs one after the other.
@@ -143,6 +148,18 @@ class TestRun {
       await onControlPlanes();
     }
     return this.#conclude();
+  }
+
+  /** The suites on real nodes and the conformance specs, on one cluster. */
+  async #onNodes(): Promise<void> {
+    if (!this.#isWhole) return this.#project('real-node');
+    const held = await holdCluster().catch((error: Error) => {
+      this.#reports.push({ project: realNodes.title, files: [], runError: error.message });
+    });
+    if (held === undefined) return;
+    await using cluster = held;
+    await this.#project('real-node', 'real-node', { cluster: cluster.directory });
+    await this.#conformance(cluster.directory);
   }
 
   /** Runs suites on an environment, unless there is a `reason` why it is not there. */
@@ -184,16 +201,18 @@ class TestRun {
       return;
     }
     console.log(`${name}: running once more what failed: ${failed.join(' ')}`);
-    this.#takeSecond(first, await this.#vitest(project, `${name}-second`, { ...part, files: failed }));
+    // On a cluster of its own: suites that failed may have left something.
+    const { cluster: _, ...rest } = part;
+    this.#takeSecond(first, await this.#vitest(project, `${name}-second`, { ...rest, files: failed }));
   }
 
-  async #conformance(): Promise<void> {
+  async #conformance(cluster: string): Promise<void> {
     const folder = join(this.#output, 'conformance');
     const isRepresentative = this.#all;
-    const first = await runConformance({ folder, isRepresentative });
+    const first = await runConformance({ folder, cluster, isRepresentative });
     if (!this.#mayRerun || failedFiles(first).length === 0) this.#reports.push(first);
     else {
-      const second = { folder: `${folder}-second`, isRepresentative, resume: folder };
+      const second = { folder: `${folder}-second`, cluster, isRepresentative, resume: folder };
       this.#takeSecond(first, await runConformance(second));
     }
   }
@@ -208,7 +227,7 @@ class TestRun {
   async #vitest(
     project: string,
     name: string,
-    { files = [], otherRow = [], builds = [] }: PartOfProject,
+    { files = [], otherRow = [], builds = [], cluster }: PartOfProject,
   ): Promise<ProjectReport> {
     const json = join(this.#output, `${name}.json`);
     const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${json}`];
@@ -228,6 +247,7 @@ class TestRun {
         ...(this.#all ? { SKERRY_TEST_ALL: '1' } : {}),
         SKERRY_E2E_EARLIER_VERSIONS: builds.join(','),
         SKERRY_E2E_LEFT_OUT: otherRow.join(','),
+        ...(cluster === undefined ? {} : { SKERRY_REAL_NODE_CLUSTER: cluster }),
       },
     });
     run.all.pipe(createWriteStream(join(this.#output, `${name}.log`)));

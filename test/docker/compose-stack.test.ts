@@ -119,14 +119,14 @@ describeWithEngine('docker compose up', (engine) => {
     await must(['down', '--volumes']);
   });
 
-  it('brings everything up, in the order of health', async () => {
-    await up();
-    await settled();
+  it('brings everything up, in the order of health, with the profile ha', async () => {
+    await up('--profile', 'ha');
+    await settled('vc-manager-2', 'vc-syncer-2');
     const listed = await services();
     const state = (name: string) => listed.find(({ Service }) => Service === name);
     for (const name of ['prepare', 'etcds-ready', 'super-cluster-ready', 'rights-granted', 'nodes-ready'])
       expect(state(name), name).toMatchObject({ State: 'exited', ExitCode: 0 });
-    for (const name of ['vc-manager', 'vc-syncer', 'vc-gateway', 'redis'])
+    for (const name of ['vc-manager', 'vc-manager-2', 'vc-syncer', 'vc-syncer-2', 'vc-gateway', 'redis'])
       expect(state(name), name).toMatchObject({ State: 'running', Health: 'healthy' });
     for (const name of [
       'etcd',
@@ -203,21 +203,34 @@ describeWithEngine('docker compose up', (engine) => {
     }
   });
 
-  it('runs nothing as root, nor with a right of its own', async () => {
-    const ids = (await must(['ps', '--quiet'])).split('\n').filter(Boolean);
+  it('runs nothing as root, nor with a right of its own, and lets all write to volumes of the project alone', async () => {
+    const ids = (await must(['--profile', 'ha', 'ps', '--quiet'])).split('\n').filter(Boolean);
     const inspected = JSON.parse(await mustDocker(engine, ['inspect', ...ids])) as {
       Name: string;
       Config: { User: string };
-      HostConfig: { Privileged: boolean; ReadonlyRootfs: boolean; CapDrop: string[]; Binds: string[] | null };
+      HostConfig: {
+        Privileged: boolean;
+        ReadonlyRootfs: boolean;
+        CapDrop: string[];
+        Tmpfs?: Record<string, string> | null;
+      };
+      Mounts: { Type: string; Name?: string; Source: string }[];
     }[];
-    for (const { Name, Config, HostConfig } of inspected) {
+    for (const { Name, Config, HostConfig, Mounts } of inspected) {
       expect({ Name, user: Config.User }).toEqual({ Name, user: '65532:65532' });
       expect(HostConfig).toMatchObject({ Privileged: false, ReadonlyRootfs: true, CapDrop: ['ALL'] });
+      // So that `down` keeps what servers have written: it leaves volumes that have a name.
+      for (const { Type, Name: volume } of Mounts)
+        if (Type !== 'tmpfs') expect([Name, volume]).toEqual([Name, expect.stringMatching(/^skerry_/)]);
+      if (/-(etcd|datastore)-/.test(Name)) {
+        expect(Mounts.map(({ Name: volume }) => volume)).toEqual(['skerry_stack']);
+        expect(HostConfig.Tmpfs ?? {}).toEqual({});
+      }
     }
   });
 
-  it('keeps tenants and their objects over down and up, with the profile ha', async () => {
-    await must(['down', '--timeout', '30']);
+  itBroadly('keeps tenants and their objects over down and up', async () => {
+    await must(['--profile', 'ha', 'down', '--timeout', '30']);
     expect(await services()).toEqual([]);
     await up('--profile', 'ha');
     await settled('vc-manager-2', 'vc-syncer-2');

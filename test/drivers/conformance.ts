@@ -179,6 +179,7 @@ const rules = {
   partialStop: 'stops only the components that are named',
   versionChange: 'carries another version out in the order of dependencies, and keeps all objects',
   partialChange: 'restarts only what has changed',
+  stop: 'stops everything and keeps its data',
   failure: 'says why a component keeps exiting, with the end of its log',
 } as const;
 
@@ -416,7 +417,7 @@ export function describeDriver(
       expect(await starts()).toEqual(after);
     });
 
-    it('stops everything and keeps its data', async () => {
+    prove('stop', async () => {
       await makeSettings('second');
       const events = eventsOf(driver);
       await driver.stop(life.id, { signal });

@@ -5,5 +5,5 @@ import { kubernetesWorld } from './suite/kubernetes-world.ts';
 describeDriver('kubernetes', () => kubernetesWorld(inject('cluster')), {
   portsOfThisMachine: false,
   // By the driver's own tests, and on nodes in kubernetes-replicas.test.ts and chart.test.ts.
-  provenElsewhere: ['partialStop', 'versionChange', 'partialChange', 'failure'],
+  provenElsewhere: ['partialStop', 'versionChange', 'partialChange', 'stop', 'failure'],
 });

@@ -4,14 +4,12 @@ import { createWriteStream, mkdtempSync, rmSync, type WriteStream } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type KubeObject, resources } from '../../kube/index.ts';
-import { itBroadly } from '../../kube/testing/broad.ts';
+import { resources } from '../../kube/index.ts';
 import { Binaries, defaultCacheDirectory } from '../../vc-manager/binaries/index.ts';
 import { ensureManagerPki } from '../../vc-manager/pki/index.ts';
 import { renewAll } from '../harness/certificates.ts';
 import { at } from '../harness/checker/view.ts';
-import type { Cluster } from '../harness/cluster.ts';
-import { configMap, namespace, pod, service } from '../harness/manifests.ts';
+import { configMap, pod } from '../harness/manifests.ts';
 import { send } from '../harness/processes.ts';
 import { expectAllServed, SteadyWriter, whileAsked } from '../harness/steady-load.ts';
 import { until } from '../harness/until.ts';
@@ -20,15 +18,7 @@ import { type ClusterInfo, stackOf } from './cluster/cluster-info.ts';
 import { startCluster, stopCluster } from './cluster/start-cluster.ts';
 import { BridgeDatastore } from './suite/bridge-datastore.ts';
 import { ServiceRoutes } from './suite/kubernetes-world.ts';
-import {
-  hasSaid,
-  images,
-  noRouteToHost,
-  privateMemoryOf,
-  processOfPod,
-  untilReady,
-  webPod,
-} from './suite/pods.ts';
+import { hasSaid, images, privateMemoryOf, processOfPod, untilReady, webPod } from './suite/pods.ts';
 
 const program = join(import.meta.dirname, '..', '..', 'bin', 'vc-manager.js');
 
@@ -59,7 +49,6 @@ class KubernetesManager {
 }
 
 const upTimeoutMs = 300_000;
-const ports = [{ port: 80, targetPort: 8080 }];
 const doubled = ['--tenant-replicas=2'];
 
 /**
@@ -211,38 +200,6 @@ describe('a manager with --driver kubernetes', () => {
     }
   });
 
-  it("lets its API server dial the tenant's own pods and services, and nobody else's", async () => {
-    const { superCluster } = world;
-    await tenant.apply(namespace('asked'), webPod('default', 'own'), service('default', 'own', { ports }));
-    await superCluster.apply(webPod('default', 'foreign'), service('default', 'foreign', { ports }));
-    await untilReady(tenant, 'default', 'own');
-    await untilReady(superCluster, 'default', 'foreign');
-    const answered = 'server gave HTTP response to HTTPS client';
-    /** The API server hears this from where a webhook of the tenant's is said to be. */
-    const hears = async (host: string, port: number, what: string): Promise<void> => {
-      const name = `hook-${host}`;
-      await tenant.apply(webhookAt(name, `https://${host}:${port}/`));
-      const ask = async (): Promise<string> =>
-        (await tenant.tryKubectl(['-n', 'asked', 'create', 'configmap', name])).stderr;
-      const heard = new Set<string>();
-      // A webhook that was deleted is asked for a moment longer.
-      const has = (said: string): boolean =>
-        [...heard].some((each) => each.includes(`//${host}:${port}/`) && each.includes(said));
-      // Webhooks and endpoints are learned of in their own time; a wall stands from the beginning.
-      await expect
-        .poll(async () => heard.add(await ask()), { timeout: 60_000, interval: 100 })
-        .toSatisfy(() => has(what));
-      if (what !== answered) expect([has(answered), ...heard]).toEqual([false, ...heard]);
-      await tenant.kubectl('delete', 'validatingwebhookconfiguration', name);
-    };
-    const field = (cluster: Cluster, what: string, path: string): Promise<string> =>
-      cluster.kubectl('get', what, '-o', `jsonpath={${path}}`);
-    await hears(await field(tenant, 'pod/own', '.status.podIP'), 8080, answered);
-    await hears(await field(tenant, 'service/own', '.spec.clusterIP'), 80, answered);
-    await hears(await field(superCluster, 'pod/foreign', '.status.podIP'), 8080, noRouteToHost);
-    await hears(await field(superCluster, 'service/foreign', '.spec.clusterIP'), 80, noRouteToHost);
-  });
-
   it('has its logs and its state told by the command line', async () => {
     const logs = await world.cli(['logs', 'blue', '--tail', '3']);
     expect(logs.exitCode).toBe(0);
@@ -251,24 +208,20 @@ describe('a manager with --driver kubernetes', () => {
     expect(describe.stdout).toMatch(/Driver: +kubernetes/);
   });
 
-  itBroadly(
-    'adds replicas, and renews all certificates without a request that fails',
-    async () => {
-      await manager.end();
-      manager = startManager('first', ...doubled);
-      await untilDoubled();
-      const client = await whileAsked(tenant.kubeconfig, 'all certificates, two API servers', () =>
-        renewAll(world, tenant),
-      );
-      expectAllServed(client, 2);
-      expect(await tenant.kubectl('logs', 'web')).toContain('hello');
-      const { status } = await world.virtualCluster('blue');
-      expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'renewal', result: 'Succeeded', attempts: 1 });
-    },
-    900_000,
-  );
+  it('adds replicas, and renews all certificates without a request that fails', async () => {
+    await manager.end();
+    manager = startManager('first', ...doubled);
+    await untilDoubled();
+    const client = await whileAsked(tenant.kubeconfig, 'all certificates, two API servers', () =>
+      renewAll(world, tenant),
+    );
+    expectAllServed(client, 2);
+    expect(await tenant.kubectl('logs', 'web')).toContain('hello');
+    const { status } = await world.virtualCluster('blue');
+    expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'renewal', result: 'Succeeded', attempts: 1 });
+  }, 900_000);
 
-  itBroadly('takes over from one that was killed, and replaces nothing', async () => {
+  it('takes over from one that was killed, and replaces nothing', async () => {
     const namespace = `skerry-tenant-${tenant.id}`;
     const pods = async (): Promise<unknown[]> =>
       (await world.superCluster.client.list(resources.pods, { namespace })).items.map(
@@ -369,23 +322,3 @@ describe('a manager with --driver kubernetes', () => {
     await world.deleteTenant('mover');
   }, 900_000);
 });
-
-/** Asked about config maps of the namespace `asked`. */
-function webhookAt(name: string, url: string): KubeObject {
-  return {
-    apiVersion: 'admissionregistration.k8s.io/v1',
-    kind: 'ValidatingWebhookConfiguration',
-    metadata: { name },
-    webhooks: [
-      {
-        name: 'hook.example.com',
-        clientConfig: { url },
-        rules: [{ apiGroups: [''], apiVersions: ['v1'], resources: ['configmaps'], operations: ['CREATE'] }],
-        namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'asked' } },
-        admissionReviewVersions: ['v1'],
-        sideEffects: 'None',
-        timeoutSeconds: 10,
-      },
-    ],
-  };
-}

@@ -10,7 +10,8 @@ import { type Tenant, World } from '../harness/world.ts';
 import { hasSaid, idlePod, images, inPod, script, shellInPod, untilReady, webPod } from './suite/pods.ts';
 
 const ns = 'streams';
-const megabytes = 50;
+/** More than any stream on the way holds back. */
+const megabytes = 10;
 /** The size comes after the terminal, in a message of its own. */
 const terminal = 'tty; while [ "$(stty size)" = "0 0" ]; do sleep 0.1; done; stty size';
 const copyTimeoutMs = 300_000;

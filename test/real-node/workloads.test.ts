@@ -197,41 +197,46 @@ describe('workloads', () => {
     await tenant.untilGone(resources.pods, { namespace: ns, name: 'graceful' });
   });
 
-  it('a pod waits for a Secret that its tenant does not have, and gets that of the tenant and of nobody else', async () => {
-    const superNamespaces = await world.superCluster.client.list(resources.namespaces, {
-      labelSelector: `skerry.dev/tenant=${tenant.uid},skerry.dev/namespace=${ns}`,
-    });
-    const superNamespace = superNamespaces.items[0]?.metadata.name ?? '';
-    await world.superCluster.apply(secret(superNamespace, 'absent', { whose: 'operator' }));
-    const reading = (optional: boolean) => ({
-      env: [{ name: 'WHOSE', valueFrom: { secretKeyRef: { name: 'absent', key: 'whose', optional } } }],
-    });
-    const text = 'echo "${WHOSE:-none}" > /tmp/whose; touch /tmp/said; exec sleep 3600';
-    const reader = (name: string, optional: boolean) =>
-      pod(ns, name, {
-        terminationGracePeriodSeconds: 1,
-        containers: [script(text, { readinessProbe: hasSaid, ...reading(optional) })],
+  itBroadly(
+    'a pod waits for a Secret that its tenant does not have, and gets that of the tenant and of nobody else',
+    async () => {
+      const superNamespaces = await world.superCluster.client.list(resources.namespaces, {
+        labelSelector: `skerry.dev/tenant=${tenant.uid},skerry.dev/namespace=${ns}`,
       });
-    await tenant.apply(reader('optional', true), reader('waiting', false));
-    await untilReady(tenant, ns, 'optional');
-    expect(await inPod(tenant, { namespace: ns, name: 'optional' }, 'cat', '/tmp/whose')).toContain('none');
-    await tenant.until(
-      { resource: resources.events, namespace: ns, what: 'the missing Secret to be named' },
-      (events) =>
-        events.some(
-          (event) =>
-            at(event, 'involvedObject', 'name') === 'waiting' &&
-            String(event['message']).includes('secret "absent" not found'),
-        ),
-    );
-    await tenant.apply(secret(ns, 'absent', { whose: 'tenant' }));
-    await untilReady(tenant, ns, 'waiting');
-    expect(await inPod(tenant, { namespace: ns, name: 'waiting' }, 'cat', '/tmp/whose')).toContain('tenant');
-    // The checker takes what the operator has put there for a difference.
-    await k('delete', 'pod/optional', 'pod/waiting', 'secret/absent', '--timeout=60s');
-    await world.superCluster.kubectl('-n', superNamespace, 'delete', 'secret', 'absent');
-    await world.expectAgreement();
-  });
+      const superNamespace = superNamespaces.items[0]?.metadata.name ?? '';
+      await world.superCluster.apply(secret(superNamespace, 'absent', { whose: 'operator' }));
+      const reading = (optional: boolean) => ({
+        env: [{ name: 'WHOSE', valueFrom: { secretKeyRef: { name: 'absent', key: 'whose', optional } } }],
+      });
+      const text = 'echo "${WHOSE:-none}" > /tmp/whose; touch /tmp/said; exec sleep 3600';
+      const reader = (name: string, optional: boolean) =>
+        pod(ns, name, {
+          terminationGracePeriodSeconds: 1,
+          containers: [script(text, { readinessProbe: hasSaid, ...reading(optional) })],
+        });
+      await tenant.apply(reader('optional', true), reader('waiting', false));
+      await untilReady(tenant, ns, 'optional');
+      expect(await inPod(tenant, { namespace: ns, name: 'optional' }, 'cat', '/tmp/whose')).toContain('none');
+      await tenant.until(
+        { resource: resources.events, namespace: ns, what: 'the missing Secret to be named' },
+        (events) =>
+          events.some(
+            (event) =>
+              at(event, 'involvedObject', 'name') === 'waiting' &&
+              String(event['message']).includes('secret "absent" not found'),
+          ),
+      );
+      await tenant.apply(secret(ns, 'absent', { whose: 'tenant' }));
+      await untilReady(tenant, ns, 'waiting');
+      expect(await inPod(tenant, { namespace: ns, name: 'waiting' }, 'cat', '/tmp/whose')).toContain(
+        'tenant',
+      );
+      // The checker takes what the operator has put there for a difference.
+      await k('delete', 'pod/optional', 'pod/waiting', 'secret/absent', '--timeout=60s');
+      await world.superCluster.kubectl('-n', superNamespace, 'delete', 'secret', 'absent');
+      await world.expectAgreement();
+    },
+  );
 
   it('a pod that will not go is gone at once when that is forced, on both sides', async () => {
     await tenant.apply(
@@ -250,25 +255,24 @@ describe('workloads', () => {
     await world.expectAgreement();
   });
 
-  it('a rolling update with readiness answers every request, and waits for a pod that does not get ready', async () => {
-    const version = (text: string, healthy = true): KubeObject => {
-      const asked = healthy
-        ? { httpGet: { path: '/healthz', port: 8080 } }
-        : { exec: { command: ['false'] } };
-      // Leaves the network time to hear that it is going, and that it is there: Kubernetes promises neither that nodes
-      // have taken an endpoint out before its pod is told to end, nor that an engine lets others reach a pod as soon as it
-      // is ready, where NetworkPolicies select them, as they do by default (sync rule `tenant-isolation`).
-      return deployment(ns, 'web', 2, {
-        terminationGracePeriodSeconds: 30,
-        containers: [
-          web({
-            env: [{ name: 'VERSION', value: text }],
-            lifecycle: { preStop: { sleep: { seconds: 15 } } },
-            readinessProbe: { ...asked, initialDelaySeconds: 5, periodSeconds: 1, timeoutSeconds: 10 },
-          }),
-        ],
-      });
-    };
+  const version = (text: string, healthy = true): KubeObject => {
+    const asked = healthy ? { httpGet: { path: '/healthz', port: 8080 } } : { exec: { command: ['false'] } };
+    // Leaves the network time to hear that it is going, and that it is there: Kubernetes promises neither that nodes
+    // have taken an endpoint out before its pod is told to end, nor that an engine lets others reach a pod as soon as it
+    // is ready, where NetworkPolicies select them, as they do by default (sync rule `tenant-isolation`).
+    return deployment(ns, 'web', 2, {
+      terminationGracePeriodSeconds: 30,
+      containers: [
+        web({
+          env: [{ name: 'VERSION', value: text }],
+          lifecycle: { preStop: { sleep: { seconds: 15 } } },
+          readinessProbe: { ...asked, initialDelaySeconds: 5, periodSeconds: 1, timeoutSeconds: 10 },
+        }),
+      ],
+    });
+  };
+
+  it('a rolling update with readiness answers every request', async () => {
     await tenant.apply(version('one'), service(ns, 'web'), idlePod(ns, 'customer'));
     await k('rollout', 'status', 'deployment/web', '--timeout=90s');
     await untilReady(tenant, ns, 'customer');
@@ -297,7 +301,12 @@ describe('workloads', () => {
       'touch /tmp/stop; while [ ! -e /tmp/done ]; do sleep 0.1; done; sort /tmp/answers | uniq -c',
     );
     expect(answers.trim()).toMatch(/^\d+ 200$/);
+    await k('delete', 'deployment', 'web', '--timeout=60s');
+  });
 
+  itBroadly('a rolling update waits for a pod that does not get ready', async () => {
+    await tenant.apply(version('two'));
+    await k('rollout', 'status', 'deployment/web', '--timeout=90s');
     await tenant.apply(version('three', false));
     const late = await tenant.tryKubectl(['-n', ns, 'rollout', 'status', 'deployment/web', '--timeout=8s']);
     expect(late.exitCode).toBe(1);

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { openSync } from 'node:fs';
-import { mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import type { BuildRecipe } from '../../../vc-manager/binaries/index.ts';
@@ -128,6 +128,10 @@ interface EngineOptions {
   directory: string;
   /** Path of Docker Compose v2. */
   compose: string;
+  /** What an engine kept that was stopped: this one has all its images. */
+  store?: string;
+  /** Where what it has stays when it is stopped; by default nowhere. */
+  keep?: string;
   tell: (line: string) => void;
 }
 
@@ -156,11 +160,13 @@ const startTimeoutMs = 60_000;
  * Starts a Docker engine beside any other on this machine. It has no networks: containers use the host's
  * (`--network host`). It goes when this process does, however that ends; its mounts are its own.
  */
-export async function startEngine({ directory, compose, tell }: EngineOptions): Promise<Engine> {
+export async function startEngine({ directory, compose, store, keep, tell }: EngineOptions): Promise<Engine> {
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const at = (name: string): string => join(directory, name);
   const { host, env } = engineAt(directory);
   await makeDockerConfig(at('config'), compose);
+  const data = keep ?? at('data');
+  if (store !== undefined) await copyStore(store, data);
   const driver = await storageDriver(directory);
   await writeFile(at('daemon.json'), '{}\n');
   const log = openSync(at('dockerd.log'), 'w');
@@ -169,7 +175,7 @@ export async function startEngine({ directory, compose, tell }: EngineOptions): 
     [
       ...['--pdeathsig', 'TERM', 'unshare', '--mount', '--propagation', 'private', 'dockerd'],
       ...['--bridge=none', '--iptables=false', '--ip6tables=false', '--ip-masq=false', '--ip-forward=false'],
-      ...[`--data-root=${at('data')}`, `--exec-root=${at('exec')}`, `--pidfile=${at('dockerd.pid')}`],
+      ...[`--data-root=${data}`, `--exec-root=${at('exec')}`, `--pidfile=${at('dockerd.pid')}`],
       ...[`--host=${host}`, `--storage-driver=${driver}`, '--userland-proxy=false', '--shutdown-timeout=10'],
       // Not the settings of an engine that this machine has for other ends.
       ...[`--config-file=${at('daemon.json')}`],
@@ -198,6 +204,30 @@ export async function startEngine({ directory, compose, tell }: EngineOptions): 
   }
   tell(`Docker engine at ${host} (${driver})`);
   return { host, env, stop };
+}
+
+/**
+ * Layers are links, as none is ever changed in place, nor are the files that tell of them; databases are, so they are
+ * copied.
+ */
+async function copyStore(store: string, target: string): Promise<void> {
+  const { stderr, exitCode } = await execa('cp', ['-al', store, target], { reject: false });
+  if (exitCode !== 0) {
+    // Another file system.
+    if (!/cross-device/i.test(stderr)) throw new Error(stderr);
+    await rm(target, { recursive: true, force: true });
+    await execa('cp', ['-a', store, target]);
+    return;
+  }
+  for (const part of await readdir(store, { withFileTypes: true })) {
+    if (!part.isDirectory() || part.name === 'overlay2' || part.name === 'vfs') continue;
+    const files = await readdir(join(store, part.name), { recursive: true });
+    for (const file of files.filter((name) => name.endsWith('.db'))) {
+      const own = join(target, part.name, file);
+      await rm(own);
+      await cp(join(store, part.name, file), own);
+    }
+  }
 }
 
 /** The engine tells nobody that it is ready: it is asked. */

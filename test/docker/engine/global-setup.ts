@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { Cache } from '../../real-node/build/programs.ts';
+import { provideEngineStore } from '../images/index.ts';
 import { type EngineInfo, engineAt, provideCompose, startEngine, whyNoEngine } from './engine.ts';
 
 declare module 'vitest' {
@@ -35,6 +36,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const engine = await startEngine({
     directory: mkdtempSync(join(tmpdir(), 'skerry-docker-')),
     compose: await provideCompose(cache),
+    store: await provideEngineStore(tell),
     tell,
   });
   const { host, env } = engine;

@@ -5,7 +5,14 @@ import { kubernetesImages, node, redis } from './recipes.ts';
 import { buildSkerryImages, managerImage, provideSkerryArchives } from './skerry-image.ts';
 
 export { redisImage } from './recipes.ts';
-export { buildSkerry, managerImage, provideSkerryArchives, repository, skerryImage } from './skerry-image.ts';
+export {
+  buildSkerry,
+  managerImage,
+  provideEngineStore,
+  provideSkerryArchives,
+  repository,
+  skerryImage,
+} from './skerry-image.ts';
 
 function cacheOf(tell: (line: string) => void): Cache {
   return new Cache({ env: process.env, signal: new AbortController().signal, tell, room: 'docker' });

@@ -7,7 +7,7 @@ import { Cache, type Tell } from '../../real-node/build/programs.ts';
 import { tree } from '../../real-node/images/layer.ts';
 import { type EngineInfo, mustDocker, provideCompose, startEngine } from '../engine/engine.ts';
 import { loadImages, transferTimeoutMs } from './load-images.ts';
-import { kubernetesImages, node } from './recipes.ts';
+import { kubernetesImages, node, redis } from './recipes.ts';
 
 export const skerryImage = 'skerry:local';
 export const managerImage = 'skerry-manager:local';
@@ -48,6 +48,36 @@ export async function buildSkerryImages(engine: EngineInfo, cache: Cache): Promi
 }
 
 const dockerfile = 'deploy/Dockerfile';
+/** What the stages of the Dockerfile are made of that stand before the sources. */
+const beforeSources = [dockerfile, 'package.json', 'package-lock.json'];
+const lastBeforeSources = 'manager-base';
+
+/**
+ * What an engine keeps that knows upstream's images, and has built all of Skerry's that does not depend on its sources.
+ * Made once: an engine that is started with it takes links, where to load and build the same costs minutes.
+ */
+export async function provideEngineStore(tell: Tell): Promise<string> {
+  const cache = new Cache({ env: process.env, signal: new AbortController().signal, tell, room: 'docker' });
+  const images = [await node(cache), await redis(), ...kubernetesImages(cache)];
+  const files = await Promise.all(beforeSources.map((path) => readFile(join(repository, path), 'utf8')));
+  const key = createHash('sha256')
+    .update(JSON.stringify([images.map(({ tags, inputs }) => [tags, inputs]), files]))
+    .digest('hex');
+  return cache.ensure(cache.path('engines', `engine-${key.slice(0, 12)}`), async (work) => {
+    const directory = mkdtempSync(join(tmpdir(), 'skerry-docker-'));
+    const keep = join(work, 'data');
+    const engine = await startEngine({ directory, compose: await provideCompose(cache), keep, tell });
+    try {
+      await loadImages(engine, cache, images);
+      await buildSkerry(engine, { tag: 'skerry-base:local', target: lastBeforeSources });
+    } finally {
+      await engine.stop();
+    }
+    await removeEarlier(cache, 'engines', /^engine-[0-9a-f]{12}$/);
+    return keep;
+  });
+}
+
 /** As long as the longest run may take that was given an archive. */
 const keptMs = 6 * 3_600_000;
 
@@ -74,7 +104,9 @@ export async function provideSkerryArchives(tell: Tell): Promise<SkerryArchives>
   });
   const made = await cache.ensure(cache.path('images', `skerry-${key.slice(0, 12)}`), async (work) => {
     const directory = mkdtempSync(join(tmpdir(), 'skerry-docker-'));
-    const engine = await startEngine({ directory, compose: await provideCompose(cache), tell });
+    const compose = await provideCompose(cache);
+    const store = await provideEngineStore(tell);
+    const engine = await startEngine({ directory, compose, store, tell });
     const archives = join(work, 'archives');
     await mkdir(archives);
     const { runtime, all } = at(archives);
@@ -87,7 +119,7 @@ export async function provideSkerryArchives(tell: Tell): Promise<SkerryArchives>
     } finally {
       await engine.stop();
     }
-    await removeEarlier(cache);
+    await removeEarlier(cache, 'images', /^skerry-[0-9a-f]{12}(\.tar)?$/);
     return archives;
   });
   return at(made);
@@ -114,10 +146,10 @@ async function sources(): Promise<string[]> {
 }
 
 /** Of other sources, which nobody asks for again: those that no run that is under way can have been given. */
-async function removeEarlier(cache: Cache): Promise<void> {
-  for (const name of await readdir(cache.path('images'))) {
-    if (!/^skerry-[0-9a-f]{12}(\.tar)?$/.test(name)) continue;
-    const { mtimeMs } = await stat(cache.path('images', name));
-    if (Date.now() - mtimeMs > keptMs) await rm(cache.path('images', name), { recursive: true, force: true });
+async function removeEarlier(cache: Cache, folder: string, names: RegExp): Promise<void> {
+  for (const name of await readdir(cache.path(folder))) {
+    if (!names.test(name)) continue;
+    const { mtimeMs } = await stat(cache.path(folder, name));
+    if (Date.now() - mtimeMs > keptMs) await rm(cache.path(folder, name), { recursive: true, force: true });
   }
 }

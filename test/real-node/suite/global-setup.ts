@@ -15,14 +15,14 @@ declare module 'vitest' {
 
 /**
  * Starts the one super cluster with two real nodes that all suites share. SKERRY_REAL_NODE_CLUSTER names the
- * directory of one that is up already: it is used, and left running.
+ * directory of one that is up already: it is used, and left running. In the end nobody may have been refused anything.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const running = process.env['SKERRY_REAL_NODE_CLUSTER'];
   if (running) {
     const info = JSON.parse(readFileSync(join(running, 'cluster.json'), 'utf8')) as ClusterInfo;
     await provide(project, info);
-    return async () => undefined;
+    return () => conclude(info);
   }
   const directory = join(tmpdir(), `skerry-real-node-${process.pid}`);
   const logs = process.env['SKERRY_E2E_LOGS'];
@@ -36,13 +36,20 @@ export default async function setup(project: TestProject): Promise<() => Promise
   });
   await provide(project, info);
   return async () => {
-    if (logs) keepLogs(info, logs);
-    const faults = await rightsFaults(info.stateDir, {});
-    await stopCluster(directory);
-    if (faults.length > 0)
-      throw new Error(`the roles of manager and syncer do not fit:\n${faults.join('\n')}`);
+    try {
+      await conclude(info);
+    } finally {
+      await stopCluster(directory);
+    }
     if (!logs) rmSync(logFile, { force: true });
   };
+}
+
+async function conclude(info: ClusterInfo): Promise<void> {
+  const logs = process.env['SKERRY_E2E_LOGS'];
+  if (logs) keepLogs(info, logs);
+  const faults = await rightsFaults(info.stateDir, {});
+  if (faults.length > 0) throw new Error(`the roles of manager and syncer do not fit:\n${faults.join('\n')}`);
 }
 
 function keepLogs({ directory, nodes }: ClusterInfo, target: string): void {
