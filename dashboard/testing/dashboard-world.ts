@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { renderKubeconfig, resources } from '../../kube/index.ts';
-import { createTestCertificates } from '../../kube/testing/index.ts';
+import { sharedTestCertificates } from '../../kube/testing/index.ts';
 import { loadAssets } from '../assets.ts';
 import type { Action, Backend, TenantRef } from '../backend.ts';
 import { Dashboard, type DashboardOptions } from '../dashboard.ts';
@@ -74,7 +74,7 @@ export class Browser {
 /** A dashboard over a super cluster with the tenants `a/blue`, `a/green` and `b/red`, of which `a/blue` has an API server. */
 export async function dashboardWorld(options: Partial<DashboardOptions> = {}) {
   const superCluster = await ReviewingServer.start();
-  const certificates = await createTestCertificates();
+  const certificates = await sharedTestCertificates();
   const tenantServer = await ReviewingServer.start(certificates);
   superCluster.people.set('program', { name: 'skerry-manager', may: () => true });
   const acted: { ref: TenantRef; action: Action; as: string }[] = [];

@@ -61,6 +61,14 @@ export async function createTestCertificates(names: readonly string[] = []): Pro
   };
 }
 
+let shared: Promise<TestCertificates> | undefined;
+
+/** The same in all tests of a process: for those that do not depend on having others than the rest. */
+export function sharedTestCertificates(): Promise<TestCertificates> {
+  shared ??= createTestCertificates();
+  return shared;
+}
+
 function keyPair(): Promise<webcrypto.CryptoKeyPair> {
   return webcrypto.subtle.generateKey(algorithm, true, [
     'sign',

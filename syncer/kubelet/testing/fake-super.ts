@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { ConnectionOptions } from '../../../kube/index.ts';
-import { createTestCertificates } from '../../../kube/testing/index.ts';
+import { sharedTestCertificates } from '../../../kube/testing/index.ts';
 
 interface Asked {
   readonly method: string;
@@ -44,7 +44,7 @@ export class FakeSuper {
   }
 
   static async start(): Promise<FakeSuper> {
-    const { ca, server, client } = await createTestCertificates();
+    const { ca, server, client } = await sharedTestCertificates();
     const listening = createServer({
       ...server,
       ca,

@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { expect } from 'vitest';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { type KubeObject, systemClock } from '../../../kube/index.ts';
-import { createTestCertificates } from '../../../kube/testing/index.ts';
+import { sharedTestCertificates } from '../../../kube/testing/index.ts';
 import type { TenantInfo } from '../../context.ts';
 import { allKinds } from '../../kinds/registry.ts';
 import { testContext, testTenant } from '../../kinds/testing.ts';
@@ -142,7 +142,7 @@ export class KubeletWorld implements AsyncDisposable {
   static async start(
     options: Partial<KubeletServerOptions> & { socketsPerTenant?: number } = {},
   ): Promise<KubeletWorld> {
-    const { ca, server } = await createTestCertificates();
+    const { ca, server } = await sharedTestCertificates();
     const [blue, green] = await Promise.all([
       testKubeletTenant('blue', '11111111-0000-4000-8000-00000000000b'),
       testKubeletTenant('green', '11111111-0000-4000-8000-00000000000c'),

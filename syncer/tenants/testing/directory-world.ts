@@ -9,7 +9,7 @@ import {
 } from '../../../kube/index.ts';
 import { fastClock } from '../../../kube/testing/fast-clock.ts';
 import {
-  createTestCertificates,
+  sharedTestCertificates,
   type FakeCluster,
   startFakeCluster,
   type TestCertificates,
@@ -115,7 +115,7 @@ export class DirectoryWorld implements AsyncDisposable {
     superCluster.server.put(resources.namespaces, { metadata: { name: 'kube-system', uid: 'super' } });
     const world = new DirectoryWorld(
       superCluster,
-      await createTestCertificates(),
+      await sharedTestCertificates(),
       options.clock ?? fastClock(100),
       options.gate,
     );
