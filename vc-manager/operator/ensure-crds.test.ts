@@ -62,11 +62,13 @@ describe('ensureCrds', () => {
     ]);
   });
 
-  it('writes nothing when they are as they should be', async () => {
+  it('reads each once and writes nothing when they are as they should be', async () => {
     await Promise.all([ensureCrds(client, { clock: clock() }), establish()]);
-    const { resourceVersion } = server;
+    const { length } = server.requests;
     await ensureCrds(client, { clock: clock() });
-    expect(server.resourceVersion).toBe(resourceVersion);
+    expect(server.requests.slice(length).map(({ method, name }) => [method, name])).toEqual(
+      crdManifests().map(({ metadata }) => ['GET', metadata.name]),
+    );
   });
 
   it('brings an older one up to date and keeps what others put there', async () => {

@@ -55,10 +55,17 @@ const crds = resources.customResourceDefinitions;
  */
 export async function ensureCrds(client: KubeClient, options: EnsureCrdsOptions = {}): Promise<void> {
   const manifests = crdManifests();
-  for (const manifest of manifests) await ensureCrd(client, manifest, options);
   const names = manifests.map((manifest) => manifest.metadata.name ?? '');
+  const missing = new Set<string>();
+  for (const manifest of manifests) {
+    const current = await ensureCrd(client, manifest, options);
+    if (!isEstablished(current)) missing.add(manifest.metadata.name ?? '');
+  }
   await waitUntil(names.join(', '), options, async () => {
-    for (const name of names) if (!(await isEstablished(client, name, options))) return false;
+    for (const name of missing) {
+      if (!isEstablished(await client.get(crds, { name }, signalOf(options)))) return false;
+      missing.delete(name);
+    }
     return isDiscovered(client, manifests, options);
   });
 }
@@ -67,22 +74,20 @@ async function ensureCrd(
   client: KubeClient,
   manifest: KubeObject,
   options: EnsureCrdsOptions,
-): Promise<void> {
+): Promise<CustomResourceDefinition> {
   const name = manifest.metadata.name ?? '';
   for (;;) {
     try {
       const current = await client.get(crds, { name }, signalOf(options));
       // The spec only: labels that others added stay, and an equal spec costs no write.
-      if (isDeepStrictEqual(current['spec'], plain(manifest['spec']))) return;
-      await client.update(crds, { ...current, spec: manifest['spec'] }, signalOf(options));
-      return;
+      if (isDeepStrictEqual(current['spec'], plain(manifest['spec']))) return current;
+      return await client.update(crds, { ...current, spec: manifest['spec'] }, signalOf(options));
     } catch (error) {
       if (isConflict(error)) continue;
       if (!isNotFound(error)) throw error;
     }
     try {
-      await client.create(crds, manifest, signalOf(options));
-      return;
+      return await client.create(crds, manifest, signalOf(options));
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
     }
@@ -94,16 +99,16 @@ function plain(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value));
 }
 
-async function isEstablished(client: KubeClient, name: string, options: EnsureCrdsOptions): Promise<boolean> {
-  const current = await client.get<KubeObject & { status?: { conditions?: Condition[] } }>(
-    crds,
-    { name },
-    signalOf(options),
-  );
-  const conditions = current.status?.conditions ?? [];
+interface CustomResourceDefinition extends KubeObject {
+  status?: { conditions?: Condition[] };
+}
+
+/** Throws `CrdNameConflict`. */
+function isEstablished({ metadata, status }: CustomResourceDefinition): boolean {
+  const conditions = status?.conditions ?? [];
   const refused = conditions.find((c) => c.type === 'NamesAccepted' && c.status === 'False');
   if (refused !== undefined)
-    throw crdNameConflict(name, refused.message ?? refused.reason ?? 'no reason given');
+    throw crdNameConflict(metadata.name ?? '', refused.message ?? refused.reason ?? 'no reason given');
   return conditions.some((c) => c.type === 'Established' && c.status === 'True');
 }
 
