@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { renderKubeconfig, resources } from '../../kube/index.ts';
 import { sharedTestCertificates } from '../../kube/testing/index.ts';
-import { loadAssets } from '../assets.ts';
+import { type Assets, loadAssets } from '../assets.ts';
 import type { Action, Backend, TenantRef } from '../backend.ts';
 import { Dashboard, type DashboardOptions } from '../dashboard.ts';
 import { HttpError } from '../http.ts';
@@ -71,9 +71,13 @@ export class Browser {
   }
 }
 
+/** The same in all: to compress it takes longer than a test. */
+let page: Promise<Assets> | undefined;
+
 /** A dashboard over a super cluster with the tenants `a/blue`, `a/green` and `b/red`, of which `a/blue` has an API server. */
 export async function dashboardWorld(options: Partial<DashboardOptions> = {}) {
   const superCluster = await ReviewingServer.start();
+  page ??= loadAssets(join(import.meta.dirname, '..', 'page'));
   const certificates = await sharedTestCertificates();
   const tenantServer = await ReviewingServer.start(certificates);
   superCluster.people.set('program', { name: 'skerry-manager', may: () => true });
@@ -168,7 +172,7 @@ export async function dashboardWorld(options: Partial<DashboardOptions> = {}) {
   const all: DashboardOptions = {
     superCluster: superCluster.options('program'),
     backend,
-    assets: await loadAssets(join(import.meta.dirname, '..', 'page')),
+    assets: await page,
     systemNamespace: 'skerry-system',
     holdBack: async () => undefined,
     ...options,

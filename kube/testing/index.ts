@@ -7,4 +7,8 @@ export {
 } from './fake-api-server.ts';
 export { FakeClock } from './fake-clock.ts';
 export type { Snapshot } from './fake-storage.ts';
-export { createTestCertificates, sharedTestCertificates, type TestCertificates } from './test-certificates.ts';
+export {
+  createTestCertificates,
+  sharedTestCertificates,
+  type TestCertificates,
+} from './test-certificates.ts';

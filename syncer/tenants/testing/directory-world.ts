@@ -9,8 +9,8 @@ import {
 } from '../../../kube/index.ts';
 import { fastClock } from '../../../kube/testing/fast-clock.ts';
 import {
-  sharedTestCertificates,
   type FakeCluster,
+  sharedTestCertificates,
   startFakeCluster,
   type TestCertificates,
 } from '../../../kube/testing/index.ts';
