@@ -178,9 +178,13 @@ function select(
   // Only the chosen template is validated: an invalid one must not stop tenants that use others.
   const known = [...templates.list()].filter(({ metadata }) => allowed?.includes(metadata.name) ?? true);
   const choice = selectTemplate(known, { ...wanted, defaultVersion: settings.defaultVersion });
-  parseTemplate(choice.template, choice.template.metadata.name);
+  if (!valid.has(choice.template)) parseTemplate(choice.template, choice.template.metadata.name);
+  valid.add(choice.template);
   return choice;
 }
+
+/** Nobody changes an object of a store: one look at each is enough. */
+const valid = new WeakSet<ControlPlaneTemplate>();
 
 /** Kubernetes supports stored data for upgrades by one minor version at a time. */
 function checkStep(running: string, wanted: string): void {
