@@ -85,17 +85,17 @@ describe('reconcile', () => {
       expect(bench.asked('super')).toEqual(['create configmaps', 'create configmaps']);
     });
 
-    it('does not repeat a patch, and forgets the wait when the watch has lost its place', async () => {
+    it('does not repeat a write, and forgets the wait when the watch has lost its place', async () => {
       await using bench = await Bench.start();
       bench.namespace('shop');
       const t = bench.have('tenant', resources.configMaps, settings('x'));
       bench.have('super', resources.configMaps, bench.superOf(t, { data: { a: 'drift' } }));
       await bench.reconcile('configmaps', 'x', 'shop');
       expect(await bench.reconcile('configmaps', 'x', 'shop')).toMatchObject({ is: 'later' });
-      expect(bench.asked('super')).toEqual(['get configmaps', 'patch configmaps']);
+      expect(bench.asked('super')).toEqual(['get configmaps', 'update configmaps']);
       await bench.clock.advance(5_000);
       expect(await bench.reconcile('configmaps', 'x', 'shop')).toEqual({ is: 'done' });
-      expect(bench.asked('super')).toEqual(['get configmaps', 'patch configmaps', 'get configmaps']);
+      expect(bench.asked('super')).toEqual(['get configmaps', 'update configmaps', 'get configmaps']);
     });
   });
 
