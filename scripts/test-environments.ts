@@ -52,11 +52,13 @@ export const realNodes = environment('real nodes', 'test/real-node/main.ts', 'SK
 ]);
 
 /** A super cluster of real nodes that is up. */
-interface HeldCluster extends AsyncDisposable {
+interface HeldCluster {
   readonly directory: string;
+  /** Takes it down. Resolves to why that has failed; undefined: nothing of it is left. */
+  close(): Promise<string | undefined>;
 }
 
-/** Starts one with two nodes and all images, for the suites and the conformance specs after them. */
+/** Starts one with two nodes and all images, for the suites and the conformance specs after them. Rejects with the reason. */
 export async function holdCluster(): Promise<HeldCluster> {
   const home = mkdtempSync(join(tmpdir(), 'skerry-real-node-'));
   const directory = join(home, 'cluster');
@@ -64,29 +66,31 @@ export async function holdCluster(): Promise<HeldCluster> {
   // It ends when its standard input does, and so with this process.
   const holder = execa(process.execPath, ['test/real-node/main.ts', ...args], {
     stdin: 'pipe',
-    stderr: 'inherit',
+    stderr: ['inherit', 'pipe'],
     reject: false,
   });
-  const close = async (): Promise<void> => {
+  const close = async (): Promise<string | undefined> => {
     holder.stdin.end();
-    await holder;
+    const { exitCode, signal, stderr } = await holder;
+    if (exitCode !== 0)
+      return `the cluster of real nodes in ${home} ended with ${signal ?? exitCode}: ${stderr.slice(-2_000)}`;
     rmSync(home, { recursive: true, force: true });
+    return undefined;
   };
   const lines = createInterface(holder.stdout);
   const isUp = await new Promise<boolean>((resolve) => {
     lines.once('line', (line) => resolve(line === 'up'));
     lines.once('close', () => resolve(false));
   });
-  if (isUp) return { directory, [Symbol.asyncDispose]: close };
-  await close();
-  throw new Error('no cluster of real nodes could be started');
+  if (isUp) return { directory, close };
+  throw new Error((await close()) ?? `the cluster of real nodes in ${home} ended while it started`);
 }
 
 interface ConformanceRun {
   /** Where results are written to. */
   readonly folder: string;
-  /** Directory of the cluster where they run. */
-  readonly cluster: string;
+  /** Directory of the cluster where they run; default: one of its own. */
+  readonly cluster?: string;
   /** The longer one of the two selections of `npm run conformance`. */
   readonly isRepresentative: boolean;
   /** Of an earlier run, whose specs that passed are not run again. */
@@ -99,7 +103,8 @@ export async function runConformance(options: ConformanceRun): Promise<ProjectRe
   // A run that came to no results has left none to go on from.
   const earlier = resume === undefined ? [] : [join(resume, 'tenant.json')].filter(existsSync);
   const args = [
-    ...['--out', folder, '--cluster', cluster],
+    ...['--out', folder],
+    ...(cluster === undefined ? [] : ['--cluster', cluster]),
     ...(isRepresentative ? ['--representative'] : []),
     ...earlier.flatMap((results) => ['--resume', results]),
   ];

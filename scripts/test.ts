@@ -125,7 +125,7 @@ class TestRun {
     }
     this.#isNewMachine = await provideBinaries();
     const onControlPlanes = (): Promise<void> =>
-      this.#project('e2e', 'e2e', this.#isWhole ? { otherRow: endToEndOfSecondRow } : {});
+      this.#project('e2e', 'e2e', this.#hasTwoStacks ? { otherRow: endToEndOfSecondRow } : {});
     const prepare = async (each: TestEnvironment): Promise<string | undefined> =>
       missing.get(each) ?? each.prepare().then(nothing, (error: Error) => error.message);
     const onOthers = async (): Promise<void> => {
@@ -139,7 +139,7 @@ class TestRun {
       await this.#project('unit');
       await this.#on(dockerEngine, await docker, () => this.#project('docker'));
       await this.#on(realNodes, await nodes, () => this.#onNodes());
-      if (this.#isWhole) await this.#endToEndOfSecondRow(otherBuilds);
+      if (this.#hasTwoStacks) await this.#endToEndOfSecondRow(otherBuilds);
     };
     // Both rows take about as long; a machine that is short of memory runs one after the other.
     if (freemem() > freeMemoryToBuild) await Promise.all([onControlPlanes(), onOthers()]);
@@ -150,6 +150,11 @@ class TestRun {
     return this.#conclude();
   }
 
+  /** Whether end-to-end suites run on two stacks beside each other: not on one that was started by hand. */
+  get #hasTwoStacks(): boolean {
+    return this.#isWhole && !process.env['SKERRY_E2E_STATE'];
+  }
+
   /** The suites on real nodes and the conformance specs, on one cluster. */
   async #onNodes(): Promise<void> {
     if (!this.#isWhole) return this.#project('real-node');
@@ -157,9 +162,10 @@ class TestRun {
       this.#reports.push({ project: realNodes.title, files: [], runError: error.message });
     });
     if (held === undefined) return;
-    await using cluster = held;
-    await this.#project('real-node', 'real-node', { cluster: cluster.directory });
-    await this.#conformance(cluster.directory);
+    await this.#project('real-node', 'real-node', { cluster: held.directory });
+    await this.#conformance(held.directory);
+    const runError = await held.close();
+    if (runError !== undefined) this.#reports.push({ project: realNodes.title, files: [], runError });
   }
 
   /** Runs suites on an environment, unless there is a `reason` why it is not there. */
@@ -201,7 +207,7 @@ class TestRun {
       return;
     }
     console.log(`${name}: running once more what failed: ${failed.join(' ')}`);
-    // On a cluster of its own: suites that failed may have left something.
+    // On a cluster of its own: what has failed may have left something.
     const { cluster: _, ...rest } = part;
     this.#takeSecond(first, await this.#vitest(project, `${name}-second`, { ...rest, files: failed }));
   }
@@ -212,7 +218,8 @@ class TestRun {
     const first = await runConformance({ folder, cluster, isRepresentative });
     if (!this.#mayRerun || failedFiles(first).length === 0) this.#reports.push(first);
     else {
-      const second = { folder: `${folder}-second`, cluster, isRepresentative, resume: folder };
+      // On a cluster of its own, too.
+      const second = { folder: `${folder}-second`, isRepresentative, resume: folder };
       this.#takeSecond(first, await runConformance(second));
     }
   }
@@ -232,6 +239,7 @@ class TestRun {
     const json = join(this.#output, `${name}.json`);
     const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${json}`];
     const isPart = files.length > 0;
+    const logs = process.env['SKERRY_E2E_LOGS'];
     // A filter of the user's may match nothing in this project; that it matches nothing anywhere is told at the end.
     const filter = this.#isWhole ? [] : [...this.#args, '--passWithNoTests'];
     const run = execa('vitest', ['run', '--project', project, ...reporters, ...filter, ...files], {
@@ -247,6 +255,7 @@ class TestRun {
         ...(this.#all ? { SKERRY_TEST_ALL: '1' } : {}),
         SKERRY_E2E_EARLIER_VERSIONS: builds.join(','),
         SKERRY_E2E_LEFT_OUT: otherRow.join(','),
+        ...(this.#isWhole && logs ? { SKERRY_E2E_LOGS: join(logs, name) } : {}),
         ...(cluster === undefined ? {} : { SKERRY_REAL_NODE_CLUSTER: cluster }),
       },
     });

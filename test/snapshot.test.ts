@@ -57,7 +57,7 @@ describe('snapshots of a tenant', () => {
     await tenant.kubectl('scale', 'deployment', 'web', '-n', 'shop', '--replicas=3');
     await untilRunning(3);
 
-    await cli('restore', name, '--from', file);
+    const restoring = cli('restore', name, '--from', file, '--wait');
     await until('the data to be replaced', ({ status }) => status?.restore !== undefined);
     await kill(await world.process('vc-manager'));
     await until(
@@ -66,6 +66,7 @@ describe('snapshots of a tenant', () => {
       ({ status }) =>
         status?.phase === 'Ready' && status.restored?.from === 'default/keeper/copied-copied.snapshot',
     );
+    expect(await restoring).toMatch(/^keeper is put back to default\/keeper\/copied-copied.snapshot$/m);
     expect(await tenant.kubectl('get', 'cm', 'settings', '-n', 'shop', '-o', 'jsonpath={.data.colour}')).toBe(
       'blue',
     );

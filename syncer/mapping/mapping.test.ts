@@ -288,6 +288,10 @@ describe('scrubbed text', () => {
     );
   });
 
+  it('names what was made after a pod that refers to it as the tenant does', () => {
+    expect(scrub('secret "skerry-late-absent" not found', testContext())).toBe('secret "absent" not found');
+  });
+
   it('leaves other names alone, those that only look alike included', () => {
     const text = 'pod web-5d4f8c7b9d-abcde, job import-abcdefghijklmnop, node n-1';
     expect(scrub(text, testContext())).toBe(text);

@@ -1,5 +1,25 @@
+import { Command } from 'commander';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ManagerHealth } from './operator.ts';
+import type { Cli } from '../context.ts';
+import { configure, ManagerHealth, otherDrivers } from './operator.ts';
+
+it('takes other drivers by name, one by one, and makes each that it has not got already', () => {
+  const command = new Command().exitOverride().configureOutput({ writeErr: () => undefined });
+  configure(command, {} as Cli);
+  command.parseOptions([
+    '--other-driver',
+    'compose',
+    '--other-driver',
+    'process',
+    '--other-driver=kubernetes',
+  ]);
+  const flags = command.opts<Parameters<typeof otherDrivers>[0]>();
+  expect(otherDrivers(flags, (name) => `made ${name}`)).toEqual({
+    compose: 'made compose',
+    kubernetes: 'made kubernetes',
+  });
+  expect(() => command.parseOptions(['--other-driver', 'docker'])).toThrow('process, compose, kubernetes');
+});
 
 describe('the health of the manager', () => {
   let close = async (): Promise<void> => undefined;

@@ -247,6 +247,14 @@ function otherDriver(value: string, before: DriverName[] = []): DriverName[] {
   return [...before, found];
 }
 
+/** Those beside `driver`, by name. */
+export function otherDrivers<T>(
+  { driver, otherDriver: names = [] }: Pick<OperatorFlags, 'driver' | 'otherDriver'>,
+  make: (name: DriverName) => T,
+): Partial<Record<DriverName, T>> {
+  return Object.fromEntries(names.filter((name) => name !== driver).map((name) => [name, make(name)]));
+}
+
 /** Runs the manager until a signal arrives. */
 async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }): Promise<void> {
   const { clock, signal, env } = cli;
@@ -279,11 +287,7 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
     client,
     fencedClient: (beforeWrite) => new KubeClient(new Connection({ ...superCluster, beforeWrite })),
     driver,
-    otherDrivers: Object.fromEntries(
-      (flags.otherDriver ?? [])
-        .filter((name) => name !== flags.driver)
-        .map((name) => [name, createDriver(name, place, flags)]),
-    ),
+    otherDrivers: otherDrivers(flags, (name) => createDriver(name, place, flags)),
     datastore,
     templates: await loadTemplates(),
     managerPki,
