@@ -59,7 +59,7 @@ export async function ensureCrds(client: KubeClient, options: EnsureCrdsOptions 
   const missing = new Set<string>();
   for (const manifest of manifests) {
     const current = await ensureCrd(client, manifest, options);
-    if (!isEstablished(current)) missing.add(manifest.metadata.name ?? '');
+    if (current === undefined || !isEstablished(current)) missing.add(manifest.metadata.name ?? '');
   }
   await waitUntil(names.join(', '), options, async () => {
     for (const name of missing) {
@@ -70,18 +70,20 @@ export async function ensureCrds(client: KubeClient, options: EnsureCrdsOptions 
   });
 }
 
+/** As it is; undefined where it was written just now: its status is of before, and may say what is mended. */
 async function ensureCrd(
   client: KubeClient,
   manifest: KubeObject,
   options: EnsureCrdsOptions,
-): Promise<CustomResourceDefinition> {
+): Promise<CustomResourceDefinition | undefined> {
   const name = manifest.metadata.name ?? '';
   for (;;) {
     try {
       const current = await client.get(crds, { name }, signalOf(options));
       // The spec only: labels that others added stay, and an equal spec costs no write.
       if (isDeepStrictEqual(current['spec'], plain(manifest['spec']))) return current;
-      return await client.update(crds, { ...current, spec: manifest['spec'] }, signalOf(options));
+      await client.update(crds, { ...current, spec: manifest['spec'] }, signalOf(options));
+      return undefined;
     } catch (error) {
       if (isConflict(error)) continue;
       if (!isNotFound(error)) throw error;

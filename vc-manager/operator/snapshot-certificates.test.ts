@@ -54,8 +54,8 @@ async function settle(vc: VirtualCluster, state: State): Promise<string> {
 
 it.each<[State, State, string, string]>([
   ['claims', 'claims', 'CertificatesWanted', 'CertificatesInUse'],
-  ['has', 'claims', 'CertificatesWanted', 'CertificatesInUse'],
-  ['claims', 'has', 'CertificatesInUse', 'CertificatesWanted'],
+  ['has', 'claims', 'gets them', 'CertificatesInUse'],
+  ['claims', 'has', 'CertificatesInUse', 'gets them'],
   ['has', 'has', 'gets them', 'CertificatesInUse'],
   ['claims', 'runs with', 'CertificatesInUse', ''],
   ['has', 'runs with', 'CertificatesInUse', ''],

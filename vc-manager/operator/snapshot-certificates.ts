@@ -90,8 +90,9 @@ const settled = 'settled';
  * Of one that is made with certificates of a snapshot, and was not started yet: whether it is the only one, now that its
  * Secret is written. Two that did so at the same time see each other here, and one gets them: that which is settled or
  * started, else the older one. The other throws `CertificatesInUse`, and removes its Secret if it only claims them: one
- * that is settled may have keys of data. Who gets them throws `CertificatesWanted` until the other has given way: nobody
- * is started beside another one. `own`: what its Secret holds.
+ * that is settled may have keys of data. The older one of two that only claim them throws `CertificatesWanted` until the
+ * other has given way: nobody is started beside another one. One that is settled has seen no claim when it was, so that
+ * each later one sees it and gives way. `own`: what its Secret holds.
  */
 export async function settleCertificates(tenant: Tenant, services: Services, own: SecretData): Promise<void> {
   const { vc, signal } = tenant;
@@ -109,7 +110,7 @@ export async function settleCertificates(tenant: Tenant, services: Services, own
     const isOtherClaim = pki?.[claimEntry] === claimed && !isStarted;
     const isFirst = isClaim === isOtherClaim ? !isStarted && isBefore(vc, other) : isOtherClaim;
     // It may have looked for others before this one was there: then it is settled, or started, in a moment.
-    if (isFirst && isOtherClaim) throw certificatesWanted(key);
+    if (isFirst && isClaim && isOtherClaim) throw certificatesWanted(key);
     if (isFirst) continue;
     if (isClaim) await removeInternalSecret(tenant, services, 'pki');
     throw certificatesInUse(key);

@@ -66,6 +66,17 @@ it('what a program uses to start does not count, nor does what cannot be read fo
   expect(machine.shares.get('skerry-a-starting')).toBe(0.5);
 });
 
+it('a program that is started again has the full share, however much the one before has used', () => {
+  const machine = new Machine();
+  machine.processes.set('skerry-a-flooded', [1]);
+  machine.used.set(1, 0).set(2, 0);
+  machine.pass(60, { 1: 2 });
+  expect(machine.shares.get('skerry-a-flooded')).toBeLessThan(0.05);
+  machine.processes.set('skerry-a-flooded', [2]);
+  machine.pass(1, { 2: 2 });
+  expect(machine.shares.get('skerry-a-flooded')).toBe(0.5);
+});
+
 it('a group that is gone is forgotten, and all have their full share back in the end', () => {
   const machine = new Machine();
   machine.processes.set('skerry-a-flooded', [1]).set('skerry-a-gone', [2]);

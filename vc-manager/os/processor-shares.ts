@@ -80,9 +80,9 @@ export class ProcessorShares {
     const kept = 0.5 ** (passedMs / halfLifeMs);
     for (const name of names) {
       const before = this.#uses.get(name);
-      const { byProcess, usedSeconds } = this.#usedIn(name, before?.byProcess, nowMs);
+      const { byProcess, usedSeconds, isAnew } = this.#usedIn(name, before?.byProcess, nowMs);
       const inUse = usedSeconds / (passedMs / 1_000);
-      const lately = (before?.lately ?? 0) * kept + inUse * (1 - kept);
+      const lately = isAnew ? 0 : (before?.lately ?? 0) * kept + inUse * (1 - kept);
       const share = full * partByUse(lately);
       if (share !== before?.share) groups.setShare(name, share);
       this.#uses.set(name, { byProcess, lately, share });
@@ -98,23 +98,28 @@ export class ProcessorShares {
     }, ms).unref();
   }
 
-  /** Time that counts: of processes that were there before, and have started long enough ago. */
+  /**
+   * Time that counts: of processes that were there before, and have started long enough ago. `isAnew`: none of them was
+   * there before.
+   */
   #usedIn(
     name: string,
     before: ReadonlyMap<number, ProcessUse> | undefined,
     nowMs: number,
-  ): { byProcess: Map<number, ProcessUse>; usedSeconds: number } {
+  ): { byProcess: Map<number, ProcessUse>; usedSeconds: number; isAnew: boolean } {
     const { groups, usedBy } = this.#options;
     const byProcess = new Map<number, ProcessUse>();
     let usedSeconds = 0;
+    let isAnew = true;
     for (const pid of groups.processes(name)) {
       const seconds = usedBy(pid);
       if (seconds === undefined) continue;
+      if (before?.has(pid) === true) isAnew = false;
       const { sinceMs, seconds: earlier } = before?.get(pid) ?? { sinceMs: nowMs, seconds };
       byProcess.set(pid, { sinceMs, seconds });
       if (nowMs - sinceMs > startMs) usedSeconds += Math.max(0, seconds - earlier);
     }
-    return { byProcess, usedSeconds };
+    return { byProcess, usedSeconds, isAnew };
   }
 }
 

@@ -149,7 +149,8 @@ async function retryJob(cli: Cli, ref: VirtualClusterRef, flags: Flags): Promise
       what: 'try again',
       until: (found) => {
         if (found === undefined) throw new CliError('NotFound', `${ref.name} is gone`);
-        return found.status?.jobs?.retried === asked;
+        // Or a later request, which has taken the place of this one.
+        return (found.status?.jobs?.retried ?? '') >= asked;
       },
     });
     cli.stdout.write(`${ref.name} is tried again: see "vc-manager jobs ${ref.name}"\n`);

@@ -246,8 +246,8 @@ export function endOf(found: VirtualCluster | undefined, { before, retry }: Aske
     return phase === 'Ready' ? pausedMs : undefined;
   }
   const placed = findCondition(conditions, 'Placed');
-  // What is said of an earlier attempt goes when the manager follows the request.
-  const isFollowed = retry === undefined || jobs?.retried === retry;
+  // What is said of an earlier attempt goes when the manager follows the request, or a later one.
+  const isFollowed = retry === undefined || (jobs?.retried ?? '') >= retry;
   const isOfNow = isFollowed && (placed?.observedGeneration ?? 0) >= (found.metadata.generation ?? 0);
   if (placed?.status === 'False' && isOfNow && jobs?.current === undefined)
     throw new CliError('Conflict', `${name} stays where it is: ${placed.message ?? placed.reason}`);
