@@ -271,10 +271,10 @@ export class Lane {
   }
 }
 
-/** Annotation with the number of the operation that wrote the object last. */
-const operationKey = 'skerry-bench/op';
+/** Annotation with the number of the operation that wrote the object last. Without a prefix it goes down with pods and Services. */
+const operationKey = 'bench-operation';
 /** Label that all objects of one run have. */
-const runKey = 'skerry-bench/churn';
+const runKey = 'bench-churn';
 
 /** The object that a step creates, as JSON. */
 function created(step: Step, lane: number, run: string, operation: string): string {
