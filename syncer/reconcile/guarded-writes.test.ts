@@ -34,7 +34,11 @@ it('a whole object replaces the one that was read, and no later one', async () =
   await patched(cluster, stored(cluster), options);
   expect(stored(cluster)).toMatchObject({ metadata: { labels: { theirs: 'yes' } } });
   expect(stored(cluster)['data']).toEqual({ a: '1', c: '3' });
-  expect(cluster.server.requests.map(({ verb }) => verb)).toEqual(['update', 'update']);
+  // Nor is it sent back.
+  expect(cluster.server.requests.map(({ verb, metadataOnly }) => [verb, metadataOnly])).toEqual([
+    ['update', true],
+    ['update', true],
+  ]);
 });
 
 it('a whole object that was written just before is patched: what others have written since stays', async () => {

@@ -1,22 +1,17 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { Connection, KubeClient, resources } from '../../kube/index.ts';
-import { FakeApiServer } from '../../kube/testing/index.ts';
+import { resources } from '../../kube/index.ts';
+import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
 import type { Services } from './services.ts';
 import { pkiWith, settleCertificates } from './snapshot-certificates.ts';
 import type { Tenant } from './tenant.ts';
 
-let server: FakeApiServer;
-let client: KubeClient;
+let cluster: FakeCluster;
 beforeEach(async () => {
-  server = await FakeApiServer.start();
-  client = new KubeClient(new Connection(server.connectionOptions));
+  cluster = await startFakeCluster();
 });
-afterEach(async () => {
-  await client.connection.close();
-  await server.stop();
-});
+afterEach(() => cluster[Symbol.asyncDispose]());
 
 type State = 'claims' | 'has' | 'runs with';
 const claim = pkiWith({ 'client-ca.crt': 'of the snapshot' });
@@ -25,13 +20,13 @@ const namespace = 'skerry-system';
 function put(name: string, uid: string, state: State): VirtualCluster {
   const data = state === 'claims' ? claim : { ...claim, 'snapshot-certificates': 'settled' };
   const annotations = { [annotationKeys.id]: name, [annotationKeys.tenantName]: `team/${name}` };
-  server.put(resources.secrets, {
+  cluster.server.put(resources.secrets, {
     metadata: { namespace, name: `tenant-${name}-pki`, annotations },
     data: Object.fromEntries(
       Object.entries(data).map(([key, value]) => [key, Buffer.from(value).toString('base64')]),
     ),
   } as never);
-  return server.put(resources.virtualClusters, {
+  return cluster.server.put(resources.virtualClusters, {
     metadata: { namespace: 'team', name, uid, creationTimestamp: '2026-03-01T12:00:00Z' },
     spec: { restoreCertificates: true },
     status: { id: name, ...(state === 'runs with' && { version: '1.36.3' }) },
@@ -45,7 +40,7 @@ async function settle(vc: VirtualCluster, state: State): Promise<string> {
     signal: new AbortController().signal,
   };
   const own = state === 'claims' ? claim : { ...claim, 'snapshot-certificates': 'settled' };
-  const services = { client, settings: { namespace } };
+  const services = { client: cluster.client, settings: { namespace } };
   return settleCertificates(tenant as never as Tenant, services as never as Services, own).then(
     () => 'gets them',
     (error: { code?: string }) => error.code ?? String(error),
@@ -63,7 +58,7 @@ it.each<[State, State, string, string]>([
   'of two tenants, where the older %s the certificates of a snapshot and the other %s them, one gets them',
   async (older, younger, ofOlder, ofYounger) => {
     const secretOf = (name: string) =>
-      server.get(resources.secrets, { namespace, name: `tenant-${name}-pki` });
+      cluster.server.get(resources.secrets, { namespace, name: `tenant-${name}-pki` });
     const one = put('one', '1', older);
     const other = put('other', '2', younger);
     if (ofYounger !== '') {
@@ -87,7 +82,7 @@ it.each<[State, State, string, string]>([
 it('has one that has lost its status give way to nobody unseen', async () => {
   const { status: _, ...lost } = put('one', '1', 'has');
   const annotations = { [annotationKeys.id]: 'one' };
-  server.put(resources.virtualClusters, { ...lost, metadata: { ...lost.metadata, annotations } });
+  cluster.server.put(resources.virtualClusters, { ...lost, metadata: { ...lost.metadata, annotations } });
   expect(await settle(put('other', '2', 'claims'), 'claims')).toBe('CertificatesInUse');
 });
 

@@ -9,6 +9,7 @@ import { fastClock } from '../../../kube/testing/fast-clock.ts';
 import { freePort } from '../../../kube/testing/free-port.ts';
 import type { Binaries } from '../../binaries/index.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../../control-plane/plan.ts';
+import type { ControlGroups } from '../../os/control-groups.ts';
 import { EgressFilter, egressFilterProblem, groupOf } from '../../os/egress-filter.ts';
 import { identify } from '../../os/process-identity.ts';
 import { placeOnMachine } from '../egress-confinement.ts';
@@ -137,6 +138,36 @@ describe('ProcessDriver', () => {
     drivers.push(polite);
     await polite.ensure(plan(fakeComponent('server', await freePort())), { signal });
     expect(getPriority(await pidOf(polite, 'server'))).toBe(niceness);
+  });
+
+  it('looks at what control groups use once it has started something, and gives them their full share back', async () => {
+    const shares: string[] = [];
+    const withGroups = (name: string) => {
+      const looked = Promise.withResolvers<void>();
+      const groups: ControlGroups = {
+        version: 2,
+        place: () => undefined,
+        names: () => {
+          looked.resolve();
+          return ['skerry-a'];
+        },
+        processes: () => [],
+        setShare: (_, share) => void shares.push(`${name} ${share}`),
+        remove: () => [],
+        removeEmpty: () => undefined,
+      };
+      const made = new ProcessDriver({ root, binaries, livenessIntervalMs: 50, groups });
+      drivers.push(made);
+      return { made, looked: looked.promise };
+    };
+    const reads = withGroups('reads');
+    await reads.made.observe('blue');
+    const starts = withGroups('starts');
+    await starts.made.ensure(plan(fakeComponent('server', await freePort())), { signal });
+    await starts.looked;
+    expect(shares).toEqual(['starts 1']);
+    await starts.made.close();
+    expect(shares).toEqual(['starts 1', 'starts 1']);
   });
 
   it.skipIf(egressFilterProblem() !== undefined)(
